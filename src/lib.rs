@@ -5,17 +5,18 @@
 #![warn(unreachable_pub)]
 
 pub mod anatomy;
-pub mod app;
 mod background;
 pub mod cli;
 pub mod collect;
 pub mod command;
+pub mod commands;
 pub mod config;
 pub mod diagnosis;
 pub mod doctor;
 pub mod epoch;
 pub mod event;
 pub mod forecast;
+pub mod live;
 pub mod measured;
 pub mod oom;
 pub mod probe;

@@ -1,7 +1,8 @@
 //! Parse, call, turn the outcome into an exit status; nothing else.
 
-use oomph::app::{self, Ending, OWN_FAILURE};
-use oomph::cli::{self, EarlyExit, Invocation};
+use oomph::cli::COMPLETE_WORD;
+use oomph::commands::{self, EarlyExit};
+use oomph::live::{self, Ending, OWN_FAILURE};
 use oomph::supervise::{self, ERRAND_WORD, HEADLESS_WORD, KEEPER_WORD};
 use std::io::Write;
 use std::process::ExitCode;
@@ -20,62 +21,19 @@ fn main() -> ExitCode {
     supervise::reap_strangers();
     if words.next_if(|word| word == HEADLESS_WORD).is_some() {
         let words: Vec<_> = words.collect();
-        return end(app::deputise(&words));
+        return end(live::deputise(&words));
     }
-    if words.next_if(|word| word == cli::COMPLETE_WORD).is_some() {
+    if words.next_if(|word| word == COMPLETE_WORD).is_some() {
         let words: Vec<_> = words.collect();
-        return show(&cli::complete(&words, app::session_names));
+        return show(&commands::complete(&words));
     }
     // A directory that was deleted has no name: the command stays in it, as it would without us.
     let cwd = std::env::current_dir().unwrap_or_default();
-    let invocation = match cli::parse(words, cwd) {
-        Ok(invocation) => invocation,
-        Err(EarlyExit::Help(text)) => {
-            return show(&text);
-        }
-        Err(EarlyExit::Mistake(text)) => return failure(&text),
-    };
-    let ending = match invocation {
-        Invocation::Help(topic) => return show(&cli::help::page(topic)),
-        Invocation::Doctor { command, json } => app::doctor(command, json, env!("OOMPH_VERSION")),
-        Invocation::Completions(shell) => return show(shell.script()),
-        Invocation::Fit(options) => app::fit(*options),
-        Invocation::Run(options) => {
-            let meant = cli::meant(&options.command);
-            app::run(options, meant)
-        }
-        Invocation::Replay(invocation) => app::replay(
-            invocation.session.as_deref(),
-            invocation.at,
-            invocation.headless,
-            invocation.theme,
-        ),
-        Invocation::Report(options) => app::report(&options),
-        Invocation::Diff {
-            before,
-            after,
-            json,
-        } => app::diff(before.as_ref(), after.as_ref(), json),
-        Invocation::Export(options) => app::export(&options),
-        Invocation::Plan(invocation) if !invocation.predict.is_empty() => app::predict(
-            &invocation.command,
-            &invocation.recordings,
-            &invocation.predict,
-        ),
-        Invocation::Plan(invocation) => {
-            app::plan(&invocation.command, invocation.json, invocation.batch_scale)
-        }
-        Invocation::List { json, all } => app::list(json, all),
-        Invocation::Attach { session, nvml } => app::attach(session.as_deref(), nvml),
-        Invocation::Stop { session, kill } => app::stop(session.as_deref(), kill),
-        Invocation::Logs { session, follow } => app::logs(session.as_deref(), follow),
-        Invocation::Explain(invocation) => app::explain(
-            &invocation.source,
-            invocation.json,
-            invocation.command.as_ref(),
-        ),
-    };
-    end(ending)
+    match commands::parse(words, cwd) {
+        Ok(invocation) => end(invocation.run()),
+        Err(EarlyExit::Help(text)) => show(&text),
+        Err(EarlyExit::Mistake(text)) => failure(&text),
+    }
 }
 
 fn show(text: &str) -> ExitCode {
@@ -93,6 +51,6 @@ fn end(ending: anyhow::Result<Ending>) -> ExitCode {
 }
 
 fn failure(text: &str) -> ExitCode {
-    app::complain(text);
+    live::complain(text);
     ExitCode::from(OWN_FAILURE as u8)
 }

@@ -2,7 +2,7 @@
 //!
 //! The table is the rule itself, not a copy of it: what stands there in words is what is checked. A
 //! module that is not in it may not be there. Beside the arrows: the rooms from state to remedy
-//! are pure; the terminal's crates are known to ui and app alone; no files import each other in a
+//! are pure; the terminal's crates are known to ui, live and commands alone; no files import each other in a
 //! circle; no two types have one name; every file says why it exists, and none grows out of sight.
 
 mod circles;
@@ -53,7 +53,7 @@ const IMPURE: [&str; 9] = [
 
 /// The terminal's crates, and the modules that may use them.
 const TERMINAL: [&str; 2] = ["ratatui", "crossterm"];
-const ON_THE_TERMINAL: [&str; 2] = ["ui", "app"];
+const ON_THE_TERMINAL: [&str; 3] = ["ui", "live", "commands"];
 
 type Sources = Vec<(String, String)>;
 
@@ -277,7 +277,7 @@ fn what_oomph_prints_goes_through_one_place() {
         let product = text.split("#[cfg(test)]").next().unwrap_or_default();
         let is_test = file.to_string().contains("tests");
         for printing in ["println!", "print!(", "stderr().lock()", "stderr().write"] {
-            let is_exempt = is_test || file.to_string().ends_with("app/print.rs");
+            let is_exempt = is_test || file.to_string().ends_with("live/print.rs");
             assert!(
                 is_exempt || !product.contains(printing),
                 "{file}: {printing}"
@@ -362,7 +362,7 @@ const HOUSE: &str = "| module | what | may import |\n|---|---|---|\n\
     | `state` | x | event, units |\n\
     | `probe` | x | nothing but units |\n\
     | `ui` | x | state and below |\n\
-    | `app` | x | all of the above |\n";
+    | `live` | x | all of the above |\n";
 
 fn wrong_with(file: &str, text: &str) -> Vec<String> {
     violations(&vec![(file.into(), format!("//! x\n{text}"))], HOUSE)
@@ -385,16 +385,16 @@ fn what_the_table_allows_is_allowed() {
             "use crate::{event, oom::OomReport, state::State, units};\nuse ratatui::Frame;",
         ),
         (
-            "app.rs",
+            "live.rs",
             "use crate::ui::draw; fn f() { crate::probe::start() }",
         ),
         (
             "event.rs",
-            "// use crate::app::App;\n/* crate::ui /* ui */ crate::app */ use crate::oom;",
+            "// use crate::live::App;\n/* crate::ui /* ui */ crate::live */ use crate::oom;",
         ),
         (
             "units/x.rs",
-            "const X: &str = \"crate::app::App\"; const Y: &str = r#\"\"crate::app::x\"#;",
+            "const X: &str = \"crate::live::App\"; const Y: &str = r#\"\"crate::live::x\"#;",
         ),
         (
             "units/y.rs",
@@ -410,7 +410,7 @@ fn what_the_table_allows_is_allowed() {
             "state.rs",
             "mod process;\nuse process::X;\nuse crate::state::process::Y;",
         ),
-        ("main.rs", "use oomph::app;"),
+        ("main.rs", "use oomph::live;"),
     ] {
         assert_eq!(wrong_with(file, text), [] as [String; 0], "{file}: {text}");
     }
@@ -421,8 +421,8 @@ fn what_it_does_not_allow_is_found_with_its_line() {
     for (file, text, expected) in [
         (
             "state.rs",
-            "\nuse crate::app::App;",
-            "src/state.rs:3: state may not import app",
+            "\nuse crate::live::App;",
+            "src/state.rs:3: state may not import live",
         ),
         (
             "state.rs",
@@ -441,8 +441,8 @@ fn what_it_does_not_allow_is_found_with_its_line() {
         ),
         (
             "units.rs",
-            "fn f() {\n crate::app::run() }",
-            "src/units.rs:3: units may not import app",
+            "fn f() {\n crate::live::run() }",
+            "src/units.rs:3: units may not import live",
         ),
         (
             "probe.rs",
@@ -456,18 +456,18 @@ fn what_it_does_not_allow_is_found_with_its_line() {
         ),
         (
             "oom.rs",
-            "use crate::{units::{A as B, C}, app::D};",
-            "src/oom.rs:2: oom may not import app",
+            "use crate::{units::{A as B, C}, live::D};",
+            "src/oom.rs:2: oom may not import live",
         ),
         (
             "state.rs",
             "use ratatui::Frame;",
-            "src/state.rs:2: ratatui is for ui and app alone",
+            "src/state.rs:2: ratatui is for ui and live and commands alone",
         ),
         (
             "event.rs",
             "fn f(x: crossterm::Event) {}",
-            "src/event.rs:2: crossterm is for ui and app alone",
+            "src/event.rs:2: crossterm is for ui and live and commands alone",
         ),
         (
             "state.rs",
@@ -515,7 +515,7 @@ fn files_say_why_they_exist_and_stay_short() {
 #[test]
 #[should_panic(expected = "stands not above it")]
 fn a_table_that_points_upwards_is_no_table() {
-    table("| `units` | x | app |\n");
+    table("| `units` | x | live |\n");
 }
 
 /// The binaries name their files themselves, so a file that neither names would never run.

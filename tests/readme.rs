@@ -1,6 +1,6 @@
 //! README and `oomph help` say what the program does: what moved from README to the help is all there.
 
-use oomph::cli::help::{HelpTopic, page};
+use oomph::commands::help::{HelpTopic, page};
 use oomph::ui::keymap;
 use std::fs;
 use std::process::Command;

@@ -5,16 +5,22 @@
 //! completes as it would without oomph. Options, values and their descriptions come from the
 //! definition of the command line.
 
-use super::options::Cli;
 use super::split::{Following, WordReader, WordRole, assignment};
-use crate::app::NamedSessions;
 use crate::command::Word;
-use clap::{Arg, Command, CommandFactory, ValueHint};
+use clap::{Arg, Command, ValueHint};
 use std::ffi::{OsStr, OsString};
 use std::fmt;
 
 /// The word that makes this binary answer a completion script.
 pub const COMPLETE_WORD: &str = "__complete";
+
+/// Which sessions an argument may name.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum NamedSessions {
+    Running,
+    /// Ended ones as well, which have a log.
+    All,
+}
 
 /// A word, and a few words on it.
 type ProposedWord = (String, String);
@@ -62,11 +68,11 @@ impl Completion {
 /// The answer to a script: what the shell adds by itself, then a line for each word that fits, with
 /// its description after a tab. `words` are those after `oomph` up to the cursor, the last of which
 /// may be unfinished or empty.
-pub fn complete(
+pub(crate) fn complete(
+    mut definition: Command,
     words: &[OsString],
     sessions: impl FnOnce(NamedSessions) -> Vec<ProposedWord>,
 ) -> String {
-    let mut definition = Cli::command();
     definition.build();
     let mut completion = completion(&definition, words, sessions);
     let typed = words
@@ -222,6 +228,3 @@ fn values(
         _ => FromShell::Nothing,
     })
 }
-
-#[cfg(test)]
-mod tests;

@@ -7,18 +7,18 @@ use std::fmt;
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
 
 #[derive(Debug, Default)]
-pub(super) struct SplitWords {
+pub(crate) struct SplitWords {
     /// Our options and subcommand, for clap.
-    pub(super) ours: Vec<OsString>,
+    pub(crate) ours: Vec<OsString>,
     /// The command, untouched.
-    pub(super) command: Vec<OsString>,
+    pub(crate) command: Vec<OsString>,
     /// The subcommand.
-    pub(super) subcommand: Option<String>,
+    pub(crate) subcommand: Option<String>,
 }
 
 /// Why the words could not be split.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) enum SplitError {
+pub(crate) enum SplitError {
     /// The last word is an option of ours that needs a value.
     ValueMissing(String),
     /// A word that the subcommand does not take; a command needs `--` in front.
@@ -48,7 +48,7 @@ impl fmt::Display for SplitError {
 
 /// What may follow a subcommand's name besides options.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Following {
+pub(crate) enum Following {
     /// A command: from the first word that isn't an option, or after `--`.
     Command,
     /// The subcommand's own arguments, then a command if there is a `--`.
@@ -59,7 +59,7 @@ pub(super) enum Following {
 
 /// What a word is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum WordRole {
+pub(crate) enum WordRole {
     /// Ours, for clap.
     Ours,
     /// `run`: oomph itself, spelled out.
@@ -72,20 +72,20 @@ pub(super) enum WordRole {
 
 /// Reads our own words one by one, up to where the command begins.
 #[derive(Debug)]
-pub(super) struct WordReader<'d> {
+pub(crate) struct WordReader<'d> {
     definition: &'d Command,
     /// What the words belong to: oomph itself, or a subcommand.
-    pub(super) scope: &'d Command,
-    pub(super) following: Following,
+    pub(crate) scope: &'d Command,
+    pub(crate) following: Following,
     /// How many arguments of the scope's own were read.
-    pub(super) own: usize,
+    pub(crate) own: usize,
     /// The option whose value the next word is, as it was written.
-    pub(super) awaits: Option<(&'d Arg, String)>,
+    pub(crate) awaits: Option<(&'d Arg, String)>,
     spelled_out: bool,
 }
 
 impl<'d> WordReader<'d> {
-    pub(super) fn new(definition: &'d Command) -> WordReader<'d> {
+    pub(crate) fn new(definition: &'d Command) -> WordReader<'d> {
         WordReader {
             definition,
             scope: definition,
@@ -97,11 +97,11 @@ impl<'d> WordReader<'d> {
     }
 
     /// Whether a subcommand may still come.
-    pub(super) fn is_at_top(&self) -> bool {
+    pub(crate) fn is_at_top(&self) -> bool {
         std::ptr::eq(self.scope, self.definition) && !self.spelled_out
     }
 
-    pub(super) fn read(&mut self, word: &OsStr) -> Result<WordRole, SplitError> {
+    pub(crate) fn read(&mut self, word: &OsStr) -> Result<WordRole, SplitError> {
         if self.awaits.take().is_some() {
             return Ok(WordRole::Ours);
         }
@@ -142,7 +142,7 @@ impl<'d> WordReader<'d> {
 }
 
 /// Splits `words` at the first one that is neither an option nor a subcommand of `definition`.
-pub(super) fn split(definition: &Command, words: &[OsString]) -> Result<SplitWords, SplitError> {
+pub(crate) fn split(definition: &Command, words: &[OsString]) -> Result<SplitWords, SplitError> {
     let mut parts = SplitWords::default();
     let mut reader = WordReader::new(definition);
     for (at, word) in words.iter().enumerate() {
@@ -169,7 +169,7 @@ pub(super) fn split(definition: &Command, words: &[OsString]) -> Result<SplitWor
 }
 
 /// Whether a command may follow the subcommand of this name.
-pub(super) fn takes_command(subcommand: &str) -> bool {
+pub(crate) fn takes_command(subcommand: &str) -> bool {
     following_of(subcommand) != Following::Own
 }
 
@@ -199,7 +199,7 @@ fn awaiting<'d>(scope: &'d Command, word: &OsStr) -> Option<(&'d Arg, String)> {
 }
 
 /// `NAME=VALUE` if NAME could be a variable's, unlike options and paths.
-pub(super) fn assignment(word: &Word) -> Option<EnvChange> {
+pub(crate) fn assignment(word: &Word) -> Option<EnvChange> {
     let bytes = word.as_bytes();
     let equals = memchr::memchr(b'=', bytes)?;
     let (name, value) = (&bytes[..equals], &bytes[equals + 1..]);

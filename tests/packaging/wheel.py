@@ -86,7 +86,7 @@ def look_into(wheel, machine):
     asked = max(tuple(map(int, found.split(b"."))) for found in re.findall(rb"GLIBC_(\d+\.\d+)", binary))
     check(asked <= GLIBC, f"it asks for glibc {asked[0]}.{asked[1]}; the program has {len(binary):,} bytes")
     for part, source in (("oomph/__main__.py", "src/wheel/oomph/__main__.py"),
-                         (".data/data/share/man/man1/oomph.1", "src/cli/help/oomph.1"),
+                         (".data/data/share/man/man1/oomph.1", "src/commands/help/oomph.1"),
                          (".dist-info/licenses/LICENSE", "LICENSE"), ("/licenses/src/THIRD-PARTY.txt", "src/THIRD-PARTY.txt"),
                          ("/uplot/LICENSE", "src/report/page/assets/uplot/LICENSE")):
         found = [name for name in names if name.endswith(part)]

@@ -1,7 +1,0 @@
-//! Being told: what somebody who is elsewhere hears of a session, when, and how.
-
-mod messenger;
-mod told;
-
-pub(super) use messenger::Messenger;
-pub(super) use told::{NewsInputs, ToldNews};

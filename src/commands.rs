@@ -1,0 +1,273 @@
+//! The subcommands: a file each, with its arguments and the function that runs it.
+//!
+//! What one types is split before clap sees it: the first word that is neither an option of oomph's
+//! nor a subcommand starts the command, and clap never sees a word of that.
+
+mod attach;
+mod completions;
+mod diff;
+mod doctor;
+mod explain;
+mod export;
+mod fit;
+pub mod help;
+mod logs;
+mod ls;
+#[cfg(test)]
+mod man;
+mod names;
+mod plan;
+mod predict;
+mod recordings;
+mod replay;
+mod report;
+mod run;
+mod sessions;
+mod stop;
+
+use crate::cli::split;
+use crate::command::{CommandLine, Word};
+use crate::live::Ending;
+use attach::AttachCommand;
+use clap::{CommandFactory, FromArgMatches, Parser};
+use completions::CompletionsCommand;
+use diff::DiffCommand;
+use doctor::DoctorCommand;
+use explain::ExplainCommand;
+use export::ExportCommand;
+use fit::FitCommand;
+use help::HelpCommand;
+use logs::LogsCommand;
+use ls::LsCommand;
+use plan::PlanCommand;
+use replay::ReplayCommand;
+use report::ReportCommand;
+use run::RunArguments;
+use std::ffi::OsString;
+use std::fmt;
+use std::path::PathBuf;
+use stop::StopCommand;
+
+/// Prefix a GPU training command: see PyTorch's memory live, learn why it ran out, relaunch on one
+/// key.
+#[derive(Debug, Parser)]
+#[command(
+    name = "oomph",
+    version = env!("OOMPH_VERSION"),
+    override_usage = "oomph [OPTIONS] [--] [NAME=VALUE...] COMMAND [ARG...]\n       oomph run [OPTIONS] -- [NAME=VALUE...] COMMAND [ARG...]\n       oomph <SUBCOMMAND>",
+    after_help = "The first argument that isn't an oomph option starts the command; everything after it is the command's.\n\
+                  Exit status: the command's own; 125 oomph's own failure, 126 not executable, 127 not found.",
+    args_override_self = true,
+    disable_help_subcommand = true
+)]
+struct Cli {
+    #[command(flatten)]
+    run: RunArguments,
+    #[command(subcommand)]
+    subcommand: Option<Subcommand>,
+}
+
+#[derive(Debug, PartialEq, clap::Subcommand)]
+enum Subcommand {
+    /// List the sessions of this machine: those that are running, or all that are recorded.
+    Ls(LsCommand),
+    /// Attach a screen to a running session.
+    Attach(AttachCommand),
+    /// End a session: SIGTERM, to the process tree in 45 s, SIGKILL 5 s later.
+    Stop(StopCommand),
+    /// Print a session's output as the training wrote it.
+    Logs(LogsCommand),
+    /// Play a recorded session on the screen.
+    Replay(ReplayCommand),
+    /// Write a report about a session: one HTML file, or Markdown for an issue.
+    Report(ReportCommand),
+    /// Compare two sessions, or two runs of one.
+    Diff(DiffCommand),
+    /// Write a session as CSV, for TensorBoard, or as a trace for Perfetto.
+    Export(ExportCommand),
+    /// Show what oomph recognizes in a command and how each remedy would change it. Runs nothing.
+    Plan(PlanCommand),
+    /// Name the cause of every OOM in a log or a recording. Needs no GPU.
+    Explain(ExplainCommand),
+    /// Find the largest batch that fits, in at most three short runs of the real program.
+    Fit(FitCommand),
+    /// Check the driver, the GPUs, the command's Python and torch, and what oomph needs. Runs nothing
+    /// of yours.
+    Doctor(DoctorCommand),
+    /// Explain options, keys, oomph.toml or a subcommand: oomph help run, oomph help keys, ….
+    Help(HelpCommand),
+    /// Print a shell's completion: eval "$(oomph completions bash)".
+    Completions(CompletionsCommand),
+}
+
+/// Nothing to run: help was requested, or the command line is wrong.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum EarlyExit {
+    /// `--help` or `--version`: text for standard output.
+    Help(String),
+    /// A mistake of the user's, in one line.
+    Mistake(String),
+}
+
+/// A mistake of the user's that no single option shows.
+#[derive(Debug)]
+struct Mistake(String);
+
+impl fmt::Display for Mistake {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} (see `oomph --help`)", self.0)
+    }
+}
+
+impl std::error::Error for Mistake {}
+
+impl From<Mistake> for EarlyExit {
+    fn from(mistake: Mistake) -> EarlyExit {
+        EarlyExit::Mistake(mistake.to_string())
+    }
+}
+
+fn no_command() -> Mistake {
+    Mistake(
+        "no command given; put one after the options: oomph python train.py --batch-size 64".into(),
+    )
+}
+
+/// What one typed: oomph's own words, parsed, and the command behind them.
+#[derive(Debug, PartialEq)]
+pub struct Invocation {
+    run: RunArguments,
+    subcommand: Option<Subcommand>,
+    command: Option<CommandLine>,
+}
+
+/// Parses the words after the program's name.
+///
+/// # Errors
+/// There is nothing to run: help was requested, or the words are wrong.
+pub fn parse(
+    words: impl IntoIterator<Item = OsString>,
+    cwd: PathBuf,
+) -> Result<Invocation, EarlyExit> {
+    let words: Vec<OsString> = words.into_iter().collect();
+    let mut definition = Cli::command();
+    definition.build();
+    let parts = split::split(&definition, &words).map_err(|error| Mistake(error.to_string()))?;
+    let subcommand = parts.subcommand.as_deref();
+    let ours = std::iter::once(OsString::from("oomph")).chain(parts.ours);
+    let matches = definition
+        .try_get_matches_from(ours)
+        .map_err(|error| early_exit(&error, subcommand))?;
+    let cli = Cli::from_arg_matches(&matches).map_err(|error| early_exit(&error, subcommand))?;
+    let needs_command = matches!(
+        cli.subcommand,
+        None | Some(Subcommand::Plan(_) | Subcommand::Fit(_))
+    );
+    let command = match parts.command.is_empty() && !needs_command {
+        true => None,
+        false => Some(command_line(parts.command, cwd)?),
+    };
+    Ok(Invocation {
+        run: cli.run,
+        subcommand: cli.subcommand,
+        command,
+    })
+}
+
+impl Invocation {
+    /// Does what was asked for.
+    ///
+    /// # Errors
+    /// What kept oomph from doing it, in one line.
+    pub fn run(self) -> anyhow::Result<Ending> {
+        let command = self.command;
+        let Some(subcommand) = self.subcommand else {
+            return run::run(self.run, command.ok_or_else(no_command)?);
+        };
+        match subcommand {
+            Subcommand::Ls(ls) => ls::run(&ls),
+            Subcommand::Attach(attach) => attach::run(&attach, !self.run.no_nvml),
+            Subcommand::Stop(stop) => stop::run(&stop),
+            Subcommand::Logs(logs) => logs::run(&logs),
+            Subcommand::Replay(replay) => replay::run(&replay),
+            Subcommand::Report(report) => report::run(&report),
+            Subcommand::Diff(diff) => diff::run(&diff),
+            Subcommand::Export(export) => export::run(&export),
+            Subcommand::Plan(plan) => plan::run(&plan, &command.ok_or_else(no_command)?),
+            Subcommand::Explain(explain) => explain::run(&explain, command.as_ref()),
+            Subcommand::Fit(fit) => fit::run(fit, command.ok_or_else(no_command)?),
+            Subcommand::Doctor(doctor) => doctor::run(&doctor, command),
+            Subcommand::Help(help) => help::run(&help),
+            Subcommand::Completions(completions) => completions::run(&completions),
+        }
+    }
+}
+
+/// The answer to a shell's completion script for the words after `oomph` up to the cursor.
+pub fn complete(words: &[OsString]) -> String {
+    crate::cli::complete(Cli::command(), words, names::session_names)
+}
+
+/// The command; leading `NAME=VALUE` words are variables, as for `env`.
+fn command_line(words: Vec<OsString>, cwd: PathBuf) -> Result<CommandLine, Mistake> {
+    let mut words = words.into_iter().map(Word).peekable();
+    let mut env = Vec::new();
+    while let Some(change) = words.peek().and_then(split::assignment) {
+        env.push(change);
+        words.next();
+    }
+    let argv: Vec<Word> = words.collect();
+    if argv.is_empty() {
+        return Err(no_command());
+    }
+    Ok(CommandLine { argv, env, cwd })
+}
+
+/// The subcommand that `command`'s first word may be a misspelling of. It is asked for only where
+/// there is no program of that name.
+fn meant(command: &CommandLine) -> Option<String> {
+    let typed = command.argv.first()?.to_string_lossy();
+    let definition = Cli::command();
+    let names = definition.get_subcommands().map(|one| one.get_name());
+    names
+        .chain(["run"])
+        .map(|name| (name, strsim::jaro_winkler(name, &typed)))
+        .filter(|(_, likeness)| *likeness > 0.85)
+        .max_by(|(_, one), (_, other)| one.total_cmp(other))
+        .map(|(name, _)| name.to_string())
+}
+
+/// clap's error as one line that says how to fix it.
+fn early_exit(error: &clap::Error, subcommand: Option<&str>) -> EarlyExit {
+    use clap::error::ErrorKind;
+    match error.kind() {
+        ErrorKind::DisplayHelp | ErrorKind::DisplayVersion => {
+            EarlyExit::Help(error.render().to_string())
+        }
+        kind => {
+            let text = error.render().to_string();
+            let message: Vec<&str> = text
+                .lines()
+                .map(str::trim)
+                .take_while(|line| !line.starts_with("Usage:"))
+                .filter(|line| !line.is_empty() && !line.starts_with("For more information"))
+                .map(|line| {
+                    line.trim_start_matches("error: ")
+                        .trim_start_matches("tip: ")
+                })
+                .collect();
+            let mut message = message.join("; ").replace(":; ", ": ");
+            let (help, takes_command) = match subcommand {
+                None => ("oomph --help".into(), true),
+                Some(name) => (format!("oomph {name} --help"), split::takes_command(name)),
+            };
+            if kind == ErrorKind::UnknownArgument && takes_command {
+                message.push_str("; options of the command go after it");
+            }
+            EarlyExit::Mistake(format!("{message} (see `{help}`)"))
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;

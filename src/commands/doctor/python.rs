@@ -1,0 +1,251 @@
+//! Facts of the Python that would run the command: found as the command would find it, and asked
+//! about itself. It is started with its own options and a few lines of ours instead of the program;
+//! torch is not imported.
+
+use crate::command::{CommandLine, Word};
+use crate::doctor::{AskedPython, Keeps, PythonFacts, TorchFacts};
+use crate::live::torch;
+use crate::recognize::{LaunchEnvironment, Passage, ProgramKind, Recognised, recognise};
+use crate::surroundings;
+use serde::Deserialize;
+use std::io::Read;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+use std::sync::mpsc::channel;
+use std::time::Duration;
+
+/// How long an interpreter may take to start: one on a cold network share takes seconds.
+const PATIENCE: Duration = Duration::from_secs(8);
+
+/// Launchers that choose an environment, whatever is in `PATH`.
+const CHOOSES: [&str; 4] = ["uv run", "conda run", "mamba run", "micromamba run"];
+
+/// A directory that does not exist, to see whether PYTHONPATH is read.
+const MARK: &str = "/nonexistent/oomph-doctor";
+
+/// Answers as one line of JSON. `-c` puts the working directory on sys.path, which a script would not.
+const QUESTION: &str = r#"
+import sys
+marked = "/nonexistent/oomph-doctor" in sys.path
+sys.path[:] = [entry for entry in sys.path if entry]
+torch = None
+try:
+    import importlib.util
+    found = importlib.util.find_spec("torch")
+    if found is not None and found.submodule_search_locations:
+        torch = list(found.submodule_search_locations)[0]
+except Exception:
+    pass
+import json
+print(json.dumps({"version": list(sys.version_info[:3]), "marked": marked, "site": "site" in sys.modules, "torch": torch}))
+"#;
+
+#[derive(Deserialize)]
+struct Answer {
+    version: (u32, u32, u32),
+    marked: bool,
+    site: bool,
+    torch: Option<PathBuf>,
+}
+
+/// The Python of `command`, or the one that `python` or `python3` would be.
+pub(super) fn of(command: Option<&CommandLine>) -> PythonFacts {
+    let Some(command) = command else {
+        let plain = |name: &str| CommandLine {
+            argv: vec![Word::from(name), Word::from("train.py")],
+            env: Vec::new(),
+            cwd: std::env::current_dir().unwrap_or_default(),
+        };
+        let python = ask(&plain("python"));
+        return match python {
+            PythonFacts::NotFound(_) => ask(&plain("python3")),
+            PythonFacts::Found { .. } | PythonFacts::OutOfSight { .. } => python,
+        };
+    };
+    ask(command)
+}
+
+fn ask(command: &CommandLine) -> PythonFacts {
+    let recognised = recognise(command, &LaunchEnvironment::default());
+    if let Some((by, keeps)) = out_of_sight(&recognised, command) {
+        return PythonFacts::OutOfSight { by, keeps };
+    }
+    let mut launchers = recognised.launchers().iter();
+    let chooses = launchers.find(|one| CHOOSES.contains(&one.name.as_str()));
+    let word = recognised.python_word();
+    let named = match chooses {
+        Some(launcher) => launcher.name.clone(),
+        None => word
+            .and_then(|at| command.argv.get(at))
+            .map_or("the command".into(), |word| word.to_string_lossy()),
+    };
+    let Some(path) = torch::interpreter_of(command) else {
+        return PythonFacts::NotFound(named);
+    };
+    PythonFacts::Found {
+        asked: question(command, &recognised, &path),
+        path,
+    }
+}
+
+/// By what the program's Python is started, if that cannot be seen from here.
+fn out_of_sight(recognised: &Recognised<'_>, command: &CommandLine) -> Option<(String, Keeps)> {
+    let launchers = || recognised.launchers().iter();
+    if let Some(cuts) = launchers().find(|one| one.environment != Passage::Inherited) {
+        return Some((cuts.name.clone(), Keeps::Nothing));
+    }
+    if let Some(container) = launchers().find(|one| one.is_container) {
+        return Some((container.name.clone(), Keeps::Environment));
+    }
+    let program = command.argv.get(recognised.anatomy.program);
+    let program = program.map_or("the command".into(), |word| word.to_string_lossy());
+    let by = |words: String, keeps| Some((words, keeps));
+    match recognised.anatomy.kind {
+        ProgramKind::ShellScript => by(format!("{program} is a shell script"), Keeps::Both),
+        ProgramKind::ShellString => by("the command is a string for a shell".into(), Keeps::Both),
+        ProgramKind::Image => by(
+            format!("{program} is a container image"),
+            Keeps::Environment,
+        ),
+        ProgramKind::Remote => by(
+            format!("{program} runs it on another machine"),
+            Keeps::Nothing,
+        ),
+        ProgramKind::Script
+        | ProgramKind::Module
+        | ProgramKind::Code
+        | ProgramKind::Executable
+        | ProgramKind::Missing => None,
+    }
+}
+
+fn question(
+    command: &CommandLine,
+    recognised: &Recognised<'_>,
+    path: &Path,
+) -> Result<AskedPython, String> {
+    let mut asking = Command::new(path);
+    asking.args(own_options(command, recognised));
+    asking.args(["-c", QUESTION]).current_dir(&command.cwd);
+    for change in &command.env {
+        match &change.value {
+            Some(value) => asking.env(&change.name.0, &value.0),
+            None => asking.env_remove(&change.name.0),
+        };
+    }
+    let inherited = command.env_value("PYTHONPATH").map(|word| word.0.clone());
+    let mut python_path = std::ffi::OsString::from(MARK);
+    if let Some(inherited) = inherited.or_else(|| std::env::var_os("PYTHONPATH")) {
+        python_path.push(":");
+        python_path.push(inherited);
+    }
+    asking
+        .env("PYTHONPATH", python_path)
+        .env("PYTHONDONTWRITEBYTECODE", "1")
+        .stdin(Stdio::null())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped());
+    let text = answer_within(asking, PATIENCE)?;
+    let line = text.lines().rev().find(|line| line.starts_with('{'));
+    let answer: Answer = line
+        .and_then(|line| serde_json::from_str(line).ok())
+        .ok_or("its answer cannot be read")?;
+    Ok(AskedPython {
+        version: answer.version,
+        reads_pythonpath: answer.marked,
+        imports_site: answer.site,
+        torch: answer.torch.map(|directory| {
+            let build = surroundings::torch_build(&directory);
+            TorchFacts {
+                version: build.version,
+                cuda: build.cuda,
+                rocm: build.rocm,
+                directory,
+            }
+        }),
+    })
+}
+
+/// The interpreter's options that decide what it reads: `-I`, `-E`, `-S` and `-s`, from the words
+/// between it and the program.
+fn own_options(command: &CommandLine, recognised: &Recognised<'_>) -> Vec<String> {
+    // A launcher that brings its own Python has options of its own.
+    let is_python = |at: &usize| {
+        let word = command.argv[*at].to_string_lossy();
+        let name = word.rsplit('/').next().unwrap_or_default();
+        name.starts_with("python")
+    };
+    let Some(at) = recognised.anatomy.interpreter.filter(is_python) else {
+        return Vec::new();
+    };
+    let end = recognised.anatomy.program.min(command.argv.len());
+    let words = command.argv.get(at + 1..end).unwrap_or_default();
+    let mut letters = String::new();
+    let mut words = words.iter().map(Word::to_string_lossy);
+    while let Some(word) = words.next() {
+        let Some(options) = word.strip_prefix('-').filter(|rest| !rest.starts_with('-')) else {
+            continue;
+        };
+        // What follows -W and -X is their value, in the same word or the next.
+        let end = options.find(['c', 'm', 'W', 'X']).unwrap_or(options.len());
+        letters.extend(
+            options[..end]
+                .chars()
+                .filter(|letter| "IESs".contains(*letter)),
+        );
+        if matches!(&options[end..], "W" | "X") {
+            words.next();
+        }
+    }
+    letters.chars().map(|letter| format!("-{letter}")).collect()
+}
+
+/// What a program writes, if it ends within `patience`; otherwise it is killed.
+fn answer_within(mut command: Command, patience: Duration) -> Result<String, String> {
+    let mut child = command.spawn().map_err(|error| error.to_string())?;
+    let (Some(mut stdout), Some(mut stderr)) = (child.stdout.take(), child.stderr.take()) else {
+        return Err("it has no output".into());
+    };
+    let (sender, written) = channel();
+    std::thread::spawn(move || {
+        let mut texts = (String::new(), String::new());
+        let _ = stdout.read_to_string(&mut texts.0);
+        let _ = stderr.read_to_string(&mut texts.1);
+        let _ = sender.send(texts);
+    });
+    let texts = written.recv_timeout(patience);
+    if texts.is_err() {
+        // It is ours, and has not been waited for.
+        let _ = child.kill();
+    }
+    let status = child.wait().map_err(|error| error.to_string())?;
+    let (answer, complaint) =
+        texts.map_err(|_| format!("no answer within {} s", patience.as_secs()))?;
+    if status.success() {
+        return Ok(answer);
+    }
+    let last = complaint.lines().rev().find(|line| !line.trim().is_empty());
+    Err(last.map_or(status.to_string(), |line| {
+        format!("{status}: {}", line.trim())
+    }))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn options_that_keep_the_probe_out_are_the_questions_too() {
+        for (line, options) in [
+            ("python train.py", &[][..]),
+            ("python -I train.py -S", &["-I"]),
+            ("python3 -uES -m train", &["-E", "-S"]),
+            ("python -W Sort -X Ex -s train.py", &["-s"]),
+            ("torchrun -S train.py", &[]),
+        ] {
+            let command = CommandLine::typed(line);
+            let recognised = recognise(&command, &LaunchEnvironment::default());
+            assert_eq!(own_options(&command, &recognised), options, "{line}");
+        }
+    }
+}

@@ -1,0 +1,232 @@
+//! `oomph explain`: the OOMs in a log or a recording, and their causes. Runs nothing and needs no GPU.
+
+use super::recordings;
+use super::report::each_event;
+use crate::command::CommandLine;
+use crate::diagnosis;
+use crate::event::{Event, What, older_part};
+use crate::forecast::ForecastInputs;
+use crate::live::allocator::InheritedSettings;
+use crate::live::print;
+use crate::live::{Ending, torch};
+use crate::oom::Transcript;
+use crate::recognize::LaunchEnvironment;
+use crate::remedy::RemedyInputs;
+use crate::report::explain::{self, Explained, Explanation};
+use crate::report::story::SessionStory;
+use crate::session;
+use crate::state::{OomIncident, State};
+use crate::units::Moment;
+use anyhow::Context;
+use clap::Args;
+use std::ffi::OsString;
+use std::io::{self, BufRead, BufReader, IsTerminal, Read, Write};
+use std::path::{Path, PathBuf};
+
+#[derive(Debug, PartialEq, Args)]
+#[command(
+    override_usage = "oomph explain [OPTIONS] [ID|FILE|-] [-- [NAME=VALUE...] COMMAND [ARG...]]",
+    after_help = "Add `-- COMMAND` to see its remedies as well; nothing is run."
+)]
+pub(super) struct ExplainCommand {
+    /// A log, a recording, or the start of a session's name [default: standard input, or the latest
+    /// session]
+    #[arg(value_name = "ID|FILE|-")]
+    pub(super) source: Option<OsString>,
+    /// As JSON
+    #[arg(long)]
+    pub(super) json: bool,
+}
+
+impl ExplainCommand {
+    /// The file to read; `None` for standard input.
+    fn file(&self) -> anyhow::Result<Option<PathBuf>> {
+        match &self.source {
+            Some(name) if name == "-" => Ok(None),
+            None if !io::stdin().is_terminal() => Ok(None),
+            name => recordings::find(name.as_deref()).map(Some),
+        }
+    }
+}
+
+const CHUNK: usize = 1 << 16;
+
+/// The maximum length of a recording's first line: it has the command, which the kernel limits to
+/// 2 MiB and JSON may escape.
+const LONGEST_HEADER: u64 = 16 << 20;
+
+/// Prints what ran out of memory and why; with `command` also its remedies.
+///
+/// # Errors
+/// The source could not be read.
+pub(super) fn run(asked: &ExplainCommand, command: Option<&CommandLine>) -> anyhow::Result<Ending> {
+    let file = asked.file()?;
+    let name = match &file {
+        None => "standard input".to_string(),
+        Some(file) => file.display().to_string(),
+    };
+    let found = find(file.as_deref())?;
+    let inherited = InheritedSettings::read(|name| std::env::var_os(name));
+    let decisive = explain::decisive(&found.ooms).map(|place| &found.ooms[place]);
+    let torch = command.and_then(|command| found.torch().or_else(|| torch::version_for(command)));
+    let inputs = RemedyInputs {
+        launch: LaunchEnvironment {
+            torch: torch.as_deref(),
+            inherited: inherited.as_inherited(),
+            ..LaunchEnvironment::default()
+        },
+        forecast: ForecastInputs {
+            oom: decisive.map(|oom| &oom.incident),
+            state: found.state.as_ref(),
+            ..ForecastInputs::default()
+        },
+        findings: decisive.map_or(&[], |oom| &oom.findings),
+        ..RemedyInputs::default()
+    };
+    let explanation = Explanation {
+        source: &name,
+        length: found.length,
+        ooms: &found.ooms,
+        command: command.map(|command| (command, inputs)),
+    };
+    let text = match asked.json {
+        true => explain::json(&explanation) + "\n",
+        false => explain::text(&explanation),
+    };
+    let mut out = print::out();
+    let written = out.write_all(text.as_bytes()).and_then(|()| out.flush());
+    written.context("cannot write to standard output")?;
+    Ok(Ending::Code(0))
+}
+
+/// What a source holds.
+struct Found {
+    ooms: Vec<Explained>,
+    /// Bytes of a log.
+    length: Option<u64>,
+    /// The state at a recording's end.
+    state: Option<State>,
+}
+
+impl Found {
+    /// The recorded torch version.
+    fn torch(&self) -> Option<String> {
+        let run = self.state.as_ref()?.run()?;
+        run.ranks.first().map(|rank| rank.hello.torch.clone())
+    }
+}
+
+fn find(file: Option<&Path>) -> anyhow::Result<Found> {
+    match file {
+        None => {
+            let stdin = io::stdin();
+            if stdin.is_terminal() {
+                print::complain("reading standard input to its end (Ctrl-D); or give a file");
+            }
+            let mut input = BufReader::with_capacity(CHUNK, stdin.lock());
+            let header = header(&mut input).context("cannot read standard input")?;
+            anyhow::ensure!(
+                !is_event(&header),
+                "standard input is a recording; pass it as a file: oomph explain events.jsonl"
+            );
+            log(&header, &mut input).context("cannot read standard input")
+        }
+        Some(path) if path.is_dir() => recording(path),
+        Some(path) if recording_beside(path).is_some_and(|beside| beside.is_file()) => {
+            recording(&path.with_file_name(session::RECORDING))
+        }
+        Some(path) => {
+            let cannot = || format!("cannot read {}", path.display());
+            let file = session::open_finite(path).with_context(|| {
+                format!(
+                    "{}; pass a log, a recording (events.jsonl), or - for standard input",
+                    cannot()
+                )
+            })?;
+            let is_regular = file.metadata().is_ok_and(|data| data.is_file());
+            let mut input = BufReader::with_capacity(CHUNK, file);
+            let header = header(&mut input).with_context(cannot)?;
+            if is_regular && is_event(&header) {
+                return recording(path);
+            }
+            log(&header, &mut input).with_context(cannot)
+        }
+    }
+}
+
+/// The recording of the session that a log is of: it knows the runs, and what the log does not say.
+fn recording_beside(log: &Path) -> Option<PathBuf> {
+    let name = log.file_name()?;
+    let is_log = name == session::OUTPUT_LOG || name == older_part(session::OUTPUT_LOG.as_ref());
+    is_log.then(|| log.with_file_name(session::RECORDING))
+}
+
+/// The first line of what may be a recording; nothing of what cannot be one.
+fn header(input: &mut impl BufRead) -> io::Result<Vec<u8>> {
+    let mut line = Vec::new();
+    if waiting(input)? > 0 && input.fill_buf()?.first() == Some(&b'{') {
+        input.take(LONGEST_HEADER).read_until(b'\n', &mut line)?;
+    }
+    Ok(line)
+}
+
+/// Waits for input; the number of bytes in the buffer, 0 at the end.
+fn waiting(input: &mut impl BufRead) -> io::Result<usize> {
+    loop {
+        match input.fill_buf() {
+            Ok(chunk) => return Ok(chunk.len()),
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+            Err(error) => return Err(error),
+        }
+    }
+}
+
+/// Whether a line is an event that this version knows, rather than a line of a JSON log.
+fn is_event(line: &[u8]) -> bool {
+    match serde_json::from_slice::<Event>(line) {
+        Ok(event) => event.what != What::Unknown,
+        Err(_) => false,
+    }
+}
+
+/// A log that begins with `header`, in bounded memory.
+fn log(header: &[u8], input: &mut impl BufRead) -> io::Result<Found> {
+    let mut transcript = Transcript::new();
+    transcript.feed(header);
+    let mut length = header.len() as u64;
+    while let read @ 1.. = waiting(input)? {
+        transcript.feed(input.fill_buf()?);
+        length += read as u64;
+        input.consume(read);
+    }
+    let nothing_else = State::default();
+    let ooms = transcript
+        .finish()
+        .into_iter()
+        .map(|report| {
+            let incident = OomIncident::of_report(Moment::ZERO, report);
+            let findings = diagnosis::diagnose_incident(&nothing_else, None, &incident);
+            Explained::of_log(incident, findings)
+        })
+        .collect();
+    Ok(Found {
+        ooms,
+        length: Some(length),
+        state: None,
+    })
+}
+
+/// A recording; each run is explained with the state before the next one started.
+fn recording(path: &Path) -> anyhow::Result<Found> {
+    let mut story = SessionStory::default();
+    each_event(path, |event| {
+        story.take(&event);
+        Ok(())
+    })?;
+    let story = story.finish();
+    Ok(Found {
+        ooms: story.ooms,
+        length: None,
+        state: Some(story.state),
+    })
+}

@@ -1,0 +1,99 @@
+//! `oomph export`: a recording for other programs.
+
+use super::recordings;
+use super::report::each_event;
+use crate::live::{Ending, print};
+use crate::report::export::{CsvExport, Export, TensorBoardExport, TraceExport};
+use crate::state::State;
+use anyhow::{Context, bail};
+use clap::Args;
+use std::ffi::OsString;
+use std::fs::{self, File};
+use std::io::{self, BufWriter, Write};
+use std::path::{Path, PathBuf};
+
+/// What `oomph export` writes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
+pub(super) enum ExportFormat {
+    /// A table, one row per sample
+    Csv,
+    /// Event files in a directory, one per rank
+    Tensorboard,
+    /// JSON for Perfetto (ui.perfetto.dev) and chrome://tracing
+    Trace,
+}
+
+#[derive(Debug, PartialEq, Args)]
+pub(super) struct ExportCommand {
+    /// The session, by its name or the start of it, or a recording [default: the latest]
+    #[arg(value_name = "ID|FILE")]
+    session: Option<OsString>,
+    /// What to write
+    #[arg(long, value_name = "FORMAT", value_enum)]
+    to: ExportFormat,
+    /// Where to: a file, or a directory for TensorBoard [default: standard output]
+    #[arg(short, long, value_name = "PATH")]
+    output: Option<PathBuf>,
+}
+
+/// Writes it to the file or directory, or to standard output.
+///
+/// # Errors
+/// The recording could not be found or read, or the output not be written.
+pub(super) fn run(options: &ExportCommand) -> anyhow::Result<Ending> {
+    let path = recordings::find(options.session.as_deref())?;
+    let output = options
+        .output
+        .as_deref()
+        .filter(|path| *path != Path::new("-"));
+    let mut exporter: Box<dyn Export + '_> = match (options.to, output) {
+        (ExportFormat::Tensorboard, None) => {
+            bail!("TensorBoard reads a directory; name one with -o DIR");
+        }
+        (ExportFormat::Tensorboard, Some(directory)) => {
+            let create = |sub: &str, name: &str| -> io::Result<Box<dyn Write>> {
+                let place = directory.join(sub);
+                fs::create_dir_all(&place)?;
+                Ok(Box::new(BufWriter::new(File::create(place.join(name))?)))
+            };
+            Box::new(TensorBoardExport::new(Box::new(create)))
+        }
+        (ExportFormat::Csv, output) => Box::new(CsvExport::new(open(output)?)),
+        (ExportFormat::Trace, output) => Box::new(TraceExport::new(open(output)?)),
+    };
+    let written = write(&path, exporter.as_mut());
+    drop(exporter);
+    if let Err(error) = written {
+        let closed = error.downcast_ref::<io::Error>();
+        // Who closed the pipe has read enough.
+        if closed.is_some_and(|error| error.kind() == io::ErrorKind::BrokenPipe) {
+            return Ok(Ending::Code(0));
+        }
+        return Err(error);
+    }
+    if let Some(output) = output {
+        print::tell(&format!("wrote {}", output.display()));
+    }
+    Ok(Ending::Code(0))
+}
+
+fn write(path: &Path, exporter: &mut dyn Export) -> anyhow::Result<()> {
+    let mut state = State::default();
+    each_event(path, |event| {
+        state.apply(&event);
+        exporter.event(&state, &event)?;
+        Ok(())
+    })?;
+    Ok(exporter.finish(&state)?)
+}
+
+fn open(output: Option<&Path>) -> anyhow::Result<Box<dyn Write>> {
+    Ok(match output {
+        Some(path) => {
+            let file =
+                File::create(path).with_context(|| format!("cannot write {}", path.display()))?;
+            Box::new(BufWriter::new(file))
+        }
+        None => Box::new(BufWriter::new(io::stdout())),
+    })
+}

@@ -1,0 +1,247 @@
+//! The list of sessions as a table that fits the terminal.
+
+use super::Row;
+use crate::live::print;
+use crate::units::{Bytes, clock_face};
+use jiff::Timestamp;
+use jiff::tz::TimeZone;
+use std::time::Duration;
+use unicode_width::UnicodeWidthStr;
+
+/// What stands in the third column.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum ThirdColumn {
+    /// Whether a screen is attached.
+    Screen,
+    /// How long it took.
+    Took,
+}
+
+/// The second column, which is there if any session is of a job.
+const JOB: usize = 1;
+/// Blanks between two columns.
+const GAP: usize = 2;
+/// A command cut to less than this says little.
+const LEAST_COMMAND: usize = 30;
+const LEAST_DEVICE: usize = 6;
+
+pub(super) fn table(rows: &[Row], third: ThirdColumn, width: Option<usize>) -> String {
+    let head = match third {
+        ThirdColumn::Screen => "SCREEN",
+        ThirdColumn::Took => "TOOK",
+    };
+    let mut lines = vec![
+        [
+            "ID", "JOB", "STATE", head, "SINCE", "DEVICE", "PEAK", "COMMAND",
+        ]
+        .map(String::from),
+    ];
+    lines.extend(rows.iter().map(|row| {
+        [
+            row.id.clone(),
+            row.job.clone().unwrap_or_else(unknown),
+            row.state_words(),
+            match (third, row.seconds) {
+                (ThirdColumn::Screen, _) if row.elsewhere.is_some() => unknown(),
+                (ThirdColumn::Screen, _) if row.attached => "yes".into(),
+                (ThirdColumn::Screen, _) => "no".into(),
+                (ThirdColumn::Took, Some(seconds)) => {
+                    clock_face(Duration::from_secs_f64(seconds.max(0.0)))
+                }
+                (ThirdColumn::Took, None) => unknown(),
+            },
+            row.since.as_deref().map(local).unwrap_or_else(unknown),
+            devices(&row.devices).unwrap_or_else(unknown),
+            row.peak
+                .map_or_else(unknown, |peak| Bytes(peak).to_string()),
+            row.command.clone().unwrap_or_else(unknown),
+        ]
+        .map(|cell| print::line(&cell).into_owned())
+    }));
+    let mut lines: Vec<Vec<String>> = lines.into_iter().map(Vec::from).collect();
+    if rows.iter().all(|row| row.job.is_none()) {
+        for line in &mut lines {
+            line.remove(JOB);
+        }
+    }
+    // The command is the last one, the device the third from the end.
+    let command = lines[0].len() - 1;
+    let device = command - 2;
+    let widest = |lines: &[Vec<String>], column: usize| {
+        let widths = lines.iter().map(|line| line[column].width());
+        widths.max().unwrap_or(0)
+    };
+    let before_command = |lines: &[Vec<String>]| -> usize {
+        (0..command).map(|column| widest(lines, column) + GAP).sum()
+    };
+    // A command that would be cut to nothing stands on a line of its own: it tells sessions apart.
+    let apart = width.is_some_and(|width| before_command(&lines) + LEAST_COMMAND > width);
+    if apart {
+        let all = width.unwrap_or(usize::MAX);
+        let others = before_command(&lines) - widest(&lines, device) - GAP;
+        let room = all.saturating_sub(others).max(LEAST_DEVICE);
+        for line in &mut lines {
+            line[device] = cut(&line[device], room);
+        }
+        lines[0][command].clear();
+    }
+    let mut text = String::new();
+    for line in &lines {
+        let mut shown = String::new();
+        for (column, cell) in line.iter().enumerate().take(command) {
+            shown.push_str(cell);
+            shown.push_str(&" ".repeat(widest(&lines, column) - cell.width() + GAP));
+        }
+        let whole = match (apart, line[command].is_empty()) {
+            (true, false) => vec![shown, format!("  {}", line[command])],
+            (true, true) => vec![shown],
+            (false, _) => vec![shown + &line[command]],
+        };
+        for line in whole {
+            text.push_str(&cut(line.trim_end(), width.unwrap_or(usize::MAX)));
+            text.push('\n');
+        }
+    }
+    text
+}
+
+/// A text in so many columns, with a sign where something is missing.
+fn cut(text: &str, width: usize) -> String {
+    if text.width() <= width {
+        return text.to_string();
+    }
+    let mut cut: String = text.chars().take(width.saturating_sub(1)).collect();
+    cut.push('…');
+    cut
+}
+
+fn unknown() -> String {
+    "–".into()
+}
+
+fn local(since: &str) -> String {
+    let zoned = since
+        .parse::<Timestamp>()
+        .map(|at| at.to_zoned(TimeZone::system()));
+    zoned.map_or_else(
+        |_| since.to_string(),
+        |at| at.strftime("%Y-%m-%d %H:%M").to_string(),
+    )
+}
+
+/// `NVIDIA H200`, `8 × NVIDIA H200`, `NVIDIA L4 + NVIDIA T4`.
+fn devices(names: &[String]) -> Option<String> {
+    let mut kinds: Vec<(&String, usize)> = Vec::new();
+    for name in names {
+        match kinds.iter_mut().find(|(kind, _)| *kind == name) {
+            Some((_, count)) => *count += 1,
+            None => kinds.push((name, 1)),
+        }
+    }
+    let words: Vec<String> = (kinds.iter())
+        .map(|(kind, count)| match count {
+            1 => kind.to_string(),
+            n => format!("{n} × {kind}"),
+        })
+        .collect();
+    (!words.is_empty()).then(|| words.join(" + "))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn sample(id: &str, command: &str) -> Row {
+        Row {
+            id: id.into(),
+            state: "running".into(),
+            attached: true,
+            since: None,
+            seconds: Some(3_700.0),
+            run: Some(1),
+            pid: Some(7),
+            keeper: Some(6),
+            devices: vec!["NVIDIA H200".into(), "NVIDIA H200".into()],
+            peak: Some(3 << 30),
+            steps: Some(4),
+            host: None,
+            heard: None,
+            job: None,
+            elsewhere: None,
+            ooms: None,
+            predictions: Vec::new(),
+            command: Some(command.into()),
+            recording: None,
+            log: None,
+        }
+    }
+
+    #[test]
+    fn columns_stand_below_each_other_and_end_with_the_terminal() {
+        let rows = [
+            sample(
+                "20261121-110512-python3",
+                "python3 train.py --batch-size 64",
+            ),
+            sample("b", "ß"),
+        ];
+        let whole = table(&rows, ThirdColumn::Screen, None);
+        let lines: Vec<&str> = whole.lines().collect();
+        let column = lines[0].find("STATE").unwrap();
+        assert!(
+            lines
+                .iter()
+                .skip(1)
+                .all(|line| line[column..].starts_with("running"))
+        );
+        assert!(lines[1].contains("2 × NVIDIA H200  3.00 GiB"), "{whole}");
+        assert!(lines[1].ends_with("--batch-size 64"));
+        let narrow = table(&rows, ThirdColumn::Screen, Some(60));
+        assert!(narrow.lines().all(|line| line.width() <= 60), "{narrow}");
+        assert!(narrow.lines().nth(1).unwrap().ends_with('…'));
+    }
+
+    #[test]
+    fn an_ended_session_says_how_long_it_took_and_in_which_run() {
+        let ended = Row {
+            state: "finished".into(),
+            run: Some(2),
+            ..sample("20261121-110512-python3", "python3 train.py")
+        };
+        let whole = table(&[ended], ThirdColumn::Took, None);
+        assert!(whole.contains("finished, run 2  1:01:40"), "{whole}");
+    }
+
+    #[test]
+    fn jobs_have_a_column_and_sessions_elsewhere_their_place() {
+        let of_job = Row {
+            job: Some("1230_7-r2".into()),
+            elsewhere: Some(" on gpu-7, heard 3 s ago".into()),
+            ..sample("20261121-110512-python3", "python3 train.py")
+        };
+        let whole = table(&[of_job, sample("b", "sh")], ThirdColumn::Screen, None);
+        let lines: Vec<&str> = whole.lines().collect();
+        assert!(lines[0].starts_with("ID                       JOB        STATE"));
+        assert!(
+            lines[1].contains("1230_7-r2  running on gpu-7, heard 3 s ago  –"),
+            "{whole}"
+        );
+        assert!(lines[2].contains("  –          running"), "{whole}");
+    }
+
+    #[test]
+    fn the_command_is_there_however_narrow_the_terminal() {
+        let rows = [sample(
+            "20261121-110512-python3",
+            "python3 train.py --batch-size 64",
+        )];
+        let narrow = table(&rows, ThirdColumn::Screen, Some(80));
+        let lines: Vec<&str> = narrow.lines().collect();
+        assert_eq!(lines.len(), 3, "{narrow}");
+        assert!(lines.iter().all(|line| line.width() <= 80), "{narrow}");
+        assert!(lines[1].ends_with("3.00 GiB"), "{narrow}");
+        assert_eq!(lines[2], "  python3 train.py --batch-size 64");
+        let tiny = table(&rows, ThirdColumn::Screen, Some(20));
+        assert!(tiny.lines().all(|line| line.width() <= 20), "{tiny}");
+    }
+}

@@ -1,0 +1,77 @@
+//! `oomph plan --predict`: what a command would need at other batch sizes, predicted from recordings.
+//! Runs nothing.
+
+use super::recordings;
+use super::report::each_event;
+use crate::command::CommandLine;
+use crate::forecast::{Allocator, Forecast, Model, Observation, Target, Treatment};
+use crate::live::Ending;
+use crate::live::print;
+use crate::recognize::{LaunchEnvironment, Reading};
+use crate::state::State;
+use serde_json::json;
+use std::ffi::OsString;
+use std::io::Write;
+use std::path::PathBuf;
+
+/// Prints one JSON object a line for each batch: the allocated peak and what the allocator must be
+/// able to reserve, each `{"low", "likely", "high"}` in bytes; a bound as `"at_least"`. Where they
+/// were extrapolated from the step that ran out of memory, `"reckoned"` is how far it got. The
+/// recordings are files or beginnings of sessions' names; without one it is the latest.
+///
+/// # Errors
+/// A recording cannot be read, or standard output not written.
+pub(super) fn predict(
+    command: &CommandLine,
+    named: &[OsString],
+    batches: &[u64],
+) -> anyhow::Result<Ending> {
+    let launch = LaunchEnvironment::default();
+    let reading = Reading::of(&command.without_secrets(), &launch);
+    let mut observations = Vec::new();
+    let mut allocator = Allocator::Fixed;
+    let found: Vec<PathBuf> = match named {
+        [] => vec![recordings::find(None)?],
+        named => (named.iter())
+            .map(|name| recordings::find(Some(name)))
+            .collect::<Result<_, _>>()?,
+    };
+    for path in found {
+        let mut state = State::default();
+        each_event(&path, |event| {
+            state.apply(&event);
+            Ok(())
+        })?;
+        let ranks = state.runs.iter().flat_map(|run| &run.ranks);
+        for rank in ranks {
+            if rank.hello.expandable_segments == Some(true) {
+                allocator = Allocator::Expandable;
+            }
+        }
+        observations.extend(Observation::of_session(&state, &reading, &launch));
+    }
+    let model = Model::of(observations);
+    let mut out = print::out();
+    for batch in batches {
+        let target = Target {
+            batch: *batch,
+            keeps_gradients: reading.keeps_gradients(),
+            treatment: Treatment::default(),
+            allocator,
+        };
+        let line = match (model.peak(&target), model.needs(&target)) {
+            (Forecast::Within(peak), Forecast::Within(needs)) => {
+                json!({"batch": batch, "peak": peak, "needs": needs})
+            }
+            (Forecast::AtLeast(least, _), _) => json!({"batch": batch, "at_least": least}),
+            (Forecast::Extrapolated(peak, progress), Forecast::Extrapolated(needs, _)) => {
+                json!({"batch": batch, "peak": peak, "needs": needs, "reckoned": progress})
+            }
+            (Forecast::Unknown | Forecast::Within(_) | Forecast::Extrapolated(..), _) => {
+                json!({"batch": batch})
+            }
+        };
+        writeln!(out, "{line}")?;
+    }
+    Ok(Ending::Code(0))
+}

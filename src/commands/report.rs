@@ -1,0 +1,230 @@
+//! `oomph report`: a session as a page, or as Markdown, in a file to look at and to send.
+
+use super::recordings;
+use crate::command;
+use crate::event::{Event, SCHEMA, What};
+use crate::live::{Ending, print};
+use crate::report::anonymous::Anonymizer;
+use crate::report::comparison::{ComparedRun, Comparison};
+use crate::report::markdown::markdown;
+use crate::report::page::{self, PageOptions};
+use crate::report::story::SessionStory;
+use crate::session::{self, ReadError};
+use anyhow::Context;
+use clap::Args;
+use jiff::Timestamp;
+use jiff::tz::TimeZone;
+use std::ffi::{OsStr, OsString};
+use std::fs;
+use std::io::{self, Write};
+use std::path::{Path, PathBuf};
+
+#[derive(Debug, PartialEq, Args)]
+#[command(
+    after_help = "The page is one file that opens from disk and fetches nothing. Secrets are masked, as in the recording."
+)]
+pub(super) struct ReportCommand {
+    /// The session, by its name or the start of it, or a recording [default: the latest]
+    #[arg(value_name = "ID|FILE")]
+    session: Option<OsString>,
+    /// Write to this file: .html, or .md for an issue; - is standard output [default: oomph-ID.html]
+    #[arg(short, long, value_name = "FILE")]
+    output: Option<PathBuf>,
+    /// Leave out user, host and directories
+    #[arg(long)]
+    anonymous: bool,
+    /// Compare with another session in the report
+    #[arg(long, value_name = "ID|FILE")]
+    compare: Option<OsString>,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum ReportFormat {
+    Html,
+    Markdown,
+}
+
+impl ReportFormat {
+    /// By the ending of the file's name.
+    fn of(output: Option<&Path>) -> anyhow::Result<ReportFormat> {
+        let suffix = output.and_then(Path::extension).map(OsStr::to_string_lossy);
+        match suffix.as_deref() {
+            None | Some("html" | "htm") => Ok(ReportFormat::Html),
+            Some("md" | "markdown") => Ok(ReportFormat::Markdown),
+            Some(other) => anyhow::bail!(
+                "a report is HTML or Markdown, not {other}: name a file that ends in .html or .md"
+            ),
+        }
+    }
+}
+
+/// Writes the report, and says what happened and where it is.
+///
+/// # Errors
+/// The recording could not be found or read, or the report not be written.
+pub(super) fn run(options: &ReportCommand) -> anyhow::Result<Ending> {
+    let format = ReportFormat::of(options.output.as_deref())?;
+    let told = Told::read(options.session.as_deref(), options.anonymous)?;
+    let other = match &options.compare {
+        Some(name) => Some(Told::read(Some(name), options.anonymous)?),
+        None => None,
+    };
+    let comparison = other.as_ref().and_then(|other| {
+        let side = |told| Told::compared(told);
+        Some(Comparison::of(side(other)?, side(&told)?))
+    });
+    let began = told.began();
+    let page = PageOptions {
+        name: &told.name,
+        began: began.as_deref(),
+        comparison: comparison.as_ref(),
+    };
+    let output = match &options.output {
+        Some(output) => output.clone(),
+        None => PathBuf::from(format!("oomph-{}.html", told.name)),
+    };
+    let text = match format {
+        ReportFormat::Html => page::html(&told.story, &page),
+        ReportFormat::Markdown => markdown(&told.story, &page),
+    };
+    if output.as_os_str() == "-" {
+        return match io::stdout().lock().write_all(text.as_bytes()) {
+            // Who closed the pipe has read enough.
+            Err(error) if error.kind() != io::ErrorKind::BrokenPipe => Err(error.into()),
+            Ok(()) | Err(_) => Ok(Ending::Code(0)),
+        };
+    }
+    replace(&output, text.as_bytes())
+        .with_context(|| format!("cannot write {}", output.display()))?;
+    for sentence in told.story.sentences() {
+        print::tell(&command::without_secrets(&sentence));
+    }
+    print::tell(&format!("wrote {}", output.display()));
+    Ok(Ending::Code(0))
+}
+
+/// The file is there as a whole, or as it was.
+fn replace(path: &Path, content: &[u8]) -> io::Result<()> {
+    let is_special = fs::metadata(path).is_ok_and(|about| !about.is_file());
+    if is_special {
+        return fs::write(path, content);
+    }
+    let mut unfinished = path.as_os_str().to_os_string();
+    unfinished.push(".new");
+    fs::write(&unfinished, content)?;
+    fs::rename(unfinished, path)
+}
+
+/// A recording, read to its end.
+pub(super) struct Told {
+    /// The session's name, or the file's.
+    pub name: String,
+    pub story: SessionStory,
+}
+
+impl Told {
+    pub(super) fn read(name: Option<&OsStr>, anonymous: bool) -> anyhow::Result<Told> {
+        let path = recordings::find(name)?;
+        let mut story = SessionStory::default();
+        let mut anonymizer = anonymous.then(anonymizer);
+        each_event(&path, |event| {
+            let event = match &mut anonymizer {
+                Some(anonymizer) => anonymizer.event(event),
+                None => event,
+            };
+            story.take(&event);
+            Ok(())
+        })?;
+        let story = story.finish();
+        let id = story
+            .state
+            .session
+            .as_ref()
+            .map(|session| session.id.clone());
+        let name = id.unwrap_or_else(|| {
+            let stem = path.file_stem().unwrap_or_default();
+            stem.to_string_lossy().into_owned()
+        });
+        // It becomes a file's name.
+        let name = name.replace(|c: char| c == '/' || c.is_control(), "_");
+        Ok(Told { name, story })
+    }
+
+    /// Its last run.
+    pub(super) fn compared(&self) -> Option<ComparedRun<'_>> {
+        Some(ComparedRun {
+            name: &self.name,
+            story: &self.story,
+            run: self.story.state.run()?,
+        })
+    }
+
+    /// When it began, on this machine's clock.
+    fn began(&self) -> Option<String> {
+        let wall = self.story.state.session.as_ref()?.wall;
+        let at = Timestamp::from_second(wall as i64).ok()?;
+        let zoned = at.to_zoned(TimeZone::system());
+        Some(zoned.strftime("%Y-%m-%d %H:%M:%S %Z").to_string())
+    }
+}
+
+/// Passes the events of a recording on, one after another; lines that are none are passed over and
+/// counted on standard error.
+pub(super) fn each_event(
+    path: &Path,
+    mut take: impl FnMut(Event) -> anyhow::Result<()>,
+) -> anyhow::Result<()> {
+    let (mut events, mut corrupt) = (0u64, 0u64);
+    for event in session::read(path).map_err(unreadable)? {
+        match event {
+            Ok(event) => {
+                if let What::SessionStarted(header) = &event.what
+                    && header.schema > SCHEMA
+                {
+                    print::complain(&format!(
+                        "{} was recorded by oomph {} (schema {}; this version knows {SCHEMA}): what is shown may be wrong; update oomph",
+                        path.display(),
+                        header.version,
+                        header.schema
+                    ));
+                }
+                take(event)?;
+                events += 1;
+            }
+            Err(ReadError::Corrupt { .. }) => corrupt += 1,
+            Err(error @ ReadError::Unreadable { .. }) if events == 0 => {
+                return Err(unreadable(error));
+            }
+            Err(error @ ReadError::Unreadable { .. }) => print::complain(&error.to_string()),
+        }
+    }
+    if corrupt > 0 {
+        print::complain(&format!(
+            "skipped {corrupt} lines of {} that are not events",
+            path.display()
+        ));
+    }
+    anyhow::ensure!(
+        events > 0,
+        "{} contains no recorded event; pass the events.jsonl of a session",
+        path.display()
+    );
+    Ok(())
+}
+
+/// What is no recording, with what would be one.
+pub(super) fn unreadable(error: ReadError) -> anyhow::Error {
+    anyhow::anyhow!("{error}; pass a session's events.jsonl or its ID (`oomph ls --all`)")
+}
+
+/// For recordings of this user and this machine; other users and their homes are found in the
+/// recording itself.
+fn anonymizer() -> Anonymizer {
+    let user = |name| std::env::var(name).ok();
+    let users: Vec<String> = ["USER", "LOGNAME"].into_iter().filter_map(user).collect();
+    let host = fs::read_to_string("/proc/sys/kernel/hostname");
+    let hosts: Vec<String> = (host.into_iter())
+        .map(|host| host.trim().to_string())
+        .collect();
+    Anonymizer::new(&users, &hosts)
+}

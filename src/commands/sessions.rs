@@ -1,0 +1,334 @@
+//! The running sessions: of this machine found by their files and queried at their keepers' sockets, of
+//! others told by what they write into a shared state directory; chosen by their ID's start or their job.
+
+pub(super) mod remote;
+
+use crate::event::Job;
+use crate::live::session::Summary;
+use crate::session::{self, BaseDirs, FoundSession, Life, RemoteSession, Stored};
+use crate::supervise::{self, SessionStatus};
+use std::fmt;
+use std::io;
+use std::time::Duration;
+
+/// How long a keeper may take to answer. It waits for nobody, so one that doesn't answer at once is
+/// suspended, or the machine is.
+const ANSWER: Duration = Duration::from_secs(2);
+
+pub(super) struct Living {
+    pub found: FoundSession,
+    /// The keeper's answer, if any.
+    pub status: Option<SessionStatus>,
+    /// The latest summary of its front.
+    pub summary: Option<Summary>,
+}
+
+/// All of them, by name. Removes what dead ones left.
+pub(super) fn living() -> Vec<Living> {
+    let places = BaseDirs::of_this_user();
+    session::clear_dead(&places);
+    session::find(&places)
+        .into_iter()
+        .filter_map(|found| {
+            let status = supervise::look(&found.socket(), ANSWER).ok();
+            // Unknown, and no keeper answers: not a session.
+            if found.life != Life::Alive && status.is_none() {
+                return None;
+            }
+            let summary = (status.as_ref())
+                .and_then(|status| status.described.as_deref())
+                .and_then(|text| serde_json::from_str(text).ok());
+            Some(Living {
+                found,
+                status,
+                summary,
+            })
+        })
+        .collect()
+}
+
+/// Why no session could be chosen; the message says what to do.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) enum NoChoice {
+    /// None is running.
+    Nobody,
+    /// Several match.
+    Several {
+        name: Option<String>,
+        /// What to type, for each.
+        commands: Vec<String>,
+    },
+    Dead(String),
+    /// It has ended, and is recorded.
+    Ended {
+        id: String,
+    },
+    Unknown(String),
+}
+
+impl fmt::Display for NoChoice {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            NoChoice::Nobody => f.write_str("you have no running session on this machine"),
+            NoChoice::Several { name, commands } => {
+                match name {
+                    None => f.write_str("several sessions are running; choose one: ")?,
+                    Some(name) => {
+                        write!(f, "{name} matches several sessions; type more of the ID: ")?;
+                    }
+                }
+                f.write_str(&commands.join(", "))
+            }
+            NoChoice::Dead(words) => f.write_str(words),
+            NoChoice::Ended { id } => write!(
+                f,
+                "session {id} has ended; oomph replay {id} plays it, oomph report {id} is a page about it"
+            ),
+            NoChoice::Unknown(name) => write!(
+                f,
+                "no session {name} is running; `oomph ls` lists those that are"
+            ),
+        }
+    }
+}
+
+impl std::error::Error for NoChoice {}
+
+/// A session that runs.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) enum Chosen {
+    /// Its keeper can be asked.
+    Here(FoundSession),
+    /// It can be watched, by its files.
+    Elsewhere(RemoteSession),
+}
+
+impl Chosen {
+    pub(super) fn id(&self) -> &String {
+        match self {
+            Chosen::Here(found) => &found.id,
+            Chosen::Elsewhere(session) => &session.id,
+        }
+    }
+
+    fn job(&self) -> Option<Job> {
+        match self {
+            Chosen::Here(found) => found.file.as_ref()?.job.clone(),
+            Chosen::Elsewhere(session) => session.file.job.clone(),
+        }
+    }
+}
+
+/// Those that run out of reach of this machine, by name.
+pub(super) fn elsewhere(here: &[String]) -> Vec<RemoteSession> {
+    session::elsewhere(&BaseDirs::of_this_user(), here)
+}
+
+/// The session that is meant: by a beginning of its name, by its job, or the only one; one of this
+/// machine rather than of another. `verb` is the subcommand that is to be typed with a name where there
+/// are several.
+///
+/// # Errors
+/// There is none, or there are several; with what to do.
+pub(super) fn choose(name: Option<&str>, verb: &str) -> Result<Chosen, NoChoice> {
+    let places = BaseDirs::of_this_user();
+    let (dead, alive): (Vec<FoundSession>, Vec<FoundSession>) = session::find(&places)
+        .into_iter()
+        .filter(|found| found.life != Life::Unknown || found.socket().exists())
+        .partition(|found| found.life == Life::Dead);
+    session::clear_dead(&places);
+    let reached: Vec<String> = alive.iter().map(|found| found.id.clone()).collect();
+    let here: Vec<Chosen> = alive.into_iter().map(Chosen::Here).collect();
+    let remote = elsewhere(&reached).into_iter().map(Chosen::Elsewhere);
+    let several = |sessions: &[Chosen]| NoChoice::Several {
+        name: name.map(str::to_string),
+        commands: (sessions.iter())
+            .map(|found| format!("`oomph {verb} {}`", found.id()))
+            .collect(),
+    };
+    let Some(name) = name else {
+        let all = match here.is_empty() {
+            true => remote.collect(),
+            false => here,
+        };
+        return match <[Chosen; 1]>::try_from(all) {
+            Ok([only]) => Ok(only),
+            Err(none) if none.is_empty() => Err(NoChoice::Nobody),
+            Err(all) => Err(several(&all)),
+        };
+    };
+    let alive: Vec<Chosen> = here.into_iter().chain(remote).collect();
+    let dead_one = |found: FoundSession| NoChoice::Dead(words_of_the_dead(&found));
+    let ended_one = |stored: Stored| NoChoice::Ended { id: stored.id };
+    let mut stored = session::list(&places);
+    // A complete name means that session, even if it is dead: `…-python3` isn't `…-python3-2`.
+    if alive.iter().all(|found| found.id() != name) {
+        if let Some(found) = dead.iter().find(|found| found.id == name) {
+            return Err(dead_one(found.clone()));
+        }
+        if let Some(at) = stored.iter().position(|stored| stored.id == name) {
+            return Err(ended_one(stored.swap_remove(at)));
+        }
+    }
+    match meant(name, alive, Chosen::id, Chosen::job) {
+        Meant::One(found) => return Ok(found),
+        Meant::Several(found) => return Err(several(&found)),
+        Meant::None => {}
+    }
+    let job_of = |found: &FoundSession| found.file.as_ref()?.job.clone();
+    if let Meant::One(found) = meant(name, dead, |found| &found.id, job_of) {
+        return Err(dead_one(found));
+    }
+    match meant(name, stored, |stored| &stored.id, job_of_stored) {
+        Meant::One(stored) => Err(ended_one(stored)),
+        Meant::None | Meant::Several(_) => Err(NoChoice::Unknown(name.to_string())),
+    }
+}
+
+/// The job that a recorded session was part of.
+pub(super) fn job_of_stored(stored: &Stored) -> Option<Job> {
+    session::header(&stored.directory.join(session::RECORDING))?.job
+}
+
+/// What a name matches.
+pub(super) enum Meant<T> {
+    None,
+    /// It has that name, is the latest of that job, or is the only one whose name starts so.
+    One(T),
+    Several(Vec<T>),
+}
+
+/// What `name` means among sessions: a whole ID, then a job (its latest restart, unless `-rN` says
+/// another), then the start of an ID.
+pub(super) fn meant<T>(
+    name: &str,
+    of: Vec<T>,
+    id: impl Fn(&T) -> &String,
+    job: impl Fn(&T) -> Option<Job>,
+) -> Meant<T> {
+    let chosen = |fitting: Vec<T>| match <[T; 1]>::try_from(fitting) {
+        Ok([only]) => Meant::One(only),
+        Err(none) if none.is_empty() => Meant::None,
+        Err(several) => Meant::Several(several),
+    };
+    let (whole, others): (Vec<T>, Vec<T>) = of.into_iter().partition(|one| id(one) == name);
+    if !whole.is_empty() {
+        return chosen(whole);
+    }
+    // A recording is opened for its job: only where the name can be one.
+    let is_job = name.starts_with(|c: char| c.is_ascii_digit())
+        && name
+            .chars()
+            .all(|c| c.is_ascii_digit() || "_-r".contains(c));
+    let jobs: Vec<Option<Job>> = match is_job {
+        true => others.iter().map(job).collect(),
+        false => others.iter().map(|_| None).collect(),
+    };
+    let is_latest = |of: &Job| {
+        let same = jobs.iter().flatten().filter(|job| job.name() == of.name());
+        let same = same.filter(|job| job.is_meant(name));
+        same.map(|job| job.restart).max() == Some(of.restart)
+    };
+    let by_job: Vec<bool> = (jobs.iter())
+        .map(|job| (job.as_ref()).is_some_and(|job| job.is_meant(name) && is_latest(job)))
+        .collect();
+    let any = by_job.contains(&true);
+    let fits = |(one, is_by_job): &(T, bool)| match any {
+        true => *is_by_job,
+        false => id(one).starts_with(name),
+    };
+    let fitting = others.into_iter().zip(by_job).filter(fits);
+    chosen(fitting.map(|(one, _)| one).collect())
+}
+
+fn words_of_the_dead(found: &FoundSession) -> String {
+    let mut words = format!("session {} is dead", found.id);
+    if let Some(file) = &found.file {
+        words.push_str(&format!(": its keeper (pid {}) is gone", file.keeper));
+        if let Some(recording) = &file.recording {
+            words.push_str(&format!(
+                "; its recording: oomph replay {}",
+                recording.to_string_lossy()
+            ));
+        }
+    }
+    words
+}
+
+/// Why a session's keeper could not be reached, and what to do.
+pub(super) fn explain(found: &FoundSession, error: io::Error) -> anyhow::Error {
+    let keeper = found.file.as_ref().map(|file| file.keeper);
+    let pid = keeper.map_or("?".to_string(), |pid| pid.to_string());
+    let id = &found.id;
+    anyhow::anyhow!(match error.kind() {
+        io::ErrorKind::NotFound => format!(
+            "the socket of session {id} is gone, so nobody can attach to it; its training continues under the keeper (pid {pid}), and `kill {pid}` does not end it: signal the training itself"
+        ),
+        io::ErrorKind::ConnectionRefused => {
+            format!("session {id} is dead: nothing listens on its socket")
+        }
+        io::ErrorKind::PermissionDenied =>
+            format!("session {id} is not yours ({error}); only the user who started it can attach"),
+        io::ErrorKind::WouldBlock | io::ErrorKind::TimedOut => format!(
+            "the keeper of session {id} (pid {pid}) does not answer; if it is stopped, `kill -CONT {pid}` resumes it"
+        ),
+        _ => format!("cannot talk to session {id}: {error}"),
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::event::ArrayTask;
+
+    #[test]
+    fn a_beginning_is_enough_where_it_is_one_sessions() {
+        let all = ["20261121-1-python", "20261121-1-python-2", "20261122-1-sh"];
+        let find = |name: &str| {
+            let all: Vec<String> = all.iter().map(|id| id.to_string()).collect();
+            match meant(name, all, |id| id, |_| None) {
+                Meant::None => "none".to_string(),
+                Meant::One(id) => id,
+                Meant::Several(ids) => format!("{} of them", ids.len()),
+            }
+        };
+        assert_eq!(find("20261122"), all[2]);
+        assert_eq!(find("2026112"), "3 of them");
+        assert_eq!(find("20261121-1-python"), all[0], "a whole name is itself");
+        assert_eq!(find("python"), "none");
+    }
+
+    #[test]
+    fn a_job_is_found_by_its_number_and_restart() {
+        let task = |task: &str, restart| Job {
+            id: format!("124{task}"),
+            array: Some(ArrayTask {
+                job: "1240".into(),
+                task: task.into(),
+            }),
+            restart,
+        };
+        let all = [
+            ("20261121-1-sh", task("7", 0)),
+            ("20261121-2-sh", task("7", 1)),
+            ("20261121-3-sh", task("8", 0)),
+            ("12408888-4-sh", task("9", 0)),
+        ];
+        let find = |name: &str| {
+            let all: Vec<(String, Job)> = (all.iter())
+                .map(|(id, job)| (id.to_string(), job.clone()))
+                .collect();
+            match meant(name, all, |(id, _)| id, |(_, job)| Some(job.clone())) {
+                Meant::None => "none".to_string(),
+                Meant::One((id, _)) => id,
+                Meant::Several(found) => format!("{} of them", found.len()),
+            }
+        };
+        assert_eq!(find("1240_7"), "20261121-2-sh", "the latest restart");
+        assert_eq!(find("1240_7-r0"), "20261121-1-sh");
+        assert_eq!(find("1248"), "20261121-3-sh", "the task's own number");
+        assert_eq!(find("1240"), "3 of them", "the array, each task once");
+        assert_eq!(find("12408"), "12408888-4-sh", "no job: the start of an ID");
+        assert_eq!(find("1240_6"), "none");
+    }
+}

@@ -1,0 +1,385 @@
+//! The display: the screen or plain output, the keyboard, and the lines to print at the end. The terminal
+//! may be gone at any time.
+
+mod burst;
+pub(crate) mod keyboard;
+pub(crate) mod mode;
+mod prompt;
+pub(crate) mod screen;
+pub(crate) mod theme;
+mod type_ahead;
+
+use super::print;
+use super::session::Session;
+use crate::supervise::{OutputStream, Size};
+use crate::ui::{Effect, Theme};
+use crate::units::{Moment, Pid};
+use burst::{Burst, Typing};
+use crossterm::event::{Event as TerminalEvent, KeyEventKind};
+use keyboard::Typed;
+use mode::Mode;
+use prompt::Prompt;
+use screen::{Due, Screen, terminal_size};
+use std::future::pending;
+use std::io::{self, IsTerminal, Write};
+use std::os::fd::AsFd;
+use std::time::Duration;
+use tokio::sync::mpsc;
+use type_ahead::TypeAhead;
+
+/// Recent output starts in the middle of a line, and perhaps of an escape sequence: if there is this
+/// much of it, that line is skipped.
+const WHOLE_LINES_FROM: usize = 32 << 10;
+
+/// If another letter follows `l` within this time, it wasn't a command: as in `qlogin`.
+const LEAVE_AFTER: Duration = Duration::from_millis(400);
+
+pub(crate) struct Display {
+    pub mode: Mode,
+    theme: Theme,
+    screen: Option<Screen>,
+    /// The screen while we are in the terminal's background: it gets output, but isn't drawn.
+    parked: Option<Screen>,
+    /// The terminal is gone for good.
+    is_lost: bool,
+    /// The terminal has lost its screen: the program's output is printed as it comes.
+    is_plain: bool,
+    /// Keys, while the screen is up.
+    typed: Option<mpsc::Receiver<Typed>>,
+    type_ahead: TypeAhead,
+    burst: Burst,
+    /// Detaching is carried out at this time, unless another letter shows that `ql` was part of a word.
+    pub leaving: Option<Moment>,
+    pub prompt: Prompt,
+    /// What we are waiting for, in words.
+    pub waiting: Option<String>,
+    /// The program's last byte: whether it ended a line.
+    last_byte: u8,
+    /// Lines to print at the end, never inside the program's output.
+    pub last_words: Vec<String>,
+}
+
+impl Display {
+    pub(crate) fn new(mode: Mode, theme: Theme) -> Display {
+        Display {
+            mode,
+            theme,
+            screen: None,
+            parked: None,
+            is_lost: false,
+            is_plain: false,
+            typed: None,
+            type_ahead: TypeAhead::default(),
+            burst: Burst::default(),
+            leaving: None,
+            prompt: Prompt::default(),
+            waiting: None,
+            last_byte: b'\n',
+            last_words: Vec::new(),
+        }
+    }
+
+    /// Takes the terminal if there is to be a screen; whether it did.
+    pub(crate) fn enter(&mut self) -> io::Result<bool> {
+        if self.mode != Mode::Screen || self.screen.is_some() || self.is_lost {
+            return Ok(false);
+        }
+        let mut screen = Screen::enter()?;
+        self.typed = Some(keyboard::watch()?);
+        screen.view.theme = self.theme;
+        self.screen = Some(screen);
+        Ok(true)
+    }
+
+    /// Whether the screen is drawn now.
+    pub(crate) fn is_up(&self) -> bool {
+        self.screen.is_some()
+    }
+
+    /// Whether there is a screen, drawn or in the background.
+    pub(crate) fn has_screen(&self) -> bool {
+        self.screen.is_some() || self.parked.is_some()
+    }
+
+    pub(crate) fn is_parked(&self) -> bool {
+        self.parked.is_some()
+    }
+
+    pub(crate) fn request(&mut self, due: Due) {
+        if let Some(screen) = &mut self.screen {
+            screen.request(due);
+        }
+    }
+
+    pub(crate) fn resized(&mut self) {
+        if let Some(screen) = &mut self.screen {
+            screen.resized();
+        }
+    }
+
+    pub(crate) fn next_frame(&self) -> Option<Moment> {
+        self.screen.as_ref().map(|screen| screen.next_frame())
+    }
+
+    /// When to check whether the training waits for input.
+    pub(crate) fn prompt_due(&self) -> Option<Moment> {
+        self.screen.as_ref().and(self.prompt.due())
+    }
+
+    pub(crate) fn wait_for(&mut self, words: impl Into<String>) {
+        let words = words.into();
+        if self.waiting.as_ref() != Some(&words) {
+            self.waiting = Some(words);
+            self.request(Due::Now);
+        }
+    }
+
+    /// The next key, or the end of the terminal.
+    pub(crate) async fn next_typed(&mut self) -> Option<Typed> {
+        match &mut self.typed {
+            Some(typed) => typed.recv().await,
+            None => pending().await,
+        }
+    }
+
+    /// The effect of a key, a paste or the mouse. A key that was typed before the dialog opened at `asked`
+    /// isn't an answer to it.
+    pub(crate) fn typed(
+        &mut self,
+        event: TerminalEvent,
+        session: &Session,
+        asked: Option<Moment>,
+    ) -> Option<Effect> {
+        self.request(Due::Now);
+        if matches!(event, TerminalEvent::Key(_) | TerminalEvent::Paste(_)) {
+            self.type_ahead.pressed(session.clock.now());
+            if asked.is_some_and(|opened| !self.type_ahead.answers(opened)) {
+                return None;
+            }
+        }
+        let view = &mut self.screen.as_mut()?.view;
+        let (burst, leaving) = (&mut self.burst, &mut self.leaving);
+        let now = session.clock.now();
+        session.with_scene(self.waiting.as_deref(), |scene| match event {
+            TerminalEvent::Key(key) if key.kind != KeyEventKind::Release => {
+                *leaving = None;
+                let stroke = match scene.is_running() && view.mode().takes_commands() {
+                    true => burst.pressed(&key, now),
+                    false => {
+                        burst.end();
+                        Typing::Key
+                    }
+                };
+                match stroke {
+                    Typing::Key => {}
+                    Typing::Text => {
+                        view.took_text(scene);
+                        return None;
+                    }
+                    Typing::Abort => {
+                        view.held_interrupt(scene);
+                        return None;
+                    }
+                }
+                let effect = view.key(key, scene);
+                if matches!(
+                    effect,
+                    Some(Effect::Quit {
+                        stop_training: false
+                    })
+                ) {
+                    *leaving = Some(now + LEAVE_AFTER);
+                    return None;
+                }
+                effect
+            }
+            TerminalEvent::Paste(text) => view.paste(&text, scene),
+            TerminalEvent::Mouse(mouse) => view.mouse(mouse, scene),
+            TerminalEvent::Key(_)
+            | TerminalEvent::Resize(..)
+            | TerminalEvent::FocusGained
+            | TerminalEvent::FocusLost => None,
+        })
+    }
+
+    /// Whether to detach now.
+    pub(crate) fn takes_leave(&mut self, now: Moment) -> bool {
+        self.leaving.take_if(|due| now >= *due).is_some()
+    }
+
+    /// Opens the dialog without an OOM: the program rejected a change.
+    pub(crate) fn open_remedies(&mut self, session: &Session) {
+        if let Some(screen) = &mut self.screen {
+            session.with_scene(self.waiting.as_deref(), |scene| {
+                screen.view.open_remedies(scene);
+            });
+            screen.request(Due::Now);
+        }
+    }
+
+    /// An effect that stays on the screen.
+    pub(crate) fn carry_out(&mut self, effect: &Effect) -> io::Result<()> {
+        match &mut self.screen {
+            Some(screen) => screen.carry_out(effect),
+            None => Ok(()),
+        }
+    }
+
+    /// Draws if a frame is due. Returns the new size of the program's terminal, if it has changed.
+    pub(crate) fn draw(&mut self, now: Moment, session: &Session) -> io::Result<Option<Size>> {
+        let Some(screen) = self.screen.as_mut().filter(|up| now >= up.next_frame()) else {
+            return Ok(None);
+        };
+        session.with_scene(self.waiting.as_deref(), |scene| {
+            let resized = match screen.is_whole_frame_due(now) {
+                true => screen.fit(scene)?,
+                false => None,
+            };
+            screen.draw(now, scene)?;
+            Ok(resized)
+        })
+    }
+
+    /// Adds the program's output; returns the terminal's answers to its queries.
+    pub(crate) fn output(&mut self, stream: OutputStream, bytes: &[u8], now: Moment) -> Vec<u8> {
+        self.last_byte = bytes.last().copied().unwrap_or(self.last_byte);
+        self.prompt.wrote(bytes, now);
+        match self.screen.as_mut().or(self.parked.as_mut()) {
+            Some(screen) => {
+                screen.feed(stream, bytes);
+                screen.view.output.take_answers()
+            }
+            None => {
+                self.print_plain(bytes);
+                Vec::new()
+            }
+        }
+    }
+
+    /// Shows output from before the screen; returns the size of the program's terminal.
+    pub(crate) fn show_recent(&mut self, mut recent: Vec<u8>) -> Option<Size> {
+        self.last_byte = recent.last().copied().unwrap_or(self.last_byte);
+        let screen = self.screen.as_mut()?;
+        if recent.len() > WHOLE_LINES_FROM
+            && let Some(end) = recent.iter().position(|byte| *byte == b'\n')
+        {
+            recent.drain(..=end);
+        }
+        // From any stream; for a terminal's this makes no difference.
+        screen.view.output.feed_untouched(&recent);
+        // They were answered when it was written.
+        screen.view.output.take_answers();
+        let (rows, cols) = screen.view.output.size();
+        Some(Size::new(rows, cols))
+    }
+
+    /// Prints output on a terminal that has lost its screen, until that fails.
+    pub(crate) fn print_plain(&mut self, bytes: &[u8]) {
+        if self.is_plain {
+            let mut out = io::stdout().lock();
+            self.is_plain = out.write_all(bytes).and_then(|()| out.flush()).is_ok();
+        }
+    }
+
+    /// Shows whether the training waits for input.
+    pub(crate) fn look_for_prompt(&mut self, now: Moment, trainer: Option<Pid>) {
+        let (Some(screen), Some(pid)) = (&mut self.screen, trainer) else {
+            return;
+        };
+        let waits = self.prompt.look(now, || prompt::reads_terminal(pid));
+        if waits != screen.view.output.awaits_input() {
+            screen.view.output.set_awaits_input(waits);
+            screen.request(Due::Now);
+        }
+    }
+
+    /// Clears the screen for the next run, and returns its size.
+    pub(crate) fn begin_run(&mut self) -> Option<Size> {
+        match &mut self.screen {
+            Some(screen) => Some(screen.begin_run()),
+            None => terminal_size(),
+        }
+    }
+
+    /// Prints a line: at once if there is no screen, otherwise at the end.
+    pub(crate) fn say(&mut self, words: String) {
+        if self.has_screen() {
+            return self.last_words.push(words);
+        }
+        let begin = if self.last_byte == b'\n' { "" } else { "\n" };
+        self.last_byte = b'\n';
+        // stderr may be closed.
+        let _ = write!(print::err(), "{begin}");
+        print::complain(&words);
+    }
+
+    pub(crate) fn say_last(&mut self, words: impl Into<String>) {
+        self.last_words.push(words.into());
+    }
+
+    /// Rings the bell, or shows a notification; a terminal that is stuck is not waited for.
+    pub(crate) fn alert(&mut self, bytes: &[u8], is_running: bool) {
+        match &mut self.screen {
+            // A terminal that is gone is noticed by the next frame.
+            Some(screen) => drop(screen.alert(bytes)),
+            // The program writes to this terminal itself: nothing may come into the middle of its
+            // sequences.
+            None if is_running || self.parked.is_some() => {}
+            None => print::alert(bytes),
+        }
+    }
+
+    pub(crate) fn is_at_line_start(&self) -> bool {
+        self.last_byte == b'\n'
+    }
+
+    /// Leaves the terminal for good; returns the program's last rows, if there was a screen.
+    pub(crate) fn leave(&mut self) -> Option<Vec<u8>> {
+        self.typed = None;
+        let screen = self.screen.take().or_else(|| self.parked.take());
+        screen.map(Screen::leave)
+    }
+
+    /// Drops a failed screen, without its last rows.
+    pub(crate) fn drop_screen(&mut self) {
+        self.screen = None;
+    }
+
+    /// The terminal is gone, or can't be drawn on; whether this is new. If it still exists, the program's
+    /// output is printed there as it comes, its last rows first.
+    pub(crate) fn lose(&mut self) -> bool {
+        let rows = self.leave();
+        if std::mem::replace(&mut self.is_lost, true) {
+            return false;
+        }
+        // Without a screen from the start the keeper writes to the terminal itself.
+        self.is_plain = self.mode == Mode::Screen && io::stdout().is_terminal();
+        self.print_plain(&rows.unwrap_or_default());
+        true
+    }
+
+    /// Ctrl-Z: leaves the terminal and keeps the screen; whether there was one.
+    pub(crate) fn park(&mut self) -> bool {
+        if let Some(mut screen) = self.screen.take() {
+            screen.give_back();
+            self.parked = Some(screen);
+            return true;
+        }
+        false
+    }
+
+    /// Takes the terminal again once we are in its foreground; after `bg` we aren't, and changing its
+    /// settings would stop us. Whether it did.
+    pub(crate) fn unpark(&mut self) -> io::Result<bool> {
+        let in_foreground = |_: &mut Screen| {
+            nix::unistd::tcgetpgrp(io::stdout().as_fd())
+                .is_ok_and(|group| group == nix::unistd::getpgrp())
+        };
+        let Some(mut screen) = self.parked.take_if(in_foreground) else {
+            return Ok(false);
+        };
+        screen.take_again()?;
+        self.screen = Some(screen);
+        Ok(true)
+    }
+}

@@ -1,0 +1,203 @@
+//! Before the first run: sets everything up, in the order that delays the command least. Only two
+//! things may prevent the run here: an error in oomph's own options, and a keeper that can't be
+//! started.
+
+use super::setup::SessionGuard;
+use super::{EVENTS, Front, Sources, setup, spool};
+use crate::collect::probe_socket::ProbeRequests;
+use crate::command::Word;
+use crate::config;
+use crate::event::{Clock, Job, Level, NvmlState, SCHEMA, SessionStarted, What};
+use crate::live::allocator::InheritedSettings;
+use crate::live::display::Display;
+use crate::live::display::mode::{self, Mode, Surface};
+use crate::live::display::screen::{first_child_size, terminal_size};
+use crate::live::display::theme;
+use crate::live::link::{Link, ProbeSetup, Role};
+use crate::live::news::{Messenger, ToldNews};
+use crate::live::policy::{self, Policy};
+use crate::live::session::{HandoverState, Session, SessionInputs};
+use crate::live::signals::{SignalRules, Signals};
+use crate::live::{RunOptions, torch};
+use crate::session::{BaseDirs, Directories, PidScope};
+use crate::supervise::{self, Io, Keeper, KeeperOrder, KeeperTimeouts, Launch, Setup};
+use crate::units::RunNumber;
+use anyhow::Context;
+use jiff::Zoned;
+use std::collections::BTreeMap;
+use std::time::SystemTime;
+use tokio::sync::mpsc;
+
+pub(super) fn start(
+    options: RunOptions,
+    policy: Option<Box<dyn Policy>>,
+) -> anyhow::Result<(Front, Sources, SessionGuard)> {
+    let clock = Clock::start();
+    let mode = mode::choose(options.headless, &Surface::of_this_process());
+    // Before any thread is started: threads inherit the mask.
+    let signals = Signals::take(|signal| supervise::inherited().is_ignored(signal as i32))?;
+
+    let mut command = options.command.clone();
+    if let Some(conf) = &options.alloc_conf {
+        let torch = torch::version_for(&command);
+        InheritedSettings::read(|name| std::env::var_os(name))
+            .merge_into(&mut command, conf, torch.as_deref())
+            .map_err(|mend| anyhow::anyhow!("--alloc-conf {conf}: {mend}"))?;
+    }
+
+    let program = command.argv.first().context("no command given")?;
+    let directories =
+        Directories::create(program, Zoned::now().datetime(), &BaseDirs::of_this_user());
+    let mut notes = directories.notes.clone();
+    let (recording, renamed) = setup::untaken(&options.recording);
+    let recorder = setup::record(&recording, &directories, &mut notes)?;
+    let (events_in, events) = mpsc::channel(EVENTS);
+    let requests = ProbeRequests::default();
+    let socket = options
+        .probe
+        .then(|| {
+            let (asked, told) = (requests.clone(), events_in.clone());
+            setup::listen(&directories, clock, asked, told, &mut notes)
+        })
+        .flatten();
+    let place = directories.runtime.as_deref().zip(socket.as_deref());
+    let spool = spool::make(&options, &directories, &mut notes);
+    let (environment, problem) =
+        ProbeSetup::prepare(&options, &directories.id, place, spool.as_deref());
+    notes.extend(problem);
+    let spool = spool::kept(&environment, spool);
+
+    let log = setup::output_log(&recording, &directories);
+    let (keeper, reports) = Keeper::start(&Setup {
+        log: log.clone(),
+        io: match mode {
+            Mode::Screen => Io::Screen,
+            Mode::Headless(_) => Io::PassThrough,
+        },
+        timing: KeeperTimeouts::scaled(options.scaled),
+        forwarding: options.forward,
+    })
+    .context("the keeper process could not be started")?;
+    let policy = policy.unwrap_or_else(|| {
+        let has_person = mode == Mode::Screen;
+        let chosen = policy::chosen(options.on_oom, has_person, &options.auto);
+        match options.hold && has_person {
+            true => policy::holding(chosen),
+            false => chosen,
+        }
+    });
+    let first = RunNumber::FIRST;
+    keeper.send(KeeperOrder::Launch(Launch {
+        run: first,
+        command: environment.around(&command, first, policy.rehearses()),
+        size: match mode {
+            Mode::Screen => first_child_size(),
+            Mode::Headless(_) => terminal_size(),
+        },
+    }))?;
+
+    // The command is starting; the rest isn't urgent.
+    let settings = config::read(&command.cwd);
+    notes.extend(settings.problems.iter().cloned());
+    let (inputs, problems) = SessionInputs::at_start(&settings);
+    let inputs = inputs.with_copies(directories.state.clone());
+    notes.extend(problems);
+    let (theme, problem) = theme::chosen(options.theme, &settings);
+    notes.extend(problem);
+    let (messenger, problem) = Messenger::new(options.alert, &settings, options.scaled);
+    notes.extend(problem);
+    let header = SessionStarted {
+        id: directories.id.clone(),
+        wall: Zoned::now().timestamp().as_microsecond() as f64 / 1e6,
+        monotonic: clock.origin_us(),
+        schema: SCHEMA,
+        version: env!("CARGO_PKG_VERSION").into(),
+        command: command.without_secrets(),
+        probe: socket.is_some(),
+        nvml: options.nvml,
+        job: Job::of(|name| std::env::var(name).ok()),
+        host: Some(PidScope::here().host().to_string()),
+    };
+    let handover = HandoverState {
+        header: header.clone(),
+        runtime: directories.runtime.as_deref().map(Word::from),
+        state: directories.state.as_deref().map(Word::from),
+        recording: (recorder.path())
+            .and_then(|path| std::path::absolute(path).ok())
+            .map(|path| Word::from(path.as_path())),
+        probe: environment.has_probe(),
+        spool: spool.as_deref().map(Word::from),
+        lines: options.lines,
+        snapshot: environment.snapshot().map(Word::from),
+        interval: options.interval,
+        python_path: std::env::var_os("PYTHONPATH").map(Word),
+        surroundings: inputs.surroundings(),
+        began: SystemTime::now(),
+        on_oom: options.on_oom,
+        auto: options.auto.clone(),
+        began_on_screen: mode == Mode::Screen,
+        rules: SignalRules {
+            in_slurm_step: supervise::step_is_signalled(
+                std::env::var_os("SLURM_STEP_ID").as_deref(),
+            ),
+            forwarding: options.forward,
+            on_hup: options.on_hup,
+        },
+        scaled: options.scaled,
+        command: command.clone(),
+        chosen: Default::default(),
+        prediction: None,
+        alert: options.alert,
+        told: ToldNews::default(),
+        baselines: BTreeMap::new(),
+        log: log.as_deref().map(Word::from),
+        metrics: (options.metrics.as_deref())
+            .and_then(|path| std::path::absolute(path).ok())
+            .map(|path| Word::from(path.as_path())),
+    };
+    let nvml = options
+        .nvml
+        .then(|| setup::watch_nvml(options.interval, clock, events_in.clone()));
+    let mut front = Front {
+        display: Display::new(mode, theme),
+        link: Link::new(Role::First, keeper, environment, requests, &handover),
+        spool: spool::watch(&handover, clock, &events_in),
+        session: Session::new(clock, recorder, inputs, handover),
+        policy,
+        messenger,
+        events: events_in,
+        looked: clock.now(),
+        socket_seen: false,
+        unreachable: false,
+    };
+    front.be_found(&directories, log.as_deref());
+    front.session.record(What::SessionStarted(header));
+    if !options.nvml {
+        front.session.record(What::Nvml(NvmlState::Off));
+    }
+    if options.probe && directories.runtime.is_none() {
+        front
+            .display
+            .say("no probe: there is no directory for its socket; `oomph help run` has OOMPH_RUNTIME_DIR".into());
+    }
+    if let Some(words) = renamed {
+        notes.push(words.clone());
+        front.display.say(words);
+    }
+    for text in notes {
+        front.session.note(Level::Warning, text);
+    }
+    let sources = Sources {
+        reports,
+        events,
+        signals,
+    };
+    let guard = SessionGuard {
+        _nvml: nvml,
+        presence: front.tell_elsewhere(),
+        spool,
+        directories,
+        released: false,
+    };
+    Ok((front, sources, guard))
+}

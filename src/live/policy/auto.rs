@@ -1,0 +1,145 @@
+//! `--on-oom auto`: gathers what the decision needs, and turns it into a launch or an end, with a
+//! message for the user who comes back in the morning.
+
+mod decision;
+mod options;
+mod words;
+
+pub use options::{AutoOptions, Measure, Permission};
+
+use super::{FollowUp, Policy, RunSummary};
+use crate::command::CommandLine;
+use crate::live::session::NextRun;
+use crate::recognize::recognise;
+use crate::remedy::{self, Plan, Remedy, RemedyId};
+use crate::state::RunOutcome;
+use crate::units::RunNumber;
+use decision::{AutoDecision, AutoSituation, Candidate, decide};
+
+/// Remedies that are also tried together.
+const TOGETHER: [&[RemedyId]; 3] = [
+    &[RemedyId::Batch, RemedyId::ExpandableSegments],
+    &[RemedyId::Batch, RemedyId::Amp],
+    &[RemedyId::Batch, RemedyId::ExpandableSegments, RemedyId::Amp],
+];
+
+pub(in crate::live) struct Auto {
+    options: AutoOptions,
+}
+
+impl Auto {
+    pub(crate) fn new(options: AutoOptions) -> Auto {
+        Auto { options }
+    }
+
+    fn launch(&self, run: &RunSummary<'_>, chosen: &Candidate) -> FollowUp {
+        let applied: Vec<Remedy> = run
+            .remedies
+            .iter()
+            .filter(|remedy| chosen.remedies.contains(&remedy.id))
+            .cloned()
+            .collect();
+        let titles: Vec<String> = applied.iter().map(|remedy| remedy.title.clone()).collect();
+        let cause = run
+            .findings
+            .first()
+            .map_or("memory ran out".to_string(), |finding| {
+                match &finding.ranks {
+                    Some(ranks) => format!("{} {}", ranks.who(), finding.headline),
+                    None => finding.headline.clone(),
+                }
+            });
+        let words = format!(
+            "run {} ran out of memory ({cause}); relaunching with {} ({}), {} of at most {}: {}",
+            run.run.number,
+            titles.join(" and "),
+            chosen.expectation.words,
+            run.run.number,
+            self.options.max_relaunches,
+            chosen.command.without_secrets().shown(),
+        );
+        let next = NextRun {
+            prediction: chosen.expectation.prediction(),
+            applied,
+            ..NextRun::plain(chosen.command.clone(), titles)
+        };
+        FollowUp::Launch(Box::new(next), words)
+    }
+}
+
+impl Policy for Auto {
+    fn after_run(&mut self, run: &RunSummary<'_>) -> FollowUp {
+        if run.run.outcome() != RunOutcome::OutOfMemory {
+            return FollowUp::Leave(None);
+        }
+        let candidates = candidates(run);
+        // With secrets masked, as in the recording, which is all that a later front has.
+        let runs = run.state.runs.iter();
+        let tried: Vec<CommandLine> = runs.map(|run| run.command.clone()).collect();
+        let part = recognise(run.command, &run.inputs.launch).part_of_a_job;
+        let ended = run.run.ended.map_or(run.run.started, |(ended, _)| ended);
+        let situation = AutoSituation {
+            outcome: run.run.outcome(),
+            stop_requested: run.run.stopped().is_some(),
+            cause: run.findings.first().map(|finding| finding.cause),
+            part_of_a_job: part.as_deref(),
+            relaunches: run.run.number.0 - RunNumber::FIRST.0,
+            ran_for: ended.since(run.run.started),
+            has_checkpoint: run.inputs.launch.checkpoint.is_some(),
+            candidates: &candidates,
+            tried: &tried,
+        };
+        match decide(&situation, &self.options) {
+            AutoDecision::Refuse(veto) => FollowUp::Leave(Some(format!("not relaunched: {veto}"))),
+            AutoDecision::Relaunch(index) => self.launch(run, &candidates[index]),
+        }
+    }
+
+    fn not_launched(&mut self, why: &str) -> FollowUp {
+        FollowUp::Leave(Some(format!("not relaunched: {why}")))
+    }
+
+    fn needs_earlier_sessions(&self) -> bool {
+        true
+    }
+
+    fn name(&self) -> Option<&'static str> {
+        Some("auto")
+    }
+}
+
+/// Each offered remedy and the combinations; all resume the ended run if the program can.
+fn candidates(run: &RunSummary<'_>) -> Vec<Candidate> {
+    let offered: Vec<&Remedy> = run
+        .remedies
+        .iter()
+        .filter(|remedy| remedy.is_offered())
+        .collect();
+    let of = |id: RemedyId| offered.iter().find(|remedy| remedy.id == id).copied();
+    let together = TOGETHER.iter().filter_map(|ids| {
+        let chosen: Vec<&Remedy> = ids.iter().filter_map(|id| of(*id)).collect();
+        (chosen.len() == ids.len()).then_some(chosen)
+    });
+    offered
+        .iter()
+        .filter(|remedy| remedy.id != RemedyId::Resume)
+        .map(|remedy| vec![*remedy])
+        .chain(together)
+        .map(|chosen| {
+            let resume = of(RemedyId::Resume).into_iter().collect();
+            candidate(run, &[chosen, resume].concat())
+        })
+        .collect()
+}
+
+fn candidate(run: &RunSummary<'_>, chosen: &[&Remedy]) -> Candidate {
+    let plan = Plan::of(run.command, chosen);
+    Candidate {
+        expectation: remedy::expectation(run.command, &run.inputs, chosen),
+        resumes: plan.remedies.contains(&RemedyId::Resume),
+        remedies: plan.remedies,
+        command: plan.command,
+        writes_files: !plan.files.is_empty(),
+        alters: chosen.iter().filter_map(|remedy| remedy.alters).collect(),
+    }
+}

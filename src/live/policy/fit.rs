@@ -1,0 +1,280 @@
+//! The runs of `oomph fit`: each is stopped once it has shown enough, and the search chooses the next.
+
+mod answer;
+pub(crate) mod search;
+mod shown;
+
+pub(crate) use shown::AT_MOST;
+
+use super::{FollowUp, OnStep, Policy, RunSummary};
+use crate::command::CommandLine;
+use crate::forecast::{Allocator, Observation, Rehearsed};
+use crate::live::session::NextRun;
+use crate::live::{Ending, RunOptions};
+use crate::measured::NON_TORCH_USUAL;
+use crate::probe::RehearsedStep;
+use crate::recognize::{LaunchEnvironment, Reading};
+use crate::remedy::{Setting, Which, with_argument};
+use crate::state::{Run, RunOutcome, State};
+use crate::units::{Bytes, RunNumber};
+use search::{SearchAnswer, SearchStep, SizeSearch, Trial};
+use shown::RunShown;
+use std::os::fd::OwnedFd;
+
+#[derive(Debug, Clone, PartialEq)]
+pub struct FitOptions {
+    pub run: RunOptions,
+    /// Optimizer steps per run; more while memory still grows.
+    pub steps: u64,
+    /// The share of its memory that is left free.
+    pub margin: f64,
+    pub which: Which,
+    /// Arguments to replace in these runs only, as name and value.
+    pub replaced: Vec<(String, String)>,
+    /// Capacities of GPUs that aren't here, to be answered by one run here.
+    pub rooms: Vec<Bytes>,
+    /// JSON instead of words.
+    pub json: bool,
+    /// Do not ask before the first run.
+    pub yes: bool,
+}
+
+pub(crate) struct Fit {
+    pub options: FitOptions,
+    /// The argument in the typed command.
+    setting: Setting,
+    /// The argument in the tried command.
+    tried: Setting,
+    /// The tried command.
+    command: CommandLine,
+    search: SizeSearch,
+    /// The current run's value.
+    value: u64,
+    /// What that run has shown so far.
+    shown: RunShown,
+    /// The run that has shown enough and is being stopped.
+    stopped: Option<RunNumber>,
+    /// What the run's process may reserve in total, once known.
+    room: Option<Bytes>,
+    answer: Option<SearchAnswer>,
+    pub standard_output: Option<OwnedFd>,
+    given_up: Option<String>,
+    /// The smallest value that ran out of memory in an earlier session of this command.
+    failed_before: Option<u64>,
+}
+
+impl Fit {
+    pub(crate) fn new(options: FitOptions) -> Result<Fit, String> {
+        let typed = &options.run.command;
+        let setting = Setting::find(typed, &options.which)?;
+        let command = options
+            .replaced
+            .iter()
+            .fold(typed.clone(), |command, (name, value)| {
+                with_argument(&command, name, value)
+            });
+        let tried = Setting::find(&command, &options.which)?;
+        let search = SizeSearch {
+            start: setting.value,
+            margin: options.margin,
+            rounds: options.which == Which::Batch,
+            room: None,
+            allocator: Allocator::Fixed,
+            keeps_gradients: Reading::of(typed, &LaunchEnvironment::default()).keeps_gradients(),
+            trials: Vec::new(),
+        };
+        Ok(Fit {
+            value: match search.next() {
+                SearchStep::Run(value) => value,
+                SearchStep::Done(_) => setting.value,
+            },
+            search,
+            shown: RunShown::default(),
+            stopped: None,
+            room: None,
+            answer: None,
+            given_up: None,
+            failed_before: None,
+            standard_output: None,
+            options,
+            setting,
+            tried,
+            command,
+        })
+    }
+
+    /// Uses earlier sessions of the user's command that ran out of memory.
+    pub(crate) fn look_back(&mut self, earlier: &[Observation]) {
+        let command = self.options.run.command.without_secrets();
+        let at_once = Reading::of(&command, &LaunchEnvironment::default()).at_once;
+        // Those that ran out of memory show what was left then.
+        let failed = earlier.iter().filter(|seen| seen.left_over.is_some());
+        let value = |seen: &Observation| seen.batch.saturating_mul(self.setting.value);
+        let values = failed.map(|seen| value(seen) / at_once.max(1));
+        self.failed_before = values.min();
+    }
+
+    pub(crate) fn setting(&self) -> (&str, u64) {
+        (&self.setting.name, self.value)
+    }
+
+    /// The command to try next.
+    pub(crate) fn trial(&self) -> CommandLine {
+        self.tried.to(&self.command, self.value)
+    }
+
+    fn fitted(&self, value: u64) -> CommandLine {
+        self.setting.to(&self.options.run.command, value)
+    }
+
+    /// The largest value for each requested GPU, by the rehearsal of the run here; `None` without one.
+    fn rooms(&self) -> Option<Vec<(Bytes, Option<u64>)>> {
+        let rooms = self.options.rooms.iter();
+        rooms
+            .map(|room| Some((*room, self.search.on(*room - NON_TORCH_USUAL)?)))
+            .collect()
+    }
+
+    fn give_up(&mut self, why: impl Into<String>) -> FollowUp {
+        self.given_up = Some(why.into());
+        FollowUp::Leave(None)
+    }
+
+    fn learn(&mut self, run: &RunSummary<'_>, fits: bool) {
+        let ranks = &run.run.ranks;
+        let at_oom = run
+            .run
+            .oom()
+            .and_then(|oom| Some((oom.reserved()? + oom.free()?, oom.limit())));
+        if let Some((room, limit)) = at_oom {
+            self.room = Some(limit.map_or(room, |limit| room.min(limit)));
+        }
+        // It ended before the first sample.
+        let devices = ranks.iter().flat_map(|rank| &rank.hello.devices);
+        let whole = devices.map(|device| device.total - NON_TORCH_USUAL).min();
+        self.search.room = self.room.or(self.search.room).or(whole);
+        let is_expandable = ranks
+            .iter()
+            .any(|rank| rank.hello.expandable_segments == Some(true));
+        self.search.allocator = match is_expandable {
+            true => Allocator::Expandable,
+            false => Allocator::Fixed,
+        };
+        let value = self.value;
+        self.search.trials.push(Trial {
+            value,
+            seen: Observation::of_run(run.run, &run.inputs.launch).map(|seen| Observation {
+                batch: value,
+                ..seen
+            }),
+            peak: run.run.peak(),
+            reserved: ranks.iter().map(|rank| rank.reserved_peak).max(),
+            fits,
+            steps: run.run.steps(),
+            rehearsed: (ranks.iter().find_map(|rank| rank.rehearsal.as_ref()))
+                .filter(|_| self.options.which == Which::Batch)
+                .and_then(|said| Rehearsed::of(said, value)),
+        });
+    }
+}
+
+impl Policy for Fit {
+    fn after_run(&mut self, run: &RunSummary<'_>) -> FollowUp {
+        let number = run.run.number;
+        if run.run.stop_requested.is_some() {
+            return self.give_up("stopped");
+        }
+        let fits = match run.run.outcome() {
+            RunOutcome::Finished => true,
+            RunOutcome::OutOfMemory => false,
+            RunOutcome::Running | RunOutcome::Stopped | RunOutcome::Failed(_) => {
+                if self.stopped != Some(number) {
+                    return self.give_up(format!(
+                        "run {number} ended by itself ({}) before its steps, for another reason \
+                         than memory; see its output above",
+                        run.exit
+                    ));
+                }
+                true
+            }
+        };
+        self.learn(run, fits);
+        if !self.options.rooms.is_empty() {
+            return match self.rooms() {
+                Some(_) => FollowUp::Leave(None),
+                None => self.give_up("the step of this run could not be rehearsed, so nothing is known of other GPUs"),
+            };
+        }
+        let verdict = if fits { "fits" } else { "runs out of memory" };
+        let peak = (run.run.peak()).map_or(String::new(), |peak| format!(", peak {peak}"));
+        let name = self.setting.name.clone();
+        let said = format!("{name} {} {verdict}{peak}", self.value);
+        match self.search.next() {
+            SearchStep::Done(answer) => {
+                self.answer = Some(answer);
+                FollowUp::Leave(Some(said))
+            }
+            SearchStep::Run(value) => {
+                self.value = value;
+                self.shown = RunShown::default();
+                let next = NextRun::plain(self.trial(), vec![format!("fit: {name} {value}")]);
+                FollowUp::Launch(Box::new(next), format!("{said}; next {name} {value}"))
+            }
+        }
+    }
+
+    fn rehearses(&self) -> RehearsedStep {
+        RehearsedStep::Second
+    }
+
+    fn not_launched(&mut self, why: &str) -> FollowUp {
+        self.give_up(why)
+    }
+
+    /// After the requested steps the run may have shown enough.
+    fn on_step(&mut self, state: &State) -> OnStep {
+        let Some(run) = state.run() else {
+            return OnStep::Nothing;
+        };
+        let steps = run.steps();
+        self.room = room_now(run, state).or(self.room);
+        let reserved = run.ranks.iter().map(|rank| rank.reserved_peak).max();
+        self.shown.take(steps, reserved.unwrap_or(Bytes::ZERO));
+        let is_enough = self.shown.is_enough(steps, self.options.steps);
+        if !is_enough || self.stopped == Some(run.number) {
+            return OnStep::Nothing;
+        }
+        self.stopped = Some(run.number);
+        OnStep::Stop(format!("{steps} steps seen; stopping run {}", run.number))
+    }
+
+    fn name(&self) -> Option<&'static str> {
+        Some("fit")
+    }
+
+    fn expects_ooms(&self) -> bool {
+        true
+    }
+
+    fn conclude(&self, ending: Ending) -> Option<Ending> {
+        let status = answer::say(self);
+        Some(match self.given_up {
+            Some(_) => ending,
+            None => Ending::Code(status),
+        })
+    }
+}
+
+/// What the run's largest process may reserve of its device in total.
+fn room_now(run: &Run, state: &State) -> Option<Bytes> {
+    let rank = run.ranks.iter().max_by_key(|rank| rank.reserved_peak)?;
+    let device = state.device(rank.device.as_ref()?)?;
+    let headroom = device.headroom(state)?;
+    let reserved = rank.sample.as_ref().map(|(_, sample)| sample.reserved)?;
+    let room = reserved + headroom.bytes;
+    Some(if headroom.is_upper_bound {
+        room - NON_TORCH_USUAL
+    } else {
+        room
+    })
+}

@@ -1,0 +1,131 @@
+//! Observations of earlier sessions of the same program on this machine, read from their recordings in
+//! a thread once memory has run out, and by `fit` before its first run.
+//!
+//! Nothing is read while a training runs, because that would cost the training. Recordings that can't
+//! be read, or are of another program, are skipped.
+
+use crate::command::CommandLine;
+use crate::event::What;
+use crate::forecast::Observation;
+use crate::live::beside::BesideLoop;
+use crate::recognize::{LaunchEnvironment, Reading};
+use crate::session::{self, BaseDirs};
+use crate::state::{RunOutcome, State};
+use std::path::Path;
+
+/// The number of sessions whose first line is read.
+const LOOKED_AT: usize = 64;
+/// The number of sessions that are read completely.
+const READ: usize = 6;
+/// Larger recordings would take seconds.
+const LARGEST: u64 = 32 << 20;
+
+#[derive(Debug, Default)]
+pub(crate) enum EarlierSessions {
+    #[default]
+    Unread,
+    /// They are being read.
+    Reading(Option<BesideLoop<Vec<Observation>>>),
+    /// They were read.
+    Known(Vec<Observation>),
+}
+
+impl EarlierSessions {
+    /// Starts reading, unless it was started before. `own` is this session's name.
+    pub(crate) fn ask(&mut self, command: &CommandLine, own: &str) {
+        if !matches!(self, EarlierSessions::Unread) {
+            return;
+        }
+        let (command, own) = (command.without_secrets(), own.to_string());
+        let begun = BesideLoop::begin("earlier", move || read(&command, &own));
+        *self = EarlierSessions::Reading(begun);
+    }
+
+    /// Takes the result, if it is there by now; whether it has any observations.
+    pub(crate) fn look(&mut self) -> bool {
+        let EarlierSessions::Reading(reading) = self else {
+            return false;
+        };
+        let read = BesideLoop::look(reading);
+        if read.is_none() && reading.is_some() {
+            return false;
+        }
+        let read = read.unwrap_or_default();
+        let is_news = !read.is_empty();
+        *self = EarlierSessions::Known(read);
+        is_news
+    }
+
+    pub(crate) fn is_reading(&self) -> bool {
+        matches!(self, EarlierSessions::Reading(_))
+    }
+
+    pub(crate) fn observations(&self) -> &[Observation] {
+        match self {
+            EarlierSessions::Known(observations) => observations,
+            EarlierSessions::Unread | EarlierSessions::Reading(_) => &[],
+        }
+    }
+}
+
+/// The observations of earlier sessions with a program like that of `command`, without `own`; the
+/// earliest first.
+pub(crate) fn read(command: &CommandLine, own: &str) -> Vec<Observation> {
+    let places = &BaseDirs::of_this_user();
+    let reading = Reading::of(command, &LaunchEnvironment::default());
+    let mut sessions: Vec<_> = session::list(places)
+        .into_iter()
+        .filter(|stored| stored.id != own)
+        .take(LOOKED_AT)
+        .filter(|stored| is_like(&stored.directory, command, &reading))
+        .take(READ)
+        .collect();
+    sessions.reverse();
+    sessions
+        .iter()
+        .flat_map(|stored| of_recording(&stored.directory, &reading))
+        .collect()
+}
+
+/// Whether a recording is of the same program, by its first line.
+fn is_like(directory: &Path, command: &CommandLine, reading: &Reading) -> bool {
+    let recording = directory.join(session::RECORDING);
+    let small = std::fs::metadata(&recording).is_ok_and(|about| about.len() <= LARGEST);
+    if !small {
+        return false;
+    }
+    let Ok(file) = std::fs::File::open(&recording) else {
+        return false;
+    };
+    let mut line = String::new();
+    use std::io::{BufRead, Read};
+    let read = std::io::BufReader::new(file.take(1 << 20)).read_line(&mut line);
+    let Ok(event) = serde_json::from_str::<crate::event::Event>(&line) else {
+        return false;
+    };
+    match event.what {
+        What::SessionStarted(header) if read.is_ok() => {
+            header.command.cwd == command.cwd
+                && Reading::of(&header.command, &LaunchEnvironment::default()).likeness
+                    == reading.likeness
+        }
+        _ => false,
+    }
+}
+
+/// The observations of a recorded session's runs, without those that are still running, or failed for
+/// another reason before their second step.
+pub(crate) fn of_recording(path: &Path, reading: &Reading) -> Vec<Observation> {
+    let Ok(events) = session::read(path) else {
+        return Vec::new();
+    };
+    let mut state = State::default();
+    for event in events.flatten() {
+        state.apply(&event);
+    }
+    state.runs.retain(|run| match run.outcome() {
+        RunOutcome::Finished | RunOutcome::OutOfMemory => true,
+        RunOutcome::Running | RunOutcome::Stopped | RunOutcome::Failed(_) => run.steps() > 1,
+    });
+    Observation::of_session(&state, reading, &LaunchEnvironment::default())
+}

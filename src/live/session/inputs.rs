@@ -1,0 +1,150 @@
+//! Inputs of the remedies beyond command and state: the user's own program entries, the environment,
+//! config files and checkpoints of the command, and processes left by earlier sessions. Everything
+//! that needs I/O is read here, so that the remedies need none.
+
+use super::leftovers;
+use crate::command::{CommandLine, Word};
+use crate::config::UserSettings;
+use crate::live::allocator::InheritedSettings;
+use crate::recognize::{self, Catalogue, Checkpoint, ConfigFile, LaunchEnvironment};
+use crate::remedy::Leftover;
+use crate::state::State;
+use crate::surroundings;
+use serde::{Deserialize, Serialize};
+use std::path::{Path, PathBuf};
+use std::time::SystemTime;
+
+/// The environment of the process that started the session. A front that attaches later runs in
+/// another one and uses this.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+pub(crate) struct StartEnvironment {
+    inherited: InheritedSettings,
+    /// The variables that remedies need, if they are set.
+    environment: Vec<(String, String)>,
+    /// Where edited copies of files go.
+    copies: Option<Word>,
+}
+
+/// It, as far as it was looked up.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct SessionInputs {
+    around: StartEnvironment,
+    own: Vec<Catalogue>,
+    files: Vec<ConfigFile>,
+    checkpoint: Option<Checkpoint>,
+    leftovers: Vec<Leftover>,
+    /// torch's version as installed, if no probe has reported it.
+    pub torch: Option<String>,
+}
+
+impl SessionInputs {
+    /// From this process's environment and the user's own program entries; also returns what is wrong
+    /// with those.
+    pub(crate) fn at_start(settings: &UserSettings) -> (SessionInputs, Vec<String>) {
+        let environment = recognize::environment_read()
+            .filter_map(|name| Some((name.to_string(), std::env::var(name).ok()?)))
+            .collect();
+        let around = StartEnvironment {
+            inherited: InheritedSettings::read(|name| std::env::var_os(name)),
+            environment,
+            copies: None,
+        };
+        SessionInputs::again(around, settings)
+    }
+
+    /// The same for a front that takes over from one that left `around`.
+    pub(crate) fn again(
+        around: StartEnvironment,
+        settings: &UserSettings,
+    ) -> (SessionInputs, Vec<String>) {
+        let (own, problems) = own_entries(settings);
+        let inputs = SessionInputs {
+            around,
+            own,
+            ..SessionInputs::default()
+        };
+        (inputs, problems)
+    }
+
+    pub(crate) fn with_copies(mut self, directory: Option<PathBuf>) -> SessionInputs {
+        self.around.copies = directory.map(|path| Word::from(path.as_path()));
+        self
+    }
+
+    pub(crate) fn surroundings(&self) -> StartEnvironment {
+        self.around.clone()
+    }
+
+    /// Reads config files and the newest checkpoint of `command`. Checkpoints older than `since` are of
+    /// another run; if nothing has run yet, only the command's own directory is searched.
+    pub(crate) fn look(&mut self, command: &CommandLine, since: Option<SystemTime>) {
+        let named = recognize::named_files(command, &self.launch());
+        self.files = named
+            .into_iter()
+            .filter_map(|named| {
+                let text = surroundings::config_text(&command.cwd, &named.name)?;
+                Some(ConfigFile {
+                    at: named.at,
+                    from: named.from,
+                    name: named.name,
+                    text,
+                })
+            })
+            .collect();
+        let wanted = recognize::checkpoints_wanted(command, &self.launch());
+        self.checkpoint = wanted
+            .filter(|wanted| wanted.named || since.is_some())
+            .and_then(|wanted| {
+                let search = surroundings::CheckpointSearch {
+                    directory: &wanted.directory,
+                    find: &wanted.find,
+                    complete: &wanted.complete,
+                    since,
+                };
+                surroundings::newest_checkpoint(&command.cwd, search)
+            })
+            .map(|found| Checkpoint {
+                path: found.path,
+                number: found.number,
+            });
+    }
+
+    /// Looks for processes of earlier sessions on the device that ran out of memory.
+    pub(crate) fn look_for_leftovers(&mut self, state: &State) {
+        self.leftovers = leftovers::find(state);
+    }
+
+    pub(crate) fn leftovers(&self) -> &[Leftover] {
+        &self.leftovers
+    }
+
+    pub(crate) fn launch(&self) -> LaunchEnvironment<'_> {
+        LaunchEnvironment {
+            inherited: self.around.inherited.as_inherited(),
+            environment: &self.around.environment,
+            own: &self.own,
+            files: &self.files,
+            checkpoint: self.checkpoint.as_ref(),
+            ..LaunchEnvironment::default()
+        }
+    }
+
+    /// The directory for edited copies of files for this run.
+    pub(crate) fn copies(&self, run: u32) -> Option<(&Path, u32)> {
+        let copies = self.around.copies.as_ref()?;
+        Some((Path::new(&copies.0), run))
+    }
+}
+
+/// The entries in the user's `oomph.toml`s, the project's before the user's.
+fn own_entries(settings: &UserSettings) -> (Vec<Catalogue>, Vec<String>) {
+    let mut own = Vec::new();
+    let mut problems = Vec::new();
+    for file in &settings.programs {
+        match Catalogue::of_user(&file.text, &file.path.display().to_string()) {
+            Ok(catalogue) => own.push(catalogue),
+            Err(problem) => problems.push(problem),
+        }
+    }
+    (own, problems)
+}

@@ -1,0 +1,203 @@
+//! Reads what the lines say that hold memory, beside the loop: a disk may hang. Each line is read once a
+//! run, and never by the training.
+
+use super::Session;
+use crate::anatomy::{StepAnatomy, by_line};
+use crate::event::{LineText, SourceLine, SourceText, StepTrace, What};
+use crate::live::beside::BesideLoop;
+use crate::state::{MOST_TEXTS, State};
+use crate::surroundings;
+use crate::units::{Pid, RunNumber};
+use std::collections::{BTreeMap, BTreeSet, HashSet};
+use std::path::PathBuf;
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
+
+/// Lines of a traced step whose texts are kept, the largest first.
+const LINES_OF_A_STEP: usize = 64;
+
+/// How long the end of a session waits for a disk.
+const LAST: Duration = Duration::from_millis(300);
+
+/// A file and the number of a line.
+type FileLine = (String, u32);
+
+/// The source of the current run.
+#[derive(Default)]
+pub(crate) struct SourceReader {
+    run: RunNumber,
+    /// Lines that were looked for, whether or not they could be read.
+    known: HashSet<FileLine>,
+    waiting: Vec<Sought>,
+    reading: Option<BesideLoop<LinesRead>>,
+}
+
+/// What names lines.
+enum Sought {
+    Lines(Vec<SourceLine>),
+    Step(Box<StepTrace>),
+}
+
+/// Lines on their way to the thread that reads them.
+struct Search {
+    sought: Vec<Sought>,
+    known: HashSet<FileLine>,
+    cwd: PathBuf,
+    started: SystemTime,
+}
+
+struct LinesRead {
+    looked_for: Vec<FileLine>,
+    texts: Vec<LineText>,
+}
+
+impl Sought {
+    /// The lines of this event that are shown, and its process.
+    fn of(what: &What) -> Option<(Pid, Sought)> {
+        Some(match what {
+            What::StepTrace(step) => (step.pid, Sought::Step(step.clone())),
+            What::Oom(record) => {
+                let held = record.lines.iter().map(|of| &of.line);
+                let growing = record.growing.iter().map(|of| &of.line);
+                let lines = held.chain(growing).cloned().collect();
+                (record.pid, Sought::Lines(lines))
+            }
+            What::Retainers(found) => {
+                let lines = found.retainers.iter().filter_map(|of| of.line.clone());
+                (found.pid, Sought::Lines(lines.collect()))
+            }
+            _ => return None,
+        })
+    }
+
+    fn places(&self) -> Vec<FileLine> {
+        match self {
+            Sought::Lines(lines) => lines.iter().map(place_of).collect(),
+            Sought::Step(trace) => of_step(trace),
+        }
+    }
+}
+
+fn place_of(line: &SourceLine) -> FileLine {
+    (line.file.clone(), line.line)
+}
+
+/// The lines that hold the most at the peak of a step, and at its end if it ran out of memory.
+fn of_step(trace: &StepTrace) -> Vec<FileLine> {
+    let Ok(step) = StepAnatomy::of(trace) else {
+        return Vec::new();
+    };
+    let end = step.failed.then(|| step.end());
+    let moments = [step.peak()].into_iter().chain(end);
+    let places = moments.flat_map(|at| {
+        let holdings = by_line(&step, at).into_iter();
+        holdings
+            .filter_map(|holding| Some(place_of(&holding.line?)))
+            .take(LINES_OF_A_STEP)
+    });
+    places.collect()
+}
+
+impl Search {
+    fn read(&self) -> LinesRead {
+        let places: BTreeSet<FileLine> = self.sought.iter().flat_map(Sought::places).collect();
+        let room = MOST_TEXTS.saturating_sub(self.known.len());
+        let new = places
+            .into_iter()
+            .filter(|place| !self.known.contains(place));
+        let looked_for: Vec<FileLine> = new.take(room).collect();
+        let mut of_files: BTreeMap<&str, Vec<u32>> = BTreeMap::new();
+        for (file, line) in &looked_for {
+            of_files.entry(file).or_default().push(*line);
+        }
+        let texts = of_files.into_iter().flat_map(|(file, numbers)| {
+            let path = self.cwd.join(file);
+            let read = surroundings::source_lines(&path, &numbers, self.started);
+            read.into_iter().map(|(line, text)| LineText {
+                file: file.into(),
+                line,
+                text,
+            })
+        });
+        let texts = texts.collect();
+        LinesRead { looked_for, texts }
+    }
+}
+
+impl SourceReader {
+    /// Takes the lines that an event names, if it is of a process of this machine: on another one the
+    /// same path may be another file.
+    fn ask(&mut self, what: &What, run: RunNumber) {
+        let Some((_, sought)) = Sought::of(what).filter(|(pid, _)| pid.is_here()) else {
+            return;
+        };
+        if self.run != run {
+            *self = SourceReader {
+                run,
+                ..SourceReader::default()
+            };
+        }
+        let is_known = match &sought {
+            Sought::Lines(lines) => lines.iter().all(|of| self.known.contains(&place_of(of))),
+            Sought::Step(_) => false,
+        };
+        if !is_known && self.known.len() < MOST_TEXTS {
+            self.waiting.push(sought);
+        }
+    }
+
+    /// Begins to read what is waiting, unless something is being read.
+    fn begin(&mut self, state: &State) {
+        if self.reading.is_some() || self.waiting.is_empty() {
+            return;
+        }
+        let sought = std::mem::take(&mut self.waiting);
+        let run = state.run_numbered(self.run);
+        let wall = state.session.as_ref().map(|session| session.wall);
+        if let (Some(run), Some(wall)) = (run, wall.filter(|wall| *wall > 0.0)) {
+            let search = Search {
+                sought,
+                known: self.known.clone(),
+                cwd: run.command.cwd.clone(),
+                started: UNIX_EPOCH
+                    + Duration::from_secs_f64(wall)
+                    + Duration::from_micros(run.started.0),
+            };
+            self.reading = BesideLoop::begin("source", move || search.read());
+        }
+    }
+
+    fn take(&mut self, read: LinesRead) -> Option<What> {
+        self.known.extend(read.looked_for);
+        let (run, lines) = (self.run, read.texts);
+        (!lines.is_empty()).then_some(What::SourceText(Box::new(SourceText { run, lines })))
+    }
+}
+
+impl Session {
+    pub(crate) fn ask_for_source(&mut self, what: &What) {
+        let run = self.run_number();
+        self.source.ask(what, run);
+    }
+
+    /// Whether texts of lines were read just now.
+    pub(crate) fn look_at_source(&mut self) -> bool {
+        let read = BesideLoop::look(&mut self.source.reading);
+        let texts = read.and_then(|read| self.source.take(read));
+        self.source.begin(&self.state);
+        let is_news = texts.is_some();
+        texts.into_iter().for_each(|texts| self.record(texts));
+        is_news
+    }
+
+    pub(crate) fn is_reading_source(&self) -> bool {
+        self.source.reading.is_some() || !self.source.waiting.is_empty()
+    }
+
+    /// Reads what is still waiting at the end of the session, for a disk that answers.
+    pub(crate) fn finish_source(&mut self) {
+        self.source.begin(&self.state);
+        let read = BesideLoop::wait(&mut self.source.reading, LAST);
+        let texts = read.and_then(|read| self.source.take(read));
+        texts.into_iter().for_each(|texts| self.record(texts));
+    }
+}
