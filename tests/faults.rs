@@ -19,4 +19,5 @@ mod output;
 mod people;
 mod relaunch;
 mod signals;
+mod streams;
 mod table;

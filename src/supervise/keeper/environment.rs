@@ -1,4 +1,8 @@
-//! The trainer's environment: the user's without what is wrong on a pseudo-terminal. Pure.
+//! The trainer's environment: the user's without what is wrong on our screen. Pure.
+//!
+//! Nothing is added that changes how a program buffers: a variable is inherited by everything below, and
+//! an unbuffered Python loses output (its raw writes may be cut short) and tears the lines of ranks that
+//! share a pipe.
 
 use crate::command::EnvChange;
 use crate::supervise::Io;
@@ -12,8 +16,6 @@ pub(super) struct OutputPath {
     pub io: Io,
     /// Whether the trainer has a pseudo-terminal.
     pub terminal: bool,
-    /// Whether any of its output goes through a pipe.
-    pub pipe: bool,
 }
 
 /// Variables that describe the user's own terminal; on our screen the trainer writes to another. All
@@ -28,11 +30,11 @@ pub(super) fn environment(
 ) -> BTreeMap<OsString, OsString> {
     let mut env: BTreeMap<OsString, OsString> = inherited.collect();
     if surface.terminal {
-        // rich prefers a stale COLUMNS to the terminal's size.
-        env.remove(OsStr::new("COLUMNS"));
-        env.remove(OsStr::new("LINES"));
         match surface.io {
             Io::Screen => {
+                // rich prefers COLUMNS to the size of the terminal, which is our screen's here.
+                env.remove(OsStr::new("COLUMNS"));
+                env.remove(OsStr::new("LINES"));
                 env.retain(|name, _| {
                     !name.as_bytes().starts_with(b"TERM_PROGRAM")
                         && OF_THE_TERMINAL.iter().all(|other| name != other)
@@ -41,11 +43,6 @@ pub(super) fn environment(
             }
             Io::PassThrough => {}
         }
-    }
-    if surface.pipe {
-        // For a pipe Python buffers whole blocks, and a killed process would lose its last output,
-        // which matters most (measured: 390 of 390 bytes).
-        env.entry("PYTHONUNBUFFERED".into()).or_insert("1".into());
     }
     changed(env, changes)
 }
@@ -94,35 +91,27 @@ mod tests {
         .into_iter()
     }
 
-    fn surface(io: Io, terminal: bool, pipe: bool) -> OutputPath {
-        OutputPath { io, terminal, pipe }
+    fn surface(io: Io, terminal: bool) -> OutputPath {
+        OutputPath { io, terminal }
     }
 
     #[test]
     fn on_our_screen_the_terminal_is_ours() {
-        let env = environment(given(), &[], surface(Io::Screen, true, false));
+        let env = environment(given(), &[], surface(Io::Screen, true));
         let names: Vec<&str> = env.keys().filter_map(|name| name.to_str()).collect();
         assert_eq!(names, ["COLORTERM", "NO_COLOR", "TERM"]);
         assert_eq!(env[OsStr::new("TERM")], "xterm-256color");
     }
 
     #[test]
-    fn passed_through_only_the_stale_size_goes() {
-        let env = environment(given(), &[], surface(Io::PassThrough, true, false));
-        assert_eq!(env.len(), 6);
-        assert_eq!(env[OsStr::new("TERM")], "xterm-kitty");
-        let env = environment(given(), &[], surface(Io::PassThrough, false, false));
-        assert_eq!(env.len(), 7, "no terminal: nothing");
-    }
-
-    #[test]
-    fn the_last_words_come_through_a_pipe_unless_the_user_says_otherwise() {
-        let piped = surface(Io::PassThrough, false, true);
-        let env = environment(given(), &[], piped);
-        assert_eq!(env[OsStr::new("PYTHONUNBUFFERED")], "1");
-        let own = [("PYTHONUNBUFFERED".into(), OsString::new())];
-        let env = environment(own.into_iter(), &[], piped);
-        assert_eq!(env[OsStr::new("PYTHONUNBUFFERED")], "");
+    fn without_our_screen_the_environment_is_the_users() {
+        let users: BTreeMap<OsString, OsString> = given().collect();
+        for terminal in [true, false] {
+            let env = environment(given(), &[], surface(Io::PassThrough, terminal));
+            assert_eq!(env, users, "terminal: {terminal}");
+        }
+        let env = environment(given(), &[], surface(Io::Screen, false));
+        assert_eq!(env, users);
     }
 
     #[test]
@@ -137,7 +126,7 @@ mod tests {
                 value: None,
             },
         ];
-        let env = environment(given(), &changes, surface(Io::Screen, true, false));
+        let env = environment(given(), &changes, surface(Io::Screen, true));
         assert_eq!(env[OsStr::new("COLUMNS")], "50");
         assert!(!env.contains_key(OsStr::new("NO_COLOR")));
         assert!(for_exec(env).contains(&CString::from(c"COLUMNS=50")));

@@ -191,7 +191,6 @@ impl TrainerRun {
             OutputPath {
                 io: hello.io,
                 terminal: pty.is_some(),
-                pipe: plan.has_pipe(),
             },
         );
         let ranked = super::sweep::is_ranked(env.keys().map(OsString::as_os_str));

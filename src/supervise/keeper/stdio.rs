@@ -72,13 +72,6 @@ pub(super) struct StdioPlan {
 }
 
 impl StdioPlan {
-    /// Whether any of the trainer's output goes through a pipe.
-    pub(super) fn has_pipe(&self) -> bool {
-        [self.out, self.err]
-            .iter()
-            .any(|way| matches!(way, Route::Pipe(_)))
-    }
-
     /// The plan if the system gives no pseudo-terminal. On our screen the trainer gets one pipe for both
     /// streams, to keep their order. Passed through it gets the user's own terminal, where its output
     /// belongs, although we don't see it then.
@@ -249,7 +242,7 @@ mod tests {
         let screen = plan(TTY, TTY, TTY).without_terminal(Io::Screen);
         assert_eq!(screen.out, Route::Pipe(OutputStream::Terminal));
         assert_eq!(screen.err, Route::Pipe(OutputStream::Terminal));
-        assert!(screen.terminal.is_none() && screen.has_pipe());
+        assert!(screen.terminal.is_none());
         let through = plan(TTY, TTY, PIPE).without_terminal(Io::PassThrough);
         assert_eq!(through.out, Route::Inherit);
         assert_eq!(through.err, Route::Pipe(OutputStream::Err));

@@ -1,0 +1,124 @@
+//! What comes of a program's output on its way to a reader: every byte, in the order and in the pieces
+//! in which the program wrote it.
+
+use crate::faults::staging::{Scene, Training};
+use crate::harness::{PATIENCE, processes, wait_until};
+use nix::sys::signal::Signal;
+use nix::unistd::Pid;
+use oomph::event::Exit;
+use std::fs::File;
+use std::io::Read;
+use std::time::Duration;
+
+const SUCCESS: Exit = Exit::Code(0);
+
+/// A training whose stdout is a named pipe, which this process reads as slowly as it likes.
+fn into_a_slow_reader(scene: Scene, command: &[&str]) -> (Training, File) {
+    let pipe = scene.path("pipe");
+    nix::unistd::mkfifo(&pipe, nix::sys::stat::Mode::S_IRWXU).expect("a pipe");
+    let training = scene
+        .before("exec >pipe")
+        .run_headless(command)
+        .elsewhere()
+        .held_up();
+    let reader = File::open(pipe).expect("the pipe");
+    (training, reader)
+}
+
+/// The Python below the keeper.
+fn python(training: &Training) -> Pid {
+    let keeper = training.keeper();
+    training.find("python", |pid| {
+        processes::parent(pid) == Some(keeper)
+            && std::fs::read_link(format!("/proc/{pid}/exe"))
+                .is_ok_and(|exe| exe.to_string_lossy().contains("python"))
+    })
+}
+
+/// Waits until a program that does nothing but write waits for its reader.
+#[track_caller]
+fn wait_until_full(pid: Pid) {
+    let mut asleep = 0;
+    wait_until("python to wait for its reader", PATIENCE, || {
+        asleep = match processes::state(pid) {
+            Some('S') => asleep + 1,
+            _ => 0,
+        };
+        asleep == 20
+    });
+}
+
+#[test]
+fn fault_95_a_reader_that_is_slow_gets_every_byte() {
+    const MUCH: usize = 8_000_000;
+    let script = format!("print('x' * {MUCH})");
+    let (mut training, mut reader) = into_a_slow_reader(Scene::new(), &["python3", "-c", &script]);
+    let pid = python(&training);
+    let mut got = Vec::new();
+    for _ in 0..5 {
+        wait_until_full(pid);
+        processes::signal(pid, Signal::SIGSTOP);
+        wait_until("python to stand still", PATIENCE, || {
+            processes::state(pid) == Some('T')
+        });
+        processes::signal(pid, Signal::SIGCONT);
+        let mut piece = vec![0; 300_000];
+        reader.read_exact(&mut piece).expect("output");
+        got.extend(piece);
+    }
+    reader.read_to_end(&mut got).expect("the rest");
+    assert_eq!(got.len(), MUCH + 1);
+    training.finish(SUCCESS);
+
+    // A timer of the program's own interrupts its writes.
+    let script = format!(
+        "import signal, sys
+signal.signal(signal.SIGALRM, lambda *_: None)
+signal.setitimer(signal.ITIMER_REAL, 0.002, 0.002)
+sys.stdout.write('x' * {MUCH})
+sys.stdout.flush()
+signal.setitimer(signal.ITIMER_REAL, 0)"
+    );
+    let (mut training, mut reader) = into_a_slow_reader(Scene::new(), &["python3", "-c", &script]);
+    let (mut got, mut piece) = (0, vec![0; 64 << 10]);
+    while let Ok(n @ 1..) = reader.read(&mut piece) {
+        got += n;
+        // Slower than python, so that it is interrupted while it waits.
+        std::thread::sleep(Duration::from_millis(3));
+    }
+    assert_eq!(got, MUCH);
+    training.finish(SUCCESS);
+}
+
+#[test]
+fn fault_95_nothing_says_how_to_buffer() {
+    let script = "import os, sys
+print(sorted(n for n in os.environ if 'BUFFER' in n), type(sys.stdout.buffer).__name__)";
+    let mut training = Scene::new().run_headless(&["python3", "-c", script]);
+    training.finish(SUCCESS);
+    assert_eq!(training.output().0, b"[] BufferedWriter\n");
+}
+
+#[test]
+fn fault_96_the_lines_of_ranks_stay_whole() {
+    let script = "import os, sys
+rank = 0
+for n in (1, 2, 3):
+    if os.fork() == 0:
+        rank = n
+        break
+for n in range(1000):
+    print('rank', rank, 'step', n, 'loss', 0.5, flush=True)
+if rank == 0:
+    for n in (1, 2, 3): os.wait()";
+    let mut training = Scene::new().run_headless(&["python3", "-c", script]);
+    training.finish(SUCCESS);
+    let out = String::from_utf8(training.output().0).expect("text");
+    let mut lines: Vec<&str> = out.lines().collect();
+    lines.sort_unstable();
+    let mut expected: Vec<String> = (0..4)
+        .flat_map(|rank| (0..1000).map(move |n| format!("rank {rank} step {n} loss 0.5")))
+        .collect();
+    expected.sort_unstable();
+    assert!(lines == expected, "lines were torn");
+}
