@@ -48,5 +48,5 @@ pub use plan_output::{plan_json, plan_text};
 pub use rejected::{Ended, RejectedRemedy, rejected, without_rejected};
 pub use setting::{Setting, Which, places_written, with_argument};
 pub use spec::RemedySpec;
-pub use useful::may_help;
+pub use useful::{Promise, may_help, promise, recommended};
 pub use verify::not_in_force;

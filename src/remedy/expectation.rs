@@ -17,10 +17,14 @@ use crate::forecast::{
 use crate::recognize::Reading;
 use crate::state::{OomIncident, RankState};
 use crate::units::Bytes;
-use words::{at_least, beyond, by_inputs, extrapolated, fits_within, tight, unknown};
+use words::{at_least, beyond, by_inputs, extrapolated, fits_within, futile, tight, unknown};
 
 /// A run's need above its peak of allocated memory with expandable segments, at most.
 const EXPANDABLE_OVERHEAD: f64 = crate::measured::EXPANDABLE.2;
+
+/// Why less memory for activations does not help an optimizer step that has not been seen whole.
+const NO_ACTIVATIONS: &str =
+    "memory ran out in the optimizer step, when the activations are usually freed already";
 
 /// What predictions for one command are based on.
 #[derive(Debug)]
@@ -102,7 +106,8 @@ impl<'a> Outlook<'a> {
             }
             NeedFrom::ForecastIfKnown => {
                 let expectation = self.together(&[remedy]);
-                expectation.needs.is_some().then_some(expectation)
+                let says = expectation.needs.is_some() || expectation.futile.is_some();
+                says.then_some(expectation)
             }
             NeedFrom::Itself => None,
         }
@@ -167,15 +172,13 @@ impl<'a> Outlook<'a> {
             // The reason applies only to remedies that reduce allocations.
             if let Some((verdict, _)) = self.only_delays() {
                 expectation.words = format!("{verdict}; {}", expectation.words);
+                expectation.futile = Some(verdict);
                 expectation.fits = expectation.fits.filter(|fits| !fits);
             }
             return expectation;
         }
         if let Some((verdict, reason)) = self.only_delays() {
-            return Expectation {
-                words: format!("{verdict}: {reason}"),
-                ..Expectation::default()
-            };
+            return futile(verdict, reason);
         }
         if self.phase == Phase::Evaluation {
             return unknown("memory ran out during evaluation, whose batch size may differ");
@@ -193,6 +196,10 @@ impl<'a> Outlook<'a> {
             };
         }
         let mut expectation = self.of_target(&target);
+        let is_open = expectation.needs.is_none() && expectation.fits.is_none();
+        if self.phase == Phase::Optimizer && is_open && !has(RemedyEffect::LessFragmentation) {
+            return futile("unlikely to help", NO_ACTIVATIONS);
+        }
         if target.treatment.mixed {
             expectation.words.push_str("; at best halves activations");
         }

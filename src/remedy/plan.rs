@@ -67,6 +67,9 @@ pub struct Expectation {
     pub at_least: Option<Bytes>,
     /// `None` if unknown.
     pub fits: Option<bool>,
+    /// Set where it leaves the cause in place: "only delays the OOM". The words begin with it.
+    #[serde(skip)]
+    pub futile: Option<&'static str>,
     /// What the figures rest on.
     pub basis: Option<Basis>,
     /// For display: "needs 14.6 GiB, fits with 9.0 to spare", "unknown: …".

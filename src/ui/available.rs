@@ -130,9 +130,9 @@ fn can_relaunch(scene: &Scene) -> bool {
 pub(super) fn is_listed(view: &View, action: Action, scene: &Scene) -> bool {
     let is_true = match (action, &view.dialog) {
         (Action::Interrupt, _) => scene.is_own(),
-        // With nothing selected that could be applied, Enter shows the details.
+        // With nothing selected that could be applied, Enter says why.
         (Action::Relaunch | Action::StopAndRelaunch, Some(Dialog::Oom(dialog))) => {
-            !dialog.to_apply(scene.remedies).is_empty()
+            !dialog.to_apply(scene).is_empty()
         }
         (_, _) => true,
     };

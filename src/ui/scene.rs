@@ -1,7 +1,7 @@
 //! All that is drawn, borrowed from the loop for one frame or one key.
 
 use crate::command::CommandLine;
-use crate::diagnosis::Finding;
+use crate::diagnosis::{Cause, Finding};
 use crate::forecast::BatchRoom;
 use crate::remedy::{Remedy, RemedyId};
 use crate::state::{RunOutcome, State};
@@ -64,6 +64,11 @@ impl<'a> Scene<'a> {
             recording: None,
             subject: Subject::Own,
         }
+    }
+
+    /// The most certain cause.
+    pub fn cause(&self) -> Option<Cause> {
+        self.findings.first().map(|finding| finding.cause)
     }
 
     /// Whether a training runs that keys can reach.

@@ -267,6 +267,6 @@ fn click(view: &mut View, at: Position, scene: &Scene) {
     if let Some(Dialog::Oom(dialog)) = &mut view.dialog
         && let Some(row) = dialogs::oom::remedy_at(view.size, &view.theme, dialog, scene, at)
     {
-        dialog.selected = row;
+        dialog.select(row, scene.remedies);
     }
 }

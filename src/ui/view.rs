@@ -60,6 +60,9 @@ pub(super) enum Notice {
     Text,
     /// Ctrl-C at the end of such a line was not sent.
     HeldInterrupt,
+    /// Enter had no remedy to apply: none is recommended, or the selected one is not offered.
+    NothingFits,
+    NotOffered,
     /// PyTorch's snapshot was asked for; the answer is a note of the probe's.
     Snapshot,
 }

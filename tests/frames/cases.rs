@@ -165,6 +165,7 @@ pub const CASES: &[Case] = &[
     case("oom-fragmentation", oom_fragmentation, &[]),
     case("oom-foreign", oom_foreign, &[]),
     case("oom-limit", oom_limit, &[]),
+    case("oom-unsure", oom_unsure, &[]),
     case("oom-leak", oom_leak, &[]),
     case("oom-leak-details", oom_leak, &[KeyCode::Char('d')]),
     case(
@@ -453,6 +454,22 @@ fn oom_many() -> Story {
     story
 }
 
+/// No remedy is sure to fit, so that none is selected.
+fn oom_unsure() -> Story {
+    let mut story = oom_capacity();
+    story.remedies[0].expectation = Expectation {
+        needs: Some(crate::frames::story::gib(22.9)),
+        within: Some((
+            crate::frames::story::gib(21.4),
+            crate::frames::story::gib(24.8),
+        )),
+        room: Some(crate::frames::story::gib(23.1)),
+        words: "may not fit: needs 22.9 GiB (21.4–24.8), 23.1 GiB available".into(),
+        ..Expectation::default()
+    };
+    story
+}
+
 /// A cause that a relaunch only puts off: what is to be changed in the code comes first.
 fn oom_leak() -> Story {
     let mut story = first_run();
@@ -468,6 +485,7 @@ fn oom_leak() -> Story {
     story.findings[0].retainer = steps::retainers().into_iter().next();
     for remedy in &mut story.remedies {
         remedy.expectation = Expectation {
+            futile: Some("only delays the OOM"),
             words: "only delays the OOM: each step leaks less, but it still leaks".into(),
             ..Expectation::default()
         };

@@ -279,6 +279,74 @@ fn escape_leaves_the_details_before_it_leaves_the_dialog() {
     assert_eq!(view.mode(), InputMode::Watching);
 }
 
+/// The remedies that Enter relaunches with.
+fn relaunched(effect: Option<Effect>) -> Vec<RemedyId> {
+    match effect {
+        Some(Effect::Relaunch { remedies, .. }) => remedies,
+        _ => Vec::new(),
+    }
+}
+
+/// Figures come seconds after the dialog has opened, and the rows change their order with them.
+#[test]
+fn enter_follows_the_figures_until_the_user_selects_a_row() {
+    let (mut story, mut view) = staged("oom-capacity");
+    // The second one is expected not to fit.
+    let known = std::mem::take(&mut story.remedies);
+    let [batch, segments, ..] = &known[..] else {
+        unreachable!("three remedies")
+    };
+    press(&story, &mut view, KeyCode::Esc);
+    press(&story, &mut view, KeyCode::Char('o'));
+    assert_eq!(
+        press(&story, &mut view, KeyCode::Enter),
+        None,
+        "there are none yet"
+    );
+    press(&story, &mut view, KeyCode::Esc);
+    story.remedies = vec![segments.clone(), batch.clone()];
+    let mut untouched = view_of(&story);
+    let asked = press(&story, &mut view, KeyCode::Enter);
+    assert_eq!(relaunched(asked), [RemedyId::Batch]);
+    story.remedies = vec![batch.clone(), segments.clone()];
+    let asked = press(&story, &mut untouched, KeyCode::Enter);
+    assert_eq!(relaunched(asked), [RemedyId::Batch]);
+    // What the user has selected stays selected.
+    let mut chosen = view_of(&story);
+    press(&story, &mut chosen, KeyCode::Down);
+    story.remedies = vec![segments.clone(), batch.clone()];
+    let asked = press(&story, &mut chosen, KeyCode::Enter);
+    assert_eq!(relaunched(asked), [RemedyId::ExpandableSegments]);
+}
+
+fn view_of(story: &Story) -> View {
+    let mut view = View::new(Theme::full(), 100, 30);
+    story.scene(|scene| view.sync(scene));
+    assert_eq!(view.mode(), InputMode::Oom);
+    view
+}
+
+#[test]
+fn what_may_not_fit_is_not_under_enter_which_says_so() {
+    let (story, mut view) = staged("oom-unsure");
+    let frame = |view: &View| crate::frames::text(&crate::frames::draw(&story, view, 100, 30));
+    let footer = |view: &View| frame(view).trim_end().lines().last().map(String::from);
+    let offers_enter = |view: &View| footer(view).is_some_and(|line| line.contains("relaunch"));
+    assert!(!offers_enter(&view), "{}", frame(&view));
+    assert!(
+        frame(&view).contains("no remedy is sure to fit"),
+        "{}",
+        frame(&view)
+    );
+    assert_eq!(press(&story, &mut view, KeyCode::Enter), None);
+    assert!(frame(&view).contains("nothing started"), "{}", frame(&view));
+    press(&story, &mut view, KeyCode::Esc);
+    press(&story, &mut view, KeyCode::Down);
+    assert!(offers_enter(&view), "{}", frame(&view));
+    let asked = press(&story, &mut view, KeyCode::Enter);
+    assert_eq!(relaunched(asked), [RemedyId::Batch]);
+}
+
 /// What helps is in the code: Enter shows more of it and relaunches nothing, a remedy's own key does.
 #[test]
 fn what_will_not_help_is_not_under_enter() {

@@ -12,6 +12,15 @@ pub(super) fn unknown(why: &str) -> Expectation {
     }
 }
 
+/// It leaves the cause in place.
+pub(super) fn futile(verdict: &'static str, reason: &str) -> Expectation {
+    Expectation {
+        futile: Some(verdict),
+        words: format!("{verdict}: {reason}"),
+        ..Expectation::default()
+    }
+}
+
 /// Only a lower bound is known: it can prove that a run won't fit, never that it fits.
 pub(super) fn at_least(least: Bytes, room: Option<Bytes>, words: String) -> Expectation {
     let too_much = room.is_some_and(|room| least > room);
@@ -95,6 +104,7 @@ fn of(needs: Estimate, room: Option<Bytes>, fits: Option<bool>, words: String) -
         room,
         at_least: None,
         fits,
+        futile: None,
         basis: None,
         words,
     }

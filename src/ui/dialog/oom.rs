@@ -1,5 +1,6 @@
 //! The state of the OOM dialog: the selected remedy, the combined ones, how much of the diagnosis
-//! is shown.
+//! is shown. Remedies and their figures change while it is open (a rehearsal's come seconds later), so
+//! that no row is remembered by its place.
 
 use crate::anatomy::{Category, StepAnatomy, by_category};
 use crate::remedy::{self, Availability, Remedy, RemedyId};
@@ -24,11 +25,21 @@ pub(crate) enum NextCopy {
     Command,
 }
 
+/// What the pointer stands on.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Pointer {
+    /// The user has not moved it: the recommended remedy, by what is known now.
+    Recommended,
+    /// What is to be changed in the code.
+    Code,
+    /// A remedy, by its key.
+    Remedy(char),
+}
+
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct OomDialog {
     pub run: RunNumber,
-    /// An index of the remedies; `None` for what is to be changed in the code.
-    pub selected: Option<usize>,
+    pointer: Pointer,
     /// The combined remedies.
     pub chosen: Vec<RemedyId>,
     pub details: Details,
@@ -54,22 +65,10 @@ fn at_the_failure(scene: &Scene) -> Option<Vec<(Category, Bytes)>> {
 }
 
 impl OomDialog {
-    /// Selects the first remedy that is expected to fit, or else the first that may.
     pub(crate) fn of(run: RunNumber, scene: &Scene) -> OomDialog {
-        let first = |accepts: &dyn Fn(&Remedy) -> bool| {
-            let helps = |remedy: &Remedy| remedy::may_help(remedy, scene.findings);
-            let mut remedies = scene.remedies.iter();
-            remedies.position(|remedy| helps(remedy) && accepts(remedy))
-        };
-        let best =
-            first(&|remedy| remedy.expectation.fits == Some(true)).or_else(|| first(&|_| true));
-        let selected = match OomDialog::leads_with_code(scene) {
-            true => None,
-            false => best.or(Some(0)),
-        };
         OomDialog {
             run,
-            selected,
+            pointer: Pointer::Recommended,
             chosen: Vec::new(),
             details: Details::Brief,
             categories: at_the_failure(scene).unwrap_or_default(),
@@ -80,15 +79,41 @@ impl OomDialog {
     /// Whether what is to be changed in the code comes first: there are remedies, and none may
     /// help.
     pub(crate) fn leads_with_code(scene: &Scene) -> bool {
+        let cause = scene.cause();
         let mut remedies = scene.remedies.iter();
         scene.remedies.iter().any(is_offered)
-            && !remedies.any(|remedy| remedy::may_help(remedy, scene.findings))
+            && !remedies.any(|remedy| remedy::may_help(remedy, cause))
+    }
+
+    /// The selected row of the remedies; `None` for what is to be changed in the code, or if none is
+    /// recommended.
+    pub(crate) fn selected(&self, scene: &Scene) -> Option<usize> {
+        let remedies = scene.remedies;
+        match self.pointer {
+            // There is nothing for Enter to apply, but the reason why not to show.
+            Pointer::Recommended if !remedies.iter().any(is_offered) => {
+                (!remedies.is_empty()).then_some(0)
+            }
+            Pointer::Recommended => remedy::recommended(remedies, scene.cause()),
+            Pointer::Code => None,
+            Pointer::Remedy(key) => remedies.iter().position(|remedy| remedy.key == key),
+        }
+    }
+
+    /// Selects a row; `None` for what is to be changed in the code.
+    pub(crate) fn select(&mut self, row: Option<usize>, remedies: &[Remedy]) {
+        let remedy = row.map(|row| remedies.get(row));
+        self.pointer = match remedy {
+            None => Pointer::Code,
+            Some(Some(remedy)) => Pointer::Remedy(remedy.key),
+            Some(None) => Pointer::Recommended,
+        };
     }
 
     /// The remedies that Enter applies: the combined ones, or the selected one.
-    pub(crate) fn to_apply(&self, remedies: &[Remedy]) -> Vec<RemedyId> {
+    pub(crate) fn to_apply(&self, scene: &Scene) -> Vec<RemedyId> {
         if self.chosen.is_empty() {
-            let selected = self.remedy(remedies).filter(|r| is_offered(r));
+            let selected = self.remedy(scene).filter(|r| is_offered(r));
             selected.map(|remedy| remedy.id).into_iter().collect()
         } else {
             self.chosen.clone()
@@ -107,42 +132,43 @@ impl OomDialog {
     }
 
     /// Shows the evidence and what is not offered, or no longer.
-    pub(crate) fn toggle_details(&mut self, remedies: &[Remedy]) {
+    pub(crate) fn toggle_details(&mut self, scene: &Scene) {
         self.details = match self.details {
             Details::Brief => Details::Full { scrolled: 0 },
             Details::Full { .. } => Details::Brief,
         };
-        let last = self.listed(remedies).len().saturating_sub(1);
-        self.selected = self.selected.map(|selected| selected.min(last));
+        let last = self.listed(scene.remedies).len().saturating_sub(1);
+        if self.selected(scene).is_some_and(|selected| selected > last) {
+            self.select(Some(last), scene.remedies);
+        }
     }
 
     /// The selected remedy.
-    pub(crate) fn remedy<'r>(&self, remedies: &'r [Remedy]) -> Option<&'r Remedy> {
-        remedies.get(self.selected?)
+    pub(crate) fn remedy<'r>(&self, scene: &Scene<'r>) -> Option<&'r Remedy> {
+        scene.remedies.get(self.selected(scene)?)
     }
 
     /// The remedies whose command is shown and copied: those that Enter applies, or a selected one
     /// that is not offered here but has edits to make elsewhere (a run that is part of a job).
-    pub(crate) fn to_show(&self, remedies: &[Remedy]) -> Vec<RemedyId> {
-        let apply = self.to_apply(remedies);
-        match self.remedy(remedies) {
+    pub(crate) fn to_show(&self, scene: &Scene) -> Vec<RemedyId> {
+        let apply = self.to_apply(scene);
+        match self.remedy(scene) {
             Some(selected) if apply.is_empty() && !selected.edits.is_empty() => vec![selected.id],
             Some(_) | None => apply,
         }
     }
 
-    pub(crate) fn choose(&mut self, chosen: &[RemedyId], remedies: &[Remedy]) {
+    pub(crate) fn choose(&mut self, chosen: &[RemedyId]) {
         if let [one] = chosen {
-            let at = remedies.iter().position(|remedy| remedy.id == *one);
-            self.selected = at.or(self.selected);
+            self.pointer = Pointer::Remedy(one.spec().key);
         } else {
             self.chosen = chosen.to_vec();
         }
     }
 
     /// Adds the selected remedy to the combination, or takes it out.
-    pub(crate) fn combine(&mut self, remedies: &[Remedy]) {
-        let Some(remedy) = self.remedy(remedies).filter(|r| is_offered(r)) else {
+    pub(crate) fn combine(&mut self, scene: &Scene) {
+        let Some(remedy) = self.remedy(scene).filter(|r| is_offered(r)) else {
             return;
         };
         match self.chosen.iter().position(|id| *id == remedy.id) {
@@ -157,17 +183,19 @@ impl OomDialog {
     /// view.
     pub(crate) fn scroll(&mut self, scroll: Scroll, most: usize, scene: &Scene) {
         let last = self.listed(scene.remedies).len().saturating_sub(1);
+        let selected = self.selected(scene);
         match (scroll, &mut self.details) {
             (Scroll::Up(1), _) => {
-                let above = self.selected.and_then(|selected| selected.checked_sub(1));
-                self.selected = match OomDialog::leads_with_code(scene) {
+                let above = selected.and_then(|selected| selected.checked_sub(1));
+                let row = match OomDialog::leads_with_code(scene) {
                     true => above,
                     false => above.or(Some(0)),
                 };
+                self.select(row, scene.remedies);
             }
             (Scroll::Down(1), _) => {
-                let below = self.selected.map_or(0, |selected| selected + 1);
-                self.selected = Some(below.min(last));
+                let below = selected.map_or(0, |selected| selected + 1);
+                self.select(Some(below.min(last)), scene.remedies);
             }
             (_, Details::Brief) => {}
             (Scroll::Up(n), Details::Full { scrolled }) => *scrolled = scrolled.saturating_sub(n),
@@ -191,7 +219,7 @@ impl OomDialog {
         let of_key = |remedy: &Remedy| remedy.key == c && is_offered(remedy);
         let at = scene.remedies.iter().position(of_key)?;
         if scene.is_running() {
-            self.selected = Some(at);
+            self.pointer = Pointer::Remedy(c);
             return None;
         }
         let remedy = &scene.remedies[at];

@@ -80,6 +80,10 @@ pub(crate) fn draw(canvas: &mut Canvas, view: &View, scene: &Scene) {
         Some(Notice::CopiedDiagnosis) => "diagnosis copied; y again: the next command  ".into(),
         Some(Notice::Text) => "text goes nowhere: type i to send it to the training  ".into(),
         Some(Notice::HeldInterrupt) => "Ctrl-C not sent: press it again to interrupt  ".into(),
+        Some(Notice::NothingFits) => {
+            "nothing started: no remedy is recommended; press one's key  ".into()
+        }
+        Some(Notice::NotOffered) => "nothing started: this one is not offered here  ".into(),
         Some(Notice::Theme) => format!("theme: {}  ", theme.scheme.name()),
         Some(Notice::Snapshot) => snapshot(view, scene),
         None => held(view, mode),

@@ -98,12 +98,12 @@ pub(super) fn act(view: &mut View, action: Action, scene: &Scene) -> Option<Effe
         Action::Seek(target) => return Some(Effect::Replay(ReplayControl::Seek(target))),
         Action::Combine => {
             if let Some(Dialog::Oom(dialog)) = &mut view.dialog {
-                dialog.combine(scene.remedies);
+                dialog.combine(scene);
             }
         }
         Action::Details => {
             if let Some(Dialog::Oom(dialog)) = &mut view.dialog {
-                dialog.toggle_details(scene.remedies);
+                dialog.toggle_details(scene);
             }
         }
         Action::Relaunch | Action::StopAndRelaunch => return relaunch(view, scene),
@@ -208,7 +208,7 @@ pub(super) fn open_oom(view: &mut View, scene: &Scene) {
 
 fn open_editor(view: &mut View, scene: &Scene) {
     let remedies = match &view.dialog {
-        Some(Dialog::Oom(dialog)) => dialog.to_apply(scene.remedies),
+        Some(Dialog::Oom(dialog)) => dialog.to_apply(scene),
         Some(_) | None => Vec::new(),
     };
     if let Some(command) = (scene.plan)(&remedies) {
@@ -227,10 +227,15 @@ fn quit(view: &mut View, scene: &Scene) -> Option<Effect> {
 fn relaunch(view: &mut View, scene: &Scene) -> Option<Effect> {
     let effect = match &mut view.dialog {
         Some(Dialog::Oom(dialog)) => {
-            let remedies = dialog.to_apply(scene.remedies);
+            let remedies = dialog.to_apply(scene);
             // The unchanged command would fail again.
             if remedies.is_empty() {
+                let why = match dialog.remedy(scene) {
+                    Some(_) => Notice::NotOffered,
+                    None => Notice::NothingFits,
+                };
                 dialog.details = Details::Full { scrolled: 0 };
+                view.notice = Some((why, scene.state.now));
                 return None;
             }
             (scene.plan)(&remedies)?;
@@ -265,7 +270,7 @@ fn back(view: &mut View, scene: &Scene) {
     if let Some(Dialog::Oom(dialog)) = &mut view.dialog
         && dialog.details != Details::Brief
     {
-        dialog.toggle_details(scene.remedies);
+        dialog.toggle_details(scene);
         return;
     }
     let run = scene.state.run();
@@ -273,7 +278,7 @@ fn back(view: &mut View, scene: &Scene) {
     view.dialog = match (view.dialog.take(), failed) {
         (Some(Dialog::Edit(editor)), Some(run)) if !editor.remedies().is_empty() => {
             let mut dialog = OomDialog::of(run.number, scene);
-            dialog.choose(editor.remedies(), scene.remedies);
+            dialog.choose(editor.remedies());
             Some(Dialog::Oom(dialog))
         }
         (Some(Dialog::Help(help)), _) => help.closed().map(Dialog::Oom),

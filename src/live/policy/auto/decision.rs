@@ -9,8 +9,10 @@ mod tests;
 
 use super::options::{AutoOptions, Permission};
 use crate::command::CommandLine;
-use crate::diagnosis::{Cause, Help};
-use crate::remedy::{Alteration, Expectation, RemedyAction, RemedyEffect, RemedyId};
+use crate::diagnosis::Cause;
+use crate::remedy::{
+    Alteration, Expectation, Promise, RemedyAction, RemedyEffect, RemedyId, promise,
+};
 use crate::state::RunOutcome;
 use std::time::Duration;
 
@@ -119,7 +121,8 @@ fn choose(situation: &AutoSituation<'_>, options: &AutoOptions) -> AutoDecision 
                 refusal = reason;
             }
         };
-        let Some(promise) = promise(candidate, situation.cause) else {
+        let promise = promise(&candidate.remedies, &candidate.expectation, situation.cause);
+        let Some(promise) = promise.filter(|promise| is_worth_a_run(*promise, candidate)) else {
             against(AutoVeto::NothingFits);
             continue;
         };
@@ -155,7 +158,7 @@ fn choose(situation: &AutoSituation<'_>, options: &AutoOptions) -> AutoDecision 
     }
 }
 
-/// The order of candidates: fits before may fit, no changes of the training before changes, then the
+/// The order of candidates: fits before may fit before unknown, no changes of the training before changes, then the
 /// order of measures, and few remedies before many.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 struct Preference {
@@ -165,36 +168,13 @@ struct Preference {
     remedies: usize,
 }
 
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-enum Promise {
-    Fits,
-    May,
-    /// Unlikely, but possible.
-    Unlikely,
-}
-
-/// How likely a candidate fits; `None` if it isn't worth a run.
-fn promise(candidate: &Candidate, cause: Option<Cause>) -> Option<Promise> {
-    let expectation = &candidate.expectation;
-    let lessens = candidate.remedies.iter().any(|id| lessens(*id));
-    match expectation.fits {
-        Some(true) => Some(Promise::Fits),
-        Some(false) => {
-            let interval = expectation.within.zip(expectation.room);
-            let is_possible = interval.is_some_and(|((low, _), room)| low <= room);
-            (lessens && is_possible).then_some(Promise::Unlikely)
-        }
-        None => {
-            let in_pieces =
-                cause.is_some_and(|cause| cause.spec().prefers == Help::NoFragmentation);
-            (lessens || in_pieces).then_some(Promise::May)
-        }
+/// Another GPU, of which nobody knows whether it has enough memory, is not taken unasked.
+fn is_worth_a_run(promise: Promise, candidate: &Candidate) -> bool {
+    let moves = |id: &RemedyId| id.spec().effect == RemedyEffect::MoreFree;
+    match promise {
+        Promise::Fits | Promise::MayFit => true,
+        Promise::Unknown => !candidate.remedies.iter().any(moves),
     }
-}
-
-/// Whether a remedy reduces allocated memory; others only change how it is held.
-fn lessens(id: RemedyId) -> bool {
-    id.spec().effect == RemedyEffect::LessAllocated
 }
 
 /// Whether a remedy does more than edit arguments and environment.

@@ -186,7 +186,10 @@ fn next_lines(page: Page) -> Vec<StyledLine> {
 fn offers_within(page: Page, most: usize, room: usize) -> (usize, Vec<StyledLine>) {
     let all = offers::lines(page);
     let above = usize::from(OomDialog::leads_with_code(page.scene));
-    let selected = page.dialog.selected.map_or(0, |selected| selected + above);
+    let selected = page
+        .dialog
+        .selected(page.scene)
+        .map_or(0, |selected| selected + above);
     let most = most.max(REMEDIES.min(room));
     let window = match most < REMEDIES && all.len() > most {
         true => selected..(selected + 1).min(all.len()),

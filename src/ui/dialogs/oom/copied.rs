@@ -52,7 +52,7 @@ pub(crate) fn markdown(dialog: &OomDialog, scene: &Scene) -> String {
 
 /// The command that Enter would run.
 pub(crate) fn command(dialog: &OomDialog, scene: &Scene) -> Option<String> {
-    let command = (scene.plan)(&dialog.to_show(scene.remedies))?;
+    let command = (scene.plan)(&dialog.to_show(scene))?;
     Some(command.shown())
 }
 
@@ -107,18 +107,18 @@ fn cause(finding: &Finding) -> String {
 
 /// The remedies that Enter would apply.
 fn remedy(dialog: &OomDialog, scene: &Scene) -> Option<String> {
-    let show = dialog.to_show(scene.remedies);
+    let show = dialog.to_show(scene);
     let chosen = scene
         .remedies
         .iter()
         .filter(|remedy| show.contains(&remedy.id));
-    let chosen: Vec<String> = chosen.map(|remedy| one_remedy(scene, remedy)).collect();
+    let chosen: Vec<String> = chosen.map(one_remedy).collect();
     let next = command(dialog, scene).filter(|_| !chosen.is_empty())?;
     Some(format!("Remedy: {}: {}", chosen.join(" and "), code(&next)))
 }
 
-fn one_remedy(scene: &Scene, remedy: &Remedy) -> String {
-    let (verdict, _) = verdict(scene, &remedy.expectation);
+fn one_remedy(remedy: &Remedy) -> String {
+    let (verdict, _) = verdict(&remedy.expectation);
     let need = need(&remedy.expectation);
     let parts = [need.as_str(), verdict, &remedy.numerics()];
     let parts: Vec<&str> = parts.into_iter().filter(|part| !part.is_empty()).collect();

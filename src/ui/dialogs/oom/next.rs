@@ -5,7 +5,7 @@ use super::Page;
 use super::offers::{self, need, verdict};
 use crate::remedy::{Availability, Remedy};
 use crate::state::RunOutcome;
-use crate::ui::dialog::Details;
+use crate::ui::dialog::{Details, OomDialog};
 use crate::ui::difference;
 use crate::ui::paragraph::StyledLine;
 use crate::ui::scene::{Scene, Subject};
@@ -13,6 +13,9 @@ use crate::ui::theme::Tone;
 
 /// From this width on the whole command is shown, below it only the changes.
 const WIDTH_FOR_WHOLE: u16 = 60;
+
+/// Where no row is selected.
+const NONE_RECOMMENDED: &str = "no remedy is sure to fit: press a remedy's key, or select one";
 
 /// Text in one tone.
 type TonedText = (String, Tone);
@@ -25,13 +28,20 @@ pub(super) fn expected(page: Page) -> Vec<Vec<StyledLine>> {
     let together: Vec<&Remedy> = chosen
         .filter_map(|id| scene.remedies.iter().find(|remedy| remedy.id == *id))
         .collect();
-    let whole = match (&together[..], dialog.remedy(scene.remedies)) {
+    let whole = match (&together[..], dialog.remedy(scene)) {
         ([_, _, ..], _) => each(page, &together),
         ([one], _) => return of_one(page, one),
         ([], Some(selected)) => return of_one(page, selected),
-        ([], None) => return in_code(page),
+        ([], None) if is_code_next(scene) => return in_code(page),
+        ([], None) => page.labelled("expected", vec![(NONE_RECOMMENDED.into(), Tone::Warning)]),
     };
     Vec::from_iter((!whole.is_empty()).then_some(whole))
+}
+
+/// Whether there is no remedy to choose, or none that may help.
+fn is_code_next(scene: &Scene) -> bool {
+    let is_offered = scene.remedies.iter().any(Remedy::is_offered);
+    !is_offered || OomDialog::leads_with_code(scene)
 }
 
 /// What is to be changed in the code, if its row has no room for it: as a whole, without its reason,
@@ -65,7 +75,7 @@ fn of_one(page: Page, remedy: &Remedy) -> Vec<Vec<StyledLine>> {
         let reason = (glyphs.spelled(reason), Tone::Text);
         return vec![page.labelled("why not", vec![reason])];
     }
-    let (_, tone) = verdict(page.scene, &remedy.expectation);
+    let (_, tone) = verdict(&remedy.expectation);
     let mut title = Vec::new();
     if offers::cuts_title(page, remedy) {
         title.push((format!("{}: ", remedy.title), Tone::Strong));
@@ -107,7 +117,7 @@ fn clauses(page: Page, remedy: &Remedy, tone: Tone) -> Vec<(TonedText, TonedText
 fn each(page: Page, together: &[&Remedy]) -> Vec<StyledLine> {
     let mut parts = Vec::new();
     for remedy in together {
-        let (words, tone) = verdict(page.scene, &remedy.expectation);
+        let (words, tone) = verdict(&remedy.expectation);
         let words = format!("{} {words}, ", need(&remedy.expectation));
         parts.push((format!("{} ", remedy.title), Tone::Text));
         parts.push((page.theme.glyphs.spelled(words.trim_start()), tone));
@@ -123,11 +133,11 @@ pub(super) fn command(page: Page) -> Vec<StyledLine> {
         dialog,
         width,
     } = page;
-    let show = dialog.to_show(scene.remedies);
+    let show = dialog.to_show(scene);
     if show.is_empty() {
         return Vec::new();
     }
-    let label = match dialog.to_apply(scene.remedies).is_empty() {
+    let label = match dialog.to_apply(scene).is_empty() {
         true => "y copies",
         false => "next run",
     };

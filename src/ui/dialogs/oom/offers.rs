@@ -6,7 +6,7 @@ use crate::remedy::{Availability, Expectation, Remedy};
 use crate::ui::dialog::OomDialog;
 use crate::ui::paragraph::{self, StyledLine};
 use crate::ui::pen::columns;
-use crate::ui::scene::{Scene, Subject};
+use crate::ui::scene::Subject;
 use crate::ui::theme::Tone;
 use crate::units::Bytes;
 
@@ -36,8 +36,9 @@ pub(super) fn lines(page: Page) -> Vec<StyledLine> {
     let remedies = page.dialog.listed(all);
     let widths = Widths::of(page, remedies);
     let code = OomDialog::leads_with_code(page.scene).then(|| code(page));
+    let selected = page.dialog.selected(page.scene);
     let each = remedies.iter().enumerate();
-    let each = each.map(|(n, remedy)| line(page, remedy, Some(n) == page.dialog.selected, &widths));
+    let each = each.map(|(n, remedy)| line(page, remedy, Some(n) == selected, &widths));
     code.into_iter().chain(each).collect()
 }
 
@@ -50,7 +51,7 @@ pub(super) fn hidden(page: Page) -> usize {
 /// What is to be changed in the code, or where; without room for either the lines below say it.
 fn code(page: Page) -> StyledLine {
     let glyphs = page.theme.glyphs;
-    let (pointer, tone) = match page.dialog.selected {
+    let (pointer, tone) = match page.dialog.selected(page.scene) {
         None => (glyphs.pointer, Tone::Strong),
         Some(_) => (" ", Tone::Text),
     };
@@ -137,10 +138,7 @@ impl Widths {
             };
         }
         let need = widest(&|remedy| need(&remedy.expectation), 14);
-        let verdict = widest(
-            &|remedy| verdict(page.scene, &remedy.expectation).0.into(),
-            20,
-        );
+        let verdict = widest(&|remedy| verdict(&remedy.expectation).0.into(), 20);
         let title = title.min(40) + 2;
         let short = LEAD + title + need + verdict > width;
         let verdict = if short { SHORT_VERDICT } else { verdict };
@@ -181,7 +179,7 @@ fn line(page: Page, remedy: &Remedy, selected: bool, widths: &Widths) -> StyledL
                 (false, false) => (glyphs.unticked, Tone::Dim),
             };
             let title_tone = if selected { Tone::Strong } else { Tone::Text };
-            let (words, tone) = verdict(page.scene, &remedy.expectation);
+            let (words, tone) = verdict(&remedy.expectation);
             let words = match widths.short {
                 true => short(&remedy.expectation, words),
                 false => words,
@@ -240,14 +238,11 @@ fn short(expectation: &Expectation, verdict: &'static str) -> &'static str {
 }
 
 /// Whether it fits, or what it does against a cause that it does not remove.
-pub(super) fn verdict(scene: &Scene, expectation: &Expectation) -> (&'static str, Tone) {
-    let cause = scene.findings.first().map(|finding| finding.cause.spec());
-    let futile = cause.and_then(|cause| cause.futile);
-    let futile = futile.filter(|futile| expectation.words.starts_with(futile.verdict));
-    match (expectation.fits, futile) {
+pub(super) fn verdict(expectation: &Expectation) -> (&'static str, Tone) {
+    match (expectation.fits, expectation.futile) {
         (Some(true), _) => ("fits", Tone::Good),
         (Some(false), _) => ("won't fit", Tone::Warning),
-        (None, Some(futile)) => (futile.verdict, Tone::Warning),
+        (None, Some(verdict)) => (verdict, Tone::Warning),
         (None, None) if expectation.needs.is_some() => ("may not fit", Tone::Text),
         (None, None) => ("unknown", Tone::Text),
     }
