@@ -6,6 +6,9 @@
 //! files go and how Python finds them; [`crate::event`] defines what they report, and `collect`
 //! listens.
 
+mod files;
+
+use self::files::{files, folders};
 use crate::command::{EnvChange, Word};
 use crate::units::RunNumber;
 use std::ffi::{OsStr, OsString};
@@ -15,68 +18,6 @@ use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
-
-/// Each file's path below the directory, and its text.
-macro_rules! embedded {
-    ($($path:literal,)*) => {
-        &[$(($path, include_str!(concat!("probe/python/", $path)))),*]
-    };
-}
-
-/// `oomph-probe` is not a valid module name, so no `import` of the program can find it while the
-/// loader's directory is on sys.path.
-const FILES: &[(&str, &str)] = embedded![
-    "sitecustomize.py",
-    "oomph-probe/__init__.py",
-    "oomph-probe/allocator.py",
-    "oomph-probe/amp.py",
-    "oomph-probe/blocks.py",
-    "oomph-probe/calls.py",
-    "oomph-probe/census.py",
-    "oomph-probe/dump.py",
-    "oomph-probe/effects.py",
-    "oomph-probe/ending.py",
-    "oomph-probe/fakes.py",
-    "oomph-probe/flops.py",
-    "oomph-probe/frames.py",
-    "oomph-probe/graphs.py",
-    "oomph-probe/growth.py",
-    "oomph-probe/hello.py",
-    "oomph-probe/hook.py",
-    "oomph-probe/inputs.py",
-    "oomph-probe/loader.py",
-    "oomph-probe/modules.py",
-    "oomph-probe/observer.py",
-    "oomph-probe/optimizers.py",
-    "oomph-probe/pace.py",
-    "oomph-probe/patches.py",
-    "oomph-probe/precision.py",
-    "oomph-probe/process.py",
-    "oomph-probe/progress.py",
-    "oomph-probe/purity.py",
-    "oomph-probe/readings.py",
-    "oomph-probe/recompute.py",
-    "oomph-probe/recording.py",
-    "oomph-probe/recurrent.py",
-    "oomph-probe/rehearsal.py",
-    "oomph-probe/rehearsals.py",
-    "oomph-probe/requests.py",
-    "oomph-probe/retainers.py",
-    "oomph-probe/roots.py",
-    "oomph-probe/rotation.py",
-    "oomph-probe/sampler.py",
-    "oomph-probe/snapshot.py",
-    "oomph-probe/spool.py",
-    "oomph-probe/stack_policy.py",
-    "oomph-probe/step_trace.py",
-    "oomph-probe/steps.py",
-    "oomph-probe/structure.py",
-    "oomph-probe/tracing.py",
-    "oomph-probe/uncaught.py",
-    "oomph-probe/usage.py",
-    "oomph-probe/variables.py",
-    "oomph-probe/wire.py",
-];
 
 /// Names the directory for PyTorch's own snapshots; without it none is saved.
 pub const SNAPSHOT_VARIABLE: &str = "OOMPH_PROBE_SNAPSHOT";
@@ -161,8 +102,10 @@ pub fn install(directory: &Path) -> io::Result<Installed> {
         ));
     }
     make_private(&directory)?;
-    make_private(&directory.join("oomph-probe"))?;
-    for &(name, text) in FILES {
+    for folder in folders() {
+        make_private(&directory.join(folder))?;
+    }
+    for (name, text) in files() {
         let path = directory.join(name);
         write_private(&path, text).map_err(|error| with_path(&path, error))?;
     }
@@ -277,30 +220,13 @@ mod tests {
         fs::create_dir(&directory).unwrap();
         fs::set_permissions(&directory, Permissions::from_mode(0o755)).unwrap();
         let installed = install(&directory).unwrap();
-        for &(name, text) in FILES {
+        for (name, text) in files() {
             let path = installed.directory().join(name);
             assert_eq!(fs::read_to_string(&path).unwrap(), text);
             let mode = |path: &Path| fs::metadata(path).unwrap().permissions().mode() & 0o777;
             assert_eq!(mode(&path), 0o600, "{name}");
             assert_eq!(mode(path.parent().unwrap()), 0o700, "{name}");
         }
-    }
-
-    #[test]
-    fn every_python_file_is_embedded() {
-        let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("src/probe/python");
-        let on_disk = ["", "oomph-probe"]
-            .iter()
-            .flat_map(|below| fs::read_dir(source.join(below)).unwrap())
-            .map(|entry| entry.unwrap().path())
-            .filter(|path| path.extension().is_some_and(|end| end == "py"));
-        let mut count = 0;
-        for path in on_disk {
-            let name = path.strip_prefix(&source).unwrap().to_str().unwrap();
-            assert!(FILES.iter().any(|(file, _)| *file == name), "{name}");
-            count += 1;
-        }
-        assert_eq!(count, FILES.len());
     }
 
     #[test]

@@ -220,7 +220,7 @@ fn the_map_names_only_files_that_exist() {
     assert!(named.len() > 30, "{named:?}");
     // A data file or a file of the probe may be named without its room.
     let rooms =
-        ["", "src", "src/recognize", "src/probe/python/oomph-probe"].map(|room| root.join(room));
+        ["", "src", "src/recognize", "src/probe/python/oomph_probe"].map(|room| root.join(room));
     for name in named {
         let there = rooms.iter().any(|room| room.join(name).exists());
         assert!(there, "src/README.md names {name}, which is not there");

@@ -29,13 +29,13 @@ STEP = 0.5
 def load_probe():
     """The probe's package, from its sources."""
     sys.dont_write_bytecode = True
-    sources = ROOT / "src/probe/python/oomph-probe"
+    sources = ROOT / "src/probe/python/oomph_probe"
     spec = importlib.util.spec_from_file_location(
         "_oomph_probe", sources / "__init__.py", submodule_search_locations=[str(sources)]
     )
     package = sys.modules["_oomph_probe"] = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(package)
-    return importlib.import_module("_oomph_probe.spool")
+    return importlib.import_module("_oomph_probe.common.spool")
 
 
 class Process:

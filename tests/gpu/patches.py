@@ -22,9 +22,10 @@ import os
 import pathlib
 import subprocess
 import sys
+import tempfile
 
 HERE = pathlib.Path(__file__).resolve().parent
-PROBE = HERE.parent.parent / "src/probe/python"
+SOURCES = HERE.parent.parent / "src/probe/python"
 PROGRAM = HERE / "programs/patched.py"
 MODELS = ("decoder", "llama", "vit", "resnet", "unet", "lstm")
 AROUND = ("plain", "compile", "ddp", "accelerate", "scaler")
@@ -51,6 +52,11 @@ class Suite:
         self.asked = asked
         self.device = "cpu" if asked.cpu else "cuda"
         self.results = pathlib.Path(asked.results)
+        # As the binary installs it: the package under a name that no import finds.
+        self.probe = tempfile.TemporaryDirectory()
+        installed = pathlib.Path(self.probe.name)
+        (installed / "sitecustomize.py").symlink_to(SOURCES / "sitecustomize.py")
+        (installed / "oomph-probe").symlink_to(SOURCES / "oomph_probe")
         self.known = {}
         if self.results.exists():
             for line in self.results.read_text().splitlines():
@@ -93,7 +99,7 @@ class Suite:
         env.setdefault("GLOO_SOCKET_IFNAME", "lo")
         if patches:
             env.update(
-                PYTHONPATH=str(PROBE),
+                PYTHONPATH=self.probe.name,
                 PYTHONDONTWRITEBYTECODE="1",
                 OOMPH_PROBE_SOCKET="/nonexistent/oomph",
                 OOMPH_PATCHES=patches,

@@ -28,11 +28,17 @@ fn check(text: &str, files: &[PathBuf]) {
 
 #[test]
 fn the_probe_is_python_3_8() {
-    let files: Vec<PathBuf> = std::fs::read_dir(sources().join("oomph-probe"))
-        .unwrap()
+    let package = sources().join("oomph_probe");
+    let folders = std::fs::read_dir(&package).unwrap();
+    let files: Vec<PathBuf> = folders
+        .map(|entry| entry.unwrap().path())
+        .filter(|path| path.is_dir())
+        .chain([package.clone()])
+        .flat_map(|folder| std::fs::read_dir(folder).unwrap())
         .map(|entry| entry.unwrap().path())
         .filter(|path| path.extension().is_some_and(|end| end == "py"))
         .collect();
+    assert!(files.len() > 50, "{files:?}");
     let text = "\
 import ast, sys
 for path in sys.argv[1:]:

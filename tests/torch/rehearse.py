@@ -7,7 +7,8 @@ sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "probe/unit
 
 import support  # noqa: E402,F401
 import torch  # noqa: E402
-from _oomph_probe import fakes, inputs, modules, rehearsal, rehearsals, roots  # noqa: E402
+from _oomph_probe.live import modules  # noqa: E402
+from _oomph_probe.rehearse import fakes, inputs, rehearsal, rehearsals, roots  # noqa: E402
 from torch._subclasses.fake_tensor import FakeTensorMode  # noqa: E402
 
 # Without a GPU entering the mode puts a guard for CUDA in place, which is not made for a second thread (torch 2.11).

@@ -11,7 +11,8 @@ from torch.nn import functional as F
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "probe" / "units"))
 import support  # noqa: E402, F401
-from _oomph_probe import modules, roots  # noqa: E402
+from _oomph_probe.live import modules  # noqa: E402
+from _oomph_probe.rehearse import roots  # noqa: E402
 
 
 class Block(nn.Module):

@@ -9,7 +9,8 @@ import rehearse
 import torch
 import torch.nn as nn
 import torch.nn.functional as F
-from _oomph_probe import modules, rehearsal, roots
+from _oomph_probe.live import modules
+from _oomph_probe.rehearse import rehearsal, roots
 
 
 class Block(nn.Module):

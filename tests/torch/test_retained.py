@@ -12,7 +12,8 @@ from torch.utils.checkpoint import checkpoint
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "probe" / "units"))
 import support  # noqa: E402, F401
-from _oomph_probe import frames, graphs, retainers  # noqa: E402
+from _oomph_probe.common import frames  # noqa: E402
+from _oomph_probe.oom import graphs, retainers  # noqa: E402
 
 WIDTH, BATCH = 64, 32
 

@@ -6,7 +6,7 @@ import unittest
 import support  # noqa: F401
 import fake_torch
 from fake_torch import Linear, Module, ModuleList, Parameter, Tensor, flags
-from _oomph_probe import patches
+from _oomph_probe.patch import patches
 
 
 class Block(Module):

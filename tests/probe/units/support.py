@@ -3,7 +3,7 @@ import importlib.util
 import pathlib
 import sys
 
-SOURCES = pathlib.Path(__file__).resolve().parents[3] / "src/probe/python/oomph-probe"
+SOURCES = pathlib.Path(__file__).resolve().parents[3] / "src/probe/python/oomph_probe"
 
 
 def load():

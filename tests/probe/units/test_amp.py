@@ -156,7 +156,7 @@ class Amp(PatchTest):
 
 class Results(PatchTest):
     def check(self, result):
-        from _oomph_probe import amp
+        from _oomph_probe.patch import amp
 
         return amp.in_float32(self.torch, result)
 

@@ -4,7 +4,7 @@ import unittest
 import patching
 from fake_torch import Linear, Module, ModuleList, Sequential, _BatchNorm
 from patching import Block, Net
-from _oomph_probe import blocks
+from _oomph_probe.common import blocks
 
 
 def found(model):

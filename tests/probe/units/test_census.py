@@ -6,7 +6,8 @@ import types
 import fake_torch
 from fake_torch import Tensor, bfloat16
 from patching import Block, Net, PatchTest, frozen
-from _oomph_probe import census, loader
+from _oomph_probe.oom import census
+from _oomph_probe.patch import loader
 
 
 class BatchSampler:

@@ -5,7 +5,8 @@ import weakref
 
 import fake_torch
 import support  # noqa: F401
-from _oomph_probe import frames, progress
+from _oomph_probe.common import frames
+from _oomph_probe.oom import progress
 from fake_torch import Module, ModuleList, Sequential
 
 torch = fake_torch.make()

@@ -10,7 +10,7 @@ from unittest import mock
 
 import fake_torch
 import support  # noqa: F401
-from _oomph_probe import effects, inputs, optimizers, rehearsal, rehearsals, roots
+from _oomph_probe.rehearse import effects, inputs, optimizers, rehearsal, rehearsals, roots
 
 
 class Templates(unittest.TestCase):

@@ -9,7 +9,8 @@ import types
 import unittest
 
 import support  # noqa: F401
-from _oomph_probe import frames, retainers
+from _oomph_probe.common import frames
+from _oomph_probe.oom import retainers
 
 MIB = 1 << 20
 addresses = itertools.count(4096, 512)

@@ -9,7 +9,8 @@ import unittest
 from unittest import mock
 
 import support  # noqa: F401
-from _oomph_probe import readings, sampler, wire
+from _oomph_probe.common import wire
+from _oomph_probe.live import readings, sampler
 
 INTERVAL = 0.1
 

@@ -12,7 +12,7 @@ from _thread import get_ident, start_new_thread
 from unittest import mock
 
 import support  # noqa: F401
-from _oomph_probe import pace, rotation, spool, wire
+from _oomph_probe.common import pace, rotation, spool, wire
 
 
 def sample(second, allocated=1 << 34):
@@ -272,7 +272,7 @@ HANGING = """
 import os, sys, time
 sys.path[:0] = [%r, %r]
 import support  # noqa: F401
-from _oomph_probe import spool
+from _oomph_probe.common import spool
 wrote = os.write
 def write(fd, text):
     if b'"hello"' in bytes(text):

@@ -2,7 +2,7 @@
 import unittest
 
 import support  # noqa: F401
-from _oomph_probe import stack_policy
+from _oomph_probe.live import stack_policy
 
 GIB = 1 << 30
 TICK = 0.1

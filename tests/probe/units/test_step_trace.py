@@ -2,7 +2,7 @@
 import unittest
 
 import support  # noqa: F401
-from _oomph_probe import step_trace
+from _oomph_probe.live import step_trace
 
 TORCH = "/lib/site-packages/torch/"
 

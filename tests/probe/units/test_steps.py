@@ -5,7 +5,7 @@ import unittest
 from unittest import mock
 
 import support  # noqa: F401
-from _oomph_probe import steps
+from _oomph_probe.live import steps
 
 MILLISECOND = 1_000_000
 

@@ -4,7 +4,7 @@ import unittest
 from unittest import mock
 
 import support  # noqa: F401
-from _oomph_probe import tracing
+from _oomph_probe.live import tracing
 
 
 class Traced(tracing.Tracing):

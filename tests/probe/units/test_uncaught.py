@@ -10,7 +10,7 @@ PROGRAM = """
 import atexit, importlib, sys
 sys.path.insert(0, %r)
 import support
-uncaught = importlib.import_module("_oomph_probe.uncaught")
+uncaught = importlib.import_module("_oomph_probe.oom.uncaught")
 atexit.register(lambda: print(uncaught.ends_by_oom(), flush=True))
 class OutOfMemoryError(RuntimeError): pass
 %s

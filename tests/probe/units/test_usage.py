@@ -2,7 +2,7 @@
 import unittest
 
 import support  # noqa: F401
-from _oomph_probe import usage
+from _oomph_probe.oom import usage
 
 
 class Grows(unittest.TestCase):

@@ -13,7 +13,7 @@ import time
 import weakref
 from _thread import get_ident
 
-from . import frames
+from ..common import frames
 
 # Marks of one step; above this the step's modules are not known.
 MOST_MARKS = 60000

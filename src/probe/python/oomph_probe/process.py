@@ -5,29 +5,11 @@ import atexit
 import os
 import sys
 
-from . import (
-    allocator,
-    census,
-    dump,
-    frames,
-    growth,
-    hello,
-    modules,
-    observer,
-    patches,
-    recording,
-    rehearsals,
-    requests,
-    retainers,
-    roots,
-    sampler,
-    spool,
-    steps,
-    structure,
-    tracing,
-    uncaught,
-    wire,
-)
+from .common import frames, spool, wire
+from .live import allocator, growth, hello, modules, recording, requests, sampler, steps, structure, tracing
+from .oom import census, dump, observer, retainers, uncaught
+from .patch import patches
+from .rehearse import rehearsals, roots
 
 # Milliseconds that the program's exit may wait for the last lines. It takes this long only on a
 # machine so busy that the thread is not scheduled; tests on such a machine raise it.

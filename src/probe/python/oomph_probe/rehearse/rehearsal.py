@@ -11,7 +11,8 @@ import threading
 import time
 import weakref
 
-from . import blocks, fakes, flops, recurrent, roots
+from ..common import blocks
+from . import fakes, flops, recurrent, roots
 from .effects import Stopped
 
 COLLECTIVES = ("c10d", "_c10d_functional", "c10d_functional", "symm_mem")

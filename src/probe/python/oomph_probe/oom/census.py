@@ -9,7 +9,8 @@ import gc
 import sys
 import time
 
-from . import blocks, loader, patches, precision
+from ..common import blocks
+from ..patch import loader, patches, precision
 
 # Give up after so many seconds and do not try again: the process has too many objects.
 PATIENCE = 1.0

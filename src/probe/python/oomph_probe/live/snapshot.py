@@ -1,7 +1,7 @@
 """Summaries of the allocator's snapshot: the free blocks within reserved memory, and the program's
 lines that hold the most. Pure: a snapshot in, small values out.
 """
-from . import frames
+from ..common import frames
 
 MAX_LINES = 12
 

@@ -7,7 +7,8 @@ The form of the trace is that of src/forecast/trace.rs: what was alive at the st
 """
 import bisect
 
-from . import frames, snapshot
+from ..common import frames
+from . import snapshot
 
 FORWARD, BACKWARD, OPTIMIZER = "forward", "backward", "optimizer"
 # A line of the wire above this is not sent, and its step not shown.

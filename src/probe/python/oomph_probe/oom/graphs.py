@@ -4,7 +4,7 @@ came. Only looks: nothing that was saved is unpacked, since that would call the 
 import contextlib
 import time
 
-from . import structure
+from ..live import structure
 
 # Nodes of all graphs together, and how many are walked between two looks at the clock.
 MOST_NODES = 200000

@@ -9,7 +9,8 @@ they may modify are skipped, with a message that says why.
 import functools
 import inspect
 
-from . import blocks, calls, purity
+from ..common import blocks, calls
+from . import purity
 
 NAME = "recompute"
 # The checkpoint that verifies what it recomputes, and can be nested.

@@ -10,7 +10,8 @@ import sys
 import types
 from _thread import get_ident
 
-from . import frames, usage
+from ..common import frames
+from . import usage
 
 LOCAL, GLOBAL, ATTRIBUTE, OTHER = "local", "global", "attribute", "other"
 # In this order: an OrderedDict is a dict.

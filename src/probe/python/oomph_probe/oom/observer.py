@@ -6,7 +6,9 @@ it is called on a thread that has no Python frame at all.
 """
 import time
 
-from . import frames, progress, snapshot
+from ..common import frames
+from ..live import snapshot
+from . import progress
 
 # The record must be sent before the process dies, but waits no longer than this for a slow UI.
 SEND = 0.2

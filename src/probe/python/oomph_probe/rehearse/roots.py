@@ -10,7 +10,9 @@ import sys
 import threading
 import weakref
 
-from . import calls, inputs, modules
+from ..common import calls
+from ..live import modules
+from . import inputs
 from .inputs import Shape
 
 # Autocast by the kind of device.

@@ -4,37 +4,50 @@ Loaded once the program has imported torch; does nothing before the program init
 changes what the training does: it creates no CUDA context, resets no peak, prints nothing, raises
 nothing, and pauses when nobody listens. Python 3.8 and later.
 
+Each folder imports only from those named above it, and these files from all:
+
+    hook           a start of Python: waits for `import torch`, and then loads the package
+    ending         the end of a program whose sitecustomize exits
     start (here)   torch was imported: register a callback for CUDA's initialisation
     process        CUDA is being initialised: attach the rest; release it after a fork or at exit
+
+common/ What the others stand on:
+
+    wire           one JSON object per line over the UI's Unix socket
+    spool          on another node: the same lines in a file that the UI follows
+    pace           how much may be written there
+    rotation       what is kept of a file that has become too large
+    frames         Python stacks: the program's own lines, and the phase of the step
+    calls          the calls of models and of single modules
+    blocks         the repeated blocks of a model
+
+patch/ Only where the user chose a patch at runtime, and then these change what they say:
+
+    patches        which ones, and what became of them
+    recompute      activation checkpointing of repeated blocks
+    amp            bf16 autocast around a model's forward
+    loader         another batch size for DataLoaders
+    purity         whether a forward can be run a second time
+    precision      whether the program sets a precision itself
+
+live/ While the training goes well:
+
     hello          which process this is, and which devices it sees
     allocator      readings of the caching allocator
     readings       what they say, as lines for the UI
     sampler        the thread that takes them and feeds the socket
     steps          optimizer steps, by torch's global hooks
     structure      bytes of parameters, gradients and optimizer state
-    observer       the record of an OOM
     snapshot       summaries of the allocator's snapshot
     recording      records the Python stacks of live blocks
     stack_policy   decides when that is worth its overhead
     tracing        which steps are traced, allocation by allocation
     modules        which module of the model each allocation of such a step belongs to
     step_trace     such a step in a compact form
-    frames         Python stacks: the program's own lines, and the phase of the step
     growth         lines whose live memory grows from step to step
-    progress       how far the forward had got at an OOM
-    retainers      who keeps memory alive: variables and attributes of the program, at an OOM
-    variables      the names by which the program knows its objects
-    usage          the line of a function at which something grows
-    graphs         what a tensor keeps alive through its autograd graph
-    dump           PyTorch's own snapshot, saved at an OOM or when asked for
-    requests       what the UI asks for on a key: that search, that snapshot
-    ending         the end of a program whose sitecustomize exits
-    wire           one JSON object per line over the UI's Unix socket
-    spool          on another node: the same lines in a file that the UI follows
-    pace           how much may be written there
-    rotation       what is kept of a file that has become too large
+    requests       what the UI asks for on a key: a search, a snapshot
 
-After an OOM in the first steps, to know what another batch or a remedy would need:
+rehearse/ After an OOM in the first steps, to know what another batch or a remedy would need:
 
     roots          notes how the model is called, and sees an OOM leave the call or its backward
     inputs         the batch size of its inputs, and how much they differ from call to call
@@ -46,17 +59,17 @@ After an OOM in the first steps, to know what another batch or a remedy would ne
     effects        stops a rehearsal before it has a visible effect
     optimizers     how much state an optimizer will keep
 
-Only where the user chose a patch at runtime, and then they change what they say:
+oom/ When memory has run out:
 
-    patches        which ones, and what became of them
-    calls          the calls of models and of single modules
-    recompute      activation checkpointing of repeated blocks
-    amp            bf16 autocast around a model's forward
-    loader         another batch size for DataLoaders
-    blocks         the repeated blocks of a model
-    purity         whether a forward can be run a second time
-    precision      whether the program sets a precision itself
-    census         looks for all of this at an OOM, so that it can be offered
+    observer       the record of an OOM
+    uncaught       whether the process ends by it
+    progress       how far the forward had got
+    retainers      who keeps memory alive: variables and attributes of the program
+    variables      the names by which the program knows its objects
+    usage          the line of a function at which something grows
+    graphs         what a tensor keeps alive through its autograd graph
+    dump           PyTorch's own snapshot, saved at an OOM or when asked for
+    census         looks for what could be patched, so that it can be offered
 """
 import sys
 

@@ -2,7 +2,8 @@
 import os
 import sys
 
-from . import allocator, spool
+from ..common import spool
+from . import allocator
 
 
 def compose(process):

@@ -7,7 +7,8 @@ outputs are cast back to float32, so that a loss outside the model is computed a
 import copy
 import sys
 
-from . import calls, precision
+from ..common import calls
+from . import precision
 
 NAME = "amp"
 # torch.autocast takes a device type, and autograd's threads follow the autocast dtype, since 2.0.

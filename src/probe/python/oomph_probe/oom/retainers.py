@@ -15,7 +15,8 @@ import time
 import types
 import weakref
 
-from . import frames, graphs, variables
+from ..common import frames
+from . import graphs, variables
 
 # Seconds between two, for programs that catch one out-of-memory after another.
 EVERY = 60.0

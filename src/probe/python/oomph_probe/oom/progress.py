@@ -5,7 +5,7 @@ tensor and runs none of the program's code.
 """
 import dis
 
-from . import frames
+from ..common import frames
 
 # A model with fewer leaf modules is too coarse for an estimate.
 FEWEST_LEAVES = 8

@@ -8,7 +8,8 @@ import collections
 import os
 import sys
 
-from . import amp, blocks, calls, loader, precision, purity, recompute
+from ..common import blocks, calls
+from . import amp, loader, precision, purity, recompute
 
 VARIABLE = "OOMPH_PATCHES"
 # Allows patches on devices other than GPUs, for tests.

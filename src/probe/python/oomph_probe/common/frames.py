@@ -10,7 +10,7 @@ MAX_FRAMES = 64
 LIBRARIES = ("/site-packages/", "/dist-packages/")
 # Generated code: Python's frozen modules, torch.fx's graphs, numpy's dispatch.
 GENERATED = ("<frozen", "<eval_with_key>", "<__array_function__")
-OURS = os.path.dirname(os.path.dirname(os.path.abspath(__file__))) + os.sep
+OURS = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__)))) + os.sep
 
 OWN, UNNAMED, LIBRARY = "own", "unnamed", "library"
 

@@ -4,7 +4,7 @@ and after one ordinary run. Does not depend on why that is asked.
 import random
 import sys
 
-from . import blocks
+from ..common import blocks
 
 PLAIN = (bool, int, float, complex, str, bytes, type(None))
 

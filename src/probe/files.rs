@@ -1,0 +1,118 @@
+//! The Python files, as the binary carries them.
+
+use std::collections::BTreeSet;
+use std::path::Path;
+
+/// Each file's path below the installed package, and its text.
+macro_rules! embedded {
+    ($($path:literal,)*) => {
+        &[$((
+            concat!("oomph-probe/", $path),
+            include_str!(concat!("python/oomph_probe/", $path)),
+        )),*]
+    };
+}
+
+/// What every interpreter of the program runs.
+const LOADER: (&str, &str) = ("sitecustomize.py", include_str!("python/sitecustomize.py"));
+
+/// The package `oomph_probe`. On disk it is `oomph-probe`, which is not a valid module name: no
+/// `import` of the program can find it while the loader's directory is on sys.path.
+const PACKAGE: &[(&str, &str)] = embedded![
+    "__init__.py",
+    "ending.py",
+    "hook.py",
+    "process.py",
+    "common/__init__.py",
+    "common/blocks.py",
+    "common/calls.py",
+    "common/frames.py",
+    "common/pace.py",
+    "common/rotation.py",
+    "common/spool.py",
+    "common/wire.py",
+    "live/__init__.py",
+    "live/allocator.py",
+    "live/growth.py",
+    "live/hello.py",
+    "live/modules.py",
+    "live/readings.py",
+    "live/recording.py",
+    "live/requests.py",
+    "live/sampler.py",
+    "live/snapshot.py",
+    "live/stack_policy.py",
+    "live/step_trace.py",
+    "live/steps.py",
+    "live/structure.py",
+    "live/tracing.py",
+    "oom/__init__.py",
+    "oom/census.py",
+    "oom/dump.py",
+    "oom/graphs.py",
+    "oom/observer.py",
+    "oom/progress.py",
+    "oom/retainers.py",
+    "oom/uncaught.py",
+    "oom/usage.py",
+    "oom/variables.py",
+    "patch/__init__.py",
+    "patch/amp.py",
+    "patch/loader.py",
+    "patch/patches.py",
+    "patch/precision.py",
+    "patch/purity.py",
+    "patch/recompute.py",
+    "rehearse/__init__.py",
+    "rehearse/effects.py",
+    "rehearse/fakes.py",
+    "rehearse/flops.py",
+    "rehearse/inputs.py",
+    "rehearse/optimizers.py",
+    "rehearse/recurrent.py",
+    "rehearse/rehearsal.py",
+    "rehearse/rehearsals.py",
+    "rehearse/roots.py",
+];
+
+/// The package's own folder before those in it.
+pub(super) fn folders() -> BTreeSet<&'static Path> {
+    PACKAGE
+        .iter()
+        .filter_map(|(name, _)| Path::new(name).parent())
+        .collect()
+}
+
+pub(super) fn files() -> impl Iterator<Item = (&'static str, &'static str)> {
+    std::iter::once(LOADER).chain(PACKAGE.iter().copied())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::fs;
+
+    #[test]
+    fn every_python_file_is_embedded() {
+        let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("src/probe/python/oomph_probe");
+        let mut folders = vec![source.clone()];
+        let mut count = 0;
+        while let Some(folder) = folders.pop() {
+            for entry in fs::read_dir(folder).unwrap() {
+                let path = entry.unwrap().path();
+                if path.is_dir() {
+                    folders.push(path);
+                } else if path.extension().is_some_and(|end| end == "py") {
+                    let below = path.strip_prefix(&source).unwrap();
+                    let name = Path::new("oomph-probe").join(below);
+                    assert!(
+                        PACKAGE.iter().any(|(file, _)| Path::new(file) == name),
+                        "{below:?}"
+                    );
+                    count += 1;
+                }
+            }
+        }
+        assert_eq!(count, PACKAGE.len());
+    }
+}

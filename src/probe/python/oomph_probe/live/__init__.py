@@ -1,0 +1,1 @@
+"""While the training goes well: readings, steps, recordings, traces, and what the UI asks for."""

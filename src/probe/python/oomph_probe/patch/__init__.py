@@ -1,0 +1,1 @@
+"""Patches that the user chose, applied at runtime. Only these change what the training does."""

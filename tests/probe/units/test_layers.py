@@ -1,0 +1,78 @@
+"""The probe's folders import one way, as its docstring has them: a folder only those named before it."""
+import ast
+import pathlib
+import re
+import unittest
+
+import support
+
+# Python's start runs these two by themselves, before there is a package.
+ALONE = {"hook.py", "ending.py"}
+
+
+def folders():
+    """In the order in which the package's docstring names them."""
+    package = ast.parse((support.SOURCES / "__init__.py").read_text())
+    return re.findall(r"^(\w+)/ ", ast.get_docstring(package), re.MULTILINE)
+
+
+def imported(path):
+    """The folders that a file imports from; "" for the package's own files."""
+    own = path.relative_to(support.SOURCES).parent.parts
+    for node in ast.walk(ast.parse(path.read_text())):
+        if isinstance(node, ast.ImportFrom) and node.level:
+            above = own[: len(own) - node.level + 1]
+            names = [node.module] if node.module else [each.name for each in node.names]
+            for name in names:
+                yield (list(above) + name.split("."))[0]
+
+
+class TestLayers(unittest.TestCase):
+    def test_every_folder_is_in_the_docstring(self):
+        there = {path.parent.name for path in support.SOURCES.glob("*/__init__.py")}
+        self.assertEqual(there, set(folders()))
+
+    def test_every_file_is_in_the_docstring(self):
+        text = ast.get_docstring(ast.parse((support.SOURCES / "__init__.py").read_text()))
+        for path in support.SOURCES.rglob("*.py"):
+            if path.name != "__init__.py":
+                self.assertRegex(text, r"(?m)^ *%s  +\w" % path.stem)
+
+    def test_folders_import_only_what_stands_above_them(self):
+        order = folders()
+        seen = 0
+        for path in support.SOURCES.glob("*/*.py"):
+            own = order.index(path.parent.name)
+            for folder in imported(path):
+                seen += 1
+                self.assertIn(folder, order[: own + 1], path)
+        self.assertGreater(seen, 50)
+
+    def test_no_two_files_import_each_other(self):
+        """Not even by way of others, and not at first use either."""
+        edges = {}
+        for path in support.SOURCES.rglob("*.py"):
+            if path.name == "__init__.py":
+                continue
+            of = edges.setdefault(path.stem, set())
+            for node in ast.walk(ast.parse(path.read_text())):
+                if isinstance(node, ast.ImportFrom) and node.level:
+                    of.update([node.module.split(".")[-1]] if node.module else [])
+                    of.update(each.name for each in node.names)
+        done = set()
+        while True:
+            free = {name for name, of in edges.items() if not (of & edges.keys()) - done} - done
+            if not free:
+                break
+            done |= free
+        self.assertEqual(edges.keys() - done, set())
+
+    def test_what_pythons_start_runs_imports_nothing_of_the_package(self):
+        for name in ALONE:
+            for node in ast.walk(ast.parse((support.SOURCES / name).read_text())):
+                if isinstance(node, ast.ImportFrom):
+                    self.assertEqual(node.level, 0, name)
+
+
+if __name__ == "__main__":
+    unittest.main()
