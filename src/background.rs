@@ -293,6 +293,11 @@ impl BackgroundWriter {
         std::mem::take(&mut self.shared.lock().news)
     }
 
+    /// How many bytes wait to be written.
+    pub(crate) fn waiting(&self) -> usize {
+        self.shared.lock().queue.len()
+    }
+
     /// Waits up to `limit` for the thread to write what it has and end; whether it did.
     pub(crate) fn close(&self, limit: Duration) -> bool {
         let mut state = self.shared.lock();

@@ -38,6 +38,7 @@ mod order;
 mod orphan;
 mod report;
 mod resolve;
+mod sent_signal;
 mod slurm;
 mod status;
 mod streams;
@@ -56,6 +57,7 @@ pub use order::{Forwarding, Io, KeeperOrder, KeeperTimeouts, Launch, Setup, Size
 pub use orphan::HeldRun;
 pub use report::{KeeperReport, Rung};
 pub use resolve::resolve;
+pub use sent_signal::{Sender, SentSignal, is_meant, is_passed_on};
 pub use slurm::step_is_signalled;
 pub use status::{Call, HeadlessFront, RunStage, RunStatus, SessionStatus};
 pub use streams::{OutputStream, TrainerStreams};

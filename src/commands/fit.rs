@@ -87,6 +87,10 @@ pub(super) fn run(fit: FitCommand, command: CommandLine) -> anyhow::Result<Endin
         print::complain(&missing.to_string());
         return Ok(Ending::Code(missing.status()));
     }
+    if let Some(lack) = supervise::lacking() {
+        print::complain(&format!("fit: {lack}; nothing was run"));
+        return Ok(Ending::Code(OWN_FAILURE));
+    }
     let mut fit = match Fit::new(options) {
         Ok(fit) => fit,
         Err(reason) => {

@@ -159,13 +159,24 @@ pub(super) fn run(arguments: RunArguments, command: CommandLine) -> anyhow::Resu
         return Ok(Ending::Code(missing.status()));
     }
     if let Some(lack) = supervise::lacking() {
-        // The training does not depend on us.
-        print::complain(&format!("{lack}; running the command without oomph"));
-        let missing = supervise::become_command(&options.command);
-        print::complain(&missing.to_string());
-        return Ok(Ending::Code(missing.status()));
+        return Ok(become_command(&lack, &options.command));
     }
-    front::run_to_end(options, None)
+    let command = options.command.clone();
+    match front::run_to_end(options, None) {
+        // Others may have taken the last process since; nothing of the command was started.
+        Err(error) if error.is::<front::NoKeeper>() => {
+            Ok(become_command(&format!("{error:#}"), &command))
+        }
+        ended => ended,
+    }
+}
+
+/// Runs the command without oomph: the training does not depend on us.
+fn become_command(lack: &str, command: &CommandLine) -> Ending {
+    print::complain(&format!("{lack}; running the command without oomph"));
+    let missing = supervise::become_command(command);
+    print::complain(&missing.to_string());
+    Ending::Code(missing.status())
 }
 
 /// `100ms`, `0.5s`, `2`: from 10 ms (a launch-bound program loses time above 100 samples a second)

@@ -81,6 +81,10 @@ pub(super) fn run(stop: &StopCommand) -> anyhow::Result<Ending> {
             Ok(Some(KeeperReport::Stopping { rung, within })) => {
                 print::tell(&words(rung, within));
             }
+            Ok(Some(KeeperReport::Undelivered { bytes })) => print::tell(&format!(
+                "{} bytes of its output were not delivered: nobody read them; `oomph logs {}` has them",
+                bytes.0, found.id
+            )),
             Ok(Some(KeeperReport::Swept { left })) if !left.is_empty() => {
                 let pids: Vec<String> = left.iter().map(ToString::to_string).collect();
                 print::tell(&format!(

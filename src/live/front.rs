@@ -23,6 +23,7 @@ mod timers;
 
 pub(crate) use attach::{Arrival, take_over};
 pub(crate) use run::run_to_end;
+pub(crate) use start::NoKeeper;
 
 use super::display::Display;
 use super::display::keyboard::Typed;

@@ -95,6 +95,26 @@ pub(crate) fn alert(bytes: &[u8]) {
     }
 }
 
+/// Where a reader reads nothing, and a write would wait for it, nothing more is printed: the session was
+/// asked to end, and that time is over.
+pub(super) fn give_up_stuck_readers() {
+    use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
+    let Ok(null) = std::fs::File::options().write(true).open("/dev/null") else {
+        return;
+    };
+    let (stdout, stderr) = (io::stdout().lock(), io::stderr().lock());
+    let is_stuck = |fd| {
+        let mut fds = [PollFd::new(fd, PollFlags::POLLOUT)];
+        poll(&mut fds, PollTimeout::ZERO).is_ok_and(|ready| ready == 0)
+    };
+    if is_stuck(stdout.as_fd()) {
+        let _ = nix::unistd::dup2_stdout(&null);
+    }
+    if is_stuck(stderr.as_fd()) {
+        let _ = nix::unistd::dup2_stderr(&null);
+    }
+}
+
 /// Prints a line on standard error, marked as oomph's; errors are ignored.
 pub fn complain(words: &str) {
     let _ = writeln!(err(), "oomph: {}", line(words));

@@ -4,8 +4,9 @@
 //! training's own tree is never sent back to it (sudo's rule). In a SLURM step every process has
 //! already been signalled, and passing it on would deliver it twice.
 
-use crate::supervise::Forwarding;
+use crate::supervise::{self, Forwarding, Sender, SentSignal};
 use crate::units::Pid;
+use nix::libc;
 use nix::sys::signal::{SigSet, Signal};
 use nix::sys::signalfd::{SfdFlags, SignalFd};
 use serde::{Deserialize, Serialize};
@@ -15,9 +16,27 @@ use tokio::io::unix::AsyncFd;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct ReceivedSignal {
-    pub signal: Signal,
-    /// `None` if the kernel sent it.
-    pub sender: Option<Pid>,
+    pub sent: SentSignal,
+    pub sender: Sender,
+}
+
+impl ReceivedSignal {
+    pub(crate) fn is(self, signal: Signal) -> bool {
+        self.sent.number() == signal as i32
+    }
+
+    /// Whether a key at the terminal sent it.
+    pub(crate) fn from_keyboard(self) -> bool {
+        self.sender == Sender::Kernel
+    }
+}
+
+/// A signal's name.
+pub(crate) fn name_of(number: i32) -> String {
+    match Signal::try_from(number) {
+        Ok(signal) => signal.to_string(),
+        Err(_) => format!("SIGRTMIN+{}", number - libc::SIGRTMIN()),
+    }
 }
 
 /// The signals that the front handles.
@@ -38,25 +57,23 @@ pub(crate) enum SignalAction {
     Ignore,
 }
 
-const TAKEN: [Signal; 7] = [
-    Signal::SIGTERM,
-    Signal::SIGINT,
-    Signal::SIGQUIT,
-    Signal::SIGHUP,
-    Signal::SIGUSR1,
-    Signal::SIGUSR2,
-    Signal::SIGWINCH,
-];
-
 impl Signals {
-    /// Receives these signals from now on, except those that were ignored when oomph was started (`nohup`,
-    /// `&` in sh). Call it before any thread is started, because threads inherit the mask. The keeper gives
-    /// the command the original mask.
-    pub(crate) fn take(ignored: impl Fn(Signal) -> bool) -> io::Result<Signals> {
-        let mut set = SigSet::empty();
-        for signal in TAKEN.into_iter().filter(|signal| !ignored(*signal)) {
-            set.add(signal);
-        }
+    /// Receives signals from now on that are meant for the training, and the terminal's resizes, except
+    /// those that were ignored when oomph was started (`nohup`, `&` in sh). Call it before any thread is
+    /// started, because threads inherit the mask. The keeper gives the command the original mask.
+    pub(crate) fn take(ignored: impl Fn(i32) -> bool) -> io::Result<Signals> {
+        let taken = |number: &i32| *number == libc::SIGWINCH || supervise::is_passed_on(*number);
+        // SAFETY: a zeroed set is one that sigemptyset may fill; sigaddset works on it.
+        let set = unsafe {
+            let mut set: libc::sigset_t = std::mem::zeroed();
+            libc::sigemptyset(&mut set);
+            for number in (1..=libc::SIGRTMAX()).filter(taken) {
+                if !ignored(number) {
+                    libc::sigaddset(&mut set, number);
+                }
+            }
+            SigSet::from_sigset_t_unchecked(set)
+        };
         set.thread_block()?;
         let fd = SignalFd::with_flags(&set, SfdFlags::SFD_NONBLOCK | SfdFlags::SFD_CLOEXEC)?;
         // SAFETY: a `SignalFd` owns its descriptor, which stays the same.
@@ -66,15 +83,16 @@ impl Signals {
         })
     }
 
-    /// The next signal.
+    /// The next signal that is not about this process itself.
     pub(crate) async fn next(&self) -> io::Result<ReceivedSignal> {
+        let own = Pid(std::process::id() as i32);
         loop {
             let mut ready = self.fd.readable().await?;
             match ready.get_inner().read_signal() {
                 Ok(Some(info)) => {
-                    if let Ok(signal) = Signal::try_from(info.ssi_signo as i32) {
-                        let sender = (info.ssi_pid != 0).then_some(Pid(info.ssi_pid as i32));
-                        return Ok(ReceivedSignal { signal, sender });
+                    let (sent, sender) = SentSignal::of(&info);
+                    if supervise::is_meant(sent.number(), sender, own) {
+                        return Ok(ReceivedSignal { sent, sender });
                     }
                 }
                 Ok(None) => ready.clear_ready(),
@@ -104,11 +122,11 @@ pub(crate) struct SignalRules {
 }
 
 impl SignalRules {
-    pub(crate) fn action(self, signal: Signal, from_training: bool) -> SignalAction {
+    pub(crate) fn action(self, signal: i32, from_training: bool) -> SignalAction {
         match signal {
-            Signal::SIGWINCH => SignalAction::Resize,
-            Signal::SIGHUP if from_training => SignalAction::DropScreen,
-            Signal::SIGHUP => self.hung_up(),
+            libc::SIGWINCH => SignalAction::Resize,
+            libc::SIGHUP if from_training => SignalAction::DropScreen,
+            libc::SIGHUP => self.hung_up(),
             _ if from_training || !self.forwarding.passes(self.in_slurm_step) => {
                 SignalAction::Ignore
             }
@@ -157,8 +175,8 @@ mod tests {
     fn what_the_training_sent_is_not_sent_back() {
         for forwarding in [Forwarding::Auto, Forwarding::Always] {
             let rules = rules(false, forwarding);
-            assert_eq!(rules.action(Signal::SIGTERM, true), SignalAction::Ignore);
-            assert_eq!(rules.action(Signal::SIGTERM, false), SignalAction::Forward);
+            assert_eq!(rules.action(libc::SIGTERM, true), SignalAction::Ignore);
+            assert_eq!(rules.action(libc::SIGTERM, false), SignalAction::Forward);
         }
     }
 
@@ -172,22 +190,22 @@ mod tests {
             (false, Forwarding::Never, Ignore),
         ] {
             let rules = rules(in_step, forwarding);
-            assert_eq!(rules.action(Signal::SIGUSR1, false), answer);
-            assert_eq!(rules.action(Signal::SIGTERM, false), answer);
+            assert_eq!(rules.action(libc::SIGUSR1, false), answer);
+            assert_eq!(rules.action(libc::SIGTERM, false), answer);
         }
     }
 
     #[test]
     fn the_terminals_own_signals_stay_here() {
         let keep = rules(false, Forwarding::Auto);
-        assert_eq!(keep.action(Signal::SIGHUP, false), SignalAction::DropScreen);
-        assert_eq!(keep.action(Signal::SIGWINCH, false), SignalAction::Resize);
+        assert_eq!(keep.action(libc::SIGHUP, false), SignalAction::DropScreen);
+        assert_eq!(keep.action(libc::SIGWINCH, false), SignalAction::Resize);
         let stop = SignalRules {
             on_hup: OnHup::Stop,
             ..keep
         };
-        assert_eq!(stop.action(Signal::SIGHUP, false), SignalAction::Stop);
-        assert_eq!(stop.action(Signal::SIGHUP, true), SignalAction::DropScreen);
+        assert_eq!(stop.action(libc::SIGHUP, false), SignalAction::Stop);
+        assert_eq!(stop.action(libc::SIGHUP, true), SignalAction::DropScreen);
         assert_eq!(stop.hung_up(), SignalAction::Stop);
     }
 

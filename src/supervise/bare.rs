@@ -7,16 +7,29 @@ use super::missing::Missing;
 use super::resolve::resolve;
 use crate::command::CommandLine;
 use nix::errno::Errno;
+use nix::sys::resource::{Resource, getrlimit};
 use nix::unistd::execve;
 use std::ffi::{CString, OsStr};
 use std::fs::File;
+use std::io;
 use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
+use std::sync::{Arc, Mutex};
 
 /// The minimum that front, screen, recording and probe need; the keeper has its own.
 const DESCRIPTORS: usize = 28;
 
-/// What oomph needs and the system doesn't have; `None` if nothing is missing.
+/// The processes and threads of front, keeper and probe, and a few for the command's own.
+const TASKS: usize = 24;
+
+/// The stack of a thread that only waits.
+const TASK_STACK: usize = 32 << 10;
+
+/// The main thread's stack: the screen and the command line's parser need some hundred KiB.
+const STACK: u64 = 1 << 20;
+
+/// What oomph needs and the system doesn't have; `None` if nothing is missing. Call it before any thread
+/// is started.
 pub fn lacking() -> Option<String> {
     if std::fs::metadata("/proc/self/exe").is_err() {
         return Some("/proc is not mounted".into());
@@ -29,7 +42,41 @@ pub fn lacking() -> Option<String> {
             Err(error) => return Some(format!("{error}; `ulimit -n` says how many")),
         }
     }
-    None
+    drop(opened);
+    if let Ok((soft, _)) = getrlimit(Resource::RLIMIT_STACK)
+        && soft < STACK
+    {
+        return Some(format!(
+            "a stack of {} KiB is too small for oomph (`ulimit -s`)",
+            soft >> 10
+        ));
+    }
+    let error = begin_tasks().err()?;
+    Some(format!(
+        "too few processes for oomph beside the command ({error}; see `ulimit -u`)"
+    ))
+}
+
+/// Tries whether as many tasks may exist at a time as oomph needs. Threads, because they count like
+/// processes and cost less.
+fn begin_tasks() -> io::Result<()> {
+    let gate = Arc::new(Mutex::new(()));
+    let closed = gate.lock();
+    let mut begun = Vec::with_capacity(TASKS);
+    let mut outcome = Ok(());
+    while begun.len() < TASKS && outcome.is_ok() {
+        let gate = gate.clone();
+        let task = std::thread::Builder::new().stack_size(TASK_STACK);
+        match task.spawn(move || drop(gate.lock())) {
+            Ok(thread) => begun.push(thread),
+            Err(error) => outcome = Err(error),
+        }
+    }
+    drop(closed);
+    for thread in begun {
+        let _ = thread.join();
+    }
+    outcome
 }
 
 /// Becomes the command. Returns only if that isn't possible, with the reason.
@@ -47,6 +94,7 @@ pub fn become_command(command: &CommandLine) -> Missing {
         &command.env,
     ));
     inherited().ignore_again();
+    inherited().block_again();
     // SAFETY: this process does nothing more with its streams.
     unsafe { inherited().close_again([false; 3]) };
     let Err(errno) = execve(&file, &argv, &environment);

@@ -44,6 +44,19 @@ impl InheritedSignals {
         }
     }
 
+    /// Blocks what was blocked and nothing else, for the program that this process becomes.
+    pub(super) fn block_again(self) {
+        // SAFETY: the set lives on this stack.
+        unsafe {
+            let mut set: libc::sigset_t = std::mem::zeroed();
+            libc::sigemptyset(&mut set);
+            for signal in (1..=SIGNALS).filter(|signal| self.is_blocked(*signal)) {
+                libc::sigaddset(&mut set, signal);
+            }
+            libc::pthread_sigmask(libc::SIG_SETMASK, &set, std::ptr::null_mut());
+        }
+    }
+
     /// Closes the standard streams that were closed, but for those with something new in their
     /// place: Rust's runtime has opened `/dev/null` there. Async-signal-safe.
     ///

@@ -1,5 +1,6 @@
 //! The front's orders to the keeper.
 
+use super::sent_signal::SentSignal;
 use crate::command::{CommandLine, Word};
 use crate::units::RunNumber;
 use serde::{Deserialize, Serialize};
@@ -156,9 +157,9 @@ pub enum KeeperOrder {
     Launch(Launch),
     /// Ctrl-C on our screen: SIGINT to the foreground group of the trainer's terminal.
     Interrupt,
-    /// Pass on a signal from outside, by number, to the direct child alone. TERM, HUP and QUIT are
+    /// Pass on a signal from outside to the direct child alone. TERM, HUP and QUIT are
     /// passed on once per run; USR1 and USR2 only to processes that handle them.
-    Forward(i32),
+    Forward(SentSignal),
     /// End the trainer: SIGTERM to the direct child, after [`KeeperTimeouts::stop`] to the whole tree,
     /// after [`KeeperTimeouts::sweep`] SIGKILL. Answered by [`KeeperReport::Exited`](super::KeeperReport),
     /// then `Swept`.

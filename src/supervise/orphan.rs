@@ -11,6 +11,7 @@ use super::keeper::sweep::{Sweep, SweepScope};
 use super::keeper::tree::{self, Process, Reaction};
 use super::order::{KeeperOrder, KeeperTimeouts};
 use super::report::{KeeperReport, Rung};
+use super::sent_signal::SentSignal;
 use super::streams::{OutputStream, TrainerStreams};
 use super::wire::{self, Decoder, Frame};
 use crate::event::Exit;
@@ -267,11 +268,11 @@ impl StandIn {
 
     fn take(&mut self, order: KeeperOrder) {
         match order {
-            KeeperOrder::Forward(signal) => self.signal(signal),
-            KeeperOrder::Interrupt => self.signal(libc::SIGINT),
+            KeeperOrder::Forward(sent) => self.signal(sent),
+            KeeperOrder::Interrupt => self.signal(libc::SIGINT.into()),
             KeeperOrder::Stop if self.stop.is_none() => {
-                self.signal(libc::SIGTERM);
-                self.signal(libc::SIGCONT);
+                self.signal(libc::SIGTERM.into());
+                self.signal(libc::SIGCONT.into());
                 self.stop = Some(Instant::now() + self.timing.stop);
                 self.report(&KeeperReport::Stopping {
                     rung: Rung::Asked,
@@ -286,7 +287,8 @@ impl StandIn {
 
     /// Signals the trainer, unless it would die of a signal that isn't a request to end, or has already
     /// had this one.
-    fn signal(&mut self, signal: i32) {
+    fn signal(&mut self, sent: SentSignal) {
+        let signal = sent.number();
         let Some(trainer) = self.trainer() else {
             return;
         };
@@ -296,7 +298,7 @@ impl StandIn {
         }
         let is_news = matches!(signal, libc::SIGUSR1 | libc::SIGUSR2);
         if !(is_news && trainer.reaction(signal) == Some(Reaction::Default)) {
-            trainer.signal(signal);
+            trainer.send(sent);
         }
     }
 

@@ -1,5 +1,6 @@
 //! What the keeper tells the front.
 
+use super::sent_signal::SentSignal;
 use super::status::SessionStatus;
 use super::streams::{OutputStream, TrainerStreams};
 use crate::event::Exit;
@@ -86,6 +87,9 @@ pub enum KeeperReport {
     /// The end of the current run's output so far, for the screen only: an earlier front may have
     /// processed it.
     Recent(Vec<u8>),
+    /// So much output was not delivered: the session was asked to end, and a reader of the user's pipe or
+    /// terminal read nothing until that was to be over. The log has it.
+    Undelivered { bytes: Bytes },
     /// Another front wants this one's place: make way.
     Superseded,
     /// A caller asked for the session to end; the run, if there is one, has already been signalled.
@@ -93,8 +97,8 @@ pub enum KeeperReport {
         /// Whether by SIGKILL.
         kill: bool,
     },
-    /// A signal, by number, that a front which has stepped back received: to be treated as our own.
-    Signalled(i32),
+    /// A signal that a front which has stepped back received: to be treated as our own.
+    Signalled(SentSignal),
     /// The answer to [`KeeperOrder::Finish`](super::KeeperOrder::Finish): everything is written, and no
     /// report follows. If the reports end without it, the keeper was lost.
     Finished,

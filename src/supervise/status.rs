@@ -4,6 +4,7 @@
 //! killed in the middle of a line), the keeper is right.
 
 use super::order::Io;
+use super::sent_signal::SentSignal;
 use super::streams::TrainerStreams;
 use crate::event::Exit;
 use crate::units::{Pid, RunNumber};
@@ -76,7 +77,7 @@ pub enum Call {
     /// The same, by SIGKILL.
     Kill,
     /// Treat a signal that the caller received as if the front had received it.
-    Forward(i32),
+    Forward(SentSignal),
 }
 
 /// Why the keeper starts a front without a screen.

@@ -261,7 +261,7 @@ mod tests {
                 size: Some(Size::new(40, 100)),
             }),
             KeeperOrder::Interrupt,
-            KeeperOrder::Forward(10),
+            KeeperOrder::Forward(10.into()),
             KeeperOrder::Input(vec![0, 255, 3]),
             KeeperOrder::ScreenShown(false),
             KeeperOrder::Finish,

@@ -323,3 +323,32 @@ fn fault_81_two_sessions_never_share_a_file() {
         assert_eq!(log.len(), 400, "of one training each");
     }
 }
+
+/// The screen's code would need more than such a stack holds: decided before the program starts.
+#[test]
+fn fault_106_a_small_stack_is_no_reason_not_to_run() {
+    for limit in ["ulimit -s 128", "ulimit -s 256", "ulimit -s 512"] {
+        let mut training = Scene::new().before(limit).headless(&["shout", "exit:6"]);
+        let exit = training.exit();
+        let (out, err) = training.output();
+        let said = String::from_utf8_lossy(&err).into_owned();
+        assert_eq!(exit, Exit::Code(6), "{limit}: {said}");
+        assert_eq!(out, b"\r\n<<HERE>>\r\n", "{limit}: {said}");
+        assert!(said.contains("running the command without oomph"), "{said}");
+        training.check();
+        // A trial without oomph would be no trial.
+        let mut training = Scene::new().options(&["fit"]).before(limit).run_headless(&[
+            "--",
+            "python3",
+            "-c",
+            "open('ran', 'w')",
+            "--batch-size",
+            "8",
+        ]);
+        let exit = training.exit();
+        let said = String::from_utf8_lossy(&training.output().1).into_owned();
+        assert_eq!(exit, Exit::Code(125), "{limit}: {said}");
+        assert!(said.contains("nothing was run"), "{limit}: {said}");
+        assert!(!training.path("ran").exists());
+    }
+}

@@ -553,3 +553,79 @@ fn a_prompt_that_waits_is_told_of() {
     }
     training.finish(SUCCESS);
 }
+
+/// Writes each signal that it gets into a file: its number, its code, the value sent with it.
+const SIGNALS_WITH_VALUES: &str = "
+import ctypes, signal, struct
+signal.pthread_sigmask(signal.SIG_BLOCK, signal.valid_signals())
+libc, wanted, info = ctypes.CDLL(None), (ctypes.c_ulong * 16)(), ctypes.create_string_buffer(128)
+libc.sigfillset(wanted)
+open('got', 'w').write('ready\\n')
+number = 0
+while number != signal.SIGTERM:
+    number = libc.sigwaitinfo(wanted, info)
+    code, value = struct.unpack_from('8xi12xQ', info)
+    open('got', 'a').write(f'{number} {code} {value if code == -1 else 0}\\n')
+";
+
+#[test]
+fn fault_102_what_others_send_reaches_the_training() {
+    use nix::libc;
+    let scene = Scene::new().option("--no-probe");
+    let mut training = scene.run_headless(&["python3", "-c", SIGNALS_WITH_VALUES]);
+    let front = training.front().as_raw();
+    let mut expected = "ready\n".to_string();
+    let caught_up = |training: &Training, expected: &str| {
+        wait_until(expected, PATIENCE, || training.file("got") == expected);
+    };
+    caught_up(&training, &expected);
+    let plain = [
+        libc::SIGABRT,
+        libc::SIGALRM,
+        libc::SIGXCPU,
+        libc::SIGPWR,
+        libc::SIGVTALRM,
+        libc::SIGPROF,
+        libc::SIGIO,
+        libc::SIGURG,
+        libc::SIGPIPE,
+        libc::SIGXFSZ,
+        libc::SIGSTKFLT,
+        libc::SIGRTMIN(),
+        libc::SIGRTMAX(),
+    ];
+    // To the front, and to its whole group: once either way.
+    for target in [front, -front] {
+        for signal in plain {
+            // SAFETY: no memory is involved.
+            assert_eq!(unsafe { libc::kill(target, signal) }, 0);
+            expected += &format!("{signal} 0 0\n");
+            caught_up(&training, &expected);
+        }
+    }
+    // Each of several real-time signals, with what was sent along.
+    for value in [7, usize::MAX, 9] {
+        for signal in [libc::SIGRTMIN() + 5, libc::SIGALRM] {
+            let value = libc::sigval {
+                sival_ptr: value as *mut libc::c_void,
+            };
+            // SAFETY: the value is a number to everybody.
+            assert_eq!(unsafe { libc::sigqueue(front, signal, value) }, 0);
+            expected += &format!("{signal} -1 {}\n", value.sival_ptr as usize);
+            caught_up(&training, &expected);
+        }
+    }
+    training.signal_front(SIGTERM);
+    training.finish(SUCCESS);
+    assert_eq!(training.file("got"), expected + "15 0 0\n");
+}
+
+/// `alarm` and then `exec`: a time limit of old, which the program inherits.
+#[test]
+fn fault_102_a_timer_that_was_set_before_runs_out_in_the_training() {
+    let alarm = "import os, signal, sys; signal.alarm(2); os.execvp(sys.argv[1], sys.argv[1:])";
+    let scene = Scene::new().before(&format!("set -- python3 -c '{alarm}' \"$@\""));
+    let mut training = scene.headless(&["catch:ALRM:count", "until:go"]);
+    training.wait_count(SIGALRM, 1);
+    finish_with_count(&mut training, SIGALRM, 1);
+}

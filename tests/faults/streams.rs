@@ -1,13 +1,14 @@
 //! What comes of a program's output on its way to a reader: every byte, in the order and in the pieces
 //! in which the program wrote it.
 
-use crate::faults::staging::{Scene, Training};
+use crate::faults::staging::{OOMPH, Scene, Training, trainer};
 use crate::harness::{PATIENCE, processes, wait_until};
 use nix::sys::signal::Signal;
 use nix::unistd::Pid;
 use oomph::event::Exit;
 use std::fs::File;
 use std::io::Read;
+use std::process::Command;
 use std::time::Duration;
 
 const SUCCESS: Exit = Exit::Code(0);
@@ -121,4 +122,73 @@ if rank == 0:
         .collect();
     expected.sort_unstable();
     assert!(lines == expected, "lines were torn");
+}
+
+/// Nothing reads the output, which is more than the pipes hold: the end that was asked for comes all the
+/// same, what was not delivered is counted, and the log has it.
+#[test]
+fn fault_103_a_reader_that_reads_nothing_holds_up_no_end_that_was_asked_for() {
+    const MUCH: usize = 20_000 * 80;
+    let program = trainer().display().to_string();
+    let steps = [program.as_str(), "lines:20000", "until:go"];
+    for (ask, exit) in [
+        (&[][..], Exit::Signal(15)),
+        (&["stop"][..], Exit::Signal(15)),
+        (&["stop", "--kill"], Exit::Signal(9)),
+    ] {
+        let scene = Scene::new();
+        let runtime = scene.path("run").display().to_string();
+        let scene = scene.env("OOMPH_RUNTIME_DIR", runtime.clone());
+        let (mut training, mut reader) = into_a_slow_reader(scene, &steps);
+        wait_until_full(training.trainer());
+        match ask {
+            [] => training.signal_front(Signal::SIGTERM),
+            words => {
+                let oomph = |words: &[&str]| {
+                    let mut command = Command::new(OOMPH);
+                    command.args(words).env_clear();
+                    command.env("HOME", training.place.path());
+                    command.env("OOMPH_RUNTIME_DIR", &runtime);
+                    command.output().expect("oomph runs")
+                };
+                wait_until("it is listed", PATIENCE, || {
+                    oomph(&["ls", "--json"]).stdout.starts_with(b"[\n")
+                });
+                let stopped = oomph(words);
+                let said = String::from_utf8_lossy(&stopped.stdout);
+                assert!(stopped.status.success(), "{stopped:?}");
+                assert!(said.contains("were not delivered"), "{said}");
+            }
+        }
+        training.finish(exit);
+        let mut got = Vec::new();
+        reader.read_to_end(&mut got).expect("what the pipe had");
+        let said = training.notes();
+        let undelivered: usize = said
+            .split_once(" bytes of output were not delivered")
+            .and_then(|(before, _)| before.rsplit(char::is_whitespace).next()?.parse().ok())
+            .unwrap_or_else(|| panic!("{said}"));
+        // The program was ended in the middle: what it wrote is what came and what is counted.
+        let log = training.log();
+        assert_eq!(got.len() + undelivered, log.len(), "{ask:?}");
+        assert!(log.starts_with(&got) && log.len() < MUCH, "{ask:?}");
+    }
+}
+
+/// Nobody asked for an end: the reader has all the time that it wants.
+#[test]
+fn fault_103_after_an_end_by_itself_the_reader_is_waited_for() {
+    let program = trainer().display().to_string();
+    let steps = [program.as_str(), "lines:2000"];
+    let (mut training, mut reader) = into_a_slow_reader(Scene::new(), &steps);
+    let front = training.front();
+    wait_until("the reader's pipe to be full", PATIENCE, || {
+        training.log().len() >= 60_000
+    });
+    training.rests(front);
+    assert!(processes::is_alive(front));
+    let mut got = Vec::new();
+    reader.read_to_end(&mut got).expect("output");
+    assert_eq!(got.len(), 2000 * 80);
+    training.finish(SUCCESS);
 }

@@ -166,7 +166,7 @@ fn the_users_own_pipe_holds_the_program_up_while_signals_go_on() {
         same.then_some(())
     });
     assert!(!mark.exists());
-    stage.order(KeeperOrder::Forward(nix::libc::SIGTERM));
+    stage.order(KeeperOrder::Forward(nix::libc::SIGTERM.into()));
     let mut file = std::fs::File::from(reading);
     // Its end is told although its output cannot be passed on yet; the output is not lost.
     let reader = std::thread::spawn(move || {

@@ -94,11 +94,15 @@ fn the_key_itself_is_one_interrupt_too() {
 #[test]
 fn a_signal_from_outside_is_passed_on_once() {
     let (counting, _terminal) = Counting::begin("SIGINT", Io::PassThrough);
-    counting.stage.order(KeeperOrder::Forward(libc::SIGINT));
+    counting
+        .stage
+        .order(KeeperOrder::Forward(libc::SIGINT.into()));
     assert_eq!(counting.count(), "1\n");
     let (counting, _terminal) = Counting::begin("SIGTERM", Io::PassThrough);
     for _ in 0..10 {
-        counting.stage.order(KeeperOrder::Forward(libc::SIGTERM));
+        counting
+            .stage
+            .order(KeeperOrder::Forward(libc::SIGTERM.into()));
     }
     assert_eq!(counting.count(), "1\n");
 }
@@ -131,7 +135,7 @@ fn usr1_goes_to_who_handles_it_and_to_nobody_else() {
     let ready = directory.path().join("ready");
     let mut stage = Casting::silent().start();
     stage.launch_and_see(&["sleep", "600"]);
-    stage.order(KeeperOrder::Forward(libc::SIGUSR1));
+    stage.order(KeeperOrder::Forward(libc::SIGUSR1.into()));
     let note = stage.until(|report| match report {
         KeeperReport::Note(text) => Some(text.clone()),
         KeeperReport::Exited { .. } => panic!("it was killed by it"),
@@ -151,7 +155,7 @@ fn usr1_goes_to_who_handles_it_and_to_nobody_else() {
     );
     let pid = stage.launch_and_see(&["python3", "-c", &agent]);
     content_of(&ready);
-    stage.order(KeeperOrder::Forward(libc::SIGUSR1));
+    stage.order(KeeperOrder::Forward(libc::SIGUSR1.into()));
     assert_eq!(content_of(&got), "yes\n");
     assert!(lives(pid.0));
     stage.order(KeeperOrder::Kill);
@@ -236,8 +240,8 @@ fn a_signal_that_comes_before_the_program_is_kept_for_it() {
     for io in [Io::Screen, Io::PassThrough] {
         let mut stage = Casting::on(&terminal, io).start();
         for (order, signal) in [
-            (KeeperOrder::Forward(libc::SIGTERM), libc::SIGTERM),
-            (KeeperOrder::Forward(libc::SIGINT), libc::SIGINT),
+            (KeeperOrder::Forward(libc::SIGTERM.into()), libc::SIGTERM),
+            (KeeperOrder::Forward(libc::SIGINT.into()), libc::SIGINT),
             (KeeperOrder::Interrupt, libc::SIGINT),
         ] {
             // Both at once: the keeper has not seen the exec when it takes the second.
@@ -255,9 +259,9 @@ fn many_early_signals_are_one() {
     let mut stage = Casting::silent().start();
     stage.launch(&["sleep", "600"]);
     for _ in 0..100 {
-        stage.order(KeeperOrder::Forward(libc::SIGUSR1));
+        stage.order(KeeperOrder::Forward(libc::SIGUSR1.into()));
     }
-    stage.order(KeeperOrder::Forward(libc::SIGINT));
+    stage.order(KeeperOrder::Forward(libc::SIGINT.into()));
     let outcome = stage.outcome();
     assert_eq!(outcome.exit, Some(Exit::Signal(libc::SIGINT)));
     stage.finish();

@@ -316,6 +316,7 @@ impl Stage {
                 | KeeperReport::Logged { .. }
                 | KeeperReport::Welcome(_)
                 | KeeperReport::Recent(_)
+                | KeeperReport::Undelivered { .. }
                 | KeeperReport::Superseded
                 | KeeperReport::StopAsked { .. }
                 | KeeperReport::Signalled(_)

@@ -53,7 +53,7 @@ pub(crate) async fn take_over(
     connect: impl FnOnce() -> anyhow::Result<(Keeper, Reports)>,
 ) -> anyhow::Result<Ending> {
     // Before any thread is started: threads inherit the mask.
-    let signals = Signals::take(|signal| supervise::inherited().is_ignored(signal as i32))?;
+    let signals = Signals::take(|signal| supervise::inherited().is_ignored(signal))?;
     let mode = match arrival {
         Arrival::Headless(_) => Mode::Headless(Reason::Asked),
         Arrival::Attached { .. } => mode::choose(false, &Surface::of_this_process()),

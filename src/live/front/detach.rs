@@ -10,7 +10,7 @@ use crate::live::signals::{SignalAction, Signals, descends_from};
 use crate::live::{Ending, OWN_FAILURE};
 use crate::session::{self, BaseDirs};
 use crate::state::RunOutcome;
-use crate::supervise::{self, Call, KeeperOrder, KeeperReport, Reports};
+use crate::supervise::{self, Call, KeeperOrder, KeeperReport, Reports, Sender};
 use nix::sys::signal::Signal;
 use std::io::Write;
 use std::path::Path;
@@ -151,24 +151,23 @@ pub(super) async fn wait_behind(
                 },
             },
             Ok(received) = signals.next() => {
-                let from_keyboard = received.sender.is_none();
-                if had_screen && from_keyboard && received.signal == Signal::SIGINT {
+                if had_screen && received.from_keyboard() && received.is(Signal::SIGINT) {
                     return Ending::Like(Exit::Signal(Signal::SIGINT as i32));
                 }
-                let from_training = received
-                    .sender
-                    .zip(training)
-                    .is_some_and(|(sender, training)| descends_from(sender, &[training]));
+                let from_training = match (received.sender, training) {
+                    (Sender::Process(sender), Some(training)) => descends_from(sender, &[training]),
+                    (Sender::Process(_) | Sender::Kernel, _) => false,
+                };
                 let socket = socket.as_deref().filter(|_| !front.link.orphaned);
-                match (front.link.rules.action(received.signal, from_training), socket) {
+                match (front.link.rules.action(received.sent.number(), from_training), socket) {
                     (SignalAction::Forward, Some(socket)) => {
-                        pass_on(socket, front.session.id(), Call::Forward(received.signal as i32));
+                        pass_on(socket, front.session.id(), Call::Forward(received.sent));
                     }
                     (SignalAction::Stop, Some(socket)) => {
                         pass_on(socket, front.session.id(), Call::Stop);
                     }
                     (SignalAction::Forward, None) => {
-                        front.link.order(KeeperOrder::Forward(received.signal as i32));
+                        front.link.order(KeeperOrder::Forward(received.sent));
                     }
                     (SignalAction::Stop, None) => front.link.order(KeeperOrder::Stop),
                     (SignalAction::DropScreen | SignalAction::Resize | SignalAction::Ignore, _) => {}

@@ -6,11 +6,12 @@ use crate::command::CommandLine;
 use crate::event::{Level, StopRequested, What};
 use crate::live::display::screen::{Due, terminal_size};
 use crate::live::link::{AfterRun, Role, SessionPhase};
-use crate::live::signals::{ReceivedSignal, SignalAction, descends_from};
+use crate::live::signals::{ReceivedSignal, SignalAction, descends_from, name_of};
 use crate::remedy::RemedyId;
-use crate::supervise::{self, KeeperOrder};
+use crate::supervise::{self, KeeperOrder, Sender, SentSignal};
 use crate::ui::Effect;
 use crossterm::event::Event as TerminalEvent;
+use nix::libc;
 use nix::sys::signal::Signal;
 use std::path::{Path, PathBuf};
 
@@ -124,28 +125,29 @@ impl Front {
     pub(super) fn signalled(&mut self, received: ReceivedSignal) {
         // All of the training is below the keeper, including orphans, since it is a subreaper.
         let keeper = self.link.keeper.pid();
-        let signal = received.signal;
-        let from_training = received
-            .sender
-            .is_some_and(|sender| sender != keeper && descends_from(sender, &[keeper]));
+        let signal = received.sent.number();
+        let from_training = match received.sender {
+            Sender::Process(sender) => sender != keeper && descends_from(sender, &[keeper]),
+            Sender::Kernel => false,
+        };
         match self.link.rules.action(signal, from_training) {
             SignalAction::Resize => self.resize(),
             SignalAction::DropScreen => self.lose_screen("the terminal hung up"),
             SignalAction::Stop => self.stop_with_terminal(),
             SignalAction::Ignore => self.session.note(
                 Level::Info,
-                format!("{signal} was not passed on to the training"),
+                format!("{} was not passed on to the training", name_of(signal)),
             ),
             // A signal to an attached front ends only that front.
-            SignalAction::Forward if self.link.role == Role::Attached && ends(signal) => {
+            SignalAction::Forward if self.link.role == Role::Attached && ends_a_program(signal) => {
                 self.detach();
             }
             SignalAction::Forward => {
                 // The kernel sends it for Ctrl-C.
-                if received.sender.is_none() && signal == Signal::SIGINT {
+                if received.from_keyboard() && received.is(Signal::SIGINT) {
                     self.ended_by_hand();
                 }
-                self.forward(signal);
+                self.forward(received.sent);
             }
         }
     }
@@ -171,15 +173,15 @@ impl Front {
         }
     }
 
-    /// Passes a signal on to the run; without a run, a request to end ends the session.
-    pub(super) fn forward(&mut self, signal: Signal) {
-        let ends = ends(signal);
+    /// Passes a signal on to the run; without a run, what would end a program ends the session.
+    pub(super) fn forward(&mut self, sent: SentSignal) {
+        let signal = sent.number();
         if self.link.phase().has_run() {
-            if ends {
-                self.stop_requested(signal, false);
+            if let Some(request) = request_to_end(signal) {
+                self.stop_requested(request, false);
             }
-            self.link.order(KeeperOrder::Forward(signal as i32));
-        } else if ends {
+            self.link.order(KeeperOrder::Forward(sent));
+        } else if ends_a_program(signal) {
             self.link.end_with_run();
         }
     }
@@ -209,7 +211,19 @@ impl Front {
     }
 }
 
-/// Whether a signal is a request to end.
-fn ends(signal: Signal) -> bool {
-    matches!(signal, Signal::SIGTERM | Signal::SIGINT | Signal::SIGQUIT)
+/// The signal, if it is a request to end.
+fn request_to_end(number: i32) -> Option<Signal> {
+    let requests = [Signal::SIGTERM, Signal::SIGINT, Signal::SIGQUIT];
+    requests
+        .into_iter()
+        .find(|request| *request as i32 == number)
+}
+
+/// Whether a signal would end a program that does not expect it. USR1 and USR2 are news for a training,
+/// and a dialog is not ended by them.
+fn ends_a_program(number: i32) -> bool {
+    !matches!(
+        number,
+        libc::SIGUSR1 | libc::SIGUSR2 | libc::SIGURG | libc::SIGWINCH
+    )
 }

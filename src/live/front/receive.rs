@@ -3,10 +3,9 @@
 use super::Front;
 use crate::event::{Dropped, Event, Exit, Exited, Level, Logged, SpawnFailed, Started, What};
 use crate::live::link::SessionPhase;
-use crate::live::{Ending, OWN_FAILURE};
+use crate::live::{Ending, OWN_FAILURE, print};
 use crate::supervise::{KeeperOrder, KeeperReport, OutputStream, Reports, Rung};
 use crate::units::{Pid, RunNumber};
-use nix::sys::signal::Signal;
 use std::time::Duration;
 
 impl Front {
@@ -69,13 +68,19 @@ impl Front {
                 .session
                 .note(Level::Info, "the training continues after a stop"),
             KeeperReport::Note(text) => self.session.note(Level::Warning, text),
+            KeeperReport::Undelivered { bytes } => {
+                let words = format!(
+                    "{} bytes of output were not delivered: nobody read them until the training was to have ended; `oomph logs {}` has them",
+                    bytes.0,
+                    self.session.id()
+                );
+                self.session.note(Level::Warning, words.clone());
+                self.display.say_last(words);
+                print::give_up_stuck_readers();
+            }
             KeeperReport::Superseded => self.superseded(),
             KeeperReport::StopAsked { kill } => self.stop_asked(kill),
-            KeeperReport::Signalled(number) => {
-                if let Ok(signal) = Signal::try_from(number) {
-                    self.forward(signal);
-                }
-            }
+            KeeperReport::Signalled(sent) => self.forward(sent),
             // Handled when we attach.
             KeeperReport::Welcome(_) | KeeperReport::Recent(_) => {}
             // Awaited at the end of the session.

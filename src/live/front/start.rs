@@ -28,6 +28,16 @@ use std::collections::BTreeMap;
 use std::time::SystemTime;
 use tokio::sync::mpsc;
 
+/// There is no keeper, and nothing of the command was started.
+#[derive(Debug)]
+pub(crate) struct NoKeeper;
+
+impl std::fmt::Display for NoKeeper {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("the keeper process could not be started")
+    }
+}
+
 pub(super) fn start(
     options: RunOptions,
     policy: Option<Box<dyn Policy>>,
@@ -35,7 +45,7 @@ pub(super) fn start(
     let clock = Clock::start();
     let mode = mode::choose(options.headless, &Surface::of_this_process());
     // Before any thread is started: threads inherit the mask.
-    let signals = Signals::take(|signal| supervise::inherited().is_ignored(signal as i32))?;
+    let signals = Signals::take(|signal| supervise::inherited().is_ignored(signal))?;
 
     let mut command = options.command.clone();
     if let Some(conf) = &options.alloc_conf {
@@ -77,7 +87,7 @@ pub(super) fn start(
         timing: KeeperTimeouts::scaled(options.scaled),
         forwarding: options.forward,
     })
-    .context("the keeper process could not be started")?;
+    .context(NoKeeper)?;
     let policy = policy.unwrap_or_else(|| {
         let has_person = mode == Mode::Screen;
         let chosen = policy::chosen(options.on_oom, has_person, &options.auto);

@@ -159,6 +159,7 @@ impl Followers {
         | KeeperReport::SpawnFailed { .. }
         | KeeperReport::Exited { .. }
         | KeeperReport::Swept { .. }
+        | KeeperReport::Undelivered { .. }
         | KeeperReport::Stopping { .. } = report
         {
             self.sockets.retain(|socket| tell(socket, report));

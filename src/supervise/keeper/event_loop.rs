@@ -168,6 +168,7 @@ impl KeeperLoop {
         self.act_on_tails(now);
         self.act_on_stop(now);
         self.act_on_sweep(now);
+        self.act_on_readers(now);
         self.act_on_drain(now);
         self.tell_swept();
         self.fanout.report_log(now);

@@ -121,7 +121,7 @@ impl OutputFanout {
     pub(super) fn pass(&mut self, stream: OutputStream, from: &OwnedFd, most: usize) -> Passed {
         match self.sink_mut(stream) {
             Some(Sink::Pipe(pipe)) => pipe.pass(from, most),
-            Some(Sink::Writer(_)) | None => Passed::Nothing,
+            Some(Sink::Writer(_) | Sink::GivenUp(_)) | None => Passed::Nothing,
         }
     }
 
@@ -258,6 +258,22 @@ impl OutputFanout {
         // Ask all of them, so that each will wake us.
         let sinks = self.sinks.iter().flatten();
         sinks.filter(|sink| !sink.is_idle()).count() == 0
+    }
+
+    /// No longer waits for readers that read nothing; the log still gets what comes.
+    pub(super) fn give_up_readers(&mut self) {
+        self.sinks.iter_mut().flatten().for_each(Sink::give_up);
+    }
+
+    /// Reports what readers that were given up did not get.
+    pub(super) fn report_undelivered(&mut self) {
+        let sinks = self.sinks.iter_mut().flatten();
+        let bytes = sinks.map(Sink::take_undelivered).sum();
+        if bytes > 0 {
+            self.report(KeeperReport::Undelivered {
+                bytes: Bytes(bytes),
+            });
+        }
     }
 
     /// Whether `stream` is copied to one of the user's streams.

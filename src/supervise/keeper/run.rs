@@ -9,6 +9,7 @@ use super::tail::FollowedFile;
 use super::users_pipe;
 use crate::event::Exit;
 use crate::supervise::Missing;
+use crate::supervise::SentSignal;
 use crate::supervise::resolve;
 use crate::supervise::wire::FirstMessage;
 use crate::supervise::{Io, Launch, OutputStream, RunStage, RunStatus, Size};
@@ -24,6 +25,9 @@ use std::time::Instant;
 
 /// The most bytes of keys that wait for a trainer that doesn't read.
 pub(super) const MOST_KEYS: usize = 64 << 10;
+
+/// The most signals that wait for a program's exec.
+const MOST_EARLY: usize = 1024;
 
 /// A run, from its launch until no process holds its terminal or pipes any more.
 pub(super) struct TrainerRun {
@@ -50,6 +54,8 @@ pub(super) struct TrainerRun {
     /// The time of its latest output.
     pub heard: Instant,
     pub stop: Option<Stop>,
+    /// After a request to end: until when readers that read nothing are waited for.
+    pub readers_until: Option<Instant>,
     /// Signals from outside that were passed on.
     pub forwarded: Vec<i32>,
     /// The direct child's PID and start time, once it was started.
@@ -60,13 +66,14 @@ pub(super) struct TrainerRun {
     pub early: Vec<Early>,
 }
 
-/// A signal that came before the exec. One of each is kept, as the kernel does with pending ones.
+/// A signal that came before the exec. Of equal ones one is kept, as the kernel does with pending ones;
+/// it keeps every real-time signal.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Early {
     /// Ctrl-C, for the foreground group.
     Interrupt,
     /// For the direct child.
-    Signal(i32),
+    Signal(SentSignal),
 }
 
 #[derive(Debug)]
@@ -274,6 +281,7 @@ impl TrainerRun {
             since: 0,
             heard: Instant::now(),
             stop: None,
+            readers_until: None,
             forwarded: Vec::new(),
             trainer: None,
             outcome: None,
@@ -293,10 +301,23 @@ impl TrainerRun {
     /// Keeps a signal that comes before the exec; whether it did.
     pub(super) fn keep_if_early(&mut self, signal: Early) -> bool {
         let starting = matches!(self.stage, Stage::Starting { .. });
-        if starting && !self.early.contains(&signal) {
+        let queues = matches!(signal, Early::Signal(sent) if sent.number() >= libc::SIGRTMIN());
+        let room = self.early.len() < MOST_EARLY && (queues || !self.early.contains(&signal));
+        if starting && room {
             self.early.push(signal);
         }
         starting
+    }
+
+    /// From now on readers are waited for until then, or earlier if that was said before.
+    pub(super) fn limit_readers(&mut self, until: Instant) {
+        let before = self.readers_until.unwrap_or(until);
+        self.readers_until = Some(before.min(until));
+    }
+
+    /// Whether its process has ended.
+    pub(super) fn has_ended(&self) -> bool {
+        matches!(self.stage, Stage::Draining { .. } | Stage::Over)
     }
 
     pub(super) fn status(&self) -> RunStatus {

@@ -12,6 +12,8 @@ pub(super) enum Sink {
     Pipe(UsersPipe),
     /// A terminal, a socket, a file, or another user's pipe.
     Writer(BackgroundWriter),
+    /// Its reader was not waited for any longer: how many bytes it did not get.
+    GivenUp(u64),
 }
 
 impl Sink {
@@ -26,9 +28,27 @@ impl Sink {
         })
     }
 
+    /// Gives it up if bytes wait for its reader; they, and all that come, are counted.
+    pub(super) fn give_up(&mut self) {
+        let waiting = match self {
+            Sink::Pipe(pipe) if !pipe.has_room() => pipe.waiting(),
+            Sink::Writer(writer) if !writer.is_idle() => writer.waiting(),
+            Sink::Pipe(_) | Sink::Writer(_) | Sink::GivenUp(_) => return,
+        };
+        *self = Sink::GivenUp(waiting as u64);
+    }
+
+    /// How many bytes its reader did not get, since the last time it was asked.
+    pub(super) fn take_undelivered(&mut self) -> u64 {
+        match self {
+            Sink::GivenUp(bytes) => std::mem::take(bytes),
+            Sink::Pipe(_) | Sink::Writer(_) => 0,
+        }
+    }
+
     pub(super) fn writer(&self) -> Option<&BackgroundWriter> {
         match self {
-            Sink::Pipe(_) => None,
+            Sink::Pipe(_) | Sink::GivenUp(_) => None,
             Sink::Writer(writer) => Some(writer),
         }
     }
@@ -37,6 +57,7 @@ impl Sink {
         match self {
             Sink::Pipe(pipe) if pipe.has_room() => usize::MAX,
             Sink::Pipe(_) => 0,
+            Sink::GivenUp(_) => usize::MAX,
             Sink::Writer(writer) => writer.room(),
         }
     }
@@ -45,6 +66,7 @@ impl Sink {
         match self {
             Sink::Pipe(pipe) => pipe.push(bytes),
             Sink::Writer(writer) => writer.push(bytes),
+            Sink::GivenUp(undelivered) => *undelivered += bytes.len() as u64,
         }
     }
 
@@ -52,6 +74,7 @@ impl Sink {
         match self {
             Sink::Pipe(pipe) => pipe.is_idle(),
             Sink::Writer(writer) => writer.is_idle(),
+            Sink::GivenUp(_) => true,
         }
     }
 
@@ -59,7 +82,7 @@ impl Sink {
     pub(super) fn waits(&self) -> Option<RawFd> {
         match self {
             Sink::Pipe(pipe) => pipe.waits(),
-            Sink::Writer(_) => None,
+            Sink::Writer(_) | Sink::GivenUp(_) => None,
         }
     }
 }

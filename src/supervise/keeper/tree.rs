@@ -5,10 +5,12 @@
 //! would miss torchrun's ranks, each of which has a session of its own. A process is identified by
 //! PID *and* start time and signalled through a pidfd, so that a reused PID is never signalled.
 
+use crate::supervise::SentSignal;
 use nix::libc;
-use rustix::process::{Pid as RawPid, PidfdFlags, Signal, pidfd_open, pidfd_send_signal};
+use rustix::process::{Pid as RawPid, PidfdFlags, pidfd_open};
 use std::collections::{HashSet, VecDeque};
 use std::fs;
+use std::os::fd::AsRawFd;
 
 /// The maximum number of processes in a tree: a fork storm must not fill our memory.
 const MOST: usize = 16_384;
@@ -109,10 +111,13 @@ impl Process {
         })
     }
 
-    /// Sends it a signal, unless it is gone or its PID belongs to another process by now.
     pub(crate) fn signal(&self, signal: i32) {
-        let (Some(pid), Some(word)) = (RawPid::from_raw(self.pid), Signal::from_named_raw(signal))
-        else {
+        self.send(signal.into());
+    }
+
+    /// Sends it a signal, unless it is gone or its PID belongs to another process by now.
+    pub(crate) fn send(&self, sent: SentSignal) {
+        let Some(pid) = RawPid::from_raw(self.pid) else {
             return;
         };
         match pidfd_open(pid, PidfdFlags::empty()) {
@@ -120,13 +125,13 @@ impl Process {
             // signal reaches the right one.
             Ok(fd) => {
                 if self.lives() {
-                    let _ = pidfd_send_signal(&fd, word);
+                    sent.send_to_pidfd(fd.as_raw_fd());
                 }
             }
             // A kernel before 5.3, or a sandbox without pidfds: the best there is.
             Err(rustix::io::Errno::NOSYS | rustix::io::Errno::PERM | rustix::io::Errno::INVAL) => {
                 if self.lives() {
-                    kill(self.pid, signal);
+                    sent.send_to(self.pid);
                 }
             }
             Err(_) => {}

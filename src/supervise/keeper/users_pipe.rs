@@ -68,6 +68,11 @@ impl UsersPipe {
         self.rest.is_empty()
     }
 
+    /// How many bytes wait for room.
+    pub(super) fn waiting(&self) -> usize {
+        self.rest.len()
+    }
+
     /// The descriptor to poll for room, while it is full.
     pub(super) fn waits(&self) -> Option<RawFd> {
         let pipe = self.pipe.as_ref().filter(|_| self.full);

@@ -3,7 +3,6 @@
 
 use super::KeeperLoop;
 use crate::command::Word;
-use crate::supervise::KeeperReport;
 use crate::supervise::keeper::callers::{Caller, Callers};
 use crate::supervise::keeper::headless;
 use crate::supervise::keeper::run::TrainerRun;
@@ -11,6 +10,7 @@ use crate::supervise::keeper::tree::Process;
 use crate::supervise::keeper::viewer::Viewer;
 use crate::supervise::status::{Call, HeadlessFront, RunStage, SessionStatus};
 use crate::supervise::wire::FirstMessage;
+use crate::supervise::{KeeperReport, is_passed_on};
 use nix::libc;
 use std::os::fd::OwnedFd;
 use std::path::Path;
@@ -19,13 +19,10 @@ use std::time::{Duration, Instant};
 /// How often a suspended front is looked at.
 pub(super) const LOOK_AT_SLEEPER: Duration = Duration::from_secs(1);
 
-/// The signals that a front passes on.
-const WAKING: u64 = (1 << (libc::SIGTERM - 1))
-    | (1 << (libc::SIGINT - 1))
-    | (1 << (libc::SIGQUIT - 1))
-    | (1 << (libc::SIGHUP - 1))
-    | (1 << (libc::SIGUSR1 - 1))
-    | (1 << (libc::SIGUSR2 - 1));
+/// Whether a set of signals, as /proc has it, has one that a front passes on.
+fn wakes(set: u64) -> bool {
+    (1..=64).any(|signal| set & (1 << (signal - 1)) != 0 && is_passed_on(signal))
+}
 
 /// How the front was lost.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -178,11 +175,7 @@ impl KeeperLoop {
         }
         let sleeper = self.front.process.as_ref();
         let stopped = sleeper.is_some_and(|p| Process::look(p.pid).is_some_and(|p| p.state == 'T'));
-        if stopped
-            && sleeper
-                .and_then(Process::pending)
-                .is_some_and(|set| set & WAKING != 0)
-        {
+        if stopped && sleeper.and_then(Process::pending).is_some_and(wakes) {
             self.front.signal(libc::SIGCONT);
         }
     }

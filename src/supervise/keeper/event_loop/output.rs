@@ -152,6 +152,25 @@ impl KeeperLoop {
         }
     }
 
+    /// A reader that reads nothing holds up no end that was asked for.
+    pub(super) fn act_on_readers(&mut self, now: Instant) {
+        if self.readers_due().is_some_and(|until| until <= now) {
+            self.fanout.give_up_readers();
+            self.fanout.report_undelivered();
+        }
+    }
+
+    /// Until when readers are waited for, if that is limited and something waits for one.
+    pub(super) fn readers_due(&self) -> Option<Instant> {
+        let until = self
+            .runs
+            .last()
+            .filter(|run| run.has_ended())?
+            .readers_until?;
+        let index = self.runs.len().saturating_sub(1);
+        (self.is_blocked(index) || !self.fanout.all_written()).then_some(until)
+    }
+
     /// After the trainer's end: reads the rest of its output, then reports the end.
     pub(super) fn act_on_drain(&mut self, now: Instant) {
         let timing = self.hello.timing;
@@ -191,6 +210,7 @@ impl KeeperLoop {
         let number = run.number;
         self.tail_due = None;
         self.fanout.report_log_now(now);
+        self.fanout.report_undelivered();
         let left: Vec<Pid> = self.tree().iter().map(|p| Pid(p.pid)).collect();
         if let Some(run) = self.runs.last_mut() {
             run.outcome = Some(RunStage::Ended {

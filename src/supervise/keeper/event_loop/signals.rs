@@ -2,9 +2,10 @@
 
 use super::KeeperLoop;
 use crate::event::Exit;
-use crate::supervise::KeeperReport;
 use crate::supervise::keeper::run::{Early, Stage, TrainerRun};
 use crate::supervise::keeper::tree::{self, Process, Reaction};
+use crate::supervise::{KeeperReport, Sender, SentSignal, is_passed_on};
+use crate::units::Pid;
 use nix::errno::Errno;
 use nix::libc;
 use std::time::Instant;
@@ -15,11 +16,11 @@ const REAPED: usize = 256;
 impl KeeperLoop {
     pub(super) fn take_signals(&mut self) {
         while let Ok(Some(info)) = self.signals.read_signal() {
-            let signal = info.ssi_signo as i32;
-            if signal == libc::SIGCHLD {
+            if info.ssi_signo as i32 == libc::SIGCHLD {
                 self.reap_more = true;
             } else if self.socket.is_none() {
-                self.take_for_the_front(signal, info.ssi_pid as i32);
+                let (sent, sender) = SentSignal::of(&info);
+                self.take_for_the_front(sent, sender);
             }
             // While there is a front, the rest is its business: SLURM and others signal all processes,
             // and a signal must be passed on once.
@@ -28,19 +29,21 @@ impl KeeperLoop {
     }
 
     /// A signal to the keeper while there is no front to decide.
-    pub(super) fn take_for_the_front(&mut self, signal: i32, sender: i32) {
-        let passes = matches!(
-            signal,
-            libc::SIGTERM | libc::SIGINT | libc::SIGQUIT | libc::SIGUSR1 | libc::SIGUSR2
-        );
+    pub(super) fn take_for_the_front(&mut self, sent: SentSignal, sender: Sender) {
+        // A hang-up is about the front's terminal.
+        let number = sent.number();
+        let passes = number != libc::SIGHUP && is_passed_on(number);
+        let Sender::Process(Pid(sender)) = sender else {
+            return;
+        };
         let step = std::env::var_os("SLURM_STEP_ID");
         let in_step = crate::supervise::step_is_signalled(step.as_deref());
         if !passes || !self.hello.forwarding.passes(in_step) {
             return;
         }
         let own = self.below(0).iter().any(|process| process.pid == sender);
-        if !own {
-            self.forward(signal);
+        if !own && sender != std::process::id() as i32 {
+            self.forward(sent);
         }
     }
 
@@ -117,11 +120,16 @@ impl KeeperLoop {
         tree::kill_group(group, libc::SIGINT);
     }
 
-    pub(super) fn forward(&mut self, signal: i32) {
+    pub(super) fn forward(&mut self, sent: SentSignal) {
+        let signal = sent.number();
+        let until = Instant::now() + self.hello.timing.stop;
         let Some(run) = self.runs.last_mut() else {
             return;
         };
-        if run.keep_if_early(Early::Signal(signal)) {
+        if matches!(signal, libc::SIGTERM | libc::SIGHUP) {
+            run.limit_readers(until);
+        }
+        if run.keep_if_early(Early::Signal(sent)) {
             return;
         }
         let Some(pid) = run.pid() else {
@@ -138,10 +146,10 @@ impl KeeperLoop {
                     ));
                 }
                 run.forwarded.push(signal);
-                tree::kill(pid, signal);
+                sent.send_to(pid);
             }
-            libc::SIGUSR1 | libc::SIGUSR2 => self.forward_to_who_handles(pid, signal),
-            _ => tree::kill(pid, signal),
+            libc::SIGUSR1 | libc::SIGUSR2 => self.forward_to_who_handles(pid, sent),
+            _ => sent.send_to(pid),
         }
     }
 
@@ -153,16 +161,17 @@ impl KeeperLoop {
         for signal in early {
             match signal {
                 Early::Interrupt => self.interrupt(),
-                Early::Signal(signal) => self.forward(signal),
+                Early::Signal(sent) => self.forward(sent),
             }
         }
     }
 
     /// USR1 and USR2 kill a process without a handler, such as torchrun's agent.
-    pub(super) fn forward_to_who_handles(&mut self, pid: i32, signal: i32) {
+    pub(super) fn forward_to_who_handles(&mut self, pid: i32, sent: SentSignal) {
+        let signal = sent.number();
         let child = Process::look(pid);
         match child.as_ref().and_then(|child| child.reaction(signal)) {
-            Some(Reaction::Catches | Reaction::Ignores) => tree::kill(pid, signal),
+            Some(Reaction::Catches | Reaction::Ignores) => sent.send_to(pid),
             Some(Reaction::Default) | None => {
                 let handlers: Vec<Process> = self
                     .tree()
@@ -180,7 +189,7 @@ impl KeeperLoop {
                     ));
                 }
                 for process in handlers {
-                    process.signal(signal);
+                    process.send(sent);
                 }
             }
         }

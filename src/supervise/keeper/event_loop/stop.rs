@@ -20,6 +20,7 @@ impl KeeperLoop {
             self.swept = Some(Vec::new());
             return;
         };
+        run.limit_readers(now + timing.stop);
         match (&run.stage, run.stop) {
             // One TERM: a second would disturb a launcher in its own shutdown.
             (_, Some(Stop::Asked(_) | Stop::Sweeping)) => {}
@@ -43,6 +44,7 @@ impl KeeperLoop {
         let timing = &self.hello.timing;
         self.sweep = Some(Sweep::kill(SweepScope::All, Instant::now(), timing));
         if let Some(run) = self.runs.last_mut() {
+            run.limit_readers(Instant::now() + timing.unkillable);
             run.stop = Some(Stop::Sweeping);
         }
         self.fanout.report(KeeperReport::Stopping {

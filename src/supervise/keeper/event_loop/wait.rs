@@ -123,6 +123,7 @@ impl KeeperLoop {
             self.callers.as_ref().and_then(|callers| callers.due(now)),
             self.next_front_due(),
             self.asleep,
+            self.readers_due(),
         ];
         if let Some(run) = self.runs.last() {
             if let Some(Stop::Asked(until)) = run.stop

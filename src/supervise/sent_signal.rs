@@ -1,0 +1,241 @@
+//! A signal that somebody sent to oomph and that is meant for the training: its number, and what
+//! sigqueue(3) sent with it.
+
+use crate::units::Pid;
+use nix::libc::{self, signalfd_siginfo};
+use serde::{Deserialize, Serialize};
+
+/// As a number where it is no more than that, so that earlier versions read it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(untagged)]
+pub enum SentSignal {
+    Plain(i32),
+    Queued {
+        number: i32,
+        value: u64,
+        /// Whose it is: the program's handler may look.
+        pid: i32,
+        uid: u32,
+    },
+}
+
+/// Whether a signal that somebody sends to oomph is meant for the training. Not those of job control,
+/// which stop and continue the front as a shell expects it, and not those that a processor raises: if
+/// they end the front, they end it alone.
+pub fn is_passed_on(number: i32) -> bool {
+    const MEANT: [i32; 17] = [
+        libc::SIGHUP,
+        libc::SIGINT,
+        libc::SIGQUIT,
+        libc::SIGABRT,
+        libc::SIGUSR1,
+        libc::SIGUSR2,
+        libc::SIGPIPE,
+        libc::SIGALRM,
+        libc::SIGTERM,
+        libc::SIGSTKFLT,
+        libc::SIGURG,
+        libc::SIGXCPU,
+        libc::SIGXFSZ,
+        libc::SIGVTALRM,
+        libc::SIGPROF,
+        libc::SIGIO,
+        libc::SIGPWR,
+    ];
+    // The C library keeps the two below SIGRTMIN for itself.
+    MEANT.contains(&number) || (libc::SIGRTMIN()..=libc::SIGRTMAX()).contains(&number)
+}
+
+/// Whether one that came from `sender` is, in the process `own`. A timer that was set before oomph was
+/// started, and keys, are meant for the training; what the kernel says of this process's own limits,
+/// descriptors and writes is not.
+pub fn is_meant(number: i32, sender: Sender, own: Pid) -> bool {
+    match sender {
+        Sender::Process(pid) => pid != own,
+        Sender::Kernel => !matches!(
+            number,
+            libc::SIGPIPE
+                | libc::SIGURG
+                | libc::SIGXCPU
+                | libc::SIGXFSZ
+                | libc::SIGVTALRM
+                | libc::SIGPROF
+                | libc::SIGIO
+        ),
+    }
+}
+
+/// Who sent a signal.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Sender {
+    /// A key at the terminal, a timer, a limit.
+    Kernel,
+    /// A process; 0 where it is in another PID namespace.
+    Process(Pid),
+}
+
+impl SentSignal {
+    /// What came, and who sent it.
+    pub fn of(info: &signalfd_siginfo) -> (SentSignal, Sender) {
+        let (number, pid) = (info.ssi_signo as i32, info.ssi_pid as i32);
+        let sender = match info.ssi_code {
+            libc::SI_USER | libc::SI_QUEUE | libc::SI_TKILL => Sender::Process(Pid(pid)),
+            _ => Sender::Kernel,
+        };
+        let sent = match info.ssi_code {
+            libc::SI_QUEUE => SentSignal::Queued {
+                number,
+                value: info.ssi_ptr,
+                pid,
+                uid: info.ssi_uid,
+            },
+            _ => SentSignal::Plain(number),
+        };
+        (sent, sender)
+    }
+
+    pub fn number(self) -> i32 {
+        match self {
+            SentSignal::Plain(number) | SentSignal::Queued { number, .. } => number,
+        }
+    }
+
+    /// To a child of ours, whose PID can't be used again before we reap it.
+    pub(super) fn send_to(self, pid: i32) {
+        if pid <= 1 {
+            return;
+        }
+        match self.info() {
+            // SAFETY: no memory is involved.
+            None => unsafe {
+                libc::kill(pid, self.number());
+            },
+            // SAFETY: the kernel reads the structure, which lives on this stack.
+            Some(info) => unsafe {
+                libc::syscall(libc::SYS_rt_sigqueueinfo, pid, self.number(), &info);
+            },
+        }
+    }
+
+    /// To the process that a pidfd names.
+    pub(super) fn send_to_pidfd(self, pidfd: libc::c_int) {
+        let info = self.info();
+        let info = info.as_ref().map_or(std::ptr::null(), std::ptr::from_ref);
+        // SAFETY: the kernel reads the structure, if any, which lives on this stack.
+        unsafe {
+            libc::syscall(
+                libc::SYS_pidfd_send_signal,
+                pidfd,
+                self.number(),
+                info,
+                0 as libc::c_uint,
+            );
+        }
+    }
+
+    fn info(self) -> Option<QueuedInfo> {
+        match self {
+            SentSignal::Plain(_) => None,
+            SentSignal::Queued {
+                number,
+                value,
+                pid,
+                uid,
+            } => Some(QueuedInfo {
+                number,
+                errno: 0,
+                code: libc::SI_QUEUE,
+                padding: 0,
+                pid,
+                uid,
+                value,
+                rest: [0; 12],
+            }),
+        }
+    }
+}
+
+impl From<i32> for SentSignal {
+    fn from(number: i32) -> SentSignal {
+        SentSignal::Plain(number)
+    }
+}
+
+/// `siginfo_t` of a signal with a value, as 64-bit Linux has it: libc's has no fields to fill.
+#[repr(C)]
+struct QueuedInfo {
+    number: i32,
+    errno: i32,
+    code: i32,
+    padding: i32,
+    pid: i32,
+    uid: u32,
+    value: u64,
+    rest: [u64; 12],
+}
+
+const _: () = assert!(size_of::<QueuedInfo>() == size_of::<libc::siginfo_t>());
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn one_without_a_value_is_a_number_as_it_was_in_earlier_versions() {
+        let plain = SentSignal::Plain(15);
+        assert_eq!(serde_json::to_string(&plain).unwrap(), "15");
+        let queued = SentSignal::Queued {
+            number: 35,
+            value: u64::MAX,
+            pid: 7,
+            uid: 8,
+        };
+        for sent in [plain, queued] {
+            let text = serde_json::to_string(&sent).unwrap();
+            assert_eq!(serde_json::from_str::<SentSignal>(&text).unwrap(), sent);
+        }
+    }
+
+    #[test]
+    fn who_sent_it_is_told_by_its_code_and_not_by_its_pid() {
+        // SAFETY: a structure of numbers.
+        let mut info: signalfd_siginfo = unsafe { std::mem::zeroed() };
+        info.ssi_signo = 15;
+        info.ssi_code = libc::SI_USER;
+        // From outside our PID namespace.
+        let from = |info: &signalfd_siginfo| SentSignal::of(info).1;
+        assert_eq!(from(&info), Sender::Process(Pid(0)));
+        info.ssi_code = libc::SI_KERNEL;
+        assert_eq!(from(&info), Sender::Kernel);
+    }
+
+    #[test]
+    fn what_is_about_this_process_stays_here() {
+        let own = Pid(100);
+        let other = Sender::Process(Pid(7));
+        for number in [
+            libc::SIGXCPU,
+            libc::SIGPIPE,
+            libc::SIGABRT,
+            libc::SIGRTMIN() + 3,
+        ] {
+            assert!(is_passed_on(number) && is_meant(number, other, own));
+            assert!(!is_meant(number, Sender::Process(own), own));
+        }
+        assert!(!is_meant(libc::SIGXCPU, Sender::Kernel, own));
+        assert!(
+            is_meant(libc::SIGALRM, Sender::Kernel, own),
+            "alarm(2) before exec"
+        );
+        assert!(is_meant(libc::SIGINT, Sender::Kernel, own), "a key");
+        for number in [
+            libc::SIGTSTP,
+            libc::SIGCONT,
+            libc::SIGCHLD,
+            libc::SIGSEGV,
+            32,
+        ] {
+            assert!(!is_passed_on(number), "{number}");
+        }
+    }
+}
