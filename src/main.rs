@@ -7,7 +7,21 @@ use oomph::supervise::{self, ERRAND_WORD, HEADLESS_WORD, KEEPER_WORD};
 use std::io::Write;
 use std::process::ExitCode;
 
+/// What a main thread usually has.
+const STACK: usize = 8 << 20;
+
 fn main() -> ExitCode {
+    // Where `ulimit -s` leaves little, the parser of the command line needs a stack of its own.
+    if supervise::has_small_stack() {
+        let begun = std::thread::Builder::new().stack_size(STACK).spawn(begin);
+        if let Ok(thread) = begun {
+            return thread.join().unwrap_or(ExitCode::from(OWN_FAILURE as u8));
+        }
+    }
+    begin()
+}
+
+fn begin() -> ExitCode {
     let mut words = std::env::args_os().skip(1).peekable();
     if words.peek().is_some_and(|word| word == KEEPER_WORD) {
         supervise::keeper::main();

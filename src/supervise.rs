@@ -46,7 +46,7 @@ mod terminal;
 mod wire;
 
 pub use aftermath::clear_up;
-pub use bare::{become_command, lacking};
+pub use bare::{become_command, has_small_stack, lacking};
 pub use call::{KeeperAnswers, look, pass_on};
 pub use errand::{ERRAND_WORD, Errands, errand};
 pub use exit::exit_like;

@@ -43,18 +43,18 @@ pub fn lacking() -> Option<String> {
         }
     }
     drop(opened);
-    if let Ok((soft, _)) = getrlimit(Resource::RLIMIT_STACK)
-        && soft < STACK
-    {
-        return Some(format!(
-            "a stack of {} KiB is too small for oomph (`ulimit -s`)",
-            soft >> 10
-        ));
+    if has_small_stack() {
+        return Some("the stack is too small for oomph (see `ulimit -s`)".into());
     }
     let error = begin_tasks().err()?;
     Some(format!(
         "too few processes for oomph beside the command ({error}; see `ulimit -u`)"
     ))
+}
+
+/// Whether this process's stack is too small for the front.
+pub fn has_small_stack() -> bool {
+    getrlimit(Resource::RLIMIT_STACK).is_ok_and(|(soft, _)| soft < STACK)
 }
 
 /// Tries whether as many tasks may exist at a time as oomph needs. Threads, because they count like
