@@ -26,7 +26,7 @@ impl ReceivedSignal {
     }
 
     /// Whether a key at the terminal sent it.
-    pub(crate) fn from_keyboard(self) -> bool {
+    pub(crate) fn is_from_keyboard(self) -> bool {
         self.sender == Sender::Kernel
     }
 }

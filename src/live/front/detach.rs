@@ -151,7 +151,7 @@ pub(super) async fn wait_behind(
                 },
             },
             Ok(received) = signals.next() => {
-                if had_screen && received.from_keyboard() && received.is(Signal::SIGINT) {
+                if had_screen && received.is_from_keyboard() && received.is(Signal::SIGINT) {
                     return Ending::Like(Exit::Signal(Signal::SIGINT as i32));
                 }
                 let from_training = match (received.sender, training) {

@@ -144,7 +144,7 @@ impl Front {
             }
             SignalAction::Forward => {
                 // The kernel sends it for Ctrl-C.
-                if received.from_keyboard() && received.is(Signal::SIGINT) {
+                if received.is_from_keyboard() && received.is(Signal::SIGINT) {
                     self.ended_by_hand();
                 }
                 self.forward(received.sent);

@@ -11,7 +11,7 @@ chmod 755 "$place" "$place/oomph"
 cd "$place"
 for most in 1 2 3 4 5 6 7 8 9 10 14 18 22 26 40; do
     status=0
-    said=$(setpriv --reuid "$user" --regid "$user" --clear-groups sh -c "ulimit -u $most; exec ./oomph --no-nvml --no-record echo ran" 2>&1) || status=$?
+    said=$(setpriv --reuid "$user" --regid "$user" --clear-groups bash -c "ulimit -u $most; exec ./oomph --no-nvml --no-record echo ran" 2>&1) || status=$?
     echo "ulimit -u $most: $status $said"
     case $status/$said in
         0/ran | 0/oomph:*'running the command without oomph'*ran) ;;
