@@ -5,6 +5,7 @@
 //! all sources at once, and end so that nothing is lost.
 
 pub(crate) mod allocator;
+pub(crate) mod below;
 mod beside;
 pub(crate) mod display;
 mod ending;

@@ -19,6 +19,7 @@ mod reach;
 mod reading;
 pub(crate) mod recognition;
 pub(crate) mod spellings;
+mod standard_input;
 pub(crate) mod variable;
 
 pub use argument::ArgumentForm;
@@ -32,3 +33,4 @@ pub use program::{Catalogue, ProgramEntry, Scope};
 pub use reach::{Reach, reach};
 pub use reading::Reading;
 pub use recognition::{Recognised, recognise};
+pub use standard_input::reads_standard_input;

@@ -16,7 +16,7 @@ pub mod score;
 pub mod story;
 mod text;
 
-pub use ended::summary;
+pub use ended::{nothing_trained, summary};
 pub use hidden::notice as hidden_oom;
 pub use text::diagnosis;
 

@@ -32,7 +32,7 @@ pub use indexed::{Indexed, Keyed};
 pub use mark::{StepMark, StepMarks};
 pub use oom::{NvmlAtOom, OomIncident};
 pub use rank::{DeviceUsage, RankState, StepTrack};
-pub use run::{Patching, Run, RunOutcome};
+pub use run::{EarlierRuns, Patching, Run, RunOutcome};
 pub use series::{Resolution, Series, SeriesBucket};
 pub use source_texts::{MOST_TEXTS, SourceTexts};
 pub use standouts::{Standout, Standouts, ranges};

@@ -12,6 +12,7 @@ mod yardstick;
 mod death;
 mod disk;
 mod gate;
+mod inputs;
 mod launchers;
 mod namespaces;
 mod nvml;

@@ -101,8 +101,121 @@ fn a_program_whose_memory_is_not_seen_is_no_proof_of_a_largest() {
     let command = ["python3", &program.to_string_lossy(), "--batch-size", "8"];
     let done = oomph_on(&state, &["fit"], &command);
     let answer = text(&done.stdout);
-    assert!(answer.starts_with("--batch-size 8 ran; "), "{answer}");
-    assert!(!answer.contains("largest"), "{answer}");
+    assert_eq!(done.status.code(), Some(1), "{answer}");
+    assert!(
+        answer.starts_with("no answer: run 1 (--batch-size 2) ended with"),
+        "{answer}"
+    );
+    assert!(answer.contains("without an optimizer step"), "{answer}");
+    assert!(!answer.contains(" fits\n"), "{answer}");
+}
+
+/// A training that refuses batches of more than 100, in front of the demo.
+fn refuses_above_100(state: &TempDir, status: u8) -> String {
+    let program = state.path().join("refuses.py");
+    let text = format!(
+        "import os, sys\n\
+         batch = int(sys.argv[sys.argv.index('--batch-size') + 1])\n\
+         if batch > 100:\n    sys.exit({status})\n\
+         os.execv(sys.executable, [sys.executable, {DEMO:?}, *sys.argv[1:]])\n"
+    );
+    std::fs::write(&program, text).expect("a program");
+    program.display().to_string()
+}
+
+#[test]
+fn a_program_that_refuses_a_batch_leaves_the_answer_of_the_runs_before() {
+    for status in [0, 2] {
+        let state = directory();
+        let program = refuses_above_100(&state, status);
+        let command = [
+            "python3",
+            &program,
+            "--simulated",
+            "--batch-size",
+            "64",
+            "--scenario",
+            "none",
+            "--steps",
+            "50",
+            "--model",
+            "cnn",
+        ];
+        let done = oomph_on(&state, &["fit"], &command);
+        let (answer, said) = (text(&done.stdout), text(&done.stderr));
+        assert!(done.status.success(), "{answer}{said}");
+        assert!(
+            answer.starts_with("--batch-size 16 fits (it ran for "),
+            "{answer}{said}"
+        );
+        assert!(
+            answer.contains("whether more would is not known"),
+            "{answer}"
+        );
+        assert!(answer.contains("no answer: ended by itself"), "{answer}");
+        assert!(!answer.contains("largest"), "{answer}");
+        assert!(!answer.contains("no --batch-size that fits"), "{answer}");
+        let done = oomph_on(&state, &["fit", "--json"], &command);
+        let answer: Value = serde_json::from_slice(&done.stdout).expect("one JSON object");
+        assert_eq!(answer["batch"], 16, "{answer}");
+        assert!(answer["ended_early"].is_string(), "{answer}");
+        let runs = answer["runs"].as_array().expect("runs");
+        assert_eq!(runs.last().expect("a run")["fits"], Value::Null, "{answer}");
+    }
+}
+
+/// A pipe, and what is left of it afterwards.
+fn fit_behind_a_pipe(state: &TempDir, writer: &str, command: &str) -> String {
+    let oomph = env!("CARGO_BIN_EXE_oomph");
+    let line =
+        format!("{writer} | {{ {oomph} fit --no-nvml -- {command}; echo \"left: $(cat)\"; }}");
+    let done = Command::new("sh")
+        .args(["-c", &line])
+        .env("XDG_STATE_HOME", state.path())
+        .env("OOMPH_SIMULATED_SPEED", "4")
+        .env_remove("PYTORCH_CUDA_ALLOC_CONF")
+        .env_remove("PYTORCH_ALLOC_CONF")
+        .output()
+        .expect("a shell");
+    text(&done.stdout) + &text(&done.stderr)
+}
+
+#[test]
+fn each_run_gets_the_program_that_comes_through_a_pipe() {
+    let state = directory();
+    let program = state.path().join("program.py");
+    let code = format!(
+        "import os, sys\nos.execv(sys.executable, [sys.executable, {DEMO:?}, *sys.argv[1:]])\n"
+    );
+    std::fs::write(&program, code).expect("a program");
+    let said = fit_behind_a_pipe(
+        &state,
+        &format!("cat {}", program.display()),
+        "python3 - --simulated --batch-size 16 --scenario none --steps 50 --model cnn",
+    );
+    assert!(
+        said.starts_with("largest --batch-size that fits: "),
+        "{said}"
+    );
+    assert!(!said.contains("no optimizer step"), "{said}");
+    assert!(said.contains("standard input is a pipe"), "{said}");
+    assert!(said.contains("left: \n"), "{said}");
+}
+
+#[test]
+fn a_pipe_that_the_program_does_not_read_is_left_to_whoever_does() {
+    let said = fit_behind_a_pipe(
+        &directory(),
+        "printf 'one\\ntwo\\n'",
+        &format!(
+            "python3 {DEMO} --simulated --batch-size 16 --scenario none --steps 50 --model cnn"
+        ),
+    );
+    assert!(
+        said.starts_with("largest --batch-size that fits: "),
+        "{said}"
+    );
+    assert!(said.contains("left: one\ntwo\n"), "{said}");
 }
 
 #[test]

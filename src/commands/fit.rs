@@ -16,6 +16,7 @@ use crate::supervise;
 use crate::units::Bytes;
 use anyhow::Context;
 use clap::Args;
+use nix::sys::stat::SFlag;
 use std::io::{self, BufRead, IsTerminal, Write};
 use std::path::PathBuf;
 
@@ -138,8 +139,15 @@ fn warn(fit: &Fit) -> bool {
     text.push_str(&format!(
         "; --replace {name}=/tmp/fit points it elsewhere for these runs.\n"
     ));
+    if has_piped_input() {
+        text.push_str(
+            "oomph: standard input is a pipe: what the program reads of it is kept in memory, up to 1 MiB, so that each run gets the same.\n",
+        );
+    }
     let _ = print::err().write_all(text.as_bytes());
-    if options.yes || !io::stdin().is_terminal() || !io::stderr().is_terminal() {
+    // Below another oomph nobody may be there to answer: its screen has the terminal.
+    let is_asked = !options.yes && !supervise::is_below_another();
+    if !is_asked || !io::stdin().is_terminal() || !io::stderr().is_terminal() {
         return true;
     }
     let _ = write!(print::err(), "oomph: Continue? [Y/n] ");
@@ -147,6 +155,14 @@ fn warn(fit: &Fit) -> bool {
     let answered = matches!(io::stdin().lock().read_line(&mut line), Ok(read) if read > 0);
     // Any other answer isn't a yes.
     answered && matches!(line.trim().to_lowercase().as_str(), "" | "y" | "yes")
+}
+
+fn has_piped_input() -> bool {
+    let about = nix::sys::stat::fstat(io::stdin());
+    about.is_ok_and(|about| {
+        let kind = SFlag::from_bits_truncate(about.st_mode) & SFlag::S_IFMT;
+        kind == SFlag::S_IFIFO || kind == SFlag::S_IFSOCK
+    })
 }
 
 fn percent(text: &str) -> Result<f64, String> {

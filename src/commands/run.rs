@@ -6,7 +6,7 @@ use crate::live::{
     Alert, AutoOptions, Forwarding, Measure, OnHup, OnOom, Permission, Recording, RunOptions,
     Scheme,
 };
-use crate::live::{Ending, front, print};
+use crate::live::{Ending, below, front, print};
 use crate::supervise;
 use clap::Args;
 use std::path::PathBuf;
@@ -157,6 +157,9 @@ pub(super) fn run(arguments: RunArguments, command: CommandLine) -> anyhow::Resu
             _ => missing.to_string(),
         });
         return Ok(Ending::Code(missing.status()));
+    }
+    if supervise::is_below_another() {
+        return below::run_through(&options);
     }
     if let Some(lack) = supervise::lacking() {
         return Ok(become_command(&lack, &options.command));

@@ -59,7 +59,7 @@ pub fn outcome(run: &Run) -> Option<PredictionOutcome> {
         RunOutcome::Finished => RunEnd::Finished,
         RunOutcome::OutOfMemory => RunEnd::OutOfMemory,
         RunOutcome::Stopped => RunEnd::Stopped,
-        RunOutcome::Failed(_) => RunEnd::Failed,
+        RunOutcome::TrainedNothing | RunOutcome::Failed(_) => RunEnd::Failed,
     };
     Some(PredictionOutcome {
         run: run.number,

@@ -63,6 +63,7 @@ fn lines(state: &State, words: &LastWords, on_screen: bool) -> Vec<String> {
     let ran_out = state
         .run()
         .is_some_and(|run| run.outcome() == RunOutcome::OutOfMemory || run.is_hidden_failure());
+    lines.extend(report::nothing_trained(state).filter(|_| !on_screen));
     lines.extend(report::hidden_oom(state).map(|notice| {
         let recorded = words.recording.and(state.session.as_ref());
         match recorded.filter(|_| !ran_out) {

@@ -84,6 +84,8 @@ pub(super) struct Link {
     described: Option<(Moment, Summary)>,
     /// Orders that the keeper did not take, in words.
     pub refused: Vec<String>,
+    /// Why there can't be another run with the same standard input, if so.
+    pub input_spent: Option<String>,
 }
 
 impl Link {
@@ -117,6 +119,7 @@ impl Link {
             speaking: BTreeSet::new(),
             described: None,
             refused: Vec::new(),
+            input_spent: None,
         }
     }
 

@@ -86,6 +86,11 @@ pub(crate) trait Policy {
         false
     }
 
+    /// Whether there are several runs in any case, each of which needs the same input.
+    fn runs_again(&self) -> bool {
+        false
+    }
+
     /// Prints the session's result in place of the last lines; returns how it ends.
     fn conclude(&self, _ending: Ending) -> Option<Ending> {
         None

@@ -20,6 +20,7 @@ const LOADER: (&str, &str) = ("sitecustomize.py", include_str!("python/sitecusto
 /// `import` of the program can find it while the loader's directory is on sys.path.
 const PACKAGE: &[(&str, &str)] = embedded![
     "__init__.py",
+    "behind.py",
     "ending.py",
     "hook.py",
     "process.py",

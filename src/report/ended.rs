@@ -20,6 +20,7 @@ pub fn summary(state: &State) -> Option<String> {
             "ended with exit 0 though memory ran out,".to_string()
         }
         RunOutcome::Finished => "finished".to_string(),
+        RunOutcome::TrainedNothing => "ended with exit 0 without a training step".to_string(),
         RunOutcome::OutOfMemory => "ran out of memory".to_string(),
         RunOutcome::Stopped => "stopped".to_string(),
         RunOutcome::Failed(exit) => format!("ended with {exit}"),
@@ -53,6 +54,17 @@ pub fn summary(state: &State) -> Option<String> {
         _ => {}
     }
     Some(line)
+}
+
+/// What to say of a last run that did not train, though one before it had, or had tried to.
+pub fn nothing_trained(state: &State) -> Option<String> {
+    let run = state.run()?;
+    (run.outcome() == RunOutcome::TrainedNothing).then(|| {
+        format!(
+            "run {} ended with exit 0 without a training step, unlike an earlier run: it did not train",
+            run.number
+        )
+    })
 }
 
 /// "run 2 (batch 32 × 2) peaked at 16.5 of 24.0 GiB"

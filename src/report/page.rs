@@ -125,7 +125,7 @@ fn head(page: &mut String, story: &SessionStory, options: &PageOptions) {
     let class = match run.outcome() {
         RunOutcome::Finished if run.is_hidden_failure() => "bad",
         RunOutcome::Finished => "good",
-        RunOutcome::OutOfMemory | RunOutcome::Failed(_) => "bad",
+        RunOutcome::TrainedNothing | RunOutcome::OutOfMemory | RunOutcome::Failed(_) => "bad",
         RunOutcome::Running | RunOutcome::Stopped => "",
     };
     fact(page, "outcome", &run.outcome_words(), class);

@@ -116,6 +116,7 @@ impl SessionStory {
                 )
             }
             RunOutcome::Finished => "finished".to_string(),
+            RunOutcome::TrainedNothing => "ended with exit 0 without a training step".to_string(),
             RunOutcome::OutOfMemory => format!("ran out of memory{}", self.place(run)),
             RunOutcome::Stopped => "was stopped".to_string(),
             RunOutcome::Failed(exit) => format!("ended with {exit}"),

@@ -62,19 +62,23 @@ impl BaseDirs {
         places.any(|place| place.join(id).exists())
     }
 
-    /// `$OOMPH_STATE_DIR` and `$OOMPH_RUNTIME_DIR` only, if they are set; else `$XDG_STATE_HOME` or
-    /// `~/.local/state`, then `/var/tmp`, which survives a reboot; `$XDG_RUNTIME_DIR`, then `/tmp`,
-    /// then `$TMPDIR`, then beside the recordings.
+    /// `$OOMPH_STATE_DIR` and `$OOMPH_RUNTIME_DIR` only, if they are set (a relative path is one of the
+    /// working directory); else `$XDG_STATE_HOME` or `~/.local/state`, then `/var/tmp`, which survives a
+    /// reboot; `$XDG_RUNTIME_DIR`, then `/tmp`, then `$TMPDIR`, then beside the recordings.
     pub fn of_this_user() -> BaseDirs {
         // Without a home directory only the shared ones remain.
         let xdg = Xdg::new().ok();
         let state_home = xdg.as_ref().and_then(Xdg::state_dir);
         let runtime_dir = xdg.as_ref().and_then(Xdg::runtime_dir);
-        let absolute = |name| {
+        let set = |name| {
             let path = std::env::var_os(name).map(PathBuf::from);
-            path.filter(|path| path.is_absolute())
+            path.filter(|path| !path.as_os_str().is_empty())
         };
-        let elsewhere = match absolute("OOMPH_RUNTIME_DIR") {
+        let given = |name| {
+            // In a deleted working directory nothing can be made by a relative path: its error says so.
+            set(name).map(|path| std::path::absolute(&path).unwrap_or(path))
+        };
+        let elsewhere = match given("OOMPH_RUNTIME_DIR") {
             Some(_) => Vec::new(),
             None => vec![
                 BaseDir::Given(format!("/run/user/{}", geteuid()).into()),
@@ -83,7 +87,7 @@ impl BaseDirs {
         };
         // If no other can be trusted.
         let at_home = (state_home.as_ref()).map(|home| BaseDir::Own(home.join("oomph/run")));
-        let alone = |name| absolute(name).map(|path| vec![BaseDir::Own(path)]);
+        let alone = |name| given(name).map(|path| vec![BaseDir::Own(path)]);
         BaseDirs {
             elsewhere,
             state: alone("OOMPH_STATE_DIR").unwrap_or_else(|| {
@@ -98,7 +102,11 @@ impl BaseDirs {
                     .map(BaseDir::Given)
                     .into_iter()
                     .chain([BaseDir::Shared("/tmp".into())])
-                    .chain(absolute("TMPDIR").map(BaseDir::Shared))
+                    .chain(
+                        set("TMPDIR")
+                            .filter(|path| path.is_absolute())
+                            .map(BaseDir::Shared),
+                    )
                     .chain(at_home)
                     .collect()
             }),

@@ -11,6 +11,7 @@ use crate::command::Word;
 use jiff::civil::DateTime;
 use std::fs;
 use std::io;
+use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 
 /// `sun_path` has 108 bytes, the last of them a NUL (`unix(7)`).
@@ -146,7 +147,17 @@ fn sessions(places: &[BaseDir], notes: &mut Vec<String>) -> Option<PathBuf> {
 /// that must fit a socket. Why earlier ones can't be used goes to `notes`.
 fn base(places: &[BaseDir], below: Option<&str>, notes: &mut Vec<String>) -> Option<PathBuf> {
     let mut refused = Vec::new();
-    let had = places.iter().find_map(|place| {
+    // One that the probe cannot be loaded from still serves for the keeper's socket, if there is no other.
+    let (loadable, rest): (Vec<_>, Vec<_>) = places
+        .iter()
+        .partition(|place| below.is_none() || is_loadable(&place.oomph()));
+    if let (Some(place), false) = (rest.first(), loadable.is_empty()) {
+        refused.push(format!(
+            "{} cannot be used: PYTHONPATH, by which the probe is found, cannot contain a colon",
+            place.oomph().display()
+        ));
+    }
+    let had = loadable.into_iter().chain(rest).find_map(|place| {
         let base = place.oomph();
         match take(place, &base, below) {
             Ok(()) => Some(base),
@@ -161,6 +172,11 @@ fn base(places: &[BaseDir], below: Option<&str>, notes: &mut Vec<String>) -> Opt
     }
     notes.append(&mut refused);
     had
+}
+
+/// Whether Python can find modules below `base`: a colon separates the entries of PYTHONPATH.
+fn is_loadable(base: &Path) -> bool {
+    !base.as_os_str().as_bytes().contains(&b':')
 }
 
 fn take(place: &BaseDir, base: &Path, below: Option<&str>) -> Result<(), String> {
@@ -347,6 +363,27 @@ mod tests {
         let session = Directories::create(&Word::from("x"), now, &places);
         assert!(session.notes[0].contains("too long"), "{:?}", session.notes);
         assert!(session.runtime.unwrap().starts_with(dir.path()));
+    }
+
+    #[test]
+    fn a_path_that_pythonpath_cannot_contain_is_the_last_resort() {
+        let dir = tempfile::tempdir().unwrap();
+        let colon = dir.path().join("run:1");
+        make_all(&colon).unwrap();
+        let mut places = places(dir.path());
+        let now = jiff::civil::date(2026, 3, 4).at(5, 6, 7, 0);
+        places.runtime = vec![
+            BaseDir::Given(colon.clone()),
+            BaseDir::Shared(dir.path().to_owned()),
+        ];
+        let session = Directories::create(&Word::from("x"), now, &places);
+        assert!(session.notes[0].contains("colon"), "{:?}", session.notes);
+        assert!(session.notes[0].contains("; using "), "{:?}", session.notes);
+        let runtime = session.runtime.unwrap();
+        assert!(is_loadable(&runtime), "{}", runtime.display());
+        places.runtime.pop();
+        let session = Directories::create(&Word::from("x"), now, &places);
+        assert!(session.runtime.unwrap().starts_with(&colon));
     }
 
     #[test]

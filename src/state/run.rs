@@ -48,6 +48,20 @@ pub struct Run {
     /// Everything that was predicted of it, and what came of it once it has ended.
     pub prediction: Option<Prediction>,
     pub prediction_outcome: Option<PredictionOutcome>,
+    /// What earlier runs of the session had come to.
+    pub before: EarlierRuns,
+}
+
+/// How far any earlier run of a session came.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Default)]
+pub enum EarlierRuns {
+    /// There was none, or none used a GPU.
+    #[default]
+    Nothing,
+    /// Memory ran out before the first step.
+    Tried,
+    /// At least one optimizer step was made.
+    Trained,
 }
 
 /// The state of the patches that a command asks for.
@@ -66,6 +80,8 @@ pub enum RunOutcome {
     Running,
     /// With exit code 0.
     Finished,
+    /// With exit code 0, but without a step where an earlier run had made one, or had tried to.
+    TrainedNothing,
     /// Ended by an OOM.
     OutOfMemory,
     /// Stopped on request.
@@ -79,6 +95,7 @@ impl fmt::Display for RunOutcome {
         match self {
             RunOutcome::Running => f.write_str("running"),
             RunOutcome::Finished => f.write_str("finished"),
+            RunOutcome::TrainedNothing => f.write_str("trained nothing, exit 0"),
             RunOutcome::OutOfMemory => f.write_str("out of memory"),
             RunOutcome::Stopped => f.write_str("stopped"),
             RunOutcome::Failed(exit) => exit.fmt(f),
@@ -223,10 +240,35 @@ impl Run {
         self.stopped().is_some_and(|stopped| stopped < at)
     }
 
+    /// How far it came, for the runs after it.
+    pub(super) fn came_to(&self) -> EarlierRuns {
+        match (self.steps(), self.ranks.is_empty()) {
+            (1.., _) => EarlierRuns::Trained,
+            (0, false) if self.oom_count > 0 => EarlierRuns::Tried,
+            (0, _) => EarlierRuns::Nothing,
+        }
+    }
+
+    /// Whether it did less than an earlier run, by the probe's word: without its input, say, a program
+    /// may have nothing to do.
+    fn lacks_training(&self) -> bool {
+        if self.steps() > 0 || self.oom_count > 0 || self.epochs.latest().is_some() {
+            return false;
+        }
+        match self.before {
+            EarlierRuns::Nothing => false,
+            EarlierRuns::Tried => self.peak().is_none(),
+            EarlierRuns::Trained => true,
+        }
+    }
+
     pub fn outcome(&self) -> RunOutcome {
         match self.ended {
             None => RunOutcome::Running,
-            Some((_, exit)) if exit.is_success() => RunOutcome::Finished,
+            Some((_, exit)) if exit.is_success() => match self.lacks_training() {
+                true => RunOutcome::TrainedNothing,
+                false => RunOutcome::Finished,
+            },
             // Stopping a training after an OOM (its other ranks may hang for minutes) did not end
             // it.
             Some(_) if self.oom().is_some_and(|oom| !self.stopped_before(oom.at)) => {

@@ -110,6 +110,7 @@ impl Keeper {
             io: setup.io,
             timing: setup.timing,
             forwarding: setup.forwarding,
+            input: setup.input,
             inherited: inherited(),
             line,
         });

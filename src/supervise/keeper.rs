@@ -21,6 +21,8 @@ mod descriptor;
 pub(super) mod environment;
 mod event_loop;
 mod headless;
+mod input;
+mod kept_input;
 mod log;
 mod log_marks;
 mod log_parts;
@@ -45,6 +47,9 @@ use nix::sys::signal::{SigSet, SigmaskHow, pthread_sigmask};
 use nix::sys::signalfd::{SfdFlags, SignalFd};
 use std::io::{self, Write};
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd, RawFd};
+
+/// The keeper's name among processes, of at most 15 bytes.
+pub(super) const NAME: &str = "oomph-keeper";
 
 /// The exit code for oomph's own failures, as of GNU timeout and env.
 const OUR_FAILURE: i32 = 125;
@@ -81,7 +86,9 @@ fn begin() -> io::Result<KeeperLoop> {
         libc::signal(libc::SIGPIPE, libc::SIG_IGN);
         libc::signal(libc::SIGXFSZ, libc::SIG_IGN);
     }
-    let _ = nix::sys::prctl::set_name(c"oomph-keeper");
+    if let Ok(name) = std::ffi::CString::new(NAME) {
+        let _ = nix::sys::prctl::set_name(&name);
+    }
     // An emulated kernel may have none (qemu-user): what outlives its parent is then found by the list of
     // descendants alone, which is no reason to run nothing.
     let _ = nix::sys::prctl::set_child_subreaper(true);

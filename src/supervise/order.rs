@@ -16,6 +16,18 @@ pub struct Setup {
     pub timing: KeeperTimeouts,
     /// For signals that arrive while there is no front to decide.
     pub forwarding: Forwarding,
+    pub input: PipedInput,
+}
+
+/// What becomes of the user's standard input where that is a pipe.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum PipedInput {
+    /// The runs have it. Once one has read it there is no other run.
+    #[default]
+    Inherited,
+    /// What a run reads is kept, up to 1 MiB, for the next one.
+    Kept,
 }
 
 /// Whether signals from outside are passed on to the trainer.

@@ -66,6 +66,8 @@ pub enum KeeperReport {
         /// daemon that finishes an upload, another user's process) is named in a note.
         left: Vec<Pid>,
     },
+    /// There can't be another run with the same standard input; why, and what to do.
+    InputSpent { reason: String },
     /// A stop has reached this stage; the next follows after `within` unless the run ends first.
     Stopping { rung: Rung, within: Duration },
     /// The direct child was suspended by a signal (SIGSTOP).

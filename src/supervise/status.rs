@@ -20,6 +20,9 @@ pub struct SessionStatus {
     pub stopping: bool,
     /// Whether there is a front now.
     pub front: bool,
+    /// Why there can't be another run with the same standard input, if so.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub input_spent: Option<String>,
     /// What the last front left for the next ([`KeeperOrder::Remember`](super::KeeperOrder::Remember));
     /// only a front gets it.
     #[serde(default, skip_serializing_if = "Option::is_none")]

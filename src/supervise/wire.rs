@@ -5,7 +5,7 @@
 //! fields; a reader skips frames that it doesn't know.
 
 use super::inherited::InheritedSignals;
-use super::order::{Forwarding, Io, KeeperOrder, KeeperTimeouts};
+use super::order::{Forwarding, Io, KeeperOrder, KeeperTimeouts, PipedInput};
 use super::report::KeeperReport;
 use super::streams::OutputStream;
 use super::terminal::LineSettings;
@@ -28,6 +28,8 @@ pub(super) struct FirstMessage {
     pub timing: KeeperTimeouts,
     #[serde(default)]
     pub forwarding: Forwarding,
+    #[serde(default)]
+    pub input: PipedInput,
     pub inherited: InheritedSignals,
     /// The user's terminal at the start.
     pub line: Option<LineSettings>,

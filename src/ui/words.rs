@@ -16,7 +16,7 @@ pub(super) fn outcome_words(run: &Run) -> (String, Tone) {
         RunOutcome::Finished if run.is_hidden_failure() => Tone::Wrong,
         RunOutcome::Running => Tone::Accent,
         RunOutcome::Finished => Tone::Good,
-        RunOutcome::OutOfMemory | RunOutcome::Failed(_) => Tone::Wrong,
+        RunOutcome::TrainedNothing | RunOutcome::OutOfMemory | RunOutcome::Failed(_) => Tone::Wrong,
         RunOutcome::Stopped => Tone::Dim,
     };
     (run.outcome_words(), tone)

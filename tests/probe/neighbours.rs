@@ -70,6 +70,42 @@ fn one_in_front_of_ours_that_passes_the_word_on_does_so_once() {
     front.wait_for_end_of(2);
 }
 
+/// How others do it (agents that watch web services): a search of their own for the next one, with
+/// themselves still on sys.path.
+const SEARCHING: &str = "\
+import os, sys
+from importlib.machinery import PathFinder
+from importlib.util import module_from_spec
+print('foreign')
+here = os.path.dirname(os.path.abspath(__file__))
+spec = PathFinder.find_spec('sitecustomize', [entry for entry in sys.path if entry != here])
+if spec is not None:
+    spec.loader.exec_module(module_from_spec(spec))
+";
+
+#[test]
+fn one_in_front_of_ours_that_stays_on_the_path_runs_once() {
+    let place = Place::new();
+    let mut front = Front::listen(&place);
+    let directory = foreign(&place, SEARCHING);
+    let third = place.path().join("third");
+    std::fs::create_dir_all(&third).unwrap();
+    std::fs::write(third.join("sitecustomize.py"), "print('third')").unwrap();
+    let program = Program::new(["-c", TRAINING]);
+    program
+        .run_behind(&directory, &place)
+        .expect("foreign\ndone");
+    front.wait_for_end_of(1);
+    // And the one behind ours has its turn, in both orders.
+    let program = program.with_path(&third);
+    let ended = program.run_behind(&directory, &place);
+    ended.expect("foreign\nthird\ndone");
+    front.wait_for_end_of(2);
+    let ended = program.with_path(&directory).run(&place);
+    ended.expect("foreign\nthird\ndone");
+    front.wait_for_end_of(3);
+}
+
 #[test]
 fn one_in_front_of_ours_that_keeps_the_word_costs_the_probe_alone() {
     let place = Place::new();

@@ -183,6 +183,7 @@ impl Casting {
             io: self.io,
             timing: self.timing,
             forwarding: oomph::supervise::Forwarding::default(),
+            input: oomph::supervise::PipedInput::default(),
         };
         let (keeper, reports) = {
             let _inside = runtime.enter();
@@ -320,6 +321,7 @@ impl Stage {
                 | KeeperReport::Superseded
                 | KeeperReport::StopAsked { .. }
                 | KeeperReport::Signalled(_)
+                | KeeperReport::InputSpent { .. }
                 | KeeperReport::Finished => {}
             }
         }

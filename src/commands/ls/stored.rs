@@ -58,9 +58,12 @@ fn activity(state: &State) -> Activity {
         None => Activity::Starting,
         Some(RunOutcome::Running) => Activity::Running,
         Some(RunOutcome::OutOfMemory) => Activity::Waiting,
-        Some(RunOutcome::Finished | RunOutcome::Stopped | RunOutcome::Failed(_)) => {
-            Activity::Ending
-        }
+        Some(
+            RunOutcome::Finished
+            | RunOutcome::TrainedNothing
+            | RunOutcome::Stopped
+            | RunOutcome::Failed(_),
+        ) => Activity::Ending,
     }
 }
 

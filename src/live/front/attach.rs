@@ -281,6 +281,7 @@ impl Front {
             self.session.record(what);
         }
         self.link.stop_asked = status.stopping;
+        self.link.input_spent.clone_from(&status.input_spent);
         // The screen first: what follows depends on whether somebody sees it.
         self.enter_screen();
         if let Some(size) = self.display.show_recent(recent) {

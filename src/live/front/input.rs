@@ -85,6 +85,12 @@ impl Front {
                 let exit = *exit;
                 self.sweep(exit, next);
             }
+            // The run isn't stopped for a relaunch that can't be.
+            SessionPhase::Running { .. } if self.link.input_spent.is_some() => {
+                let spent = self.link.input_spent.clone().unwrap_or_default();
+                self.session.note(Level::Warning, spent.clone());
+                self.display.wait_for(spent);
+            }
             SessionPhase::Running { .. } => {
                 self.link.follow_with(AfterRun::Relaunch(Box::new(next)));
                 self.stop_requested(Signal::SIGTERM, true);

@@ -57,6 +57,7 @@ impl Front {
             }
             KeeperReport::Exited { run, exit, left } => self.exited(Exited { run, exit, left }),
             KeeperReport::Swept { left } => self.swept(&left),
+            KeeperReport::InputSpent { reason } => self.link.input_spent = Some(reason),
             KeeperReport::Stopping { rung, within } => {
                 self.display.wait_for(stopping(rung, within))
             }

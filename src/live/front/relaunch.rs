@@ -134,6 +134,9 @@ impl Front {
                 self.leave_after(exit);
             }
             FollowUp::Launch(next, why) => {
+                if let Some(spent) = self.link.input_spent.clone() {
+                    return self.not_launched(spent);
+                }
                 self.announce(&why, true);
                 self.sweep(exit, *next);
             }
@@ -149,6 +152,9 @@ impl Front {
     }
 
     pub(super) fn sweep(&mut self, exit: Exit, next: NextRun) {
+        if let Some(spent) = self.link.input_spent.clone() {
+            return self.not_launched(spent);
+        }
         self.display
             .wait_for("ending the remaining processes of the last run");
         self.link.enter(SessionPhase::Sweeping { exit, next });

@@ -19,8 +19,9 @@ use crate::live::policy::{self, Policy};
 use crate::live::session::{HandoverState, Session, SessionInputs};
 use crate::live::signals::{SignalRules, Signals};
 use crate::live::{RunOptions, torch};
+use crate::recognize::reads_standard_input;
 use crate::session::{BaseDirs, Directories, PidScope};
-use crate::supervise::{self, Io, Keeper, KeeperOrder, KeeperTimeouts, Launch, Setup};
+use crate::supervise::{self, Io, Keeper, KeeperOrder, KeeperTimeouts, Launch, PipedInput, Setup};
 use crate::units::RunNumber;
 use anyhow::Context;
 use jiff::Zoned;
@@ -86,6 +87,12 @@ pub(super) fn start(
         },
         timing: KeeperTimeouts::scaled(options.scaled),
         forwarding: options.forward,
+        input: match policy.as_ref().is_some_and(|policy| policy.runs_again())
+            || reads_standard_input(&command)
+        {
+            true => PipedInput::Kept,
+            false => PipedInput::Inherited,
+        },
     })
     .context(NoKeeper)?;
     let policy = policy.unwrap_or_else(|| {

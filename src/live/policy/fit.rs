@@ -8,6 +8,7 @@ pub(crate) use shown::AT_MOST;
 
 use super::{FollowUp, OnStep, Policy, RunSummary};
 use crate::command::CommandLine;
+use crate::event::Exit;
 use crate::forecast::{Allocator, Observation, Rehearsed};
 use crate::live::session::NextRun;
 use crate::live::{Ending, RunOptions};
@@ -58,9 +59,24 @@ pub(crate) struct Fit {
     room: Option<Bytes>,
     answer: Option<SearchAnswer>,
     pub standard_output: Option<OwnedFd>,
-    given_up: Option<String>,
+    given_up: Option<GivenUp>,
+    /// The run that ended the search without saying anything about its value.
+    unanswered: Option<Unanswered>,
     /// The smallest value that ran out of memory in an earlier session of this command.
     failed_before: Option<u64>,
+}
+
+/// Why the search ended before it was done.
+enum GivenUp {
+    /// Somebody stopped it.
+    Stopped,
+    Because(String),
+}
+
+/// A run that is no answer: its program refused the value, or did nothing with the GPU.
+struct Unanswered {
+    value: u64,
+    exit: Exit,
 }
 
 impl Fit {
@@ -94,6 +110,7 @@ impl Fit {
             room: None,
             answer: None,
             given_up: None,
+            unanswered: None,
             failed_before: None,
             standard_output: None,
             options,
@@ -136,8 +153,26 @@ impl Fit {
     }
 
     fn give_up(&mut self, why: impl Into<String>) -> FollowUp {
-        self.given_up = Some(why.into());
+        self.given_up = Some(GivenUp::Because(why.into()));
         FollowUp::Leave(None)
+    }
+
+    /// Ends the search with a run that says nothing about its value.
+    fn no_answer(&mut self, run: &RunSummary<'_>, how: &str) -> FollowUp {
+        self.unanswered = Some(Unanswered {
+            value: self.value,
+            exit: run.exit,
+        });
+        let (number, name, value) = (run.run.number, &self.setting.name, self.value);
+        self.give_up(format!(
+            "run {number} ({name} {value}) {how}; see its output above"
+        ))
+    }
+
+    /// The largest value that ran.
+    fn ran(&self) -> Option<&Trial> {
+        let ran = self.search.trials.iter().filter(|trial| trial.fits);
+        ran.max_by_key(|trial| trial.value)
     }
 
     fn learn(&mut self, run: &RunSummary<'_>, fits: bool) {
@@ -182,22 +217,32 @@ impl Policy for Fit {
     fn after_run(&mut self, run: &RunSummary<'_>) -> FollowUp {
         let number = run.run.number;
         if run.run.stop_requested.is_some() {
-            return self.give_up("stopped");
+            self.given_up = Some(GivenUp::Stopped);
+            return FollowUp::Leave(None);
         }
         let fits = match run.run.outcome() {
-            RunOutcome::Finished => true,
+            RunOutcome::Finished if run.run.is_hidden_failure() => false,
+            RunOutcome::Finished | RunOutcome::TrainedNothing => true,
             RunOutcome::OutOfMemory => false,
             RunOutcome::Running | RunOutcome::Stopped | RunOutcome::Failed(_) => {
                 if self.stopped != Some(number) {
-                    return self.give_up(format!(
-                        "run {number} ended by itself ({}) before its steps, for another reason \
-                         than memory; see its output above",
+                    let how = format!(
+                        "ended by itself ({}) before its steps, for another reason than memory",
                         run.exit
-                    ));
+                    );
+                    return self.no_answer(run, &how);
                 }
                 true
             }
         };
+        let trained = run.run.steps() > 0 && run.run.peak().is_some();
+        if fits && !trained {
+            let how = format!(
+                "ended with {} but without an optimizer step on a GPU that oomph saw, which is no proof that the value fits",
+                run.exit
+            );
+            return self.no_answer(run, &how);
+        }
         self.learn(run, fits);
         if !self.options.rooms.is_empty() {
             return match self.rooms() {
@@ -256,11 +301,22 @@ impl Policy for Fit {
         true
     }
 
+    fn runs_again(&self) -> bool {
+        true
+    }
+
     fn conclude(&self, ending: Ending) -> Option<Ending> {
         let status = answer::say(self);
-        Some(match self.given_up {
-            Some(_) => ending,
-            None => Ending::Code(status),
+        Some(match (&self.given_up, ending) {
+            (Some(GivenUp::Stopped), _) => ending,
+            (None, _) => Ending::Code(status),
+            // What did run is an answer.
+            (Some(GivenUp::Because(_)), _) if status == 0 => Ending::Code(0),
+            // No answer is no success.
+            (Some(GivenUp::Because(_)), Ending::Like(exit)) if exit.is_success() => {
+                Ending::Code(status)
+            }
+            (Some(GivenUp::Because(_)), ending) => ending,
         })
     }
 }

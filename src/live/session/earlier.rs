@@ -125,7 +125,10 @@ pub(crate) fn of_recording(path: &Path, reading: &Reading) -> Vec<Observation> {
     }
     state.runs.retain(|run| match run.outcome() {
         RunOutcome::Finished | RunOutcome::OutOfMemory => true,
-        RunOutcome::Running | RunOutcome::Stopped | RunOutcome::Failed(_) => run.steps() > 1,
+        RunOutcome::Running
+        | RunOutcome::TrainedNothing
+        | RunOutcome::Stopped
+        | RunOutcome::Failed(_) => run.steps() > 1,
     });
     Observation::of_session(&state, reading, &LaunchEnvironment::default())
 }

@@ -15,6 +15,7 @@ def _start():
     if spool:
         # There are two copies: one for this node, and one that other nodes see.
         ours = (here, os.path.join(spool, "probe"), os.path.dirname(os.environ.get("OOMPH_PROBE_SOCKET", here)))
+    before = list(sys.path)
     sys.path[:] = [entry for entry in sys.path if entry not in ours]
     module = sys.modules.pop(__name__, None)
     wanted = sys.version_info >= (3, 8) and os.environ.get("OOMPH_PROBE_SOCKET")
@@ -29,6 +30,12 @@ def _start():
             hook.install()
         except Exception:
             pass
+    if sys.version_info >= (3, 8) and [entry for entry in before[:1] if entry not in ours]:
+        # Somebody in front of us has had its turn and may still be on the path.
+        from _frozen_importlib_external import SourceFileLoader
+        behind = type(sys)("_oomph_behind")
+        SourceFileLoader("_oomph_behind", os.path.join(here, "oomph-probe", "behind.py")).exec_module(behind)
+        behind.look(before, ours)
     try:
         import sitecustomize  # the next one on the path; its errors are its own
     except ImportError as error:

@@ -28,7 +28,7 @@ fn row(page: &mut String, story: &SessionStory, run: &Run) {
     let class = match run.outcome() {
         RunOutcome::Finished if run.is_hidden_failure() => "bad",
         RunOutcome::Finished => "good",
-        RunOutcome::OutOfMemory | RunOutcome::Failed(_) => "bad",
+        RunOutcome::TrainedNothing | RunOutcome::OutOfMemory | RunOutcome::Failed(_) => "bad",
         RunOutcome::Running | RunOutcome::Stopped => "",
     };
     let ended = run.ended.map_or(story.state.now, |(at, _)| at);

@@ -37,7 +37,10 @@ impl State {
             .rfind(|run| run.number < started.run)
             .map(|before| difference(&before.command, &started.command))
             .unwrap_or_default();
+        let earlier = self.runs.iter().filter(|run| run.number < started.run);
+        let before = earlier.map(|run| run.came_to().max(run.before)).max();
         let run = self.run_or_new(at, started.run);
+        run.before = before.unwrap_or_default();
         run.command = started.command.clone();
         run.shown = started.command.shown();
         run.changes = changes;

@@ -4,6 +4,7 @@ use nix::errno::Errno;
 use nix::fcntl::{FcntlArg, FdFlag, OFlag, fcntl, open};
 use nix::libc;
 use nix::sys::stat::Mode;
+use std::ffi::CString;
 use std::io;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
 
@@ -84,6 +85,50 @@ pub(super) fn reopen(fd: impl AsFd, flags: OFlag) -> nix::Result<OwnedFd> {
 /// A pipe, reading end first. The trainer inherits neither end.
 pub(super) fn pipe() -> nix::Result<(OwnedFd, OwnedFd)> {
     nix::unistd::pipe2(OFlag::O_CLOEXEC)
+}
+
+/// What is ready of `events`, with what poll always tells: errors, a hang-up.
+pub(super) fn ready(fd: impl AsFd, events: libc::c_short) -> libc::c_short {
+    let mut entry = libc::pollfd {
+        fd: fd.as_fd().as_raw_fd(),
+        events,
+        revents: 0,
+    };
+    // SAFETY: one entry, which lives on this stack; it doesn't wait.
+    match unsafe { libc::poll(&mut entry, 1, 0) } {
+        1.. => entry.revents,
+        _ => 0,
+    }
+}
+
+/// Becomes readable when one of `events` (inotify's) happens to what `fd` refers to.
+pub(super) fn watch(fd: impl AsFd, events: u32) -> io::Result<OwnedFd> {
+    let path = CString::new(format!("/proc/self/fd/{}", fd.as_fd().as_raw_fd()))?;
+    // SAFETY: a new descriptor, and a path that outlives the call.
+    unsafe {
+        let fd = libc::inotify_init1(libc::IN_NONBLOCK | libc::IN_CLOEXEC);
+        if fd < 0 {
+            return Err(io::Error::last_os_error());
+        }
+        let watch = OwnedFd::from_raw_fd(fd);
+        if libc::inotify_add_watch(fd, path.as_ptr(), events) < 0 {
+            return Err(io::Error::last_os_error());
+        }
+        Ok(watch)
+    }
+}
+
+/// Whether the kernel tells that a pipe was read: tried on one of ours.
+pub(super) fn tells_of_reads() -> bool {
+    let Ok((reading, writing)) = pipe() else {
+        return false;
+    };
+    let Ok(watch) = watch(&reading, libc::IN_ACCESS) else {
+        return false;
+    };
+    let was_read =
+        write(&writing, b"x") == Put::Bytes(1) && read(&reading, &mut [0; 1]) == Got::Bytes(1);
+    was_read && ready(&watch, libc::POLLIN) & libc::POLLIN != 0
 }
 
 /// A counter that wakes a `poll`.

@@ -10,6 +10,7 @@ mod wait;
 
 use super::callers::Callers;
 use super::descriptor;
+use super::input::UserInput;
 use super::output_fanout::OutputFanout;
 use super::relay::Relay;
 use super::run::TrainerRun;
@@ -52,6 +53,9 @@ pub(super) struct KeeperLoop {
     wake: OwnedFd,
     fanout: OutputFanout,
     relay: Option<Relay>,
+    input: UserInput,
+    /// Whether the front knows that the input is spent.
+    told_spent: bool,
     /// All runs that are alive or whose terminal or pipe some process holds; the last is the current
     /// one.
     runs: Vec<TrainerRun>,
@@ -96,6 +100,8 @@ impl KeeperLoop {
         let now = Instant::now();
         Ok(KeeperLoop {
             relay: Relay::open(&hello, &plan),
+            input: UserInput::open(hello.input),
+            told_spent: false,
             front: CurrentFront::first(&hello),
             fronts_lost: 0,
             asleep: None,
@@ -164,6 +170,7 @@ impl KeeperLoop {
         if self.reap_more {
             self.reap();
         }
+        self.act_on_input();
         self.act_on_size(now);
         self.act_on_tails(now);
         self.act_on_stop(now);
@@ -185,6 +192,17 @@ impl KeeperLoop {
         });
         self.act_on_next_front(now);
         self.act_on_finish(now);
+    }
+
+    /// Passes standard input on, and tells the front once there can't be another run with it.
+    fn act_on_input(&mut self) {
+        self.input.serve();
+        if let Some(spent) = self.input.spent()
+            && !std::mem::replace(&mut self.told_spent, true)
+        {
+            let reason = spent.to_string();
+            self.fanout.report(KeeperReport::InputSpent { reason });
+        }
     }
 
     /// Whether there will be no more runs.
@@ -242,6 +260,7 @@ impl KeeperLoop {
             self.fanout.let_go(stream);
         }
         let kept: Vec<i32> = kept.into_iter().filter_map(|(_, number)| number).collect();
+        self.input = UserInput::Other;
         stdio::let_go(&kept, &mut self.inherited);
         self.gone = true;
     }

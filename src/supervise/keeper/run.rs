@@ -158,11 +158,12 @@ impl From<Missing> for Failed {
 }
 
 impl TrainerRun {
-    /// Starts a run; also returns a note for the user, if any.
+    /// Starts a run, with `input` in place of the user's if there is one; also returns a note for the user, if any.
     pub(super) fn begin(
         launch: Launch,
         hello: &FirstMessage,
         plan: StdioPlan,
+        input: Option<&OwnedFd>,
     ) -> Result<(TrainerRun, Option<String>), Failed> {
         let Launch { run, command, size } = launch;
         let inherited_path = std::env::var_os("PATH");
@@ -212,6 +213,9 @@ impl TrainerRun {
         let routes = (0..).zip([plan.input, plan.out, plan.err]);
         for ((number, route), stream_of_trainer) in routes.zip(&mut streams) {
             match route {
+                Route::Inherit if number == 0 => {
+                    *stream_of_trainer = input.map(AsRawFd::as_raw_fd);
+                }
                 Route::Inherit => {}
                 Route::Terminal => *stream_of_trainer = slave,
                 Route::Follow(stream) => {

@@ -10,9 +10,7 @@ use nix::libc;
 use nix::sys::stat::fstat;
 use nix::sys::uio::pread;
 use nix::unistd::{Whence, lseek};
-use std::ffi::CString;
-use std::io;
-use std::os::fd::{AsFd, AsRawFd, FromRawFd, OwnedFd};
+use std::os::fd::OwnedFd;
 use std::time::Duration;
 
 /// Between two reads of a growing file.
@@ -53,7 +51,7 @@ impl FollowedFile {
         } else {
             lseek(user, 0, Whence::SeekCur)?
         };
-        let watch = watch(&file).ok();
+        let watch = descriptor::watch(&file, libc::IN_MODIFY).ok();
         Ok(FollowedFile {
             stream,
             file,
@@ -95,22 +93,6 @@ impl FollowedFile {
     }
 }
 
-fn watch(file: impl AsFd) -> io::Result<OwnedFd> {
-    let path = CString::new(format!("/proc/self/fd/{}", file.as_fd().as_raw_fd()))?;
-    // SAFETY: a new descriptor, and a path that outlives the call.
-    unsafe {
-        let fd = libc::inotify_init1(libc::IN_NONBLOCK | libc::IN_CLOEXEC);
-        if fd < 0 {
-            return Err(io::Error::last_os_error());
-        }
-        let watch = OwnedFd::from_raw_fd(fd);
-        if libc::inotify_add_watch(fd, path.as_ptr(), libc::IN_MODIFY) < 0 {
-            return Err(io::Error::last_os_error());
-        }
-        Ok(watch)
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -125,7 +107,7 @@ mod tests {
         let mut tail = FollowedFile {
             stream: OutputStream::Out,
             file: File::open(&path).unwrap().into(),
-            watch: watch(&writer).ok(),
+            watch: descriptor::watch(&writer, libc::IN_MODIFY).ok(),
             offset: 0,
         };
         let mut buffer = [0; 64];

@@ -132,7 +132,10 @@ impl LoggedEvent<'_> {
                 let (words, tone) = outcome_words(run);
                 let exit = run.ended.map(|(_, exit)| format!(" ({exit})"));
                 let how = match outcome {
-                    RunOutcome::Failed(_) | RunOutcome::Running | RunOutcome::Finished => None,
+                    RunOutcome::Failed(_)
+                    | RunOutcome::Running
+                    | RunOutcome::Finished
+                    | RunOutcome::TrainedNothing => None,
                     RunOutcome::OutOfMemory | RunOutcome::Stopped => exit,
                 };
                 let how = how.unwrap_or_default();

@@ -99,7 +99,9 @@ fn draw_outcome(pen: &mut Pen, theme: &Theme, run: &Run, compared: bool) {
         RunOutcome::Running => theme.glyphs.playing,
         RunOutcome::Finished if run.is_hidden_failure() => theme.glyphs.cross,
         RunOutcome::Finished | RunOutcome::Stopped => theme.glyphs.dot,
-        RunOutcome::OutOfMemory | RunOutcome::Failed(_) => theme.glyphs.cross,
+        RunOutcome::TrainedNothing | RunOutcome::OutOfMemory | RunOutcome::Failed(_) => {
+            theme.glyphs.cross
+        }
     };
     // Its curve in the chart has this hue.
     let number = if compared { COMPARED } else { Tone::Dim };

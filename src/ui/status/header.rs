@@ -131,6 +131,7 @@ fn activity(run: &Run, scene: &Scene) -> Option<(String, Tone)> {
         }
         RunOutcome::Running => None,
         RunOutcome::Finished
+        | RunOutcome::TrainedNothing
         | RunOutcome::OutOfMemory
         | RunOutcome::Stopped
         | RunOutcome::Failed(_) => Some(outcome_words(run)),

@@ -91,7 +91,10 @@ fn veto(situation: &AutoSituation<'_>, options: &AutoOptions) -> Option<AutoVeto
     match situation.outcome {
         RunOutcome::OutOfMemory => {}
         RunOutcome::Stopped => return Some(AutoVeto::Stopped),
-        RunOutcome::Running | RunOutcome::Finished | RunOutcome::Failed(_) => {
+        RunOutcome::Running
+        | RunOutcome::Finished
+        | RunOutcome::TrainedNothing
+        | RunOutcome::Failed(_) => {
             return Some(AutoVeto::NotOutOfMemory);
         }
     }

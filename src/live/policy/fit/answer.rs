@@ -1,25 +1,51 @@
 //! The result of `fit`, as text or JSON.
 
-use super::Fit;
-use super::search::{SearchAnswer, Trial};
+use super::search::SearchAnswer;
+use super::{Fit, GivenUp};
 use crate::command::{CommandLine, Word};
 use crate::live::print;
 use crate::units::Bytes;
 use serde_json::{Value, json};
 
+/// What the runs have shown.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Found {
+    /// The largest that fits; it ran.
+    Largest(u64),
+    /// The largest that is expected to fit.
+    Expected(u64),
+    /// This one ran. Whether more would is not known: the search ended early.
+    AtLeast(u64),
+    Nothing,
+}
+
+impl Found {
+    fn of(fit: &Fit) -> Found {
+        match (fit.answer, fit.ran()) {
+            (Some(SearchAnswer::Proven(value)), _) => Found::Largest(value),
+            (Some(SearchAnswer::Expected(value)), _) => Found::Expected(value),
+            (Some(SearchAnswer::None) | None, Some(ran)) => Found::AtLeast(ran.value),
+            (Some(SearchAnswer::None) | None, None) => Found::Nothing,
+        }
+    }
+
+    fn value(self) -> Option<u64> {
+        match self {
+            Found::Largest(value) | Found::Expected(value) | Found::AtLeast(value) => Some(value),
+            Found::Nothing => None,
+        }
+    }
+}
+
 /// Prints the result on standard output, or on standard error why there is none. Returns the exit code: 0
 /// with a result.
 pub(crate) fn say(fit: &Fit) -> i32 {
-    let found = match fit.answer {
-        Some(SearchAnswer::Proven(value)) => Some((value, true)),
-        Some(SearchAnswer::Expected(value)) => Some((value, false)),
-        Some(SearchAnswer::None) | None => None,
-    };
+    let found = Found::of(fit);
     if let Some(rooms) = fit.rooms().filter(|rooms| !rooms.is_empty()) {
         write(fit, &on_others(fit, &rooms));
         return i32::from(rooms.iter().all(|(_, value)| value.is_none()));
     }
-    if let Some(reason) = &fit.given_up {
+    if let Some(reason) = given_up(fit) {
         print::complain(&format!("fit: {reason}"));
     }
     let text = match fit.options.json {
@@ -27,7 +53,14 @@ pub(crate) fn say(fit: &Fit) -> i32 {
         false => in_words(fit, found),
     };
     write(fit, &text);
-    i32::from(found.is_none())
+    i32::from(found == Found::Nothing)
+}
+
+fn given_up(fit: &Fit) -> Option<&str> {
+    fit.given_up.as_ref().map(|why| match why {
+        GivenUp::Stopped => "stopped",
+        GivenUp::Because(reason) => reason,
+    })
 }
 
 fn write(fit: &Fit, text: &str) {
@@ -55,24 +88,34 @@ fn on_others(fit: &Fit, rooms: &[(Bytes, Option<u64>)]) -> String {
     each.collect()
 }
 
-fn in_json(fit: &Fit, found: Option<(u64, bool)>) -> Value {
-    let argv = found.map(|(value, _)| words(&fit.fitted(value)));
-    let runs: Vec<Value> = fit
-        .search
-        .trials
-        .iter()
-        .map(|trial| {
-            json!({
-                "batch": trial.value,
-                "peak": trial.peak,
-                "fits": trial.fits,
-            })
+fn in_json(fit: &Fit, found: Found) -> Value {
+    let argv = found.value().map(|value| words(&fit.fitted(value)));
+    let proven = match found {
+        Found::Largest(_) | Found::AtLeast(_) => Some(true),
+        Found::Expected(_) => Some(false),
+        Found::Nothing => None,
+    };
+    let trials = fit.search.trials.iter().map(|trial| {
+        json!({
+            "batch": trial.value,
+            "peak": trial.peak,
+            "fits": trial.fits,
         })
-        .collect();
+    });
+    let unanswered = fit.unanswered.iter().map(|run| {
+        json!({
+            "batch": run.value,
+            "peak": null,
+            "fits": null,
+            "ended": run.exit.to_string(),
+        })
+    });
+    let runs: Vec<Value> = trials.chain(unanswered).collect();
     json!({
         "argument": fit.setting.name,
-        "batch": found.map(|(value, _)| value),
-        "proven": found.map(|(_, proven)| proven),
+        "batch": found.value(),
+        "proven": proven,
+        "ended_early": given_up(fit),
         "argv": argv,
         "failed_before": fit.failed_before,
         "room": fit.search.room,
@@ -96,22 +139,27 @@ fn words(command: &CommandLine) -> Vec<String> {
         .collect()
 }
 
-fn in_words(fit: &Fit, found: Option<(u64, bool)>) -> String {
+fn in_words(fit: &Fit, found: Found) -> String {
     let name = &fit.setting.name;
-    let mut text = String::new();
-    match found {
-        Some((value, proven)) => {
-            text.push_str(&headline(fit, value, proven));
+    let mut text = headline(fit, found);
+    match found.value() {
+        Some(value) => {
             text.push_str(&format!("\n  {}\n\n", fit.fitted(value).shown()));
             text.push_str(&caveats(fit, value));
         }
-        None => text.push_str(&format!("no {name} that fits was found\n\n")),
+        None => text.push_str("\n\n"),
     }
-    if !fit.search.trials.is_empty() {
+    if !fit.search.trials.is_empty() || fit.unanswered.is_some() {
         text.push_str(&format!("run  {name:>14}          peak  \n"));
     }
     for (number, trial) in fit.search.trials.iter().enumerate() {
-        text.push_str(&row(number + 1, trial));
+        let verdict = if trial.fits { "fits" } else { "out of memory" };
+        text.push_str(&row(number + 1, trial.value, trial.peak, verdict));
+    }
+    if let Some(run) = &fit.unanswered {
+        let verdict = format!("no answer: ended by itself ({})", run.exit);
+        let number = fit.search.trials.len() + 1;
+        text.push_str(&row(number, run.value, None, &verdict));
     }
     if let Some(room) = fit.search.room {
         text.push_str(&format!(
@@ -127,22 +175,30 @@ fn in_words(fit: &Fit, found: Option<(u64, bool)>) -> String {
     text
 }
 
-fn headline(fit: &Fit, value: u64, proven: bool) -> String {
+fn headline(fit: &Fit, found: Found) -> String {
     let name = &fit.setting.name;
-    let trials = &fit.search.trials;
-    if trials.iter().all(|trial| trial.peak.is_none()) {
-        return format!(
-            "{name} {value} ran; whether more would fit is unknown: its memory was not measured (no PyTorch on a GPU, or no probe)"
-        );
-    }
-    let ran = trials
-        .iter()
-        .filter(|trial| trial.value == value && trial.fits);
-    let how = match ran.map(|trial| trial.steps).max() {
-        Some(0) => "it ran to its end; no optimizer step was seen".to_string(),
-        Some(steps) if proven => format!("it ran for {steps} steps"),
-        Some(_) | None => {
-            "expected: the run that should have confirmed more ran out of memory".to_string()
+    let steps = |value: u64| {
+        let trials = fit.search.trials.iter();
+        let ran = trials.filter(|trial| trial.value == value && trial.fits);
+        ran.map(|trial| trial.steps).max().unwrap_or(0)
+    };
+    let (value, how) = match found {
+        Found::Largest(value) => (value, format!("it ran for {} steps", steps(value))),
+        Found::Expected(value) => (
+            value,
+            "expected: the run that should have confirmed more ran out of memory".to_string(),
+        ),
+        Found::AtLeast(value) => {
+            let (steps, why) = (steps(value), given_up(fit).unwrap_or("it was not tried"));
+            return format!(
+                "{name} {value} fits (it ran for {steps} steps); whether more would is not known: {why}"
+            );
+        }
+        Found::Nothing => {
+            return match given_up(fit) {
+                Some(why) => format!("no answer: {why}"),
+                None => format!("no {name} that fits was found"),
+            };
         }
     };
     // An earlier failure outweighs a few successful steps.
@@ -166,8 +222,7 @@ fn caveats(fit: &Fit, value: u64) -> String {
     text
 }
 
-fn row(number: usize, trial: &Trial) -> String {
-    let peak = trial.peak.map_or("?".to_string(), |peak| peak.to_string());
-    let verdict = if trial.fits { "fits" } else { "out of memory" };
-    format!("{number:<4} {:>14}  {peak:>12}  {verdict}\n", trial.value)
+fn row(number: usize, value: u64, peak: Option<Bytes>, verdict: &str) -> String {
+    let peak = peak.map_or("?".to_string(), |peak| peak.to_string());
+    format!("{number:<4} {value:>14}  {peak:>12}  {verdict}\n")
 }

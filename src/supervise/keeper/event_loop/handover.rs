@@ -117,6 +117,7 @@ impl KeeperLoop {
             run: self.runs.last().map(TrainerRun::status),
             stopping: self.stopping,
             front: self.socket.is_some(),
+            input_spent: self.input.spent().map(|spent| spent.to_string()),
             memory: None,
             described: self.described.clone(),
         }

@@ -14,6 +14,8 @@ use std::os::fd::AsRawFd;
 use std::path::Path;
 use std::time::Instant;
 
+const KEPT: &str = "standard input is a pipe: what the program reads of it is kept in memory, up to 1 MiB, for another run";
+
 impl KeeperLoop {
     pub(super) fn launch(&mut self, launch: Launch) {
         let number = launch.run;
@@ -25,7 +27,20 @@ impl KeeperLoop {
         self.sweep = None;
         self.swept = None;
         self.fanout.recent.clear();
-        match TrainerRun::begin(launch, &self.hello, self.plan) {
+        let is_first = self.runs.is_empty();
+        let input = match self.input.begin_run() {
+            Ok(input) => input,
+            Err(spent) => {
+                // The front was told, and knows better than to ask.
+                let reason = spent.to_string();
+                self.fail(number, Failed::ours(&reason, libc::ESPIPE, Path::new("")));
+                return;
+            }
+        };
+        if is_first && self.input.is_kept() {
+            self.fanout.note(KEPT.into());
+        }
+        match TrainerRun::begin(launch, &self.hello, self.plan, input.as_ref()) {
             Ok((run, note)) => {
                 if let Some(note) = note {
                     self.fanout.note(note);
@@ -34,7 +49,10 @@ impl KeeperLoop {
                     .extend(run.terminal.as_ref().and_then(|terminal| terminal.holder));
                 self.runs.push(run);
             }
-            Err(failed) => self.fail(number, failed),
+            Err(failed) => {
+                self.input.end_run();
+                self.fail(number, failed);
+            }
         }
     }
 
@@ -123,6 +141,7 @@ impl KeeperLoop {
                 run.give_up_terminal();
                 run.pipes.clear();
                 run.tails.clear();
+                self.input.end_run();
                 run.stage = Stage::Over;
                 run.outcome = Some(RunStage::Failed {
                     status: failed.status,

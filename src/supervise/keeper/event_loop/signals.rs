@@ -91,6 +91,7 @@ impl KeeperLoop {
                     // From now on the terminal ends when no other process has it open.
                     terminal.pty.slave = None;
                 }
+                self.input.end_run();
             }
             None if status == 0xffff => self.fanout.report(KeeperReport::Resumed),
             None => self.fanout.report(KeeperReport::Suspended {

@@ -21,6 +21,7 @@ pub(super) enum PollToken {
     Pipe(usize, usize),
     Room(OutputStream),
     Growth(usize),
+    Input,
 }
 
 impl KeeperLoop {
@@ -52,6 +53,9 @@ impl KeeperLoop {
                 libc::POLLIN
             };
             add(socket.as_raw_fd(), events, PollToken::Front);
+        }
+        for (fd, events) in self.input.polled() {
+            add(fd, events, PollToken::Input);
         }
         for (stream, fd) in self.fanout.full_pipes() {
             add(fd, libc::POLLOUT, PollToken::Room(stream));
@@ -124,6 +128,7 @@ impl KeeperLoop {
             self.next_front_due(),
             self.asleep,
             self.readers_due(),
+            self.input.due(now),
         ];
         if let Some(run) = self.runs.last() {
             if let Some(Stop::Asked(until)) = run.stop
@@ -155,6 +160,8 @@ impl KeeperLoop {
         match token {
             PollToken::Signals => self.take_signals(),
             PollToken::Wake => descriptor::calm(&self.wake),
+            // Served in each turn.
+            PollToken::Input => {}
             PollToken::Front => self.serve_front(),
             PollToken::Callers => self.serve_callers(),
             PollToken::Keys => {

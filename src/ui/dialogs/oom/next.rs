@@ -198,6 +198,7 @@ pub(super) fn meanwhile(page: Page) -> Vec<StyledLine> {
         ),
         RunOutcome::OutOfMemory
         | RunOutcome::Finished
+        | RunOutcome::TrainedNothing
         | RunOutcome::Stopped
         | RunOutcome::Failed(_) => {
             format!("nothing runs until you choose{}", of_device(scene))

@@ -46,9 +46,12 @@ pub(super) fn parts(scene: &Scene, number: RunNumber) -> Vec<String> {
     }
     parts.push(match run.map(|run| run.outcome()) {
         Some(RunOutcome::Running) => format!("run {number}, still running"),
-        Some(RunOutcome::Finished | RunOutcome::Stopped | RunOutcome::Failed(_)) => {
-            format!("run {number}, which continued")
-        }
+        Some(
+            RunOutcome::Finished
+            | RunOutcome::TrainedNothing
+            | RunOutcome::Stopped
+            | RunOutcome::Failed(_),
+        ) => format!("run {number}, which continued"),
         Some(RunOutcome::OutOfMemory) | None => format!("run {number}"),
     });
     if let Some(record) = oom.and_then(|oom| oom.record.as_ref()) {
