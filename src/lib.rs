@@ -29,3 +29,4 @@ pub mod supervise;
 pub mod surroundings;
 pub mod ui;
 pub mod units;
+mod whole_file;

@@ -6,9 +6,13 @@
 //! files go and how Python finds them; [`crate::event`] defines what they report, and `collect`
 //! listens.
 
+mod copies;
 mod files;
 
+pub use copies::install_by_content;
+
 use self::files::{files, folders};
+
 use crate::command::{EnvChange, Word};
 use crate::units::RunNumber;
 use std::ffi::{OsStr, OsString};
@@ -25,17 +29,16 @@ pub const SNAPSHOT_VARIABLE: &str = "OOMPH_PROBE_SNAPSHOT";
 /// The probe's directory in a spool, where processes of other nodes find it.
 const IN_SPOOL: &str = "probe";
 
-/// Places that exist under the same name on other nodes, where only the system makes them: no other
-/// user can leave modules there for our processes.
-const MADE_BY_THE_SYSTEM: &str = "/run/user/";
-
 /// The ways by which a probe reaches the front.
 #[derive(Debug, Clone, Copy)]
 pub struct ProbeWays<'a> {
     /// For processes of this machine.
     pub socket: &'a Path,
-    /// The directory for those of other nodes, with this machine's boot ID.
-    pub spool: Option<(&'a Path, &'a str)>,
+    /// The directory of the modules for commands that may run on other nodes, where the session's own
+    /// directory has a name that is free for anybody to take; and this machine's boot ID.
+    pub modules: Option<(&'a Path, &'a str)>,
+    /// The directory for those of other nodes.
+    pub spool: Option<&'a Path>,
 }
 
 /// What the probe of a run does.
@@ -81,7 +84,12 @@ pub struct Installed {
 /// # Errors
 /// As [`install`].
 pub fn install_in_spool(spool: &Path) -> io::Result<()> {
-    install(&spool.join(IN_SPOOL)).map(drop)
+    install(&in_spool(spool)).map(drop)
+}
+
+/// Where they are then.
+pub fn in_spool(spool: &Path) -> PathBuf {
+    spool.join(IN_SPOOL)
 }
 
 /// Writes the probe into `directory`, creating it if needed: directories 0700, files 0600. The path
@@ -134,18 +142,8 @@ impl Installed {
         options: ProbeOptions,
         inherited: Option<&OsStr>,
     ) -> Vec<EnvChange> {
-        let mut python_path = OsString::new();
-        let shared = ways.spool.map(|(spool, _)| spool.join(IN_SPOOL));
-        // On another node our directory's name is free for anybody to take, below /tmp.
-        if shared.is_none() || self.directory.starts_with(MADE_BY_THE_SYSTEM) {
-            python_path.push(&self.directory);
-        }
-        if let Some(shared) = shared {
-            if !python_path.is_empty() {
-                python_path.push(":");
-            }
-            python_path.push(shared);
-        }
+        let modules = ways.modules.map(|(modules, _)| modules);
+        let mut python_path = OsString::from(modules.unwrap_or(&self.directory));
         // An empty PYTHONPATH counts as unset, but an empty entry in one is the working directory.
         if let Some(inherited) = inherited.filter(|path| !path.is_empty()) {
             python_path.push(":");
@@ -164,12 +162,15 @@ impl Installed {
             ("OOMPH_PROBE_REHEARSE", Word::from(options.rehearses.word())),
         ]
         .into_iter()
-        .chain(ways.spool.into_iter().flat_map(|(spool, boot)| {
-            [
-                ("OOMPH_PROBE_SPOOL", Word::from(spool)),
-                ("OOMPH_PROBE_BOOT", Word::from(boot)),
-            ]
-        }))
+        .chain(
+            ways.spool
+                .map(|spool| ("OOMPH_PROBE_SPOOL", Word::from(spool))),
+        )
+        // The socket's name is as free on other nodes.
+        .chain(
+            ways.modules
+                .map(|(_, boot)| ("OOMPH_PROBE_BOOT", Word::from(boot))),
+        )
         .map(|(name, value)| EnvChange {
             name: Word::from(name),
             value: Some(value),
@@ -242,6 +243,7 @@ mod tests {
             let changes = installed.environment(
                 ProbeWays {
                     socket: Path::new("/run/s"),
+                    modules: None,
                     spool: None,
                 },
                 RunNumber(3),
@@ -270,16 +272,17 @@ mod tests {
         };
         let ways = ProbeWays {
             socket: Path::new("/tmp/oomph-7/s/probe.sock"),
-            spool: Some((Path::new("/home/ada/spool"), "b00t")),
+            modules: Some((Path::new("/home/ada/spool/probe"), "b00t")),
+            spool: Some(Path::new("/home/ada/spool")),
         };
-        for (directory, expected) in [
-            ("/tmp/oomph-7/s", "/home/ada/spool/probe:/a"),
-            ("/run/user/7/s", "/run/user/7/s:/home/ada/spool/probe:/a"),
-        ] {
+        for directory in ["/tmp/oomph-7/s", "/run/user/7/s"] {
             let installed = Installed::found(Path::new(directory));
             let inherited = Some(OsStr::new("/a"));
             let changes = installed.environment(ways, RunNumber(1), options, inherited);
-            assert_eq!(*value_of(&changes, "PYTHONPATH"), *expected);
+            assert_eq!(
+                *value_of(&changes, "PYTHONPATH"),
+                *"/home/ada/spool/probe:/a"
+            );
             assert_eq!(*value_of(&changes, "OOMPH_PROBE_SPOOL"), *"/home/ada/spool");
             assert_eq!(*value_of(&changes, "OOMPH_PROBE_BOOT"), *"b00t");
         }

@@ -48,9 +48,9 @@ pub use limits::Limits;
 pub use outline::{header, outline};
 pub use output_log::{NAMED_LOG, OutputLog, last_logged, log_beside};
 pub use presence::Presence;
-pub use private::open_own;
+pub use private::{is_safe_to_load, open_own, place_below_home};
 pub use read::{Events, ReadError, read};
-pub use recorder::{Recorder, RecorderOptions};
+pub use recorder::{Claimed, Recorder, RecorderOptions};
 pub use replaced_file::ReplacedFile;
 pub use spool_directory::{SpoolPlace, clear_dead_spools, make_spool, shared_file_system};
 

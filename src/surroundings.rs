@@ -13,4 +13,4 @@ pub use checkpoints::{CheckpointPath, CheckpointSearch, newest_checkpoint};
 pub use config_files::config_text;
 pub use interpreter::{Starter, interpreter};
 pub use source_lines::source_lines;
-pub use torch::{TorchBuild, torch_build, torch_version};
+pub use torch::{TorchBuild, python_version, torch_build, torch_directory, torch_version};

@@ -236,3 +236,78 @@ fn drivers_that_are_broken_say_how() {
     assert_eq!(verdict, "warning", "{words}");
     assert!(words.contains("pid 999999"), "{words}");
 }
+
+#[test]
+fn nothing_that_a_repository_brings_is_run() {
+    let home = TempDir::new().expect("a directory");
+    let project = home.path().join("project");
+    let mark = home.path().join("it-ran");
+    environment(
+        &project.join(".venv"),
+        "__version__ = '2.8.0+cu128'\ncuda: str = '12.8'\nhip = None\n",
+    );
+    let trap = |path: &Path| {
+        let _ = fs::remove_file(path);
+        fs::write(
+            path,
+            format!("#!/bin/sh\necho ran >>{}\nexit 1\n", mark.display()),
+        )
+        .expect("a trap");
+        fs::set_permissions(path, fs::Permissions::from_mode(0o755)).expect("its mode");
+    };
+    let python_trap = format!("open({:?}, 'w')\n", mark.display().to_string());
+    fs::create_dir_all(project.join("src/deep")).expect("sources");
+    for name in [
+        "sitecustomize.py",
+        "usercustomize.py",
+        "json.py",
+        "importlib.py",
+    ] {
+        fs::write(project.join(name), &python_trap).expect("a trap");
+        fs::write(project.join("src").join(name), &python_trap).expect("a trap");
+    }
+    fs::write(project.join("pyproject.toml"), "").expect("its file");
+    fs::write(
+        project.join(".venv/pyvenv.cfg"),
+        "home = /usr/bin\nversion_info = 3.12.7\n",
+    )
+    .expect("its settings");
+    trap(&project.join(".venv/bin/python"));
+    trap(&project.join(".venv/bin/python3"));
+    fs::create_dir(project.join("bin")).expect("programs");
+    trap(&project.join("bin/python"));
+    trap(&project.join("bin/uv"));
+    for line in [
+        "uv run train.py",
+        ".venv/bin/python train.py",
+        "./bin/python train.py",
+        "PATH=bin:/usr/bin python train.py",
+        "PYTHONPATH=src python3 train.py",
+        "PYTHONPATH=. python3 train.py",
+        "PYTHONHOME=.venv LD_PRELOAD=./bin/python python3 train.py",
+        "conda run -p .venv python train.py",
+    ] {
+        for below in ["", "src/deep"] {
+            let mut command = oomph(home.path());
+            command
+                .current_dir(project.join(below))
+                .args(["doctor", "--json", "--"]);
+            let done = output(command.args(line.split(' ')));
+            assert!(!mark.exists(), "{line} in {below:?}: {done:?}");
+        }
+    }
+    let mut command = oomph(home.path());
+    command
+        .current_dir(&project)
+        .args(["doctor", "--json", "--"]);
+    let done = output(command.args(["uv", "run", "train.py"]));
+    let (verdict, words) = check(&done, "python");
+    assert_eq!(verdict, "ok", "{words}");
+    assert!(words.contains("3.12.7"), "{words}");
+    assert!(
+        words.contains("not run: it belongs to the project"),
+        "{words}"
+    );
+    let (_, words) = check(&done, "torch");
+    assert!(words.contains("2.8.0+cu128"), "{words}");
+}

@@ -11,6 +11,7 @@ mod yardstick;
 
 mod death;
 mod disk;
+mod files;
 mod gate;
 mod inputs;
 mod launchers;

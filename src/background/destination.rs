@@ -18,6 +18,14 @@ pub(crate) trait Destination: Send + 'static {
         Vec::new()
     }
 
+    /// Whether [`Destination::look`] is to be called.
+    fn looks(&self) -> bool {
+        false
+    }
+
+    /// Called every few seconds while there is nothing to write: the file may have been removed.
+    fn look(&mut self) {}
+
     /// Called after the last write.
     fn end(&mut self) {}
 }

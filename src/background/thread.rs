@@ -6,12 +6,21 @@ use std::io;
 use std::sync::{MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
+/// How often an idle destination is looked at.
+const LOOK: Duration = Duration::from_secs(2);
+
 pub(super) fn write(shared: &Shared, mut destination: impl Destination) {
     if let Err(error) = destination.begin() {
         return end(shared, Some(error));
     }
     let mut piece = Vec::with_capacity(PIECE);
-    while let Some(mut state) = something_to_write(shared) {
+    let look = destination.looks().then_some(LOOK);
+    while let Some(mut state) = something_to_write(shared, look) {
+        if state.queue.is_empty() {
+            drop(state);
+            destination.look();
+            continue;
+        }
         let reason = state.failed.as_ref().map(|(_, reason)| reason.clone());
         let taken = state.queue.take(&destination, reason.as_ref(), &mut piece);
         state.in_hand = true;
@@ -55,8 +64,12 @@ pub(super) fn write(shared: &Shared, mut destination: impl Destination) {
     end(shared, None);
 }
 
-/// Waits until there is something to write and no retry to wait for; `None` at the end.
-fn something_to_write(shared: &Shared) -> Option<MutexGuard<'_, WriterState>> {
+/// Waits until there is something to write and no retry to wait for, or it is time to look; `None` at
+/// the end.
+fn something_to_write(
+    shared: &Shared,
+    look: Option<Duration>,
+) -> Option<MutexGuard<'_, WriterState>> {
     let mut state = shared.lock();
     state.in_hand = false;
     loop {
@@ -74,12 +87,19 @@ fn something_to_write(shared: &Shared) -> Option<MutexGuard<'_, WriterState>> {
             (true, false) | (false, _) => {}
         }
         shared.less.notify_all();
-        state = if rest.is_zero() {
-            let wait = shared.more.wait(state);
-            wait.unwrap_or_else(PoisonError::into_inner)
-        } else {
+        state = if !rest.is_zero() {
             let wait = shared.more.wait_timeout(state, rest);
             wait.unwrap_or_else(PoisonError::into_inner).0
+        } else if let Some(look) = look {
+            let wait = shared.more.wait_timeout(state, look);
+            let (state, timeout) = wait.unwrap_or_else(PoisonError::into_inner);
+            if timeout.timed_out() && state.queue.is_empty() && !state.closing {
+                return Some(state);
+            }
+            state
+        } else {
+            let wait = shared.more.wait(state);
+            wait.unwrap_or_else(PoisonError::into_inner)
         };
     }
 }

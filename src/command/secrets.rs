@@ -5,7 +5,10 @@
 //! history: if a name can mean either, it is a secret. Names that trainings use for other things
 //! (`--eos_token`, `--image_key`) are known as such.
 
+mod named;
 mod names;
+mod options;
+mod quotes;
 mod shapes;
 
 pub use names::is_secret;
@@ -26,21 +29,18 @@ pub fn masked(argv: &[Word]) -> Vec<String> {
 }
 
 pub(super) fn masked_words(argv: &[Word]) -> Vec<Word> {
-    let mut value_of_secret = false;
-    argv.iter()
-        .map(|word| {
-            let text = word.to_string_lossy();
-            let is_value = std::mem::take(&mut value_of_secret) && !text.starts_with("--");
-            if is_value && !is_plain_value(&text) {
-                return Word::from(MASK);
-            }
-            value_of_secret = text.starts_with('-') && !text.contains('=') && is_secret(&text);
-            match masked_text(&text) {
-                Some(masked) => Word::from(masked),
-                None => word.clone(),
-            }
-        })
-        .collect()
+    let texts: Vec<String> = argv.iter().map(Word::to_string_lossy).collect();
+    let hidden = options::values(&texts);
+    let mut words = Vec::with_capacity(argv.len());
+    for (n, (word, text)) in argv.iter().zip(&texts).enumerate() {
+        let from = hidden.iter().find(|one| one.word == n).map(|one| one.from);
+        words.push(match (from, masked_text(text)) {
+            (Some(from), _) => Word::from(format!("{}{MASK}", &text[..from])),
+            (None, Some(masked)) => Word::from(masked),
+            (None, None) => word.clone(),
+        });
+    }
+    words
 }
 
 /// The value of a variable, masked as far as its name or its own form says so.
@@ -66,16 +66,12 @@ pub fn without_secrets(text: &str) -> Cow<'_, str> {
 
 /// `text` with its secrets masked, or `None` if it has none.
 fn masked_text(text: &str) -> Option<String> {
-    // The value of a whole word may contain anything, even spaces and commas.
-    if let Some((name, value)) = text.split_once('=')
-        && !name.contains(char::is_whitespace)
-        && is_secret(name)
-        && !is_plain_value(value)
-    {
-        return Some(format!("{name}={MASK}"));
+    if let Some(value) = value_of_word(text) {
+        return Some(format!("{}{MASK}", &text[..value]));
     }
-    let mut secrets = named(text);
+    let mut secrets = named::find(text);
     secrets.extend(shapes::find(text));
+    secrets.extend(options::in_script(text));
     secrets.sort_unstable();
     let mut whole = String::new();
     let mut at = 0;
@@ -92,55 +88,25 @@ fn masked_text(text: &str) -> Option<String> {
     (at > 0).then(|| whole + &text[at..])
 }
 
-/// The values after secret names in a text (a script, JSON, a header, a list of settings):
-/// `"api_key": "x"`, `X-Api-Key: x`, `a=1,token=x`, `--token x`.
-fn named(text: &str) -> Vec<(usize, usize)> {
-    let is_name = |c: char| c.is_ascii_alphanumeric() || matches!(c, '_' | '-' | '.');
-    let mut found = Vec::new();
-    let mut at = 0;
-    while let Some(from) = text[at..].find(is_name).map(|offset| at + offset) {
-        let name_end = text[from..]
-            .find(|c| !is_name(c))
-            .map_or(text.len(), |n| from + n);
-        at = name_end;
-        let name = &text[from..name_end];
-        let Some(start) = value_start(name, &text[name_end..]).map(|n| name_end + n) else {
-            continue;
-        };
-        let end = start + value_length(name, &text[start..]);
-        if is_secret(name) && end > start && !is_plain_value(&text[start..end]) {
-            found.push((start, end));
-            at = end;
+/// Where the value begins in a word that is a secret's name and its value: `token=a, b`, and
+/// `--from-literal=password=a b`. It may contain anything, even spaces and commas.
+fn value_of_word(text: &str) -> Option<usize> {
+    let is_of_name = |c: char| {
+        c.is_alphanumeric()
+            || matches!(c, '_' | '-' | '.' | '+' | '~' | '@' | '/' | ':' | '[' | ']')
+    };
+    let mut from = 0;
+    while let Some(end) = text[from..].find('=').map(|offset| from + offset) {
+        let name = &text[from..end];
+        if !name.chars().all(is_of_name) || name.contains("://") {
+            return None;
+        }
+        from = end + 1;
+        if is_secret(name) {
+            return (!is_plain_value(&text[from..])).then_some(from);
         }
     }
-    found
-}
-
-/// Where the value begins in the text after a name.
-fn value_start(name: &str, rest: &str) -> Option<usize> {
-    let after_quotes = rest.trim_start_matches(['"', '\'', '\\']);
-    let after_blanks = after_quotes.trim_start();
-    let behind = match after_blanks.strip_prefix([':', '=']) {
-        // `==` compares, `://` is part of a URL.
-        Some(behind) if !behind.starts_with(['=', '/']) => behind,
-        None if name.starts_with('-') && after_blanks.len() < rest.len() => after_blanks,
-        Some(_) | None => return None,
-    };
-    let value = behind.trim_start().trim_start_matches(['"', '\'', '\\']);
-    (!value.starts_with('-')).then(|| rest.len() - value.len())
-}
-
-/// The length of a value: the rest of a header, else up to the next separator.
-fn value_length(name: &str, rest: &str) -> usize {
-    let is_header =
-        name.eq_ignore_ascii_case("authorization") || name.eq_ignore_ascii_case("cookie");
-    let ends = |c: char| match is_header {
-        true => matches!(c, '"' | '\'' | '\n' | '\r'),
-        false => {
-            c.is_whitespace() || matches!(c, '"' | '\'' | ',' | ';' | '&' | '|' | ')' | '}' | ']')
-        }
-    };
-    rest.find(ends).unwrap_or(rest.len())
+    None
 }
 
 #[cfg(test)]
@@ -167,7 +133,7 @@ mod tests {
         for (word, shown) in [
             (
                 r#"{"lr": 0.1, "api_key": "x,y", "n": 2}"#,
-                r#"{"lr": 0.1, "api_key": "***,y", "n": 2}"#,
+                r#"{"lr": 0.1, "api_key": "***", "n": 2}"#,
             ),
             ("X-Api-Key: x", "X-Api-Key: ***"),
             ("a=1,token=x,b=2", "a=1,token=***,b=2"),

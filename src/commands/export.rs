@@ -5,12 +5,15 @@ use super::report::each_event;
 use crate::live::{Ending, print};
 use crate::report::export::{CsvExport, Export, TensorBoardExport, TraceExport};
 use crate::state::State;
+use crate::whole_file::{Readers, WholeFile};
 use anyhow::{Context, bail};
 use clap::Args;
+use std::cell::RefCell;
 use std::ffi::OsString;
-use std::fs::{self, File};
+use std::fs;
 use std::io::{self, BufWriter, Write};
 use std::path::{Path, PathBuf};
+use std::rc::Rc;
 
 /// What `oomph export` writes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
@@ -46,6 +49,7 @@ pub(super) fn run(options: &ExportCommand) -> anyhow::Result<Ending> {
         .output
         .as_deref()
         .filter(|path| *path != Path::new("-"));
+    let files = Files::default();
     let mut exporter: Box<dyn Export + '_> = match (options.to, output) {
         (ExportFormat::Tensorboard, None) => {
             bail!("TensorBoard reads a directory; name one with -o DIR");
@@ -54,12 +58,12 @@ pub(super) fn run(options: &ExportCommand) -> anyhow::Result<Ending> {
             let create = |sub: &str, name: &str| -> io::Result<Box<dyn Write>> {
                 let place = directory.join(sub);
                 fs::create_dir_all(&place)?;
-                Ok(Box::new(BufWriter::new(File::create(place.join(name))?)))
+                Ok(Box::new(BufWriter::new(files.create(&place.join(name))?)))
             };
             Box::new(TensorBoardExport::new(Box::new(create)))
         }
-        (ExportFormat::Csv, output) => Box::new(CsvExport::new(open(output)?)),
-        (ExportFormat::Trace, output) => Box::new(TraceExport::new(open(output)?)),
+        (ExportFormat::Csv, output) => Box::new(CsvExport::new(open(&files, output)?)),
+        (ExportFormat::Trace, output) => Box::new(TraceExport::new(open(&files, output)?)),
     };
     let written = write(&path, exporter.as_mut());
     drop(exporter);
@@ -72,6 +76,8 @@ pub(super) fn run(options: &ExportCommand) -> anyhow::Result<Ending> {
         return Err(error);
     }
     if let Some(output) = output {
+        let finished = files.finish();
+        finished.with_context(|| format!("cannot write {}", output.display()))?;
         print::tell(&format!("wrote {}", output.display()));
     }
     Ok(Ending::Code(0))
@@ -87,11 +93,44 @@ fn write(path: &Path, exporter: &mut dyn Export) -> anyhow::Result<()> {
     Ok(exporter.finish(&state)?)
 }
 
-fn open(output: Option<&Path>) -> anyhow::Result<Box<dyn Write>> {
+/// The files that are being written, which get their names when all of them are complete.
+#[derive(Default)]
+struct Files(RefCell<Vec<Rc<RefCell<WholeFile>>>>);
+
+impl Files {
+    fn create(&self, path: &Path) -> io::Result<SharedFile> {
+        let file = WholeFile::create(path, Readers::Umask)?;
+        let file = Rc::new(RefCell::new(file));
+        self.0.borrow_mut().push(Rc::clone(&file));
+        Ok(SharedFile(file))
+    }
+
+    /// Nobody writes to them any more.
+    fn finish(self) -> io::Result<()> {
+        let files = self.0.into_inner().into_iter();
+        let mut complete = files.filter_map(Rc::into_inner);
+        complete.try_for_each(|file| file.into_inner().finish())
+    }
+}
+
+struct SharedFile(Rc<RefCell<WholeFile>>);
+
+impl Write for SharedFile {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        self.0.borrow_mut().write(bytes)
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        self.0.borrow_mut().flush()
+    }
+}
+
+fn open(files: &Files, output: Option<&Path>) -> anyhow::Result<Box<dyn Write>> {
     Ok(match output {
         Some(path) => {
-            let file =
-                File::create(path).with_context(|| format!("cannot write {}", path.display()))?;
+            let file = files
+                .create(path)
+                .with_context(|| format!("cannot write {}", path.display()))?;
             Box::new(BufWriter::new(file))
         }
         None => Box::new(BufWriter::new(io::stdout())),

@@ -10,6 +10,7 @@ use crate::report::markdown::markdown;
 use crate::report::page::{self, PageOptions};
 use crate::report::story::SessionStory;
 use crate::session::{self, ReadError};
+use crate::whole_file::{self, Readers};
 use anyhow::Context;
 use clap::Args;
 use jiff::Timestamp;
@@ -94,25 +95,13 @@ pub(super) fn run(options: &ReportCommand) -> anyhow::Result<Ending> {
             Ok(()) | Err(_) => Ok(Ending::Code(0)),
         };
     }
-    replace(&output, text.as_bytes())
+    whole_file::replace(&output, Readers::Umask, text.as_bytes())
         .with_context(|| format!("cannot write {}", output.display()))?;
     for sentence in told.story.sentences() {
         print::tell(&command::without_secrets(&sentence));
     }
     print::tell(&format!("wrote {}", output.display()));
     Ok(Ending::Code(0))
-}
-
-/// The file is there as a whole, or as it was.
-fn replace(path: &Path, content: &[u8]) -> io::Result<()> {
-    let is_special = fs::metadata(path).is_ok_and(|about| !about.is_file());
-    if is_special {
-        return fs::write(path, content);
-    }
-    let mut unfinished = path.as_os_str().to_os_string();
-    unfinished.push(".new");
-    fs::write(&unfinished, content)?;
-    fs::rename(unfinished, path)
 }
 
 /// A recording, read to its end.

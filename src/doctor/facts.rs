@@ -108,10 +108,14 @@ pub enum Keeps {
     Both,
 }
 
-/// What an interpreter says, started with the command's own options but not its program.
+/// What an interpreter says, started with the command's own options but not its program, or what its
+/// files say.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct AskedPython {
-    pub version: (u32, u32, u32),
+    /// Major, minor, and what follows where it is known.
+    pub version: (u32, u32, Option<u32>),
+    /// Why it was not run and is only known from its files.
+    pub not_run: Option<String>,
     /// Whether it takes PYTHONPATH into account.
     pub reads_pythonpath: bool,
     /// Whether it imports `site`, and so sitecustomize.

@@ -51,7 +51,7 @@ pub(super) fn check(facts: &Facts) -> Option<Check> {
             asked: Ok(asked), ..
         } => asked,
     };
-    if asked.version < (3, 8, 0) {
+    if (asked.version.0, asked.version.1) < (3, 8) {
         return kept_out("this Python is older than 3.8", "use a later one");
     }
     if !asked.reads_pythonpath {
@@ -66,12 +66,17 @@ pub(super) fn check(facts: &Facts) -> Option<Check> {
             "start it without -S",
         );
     }
+    let place = place(facts);
     Some(Check::ok(
         SUBJECT,
-        format!(
-            "will be loaded from {}: this Python reads PYTHONPATH and imports site",
-            place(facts)
-        ),
+        match asked.not_run {
+            Some(_) => format!(
+                "will be loaded from {place}, if this Python reads PYTHONPATH and imports site as others do"
+            ),
+            None => format!(
+                "will be loaded from {place}: this Python reads PYTHONPATH and imports site"
+            ),
+        },
     ))
 }
 

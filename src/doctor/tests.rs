@@ -73,7 +73,8 @@ fn sound() -> Facts {
 
 fn asked() -> AskedPython {
     AskedPython {
-        version: (3, 12, 1),
+        version: (3, 12, Some(1)),
+        not_run: None,
         reads_pythonpath: true,
         imports_site: true,
         torch: Some(TorchFacts {

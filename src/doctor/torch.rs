@@ -49,7 +49,11 @@ pub(super) fn checks(facts: &Facts) -> Vec<Check> {
         }
     };
     let (major, minor, patch) = asked.version;
-    let finding = format!("{major}.{minor}.{patch}, {path}");
+    let patch = patch.map_or(String::new(), |patch| format!(".{patch}"));
+    let mut finding = format!("{major}.{minor}{patch}, {path}");
+    if let Some(why) = &asked.not_run {
+        finding.push_str(&format!(" (read from its files, not run: {why})"));
+    }
     let python = match (major, minor) < (3, 8) {
         true => Check::warning(
             "python",

@@ -39,7 +39,7 @@ use crate::event::{Clock, Event, Level, NvmlState, What};
 use crate::supervise::{KeeperOrder, KeeperReport, Reports};
 use crate::units::Moment;
 use std::future::pending;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 use tokio::sync::mpsc;
 
@@ -204,6 +204,18 @@ impl Front {
         let recording = self.session.recording().map(Path::to_path_buf);
         let problem = self.session.finish_recording();
         self.display.last_words.extend(problem);
+        // Its directory may have been removed, and could not be made again.
+        let is_there = |path: &PathBuf| path.symlink_metadata().is_ok();
+        let (recording, gone) = match recording {
+            Some(path) if !is_there(&path) => (None, Some(path)),
+            recording => (recording, None),
+        };
+        self.display.last_words.extend(gone.map(|path| {
+            format!(
+                "{} is not there any more: it was removed while the session ran",
+                path.display()
+            )
+        }));
         self.session.finish_remedies();
         if let Some(found) = self.policy.conclude(ending) {
             return if self.link.keeper_lost { ending } else { found };

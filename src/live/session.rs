@@ -144,8 +144,12 @@ impl Session {
         self.record(What::Note(Note { level, text }));
     }
 
-    /// Takes the recorder's notes and warnings before a run fails.
-    pub(crate) fn look_around(&mut self) {
+    /// Takes the recorder's notes and warnings before a run fails. Returns what is to be said aloud.
+    pub(crate) fn look_around(&mut self) -> Vec<String> {
+        let aloud = self.recorder.said();
+        for words in &aloud {
+            self.note(Level::Warning, words.clone());
+        }
         while let Some(note) = self.recorder.note() {
             self.record(What::Note(note));
         }
@@ -163,6 +167,7 @@ impl Session {
         {
             self.note(Level::Warning, problem);
         }
+        aloud
     }
 
     /// A leak that was warned of since the last call.
@@ -229,12 +234,14 @@ impl Session {
     }
 
     /// Returns what a person should know of it.
-    pub(crate) fn finish_recording(&mut self) -> Option<String> {
+    pub(crate) fn finish_recording(&mut self) -> Vec<String> {
         self.finish_source();
         let metrics = self.metrics.take();
         let problem = metrics.and_then(|file| file.finish(&self.state));
         self.recorder.finish(RECORDING_PATIENCE);
-        problem
+        let mut problems = self.recorder.said();
+        problems.extend(problem);
+        problems
     }
 
     /// Records the usage of a device before any of our processes uses it.

@@ -10,11 +10,12 @@ use super::base_dirs::{BaseDirs, own_entries};
 use crate::command::Word;
 use crate::event::Job;
 use crate::units::Pid;
+use crate::whole_file::{self, Readers};
 use nix::unistd::geteuid;
 use serde::{Deserialize, Serialize};
-use std::fs::{self, OpenOptions};
-use std::io::{self, Write};
-use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
+use std::fs;
+use std::io;
+use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
 /// The name of that file.
@@ -144,15 +145,8 @@ impl SessionFile {
 
     /// Writes the file atomically.
     pub fn write(&self, directory: &Path) -> io::Result<()> {
-        let unfinished = directory.join(format!("{SESSION_FILE}.new"));
-        let mut file = OpenOptions::new()
-            .write(true)
-            .create(true)
-            .truncate(true)
-            .mode(0o600)
-            .open(&unfinished)?;
-        file.write_all(&serde_json::to_vec(self)?)?;
-        fs::rename(unfinished, directory.join(SESSION_FILE))
+        let content = serde_json::to_vec(self)?;
+        whole_file::replace(&directory.join(SESSION_FILE), Readers::Owner, &content)
     }
 
     /// Whether the session is running, as seen from `here`.

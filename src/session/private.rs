@@ -6,7 +6,7 @@ use nix::unistd::geteuid;
 use std::fs::{self, DirBuilder, File, Metadata, OpenOptions};
 use std::io;
 use std::os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt, PermissionsExt};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 const GROUP_AND_OTHERS: u32 = 0o077;
 const WRITE_FOR_OTHERS: u32 = 0o022;
@@ -84,6 +84,49 @@ pub(super) fn is_ours_alone(about: &Metadata) -> bool {
     about.uid() == geteuid().as_raw() && about.mode() & WRITE_FOR_OTHERS == 0
 }
 
+/// The parts of the file tree that every node has, and that anybody may make something in.
+const ANYBODYS: [&str; 4] = ["/tmp", "/var/tmp", "/dev/shm", "/run"];
+
+/// The directory for what processes of other nodes load, below the home that they share: not made yet.
+///
+/// # Errors
+/// Why there is none, or why it cannot be trusted.
+pub fn place_below_home() -> Result<PathBuf, String> {
+    let home = std::env::home_dir().filter(|home| home.is_absolute());
+    let home = home.ok_or("there is no home directory")?;
+    is_safe_to_load(&home)?;
+    let place = home.join(".cache/oomph/probe");
+    // A link on the way would lead elsewhere.
+    make_all(&place).map_err(|error| format!("{}: {error}", place.display()))?;
+    is_safe_to_load(&place)?;
+    Ok(place)
+}
+
+/// That every directory of a path, as it is named and as it is, belongs to this user or root, and nobody
+/// else may write to it: then it is the same for every process that sees this file system, and nobody
+/// can make it on a node that does not.
+///
+/// # Errors
+/// Which one does not.
+pub fn is_safe_to_load(path: &Path) -> Result<(), String> {
+    let real = fs::canonicalize(path).map_err(|error| format!("{}: {error}", path.display()))?;
+    for place in path.ancestors().chain(real.ancestors()) {
+        let name = place.display();
+        if ANYBODYS.iter().any(|known| place == Path::new(known)) {
+            return Err(format!("{} is below {name}", path.display()));
+        }
+        let about = fs::symlink_metadata(place).map_err(|error| format!("{name}: {error}"))?;
+        if about.uid() != geteuid().as_raw() && about.uid() != 0 {
+            return Err(format!("{name} belongs to user {}", about.uid()));
+        }
+        // A link's own mode says nothing.
+        if !about.is_symlink() && about.mode() & WRITE_FOR_OTHERS != 0 {
+            return Err(format!("other users can write to {name}"));
+        }
+    }
+    Ok(())
+}
+
 /// Opens a file for reading that only this user can have written. Follows no link, and a FIFO does not
 /// block.
 ///
@@ -113,6 +156,19 @@ mod tests {
         make_or_take(&path).unwrap();
         assert_eq!(fs::metadata(&path).unwrap().mode() & 0o777, 0o700);
         make_or_take(&path).unwrap();
+    }
+
+    #[test]
+    fn what_other_nodes_load_lies_where_nobody_else_can_make_anything() {
+        let dir = tempfile::tempdir().unwrap();
+        let said = is_safe_to_load(dir.path()).unwrap_err();
+        assert!(said.contains("is below /"), "{said}");
+        assert_eq!(is_safe_to_load(Path::new("/usr")), Ok(()));
+        let link = dir.path().join("link");
+        symlink("/usr", &link).unwrap();
+        assert!(is_safe_to_load(&link).is_err());
+        assert!(is_safe_to_load(Path::new("/run")).is_err());
+        assert!(is_safe_to_load(Path::new("/no/such/place")).is_err());
     }
 
     #[test]

@@ -3,9 +3,8 @@
 
 use crate::background::{BackgroundWriter, Destination, OverflowPolicy, WriteFailure};
 use crate::units::Bytes;
-use std::fs::{self, OpenOptions};
-use std::io::{self, Write};
-use std::os::unix::fs::OpenOptionsExt;
+use crate::whole_file::{self, Readers};
+use std::io;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
@@ -38,25 +37,9 @@ pub(super) fn with_suffix(path: &Path, suffix: &str) -> PathBuf {
 
 struct RecentFile(PathBuf);
 
-impl RecentFile {
-    /// Replaces the file's contents atomically.
-    fn replace(&self, content: &[u8]) -> io::Result<()> {
-        let next = with_suffix(&self.0, ".new");
-        let mut file = OpenOptions::new()
-            .write(true)
-            .create(true)
-            .truncate(true)
-            .mode(0o600)
-            .custom_flags(nix::libc::O_NOFOLLOW)
-            .open(&next)?;
-        file.write_all(content)?;
-        fs::rename(next, &self.0)
-    }
-}
-
 impl Destination for RecentFile {
     fn write(&mut self, content: &[u8]) -> Result<(), WriteFailure> {
-        self.replace(content).map_err(|error| WriteFailure {
+        whole_file::replace(&self.0, Readers::Owner, content).map_err(|error| WriteFailure {
             written: 0,
             error,
             for_good: false,

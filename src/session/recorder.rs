@@ -5,14 +5,16 @@ use super::journal::Journal;
 use super::limits::Limits;
 use super::line::RecordLine;
 use super::recent;
-use super::recording_file::{RecordingFile, gap_text, open_to_append};
+use super::recording_file::{RecordingFile, Said, gap_text, open_to_append};
 use crate::background::{BackgroundWriter, OverflowPolicy};
 use crate::event::{Event, Level, Note};
 use crate::units::Moment;
+use crate::whole_file::{self, Target};
 use anyhow::{Context, Result, bail};
 use std::collections::VecDeque;
-use std::fs;
+use std::fs::{self, TryLockError};
 use std::path::{Path, PathBuf};
+use std::sync::PoisonError;
 use std::time::Duration;
 
 /// Bytes that may wait for a slow disk; lines that must not be lost may take twice as much.
@@ -45,6 +47,7 @@ impl Default for RecorderOptions {
 pub struct Recorder {
     open: Option<Open>,
     notes: VecDeque<Note>,
+    said: Option<Said>,
 }
 
 #[derive(Debug)]
@@ -55,6 +58,16 @@ struct Open {
     /// Saves the open bucket.
     recent: Option<BackgroundWriter>,
     retry: Duration,
+}
+
+/// What became of a file that was named for a recording.
+#[derive(Debug)]
+pub enum Claimed {
+    Ours(Recorder),
+    /// It has something in it already.
+    Used,
+    /// Another session records to it.
+    Busy,
 }
 
 impl Open {
@@ -72,29 +85,45 @@ impl Recorder {
         Recorder {
             open: None,
             notes: VecDeque::new(),
+            said: None,
         }
     }
 
     /// Starts a recording at `path` (mode 0600). An existing recording is an error and not
     /// overwritten; devices and pipes are written to as they are.
     pub fn create(path: &Path, options: RecorderOptions) -> Result<Recorder> {
-        let special = fs::metadata(path).is_ok_and(|meta| !meta.is_file());
-        if !special && fs::metadata(path).is_ok_and(|meta| meta.len() > 0) {
-            bail!(
+        match Recorder::claim(path, options)? {
+            Claimed::Ours(recorder) => Ok(recorder),
+            Claimed::Used => bail!(
                 "{} already exists: name another file, or remove it",
                 path.display()
-            );
+            ),
+            Claimed::Busy => bail!("another session records to {}", path.display()),
         }
-        let file = open_to_append(path, false)
-            .with_context(|| format!("cannot record to {}", path.display()))?;
+    }
+
+    /// The same for a file that several sessions may have been given: one of them has it. Nothing of
+    /// another user's is written to.
+    pub fn claim(path: &Path, options: RecorderOptions) -> Result<Claimed> {
+        let about = || format!("cannot record to {}", path.display());
+        let (place, is_stream) = match whole_file::target(path).with_context(about)? {
+            Target::Stream(place) => (place, true),
+            Target::New(place) | Target::Own(place) => (place, false),
+        };
+        let file = open_to_append(&place, false).with_context(about)?;
+        if !is_stream {
+            // Held as long as it is open. A file system without locks has to do without.
+            if let Err(TryLockError::WouldBlock) = file.try_lock() {
+                return Ok(Claimed::Busy);
+            }
+            if file.metadata().with_context(about)?.len() > 0 {
+                return Ok(Claimed::Used);
+            }
+        }
         // Something of that name beside it isn't ours.
-        let alone = !special && fs::symlink_metadata(recent::path(path)).is_err();
-        Recorder::start(
-            path,
-            RecordingFile::new(path.to_owned(), file),
-            alone,
-            options,
-        )
+        let alone = !is_stream && fs::symlink_metadata(recent::path(&place)).is_err();
+        let file = RecordingFile::new(place.clone(), file);
+        Recorder::start(&place, file, alone, options).map(Claimed::Ours)
     }
 
     /// Continues the recording of an earlier front, which may have left half a line, and the
@@ -104,6 +133,8 @@ impl Recorder {
             .append(true)
             .open(path)
             .with_context(|| format!("cannot continue the recording {}", path.display()))?;
+        // Nobody else began it meanwhile: it is not empty.
+        let _ = file.try_lock();
         let mut file = RecordingFile::new(path.to_owned(), file);
         file.end_line();
         let recorder = Recorder::start(path, file, true, options)?;
@@ -124,6 +155,7 @@ impl Recorder {
     ) -> Result<Recorder> {
         let RecorderOptions { limits, retry } = options;
         let policy = OverflowPolicy::Retry { retry, kept: KEPT };
+        let said = file.said();
         let writer = BackgroundWriter::start("recording", QUEUE, policy, file)
             .context("cannot start the recording thread")?;
         let recent = save_bucket.then(|| recent::start(path, limits.bucket_held, retry).ok());
@@ -136,6 +168,7 @@ impl Recorder {
                 retry,
             }),
             notes: VecDeque::new(),
+            said: Some(said),
         })
     }
 
@@ -189,6 +222,14 @@ impl Recorder {
             }
         }
         self.notes.pop_front()
+    }
+
+    /// What became of the recording that a person should know at once.
+    pub fn said(&self) -> Vec<String> {
+        let said = self.said.as_ref().map(|said| said.lock());
+        said.map_or_else(Vec::new, |said| {
+            std::mem::take(&mut *said.unwrap_or_else(PoisonError::into_inner))
+        })
     }
 
     /// Ends the recording and waits until it is completely on disk, for at most `patience`. Returns

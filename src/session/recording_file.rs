@@ -5,11 +5,13 @@ use super::journal::warning;
 use super::line::RecordLine;
 use crate::background::{Destination, Gap, WriteFailure, write_counted};
 use crate::units::{Bytes, Moment, clock_face};
+use crate::whole_file::{self, Home};
 use nix::fcntl::{FcntlArg, OFlag, fcntl};
 use std::fs::{File, OpenOptions};
 use std::io::{self, Read, Seek, SeekFrom, Write};
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex, PoisonError};
 
 /// Opens `path` for appending; a new file has mode 0600. With `create_new` an existing file is an
 /// error. A pipe that nobody reads is an error at once.
@@ -45,15 +47,59 @@ pub(super) struct RecordingFile {
     file: Option<File>,
     /// The file ends in the middle of a line.
     torn: bool,
+    /// What was removed with its directory and is not made again yet.
+    removed: Option<File>,
+    home: Home,
+    said: Said,
 }
+
+/// What a person should know at once.
+pub(super) type Said = Arc<Mutex<Vec<String>>>;
 
 impl RecordingFile {
     pub(super) fn new(path: PathBuf, file: File) -> RecordingFile {
         RecordingFile {
+            home: Home::of(&path),
             path,
             file: Some(file),
             torn: false,
+            removed: None,
+            said: Said::default(),
         }
+    }
+
+    /// What is said while it is written.
+    pub(super) fn said(&self) -> Said {
+        Arc::clone(&self.said)
+    }
+
+    /// If the session's directory was removed: makes it and the file again.
+    fn stay(&mut self) -> io::Result<()> {
+        let is_gone = |file: &File| self.home.is_gone(file, &self.path);
+        let is_new = self.file.as_ref().is_some_and(is_gone);
+        if is_new {
+            self.removed = self.file.take();
+        }
+        let Some(removed) = &self.removed else {
+            return Ok(());
+        };
+        let place = self.path.parent().unwrap_or(&self.path).display();
+        let made = whole_file::make_again(removed, &self.path);
+        let words = match &made {
+            Ok(_) => Some(format!(
+                "{place} was removed; it was made again, with the recording as far as it went"
+            )),
+            Err(error) => is_new.then(|| {
+                format!("{place} was removed and cannot be made again ({error}): this session is not recorded")
+            }),
+        };
+        let mut said = self.said.lock().unwrap_or_else(PoisonError::into_inner);
+        said.extend(words);
+        drop(said);
+        self.file = Some(made?);
+        self.removed = None;
+        self.home = Home::of(&self.path);
+        Ok(())
     }
 
     /// Ensures that the next write starts a line: another front may have left half of one.
@@ -62,6 +108,7 @@ impl RecordingFile {
     }
 
     fn try_write(&mut self, bytes: &[u8], written: &mut usize) -> io::Result<()> {
+        self.stay()?;
         // A failed file is reopened: a stale handle on a network share never recovers.
         let mut file = match self.file.take() {
             Some(file) => file,
@@ -95,7 +142,17 @@ impl Destination for RecordingFile {
         line.map_or_else(|_| Vec::new(), |line| line.text().to_vec())
     }
 
+    fn looks(&self) -> bool {
+        true
+    }
+
+    fn look(&mut self) {
+        // What fails is said, and tried again with the next line.
+        let _ = self.stay();
+    }
+
     fn end(&mut self) {
+        let _ = self.stay();
         if let Some(file) = &self.file {
             // A file that can't be synchronised (a pipe, /dev/null) has nothing to lose.
             let _ = file.sync_data();

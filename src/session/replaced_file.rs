@@ -1,10 +1,9 @@
 //! A file for other programs whose content is replaced as a whole, in the background: whoever reads it
 //! sees the old content or the new, never a part.
 
-use super::recent::with_suffix;
 use crate::background::{BackgroundWriter, Destination, OverflowPolicy, WriteFailure};
 use crate::units::Moment;
-use std::fs;
+use crate::whole_file::{self, Readers};
 use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -84,19 +83,12 @@ struct Replaced {
     failed: LastFailure,
 }
 
-impl Replaced {
-    fn replace(&self, content: &[u8]) -> io::Result<()> {
-        // Readable for whoever collects it, as far as the user's umask allows.
-        let unfinished = with_suffix(&self.path, ".new");
-        fs::write(&unfinished, content)?;
-        fs::rename(&unfinished, &self.path)
-    }
-}
-
 impl Destination for Replaced {
     fn write(&mut self, queued: &[u8]) -> Result<(), WriteFailure> {
         let last = memchr::memrchr(BEGIN, queued).map_or(0, |at| at + 1);
-        let outcome = self.replace(&queued[last..]);
+        // Readable for whoever collects it, as far as the user's umask allows.
+        let outcome =
+            whole_file::replace_without_waiting(&self.path, Readers::Umask, &queued[last..]);
         *self.failed.lock().unwrap_or_else(PoisonError::into_inner) =
             outcome.as_ref().err().map(io::Error::to_string);
         outcome.map_err(|error| WriteFailure {
@@ -110,6 +102,7 @@ impl Destination for Replaced {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::fs;
 
     #[test]
     fn the_last_content_is_there_as_a_whole() {

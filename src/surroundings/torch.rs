@@ -9,6 +9,40 @@ use std::path::{Path, PathBuf};
 /// (Debian: `dist-packages`), beside the interpreter or, if that is a link from outside of an
 /// environment, beside its target.
 pub fn torch_version(interpreter: &Path) -> Option<String> {
+    version_in(&packages_with_torch(interpreter)?)
+}
+
+/// The directory of the torch that an interpreter would import, by the same files.
+pub fn torch_directory(interpreter: &Path) -> Option<PathBuf> {
+    Some(packages_with_torch(interpreter)?.join("torch"))
+}
+
+/// Python's version by the files of an environment: what `pyvenv.cfg` says, or the name of the
+/// interpreter or of its library.
+pub fn python_version(interpreter: &Path) -> Option<(u32, u32, Option<u32>)> {
+    let parse = |text: &str| {
+        let mut numbers = text.trim().split('.').map(|word| word.parse().ok());
+        Some((numbers.next()??, numbers.next()??, numbers.next().flatten()))
+    };
+    let prefix = interpreter.parent()?.parent()?;
+    let config = fs::read_to_string(prefix.join("pyvenv.cfg")).unwrap_or_default();
+    let said = config.lines().find_map(|line| {
+        let (key, value) = line.split_once('=')?;
+        matches!(key.trim(), "version" | "version_info").then(|| parse(value))?
+    });
+    let named = || parse(minor_of(interpreter)?.strip_prefix("python")?);
+    let library = || {
+        let entries = fs::read_dir(prefix.join("lib")).ok()?.flatten();
+        let names = entries.filter_map(|entry| entry.file_name().into_string().ok());
+        names
+            .filter_map(|name| parse(name.strip_prefix("python")?))
+            .max()
+    };
+    said.or_else(named).or_else(library)
+}
+
+/// The directory of packages that its torch is in.
+fn packages_with_torch(interpreter: &Path) -> Option<PathBuf> {
     let prefix = interpreter.parent()?.parent()?;
     let mut prefixes = vec![prefix.to_path_buf()];
     match base_of(prefix) {
@@ -44,7 +78,7 @@ fn linked(interpreter: &Path) -> Option<PathBuf> {
     Some(real.parent()?.parent()?.to_path_buf())
 }
 
-fn in_prefix(prefix: &Path, interpreter: &Path) -> Option<String> {
+fn in_prefix(prefix: &Path, interpreter: &Path) -> Option<PathBuf> {
     // Debian's own interpreter looks in /usr/local first.
     let mut roots = Vec::new();
     if prefix == Path::new("/usr") {
@@ -68,15 +102,14 @@ fn in_prefix(prefix: &Path, interpreter: &Path) -> Option<String> {
         .collect();
     libraries.sort();
     // Two versions of Python in one prefix, and it is unknown which one is used: better no answer.
-    let versions: Vec<String> = libraries
+    let versions: Vec<(PathBuf, String)> = libraries
         .iter()
         .flat_map(|library| ["site-packages", "dist-packages"].map(|name| library.join(name)))
-        .filter_map(|packages| in_packages(&packages))
+        .filter_map(|packages| version_in(&packages).map(|version| (packages, version)))
         .collect();
-    match versions.as_slice() {
-        [] => None,
-        [first, rest @ ..] => rest.iter().all(|v| v == first).then(|| first.clone()),
-    }
+    let (packages, first) = versions.first()?;
+    let is_one = versions.iter().all(|(_, version)| version == first);
+    is_one.then(|| packages.clone())
 }
 
 /// `python3.12` for an interpreter of that name, or a link to one.
@@ -89,7 +122,7 @@ fn minor_of(interpreter: &Path) -> Option<String> {
     called(interpreter).or_else(|| called(&fs::canonicalize(interpreter).ok()?))
 }
 
-fn in_packages(packages: &Path) -> Option<String> {
+fn version_in(packages: &Path) -> Option<String> {
     let module = packages.join("torch");
     // A removed installation may leave its metadata behind.
     if !module.is_dir() {

@@ -58,6 +58,7 @@ impl Place {
             .environment(
                 ProbeWays {
                     socket: &self.socket(),
+                    modules: None,
                     spool: None,
                 },
                 RUN,

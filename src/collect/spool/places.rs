@@ -3,11 +3,10 @@
 
 use super::follower::Follower;
 use super::nodes::Nodes;
+use crate::whole_file::{self, Readers};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
-use std::fs::{self, OpenOptions};
-use std::io::Write;
-use std::os::unix::fs::OpenOptionsExt;
+use std::fs;
 use std::path::Path;
 
 #[derive(Default, Serialize, Deserialize)]
@@ -23,17 +22,8 @@ impl Places {
 
     /// Replaces the file. Without it the next front reads from the beginning.
     pub(super) fn write(&self, path: &Path) {
-        let unfinished = path.with_extension("new");
-        let write = || {
-            let mut file = OpenOptions::new()
-                .write(true)
-                .create(true)
-                .truncate(true)
-                .mode(0o600)
-                .open(&unfinished)?;
-            file.write_all(&serde_json::to_vec(self)?)?;
-            fs::rename(&unfinished, path)
-        };
-        let _ = write();
+        if let Ok(content) = serde_json::to_vec(self) {
+            let _ = whole_file::replace(path, Readers::Owner, &content);
+        }
     }
 }

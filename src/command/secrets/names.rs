@@ -1,13 +1,14 @@
 //! Names of secrets, by the words in them.
 
 /// Words that mean a secret anywhere in a name.
-const ALWAYS: [&str; 22] = [
+const ALWAYS: [&str; 24] = [
     "apikey",
     "apitoken",
     "auth",
     "authorization",
     "bearer",
     "cookie",
+    "cookies",
     "credential",
     "credentials",
     "creds",
@@ -24,20 +25,26 @@ const ALWAYS: [&str; 22] = [
     "sig",
     "signature",
     "webhook",
+    "webhooks",
 ];
 
 /// Ends of compound names: `PGPASSWORD`, `WANDBAPIKEY`, `HFTOKEN`.
-const ENDS: [&str; 12] = [
+const ENDS: [&str; 17] = [
     "password",
     "passwd",
     "passphrase",
+    "passwords",
     "apikey",
+    "apikeys",
+    "apitokens",
     "accesskey",
+    "accesskeys",
     "authkey",
     "privatekey",
     "secretkey",
     "sshkey",
     "secret",
+    "secrets",
     "token",
     "pwd",
 ];
@@ -104,6 +111,63 @@ const ORDINARY: [&str; 58] = [
     "n",
 ];
 
+/// Words after `token` or `key` that make it one of the vocabulary, of a sequence or of an attention.
+const ORDINARY_AFTER: [&str; 48] = [
+    "bias",
+    "budget",
+    "cache",
+    "classification",
+    "column",
+    "count",
+    "counts",
+    "dim",
+    "dims",
+    "dropout",
+    "embed",
+    "embedding",
+    "embeddings",
+    "field",
+    "frame",
+    "frames",
+    "heads",
+    "idx",
+    "ids",
+    "index",
+    "indices",
+    "len",
+    "length",
+    "lengths",
+    "level",
+    "limit",
+    "limits",
+    "loss",
+    "mask",
+    "masking",
+    "merging",
+    "metric",
+    "mixing",
+    "norm",
+    "padding",
+    "per",
+    "point",
+    "points",
+    "proj",
+    "pruning",
+    "rate",
+    "shift",
+    "size",
+    "strategy",
+    "type",
+    "types",
+    "weights",
+    "window",
+];
+
+/// Words before `tokens` that make them secrets; without one they are counted.
+const HELD: [&str; 10] = [
+    "access", "api", "auth", "bearer", "gh", "github", "hf", "hub", "refresh", "wandb",
+];
+
 /// Words before `pass` that make it a pass over something.
 const PASSES: [&str; 10] = [
     "backward", "eval", "first", "forward", "multi", "n", "num", "one", "second", "two",
@@ -124,7 +188,11 @@ pub fn is_secret(name: &str) -> bool {
         let before = n.checked_sub(1).map(|n| words[n].as_str());
         let ordinary = before.is_some_and(|before| ORDINARY.contains(&before));
         match word.as_str() {
-            "token" | "key" | "keys" => !ordinary,
+            "token" | "key" | "keys" => {
+                let after = words.get(n + 1);
+                !ordinary && after.is_none_or(|after| !ORDINARY_AFTER.contains(&after.as_str()))
+            }
+            "tokens" => n + 1 == words.len() && before.is_some_and(|before| HELD.contains(&before)),
             // `--auth-type` and `use_auth` say how to authenticate, not with what.
             "auth" => n + 1 == words.len() && before != Some("use"),
             "pass" => n + 1 == words.len() && before.is_none_or(|before| !PASSES.contains(&before)),
@@ -135,6 +203,23 @@ pub fn is_secret(name: &str) -> bool {
             }),
         }
     })
+}
+
+/// Whether a secret's name is one of several, which may all be given to one option.
+pub(super) fn is_plural(name: &str) -> bool {
+    let plurals = [
+        "keys",
+        "tokens",
+        "words",
+        "secrets",
+        "credentials",
+        "creds",
+        "cookies",
+        "hooks",
+        "wds",
+    ];
+    let name = name.to_ascii_lowercase();
+    plurals.iter().any(|plural| name.ends_with(plural))
 }
 
 /// A value that is no secret: `--use_auth_token True`.
@@ -187,6 +272,10 @@ mod tests {
             "--private-key",
             "clientSecret",
             "MYSQL_PWD",
+            "--api_keys",
+            "hf_tokens",
+            "db.passwords",
+            "AWS_ACCESS_KEY_ID",
         ] {
             assert!(is_secret(name), "{name}");
         }
@@ -208,6 +297,11 @@ mod tests {
             "--keyword",
             "hockey",
             "--auth-type",
+            "--token-type-ids",
+            "--token_dropout",
+            "tokens",
+            "--key_padding_mask",
+            "key_points",
         ] {
             assert!(!is_secret(name), "{name}");
         }

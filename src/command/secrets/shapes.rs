@@ -83,7 +83,7 @@ pub(super) fn find(text: &str) -> Vec<(usize, usize)> {
     found
 }
 
-/// `user:password` before the host of a URL.
+/// Who asks, before the host of a URL: `user:password`, and for the web a token alone.
 fn users(text: &str) -> Vec<(usize, usize)> {
     let after_schemes = text.match_indices("://").map(|(at, _)| at + 3);
     after_schemes
@@ -92,10 +92,36 @@ fn users(text: &str) -> Vec<(usize, usize)> {
             let end = rest
                 .find(['/', '?', '#', ' ', '"', '\''])
                 .unwrap_or(rest.len());
-            let user = &rest[..rest[..end].rfind('@')?];
-            user.contains(':').then_some((from, from + user.len()))
+            let authority = &rest[..end];
+            let user = match authority.rfind('@') {
+                Some(at) => &rest[..at],
+                None => &rest[..after_what_is_no_port(rest, authority)?],
+            };
+            let is_secret = user.contains(':')
+                || is_of_the_web(&text[..from])
+                || user.len() >= 16
+                    && is_random(user, "")
+                    && user.contains(|c: char| c.is_ascii_digit());
+            is_secret.then_some((from, from + user.len()))
         })
         .collect()
+}
+
+/// Where a password ends that is not written as a URL wants it: with a slash or a blank in it.
+fn after_what_is_no_port(rest: &str, authority: &str) -> Option<usize> {
+    let (_, port) = authority
+        .split_once(':')
+        .filter(|_| !authority.starts_with('['))?;
+    let is_port = !port.is_empty() && port.bytes().all(|byte| byte.is_ascii_digit());
+    let line = rest.find(['"', '\'', '\n']).unwrap_or(rest.len());
+    let end = rest[..line].rfind('@')?;
+    (!is_port && !rest[..end].contains("://")).then_some(end)
+}
+
+/// Whether the scheme that a text ends with is one whose user is a token, not a name (`ssh://git@host`).
+fn is_of_the_web(before: &str) -> bool {
+    let scheme = before.trim_end_matches("://").to_ascii_lowercase();
+    scheme.ends_with("http") || scheme.ends_with("https")
 }
 
 fn tokens(text: &str) -> Vec<(usize, usize)> {

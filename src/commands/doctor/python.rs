@@ -1,14 +1,19 @@
 //! Facts of the Python that would run the command: found as the command would find it, and asked
 //! about itself. It is started with its own options and a few lines of ours instead of the program;
-//! torch is not imported.
+//! torch is not imported. One that the project brings is not started: a repository that somebody has
+//! just cloned may bring anything. Its files say most of it.
 
 use crate::command::{CommandLine, Word};
 use crate::doctor::{AskedPython, Keeps, PythonFacts, TorchFacts};
 use crate::live::torch;
 use crate::recognize::{LaunchEnvironment, Passage, ProgramKind, Recognised, recognise};
 use crate::surroundings;
+use nix::unistd::geteuid;
 use serde::Deserialize;
+use std::ffi::OsString;
+use std::fs;
 use std::io::Read;
+use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::sync::mpsc::channel;
@@ -82,10 +87,11 @@ fn ask(command: &CommandLine) -> PythonFacts {
     let Some(path) = torch::interpreter_of(command) else {
         return PythonFacts::NotFound(named);
     };
-    PythonFacts::Found {
-        asked: question(command, &recognised, &path),
-        path,
-    }
+    let asked = match not_to_be_run(&path, &command.cwd) {
+        Some(why) => read(command, &recognised, &path, why),
+        None => question(command, &recognised, &path),
+    };
+    PythonFacts::Found { asked, path }
 }
 
 /// By what the program's Python is started, if that cannot be seen from here.
@@ -119,6 +125,119 @@ fn out_of_sight(recognised: &Recognised<'_>, command: &CommandLine) -> Option<(S
     }
 }
 
+/// What makes a directory a project, whose files all belong to it.
+const PROJECT: [&str; 7] = [
+    ".git",
+    ".hg",
+    "pyproject.toml",
+    "setup.py",
+    "uv.lock",
+    "environment.yml",
+    ".venv",
+];
+
+/// Why an interpreter is not run: it lies in the working directory or in the project around it, or
+/// somebody else could have put it there.
+fn not_to_be_run(path: &Path, cwd: &Path) -> Option<String> {
+    let home = std::env::home_dir();
+    let is_project = |directory: &&Path| PROJECT.iter().any(|name| directory.join(name).exists());
+    let above = cwd.ancestors().skip(1);
+    let above = above.take_while(|directory| Some(*directory) != home.as_deref());
+    let mut roots: Vec<PathBuf> = above.filter(is_project).map(Path::to_path_buf).collect();
+    roots.push(cwd.to_path_buf());
+    roots.retain(|root| root.parent().is_some());
+    roots.extend(
+        roots
+            .clone()
+            .iter()
+            .filter_map(|root| root.canonicalize().ok()),
+    );
+
+    let absolute = std::path::absolute(path).unwrap_or_else(|_| path.to_path_buf());
+    // As it is named, as its directory really is (an environment of its own), and what it leads to.
+    let directory = absolute
+        .parent()
+        .and_then(|parent| parent.canonicalize().ok());
+    let file = absolute.canonicalize().ok();
+    let places = [Some(normal(&absolute)), directory, file.clone()];
+    if (places.iter().flatten()).any(|place| roots.iter().any(|root| place.starts_with(root))) {
+        return Some("it belongs to the project".into());
+    }
+    for place in [file.as_deref(), absolute.parent()].into_iter().flatten() {
+        let about = fs::metadata(place).ok()?;
+        if about.uid() != 0 && about.uid() != geteuid().as_raw() {
+            return Some(format!(
+                "{} belongs to user {}",
+                place.display(),
+                about.uid()
+            ));
+        }
+    }
+    None
+}
+
+/// A path without `.` and `..`, as it is written.
+fn normal(path: &Path) -> PathBuf {
+    let mut normal = PathBuf::new();
+    for part in path.components() {
+        match part {
+            std::path::Component::ParentDir => drop(normal.pop()),
+            std::path::Component::CurDir => {}
+            part => normal.push(part),
+        }
+    }
+    normal
+}
+
+/// What the files of an interpreter say that is not run.
+fn read(
+    command: &CommandLine,
+    recognised: &Recognised<'_>,
+    path: &Path,
+    why: String,
+) -> Result<AskedPython, String> {
+    let version = surroundings::python_version(path).ok_or(format!(
+        "{why}, and its files do not say which version it is"
+    ))?;
+    let options = own_options(command, recognised);
+    let has = |names: &[&str]| {
+        options
+            .iter()
+            .any(|option| names.contains(&option.as_str()))
+    };
+    let reads_pythonpath = !has(&["-I", "-E"]);
+    let in_path = reads_pythonpath.then(|| torch_in_python_path(command));
+    Ok(AskedPython {
+        version,
+        not_run: Some(why),
+        reads_pythonpath,
+        imports_site: !has(&["-S"]),
+        torch: (in_path.flatten())
+            .or_else(|| surroundings::torch_directory(path))
+            .map(torch_facts),
+    })
+}
+
+/// torch's directory in an entry of the command's PYTHONPATH. Python is not given these entries: they
+/// may have a `sitecustomize` of the project's.
+fn torch_in_python_path(command: &CommandLine) -> Option<PathBuf> {
+    let inherited = command.env_value("PYTHONPATH").map(|word| word.0.clone());
+    let entries = inherited.or_else(|| std::env::var_os("PYTHONPATH"))?;
+    std::env::split_paths(&entries)
+        .map(|entry| command.cwd.join(entry).join("torch"))
+        .find(|directory| directory.join("version.py").is_file())
+}
+
+fn torch_facts(directory: PathBuf) -> TorchFacts {
+    let build = surroundings::torch_build(&directory);
+    TorchFacts {
+        version: build.version,
+        cuda: build.cuda,
+        rocm: build.rocm,
+        directory,
+    }
+}
+
 fn question(
     command: &CommandLine,
     recognised: &Recognised<'_>,
@@ -126,21 +245,11 @@ fn question(
 ) -> Result<AskedPython, String> {
     let mut asking = Command::new(path);
     asking.args(own_options(command, recognised));
-    asking.args(["-c", QUESTION]).current_dir(&command.cwd);
-    for change in &command.env {
-        match &change.value {
-            Some(value) => asking.env(&change.name.0, &value.0),
-            None => asking.env_remove(&change.name.0),
-        };
-    }
-    let inherited = command.env_value("PYTHONPATH").map(|word| word.0.clone());
-    let mut python_path = std::ffi::OsString::from(MARK);
-    if let Some(inherited) = inherited.or_else(|| std::env::var_os("PYTHONPATH")) {
-        python_path.push(":");
-        python_path.push(inherited);
-    }
+    // Nothing of the working directory or of the command's own variables may be loaded.
     asking
-        .env("PYTHONPATH", python_path)
+        .args(["-c", QUESTION])
+        .current_dir("/")
+        .env("PYTHONPATH", OsString::from(MARK))
         .env("PYTHONDONTWRITEBYTECODE", "1")
         .stdin(Stdio::null())
         .stdout(Stdio::piped())
@@ -151,18 +260,14 @@ fn question(
         .and_then(|line| serde_json::from_str(line).ok())
         .ok_or("its answer cannot be read")?;
     Ok(AskedPython {
-        version: answer.version,
+        version: (answer.version.0, answer.version.1, Some(answer.version.2)),
+        not_run: None,
         reads_pythonpath: answer.marked,
         imports_site: answer.site,
-        torch: answer.torch.map(|directory| {
-            let build = surroundings::torch_build(&directory);
-            TorchFacts {
-                version: build.version,
-                cuda: build.cuda,
-                rocm: build.rocm,
-                directory,
-            }
-        }),
+        torch: (answer.marked.then(|| torch_in_python_path(command)))
+            .flatten()
+            .or(answer.torch)
+            .map(torch_facts),
     })
 }
 

@@ -6,12 +6,15 @@ use crate::collect::nvml;
 use crate::collect::probe_socket::{self, ProbeRequests};
 use crate::event::{Clock, Event};
 use crate::live::Recording;
-use crate::session::{self, Directories, Presence, Recorder, RecorderOptions};
+use crate::session::{self, Claimed, Directories, Presence, Recorder, RecorderOptions};
 use anyhow::Context;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 use tokio::sync::mpsc;
+
+/// As many names with a number are tried for a recording.
+const NUMBERED: u32 = 10_000;
 
 pub(super) struct SessionGuard {
     pub _nvml: Option<nvml::NvmlWatch>,
@@ -56,47 +59,86 @@ pub(super) fn watch_nvml(
     )
 }
 
-/// Opens the recording. If the user named a file that can't be opened, that is an error; without
+/// A recording that was begun.
+pub(super) struct Begun {
+    pub recorder: Recorder,
+    /// Where it is, which need not be where it was asked for.
+    pub place: Recording,
+    /// Why, if it is not.
+    pub moved: Option<String>,
+}
+
+/// Begins the recording. If the user named a file that can't be opened, that is an error; without
 /// the one in the state directory the session continues.
 pub(super) fn record(
     recording: &Recording,
     directories: &Directories,
     notes: &mut Vec<String>,
-) -> anyhow::Result<Recorder> {
-    let options = RecorderOptions::default();
+) -> anyhow::Result<Begun> {
+    let own = |notes: &mut Vec<String>| {
+        let created = directories
+            .recording()
+            .map(|path| Recorder::create(&path, RecorderOptions::default()));
+        match created {
+            Some(Ok(recorder)) => recorder,
+            Some(Err(error)) => {
+                notes.push(format!("{error:#}; this session is not recorded"));
+                Recorder::off()
+            }
+            None => Recorder::off(),
+        }
+    };
+    let begun = |recorder, place| Begun {
+        recorder,
+        place,
+        moved: None,
+    };
     match recording {
-        Recording::Off => Ok(Recorder::off()),
+        Recording::Off => Ok(begun(Recorder::off(), Recording::Off)),
+        Recording::InStateDirectory => Ok(begun(own(notes), Recording::InStateDirectory)),
         Recording::To(path) => {
             refuse_own_output(path)?;
-            Recorder::create(path, options).with_context(|| format!("--record {}", path.display()))
-        }
-        Recording::InStateDirectory => {
-            let created = directories
-                .recording()
-                .map(|path| Recorder::create(&path, options));
-            match created {
-                Some(Ok(recorder)) => Ok(recorder),
-                Some(Err(error)) => {
-                    notes.push(format!("{error:#}; this session is not recorded"));
-                    Ok(Recorder::off())
+            let why = match named(path)? {
+                Named::As(recorder, place) => {
+                    let moved = (place != *path).then(|| {
+                        format!(
+                            "--record {}: it exists already; recording to {}",
+                            path.display(),
+                            place.display()
+                        )
+                    });
+                    return Ok(Begun {
+                        recorder,
+                        place: Recording::To(place),
+                        moved,
+                    });
                 }
-                None => Ok(Recorder::off()),
-            }
+                Named::Refused(why) => why,
+            };
+            let recorder = own(notes);
+            let instead = match recorder.path() {
+                Some(place) => format!("recording to {}", place.display()),
+                None => "this session is not recorded".into(),
+            };
+            Ok(Begun {
+                recorder,
+                place: Recording::InStateDirectory,
+                moved: Some(format!("--record {}: {why}; {instead}", path.display())),
+            })
         }
     }
 }
 
-/// Where to record if the given file exists: a requeued job is started with the same arguments and
-/// must not fail because of them. Returns the name with a number, and a note.
-pub(super) fn untaken(recording: &Recording) -> (Recording, Option<String>) {
-    let Recording::To(path) = recording else {
-        return (recording.clone(), None);
-    };
-    let is_taken =
-        |path: &Path| std::fs::metadata(path).is_ok_and(|about| about.is_file() && about.len() > 0);
-    if !is_taken(path) || refuse_own_output(path).is_err() {
-        return (recording.clone(), None);
-    }
+enum Named {
+    As(Recorder, PathBuf),
+    /// It cannot be had, but another session or another user may have it.
+    Refused(String),
+}
+
+/// Records to the given file, or to one with a number if it exists: a requeued job is started with the
+/// same arguments and must not fail because of them.
+fn named(path: &Path) -> anyhow::Result<Named> {
+    let claim = |path: &Path| Recorder::claim(path, RecorderOptions::default());
     let stem = path.file_stem().unwrap_or_default().to_string_lossy();
     let extension = path
         .extension()
@@ -107,14 +149,32 @@ pub(super) fn untaken(recording: &Recording) -> (Recording, Option<String>) {
             extension.as_deref().unwrap_or_default()
         ))
     };
-    let free = (2..).map(numbered).find(|path| !is_taken(path));
-    let free = free.unwrap_or_else(|| path.clone());
-    let words = format!(
-        "--record {}: it exists already; recording to {}",
-        path.display(),
-        free.display()
-    );
-    (Recording::To(free), Some(words))
+    match claim(path) {
+        Ok(Claimed::Ours(recorder)) => return Ok(Named::As(recorder, path.to_path_buf())),
+        Ok(Claimed::Busy) => return Ok(Named::Refused("another session records to it".into())),
+        Ok(Claimed::Used) => {}
+        Err(error) => {
+            let is_of_others = error
+                .downcast_ref::<std::io::Error>()
+                .or_else(|| error.root_cause().downcast_ref())
+                .is_some_and(|error| {
+                    error.kind() == std::io::ErrorKind::PermissionDenied
+                        && error.raw_os_error().is_none()
+                });
+            return match is_of_others {
+                true => Ok(Named::Refused(error.root_cause().to_string())),
+                false => Err(error).with_context(|| format!("--record {}", path.display())),
+            };
+        }
+    }
+    for place in (2..NUMBERED).map(numbered) {
+        if let Claimed::Ours(recorder) =
+            claim(&place).with_context(|| format!("--record {}", place.display()))?
+        {
+            return Ok(Named::As(recorder, place));
+        }
+    }
+    Ok(Named::Refused("it exists already".into()))
 }
 
 /// The recording must not go to the program's own output file, though the shell has just truncated it.

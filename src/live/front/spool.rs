@@ -8,7 +8,7 @@ use crate::live::link::ProbeSetup;
 use crate::live::session::HandoverState;
 use crate::probe;
 use crate::recognize::{self, LaunchEnvironment};
-use crate::session::{Directories, SpoolPlace, make_spool};
+use crate::session::{self, Directories, SpoolPlace, make_spool};
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::sync::mpsc as blocking;
@@ -27,6 +27,7 @@ const PLACES: &str = "spool.json";
 /// see. What went wrong goes to `notes`.
 pub(super) fn make(
     options: &RunOptions,
+    reach: Reached,
     directories: &Directories,
     notes: &mut Vec<String>,
 ) -> Option<PathBuf> {
@@ -34,7 +35,7 @@ pub(super) fn make(
         return None;
     }
     let given = options.spool.clone();
-    if given.is_none() && !may_reach_other_nodes(options) {
+    if reach == Reached::ThisNode {
         return None;
     }
     let (id, state) = (directories.id.clone(), directories.state.clone());
@@ -67,6 +68,49 @@ pub(super) fn make(
                 PATIENCE.as_secs()
             ));
             None
+        }
+    }
+}
+
+/// Where the command's processes may be.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Reached {
+    ThisNode,
+    OtherNodes,
+}
+
+pub(super) fn reach(options: &RunOptions) -> Reached {
+    if !options.probe {
+        return Reached::ThisNode;
+    }
+    match options.spool.is_some() || may_reach_other_nodes(options) {
+        true => Reached::OtherNodes,
+        false => Reached::ThisNode,
+    }
+}
+
+/// The directory that PYTHONPATH names for processes of other nodes: in the spool, or a copy below the
+/// user's home. Nobody else could have made these there either, unlike the session's own below /tmp or
+/// /run.
+///
+/// # Errors
+/// There is none, and why.
+pub(super) fn modules(reach: Reached, spool: Option<&Path>) -> Result<Option<PathBuf>, String> {
+    match (reach, spool) {
+        (Reached::ThisNode, _) => Ok(None),
+        (Reached::OtherNodes, Some(spool)) => Ok(Some(probe::in_spool(spool))),
+        (Reached::OtherNodes, None) => {
+            let made = within(PATIENCE, || {
+                let place = session::place_below_home()?;
+                let copy = probe::install_by_content(&place).map_err(|error| error.to_string())?;
+                session::is_safe_to_load(&copy).map(|()| copy)
+            });
+            let made = made.unwrap_or_else(|| Err("the home directory does not answer".into()));
+            made.map(Some).map_err(|why| {
+                format!(
+                    "no probe: its processes may run on other nodes, and there is no directory for its files that nobody else could make there ({why}); --spool DIR names one that the nodes share"
+                )
+            })
         }
     }
 }

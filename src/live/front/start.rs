@@ -60,8 +60,11 @@ pub(super) fn start(
     let directories =
         Directories::create(program, Zoned::now().datetime(), &BaseDirs::of_this_user());
     let mut notes = directories.notes.clone();
-    let (recording, renamed) = setup::untaken(&options.recording);
-    let recorder = setup::record(&recording, &directories, &mut notes)?;
+    let setup::Begun {
+        recorder,
+        place: recording,
+        moved: renamed,
+    } = setup::record(&options.recording, &directories, &mut notes)?;
     let (events_in, events) = mpsc::channel(EVENTS);
     let requests = ProbeRequests::default();
     let socket = options
@@ -72,9 +75,19 @@ pub(super) fn start(
         })
         .flatten();
     let place = directories.runtime.as_deref().zip(socket.as_deref());
-    let spool = spool::make(&options, &directories, &mut notes);
-    let (environment, problem) =
-        ProbeSetup::prepare(&options, &directories.id, place, spool.as_deref());
+    let reach = spool::reach(&options);
+    let spool = spool::make(&options, reach, &directories, &mut notes);
+    let modules = spool::modules(reach, spool.as_deref());
+    let unreachable = modules.as_ref().err().cloned();
+    let place = place.filter(|_| unreachable.is_none());
+    let modules = modules.ok().flatten();
+    let (environment, problem) = ProbeSetup::prepare(
+        &options,
+        &directories.id,
+        place,
+        spool.as_deref(),
+        modules.as_deref(),
+    );
     notes.extend(problem);
     let spool = spool::kept(&environment, spool);
 
@@ -130,7 +143,7 @@ pub(super) fn start(
         schema: SCHEMA,
         version: env!("CARGO_PKG_VERSION").into(),
         command: command.without_secrets(),
-        probe: socket.is_some(),
+        probe: place.is_some(),
         nvml: options.nvml,
         job: Job::of(|name| std::env::var(name).ok()),
         host: Some(PidScope::here().host().to_string()),
@@ -144,6 +157,7 @@ pub(super) fn start(
             .map(|path| Word::from(path.as_path())),
         probe: environment.has_probe(),
         spool: spool.as_deref().map(Word::from),
+        modules: modules.as_deref().map(Word::from),
         lines: options.lines,
         snapshot: environment.snapshot().map(Word::from),
         interval: options.interval,
@@ -197,7 +211,7 @@ pub(super) fn start(
             .display
             .say("no probe: there is no directory for its socket; `oomph help run` has OOMPH_RUNTIME_DIR".into());
     }
-    if let Some(words) = renamed {
+    for words in renamed.into_iter().chain(unreachable) {
         notes.push(words.clone());
         front.display.say(words);
     }

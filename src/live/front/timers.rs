@@ -65,7 +65,9 @@ impl Front {
         for words in std::mem::take(&mut self.link.refused) {
             self.session.note(Level::Warning, words);
         }
-        self.session.look_around();
+        for words in self.session.look_around() {
+            self.display.say(words);
+        }
         let is_news = [
             self.session.look_at_hints(),
             self.session.look_at_earlier(),

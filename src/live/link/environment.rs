@@ -17,6 +17,8 @@ pub(crate) struct ProbeSetup {
     probe: Option<ProbeInPlace>,
     /// The directory for ranks of other nodes.
     spool: Option<PathBuf>,
+    /// Where the modules are for a command that may run on other nodes.
+    modules: Option<PathBuf>,
     /// This machine's boot ID, by which they know that they are elsewhere.
     boot: String,
     session: String,
@@ -40,6 +42,7 @@ impl ProbeSetup {
         session: &str,
         place: Option<(&Path, &Path)>,
         spool: Option<&Path>,
+        modules: Option<&Path>,
     ) -> (ProbeSetup, Option<String>) {
         let mut problem = None;
         let probe = place.and_then(|(directory, socket)| match probe::install(directory) {
@@ -58,6 +61,7 @@ impl ProbeSetup {
         let surround = ProbeSetup {
             probe,
             spool: spool.map(Path::to_path_buf),
+            modules: modules.map(Path::to_path_buf),
             boot: PidScope::here().boot().to_string(),
             session: session.to_string(),
             lines: options.lines,
@@ -87,6 +91,7 @@ impl ProbeSetup {
                     socket,
                 }),
             spool: memory.spool.as_ref().map(|word| PathBuf::from(&word.0)),
+            modules: memory.modules.as_ref().map(|word| PathBuf::from(&word.0)),
             boot: PidScope::here().boot().to_string(),
             session: memory.header.id.clone(),
             lines: memory.lines,
@@ -122,7 +127,8 @@ impl ProbeSetup {
             let changes = probe.installed.environment(
                 ProbeWays {
                     socket: &probe.socket,
-                    spool: (self.spool.as_deref()).map(|spool| (spool, self.boot.as_str())),
+                    spool: self.spool.as_deref(),
+                    modules: (self.modules.as_deref()).map(|modules| (modules, self.boot.as_str())),
                 },
                 run,
                 ProbeOptions {

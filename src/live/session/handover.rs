@@ -28,6 +28,9 @@ pub(crate) struct HandoverState {
     /// The directory for ranks of other nodes, if there is one.
     #[serde(default)]
     pub spool: Option<Word>,
+    /// Where the probe's modules are for a command that may run on other nodes.
+    #[serde(default)]
+    pub modules: Option<Word>,
     /// Whether the probe records source lines.
     pub lines: bool,
     /// Where to write PyTorch's own snapshot at an OOM.

@@ -6,8 +6,7 @@ use crate::event::{Level, Prediction};
 use crate::remedy::{self, FileCopy, Leftover, Remedy, RemedyId};
 use crate::ui;
 use crate::units::{Moment, Pid};
-use std::io::Write;
-use std::os::unix::fs::OpenOptionsExt;
+use crate::whole_file::{self, Readers};
 
 /// The next run, and what must happen before.
 #[derive(Debug, Clone)]
@@ -40,13 +39,7 @@ impl NextRun {
 
     pub(crate) fn write_copies(&self) -> Result<(), String> {
         for copy in &self.files {
-            let written = std::fs::OpenOptions::new()
-                .write(true)
-                .create(true)
-                .truncate(true)
-                .mode(0o600)
-                .open(&copy.path)
-                .and_then(|mut file| file.write_all(copy.text.as_bytes()));
+            let written = whole_file::replace(&copy.path, Readers::Owner, copy.text.as_bytes());
             written.map_err(|error| {
                 let path = copy.path.display();
                 format!("cannot write the edited copy {path} ({error}); not relaunched")

@@ -47,7 +47,16 @@ impl Destination for LogParts {
         })
     }
 
+    fn looks(&self) -> bool {
+        true
+    }
+
+    fn look(&mut self) {
+        let _ = self.stay();
+    }
+
     fn end(&mut self) {
+        let _ = self.stay();
         self.remove_if_empty();
     }
 

@@ -5,6 +5,7 @@
 
 use crate::background::{STACK, write_counted};
 use crate::event::older_part;
+use crate::whole_file::{self, Home};
 use std::fs::{File, Metadata, OpenOptions, symlink_metadata};
 use std::io;
 use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
@@ -18,6 +19,7 @@ pub(super) struct LogParts {
     ours: Option<Identity>,
     /// Whether we created the older part.
     turned: bool,
+    home: Option<Home>,
 }
 
 /// A file's device and inode.
@@ -41,7 +43,23 @@ impl LogParts {
             open: None,
             ours: None,
             turned: false,
+            home: None,
         }
+    }
+
+    /// If the session's directory was removed: makes it and the current part again.
+    pub(super) fn stay(&mut self) -> io::Result<()> {
+        let (Some((file, length)), Some(home)) = (&self.open, &self.home) else {
+            return Ok(());
+        };
+        if !home.is_gone(file, &self.path) {
+            return Ok(());
+        }
+        let again = whole_file::make_again(file, &self.path)?;
+        self.ours = Some(identity(&again.metadata()?));
+        self.home = Some(Home::of(&self.path));
+        self.open = Some((again, *length));
+        Ok(())
     }
 
     #[cfg(test)]
@@ -77,6 +95,7 @@ impl LogParts {
                     return Err(taken(&self.path));
                 }
                 self.ours = Some(identity(&about));
+                self.home = Some(Home::of(&self.path));
                 (file, about.len())
             }
         };
@@ -96,6 +115,8 @@ impl LogParts {
 
     fn try_write(&mut self, bytes: &[u8], written: &mut usize) -> io::Result<()> {
         let limit = self.limit;
+        // What cannot be made again goes on as it was: nobody reads it, and nothing fails.
+        let _ = self.stay();
         while let Some(rest) = bytes.get(*written..).filter(|rest| !rest.is_empty()) {
             let (file, length) = self.open()?;
             if *length >= limit {

@@ -100,7 +100,9 @@ class Process:
     def make_wire(self):
         """The way to the UI: its socket, or on another node a file."""
         compose = lambda: hello.compose(self)
-        return spool.of(self, compose) or wire.Wire(self.socket, compose)
+        # On another node the socket's name is free for anybody to take.
+        here = "" if "OOMPH_PROBE_BOOT" in os.environ and spool.is_elsewhere() else self.socket
+        return spool.of(self, compose) or wire.Wire(here, compose)
 
     def register_finish(self):
         atexit.register(self.finish)

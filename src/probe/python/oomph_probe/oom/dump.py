@@ -5,6 +5,7 @@ gets only its first ones saved.
 """
 import os
 import pickle
+import stat
 
 MOST = 3
 OPENS = "opens in pytorch.org/memory_viz"
@@ -36,21 +37,37 @@ class Dump:
     def write(self, directory, name):
         """Says where it is, or why it is nowhere."""
         path = os.path.join(directory, name + ".pickle")
-        part = path + ".part"
+        # In a directory that others can write to, a name that can be guessed may wait there as a link.
+        part = os.path.join(directory, ".oomph-%s.new" % os.urandom(8).hex())
+        is_ours = False
         try:
             os.makedirs(directory, mode=0o700, exist_ok=True)
             whole = self.process.torch.cuda.memory._snapshot()
+            refuse_what_is_of_others(path)
             # Private to the user: it contains file names, and anything the program recorded in its history.
-            with os.fdopen(os.open(part, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600), "wb") as out:
+            flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
+            with os.fdopen(os.open(part, flags, 0o600), "wb") as out:
+                is_ours = True
                 pickle.dump(whole, out)
             os.replace(part, path)
             self.process.note("snapshot saved: %s (%s)" % (path, opens(whole)))
         except Exception as error:
             self.process.note("no snapshot in %s: %s" % (directory, error))
             try:
-                os.unlink(part)
+                if is_ours:
+                    os.unlink(part)
             except OSError:
                 pass
+
+
+def refuse_what_is_of_others(path):
+    """A file of this user's is replaced; a link, a device or anything of somebody else's stays."""
+    try:
+        about = os.lstat(path)
+    except FileNotFoundError:
+        return
+    if not stat.S_ISREG(about.st_mode) or about.st_uid != os.geteuid():
+        raise OSError("%s is not a file of yours; name another directory" % path)
 
 
 def opens(snapshot):
