@@ -1,6 +1,7 @@
 //! Values of options that are secrets: by the option's own name, or because of the program that it is
 //! given to (`curl -u name:password`). For the words of a command, and for a script's.
 
+use super::MASK;
 use super::names::{is_plain_value, is_plural, is_secret};
 
 /// Options of programs whose values are secrets, though their names do not say so.
@@ -144,7 +145,12 @@ pub(super) fn in_script(text: &str) -> Vec<(usize, usize)> {
     for command in commands(text) {
         let words: Vec<&str> = command.iter().map(|(_, _, word)| word.as_str()).collect();
         for hidden in values(&words) {
-            let (start, end, _) = command[hidden.word];
+            let (start, end, word) = &command[hidden.word];
+            let (start, end) = (*start, *end);
+            // Masked already, and quoted for a shell.
+            if word == MASK {
+                continue;
+            }
             // Quotes make a word longer in the script, so this is rather too early than too late.
             let mut from = start + hidden.from;
             while !text.is_char_boundary(from) {

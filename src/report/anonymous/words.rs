@@ -173,13 +173,15 @@ impl Patterns {
         };
         let mut now = self.options.replace_all(text, option).into_owned();
         let url = |found: &Captures| {
-            let host = if found[2].is_empty() { "" } else { "host" };
             let rest = if found[3].len() > 1 {
                 "/…"
             } else {
                 &found[3]
             };
-            format!("{}{host}{rest}", &found[1])
+            match &found[2] {
+                "" => format!("{}…", found[1].trim_end_matches('/')),
+                _ => format!("{}host{rest}", &found[1]),
+            }
         };
         now = self.urls.replace_all(&now, url).into_owned();
         let mail = |found: &Captures| {
@@ -271,10 +273,14 @@ fn is_ipv6(text: &str) -> bool {
 /// A name that may stand inside a word: `janedoe_exp1`. A short one only between other characters than
 /// letters.
 pub(super) fn name_pattern(name: &str) -> Option<Regex> {
-    let escaped = regex::escape(name);
+    let either_case = |c: char| match c.is_ascii_alphabetic() {
+        true => format!("[{}{}]", c.to_ascii_lowercase(), c.to_ascii_uppercase()),
+        false => regex::escape(c.encode_utf8(&mut [0; 4])),
+    };
+    let escaped: String = name.chars().map(either_case).collect();
     let text = match name.len() {
-        ..4 => format!(r"(?i)(^|[^A-Za-z]){escaped}($|[^A-Za-z])"),
-        4.. => format!(r"(?i)(){escaped}()"),
+        ..4 => format!(r"(^|[^A-Za-z]){escaped}($|[^A-Za-z])"),
+        4.. => format!(r"(){escaped}()"),
     };
     Regex::new(&text).ok()
 }
