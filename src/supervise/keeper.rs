@@ -23,6 +23,7 @@ mod event_loop;
 mod headless;
 mod input;
 mod kept_input;
+mod line_ends;
 mod log;
 mod log_marks;
 mod log_parts;

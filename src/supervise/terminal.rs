@@ -48,6 +48,12 @@ impl LineSettings {
         })
     }
 
+    /// Whether a carriage return is put before each newline of the output.
+    pub(super) fn adds_returns(&self) -> bool {
+        let both = libc::OPOST | libc::ONLCR;
+        self.output & both == both
+    }
+
     pub fn apply(&self, fd: impl AsFd) -> nix::Result<()> {
         termios::tcsetattr(fd, SetArg::TCSANOW, &self.to_termios())
     }

@@ -192,3 +192,13 @@ fn fault_103_after_an_end_by_itself_the_reader_is_waited_for() {
     assert_eq!(got.len(), 2000 * 80);
     training.finish(SUCCESS);
 }
+
+#[test]
+fn fault_101_the_log_of_a_screen_is_what_the_training_wrote() {
+    let steps = ["lines:1250", "say:its own\r", "say:", "say:end"];
+    let mut training = Scene::new().screen(&steps);
+    training.finish(SUCCESS);
+    let mut written: String = (0..1250).map(|n| format!("{n:079}\n")).collect();
+    written += "its own\r\n\nend\n";
+    assert_eq!(String::from_utf8_lossy(&training.log()), written);
+}

@@ -1,6 +1,7 @@
 //! Where output goes: the log, the user's own streams, the front.
 
 use super::callers::Followers;
+use super::line_ends::LineEnds;
 use super::log::{self, PART};
 use super::log_marks::LogMarks;
 use super::recent::Recent;
@@ -33,6 +34,7 @@ pub(super) struct OutputFanout {
     pub followers: Followers,
     log: Option<BackgroundWriter>,
     marks: LogMarks,
+    line_ends: LineEnds,
     /// The user's own streams, by [`OutputStream`].
     sinks: [Option<Sink>; 3],
     asked: Instant,
@@ -81,6 +83,7 @@ impl OutputFanout {
             followers: Followers::default(),
             log,
             marks: LogMarks::default(),
+            line_ends: LineEnds::default(),
             sinks,
             asked: Instant::now(),
             // Ask at least once whether its file could be created.
@@ -148,10 +151,29 @@ impl OutputFanout {
 
     /// The same for bytes that the user's stream already has.
     pub(super) fn record(&mut self, stream: OutputStream, bytes: &[u8], to_front: bool) {
-        self.flood = self.flood.saturating_add(bytes.len());
-        if self.flood > FLOOD {
-            self.quiet = Some(Instant::now() + QUIET);
+        self.log(bytes);
+        self.show(stream, bytes, to_front);
+    }
+
+    /// Sends a terminal's bytes everywhere, to the log as the program wrote them.
+    pub(super) fn deliver_terminal(&mut self, bytes: &[u8], adds_returns: bool, to_front: bool) {
+        if let Some(sink) = self.sink_mut(OutputStream::Terminal) {
+            sink.push(bytes);
         }
+        let written = self.line_ends.undo(bytes, adds_returns);
+        self.log(&written);
+        self.show(OutputStream::Terminal, bytes, to_front);
+    }
+
+    /// The terminal's output is over.
+    pub(super) fn end_line(&mut self) {
+        let rest = self.line_ends.end();
+        if !rest.is_empty() {
+            self.log(rest);
+        }
+    }
+
+    fn log(&mut self, bytes: &[u8]) {
         if let Some(log) = &self.log {
             log.push(bytes);
             self.unasked = true;
@@ -161,6 +183,13 @@ impl OutputFanout {
             ) {
                 viewer.report(mark);
             }
+        }
+    }
+
+    fn show(&mut self, stream: OutputStream, bytes: &[u8], to_front: bool) {
+        self.flood = self.flood.saturating_add(bytes.len());
+        if self.flood > FLOOD {
+            self.quiet = Some(Instant::now() + QUIET);
         }
         if to_front {
             self.recent.push(bytes);

@@ -5,6 +5,7 @@ use crate::supervise::keeper::descriptor::{self, Got};
 use crate::supervise::keeper::run::Stage;
 use crate::supervise::keeper::tail::TailRead;
 use crate::supervise::keeper::users_pipe::Passed;
+use crate::supervise::terminal::LineSettings;
 use crate::supervise::{KeeperReport, OutputStream, RunStage};
 use crate::units::Pid;
 use std::time::Instant;
@@ -33,7 +34,9 @@ impl KeeperLoop {
                     taken += n;
                     run.heard = Instant::now();
                     let bytes = self.buffer.get(..n).unwrap_or_default();
-                    self.fanout.deliver(OutputStream::Terminal, bytes, last);
+                    let settings = LineSettings::of(&terminal.pty.master);
+                    let adds_returns = settings.is_some_and(|line| line.adds_returns());
+                    self.fanout.deliver_terminal(bytes, adds_returns, last);
                 }
                 Got::Nothing => break,
                 Got::End => {
@@ -209,6 +212,7 @@ impl KeeperLoop {
         run.keys.clear();
         let number = run.number;
         self.tail_due = None;
+        self.fanout.end_line();
         self.fanout.report_log_now(now);
         self.fanout.report_undelivered();
         let left: Vec<Pid> = self.tree().iter().map(|p| Pid(p.pid)).collect();
