@@ -3,19 +3,29 @@ and free, without a kernel, a byte of device memory or a change to the program.
 
 torch's FakeTensorMode runs the model's own code; every new storage on the GPU is an allocation, its end a
 free. It runs on a thread of its own, so that nothing of the failed one (excluded dispatch keys, autocast,
-grad mode) reaches it, and ends at a deadline that is looked at in every operation. Before anything that could
-be seen outside (effects.py, which the caller enters) and before a collective it stops.
+grad mode) reaches it, backward too, and ends at a deadline that is looked at in every operation. Before
+anything that could be seen outside (effects.py, which the caller enters) and before a collective it stops.
+
+Nothing is raised but where an operation may raise. torch also asks Python from places of C++ that no exception
+may leave (a tensor's device, a destructor), and one that does ends the process: so nobody raises anything in the
+rehearsal's thread from outside, and a process does not exit while it runs.
 """
-import ctypes
+import atexit
+import contextlib
 import threading
 import time
 import weakref
+from _thread import get_ident
 
 from ..common import blocks
 from . import fakes, flops, recurrent, roots
 from .effects import Stopped
 
 COLLECTIVES = ("c10d", "_c10d_functional", "c10d_functional", "symm_mem")
+# What C++ asks of a tensor that Python has made, wherever it is: these may not raise.
+QUESTIONS = ("prim", "profiler")
+# Seconds that the exit waits for a rehearsal that was given up: mostly for one operation of it.
+EXIT = 10.0
 
 
 class Variant:
@@ -68,6 +78,7 @@ class Rehearsal:
         self.call = call
         self.variant = variant
         self.until = until
+        self.thread = get_ident()
         self.trace = Trace(call.device)
         self.known = set()
         self.weights, self.trained = [], []
@@ -97,7 +108,7 @@ class Rehearsal:
                 self.trace.mark("forward")
                 loss = self.loss(outputs)
             del outputs
-            with mode, self.recorder():
+            with mode, self.recorder(), on_this_thread(torch):
                 self.trace.mark("loss")
                 loss.backward()
                 del loss
@@ -180,7 +191,8 @@ class Rehearsal:
 
         class Recorder(TorchDispatchMode):
             def __torch_dispatch__(self, func, types, args=(), kwargs=None):
-                rehearsal.look_at_clock()
+                if func.namespace not in QUESTIONS:
+                    rehearsal.look_at_clock()
                 if func.namespace in COLLECTIVES:
                     raise Stopped("it communicates with other ranks")
                 name = func.name().partition("::")[2].partition(".")[0]
@@ -218,8 +230,14 @@ class Rehearsal:
         self.trace.flops += count
 
     def look_at_clock(self):
-        if time.monotonic() > self.until:
+        if time.monotonic() > self.until and get_ident() == self.thread:
             raise Stopped("it took too long")
+
+
+def on_this_thread(torch):
+    """Backward on the thread that asks for it, not on those that autograd has for each GPU."""
+    enabled = getattr(torch.autograd, "set_multithreading_enabled", None)
+    return contextlib.nullcontext() if enabled is None else enabled(False)
 
 
 def takes_workspace(args):
@@ -266,7 +284,13 @@ def on_own_thread(work, patience):
     thread = threading.Thread(target=run, daemon=True)
     thread.start()
     thread.join(patience)
-    if not answer and thread.is_alive():
-        # A loop that makes no operation does not look at the clock: it ends at its next instruction.
-        ctypes.pythonapi.PyThreadState_SetAsyncExc(ctypes.c_ulong(thread.ident), ctypes.py_object(Stopped))
-    return answer[0] if answer else (None, Stopped("it did not end in time"))
+    if answer:
+        return answer[0]
+    # It ends at its next operation, which looks at the clock.
+    atexit.register(wait_for, thread)
+    return None, Stopped("it did not end in time")
+
+
+def wait_for(thread):
+    """At exit: Python ends a thread that it finds in C++ in a way that C++ does not survive."""
+    thread.join(EXIT)

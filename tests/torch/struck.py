@@ -1,0 +1,144 @@
+"""A program that is rehearsed, and whose rehearsal meets its deadline. It then fails for a reason of its own.
+
+    struck.py count               how many operations the rehearsal of the model makes
+    struck.py at FIRST LAST       the deadline comes at each of these operations, one after another
+    struck.py late FIRST STEP N   patience ends after FIRST, FIRST + STEP, … microseconds, while it goes on
+
+The model is many small nested modules with checkpointing of both kinds, a custom autograd function, hooks on
+tensors and on what is saved for backward, and a module that computes slowly without an operation.
+"""
+import sys
+import time
+import types
+
+import rehearse
+import torch
+import torch.nn as nn
+from _oomph_probe import rehearsal, rehearsals, roots
+from torch.autograd.graph import saved_tensors_hooks
+from torch.utils.checkpoint import checkpoint
+
+
+class Twice(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx, x):
+        ctx.save_for_backward(x)
+        return 2 * x.sin()
+
+    @staticmethod
+    def backward(ctx, gradient):
+        (x,) = ctx.saved_tensors
+        return 2 * x.cos() * gradient
+
+
+class Leaf(nn.Module):
+    def __init__(self, width):
+        super().__init__()
+        self.norm, self.linear = nn.LayerNorm(width), nn.Linear(width, width)
+
+    def forward(self, x):
+        return x + torch.relu(self.linear(self.norm(x)))
+
+
+class Hooked(nn.Module):
+    def __init__(self, width):
+        super().__init__()
+        self.leaf = Leaf(width)
+
+    def forward(self, x):
+        with saved_tensors_hooks(lambda saved: saved * 1, lambda packed: packed * 1):
+            made = Twice.apply(self.leaf(x))
+        if made.requires_grad:
+            made.register_hook(lambda gradient: gradient * 1)
+        return made
+
+
+class Checkpointed(nn.Module):
+    def __init__(self, width, reentrant):
+        super().__init__()
+        self.inner, self.reentrant = nn.Sequential(Leaf(width), Hooked(width)), reentrant
+
+    def forward(self, x):
+        return checkpoint(self.inner, x, use_reentrant=self.reentrant)
+
+
+class Slow(nn.Module):
+    """Python, and no operation."""
+
+    def forward(self, x):
+        return x.view(list(x.shape)) if sum(range(20000)) else x
+
+
+class Nested(nn.Module):
+    def __init__(self, width=8):
+        super().__init__()
+        self.parts = nn.ModuleList(
+            [Leaf(width), Checkpointed(width, False), Slow(), Hooked(width), Checkpointed(width, True), Leaf(width)]
+        )
+
+    def forward(self, x):
+        for part in self.parts:
+            x = part(x)
+        return x.square().mean()
+
+
+class Clock:
+    """Stands still, and is late from one look on."""
+
+    def __init__(self, late_from):
+        self.looks, self.late_from = 0, late_from
+
+    def monotonic(self):
+        self.looks += 1
+        return 0.0 if self.looks < self.late_from else 1e9
+
+
+def one(model, call):
+    return rehearsal.Rehearsal(torch, call, rehearsal.Variant((3, 1009)), 1.0).run()
+
+
+def looks(model, call, late_from):
+    clock = Clock(late_from)
+    rehearsal.time = clock
+    try:
+        _, error = rehearsal.on_own_thread(lambda: one(model, call), 600)
+    finally:
+        rehearsal.time = time
+    return clock.looks, error
+
+
+def main(mode, *numbers):
+    model, x = Nested(), torch.zeros(3, 8, requires_grad=True)
+    call = roots.Call(torch, model, (x,), {}, 0)
+    # What torch imports at its first use is no part of what is struck.
+    count, error = looks(model, call, float("inf"))
+    if error is not None:
+        raise error
+    if mode == "count":
+        print(count)
+        return
+    if mode == "at":
+        first, last = map(int, numbers)
+        for at in range(first, last):
+            _, error = looks(model, call, at)
+            assert isinstance(error, rehearsal.Stopped), (at, error)
+    else:
+        first, step, times = map(int, numbers)
+        for number in range(times):
+            late(model, call, (first + number * step) / 1e6)
+    raise ValueError("of its own")
+
+
+def late(model, call, patience):
+    """Nobody waits for it any more, and the program goes on."""
+    process = types.SimpleNamespace(
+        torch=torch, live=True, pid=1, wire=rehearse.Wire(), steps=types.SimpleNamespace(count=0)
+    )
+    every = rehearsals.Rehearsals(process)
+    work = every.work = rehearsals.Work(torch, call, "forward", 0)
+    until = time.monotonic() + patience
+    rehearsal.on_own_thread(lambda: work.until(until), patience)
+
+
+if __name__ == "__main__":
+    main(*sys.argv[1:])
