@@ -4,6 +4,7 @@
 //! Pure: no clock, no file, no socket, no process. Time comes with the events.
 
 mod apply;
+mod blame;
 mod bounded;
 mod breakdown;
 mod device;
@@ -24,6 +25,7 @@ mod step_traces;
 #[cfg(test)]
 mod tests;
 
+pub use blame::Doubt;
 pub use breakdown::Headroom;
 pub use device::{Breakdown, DeviceState};
 pub use epoch::{EpochMark, Epochs};

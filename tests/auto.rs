@@ -253,3 +253,94 @@ fn a_run_that_was_stopped_stays_stopped() {
     let session = Session { output, events };
     assert_eq!(session.commands().len(), 1);
 }
+
+/// A message of an older log.
+const QUOTED: &str = "torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 1.20 GiB. GPU 0 has a total capacity of \
+    23.60 GiB of which 312.00 MiB is free. Including non-PyTorch memory, this process has 23.29 GiB memory in use. Of the \
+    allocated memory 22.60 GiB is allocated by PyTorch, and 190.00 MiB is reserved by PyTorch but unallocated.";
+
+impl Session {
+    /// It failed as itself: nothing was relaunched, and the OOM is told as one that may have been.
+    #[track_caller]
+    fn is_no_oom(&self, why: &str) {
+        let stderr = self.stderr();
+        assert_eq!(self.commands().len(), 1, "{stderr}");
+        assert!(!stderr.contains("ran out of memory"), "{stderr}");
+        assert!(!stderr.contains("not relaunched"), "{stderr}");
+        let mut told = stderr
+            .lines()
+            .filter(|line| line.starts_with("oomph: possibly memory ran out"));
+        let line = told.next().unwrap_or_else(|| panic!("{stderr}"));
+        assert!(line.contains(why), "{stderr}");
+        assert_eq!(told.next(), None, "{stderr}");
+    }
+}
+
+#[test]
+fn a_quoted_oom_is_not_this_runs() {
+    let trains = format!(
+        "import runpy, sys\nquoted = {QUOTED:?}\nrunpy.run_path({DEMO:?}, run_name='__main__')\n"
+    );
+    let fails = "raise ValueError('of its own')\n";
+    let before = trains.replace(
+        "runpy.run_path",
+        "print(quoted, flush=True)\nrunpy.run_path",
+    );
+    // A buffer that is written at the end comes after the steps, as does a log that is shown then.
+    let after = format!("{trains}print(quoted, flush=True)\n");
+    let demo = ["--batch-size", "16", "--grad-accum", "1", "--steps", "12"];
+    for (program, why) in [
+        (before, "training went on after it"),
+        (after, "the probe saw none"),
+    ] {
+        let place = Place::new();
+        let path = place.0.path().join("trainer.py");
+        std::fs::write(&path, format!("{program}{fails}")).expect("a program");
+        let mut command = place.command_of(&path, &["--allow", "effective-batch"], &demo);
+        let output = command.output().expect("oomph runs");
+        let events = place.events();
+        assert_eq!(output.status.code(), Some(1));
+        let session = Session { output, events };
+        assert!(session.stderr().contains("ValueError: of its own"));
+        session.is_no_oom(why);
+    }
+}
+
+/// A session of a shell script.
+fn script(script: &str) -> Session {
+    let place = Place::new();
+    let mut command = Command::new(env!("CARGO_BIN_EXE_oomph"));
+    command
+        .args([
+            "--headless",
+            "--no-nvml",
+            "--on-oom",
+            "auto",
+            "--allow",
+            "effective-batch",
+            "--record",
+        ])
+        .arg(place.recording())
+        .args(["sh", "-c", script])
+        .env("OOMPH_SIMULATED_SPEED", "4")
+        .stdin(Stdio::null());
+    at_home(&mut command, place.0.path());
+    let output = command.output().expect("oomph runs");
+    let events = place.events();
+    Session { output, events }
+}
+
+#[test]
+fn an_oom_that_a_script_shows_or_makes_good_is_not_its_end() {
+    let train = |batch: u32| format!("python3 {DEMO} --simulated --batch-size {batch} --steps 15");
+    let shown = script(&format!("echo '{QUOTED}'; {}; exit 3", train(16)));
+    assert_eq!(shown.output.status.code(), Some(3));
+    shown.is_no_oom("training went on after it");
+    let again = script(&format!(
+        "{} 2>/dev/null || {}; kill -9 $$",
+        train(64),
+        train(16)
+    ));
+    assert_eq!(again.output.status.signal(), Some(9));
+    again.is_no_oom("training went on after it");
+}

@@ -9,7 +9,7 @@ use crate::diagnosis::Finding;
 use crate::event::Exit;
 use crate::remedy::Remedy;
 use crate::report;
-use crate::state::{RunOutcome, State};
+use crate::state::{Run, RunOutcome, State};
 use std::io::Write;
 use std::path::Path;
 
@@ -63,10 +63,11 @@ fn lines(state: &State, words: &LastWords, on_screen: bool) -> Vec<String> {
     let ran_out = state
         .run()
         .is_some_and(|run| run.outcome() == RunOutcome::OutOfMemory || run.is_hidden_failure());
-    lines.extend(report::nothing_trained(state).filter(|_| !on_screen));
+    let is_success = |run: &Run| run.ended.is_some_and(|(_, exit)| exit.is_success());
+    let went_well = state.run().is_some_and(is_success);
     lines.extend(report::hidden_oom(state).map(|notice| {
         let recorded = words.recording.and(state.session.as_ref());
-        match recorded.filter(|_| !ran_out) {
+        match recorded.filter(|_| went_well && !ran_out) {
             Some(session) => format!("{notice}; `oomph explain {}` names the cause", session.id),
             None => notice,
         }

@@ -1,11 +1,12 @@
-//! An OOM that the command's exit status hides, in words: a training that ended with 0 may have failed.
+//! An OOM that a run's outcome does not show, in words: a training that ended with 0 may have failed, and
+//! one that failed may have done so for another reason than the OOM in its output.
 
 use super::story::place_of;
 use crate::recognize::{LaunchEnvironment, ProgramKind, recognise};
-use crate::state::{HiddenOom, Run, State};
+use crate::state::{Doubt, HiddenOom, Run, State};
 use crate::units::clock_face;
 
-/// What happened in the latest run, if its success hides an OOM.
+/// What happened in the latest run, if its outcome does not show an OOM.
 pub fn notice(state: &State) -> Option<String> {
     let run = state.run()?;
     let hidden = run.hidden_oom().filter(|hidden| may_hide(run, *hidden))?;
@@ -19,6 +20,14 @@ pub fn notice(state: &State) -> Option<String> {
             "{what}, and the command ended with exit 0: the program caught it, or a pipe or a script \
              hid its status"
         ),
+        HiddenOom::Doubtful(_, doubt) => {
+            let why = match doubt {
+                Doubt::WentOn => "training went on after it",
+                Doubt::Unseen => "only the output has it, and the probe saw none",
+                Doubt::KilledLater => "its process went on for a while and was killed later",
+            };
+            format!("possibly {what}, but {why}: it is not taken for the end of this run")
+        }
     })
 }
 
@@ -27,7 +36,8 @@ pub fn notice(state: &State) -> Option<String> {
 fn may_hide(run: &Run, hidden: HiddenOom<'_>) -> bool {
     let around = LaunchEnvironment::default();
     let kind = || recognise(&run.command, &around).anatomy.kind;
-    hidden.incident().pid.is_some()
+    matches!(hidden, HiddenOom::Doubtful(..))
+        || hidden.incident().pid.is_some()
         || matches!(kind(), ProgramKind::ShellScript | ProgramKind::ShellString)
 }
 

@@ -1,34 +1,37 @@
 //! An OOM that the command's exit status does not show: `python train.py | tee log` has tee's, and a
 //! script goes on after a program that failed.
 
-use super::{OomIncident, Run};
+use super::blame::UNWINDS;
+use super::{Doubt, OomIncident, Run, RunOutcome};
 use crate::oom::OomOutcome;
-use std::time::Duration;
 
-/// A process that goes on for longer after an OOM was not ended by it. It unwinds, prints its
-/// traceback, and is rehearsed.
-const UNWINDS: Duration = Duration::from_secs(10);
-
-/// An OOM of a run whose command ended with success.
+/// An OOM of a run whose outcome does not show it.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub enum HiddenOom<'a> {
     /// It ended its process, and no other process has trained since.
     Fatal(&'a OomIncident),
     /// It may have: its process ended soon after it, or trained no more.
     Possible(&'a OomIncident),
+    /// The run failed, and one is in its output, or was followed by a training that went well: it is not
+    /// taken for the end.
+    Doubtful(&'a OomIncident, Doubt),
 }
 
 impl<'a> HiddenOom<'a> {
     pub fn incident(self) -> &'a OomIncident {
         match self {
-            HiddenOom::Fatal(oom) | HiddenOom::Possible(oom) => oom,
+            HiddenOom::Fatal(oom) | HiddenOom::Possible(oom) | HiddenOom::Doubtful(oom, _) => oom,
         }
     }
 }
 
 impl Run {
-    /// The OOM that a success hides, if there is one.
+    /// The OOM that the outcome does not show, if there is one.
     pub fn hidden_oom(&self) -> Option<HiddenOom<'_>> {
+        if let RunOutcome::Failed(_) = self.outcome() {
+            let doubtful = self.doubtful_oom();
+            return doubtful.map(|(oom, doubt)| HiddenOom::Doubtful(oom, doubt));
+        }
         if !self.ended.is_some_and(|(_, exit)| exit.is_success()) {
             return None;
         }

@@ -151,11 +151,18 @@ impl Run {
     }
 
     /// The decisive OOM: the first of several processes that fail together, the last of one that
-    /// tried again and again. Where the command ended with success, only one that has ended its process.
+    /// tried again and again. Where the command ended with success, only one that has ended its process;
+    /// else one that can have ended it.
     pub fn oom(&self) -> Option<&OomIncident> {
-        let well = self.ended.is_some_and(|(_, exit)| exit.is_success());
-        let is_uncaught =
-            |oom: &&OomIncident| !oom.caught && (!well || self.is_end_of_process(oom));
+        let exit = self.ended.map(|(_, exit)| exit);
+        let is_uncaught = |oom: &&OomIncident| {
+            !oom.caught
+                && match exit {
+                    None => true,
+                    Some(exit) if exit.is_success() => self.is_end_of_process(oom),
+                    Some(_) => self.doubt(oom).is_none(),
+                }
+        };
         let uncaught = || self.ooms.iter().rev().filter(is_uncaught);
         let end = uncaught().next()?.at;
         let mut burst = uncaught().filter(|oom| end.since(oom.at) <= BURST);
@@ -221,7 +228,10 @@ impl Run {
     /// Drops what only the screen and the diagnosis of a recent run need. The command, the outcome,
     /// the peaks and everything that predictions use stay.
     pub(super) fn condense(&mut self) {
-        let oom = self.oom().or(self.ooms.last()).cloned();
+        // What a doubt rests on goes.
+        let last = self.ooms.last();
+        let last = last.filter(|oom| oom.caught || self.doubt(oom).is_none());
+        let oom = self.oom().or(last).cloned();
         self.ooms = oom.into_iter().collect();
         self.consequences = Vec::new();
         self.epochs.condense();

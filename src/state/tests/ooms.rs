@@ -126,6 +126,114 @@ fn an_oom_is_survived_by_stepping_on_or_by_ending_well() {
     assert!(scene.state.oom().is_none());
 }
 
+/// What became of a run that ended with exit 1.
+fn outcome_of(scene: &mut StagedSession, seconds: f64, exit: Exit) -> (RunOutcome, Option<Doubt>) {
+    scene.add(seconds, exited(1, exit));
+    let run = scene.state.run().unwrap();
+    let doubt = match run.hidden_oom() {
+        Some(HiddenOom::Doubtful(_, doubt)) => Some(doubt),
+        Some(HiddenOom::Fatal(_) | HiddenOom::Possible(_)) | None => None,
+    };
+    (run.outcome(), doubt)
+}
+
+const FAILED: Exit = Exit::Code(1);
+
+fn quoted() -> What {
+    What::OomText(text_of(&small_record()))
+}
+
+#[test]
+fn one_that_is_quoted_before_good_steps_is_not_this_runs() {
+    let mut scene = StagedSession::default();
+    scene
+        .add(0.0, started(1, 99, "sh -c train"))
+        .add(0.5, quoted());
+    scene.add(3.0, hello(1, 100, None));
+    for n in 1..=12 {
+        scene.add(3.0 + n as f64, step(100, n, gib(1.0), gib(2.0)));
+    }
+    let (outcome, doubt) = outcome_of(&mut scene, 16.0, FAILED);
+    assert_eq!(outcome, RunOutcome::Failed(FAILED));
+    assert_eq!(doubt, Some(Doubt::WentOn));
+    assert!(scene.state.oom().is_none());
+}
+
+#[test]
+fn one_that_only_the_output_has_is_not_of_a_process_that_is_watched() {
+    // The line was in the program's buffer until it ended.
+    let mut scene = StagedSession::training();
+    scene
+        .add(5.0, step(100, 1, gib(1.0), gib(2.0)))
+        .add(6.0, quoted());
+    let seen = outcome_of(&mut scene, 6.1, FAILED);
+    assert_eq!(seen, (RunOutcome::Failed(FAILED), Some(Doubt::Unseen)));
+    // An allocator that the probe does not see, a process that says so itself, no probe.
+    let mut other = StagedSession::training();
+    let outside = oom::OomReport {
+        kind: oom::OomKind::Cublas,
+        ..text_of(&small_record())
+    };
+    other.add(6.0, What::OomText(outside));
+    let mut said = StagedSession::training();
+    said.add(6.0, quoted())
+        .add(6.0, What::UncaughtOom(UncaughtOom { pid: Pid(100) }));
+    let mut bare = StagedSession::default();
+    bare.add(0.0, started(1, 99, "python train.py"))
+        .add(6.0, quoted());
+    for mut scene in [other, said, bare] {
+        let seen = outcome_of(&mut scene, 6.1, FAILED);
+        assert_eq!(seen, (RunOutcome::OutOfMemory, None));
+    }
+}
+
+#[test]
+fn where_a_later_process_trains_it_was_made_good() {
+    let mut scene = StagedSession::training();
+    scene
+        .add(6.0, What::Oom(small_record()))
+        .add(6.1, What::UncaughtOom(UncaughtOom { pid: Pid(100) }))
+        .add(8.0, hello(1, 200, None))
+        .add(9.0, step(200, 1, gib(1.0), gib(2.0)));
+    let killed = Exit::Signal(9);
+    let seen = outcome_of(&mut scene, 60.0, killed);
+    assert_eq!(seen, (RunOutcome::Failed(killed), Some(Doubt::WentOn)));
+    // It runs out again.
+    let mut record = small_record();
+    record.pid = Pid(200);
+    scene.add(59.0, What::Oom(record));
+    assert_eq!(
+        scene.state.run().unwrap().outcome(),
+        RunOutcome::OutOfMemory
+    );
+}
+
+#[test]
+fn of_a_process_that_lives_on_and_is_killed_it_was_not_the_end() {
+    let killed = Exit::Signal(9);
+    let of = |seconds| {
+        let mut scene = StagedSession::training();
+        scene.add(6.0, What::Oom(small_record()));
+        outcome_of(&mut scene, seconds, killed)
+    };
+    assert_eq!(of(7.0), (RunOutcome::OutOfMemory, None));
+    let later = (RunOutcome::Failed(killed), Some(Doubt::KilledLater));
+    assert_eq!(of(60.0), later);
+}
+
+#[test]
+fn a_step_of_another_rank_that_was_under_way_is_no_progress() {
+    let mut scene = StagedSession::default();
+    scene
+        .add(0.0, started(1, 99, "torchrun train.py"))
+        .add(1.0, hello(1, 100, Some(0)))
+        .add(1.0, hello(1, 101, Some(1)))
+        .add(6.0, What::Oom(small_record()))
+        .add(6.2, step(101, 1, gib(1.0), gib(2.0)));
+    let seen = outcome_of(&mut scene, 7.0, FAILED);
+    assert_eq!(seen, (RunOutcome::OutOfMemory, None));
+}
+
 #[test]
 fn the_first_rank_to_fail_is_the_cause() {
     let mut scene = StagedSession::default();
