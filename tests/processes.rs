@@ -11,6 +11,7 @@ mod command_line;
 mod demo;
 mod doctor;
 mod elsewhere;
+mod equality;
 mod explain;
 mod faults;
 mod fit;
