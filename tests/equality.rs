@@ -18,8 +18,6 @@ fn programs_are_the_same_under_oomph_byte_for_byte() {
     assert!(compared.status.success(), "{said}{failed}");
     // Not fewer, because rows were lost.
     let programs = said.lines().last().and_then(|line| line.split(' ').next());
-    let programs: usize = programs
-        .and_then(|number| number.parse().ok())
-        .unwrap_or(0);
+    let programs: usize = programs.and_then(|number| number.parse().ok()).unwrap_or(0);
     assert!(programs >= 20, "{said}");
 }

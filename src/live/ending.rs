@@ -65,6 +65,7 @@ fn lines(state: &State, words: &LastWords, on_screen: bool) -> Vec<String> {
         .is_some_and(|run| run.outcome() == RunOutcome::OutOfMemory || run.is_hidden_failure());
     let is_success = |run: &Run| run.ended.is_some_and(|(_, exit)| exit.is_success());
     let went_well = state.run().is_some_and(is_success);
+    lines.extend(report::nothing_trained(state).filter(|_| !on_screen));
     lines.extend(report::hidden_oom(state).map(|notice| {
         let recorded = words.recording.and(state.session.as_ref());
         match recorded.filter(|_| went_well && !ran_out) {

@@ -7,7 +7,7 @@ Compared are stdout, stderr, what a terminal got, the order within a stream, fil
 received, the input that is left over, and a program's own view of its world (`programs/world.py`,
 `programs/interpreter.py`). What differs on purpose is in `differences.py`. Fails if anything else differs, and if
 something in that list no longer does. `--fast` is the part that `cargo test` runs. Needs Linux and python3; a program or an
-interpreter that is not there is left out, and said.
+interpreter that is not there is left out, and named.
 """
 import argparse
 import concurrent.futures
@@ -208,8 +208,8 @@ def main():
     stale = gone(met, pairs, whole=not (args.only or args.fast or args.ways))
     for line in left_out + stale:
         print(line)
-    print("%d programs in %d ways, %d comparisons in %.0f s: %d differ as listed, %d otherwise, %d listed that no longer do, %d programs left out" % (
-        len({pair.name for pair in pairs}), len({pair.way for pair in pairs}), len(pairs), time.monotonic() - began, occurred, len(failures), len(stale), len(left_out)))
+    print("%d programs (%d with their interpreters) in %d ways, %d comparisons in %.0f s: %d differ as listed, %d otherwise, %d listed that no longer do, %d programs left out" % (
+        len({pair.row.name for pair in pairs}), len({pair.name for pair in pairs}), len({pair.way for pair in pairs}), len(pairs), time.monotonic() - began, occurred, len(failures), len(stale), len(left_out)))
     sys.exit(bool(failures or stale))
 
 

@@ -19,8 +19,6 @@ DIFFERENCES = [
                "the probe finds its way into Python by these, and its way to oomph"),
     Difference(("interpreter: path PLACE/runtime/oomph/*", "interpreter: module sitecustomize", "interpreter: module _oomph*", "interpreter: meta_path"),
                HEADLESS + ("screen",), ("interpreter*",), "the probe is in the interpreter, and waits for torch"),
-    Difference(("world: env COLUMNS", "world: env LINES"), ("terminal",), ("world, an odd environment",),
-               "a size that an earlier terminal had: programs prefer it to the terminal's own"),
     # The terminal.
     Difference(("world: terminal [012]", "world: /dev/tty settings"), ("piped", "errors-apart", "terminal"), WORLDS,
                "the program's terminal leaves \\n alone and echoes nothing itself (EXTPROC): the user's own terminal does both"),
@@ -34,7 +32,14 @@ DIFFERENCES = [
     Difference(("world: parent's death signal",), ("pipes", "files", "terminal"), ("world, a parent's death signal",),
                "it is oomph's own parent that is meant: oomph gets the signal and passes it on"),
     Difference(("stderr",), ("pipes",), ("not found", "not executable", "a script without its interpreter"), "oomph says what a shell would have said"),
+    # Signals.
+    Difference(("received: 1", "step signal 1"), ("pipes", "files", "terminal"), ("signal 1, handled", "signal 1, waited", "signals, one after the other"),
+               "a hangup is the end of oomph's terminal, not of the training (`--on-hup stop` asks for that)"),
+    Difference(("status", "step signal 10", "step signal 15"), ("pipes",), ("USR1 that nobody handles",),
+               "a launcher would die of a USR1 that is meant for its ranks (`--forward always` sends it)"),
     # Pipes.
     Difference(("world: fd [12]",), ("pipes", "one-pipe", "sockets", "piped"), WORLDS,
                "what goes to a pipe or a socket goes through a pipe of oomph's, which holds 256 KiB in place of 64"),
+    Difference(("world: open /dev/stdout", "world: open /dev/stderr"), ("sockets",), WORLDS,
+               "that pipe can be opened by its name, which a socket cannot"),
 ]

@@ -33,6 +33,7 @@ pub(crate) struct Process {
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Reaction {
+    /// By a handler, or by waiting for it.
     Catches,
     Ignores,
     /// For most signals: it dies.
@@ -102,13 +103,28 @@ impl Process {
 
     pub(crate) fn reaction(&self, signal: i32) -> Option<Reaction> {
         let bit = 1u64.checked_shl(u32::try_from(signal).ok()?.checked_sub(1)?)?;
-        Some(if signal_set(self.pid, "SigCgt:")? & bit != 0 {
-            Reaction::Catches
-        } else if signal_set(self.pid, "SigIgn:")? & bit != 0 {
-            Reaction::Ignores
-        } else {
-            Reaction::Default
-        })
+        Some(
+            if signal_set(self.pid, "SigCgt:")? & bit != 0 || self.waits_for(bit) {
+                Reaction::Catches
+            } else if signal_set(self.pid, "SigIgn:")? & bit != 0 {
+                Reaction::Ignores
+            } else {
+                Reaction::Default
+            },
+        )
+    }
+
+    /// Whether every thread of it blocks these signals, as programs do that take them with sigwait or a
+    /// signalfd. No handler shows that, but they don't die of them.
+    fn waits_for(&self, bits: u64) -> bool {
+        let threads = fs::read_dir(format!("/proc/{}/task", self.pid));
+        let mut threads = (threads.into_iter().flatten().flatten())
+            .filter_map(|entry| entry.file_name().to_str()?.parse().ok())
+            .peekable();
+        threads.peek().is_some()
+            && threads.all(|thread| {
+                signal_set(thread, "SigBlk:").is_some_and(|blocked| blocked & bits == bits)
+            })
     }
 
     pub(crate) fn signal(&self, signal: i32) {

@@ -9,7 +9,7 @@ except ImportError:
 CODE = """
 import sys, threading
 print("in another interpreter", len(sys.argv) >= 0, flush=True)
-print(sorted(name for name in sys.modules if "oomph" in name), threading.active_count(), flush=True)
+print(threading.active_count(), sys.stdout.line_buffering, flush=True)
 try:
     import json
     print(json.dumps([1]), flush=True)
