@@ -3,7 +3,6 @@ import ctypes
 import os
 import resource
 import signal
-import socket
 
 import steps
 from ways import WAYS
