@@ -103,15 +103,14 @@ impl Process {
 
     pub(crate) fn reaction(&self, signal: i32) -> Option<Reaction> {
         let bit = 1u64.checked_shl(u32::try_from(signal).ok()?.checked_sub(1)?)?;
-        Some(
-            if signal_set(self.pid, "SigCgt:")? & bit != 0 || self.waits_for(bit) {
-                Reaction::Catches
-            } else if signal_set(self.pid, "SigIgn:")? & bit != 0 {
-                Reaction::Ignores
-            } else {
-                Reaction::Default
-            },
-        )
+        let caught = signal_set(self.pid, "SigCgt:")?;
+        Some(if caught & bit != 0 || self.waits_for(bit) {
+            Reaction::Catches
+        } else if signal_set(self.pid, "SigIgn:")? & bit != 0 {
+            Reaction::Ignores
+        } else {
+            Reaction::Default
+        })
     }
 
     /// Whether every thread of it blocks these signals, as programs do that take them with sigwait or a
@@ -269,6 +268,7 @@ fn parse(stat: &[u8]) -> Option<Process> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::os::unix::process::CommandExt;
 
     #[test]
     fn a_name_with_brackets_and_spaces_does_not_confuse() {
@@ -300,5 +300,29 @@ mod tests {
         other.start += 1;
         assert!(!other.lives(), "the same number, another process");
         other.signal(libc::SIGKILL);
+    }
+
+    #[test]
+    fn a_signal_that_every_thread_blocks_is_waited_for() {
+        let mut command = std::process::Command::new("sleep");
+        // SAFETY: between fork and exec two calls on a set of this stack.
+        unsafe {
+            command.arg("60").pre_exec(|| {
+                let mut set = std::mem::zeroed();
+                libc::sigemptyset(&mut set);
+                libc::sigaddset(&mut set, libc::SIGUSR1);
+                libc::sigprocmask(libc::SIG_BLOCK, &set, std::ptr::null_mut());
+                Ok(())
+            });
+        }
+        let mut child = command.spawn().unwrap();
+        let process = Process::look(child.id() as i32).unwrap();
+        let reactions = [libc::SIGUSR1, libc::SIGUSR2].map(|signal| process.reaction(signal));
+        child.kill().unwrap();
+        child.wait().unwrap();
+        assert_eq!(
+            reactions,
+            [Some(Reaction::Catches), Some(Reaction::Default)]
+        );
     }
 }
