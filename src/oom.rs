@@ -1,7 +1,7 @@
 //! Finds out-of-memory messages in text.
 //!
 //! [`Scanner`] reads a live stream, [`Transcript`] a whole text, whose end tells the outcomes. The
-//! recognised messages are the rows of `wordings.toml`; `phrases.toml` has what programs print
+//! recognized messages are the rows of `wordings.toml`; `phrases.toml` has what programs print
 //! around them.
 //!
 //! ```text

@@ -1,4 +1,4 @@
-//! Recognises what a command runs, and where its batch, precision and other settings are.
+//! Recognizes what a command runs, and where its batch, precision and other settings are.
 //!
 //! A command is split into launchers and program (`launcher`). The program is looked up among known
 //! ones (`program`, `programs.toml`) or read by common spellings (`family`). Its settings are then
@@ -12,25 +12,22 @@ mod checkpoint;
 mod environment;
 pub(crate) mod family;
 pub(crate) mod file;
-mod job;
 pub(crate) mod launcher;
 pub(crate) mod program;
-mod reach;
-mod reading;
-pub(crate) mod recognition;
+pub(crate) mod recognized;
 pub(crate) mod spellings;
 mod standard_input;
 pub(crate) mod variable;
+mod workload;
 
 pub use argument::ArgumentForm;
-pub use batch::{Batch, batch_of};
+pub use batch::Batch;
+pub use checkpoint::Wanted;
 pub(crate) use checkpoint::directory;
-pub use checkpoint::{Wanted, wanted as checkpoints_wanted};
 pub use environment::{Checkpoint, ConfigFile, LaunchEnvironment, environment_read};
-pub use file::{NamedFile, named_files};
-pub use launcher::{Anatomy, Launcher, Passage, ProgramKind};
+pub use file::NamedFile;
+pub use launcher::{CommandLayout, EnvPropagation, Launcher, ProgramKind};
 pub use program::{Catalogue, ProgramEntry, Scope};
-pub use reach::{Reach, reach};
-pub use reading::Reading;
-pub use recognition::{Recognised, recognise};
+pub use recognized::{Reach, Recognized};
 pub use standard_input::reads_standard_input;
+pub use workload::WorkloadKey;

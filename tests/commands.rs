@@ -126,7 +126,8 @@ fn remedy_of(key: &str) -> Option<RemedyId> {
 /// What is wrong with a record.
 fn objections(record: &Record) -> Vec<String> {
     let before = command(&record.line);
-    let files: Vec<ConfigFile> = named_files(&before, &LaunchEnvironment::default())
+    let files: Vec<ConfigFile> = Recognized::new(&before, &LaunchEnvironment::default())
+        .named_files()
         .into_iter()
         .filter_map(|named| {
             let has_name = |file: &&(String, String)| Path::new(&file.0) == named.name;
@@ -173,7 +174,7 @@ fn objections(record: &Record) -> Vec<String> {
         before: before.clone(),
         inputs: inputs.clone(),
     };
-    let recognised = || recognise(&before, &inputs.launch);
+    let recognized = || inputs.recognize(&before);
     let mut latest = None;
     let mut wrong = Vec::new();
     for (key, value) in &record.expected {
@@ -218,7 +219,7 @@ fn objections(record: &Record) -> Vec<String> {
                 case.differs(&after, value)
             }
             "launchers" => {
-                let found = recognised();
+                let found = recognized();
                 let names: Vec<&str> = found.launchers().iter().map(|l| l.name.as_str()).collect();
                 let names = if names.is_empty() {
                     "none".to_string()
@@ -228,11 +229,11 @@ fn objections(record: &Record) -> Vec<String> {
                 (names != *value).then_some(names)
             }
             "program" => {
-                let program = &before.argv[recognised().anatomy.program];
+                let program = &before.argv[recognized().layout.program];
                 (*program != **value).then(|| program.to_string_lossy())
             }
             "job part" => {
-                let part = recognised().part_of_a_job;
+                let part = recognized().part_of_a_job;
                 (part.is_some() != (value == "yes")).then(|| format!("{part:?}"))
             }
             key => {
@@ -269,7 +270,9 @@ fn every_command_gets_its_remedies() {
 
 #[test]
 fn checkpoints_are_looked_for_where_the_program_writes_them() {
-    let wanted = |line: &str| checkpoints_wanted(&command(line), &LaunchEnvironment::default());
+    let wanted = |line: &str| {
+        Recognized::new(&command(line), &LaunchEnvironment::default()).checkpoints_wanted()
+    };
     let trainer = wanted("python run_mlm.py --output_dir o/x").unwrap();
     assert_eq!(
         (trainer.directory.as_path(), trainer.named),
@@ -315,7 +318,7 @@ fn an_entry_adds_arguments_in_its_own_name_and_never_a_program() {
         "./train --n 8",
     ] {
         let before = command(line);
-        let place = recognise(&before, &inputs.launch).anatomy.program;
+        let place = inputs.recognize(&before).layout.program;
         for remedy in remedies(&before, &inputs) {
             if remedy.availability != Availability::Offered {
                 continue;
@@ -324,7 +327,7 @@ fn an_entry_adds_arguments_in_its_own_name_and_never_a_program() {
             if after.argv == before.argv {
                 continue;
             }
-            let place_after = recognise(&after, &inputs.launch).anatomy.program;
+            let place_after = inputs.recognize(&after).layout.program;
             assert_eq!(after.argv[0], before.argv[0], "{line}");
             assert_eq!(after.argv[place_after], before.argv[place], "{line}");
             let said = remedy.cost.contains("arguments by their/oomph.toml");
@@ -356,7 +359,7 @@ fn entries_of_the_user_go_before_the_built_in_ones() {
     };
     let line = "python run_mlm.py --n 8 --per_device_train_batch_size 4";
     let before = command(line);
-    let entry = recognise(&before, &inputs.launch).known.unwrap();
+    let entry = inputs.recognize(&before).known.unwrap();
     assert_eq!(
         (entry.name.as_str(), entry.source.as_deref()),
         ("our trainer", Some("oomph.toml"))

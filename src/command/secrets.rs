@@ -1,4 +1,4 @@
-//! Secrets, recognised by the name that they are given to or by their own form, and masked wherever
+//! Secrets, recognized by the name that they are given to or by their own form, and masked wherever
 //! a command is displayed or stored.
 //!
 //! A leaked secret can't be undone, while a masked argument can be looked up in the shell's

@@ -7,7 +7,7 @@ use crate::live::Ending;
 use crate::live::print;
 use crate::live::session::SessionInputs;
 use crate::live::torch;
-use crate::recognize::{LaunchEnvironment, recognise};
+use crate::recognize::LaunchEnvironment;
 use crate::remedy::{self, Availability, RemedyInputs};
 use clap::Args;
 use std::ffi::OsString;
@@ -71,15 +71,15 @@ fn plan(command: &CommandLine, json: bool, batch_scale: f64) -> anyhow::Result<E
         writeln!(out, "{}", remedy::plan_text(&outline))?;
         return Ok(Ending::Code(0));
     }
-    let recognised = recognise(command, &inputs.launch);
-    let launchers: Vec<&str> = recognised
+    let recognized = inputs.recognize(command);
+    let launchers: Vec<&str> = recognized
         .launchers()
         .iter()
         .map(|launcher| launcher.name.as_str())
         .collect();
-    let program = command.argv.get(recognised.anatomy.program);
+    let program = command.argv.get(recognized.layout.program);
     let program = program.map_or("none found".to_string(), |word| word.to_string_lossy());
-    let known = recognised.known.map_or(
+    let known = recognized.known.map_or(
         "unknown; its options are recognized by name".to_string(),
         |entry| match &entry.source {
             Some(source) => format!("known as {}, by {source}", entry.name),

@@ -7,7 +7,7 @@ use crate::command::CommandLine;
 use crate::forecast::{Allocator, Forecast, Model, Observation, Target, Treatment};
 use crate::live::Ending;
 use crate::live::print;
-use crate::recognize::{LaunchEnvironment, Reading};
+use crate::recognize::{LaunchEnvironment, WorkloadKey};
 use crate::state::State;
 use serde_json::json;
 use std::ffi::OsString;
@@ -27,7 +27,7 @@ pub(super) fn predict(
     batches: &[u64],
 ) -> anyhow::Result<Ending> {
     let launch = LaunchEnvironment::default();
-    let reading = Reading::of(&command.without_secrets(), &launch);
+    let reading = WorkloadKey::new(&command.without_secrets(), &launch);
     let mut observations = Vec::new();
     let mut allocator = Allocator::Fixed;
     let found: Vec<PathBuf> = match named {
@@ -48,7 +48,7 @@ pub(super) fn predict(
                 allocator = Allocator::Expandable;
             }
         }
-        observations.extend(Observation::of_session(&state, &reading, &launch));
+        observations.extend(Observation::of_runs(&state.runs, &reading, &launch));
     }
     let model = Model::of(observations);
     let mut out = print::out();

@@ -11,7 +11,7 @@ use super::target::{Allocator, Target};
 use super::traced::{TracedRoom, TracedSearch};
 use super::treatment::Treatment;
 use crate::command::CommandLine;
-use crate::recognize::{LaunchEnvironment, Reading};
+use crate::recognize::{LaunchEnvironment, WorkloadKey};
 use crate::state::{RankState, RunOutcome, State};
 use crate::units::Bytes;
 use std::fmt;
@@ -144,16 +144,14 @@ fn larger(
     launch: &LaunchEnvironment<'_>,
     inputs: &ForecastInputs<'_>,
 ) -> Option<Hint> {
-    let reading = Reading::of(command, launch);
-    if !reading.says_batch {
-        return None;
-    }
+    let workload = WorkloadKey::new(command, launch);
+    workload.batch?;
     let mut observations = inputs.earlier.to_vec();
     observations.extend(Observation::of_run(run, launch));
     let model = Model::of(observations);
     let like = Target {
-        batch: reading.at_once,
-        keeps_gradients: reading.keeps_gradients(),
+        batch: workload.at_once,
+        keeps_gradients: workload.keeps_gradients(),
         treatment: Treatment::default(),
         allocator: match rank.hello.expandable_segments {
             Some(true) => Allocator::Expandable,
@@ -166,7 +164,7 @@ fn larger(
     };
     let could = rounded(model.largest(&like, room, inputs.margin, u64::MAX / 2)?);
     let found = BatchRoom {
-        now: reading.at_once,
+        now: workload.at_once,
         could,
         basis: RoomBasis::Peaks,
     };
@@ -183,19 +181,19 @@ pub fn traced_search(
 ) -> Option<TracedSearch> {
     let run = state.run()?;
     let rank = run.ranks.iter().max_by_key(|rank| rank.allocated_peak)?;
-    let reading = Reading::of(command, launch);
+    let workload = WorkloadKey::new(command, launch);
     let is_well = run.outcome() == RunOutcome::Running
         && run.oom_count == 0
         && rank.retries.is_empty()
         && has_settled(rank);
-    if !is_well || !reading.says_batch {
+    if !is_well || workload.batch.is_none() {
         return None;
     }
     let hello = &rank.hello;
     let settings = AllocatorSettings::parse(hello.alloc_conf.as_deref().unwrap_or(""));
     Some(TracedSearch {
         step: rank.traces.all().rfind(|step| !step.failed)?.clone(),
-        batch: reading.at_once,
+        batch: workload.at_once,
         settings: AllocatorSettings {
             expandable_segments: hello.expandable_segments == Some(true),
             ..settings

@@ -9,8 +9,8 @@ use super::estimate::Estimate;
 use super::partial_step::PartialStep;
 use crate::event::Phase;
 use crate::recognize::LaunchEnvironment;
-use crate::recognize::Reading;
-use crate::state::{OomIncident, RankState, Run, State, StepTrack};
+use crate::recognize::WorkloadKey;
+use crate::state::{OomIncident, RankState, Run, StepTrack};
 use crate::units::Bytes;
 
 /// Above this step a new peak means that steps differ from each other (lengths that vary).
@@ -82,6 +82,10 @@ pub enum Unseen {
 impl Observation {
     /// What a run showed, by the process that held or wanted the most; `None` where no probe spoke.
     pub fn of_run(run: &Run, launch: &LaunchEnvironment<'_>) -> Option<Observation> {
+        Observation::of_workload(run, &WorkloadKey::new(&run.command, launch))
+    }
+
+    fn of_workload(run: &Run, workload: &WorkloadKey) -> Option<Observation> {
         let oom = run.oom();
         let rank = match oom.and_then(|oom| run.rank_of(oom)) {
             Some(rank) => Some(rank),
@@ -90,28 +94,29 @@ impl Observation {
             }
             None => None,
         };
-        Observation::of(rank, oom, &Reading::of(&run.command, launch))
+        Observation::of(rank, oom, workload)
     }
 
-    /// The runs of a session whose command is that of `reading` but for the batch.
-    pub fn of_session(
-        state: &State,
-        reading: &Reading,
+    /// Those of these runs whose command is that of `workload` but for the batch.
+    pub fn of_runs(
+        runs: &[Run],
+        workload: &WorkloadKey,
         launch: &LaunchEnvironment<'_>,
     ) -> Vec<Observation> {
-        state
-            .runs
-            .iter()
-            .filter(|run| Reading::of(&run.command, launch).likeness == reading.likeness)
-            .filter_map(|run| Observation::of_run(run, launch))
-            .collect()
+        let of_run = |run: &Run| {
+            let own = WorkloadKey::new(&run.command, launch);
+            (own.likeness == workload.likeness)
+                .then(|| Observation::of_workload(run, &own))
+                .flatten()
+        };
+        runs.iter().filter_map(of_run).collect()
     }
 
     /// From a process's figures and the out-of-memory that ended it.
     pub fn of(
         rank: Option<&RankState>,
         oom: Option<&OomIncident>,
-        reading: &Reading,
+        workload: &WorkloadKey,
     ) -> Option<Observation> {
         let record = oom.and_then(|oom| oom.record.as_ref());
         let phase = record.map_or(Phase::Unknown, |record| record.phase);
@@ -131,7 +136,7 @@ impl Observation {
         let frozen = steps.and_then(|steps| frozen(steps, gradients?, stays?));
         let failed = record.filter(|_| wanted.is_some());
         let varies = rank.is_some_and(|rank| rank.peak_step.is_some_and(|step| step > SETTLED));
-        let keeps = reading.keeps_gradients();
+        let keeps = workload.keeps_gradients();
         let weights = parameters.unwrap_or(Bytes::ZERO) + frozen.unwrap_or(Bytes::ZERO);
         let base_for = |known| base(floor, gradients, weights, stays, keeps, known);
         let optimizer_for = |known| optimizer(steps, floor, parameters, known);
@@ -160,7 +165,7 @@ impl Observation {
             Passes::Seen(peak) | Passes::Within(peak, _) | Passes::AtLeast(peak, _) => peak,
         };
         Some(Observation {
-            batch: reading.at_once,
+            batch: workload.at_once,
             base: base_for(known),
             gradients,
             parameters,

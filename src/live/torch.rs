@@ -1,7 +1,7 @@
 //! torch's version for a command that hasn't run yet, from its interpreter's installation.
 
 use crate::command::CommandLine;
-use crate::recognize::{LaunchEnvironment, recognise};
+use crate::recognize::CommandLayout;
 use crate::surroundings::{self, Starter};
 use std::env;
 use std::ffi::OsStr;
@@ -14,9 +14,9 @@ pub(crate) fn version_for(command: &CommandLine) -> Option<String> {
 
 /// The interpreter that `command` would run.
 pub(crate) fn interpreter_of(command: &CommandLine) -> Option<PathBuf> {
-    let recognised = recognise(command, &LaunchEnvironment::default());
-    let at = recognised.python_word()?;
-    let program = recognised.anatomy.program.min(command.argv.len());
+    let layout = CommandLayout::new(command);
+    let at = layout.python_word()?;
+    let program = layout.program.min(command.argv.len());
     let inherited_path = env::var_os("PATH");
     let path = command
         .env_value("PATH")

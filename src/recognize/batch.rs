@@ -11,13 +11,12 @@ mod steps;
 mod unknown;
 
 use super::argument::{Arguments, Hit, InsertPoint, Name, Value};
-use super::environment::{ConfigFile, LaunchEnvironment};
+use super::environment::ConfigFile;
 use super::family;
 use super::file::FoundValue;
 use super::program::{ProgramEntry, Scope};
-use super::recognition::{Recognised, arguments_of, opened};
+use super::recognized::Recognized;
 use super::spellings::BatchArgument;
-use crate::command::CommandLine;
 
 /// The batch of a command and everything that a smaller batch depends on.
 #[derive(Debug)]
@@ -96,22 +95,32 @@ pub struct Batch {
     pub argument: String,
 }
 
-/// The batch that a command sets, if it can be read.
-pub fn batch_of(command: &CommandLine, recognised: &Recognised<'_>) -> Option<Batch> {
-    let arguments = arguments_of(command, &recognised.anatomy);
-    let arguments = opened(arguments, recognised.known).ok()?;
-    let (level, hit) = *candidates(&arguments, recognised.known).first()?;
-    let scope = match level {
-        BatchArgument::Micro | BatchArgument::Plain | BatchArgument::Divided => Scope::Micro,
-        BatchArgument::Total => Scope::Global,
-        BatchArgument::Unsure => return None,
-    };
-    let knob = Knob::of(&hit).ok()?;
-    Some(Batch {
-        value: knob.value,
-        scope,
-        argument: knob.name,
-    })
+impl<'c> Recognized<'c> {
+    /// The batch that the command sets, if it can be read.
+    pub fn batch(&self) -> Option<Batch> {
+        let (level, hit) = *candidates(&self.opened().ok()?, self.known).first()?;
+        let scope = match level {
+            BatchArgument::Micro | BatchArgument::Plain | BatchArgument::Divided => Scope::Micro,
+            BatchArgument::Total => Scope::Global,
+            BatchArgument::Unsure => return None,
+        };
+        let knob = Knob::of(&hit).ok()?;
+        Some(Batch {
+            value: knob.value,
+            scope,
+            argument: knob.name,
+        })
+    }
+
+    /// Where the command sets its batch; the error says why it can't be changed.
+    pub(crate) fn batch_source(&self) -> Result<BatchSource<'c>, String> {
+        self.check_open()?;
+        let arguments = self.opened()?;
+        match self.known {
+            Some(entry) => known::source(arguments, entry, self),
+            None => unknown::source(self, &arguments),
+        }
+    }
 }
 
 /// All arguments that may set the batch, first the one that counts.
@@ -134,21 +143,6 @@ pub(crate) fn candidates<'a>(
         .flat_map(|name| hits(arguments, name, entry).into_iter().rev())
         .map(|hit| (level, hit))
         .collect()
-}
-
-/// Where a command sets its batch, or why it can't be changed.
-pub(crate) fn source<'a>(
-    command: &'a CommandLine,
-    recognised: &Recognised<'a>,
-    launch: &LaunchEnvironment<'a>,
-) -> Result<BatchSource<'a>, String> {
-    recognised.check_open()?;
-    let arguments = arguments_of(command, &recognised.anatomy);
-    let arguments = opened(arguments, recognised.known)?;
-    match recognised.known {
-        Some(entry) => known::source(arguments, entry, recognised, launch),
-        None => unknown::source(command, recognised, &arguments, launch),
-    }
 }
 
 impl<'a> BatchSource<'a> {
@@ -202,7 +196,7 @@ impl Addition {
         Addition { words, gap }
     }
 
-    /// The words with their number.
+    /// The words to add for this number.
     pub(crate) fn saying(&self, number: u64) -> Vec<String> {
         let mut words = self.words.clone();
         if let Some(last) = words.last_mut() {

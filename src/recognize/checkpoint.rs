@@ -1,10 +1,9 @@
-//! Where a known program writes its checkpoints. No I/O: [`wanted`] says what to look for.
+//! Where a known program writes its checkpoints. No I/O: [`Recognized::checkpoints_wanted`] says what to look for.
 
 use super::argument::Arguments;
 use super::environment::LaunchEnvironment;
 use super::program::ProgramEntry;
-use super::recognition::{arguments_of, recognise};
-use crate::command::CommandLine;
+use super::recognized::Recognized;
 use std::path::{Path, PathBuf};
 
 /// Where to look for the checkpoints of a command.
@@ -20,44 +19,45 @@ pub struct Wanted {
     pub complete: Vec<String>,
 }
 
-/// `None` if the program is not known to resume.
-pub fn wanted(command: &CommandLine, launch: &LaunchEnvironment<'_>) -> Option<Wanted> {
-    let recognised = recognise(command, launch);
-    let entry = recognised.known?;
-    let resume = &entry.resume;
-    if resume.find.is_empty() || recognised.closed.is_some() {
-        return None;
-    }
-    let arguments = arguments_of(command, &recognised.anatomy);
-    let by_argument = directory(&arguments, entry, launch);
-    let directory = by_argument
-        .clone()
-        .or_else(|| resume.default_directory.clone())?;
-    let base = Path::new(&directory);
-    let mut wanted = Wanted {
-        directory: base.to_path_buf(),
-        named: by_argument.is_some(),
-        find: Vec::new(),
-        complete: resume.complete.clone(),
-    };
-    for pattern in &resume.find {
-        match pattern.strip_prefix('+') {
-            None => wanted.find.push(pattern.clone()),
-            // The argument is a prefix of the file names.
-            Some(rest) => {
-                let stem = base.file_name()?.to_str()?;
-                if stem.contains(['#', '*']) {
-                    return None;
+impl Recognized<'_> {
+    /// Where to look for its checkpoints; `None` if the program is not known to resume.
+    pub fn checkpoints_wanted(&self) -> Option<Wanted> {
+        let entry = self.known?;
+        let resume = &entry.resume;
+        if resume.find.is_empty() || self.closed.is_some() {
+            return None;
+        }
+        let arguments = self.arguments();
+        let by_argument = directory(&arguments, entry, &self.launch);
+        let directory = by_argument
+            .clone()
+            .or_else(|| resume.default_directory.clone())?;
+        let base = Path::new(&directory);
+        let mut wanted = Wanted {
+            directory: base.to_path_buf(),
+            named: by_argument.is_some(),
+            find: Vec::new(),
+            complete: resume.complete.clone(),
+        };
+        for pattern in &resume.find {
+            match pattern.strip_prefix('+') {
+                None => wanted.find.push(pattern.clone()),
+                // The argument is a prefix of the file names.
+                Some(rest) => {
+                    let stem = base.file_name()?.to_str()?;
+                    if stem.contains(['#', '*']) {
+                        return None;
+                    }
+                    wanted.find.push(format!("{stem}{rest}"));
+                    wanted.directory = match base.parent() {
+                        Some(parent) if !parent.as_os_str().is_empty() => parent.to_path_buf(),
+                        Some(_) | None => PathBuf::from("."),
+                    };
                 }
-                wanted.find.push(format!("{stem}{rest}"));
-                wanted.directory = match base.parent() {
-                    Some(parent) if !parent.as_os_str().is_empty() => parent.to_path_buf(),
-                    Some(_) | None => PathBuf::from("."),
-                };
             }
         }
+        Some(wanted)
     }
-    Some(wanted)
 }
 
 /// The directory that the program writes to.

@@ -7,7 +7,7 @@ use super::spellings::spellings;
 use std::path::{Path, PathBuf};
 
 /// The surroundings of a launch, any of which may be missing.
-#[derive(Debug, Clone, Default)]
+#[derive(Debug, Clone, Copy, Default)]
 pub struct LaunchEnvironment<'a> {
     /// torch's version in the command's interpreter, `2.11.0+cu130`.
     pub torch: Option<&'a str>,

@@ -11,9 +11,8 @@ mod yaml;
 use super::argument::{Arguments, Name, is_like};
 use super::environment::{ConfigFile, LaunchEnvironment};
 use super::program::ProgramEntry;
-use super::recognition::arguments_of;
+use super::recognized::Recognized;
 use super::spellings::spellings;
-use crate::command::CommandLine;
 use std::path::PathBuf;
 
 /// A word of a command that names a config file.
@@ -121,21 +120,22 @@ impl ConfigFile {
     }
 }
 
-/// The files of a command whose contents its remedies depend on.
-pub fn named_files(command: &CommandLine, launch: &LaunchEnvironment<'_>) -> Vec<NamedFile> {
-    let recognised = super::recognition::recognise(command, launch);
-    let arguments = arguments_of(command, &recognised.anatomy);
-    let specs: Vec<&str> = match recognised.known {
-        Some(entry) => entry.file.named.iter().map(String::as_str).collect(),
-        None => of_no_entry().collect(),
-    };
-    let with_deepspeed = specs.iter().chain(&DEEPSPEED);
-    let mut files: Vec<NamedFile> = with_deepspeed
-        .flat_map(|spec| named_by(&arguments, spec))
-        .collect();
-    files.sort_by_key(|file| (file.at, file.from));
-    files.dedup();
-    files
+impl Recognized<'_> {
+    /// The files that the command names whose contents its remedies depend on.
+    pub fn named_files(&self) -> Vec<NamedFile> {
+        let arguments = self.arguments();
+        let specs: Vec<&str> = match self.known {
+            Some(entry) => entry.file.named.iter().map(String::as_str).collect(),
+            None => of_no_entry().collect(),
+        };
+        let with_deepspeed = specs.iter().chain(&DEEPSPEED);
+        let mut files: Vec<NamedFile> = with_deepspeed
+            .flat_map(|spec| named_by(&arguments, spec))
+            .collect();
+        files.sort_by_key(|file| (file.at, file.from));
+        files.dedup();
+        files
+    }
 }
 
 /// Options for the config file of DeepSpeed's engine.

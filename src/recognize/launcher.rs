@@ -7,8 +7,8 @@ mod grammar;
 
 use grammar::{Grammar, Then, grammars, launcher_at};
 
-use super::argument::text;
-use crate::command::Word;
+use super::argument::{Arguments, text};
+use crate::command::{CommandLine, Word};
 use serde::Serialize;
 use std::ops::Range;
 
@@ -31,7 +31,7 @@ pub struct Launcher {
     #[serde(skip)]
     pub reaches_nodes: bool,
     #[serde(skip)]
-    pub environment: Passage,
+    pub environment: EnvPropagation,
     /// Whether what it starts has files of its own.
     #[serde(skip)]
     pub is_container: bool,
@@ -39,7 +39,7 @@ pub struct Launcher {
 
 /// How an environment variable reaches what a launcher starts.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Passage {
+pub enum EnvPropagation {
     Inherited,
     /// By an option (`docker run -e`).
     Option(&'static str),
@@ -71,7 +71,7 @@ pub enum ProgramKind {
 
 /// A command, split up to the arguments of its program.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Anatomy {
+pub struct CommandLayout {
     /// Indices of `NAME=VALUE` words, in front or after `env`.
     pub assignments: Vec<usize>,
     /// Outermost first.
@@ -84,29 +84,48 @@ pub struct Anatomy {
     pub arguments: Range<usize>,
 }
 
-impl Anatomy {
-    /// How a variable gets to the program.
-    pub(crate) fn passage(&self) -> Passage {
-        let mut passages = self.launchers.iter().map(|launcher| launcher.environment);
-        let other = passages.find(|passage| *passage != Passage::Inherited);
-        other.unwrap_or(Passage::Inherited)
+impl CommandLayout {
+    /// Splits a command.
+    pub fn new(command: &CommandLine) -> CommandLayout {
+        let words = &command.argv;
+        CommandReader {
+            words,
+            found: CommandLayout {
+                assignments: Vec::new(),
+                launchers: Vec::new(),
+                interpreter: None,
+                kind: ProgramKind::Missing,
+                program: words.len(),
+                arguments: words.len()..words.len(),
+            },
+        }
+        .read()
     }
-}
 
-/// Splits a command.
-pub(crate) fn take_apart(words: &[Word]) -> Anatomy {
-    CommandReader {
-        words,
-        found: Anatomy {
-            assignments: Vec::new(),
-            launchers: Vec::new(),
-            interpreter: None,
-            kind: ProgramKind::Missing,
-            program: words.len(),
-            arguments: words.len()..words.len(),
-        },
+    /// The program's arguments, of the command that this is the layout of.
+    pub(crate) fn arguments_of<'a>(&self, command: &'a CommandLine) -> Arguments<'a> {
+        let range = self.arguments.clone();
+        Arguments::of_words(&command.argv[range.clone()], range.start)
     }
-    .read()
+
+    /// The index of the word that starts Python: the interpreter, a launcher or a console script.
+    /// `None` if that is in a container, on another machine or in a shell script.
+    pub fn python_word(&self) -> Option<usize> {
+        use ProgramKind::{Code, Executable, Module, Script};
+        let elsewhere = |launcher: &Launcher| {
+            launcher.is_container || matches!(launcher.environment, EnvPropagation::Option(_))
+        };
+        let is_python = matches!(self.kind, Script | Module | Code | Executable);
+        let word = self.interpreter.unwrap_or(self.program);
+        (is_python && !self.launchers.iter().any(elsewhere)).then_some(word)
+    }
+
+    /// How a variable gets to the program.
+    pub(crate) fn env_propagation(&self) -> EnvPropagation {
+        let mut ways = self.launchers.iter().map(|launcher| launcher.environment);
+        let other = ways.find(|way| *way != EnvPropagation::Inherited);
+        other.unwrap_or(EnvPropagation::Inherited)
+    }
 }
 
 /// The last part of a path or URL.
@@ -116,7 +135,7 @@ pub(crate) fn file_name(path: &str) -> &str {
 
 struct CommandReader<'a> {
     words: &'a [Word],
-    found: Anatomy,
+    found: CommandLayout,
 }
 
 impl CommandReader<'_> {
@@ -124,7 +143,7 @@ impl CommandReader<'_> {
         self.words.get(at).map(text)
     }
 
-    fn read(mut self) -> Anatomy {
+    fn read(mut self) -> CommandLayout {
         let mut at = 0;
         let mut assignments_may_stand = true;
         while at < self.words.len() {
@@ -286,9 +305,9 @@ impl CommandReader<'_> {
             part_of,
             reaches_nodes: grammar.cluster,
             environment: match grammar.env.as_deref() {
-                None => Passage::Inherited,
-                Some("none") => Passage::Cut,
-                Some(option) => Passage::Option(option),
+                None => EnvPropagation::Inherited,
+                Some("none") => EnvPropagation::Cut,
+                Some(option) => EnvPropagation::Option(option),
             },
             is_container: grammar.then == Then::Image,
         });

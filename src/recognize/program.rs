@@ -15,7 +15,7 @@ pub(crate) use settings::{
 };
 
 use super::argument::{Arguments, Name, is_like};
-use super::launcher::Anatomy;
+use super::launcher::CommandLayout;
 use serde::Deserialize;
 use std::sync::OnceLock;
 
@@ -87,7 +87,7 @@ impl ProgramEntry {
         self.name.split(" (").next().unwrap_or(&self.name)
     }
 
-    fn can_be_recognised(&self) -> bool {
+    fn can_be_recognized(&self) -> bool {
         let names = [
             &self.unique_scripts,
             &self.scripts,
@@ -98,7 +98,7 @@ impl ProgramEntry {
         self.alone || names.iter().any(|names| !names.is_empty())
     }
 
-    /// Copies what this entry leaves out, except how a command is recognised.
+    /// Copies what this entry leaves out, except how a command is recognized.
     fn fill_from(&mut self, other: &ProgramEntry) {
         fn fill<T: Clone + Default + PartialEq>(mine: &mut T, theirs: &T) {
             if *mine == T::default() {
@@ -198,9 +198,9 @@ impl Catalogue {
                     "{source}: a program has no `name`; ignoring this file's programs"
                 ));
             }
-            if !entry.can_be_recognised() {
+            if !entry.can_be_recognized() {
                 return Err(format!(
-                    "{source}: the program \"{}\" has nothing to be recognised by (scripts, modules, \
+                    "{source}: the program \"{}\" has nothing to be recognized by (scripts, modules, \
                      consoles, launchers); ignoring this file's programs",
                     entry.name
                 ));
@@ -216,13 +216,13 @@ impl Catalogue {
     /// The entry that a command matches; `None` if no entry fits, or two fit equally well.
     pub(crate) fn entry(
         &self,
-        anatomy: &Anatomy,
+        layout: &CommandLayout,
         seen: &ProgramClues<'_>,
     ) -> Option<&ProgramEntry> {
         let mut best: Option<(i32, &ProgramEntry)> = None;
         let mut tied = false;
         for entry in &self.programs {
-            let Some(score) = entry.score(anatomy, seen) else {
+            let Some(score) = entry.score(layout, seen) else {
                 continue;
             };
             match best {
@@ -319,7 +319,7 @@ mod tests {
         assert_eq!(mine.accumulation, timm.accumulation);
         assert_eq!(
             mine.strong_hints, [""; 0],
-            "it is recognised by its own script alone"
+            "it is recognized by its own script alone"
         );
     }
 

@@ -1,6 +1,6 @@
 //! Whether a command says that its program, or what that is told to do, comes from standard input.
 
-use super::launcher::{ProgramKind, take_apart};
+use super::launcher::{CommandLayout, ProgramKind};
 use crate::command::{CommandLine, Word};
 
 /// Names of standard input.
@@ -14,7 +14,7 @@ pub fn reads_standard_input(command: &CommandLine) -> bool {
         text == "-" || text.ends_with("=-") || NAMES.iter().any(|name| text.contains(name))
     };
     let words = command.argv.iter().skip(1);
-    words.clone().any(is_named) || take_apart(&command.argv).kind == ProgramKind::Missing
+    words.clone().any(is_named) || CommandLayout::new(command).kind == ProgramKind::Missing
 }
 
 #[cfg(test)]

@@ -2,7 +2,7 @@
 //! before the command, else inherited.
 
 use super::argument::{Arguments, Name, Value, text};
-use super::launcher::{Anatomy, Passage};
+use super::launcher::{CommandLayout, EnvPropagation};
 use crate::command::{CommandLine, Word};
 
 #[derive(Debug, Clone, Copy)]
@@ -17,14 +17,14 @@ impl<'a> Variable<'a> {
     /// `inherited` is its value in oomph's own environment.
     pub(crate) fn find(
         command: &'a CommandLine,
-        anatomy: &Anatomy,
+        layout: &CommandLayout,
         name: &str,
         inherited: Option<&'a str>,
     ) -> Option<Variable<'a>> {
-        if let Some(value) = of_words(command, anatomy, name) {
+        if let Some(value) = of_words(command, layout, name) {
             return Some(Variable::Word(value));
         }
-        if anatomy.passage() != Passage::Inherited {
+        if layout.env_propagation() != EnvPropagation::Inherited {
             return None;
         }
         let typed = command.env.iter().rev().find(|change| change.name == *name);
@@ -44,7 +44,7 @@ impl<'a> Variable<'a> {
 }
 
 /// The innermost `NAME=VALUE` word of the command that sets the variable.
-fn of_words<'a>(command: &'a CommandLine, anatomy: &Anatomy, name: &str) -> Option<Value<'a>> {
+fn of_words<'a>(command: &'a CommandLine, layout: &CommandLayout, name: &str) -> Option<Value<'a>> {
     let behind = |whole: Value<'a>| {
         let text = whole.text.strip_prefix(name)?.strip_prefix('=')?;
         let from = whole.from + name.len() + 1;
@@ -59,10 +59,10 @@ fn of_words<'a>(command: &'a CommandLine, anatomy: &Anatomy, name: &str) -> Opti
         at: *at,
         from: 0,
     };
-    let mut assigned = anatomy.assignments.iter().rev().map(word);
+    let mut assigned = layout.assignments.iter().rev().map(word);
     let in_container = || {
-        anatomy.launchers.iter().rev().find_map(|launcher| {
-            let Passage::Option(option) = launcher.environment else {
+        layout.launchers.iter().rev().find_map(|launcher| {
+            let EnvPropagation::Option(option) = launcher.environment else {
                 return None;
             };
             let words = &command.argv[launcher.words.clone()];

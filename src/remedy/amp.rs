@@ -11,17 +11,17 @@ use crate::event::{Patch, Patchable};
 use crate::recognize::argument::{Arguments, Name};
 use crate::recognize::family::{self, SwitchReading};
 use crate::recognize::program::SwitchSpec;
-use crate::recognize::recognition::{Recognised, arguments_of};
+use crate::recognize::recognized::Recognized;
 use crate::recognize::spellings::is_off;
 
 /// The edits that turn mixed precision on, or why there are none.
 fn mixed(offering: &Offering<'_>) -> Result<Draft, String> {
-    let (command, recognised) = (offering.command, offering.recognised);
-    recognised.check_open()?;
+    let (command, recognized) = (offering.command, offering.recognized);
+    recognized.check_open()?;
     let has_bf16 = offering.inputs.bf16 != Some(false);
-    let arguments = arguments_of(command, &recognised.anatomy);
-    let by_launcher = launcher_precision(command, recognised);
-    let Some(entry) = recognised.known else {
+    let arguments = recognized.arguments();
+    let by_launcher = launcher_precision(command, recognized);
+    let Some(entry) = recognized.known else {
         let reading = family::precision(&arguments, has_bf16);
         return match (by_launcher, &reading) {
             (Some(value), SwitchReading::Nothing) if !is_off(value) => Err(by_the_launcher(value)),
@@ -66,9 +66,9 @@ fn words<'e>(
 /// The precision that `accelerate launch` is given.
 fn launcher_precision<'a>(
     command: &'a CommandLine,
-    recognised: &Recognised<'_>,
+    recognized: &Recognized<'_>,
 ) -> Option<&'a str> {
-    recognised
+    recognized
         .launchers()
         .iter()
         .filter(|launcher| launcher.name.starts_with("accelerate"))

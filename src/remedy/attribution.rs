@@ -4,18 +4,12 @@
 use super::edit::Edit;
 use super::plan::{Availability, Plan, Remedy};
 use crate::command::CommandLine;
-use crate::recognize::LaunchEnvironment;
-use crate::recognize::recognition::{Recognised, recognise};
+use crate::recognize::{CommandLayout, Recognized};
 
 /// Names the user's file whose entry a remedy uses. A remedy that would start another program is
 /// not offered.
-pub(super) fn attribute(
-    remedy: &mut Remedy,
-    command: &CommandLine,
-    recognised: &Recognised<'_>,
-    launch: &LaunchEnvironment<'_>,
-) {
-    let Some(source) = recognised.known.and_then(|entry| entry.source.as_deref()) else {
+pub(super) fn attribute(remedy: &mut Remedy, recognized: &Recognized<'_>) {
+    let Some(source) = recognized.known.and_then(|entry| entry.source.as_deref()) else {
         return;
     };
     let by_entry = |edit: &Edit| {
@@ -27,12 +21,12 @@ pub(super) fn attribute(
     if !remedy.edits.iter().any(by_entry) {
         return;
     }
-    let edited = Plan::of(command, &[remedy]).command;
-    let runs = |command: &CommandLine, recognised: &Recognised<'_>| {
-        let program = command.argv.get(recognised.anatomy.program).cloned();
+    let edited = Plan::of(recognized.command, &[remedy]).command;
+    let runs = |command: &CommandLine, layout: &CommandLayout| {
+        let program = command.argv.get(layout.program).cloned();
         (command.argv.first().cloned(), program)
     };
-    if runs(command, recognised) != runs(&edited, &recognise(&edited, launch)) {
+    if runs(recognized.command, &recognized.layout) != runs(&edited, &CommandLayout::new(&edited)) {
         remedy.availability =
             Availability::NotOffered(format!("{source} would start another program"));
         return;

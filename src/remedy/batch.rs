@@ -11,7 +11,6 @@ use super::patch;
 use super::plan::{Alteration, BatchChange};
 use super::proposal::{Offering, Proposal, or_patched};
 use crate::forecast::{Division, divided, rounded};
-use crate::recognize::batch;
 
 pub(super) fn propose(offering: &Offering<'_>) -> Option<Proposal> {
     let inputs = offering.inputs;
@@ -20,7 +19,7 @@ pub(super) fn propose(offering: &Offering<'_>) -> Option<Proposal> {
         false => scaled(offering, inputs.batch_scale),
     };
     // A batch argument is the program's own way, even if it can't be edited.
-    let has_none = batch::batch_of(offering.command, offering.recognised).is_none();
+    let has_none = offering.recognized.batch().is_none();
     let found = or_patched(inputs, by_argument, |found| match has_none {
         true => patched::patched(offering.command, inputs, found),
         false => Err("the program has an option for it".into()),
@@ -54,7 +53,7 @@ fn cost(of_edit: &str, batch_norm: Option<&str>) -> String {
 
 fn scaled(offering: &Offering<'_>, scale: f64) -> Result<BatchEdit, String> {
     let launch = &offering.inputs.launch;
-    let source = batch::source(offering.command, offering.recognised, launch)?;
+    let source = offering.recognized.batch_source()?;
     BatchEdit::smaller(&source, scale, launch.copies)
 }
 

@@ -9,7 +9,6 @@ use super::switch::{Switch, turn_around, turn_on};
 use crate::command::CommandLine;
 use crate::event::{Blocks, Patch, Patchable};
 use crate::recognize::family;
-use crate::recognize::recognition::arguments_of;
 use crate::recognize::spellings::is_no;
 use crate::units::Bytes;
 
@@ -18,10 +17,10 @@ const WORTH: f64 = 0.05;
 
 /// The edits that turn it on, or why there are none.
 fn recompute(offering: &Offering<'_>) -> Result<Draft, String> {
-    let recognised = offering.recognised;
-    recognised.check_open()?;
-    let arguments = arguments_of(offering.command, &recognised.anatomy);
-    let Some(entry) = recognised.known else {
+    let recognized = offering.recognized;
+    recognized.check_open()?;
+    let arguments = recognized.arguments();
+    let Some(entry) = recognized.known else {
         let reading = family::recomputation(&arguments);
         return turn_around(reading, &arguments, "activation checkpointing");
     };

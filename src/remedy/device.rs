@@ -12,8 +12,8 @@ use crate::diagnosis::Cause;
 use crate::event::Hello;
 use crate::measured::{EXPANDABLE, NON_TORCH_USUAL};
 use crate::recognize::argument::{Arguments, Name};
-use crate::recognize::launcher::Passage;
-use crate::recognize::recognition::{Recognised, arguments_of};
+use crate::recognize::launcher::EnvPropagation;
+use crate::recognize::recognized::Recognized;
 use crate::recognize::spellings::spellings;
 use crate::recognize::variable::Variable;
 use crate::state::{DeviceState, RankState};
@@ -24,7 +24,7 @@ const VISIBLE: &str = "CUDA_VISIBLE_DEVICES";
 /// The edits that move the run to another device, and the memory free there; or why there are none.
 fn another(
     command: &CommandLine,
-    recognised: &Recognised<'_>,
+    recognized: &Recognized<'_>,
     inputs: &RemedyInputs<'_>,
 ) -> Result<(Draft, Bytes), String> {
     let (Some(state), Some(oom)) = (inputs.forecast.state, inputs.forecast.oom) else {
@@ -65,7 +65,7 @@ fn another(
         .filter(|(_, free)| *free >= wanted)
         .max_by_key(|(_, free)| *free)
         .ok_or_else(|| format!("no other GPU here has the {wanted} it needs free"))?;
-    refuse_choosers(command, recognised)?;
+    refuse_choosers(command, recognized)?;
     let rank = ranks
         .iter()
         .find(|rank| rank.device.as_ref() == Some(&failed.uuid))
@@ -75,31 +75,31 @@ fn another(
     }
     let mut draft = Draft::default();
     let inherited = inputs.launch.inherited_value(VISIBLE);
-    let set = Variable::find(command, &recognised.anatomy, VISIBLE, inherited);
+    let set = Variable::find(command, &recognized.layout, VISIBLE, inherited);
     let new = rewritten(set.map(|set| set.text()), rank, failed, other)?;
     draft.set_variable(VISIBLE, set, &new);
     Ok((draft, free))
 }
 
-fn refuse_choosers(command: &CommandLine, recognised: &Recognised<'_>) -> Result<(), String> {
+fn refuse_choosers(command: &CommandLine, recognized: &Recognized<'_>) -> Result<(), String> {
     let choosers = &spellings().device_choosers;
-    let is_cut = |passage| !matches!(passage, Passage::Inherited);
-    if let Some(launcher) = recognised
+    let is_cut = |way| !matches!(way, EnvPropagation::Inherited);
+    if let Some(launcher) = recognized
         .launchers()
         .iter()
         .find(|launcher| is_cut(launcher.environment))
     {
         return Err(format!("{} chooses the devices", launcher.name));
     }
-    for launcher in recognised.launchers() {
+    for launcher in recognized.launchers() {
         let words = &command.argv[launcher.words.clone()];
         let options = Arguments::of_words(words, launcher.words.start);
         if let Some(option) = choosers.iter().find(|o| options.has(Name::new(o))) {
             return Err(format!("{}'s {option} chooses the devices", launcher.name));
         }
     }
-    let arguments = arguments_of(command, &recognised.anatomy);
-    let of_entry = recognised.known.map_or(&[][..], |entry| &entry.devices);
+    let arguments = recognized.arguments();
+    let of_entry = recognized.known.map_or(&[][..], |entry| &entry.devices);
     let chooser = of_entry
         .iter()
         .chain(choosers)
@@ -192,8 +192,8 @@ fn name_of(uuid: &Uuid) -> String {
 
 pub(super) fn propose(offering: &Offering<'_>) -> Option<Proposal> {
     let inputs = offering.inputs;
-    let found = another(offering.command, offering.recognised, inputs);
-    let is_offered = found.is_ok() && offering.recognised.part_of_a_job.is_none();
+    let found = another(offering.command, offering.recognized, inputs);
+    let is_offered = found.is_ok() && offering.recognized.part_of_a_job.is_none();
     let is_asked_for = inputs.forecast.oom.is_none() || offering.cause == Some(Cause::OtherProcess);
     if !is_offered && !is_asked_for {
         return None;

@@ -6,12 +6,11 @@ use super::inputs::RemedyInputs;
 use super::proposal::{Offering, Proposal};
 use crate::command::CommandLine;
 use crate::event::Hello;
-use crate::recognize::LaunchEnvironment;
 use crate::recognize::alloc_conf::{self, Inherited, TorchVersion};
 use crate::recognize::argument::{InsertPoint, text};
-use crate::recognize::launcher::{Passage, ProgramKind};
-use crate::recognize::recognition::{Recognised, recognise};
+use crate::recognize::launcher::{EnvPropagation, ProgramKind};
 use crate::recognize::variable::Variable;
+use crate::recognize::{CommandLayout, Recognized};
 use crate::units::Uuid;
 
 /// The first version in which expandable segments are safe to offer.
@@ -20,7 +19,7 @@ pub(super) const EXPANDABLE_SINCE: (u32, u32) = (2, 1);
 /// The edits for expandable segments, or why there are none.
 fn expandable(
     command: &CommandLine,
-    recognised: &Recognised<'_>,
+    recognized: &Recognized<'_>,
     inputs: &RemedyInputs<'_>,
 ) -> Result<Draft, String> {
     if are_in_force(inputs) {
@@ -36,27 +35,28 @@ fn expandable(
             "the allocator is {backend}, which has no expandable segments"
         ));
     }
-    draft(command, recognised, inputs, "expandable_segments", "True")
+    draft(command, recognized, inputs, "expandable_segments", "True")
 }
 
 /// The edits that add an allocator setting to those in force.
 pub(super) fn draft(
     command: &CommandLine,
-    recognised: &Recognised<'_>,
+    recognized: &Recognized<'_>,
     inputs: &RemedyInputs<'_>,
     key: &str,
     value: &str,
 ) -> Result<Draft, String> {
-    let kind = recognised.anatomy.kind;
+    let kind = recognized.layout.kind;
     if matches!(kind, ProgramKind::Remote | ProgramKind::Missing) {
-        recognised.check_open()?;
+        recognized.check_open()?;
     }
     let inherited = inputs.launch.inherited;
-    let set = in_training(command, recognised, inherited);
+    let layout = &recognized.layout;
+    let set = in_training(command, layout, inherited);
     let merged = alloc_conf::merge(key, value, set, torch(inputs))?;
     let mut draft = Draft::default();
     for (name, new) in merged {
-        place(&mut draft, command, recognised, inherited, name, &new)?;
+        place(&mut draft, command, layout, inherited, name, &new)?;
     }
     draft.shown = vec![format!("{key}:{value}")];
     Ok(draft)
@@ -77,12 +77,12 @@ pub fn with_alloc_conf(
     inherited: Inherited<'_>,
     torch: Option<&str>,
 ) -> Result<CommandLine, String> {
-    let recognised = recognise(command, &LaunchEnvironment::default());
-    let set = in_training(command, &recognised, inherited);
+    let layout = CommandLayout::new(command);
+    let set = in_training(command, &layout, inherited);
     let torch = torch.and_then(TorchVersion::parse);
     let mut draft = Draft::default();
     for (name, new) in alloc_conf::merge_user(conf, set, torch)? {
-        place(&mut draft, command, &recognised, inherited, name, &new)?;
+        place(&mut draft, command, &layout, inherited, name, &new)?;
     }
     Ok(edited(command, &draft.edits.iter().collect::<Vec<_>>()))
 }
@@ -90,7 +90,7 @@ pub fn with_alloc_conf(
 /// One of the allocator's variables as the training will see it.
 fn variable<'a>(
     command: &'a CommandLine,
-    recognised: &Recognised<'_>,
+    layout: &CommandLayout,
     inherited: Inherited<'a>,
     name: &str,
 ) -> Option<Variable<'a>> {
@@ -99,16 +99,16 @@ fn variable<'a>(
         alloc_conf::HIP => inherited.hip,
         _ => inherited.general,
     };
-    Variable::find(command, &recognised.anatomy, name, inherited)
+    Variable::find(command, layout, name, inherited)
 }
 
 /// All of the allocator's variables.
 fn in_training<'a>(
     command: &'a CommandLine,
-    recognised: &Recognised<'_>,
+    layout: &CommandLayout,
     inherited: Inherited<'a>,
 ) -> Inherited<'a> {
-    let text = |name| variable(command, recognised, inherited, name).map(|set| set.text());
+    let text = |name| variable(command, layout, inherited, name).map(|set| set.text());
     Inherited {
         cuda: text(alloc_conf::CUDA),
         hip: text(alloc_conf::HIP),
@@ -119,27 +119,27 @@ fn in_training<'a>(
 fn place(
     draft: &mut Draft,
     command: &CommandLine,
-    recognised: &Recognised<'_>,
+    layout: &CommandLayout,
     inherited: Inherited<'_>,
     name: &'static str,
     new: &str,
 ) -> Result<(), String> {
-    let set = variable(command, recognised, inherited, name);
+    let set = variable(command, layout, inherited, name);
     if let Some(Variable::Word(_)) = set {
         draft.set_variable(name, set, new);
         return Ok(());
     }
     // An `env NAME=…` in the middle overrides what precedes it, so that word is edited instead.
-    for launcher in recognised.launchers() {
+    for launcher in &layout.launchers {
         match launcher.environment {
-            Passage::Inherited => {}
-            Passage::Cut => {
+            EnvPropagation::Inherited => {}
+            EnvPropagation::Cut => {
                 return Err(format!(
                     "{} does not pass environment variables on",
                     launcher.name
                 ));
             }
-            Passage::Option(option) => {
+            EnvPropagation::Option(option) => {
                 draft.insert(
                     InsertPoint::Before(launcher.options),
                     &[option.to_string(), format!("{name}={new}")],
@@ -148,8 +148,8 @@ fn place(
             }
         }
     }
-    if recognised
-        .launchers()
+    if layout
+        .launchers
         .iter()
         .any(|l| clears(command, l.words.clone(), name))
     {
@@ -211,7 +211,7 @@ fn hello<'a>(inputs: &RemedyInputs<'a>) -> Option<&'a crate::event::Hello> {
 }
 
 pub(super) fn propose(offering: &Offering<'_>) -> Option<Proposal> {
-    let draft = expandable(offering.command, offering.recognised, offering.inputs);
+    let draft = expandable(offering.command, offering.recognized, offering.inputs);
     let cost = match offering.inputs.launch.torch {
         Some(_) => "same numerics; sharing tensors between processes may fail",
         None => "same numerics; needs torch 2.1 or later (version unknown here)",

@@ -14,7 +14,7 @@ use crate::event::Phase;
 use crate::forecast::{
     Allocator, Forecast, Model, Observation, Rehearsed, Target, Treatment, Unseen,
 };
-use crate::recognize::Reading;
+use crate::recognize::WorkloadKey;
 use crate::state::{OomIncident, RankState};
 use crate::units::Bytes;
 use words::{at_least, beyond, by_inputs, extrapolated, fits_within, futile, tight, unknown};
@@ -32,7 +32,7 @@ pub(super) struct Outlook<'a> {
     inputs: &'a RemedyInputs<'a>,
     model: Model,
     /// The command that ran.
-    reading: Reading,
+    reading: WorkloadKey,
     /// Memory that the process could have had: what it had reserved plus what was free.
     room: Option<Bytes>,
     /// Allocated plus requested when memory ran out.
@@ -48,7 +48,7 @@ impl<'a> Outlook<'a> {
     pub(super) fn of(command: &CommandLine, inputs: &'a RemedyInputs<'a>) -> Outlook<'a> {
         let oom = inputs.forecast.oom;
         let rank = oom.and_then(|oom| rank_of(inputs, oom));
-        let reading = Reading::of(&command.without_secrets(), &inputs.launch);
+        let reading = WorkloadKey::new(&command.without_secrets(), &inputs.launch);
         let record = oom.and_then(|oom| oom.record.as_ref());
         let expandable = rank.and_then(|rank| rank.hello.expandable_segments);
         Outlook {
@@ -67,7 +67,7 @@ impl<'a> Outlook<'a> {
     }
 
     /// The command that ran.
-    pub(super) fn reading(&self) -> &Reading {
+    pub(super) fn reading(&self) -> &WorkloadKey {
         &self.reading
     }
 
@@ -159,7 +159,7 @@ impl<'a> Outlook<'a> {
         if let Some(takes) = takes.filter(|takes| takes.from != self.reading.at_once) {
             let counted = Outlook {
                 model: self.model.counted(takes.from, self.reading.at_once),
-                reading: Reading {
+                reading: WorkloadKey {
                     at_once: takes.from,
                     ..self.reading.clone()
                 },
@@ -307,7 +307,7 @@ impl<'a> Outlook<'a> {
 }
 
 /// The rehearsal of the step that failed, with the allocator settings of its run.
-fn rehearsed(rank: &RankState, reading: &Reading) -> Option<Rehearsed> {
+fn rehearsed(rank: &RankState, reading: &WorkloadKey) -> Option<Rehearsed> {
     let rehearsed = Rehearsed::of(rank.rehearsal.as_ref()?, reading.at_once)?;
     Some(match &rank.hello.alloc_conf {
         Some(conf) => rehearsed.under(conf),
@@ -342,7 +342,7 @@ fn room_at(oom: &OomIncident) -> Option<Bytes> {
 fn observations(
     inputs: &RemedyInputs<'_>,
     rank: Option<&RankState>,
-    reading: &Reading,
+    reading: &WorkloadKey,
 ) -> Vec<Observation> {
     let mut observations = inputs.forecast.earlier.to_vec();
     if let Some((_, earlier)) = inputs
@@ -350,10 +350,7 @@ fn observations(
         .state
         .and_then(|state| state.runs.split_last())
     {
-        let alike = earlier
-            .iter()
-            .filter(|run| Reading::of(&run.command, &inputs.launch).likeness == reading.likeness);
-        observations.extend(alike.filter_map(|run| Observation::of_run(run, &inputs.launch)));
+        observations.extend(Observation::of_runs(earlier, reading, &inputs.launch));
     }
     observations.extend(Observation::of(rank, inputs.forecast.oom, reading));
     observations

@@ -2,9 +2,10 @@
 //! the findings.
 
 use super::leftover::Leftover;
+use crate::command::CommandLine;
 use crate::diagnosis::Finding;
 use crate::forecast::ForecastInputs;
-use crate::recognize::LaunchEnvironment;
+use crate::recognize::{LaunchEnvironment, Recognized};
 
 /// Any of it may be missing.
 #[derive(Debug, Clone)]
@@ -24,6 +25,13 @@ pub struct RemedyInputs<'a> {
     pub batch_scale: f64,
     /// Processes left over from this user's earlier sessions.
     pub leftovers: &'a [Leftover],
+}
+
+impl<'a> RemedyInputs<'a> {
+    /// The command as it is understood with this launch.
+    pub fn recognize(&self, command: &'a CommandLine) -> Recognized<'a> {
+        Recognized::new(command, &self.launch)
+    }
 }
 
 impl Default for RemedyInputs<'_> {

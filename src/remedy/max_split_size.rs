@@ -14,10 +14,10 @@ pub(super) fn propose(offering: &Offering<'_>) -> Option<Proposal> {
     if torch(inputs).is_none_or(|torch| (torch.major, torch.minor) >= EXPANDABLE_SINCE) {
         return None;
     }
-    let (command, recognised) = (offering.command, offering.recognised);
+    let (command, recognized) = (offering.command, offering.recognized);
     let draft = draft(
         command,
-        recognised,
+        recognized,
         inputs,
         "max_split_size_mb",
         MAX_SPLIT_MB,

@@ -9,17 +9,22 @@ use super::plan::{Availability, Expectation, Remedy, RemedyId};
 use super::proposal::{Offering, Proposal};
 use crate::command::CommandLine;
 use crate::diagnosis::{Cause, Help};
-use crate::recognize::recognition::recognise;
+use crate::recognize::Recognized;
 
 /// The remedies for a command, the most promising first. Those that only a run that ran out of
 /// memory can need are left out for other runs.
 pub fn remedies(command: &CommandLine, inputs: &RemedyInputs<'_>) -> Vec<Remedy> {
-    let recognised = &recognise(command, &inputs.launch);
+    remedies_of(&inputs.recognize(command), inputs)
+}
+
+/// [`remedies`] for a command that is recognized already.
+pub(super) fn remedies_of(recognized: &Recognized<'_>, inputs: &RemedyInputs<'_>) -> Vec<Remedy> {
+    let command = recognized.command;
     let outlook = &Outlook::of(command, inputs);
     let cause = inputs.findings.first().map(|finding| finding.cause);
     let offering = Offering {
         command,
-        recognised,
+        recognized,
         inputs,
         outlook,
         cause,
@@ -27,8 +32,8 @@ pub fn remedies(command: &CommandLine, inputs: &RemedyInputs<'_>) -> Vec<Remedy>
     let mut remedies: Vec<Remedy> = RemedyId::all()
         .filter_map(|id| {
             let proposal = (id.spec().propose)(&offering)?;
-            let mut remedy = remedy(id, proposal, recognised.part_of_a_job.as_deref());
-            attribute(&mut remedy, command, recognised, &inputs.launch);
+            let mut remedy = remedy(id, proposal, recognized.part_of_a_job.as_deref());
+            attribute(&mut remedy, recognized);
             if let Some(expectation) = outlook.of_remedy(&remedy) {
                 remedy.expectation = expectation;
             }

@@ -1,14 +1,12 @@
-//! What was recognised in a command, and each remedy's edited command, as JSON for other programs.
+//! What was recognized in a command, and each remedy's edited command, as JSON for other programs.
 //!
 //! Nothing is masked: these are the caller's own words, and they are meant to be run.
 
 use super::edit::Edit;
 use super::inputs::RemedyInputs;
-use super::offer::remedies;
+use super::offer::remedies_of;
 use super::plan::{Availability, Plan, Remedy};
 use crate::command::{CommandLine, Word};
-use crate::recognize::batch::batch_of;
-use crate::recognize::recognition::recognise;
 use serde_json::{Value, json};
 use std::ffi::OsString;
 use std::os::unix::ffi::OsStringExt;
@@ -16,24 +14,24 @@ use std::os::unix::ffi::OsStringExt;
 /// `{"program", "launcher", "batch", "remedies"}`. Each `argv` begins with the variables typed
 /// before the command; those that a remedy sets in addition are in its `env`.
 pub fn plan_json(command: &CommandLine, inputs: &RemedyInputs<'_>) -> Value {
-    let recognised = recognise(command, &inputs.launch);
-    let batch = batch_of(command, &recognised);
-    let program = command.argv.get(recognised.anatomy.program);
+    let recognized = inputs.recognize(command);
+    let batch = recognized.batch();
+    let program = command.argv.get(recognized.layout.program);
     json!({
         "program": {
             "word": program.map(word),
-            "kind": recognised.anatomy.kind,
-            "known": recognised.known.map(|entry| entry.name.as_str()),
-            "entry_from": recognised.known.and_then(|entry| entry.source.as_deref()),
+            "kind": recognized.layout.kind,
+            "known": recognized.known.map(|entry| entry.name.as_str()),
+            "entry_from": recognized.known.and_then(|entry| entry.source.as_deref()),
         },
-        "launcher": recognised.launchers().iter().map(|l| l.name.as_str()).collect::<Vec<_>>(),
+        "launcher": recognized.launchers().iter().map(|l| l.name.as_str()).collect::<Vec<_>>(),
         "torch": inputs.launch.torch,
         "batch": batch.map(|batch| json!({
             "value": batch.value,
             "scope": batch.scope,
             "arg": batch.argument,
         })),
-        "remedies": remedies(command, inputs)
+        "remedies": remedies_of(&recognized, inputs)
             .iter()
             .map(|remedy| in_json(command, remedy))
             .collect::<Vec<_>>(),

@@ -8,12 +8,12 @@ use super::plan::{Alteration, BatchChange, Expectation};
 use crate::command::CommandLine;
 use crate::diagnosis::Cause;
 use crate::event::Patchable;
-use crate::recognize::recognition::Recognised;
+use crate::recognize::recognized::Recognized;
 
 /// A command to find remedies for.
 pub(super) struct Offering<'a> {
     pub command: &'a CommandLine,
-    pub recognised: &'a Recognised<'a>,
+    pub recognized: &'a Recognized<'a>,
     pub inputs: &'a RemedyInputs<'a>,
     /// What its runs are expected to need.
     pub outlook: &'a Outlook<'a>,

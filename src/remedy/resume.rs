@@ -7,7 +7,7 @@ use super::proposal::{Offering, Proposal, unknown};
 use super::switch::{mostly_equals, shown};
 use crate::recognize::argument::{Hit, InsertPoint, Name};
 use crate::recognize::program::{InsertPlace, Resumes};
-use crate::recognize::recognition::{Recognised, arguments_of};
+use crate::recognize::recognized::Recognized;
 use crate::recognize::{Checkpoint, directory};
 
 /// Values with which a program finds its latest checkpoint itself.
@@ -17,13 +17,13 @@ const BY_ITSELF: [&str; 9] = [
 
 /// The edits with which the next run resumes, or why there are none.
 fn resume(offering: &Offering<'_>) -> Result<Draft, String> {
-    let (recognised, inputs) = (offering.recognised, offering.inputs);
-    recognised.check_open()?;
-    let entry = recognised.known.ok_or(
+    let (recognized, inputs) = (offering.recognized, offering.inputs);
+    recognized.check_open()?;
+    let entry = recognized.known.ok_or(
         "no way to resume this program is known: it restarts from step 0 and may overwrite its files",
     )?;
     let resume = &entry.resume;
-    let arguments = arguments_of(offering.command, &recognised.anatomy);
+    let arguments = recognized.arguments();
     let overwritten = directory(&arguments, entry, &inputs.launch)
         .or_else(|| resume.default_directory.clone())
         .unwrap_or_else(|| "its files".into());
@@ -91,8 +91,8 @@ fn resume(offering: &Offering<'_>) -> Result<Draft, String> {
         words = vec![format!("{name}={value}")];
     }
     let place = match resume.place {
-        InsertPlace::Start => recognised.anatomy.arguments.start,
-        InsertPlace::End | InsertPlace::Launcher => recognised.anatomy.arguments.end,
+        InsertPlace::Start => recognized.layout.arguments.start,
+        InsertPlace::End | InsertPlace::Launcher => recognized.layout.arguments.end,
     };
     if arguments.nested.is_some() {
         return Err("its arguments are inside one word".into());
@@ -107,8 +107,8 @@ fn is_by_itself(hit: &Hit<'_>) -> bool {
 }
 
 /// Where the next run starts, for display.
-fn begins(recognised: &Recognised<'_>, checkpoint: &Checkpoint) -> String {
-    let counts = recognised
+fn begins(recognized: &Recognized<'_>, checkpoint: &Checkpoint) -> String {
+    let counts = recognized
         .known
         .and_then(|entry| entry.resume.counts.as_deref());
     let counts = counts.unwrap_or("step");
@@ -122,10 +122,10 @@ fn begins(recognised: &Recognised<'_>, checkpoint: &Checkpoint) -> String {
 }
 
 pub(super) fn propose(offering: &Offering<'_>) -> Option<Proposal> {
-    let (recognised, inputs) = (offering.recognised, offering.inputs);
+    let (recognized, inputs) = (offering.recognized, offering.inputs);
     let draft = resume(offering);
     let cost = match inputs.launch.checkpoint {
-        Some(checkpoint) => begins(recognised, checkpoint),
+        Some(checkpoint) => begins(recognized, checkpoint),
         None => String::new(),
     };
     let expectation = match inputs.forecast.oom {

@@ -6,12 +6,11 @@
 use super::draft::Draft;
 use super::edit::{Edit, edited};
 use crate::command::{CommandLine, Word};
-use crate::recognize::LaunchEnvironment;
 use crate::recognize::argument::{Arguments, Hit, InsertPoint, Value, same};
 use crate::recognize::batch;
 use crate::recognize::program::AccumulationRule;
-use crate::recognize::recognition::{arguments_of, opened, recognise};
 use crate::recognize::spellings::spellings;
+use crate::recognize::{CommandLayout, LaunchEnvironment, Recognized};
 
 /// Which argument a trial run changes.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -36,16 +35,16 @@ pub struct Setting {
 impl Setting {
     /// Finds the argument; the error says why that isn't possible.
     pub fn find(command: &CommandLine, which: &Which) -> Result<Setting, String> {
-        let recognised = recognise(command, &LaunchEnvironment::default());
-        let arguments = arguments_of(command, &recognised.anatomy);
+        let recognized = Recognized::new(command, &LaunchEnvironment::default());
+        let arguments = recognized.arguments();
         let (hits, missing) = match which {
             Which::Named(name) => (
                 named(&arguments, name),
                 format!("the command has no argument {name}"),
             ),
             Which::Batch => {
-                recognised.check_open()?;
-                if let Some(entry) = recognised.known
+                recognized.check_open()?;
+                if let Some(entry) = recognized.known
                     && let AccumulationRule::MicroSize | AccumulationRule::Divides =
                         entry.accumulation.rule
                 {
@@ -54,8 +53,8 @@ impl Setting {
                         entry.shown()
                     ));
                 }
-                let arguments = opened(arguments, recognised.known)?;
-                let candidates = batch::candidates(&arguments, recognised.known);
+                let arguments = recognized.opened()?;
+                let candidates = batch::candidates(&arguments, recognized.known);
                 let hits = candidates.into_iter().map(|(_, hit)| hit).rev();
                 let missing = "no batch size in the command; write it there, or name another argument with --arg";
                 (hits.collect(), missing.to_string())
@@ -103,8 +102,8 @@ impl Setting {
 
 /// The command with an argument replaced, or added at the end.
 pub fn with_argument(command: &CommandLine, name: &str, value: &str) -> CommandLine {
-    let recognised = recognise(command, &LaunchEnvironment::default());
-    let arguments = arguments_of(command, &recognised.anatomy);
+    let layout = CommandLayout::new(command);
+    let arguments = layout.arguments_of(command);
     let mut draft = Draft::default();
     match named(&arguments, name)
         .last()
@@ -116,7 +115,7 @@ pub fn with_argument(command: &CommandLine, name: &str, value: &str) -> CommandL
                 true => name.to_string(),
                 false => format!("--{name}"),
             };
-            let end = recognised.anatomy.arguments.end;
+            let end = layout.arguments.end;
             draft.insert(InsertPoint::Before(end), &[spelled, value.to_string()]);
         }
     }
@@ -126,8 +125,8 @@ pub fn with_argument(command: &CommandLine, name: &str, value: &str) -> CommandL
 
 /// The arguments for output paths, as name and value.
 pub fn places_written(command: &CommandLine) -> Vec<(String, String)> {
-    let recognised = recognise(command, &LaunchEnvironment::default());
-    let arguments = arguments_of(command, &recognised.anatomy);
+    let layout = CommandLayout::new(command);
+    let arguments = layout.arguments_of(command);
     let places = spellings().places_written.iter();
     places
         .filter_map(|name| {

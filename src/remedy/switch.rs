@@ -12,7 +12,7 @@ use crate::recognize::argument::{ArgumentForm, Arguments, Hit, InsertPoint, Name
 use crate::recognize::family::SwitchReading;
 use crate::recognize::file;
 use crate::recognize::program::{InsertPlace, ProgramEntry, SwitchDefault, SwitchSpec};
-use crate::recognize::recognition::{Recognised, opened};
+use crate::recognize::recognized::Recognized;
 use crate::recognize::spellings::{is_bool, turned_on};
 
 /// A switch of a program.
@@ -65,11 +65,11 @@ pub(super) fn turn_on<'a>(
     if is_sweep(&arguments) {
         return Err("the command is a sweep of several runs".into());
     }
-    let arguments = opened(arguments, Some(entry))?;
+    let arguments = offering.recognized.opened()?;
     SwitchReader {
         file: file::of_command(&arguments, entry, &offering.inputs.launch),
         command: offering.command,
-        recognised: offering.recognised,
+        recognized: offering.recognized,
         entry,
         switch,
         arguments,
@@ -89,7 +89,7 @@ fn is_sweep(arguments: &Arguments<'_>) -> bool {
 
 struct SwitchReader<'a> {
     command: &'a CommandLine,
-    recognised: &'a Recognised<'a>,
+    recognized: &'a Recognized<'a>,
     entry: &'a ProgramEntry,
     switch: Switch<'a>,
     arguments: Arguments<'a>,
@@ -195,7 +195,7 @@ impl<'a> SwitchReader<'a> {
         let words = self.written(words);
         let gap = if self.switch.spec.place == InsertPlace::Launcher {
             let launcher = self
-                .recognised
+                .recognized
                 .launchers()
                 .iter()
                 .find(|launcher| launcher.name.starts_with("accelerate"))
@@ -215,7 +215,7 @@ impl<'a> SwitchReader<'a> {
             let end = self.arguments.gap(self.arguments.tokens.len());
             end.ok_or("there is no argument to put it next to")?
         } else {
-            let range = &self.recognised.anatomy.arguments;
+            let range = &self.recognized.layout.arguments;
             InsertPoint::Before(match self.switch.spec.place {
                 InsertPlace::Start => range.start,
                 InsertPlace::End | InsertPlace::Launcher => range.end,

@@ -6,11 +6,10 @@ use super::proposal::{Offering, Proposal, unknown};
 use crate::diagnosis::Cause;
 use crate::recognize::argument::{Hit, Name};
 use crate::recognize::family;
-use crate::recognize::recognition::arguments_of;
 
 /// The edits for half as many, or why there are none.
 fn fewer(offering: &Offering<'_>) -> Result<Draft, String> {
-    offering.recognised.check_open()?;
+    offering.recognized.check_open()?;
     let cause = offering
         .inputs
         .findings
@@ -19,9 +18,9 @@ fn fewer(offering: &Offering<'_>) -> Result<Draft, String> {
     if cause.is_some_and(|cause| cause != Cause::HostMemory) {
         return Err("GPU memory ran out, not host memory".into());
     }
-    let arguments = arguments_of(offering.command, &offering.recognised.anatomy);
+    let arguments = offering.recognized.arguments();
     let names = offering
-        .recognised
+        .recognized
         .known
         .map_or(&[][..], |entry| &entry.workers);
     let last = |name: &String| arguments.find(Name::new(name)).pop();

@@ -1,7 +1,7 @@
 //! What a session was, in one line, once it has ended.
 
 use super::{hidden, score};
-use crate::recognize::{LaunchEnvironment, Reading};
+use crate::recognize::{LaunchEnvironment, WorkloadKey};
 use crate::state::{Run, RunOutcome, State};
 use crate::units::{Bytes, clock_face};
 use std::fmt::Write;
@@ -95,7 +95,9 @@ fn differs(state: &State, run: &Run) -> Option<String> {
         .rev()
         .find(|one| one.number < run.number)?;
     let [now, before] = [run, before].map(reading);
-    if (now.at_once, now.accumulation) == (before.at_once, before.accumulation) || !now.says_batch {
+    if (now.at_once, now.accumulation) == (before.at_once, before.accumulation)
+        || now.batch.is_none()
+    {
         return (!run.remedies.is_empty()).then(|| run.remedies.join(" and "));
     }
     Some(match now.accumulation {
@@ -104,8 +106,8 @@ fn differs(state: &State, run: &Run) -> Option<String> {
     })
 }
 
-fn reading(run: &Run) -> Reading {
-    Reading::of(
+fn reading(run: &Run) -> WorkloadKey {
+    WorkloadKey::new(
         &run.command.without_secrets(),
         &LaunchEnvironment::default(),
     )

@@ -2,7 +2,7 @@
 //! one that failed may have done so for another reason than the OOM in its output.
 
 use super::story::place_of;
-use crate::recognize::{LaunchEnvironment, ProgramKind, recognise};
+use crate::recognize::{CommandLayout, ProgramKind};
 use crate::state::{Doubt, HiddenOom, Run, State};
 use crate::units::clock_face;
 
@@ -34,8 +34,7 @@ pub fn notice(state: &State) -> Option<String> {
 /// Of an OOM that only the output tells of the process is not known. A program that ended with 0 has
 /// survived it; one that a shell has started may not have.
 fn may_hide(run: &Run, hidden: HiddenOom<'_>) -> bool {
-    let around = LaunchEnvironment::default();
-    let kind = || recognise(&run.command, &around).anatomy.kind;
+    let kind = || CommandLayout::new(&run.command).kind;
     matches!(hidden, HiddenOom::Doubtful(..))
         || hidden.incident().pid.is_some()
         || matches!(kind(), ProgramKind::ShellScript | ProgramKind::ShellString)

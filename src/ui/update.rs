@@ -19,7 +19,7 @@ use super::scene::Scene;
 use super::theme::UNICODE;
 use super::typing;
 use super::view::{Keyboard, Notice, View};
-use crate::recognize::{LaunchEnvironment, batch_of, recognise};
+use crate::recognize::{LaunchEnvironment, WorkloadKey};
 use crate::state::{RunOutcome, State};
 use crate::units::Uuid;
 use ratatui::crossterm::event::{KeyEvent, KeyEventKind, MouseButton, MouseEvent, MouseEventKind};
@@ -219,9 +219,7 @@ fn read_batches(view: &mut View, state: &State) {
     }
     (view.batches).retain(|(number, _)| state.run_numbered(*number).is_some());
     for run in (state.runs.iter()).filter(|run| Some(run.number) > newest) {
-        let recognised = recognise(&run.command, &LaunchEnvironment::default());
-        let batch = batch_of(&run.command, &recognised);
-        let batch = batch.map(|batch| batch.value);
+        let batch = WorkloadKey::new(&run.command, &LaunchEnvironment::default()).batch;
         view.batches.push((run.number, batch));
     }
 }

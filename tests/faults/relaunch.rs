@@ -61,7 +61,7 @@ pub fn quit(training: &mut Training) {
 }
 
 #[test]
-fn fault_69_a_traceback_in_pieces_is_recognised() {
+fn fault_69_a_traceback_in_pieces_is_recognized() {
     let mut training = Scene::new().headless(&["oom:pieces", "exit:1"]);
     training.finish(Exit::Code(1));
     let said = String::from_utf8(training.output().1).expect("text");

@@ -4,7 +4,7 @@
 use super::{Failed, gib, measured};
 use oomph::event::{LineUsage, ModelBytes, OomRecord, Phase, Sample, SourceLine};
 use oomph::forecast::*;
-use oomph::recognize::Reading;
+use oomph::recognize::WorkloadKey;
 use oomph::state::OomIncident;
 use oomph::units::{Moment, Pid};
 
@@ -59,10 +59,10 @@ impl Failed {
             device: None,
             caught: false,
         };
-        let reading = Reading {
+        let reading = WorkloadKey {
             at_once: self.batch,
             accumulation: 1,
-            says_batch: true,
+            batch: Some(self.batch),
             likeness: String::new(),
         };
         Model::of(

@@ -1,4 +1,4 @@
-//! Secrets recognised by their own form.
+//! Secrets recognized by their own form.
 
 /// Prefixes of tokens, and the minimum length of one: a shorter word is a name that happens to
 /// begin so (`hf_hub`, `sk-learn`).

@@ -9,7 +9,6 @@ use crate::doctor::{
 use crate::live::display::mode::{self, Mode, Surface};
 use crate::live::display::screen::terminal_size;
 use crate::live::session::SessionInputs;
-use crate::recognize::recognise;
 use crate::session::{self, BaseDir, BaseDirs};
 use crate::supervise;
 use crate::ui::theme::{Depth, Glyphs, UNICODE};
@@ -88,7 +87,7 @@ pub(super) fn terminal() -> TerminalFacts {
 
 pub(super) fn slurm(command: Option<&CommandLine>) -> SlurmFacts {
     let (known, _) = SessionInputs::at_start(&UserSettings::default());
-    let part_of = command.and_then(|command| recognise(command, &known.launch()).part_of_a_job);
+    let part_of = command.and_then(|command| known.recognize(command).part_of_a_job);
     SlurmFacts {
         job: std::env::var("SLURM_JOB_ID").ok(),
         is_signalled: supervise::step_is_signalled(std::env::var_os("SLURM_STEP_ID").as_deref()),

@@ -6,7 +6,7 @@
 use crate::command::{CommandLine, Word};
 use crate::doctor::{AskedPython, Keeps, PythonFacts, TorchFacts};
 use crate::live::torch;
-use crate::recognize::{LaunchEnvironment, Passage, ProgramKind, Recognised, recognise};
+use crate::recognize::{CommandLayout, EnvPropagation, ProgramKind};
 use crate::surroundings;
 use nix::unistd::geteuid;
 use serde::Deserialize;
@@ -71,13 +71,13 @@ pub(super) fn of(command: Option<&CommandLine>) -> PythonFacts {
 }
 
 fn ask(command: &CommandLine) -> PythonFacts {
-    let recognised = recognise(command, &LaunchEnvironment::default());
-    if let Some((by, keeps)) = out_of_sight(&recognised, command) {
+    let layout = CommandLayout::new(command);
+    if let Some((by, keeps)) = out_of_sight(&layout, command) {
         return PythonFacts::OutOfSight { by, keeps };
     }
-    let mut launchers = recognised.launchers().iter();
+    let mut launchers = layout.launchers.iter();
     let chooses = launchers.find(|one| CHOOSES.contains(&one.name.as_str()));
-    let word = recognised.python_word();
+    let word = layout.python_word();
     let named = match chooses {
         Some(launcher) => launcher.name.clone(),
         None => word
@@ -88,25 +88,25 @@ fn ask(command: &CommandLine) -> PythonFacts {
         return PythonFacts::NotFound(named);
     };
     let asked = match not_to_be_run(&path, &command.cwd) {
-        Some(why) => read(command, &recognised, &path, why),
-        None => question(command, &recognised, &path),
+        Some(why) => read(command, &layout, &path, why),
+        None => question(command, &layout, &path),
     };
     PythonFacts::Found { asked, path }
 }
 
 /// By what the program's Python is started, if that cannot be seen from here.
-fn out_of_sight(recognised: &Recognised<'_>, command: &CommandLine) -> Option<(String, Keeps)> {
-    let launchers = || recognised.launchers().iter();
-    if let Some(cuts) = launchers().find(|one| one.environment != Passage::Inherited) {
+fn out_of_sight(layout: &CommandLayout, command: &CommandLine) -> Option<(String, Keeps)> {
+    let launchers = || layout.launchers.iter();
+    if let Some(cuts) = launchers().find(|one| one.environment != EnvPropagation::Inherited) {
         return Some((cuts.name.clone(), Keeps::Nothing));
     }
     if let Some(container) = launchers().find(|one| one.is_container) {
         return Some((container.name.clone(), Keeps::Environment));
     }
-    let program = command.argv.get(recognised.anatomy.program);
+    let program = command.argv.get(layout.program);
     let program = program.map_or("the command".into(), |word| word.to_string_lossy());
     let by = |words: String, keeps| Some((words, keeps));
-    match recognised.anatomy.kind {
+    match layout.kind {
         ProgramKind::ShellScript => by(format!("{program} is a shell script"), Keeps::Both),
         ProgramKind::ShellString => by("the command is a string for a shell".into(), Keeps::Both),
         ProgramKind::Image => by(
@@ -192,14 +192,14 @@ fn normal(path: &Path) -> PathBuf {
 /// What the files of an interpreter say that is not run.
 fn read(
     command: &CommandLine,
-    recognised: &Recognised<'_>,
+    layout: &CommandLayout,
     path: &Path,
     why: String,
 ) -> Result<AskedPython, String> {
     let version = surroundings::python_version(path).ok_or(format!(
         "{why}, and its files do not say which version it is"
     ))?;
-    let options = own_options(command, recognised);
+    let options = own_options(command, layout);
     let has = |names: &[&str]| {
         options
             .iter()
@@ -240,12 +240,24 @@ fn torch_facts(directory: PathBuf) -> TorchFacts {
 
 fn question(
     command: &CommandLine,
-    recognised: &Recognised<'_>,
+    layout: &CommandLayout,
     path: &Path,
 ) -> Result<AskedPython, String> {
     let mut asking = Command::new(path);
-    asking.args(own_options(command, recognised));
-    // Nothing of the working directory or of the command's own variables may be loaded.
+    asking.args(own_options(command, layout));
+    asking.args(["-c", QUESTION]).current_dir(&command.cwd);
+    for change in &command.env {
+        match &change.value {
+            Some(value) => asking.env(&change.name.0, &value.0),
+            None => asking.env_remove(&change.name.0),
+        };
+    }
+    let inherited = command.env_value("PYTHONPATH").map(|word| word.0.clone());
+    let mut python_path = std::ffi::OsString::from(MARK);
+    if let Some(inherited) = inherited.or_else(|| std::env::var_os("PYTHONPATH")) {
+        python_path.push(":");
+        python_path.push(inherited);
+    }
     asking
         .args(["-c", QUESTION])
         .current_dir("/")
@@ -273,17 +285,17 @@ fn question(
 
 /// The interpreter's options that decide what it reads: `-I`, `-E`, `-S` and `-s`, from the words
 /// between it and the program.
-fn own_options(command: &CommandLine, recognised: &Recognised<'_>) -> Vec<String> {
+fn own_options(command: &CommandLine, layout: &CommandLayout) -> Vec<String> {
     // A launcher that brings its own Python has options of its own.
     let is_python = |at: &usize| {
         let word = command.argv[*at].to_string_lossy();
         let name = word.rsplit('/').next().unwrap_or_default();
         name.starts_with("python")
     };
-    let Some(at) = recognised.anatomy.interpreter.filter(is_python) else {
+    let Some(at) = layout.interpreter.filter(is_python) else {
         return Vec::new();
     };
-    let end = recognised.anatomy.program.min(command.argv.len());
+    let end = layout.program.min(command.argv.len());
     let words = command.argv.get(at + 1..end).unwrap_or_default();
     let mut letters = String::new();
     let mut words = words.iter().map(Word::to_string_lossy);
@@ -349,8 +361,8 @@ mod tests {
             ("torchrun -S train.py", &[]),
         ] {
             let command = CommandLine::typed(line);
-            let recognised = recognise(&command, &LaunchEnvironment::default());
-            assert_eq!(own_options(&command, &recognised), options, "{line}");
+            let layout = CommandLayout::new(&command);
+            assert_eq!(own_options(&command, &layout), options, "{line}");
         }
     }
 }

@@ -1,4 +1,4 @@
-//! Recognises a line that was meant for another window (`squeue`, Enter), typed or pasted: its letters
+//! Recognizes a line that was meant for another window (`squeue`, Enter), typed or pasted: its letters
 //! must not page through the screen, open dialogs and answer them. Nobody gives that many different
 //! commands that fast. Ending a training needs a key that no text contains; this is for all others.
 
@@ -9,7 +9,7 @@ use std::time::Duration;
 /// Keys closer together than this belong to one burst: slower than most people type, faster than they
 /// react to what a key has done.
 const GAP: Duration = Duration::from_millis(300);
-/// Recognised text continues until a pause of this length.
+/// Recognized text continues until a pause of this length.
 const PAUSE: Duration = Duration::from_millis(700);
 /// This many printable keys in a burst are text, unless they are one key held down or a few in turn.
 const LONG: usize = 5;

@@ -7,7 +7,7 @@ use crate::event::{Exit, Level};
 use crate::live::link::elsewhere::{RanksGone, Witnesses, may_be_elsewhere};
 use crate::live::link::{Proof, SessionPhase};
 use crate::live::session::NextRun;
-use crate::recognize::{Reach, reach};
+use crate::recognize::Reach;
 use crate::units::{Moment, Pid};
 use nix::errno::Errno;
 use nix::sys::signal::kill;
@@ -39,7 +39,8 @@ impl Front {
     }
 
     fn reach_of_last_run(&self) -> Reach {
-        reach(self.session.command(), &self.session.remedy_inputs().launch)
+        let inputs = self.session.remedy_inputs();
+        inputs.recognize(self.session.command()).reach()
     }
 
     fn inherited(&self, name: &str) -> Option<String> {

@@ -7,7 +7,7 @@ use crate::live::RunOptions;
 use crate::live::link::ProbeSetup;
 use crate::live::session::HandoverState;
 use crate::probe;
-use crate::recognize::{self, LaunchEnvironment};
+use crate::recognize::{self, LaunchEnvironment, Recognized};
 use crate::session::{self, Directories, SpoolPlace, make_spool};
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -123,7 +123,7 @@ fn may_reach_other_nodes(options: &RunOptions) -> bool {
         environment: &environment,
         ..LaunchEnvironment::default()
     };
-    recognize::reach(&options.command, &launch).is_far()
+    Recognized::new(&options.command, &launch).reach().is_far()
 }
 
 /// Follows it.

@@ -5,8 +5,7 @@ use crate::command::{CommandLine, EnvChange, Word};
 use crate::live::session::HandoverState;
 use crate::live::{RunOptions, SESSION_VARIABLE};
 use crate::probe::{self, Installed, ProbeOptions, ProbeWays, RehearsedStep};
-use crate::recognize::LaunchEnvironment;
-use crate::recognize::recognition::recognise;
+use crate::recognize::CommandLayout;
 use crate::session::PidScope;
 use crate::units::RunNumber;
 use std::ffi::OsString;
@@ -151,8 +150,7 @@ impl ProbeSetup {
 
 /// Whether the command's Python doesn't import `site` (`python -S`).
 fn is_without_site(command: &CommandLine) -> bool {
-    let recognised = recognise(command, &LaunchEnvironment::default());
-    let Some(at) = recognised.python_word() else {
+    let Some(at) = CommandLayout::new(command).python_word() else {
         return false;
     };
     let mut words = command.argv.iter().skip(at + 1).map(Word::to_string_lossy);

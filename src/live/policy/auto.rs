@@ -10,7 +10,6 @@ pub use options::{AutoOptions, Measure, Permission};
 use super::{FollowUp, Policy, RunSummary};
 use crate::command::CommandLine;
 use crate::live::session::NextRun;
-use crate::recognize::recognise;
 use crate::remedy::{self, Plan, Remedy, RemedyId};
 use crate::state::RunOutcome;
 use crate::units::RunNumber;
@@ -76,7 +75,7 @@ impl Policy for Auto {
         // With secrets masked, as in the recording, which is all that a later front has.
         let runs = run.state.runs.iter();
         let tried: Vec<CommandLine> = runs.map(|run| run.command.clone()).collect();
-        let part = recognise(run.command, &run.inputs.launch).part_of_a_job;
+        let part = run.inputs.recognize(run.command).part_of_a_job;
         let ended = run.run.ended.map_or(run.run.started, |(ended, _)| ended);
         let situation = AutoSituation {
             outcome: run.run.outcome(),

@@ -14,7 +14,7 @@ use crate::live::session::NextRun;
 use crate::live::{Ending, RunOptions};
 use crate::measured::NON_TORCH_USUAL;
 use crate::probe::RehearsedStep;
-use crate::recognize::{LaunchEnvironment, Reading};
+use crate::recognize::{LaunchEnvironment, WorkloadKey};
 use crate::remedy::{Setting, Which, with_argument};
 use crate::state::{Run, RunOutcome, State};
 use crate::units::{Bytes, RunNumber};
@@ -96,7 +96,8 @@ impl Fit {
             rounds: options.which == Which::Batch,
             room: None,
             allocator: Allocator::Fixed,
-            keeps_gradients: Reading::of(typed, &LaunchEnvironment::default()).keeps_gradients(),
+            keeps_gradients: WorkloadKey::new(typed, &LaunchEnvironment::default())
+                .keeps_gradients(),
             trials: Vec::new(),
         };
         Ok(Fit {
@@ -123,7 +124,7 @@ impl Fit {
     /// Uses earlier sessions of the user's command that ran out of memory.
     pub(crate) fn look_back(&mut self, earlier: &[Observation]) {
         let command = self.options.run.command.without_secrets();
-        let at_once = Reading::of(&command, &LaunchEnvironment::default()).at_once;
+        let at_once = WorkloadKey::new(&command, &LaunchEnvironment::default()).at_once;
         // Those that ran out of memory show what was left then.
         let failed = earlier.iter().filter(|seen| seen.left_over.is_some());
         let value = |seen: &Observation| seen.batch.saturating_mul(self.setting.value);

@@ -8,7 +8,7 @@ use crate::command::CommandLine;
 use crate::event::What;
 use crate::forecast::Observation;
 use crate::live::beside::BesideLoop;
-use crate::recognize::{LaunchEnvironment, Reading};
+use crate::recognize::{LaunchEnvironment, WorkloadKey};
 use crate::session::{self, BaseDirs};
 use crate::state::{RunOutcome, State};
 use std::path::Path;
@@ -72,7 +72,7 @@ impl EarlierSessions {
 /// earliest first.
 pub(crate) fn read(command: &CommandLine, own: &str) -> Vec<Observation> {
     let places = &BaseDirs::of_this_user();
-    let reading = Reading::of(command, &LaunchEnvironment::default());
+    let reading = WorkloadKey::new(command, &LaunchEnvironment::default());
     let mut sessions: Vec<_> = session::list(places)
         .into_iter()
         .filter(|stored| stored.id != own)
@@ -88,7 +88,7 @@ pub(crate) fn read(command: &CommandLine, own: &str) -> Vec<Observation> {
 }
 
 /// Whether a recording is of the same program, by its first line.
-fn is_like(directory: &Path, command: &CommandLine, reading: &Reading) -> bool {
+fn is_like(directory: &Path, command: &CommandLine, reading: &WorkloadKey) -> bool {
     let recording = directory.join(session::RECORDING);
     let small = std::fs::metadata(&recording).is_ok_and(|about| about.len() <= LARGEST);
     if !small {
@@ -106,7 +106,7 @@ fn is_like(directory: &Path, command: &CommandLine, reading: &Reading) -> bool {
     match event.what {
         What::SessionStarted(header) if read.is_ok() => {
             header.command.cwd == command.cwd
-                && Reading::of(&header.command, &LaunchEnvironment::default()).likeness
+                && WorkloadKey::new(&header.command, &LaunchEnvironment::default()).likeness
                     == reading.likeness
         }
         _ => false,
@@ -115,7 +115,7 @@ fn is_like(directory: &Path, command: &CommandLine, reading: &Reading) -> bool {
 
 /// The observations of a recorded session's runs, without those that are still running, or failed for
 /// another reason before their second step.
-pub(crate) fn of_recording(path: &Path, reading: &Reading) -> Vec<Observation> {
+pub(crate) fn of_recording(path: &Path, reading: &WorkloadKey) -> Vec<Observation> {
     let Ok(events) = session::read(path) else {
         return Vec::new();
     };
@@ -130,5 +130,5 @@ pub(crate) fn of_recording(path: &Path, reading: &Reading) -> Vec<Observation> {
         | RunOutcome::Stopped
         | RunOutcome::Failed(_) => run.steps() > 1,
     });
-    Observation::of_session(&state, reading, &LaunchEnvironment::default())
+    Observation::of_runs(&state.runs, reading, &LaunchEnvironment::default())
 }

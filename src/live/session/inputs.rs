@@ -6,7 +6,7 @@ use super::leftovers;
 use crate::command::{CommandLine, Word};
 use crate::config::UserSettings;
 use crate::live::allocator::InheritedSettings;
-use crate::recognize::{self, Catalogue, Checkpoint, ConfigFile, LaunchEnvironment};
+use crate::recognize::{self, Catalogue, Checkpoint, ConfigFile, LaunchEnvironment, Recognized};
 use crate::remedy::Leftover;
 use crate::state::State;
 use crate::surroundings;
@@ -78,7 +78,7 @@ impl SessionInputs {
     /// Reads config files and the newest checkpoint of `command`. Checkpoints older than `since` are of
     /// another run; if nothing has run yet, only the command's own directory is searched.
     pub(crate) fn look(&mut self, command: &CommandLine, since: Option<SystemTime>) {
-        let named = recognize::named_files(command, &self.launch());
+        let named = self.recognize(command).named_files();
         self.files = named
             .into_iter()
             .filter_map(|named| {
@@ -91,7 +91,7 @@ impl SessionInputs {
                 })
             })
             .collect();
-        let wanted = recognize::checkpoints_wanted(command, &self.launch());
+        let wanted = self.recognize(command).checkpoints_wanted();
         self.checkpoint = wanted
             .filter(|wanted| wanted.named || since.is_some())
             .and_then(|wanted| {
@@ -127,6 +127,11 @@ impl SessionInputs {
             checkpoint: self.checkpoint.as_ref(),
             ..LaunchEnvironment::default()
         }
+    }
+
+    /// The command as it is understood with this launch.
+    pub(crate) fn recognize<'a>(&'a self, command: &'a CommandLine) -> Recognized<'a> {
+        Recognized::new(command, &self.launch())
     }
 
     /// The directory for edited copies of files for this run.

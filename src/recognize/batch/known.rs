@@ -3,23 +3,22 @@
 use super::steps::{addition, numbers};
 use super::{Addition, BatchSource, Knob, Place, WholeBatch, deepspeed, last, parsed};
 use crate::recognize::argument::{Arguments, Hit, InsertPoint, Name};
-use crate::recognize::environment::{ConfigFile, LaunchEnvironment};
+use crate::recognize::environment::ConfigFile;
 use crate::recognize::file::{self, FoundValue};
 use crate::recognize::program::{AccumulationRule, InsertPlace, ProgramEntry};
-use crate::recognize::recognition::Recognised;
+use crate::recognize::recognized::Recognized;
 
 pub(super) fn source<'a>(
     arguments: Arguments<'a>,
     entry: &'a ProgramEntry,
-    recognised: &Recognised<'_>,
-    launch: &LaunchEnvironment<'a>,
+    recognized: &Recognized<'a>,
 ) -> Result<BatchSource<'a>, String> {
-    let file = file::of_command(&arguments, entry, launch);
-    let deepspeed = file::of_deepspeed(&arguments, launch);
+    let file = file::of_command(&arguments, entry, &recognized.launch);
+    let deepspeed = file::of_deepspeed(&arguments, &recognized.launch);
     KnownProgram {
         arguments,
         entry,
-        recognised,
+        recognized,
         file,
         deepspeed,
     }
@@ -29,7 +28,7 @@ pub(super) fn source<'a>(
 struct KnownProgram<'a, 'r> {
     arguments: Arguments<'a>,
     entry: &'a ProgramEntry,
-    recognised: &'r Recognised<'r>,
+    recognized: &'r Recognized<'a>,
     /// Its config file, if it was read.
     file: Option<&'a ConfigFile>,
     deepspeed: Option<&'a ConfigFile>,
@@ -200,7 +199,7 @@ impl<'a> KnownProgram<'a, '_> {
         if self.arguments.nested.is_some() {
             return Err("its arguments are inside one word".into());
         }
-        let range = &self.recognised.anatomy.arguments;
+        let range = &self.recognized.layout.arguments;
         let at = match self.entry.file.place {
             InsertPlace::Start => range.start,
             InsertPlace::End | InsertPlace::Launcher => range.end,
@@ -253,7 +252,7 @@ impl<'a> KnownProgram<'a, '_> {
         names.find_map(|name| last(&self.arguments, name, self.entry))
     }
 
-    /// The same as a number; `value` if the command does not set it or it `is_off`.
+    /// The number of that argument; `value` if the command does not set it or it `is_off`.
     fn partner_of(
         &self,
         batch: &Hit<'a>,
@@ -292,7 +291,7 @@ impl<'a> KnownProgram<'a, '_> {
                 let parts = value_of(&batch.device_list)?.split(',');
                 Some(parts.filter(|part| !part.is_empty()).count() as u64)
             })
-            .or_else(|| self.recognised.processes().map(u64::from))
+            .or_else(|| self.recognized.processes().map(u64::from))
     }
 
     fn has(&self, option: &str) -> bool {

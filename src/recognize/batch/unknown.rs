@@ -3,33 +3,26 @@
 
 use super::steps::numbers;
 use super::{BatchSource, Knob, Place, WholeBatch, deepspeed};
-use crate::command::CommandLine;
 use crate::recognize::argument::{Arguments, Hit, Name, Value, same, text};
-use crate::recognize::environment::{ConfigFile, LaunchEnvironment};
+use crate::recognize::environment::ConfigFile;
 use crate::recognize::file::FoundValue;
 use crate::recognize::launcher::{ProgramKind, file_name};
-use crate::recognize::recognition::Recognised;
+use crate::recognize::recognized::Recognized;
 use crate::recognize::spellings::{BatchArgument, is_one, spellings};
 use crate::recognize::{family, file};
 
 pub(super) fn source<'a>(
-    command: &'a CommandLine,
-    recognised: &Recognised<'_>,
+    recognized: &Recognized<'a>,
     arguments: &Arguments<'a>,
-    launch: &LaunchEnvironment<'a>,
 ) -> Result<BatchSource<'a>, String> {
-    let script = file_name(
-        command
-            .argv
-            .get(recognised.anatomy.program)
-            .map_or("", text),
-    );
+    let words = &recognized.command.argv;
+    let script = file_name(words.get(recognized.layout.program).map_or("", text));
     let typed = Spelled::among(arguments.all().map(NamedValue::Argument));
-    let mut assigned = Spelled::among(variables(command, recognised));
+    let mut assigned = Spelled::among(variables(recognized));
     assigned
         .sizes
         .retain(|(level, _)| *level != BatchArgument::Total);
-    let deepspeed = file::of_deepspeed(arguments, launch);
+    let deepspeed = file::of_deepspeed(arguments, &recognized.launch);
     if let (Some((_, typed)), Some((_, assigned))) = (typed.sizes.first(), assigned.sizes.first()) {
         let (one, two) = (assigned.name(), typed.name());
         return Err(format!("{one} and {two} are both set"));
@@ -48,7 +41,7 @@ pub(super) fn source<'a>(
     if let Some(file) = deepspeed {
         return deepspeed::source(file);
     }
-    if let Some(file) = file::of_unknown(arguments, launch) {
+    if let Some(file) = file::of_unknown(arguments, &recognized.launch) {
         let spelled = Spelled::among(settings(file)?.into_iter());
         let steps = match spelled.steps.is_empty() {
             true => &typed.steps,
@@ -60,7 +53,7 @@ pub(super) fn source<'a>(
             return Ok(source);
         }
     }
-    Err(match recognised.anatomy.kind {
+    Err(match recognized.layout.kind {
         ProgramKind::ShellScript => format!("the batch size is inside {script}"),
         _ => "no batch size in the command".into(),
     })
@@ -212,10 +205,8 @@ fn only<'a>(all: &[NamedValue<'a>], what: &str) -> Result<Option<NamedValue<'a>>
 }
 
 /// The variables in front of a command (`BATCH_SIZE=32 python train.py`).
-fn variables<'a>(
-    command: &'a CommandLine,
-    recognised: &Recognised<'_>,
-) -> impl Iterator<Item = NamedValue<'a>> {
+fn variables<'a>(recognized: &Recognized<'a>) -> impl Iterator<Item = NamedValue<'a>> {
+    let command = recognized.command;
     let typed = command.env.iter().filter_map(|change| {
         let value = change.value.as_ref()?.as_str()?;
         Some(NamedValue::Variable {
@@ -224,7 +215,7 @@ fn variables<'a>(
             place: Place::Variable(value),
         })
     });
-    let words = recognised.anatomy.assignments.iter().filter_map(|at| {
+    let words = recognized.layout.assignments.iter().filter_map(|at| {
         let (name, value) = text(&command.argv[*at]).split_once('=')?;
         let place = Place::Word(Value {
             text: value,

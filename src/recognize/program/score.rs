@@ -2,7 +2,7 @@
 
 use super::ProgramEntry;
 use crate::recognize::argument::{Arguments, Name, is_like};
-use crate::recognize::launcher::{Anatomy, ProgramKind, file_name};
+use crate::recognize::launcher::{CommandLayout, ProgramKind, file_name};
 
 /// What an entry is compared with.
 pub(crate) struct ProgramClues<'a> {
@@ -22,9 +22,9 @@ const STRONG_HINT_SCORE: usize = 3;
 
 impl ProgramEntry {
     /// `None` if the command does not fit.
-    pub(super) fn score(&self, anatomy: &Anatomy, seen: &ProgramClues<'_>) -> Option<i32> {
+    pub(super) fn score(&self, layout: &CommandLayout, seen: &ProgramClues<'_>) -> Option<i32> {
         let of_shape = self.shape(seen)?;
-        let is_script = matches!(anatomy.kind, ProgramKind::Script | ProgramKind::ShellScript);
+        let is_script = matches!(layout.kind, ProgramKind::Script | ProgramKind::ShellScript);
         let by_path = |patterns: &[String]| {
             is_script
                 && patterns.iter().any(|pattern| {
@@ -37,10 +37,10 @@ impl ProgramEntry {
         };
         let is_any = |names: &[String], name: &str| names.iter().any(|n| is_like(name, n));
         let by_name = by_path(&self.unique_scripts)
-            || anatomy.kind == ProgramKind::Module && is_any(&self.modules, seen.program)
-            || anatomy.kind == ProgramKind::Executable
+            || layout.kind == ProgramKind::Module && is_any(&self.modules, seen.program)
+            || layout.kind == ProgramKind::Executable
                 && is_any(&self.consoles, file_name(seen.program))
-            || anatomy
+            || layout
                 .launchers
                 .iter()
                 .any(|launcher| is_any(&self.launchers, &launcher.name));

@@ -15,7 +15,7 @@ pub(super) struct LogParts {
     path: PathBuf,
     limit: u64,
     open: Option<(File, u64)>,
-    /// The file that we created, to recognise it.
+    /// The file that we created, to recognize it.
     ours: Option<Identity>,
     /// Whether we created the older part.
     turned: bool,

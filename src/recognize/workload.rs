@@ -7,36 +7,44 @@ use super::batch;
 use super::environment::LaunchEnvironment;
 use super::family;
 use super::program::ProgramEntry;
-use super::recognition::{arguments_of, opened, recognise};
+use super::recognized::Recognized;
 use crate::command::{CommandLine, Word};
 
 /// A command as the memory model sees it.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Reading {
+pub struct WorkloadKey {
     /// Samples (or whatever the argument counts) per device and forward pass; 1 if the command does
     /// not set it, so that such commands are only compared with each other.
     pub at_once: u64,
     /// Micro-batches per step; 1 if the command does not set it.
     pub accumulation: u64,
-    pub says_batch: bool,
-    /// The rest of the command.
+    /// The batch as the command has it; `None` if it sets none that can be read.
+    pub batch: Option<u64>,
+    /// The rest of the command. Variables typed before the command count too, except those that only
+    /// configure the allocator.
     pub likeness: String,
 }
 
-impl Reading {
-    /// Variables typed before the command count too, except those that only configure the
-    /// allocator.
-    pub fn of(command: &CommandLine, launch: &LaunchEnvironment<'_>) -> Reading {
-        let recognised = recognise(command, launch);
+impl WorkloadKey {
+    /// Of a command that is not at hand as [`Recognized`]: of an earlier run or a recording.
+    pub fn new(command: &CommandLine, launch: &LaunchEnvironment<'_>) -> WorkloadKey {
+        Recognized::new(command, launch).workload()
+    }
+
+    /// Whether gradients are live while a forward pass runs.
+    pub fn keeps_gradients(&self) -> bool {
+        self.accumulation > 1
+    }
+}
+
+impl Recognized<'_> {
+    pub fn workload(&self) -> WorkloadKey {
+        let batch = self.batch().map(|batch| batch.value);
         // The per-device batch may be the batch divided by something.
-        let source = batch::source(command, &recognised, launch).ok();
-        let batch_argument = batch::batch_of(command, &recognised).map(|batch| batch.value);
-        let at_once = source
-            .as_ref()
-            .map(|source| source.at_once)
-            .or(batch_argument);
-        let arguments = opened(arguments_of(command, &recognised.anatomy), recognised.known).ok();
-        let steps = match (&arguments, recognised.known) {
+        let source = self.batch_source().ok();
+        let at_once = source.map(|source| source.at_once).or(batch);
+        let arguments = self.opened().ok();
+        let steps = match (&arguments, self.known) {
             (None, _) => Vec::new(),
             (Some(arguments), None) => family::accumulations(arguments),
             (Some(arguments), Some(entry)) => {
@@ -47,17 +55,12 @@ impl Reading {
             }
         };
         let number = |hit: &Hit<'_>| hit.value.and_then(|value| value.text.parse::<u64>().ok());
-        Reading {
+        WorkloadKey {
             at_once: at_once.unwrap_or(1).max(1),
             accumulation: steps.iter().rev().find_map(number).unwrap_or(1).max(1),
-            says_batch: batch_argument.is_some(),
-            likeness: likeness(command, arguments.as_ref(), recognised.known, &steps),
+            batch,
+            likeness: likeness(self.command, arguments.as_ref(), self.known, &steps),
         }
-    }
-
-    /// Whether gradients are live while a forward pass runs.
-    pub fn keeps_gradients(&self) -> bool {
-        self.accumulation > 1
     }
 }
 
@@ -112,7 +115,7 @@ fn only_for_the_allocator(name: &str) -> bool {
 mod tests {
     use super::*;
 
-    fn read(text: &str) -> Reading {
+    fn read(text: &str) -> WorkloadKey {
         let mut words = text.split(' ').map(Word::from).peekable();
         let mut command = CommandLine {
             argv: Vec::new(),
@@ -125,7 +128,7 @@ mod tests {
             words.next();
         }
         command.argv = words.collect();
-        Reading::of(&command, &LaunchEnvironment::default())
+        WorkloadKey::new(&command, &LaunchEnvironment::default())
     }
 
     #[test]
