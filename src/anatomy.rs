@@ -3,23 +3,19 @@
 //!
 //! Read from a traced step (`event::StepTrace`); pure.
 
-mod category;
-mod flame;
 mod growth;
 mod holdings;
-mod modules;
 
-pub use category::Category;
-pub use flame::{FlameNode, flame};
 pub use growth::{GrownLine, GrownModule, StepGrowth};
-pub use holdings::{Holding, by_category, by_line, categories_over_time};
-pub use modules::{ModuleHolding, by_module};
+pub use holdings::{FlameNode, Holding, by_category, by_line, categories_over_time, flame};
 
-use crate::event::{BlockOrigin, Phase, PhaseStart, StepTrace};
-use crate::forecast::step_blocks::places_of;
+use crate::event::{BlockOrigin, MemoryKind, Phase, PhaseStart, StepTrace};
+use crate::forecast::trace::places_of;
 use crate::forecast::trace::{BadTrace, Trace, TraceEvent};
 use crate::state::StepTraces;
 use crate::units::Bytes;
+use std::cmp::Reverse;
+use std::collections::{BTreeMap, BTreeSet};
 
 /// The allocator rounds what is asked for up to this.
 const ROUNDING: u64 = 512;
@@ -129,7 +125,7 @@ impl StepAnatomy {
         };
         for (block, origin) in blocks.iter_mut().zip(origins) {
             block.origin = origin;
-            block.category = category::of(&anatomy, block);
+            block.category = category_of(&anatomy, block);
         }
         anatomy.blocks = blocks;
         Ok(anatomy)
@@ -179,6 +175,177 @@ impl StepAnatomy {
             .take_while(|start| start.from <= position);
         begun.last().map_or(Phase::Unknown, |start| start.phase)
     }
+}
+
+/// What a block is for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Category {
+    Parameters,
+    Gradients,
+    OptimizerState,
+    /// Made in the forward pass and kept for the backward pass.
+    Activations,
+    /// Made and freed within one phase.
+    Temporaries,
+    /// The rest: inputs, buffers, and what nobody knows.
+    Other,
+}
+
+impl Category {
+    /// In the order in which they are drawn, what stays first.
+    pub const ALL: [Category; 6] = [
+        Category::Parameters,
+        Category::OptimizerState,
+        Category::Gradients,
+        Category::Activations,
+        Category::Temporaries,
+        Category::Other,
+    ];
+
+    /// Its place in [`Category::ALL`].
+    pub fn place(self) -> usize {
+        let at = Category::ALL.iter().position(|other| *other == self);
+        at.unwrap_or(Category::ALL.len() - 1)
+    }
+
+    pub fn title(self) -> &'static str {
+        match self {
+            Category::Parameters => "parameters",
+            Category::Gradients => "gradients",
+            Category::OptimizerState => "optimizer state",
+            Category::Activations => "activations",
+            Category::Temporaries => "temporaries",
+            Category::Other => "other",
+        }
+    }
+}
+
+/// The category of a block whose origin is known already.
+fn category_of(anatomy: &StepAnatomy, block: &StepBlock) -> Category {
+    let kind = block.origin.and_then(|origin| anatomy.origins[origin].kind);
+    match kind {
+        Some(MemoryKind::Parameters) => return Category::Parameters,
+        Some(MemoryKind::Gradients) => return Category::Gradients,
+        Some(MemoryKind::OptimizerState) => return Category::OptimizerState,
+        Some(MemoryKind::Unknown) | None => {}
+    }
+    if block.from == 0 {
+        return Category::Other;
+    }
+    let (born, freed) = (
+        anatomy.phase(block.from),
+        block.until.map(|until| anatomy.phase(until)),
+    );
+    match (born, freed) {
+        (Phase::Forward, Some(freed)) if freed != Phase::Forward => Category::Activations,
+        // The step ended early: what the forward pass still holds is for the backward pass.
+        (Phase::Forward, None) if anatomy.failed => Category::Activations,
+        (_, Some(_)) => Category::Temporaries,
+        // An error is raised in the middle of an operation.
+        (_, None) if anatomy.failed => Category::Temporaries,
+        (_, None) => Category::Other,
+    }
+}
+
+/// What one module, or several alike, hold of one category.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ModuleHolding {
+    /// `transformer.h.0–11.mlp`; `None` for what no module allocated.
+    pub module: Option<String>,
+    /// How many modules that are.
+    pub alike: usize,
+    pub category: Category,
+    pub bytes: Bytes,
+    pub blocks: usize,
+}
+
+/// The numbers in the names of modules that differ in these alone.
+type Numbers = BTreeSet<Vec<u64>>;
+
+/// The modules that hold memory at a position, the largest first; empty if no module is known.
+pub fn by_module(anatomy: &StepAnatomy, position: usize) -> Vec<ModuleHolding> {
+    if anatomy.modules.is_empty() {
+        return Vec::new();
+    }
+    let names: Vec<(String, Vec<u64>)> = anatomy.modules.iter().map(|n| pattern(n)).collect();
+    // Sums by pattern and category: modules are few, blocks are many.
+    let mut found: BTreeMap<(Option<&str>, Category), (Bytes, usize, Numbers)> = BTreeMap::new();
+    for block in anatomy.blocks.iter().filter(|b| b.is_alive(position)) {
+        let name = block.module.map(|module| &names[module]);
+        let key = (name.map(|(pattern, _)| pattern.as_str()), block.category);
+        let (bytes, blocks, numbers) = found.entry(key).or_default();
+        *bytes += block.bytes;
+        *blocks += 1;
+        if let Some((_, of)) = name
+            && !numbers.contains(of)
+        {
+            numbers.insert(of.clone());
+        }
+    }
+    let each = found.into_iter();
+    let mut holdings: Vec<ModuleHolding> = each
+        .map(
+            |((pattern, category), (bytes, blocks, numbers))| ModuleHolding {
+                module: pattern.map(|pattern| spelled(pattern, &numbers)),
+                alike: numbers.len(),
+                category,
+                bytes,
+                blocks,
+            },
+        )
+        .collect();
+    holdings.sort_by_key(|holding| Reverse(holding.bytes));
+    holdings
+}
+
+/// `h.3.mlp` as `h.#.mlp` and its numbers.
+fn pattern(name: &str) -> (String, Vec<u64>) {
+    let mut numbers = Vec::new();
+    let parts = name.split('.').map(|part| match part.parse() {
+        Ok(number) => {
+            numbers.push(number);
+            "#"
+        }
+        Err(_) => part,
+    });
+    let parts: Vec<&str> = parts.collect();
+    (parts.join("."), numbers)
+}
+
+/// `h.#.mlp` with the numbers of several as `h.0–11.mlp`.
+fn spelled(pattern: &str, numbers: &Numbers) -> String {
+    let mut place = 0;
+    let parts = pattern.split('.').map(|part| {
+        if part != "#" {
+            return part.to_string();
+        }
+        let here = numbers.iter().filter_map(|of| of.get(place));
+        let (least, most) = (here.clone().min(), here.max());
+        place += 1;
+        match (least, most) {
+            (Some(least), Some(most)) if least != most => format!("{least}–{most}"),
+            (Some(number), _) => number.to_string(),
+            (None, _) => part.to_string(),
+        }
+    });
+    let parts: Vec<String> = parts.collect();
+    parts.join(".")
+}
+
+/// The parts of a name, from the outside in; a number belongs to what it numbers.
+fn path(module: &str) -> Vec<String> {
+    let mut parts: Vec<String> = Vec::new();
+    for part in module.split('.') {
+        let numbers = part.starts_with(|c: char| c.is_ascii_digit());
+        match parts.last_mut() {
+            Some(last) if numbers => {
+                last.push('.');
+                last.push_str(part);
+            }
+            Some(_) | None => parts.push(part.to_string()),
+        }
+    }
+    parts
 }
 
 #[cfg(test)]

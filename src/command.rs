@@ -5,7 +5,6 @@
 //! knows nothing of programs, launchers or remedies.
 
 mod difference;
-mod path_in_json;
 mod secrets;
 mod word;
 
@@ -13,6 +12,7 @@ pub use difference::{Change, difference};
 pub use secrets::{MASK, is_secret, masked, without_secrets};
 use secrets::{masked_value, masked_words};
 pub use word::Word;
+use word::path_in_json;
 
 use serde::{Deserialize, Serialize};
 use std::path::PathBuf;

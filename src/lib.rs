@@ -6,6 +6,7 @@
 
 pub mod anatomy;
 mod background;
+pub mod calibration;
 pub mod cli;
 pub mod collect;
 pub mod command;
@@ -17,16 +18,15 @@ pub mod epoch;
 pub mod event;
 pub mod forecast;
 pub mod live;
-pub mod measured;
 pub mod oom;
 pub mod probe;
+pub mod project_files;
 pub mod recognize;
 pub mod remedy;
 pub mod report;
 pub mod session;
 pub mod state;
 pub mod supervise;
-pub mod surroundings;
 pub mod ui;
 pub mod units;
 mod whole_file;

@@ -14,9 +14,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::path::Path;
 
-/// A file of at most this many lines can still be read in one go; one of tests may be longer.
-const LONGEST_FILE: usize = 400;
-const LONGEST_TEST_FILE: usize = 500;
+/// A file has one subject, and at most this many lines.
+const LONGEST_FILE: usize = 800;
 
 /// Modules that see the world only through their arguments.
 const PURE: [&str; 6] = [
@@ -145,13 +144,8 @@ fn violations(sources: &Sources, map: &str) -> Vec<String> {
         let top = module[0].as_str();
         let test_file = module.iter().skip(1).any(|name| name == "tests");
         let lines = text.lines().count();
-        let longest = if test_file {
-            LONGEST_TEST_FILE
-        } else {
-            LONGEST_FILE
-        };
-        if lines > longest {
-            say(lines, format!("a file has at most {longest} lines"));
+        if lines > LONGEST_FILE {
+            say(lines, format!("a file has at most {LONGEST_FILE} lines"));
         }
         // The crate's roots: what they may use is everything that is public.
         if matches!(top, "lib" | "main" | "bin") {
@@ -509,7 +503,7 @@ fn files_say_why_they_exist_and_stay_short() {
     let sources = vec![("units.rs".into(), "fn f() {}\n".into())];
     assert!(violations(&sources, HOUSE)[0].contains("units.rs:1: a file begins with //!"));
     let long = "\n".repeat(LONGEST_FILE);
-    assert!(wrong_with("units.rs", &long)[0].contains("at most 400 lines"));
+    assert!(wrong_with("units.rs", &long)[0].contains("at most 800 lines"));
 }
 
 #[test]

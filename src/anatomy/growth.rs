@@ -2,8 +2,8 @@
 //! at the beginning of a later traced step and was not at that of the first; or, with a single one, what
 //! it left behind. Parameters, gradients and optimizer state are none of it.
 
-use super::modules::{Numbers, pattern, spelled};
 use super::{Category, StepAnatomy, StepBlock};
+use super::{Numbers, pattern, spelled};
 use crate::event::SourceLine;
 use crate::state::StepTraces;
 use crate::units::Bytes;

@@ -219,3 +219,23 @@ fn a_text_that_is_no_step_is_refused() {
         assert!(StepAnatomy::of(&bad).is_err(), "{trace} with {blocks}");
     }
 }
+
+#[test]
+fn modules_that_differ_in_a_number_are_one() {
+    let numbers = |all: &[&str]| all.iter().map(|name| pattern(name).1).collect::<Numbers>();
+    let layers = numbers(&["h.0.mlp", "h.1.mlp", "h.11.mlp"]);
+    assert_eq!(spelled("h.#.mlp", &layers), "h.0–11.mlp");
+    assert_eq!(spelled("h.#.mlp", &numbers(&["h.3.mlp"])), "h.3.mlp");
+    let nested = numbers(&["down.0.attn.1", "down.1.attn.1"]);
+    assert_eq!(spelled("down.#.attn.#", &nested), "down.0–1.attn.1");
+}
+
+#[test]
+fn a_number_belongs_to_what_it_numbers() {
+    assert_eq!(
+        path("transformer.h.0–11.mlp"),
+        ["transformer", "h.0–11", "mlp"]
+    );
+    assert_eq!(path("0"), ["0"]);
+    assert_eq!(path("GPT2"), ["GPT2"]);
+}

@@ -4,7 +4,7 @@
 use super::recordings;
 use super::report::each_event;
 use crate::command::CommandLine;
-use crate::forecast::{Allocator, Forecast, Model, Observation, Target, Treatment};
+use crate::forecast::{ActivationReduction, Allocator, Forecast, Model, Observation, Target};
 use crate::live::Ending;
 use crate::live::print;
 use crate::recognize::{LaunchEnvironment, WorkloadKey};
@@ -56,7 +56,7 @@ pub(super) fn predict(
         let target = Target {
             batch: *batch,
             keeps_gradients: reading.keeps_gradients(),
-            treatment: Treatment::default(),
+            treatment: ActivationReduction::default(),
             allocator,
         };
         let line = match (model.peak(&target), model.needs(&target)) {

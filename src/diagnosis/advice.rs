@@ -4,8 +4,8 @@
 //! If the parts of the memory are unknown, the order is a fixed one and no numbers are given.
 
 use super::case::Case;
+use crate::calibration::{AUTOCAST_LEAVES, CHECKPOINTING_LEAVES, EIGHT_BIT_ADAM_SAVES};
 use crate::event::Phase;
-use crate::measured::{AUTOCAST_LEAVES, CHECKPOINTING_LEAVES, EIGHT_BIT_ADAM_SAVES};
 use crate::units::Bytes;
 
 /// The maximum number of suggestions.

@@ -7,9 +7,9 @@ use super::sum::Sum;
 use super::unexplained::{outside_the_allocator, unexplained, without_figures};
 use super::wording::sentence;
 use super::{Cause, Certainty, Finding};
+use crate::calibration::NON_TORCH_AT_MOST;
 use crate::event::Phase;
 use crate::forecast::WholeStep;
-use crate::measured::NON_TORCH_AT_MOST;
 use crate::oom::{OomKind, OomSource};
 use crate::units::Bytes;
 

@@ -4,9 +4,9 @@
 use super::neighbours::{Neighbours, Other};
 use super::sum::Sum;
 use super::{Cause, Certainty, Finding};
+use crate::calibration::{FIXED_LEAST_WASTE, USUAL_CACHE};
 use crate::event::{OomRecord, Phase, Retainer, Structure};
 use crate::forecast::{Rehearsed, WholeStep};
-use crate::measured::{FIXED_LEAST_WASTE, USUAL_CACHE};
 use crate::oom::OomKind;
 use crate::state::{OomIncident, RankState, Run, State};
 use crate::units::Bytes;

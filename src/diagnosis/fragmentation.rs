@@ -3,7 +3,7 @@
 
 use super::case::Case;
 use super::{Cause, Certainty, Finding};
-use crate::measured::EXPANDABLE;
+use crate::calibration::EXPANDABLE;
 use crate::units::Bytes;
 
 pub(super) fn examine(case: &Case) -> Option<Finding> {

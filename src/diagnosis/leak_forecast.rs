@@ -2,7 +2,7 @@
 //! steps would be too wide to be useful.
 
 use super::baseline_growth::{BaselineGrowth, baseline_growth, median};
-use crate::measured::{EXPANDABLE, FIXED, NON_TORCH_USUAL};
+use crate::calibration::{EXPANDABLE, FIXED, NON_TORCH_USUAL};
 use crate::state::{DeviceState, RankState, RunOutcome, State};
 use crate::units::{Bytes, Rank, Uuid};
 

@@ -1,7 +1,7 @@
 //! Which other processes are on the device, their memory, and this process's memory outside of
 //! PyTorch: from the message's list of processes, else from NVML's last reading.
 
-use crate::measured::{NON_TORCH_AT_MOST, NON_TORCH_WITH_NCCL};
+use crate::calibration::{NON_TORCH_AT_MOST, NON_TORCH_WITH_NCCL};
 use crate::oom::OtherProcess;
 use crate::state::{OomIncident, Run, State};
 use crate::units::{Bytes, Pid, Rank, RunNumber};

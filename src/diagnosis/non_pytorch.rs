@@ -3,7 +3,7 @@
 
 use super::case::Case;
 use super::{Cause, Certainty, Finding};
-use crate::measured::NON_TORCH_AT_MOST;
+use crate::calibration::NON_TORCH_AT_MOST;
 
 /// The share of the GPU from which it counts.
 const NOTABLE: f64 = 0.1;

@@ -6,8 +6,8 @@
 
 use super::case::Case;
 use super::{Cause, Certainty, Finding};
+use crate::calibration::ADAM_STATE;
 use crate::event::Phase;
-use crate::measured::ADAM_STATE;
 use crate::units::Bytes;
 
 /// The share of allocated memory from which the state is to blame for a failing second step after a

@@ -5,7 +5,7 @@ use super::case::Case;
 use super::neighbours::{Other, Relation};
 use super::wording::sentence;
 use super::{Cause, Certainty, Finding};
-use crate::measured::{FIXED, NON_TORCH_AT_MOST};
+use crate::calibration::{FIXED, NON_TORCH_AT_MOST};
 
 /// The share of the GPU from which another process counts: a desktop or a monitor uses less.
 const NOTABLE: f64 = 0.05;

@@ -1,5 +1,7 @@
-//! A quantity that is not known exactly: what it likely is, and between what it lies.
+//! What a forecast is asked for (another batch, fewer activations, another allocator), and its answer: what
+//! a quantity likely is, and between what it lies.
 
+use crate::calibration::{AUTOCAST_CASTS, AUTOCAST_LEAVES, CHECKPOINTING_LEAVES};
 use crate::units::Bytes;
 use serde::{Deserialize, Serialize};
 use std::ops::Add;
@@ -36,7 +38,7 @@ impl Estimate {
         }
     }
 
-    /// The same with each end moved outwards by this share of what lies above `base`.
+    /// This estimate with each end moved outwards by this share of what lies above `base`.
     pub(super) fn widened(self, base: Bytes, share: f64) -> Estimate {
         let margin = (self.likely - base).scale(share);
         Estimate {
@@ -110,6 +112,67 @@ impl Add<Bytes> for Estimate {
             likely: self.likely + more,
             high: self.high + more,
         }
+    }
+}
+
+/// What is asked: another batch, treated otherwise.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Target {
+    /// Samples that the device takes at once.
+    pub batch: u64,
+    /// Whether gradients are kept through the forward.
+    pub keeps_gradients: bool,
+    /// What is done to the activations.
+    pub treatment: ActivationReduction,
+    /// How the allocator holds its memory.
+    pub allocator: Allocator,
+}
+
+/// How the allocator holds its memory.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Allocator {
+    /// Segments of fixed size.
+    Fixed,
+    /// `expandable_segments:True`.
+    Expandable,
+}
+
+/// What is done to the activations.
+#[derive(Debug, Clone, Copy, PartialEq, Default)]
+pub struct ActivationReduction {
+    /// Mixed precision is switched on.
+    pub mixed: bool,
+    /// Activations are recomputed in backward.
+    pub recomputed: bool,
+}
+
+impl ActivationReduction {
+    /// Base and activations together after the treatment, in bytes: low, likely, high.
+    pub(super) fn passes(self, base: f64, activations: f64) -> (f64, f64, f64) {
+        let mut factors = (1.0, 1.0, 1.0);
+        for (applies, by) in [
+            (self.mixed, AUTOCAST_LEAVES),
+            (self.recomputed, CHECKPOINTING_LEAVES),
+        ] {
+            if applies {
+                factors = (factors.0 * by.0, factors.1 * by.1, factors.2 * by.2);
+            }
+        }
+        let casts = if self.mixed {
+            base * AUTOCAST_CASTS
+        } else {
+            0.0
+        };
+        (
+            base + activations * factors.0,
+            base + activations * factors.1,
+            base + casts + activations * factors.2,
+        )
+    }
+
+    /// Whether anything is done.
+    pub fn is_none(self) -> bool {
+        self == ActivationReduction::default()
     }
 }
 

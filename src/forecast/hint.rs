@@ -2,14 +2,14 @@
 //!
 //! Said only when the model is sure: a hint that turns out wrong costs somebody a run.
 
-use super::inputs::ForecastInputs;
+use super::estimate::ActivationReduction;
+use super::estimate::{Allocator, Target};
+use super::largest::ForecastInputs;
 use super::largest::rounded;
 use super::memory::{Forecast, Model};
-use super::observation::{Observation, Passes, Unseen};
+use super::observation::{ForwardBackwardPeak, Observation, Unseen};
 use super::replay::AllocatorSettings;
-use super::target::{Allocator, Target};
 use super::traced::{TracedRoom, TracedSearch};
-use super::treatment::Treatment;
 use crate::command::CommandLine;
 use crate::recognize::{LaunchEnvironment, WorkloadKey};
 use crate::state::{RankState, RunOutcome, State};
@@ -129,10 +129,14 @@ fn without_state(
     launch: &LaunchEnvironment<'_>,
 ) -> Option<Hint> {
     match Observation::of_run(run, launch)?.passes {
-        Passes::Within(needs, _) if needs > room => Some(Hint::StateWillNotFit { needs, room }),
-        Passes::Within(..)
-        | Passes::Seen(_)
-        | Passes::AtLeast(_, Unseen::NoStep | Unseen::NoState | Unseen::Wanted(_)) => None,
+        ForwardBackwardPeak::Within(needs, _) if needs > room => {
+            Some(Hint::StateWillNotFit { needs, room })
+        }
+        ForwardBackwardPeak::Within(..)
+        | ForwardBackwardPeak::Seen(_)
+        | ForwardBackwardPeak::AtLeast(_, Unseen::NoStep | Unseen::NoState | Unseen::Wanted(_)) => {
+            None
+        }
     }
 }
 
@@ -152,7 +156,7 @@ fn larger(
     let like = Target {
         batch: workload.at_once,
         keeps_gradients: workload.keeps_gradients(),
-        treatment: Treatment::default(),
+        treatment: ActivationReduction::default(),
         allocator: match rank.hello.expandable_segments {
             Some(true) => Allocator::Expandable,
             Some(false) | None => Allocator::Fixed,
@@ -206,7 +210,7 @@ pub fn traced_search(
     })
 }
 
-/// What came of it.
+/// What came of the search for the largest batch.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum TracedHint {
     /// The replay does not give what the run showed.

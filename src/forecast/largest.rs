@@ -1,7 +1,10 @@
-//! The largest batch that fits, rounded as people do, and the accumulation that goes with it.
+//! The largest batch that fits, rounded as people do, and the accumulation that goes with it; and all
+//! that a forecast may rest on beside the command.
 
+use super::estimate::Target;
 use super::memory::{Forecast, Model};
-use super::target::Target;
+use super::observation::Observation;
+use crate::state::{OomIncident, State};
 use crate::units::Bytes;
 
 /// What is left free above the interval's upper end, unless asked otherwise.
@@ -100,6 +103,33 @@ pub fn divided(effective: u64, largest: u64) -> Option<Division> {
 
 fn is_round(batch: u64) -> bool {
     rounded(batch) == batch
+}
+
+/// Everything that a forecast may rest on. All of it may be missing.
+#[derive(Debug, Clone)]
+pub struct ForecastInputs<'a> {
+    /// The out-of-memory that asks for a remedy.
+    pub oom: Option<&'a OomIncident>,
+    /// What is known of the session.
+    pub state: Option<&'a State>,
+    /// What earlier sessions of the same program showed on this machine, the earliest first.
+    pub earlier: &'a [Observation],
+    /// The room on the device, where it is known better than from the out-of-memory.
+    pub room: Option<Bytes>,
+    /// The share of its need by which a batch is to stay below the room.
+    pub margin: f64,
+}
+
+impl Default for ForecastInputs<'_> {
+    fn default() -> Self {
+        ForecastInputs {
+            oom: None,
+            state: None,
+            earlier: &[],
+            room: None,
+            margin: MARGIN,
+        }
+    }
 }
 
 #[cfg(test)]

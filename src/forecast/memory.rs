@@ -3,15 +3,19 @@
 //! A step has two phases that may set the peak. Forward and backward reach a base (parameters,
 //! optimizer state, kept gradients) and a part that grows with the batch; the optimizer's step
 //! reaches a constant. The peak is the larger of the two. One run gives the slope if the base is
-//! known; two runs with different batches give both; a run that failed gives a bound.
+//! known; two runs with different batches give both; a run that failed gives a bound. What the
+//! allocator reserves for such a peak is computed here too.
 
 use super::estimate::Estimate;
-use super::observation::{Observation, Passes, Unseen};
-use super::partial_step::Progress;
+use super::estimate::{Allocator, Target};
+use super::observation::Progress;
+use super::observation::{ForwardBackwardPeak, Observation, Unseen};
 use super::rehearsed::Rehearsed;
-use super::target::Target;
-use crate::event::Basis;
-use crate::event::InputSizes;
+use crate::calibration::{
+    EXPANDABLE, FEW_PIECES, FEW_PIECES_NEED, FIXED, Factors, GROWTH_PER_DOUBLING, MANY_TIMES,
+    OVERHEAD_NEEDED_SAFELY,
+};
+use crate::event::{Basis, InputSizes};
 use crate::units::Bytes;
 
 /// From this ratio of two batches on, a line through them says more than the base does.
@@ -19,7 +23,7 @@ const APART: f64 = 1.2;
 /// How far off a peak computed from one run was, for each doubling of the batch, over what the
 /// base's interval explains (measured: 1–2 % in the mean).
 const ONE_RUN: f64 = 0.012;
-/// The same at no distance: measurements differ from run to run.
+/// How far off a peak is at no distance in the batch: measurements differ from run to run.
 const REPEATED: f64 = 0.004;
 /// How far off a line through two runs was for each doubling beyond them.
 const LINE: f64 = 0.01;
@@ -113,7 +117,7 @@ impl Model {
         self.rehearsed.as_ref()?.computes_again(target)
     }
 
-    /// The same observations, where what was counted as `of` is really `batch`.
+    /// This model, where what was counted as `of` is really `batch`.
     pub fn counted(&self, batch: u64, of: u64) -> Model {
         let counted = self.observations.iter().map(|seen| Observation {
             batch: seen.batch.saturating_mul(batch) / of.max(1),
@@ -144,7 +148,7 @@ impl Model {
     fn whole(&self) -> impl Iterator<Item = &Observation> {
         self.observations
             .iter()
-            .filter(|seen| !matches!(seen.passes, Passes::AtLeast(..)))
+            .filter(|seen| !matches!(seen.passes, ForwardBackwardPeak::AtLeast(..)))
     }
 
     /// The allocated peak of a target.
@@ -163,8 +167,8 @@ impl Model {
             .observations
             .iter()
             .filter_map(|seen| match seen.passes {
-                Passes::AtLeast(peak, why) => Some((least(seen, peak, target), why)),
-                Passes::Seen(_) | Passes::Within(..) => None,
+                ForwardBackwardPeak::AtLeast(peak, why) => Some((least(seen, peak, target), why)),
+                ForwardBackwardPeak::Seen(_) | ForwardBackwardPeak::Within(..) => None,
             })
             .max_by_key(|(least, _)| *least);
         bound.map_or(Forecast::Unknown, |(least, why)| {
@@ -190,8 +194,8 @@ impl Model {
     /// By the step that came the furthest of those that were not seen whole, the latest of several.
     fn extrapolated(&self, target: &Target) -> Option<(Estimate, Progress)> {
         let partial_step = |seen: &&Observation| match seen.passes {
-            Passes::AtLeast(..) => seen.partial_step,
-            Passes::Seen(_) | Passes::Within(..) => None,
+            ForwardBackwardPeak::AtLeast(..) => seen.partial_step,
+            ForwardBackwardPeak::Seen(_) | ForwardBackwardPeak::Within(..) => None,
         };
         let (seen, furthest) = self
             .observations
@@ -209,8 +213,8 @@ impl Model {
         self.observations
             .iter()
             .filter_map(|seen| match seen.passes {
-                Passes::AtLeast(peak, _) => Some(wanted(seen, peak, target)),
-                Passes::Seen(_) | Passes::Within(..) => None,
+                ForwardBackwardPeak::AtLeast(peak, _) => Some(wanted(seen, peak, target)),
+                ForwardBackwardPeak::Seen(_) | ForwardBackwardPeak::Within(..) => None,
             })
             .reduce(Estimate::max)
             .unwrap_or(Estimate::exact(Bytes::ZERO))
@@ -271,7 +275,8 @@ impl Model {
     /// The whole run whose batch is nearest to this one, the latest of several.
     fn nearest(&self, batch: u64) -> Option<&Observation> {
         let far = |seen: &Observation| apart(seen.batch, batch);
-        let exactness = |seen: &Observation| u8::from(!matches!(seen.passes, Passes::Seen(_)));
+        let exactness =
+            |seen: &Observation| u8::from(!matches!(seen.passes, ForwardBackwardPeak::Seen(_)));
         let mut all: Vec<&Observation> = self.whole().collect();
         all.reverse();
         all.sort_by(|a, b| {
@@ -284,7 +289,7 @@ impl Model {
     /// The next nearest whose batch is far enough from the nearest for a line. What is known only
     /// within an interval makes no line.
     fn second(&self, nearest: &Observation, batch: u64) -> Option<&Observation> {
-        let exact = |seen: &&Observation| matches!(seen.passes, Passes::Seen(_));
+        let exact = |seen: &&Observation| matches!(seen.passes, ForwardBackwardPeak::Seen(_));
         self.whole()
             .filter(|seen| exact(seen) && exact(&nearest))
             .filter(|seen| apart(seen.batch, nearest.batch) >= APART.log2())
@@ -318,8 +323,8 @@ fn apart(a: u64, b: u64) -> f64 {
 /// The readings of one run, the likely one first: of base and peak each end.
 fn through_one(seen: &Observation) -> Vec<Line> {
     let (low, high) = match seen.passes {
-        Passes::Seen(peak) | Passes::AtLeast(peak, _) => (peak, peak),
-        Passes::Within(low, high) => (low, high),
+        ForwardBackwardPeak::Seen(peak) | ForwardBackwardPeak::AtLeast(peak, _) => (peak, peak),
+        ForwardBackwardPeak::Within(low, high) => (low, high),
     };
     let base = seen.base;
     let mut lines = vec![Line::through(base.likely, low, seen.batch)];
@@ -336,7 +341,9 @@ fn through_one(seen: &Observation) -> Vec<Line> {
 /// most or least, and the line goes through the larger.
 fn through_two(a: &Observation, b: &Observation, batch: u64) -> (Vec<Line>, f64) {
     let seen = |seen: &Observation| match seen.passes {
-        Passes::Seen(peak) | Passes::Within(peak, _) | Passes::AtLeast(peak, _) => peak.0 as f64,
+        ForwardBackwardPeak::Seen(peak)
+        | ForwardBackwardPeak::Within(peak, _)
+        | ForwardBackwardPeak::AtLeast(peak, _) => peak.0 as f64,
     };
     let (small, large) = if a.batch < b.batch { (a, b) } else { (b, a) };
     let slope = (seen(large) - seen(small)) / (large.batch - small.batch) as f64;
@@ -370,7 +377,8 @@ fn least(seen: &Observation, peak: Bytes, target: &Target) -> Bytes {
     wanted(seen, peak, target).low
 }
 
-/// The same with what the treatment likely does, and does at the least.
+/// What a target needs by a run that was not seen whole: with what the activations are reduced by at
+/// most, likely, and at the least.
 fn wanted(seen: &Observation, peak: Bytes, target: &Target) -> Estimate {
     let base = seen.base.low.min(peak);
     let share = target.batch as f64 / seen.batch.max(1) as f64;
@@ -383,4 +391,146 @@ fn wanted(seen: &Observation, peak: Bytes, target: &Target) -> Estimate {
     let activations = (peak - base).scale(share);
     let (low, likely, high) = target.treatment.passes(base.0 as f64, activations.0 as f64);
     Estimate::of(Bytes(low as u64), Bytes(likely as u64), Bytes(high as u64))
+}
+
+/// By how much more than at an out-of-memory the pieces that cannot be given back may come to later
+/// in the run. Not measured; a choice on the safe side.
+const LATER: f64 = 0.12;
+
+impl Allocator {
+    /// The factors for this batch, narrowed by what runs of the same program reserved.
+    pub(super) fn factors(self, observations: &[Observation], batch: u64) -> Factors {
+        match self {
+            Allocator::Expandable => EXPANDABLE,
+            Allocator::Fixed => fixed(observations, batch),
+        }
+    }
+}
+
+fn fixed(observations: &[Observation], batch: u64) -> Factors {
+    let growth = GROWTH_PER_DOUBLING * beyond(observations, batch);
+    let most_of = |of: fn(&Observation) -> Option<f64>| {
+        let seen = observations.iter().filter_map(of);
+        seen.reduce(f64::max)
+    };
+    let mut factors = FIXED;
+    if let Some(seen) = most_of(|seen| seen.overhead).filter(|seen| *seen >= 1.0) {
+        let most = (seen * 1.01 + 0.005 + growth).min(FIXED.2);
+        let likely = 1.0 + (seen - 1.0) * OVERHEAD_NEEDED_SAFELY;
+        factors = (1.0, likely.min(most), most);
+        // Of the largest batch: the pieces of a small one are large against its peak.
+        let largest = observations.iter().max_by_key(|seen| seen.batch);
+        if largest.is_some_and(Observation::lies_in_few_pieces) {
+            let (low, likely, high) = FEW_PIECES_NEED;
+            factors = (low, likely.min(factors.1), high.min(most));
+        }
+    }
+    // The latest out-of-memory says most: its batch is nearest to what is asked next.
+    let left_over = observations.iter().rev().find_map(|seen| seen.left_over);
+    if let Some(seen) = left_over.filter(|seen| *seen >= 1.0) {
+        let most = (seen + LATER).min(factors.2);
+        factors = (1.0, seen.clamp(1.0, most), most);
+    }
+    factors
+}
+
+impl Observation {
+    /// Whether nearly all of what it reserved above its peak could have been given back.
+    pub fn lies_in_few_pieces(&self) -> bool {
+        let (Some(overhead), Some(pieces)) = (self.overhead, self.pieces) else {
+            return false;
+        };
+        pieces <= FEW_PIECES || overhead - 1.0 >= MANY_TIMES * pieces
+    }
+}
+
+/// How many doublings this batch is beyond the largest that was seen.
+fn beyond(observations: &[Observation], batch: u64) -> f64 {
+    let largest = observations.iter().map(|seen| seen.batch).max();
+    largest.map_or(0.0, |largest| {
+        (batch as f64 / largest.max(1) as f64).log2().max(0.0)
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::forecast::{Estimate, ForwardBackwardPeak};
+    use crate::units::Bytes;
+
+    fn seen(batch: u64, overhead: f64, pieces: f64) -> Observation {
+        Observation {
+            batch,
+            base: Estimate::exact(Bytes::gib(1)),
+            gradients: None,
+            parameters: None,
+            keeps_gradients: false,
+            passes: ForwardBackwardPeak::Seen(Bytes::gib(8)),
+            optimizer: Estimate::exact(Bytes::ZERO),
+            varies: false,
+            overhead: Some(overhead),
+            pieces: Some(pieces),
+            partial_step: None,
+            left_over: None,
+        }
+    }
+
+    /// Runs of two batches: what they reserved above their peak and what lay in pieces, and the factor
+    /// that was really needed at a third batch.
+    #[test]
+    fn what_was_really_needed_is_within_the_factors() {
+        for (name, runs, batch, needed) in [
+            ("decoder", [(8, 1.085, 0.23), (16, 1.105, 0.23)], 36, 1.084),
+            (
+                "decoder bf16",
+                [(8, 1.107, 0.29), (16, 1.216, 0.24)],
+                37,
+                1.121,
+            ),
+            (
+                "recomputed",
+                [(16, 1.059, 0.24), (32, 1.193, 0.27)],
+                61,
+                1.270,
+            ),
+            (
+                "wide, recomputed",
+                [(16, 1.283, 0.26), (32, 1.139, 0.25)],
+                65,
+                1.291,
+            ),
+            (
+                "BERT bf16",
+                [(16, 1.204, 0.22), (32, 1.402, 0.27)],
+                55,
+                1.369,
+            ),
+            ("ViT", [(32, 1.069, 0.05), (64, 1.034, 0.05)], 149, 1.020),
+            (
+                "ResNet",
+                [(64, 1.598, 0.07), (128, 1.555, 0.20)],
+                282,
+                1.005,
+            ),
+        ] {
+            let runs = runs.map(|(batch, overhead, pieces)| seen(batch, overhead, pieces));
+            let (low, likely, high) = Allocator::Fixed.factors(&runs, batch);
+            assert!(low <= needed && needed <= high, "{name}: {low}–{high}");
+            assert!(
+                (likely / needed - 1.0).abs() <= 0.08,
+                "{name}: {likely} for {needed}"
+            );
+            assert_eq!(Allocator::Expandable.factors(&runs, batch), EXPANDABLE);
+        }
+    }
+
+    #[test]
+    fn a_larger_batch_than_any_that_was_seen_is_less_certain() {
+        let runs = [seen(16, 1.06, 0.25)];
+        let high = |batch| Allocator::Fixed.factors(&runs, batch).2;
+        assert_eq!(high(8), high(16));
+        assert!(high(16) < high(32) && high(32) < high(64));
+        assert_eq!(high(1 << 20), FIXED.2);
+        assert_eq!(Allocator::Fixed.factors(&[], 16), FIXED);
+    }
 }

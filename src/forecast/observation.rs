@@ -6,12 +6,15 @@
 //! whole step leaves a bound.
 
 use super::estimate::Estimate;
-use super::partial_step::PartialStep;
-use crate::event::Phase;
-use crate::recognize::LaunchEnvironment;
-use crate::recognize::WorkloadKey;
+use super::estimate::Target;
+use crate::calibration::{
+    ADAM_STATE, BACKWARD_SPREAD, FOREACH_TEMPORARIES, FORWARD_SPREAD, LOSS_COPIES,
+};
+use crate::event::{OomRecord, Phase, SourceLine};
+use crate::recognize::{LaunchEnvironment, WorkloadKey};
 use crate::state::{OomIncident, RankState, Run, StepTrack};
 use crate::units::Bytes;
+use serde::Serialize;
 
 /// Above this step a new peak means that steps differ from each other (lengths that vary).
 const SETTLED: u64 = 4;
@@ -40,7 +43,7 @@ pub struct Observation {
     /// Whether gradients are kept through the forward, as the command says it.
     pub keeps_gradients: bool,
     /// What forward and backward reach.
-    pub passes: Passes,
+    pub passes: ForwardBackwardPeak,
     /// What the optimizer's step reaches, which does not depend on the batch.
     pub optimizer: Estimate,
     /// Whether steps differ from each other.
@@ -59,7 +62,7 @@ pub struct Observation {
 
 /// What forward and backward of a whole step reach.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Passes {
+pub enum ForwardBackwardPeak {
     /// Seen whole.
     Seen(Bytes),
     /// Within this: a part of it was seen, the rest follows.
@@ -159,10 +162,12 @@ impl Observation {
                     this,
                 )
             }
-            Some(_) | None => Passes::AtLeast(wanted?, Unseen::NoStep),
+            Some(_) | None => ForwardBackwardPeak::AtLeast(wanted?, Unseen::NoStep),
         };
         let known = match passes {
-            Passes::Seen(peak) | Passes::Within(peak, _) | Passes::AtLeast(peak, _) => peak,
+            ForwardBackwardPeak::Seen(peak)
+            | ForwardBackwardPeak::Within(peak, _)
+            | ForwardBackwardPeak::AtLeast(peak, _) => peak,
         };
         Some(Observation {
             batch: workload.at_once,
@@ -193,13 +198,13 @@ fn with_state(steps: &StepTrack) -> Option<Bytes> {
 /// seen whole: then what it would have reached counts as well, and what the first one would have
 /// reached with the optimizer's state.
 fn longer(
-    passes: Passes,
+    passes: ForwardBackwardPeak,
     steps: &StepTrack,
     wanted: Option<Bytes>,
     varies: bool,
     this: Option<Estimate>,
-) -> Passes {
-    let (Passes::Seen(peak), Some(wanted)) = (passes, wanted) else {
+) -> ForwardBackwardPeak {
+    let (ForwardBackwardPeak::Seen(peak), Some(wanted)) = (passes, wanted) else {
         return passes;
     };
     let first = with_state(steps).filter(|first| *first > peak.scale(SAME));
@@ -208,36 +213,44 @@ fn longer(
     }
     let this = this.filter(|this| this.likely > peak).map(|this| this.high);
     match this.max(first.map(|first| first.scale(STATE_SPREAD))) {
-        Some(most) => Passes::Within(peak.max(wanted), most.max(wanted)),
+        Some(most) => ForwardBackwardPeak::Within(peak.max(wanted), most.max(wanted)),
         None => passes,
     }
 }
 
-fn passes_of(steps: &StepTrack, wanted: Option<Bytes>, phase: Phase) -> Option<Passes> {
+fn passes_of(
+    steps: &StepTrack,
+    wanted: Option<Bytes>,
+    phase: Phase,
+) -> Option<ForwardBackwardPeak> {
     let peak = steps.peak?;
     let with_state = with_state(steps);
     if steps.count < 2 {
         return Some(match (with_state, wanted) {
             // It failed where the second step was expected to.
             (Some(expected), Some(wanted)) if wanted > expected.scale(SAME) => {
-                Passes::AtLeast(wanted, Unseen::Wanted(phase))
+                ForwardBackwardPeak::AtLeast(wanted, Unseen::Wanted(phase))
             }
-            (Some(expected), _) => Passes::Within(expected, expected.scale(STATE_SPREAD)),
-            (None, Some(wanted)) if wanted > peak => Passes::AtLeast(wanted, Unseen::Wanted(phase)),
-            (None, _) => Passes::AtLeast(peak, Unseen::NoState),
+            (Some(expected), _) => {
+                ForwardBackwardPeak::Within(expected, expected.scale(STATE_SPREAD))
+            }
+            (None, Some(wanted)) if wanted > peak => {
+                ForwardBackwardPeak::AtLeast(wanted, Unseen::Wanted(phase))
+            }
+            (None, _) => ForwardBackwardPeak::AtLeast(peak, Unseen::NoState),
         });
     }
     if let Some(wanted) = wanted
         && wanted > peak
     {
-        return Some(Passes::AtLeast(wanted, Unseen::Wanted(phase)));
+        return Some(ForwardBackwardPeak::AtLeast(wanted, Unseen::Wanted(phase)));
     }
     Some(match (steps.optimizer_peak, steps.passes_peak) {
         (Some(optimizer), passes) if passes.is_none_or(|passes| passes < optimizer) => {
             let least = with_state.max(passes).unwrap_or(Bytes::ZERO).min(optimizer);
-            Passes::Within(least, optimizer)
+            ForwardBackwardPeak::Within(least, optimizer)
         }
-        (_, passes) => Passes::Seen(passes.unwrap_or(peak)),
+        (_, passes) => ForwardBackwardPeak::Seen(passes.unwrap_or(peak)),
     })
 }
 
@@ -312,6 +325,214 @@ fn pieces(rank: &RankState) -> Option<f64> {
         .inactive_split_peak
         .filter(|most| *most > Bytes::ZERO)?;
     most.fraction_of(rank.allocated_peak)
+}
+
+/// A share below this says too little.
+const LEAST_SHARE: f64 = 0.1;
+
+/// How far the step had come in which memory ran out.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Progress {
+    /// This share of its forward was past.
+    Forward(f64),
+    /// It was in backward.
+    Backward,
+}
+
+impl Progress {
+    /// By the observer's record; `None` where it does not say.
+    pub(super) fn of(record: &OomRecord) -> Option<Progress> {
+        match record.phase {
+            Phase::Backward => Some(Progress::Backward),
+            Phase::Forward => record
+                .progress
+                .filter(|share| (LEAST_SHARE..=1.0).contains(share))
+                .map(Progress::Forward),
+            Phase::Load | Phase::Optimizer | Phase::Evaluation | Phase::Unknown => None,
+        }
+    }
+
+    /// The share of the activations that were there.
+    pub(super) fn share(self) -> f64 {
+        match self {
+            Progress::Forward(share) => share,
+            Progress::Backward => 1.0,
+        }
+    }
+
+    fn spread(self) -> f64 {
+        match self {
+            Progress::Forward(_) => FORWARD_SPREAD,
+            Progress::Backward => BACKWARD_SPREAD,
+        }
+    }
+
+    /// "53 % of the way through the forward".
+    pub fn shown(self) -> String {
+        match self {
+            Progress::Forward(share) if share < 0.995 => {
+                format!("{:.0} % of the way through the forward pass", share * 100.0)
+            }
+            Progress::Forward(_) => "at the end of the forward pass".into(),
+            Progress::Backward => "in the backward pass".into(),
+        }
+    }
+}
+
+/// A step that was not seen whole, and what is known of it.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct PartialStep {
+    /// How far it had come.
+    pub progress: Progress,
+    /// What it had reached: allocated, and what was asked for.
+    reached: Bytes,
+    /// What was asked for.
+    requested: Bytes,
+    /// What of it does not grow with the batch.
+    held: Bytes,
+    /// What does not grow with the batch in the steps that follow.
+    base: Estimate,
+    /// What the optimizer's step reaches.
+    optimizer: Estimate,
+    /// The gradients.
+    gradients: Bytes,
+}
+
+impl PartialStep {
+    /// Of a first step: nothing is known of the optimizer. `None` where the record does not say how
+    /// far it had come, or nothing says how large the model is.
+    fn of_first(record: &OomRecord) -> Option<PartialStep> {
+        if record.step > 0 {
+            return PartialStep::of_structure(record);
+        }
+        let progress = Progress::of(record)?;
+        let (parameters, trained) = model(record)?;
+        let wanted = record.sample.allocated + record.requested;
+        let reached = match progress {
+            Progress::Forward(_) => wanted,
+            // Where the forward ended it may have been more.
+            Progress::Backward => wanted.max(record.sample.allocated_peak),
+        };
+        let state = trained.scale(ADAM_STATE);
+        Some(PartialStep {
+            progress,
+            reached,
+            requested: record.requested,
+            held: parameters.min(reached),
+            // Gradients come as activations go; where they stay from one step to the next they are
+            // there at the peak.
+            base: Estimate::of(parameters, parameters + state, parameters + state + trained),
+            optimizer: Estimate::of(
+                parameters,
+                parameters + state + trained,
+                parameters + state + trained + trained.scale(FOREACH_TEMPORARIES),
+            ),
+            gradients: trained,
+        })
+    }
+
+    /// Of a step after the first, where the steps themselves were not heard of.
+    fn of_structure(record: &OomRecord) -> Option<PartialStep> {
+        let structure = record.structure.as_deref()?;
+        let stays = structure.parameters + structure.optimizer_state;
+        let ended = stays + structure.gradients;
+        let base = Estimate::of(stays, stays, ended);
+        let optimizer = Estimate::of(
+            ended,
+            ended,
+            ended + structure.parameters.scale(FOREACH_TEMPORARIES),
+        );
+        PartialStep::of_later(record, base, optimizer, structure.gradients)
+    }
+
+    /// Of a later step, with what the steps before it showed.
+    fn of_later(
+        record: &OomRecord,
+        base: Estimate,
+        optimizer: Estimate,
+        gradients: Bytes,
+    ) -> Option<PartialStep> {
+        let reached = record.sample.allocated + record.requested;
+        Some(PartialStep {
+            progress: Progress::of(record)?,
+            reached,
+            requested: record.requested,
+            held: base.likely.min(reached),
+            base,
+            optimizer,
+            gradients,
+        })
+    }
+
+    /// What forward and backward of the step itself would have reached; its low end is what they had.
+    pub(super) fn whole(&self) -> Estimate {
+        let (likely, most) = self.activations();
+        Estimate::of(
+            self.reached,
+            Bytes(likely as u64) + self.base.likely,
+            Bytes(most as u64) + self.base.high,
+        )
+    }
+
+    /// The peak of a target that takes `ratio` times the batch; no less than `least`. `kept`: gradients
+    /// stay through the forward, and did not.
+    pub(super) fn peak(&self, target: &Target, ratio: f64, kept: bool, least: Bytes) -> Estimate {
+        let (likely, most) = self.activations();
+        let of = |base: Bytes, activations: f64| {
+            let (_, likely, high) = target.treatment.passes(base.0 as f64, activations * ratio);
+            (Bytes(likely as u64), Bytes(high as u64))
+        };
+        let kept = if kept { self.gradients } else { Bytes::ZERO };
+        let likely = of(self.base.likely, likely).0 + kept;
+        // Gradients that are kept are a part of the upper end already.
+        let high = of(self.base.high, most).1;
+        let passes = Estimate::of(least, likely.max(least), high.max(likely).max(least));
+        passes.max(self.optimizer)
+    }
+
+    /// Activations of the whole step, in bytes: likely, and at the most.
+    fn activations(&self) -> (f64, f64) {
+        let seen = (self.reached - self.held).0 as f64;
+        let likely = seen / self.progress.share();
+        let in_loss = match self.progress {
+            Progress::Forward(_) => seen + LOSS_COPIES * self.requested.0 as f64,
+            Progress::Backward => 0.0,
+        };
+        (likely, (likely * self.progress.spread()).max(in_loss))
+    }
+}
+
+/// Bytes of the model's parameters and of those that are trained, before an optimizer has shown them.
+fn model(record: &OomRecord) -> Option<(Bytes, Bytes)> {
+    let built = record
+        .lines
+        .iter()
+        .filter(|held| held.inside.as_ref().is_some_and(builds_a_model));
+    let bytes = built.fold(Bytes::ZERO, |sum, held| sum + held.bytes);
+    // The model that runs may be one of several; what the lines say more is taken for trained.
+    let (parameters, trained) = match record.model.as_deref() {
+        Some(model) => (
+            model.parameters.max(bytes),
+            model.trained + (bytes - model.parameters),
+        ),
+        None => (bytes, bytes),
+    };
+    (parameters > Bytes::ZERO).then_some((parameters, trained))
+}
+
+/// torch's lines that allocate parameters: `Module.to`, a recurrent layer that lays its weights
+/// together, and layers that are made on the device.
+fn builds_a_model(inside: &SourceLine) -> bool {
+    let Some((_, file)) = inside.file.rsplit_once("/torch/nn/modules/") else {
+        return false;
+    };
+    match inside.function.as_str() {
+        "convert" | "_apply" => file == "module.py",
+        "flatten_parameters" => file == "rnn.py",
+        "__init__" => true,
+        _ => false,
+    }
 }
 
 #[cfg(test)]

@@ -1,17 +1,16 @@
 //! What a training needs by a rehearsal of its step: the rehearsed allocations, the optimizer's state and
 //! its temporaries put together to two steps, and played through the allocator.
 
-mod made;
+#[cfg(test)]
+mod tests;
 
+use super::estimate::ActivationReduction;
 use super::estimate::Estimate;
+use super::estimate::{Allocator, Target};
 use super::replay::{AllocatorSettings, ReplayRoom, replay};
-use super::target::{Allocator, Target};
-use super::trace::{Trace, TraceTemplate};
-use super::treatment::Treatment;
+use super::trace::{Trace, TraceBlock, TraceEvent, TraceTemplate};
 use crate::event::{InputSizes, Rehearsal, RehearsedVariant};
 use crate::units::Bytes;
-pub use made::WholeStep;
-use made::{Made, Part};
 
 /// What matrix products and other kernels take for themselves, which a rehearsal does not see: cuBLAS has
 /// a workspace for each thread that calls it (32 MiB on Hopper, 8 MiB before).
@@ -72,7 +71,7 @@ impl Rehearsed {
         Rehearsed { settings, ..self }
     }
 
-    /// The same, where what was counted as `of` is really `batch`.
+    /// This step, where what was counted as `of` is really `batch`.
     pub(super) fn counted(self, batch: u64, of: u64) -> Rehearsed {
         let counted = self.counted.saturating_mul(batch) / of.max(1);
         Rehearsed {
@@ -96,7 +95,7 @@ impl Rehearsed {
         let as_it_was = Target {
             batch: self.counted,
             keeps_gradients: false,
-            treatment: Treatment::default(),
+            treatment: ActivationReduction::default(),
             allocator: Allocator::Fixed,
         };
         Some((self.made(self.variant(&as_it_was)?, &as_it_was)).at_its_peak())
@@ -169,17 +168,17 @@ impl Rehearsed {
 
     /// By what share more is computed where activations are recomputed as the target has them.
     pub fn computes_again(&self, target: &Target) -> Option<f64> {
-        let flops = |treatment: Treatment| {
+        let flops = |treatment: ActivationReduction| {
             let (variant, _) = self.entry(treatment)?;
             (variant.flops > 0).then_some(variant.flops as f64)
         };
         let recomputed = target.treatment;
-        let kept = Treatment {
+        let kept = ActivationReduction {
             recomputed: false,
             ..recomputed
         };
         // In other precision no more and no less is computed.
-        let plain = flops(kept).or_else(|| flops(Treatment::default()))?;
+        let plain = flops(kept).or_else(|| flops(ActivationReduction::default()))?;
         let more = flops(recomputed).filter(|_| recomputed.recomputed)? / plain - 1.0;
         (more >= 0.0).then_some(more)
     }
@@ -230,7 +229,7 @@ impl Rehearsed {
         self.entry(target.treatment).map(|(_, template)| template)
     }
 
-    fn entry(&self, treatment: Treatment) -> Option<&(RehearsedVariant, TraceTemplate)> {
+    fn entry(&self, treatment: ActivationReduction) -> Option<&(RehearsedVariant, TraceTemplate)> {
         self.variants.iter().find(|(variant, _)| {
             variant.amp == treatment.mixed && variant.checkpointing == treatment.recomputed
         })
@@ -241,7 +240,7 @@ impl Rehearsed {
         self.made(step, target).trace
     }
 
-    fn made(&self, step: &TraceTemplate, target: &Target) -> Made {
+    fn made(&self, step: &TraceTemplate, target: &Target) -> SynthesizedTrace {
         let batch = (target.batch.saturating_mul(self.said.batch) / self.counted).max(1);
         let said = &self.said;
         let weights: u64 = said.weights.iter().sum();
@@ -259,7 +258,7 @@ impl Rehearsed {
             }
             (true, _) => (0, rest, Part::Optimizer),
         };
-        let mut trace = Made::default();
+        let mut trace = SynthesizedTrace::default();
         let weights = said.weights.iter().map(|size| (*size, Part::Parameters));
         for (size, of) in weights.chain([(rest.0, of_rest)]) {
             if size > 0 {
@@ -304,5 +303,133 @@ fn runs_in(trace: &Trace, settings: &AllocatorSettings, bytes: u64) -> bool {
     replay(trace, settings, room).ran_out.is_none()
 }
 
-#[cfg(test)]
-mod tests;
+/// A trace while it is put together.
+#[derive(Default)]
+struct SynthesizedTrace {
+    trace: Trace,
+    /// What each allocation is of, by its number.
+    kinds: Vec<Part>,
+}
+
+impl SynthesizedTrace {
+    fn allocate(&mut self, size: u64, of: Part) -> usize {
+        let block = TraceBlock { size, stream: 0 };
+        self.trace.events.push(TraceEvent::Alloc(block));
+        self.kinds.push(of);
+        self.kinds.len() - 1
+    }
+
+    fn free(&mut self, allocation: usize) {
+        self.trace.events.push(TraceEvent::Free(allocation));
+    }
+
+    /// Forward and backward: what is not freed by then are gradients, which are returned. Where
+    /// gradients are there already, new ones are added to them and freed at once.
+    fn step(&mut self, step: &TraceTemplate, batch: u64, arguments: u64, adds: bool) -> Vec<usize> {
+        let given = (arguments > 0).then(|| self.allocate(arguments, Part::Activations));
+        let first = self.kinds.len();
+        let events = step.events(batch, first);
+        let count = events
+            .iter()
+            .filter(|e| matches!(e, TraceEvent::Alloc(_)))
+            .count();
+        let mut alive = vec![true; count];
+        for event in &events {
+            if let TraceEvent::Free(allocation) = event {
+                alive[allocation - first] = false;
+            }
+        }
+        let mut pending = None;
+        for event in events {
+            self.trace.events.push(event);
+            if let TraceEvent::Alloc(_) = event {
+                let number = self.kinds.len();
+                self.kinds.push(match alive[number - first] {
+                    true => Part::Gradients,
+                    false => Part::Activations,
+                });
+                if let Some(gradient) = pending.take() {
+                    self.free(gradient);
+                }
+                if adds && alive[number - first] {
+                    pending = Some(number);
+                }
+            }
+        }
+        if let Some(gradient) = pending {
+            self.free(gradient);
+        }
+        if let Some(given) = given {
+            self.free(given);
+        }
+        let gradients = (0..count).filter(|at| alive[*at] && !adds);
+        gradients.map(|at| first + at).collect()
+    }
+
+    /// What is alive when the most is.
+    fn at_its_peak(&self) -> WholeStep {
+        let (mut now, mut most) = (WholeStep::default(), WholeStep::default());
+        let mut sizes = Vec::with_capacity(self.kinds.len());
+        for event in &self.trace.events {
+            match *event {
+                TraceEvent::Alloc(block) => {
+                    let size = Bytes(block.size);
+                    *now.part(self.kinds[sizes.len()]) += size;
+                    sizes.push(size);
+                    if now.total() > most.total() {
+                        most = now;
+                    }
+                }
+                TraceEvent::Free(number) => {
+                    let part = now.part(self.kinds[number]);
+                    *part = *part - sizes[number];
+                }
+                TraceEvent::EmptyCache => {}
+            }
+        }
+        most
+    }
+}
+
+/// What a piece of memory is of.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Part {
+    Parameters,
+    Gradients,
+    /// The state, and what its step makes for itself.
+    Optimizer,
+    Activations,
+    Other,
+}
+
+/// What a whole training step holds at its peak.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct WholeStep {
+    /// Parameters and buffers of the model.
+    pub parameters: Bytes,
+    /// The gradients that are there by then.
+    pub gradients: Bytes,
+    /// The optimizer's.
+    pub optimizer: Bytes,
+    /// What forward keeps for backward, the batch itself, and temporaries.
+    pub activations: Bytes,
+    /// What the program had allocated beside its model.
+    pub other: Bytes,
+}
+
+impl WholeStep {
+    /// All of it.
+    pub fn total(&self) -> Bytes {
+        self.parameters + self.gradients + self.optimizer + self.activations + self.other
+    }
+
+    fn part(&mut self, part: Part) -> &mut Bytes {
+        match part {
+            Part::Parameters => &mut self.parameters,
+            Part::Gradients => &mut self.gradients,
+            Part::Optimizer => &mut self.optimizer,
+            Part::Activations => &mut self.activations,
+            Part::Other => &mut self.other,
+        }
+    }
+}

@@ -5,15 +5,11 @@
 //! fit in the pool, else a new segment, else give cached segments back and try again, else out of
 //! memory. Private pools (CUDA graphs) are left out: what happens in them leaves no events.
 
-mod block;
+mod blocks;
 mod caching;
-mod expandable;
-mod pool;
-mod reclaim;
 mod settings;
-mod sizes;
 
-pub use block::BlockId;
+pub use blocks::BlockId;
 pub use caching::{CachingAllocator, ReplayRoom};
 pub use settings::AllocatorSettings;
 

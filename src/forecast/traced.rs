@@ -8,7 +8,7 @@
 
 use super::largest::{edge, rounded};
 use super::replay::{AllocatorSettings, ReplayRoom, Replayed, replay_until_steady};
-use super::step_blocks::places_of;
+use super::trace::places_of;
 use super::trace::{Trace, TraceEvent};
 use crate::event::{MemoryKind, Phase, StepTrace};
 use crate::units::Bytes;

@@ -1,15 +1,15 @@
 //! torch's version for a command that hasn't run yet, from its interpreter's installation.
 
 use crate::command::CommandLine;
+use crate::project_files::{self, Starter};
 use crate::recognize::CommandLayout;
-use crate::surroundings::{self, Starter};
 use std::env;
 use std::ffi::OsStr;
 use std::path::PathBuf;
 
 /// torch's version in the interpreter that `command` would run, if it can be found.
 pub(crate) fn version_for(command: &CommandLine) -> Option<String> {
-    surroundings::torch_version(&interpreter_of(command)?)
+    project_files::torch_version(&interpreter_of(command)?)
 }
 
 /// The interpreter that `command` would run.
@@ -23,7 +23,7 @@ pub(crate) fn interpreter_of(command: &CommandLine) -> Option<PathBuf> {
         .map(|word| word.0.as_os_str())
         .or(inherited_path.as_deref());
     let conda_roots = conda_roots(path);
-    surroundings::interpreter(Starter {
+    project_files::interpreter(Starter {
         word: command.argv.get(at)?,
         before: &command.argv[..program],
         cwd: &command.cwd,

@@ -1,6 +1,6 @@
 //! The kinds of OOM, and a table of what is known of each.
 
-use crate::measured::{LARGE_SEGMENT, SMALL_SEGMENT};
+use crate::calibration::{LARGE_SEGMENT, SMALL_SEGMENT};
 use crate::units::Bytes;
 use serde::{Deserialize, Serialize};
 

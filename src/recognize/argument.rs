@@ -1,13 +1,6 @@
-//! Arguments in a command: their names, forms and values.
-//!
-//! This knows nothing of batches or precisions. A value is found with its byte range, so that an
-//! edit changes those bytes only. Words that aren't UTF-8 are opaque: they are never matched and
-//! never edited.
+//! A program's arguments: their names and forms, where each value is, and searching them.
 
-mod list;
-
-pub(crate) use list::Arguments;
-
+use super::spellings::{is_one, spellings};
 use crate::command::Word;
 
 /// Stands for a word that isn't UTF-8. U+FFFD is in no name that is searched for.
@@ -177,5 +170,306 @@ pub(crate) fn is_like(text: &str, pattern: &str) -> bool {
                 .filter(|cut| tail.is_char_boundary(*cut))
                 .any(|cut| is_like(&tail[cut..], rest))
         }),
+    }
+}
+
+#[derive(Debug, Clone, Default)]
+pub(crate) struct Arguments<'a> {
+    pub tokens: Vec<Token<'a>>,
+    /// The separator if they are all in one word; words can't be inserted between them then.
+    pub nested: Option<char>,
+}
+
+impl<'a> Arguments<'a> {
+    /// Of whole words; `first` is the index of the first one in the command.
+    pub(crate) fn of_words(words: &'a [Word], first: usize) -> Arguments<'a> {
+        Arguments {
+            tokens: words
+                .iter()
+                .enumerate()
+                .map(|(k, word)| Token {
+                    text: text(word),
+                    at: first + k,
+                    from: 0,
+                })
+                .collect(),
+            nested: None,
+        }
+    }
+
+    /// The arguments inside a value. `None` if quotes make it more than words between spaces.
+    pub(crate) fn inside(value: Value<'a>, separator: char) -> Option<Arguments<'a>> {
+        if value.text.contains(['"', '\'', '\\', '$', '`']) || value.text.contains(OPAQUE) {
+            return None;
+        }
+        let mut tokens = Vec::new();
+        let mut from = 0;
+        for piece in value.text.split(separator) {
+            if !piece.is_empty() {
+                tokens.push(Token {
+                    text: piece,
+                    at: value.at,
+                    from: value.from + from,
+                });
+            }
+            from += piece.len() + separator.len_utf8();
+        }
+        Some(Arguments {
+            tokens,
+            nested: Some(separator),
+        })
+    }
+
+    /// The place before token `k`, or after the last one; none without tokens.
+    pub(crate) fn gap(&self, k: usize) -> Option<InsertPoint> {
+        let before = k.checked_sub(1).and_then(|b| self.tokens.get(b));
+        Some(match (self.nested, self.tokens.get(k)) {
+            (Some(separator), _) => InsertPoint::Inside {
+                at: before?.at,
+                from: before?.from + before?.text.len(),
+                separator,
+            },
+            (None, Some(token)) => InsertPoint::Before(token.at),
+            (None, None) => InsertPoint::Before(self.tokens.last()?.at + 1),
+        })
+    }
+
+    /// All matches for `name`, in order.
+    pub(crate) fn find(&self, name: Name<'_>) -> Vec<Hit<'a>> {
+        self.matching(|token, k| self.hit(name, token, k))
+    }
+
+    /// Like [`Arguments::find`], but also matches abbreviated options, as argparse does, unless one
+    /// of `others` begins the same.
+    pub(crate) fn find_abbreviated(&self, name: Name<'_>, others: &[Name<'_>]) -> Vec<Hit<'a>> {
+        let exact = self.find(name);
+        let Name::Option { dashes: 2, body } = name else {
+            return exact;
+        };
+        if !exact.is_empty() {
+            return exact;
+        }
+        self.matching(|token, k| {
+            let (typed, _) = option_parts(token.text)?;
+            let prefix = typed.strip_prefix("--")?;
+            // Shorter ones are too easily something else.
+            let is_short_for = |body: &str| {
+                prefix.len() >= 4 && body.get(..prefix.len()).is_some_and(|b| same(b, prefix))
+            };
+            let of_another = others.iter().any(|other| {
+                matches!(other, Name::Option { dashes: 2, body: other }
+                    if !same(other, body) && is_short_for(other))
+            });
+            (is_short_for(body) && !of_another)
+                .then(|| self.option_hit(token, k))
+                .flatten()
+        })
+    }
+
+    pub(crate) fn has(&self, name: Name<'_>) -> bool {
+        !self.find(name).is_empty()
+    }
+
+    /// The last value of `name`: the one that counts for most parsers.
+    pub(crate) fn value_of(&self, spec: &str) -> Option<&'a str> {
+        self.find(Name::new(spec)).last()?.value.map(|v| v.text)
+    }
+
+    /// All arguments, whatever their name, in order.
+    pub(crate) fn all(&self) -> impl DoubleEndedIterator<Item = Hit<'a>> {
+        (0..self.tokens.len()).filter_map(|k| self.argument_at(k))
+    }
+
+    /// The argument that token `k` begins, whatever its name; `None` for other words.
+    pub(crate) fn argument_at(&self, k: usize) -> Option<Hit<'a>> {
+        let token = self.tokens.get(k)?;
+        if token.is_option() {
+            let letter = token.text.as_bytes().get(1).copied();
+            let as_short = letter.filter(|l| l.is_ascii_alphabetic()).and_then(|l| {
+                let body = [l];
+                let body = std::str::from_utf8(&body).ok()?;
+                self.hit(Name::Option { dashes: 1, body }, token, k)
+            });
+            return as_short
+                .filter(|hit| hit.form == ArgumentForm::Glued)
+                .or_else(|| self.option_hit(token, k));
+        }
+        if !self.is_positional(k) {
+            return None;
+        }
+        if let Some((key, _)) = token.text.split_once('=') {
+            let body = key.trim_start_matches('+');
+            return self.hit(
+                Name::Key {
+                    suffix: false,
+                    body,
+                },
+                token,
+                k,
+            );
+        }
+        let is_yacs = |b: u8| b.is_ascii_uppercase() || b.is_ascii_digit() || b"._".contains(&b);
+        let is_name = token.text.contains('.')
+            && (token.text.bytes().all(is_yacs) || self.is_in_pairs(k))
+            && !token.text.contains('/')
+            && token.text.parse::<f64>().is_err();
+        is_name
+            .then(|| self.hit(Name::Pair(token.text), token, k))
+            .flatten()
+    }
+
+    fn matching(&self, hit: impl Fn(&Token<'a>, usize) -> Option<Hit<'a>>) -> Vec<Hit<'a>> {
+        self.tokens
+            .iter()
+            .enumerate()
+            .filter_map(|(k, token)| hit(token, k))
+            .collect()
+    }
+
+    fn hit(&self, name: Name<'_>, token: &Token<'a>, k: usize) -> Option<Hit<'a>> {
+        match name {
+            Name::Option { dashes, body } => {
+                if let ([letter], 1) = (body.as_bytes(), dashes)
+                    && is_glued(token.text, *letter)
+                {
+                    return Some(inside(token, k, ArgumentForm::Glued, 2, 2));
+                }
+                let (typed, _) = option_parts(token.text)?;
+                let bare = typed.trim_start_matches('-');
+                (typed.len() - bare.len() == dashes && same(bare, body))
+                    .then(|| self.option_hit(token, k))
+                    .flatten()
+            }
+            Name::Key { suffix, body } => {
+                let (key, _) = token.text.split_once('=')?;
+                let bare = key.trim_start_matches('+');
+                let named = bare == body
+                    || suffix
+                        && bare
+                            .strip_suffix(body)
+                            .is_some_and(|front| front.ends_with('.'));
+                // A dotted key is hardly ever the value of an option.
+                (named && (body.contains('.') || self.is_positional(k)))
+                    .then(|| inside(token, k, ArgumentForm::KeyValue, key.len(), key.len() + 1))
+            }
+            Name::Colon(body) => {
+                let (key, _) = token.text.split_once(':')?;
+                (key == body)
+                    .then(|| inside(token, k, ArgumentForm::Colon, key.len(), key.len() + 1))
+            }
+            Name::Pair(body) => (token.text == body).then(|| Hit {
+                name: token.text,
+                form: ArgumentForm::Pair,
+                token: k,
+                value: self.following(k),
+            }),
+        }
+    }
+
+    fn option_hit(&self, token: &Token<'a>, k: usize) -> Option<Hit<'a>> {
+        let (name, value) = option_parts(token.text)?;
+        Some(match value {
+            Some(_) => inside(token, k, ArgumentForm::Equals, name.len(), name.len() + 1),
+            None => Hit {
+                name,
+                form: ArgumentForm::Space,
+                token: k,
+                value: self.following(k),
+            },
+        })
+    }
+
+    fn following(&self, k: usize) -> Option<Value<'a>> {
+        let next = self.tokens.get(k + 1)?;
+        (!next.is_option()).then(|| next.value())
+    }
+
+    /// Whether this token follows an option for a group and alternating names and values.
+    fn is_in_pairs(&self, k: usize) -> bool {
+        let before = self.tokens[..k].iter();
+        let option = before.rev().position(|token| token.is_option());
+        option.is_some_and(|distance| {
+            distance % 2 == 0 && is_one(&spellings().groups, self.tokens[k - 1 - distance].text)
+        })
+    }
+
+    /// Whether the token can't be the value of an option in front of it.
+    pub(crate) fn is_positional(&self, k: usize) -> bool {
+        let Some(before) = k.checked_sub(1).and_then(|b| self.tokens.get(b)) else {
+            return true;
+        };
+        !before.is_option() || before.text.contains('=') || is_one(&spellings().groups, before.text)
+    }
+}
+
+/// An argument in one token with its value, which begins at byte `value`.
+fn inside<'a>(
+    token: &Token<'a>,
+    k: usize,
+    form: ArgumentForm,
+    name: usize,
+    value: usize,
+) -> Hit<'a> {
+    Hit {
+        name: &token.text[..name],
+        form,
+        token: k,
+        value: Some(Value {
+            text: &token.text[value..],
+            at: token.at,
+            from: token.from + value,
+        }),
+    }
+}
+
+/// `-b64`.
+fn is_glued(text: &str, letter: u8) -> bool {
+    let digits = text.as_bytes().strip_prefix(&[b'-', letter]);
+    digits.is_some_and(|digits| !digits.is_empty() && digits.iter().all(u8::is_ascii_digit))
+}
+
+/// An option's name and, if it has a `=`, its value.
+fn option_parts(text: &str) -> Option<(&str, Option<&str>)> {
+    let bare = text.trim_start_matches('-');
+    if bare.len() == text.len() || bare.is_empty() {
+        return None;
+    }
+    Some(match text.split_once('=') {
+        Some((name, value)) => (name, Some(value)),
+        None => (text, None),
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn values_that_hold_arguments_are_opened_with_their_places() {
+        let word = Word::from("--bins 9  --accum 4");
+        let value = Value {
+            text: text(&word),
+            at: 3,
+            from: 0,
+        };
+        let inside = Arguments::inside(value, ' ').unwrap();
+        let hit = inside.find(Name::new("--accum"))[0];
+        assert_eq!(
+            hit.value.map(|v| (v.text, v.at, v.from)),
+            Some(("4", 3, 18))
+        );
+        let quoted = Value {
+            text: "--a 'b c'",
+            ..value
+        };
+        assert!(Arguments::inside(quoted, ' ').is_none());
+    }
+
+    #[test]
+    fn stars_stand_for_anything() {
+        assert!(is_like("run_clm_no_trainer.py", "*_no_trainer.py"));
+        assert!(is_like("DiT-XL/2", "DiT-*"));
+        assert!(is_like("abc", "*b*"));
+        assert!(!is_like("abc", "*d*"));
     }
 }

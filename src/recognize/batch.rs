@@ -1,19 +1,13 @@
 //! Where a command sets its batch size and gradient accumulation, what bounds a new value, and how
 //! each number is written back. Nothing is edited here.
 //!
-//! A known program's entry says which argument counts and how accumulation is counted (`known`);
-//! other programs are read by common spellings (`unknown`), and not at all if two readings are
-//! possible.
+//! What is found where in a command is for `batch_source.rs`; the config file of DeepSpeed's engine is
+//! read here.
 
-mod deepspeed;
-mod known;
-mod steps;
-mod unknown;
-
-use super::argument::{Arguments, Hit, InsertPoint, Name, Value};
-use super::environment::ConfigFile;
+use super::argument::{ArgumentForm, Arguments, Hit, InsertPoint, Name, Value, same};
+use super::config_file::FoundValue;
 use super::family;
-use super::file::FoundValue;
+use super::launch::ConfigFile;
 use super::program::{ProgramEntry, Scope};
 use super::recognized::Recognized;
 use super::spellings::BatchArgument;
@@ -111,16 +105,6 @@ impl<'c> Recognized<'c> {
             argument: knob.name,
         })
     }
-
-    /// Where the command sets its batch; the error says why it can't be changed.
-    pub(crate) fn batch_source(&self) -> Result<BatchSource<'c>, String> {
-        self.check_open()?;
-        let arguments = self.opened()?;
-        match self.known {
-            Some(entry) => known::source(arguments, entry, self),
-            None => unknown::source(self, &arguments),
-        }
-    }
 }
 
 /// All arguments that may set the batch, first the one that counts.
@@ -147,7 +131,7 @@ pub(crate) fn candidates<'a>(
 
 impl<'a> BatchSource<'a> {
     /// Sizes without anything else.
-    fn of(sizes: Vec<Knob<'a>>) -> BatchSource<'a> {
+    pub(super) fn of(sizes: Vec<Knob<'a>>) -> BatchSource<'a> {
         BatchSource {
             at_once: sizes.first().map_or(1, |knob| knob.value),
             sizes,
@@ -169,7 +153,7 @@ impl<'a> BatchSource<'a> {
 }
 
 impl<'a> Knob<'a> {
-    fn new(name: &str, text: &str, place: Place<'a>) -> Result<Knob<'a>, String> {
+    pub(super) fn new(name: &str, text: &str, place: Place<'a>) -> Result<Knob<'a>, String> {
         Ok(Knob {
             name: name.into(),
             value: parsed(text, name)?,
@@ -178,7 +162,7 @@ impl<'a> Knob<'a> {
         })
     }
 
-    fn of(hit: &Hit<'a>) -> Result<Knob<'a>, String> {
+    pub(super) fn of(hit: &Hit<'a>) -> Result<Knob<'a>, String> {
         let value = hit
             .value
             .ok_or_else(|| format!("{} has no value", hit.name))?;
@@ -188,7 +172,7 @@ impl<'a> Knob<'a> {
 
 impl Addition {
     /// Of an argument in the notation of the data files: `--x`, `x=`, `--x=`, `A.B`.
-    fn of(spec: &str, gap: InsertPoint) -> Addition {
+    pub(super) fn of(spec: &str, gap: InsertPoint) -> Addition {
         let mut words = vec![spec.to_string()];
         if !spec.ends_with('=') {
             words.push(String::new());
@@ -227,12 +211,16 @@ pub(crate) fn hits<'a>(
 }
 
 /// The match that counts: the last one.
-fn last<'a>(arguments: &Arguments<'a>, name: &str, entry: &ProgramEntry) -> Option<Hit<'a>> {
+pub(super) fn last<'a>(
+    arguments: &Arguments<'a>,
+    name: &str,
+    entry: &ProgramEntry,
+) -> Option<Hit<'a>> {
     hits(arguments, name, entry).pop()
 }
 
 /// A text as a number of samples.
-fn parsed(text: &str, name: &str) -> Result<u64, String> {
+pub(super) fn parsed(text: &str, name: &str) -> Result<u64, String> {
     // Signs, spaces and leading zeros would be lost when writing it back.
     let is_plain = text.bytes().all(|b| b.is_ascii_digit()) && !text.starts_with('0');
     match text.parse::<u64>() {
@@ -248,5 +236,200 @@ fn parsed(text: &str, name: &str) -> Result<u64, String> {
             "{name} is a list, {text}: several runs or several batch sizes"
         )),
         _ => Err(format!("{name} is {text}, which isn't a number of samples")),
+    }
+}
+
+/// An accumulation argument to add in the form of the batch argument.
+pub(super) fn addition(
+    arguments: &Arguments<'_>,
+    entry: &ProgramEntry,
+    batch: &Hit<'_>,
+) -> Option<Addition> {
+    let names = &entry.accumulation.names;
+    let typed = batch.name;
+    let dashes = typed.len() - typed.trim_start_matches('-').len();
+    let of_same_kind = |spec: &&String| match (Name::new(spec), batch.form) {
+        (Name::Option { dashes: d, .. }, ArgumentForm::Space | ArgumentForm::Equals)
+            if typed.trim_start_matches('-').len() > 1 =>
+        {
+            d == dashes
+        }
+        (Name::Option { .. }, ArgumentForm::Space | ArgumentForm::Equals | ArgumentForm::Glued) => {
+            true
+        }
+        (Name::Key { suffix, .. }, ArgumentForm::KeyValue) => !suffix,
+        (Name::Pair(_), ArgumentForm::Pair) => true,
+        _ => false,
+    };
+    let any = || {
+        let mut names = names.iter();
+        names.find(|spec| Name::new(spec).is_option() == (dashes > 0))
+    };
+    let spec = names.iter().find(of_same_kind).or_else(any)?;
+    let bare = |name: &str| name.trim_start_matches('-').to_string();
+    let mut canonical = entry.batch.names.iter();
+    let canonical = canonical.find(|name| same(&bare(name), &bare(typed)));
+    let mut spelled = canonical.map_or_else(|| spec.clone(), |name| as_typed(spec, name, typed));
+    match batch.form {
+        ArgumentForm::Equals => spelled.push('='),
+        ArgumentForm::KeyValue | ArgumentForm::Space | ArgumentForm::Glued | ArgumentForm::Pair => {
+        }
+        ArgumentForm::Colon => return None,
+    }
+    Some(Addition::of(&spelled, arguments.gap(batch.end())?))
+}
+
+/// `spec` with dashes or underscores as in `typed`.
+fn as_typed(spec: &str, canonical: &str, typed: &str) -> String {
+    let front = spec.len() - spec.trim_start_matches('-').len();
+    let (dashes, body) = spec.split_at(front);
+    let has = |name: &str, c| name.trim_start_matches('-').contains(c);
+    let prefers = |c, other| has(canonical, other) && has(typed, c) && !has(typed, other);
+    match (prefers('-', '_'), prefers('_', '-')) {
+        (true, _) => format!("{dashes}{}", body.replace('_', "-")),
+        (_, true) => format!("{dashes}{}", body.replace('-', "_")),
+        (false, false) => spec.to_string(),
+    }
+}
+
+/// The numbers of an accumulation argument: one, a list (`[8]`, `8,16`) or several words
+/// (`-accum_count 2 4`).
+pub(super) fn numbers<'a>(
+    arguments: &Arguments<'a>,
+    hit: &Hit<'a>,
+) -> Result<Vec<Knob<'a>>, String> {
+    let value = hit
+        .value
+        .ok_or_else(|| format!("{} has no value", hit.name))?;
+    let mut values = pieces(value);
+    if hit.form == ArgumentForm::Space {
+        let more = arguments.tokens[hit.end()..].iter();
+        let more = more.take_while(|token| token.text.parse::<u64>().is_ok());
+        values.extend(more.map(|token| token.value()));
+    }
+    let knob = |value: Value<'a>| {
+        let is_plain =
+            value.text.bytes().all(|b| b.is_ascii_digit()) && !value.text.starts_with('0');
+        Some(Knob {
+            name: hit.name.into(),
+            value: value.text.parse().ok().filter(|_| is_plain)?,
+            place: Place::Word(value),
+            least: None,
+        })
+    };
+    let knobs: Option<Vec<Knob<'a>>> = values.into_iter().map(knob).collect();
+    knobs.ok_or_else(|| {
+        format!(
+            "{} is {}, which isn't a number of steps",
+            hit.name, value.text
+        )
+    })
+}
+
+/// The parts of a value between its commas, without brackets around it.
+fn pieces(value: Value<'_>) -> Vec<Value<'_>> {
+    let listed = value
+        .text
+        .strip_prefix('[')
+        .and_then(|t| t.strip_suffix(']'));
+    let inner = listed.unwrap_or(value.text);
+    let mut from = value.from + usize::from(listed.is_some());
+    let mut pieces = Vec::new();
+    for piece in inner.split(',') {
+        let text = piece.trim();
+        let indent = piece.len() - piece.trim_start().len();
+        pieces.push(Value {
+            text,
+            at: value.at,
+            from: from + indent,
+        });
+        from += piece.len() + 1;
+    }
+    pieces
+}
+
+const MICRO: &str = "train_micro_batch_size_per_gpu";
+const STEPS: &str = "gradient_accumulation_steps";
+const TOTAL: &str = "train_batch_size";
+
+/// What the config file of DeepSpeed's engine sets: the total is the micro-batch times accumulation times
+/// processes, and any two of these are enough. `auto` counts as not set, since the program around it fills it in.
+struct DeepspeedBatch<'a> {
+    micro: Option<Knob<'a>>,
+    steps: Option<Knob<'a>>,
+    total: Option<Knob<'a>>,
+}
+
+impl<'a> DeepspeedBatch<'a> {
+    fn read(file: &'a ConfigFile) -> Result<DeepspeedBatch<'a>, String> {
+        let number = |name: &str| {
+            let found = file.scalar(name)?.filter(|found| found.text != "auto");
+            let knob =
+                |found: FoundValue| Knob::new(name, &found.text.clone(), Place::File(file, found));
+            found.map(knob).transpose()
+        };
+        Ok(DeepspeedBatch {
+            micro: number(MICRO)?,
+            steps: number(STEPS)?,
+            total: number(TOTAL)?,
+        })
+    }
+}
+
+/// The batch of a command that sets none itself, by DeepSpeed's file.
+pub(super) fn deepspeed_source(file: &ConfigFile) -> Result<BatchSource<'_>, String> {
+    let in_file = DeepspeedBatch::read(file)?;
+    let mut source = BatchSource::of(in_file.micro.into_iter().collect());
+    source.steps.extend(in_file.steps);
+    let at_once = match (source.sizes.first(), source.steps.first(), &in_file.total) {
+        (Some(micro), _, _) => micro.value,
+        (None, Some(steps), Some(total)) => total.value / steps.value,
+        (None, _, _) => {
+            return Err(format!(
+                "{} does not set the micro-batch size",
+                file.shown()
+            ));
+        }
+    };
+    source.at_once = at_once;
+    if let Some(total) = in_file.total {
+        source.whole = deepspeed_total(&total, at_once, file);
+    }
+    Ok(source)
+}
+
+/// Adds the numbers of DeepSpeed's file to those of a command that sets its batch itself, so that both change
+/// together. Numbers that already differ are an error, as they are for frameworks.
+pub(super) fn agree_with_deepspeed<'a>(
+    source: &mut BatchSource<'a>,
+    file: &'a ConfigFile,
+) -> Result<(), String> {
+    let in_file = DeepspeedBatch::read(file)?;
+    let steps = source.accumulation();
+    for (knob, is) in [(&in_file.micro, source.at_once), (&in_file.steps, steps)] {
+        if let Some(knob) = knob.as_ref().filter(|knob| knob.value != is) {
+            return Err(format!(
+                "{} is {} in {}, but {is} in the command",
+                knob.name,
+                knob.value,
+                file.shown()
+            ));
+        }
+    }
+    if let Some(total) = &in_file.total {
+        source.whole = deepspeed_total(total, source.at_once, file);
+    }
+    source.sizes.extend(in_file.micro);
+    if !source.steps.is_empty() {
+        source.steps.extend(in_file.steps);
+    }
+    Ok(())
+}
+
+fn deepspeed_total(total: &Knob<'_>, at_once: u64, file: &ConfigFile) -> WholeBatch {
+    WholeBatch::Fixed {
+        name: format!("{TOTAL} in {}", file.shown()),
+        value: total.value,
+        parts_of: at_once,
     }
 }

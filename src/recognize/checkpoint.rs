@@ -1,7 +1,8 @@
 //! Where a known program writes its checkpoints. No I/O: [`Recognized::checkpoints_wanted`] says what to look for.
 
 use super::argument::Arguments;
-use super::environment::LaunchEnvironment;
+use super::config_file;
+use super::launch::LaunchEnvironment;
 use super::program::ProgramEntry;
 use super::recognized::Recognized;
 use std::path::{Path, PathBuf};
@@ -75,7 +76,7 @@ pub(crate) fn directory(
     if let Some(typed) = typed {
         return Some(typed.to_string());
     }
-    let file = super::file::of_command(arguments, entry, launch)?;
+    let file = config_file::of_command(arguments, entry, launch)?;
     entry
         .file
         .directory

@@ -5,11 +5,11 @@
 //! travels with the command.
 
 use super::argument::{Arguments, Name, text};
-use super::environment::LaunchEnvironment;
-use super::launcher::{CommandLayout, Launcher, ProgramKind, file_name};
+use super::launch::LaunchEnvironment;
+use super::layout::Variable;
+use super::layout::{CommandLayout, Launcher, ProgramKind, file_name};
 use super::program::{Catalogue, ProgramClues, ProgramEntry};
 use super::spellings::{is_off, is_one, spellings};
-use super::variable::Variable;
 use crate::command::CommandLine;
 
 /// A command as far as it was understood, with what is known of its launch.

@@ -1,6 +1,6 @@
 //! Whether a command says that its program, or what that is told to do, comes from standard input.
 
-use super::launcher::{CommandLayout, ProgramKind};
+use super::layout::{CommandLayout, ProgramKind};
 use crate::command::{CommandLine, Word};
 
 /// Names of standard input.

@@ -4,8 +4,8 @@
 
 use super::argument::{Arguments, Hit};
 use super::batch;
-use super::environment::LaunchEnvironment;
 use super::family;
+use super::launch::LaunchEnvironment;
 use super::program::ProgramEntry;
 use super::recognized::Recognized;
 use crate::command::{CommandLine, Word};

@@ -7,15 +7,15 @@
 use super::draft::Draft;
 use super::inputs::RemedyInputs;
 use super::proposal::{Offering, Proposal, unknown};
+use crate::calibration::{EXPANDABLE, NON_TORCH_USUAL};
 use crate::command::CommandLine;
 use crate::diagnosis::Cause;
 use crate::event::Hello;
-use crate::measured::{EXPANDABLE, NON_TORCH_USUAL};
 use crate::recognize::argument::{Arguments, Name};
-use crate::recognize::launcher::EnvPropagation;
+use crate::recognize::layout::EnvPropagation;
+use crate::recognize::layout::Variable;
 use crate::recognize::recognized::Recognized;
 use crate::recognize::spellings::spellings;
-use crate::recognize::variable::Variable;
 use crate::state::{DeviceState, RankState};
 use crate::units::{Bytes, Uuid};
 

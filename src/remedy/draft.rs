@@ -5,8 +5,8 @@ use crate::command::Word;
 use crate::recognize::ConfigFile;
 use crate::recognize::argument::{ArgumentForm, Arguments, Hit, InsertPoint, Value};
 use crate::recognize::batch::{Knob, Place};
-use crate::recognize::file::FoundValue;
-use crate::recognize::variable::Variable;
+use crate::recognize::config_file::FoundValue;
+use crate::recognize::layout::Variable;
 use std::path::Path;
 
 /// The edits of one remedy so far.

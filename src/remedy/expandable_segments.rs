@@ -8,8 +8,8 @@ use crate::command::CommandLine;
 use crate::event::Hello;
 use crate::recognize::alloc_conf::{self, Inherited, TorchVersion};
 use crate::recognize::argument::{InsertPoint, text};
-use crate::recognize::launcher::{EnvPropagation, ProgramKind};
-use crate::recognize::variable::Variable;
+use crate::recognize::layout::Variable;
+use crate::recognize::layout::{EnvPropagation, ProgramKind};
 use crate::recognize::{CommandLayout, Recognized};
 use crate::units::Uuid;
 

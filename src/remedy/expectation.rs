@@ -12,7 +12,7 @@ use super::plan::{Expectation, Remedy, RemedyId};
 use crate::command::CommandLine;
 use crate::event::Phase;
 use crate::forecast::{
-    Allocator, Forecast, Model, Observation, Rehearsed, Target, Treatment, Unseen,
+    ActivationReduction, Allocator, Forecast, Model, Observation, Rehearsed, Target, Unseen,
 };
 use crate::recognize::WorkloadKey;
 use crate::state::{OomIncident, RankState};
@@ -20,7 +20,7 @@ use crate::units::Bytes;
 use words::{at_least, beyond, by_inputs, extrapolated, fits_within, futile, tight, unknown};
 
 /// A run's need above its peak of allocated memory with expandable segments, at most.
-const EXPANDABLE_OVERHEAD: f64 = crate::measured::EXPANDABLE.2;
+const EXPANDABLE_OVERHEAD: f64 = crate::calibration::EXPANDABLE.2;
 
 /// Why less memory for activations does not help an optimizer step that has not been seen whole.
 const NO_ACTIVATIONS: &str =
@@ -80,7 +80,7 @@ impl<'a> Outlook<'a> {
         let like = Target {
             batch: 1,
             keeps_gradients,
-            treatment: Treatment::default(),
+            treatment: ActivationReduction::default(),
             allocator: self.allocator,
         };
         // A mere extrapolation is only trusted for at most half the batch.
@@ -131,7 +131,7 @@ impl<'a> Outlook<'a> {
             batch: takes.map_or(self.reading.at_once, |takes| takes.at_once),
             keeps_gradients: self.reading.keeps_gradients()
                 || takes.is_some_and(|takes| takes.accumulates),
-            treatment: Treatment {
+            treatment: ActivationReduction {
                 mixed: has(RemedyId::Amp),
                 recomputed: has(RemedyId::Recompute),
             },

@@ -9,8 +9,8 @@ use super::proposal::Offering;
 use crate::command::CommandLine;
 use crate::recognize::ConfigFile;
 use crate::recognize::argument::{ArgumentForm, Arguments, Hit, InsertPoint, Name, same};
+use crate::recognize::config_file;
 use crate::recognize::family::SwitchReading;
-use crate::recognize::file;
 use crate::recognize::program::{InsertPlace, ProgramEntry, SwitchDefault, SwitchSpec};
 use crate::recognize::recognized::Recognized;
 use crate::recognize::spellings::{is_bool, turned_on};
@@ -67,7 +67,7 @@ pub(super) fn turn_on<'a>(
     }
     let arguments = offering.recognized.opened()?;
     SwitchReader {
-        file: file::of_command(&arguments, entry, &offering.inputs.launch),
+        file: config_file::of_command(&arguments, entry, &offering.inputs.launch),
         command: offering.command,
         recognized: offering.recognized,
         entry,

@@ -1,8 +1,8 @@
 //! The breakdown of a device's memory from NVML and the probes. What neither knows is left unknown.
 
 use super::{Breakdown, DeviceState, NvmlAtOom, OomIncident, RankState, State};
+use crate::calibration::NON_TORCH_WITH_NCCL;
 use crate::event::{DeviceProcess, DeviceReading, NvmlState, Structure};
-use crate::measured::NON_TORCH_WITH_NCCL;
 use crate::units::{Bytes, Moment, Pid};
 
 /// Device use without a process, up to which it counts as overhead of the listed processes.

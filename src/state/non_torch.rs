@@ -6,7 +6,7 @@
 //! since the value hardly changes.
 
 use super::bounded::push_bounded;
-use crate::measured::LARGE_SEGMENT;
+use crate::calibration::LARGE_SEGMENT;
 use crate::units::{Bytes, Moment};
 
 /// Exact readings kept; their median is the estimate. They are of less than a second, so that a

@@ -95,7 +95,7 @@ fn target(batch: u64) -> Target {
     Target {
         batch,
         keeps_gradients: false,
-        treatment: Treatment::default(),
+        treatment: ActivationReduction::default(),
         allocator: Allocator::Fixed,
     }
 }

@@ -2,7 +2,7 @@
 //! largest batch of each that ran under a cap, found by bisection.
 
 use oomph::event::Rehearsal;
-use oomph::forecast::{Allocator, Rehearsed, Target, Treatment};
+use oomph::forecast::{ActivationReduction, Allocator, Rehearsed, Target};
 use oomph::units::Bytes;
 use serde::Deserialize;
 
@@ -27,7 +27,7 @@ fn a_replay_knows_the_largest_batch_that_runs_under_a_cap() {
                 let target = Target {
                     batch,
                     keeps_gradients: false,
-                    treatment: Treatment::default(),
+                    treatment: ActivationReduction::default(),
                     allocator: Allocator::Fixed,
                 };
                 rehearsed.runs_in(&target, room) == Some(true)

@@ -18,7 +18,7 @@ impl Training {
             gradients: Some(parameters),
             parameters: Some(parameters),
             keeps_gradients: false,
-            passes: Passes::Seen(gib(peak)),
+            passes: ForwardBackwardPeak::Seen(gib(peak)),
             optimizer: Estimate::of(floor, floor + parameters, floor + parameters),
             varies: self.varies,
             overhead: None,
@@ -39,7 +39,7 @@ fn target(batch: u64) -> Target {
     Target {
         batch,
         keeps_gradients: false,
-        treatment: Treatment::default(),
+        treatment: ActivationReduction::default(),
         allocator: Allocator::Expandable,
     }
 }
@@ -119,7 +119,7 @@ fn a_small_batch_is_ruled_by_the_optimizer() {
     // 2.39 (the floor and one more set of parameters). The first step, without state, shows it.
     let training = training("gpt2 with checkpointing");
     let mut seen = training.seen((2, 2.39));
-    seen.passes = Passes::Within(gib(2.09), gib(2.39));
+    seen.passes = ForwardBackwardPeak::Within(gib(2.09), gib(2.39));
     seen.optimizer = Estimate::exact(gib(2.39));
     let model = Model::of(vec![seen]);
     let large = forecast(&model, 32);
@@ -178,7 +178,7 @@ fn what_a_run_really_needs_lies_within() {
 fn a_run_that_failed_is_a_bound() {
     let training = training("gpt2 fp32");
     let mut failed = training.seen((64, 40.0));
-    failed.passes = Passes::AtLeast(gib(40.0), Unseen::NoStep);
+    failed.passes = ForwardBackwardPeak::AtLeast(gib(40.0), Unseen::NoStep);
     let alone = Model::of(vec![failed.clone()]);
     let Forecast::AtLeast(least, Unseen::NoStep) = alone.peak(&target(32)) else {
         panic!("{:?}", alone.peak(&target(32)));
@@ -187,7 +187,7 @@ fn a_run_that_failed_is_a_bound() {
     assert_eq!(Model::default().peak(&target(8)), Forecast::Unknown);
     // Together with a whole run it counts where the line says less than it wanted.
     let mut higher = failed;
-    higher.passes = Passes::AtLeast(gib(60.0), Unseen::NoStep);
+    higher.passes = ForwardBackwardPeak::AtLeast(gib(60.0), Unseen::NoStep);
     let both = Model::of(vec![training.seen((16, 14.69)), higher]);
     assert!(forecast(&both, 64).likely >= gib(60.0));
 }

@@ -6,8 +6,8 @@
 use crate::command::{CommandLine, Word};
 use crate::doctor::{AskedPython, Keeps, PythonFacts, TorchFacts};
 use crate::live::torch;
+use crate::project_files;
 use crate::recognize::{CommandLayout, EnvPropagation, ProgramKind};
-use crate::surroundings;
 use nix::unistd::geteuid;
 use serde::Deserialize;
 use std::ffi::OsString;
@@ -196,7 +196,7 @@ fn read(
     path: &Path,
     why: String,
 ) -> Result<AskedPython, String> {
-    let version = surroundings::python_version(path).ok_or(format!(
+    let version = project_files::python_version(path).ok_or(format!(
         "{why}, and its files do not say which version it is"
     ))?;
     let options = own_options(command, layout);
@@ -213,7 +213,7 @@ fn read(
         reads_pythonpath,
         imports_site: !has(&["-S"]),
         torch: (in_path.flatten())
-            .or_else(|| surroundings::torch_directory(path))
+            .or_else(|| project_files::torch_directory(path))
             .map(torch_facts),
     })
 }
@@ -229,7 +229,7 @@ fn torch_in_python_path(command: &CommandLine) -> Option<PathBuf> {
 }
 
 fn torch_facts(directory: PathBuf) -> TorchFacts {
-    let build = surroundings::torch_build(&directory);
+    let build = project_files::torch_build(&directory);
     TorchFacts {
         version: build.version,
         cuda: build.cuda,

@@ -2,7 +2,7 @@
 
 use super::*;
 use crate::event::{InputSizes, OptimizerMemory};
-use crate::forecast::{MARGIN, Treatment, edge, rounded};
+use crate::forecast::{ActivationReduction, MARGIN, edge, rounded};
 
 const MIB: u64 = 1 << 20;
 
@@ -40,7 +40,7 @@ fn target(batch: u64) -> Target {
     Target {
         batch,
         keeps_gradients: false,
-        treatment: Treatment::default(),
+        treatment: ActivationReduction::default(),
         allocator: Allocator::Expandable,
     }
 }
@@ -70,7 +70,7 @@ fn gradients_that_are_kept_and_other_treatments() {
     // The second micro-batch finds the gradient of the first, and makes its own beside it.
     assert_eq!(step.peak(&kept).unwrap().low, plain.low + Bytes(64 * MIB));
     let recomputed = |mixed| Target {
-        treatment: Treatment {
+        treatment: ActivationReduction {
             mixed,
             recomputed: true,
         },
@@ -268,7 +268,7 @@ fn a_loss_over_all_pairs_grows_with_the_square() {
 fn what_checkpointing_computes_again() {
     let mut said = said();
     let recomputed = |mixed| Target {
-        treatment: Treatment {
+        treatment: ActivationReduction {
             mixed,
             recomputed: true,
         },

@@ -1,11 +1,11 @@
 //! The allocator itself: a request finds a block, is cut to size, comes back and is merged.
 //! Function names in parentheses are those of CUDACachingAllocator.cpp.
 
-use super::block::{Arena, Block, BlockId};
-use super::expandable::{ExpandableSegment, SegmentId};
-use super::pool::BlockPool;
+use super::blocks::BlockPool;
+use super::blocks::{Arena, Block, BlockId};
+use super::blocks::{ExpandableSegment, SegmentId};
+use super::blocks::{MIN_BLOCK, SMALL_REQUEST, SMALL_SEGMENT, segment_size};
 use super::settings::AllocatorSettings;
-use super::sizes::{MIN_BLOCK, SMALL_REQUEST, SMALL_SEGMENT, segment_size};
 use std::collections::VecDeque;
 
 /// Addresses of one chunk of the driver's.
@@ -42,7 +42,7 @@ pub struct CachingAllocator {
 
 /// A rounded request.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Request {
+struct Request {
     pub size: u64,
     pub stream: u64,
     pub small: bool,
@@ -209,7 +209,7 @@ impl CachingAllocator {
     }
 
     /// What lies behind the first `size` bytes of a block becomes a block of its own, listed.
-    pub(super) fn split_off(&mut self, id: BlockId, size: u64) {
+    fn split_off(&mut self, id: BlockId, size: u64) {
         let block = self.arena[id].clone();
         let rest = self.arena.add(Block {
             address: block.address + size,
@@ -223,7 +223,7 @@ impl CachingAllocator {
     }
 
     /// Joins a neighbour that is free and mapped alike (`try_merge_blocks`).
-    pub(super) fn merge(&mut self, id: BlockId, neighbour: Option<BlockId>) {
+    fn merge(&mut self, id: BlockId, neighbour: Option<BlockId>) {
         let Some(neighbour) = neighbour else { return };
         let other = self.arena[neighbour].clone();
         if other.allocated || other.mapped != self.arena[id].mapped {
@@ -250,7 +250,7 @@ impl CachingAllocator {
     }
 
     /// Takes a block off its list.
-    pub(super) fn unlist(&mut self, id: BlockId) {
+    fn unlist(&mut self, id: BlockId) {
         let (pool, arena) = self.pool(self.arena[id].small);
         pool.remove(arena, id);
     }
@@ -267,7 +267,7 @@ impl CachingAllocator {
     }
 
     /// Gives bytes back to the driver.
-    pub(super) fn give_back(&mut self, size: u64) {
+    fn give_back(&mut self, size: u64) {
         self.reserved -= size;
     }
 
@@ -387,4 +387,133 @@ fn fresh(request: &Request, address: u64, size: u64) -> Block {
 fn grown(arena: &Arena, id: BlockId) -> u64 {
     let behind = arena[id].next.filter(|next| !arena[*next].mapped);
     arena[id].size + behind.map_or(0, |next| arena[next].size)
+}
+
+impl CachingAllocator {
+    /// Gives back every segment that is wholly free, and every free granule
+    /// (`release_cached_blocks`, `torch.cuda.empty_cache`).
+    pub fn empty_cache(&mut self) {
+        for small in [false, true] {
+            let free: Vec<BlockId> = self.pool(small).0.free().collect();
+            for id in free {
+                match self.arena[id].expandable {
+                    Some(_) => self.unmap(id),
+                    None if !self.arena[id].is_split() => self.release(id),
+                    None => {}
+                }
+            }
+        }
+    }
+
+    /// Whether garbage collection is on: it goes by the cap.
+    fn collects_garbage(&self) -> bool {
+        self.room.cap.is_some() && self.settings.garbage_collection_threshold > 0.0
+    }
+
+    /// Gives back the oldest wholly free segments until what is reserved is below the threshold
+    /// (`garbage_collect_cached_blocks`).
+    fn collect_garbage(&mut self) {
+        let Some(cap) = self.room.cap.filter(|_| self.collects_garbage()) else {
+            return;
+        };
+        let threshold = (self.settings.garbage_collection_threshold * cap as f64) as u64;
+        let Some(target) = self.reserved().checked_sub(threshold).filter(|t| *t > 0) else {
+            return;
+        };
+        let (pool, arena) = self.pool(false);
+        let searches = pool.searches;
+        let is_whole = |block: &Block| !block.is_split();
+        let mut freeable: Vec<(BlockId, u64)> = pool
+            .free()
+            .filter(|id| is_whole(&arena[*id]))
+            .map(|id| (id, searches - arena[id].freed_at))
+            .collect();
+        let mut reclaimed = 0;
+        while reclaimed < target && !freeable.is_empty() {
+            let total: u64 = freeable.iter().map(|(_, age)| age).sum();
+            let average = total as f64 / freeable.len() as f64;
+            let (old, young): (Vec<_>, Vec<_>) = freeable
+                .into_iter()
+                .partition(|(_, age)| *age as f64 >= average);
+            freeable = young;
+            for (id, _) in old {
+                // Granules of expandable segments are never collected one by one.
+                if self.arena[id].expandable.is_none() {
+                    reclaimed += self.arena[id].size;
+                    self.release(id);
+                }
+            }
+        }
+    }
+
+    /// With `max_split_size_mb`: gives oversize blocks back, as many as the request needs. True
+    /// where that was enough (`release_available_cached_blocks`).
+    fn release_oversize(&mut self, request: &Request) -> bool {
+        let limit = self.settings.max_split_size;
+        if limit == u64::MAX {
+            return false;
+        }
+        let needed = request.size.max(limit);
+        let (pool, arena) = self.pool(request.small);
+        let is_whole = |id: &BlockId| arena[*id].expandable.is_none() && !arena[*id].is_split();
+        let enough = pool.at_least(request.stream, needed).find(is_whole);
+        if let Some(enough) = enough {
+            self.release(enough);
+            return true;
+        }
+        let oversize: Vec<BlockId> = pool
+            .below(request.stream, needed)
+            .take_while(|id| arena[*id].size >= limit)
+            .filter(is_whole)
+            .collect();
+        let mut released = 0;
+        for id in oversize {
+            if released >= needed {
+                break;
+            }
+            released += self.arena[id].size;
+            self.release(id);
+        }
+        released >= needed
+    }
+
+    /// Gives a whole segment back (`release_block`).
+    fn release(&mut self, id: BlockId) {
+        self.unlist(id);
+        self.give_back(self.arena[id].size);
+        self.arena.remove(id);
+    }
+
+    /// Gives back the granules that lie wholly within a free block; its ends that share a granule
+    /// with others stay free (`unmap_block`).
+    fn unmap(&mut self, id: BlockId) {
+        let block = self.arena[id].clone();
+        let Some(segment) = block.expandable else {
+            return;
+        };
+        let (start, given) = self.segments[segment.0].unmap(block.address, block.size);
+        if given == 0 {
+            return;
+        }
+        self.unlist(id);
+        let end = start + given;
+        if end < block.address + block.size {
+            self.split_off(id, end - block.address);
+        }
+        if start > block.address {
+            let before = self.arena.add(Block {
+                size: start - block.address,
+                ..block.clone()
+            });
+            self.arena.splice(before, block.prev, Some(id));
+            self.list(before);
+            self.arena[id].address = start;
+        }
+        self.arena[id].size = given;
+        self.arena[id].mapped = false;
+        self.merge(id, self.arena[id].prev);
+        self.merge(id, self.arena[id].next);
+        self.list(id);
+        self.give_back(given);
+    }
 }

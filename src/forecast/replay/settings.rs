@@ -2,7 +2,7 @@
 //! Keys that change nothing here (pinned memory, locks) are passed over; what cannot be read keeps
 //! its default, as the text was checked before torch ever saw it.
 
-use super::sizes::{LARGE_SEGMENT, MIN_BLOCK, next_division};
+use super::blocks::{LARGE_SEGMENT, MIN_BLOCK, next_division};
 
 const MIB: u64 = 1 << 20;
 /// Sizes from 1 MiB to 64 GiB, one entry for each power of two (`kRoundUpPowerOfTwoIntervals`).

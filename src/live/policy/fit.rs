@@ -7,12 +7,12 @@ mod shown;
 pub(crate) use shown::AT_MOST;
 
 use super::{FollowUp, OnStep, Policy, RunSummary};
+use crate::calibration::NON_TORCH_USUAL;
 use crate::command::CommandLine;
 use crate::event::Exit;
 use crate::forecast::{Allocator, Observation, Rehearsed};
 use crate::live::session::NextRun;
 use crate::live::{Ending, RunOptions};
-use crate::measured::NON_TORCH_USUAL;
 use crate::probe::RehearsedStep;
 use crate::recognize::{LaunchEnvironment, WorkloadKey};
 use crate::remedy::{Setting, Which, with_argument};

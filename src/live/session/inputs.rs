@@ -6,10 +6,10 @@ use super::leftovers;
 use crate::command::{CommandLine, Word};
 use crate::config::UserSettings;
 use crate::live::allocator::InheritedSettings;
+use crate::project_files;
 use crate::recognize::{self, Catalogue, Checkpoint, ConfigFile, LaunchEnvironment, Recognized};
 use crate::remedy::Leftover;
 use crate::state::State;
-use crate::surroundings;
 use serde::{Deserialize, Serialize};
 use std::path::{Path, PathBuf};
 use std::time::SystemTime;
@@ -25,7 +25,7 @@ pub(crate) struct StartEnvironment {
     copies: Option<Word>,
 }
 
-/// It, as far as it was looked up.
+/// What remedies rest on beside command and state, as far as it was looked up.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct SessionInputs {
     around: StartEnvironment,
@@ -82,7 +82,7 @@ impl SessionInputs {
         self.files = named
             .into_iter()
             .filter_map(|named| {
-                let text = surroundings::config_text(&command.cwd, &named.name)?;
+                let text = project_files::config_text(&command.cwd, &named.name)?;
                 Some(ConfigFile {
                     at: named.at,
                     from: named.from,
@@ -95,13 +95,13 @@ impl SessionInputs {
         self.checkpoint = wanted
             .filter(|wanted| wanted.named || since.is_some())
             .and_then(|wanted| {
-                let search = surroundings::CheckpointSearch {
+                let search = project_files::CheckpointSearch {
                     directory: &wanted.directory,
                     find: &wanted.find,
                     complete: &wanted.complete,
                     since,
                 };
-                surroundings::newest_checkpoint(&command.cwd, search)
+                project_files::newest_checkpoint(&command.cwd, search)
             })
             .map(|found| Checkpoint {
                 path: found.path,

@@ -5,8 +5,8 @@ use super::Session;
 use crate::anatomy::{StepAnatomy, by_line};
 use crate::event::{LineText, SourceLine, SourceText, StepTrace, What};
 use crate::live::beside::BesideLoop;
+use crate::project_files;
 use crate::state::{MOST_TEXTS, State};
-use crate::surroundings;
 use crate::units::{Pid, RunNumber};
 use std::collections::{BTreeMap, BTreeSet, HashSet};
 use std::path::PathBuf;
@@ -111,7 +111,7 @@ impl Search {
         }
         let texts = of_files.into_iter().flat_map(|(file, numbers)| {
             let path = self.cwd.join(file);
-            let read = surroundings::source_lines(&path, &numbers, self.started);
+            let read = project_files::source_lines(&path, &numbers, self.started);
             read.into_iter().map(|(line, text)| LineText {
                 file: file.into(),
                 line,

@@ -16,8 +16,8 @@
 
 mod replayed;
 
+use crate::calibration::{EXPANDABLE, FEW_PIECES_NEED, FIXED, OVERHEAD_NEEDED_LIKELY};
 use crate::forecast::{Allocator, Forecast, Model, Observation, Rehearsed, edge, rounded};
-use crate::measured::{EXPANDABLE, FEW_PIECES_NEED, FIXED, OVERHEAD_NEEDED_LIKELY};
 use crate::units::Bytes;
 use replayed::{LITTLE, MOST, MUCH};
 

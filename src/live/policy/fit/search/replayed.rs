@@ -1,7 +1,7 @@
 //! The limit by a rehearsal of one of a run's steps, whose allocations are replayed for other values.
 
 use super::SizeSearch;
-use crate::forecast::{Rehearsed, Target, Treatment, edge};
+use crate::forecast::{ActivationReduction, Rehearsed, Target, edge};
 use crate::units::Bytes;
 
 /// What a rehearsed step may be off by, once the run it was taken from has shown by how much: in
@@ -74,7 +74,7 @@ impl SizeSearch {
         Target {
             batch,
             keeps_gradients: self.keeps_gradients,
-            treatment: Treatment::default(),
+            treatment: ActivationReduction::default(),
             allocator: self.allocator,
         }
     }

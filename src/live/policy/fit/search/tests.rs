@@ -3,7 +3,7 @@
 use super::worlds::{MeasuredLimit, worlds};
 use super::*;
 use crate::event::{OptimizerMemory, Rehearsal, RehearsedVariant};
-use crate::forecast::{Estimate, Passes, Unseen};
+use crate::forecast::{Estimate, ForwardBackwardPeak, Unseen};
 use crate::state::staged::gib;
 
 /// A share at a batch between those that were measured, on the logarithm of the batch.
@@ -58,9 +58,9 @@ impl MeasuredLimit {
                 parameters: Some(base.scale(0.33)),
                 keeps_gradients: false,
                 passes: if fits {
-                    Passes::Seen(gib(peak))
+                    ForwardBackwardPeak::Seen(gib(peak))
                 } else {
-                    Passes::AtLeast(gib(self.room * 0.9), Unseen::NoStep)
+                    ForwardBackwardPeak::AtLeast(gib(self.room * 0.9), Unseen::NoStep)
                 },
                 optimizer: Estimate::exact(base),
                 varies: false,

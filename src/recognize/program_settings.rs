@@ -33,7 +33,7 @@ pub struct BatchSpec {
     /// Set if the new value must be a multiple of the number of devices: arguments with that
     /// number; without them the launcher's processes count.
     pub devices: Option<Vec<String>>,
-    /// The same, by arguments that list the devices (`0,1,2,3`).
+    /// Arguments that list the devices among which the batch is split (`0,1,2,3`).
     pub device_list: Vec<String>,
 }
 
@@ -175,7 +175,7 @@ pub struct Resume {
     pub note: Option<String>,
 }
 
-/// The same settings in a program's config file; keys are dotted paths.
+/// Where a program's config file has batch, accumulation, precision and so on; keys are dotted paths.
 #[derive(Debug, Clone, Default, PartialEq, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct InFile {
@@ -188,7 +188,7 @@ pub struct InFile {
     pub directory: Vec<String>,
     /// The argument that overrides the batch; without one a copy of the file is edited.
     pub batch_override: Option<String>,
-    /// The same for the accumulation.
+    /// The argument that overrides the accumulation; without one a copy of the file is edited.
     pub accumulation_override: Option<String>,
     /// The accumulation if neither the file nor the command sets it.
     pub accumulation_default: Option<u64>,

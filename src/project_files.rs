@@ -1,4 +1,16 @@
-//! Reads what lines of a program say.
+//! What is known of a command from its project's files, without running any of it: config files, source
+//! lines, checkpoints, and the interpreter with its torch.
+//!
+//! The modules without I/O use what is read here. What can't be found out is `None`, never a guess;
+//! the remedies then say that they don't know.
+
+mod checkpoints;
+mod python;
+
+pub use checkpoints::{CheckpointPath, CheckpointSearch, newest_checkpoint};
+pub use python::{
+    Starter, TorchBuild, interpreter, python_version, torch_build, torch_directory, torch_version,
+};
 
 use crate::command;
 use std::fs::File;
@@ -6,8 +18,25 @@ use std::io::Read;
 use std::path::Path;
 use std::time::SystemTime;
 
+/// A longer file isn't a training's config.
+const LONGEST: u64 = 1 << 20;
+
+/// The contents of the file at `path`, relative to `cwd`; `None` if it can't be read, isn't a
+/// regular file or text, or is too long.
+pub fn config_text(cwd: &Path, path: &Path) -> Option<String> {
+    let path = cwd.join(path);
+    // A FIFO would block, and be emptied.
+    if !path.is_file() {
+        return None;
+    }
+    let file = File::open(path).ok()?;
+    let mut text = String::new();
+    file.take(LONGEST + 1).read_to_string(&mut text).ok()?;
+    (text.len() as u64 <= LONGEST).then_some(text)
+}
+
 /// A longer file isn't read: source files are shorter.
-const LONGEST: u64 = 4 << 20;
+const LONGEST_SOURCE: u64 = 4 << 20;
 
 /// Characters of a line that are kept.
 const WIDEST: usize = 100;
@@ -31,13 +60,13 @@ pub fn source_lines(path: &Path, numbers: &[u32], started: SystemTime) -> Vec<(u
 fn source(path: &Path, started: SystemTime) -> Option<Vec<u8>> {
     let about = std::fs::metadata(path).ok()?;
     // A FIFO would block, and be emptied.
-    let is_source = about.is_file() && about.len() <= LONGEST;
+    let is_source = about.is_file() && about.len() <= LONGEST_SOURCE;
     if !is_source || about.modified().ok()? > started {
         return None;
     }
     let mut bytes = Vec::new();
     let file = File::open(path).ok()?;
-    file.take(LONGEST).read_to_end(&mut bytes).ok()?;
+    file.take(LONGEST_SOURCE).read_to_end(&mut bytes).ok()?;
     Some(bytes)
 }
 
@@ -58,6 +87,28 @@ mod tests {
     use super::*;
     use std::fs;
     use std::time::Duration;
+
+    #[test]
+    fn what_is_no_config_file_is_not_read() {
+        let dir = tempfile::tempdir().unwrap();
+        fs::write(dir.path().join("a.yaml"), "x: 1\n").unwrap();
+        fs::write(dir.path().join("b.yaml"), [0xff, 0xfe]).unwrap();
+        fs::write(dir.path().join("c.yaml"), vec![b' '; 2 << 20]).unwrap();
+        let read = |name: &str| config_text(dir.path(), Path::new(name));
+        assert_eq!(read("a.yaml").as_deref(), Some("x: 1\n"));
+        let pipe = dir.path().join("pipe.yaml");
+        nix::unistd::mkfifo(&pipe, nix::sys::stat::Mode::S_IRWXU).unwrap();
+        for name in [
+            "b.yaml",
+            "c.yaml",
+            "missing.yaml",
+            "pipe.yaml",
+            ".",
+            "/dev/zero",
+        ] {
+            assert_eq!(read(name), None, "{name}");
+        }
+    }
 
     fn read(text: &[u8], numbers: &[u32]) -> Vec<(u32, String)> {
         let dir = tempfile::tempdir().unwrap();
@@ -119,7 +170,7 @@ mod tests {
         ] {
             assert!(source_lines(path, &[1], later).is_empty(), "{path:?}");
         }
-        fs::write(&path, vec![b'\n'; (LONGEST + 1) as usize]).unwrap();
+        fs::write(&path, vec![b'\n'; (LONGEST_SOURCE + 1) as usize]).unwrap();
         assert!(source_lines(&path, &[1], later).is_empty(), "too long");
     }
 }

@@ -1,16 +1,13 @@
-//! What precedes the program: environment variables, launchers, the interpreter. Their options are
-//! never taken for the program's.
+//! How a command is laid out: environment variables, launchers, the interpreter, and the program with
+//! its arguments. The options of launchers are never taken for the program's.
 //!
 //! The launchers are in `launchers.toml`. This knows nothing of batches, precisions or programs.
 
-mod grammar;
-
-use grammar::{Grammar, Then, grammars, launcher_at};
-
-use super::argument::{Arguments, text};
+use super::argument::{Arguments, Name, Value, text};
 use crate::command::{CommandLine, Word};
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 use std::ops::Range;
+use std::sync::OnceLock;
 
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Launcher {
@@ -379,4 +376,190 @@ fn is_python(name: &str) -> bool {
 
 fn is_shell(name: &str) -> bool {
     matches!(name, "sh" | "bash" | "zsh" | "dash" | "ksh" | "fish")
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "lowercase")]
+enum Then {
+    Python,
+    Command,
+    Recipe,
+    Image,
+    Remote,
+}
+
+/// How to read options that the data does not list.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "lowercase")]
+enum Unknown {
+    Value,
+    Flag,
+}
+
+/// A launcher of `launchers.toml`, where the keys are explained.
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Grammar {
+    words: Vec<Vec<String>>,
+    #[serde(default)]
+    modules: Vec<String>,
+    then: Then,
+    unknown: Unknown,
+    #[serde(default)]
+    flags: Vec<String>,
+    #[serde(default)]
+    values: Vec<String>,
+    #[serde(default)]
+    pairs: Vec<String>,
+    #[serde(default)]
+    skip: usize,
+    #[serde(default)]
+    module: Vec<String>,
+    #[serde(default)]
+    command: Vec<String>,
+    #[serde(default)]
+    each: Vec<String>,
+    #[serde(default)]
+    nodes: Vec<String>,
+    #[serde(default)]
+    node: Vec<String>,
+    #[serde(default)]
+    cluster: bool,
+    #[serde(default)]
+    env: Option<String>,
+}
+
+impl Grammar {
+    /// The words that an option takes, including itself. `glued`: its value is in the same word.
+    fn width(&self, name: &str, glued: bool) -> usize {
+        let is = |list: &[String]| list.iter().any(|option| option == name);
+        let is_long = name.starts_with("--");
+        // `-itd`: several switches in one word.
+        let is_switches = !is_long
+            && name.len() > 2
+            && name[1..].chars().all(|letter| {
+                self.flags.iter().any(|flag| {
+                    flag.strip_prefix('-')
+                        .is_some_and(|f| f.chars().eq([letter]))
+                })
+            });
+        if glued || is_switches || is(&self.flags) || is(&self.command) {
+            1
+        } else if is(&self.pairs) {
+            3
+        } else if is(&self.values) {
+            2
+        } else {
+            // `-n8`, `-N2`: a letter and its value in one word.
+            let is_number =
+                |value: &str| !value.is_empty() && value.bytes().all(|byte| byte.is_ascii_digit());
+            match self.unknown {
+                Unknown::Flag => 1,
+                Unknown::Value if !is_long && name.get(2..).is_some_and(is_number) => 1,
+                Unknown::Value => 2,
+            }
+        }
+    }
+}
+
+#[derive(Deserialize)]
+struct Grammars {
+    launcher: Vec<Grammar>,
+}
+
+fn grammars() -> &'static [Grammar] {
+    static GRAMMARS: OnceLock<Vec<Grammar>> = OnceLock::new();
+    GRAMMARS.get_or_init(|| {
+        toml::from_str::<Grammars>(include_str!("launchers.toml"))
+            .expect("launchers.toml is part of the binary and read by a test")
+            .launcher
+    })
+}
+
+/// The launcher that is called at `at`, and the number of words of the call.
+fn launcher_at(words: &[Word], at: usize) -> Option<(&'static Grammar, usize)> {
+    let is_called = |call: &[String]| {
+        call.iter().enumerate().all(|(k, part)| {
+            words.get(at + k).map(text).is_some_and(|word| {
+                let word = if k == 0 { file_name(word) } else { word };
+                word == part
+            })
+        })
+    };
+    grammars()
+        .iter()
+        .flat_map(|grammar| grammar.words.iter().map(move |call| (grammar, call)))
+        .filter(|(_, call)| is_called(call))
+        .map(|(grammar, call)| (grammar, call.len()))
+        .max_by_key(|(_, length)| *length)
+}
+
+#[derive(Debug, Clone, Copy)]
+pub(crate) enum Variable<'a> {
+    /// By a word of the command.
+    Word(Value<'a>),
+    /// Typed before the command, or inherited.
+    Environment(&'a str),
+}
+
+impl<'a> Variable<'a> {
+    /// `inherited` is its value in oomph's own environment.
+    pub(crate) fn find(
+        command: &'a CommandLine,
+        layout: &CommandLayout,
+        name: &str,
+        inherited: Option<&'a str>,
+    ) -> Option<Variable<'a>> {
+        if let Some(value) = of_words(command, layout, name) {
+            return Some(Variable::Word(value));
+        }
+        if layout.env_propagation() != EnvPropagation::Inherited {
+            return None;
+        }
+        let typed = command.env.iter().rev().find(|change| change.name == *name);
+        match typed {
+            Some(change) => change.value.as_ref().and_then(Word::as_str),
+            None => inherited,
+        }
+        .map(Variable::Environment)
+    }
+
+    pub(crate) fn text(&self) -> &'a str {
+        match self {
+            Variable::Word(value) => value.text,
+            Variable::Environment(text) => text,
+        }
+    }
+}
+
+/// The innermost `NAME=VALUE` word of the command that sets the variable.
+fn of_words<'a>(command: &'a CommandLine, layout: &CommandLayout, name: &str) -> Option<Value<'a>> {
+    let behind = |whole: Value<'a>| {
+        let text = whole.text.strip_prefix(name)?.strip_prefix('=')?;
+        let from = whole.from + name.len() + 1;
+        Some(Value {
+            text,
+            from,
+            ..whole
+        })
+    };
+    let word = |at: &usize| Value {
+        text: text(&command.argv[*at]),
+        at: *at,
+        from: 0,
+    };
+    let mut assigned = layout.assignments.iter().rev().map(word);
+    let in_container = || {
+        layout.launchers.iter().rev().find_map(|launcher| {
+            let EnvPropagation::Option(option) = launcher.environment else {
+                return None;
+            };
+            let words = &command.argv[launcher.words.clone()];
+            let options = Arguments::of_words(words, launcher.words.start);
+            let hits = [option, "--env"].map(|name| options.find(Name::new(name)));
+            let values = hits.into_iter().flatten().rev();
+            values.filter_map(|hit| hit.value).find_map(behind)
+        })
+    };
+    assigned.find_map(behind).or_else(in_container)
 }
