@@ -8,16 +8,20 @@
 //!
 //! ```text
 //! scene.rs view.rs dialog.rs pane.rs      what is drawn and how, as data
-//! update.rs available.rs keymap.rs        what keys mean and change
-//! layout.rs status/ panes/ dialogs/       the parts of the screen and what is in them
+//! keymap.rs action.rs available.rs        what keys mean, and whether they mean it now
+//! update.rs act.rs                        what keys, the mouse and events of the session change
+//! layout.rs status.rs headroom.rs panes/  the parts of the screen and what is in them
+//! dialogs/                                what lies over it
 //! chart/                                  memory over time
 //! step/                                   what one step is made of
-//! canvas.rs pen.rs paragraph.rs           a part of the screen, and text on it
-//! theme.rs figures.rs                     colours and glyphs, numbers that keep their width
-//! child.rs editor.rs typing.rs            the program's terminal, a command being edited, typing
+//! canvas.rs paragraph.rs difference.rs    a part of the screen, text on it, the difference of two commands
+//! theme.rs glyphs.rs words.rs             colours, characters, words and figures
+//! child.rs emulator.rs output_rows.rs     the program's terminal, and what is searched and selected in it
+//! editor.rs                               a line of text or a command being edited
 //! terminal.rs                             the user's terminal
 //! ```
 
+mod act;
 pub mod action;
 mod available;
 mod canvas;
@@ -27,21 +31,20 @@ mod dialog;
 mod dialogs;
 mod difference;
 mod editor;
-mod figures;
+mod emulator;
+mod glyphs;
+mod headroom;
 pub mod keymap;
 mod layout;
-mod line_edit;
-mod list;
+mod output_rows;
 mod pane;
 mod panes;
 mod paragraph;
-mod pen;
 mod scene;
 mod status;
 mod step;
 pub mod terminal;
 pub mod theme;
-mod typing;
 mod update;
 mod view;
 mod words;
@@ -78,7 +81,7 @@ fn draw_body(screen: &mut Canvas, view: &View, scene: &Scene, layout: &Layout) -
         panes::breakdown::draw_bar(&mut screen.at(area), view, scene.state);
     }
     if let Some(area) = layout.headroom {
-        status::headroom::draw(&mut screen.at(area), view, scene);
+        headroom::draw(&mut screen.at(area), view, scene);
     }
     let area = layout.pane?;
     panes::draw_chosen(&mut screen.at(area), view, scene, &layout.tabs())
@@ -92,7 +95,7 @@ fn output_area(view: &View, scene: &Scene) -> Option<Rect> {
     if !is_seen || is_scrolled || !scene.is_live() {
         return None;
     }
-    let pane = available::layout_of(view, scene).pane?;
+    let pane = layout::layout_of(view, scene).pane?;
     Some(canvas::below_head(pane))
 }
 
@@ -105,17 +108,17 @@ fn draw_output(buf: &mut Buffer, area: Rect, view: &View, scene: &Scene) -> Opti
 
 /// Draws the screen; returns where the text cursor belongs, if anywhere.
 fn draw_screen(buf: &mut Buffer, area: Rect, view: &View, scene: &Scene) -> Option<Position> {
-    let layout = available::layout_of(view, scene);
+    let layout = layout::layout_of(view, scene);
     let theme = &view.theme;
     let mut screen = Canvas { buf, area, theme };
     if let Some(area) = layout.line {
-        status::smallest::draw(&mut screen.at(area), view, scene);
+        status::draw_smallest(&mut screen.at(area), view, scene);
     }
     if let Some(area) = layout.header {
-        status::header::draw(&mut screen.at(area), scene);
+        status::draw_header(&mut screen.at(area), scene);
     }
     if let Some(area) = layout.banner {
-        status::read_only::draw(&mut screen.at(area), scene);
+        status::draw_read_only(&mut screen.at(area), scene);
     }
     let child_cursor = match &view.step {
         Some(open) => {
@@ -125,7 +128,7 @@ fn draw_screen(buf: &mut Buffer, area: Rect, view: &View, scene: &Scene) -> Opti
         None => draw_body(&mut screen, view, scene, &layout),
     };
     if let Some(area) = layout.footer {
-        status::footer::draw(&mut screen.at(area), view, scene);
+        status::draw_footer(&mut screen.at(area), view, scene);
     }
     match &view.dialog {
         Some(dialog) => dialogs::draw(&mut screen, view, scene, dialog),

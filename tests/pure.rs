@@ -8,5 +8,6 @@ mod forecast;
 mod frames;
 mod layering;
 mod messages;
+mod palette;
 mod readme;
 mod replay;

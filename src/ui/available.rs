@@ -3,29 +3,15 @@
 use super::action::{Action, StepMove};
 use super::chart::Move;
 use super::dialog::Dialog;
-use super::layout::{self, Layout};
-use super::pane::Pane;
+use super::layout::layout_of;
 use super::panes::{Scrolling, rank_map};
 use super::scene::{RecordedOutput, Scene, Subject};
-use super::step::{self, StepLayout, choice};
-use super::view::step::StepView;
-use super::view::{Keyboard, Maximized, View};
+use super::step::choice;
+use super::step::layout::step_layout;
+use super::view::{Keyboard, View};
 use crate::remedy::{Availability, RemedyId};
+use crate::ui::step::traced::StepView;
 use ratatui::layout::Rect;
-
-pub(super) fn layout_of(view: &View, scene: &Scene) -> Layout {
-    let mut layout = layout::arrange(view.size, view.maximized, scene);
-    // Over a dialog about an OOM the chart stands as it is, or the dialog would hide its end.
-    let decides = matches!(&view.dialog, Some(Dialog::Oom(_) | Dialog::Edit(_)));
-    if view.pane == Pane::Output && view.maximized == Maximized::Nothing && !decides {
-        layout.shorten_pane(view.output.used_rows());
-    }
-    layout
-}
-
-pub(super) fn step_layout(view: &View, scene: &Scene) -> StepLayout {
-    step::arrange(layout_of(view, scene).body)
-}
 
 pub(super) fn is_available(view: &View, action: Action, scene: &Scene) -> bool {
     let run = scene.state.run();

@@ -9,29 +9,22 @@
 //!    └── 0:10 ───── 0:20 ───── 0:30 ─────
 //! ```
 
-mod axis;
-mod epochs;
-mod legend;
-mod marks;
-mod overlay;
-mod plot;
-mod scale;
-mod window;
+pub(super) mod axis;
+pub(super) mod curves;
+pub(super) mod marks;
+pub(super) mod window;
 
-pub(super) use axis::{BYTES_WIDTH, draw_bytes};
-pub(super) use epochs::round_numbers;
-pub(super) use scale::Scale;
-pub use window::Move;
-pub(super) use window::{TimeView, Window};
-
-use super::canvas::Canvas;
-use super::figures::Figures;
-use super::theme::{Glyphs, Tone};
-use crate::state::{DeviceState, Run, SeriesBucket, State};
+use crate::state::{DeviceState, Run, State};
+use crate::ui::canvas::Canvas;
+use crate::ui::chart::axis::Scale;
+use crate::ui::chart::curves::{COMPARED, Curve, Overlay, Plot};
+pub use crate::ui::chart::window::Move;
+use crate::ui::chart::window::TimeView;
+use crate::ui::theme::{Depth, Glyphs, Tone};
+use crate::ui::words::Figures;
 use crate::units::{Bytes, Moment, Uuid};
-use plot::{Plot, Stroke};
 use ratatui::layout::Rect;
-use std::time::Duration;
+use std::borrow::Cow;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub(super) enum Height {
@@ -51,60 +44,8 @@ impl Height {
     }
 }
 
-/// How long a peak of allocated memory counts as current.
-const RECENT: Duration = Duration::from_secs(5);
-
-/// An earlier run's curve: a hue that no other curve of the chart has.
-pub(super) const COMPARED: Tone = Tone::OtherProcesses;
-
 /// Below this width the labels on the right are left out: the headroom line has the numbers.
 const WIDTH_FOR_LEGEND: u16 = 60;
-
-/// One quantity over the time that the chart shows.
-struct Curve {
-    name: &'static str,
-    tone: Tone,
-    columns: Vec<Option<SeriesBucket>>,
-    /// The label's figure; a curve that has ended has none.
-    latest: Option<Bytes>,
-}
-
-impl Curve {
-    /// Takes the figure from the cursor's column.
-    fn point_at(&mut self, column: u16) {
-        let bucket = self.columns.get(usize::from(column)).copied().flatten();
-        self.latest = bucket.map(|bucket| bucket.max);
-    }
-}
-
-/// Used on the device, reserved and allocated, over the part `known` of the window, up to `until`.
-fn curves(state: &State, device: &DeviceState, known: &Window, until: Moment) -> [Curve; 3] {
-    let at = until.min(known.to);
-    [
-        ("device", Tone::Used, &device.used),
-        ("reserved", Tone::Reserved, &device.reserved),
-        ("allocated", Tone::Allocated, &device.allocated),
-    ]
-    .map(|(name, tone, series)| Curve {
-        name,
-        tone,
-        columns: series.columns(known.from, known.to, known.columns.into()),
-        // Allocated memory goes up and down several times a second within a step: the current
-        // value could not be read.
-        latest: match (series.value_at(at), tone) {
-            (Some(_), Tone::Allocated) => series.max_between(recent(state, at), at),
-            (latest, _) => latest,
-        },
-    })
-}
-
-/// From when on a peak counts as current at `at`, the run before left out.
-pub(super) fn recent(state: &State, at: Moment) -> Moment {
-    let recent = Moment(at.0.saturating_sub(RECENT.as_micros() as u64));
-    let mut begun = state.runs.iter().rev().map(|run| run.started);
-    let begun = begun.find(|begun| *begun <= at);
-    begun.map_or(recent, |begun| begun.max(recent))
-}
 
 pub(super) struct Choice<'a> {
     pub time: &'a TimeView,
@@ -127,7 +68,7 @@ pub(super) fn plot_of(area: Rect) -> Rect {
 
 fn legend_width(area: Rect) -> u16 {
     match area.width >= WIDTH_FOR_LEGEND {
-        true => legend::WIDTH,
+        true => LEGEND_WIDTH,
         false => 0,
     }
 }
@@ -144,32 +85,31 @@ pub(super) fn draw(canvas: &mut Canvas, state: &State, device: &DeviceState, cho
     // the future, or past the moment at which the chart was paused.
     let until = time.seen_until(state.now);
     let known = window.until(until);
-    let mut curves = curves(state, device, &known, until);
+    let mut curves = curves::curves(state, device, &known, until);
     let cursor = time.cursor().and_then(|at| known.column(at));
     if let Some(column) = cursor {
         curves.iter_mut().for_each(|curve| curve.point_at(column));
     }
-    let laid_over = choice.compared.map(|run| Overlay {
-        name: format!("run {}", run.number),
-        columns: overlay::columns(state, device, run, &known),
-    });
+    let laid_over = choice
+        .compared
+        .map(|run| Overlay::new(state, device, run, &known));
     let top = top_of(device, &curves, choice.height);
     let scale = Scale::with_top(top, plot.height);
     let mut drawn = Plot {
         canvas: canvas.at(plot),
         scale,
     };
-    draw_curves(&mut drawn, &curves);
+    curves::draw(&mut drawn, &curves);
     if let Some(overlay) = &laid_over {
-        drawn.line(&overlay.columns, COMPARED, Stroke::Solid);
+        overlay.draw(&mut drawn);
     }
     let rules = rules_of(state, device, top);
     for rule in &rules {
         let from = rule.since.map_or(0, |since| known.first_column(since));
         drawn.rule(from, rule.at, rule.tone, (rule.glyph)(theme.glyphs));
     }
-    let epochs = epochs::shown(state, &known);
-    epochs::draw_names(&mut drawn.canvas, &epochs, &known);
+    let epochs = marks::epoch_ticks(state, &known);
+    marks::draw_epoch_names(&mut drawn.canvas, &epochs, &known);
     marks::draw(&mut drawn.canvas, state, device, &known);
     if let Some(column) = cursor {
         drawn.cursor(column);
@@ -188,7 +128,7 @@ pub(super) fn draw(canvas: &mut Canvas, state: &State, device: &DeviceState, cho
     };
     let mut below = canvas.at(below);
     axis::draw_time(&mut below, &window);
-    epochs::draw_ticks(&mut below, &epochs, &known);
+    marks::draw_epoch_ticks(&mut below, &epochs, &known);
     if legend_width(area) > 0 {
         let gutter = Rect {
             x: plot.right(),
@@ -197,39 +137,16 @@ pub(super) fn draw(canvas: &mut Canvas, state: &State, device: &DeviceState, cho
         };
         let figures = Figures::of(device.capacity);
         let overlay = laid_over.and_then(|overlay| overlay.label(cursor));
-        let labels = legend::labels(&curves, &rules, overlay);
-        legend::draw(&mut canvas.at(gutter), labels, &scale, figures);
+        let labels = labels(&curves, &rules, overlay);
+        draw_legend(&mut canvas.at(gutter), labels, &scale, figures);
         let corner = Rect {
             y: plot.bottom(),
             height: 1,
             ..gutter
         };
-        if curves.iter().any(is_band) {
-            legend::draw_band(&mut canvas.at(corner));
+        if curves.iter().any(Curve::is_band) {
+            draw_band(&mut canvas.at(corner));
         }
-    }
-}
-
-/// Whether its columns have a least and a most that differ.
-fn is_band(curve: &Curve) -> bool {
-    let mut buckets = curve.columns.iter().flatten();
-    curve.tone == Tone::Allocated && buckets.any(|bucket| bucket.min != bucket.max)
-}
-
-/// A curve of an earlier run.
-struct Overlay {
-    name: String,
-    columns: Vec<Option<SeriesBucket>>,
-}
-
-impl Overlay {
-    /// Its name and figure: that of the cursor's column, or the largest shown.
-    fn label(self, cursor: Option<u16>) -> Option<(String, Bytes)> {
-        let most = match cursor {
-            Some(column) => *self.columns.get(usize::from(column))?,
-            None => self.columns.iter().flatten().copied().max_by_key(|b| b.max),
-        };
-        Some((self.name, most?.max))
     }
 }
 
@@ -284,13 +201,101 @@ fn top_of(device: &DeviceState, curves: &[Curve], height: Height) -> Bytes {
     }
 }
 
-fn draw_curves(plot: &mut Plot, [used, reserved, allocated]: &[Curve; 3]) {
-    if allocated.columns.iter().any(Option::is_some) {
-        plot.fill_below(&allocated.columns, allocated.tone, Tone::AllocatedBand);
-        plot.line(&used.columns, used.tone, Stroke::Dashed);
-        plot.line(&reserved.columns, reserved.tone, Stroke::Solid);
-    } else {
-        // Without the allocator's figures there is only device use to show.
-        plot.fill_below(&used.columns, Tone::NonPytorch, Tone::Free);
+const LEGEND_WIDTH: u16 = 16;
+
+struct Label {
+    at: Bytes,
+    name: Cow<'static, str>,
+    tone: Tone,
+}
+
+/// The labels of rules and curves; of two at one height the first is drawn above.
+fn labels(curves: &[Curve], rules: &[ChartRule], compared: Option<(String, Bytes)>) -> Vec<Label> {
+    let rules = rules
+        .iter()
+        .map(|rule| (rule.name, Some(rule.at), rule.tone));
+    let curves = curves
+        .iter()
+        .map(|curve| (curve.name, curve.latest, curve.tone));
+    let named = rules.chain(curves).filter_map(|(name, at, tone)| {
+        let name = name.into();
+        Some(Label {
+            at: at?,
+            name,
+            tone,
+        })
+    });
+    let compared = compared.map(|(name, at)| Label {
+        at,
+        name: name.into(),
+        tone: COMPARED,
+    });
+    named.chain(compared).collect()
+}
+
+fn draw_legend(canvas: &mut Canvas, mut labels: Vec<Label>, scale: &Scale, figures: Figures) {
+    labels.sort_by_key(|label| std::cmp::Reverse(label.at));
+    let wished: Vec<u16> = labels.iter().map(|label| scale.row(label.at)).collect();
+    for (label, row) in labels.iter().zip(apart(&wished, canvas.area.height)) {
+        canvas
+            .pen(row)
+            .skip(1)
+            .text(&format!("{:<9}", label.name), label.tone)
+            .text(" ", Tone::Dim)
+            .text(&figures.column(Some(label.at)), Tone::Text);
+    }
+}
+
+/// What the two colours of the area are: the least and the most allocated within a column.
+fn draw_band(canvas: &mut Canvas) {
+    let theme = canvas.theme;
+    if theme.depth == Depth::None {
+        return;
+    }
+    let full = theme.glyphs.full;
+    canvas
+        .pen(0)
+        .skip(1)
+        .text(full, Tone::Allocated)
+        .text(" least ", Tone::Dim)
+        .text(full, Tone::AllocatedBand)
+        .text(" most", Tone::Dim);
+}
+
+/// The wished rows, ascending, moved so that no two labels share one. Labels without room are
+/// dropped from the end.
+fn apart(wished: &[u16], rows: u16) -> Vec<u16> {
+    let mut placed: Vec<u16> = Vec::with_capacity(wished.len());
+    for &row in wished {
+        let least = placed.last().map_or(0, |above| above + 1);
+        placed.push(row.max(least));
+    }
+    // Labels pushed beyond the last row move up, and move those above them.
+    let mut most = rows;
+    for row in placed.iter_mut().rev() {
+        most = most.saturating_sub(1);
+        *row = (*row).min(most);
+        most = *row;
+    }
+    placed.truncate(usize::from(rows));
+    placed
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn labels_never_share_a_row() {
+        for (wished, rows, expected) in [
+            (&[0, 4, 4, 4][..], 10, &[0, 4, 5, 6][..]),
+            (&[0, 8, 9, 9], 10, &[0, 7, 8, 9]),
+            (&[0, 0, 0], 3, &[0, 1, 2]),
+            (&[9, 9], 10, &[8, 9]),
+            (&[], 10, &[]),
+        ] {
+            assert_eq!(apart(wished, rows), expected);
+        }
+        assert_eq!(apart(&[0, 0, 0], 2).len(), 2);
     }
 }

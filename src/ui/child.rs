@@ -1,36 +1,17 @@
-//! The program's output as a terminal shows it: colours, progress bars, cursor movement.
+//! The program's output as a terminal shows it: colours, progress bars, cursor movement; and what is searched
+//! for or selected in it.
 //!
 //! It is fed a copy of the output and does no I/O: what a terminal answers to the program's queries
 //! is queued for the loop to send.
 
-mod answers;
-mod cut;
-mod rows;
-mod search_select;
-
-use super::action::Scroll;
-pub(super) use search_select::SearchDirection;
-
-use answers::TerminalAnswers;
-use cut::Cutter;
-use rows::{OutputSearch, Selection};
+use crate::ui::action::Scroll;
+use crate::ui::emulator::Emulator;
+use crate::ui::output_rows::{self, OutputSearch, Selection};
 use std::cell::Cell;
-use std::num::NonZeroU16;
-use vt100::Parser;
-
-/// Rows of scrollback on a terminal of usual width. vt100 keeps 32 bytes per cell, blank or not: at
-/// 140 columns this is 4.5 MB. The log has everything.
-const SCROLLBACK: usize = 1_000;
-
-/// Cells of scrollback: a wide terminal gets fewer rows.
-const SCROLLBACK_CELLS: usize = 160_000;
-
-/// Some programs divide by the terminal's width.
-const SMALLEST: u16 = 2;
+use std::ops::Range;
 
 pub struct ChildScreen {
-    parser: Parser<TerminalAnswers>,
-    cutter: Cutter,
+    emulator: Emulator,
     awaits_input: bool,
     /// Counted when it is asked for: output comes more often than frames.
     used: Cell<Option<u16>>,
@@ -53,13 +34,7 @@ impl std::fmt::Debug for ChildScreen {
 impl ChildScreen {
     pub fn new(rows: u16, cols: u16) -> ChildScreen {
         ChildScreen {
-            parser: Parser::new_with_callbacks(
-                at_least_two(rows),
-                at_least_two(cols),
-                SCROLLBACK.min(SCROLLBACK_CELLS / usize::from(cols.max(SMALLEST))),
-                TerminalAnswers::default(),
-            ),
-            cutter: Cutter::default(),
+            emulator: Emulator::new(rows, cols),
             awaits_input: false,
             used: Cell::new(Some(1)),
             returned: false,
@@ -77,8 +52,7 @@ impl ChildScreen {
     /// Takes output, cut anywhere.
     pub fn feed(&mut self, bytes: &[u8]) {
         let before = self.scrolled();
-        let parser = &mut self.parser;
-        self.cutter.feed(bytes, |piece| parser.process(piece));
+        self.emulator.feed(bytes);
         self.used.set(None);
         if before > 0 {
             // The matched and the selected rows have moved up with the view.
@@ -125,20 +99,18 @@ impl ChildScreen {
 
     /// Sizes below 2 count as 2.
     pub fn resize(&mut self, rows: u16, cols: u16) {
-        if self.size() != (rows.max(SMALLEST), cols.max(SMALLEST)) {
-            self.parser.set_size(at_least_two(rows), at_least_two(cols));
+        if self.emulator.resize(rows, cols) {
             self.used.set(None);
         }
     }
 
     pub fn size(&self) -> (u16, u16) {
-        let (rows, cols) = self.parser.screen().size();
-        (rows.get(), cols.get())
+        self.emulator.size()
     }
 
     /// While scrolled back, new output does not move the view.
     pub fn scroll(&mut self, scroll: Scroll) {
-        let screen = self.parser.screen_mut();
+        let screen = self.emulator.screen_mut();
         let now = screen.scrollback();
         screen.set_scrollback(match scroll {
             Scroll::Up(rows) => now.saturating_add(rows),
@@ -156,7 +128,7 @@ impl ChildScreen {
     }
 
     fn count_used_rows(&self) -> u16 {
-        let screen = self.parser.screen();
+        let screen = self.emulator.screen();
         let (rows, cols) = screen.size();
         if screen.scrollback_len() > 0 {
             return rows.get();
@@ -172,28 +144,28 @@ impl ChildScreen {
     }
 
     pub fn scrolled(&self) -> usize {
-        self.parser.screen().scrollback()
+        self.emulator.screen().scrollback()
     }
 
     pub fn has_scrollback(&self) -> bool {
-        self.parser.screen().scrollback_len() > 0
+        self.emulator.screen().scrollback_len() > 0
     }
 
     pub fn screen(&self) -> &vt100::Screen {
-        self.parser.screen()
+        self.emulator.screen()
     }
 
     /// Takes what a terminal would have answered since the last call, to be written to the
     /// program's terminal.
     pub fn take_answers(&mut self) -> Vec<u8> {
-        self.parser.callbacks_mut().take()
+        self.emulator.take_answers()
     }
 
     /// The last rows with any text, at most so many, with their colours: printed on the primary
     /// screen when oomph leaves, so that they stay visible.
     pub fn tail_formatted(&mut self, rows: usize) -> Vec<u8> {
         let (_, width) = self.size();
-        let lines = rows::each(&mut self.parser, |screen| {
+        let lines = output_rows::each(self.emulator.screen_mut(), |screen| {
             let texts = screen.rows(0, width);
             let formatted = screen.rows_formatted(0, width);
             texts.zip(formatted).collect()
@@ -209,8 +181,184 @@ impl ChildScreen {
     }
 }
 
-fn at_least_two(n: u16) -> NonZeroU16 {
-    NonZeroU16::MIN.saturating_add(n.max(SMALLEST) - 1)
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct RowMarks {
+    pub selected: bool,
+    /// The columns of the matches.
+    pub found: Vec<Range<u16>>,
+    /// It has the current match.
+    pub current: bool,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum SearchDirection {
+    Older,
+    Newer,
+}
+
+impl ChildScreen {
+    /// Searches all rows, from the newest up.
+    pub fn search_for(&mut self, needle: String) {
+        self.search_from(needle, None, SearchDirection::Older);
+    }
+
+    /// Goes to the next match.
+    pub fn search_next(&mut self, direction: SearchDirection) {
+        if let Some(search) = self.search.take() {
+            self.search_from(search.needle, search.at, direction);
+        }
+    }
+
+    /// Also follows the output again.
+    pub fn end_search(&mut self) {
+        self.search = None;
+        self.scroll(Scroll::End);
+    }
+
+    fn search_from(&mut self, needle: String, from: Option<usize>, direction: SearchDirection) {
+        let all = output_rows::all(self.emulator.screen_mut());
+        // Distances, from the newest row.
+        let found: Vec<usize> = (0..all.len())
+            .filter(|distance| output_rows::begins_in(&all[all.len() - 1 - distance..], &needle))
+            .collect();
+        // Wraps around, as in vi.
+        let place = match direction {
+            SearchDirection::Older => found
+                .iter()
+                .position(|row| from.is_none_or(|at| *row > at))
+                .unwrap_or(0),
+            SearchDirection::Newer => found
+                .iter()
+                .rposition(|row| from.is_none_or(|at| *row < at))
+                .unwrap_or(found.len().saturating_sub(1)),
+        };
+        let at = found.get(place).copied();
+        if let Some(row) = at {
+            self.show_row(row);
+        }
+        let count = (if at.is_some() { place + 1 } else { 0 }, found.len());
+        self.search = Some(OutputSearch { needle, at, count });
+    }
+
+    /// The text, the current match's place and the number of matches.
+    pub fn search(&self) -> Option<(&str, usize, usize)> {
+        let search = self.search.as_ref()?;
+        Some((&search.needle, search.count.0, search.count.1))
+    }
+
+    /// Starts a selection at a row of the view, or at the newest row with text.
+    pub fn begin_selection(&mut self, row: Option<u16>) {
+        let held = self.scrolled().max(1);
+        let anchor = match row {
+            Some(row) => self.distance_of(row),
+            None => self.newest_row_with_text(),
+        };
+        // vt100 limits it to the scrollback.
+        self.emulator.screen_mut().set_scrollback(held);
+        self.selection = Some(Selection {
+            anchor,
+            head: anchor,
+        });
+    }
+
+    /// Extends the selection to a row of the view.
+    pub fn select_to(&mut self, row: u16) {
+        let head = self.distance_of(row).min(self.last_row());
+        self.selection = self.selection.map(|now| Selection { head, ..now });
+    }
+
+    /// Moves the end of the selection, and the view with it.
+    pub fn extend_selection(&mut self, scroll: Scroll) {
+        let Some(now) = self.selection else { return };
+        let head = match scroll {
+            Scroll::Up(rows) => now.head.saturating_add(rows).min(self.last_row()),
+            Scroll::Down(rows) => now.head.saturating_sub(rows),
+            Scroll::Start => self.last_row(),
+            Scroll::End => 0,
+        };
+        self.show_row(head);
+        self.selection = Some(Selection { head, ..now });
+    }
+
+    /// Also follows the output again.
+    pub fn end_selection(&mut self) {
+        self.selection = None;
+        self.scroll(Scroll::End);
+    }
+
+    pub fn selected(&self) -> Option<usize> {
+        let rows = self.selection?.rows();
+        Some(rows.end() - rows.start() + 1)
+    }
+
+    /// The selected rows as text; a wrapped line is one line.
+    pub fn selected_text(&mut self) -> Option<String> {
+        let rows = self.selection?.rows();
+        let all = output_rows::all(self.emulator.screen_mut());
+        let newest = all.len() - 1;
+        let mut text = String::new();
+        for distance in rows.clone().rev() {
+            let Some(row) = newest.checked_sub(distance).and_then(|at| all.get(at)) else {
+                continue;
+            };
+            if row.goes_on && distance > *rows.start() {
+                text.push_str(&row.text);
+            } else {
+                text.push_str(row.text.trim_end());
+                text.push('\n');
+            }
+        }
+        Some(text)
+    }
+
+    /// The selection and the matches in a row of the view.
+    pub fn marks(&self, row: u16) -> RowMarks {
+        let distance = self.distance_of(row);
+        let selected = self.selection.map(Selection::rows);
+        let (found, current) = match &self.search {
+            Some(search) => (
+                output_rows::marks(self.screen(), row, &search.needle),
+                search.at == Some(distance),
+            ),
+            None => (Vec::new(), false),
+        };
+        RowMarks {
+            selected: selected.is_some_and(|rows| rows.contains(&distance)),
+            found,
+            current,
+        }
+    }
+
+    /// A view row's distance from the newest row.
+    fn distance_of(&self, row: u16) -> usize {
+        self.scrolled() + usize::from(self.size().0.saturating_sub(row + 1))
+    }
+
+    /// The oldest row's distance.
+    fn last_row(&self) -> usize {
+        self.emulator.screen().scrollback_len() + usize::from(self.size().0) - 1
+    }
+
+    fn show_row(&mut self, distance: usize) {
+        let screen = self.emulator.screen_mut();
+        let (height, _) = screen.size();
+        let view = output_rows::view_of(
+            distance,
+            screen.scrollback(),
+            height,
+            screen.scrollback_len(),
+        );
+        screen.set_scrollback(view);
+    }
+
+    /// In the view; its last row if it is empty.
+    fn newest_row_with_text(&self) -> usize {
+        let (_, width) = self.size();
+        let rows: Vec<String> = self.screen().rows(0, width).collect();
+        let empty = rows.iter().rev().take_while(|row| row.trim().is_empty());
+        let below = empty.count();
+        self.scrolled() + if below == rows.len() { 0 } else { below }
+    }
 }
 
 #[cfg(test)]
@@ -228,7 +376,7 @@ mod tests {
         for piece in ["one\ntwo\r", "\nthree\n", "\r\n", "four"] {
             screen.feed_untouched(piece.as_bytes());
         }
-        let rows: Vec<String> = screen.parser.screen().rows(0, 20).collect();
+        let rows: Vec<String> = screen.screen().rows(0, 20).collect();
         assert_eq!(rows, ["one", "two", "three", "", "four", ""]);
     }
 
@@ -389,4 +537,141 @@ mod tests {
         "\x1b[M",
         "\x1b[3b",
     ];
+
+    fn counted(rows: usize) -> ChildScreen {
+        let mut screen = ChildScreen::new(5, 30);
+        for n in 1..=rows {
+            let word = if n % 10 == 0 { "Loss" } else { "step" };
+            screen.feed(format!("{word} {n}\r\n").as_bytes());
+        }
+        screen
+    }
+
+    fn seen(screen: &ChildScreen) -> String {
+        screen.screen().contents()
+    }
+
+    #[test]
+    fn the_newest_is_found_first_and_the_ends_are_joined() {
+        let mut screen = counted(45);
+        screen.search_for("loss".into());
+        for (next, place, row) in [
+            (None, 1, "Loss 40"),
+            (Some(SearchDirection::Older), 2, "Loss 30"),
+            (Some(SearchDirection::Older), 3, "Loss 20"),
+            (Some(SearchDirection::Newer), 2, "Loss 30"),
+            (Some(SearchDirection::Newer), 1, "Loss 40"),
+            (Some(SearchDirection::Newer), 4, "Loss 10"),
+            (Some(SearchDirection::Older), 1, "Loss 40"),
+        ] {
+            next.into_iter().for_each(|next| screen.search_next(next));
+            assert_eq!(screen.search(), Some(("loss", place, 4)));
+            assert!(seen(&screen).contains(row), "{row} in {}", seen(&screen));
+            let current = (0..5).find(|row| screen.marks(*row).current).unwrap();
+            let line = seen(&screen)
+                .lines()
+                .nth(current.into())
+                .unwrap()
+                .to_string();
+            assert_eq!(line, row);
+            assert_eq!(screen.marks(current).found.first(), Some(&(0..4)));
+        }
+        screen.end_search();
+        assert_eq!(screen.search(), None);
+        assert!((0..5).all(|row| screen.marks(row) == RowMarks::default()));
+    }
+
+    #[test]
+    fn a_line_that_the_terminal_is_too_narrow_for_is_one_line() {
+        let mut screen = ChildScreen::new(6, 10);
+        screen.feed(b"one two three four five\r\ntwo thr\r\neeble\r\n");
+        screen.search_for("two three four".into());
+        assert_eq!(screen.search(), Some(("two three four", 1, 1)));
+        let ends = |range: &Range<u16>| (range.start, range.end);
+        let found = |row| screen.marks(row).found.iter().map(ends).collect();
+        let found: Vec<Vec<_>> = (0..3).map(found).collect();
+        // "one two th" "ree four f" "ive"
+        assert_eq!(found, [vec![(4, 10)], vec![(0, 8)], vec![]]);
+        assert!(screen.marks(0).current && !screen.marks(1).current);
+        // A line that ends where the terminal does is not the next one's beginning.
+        screen.search_for("threeble".into());
+        assert_eq!(screen.search(), Some(("threeble", 0, 0)));
+        screen.begin_selection(Some(0));
+        screen.select_to(3);
+        let text = screen.selected_text();
+        assert_eq!(text.as_deref(), Some("one two three four five\ntwo thr\n"));
+    }
+
+    #[test]
+    fn what_was_found_stays_while_output_goes_on() {
+        let mut screen = counted(45);
+        screen.search_for("Loss 40".into());
+        let before = seen(&screen);
+        for n in 46..300 {
+            screen.feed(format!("more {n}\r\n").as_bytes());
+        }
+        assert_eq!(seen(&screen), before);
+        assert!((0..5).any(|row| screen.marks(row).current));
+        screen.search_for("nowhere".into());
+        assert_eq!(screen.search(), Some(("nowhere", 0, 0)));
+        assert_eq!(seen(&screen), before, "nothing found, nothing moved");
+    }
+
+    #[test]
+    fn selected_rows_are_those_that_were_seen() {
+        let mut screen = counted(45);
+        screen.begin_selection(None);
+        assert_eq!(screen.selected_text().unwrap(), "step 45\n");
+        screen.extend_selection(Scroll::Up(2));
+        assert_eq!(screen.selected(), Some(3));
+        screen.feed(b"and\r\nmore\r\nrows\r\n");
+        assert_eq!(
+            screen.selected_text().unwrap(),
+            "step 43\nstep 44\nstep 45\n"
+        );
+        screen.extend_selection(Scroll::Start);
+        assert!(
+            screen
+                .selected_text()
+                .unwrap()
+                .starts_with("step 1\nstep 2\n")
+        );
+        assert!(seen(&screen).starts_with("step 1\n"), "the view goes along");
+        screen.end_selection();
+        assert_eq!(screen.selected_text(), None);
+    }
+
+    #[test]
+    fn a_drag_selects_the_rows_under_it() {
+        let mut screen = counted(45);
+        screen.scroll(Scroll::Up(10));
+        let rows: Vec<String> = seen(&screen).lines().map(String::from).collect();
+        screen.begin_selection(Some(1));
+        screen.select_to(3);
+        let expected = format!("{}\n{}\n{}\n", rows[1], rows[2], rows[3]);
+        assert_eq!(screen.selected_text().unwrap(), expected);
+        let selected: Vec<u16> = (0..5).filter(|row| screen.marks(*row).selected).collect();
+        assert_eq!(selected, [1, 2, 3]);
+    }
+
+    #[test]
+    fn an_empty_screen_can_be_searched_and_selected() {
+        let mut screen = ChildScreen::new(3, 10);
+        screen.search_next(SearchDirection::Older);
+        screen.search_for("x".into());
+        screen.search_next(SearchDirection::Newer);
+        screen.search_for(String::new());
+        screen.select_to(9);
+        screen.begin_selection(None);
+        let moves: [fn(&mut ChildScreen); 3] = [
+            |screen| screen.extend_selection(Scroll::Up(9)),
+            |screen| screen.extend_selection(Scroll::End),
+            |screen| screen.select_to(99),
+        ];
+        for moved in moves {
+            moved(&mut screen);
+            screen.resize(2, 2);
+            assert!(screen.selected_text().is_some());
+        }
+    }
 }

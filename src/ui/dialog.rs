@@ -7,7 +7,7 @@ pub(super) use oom::{Details, NextCopy, OomDialog};
 use super::action::Scroll;
 use super::editor::Editor;
 use super::keymap::{self, InputMode};
-use super::line_edit::LineEdit;
+use crate::ui::editor::LineEdit;
 
 #[derive(Debug, Clone, PartialEq)]
 pub(super) enum Dialog {

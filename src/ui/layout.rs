@@ -12,9 +12,10 @@
 //! footer                footer                     footer
 //! ```
 
+use super::dialog::Dialog;
 use super::pane::Pane;
 use super::scene::{Scene, Subject};
-use super::view::Maximized;
+use super::view::{Maximized, View};
 use crate::state::State;
 use ratatui::layout::Rect;
 
@@ -121,7 +122,18 @@ impl RowCutter {
     }
 }
 
-pub(super) fn arrange(area: Rect, maximized: Maximized, scene: &Scene) -> Layout {
+/// The layout of this frame.
+pub(super) fn layout_of(view: &View, scene: &Scene) -> Layout {
+    let mut layout = arrange(view.size, view.maximized, scene);
+    // Over a dialog about an OOM the chart stands as it is, or the dialog would hide its end.
+    let decides = matches!(&view.dialog, Some(Dialog::Oom(_) | Dialog::Edit(_)));
+    if view.pane == Pane::Output && view.maximized == Maximized::Nothing && !decides {
+        layout.shorten_pane(view.output.used_rows());
+    }
+    layout
+}
+
+fn arrange(area: Rect, maximized: Maximized, scene: &Scene) -> Layout {
     let state = scene.state;
     if area.width < SMALLEST.0 || area.height < SMALLEST.1 {
         let mut rows = RowCutter { rest: area };

@@ -1,4 +1,6 @@
-//! The names of the panes; `panes` has what layout, keys and drawing need to know of each.
+//! The names of the panes, and how far the list in one is scrolled; `panes` has what layout, keys and drawing need to know of each.
+
+use crate::ui::action::Scroll;
 
 /// Makes the enum and the list of all panes from one list.
 macro_rules! panes {
@@ -54,6 +56,30 @@ pub(super) fn step(row: &[Pane], pane: Pane, by: usize) -> Pane {
     row.get(next).copied().unwrap_or(pane)
 }
 
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub(super) struct ListScroll {
+    back: usize,
+}
+
+impl ListScroll {
+    /// Scrolls a list of `rows` rows of which `shown` fit.
+    pub(super) fn scroll(&mut self, scroll: Scroll, rows: usize, shown: usize) {
+        let most = rows.saturating_sub(shown);
+        let back = self.back.min(most);
+        self.back = match scroll {
+            Scroll::Up(n) => back.saturating_add(n).min(most),
+            Scroll::Down(n) => back.saturating_sub(n),
+            Scroll::Start => most,
+            Scroll::End => 0,
+        };
+    }
+
+    pub(super) fn first(&self, rows: usize, shown: usize) -> usize {
+        let most = rows.saturating_sub(shown);
+        most - self.back.min(most)
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -66,5 +92,21 @@ mod tests {
         assert_eq!(step(&row, Pane::Output, row.len() - 1), Pane::Events);
         assert_eq!(step(&row, Pane::Devices, 1), Pane::Output);
         assert_eq!(step(&[], Pane::Devices, 1), Pane::Devices);
+    }
+
+    #[test]
+    fn lists_stay_inside() {
+        let mut list = ListScroll::default();
+        assert_eq!(list.first(20, 5), 15, "at its end");
+        list.scroll(Scroll::Up(3), 20, 5);
+        assert_eq!(list.first(20, 5), 12);
+        list.scroll(Scroll::Up(300), 20, 5);
+        assert_eq!(list.first(20, 5), 0);
+        list.scroll(Scroll::Down(1), 20, 5);
+        assert_eq!(list.first(20, 5), 1);
+        list.scroll(Scroll::Start, 3, 5);
+        assert_eq!(list.first(3, 5), 0);
+        list.scroll(Scroll::End, 20, 5);
+        assert_eq!(list.first(20, 5), 15);
     }
 }

@@ -11,13 +11,13 @@ mod runs;
 mod step;
 
 use super::canvas::Canvas;
-use super::list::ListScroll;
 use super::pane::Pane;
-use super::pen::columns;
 use super::scene::Scene;
 use super::theme::Tone;
 use super::view::{Keyboard, View};
 use crate::state::State;
+use crate::ui::canvas::columns;
+use crate::ui::pane::ListScroll;
 use ratatui::layout::{Position, Rect};
 
 /// A pane's row of the table.

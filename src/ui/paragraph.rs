@@ -1,8 +1,8 @@
 //! Lines of text in several tones, and wrapping.
 
 use crate::ui::canvas::Canvas;
+use crate::ui::canvas::columns;
 use crate::ui::difference::DiffWord;
-use crate::ui::pen::columns;
 use crate::ui::theme::Tone;
 
 #[derive(Debug, Clone, PartialEq, Eq, Default)]

@@ -12,30 +12,23 @@
 //! activations  30.1 GiB ██████     18.2 GiB ████ activations  96  train.py:41 forward
 //! ```
 
-mod bars;
-mod chart;
+pub(super) mod chart;
 pub(super) mod choice;
-mod columns;
-mod flame;
 mod growth;
-mod layout;
-mod lines;
-mod look;
-mod reason;
-
-pub(super) use columns::Columns;
-pub(super) use layout::{StepLayout, arrange};
+mod holdings;
+pub(super) mod layout;
+pub(super) mod traced;
 
 use super::canvas::Canvas;
-use super::figures::count;
 use super::paragraph;
-use super::pen::columns as width_of;
 use super::scene::Scene;
 use super::theme::Tone;
 use super::view::View;
-use super::view::step::{Grouping, ReadStep, StepView};
 use super::words::rank_name;
 use crate::state::{RankState, SourceTexts};
+use crate::ui::canvas::columns as width_of;
+use crate::ui::step::traced::{Grouping, ReadStep, StepView};
+use crate::ui::words::count;
 
 /// A peak above that of the step by this factor is another one.
 const WELL_ABOVE: f64 = 1.05;
@@ -48,7 +41,7 @@ pub(super) fn draw(canvas: &mut Canvas, open: &StepView, view: &View, scene: &Sc
     let read = match open {
         StepView::Read(read) => read,
         StepView::Nothing => {
-            let below = sentence(canvas, &reason::of(view, scene.state));
+            let below = sentence(canvas, &choice::why_none(view, scene.state));
             return untraced(canvas, view, scene, below);
         }
         StepView::Unreadable(key) => {
@@ -60,44 +53,44 @@ pub(super) fn draw(canvas: &mut Canvas, open: &StepView, view: &View, scene: &Sc
             return;
         }
     };
-    let layout = arrange(canvas.area);
+    let layout = layout::arrange(canvas.area);
     title(&mut canvas.at(layout.title), read, scene);
     chart::draw(canvas, &layout, read);
     head(&mut canvas.at(layout.head), read);
     match read.grouping {
-        Grouping::Flame => return flame::draw(&mut canvas.at(layout.below()), read),
+        Grouping::Flame => return holdings::draw_flame(&mut canvas.at(layout.below()), read),
         Grouping::Growth => return growth::draw(&mut canvas.at(layout.below()), view, scene),
         Grouping::Lines | Grouping::Modules => {}
     }
     if let Some(area) = layout.bars {
-        bars::draw(&mut canvas.at(area), read);
+        holdings::draw_categories(&mut canvas.at(area), read);
     }
-    lines::draw(&mut canvas.at(layout.table), read, source(read, scene));
+    holdings::draw_table(&mut canvas.at(layout.table), read, source(read, scene));
     if let Some(area) = layout.flame {
         let title = match read.modules.is_empty() {
             true => "lines, as a flame graph",
             false => "modules, as a flame graph",
         };
-        flame::draw(&mut canvas.at(area).below_head(&[(title, Tone::Dim)]), read);
+        holdings::draw_flame(&mut canvas.at(area).below_head(&[(title, Tone::Dim)]), read);
     }
 }
 
 /// What is alive at the peak of the last traced step, in a pane, grouped as the full view last was.
 pub(super) fn draw_peak(canvas: &mut Canvas, view: &View, scene: &Scene) {
     let Some(read) = view.peak.as_ref().and_then(StepView::read) else {
-        words(canvas, 0, &reason::of(view, scene.state));
+        words(canvas, 0, &choice::why_none(view, scene.state));
         return;
     };
     match read.grouping {
-        Grouping::Flame => return flame::draw(canvas, read),
+        Grouping::Flame => return holdings::draw_flame(canvas, read),
         Grouping::Growth => return growth::draw(canvas, view, scene),
         Grouping::Lines | Grouping::Modules => {}
     }
     let (bars, table) = layout::beside(canvas.area);
     if let Some(area) = bars {
-        bars::draw(&mut canvas.at(area), read);
+        holdings::draw_categories(&mut canvas.at(area), read);
     }
-    lines::draw(&mut canvas.at(table), read, source(read, scene));
+    holdings::draw_table(&mut canvas.at(table), read, source(read, scene));
 }
 
 /// What the lines of the step's run say.

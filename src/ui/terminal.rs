@@ -1,25 +1,21 @@
-//! The user's terminal: entered, drawn on, and restored on every way out.
+//! The user's terminal: entered, drawn on, and restored on every way out; its size, and how it alerts somebody who looks elsewhere.
 //!
 //! Only this module knows its escape sequences and modes. Any write may fail because the terminal
 //! is gone; none panics. A frame is one write, in a synchronized update, so that no half of one is
 //! seen. No query is ever sent: a terminal that does not answer would cost seconds.
 
-mod alert;
-mod modes;
-mod size;
-
-pub use alert::Alert;
-pub use modes::{ENTER, RESET, leave_from_anywhere};
-pub use size::size_of;
-
-use super::{Scene, View, draw_output, draw_screen, output_area};
-use modes::Raw;
+use crate::ui::{Scene, View, draw_output, draw_screen, output_area};
+use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
+use nix::sys::termios::{SetArg, Termios, cfmakeraw, tcgetattr, tcsetattr};
 use ratatui::backend::{Backend, CrosstermBackend};
 use ratatui::buffer::{Buffer, Cell};
 use ratatui::layout::{Position, Rect};
+use serde::{Deserialize, Serialize};
 use std::fs::File;
-use std::io::{self, Write};
-use std::os::fd::{AsFd, BorrowedFd};
+use std::io;
+use std::io::Write;
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd};
+use std::sync::{Mutex, Once, PoisonError};
 use std::time::{Duration, Instant};
 
 /// Mode 2026, synchronized output: <https://gist.github.com/christianparpart/d8a62cc1ab659194337d73e399004036>.
@@ -196,7 +192,7 @@ impl UserTerminal {
     /// If the terminal is gone.
     pub fn copy(&mut self, text: &str) -> io::Result<()> {
         let mut sequence = b"\x1b]52;c;".to_vec();
-        modes::base64(text.as_bytes(), &mut sequence);
+        base64(text.as_bytes(), &mut sequence);
         sequence.push(0x07);
         self.tty.write_all(&sequence)
     }
@@ -222,13 +218,178 @@ impl AsFd for UserTerminal {
     }
 }
 
+/// Alternate screen, hidden cursor, bracketed paste. The mouse is left to the terminal until the
+/// user asks for it, so that text can be selected as usual.
+pub const ENTER: &str = "\x1b[?1049h\x1b[?25l\x1b[?2004h\x1b[2J";
+
+/// Undoes [`ENTER`] and whatever half a frame may leave: synchronized output, attributes, mouse
+/// (all protocols), focus events, bracketed paste, cursor keys, keypad, scroll region, character
+/// set, alternate screen, the cursor's shape, hidden cursor.
+pub const RESET: &str = "\x1b[?2026l\x1b[0m\x1b[?1006l\x1b[?1015l\x1b[?1005l\x1b[?1003l\x1b[?1002l\
+\x1b[?1000l\x1b[?1004l\x1b[?2004l\x1b[?1l\x1b>\x1b[r\x1b(B\x1b[?1049l\x1b[0 q\x1b[?25h";
+
+/// How long to wait for a terminal that does not take [`RESET`].
+const PATIENCE_MS: u16 = 200;
+
+/// How to restore the terminal after a panic on any thread.
+static TAKEN: Mutex<Option<(File, Termios)>> = Mutex::new(None);
+
+/// Raw mode.
+pub(super) struct Raw;
+
+impl Raw {
+    pub(super) fn enter(tty: File) -> io::Result<Raw> {
+        let before = tcgetattr(&tty)?;
+        let mut raw = before.clone();
+        cfmakeraw(&mut raw);
+        tcsetattr(&tty, SetArg::TCSANOW, &raw)?;
+        *TAKEN.lock().unwrap_or_else(PoisonError::into_inner) = Some((tty, before));
+        static HOOK: Once = Once::new();
+        HOOK.call_once(|| {
+            let earlier = std::panic::take_hook();
+            std::panic::set_hook(Box::new(move |panic| {
+                leave_from_anywhere();
+                earlier(panic);
+            }));
+        });
+        Ok(Raw)
+    }
+
+    pub(super) fn leave(self) {
+        leave_from_anywhere();
+    }
+}
+
+/// Restores the terminal if it was entered; from any thread, any number of times. Errors are
+/// ignored: the terminal may be gone.
+pub fn leave_from_anywhere() {
+    let taken = TAKEN.lock().unwrap_or_else(PoisonError::into_inner).take();
+    if let Some((mut tty, before)) = taken {
+        // A terminal that is stopped or hangs must not block this.
+        let mut fds = [PollFd::new(tty.as_fd(), PollFlags::POLLOUT)];
+        if poll(&mut fds, PollTimeout::from(PATIENCE_MS)).is_ok_and(|ready| ready > 0) {
+            let _ = tty.write_all(RESET.as_bytes());
+        }
+        let _ = tcsetattr(&tty, SetArg::TCSANOW, &before);
+    }
+}
+
+/// Base64 with padding (RFC 4648), for OSC 52.
+pub(super) fn base64(bytes: &[u8], out: &mut Vec<u8>) {
+    const DIGITS: &[u8; 64] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
+    for chunk in bytes.chunks(3) {
+        let byte = |n: usize| u32::from(chunk.get(n).copied().unwrap_or(0));
+        let group = byte(0) << 16 | byte(1) << 8 | byte(2);
+        for digit in 0..4 {
+            let index = (group >> (18 - 6 * digit) & 0x3f) as usize;
+            out.push(if digit <= chunk.len() {
+                DIGITS[index]
+            } else {
+                b'='
+            });
+        }
+    }
+}
+
+/// For terminals of unknown size (0x0 over serial lines and in some containers).
+const FALLBACK: (u16, u16) = (80, 24);
+
+nix::ioctl_read_bad!(tiocgwinsz, nix::libc::TIOCGWINSZ, nix::libc::winsize);
+
+/// Cells drawn, at most: 25 screens of 80 by 24. Of a larger terminal only the upper left part is
+/// used: two buffers and the program's screen take 114 MB at 1000 by 1000.
+const MOST_CELLS: u32 = 48_000;
+
+/// Columns drawn, at most.
+const MOST_COLUMNS: u16 = 480;
+
+fn bounded(columns: u16, rows: u16) -> (u16, u16) {
+    let columns = columns.min(MOST_COLUMNS);
+    let most = MOST_CELLS / u32::from(columns.max(1));
+    (columns, rows.min(u16::try_from(most).unwrap_or(u16::MAX)))
+}
+
+/// Columns and rows to draw on; 80x24 if the size is unknown.
+pub fn size_of(tty: BorrowedFd) -> (u16, u16) {
+    let mut size = nix::libc::winsize {
+        ws_row: 0,
+        ws_col: 0,
+        ws_xpixel: 0,
+        ws_ypixel: 0,
+    };
+    // SAFETY: the descriptor is open for as long as it is borrowed, and the kernel writes one
+    // winsize, which lies on our stack.
+    let asked = unsafe { tiocgwinsz(tty.as_raw_fd(), &mut size) };
+    match (asked, size.ws_col, size.ws_row) {
+        (Err(_), _, _) | (Ok(_), 0, _) | (Ok(_), _, 0) => FALLBACK,
+        (Ok(_), columns, rows) => bounded(columns, rows),
+    }
+}
+
+/// A longer text is cut: terminals show two or three lines of it.
+const MOST: usize = 240;
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, clap::ValueEnum)]
+#[serde(rename_all = "snake_case")]
+pub enum Alert {
+    /// The terminal's bell; a window manager or tmux may mark the window.
+    Bell,
+    /// A notification as iTerm2 defined it; WezTerm and Ghostty know it too.
+    Osc9,
+    /// A notification as rxvt defined it; foot, WezTerm and Ghostty know it too.
+    Osc777,
+}
+
+impl Alert {
+    pub fn of_name(name: &str) -> Result<Alert, String> {
+        <Alert as clap::ValueEnum>::from_str(name, false)
+            .map_err(|_| format!("there is no alert {name:?}; choose one of bell, osc9, osc777"))
+    }
+
+    /// The bytes for the terminal; inside tmux those that pass it.
+    pub fn sequence(self, title: &str, text: &str, in_tmux: bool) -> Vec<u8> {
+        let plain = match self {
+            Alert::Bell => return b"\x07".to_vec(),
+            // The title stands in front: a text that begins with a number means something else to
+            // ConEmu and Windows Terminal (`9;4` draws a progress bar).
+            Alert::Osc9 => format!("\x1b]9;{}\x07", shown(&format!("{title}: {text}"))),
+            Alert::Osc777 => {
+                let title = shown(title).replace(';', ",");
+                format!("\x1b]777;notify;{title};{}\x07", shown(text))
+            }
+        };
+        match in_tmux {
+            // tmux passes this on where `allow-passthrough` is set, and else drops it.
+            true => format!("\x1bPtmux;{}\x1b\\", plain.replace('\x1b', "\x1b\x1b")).into_bytes(),
+            false => plain.into_bytes(),
+        }
+    }
+}
+
+/// One line without controls.
+fn shown(text: &str) -> String {
+    let plain = text.chars().map(|c| if c.is_control() { ' ' } else { c });
+    let mut shown: String = plain.take(MOST).collect();
+    if text.chars().nth(MOST).is_some() {
+        shown.pop();
+        shown.push('…');
+    }
+    shown
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
     use crate::state::State;
     use crate::ui::Theme;
-    use nix::pty::openpty;
+    use nix::pty::{Winsize, openpty};
     use std::io::Read;
+
+    /// Tests that enter a terminal take turns: a process restores one.
+    fn turn() -> std::sync::MutexGuard<'static, ()> {
+        static TURN: Mutex<()> = Mutex::new(());
+        TURN.lock().unwrap_or_else(PoisonError::into_inner)
+    }
 
     fn read(master: &mut File) -> String {
         let mut bytes = [0; 1 << 16];
@@ -238,7 +399,7 @@ mod tests {
 
     #[test]
     fn frames_come_in_one_piece_and_nothing_is_asked() {
-        let _turn = modes::turn();
+        let _turn = turn();
         let pty = openpty(None, None).unwrap();
         let mut master = File::from(pty.master);
         let mut screen = UserTerminal::enter(File::from(pty.slave)).unwrap();
@@ -273,7 +434,7 @@ mod tests {
 
     #[test]
     fn output_alone_is_drawn_to_the_same_screen() {
-        let _turn = modes::turn();
+        let _turn = turn();
         let pty = openpty(None, None).unwrap();
         let mut master = File::from(pty.master);
         let mut screen = UserTerminal::enter(File::from(pty.slave)).unwrap();
@@ -309,7 +470,7 @@ mod tests {
 
     #[test]
     fn a_terminal_that_is_gone_is_an_error_and_no_panic() {
-        let _turn = modes::turn();
+        let _turn = turn();
         let pty = openpty(None, None).unwrap();
         let mut screen = UserTerminal::enter(File::from(pty.slave)).unwrap();
         drop(pty.master);
@@ -317,5 +478,102 @@ mod tests {
         assert!(screen.copy("x").is_err());
         screen.leave();
         assert!(screen.resume().is_err());
+    }
+
+    #[test]
+    fn base64_is_rfc_4648s() {
+        for (text, expected) in [
+            ("", ""),
+            ("f", "Zg=="),
+            ("fo", "Zm8="),
+            ("foo", "Zm9v"),
+            ("foobar", "Zm9vYmFy"),
+        ] {
+            let mut out = Vec::new();
+            base64(text.as_bytes(), &mut out);
+            assert_eq!(out, expected.as_bytes());
+        }
+    }
+
+    #[test]
+    fn the_terminal_is_left_as_it_was_found() {
+        let _turn = turn();
+        let pty = openpty(None, None).unwrap();
+        let before = tcgetattr(&pty.slave).unwrap();
+        let raw = Raw::enter(File::from(pty.slave.try_clone().unwrap())).unwrap();
+        assert_ne!(tcgetattr(&pty.slave).unwrap(), before);
+        raw.leave();
+        assert_eq!(tcgetattr(&pty.slave).unwrap(), before);
+        leave_from_anywhere();
+        let mut written = [0; 256];
+        let n = File::from(pty.master).read(&mut written).unwrap();
+        assert_eq!(written[..n], *RESET.as_bytes(), "once, and nothing else");
+    }
+
+    #[test]
+    fn a_terminal_without_end_is_drawn_on_in_part() {
+        for (size, drawn) in [
+            ((1000, 1000), (480, 100)),
+            ((65_535, 65_535), (480, 100)),
+            ((384, 108), (384, 108)),
+            ((80, 5_000), (80, 600)),
+            ((1, 65_535), (1, 48_000)),
+        ] {
+            assert_eq!(bounded(size.0, size.1), drawn);
+        }
+    }
+
+    #[test]
+    fn a_terminal_that_does_not_know_is_80_by_24() {
+        for (columns, rows, expected) in [(0, 0, (80, 24)), (0, 50, (80, 24)), (132, 43, (132, 43))]
+        {
+            let size = Winsize {
+                ws_row: rows,
+                ws_col: columns,
+                ws_xpixel: 0,
+                ws_ypixel: 0,
+            };
+            let pty = openpty(Some(&size), None).unwrap();
+            assert_eq!(size_of(pty.slave.as_fd()), expected);
+        }
+        let no_terminal = std::fs::File::open("/dev/null").unwrap();
+        assert_eq!(size_of(no_terminal.as_fd()), (80, 24));
+    }
+
+    fn said(alert: Alert, in_tmux: bool) -> String {
+        let bytes = alert.sequence(
+            "oomph on gpu;7",
+            "out of\x1b[2J memory\x07\n; done",
+            in_tmux,
+        );
+        String::from_utf8(bytes).unwrap()
+    }
+
+    #[test]
+    fn nothing_of_a_text_ends_or_changes_the_sequence() {
+        assert_eq!(said(Alert::Bell, true), "\x07");
+        assert_eq!(
+            said(Alert::Osc9, false),
+            "\x1b]9;oomph on gpu;7: out of [2J memory  ; done\x07"
+        );
+        assert_eq!(
+            said(Alert::Osc777, false),
+            "\x1b]777;notify;oomph on gpu,7;out of [2J memory  ; done\x07"
+        );
+        assert_eq!(
+            said(Alert::Osc9, true),
+            "\x1bPtmux;\x1b\x1b]9;oomph on gpu;7: out of [2J memory  ; done\x07\x1b\\"
+        );
+    }
+
+    #[test]
+    fn long_texts_are_cut_and_names_are_checked() {
+        let long = "ä".repeat(1000);
+        let text = String::from_utf8(Alert::Osc9.sequence("t", &long, false)).unwrap();
+        assert_eq!(text.chars().count(), 4 + MOST + 1);
+        assert!(text.ends_with("…\x07"));
+        assert_eq!(Alert::of_name("osc777"), Ok(Alert::Osc777));
+        let mend = Alert::of_name("flash").unwrap_err();
+        assert!(mend.contains("bell, osc9, osc777"), "{mend}");
     }
 }

@@ -1,18 +1,14 @@
-//! Colours and glyphs. Drawing code names a [`Tone`], never a colour, so that one table
-//! (`palette.rs`) is the whole theme. Red is only for what has gone wrong.
+//! Colours. Drawing code names a [`Tone`], never a colour, so that one table is the whole theme: each tone's colours on dark and light, at
+//! usual and high contrast, among sixteen colours, and its weight. Red is only for what has gone wrong.
+//!
+//! The hues are Okabe and Ito's (<https://jfly.uni-koeln.de/color/>), adjusted so that neighbours
+//! can be told apart with protanopia, deuteranopia and tritanopia too (simulated after Machado,
+//! Oliveira and Fernandes, 2009). The tests (`tests/palette.rs`) check that, a contrast of 4.5 for the categories, also with
+//! 256 and 16 colours, and one of 7 for text of the high-contrast theme (WCAG 2.2, success criteria 1.4.3
+//! and 1.4.6).
 
-mod colour;
-mod glyphs;
-mod palette;
-mod scheme;
-#[cfg(test)]
-mod sight;
-
-pub use colour::Depth;
-pub use glyphs::{ASCII, Glyphs, UNICODE};
-pub use scheme::Scheme;
-
-use palette::look;
+pub use crate::ui::glyphs::{ASCII, Glyphs, UNICODE};
+use clap::ValueEnum;
 use ratatui::style::{Color, Modifier, Style};
 
 /// What something means; the theme says how that looks.
@@ -186,6 +182,198 @@ fn ground_of(colorfgbg: Option<&str>) -> Ground {
     }
 }
 
+/// How many colours a terminal has.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Depth {
+    /// None, or the user wants none.
+    None,
+    /// The sixteen of ECMA-48 and aixterm.
+    Sixteen,
+    /// xterm's 256.
+    TwoFiftySix,
+    /// 24 bits.
+    True,
+}
+
+impl Depth {
+    /// From `NO_COLOR` (<https://no-color.org>: present and not empty), `COLORTERM` and `TERM`.
+    pub fn of_environment(variable: &impl Fn(&str) -> Option<String>) -> Depth {
+        if variable("NO_COLOR").is_some_and(|value| !value.is_empty()) {
+            return Depth::None;
+        }
+        let term = variable("TERM").unwrap_or_default();
+        match variable("COLORTERM").as_deref() {
+            Some("truecolor" | "24bit") => Depth::True,
+            Some(_) | None if term.ends_with("-direct") => Depth::True,
+            Some(_) | None if term.contains("256color") => Depth::TwoFiftySix,
+            Some(_) | None if term.is_empty() || term == "dumb" || term.starts_with("vt") => {
+                Depth::None
+            }
+            Some(_) | None => Depth::Sixteen,
+        }
+    }
+}
+
+/// A hue, each `[on dark, on light]`.
+#[derive(Clone, Copy)]
+pub(super) struct Hue {
+    /// `0xrrggbb` at the usual contrast.
+    pub usual: [u32; 2],
+    /// At a high contrast.
+    pub high: [u32; 2],
+    /// Among the sixteen colours.
+    pub ansi: [u8; 2],
+}
+
+impl Hue {
+    /// The colour to send, if the terminal has colours.
+    pub(super) fn colour(&self, theme: &Theme) -> Option<Color> {
+        let ground = theme.ground as usize;
+        let values = match theme.contrast {
+            Contrast::Usual => self.usual,
+            Contrast::High => self.high,
+        };
+        let [_, r, g, b] = values[ground].to_be_bytes();
+        match theme.depth {
+            Depth::None => None,
+            Depth::Sixteen => Some(Color::Indexed(self.ansi[ground])),
+            Depth::TwoFiftySix => Some(Color::Indexed(nearest_of_256(r, g, b))),
+            Depth::True => Some(Color::Rgb(r, g, b)),
+        }
+    }
+}
+
+/// xterm's cube has the levels 0, 95, 135, 175, 215, 255 at 16 + 36r + 6g + b, and 24 greys from 8
+/// in steps of 10 at 232.
+fn nearest_of_256(r: u8, g: u8, b: u8) -> u8 {
+    const LEVELS: [u8; 6] = [0, 95, 135, 175, 215, 255];
+    let level = |v: u8| (0..6).min_by_key(|&i| LEVELS[i].abs_diff(v)).unwrap_or(0);
+    let (lr, lg, lb) = (level(r), level(g), level(b));
+    let distance = |x: u8, y: u8, z: u8| {
+        let square = |p: u8, q: u8| u32::from(p.abs_diff(q)).pow(2);
+        square(r, x) + square(g, y) + square(b, z)
+    };
+    let cube = distance(LEVELS[lr], LEVELS[lg], LEVELS[lb]);
+    let mean = (u16::from(r) + u16::from(g) + u16::from(b)) / 3;
+    let step = (mean.saturating_sub(3) / 10).min(23) as u8;
+    let grey = 8 + 10 * step;
+    if distance(grey, grey, grey) < cube {
+        232 + step
+    } else {
+        (16 + 36 * lr + 6 * lg + lb) as u8
+    }
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, ValueEnum)]
+pub enum Scheme {
+    /// For the background that the terminal reports (`COLORFGBG`), or dark.
+    #[default]
+    Default,
+    /// For a dark background, whatever the terminal reports.
+    Dark,
+    /// For a light background.
+    Light,
+    /// High contrast, for the background that the terminal reports.
+    Contrast,
+}
+
+impl Scheme {
+    pub fn name(self) -> String {
+        let value = self.to_possible_value();
+        value.map_or_else(String::new, |value| value.get_name().to_string())
+    }
+
+    pub fn of_name(name: &str) -> Result<Scheme, String> {
+        Scheme::from_str(name, false).map_err(|_| {
+            let all = Scheme::value_variants().iter();
+            let names: Vec<String> = all.map(|scheme| scheme.name()).collect();
+            let names = names.join(", ");
+            format!("there is no theme {name:?}; choose one of {names}")
+        })
+    }
+
+    pub(super) fn next(self) -> Scheme {
+        let all = Scheme::value_variants();
+        all[(self as usize + 1) % all.len()]
+    }
+
+    pub(super) fn ground(self, told: Ground) -> Ground {
+        match self {
+            Scheme::Default | Scheme::Contrast => told,
+            Scheme::Dark => Ground::Dark,
+            Scheme::Light => Ground::Light,
+        }
+    }
+
+    pub(super) fn contrast(self) -> Contrast {
+        match self {
+            Scheme::Default | Scheme::Dark | Scheme::Light => Contrast::Usual,
+            Scheme::Contrast => Contrast::High,
+        }
+    }
+}
+
+pub(super) struct Look {
+    /// `None` for the terminal's text colour.
+    pub hue: Option<Hue>,
+    /// With colours.
+    pub weight: Modifier,
+    /// Without colours.
+    pub mono: Modifier,
+}
+
+const PLAIN: Modifier = Modifier::empty();
+const BOLD: Modifier = Modifier::BOLD;
+const DIM: Modifier = Modifier::DIM;
+
+#[rustfmt::skip]
+pub(super) const fn look(tone: Tone) -> Look {
+    let (hue, weight, mono) = match tone {
+        Tone::Text => (None, PLAIN, PLAIN),
+        Tone::Strong => (None, BOLD, BOLD),
+        Tone::Dim => (hue([0x9aa4b2, 0x5a6472], [0xe0e0e0, 0x303030], [7, 8]), PLAIN, DIM),
+        Tone::Faint => (hue([0x4a5361, 0xb4bcc8], [0xb0b0b0, 0x606060], [8, 7]), PLAIN, DIM),
+        Tone::Accent => (hue([0x7fd1ff, 0x005f9e], [0x9fe3ff, 0x00478a], [14, 4]), BOLD, BOLD),
+        Tone::Allocated => (BLUE, PLAIN, PLAIN),
+        Tone::Activations => (among(BLUE, [14, 12]), PLAIN, PLAIN),
+        Tone::AllocatedBand => (hue([0x2f78ad, 0x9ccbea], [0x2f8fd0, 0x5090c0], [4, 14]), PLAIN, DIM),
+        Tone::Reserved => (ORANGE, PLAIN, PLAIN),
+        Tone::Cached => (among(ORANGE, [11, 5]), PLAIN, PLAIN),
+        Tone::Used => (hue([0xc8d6d0, 0x414133], [0xffffff, 0x000000], [15, 0]), PLAIN, PLAIN),
+        Tone::Capacity => (hue([0x8a94a3, 0x6a7482], [0xd0d0d0, 0x404040], [7, 8]), PLAIN, DIM),
+        Tone::Limit => (PURPLE, PLAIN, PLAIN),
+        Tone::OtherProcesses => (among(PURPLE, [15, 4]), PLAIN, PLAIN),
+        Tone::Predicted | Tone::Good => (GREEN, PLAIN, PLAIN),
+        Tone::Wrong => (hue([0xfb634b, 0xa11728], [0xff7a6a, 0xa4201c], [9, 1]), BOLD, BOLD),
+        Tone::Warning => (hue([0xf0c95a, 0xa16c00], [0xffde4b, 0x402000], [11, 3]), PLAIN, BOLD),
+        Tone::Parameters => (hue([0x4a869e, 0x053b8e], [0x6f9fff, 0x0727bb], [6, 4]), PLAIN, PLAIN),
+        Tone::Gradients => (hue([0x1cab74, 0x10855f], [0x09fc99, 0x746f17], [2, 0]), PLAIN, PLAIN),
+        Tone::OptimizerState => (hue([0x8f85fe, 0x7b2fef], [0xc473ad, 0x4c2b72], [13, 5]), PLAIN, PLAIN),
+        Tone::NonPytorch => (hue([0xa7b0b4, 0x6e6cc4], [0xc7dcdc, 0x58576d], [7, 0]), PLAIN, PLAIN),
+        Tone::Free => (hue([0x5a6372, 0xb4bcc8], [0x93856f, 0x808890], [8, 7]), PLAIN, DIM),
+    };
+    Look { hue, weight, mono }
+}
+
+const BLUE: Option<Hue> = hue([0x28caff, 0x145b9e], [0x7cceff, 0x005eba], [12, 12]);
+const ORANGE: Option<Hue> = hue([0xe7a73d, 0xa66800], [0xfcb31c, 0x772f00], [11, 3]);
+const PURPLE: Option<Hue> = hue([0xae72c5, 0x8c276c], [0xd48dbe, 0x650149], [13, 5]);
+const GREEN: Option<Hue> = hue([0x36c0a8, 0x14857b], [0x07f3bc, 0x004c82], [10, 6]);
+
+/// `[dark, light]` at the usual contrast, at a high one, among sixteen.
+const fn hue(usual: [u32; 2], high: [u32; 2], ansi: [u8; 2]) -> Option<Hue> {
+    Some(Hue { usual, high, ansi })
+}
+
+/// The same with others among the sixteen colours: of these only five can be read on white, and
+/// categories that share one have their letters.
+const fn among(hue: Option<Hue>, ansi: [u8; 2]) -> Option<Hue> {
+    match hue {
+        Some(hue) => Some(Hue { ansi, ..hue }),
+        None => None,
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -253,5 +441,48 @@ mod tests {
         );
         let light = of(&[("TERM", "xterm-256color"), ("COLORFGBG", "0;15")]);
         assert_eq!(through(light), [Default, Dark, Light, Contrast]);
+    }
+
+    #[test]
+    fn the_nearest_of_256_is_near() {
+        assert_eq!(nearest_of_256(0, 0, 0), 16);
+        assert_eq!(nearest_of_256(255, 255, 255), 231);
+        assert_eq!(nearest_of_256(128, 128, 128), 244);
+        assert_eq!(nearest_of_256(0x56, 0xb4, 0xe9), 74);
+    }
+
+    #[test]
+    fn terminals_say_their_depth() {
+        for (term, colorterm, no_color, depth) in [
+            ("xterm-256color", None, None, Depth::TwoFiftySix),
+            ("xterm-256color", Some("truecolor"), None, Depth::True),
+            ("xterm-256color", Some("truecolor"), Some("1"), Depth::None),
+            ("xterm-256color", None, Some(""), Depth::TwoFiftySix),
+            ("xterm-direct", None, None, Depth::True),
+            ("linux", None, None, Depth::Sixteen),
+            ("vt100", None, None, Depth::None),
+            ("dumb", None, None, Depth::None),
+        ] {
+            let variable = |name: &str| match name {
+                "TERM" => Some(term.to_string()),
+                "COLORTERM" => colorterm.map(str::to_string),
+                "NO_COLOR" => no_color.map(str::to_string),
+                _ => None,
+            };
+            assert_eq!(Depth::of_environment(&variable), depth, "{term}");
+        }
+    }
+
+    #[test]
+    fn names_lead_back() {
+        let mut scheme = Scheme::default();
+        for &expected in Scheme::value_variants() {
+            assert_eq!(scheme, expected);
+            assert_eq!(Scheme::of_name(&scheme.name()), Ok(scheme));
+            scheme = scheme.next();
+        }
+        assert_eq!(scheme, Scheme::default(), "around");
+        let said = Scheme::of_name("drak").unwrap_err();
+        assert!(said.contains("\"drak\"") && said.ends_with("default, dark, light, contrast"));
     }
 }

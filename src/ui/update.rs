@@ -1,26 +1,23 @@
 //! Changes to a [`View`] by keys, pasted text, the mouse, and what happened in the session. What
 //! the loop has to carry out is returned as an [`Effect`].
 
-mod actions;
-mod output;
-mod scroll;
-mod step;
-
+use super::act;
 use super::action::{Action, Effect};
-use super::available::{is_available, layout_of};
+use super::available::is_available;
 use super::chart::{self, Move};
 use super::dialog::{Dialog, OomDialog};
 use super::dialogs;
 use super::keymap::{self, InputMode};
-use super::layout;
+use super::layout::{self, layout_of};
 use super::pane::Pane;
 use super::panes::rank_map;
 use super::scene::Scene;
+use super::step::choice;
 use super::theme::UNICODE;
-use super::typing;
 use super::view::{Keyboard, Notice, View};
 use crate::recognize::{LaunchEnvironment, WorkloadKey};
 use crate::state::{RunOutcome, State};
+use crate::ui::emulator;
 use crate::units::Uuid;
 use ratatui::crossterm::event::{KeyEvent, KeyEventKind, MouseButton, MouseEvent, MouseEventKind};
 use ratatui::layout::{Position, Rect};
@@ -53,7 +50,7 @@ impl View {
 
     /// Opens the OOM dialog because the last run rejected a remedy's change.
     pub fn open_remedies(&mut self, scene: &Scene) {
-        actions::open_oom(self, scene);
+        act::open_oom(self, scene);
     }
 
     /// Opens the dialog if the run ended with an OOM, and closes dialogs of an earlier run. To be
@@ -64,8 +61,8 @@ impl View {
         read_batches(self, scene.state);
         self.time.follow(scene.state);
         follow_ranks(self, scene);
-        step::follow(self, scene);
-        step::follow_peak(self, scene);
+        choice::follow(self, scene);
+        choice::follow_peak(self, scene);
         let Some(run) = scene.state.run() else {
             return;
         };
@@ -86,7 +83,7 @@ impl View {
         if run.outcome() == RunOutcome::OutOfMemory && self.offered != Some(run.number) && asks {
             self.offered = Some(run.number);
             select_device_of_oom(self, scene.state);
-            step::follow(self, scene);
+            choice::follow(self, scene);
             self.dialog = Some(Dialog::Oom(OomDialog::of(run.number, scene)));
         }
     }
@@ -102,7 +99,7 @@ impl View {
             let action = means.find(|action| is_available(self, *action, scene));
             let must_stop = is_available(self, Action::StopAndRelaunch, scene);
             return match (action, &mut self.dialog) {
-                (Some(action), _) => actions::act(self, action, scene),
+                (Some(action), _) => act::act(self, action, scene),
                 (None, Some(Dialog::Edit(editor))) if must_stop => {
                     editor.error = Some(must_stop_first());
                     None
@@ -114,14 +111,14 @@ impl View {
         match (mode, &mut self.dialog) {
             (InputMode::Typing, _) => {
                 let application = self.output.screen().application_cursor();
-                let bytes = typing::bytes(&key, application);
+                let bytes = emulator::key_bytes(&key, application);
                 return (!bytes.is_empty()).then_some(Effect::Input(bytes));
             }
             (InputMode::Editing, Some(Dialog::Edit(editor))) => {
                 editor.error = None;
                 editor.line.key(&key);
             }
-            (InputMode::Searching, _) => output::edit_search(self, |line| line.key(&key)),
+            (InputMode::Searching, _) => act::edit_search(self, |line| line.key(&key)),
             (InputMode::Oom, Some(Dialog::Oom(dialog))) if may_relaunch => {
                 return dialog.remedy_key(&key, scene);
             }
@@ -150,7 +147,7 @@ impl View {
         match (self.mode(), &mut self.dialog) {
             (InputMode::Typing, _) => {
                 let bracketed = self.output.screen().bracketed_paste();
-                return Some(Effect::Input(typing::pasted(text, bracketed)));
+                return Some(Effect::Input(emulator::pasted_bytes(text, bracketed)));
             }
             (InputMode::Editing, Some(Dialog::Edit(editor))) => {
                 editor.error = None;
@@ -158,7 +155,7 @@ impl View {
             }
             (InputMode::Searching, _) => {
                 let first = text.lines().next().unwrap_or_default();
-                output::edit_search(self, |line| line.paste(first));
+                act::edit_search(self, |line| line.paste(first));
             }
             (_, _) if scene.is_running() => self.took_text(scene),
             (_, _) => {}
@@ -180,7 +177,7 @@ impl View {
             (MouseEventKind::ScrollUp, false) => Action::Up,
             (MouseEventKind::ScrollDown, false) => Action::Down,
             (MouseEventKind::Drag(MouseButton::Left), false) if self.mode() != InputMode::Step => {
-                output::drag(self, at, scene);
+                act::drag(self, at, scene);
                 return None;
             }
             (
@@ -190,7 +187,7 @@ impl View {
                 self.pressed = at;
                 match (on_chart, self.mode()) {
                     (true, _) => point(self, at, scene),
-                    (false, InputMode::Step) => step::point(self, at, scene),
+                    (false, InputMode::Step) => choice::point(self, at, scene),
                     (false, _) => click(self, at, scene),
                 }
                 return None;
@@ -199,7 +196,7 @@ impl View {
         };
         let bound = keymap::bindings(self.mode()).any(|binding| binding.action == action);
         (bound && is_available(self, action, scene))
-            .then(|| actions::act(self, action, scene))
+            .then(|| act::act(self, action, scene))
             .flatten()
     }
 }

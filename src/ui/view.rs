@@ -1,22 +1,20 @@
 //! How the user wants to see the session: pane, dialog, zoom. Plain data that `update` changes and
 //! drawing reads.
 
-pub(super) mod step;
-
-use super::chart::{Height, TimeView};
+use super::chart::Height;
+use super::chart::window::TimeView;
 use super::child::ChildScreen;
 use super::dialog::Dialog;
 use super::keymap::InputMode;
-use super::list::ListScroll;
-use super::pane::Pane;
+use super::pane::{ListScroll, Pane};
 use super::panes::rank_map::RankMap;
+use super::step::traced::StepView;
 use super::theme::Theme;
 use crate::anatomy::StepGrowth;
 use crate::state::{DeviceState, State};
 use crate::units::{Moment, Pid, RunNumber};
 use ratatui::layout::{Position, Rect};
 use std::time::Duration;
-use step::StepView;
 
 /// What fills the whole screen.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]

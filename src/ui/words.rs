@@ -1,7 +1,73 @@
-//! Words about a run, for several parts of the screen.
+//! Figures and words that several parts of the screen share. Figures keep their width, so that nothing on
+//! the screen jumps: one unit and one number of decimals for all figures of a device.
 
-use super::theme::Tone;
 use crate::state::{DeviceState, Patching, RankState, Run, RunOutcome, State};
+use crate::ui::theme::Tone;
+use crate::units::{Bytes, clock_face};
+use std::time::Duration;
+
+/// The format of a device's figures: GiB with one decimal, two on a small device.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Figures {
+    decimals: usize,
+}
+
+impl Figures {
+    pub(super) fn of(capacity: Option<Bytes>) -> Figures {
+        Figures {
+            decimals: match capacity {
+                Some(capacity) if capacity < Bytes::gib(10) => 2,
+                Some(_) | None => 1,
+            },
+        }
+    }
+
+    /// In GiB, without the unit.
+    pub(super) fn gib(self, bytes: Bytes) -> String {
+        format!("{:.*}", self.decimals, bytes.as_gib())
+    }
+
+    /// Right-aligned in five columns (`141.0`); `?` if unknown.
+    pub(super) fn column(self, bytes: Option<Bytes>) -> String {
+        match bytes {
+            Some(bytes) => format!("{:>5}", self.gib(bytes)),
+            None => format!("{:>5}", "?"),
+        }
+    }
+}
+
+/// `1,204`.
+pub(super) fn count(n: u64) -> String {
+    let digits = n.to_string();
+    let mut text = String::with_capacity(digits.len() + digits.len() / 3);
+    for (i, digit) in digits.chars().enumerate() {
+        if i > 0 && (digits.len() - i).is_multiple_of(3) {
+            text.push(',');
+        }
+        text.push(digit);
+    }
+    text
+}
+
+/// A duration in at most eight columns: `0:07`, `6:23:59`, `6d 23h`.
+pub(super) fn age(duration: Duration) -> String {
+    let hours = duration.as_secs() / 3_600;
+    match hours / 24 {
+        0 => clock_face(duration),
+        days => format!("{days}d {:>2}h", hours % 24),
+    }
+}
+
+/// Steps per second, `6.31/s`, or `12.4 s/step` below one in five seconds.
+pub(super) fn rate(per_second: f64) -> String {
+    match per_second {
+        r if r >= 100.0 => format!("{r:.0}/s"),
+        r if r >= 10.0 => format!("{r:.1}/s"),
+        r if r >= 0.2 => format!("{r:.2}/s"),
+        r if r > 0.0 => format!("{:.1} s/step", 1.0 / r),
+        _ => String::from("?"),
+    }
+}
 
 pub(super) fn patching_words(patching: Patching) -> (&'static str, Tone) {
     match patching {
@@ -54,5 +120,45 @@ pub(super) fn rank_name(run: &Run, rank: &RankState) -> Option<String> {
         Some(number) => Some(format!("rank {number}")),
         None if run.ranks.len() > 1 => Some(format!("process {}", rank.hello.pid)),
         None => None,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn figures_keep_their_width() {
+        let large = Figures::of(Some(Bytes::gib(141)));
+        assert_eq!(large.column(Some(Bytes::mib(512))), "  0.5");
+        assert_eq!(large.column(Some(Bytes::gib(141))), "141.0");
+        assert_eq!(large.column(None), "    ?");
+        let small = Figures::of(Some(Bytes::gib(8)));
+        assert_eq!(small.column(Some(Bytes::mib(512))), " 0.50");
+    }
+
+    #[test]
+    fn ages_keep_their_width() {
+        for (seconds, expected) in [
+            (7, "0:07"),
+            (86_399, "23:59:59"),
+            (86_400, "1d  0h"),
+            (604_791, "6d 23h"),
+            (999 * 86_400, "999d  0h"),
+        ] {
+            assert_eq!(age(Duration::from_secs(seconds)), expected);
+        }
+    }
+
+    #[test]
+    fn counts_and_rates_read_well() {
+        assert_eq!(count(0), "0");
+        assert_eq!(count(999), "999");
+        assert_eq!(count(1_204), "1,204");
+        assert_eq!(count(1_234_567), "1,234,567");
+        assert_eq!(rate(6.314), "6.31/s");
+        assert_eq!(rate(123.4), "123/s");
+        assert_eq!(rate(0.05), "20.0 s/step");
+        assert_eq!(rate(0.0), "?");
     }
 }

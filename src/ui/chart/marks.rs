@@ -1,9 +1,10 @@
-//! Marks on the curves where a run started or memory ran out.
+//! Marks on the chart: where a run started, memory ran out, or an epoch began. An epoch has a tick on the time axis and its number
+//! above the curves, `e3`; of many epochs only round numbers are marked.
 
-use super::window::Window;
-use crate::state::{DeviceState, State};
-use crate::ui::canvas::Canvas;
-use crate::ui::pen::columns;
+use crate::state::{DeviceState, EpochMark, State};
+use crate::ui::canvas::{Canvas, columns};
+use crate::ui::chart::axis::BYTES_WIDTH;
+use crate::ui::chart::window::Window;
 use crate::ui::theme::{Glyphs, Tone};
 
 pub(super) fn draw(plot: &mut Canvas, state: &State, device: &DeviceState, window: &Window) {
@@ -64,4 +65,180 @@ fn words(plot: &mut Canvas, rows: &[u16], column: u16, text: &str, tone: Tone) {
 /// What a mark may be drawn over.
 fn background(glyphs: &Glyphs) -> [&'static str; 2] {
     [glyphs.relaunch, glyphs.dots]
+}
+
+/// Columns between two marks, at least.
+const COLUMNS_PER_MARK: u64 = 8;
+
+/// A mark: its column, counted from the start of the session, and its name.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) struct EpochTick {
+    column: u64,
+    name: String,
+}
+
+/// The marks of the whole session at the window's scale. The choice does not depend on the window's
+/// position, so that marks do not come and go while the chart scrolls.
+pub(super) fn epoch_ticks(state: &State, window: &Window) -> Vec<EpochTick> {
+    let column_us = window.column_us().max(1);
+    let mut shown: Vec<EpochTick> = Vec::new();
+    let mut free_from = 0;
+    for run in &state.runs {
+        let step = step(run.epochs.marks(), column_us);
+        for mark in run.epochs.every(step) {
+            let column = mark.at.0 / column_us;
+            if column >= free_from {
+                let name = format!("e{}", mark.number);
+                free_from = column + u64::from(columns(&name)) + 1;
+                shown.push(EpochTick { column, name });
+            }
+        }
+    }
+    shown
+}
+
+/// Every how many epochs one is marked: 1, 2, 5, 10 and so on.
+fn step(marks: &[EpochMark], column_us: u64) -> u64 {
+    let mut lengths: Vec<u64> = marks
+        .windows(2)
+        .filter(|pair| pair[1].number > pair[0].number)
+        .map(|pair| {
+            pair[1].at.since(pair[0].at).as_micros() as u64 / (pair[1].number - pair[0].number)
+        })
+        .collect();
+    // The median: an epoch that was cut short or waited for a disk changes nothing.
+    lengths.sort_unstable();
+    let Some(length) = lengths.get(lengths.len() / 2) else {
+        return 1;
+    };
+    let needed = COLUMNS_PER_MARK * column_us;
+    let fits = |step: &u64| length.saturating_mul(*step) >= needed;
+    round_numbers().find(fits).unwrap_or(u64::MAX)
+}
+
+pub(crate) fn round_numbers() -> impl Iterator<Item = u64> {
+    let decades = std::iter::successors(Some(1_u64), |ten| ten.checked_mul(10));
+    decades.flat_map(|ten| [1, 2, 5].map(|n| ten.saturating_mul(n)))
+}
+
+/// Columns and names of the marks inside the window.
+fn in_window<'a>(shown: &'a [EpochTick], window: &Window) -> impl Iterator<Item = (u16, &'a str)> {
+    let first = window.from.0 / window.column_us().max(1);
+    let end = u64::from(window.columns);
+    shown.iter().filter_map(move |mark| {
+        let column = mark.column.checked_sub(first).filter(|at| *at < end)?;
+        Some((column as u16, mark.name.as_str()))
+    })
+}
+
+/// Draws the names on the plot's first row, where only a rule may be below them.
+pub(super) fn draw_epoch_names(plot: &mut Canvas, shown: &[EpochTick], window: &Window) {
+    // A plot of few rows needs them all for the curves.
+    if plot.area.height < 4 {
+        return;
+    }
+    for (column, name) in in_window(shown, window) {
+        let to = column + columns(name);
+        if plot.is_free(column..to, 0, &[plot.theme.glyphs.dots]) {
+            plot.pen(0).to(column).text(name, Tone::Dim);
+        }
+    }
+}
+
+/// Draws the ticks on the time axis, which must have been drawn already.
+pub(super) fn draw_epoch_ticks(axis: &mut Canvas, shown: &[EpochTick], window: &Window) {
+    let theme = axis.theme;
+    for (column, _) in in_window(shown, window) {
+        if let Some(cell) = axis.cell(BYTES_WIDTH + column, 0)
+            && cell.symbol() == theme.glyphs.line
+        {
+            cell.set_symbol(theme.glyphs.epoch)
+                .set_style(theme.style(Tone::Dim));
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::event::{Epoch, What};
+    use crate::state::staged::StagedSession;
+    use crate::ui::theme::Theme;
+    use crate::units::Moment;
+    use ratatui::buffer::Buffer;
+    use ratatui::layout::Rect;
+
+    fn window(from: u64, columns: u16) -> Window {
+        // A second a column.
+        Window {
+            from: Moment(from * 1_000_000),
+            to: Moment((from + u64::from(columns)) * 1_000_000),
+            columns,
+        }
+    }
+
+    /// Epochs of so many seconds each.
+    fn scene(count: u64, seconds: f64) -> StagedSession {
+        let mut scene = StagedSession::training();
+        for number in 1..=count {
+            scene.add(2.0 + number as f64 * seconds, What::Epoch(Epoch { number }));
+        }
+        scene
+    }
+
+    fn names(scene: &StagedSession, window: &Window) -> String {
+        let shown = epoch_ticks(&scene.state, window);
+        let names: Vec<&str> = in_window(&shown, window).map(|(_, name)| name).collect();
+        names.join(" ")
+    }
+
+    #[test]
+    fn of_many_the_round_numbers_are_shown() {
+        for (seconds, expected) in [
+            (10.0, "e1 e2 e3 e4 e5"),
+            (4.0, "e2 e4 e6 e8 e10 e12 e14"),
+            (1.0, "e10 e20 e30 e40 e50"),
+            (0.1, "e100 e200 e300 e400 e500"),
+        ] {
+            assert_eq!(names(&scene(500, seconds), &window(0, 60)), expected);
+        }
+        assert_eq!(names(&scene(0, 1.0), &window(0, 60)), "");
+        assert_eq!(names(&scene(1, 1.0), &window(0, 60)), "e1");
+    }
+
+    #[test]
+    fn what_is_shown_stays_while_the_chart_scrolls() {
+        let scene = scene(400, 1.3);
+        let whole = epoch_ticks(&scene.state, &window(0, 600));
+        for from in 0..400 {
+            assert_eq!(epoch_ticks(&scene.state, &window(from, 60)), whole);
+        }
+    }
+
+    #[test]
+    fn names_do_not_touch() {
+        let mut scene = StagedSession::training();
+        for (at, number) in [(10.0, 1), (30.0, 2), (31.0, 3), (33.5, 4), (60.0, 5)] {
+            scene.add(at, What::Epoch(Epoch { number }));
+        }
+        assert_eq!(names(&scene, &window(0, 90)), "e1 e2 e4 e5");
+    }
+
+    #[test]
+    fn any_size_can_be_drawn() {
+        let scene = scene(50, 3.0);
+        for (width, height) in (0..40).flat_map(|width| (0..6).map(move |height| (width, height))) {
+            let area = Rect::new(0, 0, width, height);
+            let mut buf = Buffer::empty(area);
+            let window = window(20, width.max(1));
+            let shown = epoch_ticks(&scene.state, &window);
+            let mut canvas = Canvas {
+                buf: &mut buf,
+                area,
+                theme: &Theme::full(),
+            };
+            draw_epoch_names(&mut canvas, &shown, &window);
+            draw_epoch_ticks(&mut canvas, &shown, &window);
+        }
+    }
 }

@@ -3,10 +3,10 @@
 use super::{place, width_within};
 use crate::state::RunOutcome;
 use crate::ui::canvas::Canvas;
+use crate::ui::canvas::columns;
 use crate::ui::difference;
 use crate::ui::editor::Editor;
 use crate::ui::paragraph::{self, StyledLine};
-use crate::ui::pen::columns;
 use crate::ui::scene::Scene;
 use crate::ui::theme::{Theme, Tone};
 use ratatui::layout::Position;

@@ -3,9 +3,9 @@
 use super::{place, width_within};
 use crate::ui::available::is_listed;
 use crate::ui::canvas::Canvas;
+use crate::ui::canvas::columns;
 use crate::ui::dialog::HelpDialog;
 use crate::ui::keymap;
-use crate::ui::pen::columns;
 use crate::ui::scene::Scene;
 use crate::ui::theme::Tone;
 use crate::ui::view::View;

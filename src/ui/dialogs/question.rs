@@ -3,8 +3,8 @@
 use super::place;
 use crate::ui::available::is_available;
 use crate::ui::canvas::Canvas;
+use crate::ui::canvas::columns;
 use crate::ui::keymap::{self, Binding};
-use crate::ui::pen::columns;
 use crate::ui::scene::Scene;
 use crate::ui::theme::Tone;
 use crate::ui::view::View;

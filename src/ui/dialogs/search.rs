@@ -2,7 +2,7 @@
 
 use crate::ui::canvas::Canvas;
 use crate::ui::child::ChildScreen;
-use crate::ui::line_edit::LineEdit;
+use crate::ui::editor::LineEdit;
 use crate::ui::theme::Tone;
 use crate::ui::view::View;
 use ratatui::layout::{Position, Rect};

@@ -4,12 +4,12 @@
 use crate::event::Pool;
 use crate::state::{RankState, State};
 use crate::ui::canvas::Canvas;
-use crate::ui::figures::count;
-use crate::ui::list::ListScroll;
-use crate::ui::pen::Pen;
+use crate::ui::canvas::Pen;
+use crate::ui::pane::ListScroll;
 use crate::ui::scene::Scene;
 use crate::ui::theme::Tone;
 use crate::ui::view::View;
+use crate::ui::words::count;
 use crate::ui::words::{rank_name, rank_on};
 use crate::units::Bytes;
 

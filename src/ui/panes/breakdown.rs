@@ -1,19 +1,13 @@
-//! The breakdown of a device's memory: a stacked bar, and its parts in a fixed order, each with its
-//! figure and share.
-
-mod bar;
-
-pub(crate) use bar::draw as draw_bar;
+//! The breakdown of a device's memory: its parts in a fixed order, each with its figure and share, and all of them in one stacked bar.
 
 use crate::state::{Breakdown, DeviceState, RunOutcome, State};
-use crate::ui::canvas::Canvas;
-use crate::ui::chart::recent;
-use crate::ui::figures::Figures;
-use crate::ui::list::ListScroll;
-use crate::ui::pen::Pen;
+use crate::ui::canvas::{Canvas, Pen, columns};
+use crate::ui::chart::curves::recent;
+use crate::ui::pane::ListScroll;
 use crate::ui::scene::Scene;
-use crate::ui::theme::{Glyphs, Theme, Tone};
+use crate::ui::theme::{Depth, Glyphs, Theme, Tone};
 use crate::ui::view::View;
+use crate::ui::words::Figures;
 use crate::units::Bytes;
 use ratatui::layout::Rect;
 
@@ -140,7 +134,7 @@ pub(crate) fn draw(canvas: &mut Canvas, view: &View, scene: &Scene, _: ListScrol
     let mut area = canvas.area;
     if area.height >= HEIGHT {
         let bar = Rect { height: 1, ..area };
-        bar::draw(&mut canvas.at(bar), view, state);
+        draw_bar(&mut canvas.at(bar), view, state);
         area.y += 1;
         area.height -= 1;
     }
@@ -163,7 +157,7 @@ pub(crate) fn draw(canvas: &mut Canvas, view: &View, scene: &Scene, _: ListScrol
         .intersection(area);
         let mut part_of = canvas.at(column);
         let mut pen = part_of.pen((n % rows) as u16);
-        draw_part(&mut pen, theme, part, figures, whole);
+        draw_row(&mut pen, theme, part, figures, whole);
         if halved {
             continue;
         }
@@ -187,7 +181,7 @@ pub(crate) fn draw(canvas: &mut Canvas, view: &View, scene: &Scene, _: ListScrol
     }
 }
 
-fn draw_part(pen: &mut Pen, theme: &Theme, part: &BreakdownPart, figures: Figures, whole: Bytes) {
+fn draw_row(pen: &mut Pen, theme: &Theme, part: &BreakdownPart, figures: Figures, whole: Bytes) {
     let known = part.bytes.is_some_and(|bytes| bytes > Bytes::ZERO);
     let tone = if known { Tone::Text } else { Tone::Dim };
     let share = part.bytes.and_then(|bytes| bytes.fraction_of(whole));
@@ -244,5 +238,75 @@ fn draw_share(pen: &mut Pen, theme: &Theme, part: &BreakdownPart, whole: Bytes, 
         pen.text(theme.glyphs.lefts[usize::from(eighths % 8)], part.tone);
     } else if eighths % 8 >= 4 {
         pen.text(glyph, part.tone);
+    }
+}
+
+/// Each part is as wide as its share, with its name and figure in it if they fit.
+pub(crate) fn draw_bar(canvas: &mut Canvas, view: &View, state: &State) {
+    let (theme, width) = (canvas.theme, canvas.area.width);
+    let Some(device) = view.device(state) else {
+        return;
+    };
+    let parts = parts(&shown(state, device).0);
+    let known: Bytes = parts.iter().filter_map(|part| part.bytes).sum();
+    let whole = device.capacity.unwrap_or(known).max(known);
+    let figures = Figures::of(device.capacity);
+    let mut pen = canvas.pen(0);
+    let mut so_far = Bytes::ZERO;
+    let unknown = BreakdownPart {
+        name: "unknown",
+        short: "unknown",
+        tone: Tone::NonPytorch,
+        fill: |glyphs| glyphs.shade,
+        letter: "?",
+        says: "",
+        bytes: Some(whole - known),
+    };
+    // Free memory is at the right end, after the unknown rest.
+    let (free, held) = parts
+        .split_last()
+        .map_or((None, &[][..]), |(f, h)| (Some(f), h));
+    for part in held.iter().chain([&unknown]).chain(free) {
+        let Some(bytes) = part.bytes.filter(|bytes| *bytes > Bytes::ZERO) else {
+            continue;
+        };
+        let begin = edge(so_far, whole, width);
+        so_far += bytes;
+        // A small part gets a cell, but not an unknown rest that is only rounding.
+        let end = edge(so_far, whole, width).max(begin + u16::from(part.letter != "?"));
+        draw_segment(&mut pen, theme, part, &figures.gib(bytes), end);
+    }
+    pen.fill(" ", Tone::Text);
+}
+
+fn edge(bytes: Bytes, whole: Bytes, width: u16) -> u16 {
+    let share = bytes.fraction_of(whole).unwrap_or(0.0).min(1.0);
+    (share * f64::from(width)).round() as u16
+}
+
+fn draw_segment(pen: &mut Pen, theme: &Theme, part: &BreakdownPart, figure: &str, end: u16) {
+    let width = end.saturating_sub(pen.column());
+    let long = format!(" {} {figure} ", part.short);
+    let short = format!(" {figure} ");
+    let words = [long, short]
+        .into_iter()
+        .find(|words| columns(words) <= width);
+    let style = match (theme.depth, part.tone) {
+        (Depth::None, _) => theme.style(Tone::Text),
+        (_, Tone::Free) => theme.style(Tone::Dim),
+        (_, _) if part.letter == "?" => theme.style(Tone::Dim),
+        (_, tone) => theme.ground(tone).patch(theme.on_ground()),
+    };
+    let filler = match (theme.has_letters(), part.tone) {
+        (_, Tone::Free) => theme.glyphs.sparse_dots,
+        (_, _) if part.letter == "?" => theme.glyphs.shade,
+        (true, _) => part.letter,
+        (_, _) => " ",
+    };
+    if let Some(words) = words {
+        pen.styled(&words, style);
+    }
+    while pen.column() < end && pen.room() > 0 {
+        pen.styled(filler, style);
     }
 }

@@ -4,13 +4,13 @@
 use super::rank_map;
 use crate::state::{DeviceState, RankState, State};
 use crate::ui::canvas::Canvas;
-use crate::ui::figures::{Figures, count};
-use crate::ui::list::ListScroll;
-use crate::ui::pen::Pen;
+use crate::ui::canvas::Pen;
+use crate::ui::pane::ListScroll;
 use crate::ui::scene::Scene;
 use crate::ui::theme::Tone;
 use crate::ui::view::View;
 use crate::ui::words::ranks_on;
+use crate::ui::words::{Figures, count};
 use crate::units::Bytes;
 
 /// Columns of the words at the end of a row.

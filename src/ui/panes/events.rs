@@ -4,12 +4,12 @@
 use crate::event::{Level, Note};
 use crate::state::{EpochMark, Epochs, OomIncident, RankState, Run, RunOutcome, State};
 use crate::ui::canvas::Canvas;
-use crate::ui::chart::round_numbers;
-use crate::ui::figures::count;
-use crate::ui::list::ListScroll;
+use crate::ui::chart::marks::round_numbers;
+use crate::ui::pane::ListScroll;
 use crate::ui::scene::Scene;
 use crate::ui::theme::Tone;
 use crate::ui::view::View;
+use crate::ui::words::count;
 use crate::ui::words::outcome_words;
 use crate::units::{Moment, clock_face};
 use std::path::Path;

@@ -3,14 +3,14 @@
 use crate::event::NvmlState;
 use crate::state::{DeviceState, ProbeState, State};
 use crate::ui::canvas::Canvas;
+use crate::ui::canvas::columns;
 use crate::ui::chart::{self, Choice};
-use crate::ui::figures::Figures;
-use crate::ui::list::ListScroll;
+use crate::ui::pane::ListScroll;
 use crate::ui::paragraph::{self, StyledLine};
-use crate::ui::pen::columns;
 use crate::ui::scene::Scene;
 use crate::ui::theme::Tone;
 use crate::ui::view::View;
+use crate::ui::words::Figures;
 use crate::units::Bytes;
 
 /// Draws the chart of the selected device.

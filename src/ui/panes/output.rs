@@ -2,7 +2,7 @@
 
 use crate::ui::canvas::Canvas;
 use crate::ui::child::ChildScreen;
-use crate::ui::list::ListScroll;
+use crate::ui::pane::ListScroll;
 use crate::ui::scene::{RecordedOutput, Scene, Subject};
 use crate::ui::theme::{Depth, Theme, Tone};
 use crate::ui::view::View;

@@ -3,14 +3,14 @@
 
 use crate::state::{Run, RunOutcome, State};
 use crate::ui::canvas::Canvas;
-use crate::ui::chart::COMPARED;
+use crate::ui::canvas::Pen;
+use crate::ui::chart::curves::COMPARED;
 use crate::ui::difference;
-use crate::ui::figures::{Figures, age, count, rate};
-use crate::ui::list::ListScroll;
-use crate::ui::pen::Pen;
+use crate::ui::pane::ListScroll;
 use crate::ui::scene::Scene;
 use crate::ui::theme::{Theme, Tone};
 use crate::ui::view::View;
+use crate::ui::words::{Figures, age, count, rate};
 use crate::ui::words::{outcome_words, patching_words, steps_per_second};
 use ratatui::layout::Rect;
 

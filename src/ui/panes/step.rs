@@ -2,7 +2,7 @@
 //! in the full view, which `s` opens.
 
 use crate::ui::canvas::Canvas;
-use crate::ui::list::ListScroll;
+use crate::ui::pane::ListScroll;
 use crate::ui::scene::Scene;
 use crate::ui::step;
 use crate::ui::theme::Tone;

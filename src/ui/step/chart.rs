@@ -1,18 +1,78 @@
-//! What is allocated over the events of a step, by category, with its phases below.
+//! What is allocated over the events of a step, by category, with its phases below. A column of the chart stands for several events, or
+//! several columns for one.
 
-use super::columns::Columns;
-use super::layout::StepLayout;
-use super::look;
-use crate::anatomy::Category;
+use crate::anatomy::{Category, StepAnatomy};
 use crate::event::Phase;
-use crate::ui::canvas::Canvas;
-use crate::ui::chart::{BYTES_WIDTH, Scale, draw_bytes};
-use crate::ui::pen::columns as width_of;
+use crate::ui::canvas::{Canvas, columns as width_of};
+use crate::ui::chart::axis::{BYTES_WIDTH, Scale, draw_bytes};
+use crate::ui::step::holdings::{category_tone, full_cell};
+use crate::ui::step::layout::StepLayout;
+use crate::ui::step::traced::ReadStep;
 use crate::ui::theme::{Theme, Tone};
-use crate::ui::view::step::ReadStep;
 use crate::units::Bytes;
 use ratatui::layout::Rect;
 use ratatui::style::Style;
+use std::ops::Range;
+
+#[derive(Debug, Clone, Copy)]
+pub(in crate::ui) struct Columns {
+    positions: usize,
+    columns: usize,
+}
+
+impl Columns {
+    pub(in crate::ui) fn of(anatomy: &StepAnatomy, columns: u16) -> Columns {
+        Columns {
+            positions: anatomy.end() + 1,
+            columns: usize::from(columns).max(1),
+        }
+    }
+
+    /// The column of a position; the last of them, if there are several.
+    pub(in crate::ui) fn column(self, position: usize) -> u16 {
+        let column = ((position + 1) * self.columns - 1) / self.positions;
+        u16::try_from(column.min(self.columns - 1)).unwrap_or(u16::MAX)
+    }
+
+    /// The positions of a column; never none.
+    fn positions(self, column: u16) -> Range<usize> {
+        let column = usize::from(column).min(self.columns - 1);
+        let begin = column * self.positions / self.columns;
+        let end = (column + 1) * self.positions / self.columns;
+        begin..end.max(begin + 1)
+    }
+
+    /// The position of a column with the most allocated, so that a peak of one event is never lost.
+    pub(in crate::ui) fn highest(self, anatomy: &StepAnatomy, column: u16) -> usize {
+        let positions = self.positions(column);
+        let mut highest = positions.start;
+        for position in positions {
+            if anatomy.allocated[position] > anatomy.allocated[highest] {
+                highest = position;
+            }
+        }
+        highest
+    }
+
+    /// Where a cursor goes that moves to the left: by a column, or by an event if that is more.
+    pub(in crate::ui) fn before(self, anatomy: &StepAnatomy, position: usize) -> usize {
+        match self.column(position).checked_sub(1) {
+            _ if self.positions <= self.columns => position.saturating_sub(1),
+            Some(column) => self.highest(anatomy, column),
+            None => 0,
+        }
+    }
+
+    /// Where one goes that moves to the right.
+    pub(in crate::ui) fn after(self, anatomy: &StepAnatomy, position: usize) -> usize {
+        let column = self.column(position) + 1;
+        match usize::from(column) < self.columns {
+            _ if self.positions <= self.columns => (position + 1).min(anatomy.end()),
+            true => self.highest(anatomy, column),
+            false => anatomy.end(),
+        }
+    }
+}
 
 pub(super) fn draw(canvas: &mut Canvas, layout: &StepLayout, read: &ReadStep) {
     let plot = layout.plot;
@@ -77,8 +137,8 @@ fn stack(area: &mut Canvas, column: u16, bytes: &[Bytes; Category::ALL.len()], s
 
 fn full(theme: &Theme, category: Category) -> (&'static str, Style) {
     (
-        look::full(theme, category),
-        theme.style(look::tone(category)),
+        full_cell(theme, category),
+        theme.style(category_tone(category)),
     )
 }
 
@@ -91,7 +151,7 @@ fn glyph_of(theme: &Theme, owners: [Option<Category>; 8]) -> (&'static str, Styl
         let all = Category::ALL.into_iter();
         all.max_by_key(|of| count(*of)).unwrap_or(Category::Other)
     };
-    let style = |of: Category| theme.style(look::tone(of));
+    let style = |of: Category| theme.style(category_tone(of));
     let filled = owners.iter().flatten().count();
     let most = largest(&owners);
     let lowest = owners[0].unwrap_or(most);
@@ -101,7 +161,7 @@ fn glyph_of(theme: &Theme, owners: [Option<Category>; 8]) -> (&'static str, Styl
         (true, _, _) => (theme.glyphs.eighths[filled], style(most)),
         (_, 8, 8) => (theme.glyphs.eighths[8], style(lowest)),
         (_, 8, same) => {
-            let above = look::tone(largest(&owners[same..]));
+            let above = category_tone(largest(&owners[same..]));
             let both = style(lowest).patch(theme.ground(above));
             (theme.glyphs.eighths[same], both)
         }
@@ -201,4 +261,26 @@ fn label(canvas: &mut Canvas, column: u16, glyph: &str, text: &str, tone: Tone) 
     };
     canvas.pen(0).to(words).text(text, tone);
     canvas.pen(0).to(column).text(glyph, tone);
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_position_is_in_its_column() {
+        for positions in 1..60 {
+            for columns in 1..60 {
+                let columns = Columns { positions, columns };
+                for position in 0..positions {
+                    let of = columns.positions(columns.column(position));
+                    assert!(of.contains(&position), "{position}: {columns:?}");
+                }
+                for column in 0..columns.columns as u16 {
+                    let of = columns.positions(column);
+                    assert!(!of.is_empty() && of.end <= positions, "{of:?}: {columns:?}");
+                }
+            }
+        }
+    }
 }

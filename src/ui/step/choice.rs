@@ -1,13 +1,17 @@
-//! Which traced step is shown, and which are before and after it.
+//! Which traced step is looked at and why there is none, which are before and after it, and moving about in it.
 
-use crate::event::{Retainers, StepTrace};
-use crate::state::{RankState, Run};
-use crate::ui::action::StepMove;
+use crate::anatomy::StepGrowth;
+use crate::event::{Hello, Retainers, StepTrace};
+use crate::state::{ProbeState, RankState, Run, State};
+use crate::ui::action::{Effect, Scroll, StepMove};
 use crate::ui::scene::Scene;
+use crate::ui::step::chart::Columns;
+use crate::ui::step::layout::step_layout;
+use crate::ui::step::traced::{Grouping, ReadStep, RowOrder, StepKey, StepView};
 use crate::ui::view::View;
-use crate::ui::view::step::StepKey;
 use crate::ui::words::rank_on;
 use crate::units::{Moment, Pid};
+use ratatui::layout::Position;
 
 /// The process whose steps are shown.
 pub(in crate::ui) fn process<'a>(
@@ -86,4 +90,243 @@ pub(in crate::ui) fn askable(view: &View, scene: &Scene) -> Option<Pid> {
     let listens = rank.disconnected.is_none() && hello.resting.is_none() && hello.pid.is_here();
     let runs = scene.is_own() && run.ended.is_none();
     (listens && runs).then_some(hello.pid)
+}
+
+/// The step that is traced first: those before it allocate what stays.
+const FIRST: u64 = 3;
+
+/// The first version of torch with which allocations have their lines.
+const TORCH: (u32, u32) = (2, 1);
+
+pub(super) fn why_none(view: &View, state: &State) -> String {
+    let rank = view
+        .device(state)
+        .and_then(|device| rank_on(state, device))
+        .filter(|rank| rank.hello.resting.is_none());
+    let Some(rank) = rank else {
+        return without_process(state);
+    };
+    let (major, minor) = TORCH;
+    if is_too_old(&rank.hello) {
+        return format!(
+            "No step is traced with torch {}: it takes torch {major}.{minor} or later.",
+            rank.hello.torch
+        );
+    }
+    match rank.disconnected {
+        Some(_) if rank.steps.count < FIRST => {
+            String::from("This process ended before its third step, the first one that is traced.")
+        }
+        Some(_) | None => of_steps(rank),
+    }
+}
+
+fn of_steps(rank: &RankState) -> String {
+    let so_far = match rank.steps.count {
+        0 => String::from("none has ended"),
+        1 => String::from("1 has ended"),
+        n if n < FIRST => format!("{n} have ended"),
+        _ => {
+            return String::from(
+                "No step of this process could be traced. That is so with --no-lines, if the program \
+                 records its allocations itself, if a step has more than 20,000 of them, and in \
+                 recordings of earlier versions.",
+            );
+        }
+    };
+    format!("No step has been traced yet: the third step is traced when it ends ({so_far} so far).")
+}
+
+fn without_process(state: &State) -> String {
+    let ended = state.run().is_some_and(|run| run.ended.is_some());
+    let text = match state.probe() {
+        ProbeState::Off => {
+            "The probe is off (--no-probe), and only it sees what a step is made of."
+        }
+        ProbeState::Resting(reason) => return format!("No step is traced here: {reason}."),
+        ProbeState::Lost => "The probe is gone, and none of its process's steps was traced.",
+        ProbeState::Waiting | ProbeState::Live(_) if ended => {
+            "The program ended, and the probe never saw PyTorch use the GPU."
+        }
+        ProbeState::Waiting | ProbeState::Live(_) => {
+            "No step has been traced yet: the probe waits until the program uses PyTorch on this GPU."
+        }
+    };
+    String::from(text)
+}
+
+fn is_too_old(hello: &Hello) -> bool {
+    let mut numbers = hello.torch.split(['.', '+']).map(str::parse::<u32>);
+    match (numbers.next(), numbers.next()) {
+        (Some(Ok(major)), Some(Ok(minor))) => (major, minor) < TORCH,
+        (_, _) => false,
+    }
+}
+
+pub(in crate::ui) fn open(view: &mut View, scene: &Scene) {
+    view.step = Some(StepView::Nothing);
+    follow(view, scene);
+}
+
+/// Takes the latest traced step where there was none, or one of another process. One that is looked
+/// at stays, even if the state has a later one in its place.
+pub(in crate::ui) fn follow(view: &mut View, scene: &Scene) {
+    let Some(open) = &view.step else { return };
+    let process = process(view, scene);
+    let of = process.map(|(run, rank)| (run.number, rank.hello.pid));
+    let key = open.key();
+    if key.is_some() && key.map(|key| (key.run, key.pid)) == of {
+        return;
+    }
+    let latest = process.and_then(|(run, rank)| Some((run.number, rank.traces.last()?)));
+    match latest {
+        Some((run, trace)) => view.step = Some(StepView::of(run, trace)),
+        None if key.is_some() => view.step = Some(StepView::Nothing),
+        None => {}
+    }
+}
+
+/// Reads the latest traced step for its pane, once.
+pub(in crate::ui) fn follow_peak(view: &mut View, scene: &Scene) {
+    let process = process(view, scene);
+    let latest = process.and_then(|(run, rank)| Some((run.number, rank.traces.last()?)));
+    let key = view.peak.as_ref().and_then(StepView::key);
+    if latest.map(|(run, trace)| StepKey::of(run, trace)) != key {
+        view.growth = process.and_then(|(_, rank)| StepGrowth::of(&rank.traces));
+    }
+    match latest {
+        Some((run, trace)) if key != Some(StepKey::of(run, trace)) => {
+            let before = view.peak.as_ref().and_then(StepView::read);
+            let (grouping, order) = before.map(looked_at).unwrap_or_default();
+            let mut peak = StepView::of(run, trace);
+            if let Some(read) = peak.read_mut() {
+                read.grouping = grouping;
+                read.sort_by(order);
+            }
+            view.peak = Some(peak);
+        }
+        Some(_) => {}
+        None => view.peak = None,
+    }
+}
+
+pub(in crate::ui) fn go(view: &mut View, wanted: StepMove, scene: &Scene) -> Option<Effect> {
+    let width = step_layout(view, scene).plot.width;
+    let other = other(view, scene, wanted);
+    let key = view.step.as_ref().and_then(StepView::key);
+    let before = view.step.as_ref().and_then(StepView::read).map(looked_at);
+    if let (Some(key), Some(trace)) = (key, other) {
+        view.step = Some(StepView::of(key.run, trace));
+    }
+    let effect = match wanted {
+        StepMove::WhatLeaks => ask(view, scene),
+        _ => None,
+    };
+    let Some(read) = view.step.as_mut().and_then(StepView::read_mut) else {
+        return effect;
+    };
+    let (grouping, order) = before.unwrap_or_default();
+    read.grouping = grouping;
+    if read.order != order {
+        read.sort_by(order);
+    }
+    let columns = Columns::of(&read.anatomy, width);
+    let to = match wanted {
+        StepMove::Back => columns.before(&read.anatomy, read.cursor),
+        StepMove::Forward => columns.after(&read.anatomy, read.cursor),
+        StepMove::EventBack => read.cursor.saturating_sub(1),
+        StepMove::EventForward => (read.cursor + 1).min(read.anatomy.end()),
+        StepMove::ToStart => 0,
+        StepMove::ToEnd => read.anatomy.end(),
+        StepMove::ToPeak => read.peak,
+        StepMove::PreviousStep
+        | StepMove::NextStep
+        | StepMove::FirstStep
+        | StepMove::LargestStep
+        | StepMove::FailedStep => read.cursor,
+        StepMove::Regroup => {
+            read.grouping = read.grouping.next();
+            read.scrolled = 0;
+            read.cursor
+        }
+        StepMove::Reorder => {
+            read.sort_by(read.order.next());
+            read.scrolled = 0;
+            read.cursor
+        }
+        StepMove::WhatLeaks => {
+            read.grouping = Grouping::Growth;
+            read.cursor
+        }
+    };
+    if to != read.cursor {
+        read.point_at(to);
+    }
+    // The pane shows what was last looked at.
+    let (grouping, order) = looked_at(read);
+    if let Some(peak) = view.peak.as_mut().and_then(StepView::read_mut) {
+        peak.grouping = grouping;
+        peak.sort_by(order);
+    }
+    effect
+}
+
+/// How what is alive is grouped and sorted.
+fn looked_at(read: &ReadStep) -> (Grouping, RowOrder) {
+    (read.grouping, read.order)
+}
+
+/// Asks the process who keeps its memory alive, if it can be asked.
+fn ask(view: &mut View, scene: &Scene) -> Option<Effect> {
+    let process = askable(view, scene)?;
+    view.asked = Some((process, scene.state.now));
+    Some(Effect::LookForRetainers(process))
+}
+
+pub(in crate::ui) fn scroll(view: &mut View, scroll: Scroll, scene: &Scene) {
+    let shown = step_layout(view, scene).lines_shown();
+    if let Some(read) = view.step.as_mut().and_then(StepView::read_mut) {
+        let most = read.rows().saturating_sub(shown);
+        let scrolled = read.scrolled.min(most);
+        read.scrolled = match scroll {
+            Scroll::Up(n) => scrolled.saturating_sub(n),
+            Scroll::Down(n) => scrolled.saturating_add(n).min(most),
+            Scroll::Start => 0,
+            Scroll::End => most,
+        };
+    }
+}
+
+/// Moves the cursor to the mouse.
+pub(in crate::ui) fn point(view: &mut View, at: Position, scene: &Scene) {
+    let plot = step_layout(view, scene).plot;
+    if let Some(read) = view.step.as_mut().and_then(StepView::read_mut)
+        && plot.contains(at)
+    {
+        let columns = Columns::of(&read.anatomy, plot.width);
+        read.point_at(columns.highest(&read.anatomy, at.x - plot.x));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_version_of_torch_is_too_old_or_not() {
+        for (torch, old) in [
+            ("1.13.1", true),
+            ("2.0.1+cu118", true),
+            ("2.1.0", false),
+            ("2.11.0+cu130", false),
+            ("3.0", false),
+            ("unknown", false),
+        ] {
+            let hello = Hello {
+                torch: torch.into(),
+                ..Hello::default()
+            };
+            assert_eq!(is_too_old(&hello), old, "{torch}");
+        }
+    }
 }

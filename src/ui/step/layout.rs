@@ -10,7 +10,10 @@
 //! flame graph, from 48 rows on
 //! ```
 
-use crate::ui::chart::BYTES_WIDTH;
+use crate::ui::chart::axis::BYTES_WIDTH;
+use crate::ui::layout::layout_of;
+use crate::ui::scene::Scene;
+use crate::ui::view::View;
 use ratatui::layout::Rect;
 
 /// From this width on the categories stand beside the lines.
@@ -67,7 +70,12 @@ impl StepLayout {
     }
 }
 
-pub(in crate::ui) fn arrange(area: Rect) -> StepLayout {
+/// The layout of a step that fills the screen between header and footer.
+pub(in crate::ui) fn step_layout(view: &View, scene: &Scene) -> StepLayout {
+    arrange(layout_of(view, scene).body)
+}
+
+pub(super) fn arrange(area: Rect) -> StepLayout {
     let mut rest = area;
     let mut top = |height: u16| {
         let height = height.min(rest.height);

@@ -5,11 +5,11 @@ use super::Page;
 use crate::diagnosis::AmongRanks;
 use crate::event::{LineUsage, Retainer};
 use crate::state::OomIncident;
-use crate::ui::figures::count;
+use crate::ui::canvas::columns;
 use crate::ui::paragraph::{self, StyledLine};
-use crate::ui::pen::columns;
 use crate::ui::scene::Scene;
 use crate::ui::theme::Tone;
+use crate::ui::words::count;
 use crate::units::Bytes;
 
 /// Columns of a number's name, at most.

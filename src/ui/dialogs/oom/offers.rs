@@ -3,9 +3,9 @@
 use super::Page;
 use crate::diagnosis::Finding;
 use crate::remedy::{Availability, Expectation, Remedy};
+use crate::ui::canvas::columns;
 use crate::ui::dialog::OomDialog;
 use crate::ui::paragraph::{self, StyledLine};
-use crate::ui::pen::columns;
 use crate::ui::scene::Subject;
 use crate::ui::theme::Tone;
 use crate::units::Bytes;

@@ -2,9 +2,9 @@
 
 use crate::event::{OomRecord, Phase};
 use crate::state::RunOutcome;
-use crate::ui::figures::count;
-use crate::ui::pen::columns;
+use crate::ui::canvas::columns;
 use crate::ui::scene::Scene;
+use crate::ui::words::count;
 use crate::units::RunNumber;
 
 /// As many of its parts as have room, from the first on.

@@ -6,7 +6,7 @@
 
 use std::num::NonZeroU16;
 use std::ops::{Range, RangeInclusive};
-use vt100::{Callbacks, Parser};
+use vt100::Screen;
 
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct OutputSearch {
@@ -41,8 +41,8 @@ pub(super) struct OutputRow {
 }
 
 /// All rows, oldest first.
-pub(super) fn all<C: Callbacks>(parser: &mut Parser<C>) -> Vec<OutputRow> {
-    each(parser, |screen| {
+pub(super) fn all(screen: &mut Screen) -> Vec<OutputRow> {
+    each(screen, |screen| {
         let texts = (0..).zip(screen.rows(0, screen.size().1.get()));
         let rows = texts.map(|(row, text)| OutputRow {
             text,
@@ -53,11 +53,7 @@ pub(super) fn all<C: Callbacks>(parser: &mut Parser<C>) -> Vec<OutputRow> {
 }
 
 /// A function's results for all rows, oldest first, screen by screen. The view is restored.
-pub(super) fn each<C: Callbacks, T>(
-    parser: &mut Parser<C>,
-    in_view: impl Fn(&vt100::Screen) -> Vec<T>,
-) -> Vec<T> {
-    let screen = parser.screen_mut();
+pub(super) fn each<T>(screen: &mut Screen, in_view: impl Fn(&Screen) -> Vec<T>) -> Vec<T> {
     let kept = screen.scrollback_len();
     let all = kept + usize::from(screen.size().0.get());
     let was = screen.scrollback();
@@ -91,7 +87,7 @@ pub(super) fn begins_in(rows: &[OutputRow], needle: &str) -> bool {
 }
 
 /// The byte ranges of the needle in a text.
-pub(super) fn found_in(text: &str, needle: &str) -> Vec<Range<usize>> {
+fn found_in(text: &str, needle: &str) -> Vec<Range<usize>> {
     if needle.is_empty() {
         return Vec::new();
     }
@@ -116,7 +112,7 @@ pub(super) fn found_in(text: &str, needle: &str) -> Vec<Range<usize>> {
 }
 
 /// The columns of the needle in a row of the view, even if only a part of it is in this row.
-pub(super) fn marks(screen: &vt100::Screen, row: u16, needle: &str) -> Vec<Range<u16>> {
+pub(super) fn marks(screen: &Screen, row: u16, needle: &str) -> Vec<Range<u16>> {
     let (_, width) = screen.size();
     let mut text = String::new();
     // The column of each byte of this row.

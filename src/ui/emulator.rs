@@ -1,4 +1,4 @@
-//! Removes from the output what would harm the terminal emulator:
+//! The terminal that the program sees: vt100 and what it lacks. What would harm the emulator is cut out of the output:
 //!
 //! * Control strings (OSC, DCS, APC, PM, SOS) without an end, from a program killed in the middle
 //!   of one or a binary file: vte keeps them in memory, and they hide all that follows.
@@ -6,6 +6,82 @@
 //!   megabyte of text.
 //! * The emoji mark U+FE0F: vt100 0.18 widens the sign before it, and panics if that was in the
 //!   last column.
+//!
+//! Queries are answered (the cursor's position, the kind of terminal): without that prompt libraries and rich wait two seconds. And
+//! keys and pasted text become the bytes that a terminal sends.
+
+use ratatui::crossterm::event::{KeyCode, KeyEvent, KeyModifiers};
+use std::num::NonZeroU16;
+use vt100::{Callbacks, Parser, Screen};
+
+/// Rows of scrollback on a terminal of usual width. vt100 keeps 32 bytes per cell, blank or not: at
+/// 140 columns this is 4.5 MB. The log has everything.
+const SCROLLBACK: usize = 1_000;
+
+/// Cells of scrollback: a wide terminal gets fewer rows.
+const SCROLLBACK_CELLS: usize = 160_000;
+
+/// Some programs divide by the terminal's width.
+const SMALLEST: u16 = 2;
+
+pub(super) struct Emulator {
+    parser: Parser<TerminalAnswers>,
+    cutter: Cutter,
+}
+
+impl Emulator {
+    /// Sizes below 2 count as 2.
+    pub(super) fn new(rows: u16, columns: u16) -> Emulator {
+        Emulator {
+            parser: Parser::new_with_callbacks(
+                at_least_two(rows),
+                at_least_two(columns),
+                SCROLLBACK.min(SCROLLBACK_CELLS / usize::from(columns.max(SMALLEST))),
+                TerminalAnswers::default(),
+            ),
+            cutter: Cutter::default(),
+        }
+    }
+
+    /// Takes output of the program, cut anywhere.
+    pub(super) fn feed(&mut self, bytes: &[u8]) {
+        let parser = &mut self.parser;
+        self.cutter.feed(bytes, |piece| parser.process(piece));
+    }
+
+    /// Returns whether the size has changed. Sizes below 2 count as 2.
+    pub(super) fn resize(&mut self, rows: u16, columns: u16) -> bool {
+        let changes = self.size() != (rows.max(SMALLEST), columns.max(SMALLEST));
+        if changes {
+            self.parser
+                .set_size(at_least_two(rows), at_least_two(columns));
+        }
+        changes
+    }
+
+    /// Rows and columns.
+    pub(super) fn size(&self) -> (u16, u16) {
+        let (rows, columns) = self.screen().size();
+        (rows.get(), columns.get())
+    }
+
+    pub(super) fn screen(&self) -> &Screen {
+        self.parser.screen()
+    }
+
+    pub(super) fn screen_mut(&mut self) -> &mut Screen {
+        self.parser.screen_mut()
+    }
+
+    /// Takes what a terminal would have answered to the program since the last call.
+    pub(super) fn take_answers(&mut self) -> Vec<u8> {
+        std::mem::take(&mut self.parser.callbacks_mut().pending)
+    }
+}
+
+fn at_least_two(n: u16) -> NonZeroU16 {
+    NonZeroU16::MIN.saturating_add(n.max(SMALLEST) - 1)
+}
 
 /// Bytes of a control string; titles, links and clipboard snippets are far shorter.
 const LONGEST: usize = 4_096;
@@ -37,13 +113,13 @@ enum CutState {
 }
 
 #[derive(Debug, Default)]
-pub(super) struct Cutter {
+struct Cutter {
     place: CutState,
 }
 
 impl Cutter {
     /// Passes the bytes on in pieces.
-    pub(super) fn feed(&mut self, bytes: &[u8], mut out: impl FnMut(&[u8])) {
+    fn feed(&mut self, bytes: &[u8], mut out: impl FnMut(&[u8])) {
         let mut rest = bytes;
         while !rest.is_empty() {
             if self.place == CutState::Text {
@@ -156,6 +232,126 @@ impl CutState {
     }
 }
 
+/// Bytes kept while they cannot be sent; a program that asks for more does not read them.
+const MOST_PENDING: usize = 4_096;
+
+#[derive(Default)]
+struct TerminalAnswers {
+    pending: Vec<u8>,
+}
+
+impl TerminalAnswers {
+    fn push(&mut self, answer: &[u8]) {
+        if self.pending.len() + answer.len() <= MOST_PENDING {
+            self.pending.extend_from_slice(answer);
+        }
+    }
+}
+
+impl Callbacks for TerminalAnswers {
+    fn unhandled_csi(
+        &mut self,
+        screen: &mut Screen,
+        i1: Option<u8>,
+        _i2: Option<u8>,
+        params: &[&[u16]],
+        c: char,
+    ) {
+        let first = params.first().and_then(|param| param.first()).copied();
+        match (i1, c, first) {
+            // DSR 6: cursor position, counted from 1.
+            (None, 'n', Some(6)) => {
+                let (row, col) = screen.cursor_position();
+                self.push(format!("\x1b[{};{}R", row + 1, col + 1).as_bytes());
+            }
+            // DSR 5: in good order.
+            (None, 'n', Some(5)) => self.push(b"\x1b[0n"),
+            // Primary DA: a VT220 with colours, as xterm says it.
+            (None, 'c', None | Some(0)) => self.push(b"\x1b[?62;22c"),
+            // Secondary DA.
+            (Some(b'>'), 'c', None | Some(0)) => self.push(b"\x1b[>0;0;0c"),
+            (_, _, _) => {}
+        }
+    }
+}
+
+/// Empty for a key that no terminal sends.
+pub(super) fn key_bytes(key: &KeyEvent, application_cursor: bool) -> Vec<u8> {
+    let mut bytes = Vec::new();
+    if key.modifiers.contains(KeyModifiers::ALT) {
+        bytes.push(0x1b);
+    }
+    let control = key.modifiers.contains(KeyModifiers::CONTROL);
+    match key.code {
+        KeyCode::Char(c) if control => bytes.extend(control_byte(c)),
+        KeyCode::Char(c) => bytes.extend(c.encode_utf8(&mut [0; 4]).as_bytes()),
+        KeyCode::Enter => bytes.push(b'\r'),
+        KeyCode::Tab => bytes.push(b'\t'),
+        KeyCode::BackTab => bytes.extend(b"\x1b[Z"),
+        KeyCode::Backspace => bytes.push(0x7f),
+        KeyCode::Esc => bytes.push(0x1b),
+        KeyCode::Up => bytes.extend(cursor(b'A', application_cursor)),
+        KeyCode::Down => bytes.extend(cursor(b'B', application_cursor)),
+        KeyCode::Right => bytes.extend(cursor(b'C', application_cursor)),
+        KeyCode::Left => bytes.extend(cursor(b'D', application_cursor)),
+        KeyCode::Home => bytes.extend(cursor(b'H', application_cursor)),
+        KeyCode::End => bytes.extend(cursor(b'F', application_cursor)),
+        KeyCode::PageUp => bytes.extend(b"\x1b[5~"),
+        KeyCode::PageDown => bytes.extend(b"\x1b[6~"),
+        KeyCode::Insert => bytes.extend(b"\x1b[2~"),
+        KeyCode::Delete => bytes.extend(b"\x1b[3~"),
+        KeyCode::F(n) => bytes.extend(function_key(n)),
+        KeyCode::Null => bytes.push(0),
+        _ => bytes.clear(),
+    }
+    bytes
+}
+
+fn cursor(letter: u8, application: bool) -> [u8; 3] {
+    [0x1b, if application { b'O' } else { b'[' }, letter]
+}
+
+/// Ctrl with a letter or one of `@[\]^_` clears the upper bits; with space it is NUL.
+fn control_byte(c: char) -> Option<u8> {
+    match c {
+        ' ' | '2' => Some(0),
+        'a'..='z' | 'A'..='Z' | '@' | '['..='_' => Some(c as u8 & 0x1f),
+        '3'..='7' => Some(c as u8 - b'3' + 0x1b),
+        '/' => Some(0x1f),
+        '8' | '?' => Some(0x7f),
+        _ => None,
+    }
+}
+
+fn function_key(n: u8) -> &'static [u8] {
+    match n {
+        1 => b"\x1bOP",
+        2 => b"\x1bOQ",
+        3 => b"\x1bOR",
+        4 => b"\x1bOS",
+        5 => b"\x1b[15~",
+        6 => b"\x1b[17~",
+        7 => b"\x1b[18~",
+        8 => b"\x1b[19~",
+        9 => b"\x1b[20~",
+        10 => b"\x1b[21~",
+        11 => b"\x1b[23~",
+        12 => b"\x1b[24~",
+        _ => b"",
+    }
+}
+
+/// Pasted text, bracketed if the program asked for that. An end mark in the text is removed, so
+/// that the paste cannot end itself.
+pub(super) fn pasted_bytes(text: &str, bracketed: bool) -> Vec<u8> {
+    if bracketed {
+        let text = text.replace("\x1b[201~", "");
+        format!("\x1b[200~{text}\x1b[201~").into_bytes()
+    } else {
+        text.replace('\n', "\r").into_bytes()
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -242,5 +438,31 @@ mod tests {
         stream.extend(std::iter::repeat_n(b'x', 10_000));
         stream.extend(b"\nTraceback");
         assert!(cut(&[&stream]).ends_with(b"\x1b\\\nTraceback"));
+    }
+
+    #[test]
+    fn keys_become_what_a_terminal_sends() {
+        for (code, modifiers, expected) in [
+            (KeyCode::Char('x'), KeyModifiers::NONE, &b"x"[..]),
+            (KeyCode::Char('é'), KeyModifiers::NONE, "é".as_bytes()),
+            (KeyCode::Char('c'), KeyModifiers::CONTROL, b"\x03"),
+            (KeyCode::Char('d'), KeyModifiers::CONTROL, b"\x04"),
+            (KeyCode::Char('\\'), KeyModifiers::CONTROL, b"\x1c"),
+            (KeyCode::Char('b'), KeyModifiers::ALT, b"\x1bb"),
+            (KeyCode::Enter, KeyModifiers::NONE, b"\r"),
+            (KeyCode::Up, KeyModifiers::NONE, b"\x1b[A"),
+            (KeyCode::F(5), KeyModifiers::NONE, b"\x1b[15~"),
+            (KeyCode::CapsLock, KeyModifiers::ALT, b""),
+        ] {
+            assert_eq!(key_bytes(&KeyEvent::new(code, modifiers), false), expected);
+        }
+        let up = KeyEvent::new(KeyCode::Up, KeyModifiers::NONE);
+        assert_eq!(key_bytes(&up, true), b"\x1bOA");
+    }
+
+    #[test]
+    fn a_paste_cannot_end_itself() {
+        assert_eq!(pasted_bytes("a\nb", false), b"a\rb");
+        assert_eq!(pasted_bytes("a\x1b[201~rm", true), b"\x1b[200~arm\x1b[201~");
     }
 }

@@ -4,15 +4,13 @@ use crate::diagnosis;
 use crate::event::NvmlState;
 use crate::forecast::RoomBasis;
 use crate::state::{DeviceState, ProbeState, Run, RunOutcome, State};
-use crate::ui::available::layout_of;
-use crate::ui::canvas::Canvas;
+use crate::ui::canvas::{Canvas, columns};
 use crate::ui::chart::plot_of;
-use crate::ui::figures::{Figures, count};
-use crate::ui::pen::columns;
+use crate::ui::layout::layout_of;
 use crate::ui::scene::Scene;
 use crate::ui::theme::{Theme, Tone};
 use crate::ui::view::{Keyboard, View};
-use crate::ui::words::{outcome_words, ranks_on};
+use crate::ui::words::{Figures, count, outcome_words, ranks_on};
 use crate::units::{Bytes, Moment, clock_face};
 use std::ops::RangeInclusive;
 
@@ -22,7 +20,7 @@ const LITTLE: f64 = 0.05;
 /// A piece with at least so many columns is cut instead of dropped.
 const WORTH_CUTTING: u16 = 24;
 
-pub(crate) fn draw(canvas: &mut Canvas, view: &View, scene: &Scene) {
+pub(super) fn draw(canvas: &mut Canvas, view: &View, scene: &Scene) {
     let theme = canvas.theme;
     let mut pen = canvas.pen(0);
     pen.skip(1);

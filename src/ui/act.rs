@@ -1,20 +1,21 @@
 //! What each action does: most change the view, some return an effect for the loop.
 
-use super::{output, scroll, step};
 use crate::state::RunOutcome;
 use crate::ui::action::{Action, Effect, ReplayControl, Scroll};
-use crate::ui::available::layout_of;
-use crate::ui::chart;
+use crate::ui::available::{has_output, list_rows};
 use crate::ui::child::SearchDirection;
 use crate::ui::dialog::{Details, Dialog, HelpDialog, NextCopy, OomDialog};
-use crate::ui::dialogs;
-use crate::ui::editor::Editor;
-use crate::ui::list::ListScroll;
-use crate::ui::pane;
-use crate::ui::panes::rank_map;
+use crate::ui::dialogs::oom;
+use crate::ui::editor::{Editor, LineEdit};
+use crate::ui::layout::layout_of;
+use crate::ui::pane::{ListScroll, Pane};
+use crate::ui::panes::{Scrolling, rank_map};
 use crate::ui::scene::Scene;
 use crate::ui::step::choice;
+use crate::ui::step::layout::step_layout;
 use crate::ui::view::{Keyboard, Maximized, Mouse, Notice, View};
+use crate::ui::{chart, dialogs, pane};
+use ratatui::layout::Position;
 
 pub(super) fn act(view: &mut View, action: Action, scene: &Scene) -> Option<Effect> {
     match action {
@@ -39,14 +40,14 @@ pub(super) fn act(view: &mut View, action: Action, scene: &Scene) -> Option<Effe
         }
         Action::Compare => compare_next(view, scene),
         Action::OtherHeight => view.height = view.height.other(),
-        Action::Up => scroll::scroll(view, Scroll::Up(1), scene),
-        Action::Down => scroll::scroll(view, Scroll::Down(1), scene),
-        Action::PageUp => scroll::scroll(view, Scroll::Up(scroll::page(view, scene)), scene),
-        Action::PageDown => scroll::scroll(view, Scroll::Down(scroll::page(view, scene)), scene),
-        Action::ToStart => scroll::scroll(view, Scroll::Start, scene),
-        Action::ToEnd => scroll::scroll(view, Scroll::End, scene),
-        Action::OpenStep => step::open(view, scene),
-        Action::Step(wanted) => return step::go(view, wanted, scene),
+        Action::Up => scroll(view, Scroll::Up(1), scene),
+        Action::Down => scroll(view, Scroll::Down(1), scene),
+        Action::PageUp => scroll(view, Scroll::Up(page(view, scene)), scene),
+        Action::PageDown => scroll(view, Scroll::Down(page(view, scene)), scene),
+        Action::ToStart => scroll(view, Scroll::Start, scene),
+        Action::ToEnd => scroll(view, Scroll::End, scene),
+        Action::OpenStep => choice::open(view, scene),
+        Action::Step(wanted) => return choice::go(view, wanted, scene),
         Action::SaveSnapshot => {
             view.notice = Some((Notice::Snapshot, scene.state.now));
             return choice::askable(view, scene).map(Effect::SaveSnapshot);
@@ -54,18 +55,18 @@ pub(super) fn act(view: &mut View, action: Action, scene: &Scene) -> Option<Effe
         Action::OpenOom => open_oom(view, scene),
         Action::EditCommand => open_editor(view, scene),
         Action::TypeToTraining => {
-            output::show_output(view);
+            show_output(view);
             view.keyboard = Keyboard::Training;
             view.output.scroll(Scroll::End);
         }
-        Action::Search => output::open_search(view),
+        Action::Search => open_search(view),
         Action::SearchOlder => view.output.search_next(SearchDirection::Older),
         Action::SearchNewer => view.output.search_next(SearchDirection::Newer),
-        Action::KeepSearch => output::keep_search(view),
+        Action::KeepSearch => keep_search(view),
         Action::EndSearch => view.output.end_search(),
-        Action::Select => output::begin_selecting(view, None),
+        Action::Select => begin_selecting(view, None),
         Action::Copy if view.keyboard == Keyboard::Selection => {
-            return output::copy_selected(view, scene);
+            return copy_selected(view, scene);
         }
         Action::Copy => return copy(view, scene),
         Action::Help => {
@@ -185,7 +186,7 @@ fn step_device(view: &mut View, by: usize, scene: &Scene) {
         true => stepped(&rank_map::order(scene.state), view.device, by),
         false => (view.device + by) % scene.state.devices.len().max(1),
     };
-    step::follow(view, scene);
+    choice::follow(view, scene);
 }
 
 /// The place so many further in a row; its first where `from` is not in it.
@@ -197,7 +198,7 @@ fn stepped(row: &[usize], from: usize, by: usize) -> usize {
 
 fn step_standout(view: &mut View, scene: &Scene) {
     view.device = stepped(&rank_map::standouts(scene.state), view.device, 1);
-    step::follow(view, scene);
+    choice::follow(view, scene);
 }
 
 pub(super) fn open_oom(view: &mut View, scene: &Scene) {
@@ -307,4 +308,135 @@ fn toggled(now: Maximized, wanted: Maximized) -> Maximized {
         true => Maximized::Nothing,
         false => wanted,
     }
+}
+
+/// A longer text was pasted by mistake.
+const LONGEST: usize = 200;
+
+/// Brings the output into view.
+pub(super) fn show_output(view: &mut View) {
+    view.pane = Pane::Output;
+    view.list = ListScroll::default();
+    if view.maximized == Maximized::Chart {
+        view.maximized = Maximized::Nothing;
+    }
+}
+
+pub(super) fn open_search(view: &mut View) {
+    show_output(view);
+    view.dialog = Some(Dialog::Search(LineEdit::default()));
+}
+
+/// Edits the search text, and searches again.
+pub(super) fn edit_search(view: &mut View, edit: impl FnOnce(&mut LineEdit)) {
+    if let Some(Dialog::Search(line)) = &mut view.dialog {
+        let before = line.clone();
+        edit(line);
+        if line.text().len() > LONGEST {
+            *line = before;
+        } else if line.text() != before.text() {
+            view.output.search_for(line.text().to_string());
+        }
+    }
+}
+
+/// Closes the search line and keeps the matches, if there is a text.
+pub(super) fn keep_search(view: &mut View) {
+    if !matches!(view.dialog.take(), Some(Dialog::Search(line)) if !line.text().is_empty()) {
+        view.output.end_search();
+    }
+}
+
+/// Starts a selection at a row of the view, or at the newest row.
+pub(super) fn begin_selecting(view: &mut View, row: Option<u16>) {
+    show_output(view);
+    view.keyboard = Keyboard::Selection;
+    view.output.begin_selection(row);
+}
+
+/// Selects the rows from where the button went down to the mouse.
+pub(super) fn drag(view: &mut View, at: Position, scene: &Scene) {
+    let on_output = view.dialog.is_none() && view.pane == Pane::Output && has_output(scene);
+    let pane = layout_of(view, scene).pane;
+    let Some(pane) = pane.filter(|pane| on_output && pane.contains(view.pressed)) else {
+        return;
+    };
+    let top = pane.y + 1;
+    let row = |y: u16| y.saturating_sub(top).min(pane.height.saturating_sub(2));
+    match view.keyboard {
+        Keyboard::Selection => view.output.select_to(row(at.y)),
+        Keyboard::Oomph => begin_selecting(view, Some(row(view.pressed.y))),
+        Keyboard::Training => {}
+    }
+}
+
+/// Copies the selected rows and follows the output again.
+pub(super) fn copy_selected(view: &mut View, scene: &Scene) -> Option<Effect> {
+    view.keyboard = Keyboard::Oomph;
+    let text = view.output.selected_text();
+    view.output.end_selection();
+    view.notice = Some((Notice::Copied, scene.state.now));
+    text.map(Effect::Copy)
+}
+
+pub(super) fn scroll(view: &mut View, scroll: Scroll, scene: &Scene) {
+    match &mut view.dialog {
+        Some(Dialog::Oom(dialog)) => {
+            let (_, most) = oom::scrolling(view.size, &view.theme, dialog, scene);
+            return dialog.scroll(scroll, most, scene);
+        }
+        Some(Dialog::Help(help)) => return help.scroll(scroll),
+        Some(Dialog::Edit(_) | Dialog::Quit | Dialog::Stop | Dialog::Search(_)) => return,
+        None => {}
+    }
+    if view.step.is_some() {
+        return choice::scroll(view, scroll, scene);
+    }
+    if view.keyboard == Keyboard::Selection {
+        return view.output.extend_selection(scroll);
+    }
+    match view.pane.spec().scrolling {
+        Scrolling::Nothing => {}
+        Scrolling::Output => view.output.scroll(scroll),
+        Scrolling::Devices if rank_map::is_wanted(scene.state) => {
+            let order = rank_map::order(scene.state);
+            let at = order
+                .iter()
+                .position(|place| *place == view.device)
+                .unwrap_or(0);
+            let last = order.len().saturating_sub(1);
+            let to = match scroll {
+                Scroll::Up(by) => at.saturating_sub(by),
+                Scroll::Down(by) => (at + by).min(last),
+                Scroll::Start => 0,
+                Scroll::End => last,
+            };
+            view.device = order.get(to).copied().unwrap_or(view.device);
+        }
+        Scrolling::Devices => {
+            let last = scene.state.devices.len().saturating_sub(1);
+            view.device = match scroll {
+                Scroll::Up(_) => view.device.saturating_sub(1),
+                Scroll::Down(_) => (view.device + 1).min(last),
+                Scroll::Start => 0,
+                Scroll::End => last,
+            };
+        }
+        Scrolling::List { .. } => {
+            let (all, shown) = list_rows(view, scene);
+            view.list.scroll(scroll, all, shown);
+        }
+    }
+}
+
+pub(super) fn page(view: &View, scene: &Scene) -> usize {
+    if let Some(Dialog::Oom(dialog)) = &view.dialog {
+        let (shown, _) = oom::scrolling(view.size, &view.theme, dialog, scene);
+        return shown.max(1);
+    }
+    let rows = match view.step {
+        Some(_) if view.dialog.is_none() => step_layout(view, scene).lines_shown(),
+        Some(_) | None => layout_of(view, scene).pane_rows(),
+    };
+    rows.saturating_sub(1).max(1)
 }

@@ -1,0 +1,322 @@
+//! The curves: allocated as a filled area, the others as lines over it, rules behind them, and those of an
+//! earlier run moved in time so that both runs start at the same column.
+//!
+//! A column stands for a stretch of time. The area is solid up to its minimum and lighter up to its
+//! maximum, so that a peak of one sample is never lost. Where nothing is known it stays empty.
+
+use crate::state::{DeviceState, Run, SeriesBucket, State};
+use crate::ui::canvas::Canvas;
+use crate::ui::chart::axis::Scale;
+use crate::ui::chart::window::Window;
+use crate::ui::theme::{Depth, Theme, Tone};
+use crate::units::{Bytes, Moment};
+use ratatui::style::Style;
+use std::time::Duration;
+
+/// How long a peak of allocated memory counts as current.
+const RECENT: Duration = Duration::from_secs(5);
+
+/// An earlier run's curve: a hue that no other curve of the chart has.
+pub(in crate::ui) const COMPARED: Tone = Tone::OtherProcesses;
+
+/// One quantity over the time that the chart shows.
+pub(super) struct Curve {
+    pub name: &'static str,
+    pub tone: Tone,
+    pub columns: Vec<Option<SeriesBucket>>,
+    /// The label's figure; a curve that has ended has none.
+    pub latest: Option<Bytes>,
+}
+
+impl Curve {
+    /// Takes the figure from the cursor's column.
+    pub(super) fn point_at(&mut self, column: u16) {
+        let bucket = self.columns.get(usize::from(column)).copied().flatten();
+        self.latest = bucket.map(|bucket| bucket.max);
+    }
+
+    /// Whether the curve is drawn as a band: a column of it has a least and a most that differ.
+    pub(super) fn is_band(&self) -> bool {
+        let mut buckets = self.columns.iter().flatten();
+        self.tone == Tone::Allocated && buckets.any(|bucket| bucket.min != bucket.max)
+    }
+}
+
+/// Used on the device, reserved and allocated, over the part `known` of the window, up to `until`.
+pub(super) fn curves(
+    state: &State,
+    device: &DeviceState,
+    known: &Window,
+    until: Moment,
+) -> [Curve; 3] {
+    let at = until.min(known.to);
+    [
+        ("device", Tone::Used, &device.used),
+        ("reserved", Tone::Reserved, &device.reserved),
+        ("allocated", Tone::Allocated, &device.allocated),
+    ]
+    .map(|(name, tone, series)| Curve {
+        name,
+        tone,
+        columns: series.columns(known.from, known.to, known.columns.into()),
+        // Allocated memory goes up and down several times a second within a step: the current
+        // value could not be read.
+        latest: match (series.value_at(at), tone) {
+            (Some(_), Tone::Allocated) => series.max_between(recent(state, at), at),
+            (latest, _) => latest,
+        },
+    })
+}
+
+/// From when on a peak counts as current at `at`, the run before left out.
+pub(in crate::ui) fn recent(state: &State, at: Moment) -> Moment {
+    let recent = Moment(at.0.saturating_sub(RECENT.as_micros() as u64));
+    let mut begun = state.runs.iter().rev().map(|run| run.started);
+    let begun = begun.find(|begun| *begun <= at);
+    begun.map_or(recent, |begun| begun.max(recent))
+}
+
+/// An earlier run's allocated memory, drawn over the current run's.
+pub(super) struct Overlay {
+    name: String,
+    /// What the run had allocated at the same ages as the current run's columns; empty if it is the current run.
+    columns: Vec<Option<SeriesBucket>>,
+}
+
+impl Overlay {
+    pub(super) fn new(
+        state: &State,
+        device: &DeviceState,
+        earlier: &Run,
+        known: &Window,
+    ) -> Overlay {
+        Overlay {
+            name: format!("run {}", earlier.number),
+            columns: columns_of_earlier(state, device, earlier, known),
+        }
+    }
+
+    pub(super) fn draw(&self, plot: &mut Plot) {
+        plot.line(&self.columns, COMPARED, Stroke::Solid);
+    }
+
+    /// The run's name and its figure at the cursor's column, or its largest one if there is no cursor. `None` where the run has no
+    /// figure.
+    pub(super) fn label(self, cursor: Option<u16>) -> Option<(String, Bytes)> {
+        let most = match cursor {
+            Some(column) => *self.columns.get(usize::from(column))?,
+            None => self.columns.iter().flatten().copied().max_by_key(|b| b.max),
+        };
+        Some((self.name, most?.max))
+    }
+}
+
+fn columns_of_earlier(
+    state: &State,
+    device: &DeviceState,
+    earlier: &Run,
+    known: &Window,
+) -> Vec<Option<SeriesBucket>> {
+    let Some(current) = state.run().filter(|run| run.number != earlier.number) else {
+        return Vec::new();
+    };
+    let ended = earlier.ended.map_or(state.now, |(at, _)| at);
+    let column_us = known.column_us();
+    let mut columns = vec![None; usize::from(known.columns)];
+    for (place, column) in (0..).zip(&mut columns) {
+        let begin = known.begin_of(place);
+        if begin + Duration::from_micros(column_us) <= current.started {
+            continue;
+        }
+        let age = begin.since(current.started);
+        let from = earlier.started + age;
+        let to = Moment(from.0.saturating_add(column_us)).min(ended);
+        if from < to {
+            *column = device.allocated.columns(from, to, 1).pop().flatten();
+        }
+    }
+    columns
+}
+
+pub(super) fn draw(plot: &mut Plot, [used, reserved, allocated]: &[Curve; 3]) {
+    if allocated.columns.iter().any(Option::is_some) {
+        plot.fill_below(&allocated.columns, allocated.tone, Tone::AllocatedBand);
+        plot.line(&used.columns, used.tone, Stroke::Dashed);
+        plot.line(&reserved.columns, reserved.tone, Stroke::Solid);
+    } else {
+        // Without the allocator's figures there is only device use to show.
+        plot.fill_below(&used.columns, Tone::NonPytorch, Tone::Free);
+    }
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Stroke {
+    /// Solid, with risers where it changes its row.
+    Solid,
+    /// Dashed, without risers.
+    Dashed,
+}
+
+pub(super) struct Plot<'p> {
+    pub canvas: Canvas<'p>,
+    pub scale: Scale,
+}
+
+impl Plot<'_> {
+    /// Fills the area below a curve.
+    fn fill_below(&mut self, columns: &[Option<SeriesBucket>], solid: Tone, band: Tone) {
+        let look = AreaLook::new(self.canvas.theme, solid, band);
+        let (scale, height) = (self.scale, self.canvas.area.height);
+        for (column, bucket) in (0..).zip(columns) {
+            let Some(bucket) = bucket else { continue };
+            let (least, most) = (scale.eighths(bucket.min), scale.eighths(bucket.max));
+            for row in 0..height.min(scale.rows()) {
+                let below = u32::from(row) * 8;
+                if below >= most {
+                    break;
+                }
+                let of_row = |eighths: u32| eighths.saturating_sub(below).min(8) as usize;
+                if let Some(cell) = self.canvas.cell(column, height - 1 - row) {
+                    let (glyph, style) = look.cell(of_row(least), of_row(most));
+                    cell.set_symbol(glyph).set_style(style);
+                }
+            }
+        }
+    }
+
+    /// Draws a line through the maximum of each column.
+    fn line(&mut self, columns: &[Option<SeriesBucket>], tone: Tone, stroke: Stroke) {
+        let glyphs = self.canvas.theme.glyphs;
+        let mut before: Option<u16> = None;
+        for (x, bucket) in (0..).zip(columns) {
+            let row = bucket.map(|bucket| self.scale.row(bucket.max));
+            match (stroke, before, row) {
+                (_, _, None) => {}
+                (Stroke::Dashed, _, Some(row)) => self.canvas.over(x, row, glyphs.dashes, tone),
+                (Stroke::Solid, Some(was), Some(row)) if was != row => {
+                    let [down_from, up_from, from_above, from_below] = glyphs.corners;
+                    let (start, end) = match was < row {
+                        true => (down_from, from_above),
+                        false => (up_from, from_below),
+                    };
+                    self.canvas.over(x, was, start, tone);
+                    for between in was.min(row) + 1..was.max(row) {
+                        self.canvas.over(x, between, glyphs.riser, tone);
+                    }
+                    self.canvas.over(x, row, end, tone);
+                }
+                (Stroke::Solid, _, Some(row)) => self.canvas.over(x, row, glyphs.line, tone),
+            }
+            before = row;
+        }
+    }
+
+    /// Draws a rule from a column on, behind everything already drawn.
+    pub(super) fn rule(&mut self, from: u16, at: Bytes, tone: Tone, glyph: &str) {
+        let style = self.canvas.theme.style(tone);
+        for column in from..self.canvas.area.width {
+            if let Some(cell) = self.canvas.cell(column, self.scale.row(at))
+                && cell.symbol() == " "
+            {
+                cell.set_symbol(glyph).set_style(style);
+            }
+        }
+    }
+
+    /// Draws the cursor as a vertical line.
+    pub(super) fn cursor(&mut self, column: u16) {
+        for row in 0..self.canvas.area.height {
+            let riser = self.canvas.theme.glyphs.riser;
+            self.canvas.over(column, row, riser, Tone::Accent);
+        }
+    }
+}
+
+struct AreaLook<'t> {
+    theme: &'t Theme,
+    solid: Style,
+    band: Style,
+    solid_on_band: Style,
+}
+
+impl AreaLook<'_> {
+    fn new(theme: &Theme, solid: Tone, band: Tone) -> AreaLook<'_> {
+        let solid_style = theme.style(solid);
+        AreaLook {
+            theme,
+            solid: solid_style,
+            band: theme.style(band),
+            solid_on_band: match theme.depth {
+                Depth::None => solid_style,
+                Depth::Sixteen | Depth::TwoFiftySix | Depth::True => {
+                    solid_style.patch(theme.ground(band))
+                }
+            },
+        }
+    }
+
+    /// One cell with the area's minimum and maximum in eighths. A cell has only two colours: if
+    /// both edges lie in it, the solid part is drawn if it is the larger one.
+    fn cell(&self, least: usize, most: usize) -> (&'static str, Style) {
+        let eighths = &self.theme.glyphs.eighths;
+        match self.theme.depth {
+            _ if least == 8 => (eighths[8], self.solid),
+            Depth::None if most == 8 && least * 2 < 8 => (self.theme.glyphs.band, self.band),
+            Depth::None => (eighths[most], self.solid),
+            Depth::Sixteen | Depth::TwoFiftySix | Depth::True => match (least, most) {
+                (0, _) => (eighths[most], self.band),
+                (_, 8) => (eighths[least], self.solid_on_band),
+                (_, _) if least * 2 >= most => (eighths[most], self.solid),
+                (_, _) => (eighths[most], self.band),
+            },
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::event::{Exit, Exited, Started, What};
+    use crate::state::staged::StagedSession;
+    use crate::units::{Pid, RunNumber};
+
+    #[test]
+    fn both_runs_begin_at_the_same_place() {
+        let mut scene = StagedSession::training();
+        for second in 0..10 {
+            scene.sampled(2.0 + f64::from(second), f64::from(second), 12.0);
+        }
+        let run = RunNumber(1);
+        let exit = Exit::Code(1);
+        let left = Vec::new();
+        scene.add(12.0, What::Exited(Exited { run, exit, left }));
+        let second = Started {
+            run: RunNumber(2),
+            pid: Pid(200),
+            command: scene.state.runs[0].command.clone(),
+            remedies: Vec::new(),
+            predicted_peak: None,
+            prediction: None,
+        };
+        scene.add(100.0, What::Started(second));
+        let known = Window {
+            from: Moment(90_000_000),
+            to: Moment(120_000_000),
+            columns: 30,
+        };
+        let state = &scene.state;
+        let laid = columns_of_earlier(state, &state.devices[0], &state.runs[0], &known);
+        let most = |column: usize| laid[column].map(|bucket| bucket.max);
+        assert_eq!(most(9), None, "before the second run");
+        assert_eq!(
+            most(11),
+            None,
+            "the first run's second second: no sample yet"
+        );
+        assert_eq!(most(12), Some(Bytes::ZERO));
+        assert_eq!(most(15), Some(Bytes::gib(3)));
+        assert_eq!(most(22), None, "after its end");
+        let itself = columns_of_earlier(state, &state.devices[0], &state.runs[1], &known);
+        assert!(itself.is_empty());
+    }
+}

@@ -1,0 +1,422 @@
+//! What is alive at the cursor: as categories with a bar each, as a table of lines or modules, and as a flame graph of the modules. In the
+//! flame graph each part has below it what it contains, as wide as its share, and its name.
+//!
+//! ```text
+//! ████████████████████████████████████████████ █████████████
+//! transformer 20.1 GiB 81 %                    lm_head 3.1 GiB
+//! ███████████████████████████████████████ ████
+//! h.0–11 18.2 GiB                         wte
+//! ```
+
+use crate::anatomy::{Category, FlameNode};
+use crate::state::SourceTexts;
+use crate::ui::canvas::{Canvas, columns};
+use crate::ui::paragraph;
+use crate::ui::step::layout::StepLayout;
+use crate::ui::step::traced::{Grouping, ReadStep, RowOrder};
+use crate::ui::theme::{Theme, Tone};
+use crate::ui::words::count;
+use crate::units::Bytes;
+use ratatui::layout::Rect;
+
+/// Columns of a figure: `1023 KiB`.
+const FIGURE: u16 = 9;
+
+/// Columns of a share with the space behind it: ` 54% `.
+const SHARE: u16 = 5;
+
+/// Columns of a line's text, at least: less of it says nothing.
+const TEXT: u16 = 14;
+
+/// Columns of the other parts of a row with the space behind them; 0 for a part that is left out.
+#[derive(Clone, Copy)]
+struct LineWidths {
+    bar: u16,
+    category: u16,
+    blocks: u16,
+}
+
+/// Columns of a category that is cut down to its short name.
+const SHORT: u16 = 6;
+
+impl LineWidths {
+    fn of(width: u16) -> LineWidths {
+        let (bar, category, blocks) = match width {
+            100.. => ((width / 8).min(24), 16, 8),
+            // What the line says takes the place of the number of its blocks.
+            70.. => (9, SHORT, 0),
+            _ => (0, SHORT, 0),
+        };
+        LineWidths {
+            bar,
+            category,
+            blocks,
+        }
+    }
+
+    /// Columns before the line or the module.
+    fn before(self) -> u16 {
+        FIGURE + 1 + SHARE + self.bar + self.category + self.blocks
+    }
+}
+
+/// What a row has of a line or a module.
+struct Held<'a> {
+    bytes: Bytes,
+    category: Category,
+    blocks: usize,
+    /// The line or the module; `None` where it is not known.
+    by: Option<String>,
+    /// What the line says.
+    text: Option<&'a str>,
+    /// The library's line, or how many modules it is.
+    more: Option<String>,
+    unknown: &'a str,
+}
+
+pub(super) fn draw_table(canvas: &mut Canvas, read: &ReadStep, source: Option<&SourceTexts>) {
+    let widths = LineWidths::of(canvas.area.width);
+    let titles = StepLayout::titles(canvas.area);
+    let shown = usize::from(canvas.area.height.saturating_sub(titles));
+    let most = read.rows().saturating_sub(shown);
+    let first = read.scrolled.min(most);
+    if read.grouping == Grouping::Modules && read.modules.is_empty() {
+        return unknown(canvas);
+    }
+    if titles > 0 {
+        let by = match read.grouping {
+            Grouping::Lines => "allocated by",
+            Grouping::Modules | Grouping::Flame | Grouping::Growth => "in module",
+        };
+        head(canvas, widths, read.order, by, most - first);
+    }
+    let whole = read.at_cursor();
+    let arrow = canvas.theme.glyphs.arrow;
+    let rows: Vec<Held> = match read.grouping {
+        Grouping::Lines => of_lines(read, source, arrow, first, shown),
+        Grouping::Modules | Grouping::Flame | Grouping::Growth => of_modules(read, first, shown),
+    };
+    let longest = rows
+        .iter()
+        .filter_map(|held| held.by.as_deref())
+        .map(columns);
+    let room = canvas.area.width.saturating_sub(widths.before());
+    // So that the texts stand below each other.
+    let by = longest.max().unwrap_or(0).min(room / 2);
+    for (row, held) in (titles..).zip(rows) {
+        let share = held.bytes.fraction_of(whole).unwrap_or(0.0);
+        line(canvas, row, widths, &held, share, by);
+    }
+}
+
+fn of_lines<'a>(
+    read: &'a ReadStep,
+    source: Option<&'a SourceTexts>,
+    arrow: &str,
+    first: usize,
+    shown: usize,
+) -> Vec<Held<'a>> {
+    let lines = read.lines.iter().skip(first).take(shown);
+    let held = lines.map(|holding| Held {
+        bytes: holding.bytes,
+        category: holding.category,
+        blocks: holding.blocks,
+        by: holding.line.as_ref().map(|line| line.path_to(None, "")),
+        text: (holding.line.as_ref()).and_then(|line| source?.of(line)),
+        more: (holding.inside.as_ref())
+            .map(|inside| format!("{arrow} {}", inside.path_to(None, ""))),
+        unknown: "line not known",
+    });
+    held.collect()
+}
+
+fn of_modules(read: &ReadStep, first: usize, shown: usize) -> Vec<Held<'_>> {
+    let modules = read.modules.iter().skip(first).take(shown);
+    let held = modules.map(|holding| Held {
+        bytes: holding.bytes,
+        category: holding.category,
+        blocks: holding.blocks,
+        by: holding.module.clone(),
+        text: None,
+        more: (holding.alike > 1).then(|| {
+            let each = holding.bytes.scale(1.0 / holding.alike as f64);
+            format!("{} × {each}", holding.alike)
+        }),
+        unknown: "outside of modules",
+    });
+    held.collect()
+}
+
+fn unknown(canvas: &mut Canvas) {
+    let words = "Which module allocated what is not known of this step: modules are seen from the first \
+                 model call on, and not where torch.compile is used.";
+    let width = canvas.area.width;
+    for (row, line) in (0..).zip(paragraph::text(words, width, Tone::Dim)) {
+        line.draw(canvas, row);
+    }
+}
+
+/// The titles of the columns, and how many lines are below those in view.
+fn head(canvas: &mut Canvas, widths: LineWidths, order: RowOrder, by: &str, below: usize) {
+    let [_, down, ..] = canvas.theme.glyphs.arrow_keys;
+    let width = canvas.area.width;
+    let tone = |of: RowOrder| match of == order {
+        true => Tone::Accent,
+        false => Tone::Dim,
+    };
+    let mut pen = canvas.pen(0);
+    pen.to(FIGURE - columns("held"))
+        .text("held", tone(RowOrder::Bytes))
+        .to(FIGURE + 1 + SHARE - 2)
+        .text("%", Tone::Dim)
+        .to(FIGURE + 1 + SHARE + widths.bar)
+        .text("what", Tone::Dim)
+        .to(FIGURE + 1 + SHARE + widths.bar + widths.category);
+    if widths.blocks > 0 {
+        pen.text("blocks", tone(RowOrder::Blocks))
+            .text("  ", Tone::Dim);
+    }
+    pen.text(by, tone(RowOrder::Name));
+    if order != RowOrder::Bytes {
+        let sorted = match order {
+            RowOrder::Blocks => "  sorted by blocks",
+            RowOrder::Bytes | RowOrder::Name => "  sorted by name",
+        };
+        pen.text(sorted, Tone::Dim);
+    }
+    if below > 0 {
+        let more = format!("  {down} {} more", count(below as u64));
+        pen.to(width.saturating_sub(columns(&more)))
+            .text(&more, Tone::Dim);
+    }
+}
+
+fn line(canvas: &mut Canvas, row: u16, widths: LineWidths, held: &Held, share: f64, by_width: u16) {
+    let theme = canvas.theme;
+    let tone = category_tone(held.category);
+    let bytes = held.bytes.to_string();
+    let mut pen = canvas.pen(row);
+    pen.to(FIGURE.saturating_sub(columns(&bytes)))
+        .text(&bytes, Tone::Text)
+        .to(FIGURE + 1)
+        .text(&format!("{:>4}", percent(share)), Tone::Text)
+        .to(FIGURE + 1 + SHARE);
+    if widths.bar > 0 {
+        let bar = share_bar(theme, held.category, share, widths.bar - 1);
+        pen.text(&bar, tone).to(FIGURE + 1 + SHARE + widths.bar);
+    }
+    let category = match widths.category {
+        SHORT => short_name(held.category),
+        _ => held.category.title(),
+    };
+    pen.text(category, Tone::Text)
+        .to(FIGURE + 1 + SHARE + widths.bar + widths.category);
+    if widths.blocks > 0 {
+        let width = usize::from(widths.blocks - 2);
+        let blocks = count(held.blocks as u64);
+        pen.text(&format!("{blocks:>width$}  "), Tone::Dim);
+    }
+    let Some(by) = &held.by else {
+        pen.rest(held.unknown, Tone::Dim);
+        return;
+    };
+    let by = theme.glyphs.spelled(by);
+    let text = held.text.filter(|_| pen.room() >= by_width + 2 + TEXT);
+    let end = pen.column() + by_width + 2;
+    match text {
+        Some(text) => {
+            pen.cut(&by, by_width, Tone::Text).to(end);
+            pen.rest(&theme.glyphs.spelled(text), Tone::Dim);
+        }
+        None => {
+            pen.rest(&by, Tone::Text);
+        }
+    }
+    let more = held.more.as_ref();
+    let more = more.map(|more| format!("  {}", theme.glyphs.spelled(more)));
+    if let Some(more) = more.filter(|more| columns(more) <= pen.room()) {
+        pen.text(&more, Tone::Dim);
+    }
+}
+
+/// Columns of a name.
+const NAME: u16 = 16;
+
+pub(super) fn draw_categories(canvas: &mut Canvas, read: &ReadStep) {
+    let all = Category::ALL.len() as u16;
+    let lists = match canvas.area.height < all {
+        true => 2,
+        false => 1,
+    };
+    let rows = all.div_ceil(lists);
+    let width = canvas.area.width / lists;
+    let whole = read.at_cursor();
+    let sums = Category::ALL.into_iter().zip(read.categories[read.cursor]);
+    for (place, (category, bytes)) in (0..).zip(sums) {
+        let area = Rect {
+            x: canvas.area.x + place / rows * width,
+            width: width.saturating_sub(1),
+            ..canvas.area
+        };
+        row(&mut canvas.at(area), place % rows, category, bytes, whole);
+    }
+}
+
+fn row(canvas: &mut Canvas, row: u16, category: Category, bytes: Bytes, whole: Bytes) {
+    let theme = canvas.theme;
+    let (figure, tone) = match bytes {
+        Bytes::ZERO => (String::from("0"), Tone::Dim),
+        bytes => (bytes.to_string(), Tone::Text),
+    };
+    let width = usize::from(FIGURE);
+    let mut pen = canvas.pen(row);
+    pen.skip(1)
+        .text(category.title(), tone)
+        .to(1 + NAME)
+        .text(&format!("{figure:>width$} "), tone);
+    let share = bytes.fraction_of(whole).unwrap_or(0.0);
+    // The largest share leaves room for its percentage.
+    let room = pen.room().saturating_sub(columns(" 100%"));
+    let bar = share_bar(theme, category, share, room);
+    pen.text(&bar, category_tone(category));
+    if share > 0.0 {
+        pen.text(&format!(" {}", percent(share)), Tone::Dim);
+    }
+}
+
+/// Rows of one level: its bar, and the row of names. Where there is room bars are taller.
+const LEVEL: u16 = 2;
+const TALLEST: u16 = 5;
+
+/// Columns below which a part has no name.
+const NAMED: u16 = 4;
+
+pub(super) fn draw_flame(canvas: &mut Canvas, read: &ReadStep) {
+    let levels = depth(&read.flame).max(1);
+    let rows = (canvas.area.height / levels).clamp(LEVEL, TALLEST);
+    level(canvas, rows, &read.flame, [read.at_cursor(); 2]);
+}
+
+fn depth(nodes: &[FlameNode]) -> u16 {
+    let below = nodes.iter().map(|node| 1 + depth(&node.children));
+    below.max().unwrap_or(0)
+}
+
+/// Parts side by side, of a whole that is as wide as the canvas and itself a part of all.
+fn level(canvas: &mut Canvas, rows: u16, nodes: &[FlameNode], [whole, all]: [Bytes; 2]) {
+    let area = canvas.area;
+    if area.height < rows {
+        return;
+    }
+    let column = |bytes: Bytes| {
+        let share = bytes.fraction_of(whole).unwrap_or(0.0).min(1.0);
+        (share * f64::from(area.width)).round() as u16
+    };
+    let mut before = Bytes::ZERO;
+    for node in nodes {
+        let (from, to) = (column(before), column(before + node.bytes));
+        before += node.bytes;
+        let part = Rect {
+            x: area.x + from,
+            // A column between two parts.
+            width: (to - from).saturating_sub(u16::from(to < area.width)),
+            ..area
+        };
+        if part.width == 0 {
+            continue;
+        }
+        cell(&mut canvas.at(part), rows, node, all);
+        let inside = Rect {
+            y: part.y + rows,
+            height: part.height - rows,
+            ..part
+        };
+        let within = [node.bytes, all];
+        level(&mut canvas.at(inside), rows, &node.children, within);
+    }
+}
+
+fn cell(canvas: &mut Canvas, rows: u16, node: &FlameNode, all: Bytes) {
+    let theme = canvas.theme;
+    let full = full_cell(theme, node.category);
+    for row in 0..rows - 1 {
+        canvas.pen(row).fill(full, category_tone(node.category));
+    }
+    if canvas.area.width < NAMED {
+        return;
+    }
+    let mut pen = canvas.pen(rows - 1);
+    pen.rest(&theme.glyphs.spelled(&node.name), Tone::Text);
+    let percent = percent(node.bytes.fraction_of(all).unwrap_or(0.0));
+    for figure in [format!(" {}", node.bytes), format!(" {percent}")] {
+        if columns(&figure) <= pen.room() {
+            pen.text(&figure, Tone::Dim);
+        }
+    }
+}
+
+pub(super) fn category_tone(category: Category) -> Tone {
+    match category {
+        Category::Parameters => Tone::Parameters,
+        Category::Gradients => Tone::Gradients,
+        Category::OptimizerState => Tone::OptimizerState,
+        Category::Activations => Tone::Activations,
+        Category::Temporaries => Tone::Cached,
+        Category::Other => Tone::NonPytorch,
+    }
+}
+
+/// Its name where there is little room.
+fn short_name(category: Category) -> &'static str {
+    match category {
+        Category::Parameters => "param",
+        Category::Gradients => "grad",
+        Category::OptimizerState => "optim",
+        Category::Activations => "activ",
+        Category::Temporaries => "temp",
+        Category::Other => "other",
+    }
+}
+
+/// A share as a percentage: `31%`; something is never nothing.
+fn percent(share: f64) -> String {
+    match share.clamp(0.0, 1.0) * 100.0 {
+        percent if percent > 0.0 && percent < 0.5 => String::from("<1%"),
+        percent => format!("{percent:.0}%"),
+    }
+}
+
+fn letter(category: Category) -> &'static str {
+    match category {
+        Category::Parameters => "P",
+        Category::Gradients => "G",
+        Category::OptimizerState => "O",
+        Category::Activations => "A",
+        Category::Temporaries => "T",
+        Category::Other => "x",
+    }
+}
+
+/// A full cell of its area or bar.
+pub(super) fn full_cell(theme: &Theme, category: Category) -> &'static str {
+    match theme.has_letters() {
+        true => letter(category),
+        false => theme.glyphs.full,
+    }
+}
+
+/// Its bar on so many columns, for a share of the whole; something is never drawn as nothing.
+fn share_bar(theme: &Theme, category: Category, share: f64, width: u16) -> String {
+    let share = share.clamp(0.0, 1.0);
+    if theme.has_letters() {
+        let cells = (share * f64::from(width)).round() as usize;
+        return letter(category).repeat(cells.max(usize::from(share > 0.0)));
+    }
+    let eighths = (share * f64::from(width) * 8.0).round() as usize;
+    let eighths = eighths.max(usize::from(share > 0.0));
+    let mut text = theme.glyphs.full.repeat(eighths / 8);
+    if !eighths.is_multiple_of(8) {
+        text.push_str(theme.glyphs.lefts[eighths % 8]);
+    }
+    text
+}
