@@ -8,13 +8,13 @@ use crate::ui::dialog::{Details, Dialog, HelpDialog, NextCopy, OomDialog};
 use crate::ui::dialogs::oom;
 use crate::ui::editor::{Editor, LineEdit};
 use crate::ui::layout::layout_of;
-use crate::ui::pane::{ListScroll, Pane};
+use crate::ui::panes::{ListScroll, Pane};
 use crate::ui::panes::{Scrolling, rank_map};
 use crate::ui::scene::Scene;
 use crate::ui::step::choice;
 use crate::ui::step::layout::step_layout;
 use crate::ui::view::{Keyboard, Maximized, Mouse, Notice, View};
-use crate::ui::{chart, dialogs, pane};
+use crate::ui::{chart, dialogs};
 use ratatui::layout::Position;
 
 pub(super) fn act(view: &mut View, action: Action, scene: &Scene) -> Option<Effect> {
@@ -169,7 +169,7 @@ fn step_pane(view: &mut View, by: usize, scene: &Scene) {
     // Panes with a place of their own are left out.
     let tabs = layout_of(view, scene).tabs();
     let by = by.min(tabs.len().saturating_sub(1));
-    view.pane = pane::step(&tabs, view.pane, by);
+    view.pane = stepped(&tabs, view.pane, by);
     view.list = ListScroll::default();
 }
 
@@ -189,9 +189,9 @@ fn step_device(view: &mut View, by: usize, scene: &Scene) {
     choice::follow(view, scene);
 }
 
-/// The place so many further in a row; its first where `from` is not in it.
-fn stepped(row: &[usize], from: usize, by: usize) -> usize {
-    let at = row.iter().position(|place| *place == from);
+/// What is `by` places after `from` in a row, wrapping around; the first of the row where `from` is not in it.
+fn stepped<T: Copy + PartialEq>(row: &[T], from: T, by: usize) -> T {
+    let at = row.iter().position(|other| *other == from);
     let next = at.map_or(0, |at| (at + by) % row.len().max(1));
     row.get(next).copied().unwrap_or(from)
 }
@@ -213,7 +213,7 @@ fn open_editor(view: &mut View, scene: &Scene) {
         Some(_) | None => Vec::new(),
     };
     if let Some(command) = (scene.plan)(&remedies) {
-        view.dialog = Some(Dialog::Edit(Editor::of(command, remedies)));
+        view.dialog = Some(Dialog::Edit(Editor::new(command, remedies)));
     }
 }
 
@@ -314,7 +314,7 @@ fn toggled(now: Maximized, wanted: Maximized) -> Maximized {
 const LONGEST: usize = 200;
 
 /// Brings the output into view.
-pub(super) fn show_output(view: &mut View) {
+fn show_output(view: &mut View) {
     view.pane = Pane::Output;
     view.list = ListScroll::default();
     if view.maximized == Maximized::Chart {
@@ -322,7 +322,7 @@ pub(super) fn show_output(view: &mut View) {
     }
 }
 
-pub(super) fn open_search(view: &mut View) {
+fn open_search(view: &mut View) {
     show_output(view);
     view.dialog = Some(Dialog::Search(LineEdit::default()));
 }
@@ -341,14 +341,14 @@ pub(super) fn edit_search(view: &mut View, edit: impl FnOnce(&mut LineEdit)) {
 }
 
 /// Closes the search line and keeps the matches, if there is a text.
-pub(super) fn keep_search(view: &mut View) {
+fn keep_search(view: &mut View) {
     if !matches!(view.dialog.take(), Some(Dialog::Search(line)) if !line.text().is_empty()) {
         view.output.end_search();
     }
 }
 
 /// Starts a selection at a row of the view, or at the newest row.
-pub(super) fn begin_selecting(view: &mut View, row: Option<u16>) {
+fn begin_selecting(view: &mut View, row: Option<u16>) {
     show_output(view);
     view.keyboard = Keyboard::Selection;
     view.output.begin_selection(row);
@@ -371,7 +371,7 @@ pub(super) fn drag(view: &mut View, at: Position, scene: &Scene) {
 }
 
 /// Copies the selected rows and follows the output again.
-pub(super) fn copy_selected(view: &mut View, scene: &Scene) -> Option<Effect> {
+fn copy_selected(view: &mut View, scene: &Scene) -> Option<Effect> {
     view.keyboard = Keyboard::Oomph;
     let text = view.output.selected_text();
     view.output.end_selection();
@@ -379,7 +379,7 @@ pub(super) fn copy_selected(view: &mut View, scene: &Scene) -> Option<Effect> {
     text.map(Effect::Copy)
 }
 
-pub(super) fn scroll(view: &mut View, scroll: Scroll, scene: &Scene) {
+fn scroll(view: &mut View, scroll: Scroll, scene: &Scene) {
     match &mut view.dialog {
         Some(Dialog::Oom(dialog)) => {
             let (_, most) = oom::scrolling(view.size, &view.theme, dialog, scene);
@@ -429,7 +429,7 @@ pub(super) fn scroll(view: &mut View, scroll: Scroll, scene: &Scene) {
     }
 }
 
-pub(super) fn page(view: &View, scene: &Scene) -> usize {
+fn page(view: &View, scene: &Scene) -> usize {
     if let Some(Dialog::Oom(dialog)) = &view.dialog {
         let (shown, _) = oom::scrolling(view.size, &view.theme, dialog, scene);
         return shown.max(1);
@@ -439,4 +439,19 @@ pub(super) fn page(view: &View, scene: &Scene) -> usize {
         Some(_) | None => layout_of(view, scene).pane_rows(),
     };
     rows.saturating_sub(1).max(1)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn stepping_goes_round() {
+        let row = [Pane::Output, Pane::Runs, Pane::Events];
+        assert_eq!(stepped(&row, Pane::Output, 1), Pane::Runs);
+        assert_eq!(stepped(&row, Pane::Events, 1), Pane::Output);
+        assert_eq!(stepped(&row, Pane::Output, row.len() - 1), Pane::Events);
+        assert_eq!(stepped(&row, Pane::Devices, 1), Pane::Output);
+        assert_eq!(stepped(&[], Pane::Devices, 1), Pane::Devices);
+    }
 }

@@ -16,7 +16,7 @@ pub enum Action {
     MaximizeChart,
     NextDevice,
     PreviousDevice,
-    /// To the chart of the fullest rank, then of the slowest, then of the odd one out.
+    /// Selects the device of the fullest rank, then of the slowest, then of the odd one out.
     NextStandout,
     Time(Move),
     /// Overlays an earlier run on the chart, or none.
@@ -29,7 +29,7 @@ pub enum Action {
     PageUp,
     PageDown,
     ToStart,
-    /// Also follows the end again.
+    /// Scrolls to the end of the pane, which is followed from then on.
     ToEnd,
     /// Shows what a traced step is made of.
     OpenStep,
@@ -43,9 +43,9 @@ pub enum Action {
     Search,
     /// Closes the search line and keeps its matches.
     KeepSearch,
-    /// To the next older match.
+    /// Scrolls to the next older match of the search.
     SearchOlder,
-    /// To the next newer match.
+    /// Scrolls to the next newer match of the search.
     SearchNewer,
     EndSearch,
     /// Starts selecting rows of the output.
@@ -138,11 +138,11 @@ pub enum StepMove {
     ToPeak,
     PreviousStep,
     NextStep,
-    /// The first that was traced.
+    /// The first step that was traced.
     FirstStep,
-    /// The one with the highest peak.
+    /// The traced step with the highest peak.
     LargestStep,
-    /// The one that ran out of memory.
+    /// The traced step that ran out of memory.
     FailedStep,
     /// By lines, by modules, as a flame graph, by what grows.
     Regroup,
@@ -181,9 +181,9 @@ pub enum ReplayControl {
 /// Where to go in a recording.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum SeekTarget {
-    /// As far as ten seconds of playing.
+    /// Back by what is played in ten seconds.
     Back,
-    /// As far as ten seconds of playing.
+    /// Forward by what is played in ten seconds.
     Forward,
     /// To the end of the next run that memory runs out in.
     NextOom,

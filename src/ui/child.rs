@@ -43,7 +43,7 @@ impl ChildScreen {
         }
     }
 
-    /// As new, of the same size.
+    /// Forgets all output; the size stays.
     pub fn clear(&mut self) {
         let (rows, cols) = self.size();
         *self = ChildScreen::new(rows, cols);
@@ -186,7 +186,7 @@ pub struct RowMarks {
     pub selected: bool,
     /// The columns of the matches.
     pub found: Vec<Range<u16>>,
-    /// It has the current match.
+    /// Whether the current match begins in this row.
     pub current: bool,
 }
 
@@ -209,7 +209,7 @@ impl ChildScreen {
         }
     }
 
-    /// Also follows the output again.
+    /// Clears the search and follows the output again.
     pub fn end_search(&mut self) {
         self.search = None;
         self.scroll(Scroll::End);
@@ -280,7 +280,7 @@ impl ChildScreen {
         self.selection = Some(Selection { head, ..now });
     }
 
-    /// Also follows the output again.
+    /// Clears the selection and follows the output again.
     pub fn end_selection(&mut self) {
         self.selection = None;
         self.scroll(Scroll::End);
@@ -351,7 +351,7 @@ impl ChildScreen {
         screen.set_scrollback(view);
     }
 
-    /// In the view; its last row if it is empty.
+    /// The distance of the newest row with text in the view; of the view's last row if all are empty.
     fn newest_row_with_text(&self) -> usize {
         let (_, width) = self.size();
         let rows: Vec<String> = self.screen().rows(0, width).collect();

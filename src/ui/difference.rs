@@ -8,22 +8,22 @@ use crate::command::{Change, CommandLine, Word, difference, quoted};
 pub(super) struct DiffWord {
     /// Quoted for a shell.
     pub text: String,
-    pub fate: Fate,
+    pub kind: DiffKind,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Fate {
+pub(super) enum DiffKind {
     Kept,
     Gone,
     New,
 }
 
-impl Fate {
+impl DiffKind {
     pub(super) fn tone(self) -> Tone {
         match self {
-            Fate::Kept => Tone::Text,
-            Fate::Gone => Tone::Dim,
-            Fate::New => Tone::Good,
+            DiffKind::Kept => Tone::Text,
+            DiffKind::Gone => Tone::Dim,
+            DiffKind::New => Tone::Good,
         }
     }
 }
@@ -34,7 +34,7 @@ pub(super) fn whole(theme: &Theme, old: &CommandLine, new: &CommandLine) -> Vec<
     let changes = difference(&old, &new);
     let mut pieces: Vec<DiffWord> = Vec::new();
     let mut words: Vec<DiffWord> = (old.argv.iter())
-        .map(|word| piece(shown(word), Fate::Kept))
+        .map(|word| piece(shown(word), DiffKind::Kept))
         .collect();
     let mut before = vec![Vec::new(); words.len() + 1];
     for change in &changes {
@@ -52,7 +52,7 @@ pub(super) fn whole(theme: &Theme, old: &CommandLine, new: &CommandLine) -> Vec<
     for kept in new.env.iter().filter(|kept| old.env.contains(kept)) {
         let value = kept.value.as_ref().map_or("-".to_string(), shown);
         let text = format!("{}={value}", kept.name.to_string_lossy());
-        pieces.push(piece(text, Fate::Kept));
+        pieces.push(piece(text, DiffKind::Kept));
     }
     let mut words = words.into_iter();
     for added in before {
@@ -71,7 +71,7 @@ pub(super) fn brief(theme: &Theme, old: Option<&CommandLine>, changes: &[Change]
             Change::Replaced { at, from, to } => {
                 let option = at.checked_sub(1).and_then(|before| old?.argv.get(before));
                 if let Some(option) = option.filter(|word| word.as_bytes().starts_with(b"-")) {
-                    pieces.push(piece(shown(option), Fate::Kept));
+                    pieces.push(piece(shown(option), DiffKind::Kept));
                 }
                 pieces.push(replaced(theme, from, to));
             }
@@ -94,11 +94,11 @@ fn environment(theme: &Theme, change: &Change) -> Option<DiffWord> {
             let arrow = theme.glyphs.arrow;
             piece(
                 format!("{name}={}{arrow}{}", shown(from), shown(to)),
-                Fate::New,
+                DiffKind::New,
             )
         }
-        (None, Some(to)) => piece(format!("+{name}={}", shown(to)), Fate::New),
-        (_, None) => piece(format!("{}{name}", theme.glyphs.minus), Fate::Gone),
+        (None, Some(to)) => piece(format!("+{name}={}", shown(to)), DiffKind::New),
+        (_, None) => piece(format!("{}{name}", theme.glyphs.minus), DiffKind::Gone),
     })
 }
 
@@ -111,25 +111,28 @@ fn replaced(theme: &Theme, from: &Word, to: &Word) -> DiffWord {
         }
         (_, _) => format!("{from}{}{to}", theme.glyphs.arrow),
     };
-    piece(text, Fate::New)
+    piece(text, DiffKind::New)
 }
 
 fn added(word: &Word) -> DiffWord {
     let text = shown(word);
     let plus = if text.starts_with('-') { "+" } else { "" };
-    piece(format!("{plus}{text}"), Fate::New)
+    piece(format!("{plus}{text}"), DiffKind::New)
 }
 
 fn removed(theme: &Theme, word: &Word) -> DiffWord {
-    piece(format!("{}{}", theme.glyphs.minus, shown(word)), Fate::Gone)
+    piece(
+        format!("{}{}", theme.glyphs.minus, shown(word)),
+        DiffKind::Gone,
+    )
 }
 
 fn shown(word: &Word) -> String {
     quoted(&word.to_string_lossy())
 }
 
-fn piece(text: String, fate: Fate) -> DiffWord {
-    DiffWord { text, fate }
+fn piece(text: String, kind: DiffKind) -> DiffWord {
+    DiffWord { text, kind }
 }
 
 #[cfg(test)]

@@ -16,9 +16,9 @@ pub(super) struct Editor {
 
 impl Editor {
     /// Edits the command that these remedies make.
-    pub(super) fn of(command: CommandLine, remedies: Vec<RemedyId>) -> Editor {
+    pub(super) fn new(command: CommandLine, remedies: Vec<RemedyId>) -> Editor {
         Editor {
-            line: LineEdit::of(command.shown()),
+            line: LineEdit::new(command.shown()),
             origin: command,
             remedies,
             error: None,
@@ -128,7 +128,7 @@ pub(super) struct LineEdit {
 }
 
 impl LineEdit {
-    pub(super) fn of(text: String) -> LineEdit {
+    pub(super) fn new(text: String) -> LineEdit {
         let cursor = text.len();
         LineEdit { text, cursor }
     }
@@ -230,7 +230,7 @@ mod tests {
 
     #[test]
     fn what_is_typed_is_what_is_run() {
-        let mut editor = Editor::of(command(&["python", "a b.py", "--n", "64"]), vec![]);
+        let mut editor = Editor::new(command(&["python", "a b.py", "--n", "64"]), vec![]);
         assert_eq!(editor.read(), Ok(None), "unchanged");
         for _ in 0..2 {
             editor.line.key(&KeyCode::Backspace.into());
@@ -273,7 +273,7 @@ mod tests {
 
     #[test]
     fn the_cursor_moves_by_characters_and_words() {
-        let mut line = LineEdit::of("'日本' ab".to_string());
+        let mut line = LineEdit::new("'日本' ab".to_string());
         for (code, modifiers, before) in [
             (KeyCode::Left, KeyModifiers::CONTROL, "ab"),
             (KeyCode::Home, KeyModifiers::NONE, "'"),

@@ -50,11 +50,11 @@ glyphs! {
     relaunch: &'static str = "╎", "|";
     /// The mark of what went wrong.
     cross: &'static str = "✗", "x";
-    /// It is there.
+    /// A source of data is there (probe, NVML).
     dot: &'static str = "●", "*";
-    /// It is not there yet.
+    /// A source of data is not there, or not yet.
     ring: &'static str = "○", "o";
-    /// It rests.
+    /// A source of data is paused or stale.
     rest: &'static str = "◌", "-";
     /// From one to another.
     arrow: &'static str = "→", ">";
@@ -74,7 +74,7 @@ glyphs! {
     shade: &'static str = "░", ":";
     /// A cell of what is not PyTorch's.
     dense_shade: &'static str = "▒", "%";
-    /// It climbs.
+    /// A quantity climbs: a leak, a rank above the median.
     climb: &'static str = "▲", "^";
     /// The peak is below.
     peak: &'static str = "▼", "v";

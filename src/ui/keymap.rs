@@ -3,6 +3,7 @@
 
 use crate::ui::action::{Action, SeekTarget, StepMove};
 use crate::ui::chart::Move;
+use crate::ui::panes::Pane;
 use crate::ui::theme::{Glyphs, UNICODE};
 use ratatui::crossterm::event::{KeyCode, KeyEvent, KeyModifiers};
 use std::fmt::Write;
@@ -158,8 +159,18 @@ pub fn actions(mode: InputMode, event: &KeyEvent) -> impl Iterator<Item = Action
         .map(|binding| binding.action)
 }
 
+/// The keys of a mode, in the order of the footer.
 pub fn bindings(mode: InputMode) -> impl Iterator<Item = &'static Binding> {
-    TABLE.iter().filter(move |binding| binding.mode == mode)
+    let of_mode = TABLE.iter().filter(move |binding| binding.mode == mode);
+    of_mode.filter(|binding| has_meaning(binding))
+}
+
+/// Whether there is what the key is for: a digit shows the pane with its number.
+fn has_meaning(binding: &Binding) -> bool {
+    match binding.action {
+        Action::ShowPane(number) => usize::from(number) <= Pane::below().count(),
+        _ => true,
+    }
 }
 
 /// `← h`.
@@ -221,8 +232,11 @@ const INTERRUPT: &[Key] = &[Key::control('c')];
 /// cannot do it.
 const END: &[Key] = &[Key::control('x')];
 
-/// The words of all digits: the help lists them as one row.
+/// The words of all digits, which the help lists as one row. A digit that no pane has is no key: [`bindings`] leaves it out.
 const PANE: &str = "the pane with this number";
+
+/// There are nine digits for the panes below the chart.
+const _: () = assert!(Pane::ALL.len() <= 10);
 
 /// All keys. Within a mode the order is the footer's.
 #[rustfmt::skip]
@@ -241,6 +255,8 @@ pub static TABLE: &[Binding] = &[
     bind(InputMode::Watching, &[Key::plain('5')], Action::ShowPane(5), "", PANE),
     bind(InputMode::Watching, &[Key::plain('6')], Action::ShowPane(6), "", PANE),
     bind(InputMode::Watching, &[Key::plain('7')], Action::ShowPane(7), "", PANE),
+    bind(InputMode::Watching, &[Key::plain('8')], Action::ShowPane(8), "", PANE),
+    bind(InputMode::Watching, &[Key::plain('9')], Action::ShowPane(9), "", PANE),
     bind(InputMode::Watching, &[Key::plain('r')], Action::EditCommand, "relaunch", "view and edit the command, then relaunch"),
     bind(InputMode::Watching, &[Key::plain('S')], Action::SaveSnapshot, "", "save PyTorch's own snapshot of now (pytorch.org/memory_viz)"),
     bind(InputMode::Watching, &[Key::plain(' '), Key::plain('p')], Action::PlayOrPause, "play/pause", "play or pause the recording"),
@@ -373,6 +389,21 @@ mod tests {
     use crate::ui::theme::ASCII;
 
     #[test]
+    fn every_pane_below_the_chart_has_the_digit_of_its_place() {
+        let panes = Pane::below().count();
+        for digit in '1'..='9' {
+            let press = Key::plain(digit).event();
+            let means: Vec<Action> = actions(InputMode::Watching, &press).collect();
+            let number = digit as u8 - b'0';
+            let expected: &[Action] = match usize::from(number) <= panes {
+                true => &[Action::ShowPane(number)],
+                false => &[],
+            };
+            assert_eq!(means, expected, "{digit}");
+        }
+    }
+
+    #[test]
     fn no_key_means_two_things_in_one_mode() {
         for (n, binding) in TABLE.iter().enumerate() {
             for other in &TABLE[n + 1..] {
@@ -429,7 +460,7 @@ mod tests {
 
     #[test]
     fn every_key_is_found_by_its_press() {
-        for binding in TABLE {
+        for binding in TABLE.iter().filter(|binding| has_meaning(binding)) {
             for key in binding.keys {
                 let mut actions = actions(binding.mode, &key.event());
                 assert!(actions.any(|action| action == binding.action));

@@ -13,7 +13,7 @@
 //! ```
 
 use super::dialog::Dialog;
-use super::pane::Pane;
+use super::panes::Pane;
 use super::scene::{Scene, Subject};
 use super::view::{Maximized, View};
 use crate::state::State;
@@ -34,7 +34,7 @@ pub(super) struct Layout {
     /// The one line of a tiny screen.
     pub line: Option<Rect>,
     pub header: Option<Rect>,
-    /// That the session can only be watched, and why.
+    /// The row that says that the session can only be watched, and why.
     pub banner: Option<Rect>,
     /// All between header and footer.
     pub body: Rect,
@@ -71,7 +71,7 @@ impl Layout {
 
     /// Where the output needs fewer rows than its pane has, the chart gets the others. In steps, so that
     /// the chart does not move with every line; the program's terminal keeps its size.
-    pub(super) fn shorten_pane(&mut self, used: u16) {
+    fn shorten_pane(&mut self, used: u16) {
         let wanted = used.div_ceil(OUTPUT_STEP).max(1) * OUTPUT_STEP + 1;
         let (Some(pane), Some((Pane::Memory, chart))) = (&mut self.pane, self.placed.first_mut())
         else {

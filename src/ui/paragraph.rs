@@ -44,7 +44,7 @@ impl StyledLine {
         self.piece(text.to_string(), tone, Some(width))
     }
 
-    /// The same behind something else.
+    /// Puts a piece of text in front of the line.
     pub(super) fn behind(mut self, lead: &str, tone: Tone) -> StyledLine {
         let piece = Piece {
             text: lead.into(),
@@ -115,7 +115,7 @@ pub(super) fn labelled(label: &str, parts: &[(String, Tone)], width: u16) -> Vec
 pub(super) fn difference(label: &str, words: &[DiffWord], width: u16) -> Vec<StyledLine> {
     let words = words
         .iter()
-        .flat_map(|word| [(word.text.as_str(), word.fate.tone()), (" ", Tone::Text)]);
+        .flat_map(|word| [(word.text.as_str(), word.kind.tone()), (" ", Tone::Text)]);
     wrapped(label, words, width)
 }
 

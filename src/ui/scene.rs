@@ -38,10 +38,10 @@ pub enum Subject<'a> {
     Elsewhere(Elsewhere<'a>),
 }
 
-/// Where such a session is.
+/// Where a session is that can only be watched.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Elsewhere<'a> {
-    /// In words: `gpu-7`, `this machine`.
+    /// The machine's name in words: `gpu-7`, `this machine`.
     pub place: &'a str,
     /// How long ago it was heard; `None` if it has ended.
     pub heard: Option<Duration>,

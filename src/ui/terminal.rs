@@ -275,7 +275,7 @@ pub fn leave_from_anywhere() {
 }
 
 /// Base64 with padding (RFC 4648), for OSC 52.
-pub(super) fn base64(bytes: &[u8], out: &mut Vec<u8>) {
+fn base64(bytes: &[u8], out: &mut Vec<u8>) {
     const DIGITS: &[u8; 64] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
     for chunk in bytes.chunks(3) {
         let byte = |n: usize| u32::from(chunk.get(n).copied().unwrap_or(0));

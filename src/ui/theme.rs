@@ -37,7 +37,7 @@ pub enum Tone {
     Limit,
     /// The rule at the predicted peak.
     Predicted,
-    /// It has gone wrong.
+    /// Something has gone wrong.
     Wrong,
     /// Something does not work, without harm.
     Warning,
@@ -98,7 +98,7 @@ impl Theme {
         }
     }
 
-    /// The same terminal with another theme.
+    /// Changes the theme; what the terminal can show stays.
     pub fn wearing(self, scheme: Scheme) -> Theme {
         Theme {
             ground: scheme.ground(self.told),
@@ -216,7 +216,7 @@ impl Depth {
 
 /// A hue, each `[on dark, on light]`.
 #[derive(Clone, Copy)]
-pub(super) struct Hue {
+struct Hue {
     /// `0xrrggbb` at the usual contrast.
     pub usual: [u32; 2],
     /// At a high contrast.
@@ -227,7 +227,7 @@ pub(super) struct Hue {
 
 impl Hue {
     /// The colour to send, if the terminal has colours.
-    pub(super) fn colour(&self, theme: &Theme) -> Option<Color> {
+    fn colour(&self, theme: &Theme) -> Option<Color> {
         let ground = theme.ground as usize;
         let values = match theme.contrast {
             Contrast::Usual => self.usual,
@@ -292,12 +292,12 @@ impl Scheme {
         })
     }
 
-    pub(super) fn next(self) -> Scheme {
+    fn next(self) -> Scheme {
         let all = Scheme::value_variants();
         all[(self as usize + 1) % all.len()]
     }
 
-    pub(super) fn ground(self, told: Ground) -> Ground {
+    fn ground(self, told: Ground) -> Ground {
         match self {
             Scheme::Default | Scheme::Contrast => told,
             Scheme::Dark => Ground::Dark,
@@ -305,7 +305,7 @@ impl Scheme {
         }
     }
 
-    pub(super) fn contrast(self) -> Contrast {
+    fn contrast(self) -> Contrast {
         match self {
             Scheme::Default | Scheme::Dark | Scheme::Light => Contrast::Usual,
             Scheme::Contrast => Contrast::High,
@@ -313,7 +313,7 @@ impl Scheme {
     }
 }
 
-pub(super) struct Look {
+struct Look {
     /// `None` for the terminal's text colour.
     pub hue: Option<Hue>,
     /// With colours.
@@ -327,7 +327,7 @@ const BOLD: Modifier = Modifier::BOLD;
 const DIM: Modifier = Modifier::DIM;
 
 #[rustfmt::skip]
-pub(super) const fn look(tone: Tone) -> Look {
+const fn look(tone: Tone) -> Look {
     let (hue, weight, mono) = match tone {
         Tone::Text => (None, PLAIN, PLAIN),
         Tone::Strong => (None, BOLD, BOLD),
@@ -365,7 +365,7 @@ const fn hue(usual: [u32; 2], high: [u32; 2], ansi: [u8; 2]) -> Option<Hue> {
     Some(Hue { usual, high, ansi })
 }
 
-/// The same with others among the sixteen colours: of these only five can be read on white, and
+/// A hue with other colours among the sixteen: of these only five can be read on white, and
 /// categories that share one have their letters.
 const fn among(hue: Option<Hue>, ansi: [u8; 2]) -> Option<Hue> {
     match hue {

@@ -9,7 +9,7 @@ use super::dialog::{Dialog, OomDialog};
 use super::dialogs;
 use super::keymap::{self, InputMode};
 use super::layout::{self, layout_of};
-use super::pane::Pane;
+use super::panes::Pane;
 use super::panes::rank_map;
 use super::scene::Scene;
 use super::step::choice;

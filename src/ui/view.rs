@@ -6,8 +6,8 @@ use super::chart::window::TimeView;
 use super::child::ChildScreen;
 use super::dialog::Dialog;
 use super::keymap::InputMode;
-use super::pane::{ListScroll, Pane};
 use super::panes::rank_map::RankMap;
+use super::panes::{ListScroll, Pane};
 use super::step::traced::StepView;
 use super::theme::Theme;
 use crate::anatomy::StepGrowth;
@@ -32,7 +32,7 @@ pub enum Maximized {
 pub enum Keyboard {
     #[default]
     Oomph,
-    /// To the selection of output rows.
+    /// Keys extend the selection of output rows.
     Selection,
     Training,
 }
@@ -51,7 +51,7 @@ pub(super) enum Mouse {
 pub(super) enum Notice {
     Copied,
     CopiedCommand,
-    /// With the next command on the same key.
+    /// The diagnosis was copied; the same key copies the next command.
     CopiedDiagnosis,
     Theme,
     /// A line of text was typed, which goes nowhere.

@@ -113,7 +113,7 @@ impl TimeView {
         *self != self.unasked()
     }
 
-    /// The same runs without any choice.
+    /// The default view of these runs.
     fn unasked(&self) -> TimeView {
         TimeView {
             runs: self.runs,

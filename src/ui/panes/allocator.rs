@@ -5,7 +5,8 @@ use crate::event::Pool;
 use crate::state::{RankState, State};
 use crate::ui::canvas::Canvas;
 use crate::ui::canvas::Pen;
-use crate::ui::pane::ListScroll;
+use crate::ui::panes::ListScroll;
+use crate::ui::panes::spec::PaneSpec;
 use crate::ui::scene::Scene;
 use crate::ui::theme::Tone;
 use crate::ui::view::View;
@@ -13,7 +14,19 @@ use crate::ui::words::count;
 use crate::ui::words::{rank_name, rank_on};
 use crate::units::Bytes;
 
-pub(super) const HEIGHT: u16 = 9;
+pub(super) const PANE: PaneSpec = PaneSpec {
+    subtitle: |view, state| Some((shown_rank(view, state)?, Tone::Dim)),
+    own_rows: |_, screen, _| match screen >= HEIGHT_FOR_ALLOCATOR {
+        true => HEIGHT + 1,
+        false => 0,
+    },
+    ..PaneSpec::plain("allocator", draw)
+};
+
+/// From this height on the allocator has a place of its own.
+const HEIGHT_FOR_ALLOCATOR: u16 = 36;
+
+const HEIGHT: u16 = 9;
 
 /// Columns of a row's explanation.
 const WORDS: u16 = 34;
@@ -33,7 +46,7 @@ struct PoolColumn {
 }
 
 impl PoolColumn {
-    fn of(pool: Pool) -> PoolColumn {
+    fn new(pool: Pool) -> PoolColumn {
         PoolColumn {
             allocated: Some(pool.allocated),
             reserved: Some(pool.reserved),
@@ -58,7 +71,7 @@ impl PoolColumn {
 }
 
 /// Whose allocator is shown, if there are several.
-pub(super) fn shown_rank(view: &View, state: &State) -> Option<String> {
+fn shown_rank(view: &View, state: &State) -> Option<String> {
     rank_name(state.run()?, rank_on(state, view.device(state)?)?)
 }
 
@@ -95,7 +108,7 @@ const ROWS: [PoolRow; 5] = [
 ];
 
 /// Draws the pools, and the other facts below or beside them.
-pub(super) fn draw(canvas: &mut Canvas, view: &View, scene: &Scene, _: ListScroll) {
+fn draw(canvas: &mut Canvas, view: &View, scene: &Scene, _: ListScroll) {
     let state = scene.state;
     let rank = view.device(state).and_then(|device| rank_on(state, device));
     let Some((rank, (_, sample))) = rank.and_then(|rank| Some((rank, rank.sample.as_ref()?)))
@@ -114,7 +127,7 @@ pub(super) fn draw(canvas: &mut Canvas, view: &View, scene: &Scene, _: ListScrol
     };
     let small = sample
         .small_pool
-        .map_or(PoolColumn::default(), PoolColumn::of);
+        .map_or(PoolColumn::default(), PoolColumn::new);
     let (pools, words): (&[PoolColumn], u16) = match canvas.area.width {
         118.. => (&[small, all.without(small), all], WORDS),
         76.. => (&[small, all.without(small), all], 0),

@@ -3,7 +3,8 @@
 use crate::state::{Breakdown, DeviceState, RunOutcome, State};
 use crate::ui::canvas::{Canvas, Pen, columns};
 use crate::ui::chart::curves::recent;
-use crate::ui::pane::ListScroll;
+use crate::ui::panes::ListScroll;
+use crate::ui::panes::spec::PaneSpec;
 use crate::ui::scene::Scene;
 use crate::ui::theme::{Depth, Glyphs, Theme, Tone};
 use crate::ui::view::View;
@@ -11,18 +12,24 @@ use crate::ui::words::Figures;
 use crate::units::Bytes;
 use ratatui::layout::Rect;
 
+pub(super) const PANE: PaneSpec = PaneSpec {
+    subtitle: |view, state| Some(moment_words(view, state)),
+    own_rows: |_, _, _| HEIGHT + 1,
+    ..PaneSpec::plain("memory", draw)
+};
+
 /// Rows of bar, list and capacity, without the title.
-pub(crate) const HEIGHT: u16 = 10;
+const HEIGHT: u16 = 10;
 
 #[derive(Clone, Copy)]
-pub(crate) struct BreakdownPart {
+struct BreakdownPart {
     pub name: &'static str,
-    /// Its name if there is little room.
+    /// The part's name where there is little room.
     pub short: &'static str,
     pub tone: Tone,
-    /// The glyph of its bar.
+    /// The glyph of the part's bar.
     pub fill: fn(&Glyphs) -> &'static str,
-    /// The letter of its bar without colours.
+    /// The letter of the part's bar where there are no colours.
     pub letter: &'static str,
     /// An explanation.
     pub says: &'static str,
@@ -31,7 +38,7 @@ pub(crate) struct BreakdownPart {
 
 /// The parts in order: PyTorch's from the longest lived to the shortest, then others', then free.
 #[rustfmt::skip]
-pub(crate) fn parts(of: &Breakdown) -> [BreakdownPart; 8] {
+fn parts(of: &Breakdown) -> [BreakdownPart; 8] {
     type Fill = fn(&Glyphs) -> &'static str;
     const FULL: Fill = |glyphs| glyphs.full;
     const SHADE: Fill = |glyphs| glyphs.shade;
@@ -56,7 +63,7 @@ pub(crate) fn parts(of: &Breakdown) -> [BreakdownPart; 8] {
 
 /// The moment of a breakdown.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum BreakdownMoment {
+enum BreakdownMoment {
     /// The peak of the last seconds.
     RecentPeak,
     /// The OOM that ended the run.
@@ -64,7 +71,7 @@ pub(crate) enum BreakdownMoment {
 }
 
 /// The breakdown to show of a device, and its moment.
-pub(crate) fn shown(state: &State, device: &DeviceState) -> (Breakdown, BreakdownMoment) {
+fn shown(state: &State, device: &DeviceState) -> (Breakdown, BreakdownMoment) {
     if let Some(breakdown) = at_oom(state, device) {
         return (breakdown, BreakdownMoment::OutOfMemory);
     }
@@ -97,7 +104,7 @@ fn at_oom(state: &State, device: &DeviceState) -> Option<Breakdown> {
     device.breakdown_at(oom)
 }
 
-pub(crate) fn moment_words(view: &View, state: &State) -> (String, Tone) {
+fn moment_words(view: &View, state: &State) -> (String, Tone) {
     let (words, tone) = match view.device(state).map(|device| shown(state, device).1) {
         Some(BreakdownMoment::RecentPeak) => ("peak of the last 5 s", Tone::Dim),
         Some(BreakdownMoment::OutOfMemory) => ("when memory ran out", Tone::Wrong),
@@ -126,7 +133,7 @@ const ROOM_FOR_WORDS: u16 = NAME + FIGURE + SHARE + 34;
 
 /// Draws bar, list and capacity. If there is not room for all, the bar is dropped, then the
 /// capacity.
-pub(crate) fn draw(canvas: &mut Canvas, view: &View, scene: &Scene, _: ListScroll) {
+fn draw(canvas: &mut Canvas, view: &View, scene: &Scene, _: ListScroll) {
     let (theme, state) = (canvas.theme, scene.state);
     let Some(device) = view.device(state) else {
         return;
@@ -242,7 +249,7 @@ fn draw_share(pen: &mut Pen, theme: &Theme, part: &BreakdownPart, whole: Bytes, 
 }
 
 /// Each part is as wide as its share, with its name and figure in it if they fit.
-pub(crate) fn draw_bar(canvas: &mut Canvas, view: &View, state: &State) {
+pub(in crate::ui) fn draw_bar(canvas: &mut Canvas, view: &View, state: &State) {
     let (theme, width) = (canvas.theme, canvas.area.width);
     let Some(device) = view.device(state) else {
         return;

@@ -5,13 +5,30 @@ use super::rank_map;
 use crate::state::{DeviceState, RankState, State};
 use crate::ui::canvas::Canvas;
 use crate::ui::canvas::Pen;
-use crate::ui::pane::ListScroll;
+use crate::ui::panes::ListScroll;
+use crate::ui::panes::spec::{PaneSpec, Scrolling};
 use crate::ui::scene::Scene;
 use crate::ui::theme::Tone;
 use crate::ui::view::View;
 use crate::ui::words::ranks_on;
 use crate::ui::words::{Figures, count};
 use crate::units::Bytes;
+
+pub(super) const PANE: PaneSpec = PaneSpec {
+    own_rows: |state, screen, _| match screen >= HEIGHT_FOR_DEVICES {
+        false => 0,
+        true if rank_map::is_wanted(state) => rank_map::rows(state) + 2,
+        true => match length(state) {
+            rows if rows > 1 => rows.min(9) as u16 + 2,
+            _ => 0,
+        },
+    },
+    scrolling: Scrolling::Devices,
+    ..PaneSpec::plain("devices", draw)
+};
+
+/// From this height on several devices and ranks have a table of their own.
+const HEIGHT_FOR_DEVICES: u16 = 32;
 
 /// Columns of the words at the end of a row.
 const WORDS: u16 = 14;
@@ -51,7 +68,7 @@ fn rows(state: &State) -> impl Iterator<Item = DeviceRow<'_>> {
         })
 }
 
-pub(super) fn length(state: &State) -> usize {
+fn length(state: &State) -> usize {
     rows(state).count()
 }
 
@@ -62,10 +79,10 @@ const ROOM_FOR_USED: u16 = 96;
 const SPARK: (u16, u16) = (32, 8);
 
 /// Draws the table, scrolled so that the selected device is in view.
-pub(super) fn draw(canvas: &mut Canvas, view: &View, scene: &Scene, _: ListScroll) {
+fn draw(canvas: &mut Canvas, view: &View, scene: &Scene, _: ListScroll) {
     let (theme, state) = (canvas.theme, scene.state);
     if rank_map::is_wanted(state) {
-        return rank_map::draw(canvas, view, state);
+        return rank_map::draw(canvas, view.rank_map.as_ref(), view.device, state);
     }
     let table = DeviceTable {
         view,

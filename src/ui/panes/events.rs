@@ -5,7 +5,8 @@ use crate::event::{Level, Note};
 use crate::state::{EpochMark, Epochs, OomIncident, RankState, Run, RunOutcome, State};
 use crate::ui::canvas::Canvas;
 use crate::ui::chart::marks::round_numbers;
-use crate::ui::pane::ListScroll;
+use crate::ui::panes::ListScroll;
+use crate::ui::panes::spec::{PaneSpec, Scrolling};
 use crate::ui::scene::Scene;
 use crate::ui::theme::Tone;
 use crate::ui::view::View;
@@ -13,6 +14,16 @@ use crate::ui::words::count;
 use crate::ui::words::outcome_words;
 use crate::units::{Moment, clock_face};
 use std::path::Path;
+
+pub(super) const PANE: PaneSpec = PaneSpec {
+    own_rows: |_, _, rest| rest,
+    gains_from_width: true,
+    scrolling: Scrolling::List {
+        length,
+        shown: |area| area.height.into(),
+    },
+    ..PaneSpec::plain("events", draw)
+};
 
 #[derive(Clone, Copy)]
 enum LoggedEvent<'a> {
@@ -152,11 +163,11 @@ impl LoggedEvent<'_> {
     }
 }
 
-pub(super) fn length(scene: &Scene) -> usize {
+fn length(scene: &Scene) -> usize {
     entries(scene).count()
 }
 
-pub(super) fn draw(canvas: &mut Canvas, _: &View, scene: &Scene, list: ListScroll) {
+fn draw(canvas: &mut Canvas, _: &View, scene: &Scene, list: ListScroll) {
     let glyphs = canvas.theme.glyphs;
     let mut entries: Vec<(Moment, LoggedEvent)> = entries(scene).collect();
     entries.sort_by_key(|(at, _)| *at);

@@ -5,7 +5,8 @@ use crate::state::{DeviceState, ProbeState, State};
 use crate::ui::canvas::Canvas;
 use crate::ui::canvas::columns;
 use crate::ui::chart::{self, Choice};
-use crate::ui::pane::ListScroll;
+use crate::ui::panes::ListScroll;
+use crate::ui::panes::spec::PaneSpec;
 use crate::ui::paragraph::{self, StyledLine};
 use crate::ui::scene::Scene;
 use crate::ui::theme::Tone;
@@ -13,8 +14,13 @@ use crate::ui::view::View;
 use crate::ui::words::Figures;
 use crate::units::Bytes;
 
+pub(super) const PANE: PaneSpec = PaneSpec {
+    own_rows: |_, screen, _| (screen * 9 / 20).max(7),
+    ..PaneSpec::plain("chart", draw)
+};
+
 /// Draws the chart of the selected device.
-pub(super) fn draw(canvas: &mut Canvas, view: &View, scene: &Scene, _: ListScroll) {
+fn draw(canvas: &mut Canvas, view: &View, scene: &Scene, _: ListScroll) {
     let (theme, state) = (canvas.theme, scene.state);
     let Some(device) = view.device(state) else {
         let mut inside = canvas.below_head(&[("GPU memory", Tone::Strong)]);
@@ -73,7 +79,7 @@ pub(super) fn draw(canvas: &mut Canvas, view: &View, scene: &Scene, _: ListScrol
 /// Says in the chart's place why there is none.
 fn draw_reasons(canvas: &mut Canvas, lines: &[String]) {
     let width = canvas.area.width;
-    // One that is too long goes on below, whole.
+    // A sentence that is too long is wrapped.
     let of_line = |line: &String| match columns(line) <= width {
         true => vec![StyledLine::of(line, Tone::Dim).behind(&blanks(width, line), Tone::Dim)],
         false => paragraph::text(line, width, Tone::Dim),
@@ -109,7 +115,7 @@ fn reasons(state: &State) -> Vec<String> {
     }
     let run = state.run();
     let ended = run.is_some_and(|run| run.ended.is_some());
-    // Of a program without PyTorch the output alone is seen.
+    // Without PyTorch an OOM is known from the program's output alone.
     let has_failed = run.is_some_and(|run| run.oom_count > 0);
     lines.push(match state.probe() {
         ProbeState::Off => "The probe is off: allocated and reserved are unknown.".to_string(),

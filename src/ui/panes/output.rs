@@ -2,15 +2,22 @@
 
 use crate::ui::canvas::Canvas;
 use crate::ui::child::ChildScreen;
-use crate::ui::pane::ListScroll;
+use crate::ui::panes::ListScroll;
+use crate::ui::panes::spec::{PaneSpec, Scrolling};
 use crate::ui::scene::{RecordedOutput, Scene, Subject};
 use crate::ui::theme::{Depth, Theme, Tone};
 use crate::ui::view::View;
 use ratatui::layout::{Position, Rect};
 use ratatui::style::{Color, Modifier, Style};
 
+pub(super) const PANE: PaneSpec = PaneSpec {
+    gains_from_width: true,
+    scrolling: Scrolling::Output,
+    ..PaneSpec::plain("output", draw)
+};
+
 /// Draws the program's screen, or the part around its cursor if it is higher than the pane.
-pub(super) fn draw(canvas: &mut Canvas, view: &View, scene: &Scene, _: ListScroll) {
+pub(in crate::ui) fn draw(canvas: &mut Canvas, view: &View, scene: &Scene, _: ListScroll) {
     let child = &view.output;
     if let Some(words) = missing(scene) {
         canvas.pen(0).skip(1).rest(words, Tone::Dim);
@@ -72,7 +79,7 @@ fn first_row(height: u16, child: &ChildScreen) -> u16 {
 }
 
 /// The position of the program's cursor, if it is shown and in view.
-pub(super) fn cursor(canvas: &Canvas, child: &ChildScreen) -> Option<Position> {
+pub(in crate::ui) fn cursor(canvas: &Canvas, child: &ChildScreen) -> Option<Position> {
     let area = canvas.area.intersection(canvas.buf.area);
     let first = first_row(area.height, child);
     let screen = child.screen();

@@ -3,8 +3,7 @@
 
 use crate::state::{RankState, Run, Standouts, State, ranges};
 use crate::ui::canvas::{Canvas, Pen, columns};
-use crate::ui::theme::Tone;
-use crate::ui::view::View;
+use crate::ui::theme::{Theme, Tone};
 use crate::ui::words::{Figures, count, rate};
 use crate::units::{Bytes, Moment, RunNumber};
 use ratatui::style::Modifier;
@@ -26,7 +25,7 @@ pub(in crate::ui) fn is_wanted(state: &State) -> bool {
     state.run().is_some_and(Run::is_spread)
 }
 
-/// Its rows in a place of its own.
+/// Rows of the map in a place of its own.
 pub(super) fn rows(state: &State) -> u16 {
     let ranks = state.run().map_or(&[][..], |run| &run.ranks[..]);
     // Numbered from 1, beside this one.
@@ -72,16 +71,23 @@ pub(in crate::ui) fn standouts(state: &State) -> Vec<usize> {
 pub(in crate::ui) fn followed(before: Option<RankMap>, state: &State) -> Option<RankMap> {
     let run = state.run().filter(|_| is_wanted(state))?;
     let before = before.filter(|map| map.holds(run, state.now));
-    Some(before.unwrap_or_else(|| RankMap::of(run, state)))
+    Some(before.unwrap_or_else(|| RankMap::new(run, state)))
 }
 
-pub(super) fn draw(canvas: &mut Canvas, view: &View, state: &State) {
+/// Draws the map that is followed, or one of this moment. The cell of the selected device, by its place in the state, is reversed.
+pub(super) fn draw(
+    canvas: &mut Canvas,
+    followed: Option<&RankMap>,
+    selected: usize,
+    state: &State,
+) {
     let Some(run) = state.run() else { return };
+    let theme = canvas.theme;
     let made;
-    let map = match &view.rank_map {
+    let map = match followed {
         Some(map) if map.holds(run, state.now) => map,
         Some(_) | None => {
-            made = RankMap::of(run, state);
+            made = RankMap::new(run, state);
             &made
         }
     };
@@ -97,7 +103,7 @@ pub(super) fn draw(canvas: &mut Canvas, view: &View, state: &State) {
     for (row, (text, tone)) in (0..words).zip(&map.words) {
         canvas.pen(row).rest(text, *tone);
     }
-    let selected = (!state.devices.is_empty()).then(|| view.device.min(state.devices.len() - 1));
+    let selected = (!state.devices.is_empty()).then(|| selected.min(state.devices.len() - 1));
     let is_selected = |cell: &MapCell| cell.device.is_some() && cell.device == selected;
     let shown = canvas.area.height.saturating_sub(words);
     let holds = |node: &MapNode| node.cells.iter().any(is_selected);
@@ -116,7 +122,7 @@ pub(super) fn draw(canvas: &mut Canvas, view: &View, state: &State) {
             .cut(&node.name, names, Tone::Dim)
             .to(column + names + 1);
         for cell in &node.cells {
-            draw_cell(&mut pen, view, cell.mark, is_selected(cell));
+            draw_cell(&mut pen, theme, cell.mark, is_selected(cell));
         }
     }
 }
@@ -125,8 +131,8 @@ fn width_of(node: &MapNode) -> u16 {
     NAME.min(columns(&node.name)) + 1 + node.cells.len() as u16 + BETWEEN
 }
 
-fn draw_cell(pen: &mut Pen, view: &View, mark: RankMark, is_selected: bool) {
-    let glyphs = &view.theme.glyphs;
+fn draw_cell(pen: &mut Pen, theme: &Theme, mark: RankMark, is_selected: bool) {
+    let glyphs = theme.glyphs;
     let (glyph, tone) = match mark {
         RankMark::RanOut => (glyphs.cross, Tone::Wrong),
         RankMark::Silent => (glyphs.ring, Tone::Warning),
@@ -142,7 +148,7 @@ fn draw_cell(pen: &mut Pen, view: &View, mark: RankMark, is_selected: bool) {
             (glyphs.eighths[eighths], tone)
         }
     };
-    let style = view.theme.style(tone);
+    let style = theme.style(tone);
     pen.styled(
         glyph,
         match is_selected {
@@ -159,26 +165,26 @@ const HOLDS: Duration = Duration::from_millis(500);
 pub(in crate::ui) struct RankMap {
     run: RunNumber,
     at: Moment,
-    pub(super) nodes: Vec<MapNode>,
-    pub(super) words: Vec<(String, Tone)>,
+    nodes: Vec<MapNode>,
+    words: Vec<(String, Tone)>,
 }
 
 /// A node and its ranks in order.
 #[derive(Debug)]
-pub(super) struct MapNode {
-    pub(super) name: String,
-    pub(super) cells: Vec<MapCell>,
+struct MapNode {
+    name: String,
+    cells: Vec<MapCell>,
 }
 
 #[derive(Debug)]
-pub(super) struct MapCell {
-    pub(super) mark: RankMark,
+struct MapCell {
+    mark: RankMark,
     /// The place of its device in the state.
-    pub(super) device: Option<usize>,
+    device: Option<usize>,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub(super) enum RankMark {
+enum RankMark {
     RanOut,
     Silent,
     Gone,
@@ -189,7 +195,7 @@ pub(super) enum RankMark {
 }
 
 impl RankMap {
-    pub(super) fn of(run: &Run, state: &State) -> RankMap {
+    fn new(run: &Run, state: &State) -> RankMap {
         let ran_out = run.oom().and_then(|oom| oom.pid);
         let cell = |rank: &RankState| MapCell {
             mark: match state.share(rank) {
@@ -217,14 +223,14 @@ impl RankMap {
     }
 
     /// Whether it can be shown at this time.
-    pub(super) fn holds(&self, run: &Run, now: Moment) -> bool {
+    fn holds(&self, run: &Run, now: Moment) -> bool {
         let is_over = run.ended.is_some_and(|(ended, _)| ended >= self.at);
         self.run == run.number && now >= self.at && now.since(self.at) < HOLDS && !is_over
     }
 }
 
 /// The nodes in the order of their first ranks.
-pub(super) fn nodes(run: &Run) -> Vec<(&str, Vec<&RankState>)> {
+fn nodes(run: &Run) -> Vec<(&str, Vec<&RankState>)> {
     let mut ranks: Vec<&RankState> = run.ranks.iter().collect();
     ranks.sort_by_key(|rank| (rank.hello.rank, rank.joined));
     let mut places: HashMap<&str, usize> = HashMap::new();

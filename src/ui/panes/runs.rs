@@ -6,13 +6,24 @@ use crate::ui::canvas::Canvas;
 use crate::ui::canvas::Pen;
 use crate::ui::chart::curves::COMPARED;
 use crate::ui::difference;
-use crate::ui::pane::ListScroll;
+use crate::ui::panes::ListScroll;
+use crate::ui::panes::spec::{PaneSpec, Scrolling};
 use crate::ui::scene::Scene;
 use crate::ui::theme::{Theme, Tone};
 use crate::ui::view::View;
 use crate::ui::words::{Figures, age, count, rate};
 use crate::ui::words::{outcome_words, patching_words, steps_per_second};
 use ratatui::layout::Rect;
+
+pub(super) const PANE: PaneSpec = PaneSpec {
+    own_rows: |_, _, rest| (rest * 2 / 5).max(5),
+    gains_from_width: true,
+    scrolling: Scrolling::List {
+        length: |scene| scene.state.runs.len(),
+        shown,
+    },
+    ..PaneSpec::plain("runs", draw)
+};
 
 /// How a run is shown, by the width of the pane.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -26,7 +37,7 @@ enum RunsShape {
 }
 
 impl RunsShape {
-    fn of(width: u16) -> RunsShape {
+    fn for_width(width: u16) -> RunsShape {
         match width {
             110.. => RunsShape::OneRow,
             72.. => RunsShape::Full,
@@ -51,13 +62,13 @@ impl RunsShape {
     }
 }
 
-pub(super) fn shown(area: Rect) -> usize {
-    usize::from(area.height.saturating_sub(1) / RunsShape::of(area.width).rows()).max(1)
+fn shown(area: Rect) -> usize {
+    usize::from(area.height.saturating_sub(1) / RunsShape::for_width(area.width).rows()).max(1)
 }
 
-pub(super) fn draw(canvas: &mut Canvas, view: &View, scene: &Scene, list: ListScroll) {
+fn draw(canvas: &mut Canvas, view: &View, scene: &Scene, list: ListScroll) {
     let (theme, state) = (canvas.theme, scene.state);
-    let shape = RunsShape::of(canvas.area.width);
+    let shape = RunsShape::for_width(canvas.area.width);
     let mut heads = canvas.pen(0);
     heads.text(shape.heads(), Tone::Dim);
     if shape == RunsShape::OneRow {
@@ -103,7 +114,7 @@ fn draw_outcome(pen: &mut Pen, theme: &Theme, run: &Run, compared: bool) {
             theme.glyphs.cross
         }
     };
-    // Its curve in the chart has this hue.
+    // The number of a compared run has the hue of its curve in the chart.
     let number = if compared { COMPARED } else { Tone::Dim };
     pen.text(&format!("{:>2} ", run.number.0), number)
         .text(mark, tone)
@@ -144,6 +155,6 @@ fn draw_difference(pen: &mut Pen, theme: &Theme, run: &Run, before: Option<&Run>
         return;
     }
     for piece in difference::brief(theme, before.map(|run| &run.command), &run.changes) {
-        pen.rest(&piece.text, piece.fate.tone()).skip(1);
+        pen.rest(&piece.text, piece.kind.tone()).skip(1);
     }
 }

@@ -2,18 +2,25 @@
 //! in the full view, which `s` opens.
 
 use crate::ui::canvas::Canvas;
-use crate::ui::pane::ListScroll;
+use crate::ui::panes::ListScroll;
+use crate::ui::panes::spec::PaneSpec;
 use crate::ui::scene::Scene;
 use crate::ui::step;
 use crate::ui::theme::Tone;
 use crate::ui::view::View;
 
-pub(super) fn draw(canvas: &mut Canvas, view: &View, scene: &Scene, _: ListScroll) {
+pub(super) const PANE: PaneSpec = PaneSpec {
+    subtitle: |view, _| moment_words(view),
+    gains_from_width: true,
+    ..PaneSpec::plain("step", draw)
+};
+
+fn draw(canvas: &mut Canvas, view: &View, scene: &Scene, _: ListScroll) {
     step::draw_peak(canvas, view, scene);
 }
 
 /// Which step, and how much.
-pub(super) fn moment_words(view: &View) -> Option<(String, Tone)> {
+fn moment_words(view: &View) -> Option<(String, Tone)> {
     let read = view.peak.as_ref()?.read()?;
     let bytes = read.anatomy.allocated[read.peak];
     let phase = read.anatomy.in_phase(read.peak);

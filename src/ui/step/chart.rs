@@ -21,7 +21,7 @@ pub(in crate::ui) struct Columns {
 }
 
 impl Columns {
-    pub(in crate::ui) fn of(anatomy: &StepAnatomy, columns: u16) -> Columns {
+    pub(in crate::ui) fn new(anatomy: &StepAnatomy, columns: u16) -> Columns {
         Columns {
             positions: anatomy.end() + 1,
             columns: usize::from(columns).max(1),
@@ -79,7 +79,7 @@ pub(super) fn draw(canvas: &mut Canvas, layout: &StepLayout, read: &ReadStep) {
     if plot.width < 4 || plot.height < 1 {
         return;
     }
-    let columns = Columns::of(&read.anatomy, plot.width);
+    let columns = Columns::new(&read.anatomy, plot.width);
     let peak = read.anatomy.allocated[read.peak];
     let scale = Scale::with_top(peak, plot.height);
     let axis = Rect {

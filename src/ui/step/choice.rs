@@ -180,7 +180,7 @@ pub(in crate::ui) fn follow(view: &mut View, scene: &Scene) {
     }
     let latest = process.and_then(|(run, rank)| Some((run.number, rank.traces.last()?)));
     match latest {
-        Some((run, trace)) => view.step = Some(StepView::of(run, trace)),
+        Some((run, trace)) => view.step = Some(StepView::new(run, trace)),
         None if key.is_some() => view.step = Some(StepView::Nothing),
         None => {}
     }
@@ -191,14 +191,14 @@ pub(in crate::ui) fn follow_peak(view: &mut View, scene: &Scene) {
     let process = process(view, scene);
     let latest = process.and_then(|(run, rank)| Some((run.number, rank.traces.last()?)));
     let key = view.peak.as_ref().and_then(StepView::key);
-    if latest.map(|(run, trace)| StepKey::of(run, trace)) != key {
+    if latest.map(|(run, trace)| StepKey::new(run, trace)) != key {
         view.growth = process.and_then(|(_, rank)| StepGrowth::of(&rank.traces));
     }
     match latest {
-        Some((run, trace)) if key != Some(StepKey::of(run, trace)) => {
+        Some((run, trace)) if key != Some(StepKey::new(run, trace)) => {
             let before = view.peak.as_ref().and_then(StepView::read);
             let (grouping, order) = before.map(looked_at).unwrap_or_default();
-            let mut peak = StepView::of(run, trace);
+            let mut peak = StepView::new(run, trace);
             if let Some(read) = peak.read_mut() {
                 read.grouping = grouping;
                 read.sort_by(order);
@@ -216,7 +216,7 @@ pub(in crate::ui) fn go(view: &mut View, wanted: StepMove, scene: &Scene) -> Opt
     let key = view.step.as_ref().and_then(StepView::key);
     let before = view.step.as_ref().and_then(StepView::read).map(looked_at);
     if let (Some(key), Some(trace)) = (key, other) {
-        view.step = Some(StepView::of(key.run, trace));
+        view.step = Some(StepView::new(key.run, trace));
     }
     let effect = match wanted {
         StepMove::WhatLeaks => ask(view, scene),
@@ -230,7 +230,7 @@ pub(in crate::ui) fn go(view: &mut View, wanted: StepMove, scene: &Scene) -> Opt
     if read.order != order {
         read.sort_by(order);
     }
-    let columns = Columns::of(&read.anatomy, width);
+    let columns = Columns::new(&read.anatomy, width);
     let to = match wanted {
         StepMove::Back => columns.before(&read.anatomy, read.cursor),
         StepMove::Forward => columns.after(&read.anatomy, read.cursor),
@@ -303,7 +303,7 @@ pub(in crate::ui) fn point(view: &mut View, at: Position, scene: &Scene) {
     if let Some(read) = view.step.as_mut().and_then(StepView::read_mut)
         && plot.contains(at)
     {
-        let columns = Columns::of(&read.anatomy, plot.width);
+        let columns = Columns::new(&read.anatomy, plot.width);
         read.point_at(columns.highest(&read.anatomy, at.x - plot.x));
     }
 }

@@ -149,7 +149,7 @@ fn of_retainer(retainer: &Retainer, width: u16, glyphs: &'static Glyphs) -> Vec<
     placed
 }
 
-/// Both below each other, where no step was traced.
+/// What is kept alive and below it what grew, where no step was traced.
 pub(super) fn untraced(
     view: &View,
     scene: &Scene,
@@ -166,7 +166,7 @@ fn grew(view: &View, scene: &Scene, glyphs: &'static Glyphs) -> Vec<StyledLine> 
     let found = choice::retainers(view, scene);
     let run = choice::process(view, scene).map(|(run, _)| run);
     let text_of = |line: &SourceLine| run?.source.of(line).map(String::from);
-    // Of a search, or else of the OOM.
+    // The sums of a search, or else of the OOM.
     let of_search = found.map(|(_, found)| found.growing.as_slice());
     let record = run.and_then(Run::oom).and_then(|oom| oom.record.as_ref());
     let of_oom = record.map(|record| record.growing.as_slice());
@@ -181,7 +181,7 @@ fn grew(view: &View, scene: &Scene, glyphs: &'static Glyphs) -> Vec<StyledLine> 
                 Tone::Dim,
             )];
         }
-        // Then nobody knows.
+        // No step was traced, so nothing is known of growth.
         (None, None) => return Vec::new(),
     };
     let mut styled = Vec::new();

@@ -40,7 +40,7 @@ struct LineWidths {
 const SHORT: u16 = 6;
 
 impl LineWidths {
-    fn of(width: u16) -> LineWidths {
+    fn for_width(width: u16) -> LineWidths {
         let (bar, category, blocks) = match width {
             100.. => ((width / 8).min(24), 16, 8),
             // What the line says takes the place of the number of its blocks.
@@ -75,7 +75,7 @@ struct Held<'a> {
 }
 
 pub(super) fn draw_table(canvas: &mut Canvas, read: &ReadStep, source: Option<&SourceTexts>) {
-    let widths = LineWidths::of(canvas.area.width);
+    let widths = LineWidths::for_width(canvas.area.width);
     let titles = StepLayout::titles(canvas.area);
     let shown = usize::from(canvas.area.height.saturating_sub(titles));
     let most = read.rows().saturating_sub(shown);
@@ -366,7 +366,7 @@ pub(super) fn category_tone(category: Category) -> Tone {
     }
 }
 
-/// Its name where there is little room.
+/// A category's name where there is little room.
 fn short_name(category: Category) -> &'static str {
     match category {
         Category::Parameters => "param",
@@ -397,7 +397,7 @@ fn letter(category: Category) -> &'static str {
     }
 }
 
-/// A full cell of its area or bar.
+/// A full cell of a category's area or bar.
 pub(super) fn full_cell(theme: &Theme, category: Category) -> &'static str {
     match theme.has_letters() {
         true => letter(category),
@@ -405,7 +405,7 @@ pub(super) fn full_cell(theme: &Theme, category: Category) -> &'static str {
     }
 }
 
-/// Its bar on so many columns, for a share of the whole; something is never drawn as nothing.
+/// A category's bar for its share (0 to 1) of `width` columns; something is never drawn as nothing.
 fn share_bar(theme: &Theme, category: Category, share: f64, width: u16) -> String {
     let share = share.clamp(0.0, 1.0);
     if theme.has_letters() {

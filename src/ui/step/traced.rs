@@ -10,7 +10,7 @@ use crate::event::StepTrace;
 use crate::units::{Bytes, Pid, RunNumber};
 use std::cmp::Reverse;
 
-/// Which traced step.
+/// Names a traced step.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(in crate::ui) struct StepKey {
     pub run: RunNumber,
@@ -89,7 +89,7 @@ impl Grouping {
 pub(in crate::ui) struct ReadStep {
     pub key: StepKey,
     pub anatomy: StepAnatomy,
-    /// Of each position, in the order of [`Category::ALL`].
+    /// The bytes of each category at each position, in the order of [`Category::ALL`].
     pub categories: Vec<[Bytes; Category::ALL.len()]>,
     pub peak: usize,
     pub allocations: usize,
@@ -107,7 +107,7 @@ pub(in crate::ui) struct ReadStep {
 }
 
 impl StepKey {
-    pub(in crate::ui) fn of(run: RunNumber, trace: &StepTrace) -> StepKey {
+    pub(in crate::ui) fn new(run: RunNumber, trace: &StepTrace) -> StepKey {
         StepKey {
             run,
             pid: trace.pid,
@@ -119,8 +119,8 @@ impl StepKey {
 
 impl StepView {
     /// A step, with the cursor at its peak.
-    pub(in crate::ui) fn of(run: RunNumber, trace: &StepTrace) -> StepView {
-        let key = StepKey::of(run, trace);
+    pub(in crate::ui) fn new(run: RunNumber, trace: &StepTrace) -> StepView {
+        let key = StepKey::new(run, trace);
         let Ok(anatomy) = StepAnatomy::of(trace) else {
             return StepView::Unreadable(key);
         };
@@ -182,7 +182,7 @@ impl ReadStep {
     }
 
     fn sort(&mut self) {
-        // Those of one key stay largest first.
+        // A stable sort: rows that compare equal stay largest first.
         self.lines.sort_by_key(|held| Reverse(held.bytes));
         self.modules.sort_by_key(|held| Reverse(held.bytes));
         match self.order {

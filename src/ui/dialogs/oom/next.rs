@@ -151,7 +151,7 @@ pub(super) fn command(page: Page) -> Vec<StyledLine> {
                 difference::whole(theme, &now, &next)
             };
             let parts = pieces.into_iter().flat_map(|word| {
-                let tone = word.fate.tone();
+                let tone = word.kind.tone();
                 [(word.text, tone), (String::from(" "), Tone::Text)]
             });
             page.labelled(label, parts.collect())

@@ -1,0 +1,55 @@
+//! What layout, keys and drawing need to know of a pane.
+
+use super::ListScroll;
+use crate::state::State;
+use crate::ui::canvas::Canvas;
+use crate::ui::scene::Scene;
+use crate::ui::theme::Tone;
+use crate::ui::view::View;
+use ratatui::layout::Rect;
+
+/// What layout, keys and drawing need to know of a pane: its file has it as `PANE`.
+pub(in crate::ui) struct PaneSpec {
+    /// The pane's title and the name of its tab.
+    pub title: &'static str,
+    /// Words beside the title in a place of its own.
+    pub subtitle: fn(&View, &State) -> Option<(String, Tone)>,
+    /// Rows of a place of its own on a screen with two columns, the title's row included; 0 where it has no such place. The arguments
+    /// are the state, the screen's rows and the rows left in its column.
+    pub own_rows: fn(&State, u16, u16) -> u16,
+    /// Whether the pane is also shown below the chart, because more of it fits there.
+    pub gains_from_width: bool,
+    pub scrolling: Scrolling,
+    pub draw: Draw,
+}
+
+/// What scrolling moves in a pane.
+#[derive(Clone, Copy)]
+pub(in crate::ui) enum Scrolling {
+    Nothing,
+    Output,
+    /// The selected device.
+    Devices,
+    List {
+        /// How many entries the list has.
+        length: fn(&Scene) -> usize,
+        /// How many of them fit.
+        shown: fn(Rect) -> usize,
+    },
+}
+
+type Draw = fn(&mut Canvas, &View, &Scene, ListScroll);
+
+impl PaneSpec {
+    /// A pane that is only shown below the chart and does not scroll.
+    pub(super) const fn plain(title: &'static str, draw: Draw) -> PaneSpec {
+        PaneSpec {
+            title,
+            subtitle: |_, _| None,
+            own_rows: |_, _, _| 0,
+            gains_from_width: false,
+            scrolling: Scrolling::Nothing,
+            draw,
+        }
+    }
+}

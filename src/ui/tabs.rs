@@ -1,0 +1,100 @@
+//! The panes on the screen: in a place of their own, or one of them below the chart, with the tabs of all that can be there.
+
+use crate::ui::canvas::{Canvas, columns};
+use crate::ui::panes::{ListScroll, Pane, output};
+use crate::ui::scene::Scene;
+use crate::ui::theme::Tone;
+use crate::ui::view::{Keyboard, View};
+use ratatui::layout::Position;
+
+/// Draws a pane in a place of its own.
+pub(super) fn draw_placed(canvas: &mut Canvas, pane: Pane, view: &View, scene: &Scene) {
+    let spec = pane.spec();
+    let list = ListScroll::default();
+    // The chart draws its title itself: the device.
+    if pane == Pane::Memory {
+        return (spec.draw)(canvas, view, scene, list);
+    }
+    let mut title = vec![(spec.title, Tone::Strong)];
+    let subtitle = (spec.subtitle)(view, scene.state);
+    if let Some((words, tone)) = &subtitle {
+        title.extend([(canvas.theme.glyphs.separator, Tone::Dim), (words, *tone)]);
+    }
+    (spec.draw)(&mut canvas.below_head(&title), view, scene, list);
+}
+
+/// Draws the chosen pane below the tabs. Returns the position of the program's cursor.
+pub(super) fn draw_chosen(
+    canvas: &mut Canvas,
+    view: &View,
+    scene: &Scene,
+    tabs: &[Pane],
+) -> Option<Position> {
+    let up = view.output.scrolled();
+    let scrolled = format!(" {} {up} rows up", canvas.theme.glyphs.paused);
+    let note = match (view.pane, view.keyboard) {
+        (Pane::Output, Keyboard::Training) => "  your keys go to the training",
+        (Pane::Output, _) if up > 0 => &scrolled,
+        (_, _) => "",
+    };
+    let room = canvas.area.width.saturating_sub(columns(note));
+    let tabs = tab_titles(tabs, view, room);
+    let tabs = tabs.iter().map(|(text, tone)| (text.as_str(), *tone));
+    let title: Vec<(&str, Tone)> = tabs.chain([(note, Tone::Accent)]).collect();
+    let mut inside = canvas.below_head(&title);
+    match view.pane {
+        Pane::Output => draw_output(&mut inside, view, scene),
+        pane => {
+            (pane.spec().draw)(&mut inside, view, scene, view.list);
+            None
+        }
+    }
+}
+
+/// Draws the program's output without a head. Returns the position of the program's cursor.
+pub(super) fn draw_output(canvas: &mut Canvas, view: &View, scene: &Scene) -> Option<Position> {
+    output::draw(canvas, view, scene, view.list);
+    scene
+        .is_live()
+        .then(|| output::cursor(canvas, &view.output))?
+}
+
+/// The names of the panes with their numbers; without them, or from the chosen one on, where there is not
+/// room for more.
+fn tab_titles(tabs: &[Pane], view: &View, width: u16) -> Vec<(String, Tone)> {
+    let separator = view.theme.glyphs.separator;
+    let of = |from: usize, numbered: bool| {
+        let mut title: Vec<(String, Tone)> = Vec::new();
+        for (number, pane) in (1..).zip(tabs).skip(from) {
+            if !title.is_empty() {
+                title.push((separator.into(), Tone::Faint));
+            }
+            let tone = match *pane == view.pane {
+                true => Tone::Strong,
+                false => Tone::Dim,
+            };
+            let name = pane.spec().title;
+            let name = match numbered {
+                true => format!("{number} {name}"),
+                false => name.into(),
+            };
+            title.push((name, tone));
+        }
+        title
+    };
+    let wide = |title: &[(String, Tone)]| title.iter().map(|(text, _)| columns(text)).sum::<u16>();
+    let whole = [of(0, true), of(0, false)];
+    let fitting = whole.into_iter().find(|title| wide(title) + 4 <= width);
+    fitting.unwrap_or_else(|| {
+        let chosen = tabs.iter().position(|pane| *pane == view.pane).unwrap_or(0);
+        let mut rest = of(chosen, true);
+        while rest.len() > 1 && wide(&rest) + 4 > width {
+            rest.pop();
+        }
+        if rest.len() > 1 && rest.len().is_multiple_of(2) {
+            // A separator with nothing behind it.
+            rest.pop();
+        }
+        rest
+    })
+}
