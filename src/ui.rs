@@ -11,7 +11,7 @@
 //! keymap.rs action.rs available.rs        what keys mean, and whether they mean it now
 //! update.rs act.rs                        what keys, the mouse and events of the session change
 //! layout.rs status.rs headroom.rs         the parts of the screen and what is in them
-//! panes.rs panes/ tabs.rs                 the panes, and their tabs
+//! pane.rs pane/ panes.rs                  the panes, and the tabs for them
 //! dialogs/                                what lies over it
 //! chart/                                  memory over time
 //! step/                                   what one step is made of
@@ -38,12 +38,12 @@ mod headroom;
 pub mod keymap;
 mod layout;
 mod output_rows;
+mod pane;
 mod panes;
 mod paragraph;
 mod scene;
 mod status;
 mod step;
-mod tabs;
 pub mod terminal;
 pub mod theme;
 mod update;
@@ -54,7 +54,7 @@ pub use action::{Action, Effect, ReplayControl, Scroll, SeekTarget, StepMove};
 pub use chart::Move;
 pub use child::ChildScreen;
 pub use editor::restore_masked;
-pub use panes::Pane;
+pub use pane::Pane;
 pub use scene::{Elsewhere, Pace, RecordedOutput, Replay, Scene, Subject};
 pub use theme::Theme;
 pub use view::{Keyboard, Maximized, View};
@@ -76,16 +76,16 @@ pub fn draw(frame: &mut Frame, view: &View, scene: &Scene) {
 /// Draws chart and panes; returns the position of the program's cursor.
 fn draw_body(screen: &mut Canvas, view: &View, scene: &Scene, layout: &Layout) -> Option<Position> {
     for (pane, area) in &layout.placed {
-        tabs::draw_placed(&mut screen.at(*area), *pane, view, scene);
+        panes::draw_placed(&mut screen.at(*area), *pane, view, scene);
     }
     if let Some(area) = layout.bar {
-        panes::breakdown::draw_bar(&mut screen.at(area), view, scene.state);
+        pane::breakdown::draw_bar(&mut screen.at(area), view, scene.state);
     }
     if let Some(area) = layout.headroom {
         headroom::draw(&mut screen.at(area), view, scene);
     }
     let area = layout.pane?;
-    tabs::draw_chosen(&mut screen.at(area), view, scene, &layout.tabs())
+    panes::draw_chosen(&mut screen.at(area), view, scene, &layout.tabs())
 }
 
 /// Where the program's output is, if nothing lies over it. Below the row with the names of the panes.
@@ -103,7 +103,7 @@ fn output_area(view: &View, scene: &Scene) -> Option<Rect> {
 /// Draws the program's output alone; returns where the text cursor belongs, if anywhere.
 fn draw_output(buf: &mut Buffer, area: Rect, view: &View, scene: &Scene) -> Option<Position> {
     let theme = &view.theme;
-    let cursor = tabs::draw_output(&mut Canvas { buf, area, theme }, view, scene);
+    let cursor = panes::draw_output(&mut Canvas { buf, area, theme }, view, scene);
     cursor.filter(|_| view.keyboard == Keyboard::Training)
 }
 

@@ -4,7 +4,7 @@ use super::action::{Action, StepMove};
 use super::chart::Move;
 use super::dialog::Dialog;
 use super::layout::layout_of;
-use super::panes::{Scrolling, rank_map};
+use super::pane::{rank_map, spec::Scrolling};
 use super::scene::{RecordedOutput, Scene, Subject};
 use super::step::choice;
 use super::step::layout::step_layout;

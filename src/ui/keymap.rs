@@ -3,7 +3,7 @@
 
 use crate::ui::action::{Action, SeekTarget, StepMove};
 use crate::ui::chart::Move;
-use crate::ui::panes::Pane;
+use crate::ui::pane::Pane;
 use crate::ui::theme::{Glyphs, UNICODE};
 use ratatui::crossterm::event::{KeyCode, KeyEvent, KeyModifiers};
 use std::fmt::Write;
@@ -487,7 +487,8 @@ mod tests {
         assert_eq!(names(&left, &ASCII), "Left h");
         assert_eq!(Key::code(KeyCode::Enter).name(&UNICODE), "Enter");
         assert!(plain_text().contains("Enter         relaunch with"));
-        let digits = "\n  1–7           the pane with this number\n";
-        assert!(plain_text().contains(digits));
+        let panes = Pane::below().count();
+        let digits = format!("\n  1–{panes}           the pane with this number\n");
+        assert!(plain_text().contains(&digits));
     }
 }

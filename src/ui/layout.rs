@@ -13,7 +13,7 @@
 //! ```
 
 use super::dialog::Dialog;
-use super::panes::Pane;
+use super::pane::Pane;
 use super::scene::{Scene, Subject};
 use super::view::{Maximized, View};
 use crate::state::State;

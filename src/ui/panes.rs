@@ -1,120 +1,108 @@
-//! The panes: a row of one list for each, and a file that draws it and has its `PANE`: what layout, keys and drawing need to know of it.
-//! The place in the list is the place for Tab and the number of its key. How far the list in a pane is scrolled.
+//! The panes on the screen: in a place of their own, or one of them below the chart, with the tabs of all that can be there.
 
-mod allocator;
-pub(super) mod breakdown;
-mod devices;
-mod events;
-mod memory;
-pub(super) mod output;
-pub(super) mod rank_map;
-mod runs;
-mod spec;
-mod step;
-
-pub(super) use spec::Scrolling;
-
-use crate::ui::action::Scroll;
-use spec::PaneSpec;
-
-/// Makes the enum, the list of all panes and their specs from one list of names and files.
-macro_rules! panes {
-    ($($(#[$attribute:meta])* $name:ident: $file:ident,)*) => {
-        /// A part of the screen that shows one thing.
-        #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-        pub enum Pane {
-            $($(#[$attribute])* $name,)*
-        }
-
-        impl Pane {
-            /// In the order of Tab.
-            pub const ALL: &[Pane] = &[$(Pane::$name,)*];
-
-            /// What layout, keys and drawing need to know of the pane.
-            pub(super) const fn spec(self) -> &'static PaneSpec {
-                match self {
-                    $(Pane::$name => &$file::PANE,)*
-                }
-            }
-        }
-    };
-}
-
-panes! {
-    /// The chart of a device's memory over time.
-    Memory: memory,
-    /// The program's own output.
-    #[default]
-    Output: output,
-    /// What a device's memory is made of.
-    Breakdown: breakdown,
-    /// Devices and ranks.
-    Devices: devices,
-    /// The runs so far.
-    Runs: runs,
-    /// What happened: runs, their phases, OOMs, notes.
-    Events: events,
-    /// What is alive at the peak of the last traced step.
-    Step: step,
-    /// PyTorch's caching allocator.
-    Allocator: allocator,
-}
+use crate::ui::canvas::{Canvas, columns};
+use crate::ui::pane::spec::PaneSpec;
+use crate::ui::pane::{ListScroll, Pane, output, spec_of_pane};
+use crate::ui::scene::Scene;
+use crate::ui::theme::Tone;
+use crate::ui::view::{Keyboard, View};
+use ratatui::layout::Position;
 
 impl Pane {
-    /// Panes that can be shown below the chart.
-    pub fn below() -> impl Iterator<Item = Pane> {
-        let all = Pane::ALL.iter().copied();
-        all.filter(|pane| *pane != Pane::Memory)
-    }
-
-    /// Panes that may have a place of their own beside the chart, from top to bottom.
-    pub const BESIDE: [Pane; 4] = [Pane::Breakdown, Pane::Allocator, Pane::Runs, Pane::Events];
-}
-
-/// The scroll position of a list, counted from its end, so that it follows new entries.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub(super) struct ListScroll {
-    /// Rows between the last one in view and the end of the list.
-    back: usize,
-}
-
-impl ListScroll {
-    /// Scrolls a list of `rows` rows of which `shown` fit.
-    pub(super) fn scroll(&mut self, scroll: Scroll, rows: usize, shown: usize) {
-        let most = rows.saturating_sub(shown);
-        let back = self.back.min(most);
-        self.back = match scroll {
-            Scroll::Up(n) => back.saturating_add(n).min(most),
-            Scroll::Down(n) => back.saturating_sub(n),
-            Scroll::Start => most,
-            Scroll::End => 0,
-        };
-    }
-
-    /// The first row in view of a list of `rows` rows of which `shown` fit.
-    pub(super) fn first(&self, rows: usize, shown: usize) -> usize {
-        let most = rows.saturating_sub(shown);
-        most - self.back.min(most)
+    /// What layout, keys and drawing need to know of the pane.
+    pub(super) const fn spec(self) -> &'static PaneSpec {
+        spec_of_pane!(self)
     }
 }
 
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn lists_stay_inside() {
-        let mut list = ListScroll::default();
-        assert_eq!(list.first(20, 5), 15, "at its end");
-        list.scroll(Scroll::Up(3), 20, 5);
-        assert_eq!(list.first(20, 5), 12);
-        list.scroll(Scroll::Up(300), 20, 5);
-        assert_eq!(list.first(20, 5), 0);
-        list.scroll(Scroll::Down(1), 20, 5);
-        assert_eq!(list.first(20, 5), 1);
-        list.scroll(Scroll::Start, 3, 5);
-        assert_eq!(list.first(3, 5), 0);
-        list.scroll(Scroll::End, 20, 5);
-        assert_eq!(list.first(20, 5), 15);
+/// Draws a pane in a place of its own.
+pub(super) fn draw_placed(canvas: &mut Canvas, pane: Pane, view: &View, scene: &Scene) {
+    let spec = pane.spec();
+    let list = ListScroll::default();
+    // The chart draws its title itself: the device.
+    if pane == Pane::Memory {
+        return (spec.draw)(canvas, view, scene, list);
     }
+    let mut title = vec![(spec.title, Tone::Strong)];
+    let subtitle = (spec.subtitle)(view, scene.state);
+    if let Some((words, tone)) = &subtitle {
+        title.extend([(canvas.theme.glyphs.separator, Tone::Dim), (words, *tone)]);
+    }
+    (spec.draw)(&mut canvas.below_head(&title), view, scene, list);
+}
+
+/// Draws the chosen pane below the tabs. Returns the position of the program's cursor.
+pub(super) fn draw_chosen(
+    canvas: &mut Canvas,
+    view: &View,
+    scene: &Scene,
+    tabs: &[Pane],
+) -> Option<Position> {
+    let up = view.output.scrolled();
+    let scrolled = format!(" {} {up} rows up", canvas.theme.glyphs.paused);
+    let note = match (view.pane, view.keyboard) {
+        (Pane::Output, Keyboard::Training) => "  your keys go to the training",
+        (Pane::Output, _) if up > 0 => &scrolled,
+        (_, _) => "",
+    };
+    let room = canvas.area.width.saturating_sub(columns(note));
+    let tabs = tab_titles(tabs, view, room);
+    let tabs = tabs.iter().map(|(text, tone)| (text.as_str(), *tone));
+    let title: Vec<(&str, Tone)> = tabs.chain([(note, Tone::Accent)]).collect();
+    let mut inside = canvas.below_head(&title);
+    match view.pane {
+        Pane::Output => draw_output(&mut inside, view, scene),
+        pane => {
+            (pane.spec().draw)(&mut inside, view, scene, view.list);
+            None
+        }
+    }
+}
+
+/// Draws the program's output without a head. Returns the position of the program's cursor.
+pub(super) fn draw_output(canvas: &mut Canvas, view: &View, scene: &Scene) -> Option<Position> {
+    output::draw(canvas, view, scene, view.list);
+    scene
+        .is_live()
+        .then(|| output::cursor(canvas, &view.output))?
+}
+
+/// The names of the panes with their numbers; without them, or from the chosen one on, where there is not
+/// room for more.
+fn tab_titles(tabs: &[Pane], view: &View, width: u16) -> Vec<(String, Tone)> {
+    let separator = view.theme.glyphs.separator;
+    let of = |from: usize, numbered: bool| {
+        let mut title: Vec<(String, Tone)> = Vec::new();
+        for (number, pane) in (1..).zip(tabs).skip(from) {
+            if !title.is_empty() {
+                title.push((separator.into(), Tone::Faint));
+            }
+            let tone = match *pane == view.pane {
+                true => Tone::Strong,
+                false => Tone::Dim,
+            };
+            let name = pane.spec().title;
+            let name = match numbered {
+                true => format!("{number} {name}"),
+                false => name.into(),
+            };
+            title.push((name, tone));
+        }
+        title
+    };
+    let wide = |title: &[(String, Tone)]| title.iter().map(|(text, _)| columns(text)).sum::<u16>();
+    let whole = [of(0, true), of(0, false)];
+    let fitting = whole.into_iter().find(|title| wide(title) + 4 <= width);
+    fitting.unwrap_or_else(|| {
+        let chosen = tabs.iter().position(|pane| *pane == view.pane).unwrap_or(0);
+        let mut rest = of(chosen, true);
+        while rest.len() > 1 && wide(&rest) + 4 > width {
+            rest.pop();
+        }
+        if rest.len() > 1 && rest.len().is_multiple_of(2) {
+            // A separator with nothing behind it.
+            rest.pop();
+        }
+        rest
+    })
 }

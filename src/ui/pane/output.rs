@@ -2,15 +2,15 @@
 
 use crate::ui::canvas::Canvas;
 use crate::ui::child::ChildScreen;
-use crate::ui::panes::ListScroll;
-use crate::ui::panes::spec::{PaneSpec, Scrolling};
+use crate::ui::pane::ListScroll;
+use crate::ui::pane::spec::{PaneSpec, Scrolling};
 use crate::ui::scene::{RecordedOutput, Scene, Subject};
 use crate::ui::theme::{Depth, Theme, Tone};
 use crate::ui::view::View;
 use ratatui::layout::{Position, Rect};
 use ratatui::style::{Color, Modifier, Style};
 
-pub(super) const PANE: PaneSpec = PaneSpec {
+pub(in crate::ui) const PANE: PaneSpec = PaneSpec {
     gains_from_width: true,
     scrolling: Scrolling::Output,
     ..PaneSpec::plain("output", draw)

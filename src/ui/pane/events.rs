@@ -5,8 +5,8 @@ use crate::event::{Level, Note};
 use crate::state::{EpochMark, Epochs, OomIncident, RankState, Run, RunOutcome, State};
 use crate::ui::canvas::Canvas;
 use crate::ui::chart::marks::round_numbers;
-use crate::ui::panes::ListScroll;
-use crate::ui::panes::spec::{PaneSpec, Scrolling};
+use crate::ui::pane::ListScroll;
+use crate::ui::pane::spec::{PaneSpec, Scrolling};
 use crate::ui::scene::Scene;
 use crate::ui::theme::Tone;
 use crate::ui::view::View;
@@ -15,7 +15,7 @@ use crate::ui::words::outcome_words;
 use crate::units::{Moment, clock_face};
 use std::path::Path;
 
-pub(super) const PANE: PaneSpec = PaneSpec {
+pub(in crate::ui) const PANE: PaneSpec = PaneSpec {
     own_rows: |_, _, rest| rest,
     gains_from_width: true,
     scrolling: Scrolling::List {

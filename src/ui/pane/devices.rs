@@ -5,8 +5,8 @@ use super::rank_map;
 use crate::state::{DeviceState, RankState, State};
 use crate::ui::canvas::Canvas;
 use crate::ui::canvas::Pen;
-use crate::ui::panes::ListScroll;
-use crate::ui::panes::spec::{PaneSpec, Scrolling};
+use crate::ui::pane::ListScroll;
+use crate::ui::pane::spec::{PaneSpec, Scrolling};
 use crate::ui::scene::Scene;
 use crate::ui::theme::Tone;
 use crate::ui::view::View;
@@ -14,7 +14,7 @@ use crate::ui::words::ranks_on;
 use crate::ui::words::{Figures, count};
 use crate::units::Bytes;
 
-pub(super) const PANE: PaneSpec = PaneSpec {
+pub(in crate::ui) const PANE: PaneSpec = PaneSpec {
     own_rows: |state, screen, _| match screen >= HEIGHT_FOR_DEVICES {
         false => 0,
         true if rank_map::is_wanted(state) => rank_map::rows(state) + 2,

@@ -3,8 +3,8 @@
 use crate::state::{Breakdown, DeviceState, RunOutcome, State};
 use crate::ui::canvas::{Canvas, Pen, columns};
 use crate::ui::chart::curves::recent;
-use crate::ui::panes::ListScroll;
-use crate::ui::panes::spec::PaneSpec;
+use crate::ui::pane::ListScroll;
+use crate::ui::pane::spec::PaneSpec;
 use crate::ui::scene::Scene;
 use crate::ui::theme::{Depth, Glyphs, Theme, Tone};
 use crate::ui::view::View;
@@ -12,7 +12,7 @@ use crate::ui::words::Figures;
 use crate::units::Bytes;
 use ratatui::layout::Rect;
 
-pub(super) const PANE: PaneSpec = PaneSpec {
+pub(in crate::ui) const PANE: PaneSpec = PaneSpec {
     subtitle: |view, state| Some(moment_words(view, state)),
     own_rows: |_, _, _| HEIGHT + 1,
     ..PaneSpec::plain("memory", draw)

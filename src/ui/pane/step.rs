@@ -2,14 +2,14 @@
 //! in the full view, which `s` opens.
 
 use crate::ui::canvas::Canvas;
-use crate::ui::panes::ListScroll;
-use crate::ui::panes::spec::PaneSpec;
+use crate::ui::pane::ListScroll;
+use crate::ui::pane::spec::PaneSpec;
 use crate::ui::scene::Scene;
 use crate::ui::step;
 use crate::ui::theme::Tone;
 use crate::ui::view::View;
 
-pub(super) const PANE: PaneSpec = PaneSpec {
+pub(in crate::ui) const PANE: PaneSpec = PaneSpec {
     subtitle: |view, _| moment_words(view),
     gains_from_width: true,
     ..PaneSpec::plain("step", draw)

@@ -5,8 +5,8 @@ use crate::state::{DeviceState, ProbeState, State};
 use crate::ui::canvas::Canvas;
 use crate::ui::canvas::columns;
 use crate::ui::chart::{self, Choice};
-use crate::ui::panes::ListScroll;
-use crate::ui::panes::spec::PaneSpec;
+use crate::ui::pane::ListScroll;
+use crate::ui::pane::spec::PaneSpec;
 use crate::ui::paragraph::{self, StyledLine};
 use crate::ui::scene::Scene;
 use crate::ui::theme::Tone;
@@ -14,7 +14,7 @@ use crate::ui::view::View;
 use crate::ui::words::Figures;
 use crate::units::Bytes;
 
-pub(super) const PANE: PaneSpec = PaneSpec {
+pub(in crate::ui) const PANE: PaneSpec = PaneSpec {
     own_rows: |_, screen, _| (screen * 9 / 20).max(7),
     ..PaneSpec::plain("chart", draw)
 };

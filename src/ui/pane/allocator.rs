@@ -5,8 +5,8 @@ use crate::event::Pool;
 use crate::state::{RankState, State};
 use crate::ui::canvas::Canvas;
 use crate::ui::canvas::Pen;
-use crate::ui::panes::ListScroll;
-use crate::ui::panes::spec::PaneSpec;
+use crate::ui::pane::ListScroll;
+use crate::ui::pane::spec::PaneSpec;
 use crate::ui::scene::Scene;
 use crate::ui::theme::Tone;
 use crate::ui::view::View;
@@ -14,7 +14,7 @@ use crate::ui::words::count;
 use crate::ui::words::{rank_name, rank_on};
 use crate::units::Bytes;
 
-pub(super) const PANE: PaneSpec = PaneSpec {
+pub(in crate::ui) const PANE: PaneSpec = PaneSpec {
     subtitle: |view, state| Some((shown_rank(view, state)?, Tone::Dim)),
     own_rows: |_, screen, _| match screen >= HEIGHT_FOR_ALLOCATOR {
         true => HEIGHT + 1,

@@ -6,8 +6,8 @@ use crate::ui::canvas::Canvas;
 use crate::ui::canvas::Pen;
 use crate::ui::chart::curves::COMPARED;
 use crate::ui::difference;
-use crate::ui::panes::ListScroll;
-use crate::ui::panes::spec::{PaneSpec, Scrolling};
+use crate::ui::pane::ListScroll;
+use crate::ui::pane::spec::{PaneSpec, Scrolling};
 use crate::ui::scene::Scene;
 use crate::ui::theme::{Theme, Tone};
 use crate::ui::view::View;
@@ -15,7 +15,7 @@ use crate::ui::words::{Figures, age, count, rate};
 use crate::ui::words::{outcome_words, patching_words, steps_per_second};
 use ratatui::layout::Rect;
 
-pub(super) const PANE: PaneSpec = PaneSpec {
+pub(in crate::ui) const PANE: PaneSpec = PaneSpec {
     own_rows: |_, _, rest| (rest * 2 / 5).max(5),
     gains_from_width: true,
     scrolling: Scrolling::List {
