@@ -18,7 +18,7 @@ mod tests;
 
 pub use facts::{
     AskedPython, CommandFacts, DriverFacts, Facts, GpuFacts, Keeps, MigFacts, NvmlFacts,
-    PlaceFacts, PythonFacts, SlurmFacts, TerminalFacts, TorchFacts,
+    PlaceFacts, ProbeErrorFacts, PythonFacts, SlurmFacts, TerminalFacts, TorchFacts,
 };
 
 use serde::Serialize;
@@ -87,6 +87,7 @@ pub fn examine(facts: &Facts) -> Vec<Check> {
     checks.extend(gpus::checks(facts));
     checks.extend(torch::checks(facts));
     checks.extend(probe::check(facts));
+    checks.extend(probe::errors(facts));
     checks.extend(allocator::checks(facts));
     checks.push(directories::check("recordings", &facts.state));
     checks.push(directories::check("sockets", &facts.runtime));

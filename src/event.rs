@@ -89,6 +89,8 @@ pub enum What {
     Patch(Patched),
     /// An OOM error that nobody caught ends a process.
     UncaughtOom(UncaughtOom),
+    /// Errors of the probe's own, in a process: it caught them, and the training noticed nothing.
+    ProbeErrors(ProbeErrors),
     /// A probe's connection ended.
     ProbeGone(ProbeGone),
     /// What came of what was predicted of a run.
@@ -191,6 +193,23 @@ pub struct Exited {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct UncaughtOom {
     pub pid: Pid,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ProbeErrors {
+    pub pid: Pid,
+    /// Since the process began.
+    pub count: u64,
+    /// What the probe was doing at the latest one, its kind and its place in the probe.
+    pub latest: String,
+}
+
+impl ProbeErrors {
+    /// `probe: 3 internal errors`
+    pub fn words(&self) -> String {
+        let plural = if self.count == 1 { "" } else { "s" };
+        format!("probe: {} internal error{plural}", self.count)
+    }
 }
 
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]

@@ -311,3 +311,26 @@ fn nothing_that_a_repository_brings_is_run() {
     let (_, words) = check(&done, "torch");
     assert!(words.contains("2.8.0+cu128"), "{words}");
 }
+
+/// Each process counts for itself, and says again how many it has by now.
+#[test]
+fn errors_of_the_probes_own_are_counted_in_the_latest_recording() {
+    let home = TempDir::new().expect("a directory");
+    let session = home.path().join("state/oomph/sessions/20261123-040000-7");
+    fs::create_dir_all(&session).expect("a session's directory");
+    let lines = [(7, 1), (7, 2), (8, 1)].map(|(pid, count)| {
+        format!(
+            r#"{{"at":{count},"event":"probe_errors","pid":{pid},"count":{count},"latest":"take a reading: KeyError (sampler.py:131)"}}"#
+        )
+    });
+    fs::write(session.join("events.jsonl"), lines.join("\n") + "\n").expect("a recording");
+    let done = output(oomph(home.path()).args(["doctor", "--json"]));
+    let (verdict, words) = check(&done, "probe errors");
+    assert_eq!(verdict, "warning");
+    assert!(
+        words.starts_with(
+            "3 internal errors in the latest session, 20261123-040000-7; the latest: take a reading"
+        ),
+        "{words}"
+    );
+}

@@ -48,6 +48,7 @@ pub(super) fn event(
         What::Retainers(found) => set(&mut found.pid, peer),
         What::Patch(patched) => set(&mut patched.pid, peer),
         What::UncaughtOom(ended) => set(&mut ended.pid, peer),
+        What::ProbeErrors(errors) => set(&mut errors.pid, peer),
         What::Note(_) | What::Dropped(_) => {}
         What::SessionStarted(_)
         | What::Started(_)

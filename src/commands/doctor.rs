@@ -60,6 +60,7 @@ fn gather(command: Option<CommandLine>) -> Facts {
         runtime: machine::runtime(),
         terminal: machine::terminal(),
         slurm: machine::slurm(command.as_ref()),
+        probe_errors: machine::probe_errors(),
         variables: variables(command.as_ref()),
         command: CommandFacts {
             given: command,

@@ -37,7 +37,7 @@ const EXIT_STATUS: [(&str, &str); 5] = [
     ("127", "The command is not found."),
 ];
 
-const ENVIRONMENT: [(&str, &str); 4] = [
+const ENVIRONMENT: [(&str, &str); 5] = [
     (
         "OOMPH_STATE_DIR",
         "Where recordings and logs are kept, instead of $XDG_STATE_HOME or ~/.local/state.",
@@ -45,6 +45,10 @@ const ENVIRONMENT: [(&str, &str); 4] = [
     (
         "OOMPH_RUNTIME_DIR",
         "Where sockets and the probe are kept while a session runs, instead of $XDG_RUNTIME_DIR or /tmp.",
+    ),
+    (
+        "OOMPH_PROBE_DEBUG",
+        "A file: each process of the training writes the probe's own errors to FILE.PID. They never reach the training.",
     ),
     (
         "NO_COLOR, COLORTERM, TERM",

@@ -17,6 +17,8 @@ pub struct Facts {
     pub runtime: Vec<PlaceFacts>,
     pub terminal: TerminalFacts,
     pub slurm: SlurmFacts,
+    /// Errors of the probe's own in the latest recorded session, if it had any.
+    pub probe_errors: Option<ProbeErrorFacts>,
     /// Variables that reach the command: inherited ones that are read here, with those typed in
     /// front of it.
     pub variables: Vec<(String, String)>,
@@ -30,6 +32,17 @@ impl Facts {
             .find(|(known, _)| known == name)
             .map(|(_, value)| value.as_str())
     }
+}
+
+/// What a session's recording says of errors of the probe's own.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ProbeErrorFacts {
+    /// The session's ID.
+    pub session: String,
+    /// In all processes together.
+    pub count: u64,
+    /// One of them: what the probe was doing, the error's kind and place.
+    pub latest: String,
 }
 
 /// What NVML said.

@@ -80,6 +80,25 @@ pub(super) fn check(facts: &Facts) -> Option<Check> {
     ))
 }
 
+/// What the latest session says of errors of the probe's own.
+pub(super) fn errors(facts: &Facts) -> Option<Check> {
+    let found = facts.probe_errors.as_ref()?;
+    let (errors, them) = match found.count {
+        1 => ("1 internal error".to_string(), "it"),
+        n => (format!("{n} internal errors"), "them"),
+    };
+    Some(Check::warning(
+        "probe errors",
+        format!(
+            "{errors} in the latest session, {}; the latest: {}",
+            found.session, found.latest
+        ),
+        format!(
+            "the training was not touched by {them}; with OOMPH_PROBE_DEBUG=FILE each process writes {them} to FILE.PID, for a report of the bug"
+        ),
+    ))
+}
+
 /// The directory of the probe's files: the first that can be used, and there is one.
 fn place(facts: &Facts) -> String {
     let usable = facts.runtime.iter().find(|place| place.problem.is_none());

@@ -67,6 +67,7 @@ fn sound() -> Facts {
             term: Some("xterm-256color".into()),
         },
         slurm: SlurmFacts::default(),
+        probe_errors: None,
         variables: Vec::new(),
     }
 }
@@ -108,6 +109,24 @@ fn complaints(facts: &Facts) -> Vec<(Verdict, String)> {
         (check.verdict, words)
     })
     .collect()
+}
+
+#[test]
+fn errors_of_the_probes_own_are_told_of_the_latest_session() {
+    let (verdict, words) = complaint(|facts| {
+        facts.probe_errors = Some(ProbeErrorFacts {
+            session: "20261123-040000-7".into(),
+            count: 3,
+            latest: "take a reading: KeyError (sampler.py:131)".into(),
+        });
+    });
+    assert_eq!(verdict, Verdict::Warning);
+    assert_eq!(
+        words,
+        "probe errors: 3 internal errors in the latest session, 20261123-040000-7; the latest: take a reading: KeyError \
+         (sampler.py:131) -> the training was not touched by them; with OOMPH_PROBE_DEBUG=FILE each process writes them to \
+         FILE.PID, for a report of the bug"
+    );
 }
 
 /// The one complaint about a sound machine that was changed in one way.

@@ -27,6 +27,7 @@ const PACKAGE: &[(&str, &str)] = embedded![
     "common/__init__.py",
     "common/blocks.py",
     "common/calls.py",
+    "common/errors.py",
     "common/frames.py",
     "common/pace.py",
     "common/rotation.py",

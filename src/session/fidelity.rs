@@ -52,6 +52,7 @@ pub(super) fn fidelity(what: &What) -> Fidelity {
         | What::SourceText(_)
         | What::Patch(_)
         | What::UncaughtOom(_)
+        | What::ProbeErrors(_)
         | What::ProbeGone(_)
         | What::Epoch(_)
         | What::Consequence(_)

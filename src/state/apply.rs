@@ -59,6 +59,11 @@ impl State {
                     rank.ended_by_oom = true;
                 }
             }
+            What::ProbeErrors(errors) => {
+                if let Some(rank) = self.rank_mut(errors.pid) {
+                    rank.probe_errors = Some((at, errors.clone()));
+                }
+            }
             What::ProbeGone(gone) => self.probe_gone(at, gone),
             What::OomText(report) => self.oom_read(at, report),
             What::PredictionOutcome(outcome) => {

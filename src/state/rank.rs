@@ -2,7 +2,8 @@
 
 use super::{Keyed, Resolution, Series, StepMarks, StepTraces};
 use crate::event::{
-    Hello, Patchable, Patched, ProbeDevice, Rehearsal, Retainers, Sample, Step, Structure,
+    Hello, Patchable, Patched, ProbeDevice, ProbeErrors, Rehearsal, Retainers, Sample, Step,
+    Structure,
 };
 use crate::units::{Bytes, Moment, Pid, Uuid};
 
@@ -52,6 +53,8 @@ pub struct RankState {
     pub patches: Vec<Patched>,
     /// Whether an OOM error that nobody caught has ended it, as it said itself.
     pub ended_by_oom: bool,
+    /// Errors of its probe's own, as it last counted them, and when.
+    pub probe_errors: Option<(Moment, ProbeErrors)>,
     /// When its probe disconnected.
     pub disconnected: Option<Moment>,
     /// Whether it has said, on another node, that it ends.

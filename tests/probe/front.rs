@@ -2,7 +2,8 @@
 
 use oomph::collect::probe_socket::{self, ProbeRequests};
 use oomph::event::{
-    Clock, Event, Hello, OomRecord, Retainers, Sample, Step, StepTrace, Structure, What,
+    Clock, Event, Hello, OomRecord, ProbeErrors, Retainers, Sample, Step, StepTrace, Structure,
+    What,
 };
 use oomph::probe::{Installed, ProbeOptions, ProbeWays, RehearsedStep, install};
 use oomph::units::RunNumber;
@@ -217,11 +218,19 @@ impl Front {
         })
     }
 
-    /// Asserts that every line was one that the front understands.
+    pub fn probe_errors(&self) -> Vec<&ProbeErrors> {
+        self.all(|what| match what {
+            What::ProbeErrors(errors) => Some(errors),
+            _ => None,
+        })
+    }
+
+    /// Asserts that every line was one that the front understands, and that the probe had no errors of its own.
     #[track_caller]
     pub fn expect_nothing_lost(&self) {
         let lost = count(&self.seen, |what| matches!(what, What::Dropped(_)));
         assert_eq!(lost, 0, "{:#?}", self.seen);
+        assert!(self.probe_errors().is_empty(), "{:#?}", self.seen);
     }
 
     fn all<'a, T>(&'a self, pick: impl Fn(&'a What) -> Option<T>) -> Vec<T> {

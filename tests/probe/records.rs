@@ -480,7 +480,7 @@ fn the_structs_of_the_wire_lose_nothing() {
         kinds.insert(said["event"].as_str().unwrap().to_string());
     }
     program.end().expect("done");
-    let expected = "hello note oom retainers sample step step_trace structure";
+    let expected = "hello note oom patchable retainers sample step step_trace structure";
     let kinds: Vec<String> = kinds.into_iter().collect();
     assert_eq!(kinds.join(" "), expected);
 }

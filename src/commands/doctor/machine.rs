@@ -4,14 +4,18 @@ use crate::collect::nvml::{self, NoSurvey};
 use crate::command::CommandLine;
 use crate::config::UserSettings;
 use crate::doctor::{
-    DriverFacts, GpuFacts, MigFacts, NvmlFacts, PlaceFacts, SlurmFacts, TerminalFacts,
+    DriverFacts, GpuFacts, MigFacts, NvmlFacts, PlaceFacts, ProbeErrorFacts, SlurmFacts,
+    TerminalFacts,
 };
+use crate::event::{ProbeErrors, What};
 use crate::live::display::mode::{self, Mode, Surface};
 use crate::live::display::screen::terminal_size;
 use crate::live::session::SessionInputs;
 use crate::session::{self, BaseDir, BaseDirs};
 use crate::supervise;
 use crate::ui::theme::{Depth, Glyphs, UNICODE};
+use crate::units::Pid;
+use std::collections::HashMap;
 use std::path::PathBuf;
 use std::time::Duration;
 
@@ -64,6 +68,23 @@ fn places(candidates: &[BaseDir], sockets: bool) -> Vec<PlaceFacts> {
         free: place.free,
     });
     facts.collect()
+}
+
+/// What the latest recording says of errors of the probe's own.
+pub(super) fn probe_errors() -> Option<ProbeErrorFacts> {
+    let session = session::latest(&BaseDirs::of_this_user())?;
+    let mut of_processes: HashMap<Pid, ProbeErrors> = HashMap::new();
+    session::outline(&session.directory, |event| {
+        if let What::ProbeErrors(errors) = &event.what {
+            of_processes.insert(errors.pid, errors.clone());
+        }
+    })
+    .ok()?;
+    Some(ProbeErrorFacts {
+        session: session.id,
+        count: of_processes.values().map(|errors| errors.count).sum(),
+        latest: of_processes.into_values().next()?.latest,
+    })
 }
 
 pub(super) fn terminal() -> TerminalFacts {

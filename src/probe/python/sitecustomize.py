@@ -29,7 +29,13 @@ def _start():
             sys.modules["_oomph_hook"] = hook
             hook.install()
         except Exception:
-            pass
+            try:
+                errors = type(sys)("_oomph_errors")
+                place = os.path.join(here, "oomph-probe", "common", "errors.py")
+                SourceFileLoader("_oomph_errors", place).exec_module(errors)
+                errors.ours("start")
+            except Exception:
+                pass
     if sys.version_info >= (3, 8) and [entry for entry in before[:1] if entry not in ours]:
         # Somebody in front of us has had its turn and may still be on the path.
         from _frozen_importlib_external import SourceFileLoader

@@ -71,6 +71,7 @@ fn state(steps: u64, floor: u64, peak: u64) -> State {
         retainers: None,
         patches: Vec::new(),
         ended_by_oom: false,
+        probe_errors: None,
         disconnected: None,
         said_end: false,
     };

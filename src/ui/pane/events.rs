@@ -1,7 +1,7 @@
 //! The list of events: runs, their phases, OOMs, retries, notes, the newest last. Text is made only
 //! for the rows shown: there may be hundreds.
 
-use crate::event::{Level, Note};
+use crate::event::{Level, Note, ProbeErrors};
 use crate::state::{EpochMark, Epochs, OomIncident, RankState, Run, RunOutcome, State};
 use crate::ui::canvas::Canvas;
 use crate::ui::chart::marks::round_numbers;
@@ -35,6 +35,8 @@ enum LoggedEvent<'a> {
     Stepped,
     /// cudaMalloc failed and was retried after the cache was given back.
     Retried(&'a RankState, u64),
+    /// The probe of a process caught errors of its own.
+    ProbeErrors(&'a RankState, &'a ProbeErrors),
     ProbeGone(&'a RankState),
     OutOfMemory(&'a Run, &'a OomIncident),
     /// The program's output named another epoch.
@@ -72,7 +74,9 @@ fn of_run(run: &Run) -> impl Iterator<Item = (Moment, LoggedEvent<'_>)> {
         let gone = gone.map(|at| (at, LoggedEvent::ProbeGone(rank)));
         let retried = rank.retries.iter();
         let retried = retried.map(move |(at, all)| (*at, LoggedEvent::Retried(rank, *all)));
-        retried.chain(gone)
+        let errors = rank.probe_errors.iter();
+        let errors = errors.map(move |(at, errors)| (*at, LoggedEvent::ProbeErrors(rank, errors)));
+        retried.chain(errors).chain(gone)
     });
     let ooms = run
         .ooms
@@ -120,6 +124,11 @@ impl LoggedEvent<'_> {
                 let times = count(all);
                 let words = format!("{who}retried ({times}×): allocator flushed its cache");
                 (words, Tone::Warning)
+            }
+            LoggedEvent::ProbeErrors(rank, errors) => {
+                let who = rank.hello.rank.map(|number| format!(" in rank {number}"));
+                let who = who.unwrap_or_default();
+                (format!("{}{who}", errors.words()), Tone::Warning)
             }
             LoggedEvent::ProbeGone(rank) => {
                 let words = format!("probe in process {} disconnected", rank.hello.pid);
@@ -179,5 +188,31 @@ fn draw(canvas: &mut Canvas, _: &View, scene: &Scene, list: ListScroll) {
         let mut pen = canvas.pen(row);
         pen.text(&format!("{time:>7}  "), Tone::Dim);
         pen.rest(&glyphs.spelled(&words), tone);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::event::What;
+    use crate::state::staged::StagedSession;
+    use crate::units::Pid;
+
+    /// The count of a process replaces its earlier one.
+    #[test]
+    fn errors_of_the_probes_own_are_one_line() {
+        let mut scene = StagedSession::training();
+        for (at, count) in [(2.0, 1), (3.0, 3)] {
+            let errors = ProbeErrors {
+                pid: Pid(100),
+                count,
+                latest: "take a reading: KeyError (sampler.py:131)".into(),
+            };
+            scene.add(at, What::ProbeErrors(errors));
+        }
+        let state = &scene.state;
+        let lines = of_run(state.run().unwrap()).map(|(_, entry)| entry.words(state).0);
+        let lines: Vec<String> = lines.filter(|line| line.contains("probe")).collect();
+        assert_eq!(lines, ["probe: 3 internal errors"]);
     }
 }

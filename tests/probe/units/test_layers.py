@@ -27,6 +27,13 @@ def imported(path):
                 yield (list(above) + name.split("."))[0]
 
 
+def without_types(module):
+    """What runs: not what is imported for the type checker."""
+    for_types = [each for each in module.body if isinstance(each, ast.If) and "TYPE_CHECKING" in ast.dump(each.test)]
+    module.body = [each for each in module.body if each not in for_types]
+    return module
+
+
 class TestLayers(unittest.TestCase):
     def test_every_folder_is_in_the_docstring(self):
         there = {path.parent.name for path in support.SOURCES.glob("*/__init__.py")}
@@ -49,13 +56,13 @@ class TestLayers(unittest.TestCase):
         self.assertGreater(seen, 50)
 
     def test_no_two_files_import_each_other(self):
-        """Not even by way of others, and not at first use either."""
+        """Not even by way of others, and not at first use either; types may refer to each other within a folder."""
         edges = {}
         for path in support.SOURCES.rglob("*.py"):
             if path.name == "__init__.py":
                 continue
             of = edges.setdefault(path.stem, set())
-            for node in ast.walk(ast.parse(path.read_text())):
+            for node in ast.walk(without_types(ast.parse(path.read_text()))):
                 if isinstance(node, ast.ImportFrom) and node.level:
                     of.update([node.module.split(".")[-1]] if node.module else [])
                     of.update(each.name for each in node.names)
@@ -72,6 +79,25 @@ class TestLayers(unittest.TestCase):
             for node in ast.walk(ast.parse((support.SOURCES / name).read_text())):
                 if isinstance(node, ast.ImportFrom):
                     self.assertEqual(node.level, 0, name)
+
+    def test_every_broad_except_says_where_it_is(self):
+        """Through common/errors.py; or the error goes on."""
+        seen = 0
+        for path in support.SOURCES.rglob("*.py"):
+            if path.name == "errors.py":
+                continue
+            text = path.read_text()
+            for node in ast.walk(ast.parse(text)):
+                if not isinstance(node, ast.ExceptHandler):
+                    continue
+                caught = [each.id for each in ast.walk(node.type) if isinstance(each, ast.Name)]
+                if not {"Exception", "BaseException"} & set(caught):
+                    continue
+                seen += 1
+                body = "\n".join(text.splitlines()[node.lineno : node.end_lineno]).strip()
+                says = re.search(r"errors\.(ours|foreseen)\(|\bswallowed\(|\braise\b", body)
+                self.assertTrue(says or (path.name, body) == ("hook.py", "pass"), (path, node.lineno))
+        self.assertGreater(seen, 50)
 
 
 if __name__ == "__main__":

@@ -13,6 +13,7 @@ Each folder imports only from those named above it, and these files from all:
 
 common/ What the others stand on:
 
+    errors         what becomes of an error of ours: counted, and written where that is asked for
     wire           one JSON object per line over the UI's Unix socket
     spool          on another node: the same lines in a file that the UI follows
     pace           how much may be written there
@@ -77,7 +78,7 @@ import sys
 here = None
 
 
-def start():
+def start() -> None:
     """Called once, right after `import torch`."""
     torch = sys.modules.get("torch")
     if torch is None or not in_main_interpreter():
@@ -95,7 +96,7 @@ def start():
     torch.cuda._lazy_call(here.arm)
 
 
-def in_main_interpreter():
+def in_main_interpreter() -> bool:
     """False in a subinterpreter, where torch's C extension may not work."""
     for name in ("_interpreters", "_xxsubinterpreters"):
         try:

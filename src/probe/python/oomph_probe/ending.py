@@ -5,8 +5,13 @@ import os
 import sys
 import traceback
 
+# Annotations are strings here: this file is run by itself, before there is a package.
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Tuple
 
-def like_pythons(error, *ours):
+
+def like_pythons(error: BaseException, *ours: str) -> None:
     """`ours` are the files whose frames are left out."""
     outer = traceback.extract_stack()
     while outer and (is_ours(outer[-1].filename, ours) or "importlib" in outer[-1].filename):
@@ -26,5 +31,5 @@ def like_pythons(error, *ours):
         os._exit(1)
 
 
-def is_ours(filename, ours):
+def is_ours(filename: str, ours: "Tuple[str, ...]") -> bool:
     return os.path.abspath(filename) in ours

@@ -10,8 +10,13 @@ import os
 import sys
 from _thread import get_ident
 
+# Annotations are strings here: `from __future__ import annotations` would read one more file at every start.
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any, Set
 
-def install():
+
+def install() -> None:
     """Starts watching for torch; loads the probe at once if torch is imported already."""
     if "torch" in sys.modules:
         load_probe()
@@ -19,7 +24,7 @@ def install():
         sys.meta_path.insert(0, TorchFinder())
 
 
-def load_probe():
+def load_probe() -> None:
     """Loads the package beside this file by path, since it is not on sys.path."""
     try:
         if "_oomph_probe" in sys.modules:
@@ -27,15 +32,31 @@ def load_probe():
         import importlib.util
 
         here = os.path.dirname(__file__)
-        spec = importlib.util.spec_from_file_location(
+        spec: Any = importlib.util.spec_from_file_location(
             "_oomph_probe",
             os.path.join(here, "__init__.py"),
             submodule_search_locations=[here],
         )
-        probe = importlib.util.module_from_spec(spec)
+        probe: Any = importlib.util.module_from_spec(spec)
         sys.modules["_oomph_probe"] = probe
         spec.loader.exec_module(probe)
         probe.start()
+    except Exception:
+        swallowed("load the probe")
+
+
+def swallowed(where: str) -> None:
+    """An error of ours was caught; nothing of the package may be loaded yet."""
+    try:
+        errors: Any = sys.modules.get("_oomph_probe.common.errors")
+        if errors is None:
+            # importlib.util would take longer than everything else here; this is what it would return.
+            from _frozen_importlib_external import SourceFileLoader
+
+            errors = type(sys)("_oomph_errors")
+            errors.__file__ = os.path.join(os.path.dirname(__file__), "common", "errors.py")
+            SourceFileLoader(errors.__name__, errors.__file__).exec_module(errors)
+        errors.ours(where)
     except Exception:
         pass
 
@@ -47,11 +68,11 @@ class TorchFinder:
     finder if one before it vanished.
     """
 
-    def __init__(self):
+    def __init__(self) -> None:
         self.done = False
-        self.asking = set()
+        self.asking: Set[int] = set()
 
-    def find_spec(self, name, path=None, target=None):
+    def find_spec(self, name: str, path: "Any" = None, target: "Any" = None) -> "Any":
         if name != "torch" or self.done:
             return None
         # Other hooks of this kind search all of sys.meta_path again, including this finder.
@@ -67,7 +88,7 @@ class TorchFinder:
             self.watch(spec.loader)
         return spec
 
-    def ask_others(self, name, path, target):
+    def ask_others(self, name: str, path: "Any", target: "Any") -> "Any":
         finders = list(sys.meta_path)
         behind = finders[finders.index(self) + 1 :] if self in finders else finders
         for finder in behind:
@@ -77,30 +98,30 @@ class TorchFinder:
                 return spec
         return None
 
-    def watch(self, loader):
+    def watch(self, loader: "Any") -> None:
         """Makes `loader` call back, once, after it executed the module."""
         try:
             original = loader.exec_module
 
-            def exec_module(module):
+            def exec_module(module: "Any") -> None:
                 original(module)
                 self.imported(loader)
 
             loader.exec_module = without_traceback(exec_module)
         except Exception:
-            pass
+            swallowed("watch for torch")
 
-    def imported(self, loader):
+    def imported(self, loader: "Any") -> None:
         try:
             del loader.exec_module
         except Exception:
-            pass
+            swallowed("stop watching for torch")
         if not self.done:
             self.done = True
             load_probe()
 
 
-def without_traceback(function):
+def without_traceback(function: "Any") -> "Any":
     """The function, with its frame removed from tracebacks that pass through it.
 
     CPython removes the frames of its import machinery by file name (remove_importlib_frames in
@@ -110,5 +131,5 @@ def without_traceback(function):
         code = function.__code__.replace(co_filename="<frozen importlib._bootstrap>")
         function.__code__ = code
     except Exception:
-        pass
+        swallowed("hide a frame")
     return function

@@ -1,15 +1,23 @@
 """The probe of this process: what is attached when CUDA is initialised, and how it is released after
 a fork and at exit. The only module that knows all the others.
 """
+
+from __future__ import annotations
+
 import atexit
 import os
 import sys
 
-from .common import frames, spool, wire
+from .common import errors, frames, spool, wire
 from .live import allocator, growth, hello, modules, recording, requests, sampler, steps, structure, tracing
 from .oom import census, dump, observer, retainers, uncaught
 from .patch import patches
 from .rehearse import rehearsals, roots
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from .common.protocols import Line, Torch, Wire
+    from .rehearse.roots import Call
 
 # Milliseconds that the program's exit may wait for the last lines. It takes this long only on a
 # machine so busy that the thread is not scheduled; tests on such a machine raise it.
@@ -19,7 +27,7 @@ FLUSH_AT_EXIT = 200
 class Process:
     """One training process. `live` is False before CUDA is initialised, and for good after a fork."""
 
-    def __init__(self, torch):
+    def __init__(self, torch: Torch) -> None:
         self.torch = torch
         self.version = version_of(torch)
         self.socket = os.environ["OOMPH_PROBE_SOCKET"]
@@ -34,25 +42,25 @@ class Process:
         self.live = False
         self.finished = False
 
-    def make_recording(self):
+    def make_recording(self) -> recording.Recording | None:
         """The stack recording, made before the program can have started one of its own; or None."""
         if os.environ.get("OOMPH_PROBE_LINES") == "0" or self.version < (2, 1):
             return None
         seconds = milliseconds("OOMPH_PROBE_SETTLE_MS", 5000, at_least=10)
         return recording.Recording(self.torch, seconds)
 
-    def make_roots(self):
+    def make_roots(self) -> roots.Roots | None:
         """What notes the model's calls, so that a step can be rehearsed; or None."""
         if os.environ.get("OOMPH_PROBE_REHEARSE") == "0" or self.version < roots.SINCE:
             return None
         return roots.Roots(self.torch, self.ran_out, self.modules)
 
-    def ran_out(self, call, phase):
+    def ran_out(self, call: Call, phase: str) -> None:
         """An out-of-memory has left a call of the model, or its backward."""
         if self.live and self.resting is None:
             self.rehearsals.ran_out(call, phase)
 
-    def step_ended(self, count):
+    def step_ended(self, count: int) -> None:
         """An optimizer step has ended."""
         if self.roots is None:
             return
@@ -60,16 +68,16 @@ class Process:
             self.rehearsals.step_ended(self.roots.latest, count)
         self.roots.step_ended(count)
 
-    def arm(self):
+    def arm(self) -> None:
         """Runs inside torch's CUDA initialisation; an exception here would make that fail."""
         try:
             if not self.armed:
                 self.armed = True
                 self.attach()
         except Exception:
-            pass
+            errors.ours("attach to the training")
 
-    def attach(self):
+    def attach(self) -> None:
         self.pid = os.getpid()
         self.backend = allocator.backend(self.torch)
         self.resting = allocator.reason_not_to_read(self.backend)
@@ -94,48 +102,51 @@ class Process:
                 try:
                     attach()
                 except Exception as error:
+                    errors.ours("attach: " + attach.__name__)
                     self.note("the probe continues without %s: %s" % (attach.__name__, error))
         self.sampler.start()
 
-    def make_wire(self):
+    def make_wire(self) -> Wire:
         """The way to the UI: its socket, or on another node a file."""
-        compose = lambda: hello.compose(self)
+        def compose() -> Line:
+            return hello.compose(self)
+
         # On another node the socket's name is free for anybody to take.
         here = "" if "OOMPH_PROBE_BOOT" in os.environ and spool.is_elsewhere() else self.socket
         return spool.of(self, compose) or wire.Wire(here, compose)
 
-    def register_finish(self):
+    def register_finish(self) -> None:
         atexit.register(self.finish)
         util = sys.modules.get("multiprocessing.util")
         if util is not None:
             # A child of multiprocessing ends with os._exit, after running only these.
             util.Finalize(None, self.finish, exitpriority=0)
 
-    def attach_observer(self):
+    def attach_observer(self) -> None:
         # Before 2.1 only the current device gets the observer, and without CUDA it crashed (pytorch 107330).
         if self.version >= (2, 1):
             attach = self.torch._C._cuda_attach_out_of_memory_observer
             attach(observer.Observer(self).observe)
 
-    def record_lines(self):
+    def record_lines(self) -> None:
         """Records the line that allocated each live block; cudaMallocAsync records none."""
         if self.recording is not None and self.backend == "native" and not self.recording.begin():
             self.note("the program records its allocation history itself; the probe leaves it alone")
         self.tracing.begin()
 
-    def note(self, text):
+    def note(self, text: str) -> None:
         self.wire.put({"event": "note", "level": "info", "text": text}, keep=True)
 
-    def disarm(self):
+    def disarm(self) -> None:
         """In a forked child: the thread is gone, the socket is the parent's, CUDA cannot be used."""
         try:
             if self.live and os.getpid() != self.pid:
                 self.live = False
                 self.wire.abandon()
         except Exception:
-            pass
+            errors.ours("after a fork")
 
-    def finish(self):
+    def finish(self) -> None:
         """At exit: sends the last lines, within the time limit."""
         try:
             if self.live and not self.finished and os.getpid() == self.pid:
@@ -145,33 +156,34 @@ class Process:
                         last()
                     except BaseException:
                         # Of any kind: the program may have put something of its own in a library's place.
-                        pass
+                        errors.ours("at exit: " + last.__name__)
                 self.sampler.stop(self.flush_at_exit)
         except BaseException:
             # Python would print it, below the program's own last words.
-            pass
+            errors.ours("at exit")
 
-    def say_what_ends_it(self):
+    def say_what_ends_it(self) -> None:
         if uncaught.ends_by_oom():
             self.wire.put({"event": "uncaught_oom", "pid": self.pid}, keep=True)
 
 
-def rehearsed_step():
+def rehearsed_step() -> int:
     """The step that is rehearsed though memory does not run out; 0 for none."""
     text = os.environ.get("OOMPH_PROBE_REHEARSE", "")
     return int(text) if text.isdigit() and int(text) > 1 else 0
 
 
-def version_of(torch):
+def version_of(torch: Torch) -> tuple[int, int]:
     """`(2, 11)` of "2.11.0+cu130"; `(0, 0)` where it cannot be parsed."""
     try:
         major, minor = str(torch.__version__).split(".")[:2]
         return int(major), int(minor)
     except Exception:
+        errors.foreseen("torch's version")
         return 0, 0
 
 
-def milliseconds(name, default, at_least):
+def milliseconds(name: str, default: int, at_least: int) -> float:
     """A variable in milliseconds, capped at a minute, returned in seconds."""
     try:
         value = int(os.environ.get(name, default))

@@ -53,6 +53,8 @@ contexts = set()
 class Tensor:
     """Bytes on a device (or on the host, which costs nothing here)."""
 
+    dtype = None
+
     def __init__(self, size, device=0, is_cuda=True):
         self.size, self.is_cuda, self.grad, self.grad_fn = size, is_cuda, None, None
         self.device = type("device", (), {"index": device if is_cuda else None})

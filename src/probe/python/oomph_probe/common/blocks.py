@@ -2,6 +2,14 @@
 or a Sequential, each large enough to be worth checkpointing. Inspects modules, never calls them.
 """
 
+from __future__ import annotations
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any, Iterator
+
+    from .protocols import Module
+
 # Fewer members are not a repetition.
 FEWEST = 2
 # A block with fewer submodules saves little beyond its input.
@@ -26,30 +34,31 @@ STATISTICS = ("_BatchNorm", "_InstanceNorm")
 class Group:
     """Blocks with the same structure."""
 
-    def __init__(self, members, why_not):
+    def __init__(self, members: list[Module], why_not: str | None) -> None:
         self.members = members
         self.cls = type(members[0])
         # Why they are skipped, or None.
         self.why_not = why_not
         self.has_statistics = any(is_statistics(part) for part in members[0].modules())
 
-    def name(self):
+    def name(self) -> str:
         return "%d %s" % (len(self.members), self.cls.__name__)
 
 
-def find(root):
+def find(root: Module) -> list[Group]:
     """The groups of a model, none inside another: of nested repetitions, the one with more members."""
-    candidates = []
+    candidates: list[tuple[Any, list[Module]]] = []
     seen = set()
     for container in root.modules():
         if is_kind(container, CONTAINERS) and id(container) not in seen:
             seen.add(id(container))
             candidates.extend(repetitions(container))
     # Blocks with one structure in several containers (the stages of a ResNet) form one group.
-    by_build = {}
+    by_build: dict[Any, list[Module]] = {}
     for build, members in candidates:
         by_build.setdefault(build, []).extend(members)
-    taken, groups = set(), []
+    taken: set[int] = set()
+    groups = []
     for members in sorted(by_build.values(), key=len, reverse=True):
         members = [each for each in unique(members) if not touches(each, taken)]
         if not members:
@@ -60,8 +69,8 @@ def find(root):
     return groups
 
 
-def repetitions(container):
-    by_class = {}
+def repetitions(container: Module) -> Iterator[tuple[Any, list[Module]]]:
+    by_class: dict[type, list[Module]] = {}
     for child in container.children():
         if sum(1 for part in child.modules() if not has_children(part)) < FEWEST_PARTS:
             continue
@@ -70,19 +79,18 @@ def repetitions(container):
     for members in by_class.values():
         if len(members) < FEWEST:
             continue
-        by_build = {}
+        by_build: dict[Any, list[Module]] = {}
         for member in members:
             by_build.setdefault(build_of(member), []).append(member)
-        for build, alike in by_build.items():
-            yield build, alike
+        yield from by_build.items()
 
 
-def build_of(block):
+def build_of(block: Module) -> tuple[tuple[type, bool], ...]:
     """What makes two blocks behave alike: their submodules in order, and which of these work in place."""
     return tuple((type(part), bool(getattr(part, "inplace", False))) for part in block.modules())
 
 
-def why_not(block):
+def why_not(block: Module) -> str | None:
     """Why blocks of this structure are skipped, or None."""
     for part in block.modules():
         kind = is_kind(part, UNSUPPORTED)
@@ -101,7 +109,7 @@ def why_not(block):
     return None
 
 
-def has_hooks(module):
+def has_hooks(module: Module) -> bool:
     kept = vars(module)
     return any(
         kept.get(name)
@@ -109,7 +117,7 @@ def has_hooks(module):
     )
 
 
-def is_kind(module, names):
+def is_kind(module: Module, names: tuple[str, ...]) -> str | None:
     """The name among `names` that the module's class or one of its bases has, or None."""
     for base in type(module).__mro__:
         if base.__name__ in names:
@@ -117,9 +125,9 @@ def is_kind(module, names):
     return None
 
 
-def compiled(root):
+def compiled(root: Module) -> set[int]:
     """The ids of modules inside a compiled module: their calls are traced."""
-    found = set()
+    found: set[Any] = set()
     for module in root.modules():
         # torch.compile(module), or module.compile() in place.
         if is_kind(module, ("OptimizedModule",)) or vars(module).get("_compiled_call_impl"):
@@ -127,7 +135,7 @@ def compiled(root):
     return found
 
 
-def is_dropout(module):
+def is_dropout(module: Module) -> bool:
     """Whether a module drops values, judged by its attributes: `p`, `attention_dropout`, `drop_prob`."""
     is_kind_of_it = "drop" in type(module).__name__.lower()
     return any(
@@ -138,18 +146,17 @@ def is_dropout(module):
     )
 
 
-def is_statistics(module):
+def is_statistics(module: Module) -> bool:
     return bool(is_kind(module, STATISTICS))
 
 
-def has_children(module):
+def has_children(module: Module) -> bool:
     return next(iter(module.children()), None) is not None
 
 
-def touches(module, taken):
+def touches(module: Module, taken: set[int]) -> bool:
     return any(id(part) in taken for part in module.modules())
 
 
-def unique(modules):
-    seen = set()
-    return [each for each in modules if not (id(each) in seen or seen.add(id(each)))]
+def unique(modules: list[Module]) -> list[Module]:
+    return list({id(each): each for each in modules}.values())

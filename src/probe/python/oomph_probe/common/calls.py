@@ -5,10 +5,22 @@ hooks are pickled with the module. Not `forward` either: a deep copy would keep 
 and scripting would read our wrapper. A class keeps its one wrapper for good; the modules it applies to
 carry a mark themselves, so a copy of a marked module is treated like the original.
 """
+
+from __future__ import annotations
+
 import os
 import sys
 import threading
 import weakref
+
+from . import errors
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from types import CodeType, ModuleType
+    from typing import Any, Callable, Iterable
+
+    from .protocols import Module, Torch
 
 # Stop looking after so many calls: this program trains no model.
 ENOUGH = 100000
@@ -19,17 +31,18 @@ SETTLED = 8
 class Calls:
     """Finds the models of a program: the outermost modules called with gradients enabled."""
 
-    def __init__(self, torch):
+    def __init__(self, torch: Torch) -> None:
         self.torch = torch
-        self.module = self.original = None
-        self.notify = None
+        self.module: Any = None
+        self.original: Any = None
+        self.notify: Any = None
         self.inside = threading.local()
-        self.roots = weakref.WeakSet()
-        self.known = weakref.WeakSet()
+        self.roots: weakref.WeakSet[Any] = weakref.WeakSet()
+        self.known: weakref.WeakSet[Any] = weakref.WeakSet()
         self.calls = 0
         self.again = 0
 
-    def watch(self, notify):
+    def watch(self, notify: Callable[[Module], Any]) -> None:
         """Calls `notify` with each model before its first call. A function that `notify` returns makes
         that first call; it is given torch's own `__call__`, the model and the arguments."""
         if self.notify is not None:
@@ -40,7 +53,7 @@ class Calls:
         is_compiling = is_compiling_of(self.torch)
         look, calls = self.look, self
 
-        def __call__(self, *args, **kwargs):
+        def __call__(self: Module, *args: Any, **kwargs: Any) -> Any:
             # A wrapper put on the class by this call takes effect from the next call on.
             call = None if is_compiling() or calls.notify is None else look(self)
             if call is not None:
@@ -50,13 +63,13 @@ class Calls:
         self.ours = as_if_torchs_own(__call__, original)
         self.module.__call__ = self.ours
 
-    def stop_looking(self):
+    def stop_looking(self) -> None:
         """Stops looking; the wrapper stays, since torch.compile may have traced through it."""
         self.notify = None
         if "torch._dynamo" not in sys.modules and self.module.__call__ is self.ours:
             self.module.__call__ = self.original
 
-    def look(self, module):
+    def look(self, module: Module) -> Any:
         try:
             notify = self.notify
             if notify is None or is_inside(self.inside) or not self.torch.is_grad_enabled():
@@ -79,28 +92,29 @@ class Calls:
             self.roots.add(module)
             return notify(module)
         except Exception:
+            errors.ours("look at a call of a model")
             self.stop_looking()
         return None
 
 
-def is_inside(local):
+def is_inside(local: Any) -> bool:
     return getattr(local, "depth", 0) > 0
 
 
 class Inside:
     """Marks the thread as inside a model's call; recomputation calls submodules outside of one."""
 
-    def __init__(self, local):
+    def __init__(self, local: Any) -> None:
         self.local = local
 
-    def __enter__(self):
+    def __enter__(self) -> None:
         self.local.depth = getattr(self.local, "depth", 0) + 1
 
-    def __exit__(self, *error):
+    def __exit__(self, *error: Any) -> None:
         self.local.depth -= 1
 
 
-def is_compiling_of(torch):
+def is_compiling_of(torch: Torch) -> Callable[[], bool]:
     """The function that returns True while torch.compile is tracing."""
     for owner in (getattr(torch, "compiler", None), getattr(torch, "_dynamo", None)):
         function = getattr(owner, "is_compiling", None)
@@ -109,7 +123,7 @@ def is_compiling_of(torch):
     return lambda: False
 
 
-def as_if_torchs_own(function, original):
+def as_if_torchs_own(function: Callable[..., Any], original: Callable[..., Any]) -> Callable[..., Any]:
     """torch.compile skips frames of torch's own `Module.__call__`, by file name, and starts at `forward`.
     This makes it skip our wrapper in the same way."""
     try:
@@ -118,7 +132,7 @@ def as_if_torchs_own(function, original):
             co_filename=theirs.co_filename, co_firstlineno=theirs.co_firstlineno
         )
     except Exception:
-        pass
+        errors.ours("make a wrapper look like torch's own")
     return function
 
 
@@ -126,7 +140,7 @@ def as_if_torchs_own(function, original):
 PASSED_OVER = "<frozen importlib> oomph-probe/"
 
 
-def keep_from_compiling(modules):
+def keep_from_compiling(modules: Iterable[ModuleType]) -> None:
     """Tells torch.compile to leave the functions of these modules to Python: it would otherwise compile
     every frame that runs between a model's graphs, ours included. It still sees what they call. A
     `__call__` among them is one that it should trace."""
@@ -139,7 +153,7 @@ def keep_from_compiling(modules):
                     function.__code__ = passed_over(code, PASSED_OVER + os.path.basename(module.__file__))
 
 
-def passed_over(code, name):
+def passed_over(code: CodeType, name: str) -> CodeType:
     inner = tuple(
         passed_over(each, name)
         if isinstance(each, type(code)) and each.co_name != "__call__"

@@ -1,10 +1,22 @@
 """Python stacks: which lines are the program's and which a library's, and in which phase of the step
 a stack was taken. Frames and their locals are never stored: either would keep tensors alive.
 """
+
+from __future__ import annotations
+
 import os
 import sys
 import threading
 from _thread import get_ident
+
+from . import errors
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from types import FrameType
+    from typing import Any, Callable, Iterable
+
+    from .protocols import Line, Torch
 
 MAX_FRAMES = 64
 LIBRARIES = ("/site-packages/", "/dist-packages/")
@@ -18,12 +30,12 @@ OWN, UNNAMED, LIBRARY = "own", "unnamed", "library"
 class Owners:
     """Decides by path whether a file is the program's or a library's, and caches the answers."""
 
-    def __init__(self, torch):
+    def __init__(self, torch: Torch) -> None:
         self.torch_home = home_of(torch)
         self.homes = (home_of(os), self.torch_home, OURS)
-        self.known = {}
+        self.known: dict[Any, Any] = {}
 
-    def of(self, path):
+    def of(self, path: str) -> str:
         """OWN, LIBRARY or UNNAMED (`-c`, stdin, and generated methods)."""
         owner = self.known.get(path)
         if owner is None:
@@ -32,14 +44,14 @@ class Owners:
             owner = self.known[path] = self.classify(path)
         return owner
 
-    def classify(self, path):
+    def classify(self, path: str) -> str:
         if path.startswith("<"):
             return LIBRARY if path.startswith(GENERATED) else UNNAMED
         if path.startswith(self.homes) or any(part in path for part in LIBRARIES):
             return LIBRARY
         return OWN
 
-    def innermost_own(self, paths):
+    def innermost_own(self, paths: Iterable[str]) -> int | None:
         """The index of the program's own innermost line, given paths innermost first, or None."""
         unnamed = None
         for place, path in enumerate(paths):
@@ -51,14 +63,15 @@ class Owners:
         return unnamed
 
 
-def home_of(module):
+def home_of(module: Any) -> str:
     try:
         return os.path.dirname(module.__file__) + os.sep
     except Exception:
+        errors.foreseen("where a module lies")
         return OURS
 
 
-def line_of(path, number, function):
+def line_of(path: str, number: int, function: str) -> Line:
     return {"file": path, "line": max(number or 0, 0), "function": function}
 
 
@@ -69,7 +82,7 @@ class Stack:
     recomputation; the stack of the thread that called backward is appended there.
     """
 
-    def __init__(self, torch, owners, training_thread):
+    def __init__(self, torch: Torch, owners: Owners, training_thread: int | None) -> None:
         self.torch = torch
         self.owners = owners
         here = own_frames()
@@ -91,11 +104,11 @@ class Stack:
             for frame in (here + callers)[:MAX_FRAMES]
         ]
 
-    def is_in(self, frames, file):
+    def is_in(self, frames: list[FrameType], file: str) -> bool:
         path = self.owners.torch_home + file
         return any(frame.f_code.co_filename == path for frame in frames)
 
-    def is_backward(self, frame):
+    def is_backward(self, frame: FrameType) -> bool:
         code = frame.f_code
         return code.co_name in (
             "backward",
@@ -103,7 +116,7 @@ class Stack:
             "grad",
         ) and code.co_filename.startswith(self.owners.torch_home)
 
-    def callers_of_backward(self, training_thread):
+    def callers_of_backward(self, training_thread: int | None) -> list[FrameType]:
         """The frames of the thread that waits in backward; else of the training thread, else the main one."""
         stacks = sys._current_frames()
         stacks.pop(get_ident(), None)
@@ -111,11 +124,12 @@ class Stack:
             frames = outwards(frame)
             if any(self.is_backward(inner) for inner in frames):
                 return frames
-        main = threading.main_thread().ident
-        frame = stacks.get(training_thread) or stacks.get(main)
-        return outwards(frame) if frame is not None else []
+        for thread in (training_thread, threading.main_thread().ident):
+            if thread is not None and thread in stacks:
+                return outwards(stacks[thread])
+        return []
 
-    def look_at_modules(self, frames):
+    def look_at_modules(self, frames: list[FrameType]) -> None:
         """Whether a module's forward is running, and whether the outermost one is in eval mode."""
         outermost = None
         for frame in frames:
@@ -129,7 +143,7 @@ class Stack:
             self.is_in_evaluation = getattr(module, "training", None) is False
 
 
-def own_frames():
+def own_frames() -> list[FrameType]:
     """The current thread's frames, innermost first, without ours; none on torch's own threads."""
     try:
         frame = sys._getframe(1)
@@ -138,27 +152,27 @@ def own_frames():
     return [inner for inner in outwards(frame) if not inner.f_code.co_filename.startswith(OURS)]
 
 
-def outwards(frame):
-    frames = []
+def outwards(frame: FrameType | None) -> list[FrameType]:
+    frames: list[FrameType] = []
     while frame is not None and len(frames) < 4 * MAX_FRAMES:
         frames.append(frame)
         frame = frame.f_back
     return frames
 
 
-def is_python_thread():
+def is_python_thread() -> bool:
     """Whether the current thread was started by Python code (or is the main thread)."""
-    thread = threading._active.get(get_ident())
+    thread = getattr(threading, "_active").get(get_ident())
     # threading registers a dummy for a foreign thread that asked for its own name.
     return thread is not None and not isinstance(thread, threading._DummyThread)
 
 
-def local_self(frame):
+def local_self(frame: FrameType) -> Any:
     """`self` of a running method."""
     return read_locals(frame, lambda values: values.get("self"))
 
 
-def read_locals(frame, read):
+def read_locals(frame: FrameType, read: Callable[[dict[str, Any]], Any]) -> Any:
     """Returns `read(locals)` of a frame. Before 3.13, reading `f_locals` leaves a dict in the frame that
     keeps every local alive as long as the frame runs, so it is emptied at once, unless somebody else has it:
     who calls `locals()` gets the same dict."""
@@ -171,7 +185,7 @@ def read_locals(frame, read):
     return found
 
 
-def phase(stack, steps_ended, grad_enabled, in_step):
+def phase(stack: Stack, steps_ended: int, grad_enabled: bool, in_step: bool) -> str | None:
     """The phase of the step in which a stack was taken, as a word of the wire."""
     if stack.is_in_backward:
         return "backward"

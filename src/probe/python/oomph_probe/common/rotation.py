@@ -2,6 +2,8 @@
 each second reading, so that a file thins out with age. No I/O.
 """
 
+from __future__ import annotations
+
 # Bytes that all ranks of a session may take together, and the least and the most of one.
 SESSION = 512 << 20
 LEAST, MOST = 256 << 10, 2 << 20
@@ -10,12 +12,12 @@ WHOLE = 0.25
 READINGS = (b'"event":"sample"', b'"event":"step"', b'"event":"device_memory"')
 
 
-def cap(ranks):
+def cap(ranks: int) -> int:
     """Bytes of one rank's file."""
     return min(max(SESSION // ranks, LEAST), MOST)
 
 
-def thinned(text, most):
+def thinned(text: bytes, most: int) -> bytes:
     """The lines worth keeping of a file's text, at most `most` bytes of them; numbers stay in order."""
     lines = text.split(b"\n")
     # The last one has no end yet.

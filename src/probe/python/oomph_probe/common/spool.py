@@ -6,6 +6,9 @@ Only the sampler's thread touches the file system, and nobody joins it: a mount 
 step nor the exit. One writer a file and whole lines, without locks and renames, so that NFS and Lustre
 show a reader nothing but a beginning of what was written.
 """
+
+from __future__ import annotations
+
 import errno
 import json
 import os
@@ -14,6 +17,12 @@ import time
 from _thread import get_ident
 
 from . import pace, rotation, wire
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any, Callable
+
+    from .protocols import Line
 
 # The marker of the session, written by the UI, by which a process knows that it sees the same directory.
 MARKER = "session"
@@ -34,15 +43,15 @@ class Spool:
     reads_devices = True
     sends_at_steps = False
 
-    def __init__(self, directory, process, greeting):
+    def __init__(self, directory: str, process: Any, greeting: Callable[[], Line]) -> None:
         self.directory = directory
         self.process = process
         self.greeting = greeting
-        self.hello = None
+        self.hello: Any = None
         self.lines = pace.Lines(number_of_ranks())
         self.interval = self.lines.interval
-        self.writer = None
-        self.file = None
+        self.writer: int | None = None
+        self.file: Any = None
         self.unwritten = b""
         self.sequence = 0
         self.generation = 0
@@ -52,24 +61,24 @@ class Spool:
         self.paused_until = 0.0
         self.cap = rotation.cap(number_of_ranks())
 
-    def put(self, line, ns=None, keep=False):
+    def put(self, line: Line, ns: int | None = None, keep: bool = False) -> None:
         """Queues a line. With `keep` it is one of an OOM, for which there is always room."""
         stamped = {"ns": time.monotonic_ns() if ns is None else ns}
         stamped.update(line)
         self.lines.add(stamped, keep)
 
-    def is_connected(self):
+    def is_connected(self) -> bool:
         return self.file is not None
 
-    def pause(self, _):
+    def pause(self, _: float) -> float:
         """Seconds between two readings."""
         return self.interval
 
-    def receive(self):
+    def receive(self) -> bytes:
         """Nobody can ask: there is a file and no socket."""
         return b""
 
-    def flush(self, timeout, although_stalled=False):
+    def flush(self, timeout: float, although_stalled: bool = False) -> bool:
         """Writes what is queued; on a thread of the training only waits, briefly, for that."""
         if get_ident() == self.writer:
             return self.write()
@@ -81,20 +90,20 @@ class Spool:
             time.sleep(0.002)
         return True
 
-    def end(self):
+    def end(self) -> None:
         """The last line: the process is about to end by itself."""
         if self.file is not None:
             self.lines.add({"ns": time.monotonic_ns(), "event": "end"}, True)
             self.write(at_end=True)
 
-    def abandon(self):
+    def abandon(self) -> None:
         """In a forked child: the file is the parent's."""
         inherited, self.file = self.file, None
         self.lines = pace.Lines(1)
         if inherited is not None:
             os.close(inherited)
 
-    def write(self, at_end=False):
+    def write(self, at_end: bool = False) -> bool:
         now = time.monotonic()
         if now < self.paused_until and not at_end:
             return False
@@ -116,7 +125,7 @@ class Spool:
                 self.lose()
             return False
 
-    def send(self):
+    def send(self) -> None:
         while self.unwritten:
             written = os.write(self.file, self.unwritten)
             self.written += written
@@ -125,11 +134,11 @@ class Spool:
         # NFS's client keeps what is written for up to half a minute, unless it is told to send it (nfs(5), "async").
         os.fdatasync(self.file)
 
-    def numbered(self, line):
+    def numbered(self, line: Line) -> bytes:
         self.sequence += 1
         return b'{"seq":%d,' % self.sequence + wire.encode(line)[1:]
 
-    def look(self, now):
+    def look(self, now: float) -> None:
         self.looked = now
         about = os.statvfs(self.file)
         whole = about.f_blocks * about.f_frsize
@@ -138,7 +147,7 @@ class Spool:
         if os.fstat(self.file).st_nlink == 0:
             raise OSError(errno.ENOENT, "the file was removed")
 
-    def open(self):
+    def open(self) -> None:
         if self.hello is None:
             self.hello = self.greeting()
         self.file = self.create()
@@ -147,7 +156,7 @@ class Spool:
         self.unwritten = b""
         self.lines.first(dict(self.hello, ns=time.monotonic_ns()))
 
-    def create(self):
+    def create(self) -> int:
         """A new file in the directory, which must be the session's and nobody else's."""
         flags = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
         directory = os.open(self.directory, flags)
@@ -164,7 +173,7 @@ class Spool:
         finally:
             os.close(directory)
 
-    def check(self, directory):
+    def check(self, directory: int) -> None:
         about = os.fstat(directory)
         if about.st_uid != os.geteuid() or about.st_mode & 0o077:
             raise OSError(errno.EPERM, "others may write there")
@@ -175,17 +184,17 @@ class Spool:
                 raise OSError(errno.EPERM, "the marker is not ours")
             said = json.loads(os.read(marker, 4096).decode("utf-8", "replace"))
         except ValueError:
-            raise OSError(errno.EPERM, "the marker cannot be read")
+            raise OSError(errno.EPERM, "the marker cannot be read") from None
         finally:
             os.close(marker)
         if said.get("session") != os.environ.get("OOMPH_SESSION"):
             raise OSError(errno.EPERM, "the marker is another session's")
 
-    def name(self):
+    def name(self) -> str:
         safe = "".join(c if c.isalnum() or c in "-_" else "_" for c in node())[:64]
         return "%d-%s-%d-%d.jsonl" % (self.hello["run"], safe, self.process.pid, self.generation)
 
-    def rotate(self):
+    def rotate(self) -> None:
         """Goes on in a new file that begins with what is worth keeping of this one."""
         before, name = self.file, self.name()
         kept = rotation.thinned(os.pread(before, self.written, 0), self.cap // 2)
@@ -195,7 +204,10 @@ class Spool:
         self.unwritten = kept
         os.unlink(os.path.join(self.directory, name))
 
-    def lose(self):
+    def flush_at_once(self) -> None:
+        """Only the thread that writes touches the file system."""
+
+    def lose(self) -> None:
         """The file cannot be written any more; the next one begins with a hello."""
         lost, self.file = self.file, None
         if lost is not None:
@@ -205,7 +217,7 @@ class Spool:
                 pass
 
 
-def of(process, greeting):
+def of(process: Any, greeting: Callable[[], Line]) -> Spool | None:
     """The spool for a process that the socket does not exist for, or None."""
     directory = os.environ.get("OOMPH_PROBE_SPOOL")
     if directory and (not os.path.lexists(process.socket) or is_elsewhere()):
@@ -213,7 +225,7 @@ def of(process, greeting):
     return None
 
 
-def is_elsewhere():
+def is_elsewhere() -> bool:
     """Whether this is another machine than the UI's: on a shared file system its socket is seen, but
     cannot be connected to."""
     try:
@@ -223,12 +235,12 @@ def is_elsewhere():
         return False
 
 
-def node():
+def node() -> str:
     """The name of this node, as SLURM or the kernel knows it."""
     return os.environ.get("SLURMD_NODENAME") or os.uname()[1]
 
 
-def number_of_ranks():
+def number_of_ranks() -> int:
     for name in ("WORLD_SIZE", "SLURM_STEP_NUM_TASKS", "OMPI_COMM_WORLD_SIZE", "PMI_SIZE"):
         try:
             return max(int(os.environ[name]), 1)

@@ -3,12 +3,21 @@
 Every wait here is short and bounded, and without a UI only OOM records are kept: the training must
 not notice whether anybody listens.
 """
+
+from __future__ import annotations
+
 import collections
 import itertools
 import json
 import socket
 import time
 from _thread import allocate_lock
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any, Callable
+
+    from .protocols import Line
 
 # Lines that may wait for a slow UI: about ten seconds at 10 Hz and 50 steps per second.
 MAX_WAITING = 600
@@ -28,22 +37,22 @@ class Wire:
     # A socket takes what it has room for and never makes a step wait.
     sends_at_steps = True
 
-    def __init__(self, path, greeting):
+    def __init__(self, path: str, greeting: Callable[[], Line]) -> None:
         self.path = path
         self.greeting = greeting
-        self.hello = None
+        self.hello: Any = None
         self.lock = allocate_lock()
-        self.socket = None
-        self.waiting = collections.deque()
+        self.socket: Any = None
+        self.waiting: collections.deque[Any] = collections.deque()
         self.first_sent = 0
         self.dropped = 0
         self.connections = 0
         # The UI's buffer was full at the last attempt: do not wait for it again.
         self.stalled = False
         # The sampler's thread; here every thread sends.
-        self.writer = None
+        self.writer: int | None = None
 
-    def put(self, line, ns=None, keep=False):
+    def put(self, line: Line, ns: int | None = None, keep: bool = False) -> None:
         """Queues a line. With `keep` it survives a lost connection."""
         stamped = {"ns": time.monotonic_ns() if ns is None else ns}
         stamped.update(line)
@@ -56,17 +65,17 @@ class Wire:
             return
         self.waiting.append((encode(stamped), keep))
 
-    def is_connected(self):
+    def is_connected(self) -> bool:
         return self.socket is not None
 
-    def pause(self, interval):
+    def pause(self, interval: float) -> float:
         """Seconds between two readings."""
         return interval
 
-    def end(self):
+    def end(self) -> None:
         """The kernel closes the connection when the process has ended."""
 
-    def flush(self, timeout, although_stalled=False):
+    def flush(self, timeout: float, although_stalled: bool = False) -> bool:
         """Sends what is queued, connecting first; False if it did not finish within `timeout` seconds. A UI that
         did not read the last time is not waited for again, unless asked for."""
         if self.stalled and not although_stalled:
@@ -75,7 +84,7 @@ class Wire:
             return False
         return self.send_all(time.monotonic() + timeout)
 
-    def flush_at_once(self):
+    def flush_at_once(self) -> None:
         """Sends what a connection takes without any wait, for a thread of the training."""
         if not self.lock.acquire(False):
             return
@@ -84,7 +93,7 @@ class Wire:
         else:
             self.send_all(None)
 
-    def send_all(self, deadline):
+    def send_all(self, deadline: float | None) -> bool:
         """With the lock held, which it releases; without a deadline nothing is waited for."""
         try:
             if self.socket is None:
@@ -107,7 +116,7 @@ class Wire:
         finally:
             self.lock.release()
 
-    def connect(self, deadline):
+    def connect(self, deadline: float | None) -> None:
         if self.hello is None:
             self.hello = self.greeting()
         connection = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
@@ -124,7 +133,7 @@ class Wire:
         self.socket = connection
         self.connections += 1
 
-    def send_some(self, deadline):
+    def send_some(self, deadline: float | None) -> None:
         """The first lines, in one system call where there is room for them."""
         entries = list(itertools.islice(self.waiting, AT_ONCE))
         unsent = memoryview(b"".join(line for line, _ in entries))[self.first_sent :]
@@ -135,7 +144,7 @@ class Wire:
             self.first_sent -= len(line)
             self.waiting.popleft()
 
-    def send(self, unsent, deadline):
+    def send(self, unsent: memoryview, deadline: float | None) -> int:
         # The program may have reset SIGPIPE to its default action, which kills the process.
         try:
             return self.socket.send(unsent, socket.MSG_NOSIGNAL)
@@ -148,7 +157,7 @@ class Wire:
         finally:
             self.socket.settimeout(0.0)
 
-    def lose(self):
+    def lose(self) -> None:
         """The UI is gone: only OOM records wait for the next one."""
         if self.socket is not None:
             self.socket.close()
@@ -162,7 +171,7 @@ class Wire:
             if entry[1]:
                 self.waiting.append(entry)
 
-    def receive(self):
+    def receive(self) -> bytes:
         """What the UI has sent since the last call; nothing if another thread is sending."""
         if self.socket is None or not self.lock.acquire(False):
             return b""
@@ -179,7 +188,7 @@ class Wire:
         finally:
             self.lock.release()
 
-    def abandon(self):
+    def abandon(self) -> None:
         """In a forked child: closes the parent's socket, without its lock, which may be taken."""
         inherited, self.socket = self.socket, None
         self.waiting = collections.deque()
@@ -187,12 +196,12 @@ class Wire:
             inherited.close()
 
 
-def encode(line):
+def encode(line: Line) -> bytes:
     # A path that is not valid UTF-8 has lone surrogates here, which JSON readers reject.
     text = json.dumps(line, ensure_ascii=False, separators=(",", ":"))
     return text.encode("utf-8", "replace") + b"\n"
 
 
-def remaining(deadline):
+def remaining(deadline: Any) -> float:
     """Seconds left; never 0, which would make the socket non-blocking."""
     return max(deadline - time.monotonic(), 0.001)

@@ -5,9 +5,22 @@ compared.
 Taken on the training's thread at the end of a step, when activations are freed. Skipped where stacks
 are not recorded, and where there are so many blocks that the training would slow down.
 """
+
+from __future__ import annotations
+
 import time
 
 from . import snapshot
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any, Dict, Tuple
+
+    from ..common.frames import Owners
+    from ..common.protocols import Line, Segments
+
+    # After which step, the bytes of each line, and the stretch of recorded steps.
+    Sum = Tuple[int, Dict[Any, int], int]
 
 # After step 4, 8, 16 and so on of a stretch; so the comparison spans at least half of it so far.
 FIRST = 4
@@ -24,7 +37,7 @@ NOTABLE = 0.02
 class Growth:
     """The sums of this process, by device."""
 
-    def __init__(self, process, owners):
+    def __init__(self, process: Any, owners: Owners) -> None:
         self.process = process
         self.owners = owners
         # The stretch of recorded steps, the step before it, and the next one whose sum is taken.
@@ -32,9 +45,9 @@ class Growth:
         self.origin = 0
         self.next_step = FIRST
         self.next_at = 0.0
-        self.sums = {}
+        self.sums: dict[Any, Any] = {}
 
-    def step_ended(self, device, count, blocks):
+    def step_ended(self, device: int, count: int, blocks: int) -> None:
         """`blocks` is the number of live blocks on the device of the optimizer's parameters."""
         recording = self.process.recording
         if recording is None or not recording.with_stacks or recording.keeps_history:
@@ -56,13 +69,13 @@ class Growth:
         del sums[:-32]
         self.next_at = now + COST_FACTOR * (time.monotonic() - now)
 
-    def lines(self, device):
+    def lines(self, device: int) -> list[Line]:
         """The lines that grew, largest first; empty until there are two sums."""
         sums = self.sums.get(device, [])
         pairs = [(one, next_one) for one, next_one in zip(sums, sums[1:]) if one[2] == next_one[2]]
         return between(*pairs[-1]) if pairs else []
 
-    def until_now(self, device, count, segments):
+    def until_now(self, device: int, count: int, segments: Segments) -> list[Line]:
         """The lines that grew from the first sum of this stretch to now, after step `count`."""
         sums = [each for each in self.sums.get(device, []) if each[2] == self.stretch and each[0] < count]
         if not sums:
@@ -70,7 +83,7 @@ class Growth:
         return between(sums[0], (count, snapshot.by_line(segments, self.owners), self.stretch))
 
 
-def between(earlier, later):
+def between(earlier: Sum, later: Sum) -> list[Line]:
     """The lines that hold more in the later of two sums."""
     (first, before, _), (last, after, _) = earlier, later
     grown = {key: held - before.get(key, 0) for key, held in after.items()}

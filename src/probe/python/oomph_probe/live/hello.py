@@ -1,12 +1,21 @@
 """The first line of every connection: which process this is, and which devices it sees."""
+
+from __future__ import annotations
+
 import os
 import sys
 
 from ..common import spool
 from . import allocator
 
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
 
-def compose(process):
+    from ..common.protocols import Line
+
+
+def compose(process: Any) -> Line:
     """Called once CUDA is initialised, since querying devices would initialise it."""
     torch = process.torch
     line = {
@@ -43,7 +52,7 @@ NUMBERINGS = (
 )
 
 
-def ranks():
+def ranks() -> dict[str, int]:
     """The rank, its number on this node, and how many there are, as far as they are known."""
     fields = ("rank", "local_rank", "world_size")
     for names in NUMBERINGS:
@@ -54,7 +63,7 @@ def ranks():
     return {}
 
 
-def number_of_nodes():
+def number_of_nodes() -> int | None:
     """On how many nodes the ranks are, as torchrun, srun or Open MPI say; or None."""
     for name in ("GROUP_WORLD_SIZE", "SLURM_STEP_NUM_NODES"):
         if number(name):
@@ -63,7 +72,7 @@ def number_of_nodes():
     return -(-ranks // here) if ranks and here else None
 
 
-def slurm_step():
+def slurm_step() -> str | None:
     """The step of srun that this process belongs to, as `squeue -s` prints it."""
     job, step = number("SLURM_JOB_ID"), number("SLURM_STEP_ID")
     # The last numbers are the batch script's and other steps without tasks.
@@ -72,7 +81,7 @@ def slurm_step():
     return "%d.%d" % (job, step)
 
 
-def number(name):
+def number(name: str) -> int | None:
     """The variable's value if it is a number that fits the wire's u32, or None."""
     try:
         value = int(os.environ.get(name, ""))

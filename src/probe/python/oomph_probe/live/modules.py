@@ -8,12 +8,21 @@ them and would compile again. Backward is seen by a pre-hook on the autograd nod
 that of its input: the engine comes to the first when it enters the module, to the second when it has left it. No
 module, tensor or node is kept: a node would keep its graph alive.
 """
+
+from __future__ import annotations
+
 import sys
 import time
 import weakref
 from _thread import get_ident
 
-from ..common import frames
+from ..common import errors, frames
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any, Callable
+
+    from ..common.protocols import Module, Tensor, Torch
 
 # Marks of one step; above this the step's modules are not known.
 MOST_MARKS = 60000
@@ -28,19 +37,19 @@ WRAPPED = ("module", "_orig_mod")
 class Modules:
     """The marks of one traced step, in the order in which they were made."""
 
-    def __init__(self, torch):
+    def __init__(self, torch: Torch) -> None:
         self.torch = torch
         # (microseconds, id of a module or None); None while no step is traced.
-        self.marks = None
-        self.stack = []
-        self.label = None
-        self.thread = None
-        self.seen = set()
-        self.roots = {}
-        self.classes = {}
-        self.handles = []
+        self.marks: Any = None
+        self.stack: list[Any] = []
+        self.label: int | None = None
+        self.thread: int | None = None
+        self.seen: set[tuple[int, int, str]] = set()
+        self.roots: dict[Any, Any] = {}
+        self.classes: dict[Any, Any] = {}
+        self.handles: list[Any] = []
 
-    def begin(self, by_hooks):
+    def begin(self, by_hooks: bool) -> None:
         """A traced step begins; `by_hooks` where nothing else sees the modules."""
         self.end()
         self.marks, self.stack, self.label, self.thread = [], [], None, None
@@ -48,18 +57,18 @@ class Modules:
         if by_hooks and not has_compiled():
             self.register()
 
-    def end(self):
+    def end(self) -> None:
         self.marks = None
         while self.handles:
             self.handles.pop().remove()
 
-    def register(self):
+    def register(self) -> None:
         try:
             module = self.torch.nn.modules.module
             before = module.register_module_forward_pre_hook(lambda of, inputs: self.enter(of, inputs))
             self.handles.append(before)
 
-            def after(of, inputs, output):
+            def after(of: Module, inputs: Any, output: Any) -> None:
                 self.leave(of, output)
 
             try:
@@ -67,9 +76,10 @@ class Modules:
             except TypeError:
                 self.handles.append(module.register_module_forward_hook(after))
         except Exception:
+            errors.foreseen("hook all modules")
             self.end()
 
-    def enter(self, module, inputs):
+    def enter(self, module: Module, inputs: Any) -> None:
         """A module's forward begins. Must not raise, nor return anything."""
         try:
             if self.marks is None or not self.is_of_the_step():
@@ -83,9 +93,9 @@ class Modules:
             self.classes.setdefault(id(module), type(module).__name__)
             self.note(id(module))
         except Exception:
-            pass
+            errors.ours("enter a module")
 
-    def leave(self, module, output):
+    def leave(self, module: Module, output: Any) -> None:
         """It has ended; by an exception, where there is no output."""
         try:
             if self.marks is None or not self.is_of_the_step():
@@ -98,9 +108,9 @@ class Modules:
                     self.note(outer)
                     return
         except Exception:
-            pass
+            errors.ours("leave a module")
 
-    def is_of_the_step(self):
+    def is_of_the_step(self) -> bool:
         """The training's thread, or one of the engine's that computes an activation again; not a replica's."""
         thread = get_ident()
         if thread == self.thread:
@@ -112,13 +122,13 @@ class Modules:
             return True
         return False
 
-    def note(self, label):
+    def note(self, label: int | None) -> None:
         self.label = label
         self.marks.append((time.time_ns() // 1000, label))
         if len(self.marks) > MOST_MARKS:
             self.end()
 
-    def mark_nodes(self, value, label):
+    def mark_nodes(self, value: Any, label: int | None) -> None:
         """Notes when backward comes to these tensors' nodes. The first to name a node is the innermost."""
         try:
             for tensor in tensors_in(self.torch, value):
@@ -131,22 +141,22 @@ class Modules:
                     node.register_prehook(self.noting(label))
         except Exception:
             # Then backward's allocations are of no module.
-            pass
+            errors.foreseen("mark nodes of a graph")
 
-    def noting(self, label):
+    def noting(self, label: int | None) -> Callable[[Any], None]:
         marks = self.marks
 
-        def note(gradients):
+        def note(gradients: Any) -> None:
             # Of this step's marks; a graph may live longer.
             if self.marks is marks and marks is not None:
                 try:
                     self.note(label)
                 except Exception:
-                    pass
+                    errors.ours("mark backward")
 
         return note
 
-    def take(self):
+    def take(self) -> tuple[list[Any], dict[int, str], dict[int, Any]] | None:
         """The marks so far, and the names of modules and of the parameters' modules by their ids; None where
         no module was seen."""
         marks = self.marks
@@ -156,11 +166,12 @@ class Modules:
         try:
             names, of_parameters = named(roots, self.classes)
         except Exception:
+            errors.ours("name the modules")
             return None
         return list(marks), names, of_parameters
 
 
-def named(roots, classes):
+def named(roots: list[Module], classes: dict[int, str]) -> tuple[dict[int, str], dict[int, Any]]:
     """The largest root's modules have the names that the program knows them by; those of the others stand
     behind the name of their class."""
     trees = []
@@ -174,7 +185,8 @@ def named(roots, classes):
         if len(tree) <= MOST_MODULES:
             trees.append((root, model, tree))
     trees.sort(key=lambda each: -len(each[2]))
-    names, of_parameters = {}, {}
+    names: dict[int, str] = {}
+    of_parameters: dict[int, Any] = {}
     for place, (root, model, tree) in enumerate(trees):
         kind = type(model).__name__
         for name, module in tree:
@@ -190,25 +202,26 @@ def named(roots, classes):
     return names, of_parameters
 
 
-def tensors_in(torch, value, depth=2):
+def tensors_in(torch: Torch, value: Any, depth: int = 2) -> list[Tensor]:
     """The tensors of an output, as far as they are plain ones; of a model's output, its values."""
     if type(value) is torch.Tensor:
         return [value]
     if depth and isinstance(value, dict):
         value = list(value.values())
     if depth and isinstance(value, (list, tuple)):
-        found = []
+        found: list[Any] = []
         for each in value[:MOST_TENSORS]:
             found += tensors_in(torch, each, depth - 1)
         return found[:MOST_TENSORS]
     return []
 
 
-def has_compiled():
+def has_compiled() -> bool:
     """Whether torch.compile has compiled anything; True where that cannot be told."""
     if "torch._dynamo" not in sys.modules:
         return False
     try:
         return bool(sys.modules["torch._dynamo.utils"].counters.get("frames"))
     except Exception:
+        errors.foreseen("whether anything was compiled")
         return True

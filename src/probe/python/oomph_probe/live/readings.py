@@ -1,6 +1,18 @@
 """What the allocator of each device holds, as lines of the wire: what changed, and now and then what did not."""
+
+from __future__ import annotations
+
 import collections
 import time
+
+from ..common import errors
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
+
+    from ..common.protocols import Line, Wire
+    from .allocator import Reading
 
 # An unchanged reading is still sent this often (seconds), to show that the process is alive; and how often the
 # program's cap is read.
@@ -14,30 +26,30 @@ MOST_WAITING = 64
 class Readings:
     """The devices of one process."""
 
-    def __init__(self, process):
+    def __init__(self, process: Any) -> None:
         self.process = process
         # By device: when its last line was sent, and the line.
-        self.last = {}
-        self.looked = {}
+        self.last: dict[Any, Any] = {}
+        self.looked: dict[Any, Any] = {}
         # The cap, and when it was read.
-        self.limits = {}
-        self.limited = {}
+        self.limits: dict[Any, Any] = {}
+        self.limited: dict[Any, Any] = {}
         # For the stack policy.
-        self.usages = {}
-        self.waiting = collections.deque(maxlen=MOST_WAITING)
+        self.usages: dict[Any, Any] = {}
+        self.waiting: collections.deque[Any] = collections.deque(maxlen=MOST_WAITING)
 
-    def forget(self):
+    def forget(self) -> None:
         """A new connection knows nothing yet."""
         self.last.clear()
         self.looked.clear()
 
-    def gather(self, wire, at_end):
+    def gather(self, wire: Wire, at_end: bool) -> None:
         """Reads every device and queues its line, where there is anything new."""
         now = time.monotonic()
         for device in range(len(self.process.allocator.devices())):
             self.gather_device(wire, device, now, at_end)
 
-    def gather_device(self, wire, device, now, at_end):
+    def gather_device(self, wire: Wire, device: int, now: float, at_end: bool) -> None:
         sent, last_line = self.last.get(device, (0.0, None))
         looked, pause = self.looked.get(device, (0.0, 0.0))
         if last_line is None and now - looked < pause and not at_end:
@@ -58,25 +70,26 @@ class Readings:
             if wire.reads_devices:
                 self.gather_device_memory(wire, device)
 
-    def line_of(self, device, reading):
+    def line_of(self, device: int, reading: Reading) -> Line:
         return self.process.allocator.sample(self.process.pid, device, reading, self.limits.get(device))
 
-    def gather_device_memory(self, wire, device):
+    def gather_device_memory(self, wire: Wire, device: int) -> None:
         """The whole device, of which NVML on the UI's node sees nothing."""
         try:
             free, total = self.process.torch.cuda.mem_get_info(device)
         except Exception:
+            errors.foreseen("memory of a device")
             return
         wire.put({"event": "device_memory", "device": device, "free": free, "total": total})
 
-    def look(self):
+    def look(self) -> None:
         """Reads the devices in use, within a step, and leaves the lines to whoever sends next."""
         for device in list(self.last):
             ns = time.monotonic_ns()
             line = self.line_of(device, self.process.allocator.read(device))
             self.waiting.append((ns, device, line))
 
-    def put_waiting(self, wire):
+    def put_waiting(self, wire: Wire) -> None:
         """Queues the lines of what was read within steps."""
         while self.waiting:
             ns, device, line = self.waiting.popleft()

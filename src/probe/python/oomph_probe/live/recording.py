@@ -4,12 +4,23 @@ stack_policy.py says so, and else nothing; never touches a recording of the prog
 torch cannot say who started a recording. So the entry points in `torch._C` that every Python caller
 uses are wrapped to notice calls that are not ours; after one of those the probe stops recording.
 """
+
+from __future__ import annotations
+
 import inspect
 import os
 import time
 from _thread import allocate_lock, get_ident
 
+from ..common import errors
 from . import stack_policy, tracing
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any, Callable
+
+    from ..common.protocols import Torch
+    from .stack_policy import Usage
 
 ENTRY = "_cuda_record_memory_history"
 # The longest that a caller waits for one of our calls, which take microseconds: in a forked child the
@@ -24,11 +35,11 @@ QUIET = 1.0
 class Recording:
     """Created when torch is imported, before the program can have called the entry points."""
 
-    def __init__(self, torch, seconds):
+    def __init__(self, torch: Torch, seconds: float) -> None:
         self.torch = torch
         self.policy = stack_policy.StackPolicy(seconds)
         self.lock = allocate_lock()
-        self.caller = None
+        self.caller: int | None = None
         self.is_ours = False
         self.is_others = False
         self.with_stacks = False
@@ -37,13 +48,13 @@ class Recording:
         self.traces = self.has_history = False
         self.can_clear = self.knows_clearing()
         # The thread that began the recording that is on; and since when it has been on without stacks.
-        self.began_on = None
-        self.quiet_since = None
+        self.began_on: int | None = None
+        self.quiet_since: float | None = None
         # If a snapshot is requested, also keep the history of events, which memory_viz draws over time.
         self.keeps_history = bool(os.environ.get("OOMPH_PROBE_SNAPSHOT"))
         self.can_notice = self.wrap_entries()
 
-    def wrap_entries(self):
+    def wrap_entries(self) -> bool:
         """Whether every entry point could be wrapped; if not, a recording once started is left on."""
         try:
             entries = self.torch._C
@@ -53,28 +64,30 @@ class Recording:
                 setattr(entries, name, self.noticing(getattr(entries, name)))
             return ENTRY in names
         except Exception:
+            errors.ours("wrap the recording")
             return False
 
-    def knows_clearing(self):
+    def knows_clearing(self) -> bool:
         """Whether this torch can be asked to clear the history."""
         try:
             entry = self.torch.cuda.memory._record_memory_history
             return "clear_history" in inspect.signature(entry).parameters
         except Exception:
+            errors.foreseen("whether a history can be cleared")
             return False
 
-    def noticing(self, entry):
-        def record(*arguments, **named):
+    def noticing(self, entry: Any) -> Callable[..., Any]:
+        def record(*arguments: Any, **named: Any) -> Any:
             self.called()
             return entry(*arguments, **named)
 
         for name in ("__module__", "__name__", "__qualname__", "__doc__"):
             setattr(record, name, getattr(entry, name))
         # inspect.signature then shows the entry point's own.
-        record.__wrapped__ = entry
+        setattr(record, "__wrapped__", entry)
         return record
 
-    def called(self):
+    def called(self) -> None:
         """Somebody calls an entry point; this must not raise."""
         if self.caller == get_ident():
             return
@@ -87,15 +100,15 @@ class Recording:
             finally:
                 self.lock.release()
 
-    def hand_over(self):
+    def hand_over(self) -> None:
         """Leaves an empty history: the program may ask for a smaller one (see `trace`)."""
         try:
             if self.can_clear and self.began_on is not None:
                 self.call_entry(None, clears=True)
         except Exception:
-            pass
+            errors.ours("hand the recording over")
 
-    def begin(self):
+    def begin(self) -> bool:
         """Called before the program's first allocation. False if the program records already."""
         is_recording = getattr(self.torch._C, "_cuda_isHistoryEnabled", None)
         if self.is_others or (is_recording is not None and is_recording()):
@@ -104,10 +117,10 @@ class Recording:
         self.is_ours = True
         return True
 
-    def may_change(self):
+    def may_change(self) -> bool:
         return self.is_ours and self.can_notice and not (self.keeps_history or self.is_others)
 
-    def update(self, steps, usages, after):
+    def update(self, steps: int, usages: dict[int, Usage], after: dict[int, int]) -> None:
         """Starts or stops recording stacks as needed; on the sampler's thread."""
         if not self.may_change():
             return
@@ -118,9 +131,10 @@ class Recording:
             self.rest()
         except BaseException:
             # Leave the recording as it is: another attempt would fail as well.
+            errors.ours("record stacks or not")
             self.is_ours = False
 
-    def rest(self):
+    def rest(self) -> None:
         """Ends a recording that has been on without stacks for a while: an event without a stack still
         costs a third of a microsecond. Called on every thread that may have begun it, often.
 
@@ -137,7 +151,7 @@ class Recording:
                     self.call_entry(None, ends=True)
             self.quiet_since = self.began_on = None
 
-    def record(self, with_stacks):
+    def record(self, with_stacks: bool) -> None:
         """Blocks keep the stacks that they have.
 
         A recording begins and ends without stacks, and ends only a while after the last one was taken.
@@ -153,7 +167,7 @@ class Recording:
             self.with_stacks = with_stacks
             self.apply()
 
-    def trace(self, on):
+    def trace(self, on: bool) -> bool:
         """Keeps the history of events with their stacks, as long as it is on. False where it cannot be.
 
         The history is a ring. If it has wrapped and is then made smaller without being cleared, torch goes on
@@ -169,10 +183,11 @@ class Recording:
                 self.apply()
             return not self.is_others
         except BaseException:
+            errors.ours("record a history or not")
             self.is_ours = False
             return False
 
-    def apply(self):
+    def apply(self) -> None:
         """Sets the recording as it is wanted, with the lock held."""
         if self.is_others:
             return
@@ -185,7 +200,7 @@ class Recording:
         is_quiet = not (self.traces or self.with_stacks)
         self.quiet_since = time.monotonic() if is_quiet else None
 
-    def call_entry(self, context, clears=False, ends=False):
+    def call_entry(self, context: str | None, clears: bool = False, ends: bool = False) -> None:
         """torch's entry, with the lock held, in our own name."""
         enabled, entries, more = "state", 1, {}
         if self.keeps_history:

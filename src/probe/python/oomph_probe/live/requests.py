@@ -5,9 +5,18 @@ Lines of JSON come back over the socket that the probe writes to; the sampler's 
 until the next optimizer step has ended: then only what stays is alive, and it is the training's thread that looks,
 so that nothing changes meanwhile. Where no step ends (an evaluation, a data loader) the sampler's thread does it.
 """
+
+from __future__ import annotations
+
 import json
 import time
 from _thread import allocate_lock
+
+from ..common import errors
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
 
 # Seconds until a search no longer waits for the end of a step.
 PATIENCE = 5.0
@@ -18,14 +27,14 @@ LONGEST = 65536
 class Requests:
     """What was asked for and has not been done."""
 
-    def __init__(self, process):
+    def __init__(self, process: Any) -> None:
         self.process = process
         self.unread = b""
         # When a search was asked for; taken by whoever does it.
-        self.asked_at = None
+        self.asked_at: float | None = None
         self.lock = allocate_lock()
 
-    def take(self, received):
+    def take(self, received: bytes) -> None:
         """Bytes from the UI, on the sampler's thread."""
         *lines, self.unread = (self.unread + received).split(b"\n")
         if len(self.unread) > LONGEST:
@@ -35,11 +44,12 @@ class Requests:
                 self.handle(json.loads(line.decode("utf-8")))
             except Exception:
                 # Of a later UI.
+                errors.foreseen("read a request")
                 continue
         if self.asked_at is not None and time.monotonic() - self.asked_at >= PATIENCE:
             self.search(self.device())
 
-    def handle(self, request):
+    def handle(self, request: dict[str, Any]) -> None:
         kind = request["request"]
         if kind == "retainers":
             self.asked_at = time.monotonic()
@@ -47,25 +57,26 @@ class Requests:
         elif kind == "snapshot":
             self.process.dump.save_now(request["directory"])
 
-    def is_waiting(self):
+    def is_waiting(self) -> bool:
         """Whether a search waits for the end of a step."""
         return self.asked_at is not None
 
-    def step_ended(self, device):
+    def step_ended(self, device: int) -> None:
         """After a step that is looked at, on the training's thread; cheap where nothing was asked."""
         if self.asked_at is not None:
             self.search(device)
 
-    def search(self, device):
+    def search(self, device: int) -> None:
         with self.lock:
             asked, self.asked_at = self.asked_at, None
         if asked is not None:
             try:
                 self.send_retainers(device)
             except Exception as error:
+                errors.ours("look for who keeps memory alive")
                 self.process.note("who keeps memory alive could not be looked for: %r" % error)
 
-    def send_retainers(self, device):
+    def send_retainers(self, device: int) -> None:
         process = self.process
         segments = process.torch.cuda.memory._snapshot(device)["segments"]
         segments = [segment for segment in segments if segment.get("device", device) == device]
@@ -75,7 +86,7 @@ class Requests:
             line["growing"] = growing
         process.wire.put(line, keep=True)
 
-    def device(self):
+    def device(self) -> int:
         """The device that most memory is allocated on."""
         allocator = self.process.allocator
         devices = range(len(allocator.devices()))

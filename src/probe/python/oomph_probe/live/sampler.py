@@ -6,10 +6,20 @@ comes back from a system call. So where steps come often their ends send the lin
 which has the GIL already; this one then only looks at the allocator in between, which is the middle of a step
 as often as not, and does everything else now and then.
 """
+
+from __future__ import annotations
+
 import time
 from _thread import allocate_lock, get_ident, start_new_thread
 
+from ..common import errors
 from . import readings
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
+
+    from ..common.protocols import Wire
 
 # Time limit of one attempt to send; it is exceeded only when the UI's buffer is full.
 # And at exit, which waits a set time for this thread.
@@ -38,7 +48,7 @@ class Sampler:
     """A thread unknown to `threading`, so that debuggers, profilers and the program's own thread counts
     do not see it."""
 
-    def __init__(self, process, interval):
+    def __init__(self, process: Any, interval: float) -> None:
         self.process = process
         self.interval = interval
         self.stopping = False
@@ -60,18 +70,18 @@ class Sampler:
         # When this thread last did everything.
         self.gathered_at = 0.0
 
-    def start(self):
+    def start(self) -> None:
         self.wake.acquire()
         self.ended.acquire()
         start_new_thread(self.run, ())
 
-    def stop(self, timeout):
+    def stop(self, timeout: float) -> None:
         """Makes the thread send the rest and exit; waits at most `timeout` seconds."""
         self.stopping = True
         self.hurry()
         self.ended.acquire(True, timeout)
 
-    def hurry(self):
+    def hurry(self) -> None:
         """Wakes the thread."""
         try:
             self.wake.release()
@@ -79,7 +89,7 @@ class Sampler:
             # It was woken and has not run yet.
             pass
 
-    def run(self):
+    def run(self) -> None:
         self.process.wire.writer = get_ident()
         try:
             # is_initialized() turns True only after the initialisation that started this thread.
@@ -96,21 +106,21 @@ class Sampler:
                 self.process.wire.flush(SEND_LAST, although_stalled=True)
             self.process.wire.end()
         except BaseException:
-            pass
+            errors.ours("the sampler's thread")
         finally:
             self.ended.release()
 
-    def pause_now(self):
+    def pause_now(self) -> float:
         if self.process.wire.is_connected():
             return self.process.wire.pause(self.look_pause() if self.steady >= STEADY_STEPS else self.interval)
         return min(max(self.next_attempt - time.monotonic(), 0.0), LONGEST_PAUSE)
 
-    def sleep(self, seconds):
+    def sleep(self, seconds: float) -> bool:
         """True if the process is exiting."""
         self.wake.acquire(True, seconds)
         return self.stopping
 
-    def tick(self):
+    def tick(self) -> None:
         try:
             now = time.monotonic()
             if self.steps_send(now) and now - self.gathered_at < REST and not self.stopping:
@@ -131,9 +141,25 @@ class Sampler:
             wire.flush(SEND)
         except Exception:
             # No error here may reach the program's output; the next tick tries again.
-            pass
+            errors.ours("take a reading")
+            self.tell_of_errors()
 
-    def find_front(self, wire):
+    def tell_of_errors(self) -> None:
+        """Where readings fail, nothing else sends."""
+        try:
+            wire = self.process.wire
+            if wire.is_connected():
+                self.put_errors(wire)
+                wire.flush(SEND)
+        except Exception:
+            errors.foreseen("tell of errors")
+
+    def put_errors(self, wire: Wire) -> None:
+        counted = errors.here.take(self.process.pid, self.stopping)
+        if counted is not None:
+            wire.put(counted)
+
+    def find_front(self, wire: Wire) -> bool:
         now = time.monotonic()
         if now < self.next_attempt:
             return False
@@ -142,17 +168,19 @@ class Sampler:
         wire.flush(SEND)
         return wire.is_connected()
 
-    def begin_anew(self, connection):
+    def begin_anew(self, connection: int) -> None:
         """A new connection knows nothing yet: send everything again."""
         self.connection = connection
         self.pause = FIRST_PAUSE
         self.readings.forget()
         self.process.structure.unsent = True
+        errors.here.send_again()
         if self.process.patches is not None:
             self.process.patches.send_again()
 
-    def gather(self, wire):
+    def gather(self, wire: Wire) -> None:
         self.gather_patches(wire)
+        self.put_errors(wire)
         if self.process.resting is not None:
             return
         self.process.requests.take(wire.receive())
@@ -168,30 +196,30 @@ class Sampler:
             steps = self.process.steps
             self.process.recording.update(steps.count, self.readings.usages, steps.after)
 
-    def gather_patches(self, wire):
+    def gather_patches(self, wire: Wire) -> None:
         if self.process.patches is not None:
             for line in self.process.patches.take(self.process.pid, self.process.steps.count):
                 wire.put(line)
 
-    def apart(self):
+    def apart(self) -> float:
         return max(self.interval, min(self.interval * APART, LONGEST_APART))
 
-    def period(self):
+    def period(self) -> float:
         return self.apart() if self.steady >= STEADY_STEPS else self.interval
 
-    def look_pause(self):
+    def look_pause(self) -> float:
         """Until the next look within a step."""
         self.phase = (self.phase + GOLDEN) % 1.0
         pause = self.apart() if self.are_short else self.interval
         return pause * (1.0 + SPREAD * (self.phase - 0.5))
 
-    def steps_send(self, now):
+    def steps_send(self, now: float) -> bool:
         """Whether steps come often enough to send the lines."""
         if now - self.stepped_at >= LATE * self.period():
             self.steady = 0
         return self.steady >= STEADY_STEPS
 
-    def step_ended(self, now):
+    def step_ended(self, now: float) -> None:
         """A step ended at or after `due_at`; on the training's thread, which must not wait."""
         wire = self.process.wire
         is_steady = now - self.stepped_at < LATE * self.period() and wire.sends_at_steps and wire.is_connected()

@@ -1,15 +1,25 @@
 """Summaries of the allocator's snapshot: the free blocks within reserved memory, and the program's
 lines that hold the most. Pure: a snapshot in, small values out.
 """
+
+from __future__ import annotations
+
 from ..common import frames
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any, Iterator
+
+    from ..common.frames import Owners
+    from ..common.protocols import Line, Segments
 
 MAX_LINES = 12
 
 
-def free_blocks(segments):
+def free_blocks(segments: Segments) -> tuple[int, list[Line]]:
     """The largest free block that an ordinary allocation could use, and all free blocks by size."""
     largest = 0
-    classes = {}
+    classes: dict[Any, Any] = {}
     for segment in segments:
         # Private pools (CUDA graphs, the program's own) serve no other allocations.
         is_private = tuple(segment.get("segment_pool_id", (0, 0))) != (0, 0)
@@ -29,7 +39,7 @@ def free_blocks(segments):
     return largest, table
 
 
-def upper_bound(size):
+def upper_bound(size: int) -> int:
     """The smallest power of two that is not below `size`."""
     return 1 << max(size - 1, 0).bit_length()
 
@@ -39,18 +49,18 @@ class Holding:
 
     __slots__ = ("bytes", "blocks", "inside")
 
-    def __init__(self):
+    def __init__(self) -> None:
         self.bytes = 0
         self.blocks = 0
-        self.inside = {}
+        self.inside: dict[Any, Any] = {}
 
 
-def holdings(segments, owners, kinds=None):
+def holdings(segments: Segments, owners: Owners, kinds: dict[int, str] | None = None) -> list[Line]:
     """The lines that hold the most bytes, largest first, separately for each kind of content. `kinds`
     maps an address to the kind of tensor there, as far as an optimizer knows it. Blocks without a stack
     belong to no line: those of backward, and those from before the recording."""
     kinds = kinds or {}
-    found = {}
+    found: dict[Any, Any] = {}
     for own, inside, block in placed(segments, owners):
         key_of = own, kinds.get(block.get("address"))
         of = found.get(key_of)
@@ -63,18 +73,18 @@ def holdings(segments, owners, kinds=None):
     return [as_line(own, kind, of) for (own, kind), of in most]
 
 
-def by_line(segments, owners):
+def by_line(segments: Segments, owners: Owners) -> dict[Any, int]:
     """Bytes held, by the program's line and the library's innermost line below it."""
-    held = {}
+    held: dict[Any, Any] = {}
     for own, inside, block in placed(segments, owners):
         place = own, inside
         held[place] = held.get(place, 0) + block["size"]
     return held
 
 
-def placed(segments, owners):
+def placed(segments: Segments, owners: Owners) -> Iterator[Any]:
     """The live blocks that have a stack: the program's line, the library's line, the block."""
-    stacks = {}
+    stacks: dict[Any, Any] = {}
     for segment in segments:
         for block in segment["blocks"]:
             stack = block.get("frames")
@@ -88,7 +98,7 @@ def placed(segments, owners):
             yield own, inside, block
 
 
-def own_and_inside(stack, owners):
+def own_and_inside(stack: list[Any], owners: Owners) -> tuple[Any, Any]:
     """The program's innermost line, and the library's innermost below it (None if there is none)."""
     place = owners.innermost_own([frame["filename"] for frame in stack])
     if place is None:
@@ -97,11 +107,11 @@ def own_and_inside(stack, owners):
     return key(stack[place]), inside
 
 
-def key(frame):
+def key(frame: dict[str, Any]) -> Any:
     return frame["filename"], frame["line"], frame["name"]
 
 
-def as_growing(place, held, more, first, last):
+def as_growing(place: Any, held: int, more: int, first: int, last: int) -> Line:
     """A line that held `more` after step `last` than after step `first`."""
     own, inside = place
     line = {
@@ -116,7 +126,7 @@ def as_growing(place, held, more, first, last):
     return line
 
 
-def as_line(own, kind, of):
+def as_line(own: Any, kind: str | None, of: Holding) -> Line:
     line = {"line": frames.line_of(*own), "bytes": of.bytes, "blocks": of.blocks}
     if kind is not None:
         line["kind"] = kind

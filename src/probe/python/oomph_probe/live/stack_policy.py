@@ -13,6 +13,8 @@ bottleneck, up to a tenth of the step where launching is. So stacks are recorded
 A block allocated in between has no stack; an earlier one keeps its own.
 """
 
+from __future__ import annotations
+
 # Steps after which the first stretch, or one after a change, may end.
 STEPS = 3
 # Seconds over which the number of allocations is judged.
@@ -36,20 +38,20 @@ class Usage:
 
     __slots__ = ("allocated", "largest", "bound", "allocations")
 
-    def __init__(self, allocated, largest, bound, allocations):
+    def __init__(self, allocated: int, largest: int, bound: int, allocations: int) -> None:
         self.allocated = allocated
         self.largest = largest
         self.bound = bound
         self.allocations = allocations
 
-    def is_near(self):
+    def is_near(self) -> bool:
         return self.largest >= NEAR * self.bound
 
 
 class Stretch:
     """Steps in a row that are recorded."""
 
-    def __init__(self, steps, after):
+    def __init__(self, steps: int, after: dict[int, int]) -> None:
         self.steps = steps
         self.after = dict(after)
 
@@ -57,27 +59,27 @@ class Stretch:
 class StackPolicy:
     """Updated several times a second; starts with stacks recorded."""
 
-    def __init__(self, seconds=SECONDS):
+    def __init__(self, seconds: float = SECONDS) -> None:
         self.seconds = seconds
         self.records = True
         self.always = False
         self.steps = 0
         self.stepped_at = 0.0
         # The least allocated since the last step.
-        self.floor = {}
+        self.floor: dict[int, int] = {}
         # The most reserved, and what was alive after a step, when recording ended.
-        self.largest = {}
-        self.after = {}
-        self.stretch = None
+        self.largest: dict[int, int] = {}
+        self.after: dict[int, int] = {}
+        self.stretch: Stretch | None = None
         # Where the current count of allocations began: time and number; and whether the last was costly.
-        self.counted = None
+        self.counted: tuple[float, int] | None = None
         self.is_costly = True
 
-    def record_always(self):
+    def record_always(self) -> None:
         """Called after an OOM: record from now on, whatever it costs."""
         self.always = True
 
-    def update(self, now, steps, usages, after):
+    def update(self, now: float, steps: int, usages: dict[int, Usage], after: dict[int, int]) -> bool:
         """Whether to record from now on: `usages` by device, and the bytes alive after the last step."""
         if steps != self.steps:
             self.steps, self.stepped_at = steps, now
@@ -93,7 +95,7 @@ class StackPolicy:
             self.after = dict(after)
         return self.records
 
-    def count(self, now, usages):
+    def count(self, now: float, usages: dict[int, Usage]) -> None:
         """Judges the number of allocations, every few seconds."""
         made = sum(usage.allocations for usage in usages.values())
         if self.counted is None:
@@ -103,7 +105,7 @@ class StackPolicy:
             self.is_costly = (made - before) * COST >= WORTH * (now - began)
             self.counted = now, made
 
-    def must_record(self, now, usages):
+    def must_record(self, now: float, usages: dict[int, Usage]) -> bool:
         idle = now - self.stepped_at >= IDLE
         return (
             self.always
@@ -115,7 +117,7 @@ class StackPolicy:
             )
         )
 
-    def has_grown(self, usages, after):
+    def has_grown(self, usages: dict[int, Usage], after: dict[int, int]) -> bool:
         """Whether there is more than when recording ended."""
         if self.records:
             return False
@@ -125,14 +127,14 @@ class StackPolicy:
             for device, usage in usages.items()
         )
 
-    def is_settled(self, steps, usages, after):
+    def is_settled(self, steps: int, usages: dict[int, Usage], after: dict[int, int]) -> bool:
         """Whether some steps in a row have left nothing behind."""
         if self.stretch is None or self.is_growing(usages, after):
             self.stretch = Stretch(steps, after)
         return steps - self.stretch.steps >= STEPS
 
-    def is_growing(self, usages, after):
-        before = self.stretch.after
+    def is_growing(self, usages: dict[int, Usage], after: dict[int, int]) -> bool:
+        before = {} if self.stretch is None else self.stretch.after
         return any(
             alive > before.get(device, 0) + STEADY * usages[device].bound
             for device, alive in after.items()

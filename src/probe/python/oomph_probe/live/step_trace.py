@@ -5,10 +5,20 @@ snapshot in, one line of the wire out.
 The form of the trace is that of src/forecast/trace.rs: what was alive at the step's beginning, ` | `, then
 `4096` allocates, `4096@1` does so on another stream, `-3` frees what was allocated three allocations ago.
 """
+
+from __future__ import annotations
+
 import bisect
 
 from ..common import frames
 from . import snapshot
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
+
+    from ..common.frames import Owners
+    from ..common.protocols import Line, Segments
 
 FORWARD, BACKWARD, OPTIMIZER = "forward", "backward", "optimizer"
 # A line of the wire above this is not sent, and its step not shown.
@@ -20,15 +30,23 @@ class Block:
 
     __slots__ = ("size", "number", "frames", "address", "module")
 
-    def __init__(self, size, stack, address):
+    def __init__(self, size: int, stack: Any, address: int | None) -> None:
         self.size = size
-        self.module = None
-        self.number = None
+        self.module: Any = None
+        self.number: int | None = None
         self.frames = stack
         self.address = address
 
 
-def condense(segments, events, began_us, optimizer_us, kinds, modules, owners):
+def condense(
+    segments: Segments,
+    events: list[dict[str, Any]],
+    began_us: int,
+    optimizer_us: int | None,
+    kinds: dict[int, Any],
+    modules: Any,
+    owners: Owners,
+) -> Line:
     """The step that began at `began_us`, from the snapshot at its end; `optimizer_us` is when its optimizer
     began, None where it did not. `kinds` maps addresses to kinds of tensors, as they were at the end; `modules`
     knows which module was running, and when."""
@@ -38,8 +56,12 @@ def condense(segments, events, began_us, optimizer_us, kinds, modules, owners):
         if event["time_us"] >= began_us and event["action"] in ("alloc", "free_completed")
     ]
     carried = carried_blocks(segments, events)
-    table, words, phases, of_blocks = Table(owners, kinds), [], [], []
-    alive, streams = {}, {}
+    table = Table(owners, kinds)
+    words: list[str] = []
+    phases: list[Any] = []
+    of_blocks: list[Any] = []
+    alive: dict[Any, Any] = {}
+    streams: dict[int, Any] = {}
     for block in carried:
         block.number = len(of_blocks)
         of_blocks.append(block)
@@ -81,7 +103,7 @@ def condense(segments, events, began_us, optimizer_us, kinds, modules, owners):
 class Modules:
     """Which module was running at a time, and which one's parameters lie at an address."""
 
-    def __init__(self, seen, places):
+    def __init__(self, seen: Any, places: dict[int, Any]) -> None:
         """`seen`: the marks of the step, (microseconds, id of a module or None), and the names of ids; or None."""
         marks, self.names = ([], {}) if seen is None else seen[:2]
         self.times = [time_us for time_us, _ in marks]
@@ -89,7 +111,7 @@ class Modules:
         self.places = places
         self.is_known = seen is not None
 
-    def at(self, time_us):
+    def at(self, time_us: int) -> Any:
         """The innermost module then; None outside of them."""
         place = bisect.bisect_right(self.times, time_us) - 1
         return self.names.get(self.labels[place]) if place >= 0 else None
@@ -98,11 +120,11 @@ class Modules:
 class Names:
     """Names by number: 1 for the first, and so on; 0 for none."""
 
-    def __init__(self):
-        self.names = []
-        self.known = {}
+    def __init__(self) -> None:
+        self.names: list[Any] = []
+        self.known: dict[Any, Any] = {}
 
-    def number_of(self, name):
+    def number_of(self, name: str) -> int:
         if name is None:
             return 0
         number = self.known.get(name)
@@ -112,17 +134,18 @@ class Names:
         return number
 
 
-def length(line):
+def length(line: Line) -> int:
     """Bytes of a condensed step on the wire, about."""
     rows = sum(len(str(row)) for row in line["origins"])
     names = sum(len(name) + 3 for name in line.get("modules", ()))
     return len(line["trace"]) + len(line["blocks"]) + rows + names + len(line.get("block_modules", ""))
 
 
-def carried_blocks(segments, events):
+def carried_blocks(segments: Segments, events: list[dict[str, Any]]) -> list[Any]:
     """What was alive before the events, by address: what is alive after them and was not made by them, and
     what they freed first."""
-    made, before = set(), {}
+    made: set[int] = set()
+    before: dict[int, Any] = {}
     for event in events:
         address = event["addr"]
         if event["action"] == "alloc":
@@ -141,7 +164,7 @@ def carried_blocks(segments, events):
     return [before[address] for address in sorted(before)]
 
 
-def phase_of(event, phase, optimizer_us, owners):
+def phase_of(event: Any, phase: str, optimizer_us: int | None, owners: Owners) -> str:
     """Backward runs on the engine's threads, which have no Python frames but those of a recomputation."""
     if optimizer_us is not None and event["time_us"] >= optimizer_us:
         return OPTIMIZER
@@ -153,20 +176,20 @@ def phase_of(event, phase, optimizer_us, owners):
     return FORWARD
 
 
-def is_recomputation(frame, owners):
+def is_recomputation(frame: dict[str, Any], owners: Owners) -> bool:
     return frame["name"] in ("unpack_hook", "recompute_fn") and frame["filename"].startswith(owners.torch_home)
 
 
 class Table:
     """The origins of blocks: the program's line, the library's below it, and the kind of tensor."""
 
-    def __init__(self, owners, kinds):
+    def __init__(self, owners: Owners, kinds: dict[int, Any]) -> None:
         self.owners = owners
         self.kinds = kinds
-        self.rows = []
-        self.known = {}
+        self.rows: list[Any] = []
+        self.known: dict[Any, Any] = {}
 
-    def number_of(self, block, is_alive):
+    def number_of(self, block: Any, is_alive: bool) -> int:
         """1 for the first row, and so on; 0 where nothing is known."""
         # The kinds are those of the end: an address may have had another block before.
         kind = self.kinds.get(block.address) if is_alive else None
@@ -190,7 +213,7 @@ class Table:
         return number
 
 
-def runs(numbers):
+def runs(numbers: list[int]) -> str:
     """`3 3 3 0` as "3*3 0"."""
     words, at = [], 0
     while at < len(numbers):

@@ -6,12 +6,24 @@ hook runs costs ten times what it costs in a loop by itself. From that moment on
 allocator is read, as often as a reading is worth on this machine, and what gathered is sent. No reference
 to a step, a parameter or a closure is kept, so nothing here keeps a tensor alive.
 """
+
+from __future__ import annotations
+
 import collections
 import sys
 import weakref
 from _thread import get_ident
+
 # By itself: the program may put something else in its place later.
 from time import monotonic_ns
+
+from ..common import errors
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
+
+    from ..common.protocols import Line, Optimizer, Wire
 
 THIN_NS = 20_000_000
 # A reading may take one part in so many of the time. Each of the first steps is looked at.
@@ -27,10 +39,10 @@ SETTLED_NS = 200_000_000
 class Steps:
     """The steps of this process. Hooks run on the training's thread, `report` on the sampler's."""
 
-    def __init__(self, process):
+    def __init__(self, process: Any) -> None:
         self.process = process
         self.count = 0
-        self.thread = None
+        self.thread: int | None = None
         # The id of the optimizer whose step is running, the outermost one's; 0 for none.
         self.running = 0
         # From when on steps are looked at.
@@ -38,23 +50,23 @@ class Steps:
         self.read_at = 0
         self.ended_at = monotonic_ns()
         # When the running step began and what was allocated then, where that was read: its time, device, reading.
-        self.began = None
-        self.latest = None
+        self.began: Any = None
+        self.latest: Line | None = None
         self.sent = 0
-        self.lines = collections.deque(maxlen=256)
-        self.devices = {}
+        self.lines: collections.deque[Any] = collections.deque(maxlen=256)
+        self.devices: dict[Any, Any] = {}
         # The bytes alive after the last step that was read, by device.
-        self.after = {}
+        self.after: dict[int, int] = {}
         self.spent_ns = 0
         self.pause_ns = THIN_NS
 
-    def register(self):
+    def register(self) -> None:
         if self.process.version < (2, 0):
             return
         torch_optimizer = sys.modules["torch.optim.optimizer"]
         steps = self
 
-        def before_step(optimizer, args, kwargs):
+        def before_step(optimizer: Optimizer, args: Any, kwargs: Any) -> None:
             try:
                 running = steps.running
                 if running and running != id(optimizer) and monotonic_ns() - steps.ended_at < STALE_NS:
@@ -65,9 +77,9 @@ class Steps:
                 if now >= steps.due_ns:
                     steps.begin(optimizer, now)
             except Exception:
-                pass
+                errors.ours("before a step")
 
-        def after_step(optimizer, args, kwargs):
+        def after_step(optimizer: Optimizer, args: Any, kwargs: Any) -> None:
             try:
                 if steps.running == id(optimizer):
                     steps.running = 0
@@ -76,23 +88,23 @@ class Steps:
                     if now >= steps.due_ns:
                         steps.look(optimizer, now)
             except Exception:
-                pass
+                errors.ours("after a step")
 
         # torch.compile must not look into the hooks where a program compiles its optimizer's step.
-        before_step._torchdynamo_disable = True
-        after_step._torchdynamo_disable = True
+        for hook in (before_step, after_step):
+            setattr(hook, "_torchdynamo_disable", True)
         torch_optimizer.register_optimizer_step_pre_hook(before_step)
         torch_optimizer.register_optimizer_step_post_hook(after_step)
 
-    def is_running(self):
+    def is_running(self) -> bool:
         """Whether an optimizer step is running."""
         return self.running != 0
 
-    def forget_running(self):
+    def forget_running(self) -> None:
         """A step ran out of memory: it will most likely not finish."""
         self.running = 0
 
-    def begin(self, optimizer, now):
+    def begin(self, optimizer: Optimizer, now: int) -> None:
         """A step begins that will be looked at."""
         self.began = None
         if not self.process.live:
@@ -106,7 +118,7 @@ class Steps:
             self.spent_ns = monotonic_ns() - now
             self.began = now, device, before
 
-    def look(self, optimizer, now):
+    def look(self, optimizer: Optimizer, now: int) -> None:
         """A step has ended, and something is due."""
         process = self.process
         if not process.live:
@@ -124,7 +136,7 @@ class Steps:
             process.sampler.step_ended(seconds)
         self.due_ns = self.next_look()
 
-    def next_look(self):
+    def next_look(self) -> int:
         """From when on the next step is looked at; 0 for the very next."""
         process = self.process
         is_awaited = process.tracing.is_on() or process.requests.is_waiting()
@@ -132,11 +144,11 @@ class Steps:
             return 0
         return min(self.read_at + self.pause_ns, int(process.sampler.due_at * 1e9))
 
-    def hurry(self):
+    def hurry(self) -> None:
         """Something is asked of the next step; from any thread."""
         self.due_ns = 0
 
-    def read_end(self, optimizer, now):
+    def read_end(self, optimizer: Optimizer, now: int) -> None:
         """The end of a step whose beginning was read."""
         began, device, before = self.began
         self.began = None
@@ -159,7 +171,7 @@ class Steps:
         self.process.structure.step_ended(optimizer, self.count)
         self.process.growth.step_ended(device, self.count, reading.blocks)
 
-    def device_of(self, optimizer):
+    def device_of(self, optimizer: Optimizer) -> int:
         known = self.devices.get(id(optimizer))
         if known is not None and known[0]() is optimizer:
             return known[1]
@@ -169,14 +181,14 @@ class Steps:
         self.devices[id(optimizer)] = (weakref.ref(optimizer), device)
         return device
 
-    def find_device(self, optimizer):
+    def find_device(self, optimizer: Optimizer) -> int:
         for group in optimizer.param_groups:
             for parameter in group["params"]:
                 if parameter.is_cuda:
                     return parameter.device.index
         return self.process.torch.cuda.current_device()
 
-    def report(self, wire, at_end):
+    def report(self, wire: Wire, at_end: bool) -> None:
         """Queues the steps that ended since the last call."""
         while self.lines:
             ns, line = self.lines.popleft()

@@ -4,8 +4,17 @@ on each device, over all optimizers, each tensor once.
 Measured at the end of a step, while the gradients exist, on the training's thread: so rarely that it
 takes less than 0.2 % of the time, whatever the number of tensors.
 """
+
+from __future__ import annotations
+
 import time
 import weakref
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
+
+    from ..common.protocols import Line, Optimizer, Tensor, Torch
 
 # The first steps are measured (the state is created in the first and complete in the second), then
 # one every ten seconds, or less often where a measurement is slow.
@@ -21,16 +30,16 @@ PARAMETERS, GRADIENTS, STATE = 0, 1, 2
 class Structure:
     """Measures now and then; the sampler's thread takes the results."""
 
-    def __init__(self, torch, pid):
+    def __init__(self, torch: Torch, pid: int) -> None:
         self.torch = torch
         self.pid = pid
-        self.optimizers = {}
+        self.optimizers: dict[int, Any] = {}
         self.next_at = 0.0
         self.cost = 0.0
-        self.lines = {}
+        self.lines: dict[Any, Any] = {}
         self.unsent = False
 
-    def step_ended(self, optimizer, count):
+    def step_ended(self, optimizer: Optimizer, count: int) -> None:
         now = time.monotonic()
         is_new = self.remember(optimizer)
         is_first = count <= FIRST_STEPS and self.cost < CHEAP
@@ -40,7 +49,7 @@ class Structure:
         self.cost = time.monotonic() - now
         self.next_at = now + max(INTERVAL, COST_FACTOR * self.cost)
 
-    def remember(self, optimizer):
+    def remember(self, optimizer: Optimizer) -> bool:
         known = self.optimizers.get(id(optimizer))
         if known is not None and known() is optimizer:
             return False
@@ -49,9 +58,9 @@ class Structure:
         self.optimizers[id(optimizer)] = weakref.ref(optimizer)
         return True
 
-    def measure(self):
-        totals = {}
-        seen = set()
+    def measure(self) -> None:
+        totals: dict[int, list[int]] = {}
+        seen: set[int] = set()
         for reference in list(self.optimizers.values()):
             optimizer = reference()
             if optimizer is not None:
@@ -69,7 +78,7 @@ class Structure:
         }
         self.unsent = True
 
-    def add_optimizer(self, optimizer, totals, seen):
+    def add_optimizer(self, optimizer: Optimizer, totals: dict[int, list[int]], seen: set[int]) -> None:
         for group in optimizer.param_groups:
             for parameter in group["params"]:
                 self.add(parameter, PARAMETERS, totals, seen)
@@ -78,7 +87,7 @@ class Structure:
         for state in list(optimizer.state.values()):
             self.add_state(state, totals, seen, 2)
 
-    def add_state(self, value, totals, seen, depth):
+    def add_state(self, value: Any, totals: dict[int, list[int]], seen: set[int], depth: int) -> None:
         if isinstance(value, self.torch.Tensor):
             self.add(value, STATE, totals, seen)
         elif depth > 0 and isinstance(value, dict):
@@ -88,7 +97,7 @@ class Structure:
             for inner in value:
                 self.add_state(inner, totals, seen, depth - 1)
 
-    def add(self, tensor, kind, totals, seen):
+    def add(self, tensor: Tensor, kind: int, totals: dict[int, list[int]], seen: set[int]) -> None:
         # Of a sharded tensor (DTensor), this rank's shard.
         tensor = getattr(tensor, "_local_tensor", tensor)
         if not tensor.is_cuda or id(tensor) in seen:
@@ -97,12 +106,13 @@ class Structure:
         of = totals.setdefault(tensor.device.index, [0, 0, 0])
         of[kind] += tensor.numel() * tensor.element_size()
 
-    def kinds(self, of_parameters):
+    def kinds(self, of_parameters: dict[int, Any]) -> tuple[dict[int, str], dict[int, Any]]:
         """At each address that an optimizer refers to: the kind of tensor, as a word of the wire, and the module
         whose parameter it is or belongs to, as far as `of_parameters` names it by the parameter's id."""
-        words, places = {}, {}
+        words: dict[int, str] = {}
+        places: dict[int, Any] = {}
 
-        def mark(tensor, kind, parameter):
+        def mark(tensor: Tensor, kind: str, parameter: Tensor) -> None:
             tensor = getattr(tensor, "_local_tensor", tensor)
             if isinstance(tensor, self.torch.Tensor) and tensor.is_cuda:
                 address = address_of(tensor)
@@ -111,7 +121,7 @@ class Structure:
                 if place is not None:
                     places[address] = place
 
-        def mark_state(value, parameter, depth):
+        def mark_state(value: Any, parameter: Tensor, depth: int) -> None:
             if isinstance(value, self.torch.Tensor):
                 mark(value, "optimizer_state", parameter)
             elif depth > 0 and isinstance(value, dict):
@@ -134,20 +144,20 @@ class Structure:
                 mark_state(state, parameter, 2)
         return words, places
 
-    def take(self):
+    def take(self) -> list[Line]:
         """The lines not taken yet."""
         if not self.unsent:
             return []
         self.unsent = False
         return list(self.lines.values())
 
-    def of(self, device):
+    def of(self, device: int) -> Line | None:
         """The last measurement of a device, or None."""
         line = self.lines.get(device)
         return None if line is None else {key: line[key] for key in line if key != "event"}
 
 
-def address_of(tensor):
+def address_of(tensor: Tensor) -> int:
     """The start of its storage, so the allocator's block even for a view."""
     try:
         return tensor.untyped_storage().data_ptr()

@@ -1,10 +1,20 @@
 """Which steps are traced: the first ones, up to an out-of-memory if there is one, and from then on one step
-now and then, sooner where the peak has grown. A traced step is recorded with the stacks of its allocations, read once at its end on the
-training's thread, and condensed on the sampler's.
+now and then, sooner where the peak has grown. A traced step is recorded with the stacks of its allocations, read
+once at its end on the training's thread, and condensed on the sampler's.
 """
+
+from __future__ import annotations
+
 import time
 
+from ..common import errors
 from . import step_trace
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
+
+    from ..common.protocols import Line
 
 # The first steps allocate what stays; the third is like those after it.
 FIRST_STEPS = 3
@@ -21,24 +31,24 @@ MOST_BLOCKS = 20000
 class Tracing:
     """The traces of this process's steps."""
 
-    def __init__(self, process):
+    def __init__(self, process: Any) -> None:
         self.process = process
         # When the traced step began, by the clock of the allocator's history; None where none is traced.
-        self.began_us = None
-        self.optimizer_us = None
+        self.began_us: int | None = None
+        self.optimizer_us: int | None = None
         self.next_step = FIRST_STEPS
         self.next_at = self.grown_at = 0.0
         # The most that was allocated when the last trace was taken, by device.
-        self.largest = {}
-        self.failed_step = None
-        self.pending = []
+        self.largest: dict[int, int] = {}
+        self.failed_step: int | None = None
+        self.pending: list[Any] = []
 
-    def begin(self):
+    def begin(self) -> None:
         """From now on a step is traced; on the training's thread."""
         if self.process.recording is not None and self.process.recording.trace(True):
             self.step_began()
 
-    def step_began(self):
+    def step_began(self) -> None:
         roots = self.process.roots
         is_seen = roots is not None and roots.sees_modules()
         # A program that compiles its model does so in the first steps.
@@ -46,15 +56,15 @@ class Tracing:
         self.process.modules.begin(by_hooks)
         self.began_us, self.optimizer_us = now_us(), None
 
-    def optimizer_began(self):
+    def optimizer_began(self) -> None:
         if self.began_us is not None and self.optimizer_us is None:
             self.optimizer_us = now_us()
 
-    def is_on(self):
+    def is_on(self) -> bool:
         """Whether a step is being traced."""
         return self.began_us is not None
 
-    def step_ended(self, count, device):
+    def step_ended(self, count: int, device: int) -> None:
         """After each step that is traced, and now and then after another; cheap where nothing is due."""
         if self.began_us is None:
             now = time.monotonic()
@@ -79,29 +89,29 @@ class Tracing:
                 self.grown_at = began + max(GROWN_PAUSE, GROWN_FACTOR * took)
                 self.largest[device] = self.peak(device)
 
-    def ran_out(self, device):
+    def ran_out(self, device: int) -> None:
         """The step that runs out of memory, up to there; once, however often it tries again."""
         step = self.process.steps.count + 1
         if self.began_us is not None and step != self.failed_step:
             self.failed_step = step
             self.read(step, device, failed=True)
 
-    def end(self):
+    def end(self) -> None:
         self.began_us = None
         self.process.modules.end()
         self.process.recording.trace(False)
 
-    def peak(self, device):
+    def peak(self, device: int) -> int:
         return self.process.allocator.peaks.get(device, (0, 0))[0]
 
-    def has_grown(self, device, now):
+    def has_grown(self, device: int, now: float) -> bool:
         before = self.largest.get(device)
         return before is not None and now >= self.grown_at and self.peak(device) > GROWTH * before
 
-    def is_small(self, device):
+    def is_small(self, device: int) -> bool:
         return self.process.allocator.read(device).blocks <= MOST_BLOCKS
 
-    def read(self, step, device, failed=False):
+    def read(self, step: int, device: int, failed: bool = False) -> None:
         taken = self.process.torch.cuda.memory._snapshot(device)
         segments = [each for each in taken["segments"] if each.get("device", device) == device]
         events = taken["device_traces"][device]
@@ -121,14 +131,19 @@ class Tracing:
         owners = step_trace.Modules(seen, places)
         self.pending = [(line, segments, events, self.began_us, self.optimizer_us, kinds, owners)]
 
-    def take(self):
+    def take(self) -> Line | None:
         """The line of what was traced, on the sampler's thread; or None."""
         if not self.pending:
             return None
-        line, *figures = self.pending.pop()
+        line, segments, events, began_us, optimizer_us, kinds, modules = self.pending.pop()
         try:
-            line.update(step_trace.condense(*figures, self.process.owners))
+            owners = self.process.owners
+            condensed = step_trace.condense(
+                segments, events, began_us, optimizer_us, kinds, modules, owners
+            )
+            line.update(condensed)
         except Exception:
+            errors.ours("condense a trace")
             return None
         if step_trace.length(line) > step_trace.LONGEST:
             line.pop("modules", None)
@@ -136,5 +151,5 @@ class Tracing:
         return line if step_trace.length(line) <= step_trace.LONGEST else None
 
 
-def now_us():
+def now_us() -> int:
     return time.time_ns() // 1000

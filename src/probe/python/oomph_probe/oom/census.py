@@ -4,13 +4,23 @@ allocated, the DataLoaders' batch size, whether the program sets a precision its
 Taken only when memory runs out: it walks over all objects tracked by Python's garbage collector,
 which takes some tens of milliseconds; a run without an OOM pays nothing.
 """
+
+from __future__ import annotations
+
 import dis
 import gc
 import sys
 import time
 
 from ..common import blocks
-from ..patch import loader, patches, precision
+from ..patch import loader, precision, recompute
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
+
+    from ..common.blocks import Group
+    from ..common.protocols import Line, Module, Segments, Tensor, Torch
 
 # Give up after so many seconds and do not try again: the process has too many objects.
 PATIENCE = 1.0
@@ -22,22 +32,22 @@ MAX_GROUPS = 8
 class Census:
     """What could be patched in this process."""
 
-    def __init__(self, process):
+    def __init__(self, process: Any) -> None:
         self.process = process
         self.torch = process.torch
-        self.taken_at = None
+        self.taken_at: Any = None
 
-    def is_due(self, now):
+    def is_due(self, now: float) -> bool:
         return self.taken_at is None or now - self.taken_at >= EVERY
 
-    def take(self, device, segments):
+    def take(self, device: int, segments: Segments) -> Line | None:
         """The line for the wire, or None where there was no time to see every object."""
         self.taken_at = time.monotonic()
         found = ObjectScan(self.torch)
         if not found.look(self.taken_at + PATIENCE):
             return None
         roots = found.roots()
-        groups = []
+        groups: list[Any] = []
         for root in roots:
             groups.extend(self.group_line(root, group, segments) for group in blocks.find(root))
         groups.sort(key=lambda line: (-line.get("held", 0), -line["count"]))
@@ -58,9 +68,9 @@ class Census:
         line.update(found.batches())
         return line
 
-    def group_line(self, root, group, segments):
-        line = {"class": group.cls.__name__, "count": len(group.members)}
-        why_not = patches.recompute.why_not_root(root) or group.why_not
+    def group_line(self, root: Module, group: Group, segments: Segments) -> Line:
+        line: Line = {"class": group.cls.__name__, "count": len(group.members)}
+        why_not = recompute.why_not_root(root) or group.why_not
         switch = [
             module
             for module in root.modules()
@@ -75,7 +85,7 @@ class Census:
             line["held"] = held
         return line
 
-    def own_precision(self, found, roots):
+    def own_precision(self, found: ObjectScan, roots: list[Module]) -> str | None:
         if found.scaler:
             return "it scales its loss (GradScaler)"
         if found.has_half:
@@ -90,15 +100,15 @@ class Census:
 class ObjectScan:
     """Modules, loaders and gradient scalers among all objects."""
 
-    def __init__(self, torch):
+    def __init__(self, torch: Torch) -> None:
         self.torch = torch
-        self.modules = []
-        self.loaders = []
-        self.in_use = set()
+        self.modules: list[Any] = []
+        self.loaders: list[Any] = []
+        self.in_use: set[int] = set()
         self.scaler = False
         self.has_half = False
 
-    def look(self, until):
+    def look(self, until: float) -> bool:
         """False if the time ran out before every object was seen."""
         data = sys.modules.get("torch.utils.data.dataloader")
         kinds = {
@@ -123,22 +133,22 @@ class ObjectScan:
                 see(each)
         return True
 
-    def see_tensor(self, tensor):
+    def see_tensor(self, tensor: Tensor) -> None:
         half = tuple(
             getattr(self.torch, name) for name in ("float16", "bfloat16") if hasattr(self.torch, name)
         )
         if tensor.is_cuda and tensor.dtype in half:
             self.has_half = True
 
-    def see_iterator(self, iterator):
+    def see_iterator(self, iterator: Any) -> None:
         self.in_use.add(id(getattr(iterator, "_dataset", None)))
 
-    def see_scaler(self, scaler):
+    def see_scaler(self, scaler: Any) -> None:
         self.scaler = self.scaler or bool(scaler.is_enabled())
 
-    def roots(self):
+    def roots(self) -> list[Module]:
         """The models: modules on a GPU that are being trained and are not part of another."""
-        inner = set()
+        inner: set[int] = set()
         for module in self.modules:
             inner.update(id(child) for child in module.children())
         return [
@@ -148,7 +158,7 @@ class ObjectScan:
             and any(each.requires_grad and each.is_cuda for each in module.parameters())
         ]
 
-    def batches(self):
+    def batches(self) -> Line:
         """The batch size of the loaders in use (of all loaders if none is), if they agree on one."""
         using = [each for each in self.loaders if id(each.dataset) in self.in_use] or self.loaders
         sizes, why_not = set(), None
@@ -169,7 +179,7 @@ class ObjectScan:
         return {"batch_left": why_not or "DataLoaders of several batches are in use"}
 
 
-def batch_norm(roots):
+def batch_norm(roots: list[Module]) -> str | None:
     """The class that normalizes by the batch while the model trains; None where none does."""
     for root in roots:
         for module in root.modules():
@@ -178,7 +188,7 @@ def batch_norm(roots):
     return None
 
 
-def held_through(cls, segments):
+def held_through(cls: type, segments: Segments) -> int:
     """Bytes of live blocks that were allocated inside the forward of a class, as far as their stacks
     were recorded."""
     code = getattr(getattr(cls, "forward", None), "__code__", None)
@@ -186,7 +196,7 @@ def held_through(cls, segments):
         return 0
     lines = [line for _, line in dis.findlinestarts(code) if line is not None]
     span = range(code.co_firstlineno, max(lines) + 1)
-    answers = {}
+    answers: dict[int, bool] = {}
     held = 0
     for segment in segments:
         for block in segment["blocks"]:

@@ -1,11 +1,21 @@
-"""PyTorch's own snapshot, saved at an OOM or when somebody asks for it: the pickle that PyTorch's memory_viz page opens.
+"""PyTorch's own snapshot, saved at an OOM or when somebody asks for it: the pickle that PyTorch's page memory_viz
+opens.
 
 Written to a temporary name and renamed when complete. A program that catches one OOM after another
 gets only its first ones saved.
 """
+
+from __future__ import annotations
+
 import os
 import pickle
 import stat
+
+from ..common import errors
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
 
 MOST = 3
 OPENS = "opens in pytorch.org/memory_viz"
@@ -14,14 +24,14 @@ OPENS = "opens in pytorch.org/memory_viz"
 class Dump:
     """The snapshots of this process."""
 
-    def __init__(self, process):
+    def __init__(self, process: Any) -> None:
         self.process = process
         # Where one is saved at an OOM, if that is wanted.
         self.directory = os.environ.get("OOMPH_PROBE_SNAPSHOT")
         self.saved = 0
         self.saved_now = 0
 
-    def save(self):
+    def save(self) -> bool:
         """At an OOM: the snapshot of all devices. Whether there is something to say."""
         if not self.directory or self.saved >= MOST:
             return False
@@ -29,12 +39,12 @@ class Dump:
         self.write(self.directory, "oom-%d-%d" % (self.process.pid, self.saved))
         return True
 
-    def save_now(self, directory):
+    def save_now(self, directory: str) -> None:
         """On a key: that of this moment."""
         self.saved_now += 1
         self.write(directory, "snapshot-%d-%d" % (self.process.pid, self.saved_now))
 
-    def write(self, directory, name):
+    def write(self, directory: str, name: str) -> None:
         """Says where it is, or why it is nowhere."""
         path = os.path.join(directory, name + ".pickle")
         # In a directory that others can write to, a name that can be guessed may wait there as a link.
@@ -52,6 +62,7 @@ class Dump:
             os.replace(part, path)
             self.process.note("snapshot saved: %s (%s)" % (path, opens(whole)))
         except Exception as error:
+            errors.foreseen("save a snapshot")
             self.process.note("no snapshot in %s: %s" % (directory, error))
             try:
                 if is_ours:
@@ -60,7 +71,7 @@ class Dump:
                 pass
 
 
-def refuse_what_is_of_others(path):
+def refuse_what_is_of_others(path: str) -> None:
     """A file of this user's is replaced; a link, a device or anything of somebody else's stays."""
     try:
         about = os.lstat(path)
@@ -70,7 +81,7 @@ def refuse_what_is_of_others(path):
         raise OSError("%s is not a file of yours; name another directory" % path)
 
 
-def opens(snapshot):
+def opens(snapshot: dict[str, Any]) -> str:
     """With what, and what there is to see in it."""
     if any(snapshot.get("device_traces", ())):
         return OPENS

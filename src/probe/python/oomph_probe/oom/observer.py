@@ -4,11 +4,20 @@ torch calls `observe` once for each OOM, including caught ones, after the alloca
 An exception raised here would REPLACE the training's OutOfMemoryError, so none may escape. In backward
 it is called on a thread that has no Python frame at all.
 """
+
+from __future__ import annotations
+
 import time
 
-from ..common import frames
+from ..common import errors, frames
 from ..live import snapshot
 from . import progress
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any, Callable, Iterable
+
+    from ..common.protocols import Line
 
 # The record must be sent before the process dies, but waits no longer than this for a slow UI.
 SEND = 0.2
@@ -24,16 +33,16 @@ EXPENSIVE = ("largest_free", "free_blocks", "lines", "growing", "progress", "mod
 class Observer:
     """Called by the allocator."""
 
-    def __init__(self, process):
+    def __init__(self, process: Any) -> None:
         self.process = process
         self.owners = process.owners
         self.seen = 0
         self.full_at = 0.0
-        self.latest = None, {}
-        self.places = set()
-        self.segments = []
+        self.latest: tuple[Any, Line] = None, {}
+        self.places: set[Any] = set()
+        self.segments: list[Any] = []
 
-    def observe(self, device, requested, total, free):
+    def observe(self, device: int, requested: int, total: int, free: int) -> None:
         """`total` is the device's capacity, or the cap where one is set; `free` is the whole device's."""
         # Each part by itself, the record first because it matters most.
         for send in (self.send_record, self.trace, self.send_retainers, self.send_census, self.send_dump):
@@ -41,21 +50,21 @@ class Observer:
                 if self.process.live:
                     send(device, requested, total, free)
             except BaseException:
-                pass
+                errors.ours("at an OOM: " + send.__name__)
 
-    def send_record(self, device, requested, total, free):
+    def send_record(self, device: int, requested: int, total: int, free: int) -> None:
         self.process.rehearsals.noticed()
         self.process.wire.put(self.record(device, requested, total, free), keep=True)
         self.process.wire.flush(SEND)
 
-    def trace(self, device, *_):
+    def trace(self, device: int, *_: Any) -> None:
         self.process.tracing.ran_out(device)
 
-    def send_dump(self, *_):
+    def send_dump(self, *_: Any) -> None:
         if self.process.dump.save():
             self.process.wire.flush(SEND)
 
-    def record(self, device, requested, total, free):
+    def record(self, device: int, requested: int, total: int, free: int) -> Line:
         process = self.process
         reading = process.allocator.read(device)
         limit = self.limit(device, total)
@@ -91,22 +100,22 @@ class Observer:
             record.update(self.latest[1])
         return record
 
-    def add_parts(self, record, device, parts):
+    def add_parts(self, record: Line, device: int, parts: Iterable[Callable[[Line, int], None]]) -> None:
         """Adds each part by itself, so that one that fails does not affect the others."""
         for add in parts:
             try:
                 add(record, device)
             except Exception:
-                pass
+                errors.ours("record of an OOM: " + add.__name__)
 
-    def is_new_place(self, stack):
+    def is_new_place(self, stack: Any) -> bool:
         place = repr(stack)
         if not stack or place in self.places or len(self.places) >= PLACES:
             return False
         self.places.add(place)
         return True
 
-    def limit(self, device, total):
+    def limit(self, device: int, total: int) -> int | None:
         """The cap in force: what the allocator may use, where that is not the whole device."""
         try:
             if self.process.allocator.limit(device) is not None:
@@ -115,9 +124,10 @@ class Observer:
             capacity = self.process.allocator.devices()[device]["total"]
             return total if total < 0.99 * capacity else None
         except Exception:
+            errors.ours("cap at an OOM")
             return None
 
-    def add_stack(self, record, device):
+    def add_stack(self, record: Line, device: int) -> None:
         process = self.process
         stack = frames.Stack(process.torch, self.owners, process.steps.thread)
         record["stack"] = stack.lines
@@ -130,7 +140,7 @@ class Observer:
         )
         process.steps.forget_running()
 
-    def add_progress(self, record, device):
+    def add_progress(self, record: Line, device: int) -> None:
         if record.get("phase") == "forward":
             stack = frames.own_frames()
             path = progress.path_of(self.process.torch, stack)
@@ -141,12 +151,12 @@ class Observer:
             if share is not None:
                 record["progress"] = share
 
-    def add_structure(self, record, device):
+    def add_structure(self, record: Line, device: int) -> None:
         structure = self.process.structure.of(device)
         if structure is not None:
             record["structure"] = structure
 
-    def add_snapshot(self, record, device):
+    def add_snapshot(self, record: Line, device: int) -> None:
         segments = self.process.torch.cuda.memory._snapshot(device)["segments"]
         segments = [segment for segment in segments if segment.get("device", device) == device]
         record["largest_free"], record["free_blocks"] = snapshot.free_blocks(segments)
@@ -154,13 +164,14 @@ class Observer:
         try:
             kinds, _ = self.process.structure.kinds({})
         except Exception:
+            errors.ours("kinds of memory at an OOM")
             kinds = {}
         record["lines"] = snapshot.holdings(segments, self.owners, kinds)
         growing = self.process.growth.lines(device)
         if growing:
             record["growing"] = growing
 
-    def send_retainers(self, device, *_):
+    def send_retainers(self, device: int, *_: Any) -> None:
         """Sends who keeps the memory alive."""
         process = self.process
         line = process.retainers.at_oom(device, self.segments) if self.segments else None
@@ -168,7 +179,7 @@ class Observer:
             process.wire.put(line, keep=True)
             process.wire.flush(SEND)
 
-    def send_census(self, device, *_):
+    def send_census(self, device: int, *_: Any) -> None:
         """Sends what could be patched in this process at runtime."""
         process = self.process
         segments, self.segments = self.segments, []

@@ -3,9 +3,23 @@ each weighted by roughly how much of its output is saved for backward. A share o
 where it would be a poor guess. Pure except that frames' locals are read (never stored); it creates no
 tensor and runs none of the program's code.
 """
+
+from __future__ import annotations
+
 import dis
+import operator
 
 from ..common import frames
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from types import FrameType
+    from typing import Any, List, Tuple
+
+    from ..common.protocols import Line, Module, Torch
+
+    # The frames of modules' methods, each with its module.
+    Path = List[Tuple[FrameType, Module]]
 
 # A model with fewer leaf modules is too coarse for an estimate.
 FEWEST_LEAVES = 8
@@ -39,7 +53,7 @@ LOSSES = (
 )
 
 
-def of(path, stack):
+def of(path: Path, stack: list[FrameType]) -> float | None:
     """The share of a forward that is done at these frames (innermost first), of which `path` are those of
     modules; None where unknown."""
     if any(is_opaque(frame.f_code.co_filename) for frame in stack):
@@ -52,7 +66,7 @@ def of(path, stack):
         return None
     # A module called inside the model that is not part of it (a loss, a module created on the fly) is
     # ignored: the innermost part of the model counts.
-    parts = []
+    parts: list[Any] = []
     for _, each in reversed(path):
         if id(each) in tree.spans and not any(each is part for part in parts):
             parts.append(each)
@@ -72,11 +86,11 @@ def of(path, stack):
     return round(share, 4) if share >= LEAST else None
 
 
-def is_opaque(path):
+def is_opaque(path: str) -> bool:
     return path.endswith(RECOMPUTED) or any(part in path for part in COMPILED)
 
 
-def path_of(torch, stack):
+def path_of(torch: Torch, stack: list[FrameType]) -> Path:
     """The frames of modules' methods, each with its module."""
     path = []
     length = 0
@@ -85,7 +99,7 @@ def path_of(torch, stack):
         if code.co_argcount == 0:
             continue
         name = code.co_varnames[0]
-        each = frames.read_locals(frame, lambda values: values.get(name))
+        each = frames.read_locals(frame, operator.methodcaller("get", name))
         if is_a(each, torch.nn.Module):
             path.append((frame, each))
             # Outside a method, it is a function that was given a model.
@@ -94,7 +108,7 @@ def path_of(torch, stack):
     return path[:length]
 
 
-def model_bytes(path, device):
+def model_bytes(path: Path, device: int) -> Line | None:
     """Bytes of the parameters of the running model on a device; None where no model runs."""
     if not path or is_loss(path[-1][1]):
         return None
@@ -121,19 +135,19 @@ def model_bytes(path, device):
     return {"parameters": total, "trained": trained} if total else None
 
 
-def is_a(each, kind):
+def is_a(each: object, kind: type) -> bool:
     # `isinstance` reads the object's `__class__`, which may run the program's code.
     return kind in type(each).__mro__
 
 
-def is_loss(module):
+def is_loss(module: Module) -> bool:
     return any(
         base.__module__ == "torch.nn.modules.loss" and base.__name__ == "_Loss"
         for base in type(module).__mro__
     )
 
 
-def is_in_loss(stack, path):
+def is_in_loss(stack: list[FrameType], path: Path) -> bool:
     """Whether a loss outside of any model was running: then the whole forward is done."""
     if path:
         return True
@@ -143,31 +157,31 @@ def is_in_loss(stack, path):
     )
 
 
-def children_of(module):
+def children_of(module: Module) -> list[tuple[str, Module]]:
     return [(name, each) for name, each in module.__dict__.get("_modules", {}).items() if each is not None]
 
 
-def is_leaf(module):
+def is_leaf(module: Module) -> bool:
     return not children_of(module)
 
 
 class Tree:
     """A model's modules in registration order, and the weight of each."""
 
-    def __init__(self, root):
+    def __init__(self, root: Module) -> None:
         # By id: the weight of all modules before this one, and the weight up to its end.
-        self.spans = {}
+        self.spans: dict[Any, Any] = {}
         # By id: its position in the order, and the first position after its submodules.
-        self.order = {}
+        self.order: dict[Any, Any] = {}
         self.leaves = 0
         self.weight = 0.0
         self.last = 0.0
         # Positions (pixels, tokens) of features of a given width, as a share of the input's.
-        self.places = {}
+        self.places: dict[Any, Any] = {}
         self.width, self.at = 1, 1.0
         self.walk(root)
 
-    def walk(self, root):
+    def walk(self, root: Module) -> None:
         todo = [(root, False, 1.0)]
         while todo:
             module, is_done, share = todo.pop()
@@ -191,18 +205,18 @@ class Tree:
                 self.leaves += 1
                 self.weight += share * self.weigh(module)
 
-    def weight_of(self, module):
+    def weight_of(self, module: Module) -> float:
         begin, end = self.spans[id(module)]
         return end - begin
 
-    def has(self, module, inner):
+    def has(self, module: Module, inner: Any) -> bool:
         """Whether `inner` is `module` or part of it."""
         if module is inner:
             return True
         begin, end = self.order[id(module)]
         return begin < self.order[id(inner)][0] < end
 
-    def weigh(self, leaf):
+    def weigh(self, leaf: Module) -> float:
         """Roughly the size of its output: features times positions."""
         of, kind = leaf.__dict__, type(leaf).__name__
         if kind in NOTHING_KEPT or is_loss(leaf) or of.get("inplace") is True:
@@ -236,7 +250,7 @@ class Tree:
         return weight
 
 
-def share_of(name, module, siblings):
+def share_of(name: str, module: Module, siblings: list[tuple[str, Module]]) -> float:
     """The share of the tokens that each expert of a mixture of experts sees."""
     parts = children_of(module)
     if "expert" not in name or len(parts) < 2:
@@ -245,16 +259,16 @@ def share_of(name, module, siblings):
     return 1.0 / len(parts) if is_chosen else 1.0
 
 
-def number(value):
+def number(value: object) -> int | None:
     return value if isinstance(value, int) and not isinstance(value, bool) and value > 0 else None
 
 
-def entry_of(of):
+def entry_of(of: dict[str, Any]) -> int | None:
     """The number of input features, for a leaf that changes it."""
     return next((of[name] for name in ENTRIES if number(of.get(name))), None)
 
 
-def width_of(of):
+def width_of(of: dict[str, Any]) -> int | None:
     """The number of output features; None where it equals the input's."""
     for name in WIDTHS:
         if number(of.get(name)):
@@ -269,7 +283,7 @@ def width_of(of):
     return number(shape[0]) if shape else None
 
 
-def resized(of):
+def resized(of: dict[str, Any]) -> float:
     """The factor by which a leaf changes the number of positions: strides divide each dimension."""
     factor = of.get("scale_factor")
     if isinstance(factor, (int, float)):
@@ -285,7 +299,7 @@ def resized(of):
     return product if of.get("transposed") is True else 1.0 / product
 
 
-def frame_of(path, module):
+def frame_of(path: Path, module: Module) -> FrameType | None:
     """The outermost frame of a module's own code (not torch's call machinery), or None."""
     of = [
         frame
@@ -295,7 +309,7 @@ def frame_of(path, module):
     return of[-1] if of else None
 
 
-def done_of(path, parts, tree):
+def done_of(path: Path, parts: list[Module], tree: Tree) -> float:
     """The weight that a module's call has completed; `parts` are the calls inside it, the module itself
     first."""
     module, inner = parts[0], parts[1:]
@@ -326,14 +340,14 @@ def done_of(path, parts, tree):
     return done
 
 
-def done_inside(path, child, inner, tree):
+def done_inside(path: Path, child: Module, inner: list[Module], tree: Tree) -> float:
     """The same for a running child, or one that contains it and is not called itself (a ModuleList)."""
     if child is inner[0]:
         return done_of(path, inner, tree)
     return tree.spans[id(inner[0])][0] - tree.spans[id(child)][0] + done_of(path, inner, tree)
 
 
-def names_in(frame):
+def names_in(frame: FrameType) -> tuple[set[str], set[str]]:
     """The attributes that a frame's code names: all of them, and those before the current instruction."""
     named, before = set(), set()
     for instruction in dis.get_instructions(frame.f_code):
@@ -344,12 +358,12 @@ def names_in(frame):
     return named, before
 
 
-def held_by(frame):
+def held_by(frame: FrameType) -> set[int]:
     """The ids of a frame's locals: ids only, so nothing is kept alive."""
     return frames.read_locals(frame, lambda values: {id(value) for value in values.values()})
 
 
-def is_called_again(path, parts):
+def is_called_again(path: Path, parts: list[Module]) -> bool:
     """Whether a submodule called by name is called in a loop: how often is unknown."""
     for parent, child in zip(parts, parts[1:]):
         frame = frame_of(path, parent)
@@ -359,7 +373,7 @@ def is_called_again(path, parts):
     return False
 
 
-def is_in_loop(frame):
+def is_in_loop(frame: FrameType) -> bool:
     """Whether the code jumps back from after the current instruction to before it."""
     jumps = set(dis.hasjrel) | set(dis.hasjabs)
     return any(

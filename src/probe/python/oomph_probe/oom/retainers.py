@@ -6,6 +6,9 @@ Never done by itself while the training goes well: at an out-of-memory, or when 
 all objects that Python's garbage collector knows, a few times, with the GIL held: the training waits meanwhile, and
 a clock bounds it. It calls nothing of the program's and leaves nothing behind (variables.py, graphs.py).
 """
+
+from __future__ import annotations
+
 import gc
 import heapq
 import itertools
@@ -15,8 +18,16 @@ import time
 import types
 import weakref
 
-from ..common import frames
+from ..common import errors, frames
 from . import graphs, variables
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any, Callable, Iterable, Iterator
+
+    from ..common.frames import Owners
+    from ..common.protocols import Line, Segments, Tensor, Torch
+    from .variables import Binding
 
 # Seconds between two, for programs that catch one out-of-memory after another.
 EVERY = 60.0
@@ -43,10 +54,10 @@ class Link:
 
     __slots__ = ("thing", "below", "height")
 
-    def __init__(self, thing, below):
+    def __init__(self, thing: object, below: Link | None) -> None:
         self.thing = thing
         self.below = below
-        self.height = 0 if below is None else below.height + 1
+        self.height: int = 0 if below is None else below.height + 1
 
 
 class Tensors:
@@ -54,7 +65,7 @@ class Tensors:
 
     __slots__ = ("reference", "addresses")
 
-    def __init__(self, tensor, addresses):
+    def __init__(self, tensor: Tensor, addresses: set[int]) -> None:
         self.reference = weakref.ref(tensor)
         self.addresses = addresses
 
@@ -65,7 +76,7 @@ class Retainer:
 
     __slots__ = ("kept", "direct", "words")
 
-    def __init__(self, kept, direct, words):
+    def __init__(self, kept: set[int], direct: set[int], words: Line) -> None:
         self.kept = kept
         self.direct = direct
         self.words = words
@@ -75,7 +86,9 @@ class Search:
     """One search. `blocks` are the bytes at each address that are to be explained, `is_there` says of a tensor
     whether it is on the device."""
 
-    def __init__(self, torch, blocks, owners, until, is_there):
+    def __init__(
+        self, torch: Torch, blocks: dict[int, int], owners: Owners, until: float, is_there: Callable[[Any], bool]
+    ) -> None:
         self.torch = torch
         self.blocks = blocks
         self.until = until
@@ -85,16 +98,16 @@ class Search:
         self.objects = 0
         self.walk = 0.0
         # The blocks of tensors that were tried, and of these the ones that something with a name keeps.
-        self.tried = set()
-        self.explained = set()
+        self.tried: set[int] = set()
+        self.explained: set[int] = set()
 
-    def run(self):
+    def run(self) -> tuple[list[Line], bool]:
         """The names, the largest first, and whether there was time for all of them."""
         pool = self.pool()
         if pool is None:
             return [], False
         self.variables.collect()
-        found = []
+        found: list[Any] = []
         for _ in range(MOST_TRIES):
             if len(found) >= MOST_NAMES or not self.has_time():
                 break
@@ -110,7 +123,7 @@ class Search:
                 found.append(retainer)
         return self.rows(found), self.has_time()
 
-    def rows(self, found):
+    def rows(self, found: list[Retainer]) -> list[Line]:
         """As rows of the wire: what two of them keep is counted for the larger."""
         rows = []
         for each in sorted(found, key=lambda each: -self.size(each.kept)):
@@ -121,14 +134,15 @@ class Search:
                 rows.append(dict(each.words, bytes=self.size(kept), graph=graph))
         return rows
 
-    def has_time(self):
+    def has_time(self) -> bool:
         """Whether another walk over the heap would end in time."""
         return time.monotonic() + self.walk <= self.until
 
-    def pool(self):
+    def pool(self) -> list[Tensors] | None:
         """The tensors there are, each with what it alone keeps, in the order in which their graphs were made;
         None where there are too many objects."""
-        is_tensor, found = {}, []
+        is_tensor: dict[type, bool] = {}
+        found = []
         objects = gc.get_objects()
         self.objects = len(objects)
         if self.objects > MOST_OBJECTS:
@@ -148,14 +162,15 @@ class Search:
         del objects, each
         # The last of a step reaches the others: what they keep is its.
         found.sort(key=lambda entry: -entry[0])
-        pool, seen = [], set()
+        pool = []
+        seen: set[int] = set()
         for _, address, reference in found:
             tensor = reference()
             if tensor is not None:
                 pool.append(Tensors(tensor, self.graphs.behind(tensor, seen) | {address}))
         return pool
 
-    def largest(self, pool):
+    def largest(self, pool: list[Tensors]) -> Tensors | None:
         """The one that keeps the most of what hasn't been tried; None where all that is left is little."""
         best, most, left = None, 0, set()
         for each in pool:
@@ -166,20 +181,20 @@ class Search:
                 best, most = each, size
         return best if self.is_notable(left) else None
 
-    def is_notable(self, addresses):
+    def is_notable(self, addresses: set[int]) -> bool:
         return self.size(addresses) >= NOTABLE * self.size(self.blocks)
 
-    def size(self, addresses):
+    def size(self, addresses: Iterable[int]) -> int:
         return sum(self.blocks[address] for address in addresses)
 
-    def explain(self, tensor):
+    def explain(self, tensor: Tensor) -> Retainer | None:
         """Who keeps a tensor; None where nobody in Python does."""
         things, end = self.climb(tensor)
         at, kept, direct = self.holder(things)
         named = self.name(things, at, end)
         return None if named is None else Retainer(kept, direct, words(things, at, end, named))
 
-    def climb(self, tensor):
+    def climb(self, tensor: Tensor) -> tuple[list[object], Binding | None]:
         """What refers to a tensor, the uppermost first and the tensor last, and the name at which the way up
         ended, if it came to one."""
         order = itertools.count()
@@ -210,16 +225,16 @@ class Search:
             referrer = None
         return self.things(highest), None
 
-    def things(self, link):
+    def things(self, link: Link | None) -> list[object]:
         """From a link down, without the dicts of attributes: they belong to the objects above them."""
-        things = []
+        things: list[object] = []
         while link is not None:
             if not (things and variables.namespace_of(things[-1]) is link.thing):
                 things.append(link.thing)
             link = link.below
         return things
 
-    def referrers(self, thing):
+    def referrers(self, thing: object) -> list[object]:
         """What refers to it, without what is ours."""
         began = time.monotonic()
         found = gc.get_referrers(thing)
@@ -232,7 +247,7 @@ class Search:
             and not (type(each) is types.FrameType and each.f_code.co_filename.startswith(frames.OURS))
         ]
 
-    def holder(self, things):
+    def holder(self, things: list[object]) -> tuple[int, set[int], set[int]]:
         """The place of what keeps the memory, the blocks that it keeps, and those of them that tensors in it have
         themselves: the innermost container with nearly all that any has, else the tensor."""
         found = [
@@ -243,10 +258,13 @@ class Search:
         most = max(self.size(kept) for _, kept, _ in found)
         return [each for each in found if self.size(each[1]) >= NEARLY_ALL * most][-1]
 
-    def below(self, top):
+    def below(self, top: object) -> tuple[set[int], set[int]]:
         """The blocks that an object keeps, and those of them that are not only in graphs."""
-        kept, direct, seen, nodes = set(), set(), {id(top)}, set()
-        waiting = [top]
+        seen = {id(top)}
+        kept: set[int] = set()
+        direct: set[int] = set()
+        nodes: set[int] = set()
+        waiting: list[Any] = [top]
         while waiting and len(seen) < MOST_BELOW:
             thing = waiting.pop()
             if issubclass(type(thing), self.torch.Tensor):
@@ -260,14 +278,14 @@ class Search:
                 break
         return kept | direct, direct
 
-    def add(self, tensor, kept, direct, nodes):
+    def add(self, tensor: Tensor, kept: set[int], direct: set[int], nodes: set[int]) -> None:
         if self.is_there(tensor):
             kept |= self.graphs.behind(tensor, nodes)
             address = self.graphs.address_of(tensor)
             if address in self.blocks:
                 direct.add(address)
 
-    def name(self, things, at, end):
+    def name(self, things: list[object], at: int, end: Binding | None) -> tuple[Binding, str] | None:
         """What the thing at this place is called, and the way to it from there: `state` and `["losses"]`; None
         where it has no name."""
         way = ""
@@ -283,13 +301,13 @@ class Search:
         return (variables.UNNAMED, "") if at < len(things) - 1 else None
 
 
-def words(things, at, end, named):
+def words(things: list[object], at: int, end: Binding | None, named: tuple[Binding, str]) -> Line:
     """What the wire has of the thing at this place, apart from its size."""
     (binding, way), thing = named, things[at]
     above = [variables.describe(each) for each in reversed(things[:at])]
     if end is not None and end is not binding:
         above.append(end.words())
-    row = {
+    row: Line = {
         "name": binding.name + way,
         "kind": binding.kind,
         "of": binding.of,
@@ -307,28 +325,29 @@ def words(things, at, end, named):
     return row
 
 
-def is_odd(referrer):
+def is_odd(referrer: object) -> bool:
     """Whether it is neither a container nor an object with attributes: a cell, a function."""
     return variables.length_of(referrer) is None and variables.namespace_of(referrer) is None
 
 
-def sequence(tensor):
+def sequence(tensor: Tensor) -> int:
     """When its graph was made; -1 without one."""
     try:
         return tensor.grad_fn._sequence_nr() if tensor.grad_fn is not None else -1
     except Exception:
+        errors.foreseen("when a graph was made")
         return -1
 
 
 class Retainers:
     """The searches of this process."""
 
-    def __init__(self, process):
+    def __init__(self, process: Any) -> None:
         self.process = process
         # When the last out-of-memory was looked into.
-        self.looked_at = None
+        self.looked_at: float | None = None
 
-    def at_oom(self, device, segments):
+    def at_oom(self, device: int, segments: Segments) -> Line | None:
         """The line of an out-of-memory; None where the last one was looked into a moment ago."""
         now = time.monotonic()
         if self.looked_at is not None and now - self.looked_at < EVERY:
@@ -336,7 +355,7 @@ class Retainers:
         self.looked_at = now
         return self.take(device, segments)
 
-    def take(self, device, segments):
+    def take(self, device: int, segments: Segments) -> Line:
         """The line for the wire."""
         began = time.monotonic()
         process = self.process
@@ -368,7 +387,7 @@ class Retainers:
         return line
 
 
-def live(segments):
+def live(segments: Segments) -> Iterator[tuple[int, int]]:
     """The address and the size of each live block."""
     for segment in segments:
         address = segment.get("address", 0)
@@ -379,5 +398,5 @@ def live(segments):
             address += block["size"]
 
 
-def is_true():
+def is_true() -> bool:
     return True

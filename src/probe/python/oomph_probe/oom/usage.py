@@ -1,17 +1,27 @@
-"""The line of a function at which something grows: where it is appended to, or assigned an item, or added to. Pure: read
-from its bytecode.
+"""The line of a function at which something grows: where it is appended to, or assigned an item, or added to.
+Pure: read from its bytecode.
 """
+
+from __future__ import annotations
+
 import dis
 import types
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from types import CodeType
+    from typing import Any, Iterator
 
 # What makes a container longer.
 GROWS = frozenset("append appendleft extend extendleft add insert update setdefault put put_nowait".split())
 
 
-def of(code, name, as_attribute):
+def of(code: CodeType, name: str, as_attribute: bool) -> Any:
     """The first line of some code that makes what has this name longer, and the first that assigns it, as
     (file, line, function)."""
-    variables = code.co_names if as_attribute else code.co_names + code.co_varnames + code.co_cellvars + code.co_freevars
+    variables = code.co_names
+    if not as_attribute:
+        variables += code.co_varnames + code.co_cellvars + code.co_freevars
     grows = made = None
     if name in variables:
         grows, made = within(code, name, as_attribute)
@@ -22,7 +32,7 @@ def of(code, name, as_attribute):
     return grows, made
 
 
-def within(code, name, as_attribute):
+def within(code: CodeType, name: str, as_attribute: bool) -> Any:
     grows = made = added = None
     # How many values lie on the one with this name, or on what was taken from it; None while it isn't there.
     depth = None
@@ -48,7 +58,7 @@ def within(code, name, as_attribute):
     return [None if line is None else (code.co_filename, line, code.co_name) for line in (grows, made)]
 
 
-def moved(operation, argument):
+def moved(operation: str, argument: Any) -> Any:
     """The names that an instruction stores and those that it loads; since Python 3.13 one may do two at a time."""
     names = argument if type(argument) is tuple else (argument,)
     if operation.startswith("STORE"):
@@ -56,7 +66,7 @@ def moved(operation, argument):
     return ((), names) if operation.startswith("LOAD") else ((), ())
 
 
-def after(instruction, depth):
+def after(instruction: dis.Instruction, depth: int) -> int | None:
     """How many values lie on one after an instruction; None where it may be gone."""
     try:
         depth += dis.stack_effect(instruction.opcode, instruction.arg, jump=False)
@@ -65,11 +75,11 @@ def after(instruction, depth):
     return depth if depth >= 0 and "JUMP" not in instruction.opname else None
 
 
-def instructions(code):
+def instructions(code: CodeType) -> Iterator[tuple[dis.Instruction, int]]:
     """The instructions of some code with their lines."""
     line = None
     for each in dis.get_instructions(code):
         # Since Python 3.13 each has its line; before, the first of a line.
-        line = each.line_number if hasattr(each, "line_number") else each.starts_line or line
+        line = getattr(each, "line_number", each.starts_line or line)
         if line is not None:
             yield each, line

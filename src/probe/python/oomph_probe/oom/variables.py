@@ -3,6 +3,9 @@ modules, attributes. And the line at which what has such a name grows.
 
 Only looks: no property, `__getattr__`, `__len__` or `repr` of the program's is called.
 """
+
+from __future__ import annotations
+
 import collections
 import functools
 import os
@@ -12,6 +15,14 @@ from _thread import get_ident
 
 from ..common import frames
 from . import usage
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from types import CodeType, FrameType
+    from typing import Any, Mapping
+
+    from ..common.frames import Owners
+    from ..common.protocols import Line
 
 LOCAL, GLOBAL, ATTRIBUTE, OTHER = "local", "global", "attribute", "other"
 # In this order: an OrderedDict is a dict.
@@ -32,7 +43,7 @@ class Binding:
 
     __slots__ = ("kind", "name", "of", "codes", "place")
 
-    def __init__(self, kind, name, of, codes, place):
+    def __init__(self, kind: str, name: str, of: str | None, codes: list[CodeType], place: Any) -> None:
         self.kind = kind
         self.name = name
         self.of = of
@@ -41,7 +52,7 @@ class Binding:
         # Where to point if that doesn't say where it grows: (file, line, function), or None.
         self.place = place
 
-    def line(self):
+    def line(self) -> Line | None:
         """Where what it names grows; else where it is made; else where its function is; or None."""
         first_made = None
         for code in self.codes:
@@ -52,14 +63,14 @@ class Binding:
         place = first_made or self.place
         return frames.line_of(*place) if place is not None else None
 
-    def grows(self):
+    def grows(self) -> bool:
         """Whether a line is known at which it grows."""
         return any(self.uses(code)[0] is not None for code in self.codes)
 
-    def uses(self, code):
+    def uses(self, code: CodeType) -> Any:
         return usage.of(code, self.name, self.kind == ATTRIBUTE)
 
-    def words(self):
+    def words(self) -> str:
         """`scenario in train.py:88 train`."""
         if self.place is None:
             return "%s of %s" % (self.name, self.of)
@@ -74,15 +85,15 @@ UNNAMED = Binding(OTHER, "", "", [], None)
 class Variables:
     """The names of one moment, by the identity of what they name."""
 
-    def __init__(self, owners):
+    def __init__(self, owners: Owners) -> None:
         self.owners = owners
-        self.locals = {}
+        self.locals: dict[Any, Any] = {}
         # By the identity of the dict of its globals.
-        self.modules = {}
+        self.modules: dict[Any, Any] = {}
         # The code that runs, with the identity of its globals.
-        self.running = []
+        self.running: list[Any] = []
 
-    def collect(self):
+    def collect(self) -> None:
         for name, module in list(sys.modules.items()):
             if issubclass(type(module), types.ModuleType):
                 namespace = types.ModuleType.__getattribute__(module, "__dict__")
@@ -96,7 +107,7 @@ class Variables:
         for outer in frames.own_frames():
             self.add_frame(outer)
 
-    def add_frame(self, frame):
+    def add_frame(self, frame: FrameType) -> None:
         """What the variables of a frame refer to."""
         code, namespace = frame.f_code, frame.f_globals
         self.running.append((code, id(namespace)))
@@ -105,7 +116,7 @@ class Variables:
         for name, identity in names_in(frame):
             self.locals.setdefault(identity, []).append(local(code, frame.f_lineno, name))
 
-    def of(self, thing):
+    def of(self, thing: object) -> Binding | None:
         """The variable of a running function that refers to it; the program's before a library's."""
         found = self.locals.get(id(thing))
         if not found:
@@ -114,10 +125,10 @@ class Variables:
         growing = [each for each in own or found if each.grows()]
         return (growing or own or found)[0]
 
-    def is_own(self, binding):
+    def is_own(self, binding: Any) -> bool:
         return self.owners.of(binding.codes[0].co_filename) == frames.OWN
 
-    def at_the_end(self, referrer, link):
+    def at_the_end(self, referrer: Any, link: Any) -> Binding | None:
         """The name by which `referrer` refers to what a link is for, where names end: a module's, a class's, a
         generator's, a frame's that is over, a function's. None elsewhere."""
         kind, thing = type(referrer), link.thing
@@ -136,7 +147,7 @@ class Variables:
             return of_cache(referrer)
         return None
 
-    def of_module(self, namespace, thing):
+    def of_module(self, namespace: dict[str, Any], thing: object) -> Any:
         module = self.modules[id(namespace)]
         for key, value in list(namespace.items()):
             if value is thing and type(key) is str:
@@ -144,19 +155,19 @@ class Variables:
                 return Binding(GLOBAL, key, module, codes + functions_in(namespace, module), None)
         return None
 
-    def of_class(self, cls, thing):
+    def of_class(self, cls: type, thing: object) -> Any:
         for key, value in list(type.__getattribute__(cls, "__dict__").items()):
             if value is thing:
                 return self.of_attribute(cls, key)
         return None
 
-    def of_frame(self, frame, thing):
+    def of_frame(self, frame: FrameType, thing: object) -> Any:
         for name, identity in names_in(frame):
             if identity == id(thing):
                 return local(frame.f_code, frame.f_lineno, name)
         return None
 
-    def attribute(self, owner, thing):
+    def attribute(self, owner: object, thing: object) -> Binding | None:
         """The attribute of an object that refers to it, or None."""
         for key, value in list((namespace_of(owner) or {}).items()):
             if value is thing:
@@ -171,13 +182,13 @@ class Variables:
                         continue
         return None
 
-    def of_attribute(self, cls, name):
+    def of_attribute(self, cls: type, name: str) -> Any:
         codes = [code for base in cls.__mro__ for code in functions_in(vars(base), None)]
         place = (codes[0].co_filename, codes[0].co_firstlineno, codes[0].co_name) if codes else None
         return Binding(ATTRIBUTE, name, cls.__name__, codes + [code for code, _ in self.running], place)
 
 
-def names_in(frame):
+def names_in(frame: FrameType) -> Any:
     """The variables of a frame with the identities of their values. None of a function that calls `locals()`: it
     may have kept that dict, which Python before 3.13 brings up to date for everybody who looks."""
     code = frame.f_code
@@ -189,11 +200,11 @@ def names_in(frame):
     )
 
 
-def local(code, line, name):
+def local(code: CodeType, line: Any, name: str) -> Any:
     return Binding(LOCAL, name, code.co_name, [code], (code.co_filename, line, code.co_name))
 
 
-def of_function(function, link):
+def of_function(function: Any, link: Any) -> Any:
     """A variable of its closure, or an argument's default."""
     code, thing = function.__code__, link.thing
     name = None
@@ -207,7 +218,7 @@ def of_function(function, link):
     return None if name is None else local(code, code.co_firstlineno, name)
 
 
-def content(referrer, link):
+def content(referrer: Any, link: Any) -> Any:
     """The link for what a variable holds: of a function there was one for its closure or its defaults, of a class
     one for its dict."""
     if type(referrer) is types.FunctionType or issubclass(type(referrer), type) and type(link.thing) is dict:
@@ -215,7 +226,7 @@ def content(referrer, link):
     return link.below if type(link.thing) is types.CellType and link.below else link
 
 
-def of_cache(cache):
+def of_cache(cache: Any) -> Any:
     """Results that `functools.lru_cache` keeps."""
     function = getattr(cache, "__wrapped__", None)
     code = getattr(function, "__code__", None)
@@ -224,7 +235,7 @@ def of_cache(cache):
     return Binding(GLOBAL, "lru_cache", code.co_name, [], (code.co_filename, code.co_firstlineno, code.co_name))
 
 
-def namespace_of(thing):
+def namespace_of(thing: object) -> dict[str, Any] | None:
     """The dict of an instance's attributes, or None."""
     if not getattr(type(thing), "__dictoffset__", 0):
         return None
@@ -235,7 +246,7 @@ def namespace_of(thing):
     return found if type(found) is dict else None
 
 
-def functions_in(namespace, module):
+def functions_in(namespace: Mapping[str, Any], module: str | None) -> list[CodeType]:
     """The code of the functions in a namespace; of a module's, only those that it defines."""
     codes = []
     for value in list(namespace.values())[:MOST_FUNCTIONS]:
@@ -248,15 +259,16 @@ def functions_in(namespace, module):
     return codes
 
 
-def length_of(thing):
+def length_of(thing: object) -> int | None:
     """How many there are in a plain container, None for anything else."""
     for base in PLAIN:
         if issubclass(type(thing), base):
-            return base.__len__(thing)
+            count: Any = base.__len__
+            return int(count(thing))
     return None
 
 
-def place_in(container, thing):
+def place_in(container: Any, thing: object) -> str:
     """`["losses"]`: where in a plain container it is."""
     if issubclass(type(container), dict):
         for key, value in list(dict.items(container)):
@@ -272,7 +284,7 @@ def place_in(container, thing):
     return "[…]"
 
 
-def describe(thing):
+def describe(thing: object) -> str:
     """`list of 18`, `Leak object`."""
     length = length_of(thing)
     name = type(thing).__name__

@@ -4,11 +4,22 @@ Only calls with gradients enabled are changed, so evaluation computes as before.
 and left in every call, so that the cached weight casts are fresh after each optimizer step. bf16
 outputs are cast back to float32, so that a loss outside the model is computed as under autocast.
 """
+
+from __future__ import annotations
+
 import copy
 import sys
 
-from ..common import calls
+from ..common import calls, errors
 from . import precision
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from types import FrameType
+    from typing import Any, Callable, Iterable
+
+    from ..common.protocols import Args, Kwargs, Module, Torch
+    from .patches import Patches
 
 NAME = "amp"
 # torch.autocast takes a device type, and autograd's threads follow the autocast dtype, since 2.0.
@@ -23,22 +34,22 @@ class Amp:
     wants_roots = True
     nothing_found = "no model call was seen (calls inside compiled functions are not visible)"
 
-    def __init__(self, patches):
+    def __init__(self, patches: Patches) -> None:
         self.patches = patches
         self.torch = patches.torch
-        self.classes = set()
-        self.named = []
-        self.device = None
+        self.classes: set[Any] = set()
+        self.named: list[str] = []
+        self.device: Any = None
         self.stopped = False
         self.is_entering = False
 
-    def install(self):
+    def install(self) -> None:
         if self.patches.version < SINCE:
             self.wants_roots = False
             return self.patches.decline(NAME, "needs torch 2.0 or later")
         self.is_compiling = calls.is_compiling_of(self.torch)
 
-    def take_root(self, root, device):
+    def take_root(self, root: Module, device: str) -> None:
         if self.stopped:
             return
         why = why_not_root(root) or precision.of_program(self.torch, root, device)
@@ -56,35 +67,35 @@ class Amp:
         self.named.append(type(root).__name__)
         self.patches.apply(NAME, "bf16 autocast around the forward of %s" % ", ".join(self.named))
 
-    def stop(self, why):
+    def stop(self, why: str) -> None:
         """Disables the patch for good."""
         self.stopped = True
         self.wants_roots = False
         self.patches.decline(NAME, why)
 
-    def watch_autocast(self):
+    def watch_autocast(self) -> None:
         """Detects autocast entered by the program itself: it then has a precision of its own."""
         cls = self.torch.amp.autocast_mode.autocast
         original = cls.__enter__
         entered = self.entered
 
-        def __enter__(self):
+        def __enter__(self: Any) -> Any:
             entered(self)
             return original(self)
 
-        __enter__.__wrapped__ = original
+        setattr(__enter__, "__wrapped__", original)
         cls.__enter__ = __enter__
 
-    def entered(self, context):
+    def entered(self, context: Any) -> None:
         try:
             if self.is_entering or self.stopped or not context._enabled:
                 return
             if context.device == self.device and not in_library():
                 self.stop("the program uses autocast itself; the patch is off from that step on")
         except Exception:
-            pass
+            errors.ours("see autocast entered")
 
-    def wrap_call(self, cls):
+    def wrap_call(self, cls: type) -> None:
         if cls in self.classes:
             return
         self.classes.add(cls)
@@ -92,15 +103,15 @@ class Amp:
         original = cls.__call__
         is_compiling, call = self.is_compiling, self.call
 
-        def __call__(self, *args, **kwargs):
+        def __call__(self: Any, *args: Any, **kwargs: Any) -> Any:
             if not self._oomph_amp or is_compiling():
                 return original(self, *args, **kwargs)
             return call(original, self, args, kwargs)
 
         setattr(cls, MARK, 0)
-        cls.__call__ = __call__
+        setattr(cls, "__call__", __call__)
 
-    def call(self, original, root, args, kwargs):
+    def call(self, original: Callable[..., Any], root: Module, args: Args, kwargs: Kwargs) -> Any:
         torch = self.torch
         is_training = root.training or getattr(root, MARK) == 2
         inside = self.patches.calls.inside
@@ -122,7 +133,7 @@ class Amp:
         return in_float32(torch, result)
 
 
-def why_not_root(root):
+def why_not_root(root: Module) -> str | None:
     for base in type(root).__mro__:
         if base.__name__ in ("DataParallel", "DeepSpeedEngine", "PipelineModule"):
             return "%s handles calls in its own way" % base.__name__
@@ -131,15 +142,15 @@ def why_not_root(root):
     return None
 
 
-def in_library():
+def in_library() -> bool:
     """Whether torch's own code enters autocast: checkpoint recomputation restores the outer state."""
-    frame = sys._getframe(2)
+    frame: FrameType | None = sys._getframe(2)
     while frame is not None and frame.f_code.co_name == "__enter__":
         frame = frame.f_back
     return frame is not None and "utils/checkpoint.py" in frame.f_code.co_filename.replace("\\", "/")
 
 
-def in_float32(torch, value, depth=4):
+def in_float32(torch: Torch, value: Any, depth: int = 4) -> Any:
     """The model's output with bf16 tensors cast to float32, in copies of the same containers."""
     if isinstance(value, torch.Tensor):
         return value.float() if value.dtype == torch.bfloat16 else value
@@ -159,11 +170,11 @@ def in_float32(torch, value, depth=4):
             return replaced_fields(value, torch, depth)
     except Exception:
         # A container that cannot be rebuilt is returned unchanged.
-        pass
+        errors.foreseen("cast an output")
     return value
 
 
-def replaced(container, items, torch, depth):
+def replaced(container: Any, items: Iterable[tuple[Any, Any]], torch: Torch, depth: int) -> Any:
     changed = {}
     for key, old in list(items):
         new = in_float32(torch, old, depth - 1)
@@ -177,7 +188,7 @@ def replaced(container, items, torch, depth):
     return container
 
 
-def replaced_fields(value, torch, depth):
+def replaced_fields(value: Any, torch: Torch, depth: int) -> Any:
     changed = {}
     for name in type(value).__dataclass_fields__:
         old = getattr(value, name, None)

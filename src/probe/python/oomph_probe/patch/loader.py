@@ -5,8 +5,20 @@ the first does not shrink it twice. Loaders with their own batch sampler, and da
 themselves, are skipped. There are more and smaller steps: schedules by steps, gradient accumulation
 and logged rates change with them.
 """
+
+from __future__ import annotations
+
 import functools
 import sys
+
+from ..common import errors
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
+
+    from ..common.protocols import Args, Kwargs
+    from .patches import Patches
 
 NAME = "batch"
 # Set on a loader: the batch size that the program asked for.
@@ -18,7 +30,7 @@ class Loader:
 
     wants_roots = False
 
-    def __init__(self, patches, value):
+    def __init__(self, patches: Patches, value: str) -> None:
         self.patches = patches
         old, _, new = value.partition(":")
         self.old, self.new = int(old), int(new)
@@ -27,14 +39,14 @@ class Loader:
         self.count = 0
         self.nothing_found = "no DataLoader of batch %d was made" % self.old
 
-    def install(self):
+    def install(self) -> None:
         module = sys.modules["torch.utils.data.dataloader"]
         cls = module.DataLoader
         original = cls.__init__
         change = self.change
 
         @functools.wraps(original)
-        def __init__(self, *args, **kwargs):
+        def __init__(self: Any, *args: Any, **kwargs: Any) -> None:
             args, kwargs, asked = change(args, kwargs)
             original(self, *args, **kwargs)
             if asked is not None:
@@ -43,7 +55,7 @@ class Loader:
 
         cls.__init__ = __init__
 
-    def change(self, args, kwargs):
+    def change(self, args: Args, kwargs: Kwargs) -> tuple[Args, Kwargs, int | None]:
         """The loader's arguments to use, and the requested batch size where it is replaced."""
         try:
             # DataLoader(dataset, batch_size, shuffle, sampler, batch_sampler, …) since 1.0.
@@ -72,9 +84,10 @@ class Loader:
             )
             return args, kwargs, asked
         except Exception:
+            errors.ours("change a batch")
             return args, kwargs, None
 
 
-def sampler_batch(sampler):
+def sampler_batch(sampler: Any) -> int | None:
     size = getattr(sampler, "batch_size", None)
     return size if isinstance(size, int) else None

@@ -4,12 +4,21 @@ Named in OOMPH_PATCHES, separated by commas: `recompute`, `amp`, `batch=64:32`. 
 nothing is touched. Each patch is applied or declines, and reports which and why. One that fails
 disables itself, and the training goes on without it.
 """
+
+from __future__ import annotations
+
 import collections
 import os
 import sys
 
-from ..common import blocks, calls
+from ..common import blocks, calls, errors
 from . import amp, loader, precision, purity, recompute
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any, Callable
+
+    from ..common.protocols import Line, Module, Torch
 
 VARIABLE = "OOMPH_PATCHES"
 # Allows patches on devices other than GPUs, for tests.
@@ -21,18 +30,20 @@ SETTLED_STEPS = 2
 class Patches:
     """The patches of this process. Everything but `take` runs on the training's threads."""
 
-    def __init__(self, torch, version, chosen, on_cpu=False):
+    def __init__(self, torch: Torch, version: tuple[int, int], chosen: list[str], on_cpu: bool = False) -> None:
         self.torch = torch
         self.version = version
         self.on_cpu = on_cpu
-        self.said = {}
-        self.waiting = collections.deque()
+        self.said: dict[str, tuple[str, str]] = {}
+        self.waiting: collections.deque[Any] = collections.deque()
         self.calls = calls.Calls(torch)
-        self.recompute = self.amp = self.loader = None
+        self.recompute: recompute.Recompute | None = None
+        self.amp: amp.Amp | None = None
+        self.loader: loader.Loader | None = None
         for word in chosen:
             self.choose(word)
 
-    def choose(self, word):
+    def choose(self, word: str) -> None:
         name, _, value = word.partition("=")
         try:
             if name == "recompute":
@@ -44,9 +55,10 @@ class Patches:
             else:
                 self.decline(word, "this version of oomph has no such patch")
         except Exception as error:
+            errors.foreseen("choose a patch")
             self.decline(name, in_words(error))
 
-    def install(self):
+    def install(self) -> None:
         """Called right after `import torch`."""
         for name, patch in (("recompute", self.recompute), ("amp", self.amp)):
             if patch is not None:
@@ -59,20 +71,22 @@ class Patches:
                 calls.keep_from_compiling(ours)
                 self.calls.watch(self.root_called)
             except Exception as error:
+                errors.foreseen("watch calls for patches")
                 for name, patch in (("recompute", self.recompute), ("amp", self.amp)):
                     if patch is not None:
                         self.decline(name, in_words(error))
 
-    def attempt(self, name, act, *arguments):
+    def attempt(self, name: str, act: Callable[..., Any], *arguments: Any) -> bool:
         """Runs one step of a patch; if it raises, the patch declines. False where it failed."""
         try:
             act(*arguments)
             return True
         except Exception as error:
+            errors.foreseen("patch " + name)
             self.decline(name, in_words(error))
             return False
 
-    def root_called(self, root):
+    def root_called(self, root: Module) -> Callable[..., Any] | None:
         """A model is about to be called for the first time, with gradients. Returns the function that
         makes this call instead of torch's own, or None."""
         device = device_of(root)
@@ -82,23 +96,24 @@ class Patches:
             if patch is not None and patch.wants_roots:
                 if not self.attempt(name, patch.take_root, root, device):
                     patch.wants_roots = False
-        is_marked = self.amp is not None and getattr(root, amp.MARK, 0)
-        return self.amp.call if is_marked else None
+        if self.amp is not None and getattr(root, amp.MARK, None):
+            return self.amp.call
+        return None
 
-    def apply(self, name, words):
+    def apply(self, name: str, words: str) -> None:
         """The patch is in force; `words` say what it changed."""
         self.say(name, "applied", words)
 
-    def decline(self, name, words):
+    def decline(self, name: str, words: str) -> None:
         """The patch changes nothing; `words` say why."""
         self.say(name, "declined", words)
 
-    def say(self, name, outcome, words):
+    def say(self, name: str, outcome: str, words: str) -> None:
         if self.said.get(name) != (outcome, words):
             self.said[name] = (outcome, words)
             self.waiting.append((name, outcome, words))
 
-    def take(self, pid, steps):
+    def take(self, pid: int, steps: int) -> list[Line]:
         """The lines not taken yet; called on the sampler's thread."""
         if steps >= SETTLED_STEPS:
             self.settle()
@@ -116,7 +131,7 @@ class Patches:
             )
         return lines
 
-    def settle(self):
+    def settle(self) -> None:
         for name, patch in (
             ("recompute", self.recompute),
             ("amp", self.amp),
@@ -125,13 +140,13 @@ class Patches:
             if patch is not None and name not in self.said:
                 self.decline(name, patch.nothing_found)
 
-    def send_again(self):
+    def send_again(self) -> None:
         """Queues every line again, for a new connection."""
         self.waiting.clear()
         self.waiting.extend((name,) + said for name, said in list(self.said.items()))
 
 
-def of_environment(torch, version):
+def of_environment(torch: Torch, version: tuple[int, int]) -> Patches | None:
     """The patches named in the environment, or None."""
     chosen = os.environ.get(VARIABLE, "").replace(" ", "").split(",")
     chosen = [word for word in chosen if word]
@@ -140,7 +155,7 @@ def of_environment(torch, version):
     return Patches(torch, version, chosen, on_cpu=os.environ.get(ON_CPU) == "1")
 
 
-def device_of(module):
+def device_of(module: Module) -> str | None:
     """The device type on which a module computes its gradients, or None."""
     for parameter in module.parameters():
         if parameter.requires_grad:
@@ -148,5 +163,5 @@ def device_of(module):
     return None
 
 
-def in_words(error):
+def in_words(error: BaseException) -> str:
     return "%s: %s" % (type(error).__name__, error)

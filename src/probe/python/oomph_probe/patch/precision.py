@@ -1,11 +1,22 @@
 """Whether a program sets a precision itself, and whether a device supports bf16. Inspects only;
 changes nothing.
 """
+
+from __future__ import annotations
+
 import gc
 import sys
 
+from ..common import errors
 
-def of_program(torch, root, device):
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
+
+    from ..common.protocols import Module, Torch
+
+
+def of_program(torch: Torch, root: Module, device: str) -> str | None:
     """What shows that the program sets a precision itself, or None."""
     if is_autocast_on(torch, device):
         return "the program uses autocast itself"
@@ -15,7 +26,7 @@ def of_program(torch, root, device):
     return of_process(torch)
 
 
-def of_process(torch):
+def of_process(torch: Torch) -> str | None:
     """The same, as far as it can be seen without a model."""
     if str(torch.get_default_dtype()) != "torch.float32":
         return "its default dtype is %s" % str(torch.get_default_dtype()).replace("torch.", "")
@@ -29,7 +40,7 @@ def of_process(torch):
     return None
 
 
-def scalers(torch):
+def scalers(torch: Torch) -> list[tuple[type, str]]:
     """The classes of gradient scalers that this process has loaded."""
     amp = getattr(getattr(torch, "amp", None), "GradScaler", None)
     cuda = getattr(getattr(getattr(torch, "cuda", None), "amp", None), "GradScaler", None)
@@ -39,14 +50,14 @@ def scalers(torch):
     return [(kind, "GradScaler") for kind in kinds]
 
 
-def isinstance_of(value, kind):
+def isinstance_of(value: Any, kind: type) -> bool:
     """Judged by the type alone: `isinstance` may run the object's own code."""
     return kind in type(value).__mro__ if isinstance(type(value), type) else False
 
 
-def of_accelerate():
+def of_accelerate() -> str | None:
     """The mixed precision configured in accelerate, if it is in use."""
-    state = sys.modules.get("accelerate.state")
+    state: Any = sys.modules.get("accelerate.state")
     try:
         chosen = state.AcceleratorState._shared_state.get("_mixed_precision", "no")
     except AttributeError:
@@ -55,7 +66,7 @@ def of_accelerate():
     return None if chosen in ("no", "None") else "accelerate computes in %s" % chosen
 
 
-def is_autocast_on(torch, device):
+def is_autocast_on(torch: Torch, device: str) -> bool:
     try:
         return bool(torch.is_autocast_enabled(device))
     except TypeError:
@@ -65,7 +76,7 @@ def is_autocast_on(torch, device):
         return bool(torch.is_autocast_cpu_enabled())
 
 
-def does_bf16(torch, device):
+def does_bf16(torch: Torch, device: str) -> bool:
     """Whether the hardware supports it; `is_bf16_supported` would count emulation."""
     if device == "cpu":
         return True
@@ -74,4 +85,5 @@ def does_bf16(torch, device):
             return True
         return torch.cuda.get_device_capability()[0] >= 8
     except Exception:
+        errors.foreseen("capability of a device")
         return False

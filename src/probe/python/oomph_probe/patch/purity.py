@@ -1,10 +1,19 @@
 """Whether a module's forward can be run a second time without side effects: compares the state before
 and after one ordinary run. Does not depend on why that is asked.
 """
+
+from __future__ import annotations
+
 import random
 import sys
 
-from ..common import blocks
+from ..common import blocks, errors
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
+
+    from ..common.protocols import Args, Kwargs, Module, Tensor, Torch
 
 PLAIN = (bool, int, float, complex, str, bytes, type(None))
 
@@ -12,7 +21,7 @@ PLAIN = (bool, int, float, complex, str, bytes, type(None))
 class StateCheck:
     """The state around a block at the time this was created."""
 
-    def __init__(self, torch, block, args, kwargs):
+    def __init__(self, torch: Torch, block: Module, args: Args, kwargs: Kwargs) -> None:
         self.torch = torch
         self.block = block
         self.tensors = tensors_of(torch, args, kwargs)
@@ -20,31 +29,31 @@ class StateCheck:
         self.parts = [(part, state_of(part)) for part in block.modules()]
         self.draws = Draws()
 
-    def what_changed(self):
+    def what_changed(self) -> str | None:
         """What one run changed that a second would change again, in words, or None."""
         for tensor, before in zip(self.tensors, self.versions):
             if version(tensor) != before:
                 return "they change their input in place"
-        for part, before in self.parts:
+        for part, state in self.parts:
             # Module dicts (parameters, buffers) are compared by content, everything else as it is.
             if blocks.is_statistics(part):
                 continue
             now = state_of(part)
-            if now.keys() != before.keys():
+            if now.keys() != state.keys():
                 return "%s keeps state between calls" % type(part).__name__
-            for name, value in before.items():
+            for name, value in state.items():
                 if not same(now[name], value):
                     return "%s keeps %s between calls" % (type(part).__name__, name)
         return None
 
-    def has_drawn(self):
+    def has_drawn(self) -> bool:
         """Whether the run drew random numbers from a generator that torch does not track."""
         return not self.draws.is_now()
 
 
-def state_of(module):
+def state_of(module: Module) -> dict[str, Any]:
     """The attributes of a module, in a form in which a change is visible."""
-    state = {}
+    state: dict[str, Any] = {}
     for name, value in vars(module).items():
         if name in ("_parameters", "_buffers"):
             for inner, tensor in value.items():
@@ -60,30 +69,32 @@ def state_of(module):
     return state
 
 
-def same(now, before):
+def same(now: Any, before: Any) -> bool:
     try:
         return bool(now == before) or now != now
     except Exception:
+        errors.foreseen("compare values")
         return False
 
 
-def version(value):
+def version(value: Any) -> int | None:
     """The tensor's in-place version counter; None for anything else, and where there is none."""
     try:
         return value._version
     except Exception:
+        errors.foreseen("version of a tensor")
         return None
 
 
-def tensors_of(torch, args, kwargs):
+def tensors_of(torch: Torch, args: Args, kwargs: Kwargs) -> list[Tensor]:
     """The tensors in arguments that can change only by a change of a tensor, in order."""
-    found = []
+    found: list[Any] = []
     for value in list(args) + list(kwargs.values()):
         walk(torch, value, found)
     return found
 
 
-def walk(torch, value, found):
+def walk(torch: Torch, value: Any, found: list[Tensor]) -> None:
     if isinstance(value, torch.Tensor):
         found.append(value)
     elif isinstance(value, tuple):
@@ -91,7 +102,7 @@ def walk(torch, value, found):
             walk(torch, inner, found)
 
 
-def unsupported_argument(torch, args, kwargs):
+def unsupported_argument(torch: Torch, args: Args, kwargs: Kwargs) -> str | None:
     """The type of an argument that a run may modify or keep, or None."""
     constants = tuple(
         kind
@@ -105,7 +116,7 @@ def unsupported_argument(torch, args, kwargs):
     return None
 
 
-def unsupported_kind(torch, value, constants):
+def unsupported_kind(torch: Torch, value: Any, constants: tuple[type, ...]) -> str | None:
     if isinstance(value, PLAIN + constants):
         return None
     if isinstance(value, torch.Tensor):
@@ -123,13 +134,13 @@ def unsupported_kind(torch, value, constants):
 class Draws:
     """The state of Python's and numpy's random generators; torch's own are saved by its checkpoint."""
 
-    def __init__(self):
+    def __init__(self) -> None:
         self.python = random.getstate()
         # Only if the program imported it: nothing is imported here.
-        self.numpy = getattr(sys.modules.get("numpy"), "random", None)
+        self.numpy: Any = getattr(sys.modules.get("numpy"), "random", None)
         self.of_numpy = None if self.numpy is None else self.numpy.get_state()
 
-    def is_now(self):
+    def is_now(self) -> bool:
         now = Draws()
         if now.python != self.python:
             return False
@@ -139,7 +150,7 @@ class Draws:
             (now.of_numpy[1] == self.of_numpy[1]).all()
         )
 
-    def restore(self):
+    def restore(self) -> None:
         random.setstate(self.python)
         if self.of_numpy is not None:
             self.numpy.set_state(self.of_numpy)
@@ -149,11 +160,11 @@ class Rerun:
     """Wraps a second run: it draws the same random numbers, and the generators then continue from where
     they were; it updates copies of running statistics, which are discarded."""
 
-    def __init__(self, draws, statistics):
+    def __init__(self, draws: Draws | None, statistics: list[Module]) -> None:
         self.draws = draws
         self.statistics = statistics
 
-    def __enter__(self):
+    def __enter__(self) -> None:
         self.later = None
         if self.draws is not None:
             self.later = Draws()
@@ -166,7 +177,7 @@ class Rerun:
                     self.kept.append((buffers, name, buffer))
                     buffers[name] = buffer.detach().clone()
 
-    def __exit__(self, *error):
+    def __exit__(self, *error: Any) -> None:
         for buffers, name, buffer in self.kept:
             buffers[name] = buffer
         if self.later is not None:

@@ -6,11 +6,22 @@ Numerics stay the same, or nothing is done: the first call of each kind of block
 checked. Blocks that carry state from one call to the next, modify their input or take arguments that
 they may modify are skipped, with a message that says why.
 """
+
+from __future__ import annotations
+
 import functools
 import inspect
 
-from ..common import blocks, calls
+from ..common import blocks, calls, errors
 from . import purity
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any, Callable, Iterable, Iterator
+
+    from ..common.blocks import Group
+    from ..common.protocols import Args, Kwargs, Module, Tensor, Torch
+    from .patches import Patches
 
 NAME = "recompute"
 # The checkpoint that verifies what it recomputes, and can be nested.
@@ -27,13 +38,13 @@ MARK, COMPILED = "_oomph_recompute", "_oomph_recompute_compiled"
 class Build:
     """Blocks with the same structure, and what is known about them."""
 
-    def __init__(self, group):
+    def __init__(self, group: Group) -> None:
         self.cls = group.cls
         self.count = len(group.members)
         self.has_statistics = group.has_statistics
         self.why_not = group.why_not
         # Modes (training or not) in which an ordinary call was checked, and recomputing is safe.
-        self.may = set()
+        self.may: set[bool] = set()
         self.draws = False
         self.used = False
 
@@ -44,16 +55,16 @@ class Recompute:
     wants_roots = True
     nothing_found = "no model call was seen (calls inside compiled functions are not visible)"
 
-    def __init__(self, patches):
+    def __init__(self, patches: Patches) -> None:
         self.patches = patches
         self.torch = patches.torch
-        self.builds = []
-        self.enabled = []
-        self.already = []
-        self.classes = set()
+        self.builds: list[Build] = []
+        self.enabled: list[str] = []
+        self.already: list[str] = []
+        self.classes: set[Any] = set()
         self.draws_compiled = False
 
-    def install(self):
+    def install(self) -> None:
         if self.patches.version < SINCE:
             self.wants_roots = False
             return self.patches.decline(NAME, "needs torch 2.1 or later")
@@ -62,7 +73,7 @@ class Recompute:
         self.checkpoint = torch.utils.checkpoint.checkpoint
         self.is_compiling = calls.is_compiling_of(self.torch)
 
-    def take_root(self, root, device):
+    def take_root(self, root: Module, device: str) -> None:
         why = why_not_root(root)
         if why is not None:
             return self.patches.decline(NAME, why)
@@ -80,7 +91,7 @@ class Recompute:
             )
         self.report()
 
-    def use_own_switch(self, root):
+    def use_own_switch(self, root: Module) -> bool:
         """Uses the model's own switch, if it has one that accepts the kind of checkpoint."""
         for module in root.modules():
             enable = getattr(type(module), "gradient_checkpointing_enable", None)
@@ -99,7 +110,7 @@ class Recompute:
             return True
         return False
 
-    def take_group(self, group):
+    def take_group(self, group: Group) -> None:
         build = Build(group)
         self.builds.append(build)
         if build.why_not is not None:
@@ -111,7 +122,7 @@ class Recompute:
             # A compiled graph would update the running statistics twice.
             setattr(member, COMPILED, not group.has_statistics)
 
-    def look_for_dropout(self, root, recomputed):
+    def look_for_dropout(self, root: Module, recomputed: Iterable[Module]) -> None:
         """Only for the message; a model that cannot be inspected gets none."""
         try:
             compiled = blocks.compiled(root)
@@ -122,9 +133,9 @@ class Recompute:
                 for part in module.modules()
             )
         except Exception:
-            pass
+            errors.foreseen("look for dropout")
 
-    def wrap_call(self, cls):
+    def wrap_call(self, cls: type) -> None:
         """Wraps a class's `__call__`; the wrapper acts on marked modules only."""
         if cls in self.classes:
             return
@@ -134,7 +145,7 @@ class Recompute:
         is_compiling, checkpoint, grad = self.is_compiling, self.checkpoint, self.torch.is_grad_enabled
         call = self.call
 
-        def __call__(self, *args, **kwargs):
+        def __call__(self: Any, *args: Any, **kwargs: Any) -> Any:
             if not self._oomph_recompute or not grad():
                 return original(self, *args, **kwargs)
             if is_compiling():
@@ -146,9 +157,9 @@ class Recompute:
 
         setattr(cls, MARK, 0)
         setattr(cls, COMPILED, False)
-        cls.__call__ = __call__
+        setattr(cls, "__call__", __call__)
 
-    def call(self, original, block, args, kwargs):
+    def call(self, original: Callable[..., Any], block: Module, args: Args, kwargs: Kwargs) -> Any:
         """One call of a marked block, with gradients, not compiled."""
         build = self.build_of(block)
         if build is None or build.why_not is not None or not self.is_the_moment(block):
@@ -161,14 +172,14 @@ class Recompute:
             return self.look(build, original, block, args, kwargs)
         return self.run(build, original, block, args, kwargs)
 
-    def build_of(self, block):
+    def build_of(self, block: Module) -> Build | None:
         number = getattr(block, MARK)
         if 0 < number <= len(self.builds) and self.builds[number - 1].cls is type(block):
             return self.builds[number - 1]
         # The block comes from a model that another process pickled.
         return None
 
-    def is_the_moment(self, block):
+    def is_the_moment(self, block: Module) -> bool:
         """False inside another block, and where saved tensors cannot be hooked."""
         torch = self.torch
         if calls.is_inside(self.patches.calls.inside) or blocks.has_hooks(block):
@@ -178,11 +189,12 @@ class Recompute:
         # The random generator's state cannot be read during graph capture.
         return not (torch.cuda.is_initialized() and torch.cuda.is_current_stream_capturing())
 
-    def look(self, build, original, block, args, kwargs):
+    def look(self, build: Build, original: Callable[..., Any], block: Module, args: Args, kwargs: Kwargs) -> Any:
         """The first call of a structure: runs as usual, and is checked."""
         try:
             look = purity.StateCheck(self.torch, block, args, kwargs)
         except Exception as error:
+            errors.foreseen("look at a block")
             self.leave(build, "they cannot be inspected (%s)" % type(error).__name__)
             return original(block, *args, **kwargs)
         result = original(block, *args, **kwargs)
@@ -194,10 +206,11 @@ class Recompute:
                 build.draws = build.draws or look.has_drawn()
                 build.may.add(bool(block.training))
         except Exception as error:
+            errors.foreseen("check a block")
             self.leave(build, "they cannot be inspected (%s)" % type(error).__name__)
         return result
 
-    def run(self, build, original, block, args, kwargs):
+    def run(self, build: Build, original: Callable[..., Any], block: Module, args: Args, kwargs: Kwargs) -> Any:
         """A call whose activations are not saved."""
         inside = calls.Inside(self.patches.calls.inside)
         tensors, rebuild = flatten_tensors(self.torch, args, kwargs)
@@ -207,7 +220,7 @@ class Recompute:
         draws = purity.Draws() if build.draws else None
         runs = []
 
-        def forward(*given):
+        def forward(*given: Any) -> Any:
             args, kwargs = rebuild(given)
             runs.append(1)
             if len(runs) == 1:
@@ -219,6 +232,7 @@ class Recompute:
         try:
             result = self.checkpoint(forward, *tensors, use_reentrant=False)
         except Exception:
+            errors.foreseen("recompute a block")
             if runs:
                 raise
             # The block was never reached: torch's checkpoint rejected the arguments.
@@ -229,11 +243,11 @@ class Recompute:
             self.report()
         return result
 
-    def leave(self, build, why):
+    def leave(self, build: Build, why: str) -> None:
         build.why_not = why
         self.report()
 
-    def report(self):
+    def report(self) -> None:
         """Reports what is recomputed and what is skipped so far."""
         used = self.enabled + in_words(
             [build for build in self.builds if build.why_not is None]
@@ -251,15 +265,15 @@ class Recompute:
             self.patches.decline(NAME, "; ".join(self.already + left))
 
 
-def in_words(builds):
+def in_words(builds: list[Build]) -> list[str]:
     """`12 BasicBlock`, one figure for all blocks of a class."""
-    counts = {}
+    counts: dict[str, int] = {}
     for build in builds:
         counts[build.cls.__name__] = counts.get(build.cls.__name__, 0) + build.count
     return ["%d %s" % (count, name) for name, count in counts.items()]
 
 
-def why_not_root(root):
+def why_not_root(root: Module) -> str | None:
     for module in root.modules():
         kind = blocks.is_kind(module, ("DataParallel", "DeepSpeedEngine", "PipelineModule"))
         if kind:
@@ -267,7 +281,7 @@ def why_not_root(root):
     return None
 
 
-def saved_tensors_may_be_hooked(torch):
+def saved_tensors_may_be_hooked(torch: Torch) -> bool:
     """False inside torch.func's transforms, and where the program disabled such hooks."""
     try:
         if not torch._C._autograd._saved_tensors_hooks_is_enabled():
@@ -277,12 +291,14 @@ def saved_tensors_may_be_hooked(torch):
         return False
 
 
-def flatten_tensors(torch, args, kwargs):
+def flatten_tensors(
+    torch: Torch, args: Args, kwargs: Kwargs
+) -> tuple[list[Tensor], Callable[[Iterable[Tensor]], tuple[Args, Kwargs]]]:
     """The tensors among the arguments as a flat list for torch's checkpoint (which saves them, and takes
     the devices of its random generators from them), and the function that puts them back."""
     tensors = purity.tensors_of(torch, args, kwargs)
 
-    def rebuild(given):
+    def rebuild(given: Iterable[Tensor]) -> tuple[Args, Kwargs]:
         given = iter(given)
         return (
             tuple(put_back(torch, value, given) for value in args),
@@ -292,7 +308,7 @@ def flatten_tensors(torch, args, kwargs):
     return tensors, rebuild
 
 
-def put_back(torch, value, given):
+def put_back(torch: Torch, value: Any, given: Iterator[Tensor]) -> Any:
     if isinstance(value, torch.Tensor):
         return next(given)
     if isinstance(value, tuple):

@@ -5,8 +5,18 @@ Copied are modules, tensors, plain containers and, one level deep, plain objects
 else hangs on a module (a trainer, a dataset) is shared, since a rehearsal is stopped before it could write
 or send anything.
 """
+
+from __future__ import annotations
+
 import functools
 import types
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from types import FunctionType
+    from typing import Any
+
+    from ..common.protocols import Module, Tensor, Torch
 
 # Objects in one model; more are no model that can be copied in time.
 MOST = 200000
@@ -30,17 +40,18 @@ class CannotCopy(Exception):
 class Copier:
     """Copies under one FakeTensorMode; the same object gives the same copy."""
 
-    def __init__(self, torch, mode, device):
+    def __init__(self, torch: Torch, mode: Any, device: Any) -> None:
         self.torch = torch
         self.mode = mode
         self.device = device
-        self.memo = {}
-        self.kept = []
-        self.tensors = []
+        self.memo: dict[Any, Any] = {}
+        self.kept: list[Any] = []
+        self.tensors: list[Any] = []
         # Sizes on the device of all tensors, and of the trained parameters, in bytes.
-        self.weights, self.trained = [], []
+        self.weights: list[int] = []
+        self.trained: list[int] = []
 
-    def of(self, value):
+    def of(self, value: Any) -> Any:
         key = id(value)
         if key in self.memo:
             return self.memo[key]
@@ -52,7 +63,7 @@ class Copier:
         self.kept.append(value)
         return copy
 
-    def make(self, value):
+    def make(self, value: Any) -> Any:
         kind = type(value)
         if value is None or kind in (int, float, bool, str, bytes, complex):
             return value
@@ -72,7 +83,7 @@ class Copier:
             return self.function(value)
         return self.plain(value)
 
-    def tensor(self, tensor):
+    def tensor(self, tensor: Tensor) -> Tensor:
         torch = self.torch
         if type(tensor) not in (torch.Tensor, torch.nn.Parameter) and not is_buffer(torch, tensor):
             raise CannotCopy("%s is a tensor subclass" % type(tensor).__name__)
@@ -91,7 +102,7 @@ class Copier:
             return torch.nn.Parameter(copy, requires_grad=tensor.requires_grad)
         return copy.requires_grad_(True) if tensor.requires_grad else copy
 
-    def module(self, module):
+    def module(self, module: Module) -> Module:
         torch = self.torch
         if isinstance(module, torch.jit.ScriptModule):
             raise CannotCopy("%s is compiled by TorchScript" % type(module).__name__)
@@ -102,8 +113,8 @@ class Copier:
             state[name] = type(value)() if name in HOOKS else self.of(value)
         return copy
 
-    def container(self, value):
-        kind = type(value)
+    def container(self, value: Any) -> Any:
+        kind: Any = type(value)
         if isinstance(value, dict):
             if kind not in (dict,) and not hasattr(value, "copy"):
                 raise CannotCopy("%s cannot be copied" % kind.__name__)
@@ -112,18 +123,18 @@ class Copier:
             for key in list(value):
                 copy[key] = self.of(value[key])
             return copy
-        items = [self.of(each) for each in value]
+        items: Any = [self.of(each) for each in value]
         if kind in CONTAINERS:
             return kind(items)
         if hasattr(value, "_fields"):
             return kind(*items)
         if isinstance(value, list):
-            copy = value.copy() if kind is list else kind.__new__(kind)
-            copy[:] = items
-            return copy
+            made = value.copy() if kind is list else kind.__new__(kind)
+            made[:] = items
+            return made
         return value
 
-    def function(self, function):
+    def function(self, function: FunctionType) -> FunctionType:
         """With cells that hold copies, where they hold a model's parts."""
         if not function.__closure__:
             return function
@@ -147,9 +158,9 @@ class Copier:
         copy.__dict__.update(function.__dict__)
         return copy
 
-    def plain(self, value):
+    def plain(self, value: Any) -> Any:
         """An object of the program's own whose state is its attributes: a copy that shares them."""
-        kind = type(value)
+        kind: Any = type(value)
         if kind.__flags__ & (1 << 9) == 0 or isinstance(value, type) or not hasattr(value, "__dict__"):
             return value
         if kind.__basicsize__ != PLAIN_SIZE or kind.__reduce_ex__ is not object.__reduce_ex__:
@@ -166,11 +177,11 @@ class Plain:
 PLAIN_SIZE = Plain.__basicsize__
 
 
-def is_buffer(torch, tensor):
+def is_buffer(torch: Torch, tensor: Tensor) -> bool:
     kind = getattr(torch.nn, "Buffer", None)
     return kind is not None and type(tensor) is kind
 
 
-def blocks(size):
+def blocks(size: int) -> int:
     """What the allocator takes for so many bytes."""
     return max(512, -(-size // 512) * 512) if size else 0

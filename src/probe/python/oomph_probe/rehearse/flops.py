@@ -2,11 +2,19 @@
 them: matrix products, convolutions and attention; all else is small beside these. torch's own module is not
 imported, since that imports triton, which takes time and may print a warning.
 """
+
+from __future__ import annotations
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
+
+    from ..common.protocols import Args, Tensor
 # Of attention's forward: its backward multiplies five times where it multiplies twice.
 ATTENTION_BACKWARD = 2.5
 
 
-def of(name, args):
+def of(name: str, args: Args) -> int:
     """Of one call; `name` without its namespace and overload."""
     if name in PRODUCTS:
         left, right = args[PRODUCTS[name]], args[PRODUCTS[name] + 1]
@@ -31,7 +39,7 @@ def of(name, args):
 PRODUCTS = {"mm": 0, "bmm": 0, "_scaled_mm": 0, "addmm": 1, "baddbmm": 1}
 
 
-def convolution(given, weight, is_transposed, made):
+def convolution(given: Any, weight: Tensor, is_transposed: bool, made: Any) -> int:
     """Every weight is used once at each place of the output, of the input where it is transposed."""
     places = tuple(given.shape[2:] if is_transposed else made[2:])
     count = 2 * given.shape[0] * weight.numel()
@@ -40,7 +48,7 @@ def convolution(given, weight, is_transposed, made):
     return count
 
 
-def made_by(args):
+def made_by(args: Args) -> tuple[int, ...]:
     """The shape of a convolution's output."""
     given, weight, _, stride, padding, dilation = args[:6]
     places = []
@@ -50,5 +58,5 @@ def made_by(args):
     return (given.shape[0], weight.shape[0], *places)
 
 
-def each_of(values, place):
+def each_of(values: list[int], place: int) -> int:
     return values[place] if len(values) > place else values[-1]

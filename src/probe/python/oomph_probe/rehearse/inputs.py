@@ -1,7 +1,17 @@
 """What the inputs of a model's calls were like: their batch size, their bytes, and how much their size differs
 from call to call (texts of random lengths, images of several sizes).
 """
+
+from __future__ import annotations
+
 from .effects import Stopped
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
+
+    from ..common.protocols import Line, Module, Tensor, Torch
+    from .roots import Call
 
 # Models of which calls are compared.
 MOST_MODELS = 16
@@ -16,7 +26,7 @@ class Shape:
 
     __slots__ = ("shape", "stride", "dtype", "device", "requires_grad")
 
-    def __init__(self, tensor):
+    def __init__(self, tensor: Tensor) -> None:
         self.shape = tuple(tensor.shape)
         self.stride = tensor.stride()
         self.dtype = tensor.dtype
@@ -27,13 +37,13 @@ class Shape:
 class Seen:
     """The calls of one model so far: the smallest and the largest inputs, in elements for each sample."""
 
-    def __init__(self):
+    def __init__(self) -> None:
         self.calls = 0
         self.least = self.most = 0
         # The call with the most of them, by its batch size.
-        self.largest = None
+        self.largest: Call | None = None
 
-    def add(self, call):
+    def add(self, call: Call) -> None:
         size = size_of(call)
         if size is None:
             return
@@ -42,29 +52,29 @@ class Seen:
         if size > self.most:
             self.most, self.largest = size, call
 
-    def line(self):
+    def line(self) -> Line:
         return {"calls": self.calls, "least": self.least, "most": self.most}
 
-    def differ(self):
+    def differ(self) -> bool:
         return self.least < self.most
 
 
 class Inputs:
     """The calls of all models of a process."""
 
-    def __init__(self):
-        self.of_models = {}
+    def __init__(self) -> None:
+        self.of_models: dict[Any, Any] = {}
 
-    def add(self, call):
+    def add(self, call: Call) -> None:
         """Notes one; what it costs is a few microseconds."""
         key = id(call.module())
         if key not in self.of_models and len(self.of_models) >= MOST_MODELS:
             return
-        call.seen = self.of_models.setdefault(key, Seen())
-        call.seen.add(call)
+        seen = call.seen = self.of_models.setdefault(key, Seen())
+        seen.add(call)
 
 
-def size_of(call):
+def size_of(call: Call) -> int | None:
     """Elements of the inputs for each sample; None where they have no batch."""
     shapes = shapes_in([call.args, call.kwargs])
     batch = most_common(shapes)
@@ -73,10 +83,13 @@ def size_of(call):
     return sum(elements(shape) for shape in shapes if shape.shape and shape.shape[0] == batch) // batch
 
 
-def possible_size(torch, call):
+def possible_size(torch: Torch, call: Call) -> int | None:
     """What `size_of` would be of the longest text that the model takes, by its table of positions, where the
     text of this call is as long as it happened to be; None where nothing longer is to be expected."""
-    size, positions = size_of(call), positions_of(torch, call.module())
+    module = call.module()
+    if module is None:
+        return None
+    size, positions = size_of(call), positions_of(torch, module)
     if not size or not positions:
         return None
     batch = batch_of(call)
@@ -91,7 +104,7 @@ def possible_size(torch, call):
     return size * positions // longest
 
 
-def positions_of(torch, module):
+def positions_of(torch: Torch, module: Module) -> int | None:
     """The rows of its embedding of positions; None where it has none."""
     for name, part in module.named_modules():
         if isinstance(part, torch.nn.Embedding) and name.rpartition(".")[2].startswith(("pos", "wpe")):
@@ -99,14 +112,14 @@ def positions_of(torch, module):
     return None
 
 
-def elements(shape):
+def elements(shape: Shape) -> int:
     count = 1
     for each in shape.shape:
         count *= each
     return count
 
 
-def shapes_in(value):
+def shapes_in(value: Any) -> list[Shape]:
     """The tensors' shapes inside noted arguments."""
     if isinstance(value, Shape):
         return [value]
@@ -117,15 +130,15 @@ def shapes_in(value):
     return []
 
 
-def most_common(shapes):
-    counts = {}
+def most_common(shapes: list[Shape]) -> int | None:
+    counts: dict[int, int] = {}
     for shape in shapes:
         if shape.shape:
             counts[shape.shape[0]] = counts.get(shape.shape[0], 0) + 1
     return max(counts, key=lambda size: counts[size]) if counts else None
 
 
-def batch_of(call):
+def batch_of(call: Call) -> int | None:
     """The first dimension that most tensors among the arguments share."""
     for each in list(call.args) + list(call.kwargs.values()):
         if is_list_of_images(each):
@@ -133,7 +146,7 @@ def batch_of(call):
     return most_common(shapes_in([call.args, call.kwargs]))
 
 
-def is_list_of_images(value):
+def is_list_of_images(value: Any) -> bool:
     """As detectors take them: of three dimensions, the first of them channels."""
     return (
         isinstance(value, (list, tuple))
@@ -142,7 +155,7 @@ def is_list_of_images(value):
     )
 
 
-def bytes_of(torch, value):
+def bytes_of(torch: Torch, value: Any) -> int:
     """What the tensors of noted arguments take on the GPU."""
     total = 0
     for shape in shapes_in(value):

@@ -1,7 +1,16 @@
 """How the optimizer of a program uses memory, before its first step has shown it: by its class and its
 settings (torch/optim/*.py). Looked for among the collector's objects once memory has run out.
 """
+
+from __future__ import annotations
+
 import gc
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
+
+    from ..common.protocols import Line, Optimizer, Torch
 
 # State tensors of a parameter's size for each parameter; settings that add one.
 STATES = {
@@ -13,7 +22,7 @@ ADDING = ("amsgrad", "momentum", "centered")
 PLAIN_MOMENTUM = ("Adam", "AdamW", "Muon")
 
 
-def of(torch, device):
+def of(torch: Torch, device: Any) -> Line | None:
     """The line's part for the optimizer of the most parameters on a device; None where there is none."""
     found = [each for each in gc.get_objects() if isinstance_of(each, torch.optim.Optimizer)]
     sized = [(size_of(each, device), at) for at, each in enumerate(found)]
@@ -21,12 +30,12 @@ def of(torch, device):
     return describe(found[max(sized)[1]]) if sized else None
 
 
-def isinstance_of(each, kind):
+def isinstance_of(each: Any, kind: type) -> bool:
     # `isinstance` asks the object for its class, which may run the program's code.
     return kind in type(each).__mro__
 
 
-def size_of(optimizer, device):
+def size_of(optimizer: Optimizer, device: Any) -> int:
     return sum(
         parameter.numel()
         for group in optimizer.param_groups
@@ -35,7 +44,7 @@ def size_of(optimizer, device):
     )
 
 
-def describe(optimizer):
+def describe(optimizer: Optimizer) -> Line:
     names = [base.__name__ for base in type(optimizer).__mro__]
     name = next((name for name in names if name in STATES), None)
     group = optimizer.param_groups[0]

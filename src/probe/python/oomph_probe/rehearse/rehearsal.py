@@ -10,6 +10,9 @@ Nothing is raised but where an operation may raise. torch also asks Python from 
 may leave (a tensor's device, a destructor), and one that does ends the process: so nobody raises anything in the
 rehearsal's thread from outside, and a process does not exit while it runs.
 """
+
+from __future__ import annotations
+
 import atexit
 import contextlib
 import threading
@@ -17,9 +20,17 @@ import time
 import weakref
 from _thread import get_ident
 
-from ..common import blocks
-from . import fakes, flops, recurrent, roots
+from ..common import blocks, errors
+from . import fakes, flops, recurrent
 from .effects import Stopped
+from .inputs import Shape
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any, Callable
+
+    from ..common.protocols import Args, Kwargs, Module, Storage, Tensor, Torch
+    from .roots import Call
 
 COLLECTIVES = ("c10d", "_c10d_functional", "c10d_functional", "symm_mem")
 # What C++ asks of a tensor that Python has made, wherever it is: these may not raise.
@@ -31,7 +42,7 @@ EXIT = 10.0
 class Variant:
     """What is tried in place of the step as it was; `batch` is (from, to) of the first dimension."""
 
-    def __init__(self, batch=None, amp=False, checkpointing=False):
+    def __init__(self, batch: tuple[int, int] | None = None, amp: bool = False, checkpointing: bool = False) -> None:
         self.batch = batch
         self.amp = amp
         self.checkpointing = checkpointing
@@ -40,17 +51,17 @@ class Variant:
 class Trace:
     """Allocations and frees in order, in the words of src/forecast/trace.rs, and where phases end."""
 
-    def __init__(self, device):
+    def __init__(self, device: Any) -> None:
         self.device = device
-        self.words = []
+        self.words: list[str] = []
         self.count = 0
-        self.live = {}
+        self.live: dict[Any, Any] = {}
         self.allocated = self.peak = 0
-        self.marks = {}
+        self.marks: dict[Any, Any] = {}
         self.flops = 0
         self.is_over = False
 
-    def allocate(self, storage):
+    def allocate(self, storage: Storage) -> None:
         size = storage.nbytes()
         if size == 0:
             return
@@ -60,31 +71,32 @@ class Trace:
         self.peak = max(self.peak, self.allocated)
         self.live[number] = weakref.ref(storage, lambda _: self.free(number, size))
 
-    def free(self, number, size):
+    def free(self, number: int, size: int) -> None:
         if self.is_over or self.live.pop(number, None) is None:
             return
         self.words.append("-%d" % (self.count - number))
         self.allocated -= fakes.blocks(size)
 
-    def mark(self, phase):
+    def mark(self, phase: str) -> None:
         self.marks[phase] = len(self.words)
 
 
 class Rehearsal:
     """One variant of one call, until a moment."""
 
-    def __init__(self, torch, call, variant, until):
+    def __init__(self, torch: Torch, call: Call, variant: Variant, until: float) -> None:
         self.torch = torch
         self.call = call
         self.variant = variant
         self.until = until
         self.thread = get_ident()
         self.trace = Trace(call.device)
-        self.known = set()
-        self.weights, self.trained = [], []
+        self.known: set[Any] = set()
+        self.weights: list[int] = []
+        self.trained: list[int] = []
         self.has_convolutions = False
 
-    def run(self):
+    def run(self) -> Trace:
         """The trace; raises `Stopped`, or what the model or torch raises on fake tensors."""
         from torch._subclasses.fake_tensor import FakeTensorMode
 
@@ -117,16 +129,16 @@ class Rehearsal:
             self.trace.is_over = True
         return self.trace
 
-    def arguments(self, mode):
+    def arguments(self, mode: Any) -> tuple[list[Any], Kwargs]:
         """The noted arguments as fakes, their batch scaled; they are alive when the call begins."""
         with mode:
             args = [self.made(each) for each in self.call.args]
             return args, {name: self.made(each) for name, each in self.call.kwargs.items()}
 
-    def made(self, value):
+    def made(self, value: Any) -> Any:
         """A fake for every shape, in containers as they were."""
         was, now = self.variant.batch or (None, None)
-        if isinstance(value, roots.Shape):
+        if isinstance(value, Shape):
             shape, stride = value.shape, value.stride
             if shape and shape[0] == was and was != now:
                 shape = (now,) + shape[1:]
@@ -141,13 +153,13 @@ class Rehearsal:
             return type(value)(self.made(each) for each in value)
         return value
 
-    def autocast(self):
+    def autocast(self) -> Any:
         enabled, dtype, cache = self.call.autocast
         if self.variant.amp:
             enabled, dtype = True, self.torch.bfloat16
         return self.torch.autocast(self.call.device.type, enabled=enabled, dtype=dtype, cache_enabled=cache)
 
-    def checkpoint(self, module):
+    def checkpoint(self, module: Module) -> None:
         """The repeated blocks recomputed in backward, as the patch of that name has them."""
         from torch.utils.checkpoint import checkpoint
 
@@ -159,17 +171,17 @@ class Rehearsal:
                 found += 1
                 forward = block.forward
 
-                def run(*args, _forward=forward, **kwargs):
+                def run(*args: Any, _forward: Any = forward, **kwargs: Any) -> Any:
                     return checkpoint(
                         _forward, *args, use_reentrant=False, preserve_rng_state=False,
                         determinism_check="none", **kwargs
                     )
 
-                block.forward = run
+                setattr(block, "forward", run)
         if not found:
             raise Stopped("no repeated blocks were found")
 
-    def loss(self, outputs):
+    def loss(self, outputs: Any) -> Tensor:
         """A scalar to go backward from: the model's own where it returns one, else the usual one for its
         output."""
         torch = self.torch
@@ -179,18 +191,20 @@ class Rehearsal:
         scalars = [each for each in tensors if each.dim() == 0]
         if scalars:
             self.trace.marks["own loss"] = 1
-            return sum(scalars[1:], scalars[0])
+            several: Any = scalars
+            loss: Tensor = sum(several[1:], several[0])
+            return loss
         logits = max(tensors, key=lambda each: each.numel())
         return usual_loss(torch, logits)
 
-    def recorder(self):
+    def recorder(self) -> Any:
         from torch.utils._python_dispatch import TorchDispatchMode
 
         rehearsal, trace, device = self, self.trace, self.call.device
         torch = self.torch
 
-        class Recorder(TorchDispatchMode):
-            def __torch_dispatch__(self, func, types, args=(), kwargs=None):
+        class Recorder(TorchDispatchMode):  # type: ignore[misc]
+            def __torch_dispatch__(self, func: Any, types: Any, args: Args = (), kwargs: Kwargs | None = None) -> Any:
                 if func.namespace not in QUESTIONS:
                     rehearsal.look_at_clock()
                 if func.namespace in COLLECTIVES:
@@ -210,7 +224,7 @@ class Rehearsal:
 
         return Recorder()
 
-    def is_new(self, storage):
+    def is_new(self, storage: Storage) -> bool:
         """Whether it was not seen before; the next one at its address will not have been."""
         key = storage._cdata
         if key in self.known:
@@ -219,28 +233,28 @@ class Rehearsal:
         weakref.finalize(storage, self.known.discard, key)
         return True
 
-    def count(self, name, args):
+    def count(self, name: str, args: Args) -> None:
         """The operator's floating-point operations; a signature that is not known counts for nothing."""
         try:
             self.trace.flops += flops.of(name, args)
         except Exception:
-            pass
+            errors.foreseen("count operations")
 
-    def add_operations(self, count):
+    def add_operations(self, count: int) -> None:
         self.trace.flops += count
 
-    def look_at_clock(self):
+    def look_at_clock(self) -> None:
         if time.monotonic() > self.until and get_ident() == self.thread:
             raise Stopped("it took too long")
 
 
-def on_this_thread(torch):
+def on_this_thread(torch: Any) -> contextlib.AbstractContextManager[None]:
     """Backward on the thread that asks for it, not on those that autograd has for each GPU."""
     enabled = getattr(torch.autograd, "set_multithreading_enabled", None)
     return contextlib.nullcontext() if enabled is None else enabled(False)
 
 
-def takes_workspace(args):
+def takes_workspace(args: Args) -> bool:
     """Whether a convolution may take a workspace as large as its output: not one whose windows are single
     points or lie side by side (the patches of a ViT), or which has a channel for each group."""
     weight, stride = args[1], args[3]
@@ -248,7 +262,7 @@ def takes_workspace(args):
     return max(window, default=1) > 1 and window != list(stride) and weight.shape[1] > 1
 
 
-def leaves(torch, value):
+def leaves(torch: Torch, value: Any) -> list[Tensor]:
     if isinstance(value, torch.Tensor):
         return [value]
     if isinstance(value, dict):
@@ -259,7 +273,7 @@ def leaves(torch, value):
     return [leaf for each in inner.values() for leaf in leaves(torch, each)] if inner else []
 
 
-def usual_loss(torch, logits):
+def usual_loss(torch: Torch, logits: Tensor) -> Tensor:
     """Cross-entropy over the classes: the last dimension of [N, C] and of [N, T, C], the second of images."""
     if logits.dim() >= 4:
         targets = torch.empty((logits.shape[0],) + tuple(logits.shape[2:]), dtype=torch.long, device=logits.device)
@@ -271,14 +285,15 @@ def usual_loss(torch, logits):
     return torch.nn.functional.cross_entropy(flat, targets)
 
 
-def on_own_thread(work, patience):
+def on_own_thread(work: Callable[[], Any], patience: float) -> tuple[Any, BaseException | None]:
     """Runs `work` on a thread of its own and waits at most `patience` seconds: (result, error)."""
-    answer = []
+    answer: list[tuple[Any, BaseException | None]] = []
 
-    def run():
+    def run() -> None:
         try:
             answer.append((work(), None))
         except BaseException as error:
+            errors.foreseen("rehearse on a thread")
             answer.append((None, error))
 
     thread = threading.Thread(target=run, daemon=True)
@@ -291,6 +306,6 @@ def on_own_thread(work, patience):
     return None, Stopped("it did not end in time")
 
 
-def wait_for(thread):
+def wait_for(thread: threading.Thread) -> None:
     """At exit: Python ends a thread that it finds in C++ in a way that C++ does not survive."""
     thread.join(EXIT)

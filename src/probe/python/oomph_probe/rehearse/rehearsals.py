@@ -5,10 +5,22 @@ batch size: sizes that are multiples of it grow with the batch. Each model call 
 once, within a time budget for each OOM and for the process. An OOM may be caught, so it is not delayed for long;
 what there was no time for is made up for when nobody has caught it and the process is about to end.
 """
+
+from __future__ import annotations
+
 import sys
 import time
 
-from . import effects, inputs, optimizers, rehearsal, roots
+from ..common import errors
+from . import effects, fakes, inputs, optimizers, rehearsal, roots
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from types import TracebackType
+    from typing import Any
+
+    from ..common.protocols import Line, Torch
+    from .roots import Call
 
 # Seconds: the longest that one OOM is delayed by its rehearsals, and the total of a process.
 PATIENCE, IN_ALL = 1.5, 6.0
@@ -30,17 +42,17 @@ VARIANTS = (AS_IT_WAS, (True, False), (False, True), (True, True))
 class Rehearsals:
     """Those of one process."""
 
-    def __init__(self, process):
+    def __init__(self, process: Any) -> None:
         self.process = process
         self.torch = process.torch
-        self.done = set()
+        self.done: set[Any] = set()
         self.spent = 0.0
-        self.work = None
+        self.work: Any = None
         self.is_watching = False
         # Out-of-memories in the first steps, and those of them that left a call.
         self.ooms = self.asked = 0
 
-    def ran_out(self, call, phase):
+    def ran_out(self, call: Call, phase: str) -> None:
         """An out-of-memory has left a call, or its backward: rehearses it, and says what came of it."""
         if not self.process.live or self.process.steps.count >= roots.SETTLED_STEPS:
             return
@@ -55,18 +67,18 @@ class Rehearsals:
         if not self.work.is_done():
             self.watch_for_the_end()
 
-    def noticed(self):
+    def noticed(self) -> None:
         """An out-of-memory, whatever comes of it."""
         if self.process.steps.count < roots.SETTLED_STEPS:
             self.ooms += 1
 
-    def finish(self):
+    def finish(self) -> None:
         """At exit: says why nothing was rehearsed, where something could have been."""
         noted = self.process.roots
         if self.ooms and not self.asked and noted is not None:
             self.process.note("the step that ran out of memory was not rehearsed: %s" % noted.why_not)
 
-    def step_ended(self, call, count):
+    def step_ended(self, call: Call | None, count: int) -> None:
         """A step that got through is rehearsed as it was: what other batches would need is asked for."""
         if call is None or SLOW_TO_IMPORT not in sys.modules:
             return
@@ -74,7 +86,7 @@ class Rehearsals:
         self.work.left = [AS_IT_WAS]
         self.go_on(ASKED_FOR, SEND_LAST)
 
-    def go_on(self, patience, send=None):
+    def go_on(self, patience: float, send: float | None = None) -> None:
         began = time.monotonic()
         work = self.work
         error = rehearsal.on_own_thread(lambda: work.until(began + patience), patience + 0.2)[1]
@@ -85,24 +97,24 @@ class Rehearsals:
         # Long lines need a UI that reads; one that was slow a moment ago may read again.
         self.process.wire.flush(send or SEND, although_stalled=send is not None)
 
-    def watch_for_the_end(self):
+    def watch_for_the_end(self) -> None:
         """An exception that nobody catches comes to `sys.excepthook`."""
         if self.is_watching:
             return
         self.is_watching = True
         original = sys.excepthook
 
-        def excepthook(kind, error, traceback):
+        def excepthook(kind: type[BaseException], error: BaseException, traceback: TracebackType | None) -> None:
             try:
                 if issubclass(kind, Exception):
                     self.ends()
             except Exception:
-                pass
+                errors.ours("rehearse before the end")
             original(kind, error, traceback)
 
         sys.excepthook = excepthook
 
-    def ends(self):
+    def ends(self) -> None:
         """The process is about to end: nobody waits for it to go on."""
         work = self.work
         if not self.process.live or work.is_done() or self.process.steps.count != work.steps:
@@ -115,7 +127,7 @@ class Rehearsals:
 class Work:
     """The variants of one call, and what came of those that were rehearsed."""
 
-    def __init__(self, torch, call, phase, steps):
+    def __init__(self, torch: Torch, call: Call, phase: str, steps: int) -> None:
         self.torch = torch
         # The one to be rehearsed, and the one that failed, which may have had smaller inputs.
         self.call, self.failed = largest_like(call), call
@@ -124,14 +136,14 @@ class Work:
         self.steps = steps
         self.micros = 0
         self.first_took = 0.0
-        self.line = {}
-        self.variants = []
+        self.line: dict[Any, Any] = {}
+        self.variants: list[Any] = []
         self.left = [each for each in VARIANTS if not (each[1] and call.autocast[0])]
 
-    def is_done(self):
+    def is_done(self) -> bool:
         return not self.left
 
-    def said(self, error, pid):
+    def said(self, error: BaseException | None, pid: int) -> Line:
         """The line; with the error that ended it, if one did."""
         # A copy first: the thread may still be at it.
         line = dict(self.line.copy(), variants=list(self.variants), pid=pid, phase=self.phase, micros=self.micros)
@@ -140,7 +152,7 @@ class Work:
         line.update(event="rehearsal", device=self.call.device.index)
         return line
 
-    def until(self, end):
+    def until(self, end: float) -> None:
         """As many as there is time for. Nothing is tried again, and no others where the first fails."""
         call = self.call
         module = call.module()
@@ -169,11 +181,11 @@ class Work:
                     if "trace" not in said:
                         self.left = []
 
-    def beginning(self, batch):
+    def beginning(self, batch: int) -> Line:
         call, failed = self.call, self.failed
         arguments = inputs.bytes_of(self.torch, [call.args, call.kwargs])
         more = arguments - inputs.bytes_of(self.torch, [failed.args, failed.kwargs])
-        line = {"batch": batch, "before": failed.before + more, "arguments": arguments}
+        line: Line = {"batch": batch, "before": failed.before + more, "arguments": arguments}
         seen = call.seen
         if seen is not None and (seen.calls == 1 or seen.differ()):
             possible = inputs.possible_size(self.torch, call)
@@ -186,9 +198,9 @@ class Work:
             line["optimizer"] = optimizer
         return line
 
-    def one(self, variant, batch, prime, end):
+    def one(self, variant: tuple[bool, bool], batch: int, prime: int, end: float) -> Line:
         checkpointing, amp = variant
-        said = {"checkpointing": checkpointing, "amp": amp}
+        said: Line = {"checkpointing": checkpointing, "amp": amp}
         one = rehearsal.Rehearsal(
             self.torch, self.call, rehearsal.Variant((batch, prime), amp, checkpointing), end
         )
@@ -202,11 +214,12 @@ class Work:
                 convolutions=one.has_convolutions,
             )
         except BaseException as error:
+            errors.foreseen("rehearse a step")
             said["why_not"] = words_of(error)
         return said
 
 
-def largest_like(call):
+def largest_like(call: Call) -> Call:
     """The call with the largest inputs of those of its model that were otherwise the same."""
     largest = None if call.seen is None else call.seen.largest
     if largest is None or largest.autocast != call.autocast or largest.device != call.device:
@@ -217,7 +230,7 @@ def largest_like(call):
         return call
 
 
-def template(words, prime, fixed):
+def template(words: list[str], prime: int, fixed: Any) -> str:
     """The trace with every size as a function of the batch, in the words of src/forecast/trace.rs: `4096`
     stays, `x512` grows with the batch, `xx4` with its square (a loss that compares each sample with each).
     `fixed` are sizes that parameters have."""
@@ -233,10 +246,10 @@ def template(words, prime, fixed):
     return " ".join(made)
 
 
-def words_of(error):
+def words_of(error: BaseException) -> str:
     """Why a rehearsal came to nothing, for a person."""
     kind = type(error).__name__
-    if isinstance(error, (rehearsal.Stopped, rehearsal.fakes.CannotCopy)):
+    if isinstance(error, (effects.Stopped, fakes.CannotCopy)):
         return str(error)
     if kind in ("DataDependentOutputException", "DynamicOutputShapeException"):
         return "its forward depends on the values of tensors (%s)" % getattr(error, "func", kind)

@@ -6,14 +6,24 @@ have been seen. An OutOfMemoryError is handled when it leaves the model's call, 
 cuDNN recover from are never seen. One in backward is handled when it leaves the engine: on the engine's own
 thread a rehearsal's backward would wait for itself.
 """
+
+from __future__ import annotations
+
 import sys
 import threading
 import weakref
 
-from ..common import calls
+from ..common import calls, errors
 from ..live import modules
 from . import inputs
 from .inputs import Shape
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any, Callable
+
+    from ..common.protocols import Args, Kwargs, Module, Torch
+    from ..live.modules import Modules
 
 # Autocast by the kind of device.
 SINCE = (2, 4)
@@ -33,11 +43,11 @@ class CannotNote(Exception):
 class Call:
     """A call of a model."""
 
-    def __init__(self, torch, module, args, kwargs, before):
+    def __init__(self, torch: Torch, module: Module, args: Args, kwargs: Kwargs, before: int) -> None:
         # Allocated on its device when it began.
         self.before = before
         # What all calls of this model were like (inputs.py).
-        self.seen = None
+        self.seen: Any = None
         self.module = weakref.ref(module)
         self.args = [noted(torch, each) for each in args]
         self.kwargs = {name: noted(torch, each) for name, each in kwargs.items()}
@@ -49,7 +59,7 @@ class Call:
             torch.is_autocast_cache_enabled(),
         )
 
-    def key(self):
+    def key(self) -> str:
         """The same for calls that would be rehearsed to the same end."""
         return repr((id(self.module()), shapes_of(self.args), shapes_of(self.kwargs), self.autocast))
 
@@ -57,23 +67,25 @@ class Call:
 class Roots:
     """The model calls of one process."""
 
-    def __init__(self, torch, ran_out, seen):
+    def __init__(self, torch: Torch, ran_out: Callable[[Call, str], None], seen: Modules) -> None:
         self.torch = torch
         self.ran_out = ran_out
         self.inputs = inputs.Inputs()
         # Told of each module's call too, as long as the wrapper is there.
         self.modules = seen
         self.inside = threading.local()
-        self.latest = None
+        self.latest: Call | None = None
         # Why the latest call could not be noted.
         self.why_not = "no call of a model that is trained was seen"
         self.calls = 0
-        self.module = self.original = self.ours = None
-        self.backward = None
+        self.module: Any = None
+        self.original: Any = None
+        self.ours: Any = None
+        self.backward: Any = None
         # Calls of the engine that go on.
         self.backwards = 0
 
-    def install(self):
+    def install(self) -> None:
         """Right after `import torch`; does nothing where this torch has not all that it takes."""
         torch = self.torch
         graph = sys.modules.get("torch.autograd.graph")
@@ -85,7 +97,7 @@ class Roots:
         is_compiling = calls.is_compiling_of(torch)
         seen = self.modules
 
-        def __call__(self, *args, **kwargs):
+        def __call__(self: Module, *args: Any, **kwargs: Any) -> Any:
             if is_compiling():
                 return original(self, *args, **kwargs)
             # What checkpointing calls again in backward is a part of the model's call.
@@ -112,10 +124,10 @@ class Roots:
         self.module.__call__ = self.ours
         self.wrap_backward(graph, error)
 
-    def wrap_backward(self, graph, error):
+    def wrap_backward(self, graph: Any, error: type[BaseException]) -> None:
         original, roots = graph._engine_run_backward, self
 
-        def _engine_run_backward(*args, **kwargs):
+        def _engine_run_backward(*args: Any, **kwargs: Any) -> Any:
             roots.backwards += 1
             try:
                 return original(*args, **kwargs)
@@ -131,11 +143,11 @@ class Roots:
         for place in self.backward[2]:
             place._engine_run_backward = ours
 
-    def sees_modules(self):
+    def sees_modules(self) -> bool:
         """Whether every call of a module passes through the wrapper."""
         return self.backward is not None and self.module.__call__ is self.ours
 
-    def rest(self):
+    def rest(self) -> None:
         """Puts the originals back, unless somebody else has wrapped them since."""
         if self.backward is None:
             return
@@ -147,11 +159,11 @@ class Roots:
                 place._engine_run_backward = original
         self.backward = None
 
-    def step_ended(self, count):
+    def step_ended(self, count: int) -> None:
         if count >= SETTLED_STEPS:
             self.rest()
 
-    def note(self, module, args, kwargs):
+    def note(self, module: Module, args: Args, kwargs: Kwargs) -> bool:
         """Whether this is the call of a model that is trained on a GPU."""
         try:
             self.calls += 1
@@ -170,25 +182,27 @@ class Roots:
         except CannotNote:
             self.latest, self.why_not = None, "an argument of the model's is neither a tensor nor plain data"
         except Exception as error:
+            errors.foreseen("note a model's call")
             self.latest, self.why_not = None, repr(error)[:160]
         return False
 
-    def left(self, phase):
+    def left(self, phase: str) -> None:
         """An out-of-memory leaves a model's call or the backward of its loss."""
         try:
             if self.latest is not None:
                 self.ran_out(self.latest, phase)
         except Exception as error:
+            errors.ours("an OOM left a call")
             self.why_not = repr(error)[:160]
 
 
-def device_of(module):
+def device_of(module: Module) -> Any:
     """Where the parameters that are trained lie; None where there are none or on several devices."""
     devices = {each.device for each in module.parameters() if each.requires_grad}
     return devices.pop() if len(devices) == 1 else None
 
 
-def noted(torch, value, depth=4):
+def noted(torch: Torch, value: Any, depth: int = 4) -> Any:
     """A value with the shapes of its tensors in their places."""
     if isinstance(value, torch.Tensor):
         if type(value) not in (torch.Tensor, torch.nn.Parameter):
@@ -206,7 +220,7 @@ def noted(torch, value, depth=4):
     raise CannotNote
 
 
-def shapes_of(value):
+def shapes_of(value: Any) -> Any:
     if isinstance(value, Shape):
         return value.shape, str(value.dtype)
     if isinstance(value, dict):

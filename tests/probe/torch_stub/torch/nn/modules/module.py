@@ -8,6 +8,12 @@ class Module:
         self.training = False
         return self
 
+    def children(self):
+        return iter(())
+
+    def parameters(self):
+        return iter(())
+
     def _wrapped_call_impl(self, *args, **kwargs):
         return self._call_impl(*args, **kwargs)
 
