@@ -147,7 +147,7 @@ impl Recorder {
         Ok(recorder)
     }
 
-    fn start(
+    pub(super) fn start(
         path: &Path,
         file: RecordingFile,
         save_bucket: bool,

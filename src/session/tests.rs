@@ -5,6 +5,7 @@ mod killed;
 
 use super::journal::Journal;
 use super::line::RecordLine;
+use super::recording_file::{RecordingFile, open_to_append};
 use super::*;
 use crate::command::{CommandLine, MASK, Word};
 use crate::event::{
@@ -261,7 +262,9 @@ fn a_disk_that_comes_back_gets_what_counts_and_a_note_of_the_gap() {
         retry: Duration::from_millis(20),
         ..RecorderOptions::default()
     };
-    let mut recorder = Recorder::create(&path, options).unwrap();
+    // Not by `create`, which would follow the link once and for all.
+    let full = RecordingFile::new(path.clone(), open_to_append(&path, false).unwrap());
+    let mut recorder = Recorder::start(&path, full, false, options).unwrap();
     recorder.write(&started(1.0, &["x"]));
     recorder.write(&note(2.0, "lost"));
     wait_until(|| recorder.note().is_some());

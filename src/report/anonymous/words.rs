@@ -131,6 +131,9 @@ impl Holds {
     }
 }
 
+/// Stands for a slash that later patterns leave alone.
+const SLASH: &str = "\u{1}";
+
 /// The values of options in a text: `--master_addr gpu7`, `MASTER_ADDR=gpu7`.
 #[derive(Debug)]
 pub(super) struct Patterns {
@@ -157,7 +160,7 @@ impl Patterns {
             quoted: pattern(r#"(["'])(~[\w.-]*)?/[^"'\n]*["']"#),
             // A blank, comma or colon in a path is told by the slash that follows soon.
             paths: pattern(
-                r#"(^|[\s"'=,;:(\[@])(?:~[\w.-]*)?/(?:[^/\s"'=,;:]*(?:[ ,:]+[^/\s"'=,;:\d][^/\s"'=,;:]*){0,4}/)*([^/\s"'=,;:]*)"#,
+                r#"(^|[\s"'=,;:(\[@])(?:~[\w.-]*)?/(?:(?:[^/\s"'=,;:]|'\w)*(?:[ ,:]+[^/\s"'=,;:\d](?:[^/\s"'=,;:]|'\w)*){0,4}/)*([^/\s"'=,;:]*)"#,
             ),
         }
     }
@@ -178,10 +181,12 @@ impl Patterns {
             } else {
                 &found[3]
             };
-            match &found[2] {
+            let kept = match &found[2] {
                 "" => format!("{}…", found[1].trim_end_matches('/')),
                 _ => format!("{}host{rest}", &found[1]),
-            }
+            };
+            // Its slashes are no path's.
+            kept.replace('/', SLASH)
         };
         now = self.urls.replace_all(&now, url).into_owned();
         let mail = |found: &Captures| {
@@ -210,7 +215,7 @@ impl Patterns {
         };
         now = self.quoted.replace_all(&now, quoted).into_owned();
         let cut = |found: &Captures| format!("{}…/{}", &found[1], &found[2]);
-        self.paths.replace_all(&now, cut).into_owned()
+        self.paths.replace_all(&now, cut).replace(SLASH, "/")
     }
 
     /// One word of a command, which may be a path with anything in it, or end in one.

@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 
 /// What the runs have shown.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Found {
+enum FitResult {
     /// The largest that fits; it ran.
     Largest(u64),
     /// The largest that is expected to fit.
@@ -19,20 +19,22 @@ enum Found {
     Nothing,
 }
 
-impl Found {
-    fn of(fit: &Fit) -> Found {
+impl FitResult {
+    fn of(fit: &Fit) -> FitResult {
         match (fit.answer, fit.ran()) {
-            (Some(SearchAnswer::Proven(value)), _) => Found::Largest(value),
-            (Some(SearchAnswer::Expected(value)), _) => Found::Expected(value),
-            (Some(SearchAnswer::None) | None, Some(ran)) => Found::AtLeast(ran.value),
-            (Some(SearchAnswer::None) | None, None) => Found::Nothing,
+            (Some(SearchAnswer::Proven(value)), _) => FitResult::Largest(value),
+            (Some(SearchAnswer::Expected(value)), _) => FitResult::Expected(value),
+            (Some(SearchAnswer::None) | None, Some(ran)) => FitResult::AtLeast(ran.value),
+            (Some(SearchAnswer::None) | None, None) => FitResult::Nothing,
         }
     }
 
     fn value(self) -> Option<u64> {
         match self {
-            Found::Largest(value) | Found::Expected(value) | Found::AtLeast(value) => Some(value),
-            Found::Nothing => None,
+            FitResult::Largest(value) | FitResult::Expected(value) | FitResult::AtLeast(value) => {
+                Some(value)
+            }
+            FitResult::Nothing => None,
         }
     }
 }
@@ -40,7 +42,7 @@ impl Found {
 /// Prints the result on standard output, or on standard error why there is none. Returns the exit code: 0
 /// with a result.
 pub(crate) fn say(fit: &Fit) -> i32 {
-    let found = Found::of(fit);
+    let found = FitResult::of(fit);
     if let Some(rooms) = fit.rooms().filter(|rooms| !rooms.is_empty()) {
         write(fit, &on_others(fit, &rooms));
         return i32::from(rooms.iter().all(|(_, value)| value.is_none()));
@@ -53,7 +55,7 @@ pub(crate) fn say(fit: &Fit) -> i32 {
         false => in_words(fit, found),
     };
     write(fit, &text);
-    i32::from(found == Found::Nothing)
+    i32::from(found == FitResult::Nothing)
 }
 
 fn given_up(fit: &Fit) -> Option<&str> {
@@ -88,12 +90,12 @@ fn on_others(fit: &Fit, rooms: &[(Bytes, Option<u64>)]) -> String {
     each.collect()
 }
 
-fn in_json(fit: &Fit, found: Found) -> Value {
+fn in_json(fit: &Fit, found: FitResult) -> Value {
     let argv = found.value().map(|value| words(&fit.fitted(value)));
     let proven = match found {
-        Found::Largest(_) | Found::AtLeast(_) => Some(true),
-        Found::Expected(_) => Some(false),
-        Found::Nothing => None,
+        FitResult::Largest(_) | FitResult::AtLeast(_) => Some(true),
+        FitResult::Expected(_) => Some(false),
+        FitResult::Nothing => None,
     };
     let trials = fit.search.trials.iter().map(|trial| {
         json!({
@@ -139,7 +141,7 @@ fn words(command: &CommandLine) -> Vec<String> {
         .collect()
 }
 
-fn in_words(fit: &Fit, found: Found) -> String {
+fn in_words(fit: &Fit, found: FitResult) -> String {
     let name = &fit.setting.name;
     let mut text = headline(fit, found);
     match found.value() {
@@ -175,7 +177,7 @@ fn in_words(fit: &Fit, found: Found) -> String {
     text
 }
 
-fn headline(fit: &Fit, found: Found) -> String {
+fn headline(fit: &Fit, found: FitResult) -> String {
     let name = &fit.setting.name;
     let steps = |value: u64| {
         let trials = fit.search.trials.iter();
@@ -183,18 +185,18 @@ fn headline(fit: &Fit, found: Found) -> String {
         ran.map(|trial| trial.steps).max().unwrap_or(0)
     };
     let (value, how) = match found {
-        Found::Largest(value) => (value, format!("it ran for {} steps", steps(value))),
-        Found::Expected(value) => (
+        FitResult::Largest(value) => (value, format!("it ran for {} steps", steps(value))),
+        FitResult::Expected(value) => (
             value,
             "expected: the run that should have confirmed more ran out of memory".to_string(),
         ),
-        Found::AtLeast(value) => {
+        FitResult::AtLeast(value) => {
             let (steps, why) = (steps(value), given_up(fit).unwrap_or("it was not tried"));
             return format!(
                 "{name} {value} fits (it ran for {steps} steps); whether more would is not known: {why}"
             );
         }
-        Found::Nothing => {
+        FitResult::Nothing => {
             return match given_up(fit) {
                 Some(why) => format!("no answer: {why}"),
                 None => format!("no {name} that fits was found"),
