@@ -33,7 +33,7 @@ pub(crate) enum Readers {
 
 /// Where a name leads to.
 #[derive(Debug)]
-pub(crate) enum Target {
+pub(crate) enum WriteTarget {
     /// Nothing is there.
     New(PathBuf),
     /// A file of this user's.
@@ -46,15 +46,17 @@ pub(crate) enum Target {
 ///
 /// # Errors
 /// There is something of another user's, a directory, or the place cannot be looked at.
-pub(crate) fn target(path: &Path) -> io::Result<Target> {
+pub(crate) fn target(path: &Path) -> io::Result<WriteTarget> {
     let mut place = path.to_path_buf();
     for _ in 0..LINKS {
         if is_of_a_process(&place) {
-            return Ok(Target::Stream(path.to_path_buf()));
+            return Ok(WriteTarget::Stream(path.to_path_buf()));
         }
         let about = match fs::symlink_metadata(&place) {
             Ok(about) => about,
-            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Target::New(place)),
+            Err(error) if error.kind() == io::ErrorKind::NotFound => {
+                return Ok(WriteTarget::New(place));
+            }
             Err(error) => return Err(error),
         };
         let kind = about.file_type();
@@ -68,10 +70,10 @@ pub(crate) fn target(path: &Path) -> io::Result<Target> {
                 None => next,
             };
         } else if kind.is_fifo() || kind.is_char_device() || kind.is_block_device() {
-            return Ok(Target::Stream(place));
+            return Ok(WriteTarget::Stream(place));
         } else if kind.is_file() {
             return match is_ours(&about) {
-                true => Ok(Target::Own(place)),
+                true => Ok(WriteTarget::Own(place)),
                 false => Err(refused(&place, &about, "a file of")),
             };
         } else {
@@ -126,14 +128,14 @@ impl WholeFile {
     /// It cannot be written, or is somebody else's.
     pub(crate) fn create(path: &Path, readers: Readers) -> io::Result<WholeFile> {
         let (place, kept) = match target(path)? {
-            Target::Stream(place) => {
+            WriteTarget::Stream(place) => {
                 return Ok(WholeFile {
                     file: OpenOptions::new().append(true).open(place)?,
                     names: None,
                 });
             }
-            Target::New(place) => (place, None),
-            Target::Own(place) => {
+            WriteTarget::New(place) => (place, None),
+            WriteTarget::Own(place) => {
                 let mode = fs::symlink_metadata(&place)?.mode() & 0o777;
                 (place, Some(Permissions::from_mode(mode)))
             }
@@ -226,7 +228,7 @@ pub(crate) fn replace_without_waiting(
     readers: Readers,
     content: &[u8],
 ) -> io::Result<()> {
-    if let Target::Stream(place) = target(path)? {
+    if let WriteTarget::Stream(place) = target(path)? {
         let stream = OpenOptions::new()
             .append(true)
             .custom_flags(libc::O_NONBLOCK)

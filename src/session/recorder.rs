@@ -9,7 +9,7 @@ use super::recording_file::{RecordingFile, Said, gap_text, open_to_append};
 use crate::background::{BackgroundWriter, OverflowPolicy};
 use crate::event::{Event, Level, Note};
 use crate::units::Moment;
-use crate::whole_file::{self, Target};
+use crate::whole_file::{self, WriteTarget};
 use anyhow::{Context, Result, bail};
 use std::collections::VecDeque;
 use std::fs::{self, TryLockError};
@@ -107,8 +107,8 @@ impl Recorder {
     pub fn claim(path: &Path, options: RecorderOptions) -> Result<Claimed> {
         let about = || format!("cannot record to {}", path.display());
         let (place, is_stream) = match whole_file::target(path).with_context(about)? {
-            Target::Stream(place) => (place, true),
-            Target::New(place) | Target::Own(place) => (place, false),
+            WriteTarget::Stream(place) => (place, true),
+            WriteTarget::New(place) | WriteTarget::Own(place) => (place, false),
         };
         let file = open_to_append(&place, false).with_context(about)?;
         if !is_stream {

@@ -2,7 +2,7 @@
 //! settings. A value is masked to its end, and where that is unclear rather too far.
 
 use super::names::{is_plain_value, is_secret};
-use super::quotes::{Mark, Open, Quotes, mark};
+use super::quotes::{OpenQuote, QuoteMark, Quotes, mark};
 
 /// How far back an open bracket is looked for: quadratic time is no option for a long script.
 const LOOKS_BACK: usize = 16 << 10;
@@ -25,7 +25,7 @@ pub(super) fn find(text: &str) -> Vec<(usize, usize)> {
             continue;
         };
         let bytes = text.as_bytes();
-        let value = Value {
+        let value = NamedValue {
             bytes,
             name: from,
             start: separator.end,
@@ -104,16 +104,16 @@ fn separator(text: &str, from: usize, name_end: usize) -> Option<Separator> {
 }
 
 /// A value whose end is looked for.
-struct Value<'a> {
+struct NamedValue<'a> {
     bytes: &'a [u8],
     name: usize,
     start: usize,
     /// The quote that the name stands in.
-    within: Option<Open>,
+    within: Option<OpenQuote>,
     kind: Kind,
 }
 
-impl Value<'_> {
+impl NamedValue<'_> {
     fn range(&self) -> (usize, usize) {
         if let Some(end) = self.block_end() {
             return (self.start, end);
@@ -165,7 +165,7 @@ impl Value<'_> {
     }
 
     /// A value in quotes, which begin at `at`.
-    fn quoted(&self, at: usize, opening: Mark) -> (usize, usize) {
+    fn quoted(&self, at: usize, opening: QuoteMark) -> (usize, usize) {
         let triple = [opening.quote; 3];
         let is_triple = self.bytes[at..].starts_with(&triple);
         let from = if is_triple { at + 3 } else { at + 1 };

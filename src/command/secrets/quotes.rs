@@ -2,15 +2,15 @@
 
 /// A quotation mark with the backslashes before it, by which quotes inside quotes are told apart.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct Mark {
+pub(super) struct QuoteMark {
     pub quote: u8,
     pub level: usize,
 }
 
 /// A quote that is open at some place.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Open {
-    pub mark: Mark,
+pub(super) struct OpenQuote {
+    pub mark: QuoteMark,
     /// Where its content begins.
     pub from: usize,
 }
@@ -19,12 +19,12 @@ pub(super) struct Open {
 #[derive(Debug, Default)]
 pub(super) struct Quotes {
     at: usize,
-    open: Option<Open>,
+    open: Option<OpenQuote>,
 }
 
 impl Quotes {
     /// The quote around `place`; places are asked for in their order.
-    pub(super) fn around(&mut self, bytes: &[u8], place: usize) -> Option<Open> {
+    pub(super) fn around(&mut self, bytes: &[u8], place: usize) -> Option<OpenQuote> {
         while self.at < place {
             let at = self.at;
             self.at += 1;
@@ -41,7 +41,7 @@ impl Quotes {
                         .is_some_and(|before| bytes[before].is_ascii_alphanumeric()) => {}
                 None => {
                     let from = at + 1;
-                    self.open = Some(Open { mark, from });
+                    self.open = Some(OpenQuote { mark, from });
                 }
             }
         }
@@ -50,9 +50,9 @@ impl Quotes {
 }
 
 /// The quotation mark at a place.
-pub(super) fn mark(bytes: &[u8], at: usize) -> Option<Mark> {
+pub(super) fn mark(bytes: &[u8], at: usize) -> Option<QuoteMark> {
     let quote = *bytes.get(at).filter(|byte| matches!(byte, b'"' | b'\''))?;
     let before = bytes[..at].iter().rev();
     let level = before.take_while(|byte| **byte == b'\\').count();
-    Some(Mark { quote, level })
+    Some(QuoteMark { quote, level })
 }
