@@ -19,9 +19,19 @@ pub enum SentSignal {
     },
 }
 
+/// Signals that a processor raises. One that it raised in oomph itself ends oomph even where it is
+/// blocked, by the kernel's own rule, so those that are read were sent by somebody.
+const OF_THE_PROCESSOR: [i32; 6] = [
+    libc::SIGILL,
+    libc::SIGTRAP,
+    libc::SIGBUS,
+    libc::SIGFPE,
+    libc::SIGSEGV,
+    libc::SIGSYS,
+];
+
 /// Whether a signal that somebody sends to oomph is meant for the training. Not those of job control,
-/// which stop and continue the front as a shell expects it, and not those that a processor raises: if
-/// they end the front, they end it alone.
+/// which stop and continue the front as a shell expects it.
 pub fn is_passed_on(number: i32) -> bool {
     const MEANT: [i32; 17] = [
         libc::SIGHUP,
@@ -43,7 +53,9 @@ pub fn is_passed_on(number: i32) -> bool {
         libc::SIGPWR,
     ];
     // The C library keeps the two below SIGRTMIN for itself.
-    MEANT.contains(&number) || (libc::SIGRTMIN()..=libc::SIGRTMAX()).contains(&number)
+    MEANT.contains(&number)
+        || OF_THE_PROCESSOR.contains(&number)
+        || (libc::SIGRTMIN()..=libc::SIGRTMAX()).contains(&number)
 }
 
 /// Whether one that came from `sender` is, in the process `own`. A timer that was set before oomph was
@@ -52,16 +64,19 @@ pub fn is_passed_on(number: i32) -> bool {
 pub fn is_meant(number: i32, sender: Sender, own: Pid) -> bool {
     match sender {
         Sender::Process(pid) => pid != own,
-        Sender::Kernel => !matches!(
-            number,
-            libc::SIGPIPE
-                | libc::SIGURG
-                | libc::SIGXCPU
-                | libc::SIGXFSZ
-                | libc::SIGVTALRM
-                | libc::SIGPROF
-                | libc::SIGIO
-        ),
+        Sender::Kernel => {
+            let is_of_this_process = matches!(
+                number,
+                libc::SIGPIPE
+                    | libc::SIGURG
+                    | libc::SIGXCPU
+                    | libc::SIGXFSZ
+                    | libc::SIGVTALRM
+                    | libc::SIGPROF
+                    | libc::SIGIO
+            );
+            !is_of_this_process && !OF_THE_PROCESSOR.contains(&number)
+        }
     }
 }
 
@@ -217,24 +232,21 @@ mod tests {
             libc::SIGXCPU,
             libc::SIGPIPE,
             libc::SIGABRT,
+            libc::SIGSEGV,
+            libc::SIGSYS,
             libc::SIGRTMIN() + 3,
         ] {
             assert!(is_passed_on(number) && is_meant(number, other, own));
             assert!(!is_meant(number, Sender::Process(own), own));
         }
         assert!(!is_meant(libc::SIGXCPU, Sender::Kernel, own));
+        assert!(!is_meant(libc::SIGTRAP, Sender::Kernel, own));
         assert!(
             is_meant(libc::SIGALRM, Sender::Kernel, own),
             "alarm(2) before exec"
         );
         assert!(is_meant(libc::SIGINT, Sender::Kernel, own), "a key");
-        for number in [
-            libc::SIGTSTP,
-            libc::SIGCONT,
-            libc::SIGCHLD,
-            libc::SIGSEGV,
-            32,
-        ] {
+        for number in [libc::SIGTSTP, libc::SIGCONT, libc::SIGCHLD, 32] {
             assert!(!is_passed_on(number), "{number}");
         }
     }

@@ -271,7 +271,7 @@ row("end of input", ["cat"], ways=("terminal",), steps=(steps.keys(b"one line\n"
 
 # Signals from outside.
 
-SENT = [number for number in (1, 2, 3, 6, 10, 12, 13, 14, 15, 16, 23, 24, 25, 26, 27, 29, 30, 31, 34, 35, 49, 63)]
+SENT = [number for number in (1, 2, 3, 4, 5, 6, 7, 8, 10, 11, 12, 13, 14, 15, 16, 23, 24, 25, 26, 27, 29, 30, 31, 34, 35, 49, 63)]
 for taken in ("handled", "waited"):
     for number in SENT:
         python("signal %d, %s" % (number, taken), "signals", taken, ways=("pipes",), fast=number in (6, 10, 34) and taken == "handled",
@@ -283,5 +283,5 @@ python("a signal to the group", "signals", "handled", ways=("pipes", "terminal")
 python("a signal with a value", "signals", "waited", ways=("pipes",),
        steps=(steps.ready(), steps.send(signal.SIGUSR1, value=4711), steps.send(signal.SIGRTMIN + 2, value=-5), steps.send(signal.SIGRTMAX)))
 python("USR1 that nobody handles", "default_death", ways=("pipes",), steps=(steps.ready(), steps.send(signal.SIGUSR1), steps.send(signal.SIGTERM)))
-for number in (2, 3, 6, 13, 14, 15, 24, 26, 27, 29, 30, 31, 34, 64):
+for number in (2, 3, 4, 5, 6, 7, 8, 11, 13, 14, 15, 24, 26, 27, 29, 30, 31, 34, 64):
     python("ended by signal %d" % number, "default_death", ways=("pipes",), steps=(steps.ready(), steps.send(number)))

@@ -581,6 +581,12 @@ fn fault_102_what_others_send_reaches_the_training() {
     caught_up(&training, &expected);
     let plain = [
         libc::SIGABRT,
+        libc::SIGILL,
+        libc::SIGTRAP,
+        libc::SIGBUS,
+        libc::SIGFPE,
+        libc::SIGSEGV,
+        libc::SIGSYS,
         libc::SIGALRM,
         libc::SIGXCPU,
         libc::SIGPWR,
