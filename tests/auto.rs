@@ -306,6 +306,17 @@ fn a_quoted_oom_is_not_this_runs() {
     }
 }
 
+/// A shell says "Killed" of it, which is no word of memory.
+#[test]
+fn a_child_that_somebody_killed_is_no_oom() {
+    let killed = script("timeout -s KILL 0.2 sleep 60; echo $?; sh -c 'kill -9 $$'; echo $?");
+    assert_eq!(killed.output.status.code(), Some(0));
+    let stderr = killed.stderr();
+    assert!(stderr.contains("Killed"), "{stderr}");
+    assert!(!stderr.contains("memory"), "{stderr}");
+    assert_eq!(killed.commands().len(), 1, "{stderr}");
+}
+
 /// A session of a shell script.
 fn script(script: &str) -> Session {
     let place = Place::new();

@@ -37,6 +37,9 @@ pub struct OomReport {
     /// Other processes on the device.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub others: Vec<OtherProcess>,
+    /// A shell says "Killed", and nothing more: not why, and not whether anybody minds.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub hearsay: bool,
 }
 
 impl OomReport {

@@ -32,6 +32,8 @@ pub(super) struct Wording {
     #[serde(default)]
     suspicion: bool,
     #[serde(default)]
+    hearsay: bool,
+    #[serde(default)]
     pub(super) reader: WordingReader,
 }
 
@@ -208,6 +210,7 @@ impl Wording {
         }
         let mut report = found.figures;
         report.kind = self.kind;
+        report.hearsay = self.hearsay;
         report.outcome = match self.suspicion {
             // A launcher or shell says that the process has ended.
             true => OomOutcome::Fatal,

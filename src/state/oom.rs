@@ -48,6 +48,11 @@ impl OomIncident {
         }
     }
 
+    /// Whether a shell's "Killed" is all there is of it.
+    pub(super) fn is_hearsay(&self) -> bool {
+        self.record.is_none() && self.report.as_ref().is_some_and(|report| report.hearsay)
+    }
+
     /// The process, as far as known, to tell the OOMs of two processes apart.
     pub(super) fn who(&self) -> (Option<Pid>, Option<Rank>) {
         (self.pid, self.rank)
