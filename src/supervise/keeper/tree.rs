@@ -11,6 +11,7 @@ use rustix::process::{Pid as RawPid, PidfdFlags, pidfd_open};
 use std::collections::{HashSet, VecDeque};
 use std::fs;
 use std::os::fd::AsRawFd;
+use std::os::unix::fs::FileExt;
 
 /// The maximum number of processes in a tree: a fork storm must not fill our memory.
 const MOST: usize = 16_384;
@@ -121,8 +122,9 @@ impl Process {
             .filter_map(|entry| entry.file_name().to_str()?.parse().ok())
             .peekable();
         threads.peek().is_some()
-            && threads.all(|thread| {
+            && threads.all(|thread: i32| {
                 signal_set(thread, "SigBlk:").is_some_and(|blocked| blocked & bits == bits)
+                    || awaited(thread).is_some_and(|awaited| awaited & bits == bits)
             })
     }
 
@@ -244,6 +246,21 @@ fn status_field(pid: i32, name: &str) -> Option<String> {
 
 fn signal_set(pid: i32, name: &str) -> Option<u64> {
     u64::from_str_radix(status_field(pid, name)?.trim(), 16).ok()
+}
+
+/// The signals that a thread waits for at this moment. While it does, the kernel does not count them as
+/// blocked.
+fn awaited(thread: i32) -> Option<u64> {
+    let call = fs::read_to_string(format!("/proc/{thread}/syscall")).ok()?;
+    let mut words = call.split_whitespace();
+    if words.next()?.parse() != Ok(libc::SYS_rt_sigtimedwait) {
+        return None;
+    }
+    let set = u64::from_str_radix(words.next()?.trim_start_matches("0x"), 16).ok()?;
+    let mut bytes = [0; 8];
+    let memory = fs::File::open(format!("/proc/{thread}/mem")).ok()?;
+    memory.read_exact_at(&mut bytes, set).ok()?;
+    Some(u64::from_ne_bytes(bytes))
 }
 
 /// Parses `/proc/PID/stat`. The name may contain spaces and brackets: the last bracket ends it.
