@@ -19,6 +19,7 @@ mod namespaces;
 mod nvml;
 mod output;
 mod people;
+mod questions;
 mod relaunch;
 mod signals;
 mod streams;

@@ -5,7 +5,7 @@
 
 use super::call;
 use super::inherited::inherited;
-use super::order::{KeeperOrder, Setup};
+use super::order::{Io, KeeperOrder, Setup};
 use super::report::KeeperReport;
 use super::status::Call;
 use super::terminal::LineSettings;
@@ -17,8 +17,10 @@ use nix::libc;
 use nix::sys::signal::{SigSet, SigmaskHow};
 use nix::sys::socket::{MsgFlags, send};
 use std::collections::VecDeque;
-use std::io::{self, Write};
-use std::os::fd::{AsRawFd, FromRawFd, RawFd};
+use std::fs::OpenOptions;
+use std::io::{self, IsTerminal, Write};
+use std::os::fd::{AsRawFd, FromRawFd, OwnedFd, RawFd};
+use std::os::unix::fs::OpenOptionsExt;
 use std::os::unix::net::UnixStream as Socket;
 use std::os::unix::process::CommandExt;
 use std::path::Path;
@@ -71,29 +73,40 @@ impl Keeper {
         };
         let mut command = Command::new(itself);
         command.arg0("oomph");
-        Keeper::start_as(command, setup, users_line())
+        let controlling = match setup.io {
+            Io::PassThrough => controlling_terminal(),
+            Io::Screen => None,
+        };
+        let line = users_line().or_else(|| LineSettings::of(controlling.as_ref()?));
+        Keeper::start_as(command, setup, line, controlling)
     }
 
     /// Starts the keeper by this command, whose three streams are used as the user's, with their
-    /// terminal's settings. For tests, whose own binary isn't a keeper.
+    /// terminal's settings, and with the controlling terminal if none of them may be it. For tests, whose
+    /// own binary isn't a keeper.
     #[doc(hidden)]
     pub fn start_as(
         mut command: Command,
         setup: &Setup,
         line: Option<LineSettings>,
+        controlling: Option<OwnedFd>,
     ) -> anyhow::Result<(Keeper, Reports)> {
         let (ours, theirs) = Socket::pair().context("cannot create a socket for the keeper")?;
         let number = theirs.as_raw_fd();
+        let terminal = controlling.as_ref().map(AsRawFd::as_raw_fd);
         command.arg(super::KEEPER_WORD).arg(number.to_string());
-        // SAFETY: two system calls, both async-signal-safe.
+        command.args(terminal.map(|terminal| terminal.to_string()));
+        // SAFETY: system calls, all async-signal-safe.
         unsafe {
             command.pre_exec(move || {
                 // A session of its own, so that keys at the user's terminal don't signal it.
                 libc::setsid();
-                match libc::fcntl(number, libc::F_SETFD, 0) {
-                    0 => Ok(()),
-                    _ => Err(io::Error::last_os_error()),
+                for number in [Some(number), terminal].into_iter().flatten() {
+                    if libc::fcntl(number, libc::F_SETFD, 0) != 0 {
+                        return Err(io::Error::last_os_error());
+                    }
                 }
+                Ok(())
             });
         }
         // We become the parent of what a dead keeper leaves behind.
@@ -273,4 +286,18 @@ fn users_line() -> Option<LineSettings> {
     LineSettings::of(io::stdout())
         .or_else(|| LineSettings::of(io::stderr()))
         .or_else(|| LineSettings::of(io::stdin()))
+}
+
+/// The controlling terminal, where standard input isn't one: programs may ask there all the same. The
+/// open file description is ours alone, so that it may be non-blocking.
+fn controlling_terminal() -> Option<OwnedFd> {
+    if io::stdin().is_terminal() {
+        return None;
+    }
+    let opened = OpenOptions::new()
+        .read(true)
+        .write(true)
+        .custom_flags(libc::O_NONBLOCK | libc::O_NOCTTY)
+        .open("/dev/tty");
+    opened.ok().map(OwnedFd::from)
 }

@@ -16,6 +16,7 @@
     )
 )]
 
+mod asker;
 mod callers;
 mod descriptor;
 pub(super) mod environment;
@@ -46,8 +47,9 @@ use event_loop::KeeperLoop;
 use nix::libc;
 use nix::sys::signal::{SigSet, SigmaskHow, pthread_sigmask};
 use nix::sys::signalfd::{SfdFlags, SignalFd};
+pub(super) use spawn::HOLDER;
 use std::io::{self, Write};
-use std::os::fd::{AsRawFd, FromRawFd, OwnedFd, RawFd};
+use std::os::fd::{AsRawFd, FromRawFd, IntoRawFd, OwnedFd, RawFd};
 
 /// The keeper's name among processes, of at most 15 bytes.
 pub(super) const NAME: &str = "oomph-keeper";
@@ -55,8 +57,8 @@ pub(super) const NAME: &str = "oomph-keeper";
 /// The exit code for oomph's own failures, as of GNU timeout and env.
 const OUR_FAILURE: i32 = 125;
 
-/// The keeper's `main`: the front starts this binary as `oomph __keeper FD`, where FD is the number
-/// of an open socket to it.
+/// The keeper's `main`: the front starts this binary as `oomph __keeper FD [TERMINAL]`, where FD is the
+/// number of an open socket to it, and TERMINAL that of the user's controlling terminal.
 pub fn main() -> ! {
     let code = match begin() {
         Ok(keeper) => {
@@ -74,8 +76,15 @@ pub fn main() -> ! {
 }
 
 fn begin() -> io::Result<KeeperLoop> {
-    let socket = socket()?;
-    let inherited = stdio::inherited(socket.as_raw_fd());
+    let socket = given(2).ok_or_else(|| io::Error::other("only oomph itself starts this"))?;
+    descriptor::set_cloexec(&socket)?;
+    // Never closed from now on, like the standard streams.
+    let terminal = given(3).map(IntoRawFd::into_raw_fd);
+    let ours: Vec<RawFd> = terminal.into_iter().chain([socket.as_raw_fd()]).collect();
+    let inherited = stdio::inherited(&ours);
+    if let Some(terminal) = terminal {
+        descriptor::set_cloexec(descriptor::users(terminal))?;
+    }
     // The front has already blocked them before it started this process.
     let all = SigSet::all();
     pthread_sigmask(SigmaskHow::SIG_SETMASK, Some(&all), None)?;
@@ -93,24 +102,20 @@ fn begin() -> io::Result<KeeperLoop> {
     // An emulated kernel may have none (qemu-user): what outlives its parent is then found by the list of
     // descendants alone, which is no reason to run nothing.
     let _ = nix::sys::prctl::set_child_subreaper(true);
-    KeeperLoop::open(socket, signals, inherited)
+    KeeperLoop::open(socket, signals, inherited, terminal)
 }
 
-/// The socket to the front, whose number is our only argument. The trainer must not inherit it.
-fn socket() -> io::Result<OwnedFd> {
-    let usage = || io::Error::other("only oomph itself starts this");
+/// The open descriptor whose number is this argument of ours. The trainer must not inherit it.
+fn given(argument: usize) -> Option<OwnedFd> {
     let number: RawFd = std::env::args()
-        .nth(2)
+        .nth(argument)
         .and_then(|text| text.parse().ok())
-        .filter(|number| *number > 2)
-        .ok_or_else(usage)?;
+        .filter(|number| *number > 2)?;
     // SAFETY: checks that the descriptor is open; nobody else here owns it.
-    let socket = unsafe {
-        if libc::fcntl(number, libc::F_GETFD) < 0 {
-            return Err(usage());
+    unsafe {
+        match libc::fcntl(number, libc::F_GETFD) {
+            0.. => Some(OwnedFd::from_raw_fd(number)),
+            _ => None,
         }
-        OwnedFd::from_raw_fd(number)
-    };
-    descriptor::set_cloexec(&socket)?;
-    Ok(socket)
+    }
 }

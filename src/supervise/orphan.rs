@@ -7,6 +7,7 @@
 //! parent and learns its exit status; any other front only learns that it has ended.
 
 use super::front::{Keeper, Reports};
+use super::keeper::HOLDER;
 use super::keeper::sweep::{Sweep, SweepScope};
 use super::keeper::tree::{self, Process, Reaction};
 use super::order::{KeeperOrder, KeeperTimeouts};
@@ -206,7 +207,9 @@ impl StandIn {
         }
         if let Some(exit) = exit {
             let left = tree::below(std::process::id() as i32, &[]);
-            let left = left.into_iter().filter(Process::is_ours);
+            let left = left
+                .into_iter()
+                .filter(|left| left.is_ours() && left.name != HOLDER);
             self.report(&KeeperReport::Exited {
                 run: self.run.run,
                 exit,

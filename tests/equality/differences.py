@@ -20,7 +20,7 @@ DIFFERENCES = [
     Difference(("interpreter: path PLACE/runtime/oomph/*", "interpreter: module sitecustomize", "interpreter: module _oomph*", "interpreter: meta_path"),
                HEADLESS + ("screen",), ("interpreter*",), "the probe is in the interpreter, and waits for torch"),
     # The terminal.
-    Difference(("world: terminal [012]", "world: /dev/tty settings"), ("piped", "errors-apart", "terminal"), WORLDS,
+    Difference(("world: terminal [012]", "world: /dev/tty settings"), ("redirected", "piped", "errors-apart", "terminal"), WORLDS,
                "the program's terminal leaves \\n alone and echoes nothing itself (EXTPROC): the user's own terminal does both"),
     Difference(("world: terminal [012]", "world: /dev/tty settings"), ("screen",), WORLDS,
                "the program's terminal is the part of the screen that shows its output"),

@@ -187,7 +187,7 @@ impl Casting {
         };
         let (keeper, reports) = {
             let _inside = runtime.enter();
-            Keeper::start_as(command, &setup, self.line).unwrap()
+            Keeper::start_as(command, &setup, self.line, None).unwrap()
         };
         Stage {
             runtime,

@@ -45,8 +45,14 @@ pub(super) fn write(fd: impl AsFd, bytes: &[u8]) -> Put {
 
 /// One of the three standard streams, which this process never closes.
 pub(super) fn standard(number: i32) -> BorrowedFd<'static> {
-    // SAFETY: 0, 1 and 2 are open from the start (Rust's runtime sees to it) to the end.
-    unsafe { BorrowedFd::borrow_raw(number.clamp(0, 2)) }
+    users(number.clamp(0, 2))
+}
+
+/// One of the three standard streams, or the user's controlling terminal.
+pub(super) fn users(number: i32) -> BorrowedFd<'static> {
+    // SAFETY: 0, 1 and 2 are open from the start (Rust's runtime sees to it) to the end, and so is the
+    // terminal, if the front has given one.
+    unsafe { BorrowedFd::borrow_raw(number.max(0)) }
 }
 
 /// Makes a descriptor of our own (never one shared with the user's processes) non-blocking.

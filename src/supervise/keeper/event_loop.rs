@@ -1,5 +1,6 @@
 //! The keeper's loop: wait, read, pass on, and act when something is due.
 
+mod askers;
 mod handover;
 mod launch;
 mod orders;
@@ -77,6 +78,8 @@ pub(super) struct KeeperLoop {
     no_front_left: bool,
     /// The user's descriptors beyond the three streams, for the trainer.
     inherited: Vec<OwnedFd>,
+    /// The user's controlling terminal, if the front has given it.
+    controlling: Option<i32>,
     /// Whether the user's descriptors were closed.
     gone: bool,
     /// Session holders (and fronts we started) that were not reaped yet: not part of the trainer's
@@ -91,10 +94,11 @@ impl KeeperLoop {
         socket: OwnedFd,
         signals: SignalFd,
         inherited: Vec<OwnedFd>,
+        controlling: Option<i32>,
     ) -> io::Result<KeeperLoop> {
         let (hello, decoder) = first_message(&socket)?;
         descriptor::set_nonblocking(&socket)?;
-        let plan = stdio::plan(stdio::look(0), stdio::look(1), stdio::look(2));
+        let plan = stdio::plan(stdio::look(0), stdio::look(1), stdio::look(2), controlling);
         let wake = descriptor::event()?;
         let fanout = OutputFanout::open(&hello, &plan, &wake)?;
         let now = Instant::now();
@@ -129,6 +133,7 @@ impl KeeperLoop {
             finished: false,
             no_front_left: false,
             inherited,
+            controlling,
             gone: false,
             holders: Vec::new(),
             buffer: vec![0; READ],
@@ -171,6 +176,7 @@ impl KeeperLoop {
             self.reap();
         }
         self.act_on_input();
+        self.act_on_askers(now);
         self.act_on_size(now);
         self.act_on_tails(now);
         self.act_on_stop(now);
@@ -261,7 +267,11 @@ impl KeeperLoop {
         }
         let kept: Vec<i32> = kept.into_iter().filter_map(|(_, number)| number).collect();
         self.input = UserInput::Other;
-        stdio::let_go(&kept, &mut self.inherited);
+        self.relay = self
+            .relay
+            .take()
+            .filter(|_| kept.iter().any(|n| Some(*n) == self.plan.terminal));
+        stdio::let_go(&kept, self.controlling, &mut self.inherited);
         self.gone = true;
     }
 

@@ -1,10 +1,12 @@
 //! Without a screen, what is typed at the user's terminal goes to the trainer's.
 //!
 //! Only while the front is in that terminal's foreground group, as by the kernel's own rule: keys for
-//! a shell are never taken. The user's terminal does the line editing and the echo; while the program
+//! a shell are never taken. If the trainer's standard input isn't that terminal, keys are taken only
+//! while a process of it has the terminal open to ask something ([`Askers`]). The user's terminal does the line editing and the echo; while the program
 //! changes its own settings (no echo for a password, single keys for readline) the user's terminal
 //! gets the same ones.
 
+use super::asker::Askers;
 use super::descriptor::{self, Got};
 use super::pty::Pty;
 use super::run::{MOST_KEYS, TrainerRun};
@@ -24,8 +26,17 @@ const REST: Duration = Duration::from_secs(1);
 /// End of input (Ctrl-D), by the default settings of a terminal.
 const END: u8 = 4;
 
+/// What is for the trainer of what is typed.
+enum Keys {
+    /// Everything: the terminal is its standard input.
+    All,
+    /// Answers.
+    Answers(Askers),
+}
+
 pub(super) struct Relay {
     keyboard: OwnedFd,
+    keys: Keys,
     front: i32,
     rest_until: Option<Instant>,
     /// The user's settings at the start, and those in force now.
@@ -34,20 +45,28 @@ pub(super) struct Relay {
 }
 
 impl Relay {
-    /// `None` unless the trainer's stdin is a pseudo-terminal in place of the user's terminal and nothing
-    /// else reads that.
+    /// `None` on our screen, which reads the keys itself, and if the trainer has no pseudo-terminal in place
+    /// of the user's.
     pub(super) fn open(hello: &FirstMessage, plan: &StdioPlan) -> Option<Relay> {
         let found = hello.line.clone()?;
-        match (hello.io, plan.input) {
-            (Io::PassThrough, Route::Terminal) => {}
-            (Io::Screen | Io::PassThrough, _) => return None,
-        }
-        // Reopened, because reads must not wait, and the user's own descriptor must not become
-        // non-blocking.
-        let flags = OFlag::O_RDWR | OFlag::O_NONBLOCK;
-        let keyboard = descriptor::reopen(descriptor::standard(0), flags).ok()?;
+        let number = plan.terminal?;
+        let (keys, number) = match (hello.io, plan.input) {
+            (Io::Screen, _) => return None,
+            (Io::PassThrough, Route::Terminal) => (Keys::All, 0),
+            (Io::PassThrough, _) => (Keys::Answers(Askers::new()), number),
+        };
+        let keyboard = match number {
+            // Reopened, because reads must not wait, and the user's own descriptor must not become
+            // non-blocking.
+            0..=2 => {
+                let flags = OFlag::O_RDWR | OFlag::O_NONBLOCK;
+                descriptor::reopen(descriptor::users(number), flags).ok()?
+            }
+            _ => descriptor::users(number).try_clone_to_owned().ok()?,
+        };
         Some(Relay {
             keyboard,
+            keys,
             front: hello.front.0,
             rest_until: None,
             in_force: found.clone(),
@@ -58,11 +77,35 @@ impl Relay {
     /// The descriptor to poll for keys, if any are wanted now.
     pub(super) fn wants_keys(&self, now: Instant, run: &TrainerRun) -> Option<RawFd> {
         let resting = self.rest_until.is_some_and(|until| until > now);
-        (!resting && run.keys.len() < MOST_KEYS).then(|| self.keyboard.as_raw_fd())
+        let wanted = match &self.keys {
+            Keys::All => run.keys.len() < MOST_KEYS,
+            Keys::Answers(askers) => askers.is_asked() && run.keys.is_empty() && !run.has_unread(),
+        };
+        (!resting && wanted).then(|| self.keyboard.as_raw_fd())
+    }
+
+    /// What to poll to learn that somebody may ask.
+    pub(super) fn polled(&self) -> Option<RawFd> {
+        match &self.keys {
+            Keys::All => None,
+            Keys::Answers(askers) => askers.polled(),
+        }
+    }
+
+    pub(super) fn askers(&mut self) -> Option<&mut Askers> {
+        match &mut self.keys {
+            Keys::All => None,
+            Keys::Answers(askers) => Some(askers),
+        }
     }
 
     pub(super) fn due(&self, now: Instant) -> Option<Instant> {
-        self.rest_until.filter(|until| *until > now)
+        let rest = self.rest_until.filter(|until| *until > now);
+        let look = match &self.keys {
+            Keys::All => None,
+            Keys::Answers(askers) => askers.due(),
+        };
+        rest.into_iter().chain(look).min()
     }
 
     fn is_foreground(&self) -> bool {
@@ -80,6 +123,11 @@ impl Relay {
             return true;
         }
         self.rest_until = None;
+        if let Keys::Answers(askers) = &mut self.keys
+            && !askers.is_still_there()
+        {
+            return true;
+        }
         let mut keys = [0; 4096];
         match descriptor::read(&self.keyboard, &mut keys) {
             Got::Bytes(n) => run.keys.extend(keys.get(..n).unwrap_or_default()),

@@ -3,7 +3,7 @@
 use super::descriptor;
 use super::environment::{self, OutputPath};
 use super::pty::{LineMode, Pty};
-use super::spawn::{self, Blueprint, Spawned};
+use super::spawn::{self, Blueprint, HolderEnd, SessionTerminal, Spawned};
 use super::stdio::{Route, StdioPlan};
 use super::tail::FollowedFile;
 use super::users_pipe;
@@ -106,6 +106,8 @@ pub(super) enum Stop {
 
 pub(super) struct Terminal {
     pub pty: Pty,
+    /// Whether the trainer's own streams are on it; else it is there for questions only.
+    pub has_streams: bool,
     /// The session holder, which is killed when the terminal is closed.
     pub holder: Option<i32>,
 }
@@ -260,7 +262,13 @@ impl TrainerRun {
             env: environment::for_exec(env),
             cwd: elsewhere(&cwd),
             streams,
-            terminal: slave,
+            terminal: slave.map(|slave| SessionTerminal {
+                slave,
+                holder: match plan.is_on_terminal() {
+                    true => HolderEnd::WithKeeper,
+                    false => HolderEnd::WithTrainer,
+                },
+            }),
             inherited: hello.inherited,
         })
         .map_err(|error| {
@@ -273,7 +281,11 @@ impl TrainerRun {
                 pipe: messages,
                 said: Vec::new(),
             },
-            terminal: pty.map(|pty| Terminal { pty, holder }),
+            terminal: pty.map(|pty| Terminal {
+                pty,
+                has_streams: plan.is_on_terminal(),
+                holder,
+            }),
             pipes,
             tails,
             keys: VecDeque::new(),
@@ -311,6 +323,15 @@ impl TrainerRun {
             self.early.push(signal);
         }
         starting
+    }
+
+    /// Whether it has keys that it hasn't read.
+    pub(super) fn has_unread(&self) -> bool {
+        let slave = |terminal: &Terminal| Some(descriptor::waiting(terminal.pty.slave.as_ref()?));
+        self.terminal
+            .as_ref()
+            .and_then(slave)
+            .is_some_and(|keys| keys > 0)
     }
 
     /// From now on readers are waited for until then, or earlier if that was said before.

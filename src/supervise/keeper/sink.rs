@@ -22,7 +22,7 @@ impl Sink {
         Ok(match UsersPipe::open(number) {
             Some(pipe) => Sink::Pipe(pipe),
             None => Sink::Writer(user_stream::start(
-                descriptor::standard(number),
+                descriptor::users(number),
                 wake.try_clone()?,
             )?),
         })

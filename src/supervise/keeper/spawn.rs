@@ -11,7 +11,9 @@
 //! it is the holder. The trainer has a process group of its own in that session, as in a shell, and
 //! is a child of the keeper (`CLONE_PARENT`). Since its parent is in another session, its group is
 //! orphaned, and Ctrl-Z can't stop it. The holder sleeps with all signals blocked until the terminal
-//! is closed. If the keeper dies, so does the holder, and the trainer is hung up.
+//! is closed. If the keeper dies, so does the holder, and the trainer is hung up: its streams are gone.
+//! A trainer that has the terminal for questions only has its streams still, and loses nothing but that
+//! terminal: its holder stays until it has ended.
 
 use super::descriptor;
 use crate::supervise::inherited::{InheritedSignals, SIGNALS};
@@ -33,9 +35,28 @@ pub(super) struct Blueprint {
     pub cwd: Option<CString>,
     /// Its stdin, stdout and stderr; `None` is inherited.
     pub streams: [Option<RawFd>; 3],
-    pub terminal: Option<RawFd>,
+    pub terminal: Option<SessionTerminal>,
     pub inherited: InheritedSignals,
 }
+
+/// The controlling terminal.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct SessionTerminal {
+    pub slave: RawFd,
+    pub holder: HolderEnd,
+}
+
+/// When the holder ends at the latest.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum HolderEnd {
+    WithKeeper,
+    /// With the trainer, if the keeper is gone before it.
+    WithTrainer,
+}
+
+/// The holder's name among processes.
+pub(in crate::supervise) const HOLDER: &str = "oomph-session";
+const HOLDER_NAME: &std::ffi::CStr = c"oomph-session";
 
 /// A process between fork and exec.
 #[derive(Debug)]
@@ -176,23 +197,24 @@ impl Child<'_> {
     ///
     /// # Safety
     /// As [`Child::become_program`].
-    unsafe fn hold_session(&self, terminal: RawFd) {
+    unsafe fn hold_session(&self, terminal: SessionTerminal) {
+        let SessionTerminal { slave, holder } = terminal;
         // SAFETY: as above.
         unsafe {
-            if libc::ioctl(terminal, libc::TIOCSCTTY, 0) < 0 {
+            if libc::ioctl(slave, libc::TIOCSCTTY, 0) < 0 {
                 self.fail(SpawnStep::Setup);
             }
-            // Bound to the thread that forked: the keeper's main thread, which lives as long as it.
-            libc::prctl(libc::PR_SET_PDEATHSIG, libc::SIGKILL);
-            if libc::getppid() != self.keeper {
-                libc::_exit(1);
+            let mut trainer: libc::c_int = -1;
+            let mut flags = (libc::CLONE_PARENT | libc::SIGCHLD) as libc::c_long;
+            match holder {
+                HolderEnd::WithKeeper => self.die_with_keeper(),
+                HolderEnd::WithTrainer => flags |= libc::CLONE_PIDFD as libc::c_long,
             }
-            let flags = (libc::CLONE_PARENT | libc::SIGCHLD) as libc::c_long;
-            match libc::syscall(libc::SYS_clone, flags, 0, 0, 0, 0) {
+            match libc::syscall(libc::SYS_clone, flags, 0, &mut trainer, 0, 0) {
                 0 => {
                     libc::setpgid(0, 0);
                     // In the background this would stop us (SIGTTOU), but all signals are blocked.
-                    libc::tcsetpgrp(terminal, libc::getpid());
+                    libc::tcsetpgrp(slave, libc::getpid());
                     self.say(0, libc::getpid());
                 }
                 // A sandbox without CLONE_PARENT: the trainer leads its session itself.
@@ -200,24 +222,57 @@ impl Child<'_> {
                     libc::prctl(libc::PR_SET_PDEATHSIG, 0);
                     self.say(0, libc::getpid());
                 }
-                _ => self.sleep(),
+                _ => {
+                    if trainer < 0 {
+                        // Not asked for, or a kernel before 5.2.
+                        self.die_with_keeper();
+                    }
+                    self.sleep(trainer)
+                }
+            }
+        }
+    }
+
+    /// Bound to the thread that forked: the keeper's main thread, which lives as long as it.
+    ///
+    /// # Safety
+    /// As [`Child::become_program`].
+    unsafe fn die_with_keeper(&self) {
+        // SAFETY: as above.
+        unsafe {
+            libc::prctl(libc::PR_SET_PDEATHSIG, libc::SIGKILL);
+            if libc::getppid() != self.keeper {
+                libc::_exit(1);
             }
         }
     }
 
     /// # Safety
     /// As [`Child::become_program`].
-    unsafe fn sleep(&self) -> ! {
+    unsafe fn sleep(&self, trainer: RawFd) -> ! {
         // SAFETY: as above.
         unsafe {
-            libc::prctl(libc::PR_SET_NAME, c"oomph-session".as_ptr());
-            // Close everything: the trainer's streams, the user's pipes.
-            if libc::syscall(libc::SYS_close_range, 0, libc::c_uint::MAX, 0) < 0 {
-                for fd in 0..65_536 {
+            libc::prctl(libc::PR_SET_NAME, HOLDER_NAME.as_ptr());
+            let kept = match trainer {
+                0.. => libc::dup2(trainer, 0) + 1,
+                _ => 0,
+            };
+            // Close everything else: the trainer's streams, the user's pipes.
+            if libc::syscall(libc::SYS_close_range, kept, libc::c_uint::MAX, 0) < 0 {
+                for fd in kept..65_536 {
                     libc::close(fd);
                 }
             }
             libc::chdir(c"/".as_ptr());
+            if kept > 0 {
+                let mut ends = libc::pollfd {
+                    fd: 0,
+                    events: libc::POLLIN,
+                    revents: 0,
+                };
+                while libc::poll(&mut ends, 1, -1) < 0 {}
+                self.die_with_keeper();
+            }
             loop {
                 // Forever: all signals but KILL and STOP are blocked.
                 libc::pause();

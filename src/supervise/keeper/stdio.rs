@@ -67,11 +67,17 @@ pub(super) struct StdioPlan {
     pub input: Route,
     pub out: Route,
     pub err: Route,
-    /// The number of the user's stream that is a terminal, if any.
+    /// The number of the user's stream that is a terminal, or else of the descriptor of the controlling
+    /// terminal, where programs may ask something though no stream leads there.
     pub terminal: Option<i32>,
 }
 
 impl StdioPlan {
+    /// Whether the trainer's own streams are on the pseudo-terminal, so that it can't do without.
+    pub(super) fn is_on_terminal(&self) -> bool {
+        [self.input, self.out, self.err].contains(&Route::Terminal)
+    }
+
     /// The plan if the system gives no pseudo-terminal. On our screen the trainer gets one pipe for both
     /// streams, to keep their order. Passed through it gets the user's own terminal, where its output
     /// belongs, although we don't see it then.
@@ -90,9 +96,14 @@ impl StdioPlan {
     }
 }
 
-/// One pseudo-terminal serves every stream that is the user's terminal; a second terminal
-/// (`2>/dev/pts/7`) is inherited.
-pub(super) fn plan(input: UserStream, out: UserStream, err: UserStream) -> StdioPlan {
+/// One pseudo-terminal serves every stream that is the user's terminal, or the `controlling` terminal if
+/// none is; a second terminal (`2>/dev/pts/7`) is inherited.
+pub(super) fn plan(
+    input: UserStream,
+    out: UserStream,
+    err: UserStream,
+    controlling: Option<i32>,
+) -> StdioPlan {
     let numbered = [(1, out), (2, err), (0, input)];
     let main = numbered.iter().find_map(|(number, place)| match place {
         UserStream::Terminal(device) => Some((*number, *device)),
@@ -126,7 +137,7 @@ pub(super) fn plan(input: UserStream, out: UserStream, err: UserStream) -> Stdio
                 OutputStream::Err
             },
         ),
-        terminal: main.map(|(number, _)| number),
+        terminal: main.map(|(number, _)| number).or(controlling),
     }
 }
 
@@ -152,30 +163,35 @@ pub(super) fn window_size(number: i32) -> Option<Size> {
 }
 
 /// Gives up the user's descriptors except the standard streams in `kept`: the `inherited` ones beyond
-/// those three are closed, the others become `/dev/null`.
-pub(super) fn let_go(kept: &[i32], inherited: &mut Vec<OwnedFd>) {
+/// those three are closed, the others and the `controlling` terminal become `/dev/null`.
+pub(super) fn let_go(kept: &[i32], controlling: Option<i32>, inherited: &mut Vec<OwnedFd>) {
     inherited.clear();
     let null = nix::fcntl::open("/dev/null", OFlag::O_RDWR | OFlag::O_CLOEXEC, Mode::empty());
     if let Ok(null) = null {
-        for number in (0..3).filter(|number| !kept.contains(number)) {
-            // SAFETY: both are open, and a standard stream stays open throughout.
+        let all = (0..3).chain(controlling);
+        for number in all.filter(|number| !kept.contains(number)) {
+            // SAFETY: both are open, and each of these stays open throughout.
             unsafe {
-                libc::dup2(null.as_raw_fd(), number);
+                libc::dup3(
+                    null.as_raw_fd(),
+                    number,
+                    if number > 2 { libc::O_CLOEXEC } else { 0 },
+                );
             }
         }
     }
 }
 
 /// The inherited descriptors beyond the three standard streams: all that are open before we open any,
-/// except our own `socket`.
-pub(super) fn inherited(socket: RawFd) -> Vec<OwnedFd> {
+/// except those that the front has given us.
+pub(super) fn inherited(ours: &[RawFd]) -> Vec<OwnedFd> {
     let Ok(entries) = std::fs::read_dir("/proc/self/fd") else {
         return Vec::new();
     };
     let numbers: Vec<RawFd> = entries
         .flatten()
         .filter_map(|entry| entry.file_name().to_str()?.parse().ok())
-        .filter(|number| *number > 2 && *number != socket)
+        .filter(|number| *number > 2 && !ours.contains(number))
         .collect();
     numbers
         .into_iter()
@@ -231,19 +247,23 @@ mod tests {
             ),
             (TTY, TTY, OTHER_TTY, (Terminal, Terminal, Inherit), Some(1)),
         ] {
-            let plan = plan(input, out, err);
+            let plan = super::plan(input, out, err, None);
             assert_eq!((plan.input, plan.out, plan.err), ways, "{out:?} {err:?}");
             assert_eq!(plan.terminal, terminal);
+            let with = super::plan(input, out, err, Some(7));
+            assert_eq!((with.input, with.out, with.err), ways);
+            assert_eq!(with.terminal, terminal.or(Some(7)));
+            assert_eq!(with.is_on_terminal(), terminal.is_some());
         }
     }
 
     #[test]
     fn without_a_terminal_nothing_is_lost_and_the_order_is_kept() {
-        let screen = plan(TTY, TTY, TTY).without_terminal(Io::Screen);
+        let screen = plan(TTY, TTY, TTY, None).without_terminal(Io::Screen);
         assert_eq!(screen.out, Route::Pipe(OutputStream::Terminal));
         assert_eq!(screen.err, Route::Pipe(OutputStream::Terminal));
         assert!(screen.terminal.is_none());
-        let through = plan(TTY, TTY, PIPE).without_terminal(Io::PassThrough);
+        let through = plan(TTY, TTY, PIPE, None).without_terminal(Io::PassThrough);
         assert_eq!(through.out, Route::Inherit);
         assert_eq!(through.err, Route::Pipe(OutputStream::Err));
     }

@@ -39,7 +39,7 @@ pub(super) enum Passed {
 impl UsersPipe {
     /// The user's stream `number`, if it is a pipe that we may open.
     pub(super) fn open(number: i32) -> Option<UsersPipe> {
-        let user = descriptor::standard(number);
+        let user = descriptor::users(number);
         let about = fstat(user).ok()?;
         let is_pipe = SFlag::from_bits_truncate(about.st_mode) & SFlag::S_IFMT == SFlag::S_IFIFO;
         let flags = OFlag::from_bits_truncate(fcntl(user, FcntlArg::F_GETFL).ok()?);

@@ -160,7 +160,10 @@ impl TrainerRun {
     pub(in crate::supervise::keeper) fn streams(&self) -> TrainerStreams {
         let pipes = self.pipes.iter();
         TrainerStreams {
-            terminal: self.terminal.is_some(),
+            terminal: self
+                .terminal
+                .as_ref()
+                .is_some_and(|terminal| terminal.has_streams),
             pipes: pipes
                 .map(|pipe| (pipe.stream, pipe.fd.as_raw_fd()))
                 .collect(),

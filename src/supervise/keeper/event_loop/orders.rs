@@ -120,7 +120,7 @@ impl KeeperLoop {
             // Only the relay changes it, and has restored it when it was dropped.
             Io::PassThrough => {}
             Io::Screen if self.screen_shown => {
-                let user = descriptor::standard(number);
+                let user = descriptor::users(number);
                 // On an error the terminal is gone as well.
                 let _ = line.apply(user);
                 if let Ok(own) = descriptor::reopen(user, OFlag::O_WRONLY | OFlag::O_NONBLOCK) {

@@ -49,6 +49,11 @@ impl KeeperLoop {
         }
         if let (Some(relay), true) = (&mut self.relay, last) {
             relay.mirror(&terminal.pty);
+            if taken > 0
+                && let Some(askers) = relay.askers()
+            {
+                askers.was_spoken_on();
+            }
         }
     }
 

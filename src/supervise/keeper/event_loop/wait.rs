@@ -2,6 +2,7 @@
 
 use super::KeeperLoop;
 use crate::supervise::OutputStream;
+use crate::supervise::keeper::relay::Relay;
 use crate::supervise::keeper::run::{Stage, Stop};
 use crate::supervise::keeper::sweep::Sweep;
 use crate::supervise::keeper::{descriptor, tail};
@@ -22,6 +23,7 @@ pub(super) enum PollToken {
     Room(OutputStream),
     Growth(usize),
     Input,
+    Askers,
 }
 
 impl KeeperLoop {
@@ -53,6 +55,9 @@ impl KeeperLoop {
                 libc::POLLIN
             };
             add(socket.as_raw_fd(), events, PollToken::Front);
+        }
+        if let Some(fd) = self.relay.as_ref().and_then(Relay::polled) {
+            add(fd, libc::POLLIN, PollToken::Askers);
         }
         for (fd, events) in self.input.polled() {
             add(fd, events, PollToken::Input);
@@ -162,6 +167,11 @@ impl KeeperLoop {
             PollToken::Wake => descriptor::calm(&self.wake),
             // Served in each turn.
             PollToken::Input => {}
+            PollToken::Askers => {
+                if let Some(askers) = self.relay.as_mut().and_then(Relay::askers) {
+                    askers.wake();
+                }
+            }
             PollToken::Front => self.serve_front(),
             PollToken::Callers => self.serve_callers(),
             PollToken::Keys => {

@@ -1,0 +1,91 @@
+//! Programs that ask on `/dev/tty` though all three streams lead elsewhere, and what else is typed at that
+//! terminal.
+
+use crate::faults::staging::{Scene, Training, wait_for_beats};
+use crate::harness::{Key, PATIENCE, processes, wait_until};
+use nix::sys::signal::Signal::{SIGINT, SIGKILL};
+use oomph::event::Exit;
+
+const SUCCESS: Exit = Exit::Code(0);
+
+/// Asks for a secret, then trains until it may end.
+const ASKS: &str = "
+import getpass, os, time
+secret = getpass.getpass('secret? ')
+open('got.new', 'w').write(secret)
+os.rename('got.new', 'got')
+while not os.path.exists('go'): time.sleep(0.01)
+";
+
+/// The made-up training at a terminal, with its streams elsewhere.
+fn redirected(steps: &[&str]) -> Training {
+    let scene = Scene::new().before("exec </dev/null >out 2>err");
+    scene.screen(steps).elsewhere()
+}
+
+#[test]
+fn fault_104_a_question_is_answered_and_other_keys_are_the_shells() {
+    let shell = "\"$@\" </dev/null >out 2>err; echo $? >status; touch ended; read -r line </dev/tty; echo \"$line\" >typed; exit";
+    let scene = Scene::new().before(shell).option("--no-probe");
+    let mut training = scene.run_at_terminal(&["python3", "-c", ASKS]).elsewhere();
+    training.terminal().wait_for("secret?", PATIENCE);
+    let hides = |training: &mut Training| {
+        let flags = training.terminal().settings().local_flags;
+        !flags.contains(nix::sys::termios::LocalFlags::ECHO)
+    };
+    wait_until("no echo", PATIENCE, || hides(&mut training));
+    training.terminal().press(Key::Text("hush\n".into()));
+    assert_eq!(training.file("got"), "hush");
+    wait_until("the echo", PATIENCE, || !hides(&mut training));
+    training
+        .terminal()
+        .press(Key::Text("for the shell\n".into()));
+    training.terminal().wait_for("for the shell", PATIENCE);
+    training.make("go");
+    training.file("ended");
+    wait_until("the shell's line", PATIENCE, || {
+        std::fs::read_to_string(training.path("typed")).is_ok_and(|line| line.ends_with('\n'))
+    });
+    assert_eq!(training.file("typed"), "for the shell\n");
+    assert_eq!(training.file("status"), "0\n");
+    assert!(!training.terminal().screen().contains("hush"));
+    assert_eq!(training.file("out"), "");
+    assert_eq!(training.exit(), SUCCESS);
+    assert!(training.terminal().left_behind().is_empty());
+}
+
+#[test]
+fn fault_104_ctrl_c_reaches_the_training_once() {
+    let mut training = redirected(&["catch:INT:count", "touch:ready", "until:go"]);
+    training.file("ready");
+    training.terminal().press(Key::Ctrl('c'));
+    training.wait_count(SIGINT, 1);
+    training.go();
+    training.finish(SUCCESS);
+    assert_eq!(training.count(SIGINT), 1);
+}
+
+#[test]
+fn fault_104_the_terminal_that_goes_costs_nothing() {
+    let mut training = redirected(&["touch:ready", "until:go", "touch:ended"]);
+    training.file("ready");
+    training.terminal().close();
+    wait_for_beats(&training, 100_000);
+    training.make("go");
+    training.file("ended");
+    training.marker().wait_gone(PATIENCE);
+}
+
+/// Without a question there is nothing on the terminal that the training could lose with the keeper.
+#[test]
+fn fault_104_a_keeper_that_is_killed_takes_no_training_along() {
+    let training = redirected(&["touch:ready", "until:go", "touch:ended"]);
+    training.file("ready");
+    wait_until("the front knows the run", PATIENCE, || training.runs() == 1);
+    processes::signal(training.keeper(), SIGKILL);
+    training.wait_note("the training continues");
+    wait_for_beats(&training, 100_000);
+    training.make("go");
+    training.file("ended");
+    training.marker().wait_gone(PATIENCE);
+}
