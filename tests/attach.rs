@@ -488,18 +488,18 @@ fn the_log_is_followed_to_its_last_byte() {
     let session = user.wait_for("a run", |session| session["state"] == "running");
     let log = PathBuf::from(session["log"].as_str().expect("a log"));
     wait_until("the first line is logged", PATIENCE, || {
-        std::fs::read(&log).is_ok_and(|bytes| bytes == b"one\xff\r\n")
+        std::fs::read(&log).is_ok_and(|bytes| bytes == b"one\xff\n")
     });
-    assert_eq!(user.ask(&["logs"]).stdout, b"one\xff\r\n");
+    assert_eq!(user.ask(&["logs"]).stdout, b"one\xff\n");
     let mut following = user
         .command(&["logs", "-f"])
         .stdout(Stdio::piped())
         .spawn()
         .expect("oomph runs");
     let mut followed = following.stdout.take().expect("a pipe");
-    let mut first_line = [0; 6];
+    let mut first_line = [0; 5];
     followed.read_exact(&mut first_line).expect("a line");
-    assert_eq!(&first_line, b"one\xff\r\n");
+    assert_eq!(&first_line, b"one\xff\n");
     std::fs::write(go, "").expect("a file");
     let mut rest = String::new();
     followed.read_to_string(&mut rest).expect("the rest");
@@ -509,8 +509,8 @@ fn the_log_is_followed_to_its_last_byte() {
     user.wait_for_none();
     // Of one that has ended, and of the latest.
     let id = session["id"].as_str().expect("a name");
-    assert_eq!(user.ask(&["logs", id]).stdout, b"one\xff\r\ntwo");
-    assert_eq!(user.ask(&["logs"]).stdout, b"one\xff\r\ntwo");
+    assert_eq!(user.ask(&["logs", id]).stdout, b"one\xff\ntwo");
+    assert_eq!(user.ask(&["logs"]).stdout, b"one\xff\ntwo");
 }
 
 #[test]
