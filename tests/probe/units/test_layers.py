@@ -6,8 +6,8 @@ import unittest
 
 import support
 
-# Python's start runs these two by themselves, before there is a package.
-ALONE = {"hook.py", "ending.py"}
+# Python's start runs these by themselves, before there is a package.
+ALONE = {"hook.py", "behind.py", "ending.py"}
 
 
 def folders():
