@@ -47,12 +47,12 @@ pub struct Event {
     /// Stamped by its source, on the session's clock.
     pub at: Moment,
     #[serde(flatten)]
-    pub what: What,
+    pub what: EventKind,
 }
 
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "event", rename_all = "snake_case")]
-pub enum What {
+pub enum EventKind {
     /// A session started: the first line of a recording.
     SessionStarted(SessionStarted),
     /// A run's command was started.

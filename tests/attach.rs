@@ -3,7 +3,7 @@
 
 use crate::harness::{Key, Marker, PATIENCE, Terminal, processes, wait_until};
 use nix::sys::signal::Signal;
-use oomph::event::{Event, Exit, What};
+use oomph::event::{Event, EventKind, Exit};
 use serde_json::Value;
 use std::io::Read;
 use std::os::unix::process::ExitStatusExt;
@@ -159,7 +159,7 @@ fn a_killed_front_costs_nothing_but_the_screen() {
         let events = user.events(&before);
         events
             .iter()
-            .any(|event| matches!(event.what, What::Hello(_)))
+            .any(|event| matches!(event.what, EventKind::Hello(_)))
     });
     processes::signal(first.pid(), Signal::SIGKILL);
     assert_eq!(first.exit(PATIENCE), Exit::Signal(9));
@@ -188,7 +188,7 @@ fn a_killed_front_costs_nothing_but_the_screen() {
     second.wait_for("the front was lost", A_RUN);
     user.wait_for("a screen", |session| session["attached"] == true);
     // The screen shows history before the probe has found its new front.
-    let hello = |event: &&Event| matches!(event.what, What::Hello(_));
+    let hello = |event: &&Event| matches!(event.what, EventKind::Hello(_));
     wait_until("the probe greets each of three fronts", A_RUN, || {
         user.events(&after).iter().filter(hello).count() >= 3
     });
@@ -208,9 +208,9 @@ fn a_killed_front_costs_nothing_but_the_screen() {
     user.marker.wait_gone(A_RUN);
 
     let events = user.events(&after);
-    let started = |event: &&Event| matches!(event.what, What::Started(_));
-    let ended = |event: &&Event| matches!(event.what, What::Exited(_));
-    let headers = |event: &&Event| matches!(event.what, What::SessionStarted(_));
+    let started = |event: &&Event| matches!(event.what, EventKind::Started(_));
+    let ended = |event: &&Event| matches!(event.what, EventKind::Exited(_));
+    let headers = |event: &&Event| matches!(event.what, EventKind::SessionStarted(_));
     assert_eq!(events.iter().filter(headers).count(), 1);
     assert_eq!(events.iter().filter(started).count(), 1);
     assert_eq!(events.iter().filter(ended).count(), 1);
@@ -237,7 +237,7 @@ fn the_next_front_goes_on_counting_epochs() {
     let epochs = || -> Vec<u64> {
         let events = user.events(&session).into_iter();
         let epochs = events.filter_map(|event| match event.what {
-            What::Epoch(epoch) => Some(epoch.number),
+            EventKind::Epoch(epoch) => Some(epoch.number),
             _ => None,
         });
         epochs.collect()
@@ -290,7 +290,7 @@ fn a_terminal_that_closes_at_the_dialog_leaves_it_waiting() {
     user.wait_for_none();
     let commands: Vec<String> = (user.events(&session).iter())
         .filter_map(|event| match &event.what {
-            What::Started(started) => Some(started.command.shown()),
+            EventKind::Started(started) => Some(started.command.shown()),
             _ => None,
         })
         .collect();

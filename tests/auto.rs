@@ -4,7 +4,7 @@
 use crate::harness::at_home;
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
-use oomph::event::{Event, What};
+use oomph::event::{Event, EventKind};
 use std::io::{BufRead, BufReader};
 use std::os::unix::process::ExitStatusExt;
 use std::path::{Path, PathBuf};
@@ -77,7 +77,7 @@ fn session(options: &[&str], demo: &[&str]) -> Session {
 impl Session {
     fn commands(&self) -> Vec<String> {
         let started = self.events.iter().filter_map(|event| match &event.what {
-            What::Started(started) => Some(started.command.shown()),
+            EventKind::Started(started) => Some(started.command.shown()),
             _ => None,
         });
         started.collect()
@@ -85,7 +85,7 @@ impl Session {
 
     fn notes(&self) -> Vec<&str> {
         let notes = self.events.iter().filter_map(|event| match &event.what {
-            What::Note(note) => Some(note.text.as_str()),
+            EventKind::Note(note) => Some(note.text.as_str()),
             _ => None,
         });
         notes.collect()
@@ -144,7 +144,7 @@ fn fragmentation_is_relaunched_with_expandable_segments_and_held_to_its_predicti
     assert_eq!(commands.len(), 2, "{commands:?}");
     assert!(commands[1].contains("expandable_segments:True"));
     let predicted = session.events.iter().find_map(|event| match &event.what {
-        What::Started(started) => started.predicted_peak,
+        EventKind::Started(started) => started.predicted_peak,
         _ => None,
     });
     assert!(predicted.is_some());

@@ -3,7 +3,7 @@
 
 use crate::fake_nvml::Fake;
 use crate::harness::Terminal;
-use oomph::event::{Exit, What};
+use oomph::event::{EventKind, Exit};
 use std::path::PathBuf;
 use std::process::{Child, Command, Stdio};
 use std::time::Duration;
@@ -70,7 +70,9 @@ impl Session {
     fn runs(&self) -> usize {
         oomph::session::read(&self.recording())
             .expect("a recording")
-            .filter(|event| matches!(event, Ok(event) if matches!(event.what, What::Started(_))))
+            .filter(
+                |event| matches!(event, Ok(event) if matches!(event.what, EventKind::Started(_))),
+            )
             .count()
     }
 }

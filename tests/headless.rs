@@ -63,7 +63,7 @@ fn epochs_that_the_output_names_are_recorded() {
     let recorded: Vec<u64> = oomph::session::read(&recording)
         .expect("a recording")
         .filter_map(|event| match event.expect("an event").what {
-            oomph::event::What::Epoch(epoch) => Some(epoch.number),
+            oomph::event::EventKind::Epoch(epoch) => Some(epoch.number),
             _ => None,
         })
         .collect();

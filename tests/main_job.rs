@@ -2,7 +2,7 @@
 //! in a real python3, a simulated GPU; from the command to the key to the run that finishes.
 
 use crate::harness::{Key, Terminal};
-use oomph::event::{Event, Exit, What};
+use oomph::event::{Event, EventKind, Exit};
 use std::path::Path;
 use std::time::Duration;
 use tempfile::TempDir;
@@ -57,7 +57,7 @@ fn commands(events: &[Event]) -> Vec<String> {
     events
         .iter()
         .filter_map(|event| match &event.what {
-            What::Started(started) => Some(started.command.shown()),
+            EventKind::Started(started) => Some(started.command.shown()),
             _ => None,
         })
         .collect()
@@ -96,11 +96,11 @@ fn from_the_command_to_a_run_that_fits_on_one_key() {
     );
     let of_probe = events
         .iter()
-        .filter(|e| matches!(e.what, What::Oom(_)))
+        .filter(|e| matches!(e.what, EventKind::Oom(_)))
         .count();
     let of_text = events
         .iter()
-        .filter(|e| matches!(e.what, What::OomText(_)))
+        .filter(|e| matches!(e.what, EventKind::OomText(_)))
         .count();
     assert!(
         of_probe >= 1 && of_text >= 1,
@@ -108,7 +108,7 @@ fn from_the_command_to_a_run_that_fits_on_one_key() {
     );
     let samples = events
         .iter()
-        .filter(|e| matches!(e.what, What::Sample(_)))
+        .filter(|e| matches!(e.what, EventKind::Sample(_)))
         .count();
     assert!(samples >= 3, "{samples} samples");
 }

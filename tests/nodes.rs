@@ -3,7 +3,7 @@
 
 mod relaunch;
 
-use oomph::event::{Event, Hello, What};
+use oomph::event::{Event, EventKind, Hello};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
 use tempfile::TempDir;
@@ -63,7 +63,7 @@ impl Stage {
 
     fn hellos(&self) -> Vec<Hello> {
         let hello = |event: Event| match event.what {
-            What::Hello(hello) => Some(hello),
+            EventKind::Hello(hello) => Some(hello),
             _ => None,
         };
         self.events().into_iter().filter_map(hello).collect()
@@ -94,11 +94,11 @@ fn a_rank_of_another_node_reports_through_the_spool() {
     assert_eq!(hello.node.as_deref(), Some("gpu-2"));
     let events = stage.events();
     let oom = events.iter().find_map(|event| match &event.what {
-        What::Oom(oom) => Some(oom),
+        EventKind::Oom(oom) => Some(oom),
         _ => None,
     });
     assert!(oom.is_some_and(|oom| oom.pid == hello.pid && !oom.lines.is_empty()));
-    let whole = |event: &Event| matches!(&event.what, What::Device(reading) if reading.used > Some(oomph::units::Bytes::gib(1)));
+    let whole = |event: &Event| matches!(&event.what, EventKind::Device(reading) if reading.used > Some(oomph::units::Bytes::gib(1)));
     assert!(events.iter().any(whole), "the device by mem_get_info");
     let said = text(&done.stderr);
     assert!(said.contains("oomph: out of memory"), "{said}");
@@ -148,7 +148,7 @@ fn a_spool_that_cannot_be_made_costs_only_what_it_would_show() {
     assert_eq!(text(&done.stdout), "hello\n");
     assert!(done.status.success());
     let told = stage.events().into_iter().any(|event| match event.what {
-        What::Note(note) => note.text.starts_with("ranks of other nodes are not seen: "),
+        EventKind::Note(note) => note.text.starts_with("ranks of other nodes are not seen: "),
         _ => false,
     });
     assert!(told);

@@ -2,7 +2,7 @@
 
 use crate::fake_nvml::{Fake, Lacking};
 use oomph::collect::nvml::{NvmlWatch, Options, watch};
-use oomph::event::{Clock, DeviceReading, Dropped, Event, NvmlState, What};
+use oomph::event::{Clock, DeviceReading, Dropped, Event, EventKind, NvmlState};
 use oomph::units::{Bytes, Pid, Uuid};
 use std::os::unix::process::ExitStatusExt;
 use std::path::PathBuf;
@@ -64,7 +64,7 @@ impl Watched {
     }
 
     /// Waits for what `pick` picks.
-    fn wait<T>(&mut self, mut pick: impl FnMut(What) -> Option<T>) -> T {
+    fn wait<T>(&mut self, mut pick: impl FnMut(EventKind) -> Option<T>) -> T {
         let deadline = Instant::now() + DEADLINE;
         loop {
             if let Some(found) = pick(self.next().what) {
@@ -79,7 +79,7 @@ impl Watched {
 
     fn state(&mut self) -> NvmlState {
         self.wait(|what| match what {
-            What::Nvml(state) => Some(state),
+            EventKind::Nvml(state) => Some(state),
             _ => None,
         })
     }
@@ -91,7 +91,7 @@ impl Watched {
 
     fn reading_where(&mut self, fits: impl Fn(&DeviceReading) -> bool) -> DeviceReading {
         self.wait(|what| match what {
-            What::Device(reading) if fits(&reading) => Some(reading),
+            EventKind::Device(reading) if fits(&reading) => Some(reading),
             _ => None,
         })
     }
@@ -286,7 +286,7 @@ fn devices_that_come_and_go_are_followed() {
     assert_eq!(watched.state(), live(1));
     fake.say("devices 3\nuuid 2 GPU-c\nunreachable 1");
     let note = watched.wait(|what| match what {
-        What::Note(note) => Some(note.text),
+        EventKind::Note(note) => Some(note.text),
         _ => None,
     });
     assert!(note.contains("cannot read GPU 1"), "{note}");
@@ -359,7 +359,7 @@ fn readings_that_find_no_room_are_counted() {
     let _watch = watch(options, Clock::start(), sender);
     let deadline = Instant::now() + DEADLINE;
     loop {
-        if let Ok(What::Dropped(Dropped { samples, .. })) = events.try_recv().map(|e| e.what) {
+        if let Ok(EventKind::Dropped(Dropped { samples, .. })) = events.try_recv().map(|e| e.what) {
             assert!(samples > 0);
             return;
         }

@@ -112,7 +112,9 @@ fn every_kind_of_a_recordings_lines_is_documented() {
         fs::read_to_string(path).expect("a file of ours")
     };
     let (events, page) = (read("src/event.rs"), read("src/event/RECORDING.md"));
-    let (_, kinds) = events.split_once("pub enum What {").expect("the kinds");
+    let (_, kinds) = events
+        .split_once("pub enum EventKind {")
+        .expect("the kinds");
     let (kinds, _) = kinds.split_once("\n}").expect("their end");
     let names = kinds.lines().filter_map(|line| {
         let name = line.trim();

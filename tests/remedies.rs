@@ -2,7 +2,7 @@
 //! here are a few lines of Python that print what PyTorch prints when memory has run out.
 
 use crate::harness::Terminal;
-use oomph::event::{Exit, What};
+use oomph::event::{EventKind, Exit};
 use std::fs;
 use std::path::Path;
 use std::process::Command;
@@ -70,7 +70,7 @@ impl Project {
             .expect("a recording")
             .flatten()
             .filter_map(|event| match event.what {
-                What::Started(started) => Some(started.command.shown()),
+                EventKind::Started(started) => Some(started.command.shown()),
                 _ => None,
             })
             .collect()

@@ -10,7 +10,7 @@ mod traced;
 use oomph::diagnosis::{
     Cause, Finding, LeakForecast, diagnose, diagnose_incident, leak_forecast, warnings,
 };
-use oomph::event::{Event, What};
+use oomph::event::{Event, EventKind};
 use oomph::forecast::ForecastInputs;
 use oomph::recognize::LaunchEnvironment;
 use oomph::remedy::{Remedy, RemedyId, RemedyInputs, remedies};
@@ -209,7 +209,7 @@ fn said_before(name: &str) -> Vec<(Cause, u64, Option<LeakForecast>)> {
     let mut said: Vec<(Cause, u64, Option<LeakForecast>)> = Vec::new();
     for event in events(name) {
         state.apply(&event);
-        if !matches!(event.what, What::Step(_)) {
+        if !matches!(event.what, EventKind::Step(_)) {
             continue;
         }
         let steps = state.run().expect("a run").steps();
@@ -285,7 +285,7 @@ fn two_ranks_on_one_device() {
     let mut together = None;
     for event in events("two-ranks") {
         state.apply(&event);
-        if let (What::Sample(_), ProbeState::Live(2)) = (&event.what, state.probe()) {
+        if let (EventKind::Sample(_), ProbeState::Live(2)) = (&event.what, state.probe()) {
             together = Some(state.devices[0].breakdown(&state));
         }
     }
@@ -310,7 +310,7 @@ fn two_ranks_on_one_device() {
 fn an_isolated_python() {
     let mut state = State::default();
     for event in events("isolated") {
-        if let What::Exited(_) = event.what {
+        if let EventKind::Exited(_) = event.what {
             assert_eq!(state.probe(), ProbeState::Waiting);
             let device = &state.devices[0];
             let parts = device.breakdown(&state);

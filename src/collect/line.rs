@@ -1,6 +1,6 @@
 //! Parses a line of the probe into an event, accepting only kinds that a probe may send. No I/O.
 
-use crate::event::{Event, What};
+use crate::event::{Event, EventKind};
 use crate::units::{Moment, Pid};
 use serde::Deserialize;
 
@@ -31,40 +31,40 @@ pub(super) fn event(
 ) -> Option<Event> {
     let mut what = what(head.event, bytes)?;
     match &mut what {
-        What::Hello(hello) => set(&mut hello.pid, peer),
-        What::Sample(sample) => set(&mut sample.pid, peer),
-        What::Step(step) => set(&mut step.pid, peer),
-        What::Structure(structure) => set(&mut structure.pid, peer),
-        What::Oom(record) => {
+        EventKind::Hello(hello) => set(&mut hello.pid, peer),
+        EventKind::Sample(sample) => set(&mut sample.pid, peer),
+        EventKind::Step(step) => set(&mut step.pid, peer),
+        EventKind::Structure(structure) => set(&mut structure.pid, peer),
+        EventKind::Oom(record) => {
             set(&mut record.pid, peer);
             set(&mut record.sample.pid, peer);
             if let Some(structure) = &mut record.structure {
                 set(&mut structure.pid, peer);
             }
         }
-        What::Patchable(patchable) => set(&mut patchable.pid, peer),
-        What::Rehearsal(rehearsal) => set(&mut rehearsal.pid, peer),
-        What::StepTrace(trace) => set(&mut trace.pid, peer),
-        What::Retainers(found) => set(&mut found.pid, peer),
-        What::Patch(patched) => set(&mut patched.pid, peer),
-        What::UncaughtOom(ended) => set(&mut ended.pid, peer),
-        What::ProbeErrors(errors) => set(&mut errors.pid, peer),
-        What::Note(_) | What::Dropped(_) => {}
-        What::SessionStarted(_)
-        | What::Started(_)
-        | What::SpawnFailed(_)
-        | What::Exited(_)
-        | What::Nvml(_)
-        | What::Device(_)
-        | What::ProbeGone(_)
-        | What::OomText(_)
-        | What::PredictionOutcome(_)
-        | What::SourceText(_)
-        | What::Logged(_)
-        | What::Epoch(_)
-        | What::Consequence(_)
-        | What::StopRequested(_)
-        | What::Unknown => return None,
+        EventKind::Patchable(patchable) => set(&mut patchable.pid, peer),
+        EventKind::Rehearsal(rehearsal) => set(&mut rehearsal.pid, peer),
+        EventKind::StepTrace(trace) => set(&mut trace.pid, peer),
+        EventKind::Retainers(found) => set(&mut found.pid, peer),
+        EventKind::Patch(patched) => set(&mut patched.pid, peer),
+        EventKind::UncaughtOom(ended) => set(&mut ended.pid, peer),
+        EventKind::ProbeErrors(errors) => set(&mut errors.pid, peer),
+        EventKind::Note(_) | EventKind::Dropped(_) => {}
+        EventKind::SessionStarted(_)
+        | EventKind::Started(_)
+        | EventKind::SpawnFailed(_)
+        | EventKind::Exited(_)
+        | EventKind::Nvml(_)
+        | EventKind::Device(_)
+        | EventKind::ProbeGone(_)
+        | EventKind::OomText(_)
+        | EventKind::PredictionOutcome(_)
+        | EventKind::SourceText(_)
+        | EventKind::Logged(_)
+        | EventKind::Epoch(_)
+        | EventKind::Consequence(_)
+        | EventKind::StopRequested(_)
+        | EventKind::Unknown => return None,
     }
     Some(Event {
         at: stamp(head.ns),
@@ -74,10 +74,10 @@ pub(super) fn event(
 
 /// Readings are nearly all of what comes, hundreds a second of many ranks: they are read in one pass,
 /// where the enum with its tag takes two.
-fn what(event: &str, bytes: &[u8]) -> Option<What> {
+fn what(event: &str, bytes: &[u8]) -> Option<EventKind> {
     match event {
-        "sample" => serde_json::from_slice(bytes).ok().map(What::Sample),
-        "step" => serde_json::from_slice(bytes).ok().map(What::Step),
+        "sample" => serde_json::from_slice(bytes).ok().map(EventKind::Sample),
+        "step" => serde_json::from_slice(bytes).ok().map(EventKind::Step),
         _ => serde_json::from_slice(bytes).ok(),
     }
 }
@@ -115,7 +115,7 @@ mod tests {
         assert_eq!(event.at, Moment(5));
         assert_eq!(
             event.what,
-            What::Sample(Sample {
+            EventKind::Sample(Sample {
                 pid: Pid(7),
                 device: 1,
                 allocated: Bytes(1024),
@@ -130,7 +130,7 @@ mod tests {
     #[test]
     fn the_kernels_word_for_the_process_counts() {
         let event = read(SAMPLE.as_bytes(), Some(Pid(42)), clock).unwrap();
-        let What::Sample(sample) = event.what else {
+        let EventKind::Sample(sample) = event.what else {
             panic!("{event:?}")
         };
         assert_eq!(sample.pid, Pid(42));
@@ -139,7 +139,7 @@ mod tests {
             SAMPLE.replace(r#""ns":9000,"event":"sample","#, "")
         );
         let event = read(oom.as_bytes(), Some(Pid(42)), clock).unwrap();
-        let What::Oom(record) = event.what else {
+        let EventKind::Oom(record) = event.what else {
             panic!("{event:?}")
         };
         let structure = record.structure.unwrap();

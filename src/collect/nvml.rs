@@ -14,7 +14,7 @@ mod survey;
 
 pub use survey::{NoSurvey, Survey, SurveyedDevice, survey};
 
-use crate::event::{Clock, Event, NvmlState, What};
+use crate::event::{Clock, Event, EventKind, NvmlState};
 use outbox::Outbox;
 use pulse::Pulse;
 use std::path::PathBuf;
@@ -101,6 +101,6 @@ fn report_hanging_calls(patience: Duration, pulse: &Pulse, outbox: &Outbox) {
     }
 }
 
-fn state(state: NvmlState) -> What {
-    What::Nvml(state)
+fn state(state: NvmlState) -> EventKind {
+    EventKind::Nvml(state)
 }

@@ -9,7 +9,7 @@ mod request;
 
 pub use request::{ProbeRequest, ProbeRequests};
 
-use crate::event::{Clock, Event, Level, Note, What};
+use crate::event::{Clock, Event, EventKind, Level, Note};
 use nix::unistd::Uid;
 use std::fs::{self, Permissions};
 use std::io;
@@ -142,7 +142,7 @@ async fn serve_within(
             }
             Err(refusal) => {
                 if let Some(text) = refusals.first_word_of(refusal) {
-                    let note = What::Note(Note {
+                    let note = EventKind::Note(Note {
                         level: Level::Warning,
                         text,
                     });

@@ -13,7 +13,7 @@ mod watch;
 
 pub use watch::{SpoolWatch, watch};
 
-use crate::event::{Clock, Event, Level, Note, What};
+use crate::event::{Clock, Event, EventKind, Level, Note};
 use clocks::NodeClocks;
 use directory::{OpenSpool, SpoolFile};
 use places::Places;
@@ -134,7 +134,7 @@ impl SpoolReader {
     fn note(&self, level: Level, text: &str) -> Event {
         Event {
             at: self.clock.now(),
-            what: What::Note(Note {
+            what: EventKind::Note(Note {
                 level,
                 text: text.to_string(),
             }),

@@ -4,7 +4,7 @@ use super::recordings;
 use super::report::each_event;
 use crate::command::CommandLine;
 use crate::diagnosis;
-use crate::event::{Event, What, older_part};
+use crate::event::{Event, EventKind, older_part};
 use crate::forecast::ForecastInputs;
 use crate::live::allocator::InheritedSettings;
 use crate::live::print;
@@ -184,7 +184,7 @@ fn waiting(input: &mut impl BufRead) -> io::Result<usize> {
 /// Whether a line is an event that this version knows, rather than a line of a JSON log.
 fn is_event(line: &[u8]) -> bool {
     match serde_json::from_slice::<Event>(line) {
-        Ok(event) => event.what != What::Unknown,
+        Ok(event) => event.what != EventKind::Unknown,
         Err(_) => false,
     }
 }

@@ -10,7 +10,7 @@ use super::recordings;
 use super::report::each_event;
 use crate::config;
 use crate::diagnosis;
-use crate::event::{Clock, Event, What};
+use crate::event::{Clock, Event, EventKind};
 use crate::live::Ending;
 use crate::live::display::keyboard::{self, Typed};
 use crate::live::display::mode::{self, Mode, Surface};
@@ -101,7 +101,7 @@ fn print(file: &Path, out: &mut impl Write) -> anyhow::Result<()> {
     each_event(file, |event: Event| {
         state.apply(&event);
         match event.what {
-            What::Exited(_) => print_run(&state, out),
+            EventKind::Exited(_) => print_run(&state, out),
             _ => Ok(()),
         }
     })?;

@@ -2,7 +2,7 @@
 
 use super::recordings;
 use crate::command;
-use crate::event::{Event, SCHEMA, What};
+use crate::event::{Event, EventKind, SCHEMA};
 use crate::live::{Ending, print};
 use crate::report::anonymous::Anonymizer;
 use crate::report::comparison::{ComparedRun, Comparison};
@@ -167,7 +167,7 @@ pub(super) fn each_event(
     for event in session::read(path).map_err(unreadable)? {
         match event {
             Ok(event) => {
-                if let What::SessionStarted(header) = &event.what
+                if let EventKind::SessionStarted(header) = &event.what
                     && header.schema > SCHEMA
                 {
                     print::complain(&format!(

@@ -247,7 +247,7 @@ fn has_settled(rank: &RankState) -> bool {
 mod tests {
     use super::*;
     use crate::command::Word;
-    use crate::event::{Event, StepTrace, What};
+    use crate::event::{Event, EventKind, StepTrace};
     use crate::forecast::replay::{ReplayRoom, replay_until_steady};
     use crate::forecast::traced;
     use crate::state::staged::{self, StagedSession};
@@ -282,13 +282,13 @@ mod tests {
         scene.sampled(now, floor, peak);
         scene.add(
             now,
-            What::Nvml(crate::event::NvmlState::Live {
+            EventKind::Nvml(crate::event::NvmlState::Live {
                 driver: "580".into(),
                 devices: 1,
             }),
         );
         let held = gib(peak) + Bytes::mib(518);
-        scene.add(now, What::Device(staged::reading(&[(100, held)])));
+        scene.add(now, EventKind::Device(staged::reading(&[(100, held)])));
         scene.sampled(now + 0.1, floor, peak);
         scene.state.now = Moment::from_secs_f64(now + 0.2);
         scene.state
@@ -327,7 +327,7 @@ mod tests {
         };
         let event = Event {
             at: state.now,
-            what: What::StepTrace(Box::new(trace)),
+            what: EventKind::StepTrace(Box::new(trace)),
         };
         state.apply(&event);
         let mut search = search(&state).unwrap();

@@ -119,7 +119,7 @@ impl ScoreSheet {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::event::{Exit, Started, What};
+    use crate::event::{EventKind, Exit, Started};
     use crate::state::staged::{StagedSession, command, exited, gib, hello, record, sample, step};
     use crate::units::Pid;
 
@@ -133,7 +133,7 @@ mod tests {
     }
 
     /// A run of so many steps with this peak that was predicted so.
-    fn ran(prediction: Option<Prediction>, steps: u64, peak: f64, end: What) -> Score {
+    fn ran(prediction: Option<Prediction>, steps: u64, peak: f64, end: EventKind) -> Score {
         let mut scene = StagedSession::default();
         let started = Started {
             run: RunNumber(1),
@@ -145,14 +145,14 @@ mod tests {
                 .map_or(Some(gib(10.0)), |said| said.peak),
             prediction,
         };
-        scene.add(0.0, What::Started(started));
+        scene.add(0.0, EventKind::Started(started));
         scene.add(1.0, hello(1, 100, None));
         for count in 1..=steps {
             scene.add(1.0 + count as f64, step(100, count, gib(3.0), gib(peak)));
             let reading = sample(100, 0, gib(peak), gib(peak + 1.0));
-            scene.add(1.5 + count as f64, What::Sample(reading));
+            scene.add(1.5 + count as f64, EventKind::Sample(reading));
         }
-        if let What::Oom(_) = end {
+        if let EventKind::Oom(_) = end {
             scene.add(90.0, end);
             scene.add(91.0, exited(1, Exit::Code(1)));
         } else {
@@ -161,12 +161,12 @@ mod tests {
         Score::of(scene.state.run().expect("a run")).expect("a score")
     }
 
-    fn finished() -> What {
+    fn finished() -> EventKind {
         exited(1, Exit::Code(0))
     }
 
-    fn oom() -> What {
-        What::Oom(record(100, gib(20.0), gib(21.0), gib(4.0), gib(1.0)))
+    fn oom() -> EventKind {
+        EventKind::Oom(record(100, gib(20.0), gib(21.0), gib(4.0), gib(1.0)))
     }
 
     #[test]

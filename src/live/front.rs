@@ -35,7 +35,7 @@ use super::session::Session;
 use super::signals::Signals;
 use super::{Ending, ending};
 use crate::collect::spool::SpoolWatch;
-use crate::event::{Clock, Event, Level, NvmlState, What};
+use crate::event::{Clock, Event, EventKind, Level, NvmlState};
 use crate::supervise::{KeeperOrder, KeeperReport, Reports};
 use crate::units::Moment;
 use std::future::pending;
@@ -116,17 +116,17 @@ impl Front {
     fn happened(&mut self, event: Event) {
         self.session.apply(&event);
         match &event.what {
-            What::Device(reading) => {
+            EventKind::Device(reading) => {
                 if let Some((gate, _)) = self.link.gated() {
                     gate.read(reading);
                 }
             }
-            What::Nvml(NvmlState::Unavailable { .. } | NvmlState::Stale) => {
+            EventKind::Nvml(NvmlState::Unavailable { .. } | NvmlState::Stale) => {
                 if let Some((gate, _)) = self.link.gated() {
                     gate.lose_nvml();
                 }
             }
-            What::Step(step) => match self.policy.on_step(&self.session.state) {
+            EventKind::Step(step) => match self.policy.on_step(&self.session.state) {
                 OnStep::Hint => self.session.hint(step.count),
                 OnStep::Nothing => {}
                 OnStep::Stop(why) => {
@@ -134,12 +134,12 @@ impl Front {
                     self.link.order(KeeperOrder::Stop);
                 }
             },
-            What::Hello(hello) => {
+            EventKind::Hello(hello) => {
                 self.link.speaking.insert(hello.pid);
                 // From here on the baselines are final.
                 self.link.hand_over(&self.session.handover);
             }
-            What::ProbeGone(gone) => drop(self.link.speaking.remove(&gone.pid)),
+            EventKind::ProbeGone(gone) => drop(self.link.speaking.remove(&gone.pid)),
             _ => {}
         }
     }

@@ -24,7 +24,7 @@ pub(crate) use summary::{Activity, Summary};
 use super::torch;
 use crate::command::CommandLine;
 use crate::diagnosis::{self, Cause, Finding, LiveWarnings};
-use crate::event::{Clock, Event, Level, Note, NvmlState, What};
+use crate::event::{Clock, Event, EventKind, Level, Note, NvmlState};
 use crate::forecast::Hint;
 use crate::remedy::{Leftover, Plan, Remedy, RemedyId};
 use crate::session::Recorder;
@@ -125,23 +125,23 @@ impl Session {
         self.state.apply(event);
         self.recorder.write(event);
         match &event.what {
-            What::Oom(_) | What::OomText(_) => self.diagnose(),
-            What::Device(reading) => self.learn_baseline(reading.uuid.clone(), reading.used),
-            What::Hello(hello) => self.verify_applied(hello),
+            EventKind::Oom(_) | EventKind::OomText(_) => self.diagnose(),
+            EventKind::Device(reading) => self.learn_baseline(reading.uuid.clone(), reading.used),
+            EventKind::Hello(hello) => self.verify_applied(hello),
             _ => {}
         }
         self.ask_for_source(&event.what);
         self.is_changed = true;
     }
 
-    pub(crate) fn record(&mut self, what: What) {
+    pub(crate) fn record(&mut self, what: EventKind) {
         let at = self.clock.now();
         self.apply(&Event { at, what });
     }
 
     pub(crate) fn note(&mut self, level: Level, text: impl Into<String>) {
         let text = text.into();
-        self.record(What::Note(Note { level, text }));
+        self.record(EventKind::Note(Note { level, text }));
     }
 
     /// Takes the recorder's notes and warnings before a run fails. Returns what is to be said aloud.
@@ -151,7 +151,7 @@ impl Session {
             self.note(Level::Warning, words.clone());
         }
         while let Some(note) = self.recorder.note() {
-            self.record(What::Note(note));
+            self.record(EventKind::Note(note));
         }
         for finding in self.watch.look(&self.state) {
             self.note(Level::Warning, finding.headline.clone());

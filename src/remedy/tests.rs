@@ -4,7 +4,7 @@
 use super::{Availability, Leftover, Plan, Remedy, RemedyId, RemedyInputs, remedies};
 use crate::command::{CommandLine, EnvChange, Word};
 use crate::diagnosis::{Cause, Certainty, Finding};
-use crate::event::What;
+use crate::event::EventKind;
 use crate::forecast::ForecastInputs;
 use crate::recognize::LaunchEnvironment;
 use crate::state::staged::{StagedSession, gib, reading, record, uuid};
@@ -73,16 +73,16 @@ fn out_on_the_first_under(limit: Option<Bytes>) -> StagedSession {
     scene.sampled(2.0, 12.0, 13.0);
     scene.add(
         2.5,
-        What::Device(reading(&[(100, gib(13.5)), (7, gib(9.0))])),
+        EventKind::Device(reading(&[(100, gib(13.5)), (7, gib(9.0))])),
     );
     let mut other = reading(&[]);
     other.uuid = uuid(1);
     other.index = 1;
     other.free = Some(gib(20.0));
-    scene.add(2.5, What::Device(other));
+    scene.add(2.5, EventKind::Device(other));
     let mut out = record(100, gib(12.0), gib(13.0), gib(2.0), gib(1.0));
     out.limit = limit;
-    scene.add(3.0, What::Oom(out));
+    scene.add(3.0, EventKind::Oom(out));
     scene
 }
 
@@ -166,7 +166,7 @@ fn another_device_is_written_as_the_user_wrote_it() {
     other.uuid = uuid(1);
     other.index = 1;
     other.free = Some(gib(10.0));
-    full.add(4.0, What::Device(other));
+    full.add(4.0, EventKind::Device(other));
     assert!(device("python a.py", &full, &[]).contains("no other GPU"));
     // The program's own cap applies on any device.
     let capped = out_on_the_first_under(Some(gib(13.5)));

@@ -3,7 +3,7 @@
 
 mod words;
 
-use crate::event::{Event, What};
+use crate::event::{Event, EventKind};
 use regex::Regex;
 use serde_json::Value;
 use std::borrow::Cow;
@@ -78,9 +78,9 @@ impl Anonymizer {
 
     /// The event without them; as it is, if it cannot be written as JSON.
     pub fn event(&mut self, event: Event) -> Event {
-        if let What::SourceText(_) = event.what {
+        if let EventKind::SourceText(_) = event.what {
             // The program's own words may say anything.
-            let what = What::SourceText(Box::default());
+            let what = EventKind::SourceText(Box::default());
             return Event { what, ..event };
         }
         let Ok(mut value) = serde_json::to_value(&event) else {
@@ -289,7 +289,7 @@ mod tests {
         ];
         let event = Event {
             at: Moment(5),
-            what: What::Started(Started {
+            what: EventKind::Started(Started {
                 run: RunNumber(1),
                 pid: Pid(3),
                 command: CommandLine {
@@ -303,7 +303,7 @@ mod tests {
             }),
         };
         let clean = anonymizer.event(event);
-        let What::Started(started) = &clean.what else {
+        let EventKind::Started(started) = &clean.what else {
             panic!("{clean:?}");
         };
         let words: Vec<String> = started

@@ -4,7 +4,7 @@
 use super::explain::Explained;
 use super::score;
 use crate::diagnosis;
-use crate::event::{Event, What};
+use crate::event::{Event, EventKind};
 use crate::state::{OomIncident, Run, RunOutcome, State};
 use crate::units::{Bytes, RunNumber, clock_face};
 use std::time::Duration;
@@ -30,7 +30,7 @@ impl SessionStory {
 
     /// Takes the next event in.
     pub fn take(&mut self, event: &Event) {
-        if let What::Started(_) = event.what {
+        if let EventKind::Started(_) = event.what {
             self.explain_current_run();
         }
         self.state.apply(event);

@@ -111,7 +111,7 @@ impl ReadingBucket {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::event::{Event, Sample, What};
+    use crate::event::{Event, EventKind, Sample};
     use crate::units::Pid;
 
     fn line(at: u64, allocated: u64) -> RecordLine {
@@ -121,7 +121,7 @@ mod tests {
         };
         let event = Event {
             at: Moment(at),
-            what: What::Sample(sample),
+            what: EventKind::Sample(sample),
         };
         RecordLine::of(&event, false).unwrap()
     }

@@ -4,7 +4,7 @@
 //! many times a second and only draw a curve are kept at full rate for the last minutes and around
 //! an OOM, and thinned out before. This knows nothing of files.
 
-use crate::event::What;
+use crate::event::EventKind;
 use crate::units::{Pid, Uuid};
 
 /// How an event is kept.
@@ -34,45 +34,45 @@ pub(super) enum ReadingStream {
 
 /// How `what` is kept. The number of a reading is the one whose extremes matter: a sample's
 /// allocated bytes, a step's peak, a device's used bytes, the log's length.
-pub(super) fn fidelity(what: &What) -> Fidelity {
+pub(super) fn fidelity(what: &EventKind) -> Fidelity {
     match what {
-        What::SessionStarted(_)
-        | What::Started(_)
-        | What::SpawnFailed(_)
-        | What::Exited(_)
-        | What::StopRequested(_) => Fidelity::Vital,
-        What::Oom(_) | What::OomText(_) => Fidelity::Oom,
-        What::Nvml(_)
-        | What::Hello(_)
-        | What::Structure(_)
-        | What::Patchable(_)
-        | What::Rehearsal(_)
-        | What::StepTrace(_)
-        | What::Retainers(_)
-        | What::SourceText(_)
-        | What::Patch(_)
-        | What::UncaughtOom(_)
-        | What::ProbeErrors(_)
-        | What::ProbeGone(_)
-        | What::Epoch(_)
-        | What::Consequence(_)
-        | What::PredictionOutcome(_)
-        | What::Note(_)
-        | What::Dropped(_) => Fidelity::Exact,
-        What::Device(reading) if reading.lost.is_some() => Fidelity::Exact,
-        What::Device(reading) => Fidelity::Thinned(
+        EventKind::SessionStarted(_)
+        | EventKind::Started(_)
+        | EventKind::SpawnFailed(_)
+        | EventKind::Exited(_)
+        | EventKind::StopRequested(_) => Fidelity::Vital,
+        EventKind::Oom(_) | EventKind::OomText(_) => Fidelity::Oom,
+        EventKind::Nvml(_)
+        | EventKind::Hello(_)
+        | EventKind::Structure(_)
+        | EventKind::Patchable(_)
+        | EventKind::Rehearsal(_)
+        | EventKind::StepTrace(_)
+        | EventKind::Retainers(_)
+        | EventKind::SourceText(_)
+        | EventKind::Patch(_)
+        | EventKind::UncaughtOom(_)
+        | EventKind::ProbeErrors(_)
+        | EventKind::ProbeGone(_)
+        | EventKind::Epoch(_)
+        | EventKind::Consequence(_)
+        | EventKind::PredictionOutcome(_)
+        | EventKind::Note(_)
+        | EventKind::Dropped(_) => Fidelity::Exact,
+        EventKind::Device(reading) if reading.lost.is_some() => Fidelity::Exact,
+        EventKind::Device(reading) => Fidelity::Thinned(
             ReadingStream::Device(reading.uuid.clone()),
             reading.used.unwrap_or_default().0,
         ),
-        What::Sample(sample) => Fidelity::Thinned(
+        EventKind::Sample(sample) => Fidelity::Thinned(
             ReadingStream::Sample(sample.pid, sample.device),
             sample.allocated.0,
         ),
-        What::Step(step) => Fidelity::Thinned(
+        EventKind::Step(step) => Fidelity::Thinned(
             ReadingStream::Step(step.pid, step.device),
             step.after.peak.max(step.before.peak).0,
         ),
-        What::Logged(logged) => Fidelity::Thinned(ReadingStream::Output, logged.bytes.0),
-        What::Unknown => Fidelity::Nothing,
+        EventKind::Logged(logged) => Fidelity::Thinned(ReadingStream::Output, logged.bytes.0),
+        EventKind::Unknown => Fidelity::Nothing,
     }
 }

@@ -133,7 +133,7 @@ impl GrowingRecording {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::event::{Level, Note, Sample, What};
+    use crate::event::{EventKind, Level, Note, Sample};
     use crate::session::{Recorder, RecorderOptions};
     use crate::units::{Bytes, Pid};
     use std::collections::BTreeSet;
@@ -149,7 +149,7 @@ mod tests {
         };
         Event {
             at: Moment(at * 100_000),
-            what: What::Sample(sample),
+            what: EventKind::Sample(sample),
         }
     }
 
@@ -160,7 +160,7 @@ mod tests {
         };
         Event {
             at: Moment(at),
-            what: What::Note(note),
+            what: EventKind::Note(note),
         }
     }
 

@@ -11,7 +11,7 @@ use super::fidelity::{Fidelity, ReadingStream, fidelity};
 use super::limits::Limits;
 use super::line::RecordLine;
 use crate::command;
-use crate::event::{Event, Level, Note, SessionStarted, Started, What};
+use crate::event::{Event, EventKind, Level, Note, SessionStarted, Started};
 use crate::units::{Bytes, Moment, clock_face};
 use std::collections::VecDeque;
 use std::time::Duration;
@@ -218,7 +218,7 @@ fn write_once(more: impl IntoIterator<Item = RecordLine>, lines: &mut Vec<Record
 pub(super) fn warning(at: Moment, text: String) -> Event {
     Event {
         at,
-        what: What::Note(Note {
+        what: EventKind::Note(Note {
             level: Level::Warning,
             text,
         }),
@@ -227,15 +227,17 @@ pub(super) fn warning(at: Moment, text: String) -> Event {
 
 /// The event with the secrets of its command, or of lines of the program, masked, if it has any. Callers mask them too; here it
 /// can't be forgotten.
-fn without_secrets(what: &What) -> Option<What> {
+fn without_secrets(what: &EventKind) -> Option<EventKind> {
     let mut masked = match what {
-        What::SessionStarted(_) | What::Started(_) | What::SourceText(_) => what.clone(),
+        EventKind::SessionStarted(_) | EventKind::Started(_) | EventKind::SourceText(_) => {
+            what.clone()
+        }
         _ => return None,
     };
     match &mut masked {
-        What::SessionStarted(SessionStarted { command, .. })
-        | What::Started(Started { command, .. }) => *command = command.without_secrets(),
-        What::SourceText(source) => {
+        EventKind::SessionStarted(SessionStarted { command, .. })
+        | EventKind::Started(Started { command, .. }) => *command = command.without_secrets(),
+        EventKind::SourceText(source) => {
             for line in &mut source.lines {
                 line.text = command::without_secrets(&line.text).into_owned();
             }

@@ -4,7 +4,7 @@
 use super::RECORDING;
 use super::finite::open_finite;
 use super::lines::LONGEST_LINE;
-use crate::event::{Event, SessionStarted, What};
+use crate::event::{Event, EventKind, SessionStarted};
 use memchr::memmem;
 use std::collections::HashMap;
 use std::io::{self, BufRead, BufReader, Read, Seek, SeekFrom};
@@ -65,7 +65,7 @@ pub fn header(path: &Path) -> Option<SessionStarted> {
         .read_until(b'\n', &mut line)
         .ok()?;
     match serde_json::from_slice::<Event>(&line).ok()?.what {
-        What::SessionStarted(header) => Some(header),
+        EventKind::SessionStarted(header) => Some(header),
         _ => None,
     }
 }
@@ -124,7 +124,7 @@ fn read_lines(
             continue;
         }
         if let Ok(event) = serde_json::from_slice::<Event>(&line)
-            && event.what != What::Unknown
+            && event.what != EventKind::Unknown
         {
             latest.pass(each);
             each(&event);
@@ -154,7 +154,7 @@ mod tests {
     use crate::units::{Bytes, Moment, Pid, RunNumber};
     use std::io::Write;
 
-    fn line(at: u64, what: What) -> Vec<u8> {
+    fn line(at: u64, what: EventKind) -> Vec<u8> {
         let event = Event {
             at: Moment(at),
             what,
@@ -170,13 +170,13 @@ mod tests {
             allocated_peak: Bytes(peak),
             ..Sample::default()
         };
-        line(at, What::Sample(sample))
+        line(at, EventKind::Sample(sample))
     }
 
     #[test]
     fn the_latest_reading_comes_before_what_happened() {
         let mut file = tempfile::NamedTempFile::new().unwrap();
-        let exit = What::Exited(Exited {
+        let exit = EventKind::Exited(Exited {
             run: RunNumber(1),
             exit: Exit::Code(3),
             left: Vec::new(),
@@ -195,7 +195,7 @@ mod tests {
         let mut seen = Vec::new();
         outline(file.path(), |event| {
             seen.push(match &event.what {
-                What::Sample(sample) => sample.allocated_peak.0,
+                EventKind::Sample(sample) => sample.allocated_peak.0,
                 what => {
                     assert_eq!(*what, exit);
                     0

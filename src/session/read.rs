@@ -8,7 +8,7 @@ use super::finite::open_finite;
 use super::lines::{LONGEST_LINE, TimedLine, TimedLines};
 use super::recent::with_suffix;
 use super::tame;
-use crate::event::{Event, What};
+use crate::event::{Event, EventKind};
 use crate::units::Moment;
 use std::fmt;
 use std::io;
@@ -71,7 +71,7 @@ pub struct Events {
     at: Moment,
     /// The readings at `at` so far: a reading may have been written twice, from its bucket and from
     /// the last minute.
-    readings: Vec<What>,
+    readings: Vec<EventKind>,
 }
 
 impl Iterator for Events {

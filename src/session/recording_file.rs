@@ -176,7 +176,7 @@ pub(super) fn gap_text(gap: &Gap) -> String {
 mod tests {
     use super::*;
     use crate::background::{BackgroundWriter, OverflowPolicy};
-    use crate::event::{Event, Level, Note, What};
+    use crate::event::{Event, EventKind, Level, Note};
     use std::time::Duration;
 
     fn line(at: u64) -> RecordLine {
@@ -186,7 +186,7 @@ mod tests {
         };
         let event = Event {
             at: Moment(at),
-            what: What::Note(note),
+            what: EventKind::Note(note),
         };
         RecordLine::of(&event, at.is_multiple_of(2)).unwrap()
     }

@@ -9,8 +9,8 @@ use super::recording_file::{RecordingFile, open_to_append};
 use super::*;
 use crate::command::{CommandLine, MASK, Word};
 use crate::event::{
-    DeviceReading, Event, Exit, Exited, Level, Note, OomRecord, Sample, SessionStarted, Started,
-    Step, StepReading, What,
+    DeviceReading, Event, EventKind, Exit, Exited, Level, Note, OomRecord, Sample, SessionStarted,
+    Started, Step, StepReading,
 };
 use crate::units::{Bytes, Moment, Pid, RunNumber, Uuid};
 use proptest::prelude::*;
@@ -20,7 +20,7 @@ use std::time::Duration;
 
 const PATIENCE: Duration = Duration::from_secs(20);
 
-fn event(seconds: f64, what: What) -> Event {
+fn event(seconds: f64, what: EventKind) -> Event {
     Event {
         at: Moment::from_secs_f64(seconds),
         what,
@@ -40,7 +40,7 @@ fn sample(seconds: f64, pid: i32, allocated: u64) -> Event {
         segments: Some(812),
         ..Sample::default()
     };
-    event(seconds, What::Sample(sample))
+    event(seconds, EventKind::Sample(sample))
 }
 
 fn step(seconds: f64, pid: i32, count: u64) -> Event {
@@ -58,7 +58,7 @@ fn step(seconds: f64, pid: i32, count: u64) -> Event {
         before: reading,
         after: reading,
     };
-    event(seconds, What::Step(step))
+    event(seconds, EventKind::Step(step))
 }
 
 fn device(seconds: f64, index: u32, used: u64) -> Event {
@@ -76,11 +76,11 @@ fn device(seconds: f64, index: u32, used: u64) -> Event {
         power: Some(512.25),
         lost: None,
     };
-    event(seconds, What::Device(reading))
+    event(seconds, EventKind::Device(reading))
 }
 
 fn oom(seconds: f64) -> Event {
-    let what = What::Oom(OomRecord {
+    let what = EventKind::Oom(OomRecord {
         pid: Pid(100),
         device: 0,
         requested: Bytes::gib(2),
@@ -108,7 +108,7 @@ fn note(seconds: f64, text: &str) -> Event {
         level: Level::Info,
         text: text.into(),
     };
-    event(seconds, What::Note(note))
+    event(seconds, EventKind::Note(note))
 }
 
 fn started(seconds: f64, words: &[&str]) -> Event {
@@ -125,7 +125,7 @@ fn started(seconds: f64, words: &[&str]) -> Event {
         predicted_peak: None,
         prediction: None,
     };
-    event(seconds, What::Started(started))
+    event(seconds, EventKind::Started(started))
 }
 
 fn exited(seconds: f64) -> Event {
@@ -134,7 +134,7 @@ fn exited(seconds: f64) -> Event {
         exit: Exit::Code(1),
         left: Vec::new(),
     };
-    event(seconds, What::Exited(exited))
+    event(seconds, EventKind::Exited(exited))
 }
 
 fn all(path: &Path) -> Vec<Event> {
@@ -186,7 +186,7 @@ fn secrets_and_the_environment_are_not_stored() {
     let dir = tempfile::tempdir().unwrap();
     let path = dir.path().join(RECORDING);
     let mut run = started(1.0, &["python", "train.py", "--hf_token", "hush-1"]);
-    if let What::Started(started) = &mut run.what {
+    if let EventKind::Started(started) = &mut run.what {
         started
             .command
             .set_env("WANDB_API_KEY", Some(Word::from("hush-2")));
@@ -208,7 +208,7 @@ fn secrets_and_the_environment_are_not_stored() {
         host: None,
     };
     let mut recorder = recorder(&path);
-    recorder.write(&event(0.0, What::SessionStarted(session)));
+    recorder.write(&event(0.0, EventKind::SessionStarted(session)));
     recorder.write(&run);
     assert!(recorder.finish(PATIENCE));
     let text = fs::read_to_string(&path).unwrap();
@@ -278,7 +278,7 @@ fn a_disk_that_comes_back_gets_what_counts_and_a_note_of_the_gap() {
     assert!(events.contains(&started(1.0, &["x"])), "{events:?}");
     assert!(events.contains(&exited(3.0)));
     let gap = |event: &Event| match &event.what {
-        What::Note(note) => note.text.contains("the recording has a gap: 1 events"),
+        EventKind::Note(note) => note.text.contains("the recording has a gap: 1 events"),
         _ => false,
     };
     assert!(events.iter().any(gap), "{events:?}");
@@ -362,7 +362,7 @@ fn unknown_kinds_half_lines_and_garbage_do_not_end_the_reading() {
     let texts: Vec<&str> = read
         .iter()
         .filter_map(|item| match &item.as_ref().ok()?.what {
-            What::Note(note) => Some(note.text.as_str()),
+            EventKind::Note(note) => Some(note.text.as_str()),
             _ => None,
         })
         .collect();

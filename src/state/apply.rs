@@ -13,7 +13,7 @@ mod step;
 
 use super::State;
 use super::bounded::push_bounded;
-use crate::event::{Consequence, Dropped, Event, Level, Note, What};
+use crate::event::{Consequence, Dropped, Event, EventKind, Level, Note};
 use crate::oom::ConsequenceKind;
 use crate::units::Moment;
 
@@ -29,63 +29,63 @@ impl State {
         let at = event.at;
         self.now = self.now.max(at);
         match &event.what {
-            What::SessionStarted(session) => self.session = Some(session.clone()),
-            What::Started(started) => self.run_started(at, started),
-            What::SpawnFailed(failure) => {
+            EventKind::SessionStarted(session) => self.session = Some(session.clone()),
+            EventKind::Started(started) => self.run_started(at, started),
+            EventKind::SpawnFailed(failure) => {
                 self.note(at, Level::Warning, failure.reason.clone());
                 self.spawn_failed = Some(failure.clone());
             }
-            What::Exited(exited) => self.run_exited(at, exited),
-            What::Nvml(nvml) => self.nvml_said(at, nvml),
-            What::Device(reading) => self.device_read(at, reading),
-            What::Hello(hello) => self.hello(at, hello),
-            What::Sample(sample) => self.sampled(at, sample),
-            What::Step(step) => self.stepped(at, step),
-            What::Structure(structure) => self.structure_read(structure),
-            What::Oom(record) => self.oom_recorded(at, record),
-            What::Patchable(found) => self.patchable_found(found),
-            What::Rehearsal(rehearsal) => self.rehearsed(at, rehearsal),
-            What::StepTrace(trace) => self.step_traced(trace),
-            What::SourceText(texts) => {
+            EventKind::Exited(exited) => self.run_exited(at, exited),
+            EventKind::Nvml(nvml) => self.nvml_said(at, nvml),
+            EventKind::Device(reading) => self.device_read(at, reading),
+            EventKind::Hello(hello) => self.hello(at, hello),
+            EventKind::Sample(sample) => self.sampled(at, sample),
+            EventKind::Step(step) => self.stepped(at, step),
+            EventKind::Structure(structure) => self.structure_read(structure),
+            EventKind::Oom(record) => self.oom_recorded(at, record),
+            EventKind::Patchable(found) => self.patchable_found(found),
+            EventKind::Rehearsal(rehearsal) => self.rehearsed(at, rehearsal),
+            EventKind::StepTrace(trace) => self.step_traced(trace),
+            EventKind::SourceText(texts) => {
                 let mut runs = self.runs.iter_mut();
                 if let Some(run) = runs.find(|run| run.number == texts.run) {
                     run.source.keep(&texts.lines);
                 }
             }
-            What::Retainers(found) => self.retainers_found(at, found),
-            What::Patch(patched) => self.patched(at, patched),
-            What::UncaughtOom(ended) => {
+            EventKind::Retainers(found) => self.retainers_found(at, found),
+            EventKind::Patch(patched) => self.patched(at, patched),
+            EventKind::UncaughtOom(ended) => {
                 if let Some(rank) = self.rank_mut(ended.pid) {
                     rank.ended_by_oom = true;
                 }
             }
-            What::ProbeErrors(errors) => {
+            EventKind::ProbeErrors(errors) => {
                 if let Some(rank) = self.rank_mut(errors.pid) {
                     rank.probe_errors = Some((at, errors.clone()));
                 }
             }
-            What::ProbeGone(gone) => self.probe_gone(at, gone),
-            What::OomText(report) => self.oom_read(at, report),
-            What::PredictionOutcome(outcome) => {
+            EventKind::ProbeGone(gone) => self.probe_gone(at, gone),
+            EventKind::OomText(report) => self.oom_read(at, report),
+            EventKind::PredictionOutcome(outcome) => {
                 let mut runs = self.runs.iter_mut();
                 if let Some(run) = runs.find(|run| run.number == outcome.run) {
                     run.prediction_outcome = Some(outcome.clone());
                 }
             }
-            What::Consequence(consequence) => self.followed(at, consequence),
-            What::Epoch(epoch) => {
+            EventKind::Consequence(consequence) => self.followed(at, consequence),
+            EventKind::Epoch(epoch) => {
                 if let Some(run) = self.runs.last_mut() {
                     run.epochs.told(at, epoch.number);
                 }
             }
-            What::StopRequested(_) => {
+            EventKind::StopRequested(_) => {
                 if let Some(run) = self.runs.last_mut() {
                     run.stop_requested.get_or_insert(at);
                 }
             }
-            What::Note(note) => self.note(at, note.level, note.text.clone()),
-            What::Dropped(dropped) => self.dropped(dropped),
-            What::Logged(_) | What::Unknown => {}
+            EventKind::Note(note) => self.note(at, note.level, note.text.clone()),
+            EventKind::Dropped(dropped) => self.dropped(dropped),
+            EventKind::Logged(_) | EventKind::Unknown => {}
         }
     }
 

@@ -108,7 +108,7 @@ impl Run {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::event::{Exit, UncaughtOom, What};
+    use crate::event::{EventKind, Exit, UncaughtOom};
     use crate::oom::OomReport;
     use crate::state::staged::{StagedSession, exited, gib, hello, record, started, step};
     use crate::units::Pid;
@@ -120,12 +120,12 @@ mod tests {
         scene.add(1.0, hello(1, 100, None));
         scene.add(2.0, step(100, 1, gib(3.0), gib(9.0)));
         let oom = record(100, gib(20.0), gib(21.0), gib(4.0), gib(1.0));
-        scene.add(3.0, What::Oom(oom));
+        scene.add(3.0, EventKind::Oom(oom));
         scene
     }
 
-    fn ended(pid: i32) -> What {
-        What::UncaughtOom(UncaughtOom { pid: Pid(pid) })
+    fn ended(pid: i32) -> EventKind {
+        EventKind::UncaughtOom(UncaughtOom { pid: Pid(pid) })
     }
 
     fn hidden(scene: &StagedSession) -> Option<HiddenOom<'_>> {
@@ -165,7 +165,7 @@ mod tests {
         // As one that only the output tells of.
         let mut scene = StagedSession::default();
         scene.add(0.0, started(1, 10, "sh -c train"));
-        scene.add(3.0, What::OomText(OomReport::default()));
+        scene.add(3.0, EventKind::OomText(OomReport::default()));
         scene.add(3.5, exited(1, Exit::Code(0)));
         assert!(matches!(hidden(&scene), Some(HiddenOom::Possible(_))));
     }
@@ -182,7 +182,7 @@ mod tests {
         direct.add(0.0, started(1, 100, "python train.py"));
         direct.add(1.0, hello(1, 100, None));
         let oom = record(100, gib(20.0), gib(21.0), gib(4.0), gib(1.0));
-        direct.add(3.0, What::Oom(oom));
+        direct.add(3.0, EventKind::Oom(oom));
         direct.add(3.5, exited(1, Exit::Code(0)));
         for scene in [stepped, lived, direct] {
             assert_eq!(hidden(&scene), None);

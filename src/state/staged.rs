@@ -28,8 +28,8 @@ pub(crate) fn command(words: &str) -> CommandLine {
     }
 }
 
-pub(crate) fn started(run: u32, pid: i32, words: &str) -> What {
-    What::Started(Started {
+pub(crate) fn started(run: u32, pid: i32, words: &str) -> EventKind {
+    EventKind::Started(Started {
         run: RunNumber(run),
         pid: Pid(pid),
         command: command(words),
@@ -39,8 +39,8 @@ pub(crate) fn started(run: u32, pid: i32, words: &str) -> What {
     })
 }
 
-pub(crate) fn exited(run: u32, exit: Exit) -> What {
-    What::Exited(Exited {
+pub(crate) fn exited(run: u32, exit: Exit) -> EventKind {
+    EventKind::Exited(Exited {
         run: RunNumber(run),
         exit,
         left: Vec::new(),
@@ -52,14 +52,14 @@ pub(crate) fn uuid(device: u32) -> Uuid {
 }
 
 /// A process that sees the two devices `aaaa-0` and `aaaa-1`.
-pub(crate) fn hello(run: u32, pid: i32, rank: Option<u32>) -> What {
+pub(crate) fn hello(run: u32, pid: i32, rank: Option<u32>) -> EventKind {
     let device = |ordinal| ProbeDevice {
         ordinal,
         uuid: Some(uuid(ordinal)),
         name: "card".into(),
         total: CAPACITY,
     };
-    What::Hello(Hello {
+    EventKind::Hello(Hello {
         pid: Pid(pid),
         run: RunNumber(run),
         rank: rank.map(Rank),
@@ -90,13 +90,13 @@ pub(crate) fn sample(pid: i32, device: u32, allocated: Bytes, reserved: Bytes) -
     }
 }
 
-pub(crate) fn step(pid: i32, count: u64, baseline: Bytes, peak: Bytes) -> What {
+pub(crate) fn step(pid: i32, count: u64, baseline: Bytes, peak: Bytes) -> EventKind {
     let reading = |allocated| StepReading {
         allocated,
         reserved: peak,
         peak,
     };
-    What::Step(Step {
+    EventKind::Step(Step {
         pid: Pid(pid),
         device: 0,
         count,
@@ -198,7 +198,7 @@ impl StagedSession {
         scene
     }
 
-    pub(crate) fn add(&mut self, at: f64, what: What) -> &mut StagedSession {
+    pub(crate) fn add(&mut self, at: f64, what: EventKind) -> &mut StagedSession {
         let event = Event {
             at: Moment::from_secs_f64(at),
             what,
@@ -211,7 +211,7 @@ impl StagedSession {
     pub(crate) fn sampled(&mut self, at: f64, allocated: f64, reserved: f64) -> &mut StagedSession {
         self.add(
             at,
-            What::Sample(sample(100, 0, gib(allocated), gib(reserved))),
+            EventKind::Sample(sample(100, 0, gib(allocated), gib(reserved))),
         )
     }
 }

@@ -176,7 +176,10 @@ mod tests {
             let pid = 100 + rank;
             scene.add(1.0, hello(1, pid, Some(rank as u32)));
             let peak = Bytes::gib(*peak);
-            scene.add(2.0, crate::event::What::Sample(sample(pid, 0, peak, peak)));
+            scene.add(
+                2.0,
+                crate::event::EventKind::Sample(sample(pid, 0, peak, peak)),
+            );
         }
         scene
     }

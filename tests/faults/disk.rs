@@ -2,7 +2,7 @@
 
 use crate::faults::staging::{Scene, View, trainer};
 use crate::harness::{Key, PATIENCE, wait_until};
-use oomph::event::{Event, Exit, What};
+use oomph::event::{Event, EventKind, Exit};
 use std::process::Command;
 
 const SUCCESS: Exit = Exit::Code(0);
@@ -92,7 +92,7 @@ fn fault_54_a_recording_that_breaks_off_anywhere() {
     training.finish(Exit::Code(1));
     let whole = std::fs::read(training.path("rec.jsonl")).expect("a recording");
     // Readings stand in the file after what happened later.
-    let is_exact = |event: &Event| !matches!(event.what, What::Logged(_));
+    let is_exact = |event: &Event| !matches!(event.what, EventKind::Logged(_));
     let all: Vec<_> = training.events().into_iter().filter(is_exact).collect();
     assert!(all.len() >= 5);
     let cut = training.path("cut.jsonl");

@@ -3,7 +3,7 @@
 
 use crate::faults::staging::{Collected, OOMPH};
 use crate::harness::{PATIENCE, wait_until};
-use oomph::event::{Event, What};
+use oomph::event::{Event, EventKind};
 use std::fs;
 use std::os::unix::fs::{FileTypeExt, lchown, symlink};
 use std::path::{Path, PathBuf};
@@ -46,12 +46,12 @@ fn events(path: &Path) -> Vec<Event> {
 }
 
 fn sessions_in(path: &Path) -> usize {
-    let began = |event: &&Event| matches!(event.what, What::SessionStarted(_));
+    let began = |event: &&Event| matches!(event.what, EventKind::SessionStarted(_));
     events(path).iter().filter(began).count()
 }
 
 fn has_ended(path: &Path) -> bool {
-    let ended = |event: &Event| matches!(event.what, What::Exited(_));
+    let ended = |event: &Event| matches!(event.what, EventKind::Exited(_));
     events(path).iter().any(ended)
 }
 

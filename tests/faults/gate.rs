@@ -4,7 +4,7 @@ use crate::fake_nvml::Fake;
 use crate::faults::relaunch::{DIALOG, answer, quit};
 use crate::faults::staging::{Scene, Training};
 use crate::harness::{PATIENCE, wait_until};
-use oomph::event::{Event, Exit, What};
+use oomph::event::{Event, EventKind, Exit};
 use std::process::{Child, Command, Stdio};
 
 const TORCH: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/probe/torch_stub");
@@ -34,7 +34,7 @@ fn at_dialog(nvml: &Fake, scaled: u32, then: &str) -> Training {
     let mut training = scene.run_at_terminal(&["python3", "train.py", "--batch-size", "64"]);
     // What the device has in use before a rank is known is taken for what it had at first.
     wait_until("the rank is known", PATIENCE, || {
-        let known = |event: &Event| matches!(event.what, What::Hello(_));
+        let known = |event: &Event| matches!(event.what, EventKind::Hello(_));
         training.events().iter().any(known)
     });
     nvml.say(&format!("{DEVICE}{then}"));

@@ -3,7 +3,7 @@
 use crate::fake_nvml::{Fake, Lacking};
 use crate::faults::staging::{Scene, Training, wait_for_beats};
 use crate::harness::{PATIENCE, wait_until};
-use oomph::event::{DeviceReading, Exit, NvmlState, What};
+use oomph::event::{DeviceReading, EventKind, Exit, NvmlState};
 use std::path::Path;
 
 const SUCCESS: Exit = Exit::Code(0);
@@ -22,7 +22,7 @@ fn shown(scene: Scene) -> Training {
 
 fn states(training: &Training) -> Vec<NvmlState> {
     let state = |event: oomph::event::Event| match event.what {
-        What::Nvml(state) => Some(state),
+        EventKind::Nvml(state) => Some(state),
         _ => None,
     };
     training.events().into_iter().filter_map(state).collect()
@@ -35,7 +35,7 @@ fn wait_reading(training: &Training, what: &str, fits: impl Fn(&DeviceReading) -
         training
             .events()
             .iter()
-            .any(|event| matches!(&event.what, What::Device(reading) if fits(reading)))
+            .any(|event| matches!(&event.what, EventKind::Device(reading) if fits(reading)))
     });
 }
 

@@ -3,7 +3,7 @@
 use crate::faults::staging::{Scene, View};
 use crate::harness::{Key, PATIENCE, wait_until};
 use nix::sys::signal::Signal;
-use oomph::event::{Exit, What};
+use oomph::event::{EventKind, Exit};
 use std::time::Duration;
 
 const SUCCESS: Exit = Exit::Code(0);
@@ -216,7 +216,7 @@ fn fault_13_the_end_is_told_while_somebody_still_holds_the_output() {
             .events()
             .iter()
             .filter_map(|event| match &event.what {
-                What::Exited(exited) => Some(exited.left.iter().map(|pid| pid.0)),
+                EventKind::Exited(exited) => Some(exited.left.iter().map(|pid| pid.0)),
                 _ => None,
             })
             .flatten()

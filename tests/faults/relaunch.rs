@@ -3,7 +3,7 @@
 use crate::faults::staging::{Scene, Training, trainer};
 use crate::harness::{Key, PATIENCE, processes, wait_until};
 use nix::sys::signal::Signal::*;
-use oomph::event::{Event, Exit, What};
+use oomph::event::{Event, EventKind, Exit};
 
 const SUCCESS: Exit = Exit::Code(0);
 
@@ -248,7 +248,7 @@ fn fault_79_a_front_that_dies_between_two_runs_starts_no_second() {
     assert_eq!(training.exit(), Exit::Signal(9));
     // The session is back at its dialog, with nobody before it, until somebody comes or ends it.
     let header = |event: Event| match event.what {
-        What::SessionStarted(header) => Some(header.id),
+        EventKind::SessionStarted(header) => Some(header.id),
         _ => None,
     };
     let id = training.events().into_iter().find_map(header);
@@ -287,7 +287,7 @@ fn fault_80_every_word_of_a_command_survives_its_edit() {
             .events()
             .into_iter()
             .filter_map(|event| match event.what {
-                What::Started(started) => Some(started.command.argv.len()),
+                EventKind::Started(started) => Some(started.command.argv.len()),
                 _ => None,
             })
             .collect();

@@ -10,7 +10,7 @@ use crate::faults::{ledger, yardstick};
 use crate::harness::{Marker, PATIENCE, Terminal, processes, wait_until};
 use nix::sys::signal::Signal;
 use nix::unistd::Pid;
-use oomph::event::{Event, Exit, What};
+use oomph::event::{Event, EventKind, Exit};
 use oomph::units::Bytes;
 use std::fs;
 use std::io::Read;
@@ -392,7 +392,7 @@ impl Training {
     /// How many runs there were.
     pub fn runs(&self) -> usize {
         let events = self.events();
-        let started = |event: &&Event| matches!(event.what, What::Started(_));
+        let started = |event: &&Event| matches!(event.what, EventKind::Started(_));
         events.iter().filter(started).count()
     }
 
@@ -401,8 +401,8 @@ impl Training {
         let mut notes = String::new();
         for event in self.events() {
             match event.what {
-                What::Note(note) => notes += &format!("{}\n", note.text),
-                What::Dropped(dropped) => notes += &format!("{dropped:?}\n"),
+                EventKind::Note(note) => notes += &format!("{}\n", note.text),
+                EventKind::Dropped(dropped) => notes += &format!("{dropped:?}\n"),
                 _ => {}
             }
         }

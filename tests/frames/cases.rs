@@ -6,7 +6,7 @@ use crate::frames::offers::remedies;
 use crate::frames::steps;
 use crate::frames::story::{Shape, Story};
 use oomph::diagnosis::Cause;
-use oomph::event::{Level, Note, ProbeGone, What};
+use oomph::event::{EventKind, Level, Note, ProbeGone};
 use oomph::forecast::{BatchRoom, RoomBasis};
 use oomph::remedy::{Expectation, Remedy};
 use oomph::ui::{ChildScreen, Elsewhere, Pace, Pane, RecordedOutput, Replay, Subject, Theme, View};
@@ -658,7 +658,7 @@ fn eight_ranks() -> Story {
 fn lost_probe() -> Story {
     let mut story = steady();
     let pid = story.pid(0);
-    story.tell(What::ProbeGone(ProbeGone {
+    story.tell(EventKind::ProbeGone(ProbeGone {
         pid,
         reason: None,
         said_end: false,
@@ -666,7 +666,7 @@ fn lost_probe() -> Story {
     for _ in 0..20 {
         story.wait(1.0).device(0, GPU, 15.7, 0.0);
     }
-    story.tell(What::Note(Note {
+    story.tell(EventKind::Note(Note {
         level: Level::Warning,
         text: "the probe's socket was closed; allocated and reserved are not known".into(),
     }));

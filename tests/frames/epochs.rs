@@ -2,13 +2,13 @@
 
 use crate::frames::cases::{second_run, steady};
 use crate::frames::story::Story;
-use oomph::event::{Epoch, Event, What};
+use oomph::event::{Epoch, Event, EventKind};
 use oomph::units::Moment;
 
 fn name(story: &mut Story, at: f64, number: u64) {
     story.state.apply(&Event {
         at: Moment::from_secs_f64(at),
-        what: What::Epoch(Epoch { number }),
+        what: EventKind::Epoch(Epoch { number }),
     });
 }
 

@@ -3,7 +3,7 @@
 use crate::frames::story::{Story, gib};
 use oomph::diagnosis;
 use oomph::event::{
-    Consequence, DeviceReading, Exit, Hello, ProbeDevice, Sample, Step, StepReading, What,
+    Consequence, DeviceReading, EventKind, Exit, Hello, ProbeDevice, Sample, Step, StepReading,
 };
 use oomph::oom::ConsequenceKind;
 use oomph::units::{Pid, Rank, RunNumber, Uuid};
@@ -27,7 +27,7 @@ pub fn job(nodes: u32, per_node: u32, world: u32) -> Story {
     let mut story = Story::new("srun -N8 --ntasks-per-node 8 python train.py --batch-size 16");
     story.with_nvml().start().wait(2.0);
     for rank in 0..nodes * per_node {
-        story.tell(What::Hello(Hello {
+        story.tell(EventKind::Hello(Hello {
             pid: pid(rank, per_node),
             run: RunNumber(1),
             rank: Some(Rank(rank)),
@@ -71,14 +71,14 @@ pub fn second(story: &mut Story, ranks: u32, per_node: u32, second: u32) {
             reserved_peak: gib(peak + 2.0),
             ..Sample::default()
         };
-        story.tell(What::Sample(sample));
+        story.tell(EventKind::Sample(sample));
         let reading = |allocated| StepReading {
             allocated: gib(allocated),
             reserved: gib(peak + 2.0),
             peak: gib(peak),
         };
         if rank != 33 || second < 40 {
-            story.tell(What::Step(Step {
+            story.tell(EventKind::Step(Step {
                 pid: pid(rank, per_node),
                 device: 0,
                 count: u64::from(second) * 2 + 2,
@@ -89,7 +89,7 @@ pub fn second(story: &mut Story, ranks: u32, per_node: u32, second: u32) {
             }));
         }
         if second.is_multiple_of(2) {
-            story.tell(What::Device(DeviceReading {
+            story.tell(EventKind::Device(DeviceReading {
                 uuid: uuid(rank),
                 index: rank % per_node,
                 name: "NVIDIA H100 80GB HBM3".into(),
@@ -135,12 +135,12 @@ pub fn one_ran_out() -> Story {
     });
     story.wait(1.5);
     for rank in (0..64).filter(|rank| *rank != 12) {
-        story.tell(What::Consequence(Consequence {
+        story.tell(EventKind::Consequence(Consequence {
             kind: ConsequenceKind::ConnectionClosed,
             rank: Some(Rank(rank)),
         }));
     }
-    story.tell(What::Consequence(Consequence {
+    story.tell(EventKind::Consequence(Consequence {
         kind: ConsequenceKind::LauncherGaveUp,
         rank: None,
     }));

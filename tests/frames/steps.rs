@@ -4,8 +4,8 @@
 use crate::frames::cases::{GPU, STEADY};
 use crate::frames::story::{Story, gib};
 use oomph::event::{
-    BlockOrigin, LineText, MemoryKind, Phase, PhaseStart, Retainer, RetainerKind, Retainers,
-    SourceLine, SourceText, StepTrace, What,
+    BlockOrigin, EventKind, LineText, MemoryKind, Phase, PhaseStart, Retainer, RetainerKind,
+    Retainers, SourceLine, SourceText, StepTrace,
 };
 use oomph::units::Bytes;
 
@@ -257,20 +257,20 @@ impl Story {
             micros: 140_000,
             ..Retainers::default()
         };
-        self.tell(What::Retainers(Box::new(found)))
+        self.tell(EventKind::Retainers(Box::new(found)))
     }
 
     /// A step of a rank was traced.
     pub fn traced(&mut self, rank: u32, trace: StepTrace) -> &mut Story {
         let pid = self.pid(rank);
-        self.tell(What::StepTrace(Box::new(StepTrace { pid, ..trace })));
+        self.tell(EventKind::StepTrace(Box::new(StepTrace { pid, ..trace })));
         let texts = TEXTS.map(|(file, line, text)| LineText {
             file: format!("/home/ada/gpt/{file}"),
             line,
             text: text.into(),
         });
         let run = self.state.run().map(|run| run.number);
-        self.tell(What::SourceText(Box::new(SourceText {
+        self.tell(EventKind::SourceText(Box::new(SourceText {
             run: run.unwrap_or_default(),
             lines: texts.into(),
         })))

@@ -89,7 +89,7 @@ impl Story {
             run: 0,
             nvml: true,
         };
-        story.tell(What::SessionStarted(SessionStarted {
+        story.tell(EventKind::SessionStarted(SessionStarted {
             id: "2026-11-20-0914-gpt".into(),
             wall: 1_795_166_040.0,
             monotonic: 0,
@@ -129,7 +129,7 @@ impl Story {
         story
     }
 
-    pub fn tell(&mut self, what: What) -> &mut Story {
+    pub fn tell(&mut self, what: EventKind) -> &mut Story {
         self.state.apply(&Event {
             at: Moment::from_secs_f64(self.now),
             what,
@@ -143,7 +143,7 @@ impl Story {
     }
 
     pub fn with_nvml(&mut self) -> &mut Story {
-        self.tell(What::Nvml(NvmlState::Live {
+        self.tell(EventKind::Nvml(NvmlState::Live {
             driver: "580.95".into(),
             devices: 1,
         }))
@@ -151,7 +151,7 @@ impl Story {
 
     pub fn without_nvml(&mut self) -> &mut Story {
         self.nvml = false;
-        self.tell(What::Nvml(NvmlState::Unavailable {
+        self.tell(EventKind::Nvml(NvmlState::Unavailable {
             reason: "libnvidia-ml.so.1 is not there; is a driver installed?".into(),
         }))
     }
@@ -177,7 +177,7 @@ impl Story {
             predicted_peak: predicted.map(gib),
             prediction: None,
         };
-        self.tell(What::Started(started))
+        self.tell(EventKind::Started(started))
     }
 
     /// The process of a rank.
@@ -212,7 +212,7 @@ impl Story {
             expandable_segments: Some(false),
             resting: None,
         };
-        self.tell(What::Hello(hello))
+        self.tell(EventKind::Hello(hello))
     }
 
     /// A device that nobody uses but the desktop.
@@ -259,7 +259,7 @@ impl Story {
                 user: Some("bob".into()),
             });
         }
-        self.tell(What::Device(DeviceReading {
+        self.tell(EventKind::Device(DeviceReading {
             uuid: Uuid::new(uuid),
             index,
             name: "NVIDIA GeForce RTX 4090".into(),
@@ -277,7 +277,7 @@ impl Story {
 
     pub fn sample(&mut self, rank: u32, allocated: f64, reserved: f64, peak: f64) -> &mut Story {
         let sample = self.sample_of(rank, allocated, reserved, peak);
-        self.tell(What::Sample(sample))
+        self.tell(EventKind::Sample(sample))
     }
 
     pub fn sample_of(&self, rank: u32, allocated: f64, reserved: f64, peak: f64) -> Sample {
@@ -329,7 +329,7 @@ impl Story {
             peak = peak.max(allocated);
             let mut sample = self.sample_of(rank, allocated, reserved, peak);
             sample.limit = shape.limit.map(gib);
-            self.tell(What::Sample(sample));
+            self.tell(EventKind::Sample(sample));
             if tick % 10 == 0 && self.nvml {
                 self.device(rank, uuid, reserved + CONTEXT, 0.0);
             }
@@ -351,7 +351,7 @@ impl Story {
             peak: gib(peak),
         };
         let pid = self.pid(rank);
-        self.tell(What::Step(Step {
+        self.tell(EventKind::Step(Step {
             pid,
             device: 0,
             count,
@@ -367,7 +367,7 @@ impl Story {
 
     pub fn structure(&mut self, rank: u32) -> &mut Story {
         let structure = self.structure_of(rank);
-        self.tell(What::Structure(structure))
+        self.tell(EventKind::Structure(structure))
     }
 
     pub fn structure_of(&self, rank: u32) -> Structure {
@@ -420,9 +420,9 @@ impl Story {
         oom.sample.reserved_peak = oom.sample.reserved;
         let (requested, sample) = (oom.requested, oom.sample.clone());
         let limit = oom.limit;
-        self.tell(What::Oom(oom));
+        self.tell(EventKind::Oom(oom));
         self.wait(0.3);
-        self.tell(What::OomText(OomReport {
+        self.tell(EventKind::OomText(OomReport {
             kind: OomKind::CudaOom,
             requested: Some(requested),
             total: Some(gib(CAPACITY)),
@@ -437,14 +437,14 @@ impl Story {
     pub fn exit(&mut self, exit: Exit) -> &mut Story {
         for rank in 0..self.state.run().map_or(0, |run| run.ranks.len()) as u32 {
             let pid = self.pid(rank);
-            self.tell(What::ProbeGone(ProbeGone {
+            self.tell(EventKind::ProbeGone(ProbeGone {
                 pid,
                 reason: None,
                 said_end: false,
             }));
         }
         let run = RunNumber(self.run);
-        self.tell(What::Exited(Exited {
+        self.tell(EventKind::Exited(Exited {
             run,
             exit,
             left: Vec::new(),

@@ -2,7 +2,7 @@
 
 use crate::frames::cases::CASES;
 use crate::frames::keys::press;
-use oomph::event::{Exit, Exited, What};
+use oomph::event::{EventKind, Exit, Exited};
 use oomph::ui::{Effect, Theme};
 use oomph::units::RunNumber;
 use ratatui::crossterm::event::KeyCode;
@@ -38,7 +38,7 @@ fn the_diagnosis_is_copied_as_markdown_and_then_the_command() {
 fn a_session_that_ended_says_what_it_was() {
     let case = CASES.iter().find(|case| case.name == "second-run").unwrap();
     let mut story = case.told();
-    story.tell(What::Exited(Exited {
+    story.tell(EventKind::Exited(Exited {
         run: RunNumber(2),
         exit: Exit::Code(0),
         left: Vec::new(),
@@ -46,7 +46,7 @@ fn a_session_that_ended_says_what_it_was() {
     insta::assert_snapshot!(oomph::report::summary(&story.state).unwrap(), @"finished after 1:16 · run 1 ran out of memory at step 88, run 2 (batch 32 × 2) peaked at 14.6 of 23.6 GiB · 446 steps (predicted 14.6 GiB, off by +0.3 %)");
     let case = CASES.iter().find(|case| case.name == "steady").unwrap();
     let mut story = case.told();
-    story.tell(What::Exited(Exited {
+    story.tell(EventKind::Exited(Exited {
         run: RunNumber(1),
         exit: Exit::Code(0),
         left: Vec::new(),

@@ -1,7 +1,7 @@
 //! The next run over nodes, against a stand-in for SLURM: srun starts one rank that is on another node as far
 //! as oomph can see, squeue and sinfo say what they are told to. `tests/cluster` has a real SLURM.
 
-use oomph::event::{Event, What};
+use oomph::event::{Event, EventKind};
 use std::os::unix::fs::PermissionsExt;
 use std::path::PathBuf;
 use std::process::{Command, Output, Stdio};
@@ -83,7 +83,7 @@ impl FakeSlurm {
     fn runs(&self) -> usize {
         let events = self.events().into_iter();
         events
-            .filter(|event| matches!(event.what, What::Started(_)))
+            .filter(|event| matches!(event.what, EventKind::Started(_)))
             .count()
     }
 }
@@ -104,7 +104,7 @@ fn the_next_run_waits_for_the_end_of_the_step() {
     let asked = std::fs::read_to_string(slurm.path("asked")).expect("questions");
     assert_eq!(asked.lines().count(), 3);
     let said_so = |event: &Event| match &event.what {
-        What::Note(note) => {
+        EventKind::Note(note) => {
             note.text == "no rank of run 1 is left on any node: SLURM says that its step has ended"
         }
         _ => false,

@@ -2,7 +2,7 @@
 
 use crate::probe::front::{Front, Place};
 use crate::probe::program::Program;
-use oomph::event::What;
+use oomph::event::EventKind;
 use oomph::units::Pid;
 
 /// A training whose probe breaks down: its readings are gone.
@@ -25,7 +25,10 @@ fn they_are_counted_and_written_and_the_training_goes_on() {
     let mut program = Program::new(["-c", BROKEN])
         .env("OOMPH_PROBE_DEBUG", &file)
         .start(&place);
-    front.wait_until(|seen| seen.iter().any(|what| matches!(what, What::ProbeErrors(_))));
+    front.wait_until(|seen| {
+        seen.iter()
+            .any(|what| matches!(what, EventKind::ProbeErrors(_)))
+    });
     program.tell("go on");
     program.end().expect("done");
     front.wait_for_end_of(1);

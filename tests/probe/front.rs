@@ -2,8 +2,8 @@
 
 use oomph::collect::probe_socket::{self, ProbeRequests};
 use oomph::event::{
-    Clock, Event, Hello, OomRecord, ProbeErrors, Retainers, Sample, Step, StepTrace, Structure,
-    What,
+    Clock, Event, EventKind, Hello, OomRecord, ProbeErrors, Retainers, Sample, Step, StepTrace,
+    Structure,
 };
 use oomph::probe::{Installed, ProbeOptions, ProbeWays, RehearsedStep, install};
 use oomph::units::RunNumber;
@@ -77,7 +77,7 @@ pub struct Front {
     pub requests: ProbeRequests,
     events: Receiver<Event>,
     /// Everything that came so far.
-    pub seen: Vec<What>,
+    pub seen: Vec<EventKind>,
     stop: Option<tokio::sync::oneshot::Sender<()>>,
     thread: Option<std::thread::JoinHandle<()>>,
 }
@@ -126,7 +126,7 @@ impl Front {
 
     /// Waits until what was seen satisfies `enough`; fails with what was seen otherwise.
     #[track_caller]
-    pub fn wait_until(&mut self, enough: impl Fn(&[What]) -> bool) {
+    pub fn wait_until(&mut self, enough: impl Fn(&[EventKind]) -> bool) {
         let deadline = Instant::now() + PATIENCE;
         while !enough(&self.seen) {
             let left = deadline.saturating_duration_since(Instant::now());
@@ -143,8 +143,8 @@ impl Front {
     #[track_caller]
     pub fn wait_for_end_of(&mut self, processes: usize) {
         self.wait_until(|seen| {
-            let gone = count(seen, |what| matches!(what, What::ProbeGone(_)));
-            gone >= processes && gone == count(seen, |what| matches!(what, What::Hello(_)))
+            let gone = count(seen, |what| matches!(what, EventKind::ProbeGone(_)));
+            gone >= processes && gone == count(seen, |what| matches!(what, EventKind::Hello(_)))
         });
         assert_eq!(self.hellos().len(), processes, "{:#?}", self.seen);
     }
@@ -157,70 +157,70 @@ impl Front {
         stranger.write_all(b"stranger\n").unwrap();
         self.wait_until(|seen| !seen.is_empty());
         let is_stranger =
-            matches!(&self.seen[..], [What::Dropped(dropped)] if dropped.malformed == 1);
+            matches!(&self.seen[..], [EventKind::Dropped(dropped)] if dropped.malformed == 1);
         assert!(is_stranger, "{:#?}", self.seen);
         self.seen.clear();
     }
 
     pub fn hellos(&self) -> Vec<&Hello> {
         self.all(|what| match what {
-            What::Hello(hello) => Some(hello),
+            EventKind::Hello(hello) => Some(hello),
             _ => None,
         })
     }
 
     pub fn samples(&self) -> Vec<&Sample> {
         self.all(|what| match what {
-            What::Sample(sample) => Some(sample),
+            EventKind::Sample(sample) => Some(sample),
             _ => None,
         })
     }
 
     pub fn steps(&self) -> Vec<&Step> {
         self.all(|what| match what {
-            What::Step(step) => Some(step),
+            EventKind::Step(step) => Some(step),
             _ => None,
         })
     }
 
     pub fn structures(&self) -> Vec<&Structure> {
         self.all(|what| match what {
-            What::Structure(structure) => Some(structure),
+            EventKind::Structure(structure) => Some(structure),
             _ => None,
         })
     }
 
     pub fn step_traces(&self) -> Vec<&StepTrace> {
         self.all(|what| match what {
-            What::StepTrace(trace) => Some(&**trace),
+            EventKind::StepTrace(trace) => Some(&**trace),
             _ => None,
         })
     }
 
     pub fn retainers(&self) -> Vec<&Retainers> {
         self.all(|what| match what {
-            What::Retainers(found) => Some(&**found),
+            EventKind::Retainers(found) => Some(&**found),
             _ => None,
         })
     }
 
     pub fn ooms(&self) -> Vec<&OomRecord> {
         self.all(|what| match what {
-            What::Oom(record) => Some(record),
+            EventKind::Oom(record) => Some(record),
             _ => None,
         })
     }
 
     pub fn notes(&self) -> Vec<&str> {
         self.all(|what| match what {
-            What::Note(note) => Some(note.text.as_str()),
+            EventKind::Note(note) => Some(note.text.as_str()),
             _ => None,
         })
     }
 
     pub fn probe_errors(&self) -> Vec<&ProbeErrors> {
         self.all(|what| match what {
-            What::ProbeErrors(errors) => Some(errors),
+            EventKind::ProbeErrors(errors) => Some(errors),
             _ => None,
         })
     }
@@ -228,12 +228,12 @@ impl Front {
     /// Asserts that every line was one that the front understands, and that the probe had no errors of its own.
     #[track_caller]
     pub fn expect_nothing_lost(&self) {
-        let lost = count(&self.seen, |what| matches!(what, What::Dropped(_)));
+        let lost = count(&self.seen, |what| matches!(what, EventKind::Dropped(_)));
         assert_eq!(lost, 0, "{:#?}", self.seen);
         assert!(self.probe_errors().is_empty(), "{:#?}", self.seen);
     }
 
-    fn all<'a, T>(&'a self, pick: impl Fn(&'a What) -> Option<T>) -> Vec<T> {
+    fn all<'a, T>(&'a self, pick: impl Fn(&'a EventKind) -> Option<T>) -> Vec<T> {
         self.seen.iter().filter_map(pick).collect()
     }
 }
@@ -262,6 +262,6 @@ impl Drop for Front {
     }
 }
 
-fn count(seen: &[What], is: impl Fn(&What) -> bool) -> usize {
+fn count(seen: &[EventKind], is: impl Fn(&EventKind) -> bool) -> usize {
     seen.iter().filter(|what| is(what)).count()
 }

@@ -3,7 +3,7 @@
 
 use crate::probe::front::{Front, Place};
 use crate::probe::program::{Program, TRAINING};
-use oomph::event::What;
+use oomph::event::EventKind;
 use oomph::units::Bytes;
 use std::os::unix::net::UnixListener;
 use std::time::{Duration, Instant};
@@ -56,7 +56,7 @@ fn a_front_that_vanishes_leaves_the_program_unharmed() {
         let took = shortest_end(|| {
             let mut front = Front::listen(&place);
             let mut program = Program::new(["-c", &text]).timed().start(&place);
-            front.wait_until(|seen| seen.iter().any(|what| matches!(what, What::Step(_))));
+            front.wait_until(|seen| seen.iter().any(|what| matches!(what, EventKind::Step(_))));
             drop(front);
             program.tell("end");
             let began = Instant::now();
@@ -72,14 +72,19 @@ fn a_front_that_comes_back_is_found_again() {
     let place = Place::new();
     let mut first = Front::listen(&place);
     let mut program = Program::new(["-c", UNTIL_TOLD]).start(&place);
-    first.wait_until(|seen| seen.iter().any(|what| matches!(what, What::Structure(_))));
+    first.wait_until(|seen| {
+        seen.iter()
+            .any(|what| matches!(what, EventKind::Structure(_)))
+    });
     drop(first);
     let mut second = Front::listen(&place);
     // Everything is said again: who it is, what it holds, what it is made of.
     second.wait_until(|seen| {
-        seen.iter().any(|what| matches!(what, What::Hello(_)))
-            && seen.iter().any(|what| matches!(what, What::Sample(_)))
-            && seen.iter().any(|what| matches!(what, What::Structure(_)))
+        seen.iter().any(|what| matches!(what, EventKind::Hello(_)))
+            && seen.iter().any(|what| matches!(what, EventKind::Sample(_)))
+            && seen
+                .iter()
+                .any(|what| matches!(what, EventKind::Structure(_)))
     });
     program.tell("end");
     program.end().expect("ready\ncaught");

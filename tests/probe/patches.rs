@@ -3,12 +3,12 @@
 
 use crate::probe::front::{Front, Place};
 use crate::probe::program::{Program, TRAINING};
-use oomph::event::{PatchOutcome, Patched, What};
+use oomph::event::{EventKind, PatchOutcome, Patched};
 
-fn patches(seen: &[What]) -> Vec<&Patched> {
+fn patches(seen: &[EventKind]) -> Vec<&Patched> {
     seen.iter()
         .filter_map(|what| match what {
-            What::Patch(patched) => Some(patched),
+            EventKind::Patch(patched) => Some(patched),
             _ => None,
         })
         .collect()

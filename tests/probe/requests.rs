@@ -3,7 +3,7 @@
 use crate::probe::front::{Front, Place};
 use crate::probe::program::Program;
 use oomph::collect::probe_socket::ProbeRequest;
-use oomph::event::What;
+use oomph::event::EventKind;
 use oomph::units::{Bytes, Pid};
 use std::os::unix::fs::PermissionsExt;
 
@@ -25,7 +25,8 @@ print('done')
 /// The process, once it has done so many steps.
 fn after(front: &mut Front, steps: u64) -> Pid {
     front.wait_until(|seen| {
-        let of_step = |what: &What| matches!(what, What::Step(step) if step.count >= steps);
+        let of_step =
+            |what: &EventKind| matches!(what, EventKind::Step(step) if step.count >= steps);
         seen.iter().any(of_step)
     });
     front.hellos()[0].pid
@@ -39,7 +40,10 @@ fn a_running_training_says_who_keeps_its_memory() {
     let pid = after(&mut front, 12);
     assert!(front.retainers().is_empty(), "nobody has asked");
     front.requests.ask(pid, ProbeRequest::Retainers);
-    front.wait_until(|seen| seen.iter().any(|what| matches!(what, What::Retainers(_))));
+    front.wait_until(|seen| {
+        seen.iter()
+            .any(|what| matches!(what, EventKind::Retainers(_)))
+    });
     let found = front.retainers()[0];
     let kept = found.main().expect("a name");
     let length = kept.length.expect("a list");
@@ -62,10 +66,13 @@ fn where_no_step_ends_it_is_said_all_the_same() {
     let mut front = Front::listen(&place);
     let text = LEAKING.replace("        optimizer.step()\n", "");
     let mut running = Program::script(&place, "train.py", &text).start(&place);
-    front.wait_until(|seen| seen.iter().any(|what| matches!(what, What::Sample(_))));
+    front.wait_until(|seen| seen.iter().any(|what| matches!(what, EventKind::Sample(_))));
     let pid = front.hellos()[0].pid;
     front.requests.ask(pid, ProbeRequest::Retainers);
-    front.wait_until(|seen| seen.iter().any(|what| matches!(what, What::Retainers(_))));
+    front.wait_until(|seen| {
+        seen.iter()
+            .any(|what| matches!(what, EventKind::Retainers(_)))
+    });
     let kept = front.retainers()[0].main().expect("a name").words();
     assert!(kept.starts_with("train.py:7 kept: list of "), "{kept}");
     running.tell("enough");
@@ -88,7 +95,7 @@ fn a_snapshot_of_now_is_saved_where_it_is_said() {
     let path = |n: u32| directory.join(format!("snapshot-{pid}-{n}.pickle"));
     let said = |n: u32| format!("snapshot saved: {}", path(n).display());
     front.wait_until(|seen| {
-        let of = |what: &What| matches!(what, What::Note(note) if note.text.starts_with(&said(2)));
+        let of = |what: &EventKind| matches!(what, EventKind::Note(note) if note.text.starts_with(&said(2)));
         seen.iter().any(of)
     });
     let notes = front.notes();
@@ -103,7 +110,7 @@ fn a_snapshot_of_now_is_saved_where_it_is_said() {
         .requests
         .ask(pid, ProbeRequest::Snapshot { directory });
     front.wait_until(|seen| {
-        let of = |what: &What| matches!(what, What::Note(note) if note.text.starts_with("no snapshot in /dev/null"));
+        let of = |what: &EventKind| matches!(what, EventKind::Note(note) if note.text.starts_with("no snapshot in /dev/null"));
         seen.iter().any(of)
     });
     running.tell("enough");

@@ -4,7 +4,7 @@
 //! ever waits for the channel.
 
 use super::state;
-use crate::event::{Clock, Dropped, Event, Level, Note, NvmlState, What};
+use crate::event::{Clock, Dropped, Event, EventKind, Level, Note, NvmlState};
 use std::collections::VecDeque;
 use std::sync::{Mutex, MutexGuard};
 use tokio::sync::mpsc::Sender;
@@ -65,16 +65,16 @@ impl Outbox {
     /// Reports a warning.
     pub(super) fn note(&self, text: String) {
         let level = Level::Warning;
-        self.send_surely(What::Note(Note { level, text }));
+        self.send_surely(EventKind::Note(Note { level, text }));
     }
 
     /// Reports something that must arrive.
-    pub(super) fn send_surely(&self, what: What) {
+    pub(super) fn send_surely(&self, what: EventKind) {
         self.put(&mut self.lock(), what);
         self.flush();
     }
 
-    fn put(&self, queue: &mut OutboxQueue, what: What) {
+    fn put(&self, queue: &mut OutboxQueue, what: EventKind) {
         let at = self.clock.now();
         if queue.waiting.len() < WAITING {
             queue.waiting.push_back(Event { at, what });
@@ -82,7 +82,7 @@ impl Outbox {
     }
 
     /// A reading of this moment.
-    pub(super) fn read_now(&self, what: What) -> Event {
+    pub(super) fn read_now(&self, what: EventKind) -> Event {
         let at = self.clock.now();
         Event { at, what }
     }
@@ -116,7 +116,7 @@ impl Outbox {
                 samples: queue.dropped,
                 ..Dropped::default()
             };
-            let (at, what) = (self.clock.now(), What::Dropped(dropped));
+            let (at, what) = (self.clock.now(), EventKind::Dropped(dropped));
             if self.sender.try_send(Event { at, what }).is_ok() {
                 queue.dropped = 0;
             }
@@ -129,8 +129,8 @@ mod tests {
     use super::*;
     use tokio::sync::mpsc::channel;
 
-    fn reading() -> What {
-        What::Unknown
+    fn reading() -> EventKind {
+        EventKind::Unknown
     }
 
     #[test]
@@ -155,8 +155,8 @@ mod tests {
             seen,
             [
                 reading(),
-                What::Nvml(NvmlState::Stale),
-                What::Dropped(dropped)
+                EventKind::Nvml(NvmlState::Stale),
+                EventKind::Dropped(dropped)
             ]
         );
         assert!(!outbox.is_waiting());

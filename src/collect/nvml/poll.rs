@@ -6,7 +6,7 @@ use super::owners::Owners;
 use super::pulse::Pulse;
 use super::reading::{DeviceAnswer, SeldomAsked, WatchedDevice};
 use super::reason::reason;
-use crate::event::{NvmlState, What};
+use crate::event::{EventKind, NvmlState};
 use crate::units::{Pid, Uuid};
 use nvml_wrapper::error::NvmlError;
 use nvml_wrapper::{Device, Nvml};
@@ -200,7 +200,9 @@ impl<'a, 'nvml> PollRound<'a, 'nvml> {
             }
         }
         for old in before {
-            outbox.send_surely(What::Device(old.device.silent(Some("no longer there"))));
+            outbox.send_surely(EventKind::Device(
+                old.device.silent(Some("no longer there")),
+            ));
         }
     }
 
@@ -223,11 +225,11 @@ impl<'a, 'nvml> PollRound<'a, 'nvml> {
                     }
                     let processes = reading.processes.iter().flatten();
                     pids.extend(processes.map(|process| process.pid));
-                    round.push(self.outbox.read_now(What::Device(reading)));
+                    round.push(self.outbox.read_now(EventKind::Device(reading)));
                 }
                 DeviceAnswer::Lost(reading) => {
                     *lost_at = Some(Instant::now());
-                    self.outbox.send_surely(What::Device(reading));
+                    self.outbox.send_surely(EventKind::Device(reading));
                 }
                 DeviceAnswer::Uninitialized => {
                     self.outbox.readings(round);

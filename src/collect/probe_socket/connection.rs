@@ -2,7 +2,7 @@
 
 use super::request::AskedOf;
 use crate::collect::line;
-use crate::event::{Clock, Dropped, Event, ProbeGone, What};
+use crate::event::{Clock, Dropped, Event, EventKind, ProbeGone};
 use crate::units::Pid;
 use std::time::Duration;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
@@ -130,13 +130,15 @@ impl Connection {
             return Err(ConnectionEnd::Malformed("sent a line that is not an event"));
         };
         match (&event.what, self.greeted) {
-            (What::Hello(hello), None) => self.greeted = Some(hello.pid),
-            (What::Hello(_), Some(_)) => return Err(ConnectionEnd::Malformed("said hello twice")),
+            (EventKind::Hello(hello), None) => self.greeted = Some(hello.pid),
+            (EventKind::Hello(_), Some(_)) => {
+                return Err(ConnectionEnd::Malformed("said hello twice"));
+            }
             (_, None) => return Err(ConnectionEnd::Malformed("did not say hello")),
             (_, Some(_)) => {}
         }
         match event.what {
-            What::Sample(_) => self.send_or_drop(event),
+            EventKind::Sample(_) => self.send_or_drop(event),
             _ => self.send(event).await,
         }
     }
@@ -164,14 +166,14 @@ impl Connection {
         sent.map_err(|_| ConnectionEnd::NobodyListens)
     }
 
-    fn lost(&self) -> What {
-        What::Dropped(Dropped {
+    fn lost(&self) -> EventKind {
+        EventKind::Dropped(Dropped {
             samples: self.lost_samples,
             ..Dropped::default()
         })
     }
 
-    fn now(&self, what: What) -> Event {
+    fn now(&self, what: EventKind) -> Event {
         Event {
             at: self.clock.now(),
             what,
@@ -186,7 +188,7 @@ impl Connection {
             ConnectionEnd::Malformed(what) => (1, Some(format!("it {what}"))),
         };
         if malformed > 0 || self.lost_samples > 0 {
-            let dropped = What::Dropped(Dropped {
+            let dropped = EventKind::Dropped(Dropped {
                 samples: self.lost_samples,
                 malformed,
                 ..Dropped::default()
@@ -196,7 +198,7 @@ impl Connection {
             }
         }
         if let Some(pid) = self.greeted {
-            let gone = self.now(What::ProbeGone(ProbeGone {
+            let gone = self.now(EventKind::ProbeGone(ProbeGone {
                 pid,
                 reason,
                 said_end: false,

@@ -52,7 +52,7 @@ impl Served {
         UnixStream::connect(self.path()).await.unwrap()
     }
 
-    async fn next(&mut self) -> What {
+    async fn next(&mut self) -> EventKind {
         let next = tokio::time::timeout(PATIENCE, self.events.recv());
         next.await.expect("an event in time").unwrap().what
     }
@@ -82,8 +82,8 @@ fn own_pid() -> Pid {
     Pid(std::process::id() as i32)
 }
 
-fn malformed() -> What {
-    What::Dropped(Dropped {
+fn malformed() -> EventKind {
+    EventKind::Dropped(Dropped {
         malformed: 1,
         ..Dropped::default()
     })
@@ -105,18 +105,18 @@ async fn a_probe_is_followed_from_hello_to_its_end() {
     tokio::task::yield_now().await;
     probe.write_all(rest).await.unwrap();
     drop(probe);
-    let What::Hello(hello) = served.next().await else {
+    let EventKind::Hello(hello) = served.next().await else {
         panic!("the hello comes first")
     };
     assert_eq!(hello.pid, own_pid(), "the kernel's word, not the line's");
-    assert!(matches!(served.next().await, What::Sample(_)));
-    assert!(matches!(served.next().await, What::Step(_)));
+    assert!(matches!(served.next().await, EventKind::Sample(_)));
+    assert!(matches!(served.next().await, EventKind::Step(_)));
     let gone = ProbeGone {
         pid: own_pid(),
         reason: None,
         said_end: false,
     };
-    assert_eq!(served.next().await, What::ProbeGone(gone));
+    assert_eq!(served.next().await, EventKind::ProbeGone(gone));
 }
 
 #[tokio::test]
@@ -124,7 +124,7 @@ async fn garbage_closes_that_connection_alone() {
     let mut served = Served::with_room_for(8);
     let mut good = served.connect().await;
     good.write_all(&hello()).await.unwrap();
-    assert!(matches!(served.next().await, What::Hello(_)));
+    assert!(matches!(served.next().await, EventKind::Hello(_)));
     for garbage in [
         b"garbage\n".to_vec(),
         vec![b'\n'],
@@ -138,7 +138,7 @@ async fn garbage_closes_that_connection_alone() {
         assert_eq!(served.next().await, malformed(), "{garbage:?}");
     }
     good.write_all(&step(2)).await.unwrap();
-    assert!(matches!(served.next().await, What::Step(_)));
+    assert!(matches!(served.next().await, EventKind::Step(_)));
 }
 
 #[tokio::test]
@@ -166,9 +166,9 @@ async fn a_line_of_a_gibibyte_is_stopped_at_the_bound() {
     }
     // In addition to the limit, what the kernel's buffers hold.
     assert!(taken < LONGEST_LINE + (4 << 20), "{taken} bytes were taken");
-    assert!(matches!(served.next().await, What::Hello(_)));
+    assert!(matches!(served.next().await, EventKind::Hello(_)));
     assert_eq!(served.next().await, malformed());
-    let What::ProbeGone(gone) = served.next().await else {
+    let EventKind::ProbeGone(gone) = served.next().await else {
         panic!("the end is told")
     };
     assert_eq!(
@@ -184,9 +184,9 @@ async fn a_torn_line_at_the_end_is_counted() {
     torn.write_all(&hello()).await.unwrap();
     torn.write_all(&sample(1)[..30]).await.unwrap();
     drop(torn);
-    assert!(matches!(served.next().await, What::Hello(_)));
+    assert!(matches!(served.next().await, EventKind::Hello(_)));
     assert_eq!(served.next().await, malformed());
-    assert!(matches!(served.next().await, What::ProbeGone(_)));
+    assert!(matches!(served.next().await, EventKind::ProbeGone(_)));
 }
 
 #[tokio::test]
@@ -195,7 +195,7 @@ async fn a_second_hello_is_out_of_order() {
     let mut probe = served.connect().await;
     probe.write_all(&[hello(), hello()].concat()).await.unwrap();
     assert!(is_closed(&mut probe).await);
-    assert!(matches!(served.next().await, What::Hello(_)));
+    assert!(matches!(served.next().await, EventKind::Hello(_)));
     assert_eq!(served.next().await, malformed());
 }
 
@@ -227,11 +227,11 @@ async fn a_full_channel_costs_samples_alone_and_they_are_counted() {
     let (mut samples, mut lost, mut steps) = (0, 0, 0);
     loop {
         match served.next().await {
-            What::Sample(_) => samples += 1,
-            What::Dropped(dropped) => lost += dropped.samples,
-            What::Step(_) => steps += 1,
-            What::ProbeGone(_) => break,
-            What::Hello(_) => {}
+            EventKind::Sample(_) => samples += 1,
+            EventKind::Dropped(dropped) => lost += dropped.samples,
+            EventKind::Step(_) => steps += 1,
+            EventKind::ProbeGone(_) => break,
+            EventKind::Hello(_) => {}
             other => panic!("{other:?}"),
         }
     }
@@ -247,23 +247,23 @@ async fn more_than_the_most_connections_are_refused_and_said_once() {
     for _ in 0..MOST_CONNECTIONS {
         let mut probe = served.connect().await;
         probe.write_all(&hello()).await.unwrap();
-        assert!(matches!(served.next().await, What::Hello(_)));
+        assert!(matches!(served.next().await, EventKind::Hello(_)));
         open.push(probe);
     }
     for _ in 0..2 {
         assert!(is_closed(&mut served.connect().await).await);
     }
-    assert!(matches!(served.next().await, What::Note(_)));
+    assert!(matches!(served.next().await, EventKind::Note(_)));
     // A free slot is used for the next connection.
     drop(open.pop());
-    assert!(matches!(served.next().await, What::ProbeGone(_)));
+    assert!(matches!(served.next().await, EventKind::ProbeGone(_)));
     loop {
         let mut late = served.connect().await;
         // If rejected, the write may fail as well as the read.
         let _ = late.write_all(&hello()).await;
         tokio::select! {
             _ = late.read_u8() => continue,
-            what = served.next() => break assert!(matches!(what, What::Hello(_))),
+            what = served.next() => break assert!(matches!(what, EventKind::Hello(_))),
         }
     }
 }
@@ -323,7 +323,7 @@ async fn a_request_reaches_the_process_that_it_is_for() {
     let mut served = Served::with_room_for(8);
     let mut probe = served.connect().await;
     probe.write_all(&hello()).await.unwrap();
-    assert!(matches!(served.next().await, What::Hello(_)));
+    assert!(matches!(served.next().await, EventKind::Hello(_)));
     let stranger = Pid(own_pid().0 + 1);
     served.requests.ask(stranger, ProbeRequest::Retainers);
     let directory = "/tmp/a place".into();
@@ -343,7 +343,7 @@ async fn a_request_reaches_the_process_that_it_is_for() {
     assert_eq!(String::from_utf8_lossy(&got), wanted);
     // What it says meanwhile still arrives.
     probe.write_all(&sample(7)).await.unwrap();
-    assert!(matches!(served.next().await, What::Sample(_)));
+    assert!(matches!(served.next().await, EventKind::Sample(_)));
 }
 
 #[tokio::test]
@@ -351,7 +351,7 @@ async fn a_probe_that_does_not_read_is_still_heard() {
     let mut served = Served::with_room_for(8);
     let mut probe = served.connect().await;
     probe.write_all(&hello()).await.unwrap();
-    assert!(matches!(served.next().await, What::Hello(_)));
+    assert!(matches!(served.next().await, EventKind::Hello(_)));
     for _ in 0..1_000 {
         let directory = "/tmp".repeat(1_000).into();
         served
@@ -360,5 +360,5 @@ async fn a_probe_that_does_not_read_is_still_heard() {
         tokio::task::yield_now().await;
     }
     probe.write_all(&sample(7)).await.unwrap();
-    assert!(matches!(served.next().await, What::Sample(_)));
+    assert!(matches!(served.next().await, EventKind::Sample(_)));
 }

@@ -4,7 +4,7 @@ use super::clocks::NodeClocks;
 use super::directory::{SpoolBytes, SpoolFile};
 use super::nodes::Nodes;
 use crate::collect::line::{self, LineHead};
-use crate::event::{Clock, DeviceReading, Dropped, Event, Hello, ProbeGone, What};
+use crate::event::{Clock, DeviceReading, Dropped, Event, EventKind, Hello, ProbeGone};
 use crate::units::{Bytes, Pid, Uuid};
 use serde::{Deserialize, Serialize};
 
@@ -92,7 +92,7 @@ impl Follower {
                         malformed: 1,
                         ..Dropped::default()
                     };
-                    events.push(now(clock, What::Dropped(dropped)));
+                    events.push(now(clock, EventKind::Dropped(dropped)));
                     if self.malformed > MOST_MALFORMED {
                         events.extend(self.refused(clock));
                     }
@@ -121,7 +121,7 @@ impl Follower {
         match head.event {
             "end" => Ok(self.pid.map(|pid| Event {
                 at,
-                what: What::ProbeGone(ProbeGone {
+                what: EventKind::ProbeGone(ProbeGone {
                     pid,
                     reason: None,
                     said_end: true,
@@ -129,11 +129,11 @@ impl Follower {
             })),
             "device_memory" => Ok(self.reading(line).map(|reading| Event {
                 at,
-                what: What::Device(reading),
+                what: EventKind::Device(reading),
             })),
             "hello" => {
                 let mut event = line::event(head, line, None, stamp).ok_or(NotAnEvent)?;
-                let What::Hello(hello) = &mut event.what else {
+                let EventKind::Hello(hello) = &mut event.what else {
                     return Err(NotAnEvent);
                 };
                 self.greet(hello, node)?;
@@ -193,13 +193,13 @@ impl Follower {
             reason: Some("its file is not a probe's".into()),
             said_end: false,
         };
-        Some(now(clock, What::ProbeGone(gone)))
+        Some(now(clock, EventKind::ProbeGone(gone)))
     }
 }
 
 struct NotAnEvent;
 
-fn now(clock: Clock, what: What) -> Event {
+fn now(clock: Clock, what: EventKind) -> Event {
     Event {
         at: clock.now(),
         what,

@@ -41,7 +41,7 @@ fn reader(directory: &Path, places: Option<PathBuf>) -> SpoolReader {
     SpoolReader::new(options, Clock::start())
 }
 
-fn look(reader: &mut SpoolReader) -> Vec<What> {
+fn look(reader: &mut SpoolReader) -> Vec<EventKind> {
     let mut found = Vec::new();
     assert!(reader.look(&mut |event| {
         found.push(event.what);
@@ -60,23 +60,25 @@ impl SpoolStage {
         file.write_all(text.as_bytes()).unwrap();
     }
 
-    fn look(&mut self) -> Vec<What> {
+    fn look(&mut self) -> Vec<EventKind> {
         look(&mut self.reader)
     }
 }
 
 /// The figures of samples, and the kinds of other events.
-fn told(events: &[What]) -> Vec<String> {
-    let word = |what: &What| match what {
-        What::Sample(sample) => sample.allocated.0.to_string(),
-        What::Hello(hello) => format!("hello {} of node {}", hello.pid, hello.pid.node()),
-        What::ProbeGone(ProbeGone { reason, .. }) => match reason {
+fn told(events: &[EventKind]) -> Vec<String> {
+    let word = |what: &EventKind| match what {
+        EventKind::Sample(sample) => sample.allocated.0.to_string(),
+        EventKind::Hello(hello) => format!("hello {} of node {}", hello.pid, hello.pid.node()),
+        EventKind::ProbeGone(ProbeGone { reason, .. }) => match reason {
             None => "gone".into(),
             Some(reason) => format!("gone: {reason}"),
         },
-        What::Device(reading) => format!("device {} {:?}", reading.uuid, reading.used.unwrap()),
-        What::Dropped(dropped) => format!("{} malformed", dropped.malformed),
-        What::Note(note) => note.text.clone(),
+        EventKind::Device(reading) => {
+            format!("device {} {:?}", reading.uuid, reading.used.unwrap())
+        }
+        EventKind::Dropped(dropped) => format!("{} malformed", dropped.malformed),
+        EventKind::Note(note) => note.text.clone(),
         other => format!("{other:?}"),
     };
     events.iter().map(word).collect()
@@ -116,7 +118,7 @@ fn a_rank_of_another_node_has_its_own_number_and_device() {
             "hello 7 of node 2"
         ]
     );
-    let What::Hello(hello) = &events[3] else {
+    let EventKind::Hello(hello) = &events[3] else {
         panic!("{events:?}")
     };
     assert_eq!(
@@ -182,7 +184,7 @@ fn the_next_front_goes_on_where_this_one_stopped() {
     let mut next = reader(stage.directory.path(), Some(places));
     let events = look(&mut next);
     assert_eq!(told(&events), ["30"]);
-    let What::Sample(sample) = &events[0] else {
+    let EventKind::Sample(sample) = &events[0] else {
         panic!("{events:?}")
     };
     assert_eq!(sample.pid, Pid::elsewhere(1, 7).unwrap());

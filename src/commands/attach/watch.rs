@@ -6,7 +6,7 @@ mod files;
 use crate::commands::sessions::remote::{self, Verb};
 use crate::config;
 use crate::diagnosis::{self, Finding};
-use crate::event::{Clock, Event, What};
+use crate::event::{Clock, Event, EventKind};
 use crate::live::Ending;
 use crate::live::display::keyboard::{self, Typed};
 use crate::live::display::mode::{self, Mode, Surface};
@@ -174,7 +174,10 @@ impl Watch {
             self.state.apply(event);
             diagnose |= matches!(
                 event.what,
-                What::Oom(_) | What::OomText(_) | What::Exited(_) | What::Started(_)
+                EventKind::Oom(_)
+                    | EventKind::OomText(_)
+                    | EventKind::Exited(_)
+                    | EventKind::Started(_)
             );
         }
         if diagnose {

@@ -7,7 +7,7 @@ use crate::doctor::{
     DriverFacts, GpuFacts, MigFacts, NvmlFacts, PlaceFacts, ProbeErrorFacts, SlurmFacts,
     TerminalFacts,
 };
-use crate::event::{ProbeErrors, What};
+use crate::event::{EventKind, ProbeErrors};
 use crate::live::display::mode::{self, Mode, Surface};
 use crate::live::display::screen::terminal_size;
 use crate::live::session::SessionInputs;
@@ -75,7 +75,7 @@ pub(super) fn probe_errors() -> Option<ProbeErrorFacts> {
     let session = session::latest(&BaseDirs::of_this_user())?;
     let mut of_processes: HashMap<Pid, ProbeErrors> = HashMap::new();
     session::outline(&session.directory, |event| {
-        if let What::ProbeErrors(errors) = &event.what {
+        if let EventKind::ProbeErrors(errors) = &event.what {
             of_processes.insert(errors.pid, errors.clone());
         }
     })

@@ -1,7 +1,7 @@
 //! How far the program's output was at a moment: told by the marks of the recording, and between two of
 //! them in proportion to time. Pure.
 
-use crate::event::{Event, What};
+use crate::event::{Event, EventKind};
 use crate::units::Moment;
 use std::ops::Range;
 
@@ -15,7 +15,7 @@ pub(super) struct Mark {
 /// What an event says of the output's length.
 pub(super) fn mark_of(event: &Event) -> Option<Mark> {
     match event.what {
-        What::Logged(logged) => Some(Mark {
+        EventKind::Logged(logged) => Some(Mark {
             at: event.at,
             bytes: logged.bytes.0,
         }),
@@ -48,9 +48,9 @@ impl OutputPosition {
     /// Takes an event, after which `next` is the next mark.
     pub(super) fn apply(&mut self, event: &Event, next: Option<Mark>) {
         match &event.what {
-            What::Logged(_) => self.last = mark_of(event),
-            What::Dropped(dropped) => self.unlogged += dropped.unlogged.0,
-            What::Started(_) => self.began = self.bytes(event.at, next).unwrap_or(0),
+            EventKind::Logged(_) => self.last = mark_of(event),
+            EventKind::Dropped(dropped) => self.unlogged += dropped.unlogged.0,
+            EventKind::Started(_) => self.began = self.bytes(event.at, next).unwrap_or(0),
             _ => {}
         }
     }
@@ -87,7 +87,7 @@ mod tests {
     use crate::event::{Dropped, Logged, Started};
     use crate::units::{Bytes, Pid, RunNumber};
 
-    fn event(seconds: u64, what: What) -> Event {
+    fn event(seconds: u64, what: EventKind) -> Event {
         Event {
             at: Moment(seconds * 1_000_000),
             what,
@@ -96,7 +96,7 @@ mod tests {
 
     fn logged(seconds: u64, bytes: u64) -> Event {
         let bytes = Bytes(bytes);
-        event(seconds, What::Logged(Logged { bytes }))
+        event(seconds, EventKind::Logged(Logged { bytes }))
     }
 
     fn started(seconds: u64) -> Event {
@@ -108,7 +108,7 @@ mod tests {
             predicted_peak: None,
             prediction: None,
         };
-        event(seconds, What::Started(started))
+        event(seconds, EventKind::Started(started))
     }
 
     #[test]
@@ -133,7 +133,7 @@ mod tests {
             unlogged: Bytes(30),
             ..Dropped::default()
         };
-        position.apply(&event(11, What::Dropped(lost)), None);
+        position.apply(&event(11, EventKind::Dropped(lost)), None);
         position.apply(&started(12), mark_of(&logged(13, 100)));
         position.apply(&logged(13, 100), None);
         let next = mark_of(&logged(14, 150));

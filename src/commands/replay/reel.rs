@@ -5,7 +5,7 @@ use super::output_position::{OutputPosition, ShownOutput};
 use super::upcoming::Upcoming;
 use crate::commands::report::unreadable;
 use crate::diagnosis::{self, Finding};
-use crate::event::What;
+use crate::event::EventKind;
 use crate::session;
 use crate::state::{Run, RunOutcome, State};
 use crate::ui::SeekTarget;
@@ -98,8 +98,8 @@ impl Reel {
         };
         self.output.apply(&event, self.upcoming.next_mark());
         self.state.apply(&event);
-        let exited = matches!(event.what, What::Exited(_));
-        if exited || matches!(event.what, What::Oom(_) | What::OomText(_)) {
+        let exited = matches!(event.what, EventKind::Exited(_));
+        if exited || matches!(event.what, EventKind::Oom(_) | EventKind::OomText(_)) {
             self.findings = diagnosis::diagnose(&self.state);
         }
         exited && self.state.run().map(Run::outcome) == Some(RunOutcome::OutOfMemory)

@@ -2,7 +2,7 @@
 //! predicted at several moments must contain the step that fails.
 
 use crate::diagnosis::*;
-use crate::event::What;
+use crate::event::EventKind;
 use crate::state::State;
 use crate::state::staged::*;
 use crate::units::Bytes;
@@ -124,12 +124,12 @@ fn forecasts(seed: u64) -> (Vec<LeakForecast>, u64) {
             let used = reserved + gib(training.outside);
             let mut held = sample(100, 0, gib(baseline), reserved);
             held.allocated_peak = gib(peak);
-            scene.add(at + 0.1, What::Sample(held));
+            scene.add(at + 0.1, EventKind::Sample(held));
             let mut card = reading(&[(100, used)]);
             card.total = Some(gib(CARD));
             card.driver_reserved = Some(Bytes::ZERO);
             card.free = Some(gib(CARD) - used);
-            scene.add(at + 0.2, What::Device(card));
+            scene.add(at + 0.2, EventKind::Device(card));
             made.extend(leak_forecast(&scene.state));
         }
     }
@@ -179,9 +179,9 @@ fn a_forecast_is_said_in_words_once() {
         scene.add(at, step(100, n, baseline, baseline + gib(8.0)));
         let mut held = sample(100, 0, baseline, baseline + gib(8.2));
         held.allocated_peak = baseline + gib(8.0);
-        scene.add(at + 0.1, What::Sample(held));
+        scene.add(at + 0.1, EventKind::Sample(held));
         let used = baseline + gib(8.7);
-        scene.add(at + 0.2, What::Device(reading(&[(100, used)])));
+        scene.add(at + 0.2, EventKind::Device(reading(&[(100, used)])));
         found.extend(watch.look(&scene.state));
     }
     let coming = leak_forecast(&scene.state).expect("a forecast");

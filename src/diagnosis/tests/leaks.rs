@@ -17,7 +17,7 @@ pub(super) fn leaking(per_step: Bytes, steps: u64) -> StagedSession {
     let baseline = gib(3.0) + per_step.scale(steps as f64);
     scene.add(
         2_000.0,
-        What::Oom(OomRecord {
+        EventKind::Oom(OomRecord {
             phase: Phase::Forward,
             step: steps,
             ..record(
@@ -37,7 +37,7 @@ pub(super) fn leaking_by_name() -> StagedSession {
     let mut scene = leaking(Bytes::mib(120), 105);
     scene.add(
         2_000.1,
-        What::Retainers(Box::new(Retainers {
+        EventKind::Retainers(Box::new(Retainers {
             pid: Pid(100),
             step: 105,
             retainers: vec![Retainer {

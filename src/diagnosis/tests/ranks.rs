@@ -1,7 +1,7 @@
 //! One OOM of many ranks: who, whose, and what followed.
 
 use crate::diagnosis::{AmongRanks, diagnose};
-use crate::event::{Consequence, Exit, Hello, What};
+use crate::event::{Consequence, EventKind, Exit, Hello};
 use crate::oom::ConsequenceKind::{self, *};
 use crate::state::staged::*;
 use crate::units::{Bytes, Pid, Rank};
@@ -19,19 +19,19 @@ fn job(floors: impl Fn(u32) -> f64, peaks: impl Fn(u32) -> f64) -> StagedSession
     let mut scene = StagedSession::default();
     scene.add(0.0, started(1, 10, "srun -N4 -n8 python train.py"));
     for rank in 0..8 {
-        let What::Hello(known) = hello(1, pid(rank), Some(rank)) else {
+        let EventKind::Hello(known) = hello(1, pid(rank), Some(rank)) else {
             unreachable!()
         };
         scene.add(
             1.0,
-            What::Hello(Hello {
+            EventKind::Hello(Hello {
                 world_size: Some(8),
                 node: Some(format!("gpu-{}", rank / 2 + 1)),
                 ..known
             }),
         );
         let (floor, peak) = (gib(floors(rank)), gib(peaks(rank)));
-        scene.add(1.5, What::Sample(sample(pid(rank), 0, peak, peak)));
+        scene.add(1.5, EventKind::Sample(sample(pid(rank), 0, peak, peak)));
         scene.add(2.0, step(pid(rank), 1, floor, peak));
     }
     scene
@@ -45,12 +45,12 @@ fn runs_out(scene: &mut StagedSession, rank: u32, at: f64, allocated: f64) {
         gib(1.5),
         Bytes::ZERO,
     );
-    scene.add(at, What::Oom(record));
+    scene.add(at, EventKind::Oom(record));
 }
 
 fn said(scene: &mut StagedSession, at: f64, kind: ConsequenceKind, rank: Option<u32>) {
     let rank = rank.map(Rank);
-    scene.add(at, What::Consequence(Consequence { kind, rank }));
+    scene.add(at, EventKind::Consequence(Consequence { kind, rank }));
 }
 
 fn found(scene: &mut StagedSession) -> AmongRanks {
@@ -140,9 +140,9 @@ fn in_the_first_step_nobody_knows_what_the_others_need() {
     scene.add(0.0, started(1, 10, "torchrun train.py"));
     scene.add(1.0, hello(1, 100, Some(0)));
     scene.add(1.0, hello(1, 101, Some(1)));
-    scene.add(1.5, What::Sample(sample(101, 0, gib(9.0), gib(9.0))));
+    scene.add(1.5, EventKind::Sample(sample(101, 0, gib(9.0), gib(9.0))));
     let record = record(100, gib(22.0), gib(22.0), gib(3.0), Bytes::ZERO);
-    scene.add(3.0, What::Oom(record));
+    scene.add(3.0, EventKind::Oom(record));
     let ranks = found(&mut scene);
     assert_eq!(ranks.who(), "Rank 0 ran out, the only one of 2 ranks.");
     assert_eq!(ranks.whose(), None);
@@ -155,9 +155,9 @@ fn a_message_is_not_the_only_known_ranks_while_others_are_awaited() {
     scene.add(1.0, hello(1, 100, Some(0)));
     // The file of rank 1 is read after what srun passes on of it.
     let failed = record(pid(3), gib(22.0), gib(22.0), gib(3.0), Bytes::ZERO);
-    scene.add(3.0, What::OomText(text_of(&failed)));
+    scene.add(3.0, EventKind::OomText(text_of(&failed)));
     scene.add(1.1, hello(1, pid(3), Some(1)));
-    scene.add(2.9, What::Oom(failed));
+    scene.add(2.9, EventKind::Oom(failed));
     let ranks = found(&mut scene);
     assert_eq!(ranks.who(), "Rank 1 ran out, the only one of 2 ranks.");
 }
@@ -166,7 +166,7 @@ fn a_message_is_not_the_only_known_ranks_while_others_are_awaited() {
 fn one_rank_is_not_many() {
     let mut scene = StagedSession::training();
     let record = record(100, gib(22.0), gib(22.0), gib(3.0), Bytes::ZERO);
-    scene.add(3.0, What::Oom(record));
+    scene.add(3.0, EventKind::Oom(record));
     assert_eq!(diagnose(&scene.state)[0].ranks, None);
 }
 

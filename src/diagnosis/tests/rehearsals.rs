@@ -10,10 +10,10 @@ use crate::units::{Bytes, Pid};
 fn in_pieces(each: Bytes) -> StagedSession {
     let mut scene = StagedSession::training();
     scene.sampled(2.0, 1.0, 1.5);
-    scene.add(3.0, What::Device(reading(&[(100, gib(23.1))])));
+    scene.add(3.0, EventKind::Device(reading(&[(100, gib(23.1))])));
     scene.add(
         20.0,
-        What::Oom(OomRecord {
+        EventKind::Oom(OomRecord {
             phase: Phase::Forward,
             largest_free: Some(Bytes::mib(1_900)),
             ..record(100, gib(17.0), gib(22.6), gib(2.5), gib(0.3))
@@ -22,7 +22,7 @@ fn in_pieces(each: Bytes) -> StagedSession {
     let trace = format!("x{} {} -2", each.0, gib(0.5).0);
     scene.add(
         20.5,
-        What::Rehearsal(Box::new(Rehearsal {
+        EventKind::Rehearsal(Box::new(Rehearsal {
             pid: Pid(100),
             batch: 32,
             before: gib(1.0),

@@ -12,8 +12,8 @@ use crate::units::{Bytes, Pid, Rank};
 fn failing(record: OomRecord) -> StagedSession {
     let mut scene = StagedSession::training();
     scene.sampled(2.0, 1.0, 1.5);
-    scene.add(3.0, What::Device(reading(&[(100, gib(2.0))])));
-    scene.add(20.0, What::Oom(record));
+    scene.add(3.0, EventKind::Device(reading(&[(100, gib(2.0))])));
+    scene.add(20.0, EventKind::Oom(record));
     scene
 }
 
@@ -55,7 +55,7 @@ fn odd(steps: u64, peak: f64, on_top: f64) -> StagedSession {
     }
     scene.add(
         70.0,
-        What::Oom(OomRecord {
+        EventKind::Oom(OomRecord {
             phase: Phase::Forward,
             step: steps,
             structure: made_of(1.0, 1.0, 2.0),
@@ -81,7 +81,7 @@ fn odd_with_a_cache() -> StagedSession {
     let failed = record(100, gib(14.0), gib(18.0), gib(5.0), gib(4.0));
     scene.add(
         70.0,
-        What::Oom(OomRecord {
+        EventKind::Oom(OomRecord {
             phase: Phase::Forward,
             step: 40,
             ..failed
@@ -98,7 +98,7 @@ fn thrashing() -> StagedSession {
         at += if n > 20 { 1.7 } else { 1.0 };
         let mut held = sample(100, 0, gib(20.0), gib(22.6));
         held.alloc_retries = if n > 20 { (n - 20) * 2 } else { 0 };
-        scene.add(at - 0.1, What::Sample(held));
+        scene.add(at - 0.1, EventKind::Sample(held));
         scene.add(at, step(100, n, gib(4.0), gib(22.0)));
     }
     scene
@@ -109,13 +109,13 @@ fn lost() -> StagedSession {
     let mut scene = StagedSession::training();
     scene.sampled(2.0, 4.0, 4.5);
     let mut card = reading(&[(100, gib(5.0))]);
-    scene.add(3.0, What::Device(card.clone()));
+    scene.add(3.0, EventKind::Device(card.clone()));
     card.lost = Some("GPU is lost".into());
     card.used = None;
     card.processes = None;
-    scene.add(4.0, What::Device(card)).add(
+    scene.add(4.0, EventKind::Device(card)).add(
         5.0,
-        What::OomText(OomReport {
+        EventKind::OomText(OomReport {
             kind: OomKind::CudaErrorOom,
             ..OomReport::default()
         }),
@@ -132,28 +132,30 @@ pub(super) fn scenes() -> Vec<(&'static str, StagedSession, Cause, Certainty)> {
         other.name = Some("python".into());
         other.user = Some("ada".into());
     }
-    foreign.sampled(2.0, 1.0, 1.5).add(3.0, What::Device(card));
+    foreign
+        .sampled(2.0, 1.0, 1.5)
+        .add(3.0, EventKind::Device(card));
     foreign.add(
         20.0,
-        What::Oom(record(100, gib(7.3), gib(7.5), gib(1.0), gib(0.5))),
+        EventKind::Oom(record(100, gib(7.3), gib(7.5), gib(1.0), gib(0.5))),
     );
     foreign.add(21.0, exited(1, Exit::Code(1)));
     // Afterwards the GPU is empty, which it wasn't at the OOM.
-    foreign.add(22.0, What::Device(reading(&[])));
+    foreign.add(22.0, EventKind::Device(reading(&[])));
 
     let mut left_over = StagedSession::training();
     left_over
         .add(8.0, exited(1, Exit::Code(1)))
         .add(9.0, started(2, 200, "python train.py --batch-size 32"))
         .add(10.0, hello(2, 200, None))
-        .add(10.5, What::Sample(sample(200, 0, gib(1.0), gib(1.5))))
+        .add(10.5, EventKind::Sample(sample(200, 0, gib(1.0), gib(1.5))))
         .add(
             11.0,
-            What::Device(reading(&[(200, gib(2.0)), (100, gib(20.0))])),
+            EventKind::Device(reading(&[(200, gib(2.0)), (100, gib(20.0))])),
         )
         .add(
             12.0,
-            What::Oom(record(200, gib(1.3), gib(1.5), gib(1.9), gib(1.6))),
+            EventKind::Oom(record(200, gib(1.3), gib(1.5), gib(1.9), gib(1.6))),
         );
 
     let mut same_device = StagedSession::default();
@@ -161,8 +163,8 @@ pub(super) fn scenes() -> Vec<(&'static str, StagedSession, Cause, Certainty)> {
         .add(0.0, started(1, 99, "torchrun train.py"))
         .add(1.0, hello(1, 100, Some(0)))
         .add(1.0, hello(1, 101, Some(1)))
-        .add(2.0, What::Sample(sample(100, 0, gib(11.0), gib(11.5))))
-        .add(2.0, What::Sample(sample(101, 0, gib(10.0), gib(10.5))));
+        .add(2.0, EventKind::Sample(sample(100, 0, gib(11.0), gib(11.5))))
+        .add(2.0, EventKind::Sample(sample(101, 0, gib(10.0), gib(10.5))));
     let mut text = text_of(&record(100, gib(11.0), gib(11.5), gib(2.0), gib(0.6)));
     text.rank = Some(Rank(0));
     text.process_used = Some(gib(12.0));
@@ -170,28 +172,28 @@ pub(super) fn scenes() -> Vec<(&'static str, StagedSession, Cause, Certainty)> {
         pid: Pid(101),
         used: Some(gib(11.0)),
     }];
-    same_device.add(3.0, What::OomText(text));
+    same_device.add(3.0, EventKind::OomText(text));
 
     let mut same_device_by_nvml = StagedSession::default();
     same_device_by_nvml
         .add(0.0, started(1, 99, "torchrun train.py"))
         .add(1.0, hello(1, 100, Some(0)))
         .add(1.0, hello(1, 101, Some(1)))
-        .add(2.0, What::Sample(sample(100, 0, gib(11.0), gib(11.5))))
-        .add(2.0, What::Sample(sample(101, 0, gib(10.0), gib(10.5))))
+        .add(2.0, EventKind::Sample(sample(100, 0, gib(11.0), gib(11.5))))
+        .add(2.0, EventKind::Sample(sample(101, 0, gib(10.0), gib(10.5))))
         .add(
             2.1,
-            What::Device(reading(&[(100, gib(12.0)), (101, gib(11.0))])),
+            EventKind::Device(reading(&[(100, gib(12.0)), (101, gib(11.0))])),
         )
         .add(
             3.0,
-            What::Oom(record(100, gib(11.0), gib(11.5), gib(2.0), gib(0.6))),
+            EventKind::Oom(record(100, gib(11.0), gib(11.5), gib(2.0), gib(0.6))),
         );
 
     let mut by_sample = StagedSession::training();
     by_sample.sampled(2.0, 21.0, 22.0).add(
         3.0,
-        What::OomText(OomReport {
+        EventKind::OomText(OomReport {
             kind: OomKind::Cublas,
             ..OomReport::default()
         }),
@@ -199,11 +201,11 @@ pub(super) fn scenes() -> Vec<(&'static str, StagedSession, Cause, Certainty)> {
 
     let mut expandable = StagedSession::default();
     expandable.add(0.0, started(1, 100, "python train.py"));
-    if let What::Hello(mut hello) = hello(1, 100, None) {
+    if let EventKind::Hello(mut hello) = hello(1, 100, None) {
         hello.expandable_segments = Some(true);
-        expandable.add(1.0, What::Hello(hello));
+        expandable.add(1.0, EventKind::Hello(hello));
     }
-    expandable.add(20.0, What::Oom(fragmented()));
+    expandable.add(20.0, EventKind::Oom(fragmented()));
 
     vec![
         (
@@ -407,7 +409,7 @@ fn thrashing_is_a_warning_while_it_runs() {
     );
     scene.add(
         60.0,
-        What::Oom(OomRecord {
+        EventKind::Oom(OomRecord {
             phase: Phase::Backward,
             step: 30,
             ..full_card()
@@ -424,7 +426,7 @@ fn retries_that_cost_nothing_are_no_thrashing() {
         let mut held = sample(100, 0, gib(20.0), gib(22.6));
         // One at the beginning of each epoch.
         held.alloc_retries = n / 10;
-        scene.add(1.9 + n as f64, What::Sample(held));
+        scene.add(1.9 + n as f64, EventKind::Sample(held));
         scene.add(2.0 + n as f64, step(100, n, gib(4.0), gib(22.0)));
     }
     assert_eq!(warnings(&scene.state), []);

@@ -5,7 +5,7 @@ use super::setup::SessionGuard;
 use super::{EVENTS, Front, Sources, setup, spool};
 use crate::collect::probe_socket::{self, ProbeRequests};
 use crate::config;
-use crate::event::{Clock, Event, Exited, Level, NvmlState, ProbeGone, What};
+use crate::event::{Clock, Event, EventKind, Exited, Level, NvmlState, ProbeGone};
 use crate::live::Ending;
 use crate::live::display::Display;
 use crate::live::display::mode::{self, Mode, Reason, Surface};
@@ -170,7 +170,7 @@ fn settle_in(place: Welcomed) -> (Front, Sources, SessionGuard) {
         Some(state) => front.session.state = state,
         None => {
             let at = Moment::ZERO;
-            let what = What::SessionStarted(front.session.handover.header.clone());
+            let what = EventKind::SessionStarted(front.session.handover.header.clone());
             front.session.state.apply(&Event { at, what });
         }
     }
@@ -231,7 +231,7 @@ impl Front {
         let (gone, elsewhere): (Vec<Pid>, Vec<Pid>) = speaking.partition(|pid| pid.is_here());
         self.link.speaking.extend(elsewhere);
         let gone = gone.into_iter().map(|pid| {
-            What::ProbeGone(ProbeGone {
+            EventKind::ProbeGone(ProbeGone {
                 pid,
                 reason: None,
                 said_end: false,
@@ -245,7 +245,7 @@ impl Front {
                 reason: "off until somebody attaches, because the front was lost".into(),
             }),
         };
-        for what in gone.chain(nvml.map(What::Nvml)) {
+        for what in gone.chain(nvml.map(EventKind::Nvml)) {
             self.happened(Event { at, what });
         }
     }

@@ -3,7 +3,7 @@
 use super::Front;
 use crate::collect::probe_socket::ProbeRequest;
 use crate::command::CommandLine;
-use crate::event::{Level, StopRequested, What};
+use crate::event::{EventKind, Level, StopRequested};
 use crate::live::display::screen::{Due, terminal_size};
 use crate::live::link::{AfterRun, Role, SessionPhase};
 use crate::live::signals::{ReceivedSignal, SignalAction, descends_from, name_of};
@@ -122,7 +122,7 @@ impl Front {
         if from_keyboard {
             self.ended_by_hand();
         }
-        self.session.record(What::StopRequested(StopRequested {
+        self.session.record(EventKind::StopRequested(StopRequested {
             signal: signal as i32,
             from_keyboard,
         }));

@@ -1,7 +1,7 @@
 //! Handles the keeper's reports.
 
 use super::Front;
-use crate::event::{Dropped, Event, Exit, Exited, Level, Logged, SpawnFailed, Started, What};
+use crate::event::{Dropped, Event, EventKind, Exit, Exited, Level, Logged, SpawnFailed, Started};
 use crate::live::link::SessionPhase;
 use crate::live::{Ending, OWN_FAILURE, print};
 use crate::supervise::{KeeperOrder, KeeperReport, OutputStream, Reports, Rung};
@@ -30,7 +30,7 @@ impl Front {
                 status,
             } => {
                 self.display.say_last(reason.clone());
-                self.session.record(What::SpawnFailed(SpawnFailed {
+                self.session.record(EventKind::SpawnFailed(SpawnFailed {
                     run,
                     errno,
                     path,
@@ -39,11 +39,11 @@ impl Front {
                 self.link.leave(Ending::Code(status));
             }
             KeeperReport::Output { stream, bytes } => self.output(stream, &bytes),
-            KeeperReport::Gap { bytes } => self.session.record(What::Dropped(Dropped {
+            KeeperReport::Gap { bytes } => self.session.record(EventKind::Dropped(Dropped {
                 output: bytes,
                 ..Dropped::default()
             })),
-            KeeperReport::Unlogged { bytes } => self.session.record(What::Dropped(Dropped {
+            KeeperReport::Unlogged { bytes } => self.session.record(EventKind::Dropped(Dropped {
                 unlogged: bytes,
                 ..Dropped::default()
             })),
@@ -52,7 +52,7 @@ impl Front {
                 // A program may write before its start is recorded; no event comes before that.
                 let started = self.session.state.run().map_or(at, |run| run.started);
                 let at = at.max(started);
-                let what = What::Logged(Logged { bytes });
+                let what = EventKind::Logged(Logged { bytes });
                 self.session.apply(&Event { at, what });
             }
             KeeperReport::Exited { run, exit, left } => self.exited(Exited { run, exit, left }),
@@ -91,7 +91,7 @@ impl Front {
 
     pub(super) fn record_started(&mut self, run: RunNumber, pid: Pid) {
         let (remedies, predicted_peak) = self.session.handover.chosen.clone();
-        self.session.record(What::Started(Started {
+        self.session.record(EventKind::Started(Started {
             run,
             pid,
             command: self.session.command().without_secrets(),

@@ -3,7 +3,7 @@
 //! keeper starts the run.
 
 use super::Front;
-use crate::event::{Event, Exit, Level, What};
+use crate::event::{Event, EventKind, Exit, Level};
 use crate::live::Ending;
 use crate::live::display::screen::Due;
 use crate::live::link::gate::{Gate, GateSight, GateTiming, GateVerdict};
@@ -26,7 +26,7 @@ impl Front {
             let exit = exited.exit;
             self.session.apply(&Event {
                 at: since,
-                what: What::Exited(exited),
+                what: EventKind::Exited(exited),
             });
             self.conclude(exit, then, now);
         }

@@ -7,7 +7,7 @@ use super::{EVENTS, Front, Sources, setup, spool};
 use crate::collect::probe_socket::ProbeRequests;
 use crate::command::Word;
 use crate::config;
-use crate::event::{Clock, Job, Level, NvmlState, SCHEMA, SessionStarted, What};
+use crate::event::{Clock, EventKind, Job, Level, NvmlState, SCHEMA, SessionStarted};
 use crate::live::allocator::InheritedSettings;
 use crate::live::display::Display;
 use crate::live::display::mode::{self, Mode, Surface};
@@ -202,9 +202,9 @@ pub(super) fn start(
         unreachable: false,
     };
     front.be_found(&directories, log.as_deref());
-    front.session.record(What::SessionStarted(header));
+    front.session.record(EventKind::SessionStarted(header));
     if !options.nvml {
-        front.session.record(What::Nvml(NvmlState::Off));
+        front.session.record(EventKind::Nvml(NvmlState::Off));
     }
     if options.probe && directories.runtime.is_none() {
         front

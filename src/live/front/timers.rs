@@ -1,7 +1,7 @@
 //! What happens without an event, and when the loop must wake for it.
 
 use super::Front;
-use crate::event::{Level, What};
+use crate::event::{EventKind, Level};
 use crate::live::beside::LOOK_AGAIN;
 use crate::live::display::screen::Due;
 use crate::live::link::SessionPhase;
@@ -85,7 +85,7 @@ impl Front {
         self.stay_reachable(now);
         if let Some(spool) = &mut self.spool {
             if let Some(note) = spool.note(Instant::now()) {
-                self.session.record(What::Note(note));
+                self.session.record(EventKind::Note(note));
             }
             spool.hurry(match self.link.phase() {
                 SessionPhase::Settling { .. }

@@ -2,7 +2,7 @@
 //! one doesn't complete a line of another.
 
 use crate::epoch;
-use crate::event::{Consequence, Epoch, What};
+use crate::event::{Consequence, Epoch, EventKind};
 use crate::oom::{ConsequenceKind, ConsequenceLines, Scanner};
 use crate::supervise::OutputStream;
 use crate::units::{Moment, Rank};
@@ -35,7 +35,7 @@ impl OutputScanners {
         stream: OutputStream,
         bytes: &[u8],
         at: Moment,
-    ) -> Vec<What> {
+    ) -> Vec<EventKind> {
         let scanner = match stream {
             OutputStream::Terminal => &mut self.terminal,
             OutputStream::Out => &mut self.out,
@@ -45,9 +45,9 @@ impl OutputScanners {
         let count = &mut self.epochs;
         scanner.epochs.feed(bytes, &mut |told| {
             let number = count.take(told, at);
-            found.extend(number.map(|number| What::Epoch(Epoch { number })));
+            found.extend(number.map(|number| EventKind::Epoch(Epoch { number })));
         });
-        let mut report = |report| found.push(What::OomText(report));
+        let mut report = |report| found.push(EventKind::OomText(report));
         scanner.ooms.feed(bytes, &mut report);
         let told = &mut self.consequences;
         scanner.consequences.feed(bytes, &mut |mention| {
@@ -57,7 +57,7 @@ impl OutputScanners {
     }
 
     /// At the run's end: what its last line says.
-    pub(in crate::live) fn finish(&mut self, at: Moment) -> Vec<What> {
+    pub(in crate::live) fn finish(&mut self, at: Moment) -> Vec<EventKind> {
         let mut found = Vec::new();
         let OutputScanners {
             terminal,
@@ -69,9 +69,9 @@ impl OutputScanners {
         for mut scanner in [terminal, out, err] {
             scanner.epochs.finish(&mut |told| {
                 let number = count.take(told, at);
-                found.extend(number.map(|number| What::Epoch(Epoch { number })));
+                found.extend(number.map(|number| EventKind::Epoch(Epoch { number })));
             });
-            let mut report = |report| found.push(What::OomText(report));
+            let mut report = |report| found.push(EventKind::OomText(report));
             scanner.ooms.finish(&mut report);
             scanner.consequences.finish(&mut |mention| {
                 found.extend(once(&mut told, mention, at));
@@ -86,10 +86,10 @@ impl OutputScanners {
         &mut self,
         recent: &[u8],
         mut latest_epoch: Option<u64>,
-    ) -> Vec<What> {
+    ) -> Vec<EventKind> {
         let mut found = Vec::new();
         let scanner = &mut self.terminal;
-        let mut report = |report| found.push(What::OomText(report));
+        let mut report = |report| found.push(EventKind::OomText(report));
         scanner.ooms.feed(recent, &mut report);
         scanner
             .epochs
@@ -104,11 +104,11 @@ fn once(
     told: &mut BTreeMap<(ConsequenceKind, Option<Rank>), Moment>,
     (kind, rank): (ConsequenceKind, Option<Rank>),
     at: Moment,
-) -> Option<What> {
+) -> Option<EventKind> {
     let before = told.get(&(kind, rank));
     if before.is_some_and(|before| at.since(*before) < AGAIN) {
         return None;
     }
     told.insert((kind, rank), at);
-    Some(What::Consequence(Consequence { kind, rank }))
+    Some(EventKind::Consequence(Consequence { kind, rank }))
 }

@@ -90,7 +90,7 @@ fn ran_out(run: &Run, follows: WhatFollows, now: Moment, hangs: Duration) -> boo
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::event::{Exit, StopRequested, What};
+    use crate::event::{EventKind, Exit, StopRequested};
     use crate::oom::OomReport;
     use crate::state::staged::{StagedSession, exited, gib, hello, record, started, step};
     use NewsKind::{End, Leak, Oom};
@@ -110,12 +110,12 @@ mod tests {
             watched
         }
 
-        fn add(&mut self, at: f64, what: What) {
+        fn add(&mut self, at: f64, what: EventKind) {
             self.scene.add(at, what);
         }
 
         fn oom(&mut self, at: f64) {
-            self.add(at, What::OomText(OomReport::default()));
+            self.add(at, EventKind::OomText(OomReport::default()));
         }
 
         fn exit(&mut self, at: f64, run: u32, code: i32) {
@@ -147,7 +147,7 @@ mod tests {
         it.oom(120.0);
         it.exit(121.0, 2, 1);
         assert_eq!(it.due(Some(Waits), false), Some(Oom));
-        it.add(500.0, What::Unknown);
+        it.add(500.0, EventKind::Unknown);
         assert_eq!(it.due(Some(Ends), false), None, "q at the dialog");
     }
 
@@ -155,9 +155,9 @@ mod tests {
     fn one_that_hangs_in_an_oom_is_told_before_it_ends() {
         let mut it = ToldSession::new();
         it.oom(5.0);
-        it.add(16.0, What::Unknown);
+        it.add(16.0, EventKind::Unknown);
         assert_eq!(it.due(Some(Runs), false), Some(Oom));
-        it.add(900.0, What::Unknown);
+        it.add(900.0, EventKind::Unknown);
         assert_eq!(it.due(Some(Runs), false), None);
         it.exit(1800.0, 1, 1);
         assert_eq!(it.due(Some(Ends), false), Some(End));
@@ -168,9 +168,9 @@ mod tests {
         let mut it = ToldSession::new();
         it.add(1.0, hello(1, 100, None));
         let oom = record(100, gib(20.0), gib(21.0), gib(4.0), gib(1.0));
-        it.add(5.0, What::Oom(oom));
+        it.add(5.0, EventKind::Oom(oom));
         it.add(6.0, step(100, 1, gib(3.0), gib(9.0)));
-        it.add(60.0, What::Unknown);
+        it.add(60.0, EventKind::Unknown);
         assert_eq!(it.due(Some(Runs), false), None);
     }
 
@@ -189,7 +189,7 @@ mod tests {
             signal: 2,
             from_keyboard: true,
         };
-        it.add(70.0, What::StopRequested(stop));
+        it.add(70.0, EventKind::StopRequested(stop));
         it.told.ended_by_hand(RunNumber(1));
         it.exit(71.0, 1, 1);
         assert_eq!(it.due(Some(Ends), false), None);

@@ -4,7 +4,7 @@
 use super::tail::OutputTail;
 use super::{NextRun, Session};
 use crate::command::CommandLine;
-use crate::event::{Exit, Hello, Level, What};
+use crate::event::{EventKind, Exit, Hello, Level};
 use crate::forecast;
 use crate::remedy::{self, Ended, RejectedRemedy, Remedy};
 use crate::state::RunOutcome;
@@ -60,7 +60,7 @@ impl Session {
     pub(crate) fn record_what_came_of_the_prediction(&mut self) {
         let run = self.state.run().filter(|run| run.prediction.is_some());
         if let Some(outcome) = run.and_then(forecast::score::outcome) {
-            self.record(What::PredictionOutcome(outcome));
+            self.record(EventKind::PredictionOutcome(outcome));
         }
     }
 

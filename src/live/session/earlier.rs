@@ -5,7 +5,7 @@
 //! be read, or are of another program, are skipped.
 
 use crate::command::CommandLine;
-use crate::event::What;
+use crate::event::EventKind;
 use crate::forecast::Observation;
 use crate::live::beside::BesideLoop;
 use crate::recognize::{LaunchEnvironment, WorkloadKey};
@@ -104,7 +104,7 @@ fn is_like(directory: &Path, command: &CommandLine, reading: &WorkloadKey) -> bo
         return false;
     };
     match event.what {
-        What::SessionStarted(header) if read.is_ok() => {
+        EventKind::SessionStarted(header) if read.is_ok() => {
             header.command.cwd == command.cwd
                 && WorkloadKey::new(&header.command, &LaunchEnvironment::default()).likeness
                     == reading.likeness

@@ -6,7 +6,7 @@
 //! (a living keeper is the parent of all that its training leaves behind). If anything can't be read,
 //! it isn't one of them.
 
-use crate::event::What;
+use crate::event::EventKind;
 use crate::live::SESSION_VARIABLE;
 use crate::remedy::Leftover;
 use crate::session::{self, BaseDirs};
@@ -114,14 +114,14 @@ fn is_recorded(directory: &Path, pid: Pid, began: f64) -> bool {
     for event in events.flatten() {
         let at = origin.map(|origin: f64| origin + event.at.as_secs_f64());
         match event.what {
-            What::SessionStarted(session) => origin = Some(session.wall),
-            What::Started(started)
+            EventKind::SessionStarted(session) => origin = Some(session.wall),
+            EventKind::Started(started)
                 if started.pid == pid && at.is_some_and(|at| (at - began).abs() <= CLOCK_SLACK) =>
             {
                 return true;
             }
             // It started before it connected, and after its session.
-            What::Hello(hello) if hello.pid == pid => {
+            EventKind::Hello(hello) if hello.pid == pid => {
                 let after = origin.is_some_and(|origin| began >= origin - CLOCK_SLACK);
                 if after && at.is_some_and(|at| began <= at + CLOCK_SLACK) {
                     return true;

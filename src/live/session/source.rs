@@ -3,7 +3,7 @@
 
 use super::Session;
 use crate::anatomy::{StepAnatomy, by_line};
-use crate::event::{LineText, SourceLine, SourceText, StepTrace, What};
+use crate::event::{EventKind, LineText, SourceLine, SourceText, StepTrace};
 use crate::live::beside::BesideLoop;
 use crate::project_files;
 use crate::state::{MOST_TEXTS, State};
@@ -52,16 +52,16 @@ struct LinesRead {
 
 impl Sought {
     /// The lines of this event that are shown, and its process.
-    fn of(what: &What) -> Option<(Pid, Sought)> {
+    fn of(what: &EventKind) -> Option<(Pid, Sought)> {
         Some(match what {
-            What::StepTrace(step) => (step.pid, Sought::Step(step.clone())),
-            What::Oom(record) => {
+            EventKind::StepTrace(step) => (step.pid, Sought::Step(step.clone())),
+            EventKind::Oom(record) => {
                 let held = record.lines.iter().map(|of| &of.line);
                 let growing = record.growing.iter().map(|of| &of.line);
                 let lines = held.chain(growing).cloned().collect();
                 (record.pid, Sought::Lines(lines))
             }
-            What::Retainers(found) => {
+            EventKind::Retainers(found) => {
                 let lines = found.retainers.iter().filter_map(|of| of.line.clone());
                 (found.pid, Sought::Lines(lines.collect()))
             }
@@ -126,7 +126,7 @@ impl Search {
 impl SourceReader {
     /// Takes the lines that an event names, if it is of a process of this machine: on another one the
     /// same path may be another file.
-    fn ask(&mut self, what: &What, run: RunNumber) {
+    fn ask(&mut self, what: &EventKind, run: RunNumber) {
         let Some((_, sought)) = Sought::of(what).filter(|(pid, _)| pid.is_here()) else {
             return;
         };
@@ -166,15 +166,15 @@ impl SourceReader {
         }
     }
 
-    fn take(&mut self, read: LinesRead) -> Option<What> {
+    fn take(&mut self, read: LinesRead) -> Option<EventKind> {
         self.known.extend(read.looked_for);
         let (run, lines) = (self.run, read.texts);
-        (!lines.is_empty()).then_some(What::SourceText(Box::new(SourceText { run, lines })))
+        (!lines.is_empty()).then_some(EventKind::SourceText(Box::new(SourceText { run, lines })))
     }
 }
 
 impl Session {
-    pub(crate) fn ask_for_source(&mut self, what: &What) {
+    pub(crate) fn ask_for_source(&mut self, what: &EventKind) {
         let run = self.run_number();
         self.source.ask(what, run);
     }

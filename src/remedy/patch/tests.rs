@@ -1,7 +1,7 @@
 //! Which patches are offered after a probe's findings, and what they do to the command.
 
 use crate::command::CommandLine;
-use crate::event::{Blocks, PatchOutcome, Patchable, Patched, What};
+use crate::event::{Blocks, EventKind, PatchOutcome, Patchable, Patched};
 use crate::forecast::ForecastInputs;
 use crate::recognize::LaunchEnvironment;
 use crate::remedy::{Alteration, Availability, Plan, Remedy, RemedyId, RemedyInputs, remedies};
@@ -34,9 +34,9 @@ fn ran(words: &str, found: Option<Patchable>) -> StagedSession {
         .add(0.0, started(1, 100, words))
         .add(1.0, hello(1, 100, None));
     let record = record(100, gib(12.0), gib(13.0), gib(1.0), gib(0.1));
-    scene.add(9.0, What::Oom(record));
+    scene.add(9.0, EventKind::Oom(record));
     if let Some(found) = found {
-        scene.add(9.1, What::Patchable(found));
+        scene.add(9.1, EventKind::Patchable(found));
     }
     scene
 }
@@ -237,7 +237,7 @@ fn a_patch_that_declined_is_not_offered_again() {
     let mut scene = ran(TRAIN, Some(found()));
     scene.add(
         9.2,
-        What::Patch(Patched {
+        EventKind::Patch(Patched {
             pid: Pid(100),
             patch: "recompute".into(),
             outcome: PatchOutcome::Declined,

@@ -1,7 +1,7 @@
 //! A table with a row for each sample: of a process's allocator, or of a device by NVML.
 
 use super::{Export, process};
-use crate::event::{DeviceReading, Event, Sample, What};
+use crate::event::{DeviceReading, Event, EventKind, Sample};
 use crate::state::State;
 use crate::units::{Bytes, Moment};
 use std::io::{self, Write};
@@ -115,8 +115,8 @@ impl<W: Write> CsvExport<W> {
 impl<W: Write> Export for CsvExport<W> {
     fn event(&mut self, state: &State, event: &Event) -> io::Result<()> {
         match &event.what {
-            What::Sample(sample) => self.sample(state, event.at, sample),
-            What::Device(reading) => self.device(state, event.at, reading),
+            EventKind::Sample(sample) => self.sample(state, event.at, sample),
+            EventKind::Device(reading) => self.device(state, event.at, reading),
             _ => Ok(()),
         }
     }

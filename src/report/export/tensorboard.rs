@@ -4,7 +4,7 @@
 //! `tensorboard/compat/proto/event.proto`. The five fields that are needed are written by hand.
 
 use super::{Export, process};
-use crate::event::{Event, Sample, Step, What};
+use crate::event::{Event, EventKind, Sample, Step};
 use crate::state::State;
 use crate::units::{Bytes, Moment, Pid, RunNumber};
 use std::collections::HashMap;
@@ -137,8 +137,8 @@ impl RankFile {
 impl Export for TensorBoardExport<'_> {
     fn event(&mut self, state: &State, event: &Event) -> io::Result<()> {
         match &event.what {
-            What::Sample(sample) => self.sample(state, event.at, sample),
-            What::Step(step) => self.step(state, event.at, step),
+            EventKind::Sample(sample) => self.sample(state, event.at, sample),
+            EventKind::Step(step) => self.step(state, event.at, step),
             _ => Ok(()),
         }
     }

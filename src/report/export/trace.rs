@@ -3,7 +3,7 @@
 
 use super::{Export, name_of, process};
 use crate::command;
-use crate::event::{Event, What};
+use crate::event::{Event, EventKind};
 use crate::state::State;
 use crate::units::{Bytes, Moment, Pid};
 use serde_json::{Value, json};
@@ -94,14 +94,14 @@ impl<W: Write> Export for TraceExport<W> {
     fn event(&mut self, state: &State, event: &Event) -> io::Result<()> {
         let at = event.at;
         match &event.what {
-            What::Sample(sample) => {
+            EventKind::Sample(sample) => {
                 let pid = self.number(state, sample.pid)?;
                 self.write(json!({
                     "ph": "C", "pid": pid, "name": format!("GPU {} MiB", sample.device), "ts": at.0,
                     "args": {"allocated": mib(sample.allocated), "cached": mib(sample.reserved - sample.allocated)}
                 }))
             }
-            What::Device(reading) => {
+            EventKind::Device(reading) => {
                 let Some(used) = reading.used else {
                     return Ok(());
                 };
@@ -110,7 +110,7 @@ impl<W: Write> Export for TraceExport<W> {
                     "ts": at.0, "args": {"used": mib(used)}
                 }))
             }
-            What::Step(step) => {
+            EventKind::Step(step) => {
                 let pid = self.number(state, step.pid)?;
                 let known = self.processes.get_mut(&step.pid);
                 let before = known.and_then(|known| known.last_step.replace(at));
@@ -121,19 +121,19 @@ impl<W: Write> Export for TraceExport<W> {
                 let began = Moment(at.0.saturating_sub(step.micros));
                 self.slice(pid, "optimizer step", began, at)
             }
-            What::Started(started) => {
+            EventKind::Started(started) => {
                 self.run = Some((started.run.0, at));
                 Ok(())
             }
-            What::Exited(exited) => {
+            EventKind::Exited(exited) => {
                 let run = state.run_numbered(exited.run);
                 let words = run.map_or(exited.exit.to_string(), |run| run.outcome_words());
                 self.end_run(at, &words)
             }
-            What::Oom(_) | What::OomText(_) => self.write(json!({
+            EventKind::Oom(_) | EventKind::OomText(_) => self.write(json!({
                 "ph": "i", "s": "g", "pid": SESSION, "tid": 1, "name": "out of memory", "ts": at.0
             })),
-            What::Epoch(epoch) => self.write(json!({
+            EventKind::Epoch(epoch) => self.write(json!({
                 "ph": "i", "s": "p", "pid": SESSION, "tid": 1, "name": format!("epoch {}", epoch.number), "ts": at.0
             })),
             _ => Ok(()),

@@ -3,7 +3,7 @@
 use super::*;
 use crate::anatomy::{GrownLine, StepGrowth};
 use crate::event::{
-    BlockOrigin, Event, Note, Retainer, RetainerKind, Retainers, SourceLine, StepTrace, What,
+    BlockOrigin, Event, EventKind, Note, Retainer, RetainerKind, Retainers, SourceLine, StepTrace,
 };
 use crate::report::recorded;
 use crate::units::{Bytes, Pid};
@@ -122,9 +122,9 @@ proptest! {
             for event in &mut events {
                 put_in(event, text);
             }
-            let ran_out = events.iter().position(|event| matches!(event.what, What::Oom(_)));
+            let ran_out = events.iter().position(|event| matches!(event.what, EventKind::Oom(_)));
             let ran_out = ran_out.expect("an OOM");
-            let before = [What::StepTrace(Box::new(traced(text))), What::Retainers(Box::new(kept(text)))];
+            let before = [EventKind::StepTrace(Box::new(traced(text))), EventKind::Retainers(Box::new(kept(text)))];
             let at = events[ran_out].at;
             events.splice(ran_out..ran_out, before.map(|what| Event { at, what }));
             without_own_code(&page_of(&SessionStory::of(events)))
@@ -144,29 +144,29 @@ proptest! {
 /// Strings in all the places in which a recording has some that anybody may choose.
 fn put_in(event: &mut Event, text: &str) {
     match &mut event.what {
-        What::SessionStarted(session) => session.id = text.into(),
-        What::Device(reading) => reading.name = text.into(),
-        What::Hello(hello) => {
+        EventKind::SessionStarted(session) => session.id = text.into(),
+        EventKind::Device(reading) => reading.name = text.into(),
+        EventKind::Hello(hello) => {
             hello.torch = text.into();
             hello.alloc_conf = Some(format!("a{text}"));
             for device in &mut hello.devices {
                 device.name = text.into();
             }
         }
-        What::Started(started) => {
+        EventKind::Started(started) => {
             started.remedies = vec![text.into()];
             // A blank would end a word of the command, which is an element.
             let word = format!("--name={}", text.replace(' ', "_"));
             started.command.argv.push(word.as_str().into());
         }
-        What::Oom(record) => {
+        EventKind::Oom(record) => {
             for line in &mut record.lines {
                 line.line.file = format!("a{text}");
                 line.line.function = text.into();
             }
         }
-        What::Exited(_) => {
-            event.what = What::Note(Note {
+        EventKind::Exited(_) => {
+            event.what = EventKind::Note(Note {
                 level: crate::event::Level::Warning,
                 text: text.into(),
             });

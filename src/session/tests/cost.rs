@@ -4,7 +4,7 @@ use super::super::journal::Journal;
 use super::super::limits::Limits;
 use super::super::line::RecordLine;
 use super::{device, exited, note, oom, sample, started, step};
-use crate::event::{Event, What};
+use crate::event::{Event, EventKind};
 use crate::units::Bytes;
 
 /// What the journal would have written.
@@ -135,7 +135,7 @@ fn a_day_of_eight_ranks_keeps_every_peak() {
             let value = n.wrapping_mul(2_654_435_761) % 40_000_000_000;
             let mut sampled = sample(seconds, 100 + rank, value);
             if n.is_multiple_of(2_003) {
-                let What::Sample(sample) = &mut sampled.what else {
+                let EventKind::Sample(sample) = &mut sampled.what else {
                     unreachable!()
                 };
                 sample.allocated = Bytes(50_000_000_000 + n);
@@ -143,7 +143,7 @@ fn a_day_of_eight_ranks_keeps_every_peak() {
             }
             let mut stepped = step(seconds, 100 + rank, n);
             if n.is_multiple_of(2_503) {
-                let What::Step(step) = &mut stepped.what else {
+                let EventKind::Step(step) = &mut stepped.what else {
                     unreachable!()
                 };
                 step.after.peak = Bytes(60_000_000_000 + n);
@@ -175,9 +175,9 @@ fn a_day_of_eight_ranks_keeps_every_peak() {
 
 fn take(journal: &mut Journal, event: &Event, bytes: &mut u64, kept: &mut Vec<Event>) {
     let rare = |event: &Event| match &event.what {
-        What::Sample(sample) => sample.allocated > Bytes(50_000_000_000),
-        What::Step(step) => step.after.peak > Bytes(60_000_000_000),
-        What::Device(_) => false,
+        EventKind::Sample(sample) => sample.allocated > Bytes(50_000_000_000),
+        EventKind::Step(step) => step.after.peak > Bytes(60_000_000_000),
+        EventKind::Device(_) => false,
         _ => true,
     };
     for line in journal.accept(event).unwrap() {

@@ -10,10 +10,10 @@ fn the_parts_add_up_to_the_capacity() {
     let mut scene = StagedSession::training();
     scene
         .sampled(2.0, 10.0, 12.0)
-        .add(2.0, What::Structure(made_of_one()))
+        .add(2.0, EventKind::Structure(made_of_one()))
         .add(
             2.1,
-            What::Device(reading(&[(100, gib(12.5)), (7, gib(3.0))])),
+            EventKind::Device(reading(&[(100, gib(12.5)), (7, gib(3.0))])),
         );
     let made_of = |scene: &StagedSession| scene.state.devices[0].breakdown(&scene.state);
     let parts = made_of(&scene);
@@ -45,14 +45,17 @@ fn a_jump_between_the_two_clocks_is_no_memory_outside_pytorch() {
     let made_of = |scene: &StagedSession| scene.state.devices[0].breakdown(&scene.state);
     let mut scene = StagedSession::training();
     scene
-        .add(1.0, What::Structure(made_of_one()))
+        .add(1.0, EventKind::Structure(made_of_one()))
         .sampled(2.0, 4.0, 5.0)
-        .add(2.1, What::Device(reading(&[(100, gib(5.5))])))
+        .add(2.1, EventKind::Device(reading(&[(100, gib(5.5))])))
         .sampled(2.2, 4.0, 5.0);
     // NVML sees the jump first, again and again, and the samples come behind.
     for (n, reserved) in [11.0, 17.0, 22.0].into_iter().enumerate() {
         let at = 2.3 + n as f64 / 5.0;
-        scene.add(at, What::Device(reading(&[(100, gib(reserved + 0.5))])));
+        scene.add(
+            at,
+            EventKind::Device(reading(&[(100, gib(reserved + 0.5))])),
+        );
         let parts = made_of(&scene);
         assert_eq!(parts.non_pytorch, Some(gib(0.5)));
         assert_eq!(sum(&parts), CAPACITY);
@@ -64,7 +67,7 @@ fn a_jump_between_the_two_clocks_is_no_memory_outside_pytorch() {
     // The sample sees it first: what NVML counts is less than what is reserved.
     scene
         .sampled(3.0, 23.0, 23.2)
-        .add(3.05, What::Device(reading(&[(100, gib(22.5))])));
+        .add(3.05, EventKind::Device(reading(&[(100, gib(22.5))])));
     let parts = made_of(&scene);
     assert_eq!(parts.free, Some(Bytes::ZERO));
     assert_eq!(sum(&parts), CAPACITY);
@@ -77,11 +80,11 @@ fn what_filled_the_card_when_memory_ran_out_is_exact() {
         .sampled(2.0, 4.0, 5.0)
         .add(
             2.1,
-            What::Device(reading(&[(100, gib(5.5)), (7, gib(3.0))])),
+            EventKind::Device(reading(&[(100, gib(5.5)), (7, gib(3.0))])),
         )
         .add(
             3.0,
-            What::Oom(OomRecord {
+            EventKind::Oom(OomRecord {
                 structure: Some(Box::new(made_of_one())),
                 ..record(100, gib(18.0), gib(19.0), gib(2.0), gib(0.4))
             }),
@@ -179,7 +182,7 @@ fn processes_are_ours_or_others_or_not_to_be_told() {
         let mut scene = StagedSession::training();
         let processes: Vec<_> = processes.iter().map(|(p, g)| (*p, gib(*g))).collect();
         scene.sampled(2.0, 4.0, 5.0);
-        scene.add(2.1, What::Device(reading(&processes)));
+        scene.add(2.1, EventKind::Device(reading(&processes)));
         let parts = scene.state.devices[0].breakdown(&scene.state);
         assert_eq!(parts.non_pytorch, non_pytorch.map(gib), "{what}");
         assert_eq!(parts.other_processes, foreign.map(gib), "{what}");
@@ -188,7 +191,9 @@ fn processes_are_ours_or_others_or_not_to_be_told() {
     let mut scene = StagedSession::training();
     let mut silent = reading(&[(100, gib(5.5))]);
     silent.processes = None;
-    scene.sampled(2.0, 4.0, 5.0).add(2.1, What::Device(silent));
+    scene
+        .sampled(2.0, 4.0, 5.0)
+        .add(2.1, EventKind::Device(silent));
     let parts = scene.state.devices[0].breakdown(&scene.state);
     assert_eq!((parts.non_pytorch, parts.other_processes), (None, None));
     assert_eq!(parts.free, Some(CAPACITY - gib(5.5)));
@@ -198,9 +203,9 @@ fn processes_are_ours_or_others_or_not_to_be_told() {
 fn without_a_probe_only_who_was_there_before_is_surely_another() {
     let mut scene = StagedSession::default();
     scene
-        .add(0.0, What::Device(reading(&[(7, gib(3.0))])))
+        .add(0.0, EventKind::Device(reading(&[(7, gib(3.0))])))
         .add(1.0, started(1, 100, "torchrun train.py"))
-        .add(2.0, What::Device(reading(&[(7, gib(3.0))])));
+        .add(2.0, EventKind::Device(reading(&[(7, gib(3.0))])));
     let foreign = |scene: &StagedSession| {
         scene.state.devices[0]
             .breakdown(&scene.state)
@@ -209,7 +214,7 @@ fn without_a_probe_only_who_was_there_before_is_surely_another() {
     assert_eq!(foreign(&scene), Some(gib(3.0)));
     scene.add(
         3.0,
-        What::Device(reading(&[(7, gib(3.0)), (104, gib(2.0))])),
+        EventKind::Device(reading(&[(7, gib(3.0)), (104, gib(2.0))])),
     );
     assert_eq!(foreign(&scene), None, "104 may be a rank of torchrun's");
     scene.add(4.0, exited(1, Exit::Code(0)));

@@ -12,7 +12,7 @@ fn devices_of_nvml_and_probe_are_joined_by_uuid() {
     first.index = 3;
     scene
         .add(0.0, started(1, 100, "python train.py"))
-        .add(0.1, What::Device(first))
+        .add(0.1, EventKind::Device(first))
         .add(1.0, hello(1, 100, None))
         .sampled(1.1, 2.0, 3.0);
     let devices = &scene.state.devices;
@@ -32,13 +32,13 @@ fn devices_of_nvml_and_probe_are_joined_by_uuid() {
 fn a_torch_that_says_no_uuid_is_joined_by_name_where_that_is_certain() {
     let mut scene = StagedSession::default();
     scene.add(0.0, started(1, 100, "python train.py"));
-    scene.add(0.1, What::Device(reading(&[])));
-    let What::Hello(mut old) = hello(1, 100, None) else {
+    scene.add(0.1, EventKind::Device(reading(&[])));
+    let EventKind::Hello(mut old) = hello(1, 100, None) else {
         unreachable!()
     };
     old.devices.truncate(1);
     old.devices[0].uuid = None;
-    scene.add(1.0, What::Hello(old)).sampled(1.1, 2.0, 3.0);
+    scene.add(1.0, EventKind::Hello(old)).sampled(1.1, 2.0, 3.0);
     assert_eq!(scene.state.devices.len(), 1);
     assert_eq!(scene.state.devices[0].reserved.current(), Some(gib(3.0)));
 }
@@ -50,9 +50,9 @@ fn a_device_holds_what_its_live_ranks_hold() {
         .add(0.0, started(1, 99, "torchrun train.py"))
         .add(1.0, hello(1, 100, Some(0)))
         .add(1.0, hello(1, 101, Some(1)))
-        .add(2.0, What::Sample(sample(100, 0, gib(2.0), gib(3.0))))
-        .add(2.0, What::Sample(sample(101, 0, gib(4.0), gib(5.0))))
-        .add(2.1, What::Sample(sample(101, 1, gib(0.5), gib(0.6))));
+        .add(2.0, EventKind::Sample(sample(100, 0, gib(2.0), gib(3.0))))
+        .add(2.0, EventKind::Sample(sample(101, 0, gib(4.0), gib(5.0))))
+        .add(2.1, EventKind::Sample(sample(101, 1, gib(0.5), gib(0.6))));
     let device = |scene: &StagedSession, n: usize| {
         let device = &scene.state.devices[n];
         (device.allocated.current(), device.reserved.current())
@@ -71,7 +71,7 @@ fn a_device_holds_what_its_live_ranks_hold() {
         "where it reserved most"
     );
     let gone = |pid| {
-        What::ProbeGone(ProbeGone {
+        EventKind::ProbeGone(ProbeGone {
             pid: Pid(pid),
             reason: None,
             said_end: false,
@@ -85,7 +85,7 @@ fn a_device_holds_what_its_live_ranks_hold() {
     assert_eq!(scene.state.probe(), ProbeState::Lost);
     // It comes back: the front had been away.
     scene.add(5.0, hello(1, 100, Some(0)));
-    scene.add(5.1, What::Sample(sample(100, 0, gib(2.0), gib(3.0))));
+    scene.add(5.1, EventKind::Sample(sample(100, 0, gib(2.0), gib(3.0))));
     assert_eq!(device(&scene, 0), (Some(gib(2.0)), Some(gib(3.0))));
     assert_eq!(scene.state.run().unwrap().ranks.len(), 2);
 }
@@ -93,9 +93,9 @@ fn a_device_holds_what_its_live_ranks_hold() {
 #[test]
 fn a_lost_device_and_a_silent_nvml_are_gaps() {
     let mut scene = StagedSession::training();
-    scene.add(1.0, What::Device(reading(&[(100, gib(3.0))])));
+    scene.add(1.0, EventKind::Device(reading(&[(100, gib(3.0))])));
     scene.sampled(1.1, 2.0, 2.5);
-    scene.add(2.0, What::Nvml(NvmlState::Stale));
+    scene.add(2.0, EventKind::Nvml(NvmlState::Stale));
     assert_eq!(scene.state.devices[0].used.current(), None);
     assert_eq!(scene.state.devices[0].breakdown(&scene.state).free, None);
     assert_eq!(
@@ -107,13 +107,13 @@ fn a_lost_device_and_a_silent_nvml_are_gaps() {
         driver: "580.1".into(),
         devices: 1,
     };
-    scene.add(3.0, What::Nvml(live));
-    scene.add(3.0, What::Device(reading(&[(100, gib(3.0))])));
+    scene.add(3.0, EventKind::Nvml(live));
+    scene.add(3.0, EventKind::Device(reading(&[(100, gib(3.0))])));
     assert_eq!(scene.state.devices[0].used.current(), Some(gib(3.0)));
     let mut lost = reading(&[]);
     (lost.lost, lost.used, lost.total) = (Some("GPU is lost".into()), None, None);
     lost.name = String::new();
-    scene.add(4.0, What::Device(lost));
+    scene.add(4.0, EventKind::Device(lost));
     let device = &scene.state.devices[0];
     assert_eq!(device.used.current(), None);
     assert_eq!(device.allocated.current(), None);

@@ -48,20 +48,20 @@ fn tell(session: &mut State, now: u64, count: u64) {
             alloc_retries: count / 10,
             ..sample(pid, (pid % 2) as u32, allocated, varied(count, 2_000))
         };
-        tell(What::Sample(more));
+        tell(EventKind::Sample(more));
         tell(step(pid, count, allocated, varied(count, 1_000)));
     }
     // Other people's processes come and go.
     let other = 5_000 + (count % 20_000) as i32;
     let processes = [(100, varied(count, 3_000)), (other, varied(count, 10))];
-    tell(What::Device(reading(&processes)));
+    tell(EventKind::Device(reading(&processes)));
     if count.is_multiple_of(2) {
-        tell(What::Epoch(Epoch { number: count / 2 }));
-        tell(What::Note(Note {
+        tell(EventKind::Epoch(Epoch { number: count / 2 }));
+        tell(EventKind::Note(Note {
             level: Level::Warning,
             text: "something was noticed".into(),
         }));
-        tell(What::Dropped(Dropped {
+        tell(EventKind::Dropped(Dropped {
             samples: 1,
             ..Dropped::default()
         }));
@@ -70,8 +70,13 @@ fn tell(session: &mut State, now: u64, count: u64) {
         // A worker that is started anew each time, and a step that is tried again.
         let worker = 30_000 + (count / 50 % 30_000) as i32;
         tell(hello(1, worker, None));
-        tell(What::Sample(sample(worker, 0, Bytes(count), Bytes(count))));
-        tell(What::ProbeGone(ProbeGone {
+        tell(EventKind::Sample(sample(
+            worker,
+            0,
+            Bytes(count),
+            Bytes(count),
+        )));
+        tell(EventKind::ProbeGone(ProbeGone {
             pid: Pid(worker),
             reason: Some("it ended".into()),
             said_end: false,
@@ -83,7 +88,7 @@ fn tell(session: &mut State, now: u64, count: u64) {
             Bytes(count),
             Bytes(0),
         );
-        tell(What::Oom(failed));
+        tell(EventKind::Oom(failed));
     }
 }
 
@@ -138,13 +143,13 @@ fn relaunch(state: &mut State, run: u32) {
             let allocated = varied(n, u64::from(run));
             tell(
                 n,
-                What::Sample(sample(pid(rank), rank as u32, allocated, allocated)),
+                EventKind::Sample(sample(pid(rank), rank as u32, allocated, allocated)),
             );
             tell(n, step(pid(rank), n, allocated, varied(n, 1_000)));
-            tell(n, What::Epoch(Epoch { number: n }));
+            tell(n, EventKind::Epoch(Epoch { number: n }));
         }
         let failed = record(pid(rank), Bytes(1), varied(9, 9), Bytes(9), Bytes(0));
-        tell(50, What::Oom(failed));
+        tell(50, EventKind::Oom(failed));
     }
     tell(60, exited(run, Exit::Code(1)));
 }

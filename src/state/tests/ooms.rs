@@ -22,18 +22,18 @@ fn two_witnesses_are_one_incident_in_either_order() {
     let text = text_of(&small_record());
     let told = [
         vec![
-            (20.0, What::Oom(small_record())),
-            (20.8, What::OomText(text.clone())),
+            (20.0, EventKind::Oom(small_record())),
+            (20.8, EventKind::OomText(text.clone())),
         ],
         vec![
-            (20.8, What::OomText(text.clone())),
-            (20.0, What::Oom(small_record())),
+            (20.8, EventKind::OomText(text.clone())),
+            (20.0, EventKind::Oom(small_record())),
         ],
         // The traceback is printed once more by the launcher.
         vec![
-            (20.0, What::Oom(small_record())),
-            (20.8, What::OomText(text.clone())),
-            (21.9, What::OomText(text.clone())),
+            (20.0, EventKind::Oom(small_record())),
+            (20.8, EventKind::OomText(text.clone())),
+            (21.9, EventKind::OomText(text.clone())),
         ],
     ];
     let incidents: Vec<Vec<OomIncident>> = told
@@ -62,8 +62,8 @@ fn a_figure_just_above_a_unit_is_printed_in_that_unit() {
     for requested in [(1 << 30) + 6_992, (1 << 20) + 5, (1 << 10) + 3, 1 << 30, 1] {
         let record = record(100, gib(22.1), gib(22.4), Bytes(requested), Bytes::ZERO);
         let mut scene = StagedSession::training();
-        scene.add(20.0, What::OomText(text_of(&record)));
-        scene.add(20.0, What::Oom(record));
+        scene.add(20.0, EventKind::OomText(text_of(&record)));
+        scene.add(20.0, EventKind::Oom(record));
         assert_eq!(scene.state.run().unwrap().ooms.len(), 1, "{requested}");
     }
 }
@@ -97,8 +97,8 @@ fn witnesses_that_differ_are_two_incidents() {
         (21.0, other_kind, 2),
     ] {
         let mut scene = StagedSession::training();
-        scene.add(20.0, What::Oom(small_record()));
-        scene.add(seconds, What::OomText(text.clone()));
+        scene.add(20.0, EventKind::Oom(small_record()));
+        scene.add(seconds, EventKind::OomText(text.clone()));
         assert_eq!(scene.state.run().unwrap().ooms.len(), count, "{text:?}");
     }
 }
@@ -108,7 +108,7 @@ fn an_oom_is_survived_by_stepping_on_or_by_ending_well() {
     let mut scene = StagedSession::training();
     scene
         .add(5.0, step(100, 1, gib(1.0), gib(9.0)))
-        .add(6.0, What::Oom(small_record()));
+        .add(6.0, EventKind::Oom(small_record()));
     assert!(scene.state.oom().is_some());
     // A step that ended before it and is told late changes nothing.
     scene.add(5.5, step(100, 2, gib(1.0), gib(9.0)));
@@ -116,13 +116,13 @@ fn an_oom_is_survived_by_stepping_on_or_by_ending_well() {
     scene.add(8.0, step(100, 3, gib(1.0), gib(9.0)));
     assert!(scene.state.oom().is_none());
     // It fails again, and the program ends well all the same.
-    scene.add(9.0, What::Oom(small_record()));
+    scene.add(9.0, EventKind::Oom(small_record()));
     assert!(scene.state.oom().is_some());
     scene.add(10.0, exited(1, Exit::Code(0)));
     assert!(scene.state.oom().is_none());
     assert_eq!(scene.state.run().unwrap().outcome(), RunOutcome::Finished);
     // The text was still in the pipe.
-    scene.add(10.1, What::OomText(oom::OomReport::default()));
+    scene.add(10.1, EventKind::OomText(oom::OomReport::default()));
     assert!(scene.state.oom().is_none());
 }
 
@@ -139,8 +139,8 @@ fn outcome_of(scene: &mut StagedSession, seconds: f64, exit: Exit) -> (RunOutcom
 
 const FAILED: Exit = Exit::Code(1);
 
-fn quoted() -> What {
-    What::OomText(text_of(&small_record()))
+fn quoted() -> EventKind {
+    EventKind::OomText(text_of(&small_record()))
 }
 
 #[test]
@@ -174,10 +174,10 @@ fn one_that_only_the_output_has_is_not_of_a_process_that_is_watched() {
         kind: oom::OomKind::Cublas,
         ..text_of(&small_record())
     };
-    other.add(6.0, What::OomText(outside));
+    other.add(6.0, EventKind::OomText(outside));
     let mut said = StagedSession::training();
     said.add(6.0, quoted())
-        .add(6.0, What::UncaughtOom(UncaughtOom { pid: Pid(100) }));
+        .add(6.0, EventKind::UncaughtOom(UncaughtOom { pid: Pid(100) }));
     let mut bare = StagedSession::default();
     bare.add(0.0, started(1, 99, "python train.py"))
         .add(6.0, quoted());
@@ -191,8 +191,8 @@ fn one_that_only_the_output_has_is_not_of_a_process_that_is_watched() {
 fn where_a_later_process_trains_it_was_made_good() {
     let mut scene = StagedSession::training();
     scene
-        .add(6.0, What::Oom(small_record()))
-        .add(6.1, What::UncaughtOom(UncaughtOom { pid: Pid(100) }))
+        .add(6.0, EventKind::Oom(small_record()))
+        .add(6.1, EventKind::UncaughtOom(UncaughtOom { pid: Pid(100) }))
         .add(8.0, hello(1, 200, None))
         .add(9.0, step(200, 1, gib(1.0), gib(2.0)));
     let killed = Exit::Signal(9);
@@ -201,7 +201,7 @@ fn where_a_later_process_trains_it_was_made_good() {
     // It runs out again.
     let mut record = small_record();
     record.pid = Pid(200);
-    scene.add(59.0, What::Oom(record));
+    scene.add(59.0, EventKind::Oom(record));
     assert_eq!(
         scene.state.run().unwrap().outcome(),
         RunOutcome::OutOfMemory
@@ -213,7 +213,7 @@ fn of_a_process_that_lives_on_and_is_killed_it_was_not_the_end() {
     let killed = Exit::Signal(9);
     let of = |seconds| {
         let mut scene = StagedSession::training();
-        scene.add(6.0, What::Oom(small_record()));
+        scene.add(6.0, EventKind::Oom(small_record()));
         outcome_of(&mut scene, seconds, killed)
     };
     assert_eq!(of(7.0), (RunOutcome::OutOfMemory, None));
@@ -228,7 +228,7 @@ fn a_step_of_another_rank_that_was_under_way_is_no_progress() {
         .add(0.0, started(1, 99, "torchrun train.py"))
         .add(1.0, hello(1, 100, Some(0)))
         .add(1.0, hello(1, 101, Some(1)))
-        .add(6.0, What::Oom(small_record()))
+        .add(6.0, EventKind::Oom(small_record()))
         .add(6.2, step(101, 1, gib(1.0), gib(2.0)));
     let seen = outcome_of(&mut scene, 7.0, FAILED);
     assert_eq!(seen, (RunOutcome::OutOfMemory, None));
@@ -244,7 +244,7 @@ fn the_first_rank_to_fail_is_the_cause() {
     let of = |pid| {
         let mut record = small_record();
         (record.pid, record.sample.pid) = (Pid(pid), Pid(pid));
-        What::Oom(record)
+        EventKind::Oom(record)
     };
     // Rank 1 caught one long before; then both fail, rank 1 first.
     scene
@@ -260,7 +260,7 @@ fn the_first_rank_to_fail_is_the_cause() {
     // A text with a rank in front goes to that rank's record.
     let mut text = text_of(&small_record());
     text.rank = Some(crate::units::Rank(0));
-    scene.add(202.0, What::OomText(text));
+    scene.add(202.0, EventKind::OomText(text));
     let run = scene.state.run().unwrap();
     assert_eq!(run.ooms.len(), 3);
     assert!(run.ooms[2].report.is_some() && run.ooms[1].report.is_none());
@@ -272,7 +272,7 @@ fn of_one_that_tries_again_and_again_the_last_counts() {
     for i in 0..5_000u32 {
         let mut record = small_record();
         record.requested = Bytes::mib(u64::from(5_100 - i));
-        scene.add(10.0 + f64::from(i), What::Oom(record));
+        scene.add(10.0 + f64::from(i), EventKind::Oom(record));
     }
     let run = scene.state.run().unwrap();
     assert_eq!(run.oom().unwrap().requested(), Some(Bytes::mib(101)));
@@ -293,20 +293,20 @@ fn what_follows_without_figures_is_a_consequence() {
         ..oom::OomReport::default()
     };
     scene
-        .add(20.0, What::Oom(small_record()))
-        .add(21.0, What::OomText(consequence.clone()));
+        .add(20.0, EventKind::Oom(small_record()))
+        .add(21.0, EventKind::OomText(consequence.clone()));
     let run = scene.state.run().unwrap();
     assert_eq!(run.ooms.len(), 2);
     assert!(run.oom().unwrap().record.is_some());
     // Long after, it is one of its own.
-    scene.add(90.0, What::OomText(consequence));
+    scene.add(90.0, EventKind::OomText(consequence));
     assert!(scene.state.oom().unwrap().record.is_none());
 }
 
 #[test]
 fn who_stops_a_run_that_has_failed_did_not_end_it() {
     let stop = || {
-        What::StopRequested(StopRequested {
+        EventKind::StopRequested(StopRequested {
             signal: 2,
             from_keyboard: true,
         })
@@ -314,7 +314,7 @@ fn who_stops_a_run_that_has_failed_did_not_end_it() {
     for (stopped, outcome) in [(19.0, RunOutcome::Stopped), (21.0, RunOutcome::OutOfMemory)] {
         let mut scene = StagedSession::training();
         scene.add(stopped, stop());
-        scene.add(20.0, What::Oom(small_record()));
+        scene.add(20.0, EventKind::Oom(small_record()));
         scene.add(22.0, exited(1, Exit::Signal(2)));
         assert_eq!(scene.state.run().unwrap().outcome(), outcome);
     }

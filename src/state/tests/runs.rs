@@ -15,8 +15,8 @@ fn what_comes_late_of_an_earlier_run_goes_to_that_run() {
         .add(9.0, exited(1, Exit::Code(1)))
         .add(10.0, started(2, 200, "python train.py --batch-size 32"))
         .add(11.0, hello(2, 200, None))
-        .add(11.5, What::Sample(sample(200, 0, gib(1.0), gib(1.5))))
-        .add(8.9, What::Sample(sample(100, 0, gib(7.0), gib(7.5))))
+        .add(11.5, EventKind::Sample(sample(200, 0, gib(1.0), gib(1.5))))
+        .add(8.9, EventKind::Sample(sample(100, 0, gib(7.0), gib(7.5))))
         .add(8.95, step(100, 3, gib(1.0), gib(8.0)));
     let state = &scene.state;
     let first = state.run_numbered(RunNumber(1)).unwrap();
@@ -39,14 +39,14 @@ fn what_comes_late_of_an_earlier_run_goes_to_that_run() {
 fn the_last_step_is_counted_without_another_ones_figures() {
     let mut scene = StagedSession::training();
     scene.add(2.0, step(100, 29, gib(1.5), gib(6.0)));
-    let What::Step(read) = step(100, 30, gib(1.5), gib(6.0)) else {
+    let EventKind::Step(read) = step(100, 30, gib(1.5), gib(6.0)) else {
         unreachable!()
     };
     let unread = Step {
         figures_of: Some(29),
         ..read
     };
-    scene.add(2.3, What::Step(unread));
+    scene.add(2.3, EventKind::Step(unread));
     let steps = &scene.state.run().unwrap().ranks[0].steps;
     assert_eq!((steps.count, steps.last.as_ref().unwrap().0), (30, at(2.3)));
     assert_eq!(steps.baselines, [(29, gib(1.5))]);
@@ -112,18 +112,18 @@ fn the_peak_has_its_step() {
 #[test]
 fn the_probe_rests_only_where_no_process_is_sampled() {
     let mut scene = StagedSession::training();
-    let What::Hello(mut resting) = hello(1, 101, None) else {
+    let EventKind::Hello(mut resting) = hello(1, 101, None) else {
         unreachable!()
     };
     resting.resting = Some("a pluggable allocator".into());
-    scene.add(2.0, What::Hello(resting));
+    scene.add(2.0, EventKind::Hello(resting));
     assert_eq!(scene.state.probe(), ProbeState::Live(1));
     let gone = ProbeGone {
         pid: Pid(100),
         reason: None,
         said_end: false,
     };
-    scene.add(3.0, What::ProbeGone(gone));
+    scene.add(3.0, EventKind::ProbeGone(gone));
     let reason = "a pluggable allocator".to_string();
     assert_eq!(scene.state.probe(), ProbeState::Resting(reason));
 }
@@ -132,7 +132,7 @@ fn the_probe_rests_only_where_no_process_is_sampled() {
 fn a_beginning_that_was_missed_costs_no_figures() {
     let mut scene = StagedSession::default();
     scene.add(1.0, hello(2, 100, None)).sampled(2.0, 4.0, 5.0);
-    scene.add(3.0, What::Oom(super::ooms::small_record()));
+    scene.add(3.0, EventKind::Oom(super::ooms::small_record()));
     let run = scene.state.run().unwrap();
     assert_eq!((run.number, run.ooms.len()), (RunNumber(2), 1));
     assert_eq!(run.peak(), Some(gib(22.1)));
@@ -147,7 +147,7 @@ fn a_hello_of_no_run_of_ours_is_not_believed() {
     let mut scene = StagedSession::training();
     scene.add(2.0, hello(77, 300, None));
     assert_eq!(scene.state.runs.len(), 1);
-    let What::Hello(mut endless) = hello(1, 301, None) else {
+    let EventKind::Hello(mut endless) = hello(1, 301, None) else {
         unreachable!()
     };
     for ordinal in 0..10_000 {
@@ -159,7 +159,7 @@ fn a_hello_of_no_run_of_ours_is_not_believed() {
         };
         endless.devices.push(device);
     }
-    scene.add(3.0, What::Hello(endless));
+    scene.add(3.0, EventKind::Hello(endless));
     assert_eq!(scene.state.devices.len(), 256);
 }
 
@@ -171,13 +171,13 @@ fn lines_and_losses_are_bounded_and_counted() {
             level: Level::Info,
             text: i.to_string(),
         };
-        scene.add(f64::from(i), What::Note(note));
+        scene.add(f64::from(i), EventKind::Note(note));
         let dropped = Dropped {
             samples: 2,
             malformed: 1,
             ..Dropped::default()
         };
-        scene.add(f64::from(i), What::Dropped(dropped));
+        scene.add(f64::from(i), EventKind::Dropped(dropped));
     }
     assert_eq!(scene.state.notes.len(), 200);
     assert_eq!(scene.state.notes.last().unwrap().1.text, "999");
@@ -189,7 +189,7 @@ fn lines_and_losses_are_bounded_and_counted() {
 fn a_peak_between_two_samples_does_not_vanish_from_the_chart() {
     let mut scene = StagedSession::training();
     let reading = |now: f64, peak: f64| {
-        What::Sample(Sample {
+        EventKind::Sample(Sample {
             allocated_peak: gib(peak),
             ..sample(100, 0, gib(now), gib(now))
         })
@@ -218,7 +218,7 @@ fn retries_are_kept_with_their_time() {
             alloc_retries,
             ..sample(100, 0, gib(4.0), gib(5.0))
         };
-        scene.add(seconds, What::Sample(sample));
+        scene.add(seconds, EventKind::Sample(sample));
     }
     let rank = &scene.state.run().unwrap().ranks[0];
     assert_eq!(rank.retries, [(at(3.0), 2), (at(5.0), 3)]);
@@ -227,7 +227,7 @@ fn retries_are_kept_with_their_time() {
             alloc_retries: 4 + n,
             ..sample(100, 0, gib(4.0), gib(5.0))
         };
-        scene.add(6.0 + n as f64, What::Sample(sample));
+        scene.add(6.0 + n as f64, EventKind::Sample(sample));
     }
     let retries = &scene.state.run().unwrap().ranks[0].retries;
     assert!(retries.len() <= 64);
@@ -238,12 +238,12 @@ fn retries_are_kept_with_their_time() {
 fn epochs_belong_to_the_run_whose_output_named_them() {
     let mut scene = StagedSession::training();
     scene
-        .add(5.0, What::Epoch(Epoch { number: 1 }))
-        .add(9.0, What::Epoch(Epoch { number: 2 }))
-        .add(9.5, What::Epoch(Epoch { number: 2 }))
+        .add(5.0, EventKind::Epoch(Epoch { number: 1 }))
+        .add(9.0, EventKind::Epoch(Epoch { number: 2 }))
+        .add(9.5, EventKind::Epoch(Epoch { number: 2 }))
         .add(10.0, exited(1, Exit::Code(1)))
         .add(11.0, started(2, 200, "python train.py --batch-size 32"))
-        .add(15.0, What::Epoch(Epoch { number: 1 }));
+        .add(15.0, EventKind::Epoch(Epoch { number: 1 }));
     let of = |number| {
         let run = scene.state.run_numbered(RunNumber(number)).unwrap();
         let marks = run.epochs.marks().iter();
@@ -254,6 +254,6 @@ fn epochs_belong_to_the_run_whose_output_named_them() {
     assert_eq!(of(2), [(at(15.0), 1)]);
     // Before any run there is nobody whose they could be.
     let mut none = StagedSession::default();
-    none.add(1.0, What::Epoch(Epoch { number: 1 }));
+    none.add(1.0, EventKind::Epoch(Epoch { number: 1 }));
     assert!(none.state.runs.is_empty());
 }

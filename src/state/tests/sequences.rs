@@ -18,39 +18,39 @@ fn anything() -> impl Strategy<Value = Event> {
                 0 => started(run, pid, "python train.py"),
                 1 => exited(run, if flag { Exit::Code(0) } else { Exit::Signal(9) }),
                 2 => hello(run, pid, flag.then_some(device)),
-                3..=5 => What::Sample(sample(pid, device, a, b)),
+                3..=5 => EventKind::Sample(sample(pid, device, a, b)),
                 6 | 7 => step(pid, count, a, b),
-                8 => What::Structure(Structure {
+                8 => EventKind::Structure(Structure {
                     pid: Pid(pid),
                     device,
                     parameters: a,
                     gradients: b,
                     optimizer_state: c,
                 }),
-                9 => What::Oom(OomRecord {
+                9 => EventKind::Oom(OomRecord {
                     device,
                     limit: flag.then_some(a),
                     largest_free: flag.then_some(d),
                     step: count,
                     ..record(pid, a, b, c, d)
                 }),
-                10 => What::OomText(oom::OomReport {
+                10 => EventKind::OomText(oom::OomReport {
                     total: flag.then_some(c),
                     ..text_of(&record(pid, a, b, c, d))
                 }),
-                11 => What::ProbeGone(ProbeGone {
+                11 => EventKind::ProbeGone(ProbeGone {
                     pid: Pid(pid),
                     reason: flag.then(|| "closed".into()),
                     said_end: false,
                 }),
-                12 => What::Device(reading(&[(pid, a), (7, b)])),
-                13 => What::Nvml(if flag {
+                12 => EventKind::Device(reading(&[(pid, a), (7, b)])),
+                13 => EventKind::Nvml(if flag {
                     NvmlState::Stale
                 } else {
                     NvmlState::Off
                 }),
-                14 => What::Epoch(Epoch { number: count }),
-                _ => What::StopRequested(StopRequested {
+                14 => EventKind::Epoch(Epoch { number: count }),
+                _ => EventKind::StopRequested(StopRequested {
                     signal: 15,
                     from_keyboard: flag,
                 }),
@@ -116,7 +116,7 @@ proptest! {
             Bytes::mib(77),
         );
         let text = text_of(&record);
-        let told = [(20.0, What::Oom(record)), (20.0 + delay, What::OomText(text))];
+        let told = [(20.0, EventKind::Oom(record)), (20.0 + delay, EventKind::OomText(text))];
         let states = [[0, 1], [1, 0]].map(|order| {
             let mut scene = StagedSession::training();
             for i in order {

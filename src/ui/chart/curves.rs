@@ -276,7 +276,7 @@ impl AreaLook<'_> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::event::{Exit, Exited, Started, What};
+    use crate::event::{EventKind, Exit, Exited, Started};
     use crate::state::staged::StagedSession;
     use crate::units::{Pid, RunNumber};
 
@@ -289,7 +289,7 @@ mod tests {
         let run = RunNumber(1);
         let exit = Exit::Code(1);
         let left = Vec::new();
-        scene.add(12.0, What::Exited(Exited { run, exit, left }));
+        scene.add(12.0, EventKind::Exited(Exited { run, exit, left }));
         let second = Started {
             run: RunNumber(2),
             pid: Pid(200),
@@ -298,7 +298,7 @@ mod tests {
             predicted_peak: None,
             prediction: None,
         };
-        scene.add(100.0, What::Started(second));
+        scene.add(100.0, EventKind::Started(second));
         let known = Window {
             from: Moment(90_000_000),
             to: Moment(120_000_000),

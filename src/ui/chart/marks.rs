@@ -161,7 +161,7 @@ pub(super) fn draw_epoch_ticks(axis: &mut Canvas, shown: &[EpochTick], window: &
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::event::{Epoch, What};
+    use crate::event::{Epoch, EventKind};
     use crate::state::staged::StagedSession;
     use crate::ui::theme::Theme;
     use crate::units::Moment;
@@ -181,7 +181,10 @@ mod tests {
     fn scene(count: u64, seconds: f64) -> StagedSession {
         let mut scene = StagedSession::training();
         for number in 1..=count {
-            scene.add(2.0 + number as f64 * seconds, What::Epoch(Epoch { number }));
+            scene.add(
+                2.0 + number as f64 * seconds,
+                EventKind::Epoch(Epoch { number }),
+            );
         }
         scene
     }
@@ -219,7 +222,7 @@ mod tests {
     fn names_do_not_touch() {
         let mut scene = StagedSession::training();
         for (at, number) in [(10.0, 1), (30.0, 2), (31.0, 3), (33.5, 4), (60.0, 5)] {
-            scene.add(at, What::Epoch(Epoch { number }));
+            scene.add(at, EventKind::Epoch(Epoch { number }));
         }
         assert_eq!(names(&scene, &window(0, 90)), "e1 e2 e4 e5");
     }

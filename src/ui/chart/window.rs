@@ -339,7 +339,7 @@ impl Window {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::event::{Exit, Exited, Started, What};
+    use crate::event::{EventKind, Exit, Exited, Started};
     use crate::state::staged::StagedSession;
     use crate::units::{Pid, RunNumber};
 
@@ -377,7 +377,7 @@ mod tests {
     fn what_is_spent_at_a_dialog_is_not_shown() {
         let mut story = StagedSession::training();
         let (run, exit, left) = (RunNumber(1), Exit::Code(1), Vec::new());
-        story.add(20.0, What::Exited(Exited { run, exit, left }));
+        story.add(20.0, EventKind::Exited(Exited { run, exit, left }));
         story.sampled(300.0, 1.0, 2.0);
         let mut view = TimeView::default();
         view.follow(&story.state);
@@ -391,7 +391,7 @@ mod tests {
             predicted_peak: None,
             prediction: None,
         };
-        story.add(300.0, What::Started(second));
+        story.add(300.0, EventKind::Started(second));
         story.sampled(310.0, 1.0, 2.0);
         view.follow(&story.state);
         let again = view.window(story.state.now, 40);

@@ -194,7 +194,7 @@ fn draw(canvas: &mut Canvas, _: &View, scene: &Scene, list: ListScroll) {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::event::What;
+    use crate::event::EventKind;
     use crate::state::staged::StagedSession;
     use crate::units::Pid;
 
@@ -208,7 +208,7 @@ mod tests {
                 count,
                 latest: "take a reading: KeyError (sampler.py:131)".into(),
             };
-            scene.add(at, What::ProbeErrors(errors));
+            scene.add(at, EventKind::ProbeErrors(errors));
         }
         let state = &scene.state;
         let lines = of_run(state.run().unwrap()).map(|(_, entry)| entry.words(state).0);

@@ -1,7 +1,7 @@
 //! Who can tell that a rank of another node is gone, and who cannot.
 
 use super::*;
-use crate::event::{Hello, ProbeGone, What};
+use crate::event::{EventKind, Hello, ProbeGone};
 use crate::state::staged::{StagedSession, exited, hello, started};
 
 fn job(steps: &[u32]) -> SlurmJob {
@@ -21,12 +21,12 @@ fn two(step: Option<&str>) -> StagedSession {
     let mut scene = StagedSession::default();
     scene.add(0.0, started(1, 10, "srun -N2 python train.py"));
     for (rank, pid) in [(0, Pid(100)), (1, there(1))] {
-        let What::Hello(known) = hello(1, pid.0, Some(rank)) else {
+        let EventKind::Hello(known) = hello(1, pid.0, Some(rank)) else {
             unreachable!()
         };
         scene.add(
             1.0,
-            What::Hello(Hello {
+            EventKind::Hello(Hello {
                 pid,
                 slurm_step: step.map(str::to_string),
                 ..known
@@ -42,7 +42,7 @@ fn says_end(scene: &mut StagedSession, at: f64, rank: u32) {
         reason: None,
         said_end: true,
     };
-    scene.add(at, What::ProbeGone(gone));
+    scene.add(at, EventKind::ProbeGone(gone));
 }
 
 fn verdict(
@@ -153,7 +153,7 @@ fn without_a_scheduler_every_rank_must_have_said_it() {
         reason: None,
         said_end: false,
     };
-    scene.add(2.0, What::ProbeGone(gone));
+    scene.add(2.0, EventKind::ProbeGone(gone));
     assert_eq!(ask(&scene), missing("rank 1 has not said that it ended"));
     says_end(&mut scene, 29.0, 1);
     assert_eq!(ask(&scene), missing("the last rank is ending"));

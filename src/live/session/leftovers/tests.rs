@@ -54,7 +54,7 @@ fn recording(base: &Path, session: &str, pid: Pid) {
         cwd: "/".into(),
     };
     let events = [
-        What::SessionStarted(SessionStarted {
+        EventKind::SessionStarted(SessionStarted {
             id: session.into(),
             wall: now.as_secs_f64(),
             monotonic: 0,
@@ -66,7 +66,7 @@ fn recording(base: &Path, session: &str, pid: Pid) {
             job: None,
             host: None,
         }),
-        What::Started(Started {
+        EventKind::Started(Started {
             run: RunNumber::FIRST,
             pid,
             command,
