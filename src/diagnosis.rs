@@ -38,7 +38,7 @@ pub use leak_forecast::{LeakForecast, leak_forecast};
 pub use ranks::{AmongRanks, RankNeed};
 pub use watch::{LiveWarnings, warnings};
 
-use case::Case;
+use case::OomContext;
 use serde::Serialize;
 
 /// Why memory ran out, in the order of [`CAUSES`].
@@ -85,7 +85,7 @@ pub enum Help {
 /// What using less GPU memory, or a GPU with more of it, achieves against a cause that it does not
 /// remove.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Futile {
+pub struct IneffectiveAgainst {
     pub verdict: &'static str,
     pub reason: &'static str,
 }
@@ -103,10 +103,10 @@ pub struct CauseSpec {
     pub recurs: Option<&'static str>,
     /// The kind of remedies to offer first.
     pub prefers: Help,
-    pub futile: Option<Futile>,
+    pub ineffective_against: Option<IneffectiveAgainst>,
 }
 
-type Rule = fn(&Case) -> Option<Finding>;
+type Rule = fn(&OomContext) -> Option<Finding>;
 
 impl CauseSpec {
     /// A cause that a smaller run can avoid.
@@ -118,7 +118,7 @@ impl CauseSpec {
             explains_capacity: false,
             recurs: None,
             prefers: Help::LessMemory,
-            futile: None,
+            ineffective_against: None,
         }
     }
 
@@ -137,8 +137,12 @@ impl CauseSpec {
         self
     }
 
-    const fn futile(mut self, verdict: &'static str, reason: &'static str) -> CauseSpec {
-        self.futile = Some(Futile { verdict, reason });
+    const fn ineffective_against(
+        mut self,
+        verdict: &'static str,
+        reason: &'static str,
+    ) -> CauseSpec {
+        self.ineffective_against = Some(IneffectiveAgainst { verdict, reason });
         self
     }
 }
@@ -160,7 +164,7 @@ static CAUSES: &[CauseSpec] = &[
     CauseSpec::new(Cause::Leak, "memory leak", leak::examine)
         .explains_capacity()
         .recurs("memory leaks: it would run out again later")
-        .futile(
+        .ineffective_against(
             "only delays the OOM",
             "each step leaks less, but it still leaks",
         ),
@@ -171,7 +175,7 @@ static CAUSES: &[CauseSpec] = &[
     )
     .explains_capacity()
     .recurs("evaluation keeps its graphs: it would run out again (torch.no_grad() fixes it)")
-    .futile(
+    .ineffective_against(
         "unlikely to help",
         "every evaluation batch keeps its activations",
     ),

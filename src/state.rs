@@ -14,13 +14,13 @@ mod indexed;
 mod mark;
 mod non_torch;
 mod oom;
+mod outliers;
 mod rank;
 mod run;
 mod series;
 mod source_texts;
 #[cfg(test)]
 pub(crate) mod staged;
-mod standouts;
 mod step_traces;
 #[cfg(test)]
 mod tests;
@@ -33,11 +33,11 @@ pub use hidden_oom::HiddenOom;
 pub use indexed::{Indexed, Keyed};
 pub use mark::{StepMark, StepMarks};
 pub use oom::{NvmlAtOom, OomIncident};
+pub use outliers::{Outlier, Outliers, ranges};
 pub use rank::{DeviceUsage, RankState, StepTrack};
 pub use run::{EarlierRuns, Patching, Run, RunOutcome};
 pub use series::{Resolution, Series, SeriesBucket};
 pub use source_texts::{MOST_TEXTS, SourceTexts};
-pub use standouts::{Standout, Standouts, ranges};
 
 pub use step_traces::StepTraces;
 

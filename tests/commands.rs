@@ -78,7 +78,7 @@ impl Case<'_> {
         match (&remedy.availability, wanted_reason) {
             (Availability::NotOffered(reason), Some(part)) if reason.contains(part) => None,
             (Availability::Offered, None) => {
-                let plan = Plan::of(&self.before, &[remedy]);
+                let plan = Plan::new(&self.before, &[remedy]);
                 let copies: Vec<_> = plan
                     .files
                     .iter()
@@ -91,7 +91,7 @@ impl Case<'_> {
             }
             (Availability::NotOffered(reason), _) => Some(format!("not offered: {reason}")),
             (Availability::Offered, Some(_)) => {
-                let after = Plan::of(&self.before, &[remedy]).command;
+                let after = Plan::new(&self.before, &[remedy]).command;
                 Some(format!("offered: {}", words(&after).join(" ")))
             }
         }
@@ -208,13 +208,13 @@ fn objections(record: &Record) -> Vec<String> {
             }
             "to copy" => {
                 let remedy: &Remedy = latest.as_ref().expect("a remedy before");
-                case.differs(&Plan::of(&before, &[remedy]).command, value)
+                case.differs(&Plan::new(&before, &[remedy]).command, value)
             }
             "all" => {
                 let all = remedies(&before, &inputs);
                 let chosen: Vec<&Remedy> = all.iter().collect();
                 // Allocator settings stand in front of the command; this is of its own words.
-                let mut after = Plan::of(&before, &chosen).command;
+                let mut after = Plan::new(&before, &chosen).command;
                 after.env.clear();
                 case.differs(&after, value)
             }
@@ -323,7 +323,7 @@ fn an_entry_adds_arguments_in_its_own_name_and_never_a_program() {
             if remedy.availability != Availability::Offered {
                 continue;
             }
-            let after = Plan::of(&before, &[&remedy]).command;
+            let after = Plan::new(&before, &[&remedy]).command;
             if after.argv == before.argv {
                 continue;
             }
@@ -355,7 +355,7 @@ fn entries_of_the_user_go_before_the_built_in_ones() {
         let batch = all.iter().find(|remedy| remedy.id == RemedyId::Batch);
         let batch = batch.expect("a batch");
         assert_eq!(batch.availability, Availability::Offered);
-        words(&Plan::of(&before, &[batch]).command).join(" ")
+        words(&Plan::new(&before, &[batch]).command).join(" ")
     };
     let line = "python run_mlm.py --n 8 --per_device_train_batch_size 4";
     let before = command(line);

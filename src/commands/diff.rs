@@ -42,7 +42,7 @@ pub(super) fn run(diff: &DiffCommand) -> anyhow::Result<Ending> {
     let comparison = match &diff.after {
         Some(after) => {
             let second = Side::read(Some(after))?;
-            Comparison::of(first.compared(None)?, second.compared(None)?)
+            Comparison::new(first.compared(None)?, second.compared(None)?)
         }
         None => {
             let runs = &first.told.story.state.runs;
@@ -52,7 +52,7 @@ pub(super) fn run(diff: &DiffCommand) -> anyhow::Result<Ending> {
                 first.told.name
             );
             let number = runs[0].number;
-            Comparison::of(first.compared(Some(number))?, first.compared(None)?)
+            Comparison::new(first.compared(Some(number))?, first.compared(None)?)
         }
     };
     let text = match diff.json {

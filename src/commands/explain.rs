@@ -137,7 +137,7 @@ fn find(file: Option<&Path>) -> anyhow::Result<Found> {
         }
         Some(path) => {
             let cannot = || format!("cannot read {}", path.display());
-            let file = session::open_finite(path).with_context(|| {
+            let file = session::open_regular(path).with_context(|| {
                 format!(
                     "{}; pass a log, a recording (events.jsonl), or - for standard input",
                     cannot()

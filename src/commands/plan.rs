@@ -107,7 +107,7 @@ fn plan(command: &CommandLine, json: bool, batch_scale: f64) -> anyhow::Result<E
                     &mut out,
                     &format!(
                         "  {}",
-                        remedy::Plan::of(command, &[&offered]).command.shown()
+                        remedy::Plan::new(command, &[&offered]).command.shown()
                     ),
                 )?;
             }

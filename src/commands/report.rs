@@ -72,7 +72,7 @@ pub(super) fn run(options: &ReportCommand) -> anyhow::Result<Ending> {
     };
     let comparison = other.as_ref().and_then(|other| {
         let side = |told| Told::compared(told);
-        Some(Comparison::of(side(other)?, side(&told)?))
+        Some(Comparison::new(side(other)?, side(&told)?))
     });
     let began = told.began();
     let page = PageOptions {

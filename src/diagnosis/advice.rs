@@ -3,7 +3,7 @@
 //! Each suggestion is sorted by the bytes that it would save here, which are measured or computed.
 //! If the parts of the memory are unknown, the order is a fixed one and no numbers are given.
 
-use super::case::Case;
+use super::case::OomContext;
 use crate::calibration::{AUTOCAST_LEAVES, CHECKPOINTING_LEAVES, EIGHT_BIT_ADAM_SAVES};
 use crate::event::Phase;
 use crate::units::Bytes;
@@ -18,7 +18,7 @@ const WORTH: f64 = 0.1;
 const HALF: f64 = 0.5;
 
 /// Most useful first.
-pub(super) fn advice(case: &Case) -> Vec<String> {
+pub(super) fn advice(case: &OomContext) -> Vec<String> {
     match case.phase {
         Phase::Load => words(&[
             "the weights in lower precision (bf16; 8 or 4 bits for inference)",
@@ -34,7 +34,7 @@ fn words(words: &[&str]) -> Vec<String> {
     words.iter().map(|word| word.to_string()).collect()
 }
 
-fn evaluation(case: &Case) -> Vec<String> {
+fn evaluation(case: &OomContext) -> Vec<String> {
     let mut advice = Vec::new();
     if (case.record()).is_some_and(|record| record.grad_enabled == Some(true)) {
         advice.push("torch.inference_mode() around the evaluation".to_string());
@@ -55,7 +55,7 @@ fn evaluation(case: &Case) -> Vec<String> {
     advice
 }
 
-fn training(case: &Case) -> Vec<String> {
+fn training(case: &OomContext) -> Vec<String> {
     let (Some(structure), Some(rest)) = (case.structure, case.unnamed()) else {
         return usual(case);
     };
@@ -108,13 +108,13 @@ fn training(case: &Case) -> Vec<String> {
 
 /// Whether gradients are live during the forward pass: before torch 2.0 `zero_grad` filled them
 /// with zeros by default.
-fn keeps_gradients(case: &Case) -> bool {
+fn keeps_gradients(case: &OomContext) -> bool {
     let version = case.rank.map(|rank| rank.hello.torch.as_str());
     case.phase == Phase::Forward && version.is_some_and(|version| version.starts_with("1."))
 }
 
 /// What helps most trainings.
-fn usual(case: &Case) -> Vec<String> {
+fn usual(case: &OomContext) -> Vec<String> {
     match case.phase {
         Phase::Optimizer => words(&[
             "an optimizer with less state (8-bit, Adafactor), or its state sharded over GPUs (ZeRO)",

@@ -1,7 +1,7 @@
 //! Capacity: what is allocated plus what was requested does not fit on the device, even without
 //! other processes and fragmentation.
 
-use super::case::Case;
+use super::case::OomContext;
 use super::other_process::{self, NOTABLE_UNNAMED};
 use super::sum::Sum;
 use super::unexplained::{outside_the_allocator, unexplained, without_figures};
@@ -19,7 +19,7 @@ const NEARLY_THROUGH: f64 = 0.95;
 /// The share of allocated memory from which a part is called most of it.
 const MOST: f64 = 0.5;
 
-pub(super) fn examine(case: &Case) -> Option<Finding> {
+pub(super) fn examine(case: &OomContext) -> Option<Finding> {
     match (
         case.kind.spec().source,
         case.needed(),
@@ -35,7 +35,7 @@ pub(super) fn examine(case: &Case) -> Option<Finding> {
     }
 }
 
-fn compared(case: &Case, needed: Bytes, capacity: Bytes) -> Option<Finding> {
+fn compared(case: &OomContext, needed: Bytes, capacity: Bytes) -> Option<Finding> {
     let allocated = case.allocated?;
     let own_room = case.own_room()?;
     if let Some(whole) = case.far_too_much() {
@@ -141,7 +141,7 @@ fn compared(case: &Case, needed: Bytes, capacity: Bytes) -> Option<Finding> {
 }
 
 /// The step was rehearsed, so the need of the whole step is known, not only what it had allocated.
-fn whole_step(case: &Case, whole: WholeStep, room: Bytes) -> Finding {
+fn whole_step(case: &OomContext, whole: WholeStep, room: Bytes) -> Finding {
     let named = [
         ("activations", whole.activations),
         ("parameters", whole.parameters),
@@ -173,7 +173,7 @@ fn whole_step(case: &Case, whole: WholeStep, room: Bytes) -> Finding {
 }
 
 /// "Only 7 MiB is cached, so this is not fragmentation; no other process is on the GPU."
-fn ruled_out(case: &Case) -> String {
+fn ruled_out(case: &OomContext) -> String {
     let fragments = match (case.cached, case.requested) {
         (Some(cached), Some(requested)) => {
             let with_free = cached + case.free.unwrap_or(Bytes::ZERO);
@@ -188,7 +188,7 @@ fn ruled_out(case: &Case) -> String {
     sentence(&format!("{fragments}; {}", other_process::clause(case)))
 }
 
-fn made_of(case: &Case, allocated: Bytes) -> Option<String> {
+fn made_of(case: &OomContext, allocated: Bytes) -> Option<String> {
     if case.phase == Phase::Load {
         return None;
     }
@@ -204,7 +204,7 @@ fn made_of(case: &Case, allocated: Bytes) -> Option<String> {
     ))
 }
 
-fn larger_than_the_gpu(case: &Case, requested: Bytes, capacity: Bytes) -> Finding {
+fn larger_than_the_gpu(case: &OomContext, requested: Bytes, capacity: Bytes) -> Finding {
     let headline = format!("One allocation of {requested} is more than the GPU has: {capacity}.");
     case.finding(Cause::Capacity, Certainty::Certain, headline)
         .says("It would fail on an empty GPU too.")

@@ -15,7 +15,7 @@ use crate::units::Bytes;
 const FAR: f64 = 1.05;
 
 /// One OOM and the numbers around it; `None` is unknown.
-pub(super) struct Case<'a> {
+pub(super) struct OomContext<'a> {
     pub(super) oom: &'a OomIncident,
     pub(super) rank: Option<&'a RankState>,
     pub(super) kind: OomKind,
@@ -47,8 +47,12 @@ pub(super) struct Case<'a> {
     pub(super) fault: Option<String>,
 }
 
-impl<'a> Case<'a> {
-    pub(super) fn of(state: &'a State, run: Option<&'a Run>, oom: &'a OomIncident) -> Case<'a> {
+impl<'a> OomContext<'a> {
+    pub(super) fn new(
+        state: &'a State,
+        run: Option<&'a Run>,
+        oom: &'a OomIncident,
+    ) -> OomContext<'a> {
         let rank = run.and_then(|run| run.rank_of(oom));
         let record = oom.record.as_ref();
         let device = oom.device.as_ref().and_then(|uuid| state.device(uuid));
@@ -65,7 +69,7 @@ impl<'a> Case<'a> {
             capacity = capacity.or(limit.take());
         }
         let neighbours = Neighbours::of(state, run, oom, reserved, capacity);
-        Case {
+        OomContext {
             oom,
             rank,
             kind,

@@ -1,7 +1,7 @@
 //! The device itself failed: it is lost, or the driver no longer responds. CUDA may then report an
 //! OOM that has nothing to do with memory.
 
-use super::case::Case;
+use super::case::OomContext;
 use super::{Cause, Certainty, Finding};
 use crate::oom::OomSource;
 
@@ -15,7 +15,7 @@ pub(super) fn headline(fault: &str) -> String {
     format!("The GPU itself failed: {fault}.")
 }
 
-pub(super) fn examine(case: &Case) -> Option<Finding> {
+pub(super) fn examine(case: &OomContext) -> Option<Finding> {
     let fault = case.fault.as_ref()?;
     let certainty = match (case.kind.spec().source, case.is_full()) {
         // The allocator's figures show a full GPU: it may have been lost later.

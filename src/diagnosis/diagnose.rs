@@ -1,6 +1,6 @@
 //! Runs one OOM through all rules: the findings, most certain first.
 
-use super::case::Case;
+use super::case::OomContext;
 use super::{AmongRanks, CAUSES, Cause, Certainty, Finding, host_memory, unexplained};
 use crate::oom::OomKind;
 use crate::state::{OomIncident, Run, State};
@@ -15,7 +15,7 @@ pub fn diagnose(state: &State) -> Vec<Finding> {
 
 /// What explains one OOM. A message alone is enough: with an empty state and no run.
 pub fn diagnose_incident(state: &State, run: Option<&Run>, oom: &OomIncident) -> Vec<Finding> {
-    let mut findings = causes(&Case::of(state, run, oom));
+    let mut findings = causes(&OomContext::new(state, run, oom));
     if let Some(first) = findings.first_mut()
         && let Some(ranks) = run.and_then(|run| AmongRanks::of(run, oom))
     {
@@ -25,7 +25,7 @@ pub fn diagnose_incident(state: &State, run: Option<&Run>, oom: &OomIncident) ->
     findings
 }
 
-fn causes(case: &Case) -> Vec<Finding> {
+fn causes(case: &OomContext) -> Vec<Finding> {
     if case.kind == OomKind::HostOom {
         return host_memory::examine(case).into_iter().collect();
     }

@@ -1,11 +1,11 @@
 //! An evaluation that builds the autograd graph: the model is in eval mode, but gradients are
 //! enabled, so each forward pass keeps its activations as long as its output lives.
 
-use super::case::Case;
+use super::case::OomContext;
 use super::{Cause, Certainty, Finding};
 use crate::event::{Phase, SourceLine};
 
-pub(super) fn examine(case: &Case) -> Option<Finding> {
+pub(super) fn examine(case: &OomContext) -> Option<Finding> {
     if case.phase != Phase::Evaluation || case.record()?.grad_enabled != Some(true) {
         return None;
     }

@@ -1,12 +1,12 @@
 //! Fragmentation: PyTorch's cache is large enough but its free pieces are too small, and partly
 //! used segments can't be released.
 
-use super::case::Case;
+use super::case::OomContext;
 use super::{Cause, Certainty, Finding};
 use crate::calibration::EXPANDABLE;
 use crate::units::Bytes;
 
-pub(super) fn examine(case: &Case) -> Option<Finding> {
+pub(super) fn examine(case: &OomContext) -> Option<Finding> {
     let (cached, requested) = (case.cached?, case.requested?);
     let notable = case.cache_is_notable()?;
     let free = case.free.unwrap_or(Bytes::ZERO);
@@ -89,14 +89,14 @@ pub(super) fn examine(case: &Case) -> Option<Finding> {
 }
 
 /// What would be left if all free memory could be used.
-fn in_one_piece(case: &Case) -> Option<String> {
+fn in_one_piece(case: &OomContext) -> Option<String> {
     let (needed, room) = (case.needed()?, case.own_room()? - case.other_processes?);
     (needed <= room)
         .then(|| format!("Would fit without fragmentation: {needed} needed, {room} available."))
 }
 
 /// What expandable segments would recover: the whole cache except their own measured overhead.
-fn given_back(case: &Case) -> Option<Bytes> {
+fn given_back(case: &OomContext) -> Option<Bytes> {
     if case.expandable_segments() {
         return None;
     }
@@ -105,7 +105,7 @@ fn given_back(case: &Case) -> Option<Bytes> {
     (back > Bytes::ZERO).then_some(back)
 }
 
-fn private_pools(case: &Case) -> Option<String> {
+fn private_pools(case: &OomContext) -> Option<String> {
     let pooled = case.oom.report.as_ref()?.private_pools?;
     Some(format!(
         "{pooled} is in private pools (CUDA graphs), which nothing else can use."

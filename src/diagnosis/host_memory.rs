@@ -1,10 +1,10 @@
 //! The host's memory ran out, not the device's: nothing that is changed on the GPU helps.
 
-use super::case::Case;
+use super::case::OomContext;
 use super::{Cause, Certainty, Finding};
 use crate::oom::OomKind;
 
-pub(super) fn examine(case: &Case) -> Option<Finding> {
+pub(super) fn examine(case: &OomContext) -> Option<Finding> {
     if case.kind != OomKind::HostOom {
         return None;
     }

@@ -1,12 +1,12 @@
 //! A leak: memory allocated between steps grows from step to step.
 
 use super::baseline_growth::{BaselineGrowth, WARM_UP, baseline_growth};
-use super::case::Case;
+use super::case::OomContext;
 use super::{Cause, Certainty, Finding};
 use crate::event::GrowingLine;
 use crate::units::Bytes;
 
-pub(super) fn examine(case: &Case) -> Option<Finding> {
+pub(super) fn examine(case: &OomContext) -> Option<Finding> {
     let steps = &case.rank?.steps;
     let climb = baseline_growth(steps, case.capacity)?;
     let per_step = Bytes(climb.per_step as u64);
@@ -50,7 +50,7 @@ pub(super) fn examine(case: &Case) -> Option<Finding> {
     )
 }
 
-fn growing<'a>(case: &Case<'a>) -> Option<&'a GrowingLine> {
+fn growing<'a>(case: &OomContext<'a>) -> Option<&'a GrowingLine> {
     case.record()?.growing.first()
 }
 
@@ -62,7 +62,7 @@ pub(super) fn grown(climb: &BaselineGrowth) -> String {
 }
 
 /// The program's line that grows most, if lines were recorded.
-fn growing_line(case: &Case) -> Option<String> {
+fn growing_line(case: &OomContext) -> Option<String> {
     let most = growing(case)?;
     Some(format!(
         "Growing allocations come from {} {}: +{} per step.",

@@ -4,7 +4,7 @@
 //! optimizer step, or in the second step's forward or backward pass, the first ones with the state
 //! in memory.
 
-use super::case::Case;
+use super::case::OomContext;
 use super::{Cause, Certainty, Finding};
 use crate::calibration::ADAM_STATE;
 use crate::event::Phase;
@@ -14,7 +14,7 @@ use crate::units::Bytes;
 /// successful first one.
 const NOTABLE: f64 = 0.25;
 
-pub(super) fn examine(case: &Case) -> Option<Finding> {
+pub(super) fn examine(case: &OomContext) -> Option<Finding> {
     let record = case.record()?;
     let allocated = case.allocated?;
     let (needed, room) = (case.needed()?, case.own_room()?);

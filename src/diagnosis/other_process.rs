@@ -1,7 +1,7 @@
 //! Another process on the device: of another user or program, of an earlier run of ours that is
 //! still alive, or another rank on the same device by mistake.
 
-use super::case::Case;
+use super::case::OomContext;
 use super::neighbours::{Other, Relation};
 use super::wording::sentence;
 use super::{Cause, Certainty, Finding};
@@ -16,14 +16,14 @@ pub(super) const NOTABLE_UNNAMED: f64 = 0.1;
 /// The share from which one is likely.
 const MUCH_UNNAMED: f64 = 0.25;
 
-pub(super) fn examine(case: &Case) -> Option<Finding> {
+pub(super) fn examine(case: &OomContext) -> Option<Finding> {
     match &case.others {
         Some(others) => named(case, others),
         None => unnamed(case),
     }
 }
 
-fn named(case: &Case, others: &[Other]) -> Option<Finding> {
+fn named(case: &OomContext, others: &[Other]) -> Option<Finding> {
     let used = case.other_processes?;
     let capacity = case.capacity?;
     let share = used.fraction_of(capacity)?;
@@ -114,7 +114,7 @@ fn name_of(other: &Other) -> String {
 
 /// No list of processes, but more of the GPU is used than PyTorch reserved: by another process, or
 /// by this one outside of PyTorch.
-fn unnamed(case: &Case) -> Option<Finding> {
+fn unnamed(case: &OomContext) -> Option<Finding> {
     let (capacity, elsewhere) = (case.capacity?, case.elsewhere?);
     let requested = case.requested?;
     let beyond_usual = elsewhere - case.non_pytorch.unwrap_or(NON_TORCH_AT_MOST);
@@ -144,7 +144,7 @@ fn unnamed(case: &Case) -> Option<Finding> {
 }
 
 /// "no other process is on the GPU"
-pub(super) fn clause(case: &Case) -> String {
+pub(super) fn clause(case: &OomContext) -> String {
     match (&case.others, case.other_processes, case.elsewhere) {
         (Some(others), _, _) if others.is_empty() => "no other process is on the GPU".into(),
         (Some(others), Some(used), _) if others.len() == 1 => {
@@ -161,6 +161,6 @@ pub(super) fn clause(case: &Case) -> String {
 }
 
 /// The same as a sentence.
-pub(super) fn clause_sentence(case: &Case) -> String {
+pub(super) fn clause_sentence(case: &OomContext) -> String {
     sentence(&clause(case))
 }

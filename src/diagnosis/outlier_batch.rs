@@ -5,7 +5,7 @@
 //! a typical step's need is exact only if some step's own peak is known.
 
 use super::baseline_growth::{baseline_growth, median};
-use super::case::Case;
+use super::case::OomContext;
 use super::{Cause, Certainty, Finding};
 use crate::event::Phase;
 use crate::state::StepMark;
@@ -36,7 +36,7 @@ const UNUSUAL: f64 = 1.5;
 /// How far the baseline may have moved, as a share of the GPU, for steps to be similar.
 const SAME_BASELINE: f64 = 0.02;
 
-pub(super) fn examine(case: &Case) -> Option<Finding> {
+pub(super) fn examine(case: &OomContext) -> Option<Finding> {
     match case.phase {
         Phase::Forward | Phase::Backward | Phase::Unknown => {}
         Phase::Load | Phase::Optimizer | Phase::Evaluation => return None,

@@ -2,7 +2,7 @@
 //! waits each time. It precedes many OOMs, and costs time even without one.
 
 use super::baseline_growth::median;
-use super::case::Case;
+use super::case::OomContext;
 use super::wording::sentence;
 use super::{Cause, Certainty, Finding};
 use crate::state::{StepMark, StepTrack};
@@ -91,7 +91,7 @@ pub(super) const ADVICE: [&str; 2] = [
     "expandable segments, which waste less of the cache",
 ];
 
-pub(super) fn examine(case: &Case) -> Option<Finding> {
+pub(super) fn examine(case: &OomContext) -> Option<Finding> {
     let rank = case.rank?;
     // It is true, but only shows that the end was near.
     let certainty = Certainty::Possible;

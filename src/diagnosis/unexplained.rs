@@ -1,7 +1,7 @@
 //! What is said if figures are missing or explain nothing: that memory ran out and which figures
 //! are missing.
 
-use super::case::Case;
+use super::case::OomContext;
 use super::wording::sentence;
 use super::{Cause, Certainty, Finding, other_process};
 use crate::oom::OomKind;
@@ -12,12 +12,12 @@ const NEARLY_ALL: f64 = 0.8;
 
 const SMALLER_BATCH: &str = "a smaller batch";
 
-fn found(case: &Case, certainty: Certainty, headline: impl Into<String>) -> Finding {
+fn found(case: &OomContext, certainty: Certainty, headline: impl Into<String>) -> Finding {
     case.finding(Cause::Capacity, certainty, headline)
 }
 
 /// A library other than PyTorch (or PyTorch itself, if its message failed) found no memory.
-pub(super) fn outside_the_allocator(case: &Case) -> Finding {
+pub(super) fn outside_the_allocator(case: &OomContext) -> Finding {
     if case.kind == OomKind::NvmlAssert {
         return message_lost(case);
     }
@@ -49,7 +49,7 @@ pub(super) fn outside_the_allocator(case: &Case) -> Finding {
 }
 
 /// torch 2.1 to 2.12 may fail in NVML while it writes the OOM message.
-fn message_lost(case: &Case) -> Finding {
+fn message_lost(case: &OomContext) -> Finding {
     let headline = match (case.allocated, case.capacity) {
         (Some(allocated), Some(capacity)) => {
             format!("PyTorch ran out of memory: {allocated} allocated, {capacity} on the GPU.")
@@ -64,7 +64,7 @@ fn message_lost(case: &Case) -> Finding {
 }
 
 /// vLLM checks what the weights and one profiling run leave for its KV cache.
-fn no_room_for_the_cache(case: &Case) -> Finding {
+fn no_room_for_the_cache(case: &OomContext) -> Finding {
     let headline = "vLLM found too little memory left for its KV cache.";
     found(case, Certainty::Likely, headline)
         .says("Weights, activations and KV cache share a fixed fraction of the GPU.")
@@ -76,7 +76,7 @@ fn no_room_for_the_cache(case: &Case) -> Finding {
         ])
 }
 
-pub(super) fn without_figures(case: &Case) -> Finding {
+pub(super) fn without_figures(case: &OomContext) -> Finding {
     if case.kind == OomKind::Vllm {
         return no_room_for_the_cache(case);
     }
@@ -104,7 +104,7 @@ pub(super) fn without_figures(case: &Case) -> Finding {
 }
 
 /// The finding when no rule has one.
-pub(super) fn nothing_else(case: &Case) -> Finding {
+pub(super) fn nothing_else(case: &OomContext) -> Finding {
     match case.needed().zip(case.capacity) {
         Some((needed, capacity)) => unexplained(case, needed, capacity),
         None => without_figures(case),
@@ -112,7 +112,7 @@ pub(super) fn nothing_else(case: &Case) -> Finding {
 }
 
 /// All figures are known, and by them it should have fit.
-pub(super) fn unexplained(case: &Case, needed: Bytes, capacity: Bytes) -> Finding {
+pub(super) fn unexplained(case: &OomContext, needed: Bytes, capacity: Bytes) -> Finding {
     let headline =
         format!("The numbers do not explain it: {needed} needed, {capacity} on the GPU.");
     found(case, Certainty::Possible, headline)

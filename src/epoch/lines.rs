@@ -29,7 +29,7 @@ pub struct EpochLines {
 impl Default for EpochLines {
     fn default() -> EpochLines {
         EpochLines {
-            lines: LineSplitter::of(wording::hint()),
+            lines: LineSplitter::new(wording::hint()),
             awaits_row: false,
         }
     }

@@ -207,7 +207,7 @@ impl Session {
             .iter()
             .filter(|remedy| ids.contains(&remedy.id))
             .collect();
-        Plan::of(self.command(), &chosen)
+        Plan::new(self.command(), &chosen)
     }
 
     /// Calls `look` with everything that a frame or a key needs.

@@ -68,7 +68,7 @@ pub struct ConsequenceLines {
 impl Default for ConsequenceLines {
     fn default() -> ConsequenceLines {
         ConsequenceLines {
-            lines: LineSplitter::of(&WORDS),
+            lines: LineSplitter::new(&WORDS),
         }
     }
 }

@@ -57,7 +57,7 @@ struct LineGate {
 
 impl LineSplitter {
     /// For a stream that is searched for `words`.
-    pub(crate) fn of(words: &'static Regex) -> LineSplitter {
+    pub(crate) fn new(words: &'static Regex) -> LineSplitter {
         LineSplitter {
             gate: LineGate {
                 words,
@@ -248,7 +248,7 @@ mod tests {
             all,
             ..CollectedLines::default()
         };
-        let mut lines = LineSplitter::of(&WORDS);
+        let mut lines = LineSplitter::new(&WORDS);
         for chunk in stream.chunks(chunk) {
             lines.feed(chunk, &mut kept);
         }
@@ -313,7 +313,7 @@ mod tests {
     #[test]
     fn memory_stays_flat_on_an_endless_line() {
         let mut kept = CollectedLines::default();
-        let mut lines = LineSplitter::of(&WORDS);
+        let mut lines = LineSplitter::new(&WORDS);
         for _ in 0..2_000 {
             lines.feed(&[b'x'; 4096], &mut kept);
         }

@@ -118,7 +118,7 @@ impl MessageAssembler {
             sink.line(rank, number, &text);
             let is_head_of_traceback = self.traceback == Some(number);
             if self.beginning.is_none() && !is_head_of_traceback {
-                self.beginning = Some(JoinedLines::of(rank, number, &text));
+                self.beginning = Some(JoinedLines::new(rank, number, &text));
             }
         }
         let after_traceback = self.is_after_traceback(number);
@@ -148,7 +148,7 @@ impl MessageAssembler {
             self.close(oldest, sink);
         }
         self.unfinished.push(Unfinished {
-            lines: JoinedLines::of(rank, number, &text),
+            lines: JoinedLines::new(rank, number, &text),
             found: message,
             more,
             between: 0,

@@ -27,7 +27,7 @@ impl Default for Scanner {
 impl Scanner {
     pub fn new() -> Scanner {
         Scanner {
-            lines: LineSplitter::of(&WORDS),
+            lines: LineSplitter::new(&WORDS),
             messages: MessageAssembler::default(),
         }
     }

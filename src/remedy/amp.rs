@@ -109,5 +109,5 @@ pub(super) fn propose(offering: &Offering<'_>) -> Option<Proposal> {
         patched(command, inputs, found)
     });
     let cost = "lower precision, results change";
-    Some(Proposal::of(draft, cost))
+    Some(Proposal::new(draft, cost))
 }

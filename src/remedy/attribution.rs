@@ -21,7 +21,7 @@ pub(super) fn attribute(remedy: &mut Remedy, recognized: &Recognized<'_>) {
     if !remedy.edits.iter().any(by_entry) {
         return;
     }
-    let edited = Plan::of(recognized.command, &[remedy]).command;
+    let edited = Plan::new(recognized.command, &[remedy]).command;
     let runs = |command: &CommandLine, layout: &CommandLayout| {
         let program = command.argv.get(layout.program).cloned();
         (command.argv.first().cloned(), program)

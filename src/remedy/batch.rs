@@ -37,9 +37,9 @@ pub(super) fn propose(offering: &Offering<'_>) -> Option<Proposal> {
                 at_once: edit.to,
                 accumulates: edit.accumulates,
             }),
-            ..Proposal::of(Ok(edit.draft), &cost(&edit.cost, batch_norm))
+            ..Proposal::new(Ok(edit.draft), &cost(&edit.cost, batch_norm))
         },
-        Err(reason) => Proposal::of(Err(reason), ""),
+        Err(reason) => Proposal::new(Err(reason), ""),
     })
 }
 
@@ -60,11 +60,11 @@ fn scaled(offering: &Offering<'_>, scale: f64) -> Result<BatchEdit, String> {
 /// The largest batch predicted to fit; half if nothing is known or nothing fits.
 fn fitting(offering: &Offering<'_>) -> Result<BatchEdit, String> {
     let half = || scaled(offering, offering.inputs.batch_scale);
-    let outlook = offering.outlook;
-    let reading = outlook.reading();
+    let predictor = offering.predictor;
+    let reading = predictor.reading();
     // Slightly more than the quotient, so that flooring the product gives the batch.
     let reduced = |to: u64| scaled(offering, (to as f64 + 1e-3) / reading.at_once as f64);
-    let (Some(largest), true) = (outlook.largest(true), reading.at_once > 1) else {
+    let (Some(largest), true) = (predictor.largest(true), reading.at_once > 1) else {
         return half();
     };
     let whole = Division {
@@ -79,7 +79,7 @@ fn fitting(offering: &Offering<'_>) -> Result<BatchEdit, String> {
         return Ok(accumulated);
     }
     // It can't accumulate: no divisor is needed, and gradients are not kept between micro-batches.
-    match outlook.largest(reading.keeps_gradients()) {
+    match predictor.largest(reading.keeps_gradients()) {
         Some(largest) => reduced(rounded(largest)),
         None => Ok(accumulated),
     }

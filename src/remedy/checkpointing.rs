@@ -97,5 +97,5 @@ pub(super) fn propose(offering: &Offering<'_>) -> Option<Proposal> {
     let covers = held(inputs)
         .unwrap_or_else(|| "how many of the activations it covers depends on the model".into());
     let cost = "same numerics; steps take longer, typically 10–35 %";
-    Some(Proposal::of(draft, cost).expecting(unknown(&covers)))
+    Some(Proposal::new(draft, cost).expecting(unknown(&covers)))
 }

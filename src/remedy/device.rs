@@ -200,13 +200,13 @@ pub(super) fn propose(offering: &Offering<'_>) -> Option<Proposal> {
     }
     let expectation = match &found {
         Ok((_, free)) => offering
-            .outlook
+            .predictor
             .on(*free)
             .unwrap_or_else(|| unknown(&format!("{free} free there"))),
         Err(_) => unknown("no other device is known"),
     };
     let draft = found.map(|(draft, _)| draft);
-    Some(Proposal::of(draft, "same numerics").expecting(expectation))
+    Some(Proposal::new(draft, "same numerics").expecting(expectation))
 }
 
 /// Reports a run that is still on the device that ran out of memory.

@@ -216,7 +216,7 @@ pub(super) fn propose(offering: &Offering<'_>) -> Option<Proposal> {
         Some(_) => "same numerics; sharing tensors between processes may fail",
         None => "same numerics; needs torch 2.1 or later (version unknown here)",
     };
-    Some(Proposal::of(draft, cost))
+    Some(Proposal::new(draft, cost))
 }
 
 /// Reports segments that are still not expandable.

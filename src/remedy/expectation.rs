@@ -28,7 +28,7 @@ const NO_ACTIVATIONS: &str =
 
 /// What predictions for one command are based on.
 #[derive(Debug)]
-pub(super) struct Outlook<'a> {
+pub(super) struct RemedyPredictor<'a> {
     inputs: &'a RemedyInputs<'a>,
     model: Model,
     /// The command that ran.
@@ -43,15 +43,15 @@ pub(super) struct Outlook<'a> {
     allocator: Allocator,
 }
 
-impl<'a> Outlook<'a> {
+impl<'a> RemedyPredictor<'a> {
     /// What is known after an OOM under `command`.
-    pub(super) fn of(command: &CommandLine, inputs: &'a RemedyInputs<'a>) -> Outlook<'a> {
+    pub(super) fn new(command: &CommandLine, inputs: &'a RemedyInputs<'a>) -> RemedyPredictor<'a> {
         let oom = inputs.forecast.oom;
         let rank = oom.and_then(|oom| rank_of(inputs, oom));
         let reading = WorkloadKey::new(&command.without_secrets(), &inputs.launch);
         let record = oom.and_then(|oom| oom.record.as_ref());
         let expandable = rank.and_then(|rank| rank.hello.expandable_segments);
-        Outlook {
+        RemedyPredictor {
             model: Model::of(observations(inputs, rank, &reading))
                 .with_rehearsal(rank.and_then(|rank| rehearsed(rank, &reading))),
             reading,
@@ -157,7 +157,7 @@ impl<'a> Outlook<'a> {
         // If the command does not set the batch, the measured run counts as 1.
         let takes = chosen.iter().find_map(|remedy| remedy.takes);
         if let Some(takes) = takes.filter(|takes| takes.from != self.reading.at_once) {
-            let counted = Outlook {
+            let counted = RemedyPredictor {
                 model: self.model.counted(takes.from, self.reading.at_once),
                 reading: WorkloadKey {
                     at_once: takes.from,
@@ -301,8 +301,14 @@ impl<'a> Outlook<'a> {
     /// The verdict on remedies that leave the cause in place, and the reason for those that only
     /// delay the OOM.
     fn only_delays(&self) -> Option<(&'static str, &'static str)> {
-        let futile = self.inputs.findings.first()?.cause.spec().futile?;
-        Some((futile.verdict, futile.reason))
+        let against = self
+            .inputs
+            .findings
+            .first()?
+            .cause
+            .spec()
+            .ineffective_against?;
+        Some((against.verdict, against.reason))
     }
 }
 

@@ -24,7 +24,7 @@ pub(super) fn propose(offering: &Offering<'_>) -> Option<Proposal> {
     )
     .ok()?;
     Some(
-        Proposal::of(Ok(draft), "slower allocation of large blocks")
+        Proposal::new(Ok(draft), "slower allocation of large blocks")
             .expecting(unknown("it makes fragmentation less likely")),
     )
 }

@@ -3,7 +3,7 @@
 use super::attribution::attribute;
 use super::draft::Draft;
 use super::effect::RemedyAction;
-use super::expectation::Outlook;
+use super::expectation::RemedyPredictor;
 use super::inputs::RemedyInputs;
 use super::plan::{Availability, Expectation, Remedy, RemedyId};
 use super::proposal::{Offering, Proposal};
@@ -20,13 +20,13 @@ pub fn remedies(command: &CommandLine, inputs: &RemedyInputs<'_>) -> Vec<Remedy>
 /// [`remedies`] for a command that is recognized already.
 pub(super) fn remedies_of(recognized: &Recognized<'_>, inputs: &RemedyInputs<'_>) -> Vec<Remedy> {
     let command = recognized.command;
-    let outlook = &Outlook::of(command, inputs);
+    let predictor = &RemedyPredictor::new(command, inputs);
     let cause = inputs.findings.first().map(|finding| finding.cause);
     let offering = Offering {
         command,
         recognized,
         inputs,
-        outlook,
+        predictor,
         cause,
     };
     let mut remedies: Vec<Remedy> = RemedyId::all()
@@ -34,7 +34,7 @@ pub(super) fn remedies_of(recognized: &Recognized<'_>, inputs: &RemedyInputs<'_>
             let proposal = (id.spec().propose)(&offering)?;
             let mut remedy = remedy(id, proposal, recognized.part_of_a_job.as_deref());
             attribute(&mut remedy, recognized);
-            if let Some(expectation) = outlook.of_remedy(&remedy) {
+            if let Some(expectation) = predictor.of_remedy(&remedy) {
                 remedy.expectation = expectation;
             }
             Some(remedy)
@@ -67,7 +67,7 @@ pub fn expectation(
 ) -> Expectation {
     match chosen {
         [only] => only.expectation.clone(),
-        several => Outlook::of(command, inputs).together(several),
+        several => RemedyPredictor::new(command, inputs).together(several),
     }
 }
 
@@ -88,7 +88,7 @@ fn remedy(id: RemedyId, proposal: Proposal, part: Option<&str>) -> Remedy {
         ),
         (Err(reason), _) => (Draft::default(), Availability::NotOffered(reason)),
     };
-    let plain = Remedy::of(id);
+    let plain = Remedy::new(id);
     Remedy {
         availability,
         changes: draft.shown.join("  "),

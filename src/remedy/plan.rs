@@ -143,7 +143,7 @@ pub struct Remedy {
 
 impl Remedy {
     /// An offered remedy without any edits or words.
-    pub(super) fn of(id: RemedyId) -> Remedy {
+    pub(super) fn new(id: RemedyId) -> Remedy {
         Remedy {
             id,
             key: id.spec().key,
@@ -190,7 +190,7 @@ pub struct Plan {
 
 impl Plan {
     /// Applies the chosen remedies, in any order; their edits must be of this very command.
-    pub fn of(command: &CommandLine, chosen: &[&Remedy]) -> Plan {
+    pub fn new(command: &CommandLine, chosen: &[&Remedy]) -> Plan {
         let mut chosen = chosen.to_vec();
         chosen.sort_by_key(|remedy| remedy.id);
         chosen.dedup_by_key(|remedy| remedy.id);

@@ -39,7 +39,7 @@ pub fn plan_json(command: &CommandLine, inputs: &RemedyInputs<'_>) -> Value {
 }
 
 fn in_json(command: &CommandLine, remedy: &Remedy) -> Value {
-    let edited = Plan::of(command, &[remedy]).command;
+    let edited = Plan::new(command, &[remedy]).command;
     let reason = match &remedy.availability {
         Availability::Offered => None,
         Availability::NotOffered(reason) => Some(reason.as_str()),

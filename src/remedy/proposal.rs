@@ -1,7 +1,7 @@
 //! What each remedy's own file is given, and what it returns.
 
 use super::draft::Draft;
-use super::expectation::Outlook;
+use super::expectation::RemedyPredictor;
 use super::inputs::RemedyInputs;
 use super::patch;
 use super::plan::{Alteration, BatchChange, Expectation};
@@ -16,7 +16,7 @@ pub(super) struct Offering<'a> {
     pub recognized: &'a Recognized<'a>,
     pub inputs: &'a RemedyInputs<'a>,
     /// What its runs are expected to need.
-    pub outlook: &'a Outlook<'a>,
+    pub predictor: &'a RemedyPredictor<'a>,
     /// The likeliest cause.
     pub cause: Option<Cause>,
 }
@@ -35,7 +35,7 @@ pub(super) struct Proposal {
 }
 
 impl Proposal {
-    pub(super) fn of(draft: Result<Draft, String>, cost: &str) -> Proposal {
+    pub(super) fn new(draft: Result<Draft, String>, cost: &str) -> Proposal {
         Proposal {
             draft,
             cost: cost.into(),
@@ -52,7 +52,7 @@ impl Proposal {
             shown,
             ..Draft::default()
         };
-        Proposal::of(Ok(draft), cost)
+        Proposal::new(Ok(draft), cost)
     }
 
     pub(super) fn expecting(self, expectation: Expectation) -> Proposal {

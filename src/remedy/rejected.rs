@@ -181,7 +181,7 @@ pub fn without_rejected(
                 expectation: unknown("without the rejected change"),
                 takes: others.iter().find_map(|other| other.takes),
                 alters: others.iter().find_map(|other| other.alters),
-                ..Remedy::of(RemedyId::Without)
+                ..Remedy::new(RemedyId::Without)
             },
         );
     }

@@ -137,5 +137,5 @@ pub(super) fn propose(offering: &Offering<'_>) -> Option<Proposal> {
         },
         None => unknown("there has been no OOM yet"),
     };
-    Some(Proposal::of(draft, &cost).expecting(expectation))
+    Some(Proposal::new(draft, &cost).expecting(expectation))
 }

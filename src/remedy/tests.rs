@@ -35,7 +35,7 @@ fn outcome(line: &str, id: RemedyId, inputs: &RemedyInputs<'_>) -> String {
     match &remedy.availability {
         Availability::NotOffered(reason) => format!("!{reason}"),
         Availability::Offered => {
-            let after = Plan::of(&before, &[remedy]).command;
+            let after = Plan::new(&before, &[remedy]).command;
             let set = after.env.iter().map(|change| {
                 let value = change.value.as_ref().unwrap().to_string_lossy();
                 format!("{}={value}", change.name.to_string_lossy())

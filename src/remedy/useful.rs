@@ -79,7 +79,8 @@ pub fn may_help(remedy: &Remedy, cause: Option<Cause>) -> bool {
     }
     match remedy.id.spec().effect {
         RemedyEffect::LessAllocated | RemedyEffect::LessFragmentation | RemedyEffect::MoreFree => {
-            remedy.expectation.futile.is_none() && cause.is_none_or(|cause| cause.futile.is_none())
+            remedy.expectation.futile.is_none()
+                && cause.is_none_or(|cause| cause.ineffective_against.is_none())
         }
         RemedyEffect::None => cause.is_some_and(|cause| cause.prefers == Help::LessHostMemory),
     }
@@ -130,7 +131,7 @@ mod tests {
         };
         Remedy {
             expectation,
-            ..Remedy::of(id)
+            ..Remedy::new(id)
         }
     }
 

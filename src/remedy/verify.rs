@@ -48,7 +48,7 @@ mod tests {
     #[test]
     fn what_did_not_take_effect_is_said() {
         let said = |id, hello: &Hello, failed: &str| {
-            not_in_force(&[Remedy::of(id)], hello, Some(&Uuid::new(failed))).join("; ")
+            not_in_force(&[Remedy::new(id)], hello, Some(&Uuid::new(failed))).join("; ")
         };
         let segments = RemedyId::ExpandableSegments;
         assert_eq!(said(segments, &hello(Some(true), None), ""), "");

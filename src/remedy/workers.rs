@@ -58,5 +58,5 @@ pub(super) fn propose(offering: &Offering<'_>) -> Option<Proposal> {
     let draft = fewer(offering);
     let cost = "same numerics; data loading may become slower";
     let expectation = unknown("each worker uses host memory");
-    Some(Proposal::of(draft, cost).expecting(expectation))
+    Some(Proposal::new(draft, cost).expecting(expectation))
 }

@@ -71,7 +71,7 @@ impl ComparedLine {
 }
 
 impl Comparison {
-    pub fn of(before: ComparedRun, after: ComparedRun) -> Comparison {
+    pub fn new(before: ComparedRun, after: ComparedRun) -> Comparison {
         let name = |side: &ComparedRun| match side.story.state.runs.len() {
             1 => side.name.to_string(),
             _ => format!("{} run {}", side.name, side.run.number),
@@ -335,7 +335,7 @@ mod tests {
             let run = run_of(&story.state, None).expect("a run");
             ComparedRun { name, story, run }
         }
-        let comparison = Comparison::of(side("a", &a), side("b", &b));
+        let comparison = Comparison::new(side("a", &a), side("b", &b));
         let text = comparison.text();
         assert!(text.starts_with("a → b\n"), "{text}");
         assert!(text.contains("--batch-size 64→32"), "{text}");
@@ -344,7 +344,7 @@ mod tests {
             "{text}"
         );
         assert!(text.contains("the same: outcome running"), "{text}");
-        let same = Comparison::of(side("a", &a), side("a", &a)).text();
+        let same = Comparison::new(side("a", &a), side("a", &a)).text();
         assert!(same.contains("nothing differs"), "{same}");
     }
 }

@@ -15,14 +15,14 @@ struct Family {
 
 impl Family {
     fn gauge(name: &'static str, help: &'static str) -> Family {
-        Family::of("gauge", name, help)
+        Family::new("gauge", name, help)
     }
 
     fn counter(name: &'static str, help: &'static str) -> Family {
-        Family::of("counter", name, help)
+        Family::new("counter", name, help)
     }
 
-    fn of(kind: &'static str, name: &'static str, help: &'static str) -> Family {
+    fn new(kind: &'static str, name: &'static str, help: &'static str) -> Family {
         Family {
             name,
             kind,

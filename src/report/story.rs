@@ -20,7 +20,7 @@ pub struct SessionStory {
 
 impl SessionStory {
     /// Each run is explained as it stood before the next began.
-    pub fn of(events: impl IntoIterator<Item = Event>) -> SessionStory {
+    pub fn new(events: impl IntoIterator<Item = Event>) -> SessionStory {
         let mut story = SessionStory::default();
         for event in events {
             story.take(&event);

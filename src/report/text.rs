@@ -52,7 +52,7 @@ pub fn diagnosis(
         lines.push("to run it again:".into());
     }
     for remedy in offered {
-        let plan = Plan::of(command, &[remedy]);
+        let plan = Plan::new(command, &[remedy]);
         lines.push(format!(
             "  {} ({}; {}):",
             remedy.title, remedy.expectation.words, remedy.cost
@@ -83,7 +83,7 @@ fn for_all_parts(remedies: &[Remedy], command: &CommandLine) -> Vec<String> {
             facts.join("; "),
             remedy.changes
         ));
-        let plan = Plan::of(command, &[remedy]);
+        let plan = Plan::new(command, &[remedy]);
         lines.push(format!("    {}", plan.command.shown()));
     }
     lines

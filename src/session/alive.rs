@@ -120,7 +120,7 @@ impl FoundSession {
 
 impl SessionFile {
     /// For a session whose keeper is `keeper`.
-    pub fn of(id: &str, keeper: Pid, log: Option<&Path>, recording: Option<&Path>) -> SessionFile {
+    pub fn new(id: &str, keeper: Pid, log: Option<&Path>, recording: Option<&Path>) -> SessionFile {
         SessionFile {
             id: id.to_string(),
             keeper,
@@ -217,7 +217,7 @@ mod tests {
     use crate::session::BaseDir;
 
     fn file(keeper: Pid) -> SessionFile {
-        SessionFile::of("20260304-050607-python3", keeper, None, None)
+        SessionFile::new("20260304-050607-python3", keeper, None, None)
     }
 
     #[test]

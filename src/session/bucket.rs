@@ -123,7 +123,7 @@ mod tests {
             at: Moment(at),
             what: EventKind::Sample(sample),
         };
-        RecordLine::of(&event, false).unwrap()
+        RecordLine::new(&event, false).unwrap()
     }
 
     #[test]

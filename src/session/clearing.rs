@@ -38,7 +38,7 @@ mod tests {
             let path = directory.path().join("oomph").join(id);
             fs::create_dir_all(&path).unwrap();
             if let Some(keeper) = keeper {
-                SessionFile::of(id, keeper, None, None)
+                SessionFile::new(id, keeper, None, None)
                     .write(&path)
                     .unwrap();
             }

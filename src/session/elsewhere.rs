@@ -177,7 +177,7 @@ mod tests {
         fn session(&self, id: &str, host: &str) -> PathBuf {
             let directory = self.place.path().join("oomph/sessions").join(id);
             fs::create_dir_all(&directory).unwrap();
-            let mut file = SessionFile::of(id, Pid(7), None, None);
+            let mut file = SessionFile::new(id, Pid(7), None, None);
             file.world.move_to(host);
             file.write(&directory).unwrap();
             directory
@@ -241,11 +241,11 @@ mod tests {
         let shared = StateOnDisk::new();
         let dead = shared.place.path().join("oomph/sessions/dead");
         fs::create_dir_all(&dead).unwrap();
-        let file = SessionFile::of("dead", Pid(i32::MAX), None, None);
+        let file = SessionFile::new("dead", Pid(i32::MAX), None, None);
         file.write(&dead).unwrap();
         let twin = shared.place.path().join("oomph/sessions/twin");
         fs::create_dir_all(&twin).unwrap();
-        let mut file = SessionFile::of("twin", Pid(7), None, None);
+        let mut file = SessionFile::new("twin", Pid(7), None, None);
         file.world.reboot();
         file.write(&twin).unwrap();
         assert_eq!(shared.ids(), ["twin"]);

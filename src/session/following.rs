@@ -49,7 +49,7 @@ impl GrowingRecording {
         let mut following = GrowingRecording {
             path: path.to_owned(),
             inode,
-            events: Events::of(vec![(lines, path.to_owned())]),
+            events: Events::new(vec![(lines, path.to_owned())]),
             beside: None,
             latest: HashMap::new(),
         };
@@ -96,7 +96,7 @@ impl GrowingRecording {
         let read = || -> io::Result<((u64, u64), TimedLines)> {
             let file = open_own(&path)?;
             let about = file.metadata()?;
-            Ok(((about.ino(), about.len()), TimedLines::of(file)?))
+            Ok(((about.ino(), about.len()), TimedLines::new(file)?))
         };
         // There is none where nothing is thinned out.
         if let Ok((is, lines)) = read()

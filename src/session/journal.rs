@@ -66,8 +66,8 @@ impl Journal {
         let kept = fidelity(&event.what);
         let vital = matches!(kept, Fidelity::Vital | Fidelity::Oom);
         let line = match without_secrets(&event.what) {
-            Some(what) => RecordLine::of(&Event { at: event.at, what }, vital)?,
-            None => RecordLine::of(event, vital)?,
+            Some(what) => RecordLine::new(&Event { at: event.at, what }, vital)?,
+            None => RecordLine::new(event, vital)?,
         };
         self.now = self.now.max(event.at);
         let mut lines = Vec::new();
@@ -204,7 +204,7 @@ impl Journal {
             told: Some(self.now),
             ..Overflow::default()
         };
-        RecordLine::of(&warning(self.now, text), true).ok()
+        RecordLine::new(&warning(self.now, text), true).ok()
     }
 }
 

@@ -25,7 +25,7 @@ struct SharedLine {
 
 impl RecordLine {
     /// The line of `event`; an error if it can't be written as JSON.
-    pub(super) fn of(event: &Event, vital: bool) -> Result<RecordLine, serde_json::Error> {
+    pub(super) fn new(event: &Event, vital: bool) -> Result<RecordLine, serde_json::Error> {
         let mut text = serde_json::to_vec(event)?;
         text.push(b'\n');
         Ok(RecordLine {

@@ -55,7 +55,7 @@ pub(super) struct TimedLines {
 
 impl TimedLines {
     /// The file as it is now: what is written later is not read.
-    pub(super) fn of(file: File) -> io::Result<TimedLines> {
+    pub(super) fn new(file: File) -> io::Result<TimedLines> {
         let about = file.metadata()?;
         let length = match about.is_file() {
             true => about.len(),
@@ -78,7 +78,7 @@ impl TimedLines {
     pub(super) fn growing(file: File) -> io::Result<TimedLines> {
         Ok(TimedLines {
             unfinished: Some(Vec::new()),
-            ..TimedLines::of(file)?
+            ..TimedLines::new(file)?
         })
     }
 

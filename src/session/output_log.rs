@@ -1,7 +1,7 @@
 //! The output log beside a recording, read piece by piece: it may be large, and is kept in two parts, of
 //! which the older one is replaced when the present one is full.
 
-use super::finite::open_finite;
+use super::open_regular::open_regular;
 use super::{OUTPUT_LOG, RECORDING};
 use crate::event::older_part;
 use std::fs::File;
@@ -32,7 +32,7 @@ const TAIL: u64 = 4 << 20;
 /// # Errors
 /// It cannot be read.
 pub fn last_logged(path: &Path) -> io::Result<Option<u64>> {
-    let mut file = open_finite(path)?;
+    let mut file = open_regular(path)?;
     let length = file.metadata()?.len();
     file.seek(SeekFrom::Start(length.saturating_sub(TAIL)))?;
     let mut tail = Vec::new();

@@ -88,7 +88,7 @@ mod tests {
     #[test]
     fn it_is_there_until_the_end_and_left_to_the_next_front() {
         let directory = tempfile::tempdir().unwrap();
-        let file = || SessionFile::of("s", Pid(1), None, None);
+        let file = || SessionFile::new("s", Pid(1), None, None);
         let first = Presence::start(file(), directory.path()).unwrap();
         let there = || path(directory.path()).exists();
         while !there() {
@@ -104,7 +104,7 @@ mod tests {
     #[test]
     fn a_file_that_was_removed_is_written_again_and_a_link_is_not_touched() {
         let directory = tempfile::tempdir().unwrap();
-        let file = SessionFile::of("s", Pid(1), None, None);
+        let file = SessionFile::new("s", Pid(1), None, None);
         beat(&file, directory.path());
         assert!(path(directory.path()).is_file());
         fs::remove_file(path(directory.path())).unwrap();

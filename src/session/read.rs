@@ -4,10 +4,10 @@
 //! recording; a disk may leave worse. Reading continues in spite of that.
 
 use super::fidelity::{Fidelity, fidelity};
-use super::finite::open_finite;
 use super::lines::{LONGEST_LINE, TimedLine, TimedLines};
+use super::open_regular::open_regular;
 use super::recent::with_suffix;
-use super::tame;
+use super::strip_controls::{is_suspect, strip_controls};
 use crate::event::{Event, EventKind};
 use crate::units::Moment;
 use std::fmt;
@@ -52,7 +52,7 @@ pub fn read(path: &Path) -> Result<Events, ReadError> {
     } else {
         path.to_owned()
     };
-    let open = |path: PathBuf| match open_finite(&path).and_then(TimedLines::of) {
+    let open = |path: PathBuf| match open_regular(&path).and_then(TimedLines::new) {
         Ok(lines) => Ok((lines, path)),
         Err(error) => Err(ReadError::Unreadable { path, error }),
     };
@@ -60,7 +60,7 @@ pub fn read(path: &Path) -> Result<Events, ReadError> {
     let beside = [".recent", ".recent-0", ".recent-1"].map(|suffix| with_suffix(&main, suffix));
     let mut files = vec![open(main)?];
     files.extend(beside.into_iter().filter_map(|path| open(path).ok()));
-    Ok(Events::of(files))
+    Ok(Events::new(files))
 }
 
 /// The events of a recording.
@@ -94,7 +94,7 @@ impl Iterator for Events {
 
 impl Events {
     /// Of these files.
-    pub(super) fn of(files: Vec<(TimedLines, PathBuf)>) -> Events {
+    pub(super) fn new(files: Vec<(TimedLines, PathBuf)>) -> Events {
         Events {
             files,
             bytes: 0,
@@ -169,10 +169,10 @@ fn parsed(line: &TimedLine, path: &Path) -> Result<Event, ReadError> {
     if line.length > LONGEST_LINE as u64 {
         return Err(corrupt(format!("{} bytes without a newline", line.length)));
     }
-    let event = match tame::is_suspect(&line.text) {
+    let event = match is_suspect(&line.text) {
         false => serde_json::from_slice(&line.text),
         true => serde_json::from_slice(&line.text).and_then(|mut value| {
-            tame::tame(&mut value);
+            strip_controls(&mut value);
             serde_json::from_value(value)
         }),
     };

@@ -138,7 +138,7 @@ impl Destination for RecordingFile {
     }
 
     fn gap(&self, gap: &Gap) -> Vec<u8> {
-        let line = RecordLine::of(&warning(gap.to, gap_text(gap)), true);
+        let line = RecordLine::new(&warning(gap.to, gap_text(gap)), true);
         line.map_or_else(|_| Vec::new(), |line| line.text().to_vec())
     }
 
@@ -188,7 +188,7 @@ mod tests {
             at: Moment(at),
             what: EventKind::Note(note),
         };
-        RecordLine::of(&event, at.is_multiple_of(2)).unwrap()
+        RecordLine::new(&event, at.is_multiple_of(2)).unwrap()
     }
 
     /// A pipe that stands for a disk that is full in the middle of a line and has space again

@@ -323,7 +323,7 @@ fn a_line_without_end_is_one_error() {
     // A hole in the file: zeros that take no space.
     file.set_len(20 << 20).unwrap();
     let mut bytes = vec![b'\n'];
-    bytes.extend(RecordLine::of(&note(1.0, "good"), false).unwrap().text());
+    bytes.extend(RecordLine::new(&note(1.0, "good"), false).unwrap().text());
     std::os::unix::fs::FileExt::write_all_at(&file, &bytes, 20 << 20).unwrap();
     let read: Vec<_> = read(&path).unwrap().collect();
     assert_eq!(read.len(), 2);
@@ -463,7 +463,7 @@ proptest! {
             .collect();
         let bytes: Vec<u8> = events
             .iter()
-            .flat_map(|event| RecordLine::of(event, false).unwrap().text().to_vec())
+            .flat_map(|event| RecordLine::new(event, false).unwrap().text().to_vec())
             .collect();
         fs::write(&path, &bytes[..cut.min(bytes.len())]).unwrap();
         let read = all(&path);
@@ -474,7 +474,7 @@ proptest! {
     fn no_bytes_end_the_reading(garbage in proptest::collection::vec(any::<u8>(), 0..600)) {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join(RECORDING);
-        let good = RecordLine::of(&note(1.0, "good"), false).unwrap();
+        let good = RecordLine::new(&note(1.0, "good"), false).unwrap();
         let mut bytes = garbage;
         bytes.push(b'\n');
         bytes.extend(good.text());

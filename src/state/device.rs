@@ -42,7 +42,7 @@ impl Keyed for DeviceState {
 }
 
 impl DeviceState {
-    pub(super) fn of(uuid: Uuid, name: &str, index: u32) -> DeviceState {
+    pub(super) fn new(uuid: Uuid, name: &str, index: u32) -> DeviceState {
         DeviceState {
             uuid,
             name: name.to_string(),

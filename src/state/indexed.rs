@@ -106,7 +106,7 @@ mod tests {
     fn entries_are_found_by_their_keys_also_after_one_has_gone() {
         let uuid = |number: usize| Uuid::new(&format!("aaaa-{number}"));
         let mut list: Indexed<DeviceState> = (0..4)
-            .map(|number| DeviceState::of(uuid(number), "card", number as u32))
+            .map(|number| DeviceState::new(uuid(number), "card", number as u32))
             .collect();
         list.remove(1);
         let index = |number| list.with(&uuid(number)).map(|device| device.index);

@@ -78,7 +78,7 @@ impl Keyed for RankState {
 }
 
 impl RankState {
-    pub(super) fn of(hello: Hello, joined: Moment, resolution: Resolution) -> RankState {
+    pub(super) fn new(hello: Hello, joined: Moment, resolution: Resolution) -> RankState {
         RankState {
             hello,
             joined,

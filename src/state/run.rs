@@ -104,7 +104,7 @@ impl fmt::Display for RunOutcome {
 }
 
 impl Run {
-    pub(super) fn of(number: RunNumber, command: CommandLine, started: Moment) -> Run {
+    pub(super) fn new(number: RunNumber, command: CommandLine, started: Moment) -> Run {
         Run {
             number,
             shown: command.shown(),

@@ -199,7 +199,7 @@ impl Series {
         let exact = self.exact.partition_point(|change| change.at < from);
         let cells = self.cells.range(cells.saturating_sub(1)..).copied();
         let exact = self.exact.range(exact.saturating_sub(1)..).copied();
-        let mut entries = cells.chain(exact.map(Cell::of)).peekable();
+        let mut entries = cells.chain(exact.map(Cell::new)).peekable();
         while let Some(entry) = entries.next() {
             if entry.at >= to {
                 break;
@@ -232,7 +232,7 @@ impl Series {
     /// Moves a change to the buckets.
     fn settle(&mut self, change: ValueChange, limit: usize) {
         self.width = self.width.max(FIRST_WIDTH);
-        self.add(Cell::of(change));
+        self.add(Cell::new(change));
         if self.cells.len() > limit {
             // Well below the limit, so that widening is rare.
             self.widen(limit - limit / 4);

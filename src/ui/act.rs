@@ -197,13 +197,13 @@ fn stepped<T: Copy + PartialEq>(row: &[T], from: T, by: usize) -> T {
 }
 
 fn step_standout(view: &mut View, scene: &Scene) {
-    view.device = stepped(&rank_map::standouts(scene.state), view.device, 1);
+    view.device = stepped(&rank_map::outliers(scene.state), view.device, 1);
     choice::follow(view, scene);
 }
 
 pub(super) fn open_oom(view: &mut View, scene: &Scene) {
     if let Some(run) = scene.state.run() {
-        view.dialog = Some(Dialog::Oom(OomDialog::of(run.number, scene)));
+        view.dialog = Some(Dialog::Oom(OomDialog::new(run.number, scene)));
     }
 }
 
@@ -278,7 +278,7 @@ fn back(view: &mut View, scene: &Scene) {
     let failed = run.filter(|run| run.outcome() == RunOutcome::OutOfMemory);
     view.dialog = match (view.dialog.take(), failed) {
         (Some(Dialog::Edit(editor)), Some(run)) if !editor.remedies().is_empty() => {
-            let mut dialog = OomDialog::of(run.number, scene);
+            let mut dialog = OomDialog::new(run.number, scene);
             dialog.choose(editor.remedies());
             Some(Dialog::Oom(dialog))
         }

@@ -84,7 +84,7 @@ impl View {
             self.offered = Some(run.number);
             select_device_of_oom(self, scene.state);
             choice::follow(self, scene);
-            self.dialog = Some(Dialog::Oom(OomDialog::of(run.number, scene)));
+            self.dialog = Some(Dialog::Oom(OomDialog::new(run.number, scene)));
         }
     }
 

@@ -187,7 +187,7 @@ proptest! {
             .filter(|(k, _)| mask & (1 << k) != 0)
             .map(|(_, remedy)| remedy)
             .collect();
-        let after = Plan::of(&before, &chosen).command;
+        let after = Plan::new(&before, &chosen).command;
         let mut in_order = chosen.clone();
         in_order.sort_by_key(|remedy| remedy.id);
         let mut edits: Vec<&Edit> = Vec::new();
@@ -213,8 +213,8 @@ proptest! {
         let all = remedies(&before, &RemedyInputs::default());
         let forwards: Vec<&Remedy> = all.iter().collect();
         let backwards: Vec<&Remedy> = all.iter().rev().collect();
-        prop_assert_eq!(Plan::of(&before, &forwards), Plan::of(&before, &backwards));
-        prop_assert_eq!(Plan::of(&before, &[]).command, before);
+        prop_assert_eq!(Plan::new(&before, &forwards), Plan::new(&before, &backwards));
+        prop_assert_eq!(Plan::new(&before, &[]).command, before);
     }
 
     #[test]

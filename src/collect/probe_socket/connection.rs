@@ -1,6 +1,6 @@
 //! One probe's connection, from its hello to its end.
 
-use super::request::AskedOf;
+use super::request::RequestReceiver;
 use crate::collect::line;
 use crate::event::{Clock, Dropped, Event, EventKind, ProbeGone};
 use crate::units::Pid;
@@ -38,7 +38,7 @@ pub(super) async fn follow(
     mut stream: UnixStream,
     peer_pid: i32,
     clock: Clock,
-    requests: AskedOf,
+    requests: RequestReceiver,
     sender: Sender<Event>,
     hello_within: Duration,
 ) {
@@ -73,7 +73,7 @@ struct Connection {
     /// Dropped samples that have not been reported yet.
     lost_samples: u64,
     clock: Clock,
-    requests: AskedOf,
+    requests: RequestReceiver,
     sender: Sender<Event>,
 }
 

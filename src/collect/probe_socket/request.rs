@@ -36,15 +36,15 @@ impl ProbeRequests {
         let _ = self.0.send((pid, request));
     }
 
-    pub(super) fn subscribe(&self) -> AskedOf {
-        AskedOf(self.0.subscribe())
+    pub(super) fn subscribe(&self) -> RequestReceiver {
+        RequestReceiver(self.0.subscribe())
     }
 }
 
 /// The requests as one connection hears them.
-pub(super) struct AskedOf(broadcast::Receiver<(Pid, ProbeRequest)>);
+pub(super) struct RequestReceiver(broadcast::Receiver<(Pid, ProbeRequest)>);
 
-impl AskedOf {
+impl RequestReceiver {
     /// The next line for this process; never, once nobody can ask any more.
     pub(super) async fn next(&mut self, pid: Option<Pid>) -> Vec<u8> {
         loop {

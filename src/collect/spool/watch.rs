@@ -33,7 +33,7 @@ struct WatchThread {
 }
 
 impl SpoolWatch {
-    fn of(directory: PathBuf) -> SpoolWatch {
+    fn new(directory: PathBuf) -> SpoolWatch {
         SpoolWatch {
             directory,
             thread: Arc::default(),
@@ -100,7 +100,7 @@ impl WatchThread {
 
 /// Follows the directory until [`SpoolWatch::end`], or until nobody receives events.
 pub fn watch(options: SpoolOptions, clock: Clock, sender: Sender<Event>) -> SpoolWatch {
-    let watch = SpoolWatch::of(options.directory.clone());
+    let watch = SpoolWatch::new(options.directory.clone());
     let mine = Arc::clone(&watch.thread);
     let thread = std::thread::Builder::new().name("spool".into());
     // Without a thread other nodes are not seen, which the screen says.
@@ -125,7 +125,7 @@ mod tests {
 
     #[test]
     fn a_directory_that_hangs_is_told_of_once_and_so_is_its_answer() {
-        let mut watch = SpoolWatch::of("/shared".into());
+        let mut watch = SpoolWatch::new("/shared".into());
         let began = Instant::now();
         watch.thread.look(Some(began));
         assert_eq!(watch.note(began + PATIENCE / 2), None);

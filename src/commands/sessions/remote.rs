@@ -87,7 +87,7 @@ mod tests {
             array: None,
             restart: 0,
         });
-        let file = SessionFile::of("20261121-1-python", Pid(1), None, None);
+        let file = SessionFile::new("20261121-1-python", Pid(1), None, None);
         let mut file = serde_json::to_value(SessionFile { job, ..file }).unwrap();
         file["world"]["host"] = "gpu-7.cluster".into();
         RemoteSession {

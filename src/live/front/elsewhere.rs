@@ -4,7 +4,7 @@
 use super::Front;
 use crate::collect::scheduler::{self, SlurmJob};
 use crate::event::{Exit, Level};
-use crate::live::link::elsewhere::{RanksGone, Witnesses, may_be_elsewhere};
+use crate::live::link::elsewhere::{RanksGone, RemoteRankCheck, may_be_elsewhere};
 use crate::live::link::{Proof, SessionPhase};
 use crate::live::session::NextRun;
 use crate::recognize::Reach;
@@ -67,7 +67,7 @@ impl Front {
         };
         let verdict = match (&job, proof.answer.as_ref()) {
             (Some(_), None) => RanksGone::NotProven("SLURM has not answered yet".into()),
-            (_, answer) => Witnesses {
+            (_, answer) => RemoteRankCheck {
                 run,
                 reach: &reach,
                 job: answer,

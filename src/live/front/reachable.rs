@@ -57,7 +57,7 @@ impl Front {
     fn card(&self, log: Option<&Path>) -> SessionFile {
         let handover = &self.session.handover;
         let keeper = self.link.keeper.pid();
-        let file = SessionFile::of(&handover.header.id, keeper, log, handover.recording());
+        let file = SessionFile::new(&handover.header.id, keeper, log, handover.recording());
         SessionFile {
             job: handover.header.job.clone(),
             ..file

@@ -29,7 +29,7 @@ pub(crate) enum RanksGone {
 }
 
 /// What is known when the next run is to start.
-pub(crate) struct Witnesses<'a> {
+pub(crate) struct RemoteRankCheck<'a> {
     pub run: &'a Run,
     /// Of the last run's command.
     pub reach: &'a Reach,
@@ -47,7 +47,7 @@ pub(crate) fn may_be_elsewhere(run: &Run, reach: &Reach) -> bool {
     reach.is_far() || run.is_spread()
 }
 
-impl Witnesses<'_> {
+impl RemoteRankCheck<'_> {
     pub(crate) fn verdict(&self) -> RanksGone {
         if *self.reach == Reach::OneOfMany {
             return RanksGone::Never(

@@ -132,7 +132,7 @@ fn candidates(run: &RunSummary<'_>) -> Vec<Candidate> {
 }
 
 fn candidate(run: &RunSummary<'_>, chosen: &[&Remedy]) -> Candidate {
-    let plan = Plan::of(run.command, chosen);
+    let plan = Plan::new(run.command, chosen);
     Candidate {
         expectation: remedy::expectation(run.command, &run.inputs, chosen),
         resumes: plan.remedies.contains(&RemedyId::Resume),

@@ -33,7 +33,7 @@ pub(super) struct JoinedLines {
 }
 
 impl JoinedLines {
-    pub(super) fn of(rank: Option<Rank>, number: u64, first: &CompactLine) -> JoinedLines {
+    pub(super) fn new(rank: Option<Rank>, number: u64, first: &CompactLine) -> JoinedLines {
         JoinedLines {
             rank,
             number,

@@ -83,7 +83,7 @@ fn what_was_found_is_offered_and_shown_as_a_patch() {
         let remedy = one(&remedies, id);
         assert!(remedy.is_offered(), "{remedy:?}");
         assert_eq!(remedy.changes, format!("patched at runtime: {shown}"));
-        let made = Plan::of(&command, &[remedy]).command;
+        let made = Plan::new(&command, &[remedy]).command;
         assert_eq!(made.argv, command.argv);
         assert_eq!(made.env_value("OOMPH_PATCHES").unwrap(), value);
     }
@@ -121,7 +121,7 @@ fn patches_chosen_together_stand_in_one_variable_and_stay_from_run_to_run() {
         one(&remedies, RemedyId::Amp),
         one(&remedies, RemedyId::Batch),
     ];
-    let made = Plan::of(&command, &both).command;
+    let made = Plan::new(&command, &both).command;
     assert_eq!(made.env_value("OOMPH_PATCHES").unwrap(), "amp,batch=64:32");
     // The next run: the loaders yield 32 where the program asks for 64.
     let again = ran(
@@ -138,7 +138,7 @@ fn patches_chosen_together_stand_in_one_variable_and_stay_from_run_to_run() {
         events: Vec::new(),
     };
     let (command, remedies) = offers(&next);
-    let made = Plan::of(&command, &[one(&remedies, RemedyId::Batch)]).command;
+    let made = Plan::new(&command, &[one(&remedies, RemedyId::Batch)]).command;
     assert_eq!(made.env_value("OOMPH_PATCHES").unwrap(), "amp,batch=64:16");
     assert!(reason(&next, RemedyId::Amp).contains("already patched at runtime"));
 }
@@ -217,7 +217,7 @@ fn an_argument_goes_before_a_patch() {
     let scene = ran("python train.py --batch-size 64 --amp False", Some(found()));
     let (command, remedies) = offers(&scene);
     for id in [RemedyId::Batch, RemedyId::Amp] {
-        let made = Plan::of(&command, &[one(&remedies, id)]).command;
+        let made = Plan::new(&command, &[one(&remedies, id)]).command;
         assert_eq!(made.env, []);
         assert_ne!(made.argv, command.argv);
     }

@@ -17,7 +17,7 @@ fn remedy(id: RemedyId, changes: &str) -> Remedy {
     Remedy {
         edits,
         changes: changes.into(),
-        ..Remedy::of(id)
+        ..Remedy::new(id)
     }
 }
 

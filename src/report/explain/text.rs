@@ -337,7 +337,7 @@ fn remedies(out: &mut Lines, explanation: &Explanation) {
             .filter(|fact| !fact.is_empty())
             .collect();
         out.line(format!("  {} ({}):", remedy.title, facts.join("; ")));
-        let plan = Plan::of(command, &[remedy]);
+        let plan = Plan::new(command, &[remedy]);
         out.line(format!("    {}", plan.command.shown()));
     }
     for remedy in &remedies {

@@ -68,7 +68,7 @@ pub(super) fn section(page: &mut String, story: &SessionStory) {
         page.push_str("<section><h2>Memory</h2><p class=\"dim\">Nothing was measured: neither the probe nor NVML gave a reading.</p></section>\n");
         return;
     }
-    let data = ChartData::of(story, &devices);
+    let data = ChartData::new(story, &devices);
     page.push_str("<section class=\"chart\">\n<h2>Memory</h2>\n<nav id=\"ranges\"></nav>\n");
     for (number, device) in devices.iter().enumerate() {
         let name = name_of(device);
@@ -108,7 +108,7 @@ fn name_of(device: &DeviceState) -> String {
 }
 
 impl ChartData {
-    fn of(story: &SessionStory, devices: &[&DeviceState]) -> ChartData {
+    fn new(story: &SessionStory, devices: &[&DeviceState]) -> ChartData {
         let bounds = grid::moments(story);
         let state = &story.state;
         let largest = devices.iter().filter_map(|device| device.capacity).max();

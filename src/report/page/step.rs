@@ -70,7 +70,7 @@ pub(super) fn section(page: &mut String, story: &SessionStory) {
             step.allocations(),
             text(&step.allocated[peak].to_string()),
             text(step.in_phase(peak)),
-            json(&StepData::of(step)),
+            json(&StepData::new(step)),
         );
         let parts: Vec<(&str, &str, Bytes)> = by_category(step, peak)
             .into_iter()
@@ -96,7 +96,7 @@ fn of_run(run: &Run) -> Option<(&RankState, StepAnatomy)> {
 }
 
 impl StepData {
-    fn of(step: &StepAnatomy) -> StepData {
+    fn new(step: &StepAnatomy) -> StepData {
         let over_time = categories_over_time(step);
         let positions = positions(step);
         let largest = step.allocated.iter().max().copied().unwrap_or_default();

@@ -10,7 +10,7 @@ use crate::units::{Bytes, Pid};
 use proptest::prelude::*;
 
 fn story(name: &str) -> SessionStory {
-    SessionStory::of(recorded(name))
+    SessionStory::new(recorded(name))
 }
 
 fn page_of(story: &SessionStory) -> String {
@@ -127,7 +127,7 @@ proptest! {
             let before = [EventKind::StepTrace(Box::new(traced(text))), EventKind::Retainers(Box::new(kept(text)))];
             let at = events[ran_out].at;
             events.splice(ran_out..ran_out, before.map(|what| Event { at, what }));
-            without_own_code(&page_of(&SessionStory::of(events)))
+            without_own_code(&page_of(&SessionStory::new(events)))
         };
         let (plain, hostile) = (with("x"), with(&text));
         prop_assert!(plain.contains("Modules at its peak") && plain.contains("Kept alive by"));

@@ -21,7 +21,7 @@ fn a_killed_front_leaves_the_last_minutes_and_the_next_goes_on() {
         let event = sample(f64::from(i) / 10.0, 100, 1_000 + u64::from(i % 13));
         let lines = journal.accept(&event).unwrap();
         main.extend(lines.iter().flat_map(RecordLine::text).copied());
-        beside.extend(RecordLine::of(&event, false).unwrap().text());
+        beside.extend(RecordLine::new(&event, false).unwrap().text());
         expected.push(event);
     }
     assert!(!main.is_empty(), "buckets were closed on the way");

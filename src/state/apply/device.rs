@@ -80,7 +80,7 @@ impl State {
     ) -> &mut DeviceState {
         let place = self.devices.place(uuid).unwrap_or_else(|| {
             self.devices
-                .push(DeviceState::of(uuid.clone(), name, index));
+                .push(DeviceState::new(uuid.clone(), name, index));
             self.devices.len() - 1
         });
         &mut self.devices[place]

@@ -66,7 +66,8 @@ impl State {
                         true => Resolution::Small,
                         false => Resolution::Spark,
                     };
-                    run.ranks.push(RankState::of(hello.clone(), at, resolution));
+                    run.ranks
+                        .push(RankState::new(hello.clone(), at, resolution));
                 }
             }
         }

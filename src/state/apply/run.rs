@@ -102,7 +102,7 @@ impl State {
                     (Some(session), RunNumber::FIRST) => session.command.clone(),
                     _ => CommandLine::default(),
                 };
-                self.runs.insert(place, Run::of(number, command, at));
+                self.runs.insert(place, Run::new(number, command, at));
                 place
             }
         };

@@ -10,7 +10,7 @@ pub struct SeriesBucket {
 }
 
 impl SeriesBucket {
-    fn of(value: Bytes) -> SeriesBucket {
+    fn new(value: Bytes) -> SeriesBucket {
         SeriesBucket {
             min: value,
             max: value,
@@ -40,7 +40,7 @@ pub(super) const GAP: u64 = u64::MAX;
 
 impl ValueChange {
     pub(super) fn bucket(self) -> Option<SeriesBucket> {
-        (self.value != GAP).then(|| SeriesBucket::of(Bytes(self.value)))
+        (self.value != GAP).then(|| SeriesBucket::new(Bytes(self.value)))
     }
 }
 
@@ -55,7 +55,7 @@ pub(super) struct Cell {
 }
 
 impl Cell {
-    pub(super) fn of(change: ValueChange) -> Cell {
+    pub(super) fn new(change: ValueChange) -> Cell {
         let values = change.bucket();
         Cell {
             at: change.at,

@@ -65,7 +65,7 @@ fn at_the_failure(scene: &Scene) -> Option<Vec<(Category, Bytes)>> {
 }
 
 impl OomDialog {
-    pub(crate) fn of(run: RunNumber, scene: &Scene) -> OomDialog {
+    pub(crate) fn new(run: RunNumber, scene: &Scene) -> OomDialog {
         OomDialog {
             run,
             pointer: Pointer::Recommended,

@@ -1,7 +1,7 @@
 //! The ranks of several nodes: a cell each, by how much of its device it has reserved, and the ones that
 //! stand out by name. 64 ranks on 8 nodes fit on 80 by 24. The map is worked out from all ranks, so not for every frame.
 
-use crate::state::{RankState, Run, Standouts, State, ranges};
+use crate::state::{Outliers, RankState, Run, State, ranges};
 use crate::ui::canvas::{Canvas, Pen, columns};
 use crate::ui::theme::{Theme, Tone};
 use crate::ui::words::{Figures, count, rate};
@@ -48,8 +48,8 @@ pub(in crate::ui) fn order(state: &State) -> Vec<usize> {
 }
 
 /// The devices of the ranks that stand out: the fullest, the slowest, the odd one out.
-pub(in crate::ui) fn standouts(state: &State) -> Vec<usize> {
-    let found = state.standouts();
+pub(in crate::ui) fn outliers(state: &State) -> Vec<usize> {
+    let found = state.outliers();
     let ranks = [
         found.fullest.map(|out| out.rank),
         found.behind.map(|out| out.rank),
@@ -271,7 +271,7 @@ fn words(run: &Run, nodes: usize, state: &State) -> Vec<(String, Tone)> {
             Tone::Warning,
         ));
     }
-    lines.extend(standing_out(&state.standouts(), state));
+    lines.extend(standing_out(&state.outliers(), state));
     lines
 }
 
@@ -290,7 +290,7 @@ fn seen(run: &Run, nodes: usize) -> String {
     }
 }
 
-fn standing_out(found: &Standouts<'_>, state: &State) -> Vec<(String, Tone)> {
+fn standing_out(found: &Outliers<'_>, state: &State) -> Vec<(String, Tone)> {
     let mut lines = Vec::new();
     if let Some(out) = &found.fullest {
         let device = out.rank.device.as_ref().and_then(|uuid| state.device(uuid));

@@ -50,7 +50,7 @@ fn verdict(
     reach: &Reach,
     job: Option<Result<SlurmJob, String>>,
 ) -> RanksGone {
-    Witnesses {
+    RemoteRankCheck {
         run: scene.state.run().unwrap(),
         reach,
         job: job.as_ref(),
@@ -105,7 +105,7 @@ fn where_no_step_is_known_none_may_be_left() {
 #[test]
 fn the_step_that_oomph_runs_in_is_not_awaited() {
     let scene = two(None);
-    let verdict = Witnesses {
+    let verdict = RemoteRankCheck {
         run: scene.state.run().unwrap(),
         reach: &one("srun"),
         job: Some(&Ok(job(&[0]))),
@@ -161,7 +161,7 @@ fn without_a_scheduler_every_rank_must_have_said_it() {
     says_end(&mut scene, 4.0, 1);
     scene.add(4.0, exited(1, crate::event::Exit::Code(1)));
     assert_eq!(ask(&scene), by_files());
-    let alive = Witnesses {
+    let alive = RemoteRankCheck {
         run: scene.state.run().unwrap(),
         reach: &one("mpirun"),
         job: None,

@@ -34,7 +34,7 @@ pub(super) fn lines(page: Page) -> Vec<StyledLine> {
         return paragraph::text(words, page.width, Tone::Dim);
     }
     let remedies = page.dialog.listed(all);
-    let widths = Widths::of(page, remedies);
+    let widths = Widths::new(page, remedies);
     let code = OomDialog::leads_with_code(page.scene).then(|| code(page));
     let selected = page.dialog.selected(page.scene);
     let each = remedies.iter().enumerate();
@@ -100,7 +100,7 @@ fn lead(page: Page) -> u16 {
 /// Whether the table cuts a remedy's title.
 pub(super) fn cuts_title(page: Page, remedy: &Remedy) -> bool {
     let listed = page.dialog.listed(page.scene.remedies);
-    columns(&remedy.title) >= Widths::of(page, listed).title
+    columns(&remedy.title) >= Widths::new(page, listed).title
 }
 
 /// The widths of the columns; 0 for one that has no room.
@@ -117,7 +117,7 @@ struct Widths {
 impl Widths {
     /// What a remedy does to the numbers goes before its change: it warns, and the change is also
     /// below the table.
-    fn of(page: Page, remedies: &[Remedy]) -> Widths {
+    fn new(page: Page, remedies: &[Remedy]) -> Widths {
         let width = page.width;
         let widest = |text: &dyn Fn(&Remedy) -> String, most: u16| {
             let offered = remedies.iter().filter(|remedy| remedy.is_offered());

@@ -10,7 +10,7 @@ use std::path::Path;
 ///
 /// # Errors
 /// It is something else, or cannot be opened.
-pub fn open_finite(path: &Path) -> io::Result<File> {
+pub fn open_regular(path: &Path) -> io::Result<File> {
     // Before it is opened: that alone does something to some devices.
     let kind = fs::metadata(path)?.file_type();
     if kind.is_file() || kind.is_fifo() {
@@ -38,13 +38,13 @@ mod tests {
         let place = tempfile::tempdir().unwrap();
         let path = |name: &str| place.path().join(name);
         fs::write(path("file"), "text").unwrap();
-        assert!(open_finite(&path("file")).is_ok());
+        assert!(open_regular(&path("file")).is_ok());
         mkfifo(&path("pipe"), Mode::S_IRWXU).unwrap();
         let writes = fs::OpenOptions::new()
             .read(true)
             .write(true)
             .open(path("pipe"));
-        assert!(open_finite(&path("pipe")).is_ok());
+        assert!(open_regular(&path("pipe")).is_ok());
         drop(writes);
         let _socket = UnixListener::bind(path("socket")).unwrap();
         for (place, words) in [
@@ -53,7 +53,7 @@ mod tests {
             ("/dev/zero".into(), "a device"),
             (path("none"), "No such file"),
         ] {
-            let error = open_finite(&place).unwrap_err().to_string();
+            let error = open_regular(&place).unwrap_err().to_string();
             assert!(error.contains(words), "{error}");
         }
     }

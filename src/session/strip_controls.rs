@@ -28,7 +28,7 @@ pub(super) fn is_suspect(line: &[u8]) -> bool {
 }
 
 /// Replaces them by spaces, except in commands.
-pub(super) fn tame(value: &mut Value) {
+pub(super) fn strip_controls(value: &mut Value) {
     match value {
         Value::String(text) => {
             let is_active = |c: char| {
@@ -38,11 +38,11 @@ pub(super) fn tame(value: &mut Value) {
                 *text = text.replace(is_active, " ");
             }
         }
-        Value::Array(values) => values.iter_mut().for_each(tame),
+        Value::Array(values) => values.iter_mut().for_each(strip_controls),
         Value::Object(fields) => fields
             .iter_mut()
             .filter(|(name, _)| *name != "command")
-            .for_each(|(_, value)| tame(value)),
+            .for_each(|(_, value)| strip_controls(value)),
         Value::Null | Value::Bool(_) | Value::Number(_) => {}
     }
 }
@@ -56,7 +56,7 @@ mod tests {
         let text = r#"{"file":"a\nb\u001b[2J.py","command":{"argv":["a\nb"]},"n":["\r"]}"#;
         assert!(is_suspect(text.as_bytes()));
         let mut value: Value = serde_json::from_str(text).unwrap();
-        tame(&mut value);
+        strip_controls(&mut value);
         assert_eq!(
             value,
             serde_json::json!({"file": "a b [2J.py", "command": {"argv": ["a\nb"]}, "n": [" "]})

@@ -18,7 +18,7 @@ const SILENT: Duration = Duration::from_secs(20);
 
 /// A rank, and by how much it stands out.
 #[derive(Debug, Clone, Copy)]
-pub struct Standout<'a, T> {
+pub struct Outlier<'a, T> {
     pub rank: &'a RankState,
     pub value: T,
     pub median: T,
@@ -26,30 +26,30 @@ pub struct Standout<'a, T> {
 
 /// The ranks that stand out of the current run's.
 #[derive(Debug, Clone, Copy, Default)]
-pub struct Standouts<'a> {
+pub struct Outliers<'a> {
     /// With the largest part of its device reserved; the share, and the median's.
-    pub fullest: Option<Standout<'a, f64>>,
+    pub fullest: Option<Outlier<'a, f64>>,
     /// Steps per second.
-    pub slowest: Option<Standout<'a, f64>>,
+    pub slowest: Option<Outlier<'a, f64>>,
     /// Steps, of one that is behind.
-    pub behind: Option<Standout<'a, u64>>,
+    pub behind: Option<Outlier<'a, u64>>,
     /// The largest `allocated`.
-    pub odd: Option<Standout<'a, Bytes>>,
+    pub odd: Option<Outlier<'a, Bytes>>,
 }
 
 impl State {
     /// The ranks of the current run that stand out.
-    pub fn standouts(&self) -> Standouts<'_> {
+    pub fn outliers(&self) -> Outliers<'_> {
         let Some(run) = self.run() else {
-            return Standouts::default();
+            return Outliers::default();
         };
         let ranks = || run.ranks.iter().filter(|rank| rank.sample.is_some());
         let by_share = |rank: &RankState| self.share(rank);
         let rate = |rank: &RankState| rank.steps.rate;
-        let slow = |out: &Standout<'_, f64>| out.value < out.median * (1.0 - SLOW);
-        let behind = |out: &Standout<'_, u64>| out.value + BEHIND <= out.median;
+        let slow = |out: &Outlier<'_, f64>| out.value < out.median * (1.0 - SLOW);
+        let behind = |out: &Outlier<'_, u64>| out.value + BEHIND <= out.median;
         let count = |rank: &RankState| rank.disconnected.is_none().then_some(rank.steps.count);
-        Standouts {
+        Outliers {
             fullest: extreme(ranks(), by_share, f64::total_cmp, true),
             slowest: extreme(ranks(), rate, f64::total_cmp, false).filter(slow),
             behind: extreme(ranks(), count, u64::cmp, false).filter(behind),
@@ -70,7 +70,7 @@ fn extreme<'a, T: Copy>(
     value: impl Fn(&RankState) -> Option<T>,
     order: impl Fn(&T, &T) -> std::cmp::Ordering,
     largest: bool,
-) -> Option<Standout<'a, T>> {
+) -> Option<Outlier<'a, T>> {
     let mut known: Vec<(&RankState, T)> = ranks
         .filter_map(|rank| Some((rank, value(rank)?)))
         .collect();
@@ -81,18 +81,18 @@ fn extreme<'a, T: Copy>(
     });
     let (rank, value) = *known.first()?;
     let median = known[known.len() / 2].1;
-    (known.len() >= FEWEST).then_some(Standout {
+    (known.len() >= FEWEST).then_some(Outlier {
         rank,
         value,
         median,
     })
 }
 
-fn odd<'a>(ranks: impl Iterator<Item = &'a RankState> + Clone) -> Option<Standout<'a, Bytes>> {
+fn odd<'a>(ranks: impl Iterator<Item = &'a RankState> + Clone) -> Option<Outlier<'a, Bytes>> {
     let peak = |rank: &RankState| Some(rank.allocated_peak);
     let above = extreme(ranks.clone(), peak, Bytes::cmp, true)?;
     let below = extreme(ranks, peak, Bytes::cmp, false)?;
-    let apart = |out: &Standout<'_, Bytes>| {
+    let apart = |out: &Outlier<'_, Bytes>| {
         let share = out.value.fraction_of(out.median).unwrap_or(1.0);
         (share - 1.0).abs()
     };
@@ -187,16 +187,16 @@ mod tests {
     #[test]
     fn the_fullest_and_the_odd_one_out_are_named() {
         let scene = session(&[40, 41, 60, 40, 39]);
-        let found = scene.state.standouts();
+        let found = scene.state.outliers();
         let number = |rank: &RankState| rank.hello.rank.unwrap().0;
         assert_eq!(number(found.fullest.unwrap().rank), 2);
         let odd = found.odd.unwrap();
         assert_eq!((number(odd.rank), odd.median), (2, Bytes::gib(40)));
         let scene = session(&[40, 41, 4, 40, 39]);
-        assert_eq!(number(scene.state.standouts().odd.unwrap().rank), 2);
-        assert!(session(&[40, 41, 42]).state.standouts().odd.is_none());
+        assert_eq!(number(scene.state.outliers().odd.unwrap().rank), 2);
+        assert!(session(&[40, 41, 42]).state.outliers().odd.is_none());
         assert!(
-            session(&[40, 60]).state.standouts().odd.is_none(),
+            session(&[40, 60]).state.outliers().odd.is_none(),
             "of two neither is odd"
         );
     }
@@ -215,7 +215,7 @@ mod tests {
                 scene.add(2.0 + count as f64 * 0.5, step(pid, count, gib, gib));
             }
         }
-        let found = scene.state.standouts();
+        let found = scene.state.outliers();
         assert_eq!(found.behind.unwrap().rank.hello.rank, Some(Rank(1)));
         assert_eq!(found.behind.unwrap().value, 5);
     }
