@@ -8,10 +8,10 @@ use serde::Deserialize;
 #[derive(Clone, Copy, Deserialize)]
 pub(super) struct LineHead<'a> {
     /// Its number; only lines in files have one.
-    pub(super) seq: Option<u64>,
+    pub seq: Option<u64>,
     /// `time.monotonic_ns()` when it happened.
-    pub(super) ns: u64,
-    pub(super) event: &'a str,
+    pub ns: u64,
+    pub event: &'a str,
 }
 
 /// The head of a line (without its end); `None` if it is none of a probe.

@@ -4,22 +4,18 @@
 //! lines; a torn one is awaited. Only what nobody else could have written is believed: owner and type
 //! are checked at every read. All of it happens on a thread of its own, because a mount may hang.
 
-mod clocks;
 mod directory;
 mod follower;
-mod nodes;
-mod places;
-mod watch;
-
-pub use watch::{SpoolWatch, watch};
 
 use crate::event::{Clock, Event, EventKind, Level, Note};
-use clocks::NodeClocks;
-use directory::{OpenSpool, SpoolFile};
-use places::Places;
+use directory::{OpenSpool, Places, SpoolFile};
+use follower::NodeClocks;
 use std::collections::BTreeSet;
 use std::path::PathBuf;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
+use tokio::sync::mpsc::Sender;
 
 /// How often the marker is touched: it tells the file server's time, and that the session lives.
 const TOUCH: Duration = Duration::from_secs(5);
@@ -140,6 +136,120 @@ impl SpoolReader {
             }),
         }
     }
+}
+
+// The thread that follows the files, and what the front knows of it: a mount may hang, and then only this
+// thread does.
+
+/// Between two looks, and while the end of a run is awaited.
+const LOOK: Duration = Duration::from_secs(1);
+
+const HURRIED_LOOK: Duration = Duration::from_millis(100);
+
+/// A look that takes longer waits for a file system that hangs.
+const PATIENCE: Duration = Duration::from_secs(10);
+
+/// The thread's handle; nobody waits for its end.
+#[derive(Debug)]
+pub struct SpoolWatch {
+    directory: PathBuf,
+    thread: Arc<WatchThread>,
+    hangs: bool,
+}
+
+#[derive(Debug, Default)]
+struct WatchThread {
+    hurried: AtomicBool,
+    ended: AtomicBool,
+    /// When the look began that has not ended yet.
+    looking: Mutex<Option<Instant>>,
+}
+
+impl SpoolWatch {
+    fn new(directory: PathBuf) -> SpoolWatch {
+        SpoolWatch {
+            directory,
+            thread: Arc::default(),
+            hangs: false,
+        }
+    }
+
+    /// Looks more often, or as often as usual again.
+    pub fn hurry(&self, hurried: bool) {
+        self.thread.hurried.store(hurried, Ordering::Relaxed);
+    }
+
+    pub fn end(&self) {
+        self.thread.ended.store(true, Ordering::Relaxed);
+    }
+
+    /// Tells once that the directory does not answer, and once that it answers again.
+    pub fn note(&mut self, now: Instant) -> Option<Note> {
+        let looking = self.thread.looking();
+        let hangs = looking.is_some_and(|since| now.saturating_duration_since(since) >= PATIENCE);
+        if std::mem::replace(&mut self.hangs, hangs) == hangs {
+            return None;
+        }
+        let directory = self.directory.display();
+        Some(match hangs {
+            true => Note {
+                level: Level::Warning,
+                text: format!(
+                    "the spool directory {directory} has not answered for {} s: ranks of other nodes are not seen until it does",
+                    PATIENCE.as_secs()
+                ),
+            },
+            false => Note {
+                level: Level::Info,
+                text: format!("the spool directory {directory} answers again"),
+            },
+        })
+    }
+}
+
+impl WatchThread {
+    fn looking(&self) -> Option<Instant> {
+        *self.looking.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn look(&self, began: Option<Instant>) {
+        *self.looking.lock().unwrap_or_else(PoisonError::into_inner) = began;
+    }
+
+    fn has_ended(&self) -> bool {
+        self.ended.load(Ordering::Relaxed)
+    }
+
+    fn pause(&self) {
+        let until = Instant::now() + LOOK;
+        while Instant::now() < until && !self.has_ended() {
+            std::thread::sleep(HURRIED_LOOK);
+            if self.hurried.load(Ordering::Relaxed) {
+                break;
+            }
+        }
+    }
+}
+
+/// Follows the directory until [`SpoolWatch::end`], or until nobody receives events.
+pub fn watch(options: SpoolOptions, clock: Clock, sender: Sender<Event>) -> SpoolWatch {
+    let watch = SpoolWatch::new(options.directory.clone());
+    let mine = Arc::clone(&watch.thread);
+    let thread = std::thread::Builder::new().name("spool".into());
+    // Without a thread other nodes are not seen, which the screen says.
+    let _ = thread.spawn(move || {
+        let mut reader = SpoolReader::new(options, clock);
+        while !mine.has_ended() {
+            mine.look(Some(Instant::now()));
+            let sent = reader.look(&mut |event| sender.blocking_send(event).is_ok());
+            mine.look(None);
+            if !sent {
+                return;
+            }
+            mine.pause();
+        }
+    });
+    watch
 }
 
 #[cfg(test)]

@@ -28,7 +28,7 @@ struct OutboxQueue {
 }
 
 impl Outbox {
-    pub(super) fn new(clock: Clock, sender: Sender<Event>) -> Outbox {
+    pub fn new(clock: Clock, sender: Sender<Event>) -> Outbox {
         Outbox {
             clock,
             sender,
@@ -41,18 +41,18 @@ impl Outbox {
     }
 
     /// Whether the receiver is gone.
-    pub(super) fn is_closed(&self) -> bool {
+    pub fn is_closed(&self) -> bool {
         self.sender.is_closed()
     }
 
     /// Whether anything is queued.
-    pub(super) fn is_waiting(&self) -> bool {
+    pub fn is_waiting(&self) -> bool {
         let queue = self.lock();
         !queue.waiting.is_empty() || queue.dropped > 0
     }
 
     /// Reports NVML's state if it has changed.
-    pub(super) fn report_state(&self, new: NvmlState) {
+    pub fn report_state(&self, new: NvmlState) {
         let mut queue = self.lock();
         if queue.said.as_ref() != Some(&new) {
             queue.said = Some(new.clone());
@@ -63,13 +63,13 @@ impl Outbox {
     }
 
     /// Reports a warning.
-    pub(super) fn note(&self, text: String) {
+    pub fn note(&self, text: String) {
         let level = Level::Warning;
         self.send_surely(EventKind::Note(Note { level, text }));
     }
 
     /// Reports something that must arrive.
-    pub(super) fn send_surely(&self, what: EventKind) {
+    pub fn send_surely(&self, what: EventKind) {
         self.put(&mut self.lock(), what);
         self.flush();
     }
@@ -82,14 +82,14 @@ impl Outbox {
     }
 
     /// A reading of this moment.
-    pub(super) fn read_now(&self, what: EventKind) -> Event {
+    pub fn read_now(&self, what: EventKind) -> Event {
         let at = self.clock.now();
         Event { at, what }
     }
 
     /// Sends the readings of a round, all at once: each by itself would wake its receiver. Those that there is no
     /// room for are counted as dropped.
-    pub(super) fn readings(&self, round: Vec<Event>) {
+    pub fn readings(&self, round: Vec<Event>) {
         self.flush();
         for reading in round {
             if self.sender.try_send(reading).is_err() {
@@ -99,7 +99,7 @@ impl Outbox {
     }
 
     /// Sends what is queued, as far as there is room.
-    pub(super) fn flush(&self) {
+    pub fn flush(&self) {
         let mut queue = self.lock();
         while let Some(event) = queue.waiting.pop_front() {
             match self.sender.try_send(event) {

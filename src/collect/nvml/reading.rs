@@ -1,16 +1,17 @@
 //! One reading of one device. What a device does not answer is missing, never zero, and does not
 //! affect the rest.
 
-use super::owners::Owners;
-use super::reason::lost;
 use crate::event::{DeviceProcess, DeviceReading};
 use crate::units::{Bytes, Pid, Uuid};
+use nix::unistd::{Uid, User};
 use nvml_wrapper::Device;
 use nvml_wrapper::enum_wrappers::device::TemperatureSensor;
 use nvml_wrapper::enums::device::UsedGpuMemory;
 use nvml_wrapper::error::NvmlError;
 use nvml_wrapper::struct_wrappers::device::{MemoryInfo, ProcessInfo};
-use std::collections::BTreeMap;
+use procfs::process::Process;
+use std::collections::{BTreeMap, HashMap};
+use std::path::Path;
 
 /// More processes than any device has; NVML has been seen to report four billion, and the wrapper
 /// allocates room for them.
@@ -19,6 +20,7 @@ const MOST_PROCESSES: u32 = 10_000;
 /// Rounds from one reading of the sensors to the next, and of the processes where the memory in use stays the
 /// same: some drivers take 0.5 ms a call.
 const SENSORS_EVERY: u32 = 4;
+
 const PROCESSES_EVERY: u32 = 16;
 
 /// A device that is polled: a whole one, or a MIG instance.
@@ -57,7 +59,7 @@ pub(super) enum DeviceAnswer {
 impl WatchedDevice<'_> {
     /// Reads the device. The lists of processes are the expensive part: 42 µs per call on an H200, where no
     /// other call here takes 10.
-    pub(super) fn ask(&mut self, owners: &mut Owners) -> DeviceAnswer {
+    pub fn ask(&mut self, owners: &mut Owners) -> DeviceAnswer {
         let mut reading = self.silent(None);
         match self.device.memory_info() {
             Ok(memory) => put_memory(&mut reading, &memory),
@@ -94,7 +96,7 @@ impl WatchedDevice<'_> {
     }
 
     /// A reading without any values.
-    pub(super) fn silent(&self, lost: Option<&str>) -> DeviceReading {
+    pub fn silent(&self, lost: Option<&str>) -> DeviceReading {
         DeviceReading {
             uuid: self.uuid.clone(),
             index: self.index,
@@ -179,4 +181,185 @@ fn put_memory(reading: &mut DeviceReading, memory: &MemoryInfo) {
     reading.used = within(memory.used);
     reading.free = within(memory.free);
     reading.driver_reserved = within(memory.reserved);
+}
+
+// The name and the user of a process that NVML lists, as far as `/proc` shows them.
+//
+// In a container a PID may be the host's and belong to nothing here, or to another process: names
+// are for display only, and no signal is ever sent because of them.
+
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+struct Owner {
+    pub name: Option<String>,
+    pub user: Option<String>,
+}
+
+/// Processes that were looked up already. The start time detects a reused PID.
+#[derive(Debug, Default)]
+pub(super) struct Owners {
+    known: HashMap<Pid, (u64, Owner)>,
+    users: HashMap<u32, Option<String>>,
+}
+
+impl Owners {
+    /// Looks `pid` up.
+    fn of(&mut self, pid: Pid) -> Owner {
+        let Ok(process) = Process::new(pid.0) else {
+            self.known.remove(&pid);
+            return Owner::default();
+        };
+        let Ok(stat) = process.stat() else {
+            return Owner::default();
+        };
+        if let Some((started, owner)) = self.known.get(&pid)
+            && *started == stat.starttime
+        {
+            return owner.clone();
+        }
+        let owner = Owner {
+            name: Some(shown_name(
+                &process.cmdline().unwrap_or_default(),
+                &stat.comm,
+            )),
+            user: process.uid().ok().and_then(|uid| self.user(uid)),
+        };
+        self.known.insert(pid, (stat.starttime, owner.clone()));
+        owner
+    }
+
+    /// Forgets all but `pids`.
+    pub fn keep(&mut self, pids: &[Pid]) {
+        self.known.retain(|pid, _| pids.contains(pid));
+    }
+
+    /// A user's name; looked up once, since a directory service may be slow.
+    fn user(&mut self, uid: u32) -> Option<String> {
+        self.users
+            .entry(uid)
+            .or_insert_with(|| User::from_uid(Uid::from_raw(uid)).ok()??.name.into())
+            .clone()
+    }
+}
+
+/// The program, and the script of an interpreter; never more of the command line, which may contain
+/// secrets.
+fn shown_name(cmdline: &[String], comm: &str) -> String {
+    let base = |word: &str| {
+        let name = Path::new(word).file_name();
+        name.map(|name| name.to_string_lossy().into_owned())
+    };
+    let Some(program) = cmdline.first().and_then(|word| base(word)) else {
+        return comm.to_string();
+    };
+    match cmdline.get(1) {
+        Some(script) if program.starts_with("python") && script.ends_with(".py") => {
+            format!("{program} {}", base(script).unwrap_or_default())
+        }
+        Some(_) | None => program,
+    }
+}
+
+// Why NVML can't be used, in one line that says what to do. The return values are those of
+// `nvmlReturn_t` in NVIDIA's nvml.h.
+
+/// The line for an error of initialisation.
+pub(super) fn reason(error: &NvmlError) -> String {
+    match error {
+        NvmlError::LibloadingError(error) => missing(&error.to_string()),
+        NvmlError::LibraryNotFound => missing("a library it needs is missing"),
+        NvmlError::FailedToLoadSymbol(symbol) => format!(
+            "this NVML is too old, or not NVML at all ({symbol}): is libnvidia-ml.so.1 the driver's?"
+        ),
+        NvmlError::DriverNotLoaded => {
+            "the NVIDIA driver is not loaded: load it (modprobe nvidia), \
+             or give the container its GPUs (docker run --gpus all)"
+                .into()
+        }
+        NvmlError::LibRmVersionMismatch => "the NVIDIA driver and its library differ in version \
+             (updated while in use): reload the nvidia modules or reboot"
+            .into(),
+        NvmlError::NoPermission => "no permission to use the NVIDIA driver: check the modes of \
+             /dev/nvidia* and the groups of your user"
+            .into(),
+        NvmlError::GpuLost => "the GPU is lost (fallen off the bus): reset it or reboot".into(),
+        error => format!("NVML does not start: {error}; nvidia-smi may say more"),
+    }
+}
+
+fn missing(error: &str) -> String {
+    // Of the loader's words only what is not said here anyway: why a library that is there won't do.
+    let is_absent = error.contains("No such file") || error.contains("cannot open shared object");
+    let why = match is_absent {
+        true => String::from("no libnvidia-ml.so.1"),
+        false => format!(
+            "libnvidia-ml.so.1 cannot be loaded ({})",
+            error.split(": ").last().unwrap_or(error)
+        ),
+    };
+    format!("{why}: install the NVIDIA driver, or run the container with --gpus all")
+}
+
+/// Why a device gives no more readings, if that is what `error` means.
+fn lost(error: &NvmlError) -> Option<&'static str> {
+    match error {
+        NvmlError::GpuLost => Some("GPU is lost"),
+        NvmlError::ResetRequired => Some("GPU needs a reset"),
+        _ => None,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn this_process_has_a_name_and_a_user() {
+        let mut owners = Owners::default();
+        let this = Pid(std::process::id() as i32);
+        let owner = owners.of(this);
+        assert!(owner.name.is_some_and(|name| !name.contains('/')));
+        assert_eq!(owners.of(this), owners.of(this));
+        owners.keep(&[]);
+        assert!(owners.known.is_empty());
+    }
+
+    #[test]
+    fn a_process_that_is_not_seen_has_neither() {
+        assert_eq!(Owners::default().of(Pid(i32::MAX)), Owner::default());
+        assert_eq!(Owners::default().of(Pid(-1)), Owner::default());
+    }
+
+    #[test]
+    fn names_say_the_script_and_nothing_else() {
+        let name = |words: &[&str]| {
+            let words: Vec<String> = words.iter().map(ToString::to_string).collect();
+            shown_name(&words, "pt_main_thread")
+        };
+        assert_eq!(
+            name(&["/opt/bin/python3", "/x/train.py", "--key", "s"]),
+            "python3 train.py"
+        );
+        assert_eq!(name(&["python", "-c", "secret"]), "python");
+        assert_eq!(name(&["/usr/bin/nvtop", "train.py"]), "nvtop");
+        assert_eq!(name(&[]), "pt_main_thread");
+    }
+
+    #[test]
+    fn each_reason_is_one_line_that_says_what_to_do() {
+        for (error, words) in [
+            (NvmlError::DriverNotLoaded, "--gpus all"),
+            (NvmlError::LibRmVersionMismatch, "reboot"),
+            (NvmlError::NoPermission, "/dev/nvidia*"),
+            (NvmlError::LibraryNotFound, "install the NVIDIA driver"),
+            (NvmlError::Unknown, "nvidia-smi"),
+            (
+                NvmlError::FailedToLoadSymbol("nvmlInit_v2".into()),
+                "nvmlInit_v2",
+            ),
+        ] {
+            let line = reason(&error);
+            assert!(line.contains(words), "{line}");
+            assert!(!line.contains('\n') && !line.contains("  "), "{line}");
+        }
+    }
 }

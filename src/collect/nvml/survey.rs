@@ -1,10 +1,10 @@
 //! One look at all devices, for `oomph doctor`: with what only a person wants to know.
 
 use super::Options;
-use super::owners::Owners;
-use super::poll::{MIG_ENABLED, MOST_DEVICES, start, watched};
 use super::reading::DeviceAnswer;
-use super::reason::reason;
+use crate::collect::nvml::reading::Owners;
+use crate::collect::nvml::reading::reason;
+use crate::collect::nvml::{MIG_ENABLED, MOST_DEVICES, start, watched};
 use crate::event::DeviceReading;
 use nvml_wrapper::Nvml;
 use nvml_wrapper::enum_wrappers::device::ComputeMode;

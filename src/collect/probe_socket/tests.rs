@@ -1,7 +1,7 @@
 //! The socket against garbage, floods, lines without an end, and silence.
 
-use super::connection::LONGEST_LINE;
 use super::*;
+use crate::collect::probe_socket::LONGEST_LINE;
 use crate::event::{Dropped, ProbeGone};
 use crate::units::Pid;
 use std::path::PathBuf;

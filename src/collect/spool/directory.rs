@@ -1,10 +1,14 @@
 //! The directory and its files, as they are read: what another user could have written is refused.
 
+use crate::collect::spool::follower::{Follower, Nodes};
+use crate::whole_file::{self, Readers};
 use nix::fcntl::{OFlag, openat};
 use nix::libc;
 use nix::sys::stat::{Mode, futimens};
 use nix::sys::time::TimeSpec;
 use nix::unistd::Uid;
+use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
 use std::fs::{self, File, OpenOptions};
 use std::io;
 use std::os::fd::AsRawFd;
@@ -20,12 +24,12 @@ const MARKER: &str = "session";
 /// A rank's file: `RUN-NODE-PID-GENERATION.jsonl`.
 pub(super) struct SpoolFile<'a> {
     /// The same for all files of a process.
-    pub(super) stem: &'a str,
-    pub(super) generation: u32,
+    pub stem: &'a str,
+    pub generation: u32,
 }
 
 impl SpoolFile<'_> {
-    pub(super) fn of(name: &str) -> Option<SpoolFile<'_>> {
+    pub fn of(name: &str) -> Option<SpoolFile<'_>> {
         let (stem, generation) = name.strip_suffix(".jsonl")?.rsplit_once('-')?;
         Some(SpoolFile {
             stem,
@@ -36,11 +40,11 @@ impl SpoolFile<'_> {
 
 /// What a file had that was not read yet.
 pub(super) struct SpoolBytes {
-    pub(super) bytes: Vec<u8>,
+    pub bytes: Vec<u8>,
     /// Where they begin.
-    pub(super) from: u64,
+    pub from: u64,
     /// The server's time of the last write, in microseconds since 1970; `None` if more bytes follow.
-    pub(super) written: Option<i64>,
+    pub written: Option<i64>,
 }
 
 /// The directory, open and checked.
@@ -49,7 +53,7 @@ pub(super) struct OpenSpool {
 }
 
 impl OpenSpool {
-    pub(super) fn open(path: &Path) -> io::Result<OpenSpool> {
+    pub fn open(path: &Path) -> io::Result<OpenSpool> {
         let directory = OpenOptions::new()
             .read(true)
             .custom_flags(libc::O_DIRECTORY | libc::O_NOFOLLOW)
@@ -62,7 +66,7 @@ impl OpenSpool {
     }
 
     /// The names of the files in order: those of one process in the order in which it wrote them.
-    pub(super) fn names(&self) -> Vec<String> {
+    pub fn names(&self) -> Vec<String> {
         // The directory that was checked, whatever its name leads to by now.
         let path = format!("/proc/self/fd/{}", self.directory.as_raw_fd());
         let entries = fs::read_dir(path).into_iter().flatten().flatten();
@@ -76,7 +80,7 @@ impl OpenSpool {
     }
 
     /// What the file has from `position` on; `None` if nothing.
-    pub(super) fn read(&self, name: &str, position: u64) -> io::Result<Option<SpoolBytes>> {
+    pub fn read(&self, name: &str, position: u64) -> io::Result<Option<SpoolBytes>> {
         let file = match self.file(name, false) {
             // A rotated file is gone between the listing and here.
             Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
@@ -101,7 +105,7 @@ impl OpenSpool {
     }
 
     /// Sets the marker's time to now, by the server's clock; returns it.
-    pub(super) fn touch(&self) -> Option<i64> {
+    pub fn touch(&self) -> Option<i64> {
         let marker = self.file(MARKER, true).ok()?;
         futimens(&marker, &TimeSpec::UTIME_NOW, &TimeSpec::UTIME_NOW).ok()?;
         marker.metadata().ok().as_ref().map(micros)
@@ -128,4 +132,26 @@ impl OpenSpool {
 
 fn micros(about: &fs::Metadata) -> i64 {
     about.mtime() * 1_000_000 + about.mtime_nsec() / 1_000
+}
+
+// How far the files were read, for the next front of the session: a file on this machine, which is
+// written after what was read has been sent.
+
+#[derive(Default, Serialize, Deserialize)]
+pub(super) struct Places {
+    pub nodes: Nodes,
+    pub followers: BTreeMap<String, Follower>,
+}
+
+impl Places {
+    pub fn read(path: &Path) -> Option<Places> {
+        serde_json::from_slice(&fs::read(path).ok()?).ok()
+    }
+
+    /// Replaces the file. Without it the next front reads from the beginning.
+    pub fn write(&self, path: &Path) {
+        if let Ok(content) = serde_json::to_vec(self) {
+            let _ = whole_file::replace(path, Readers::Owner, &content);
+        }
+    }
 }

@@ -1,15 +1,15 @@
 //! One process on another node: its lines, in order and each once, as events of this session.
 
-use super::clocks::NodeClocks;
-use super::directory::{SpoolBytes, SpoolFile};
-use super::nodes::Nodes;
 use crate::collect::line::{self, LineHead};
+use crate::collect::spool::directory::{SpoolBytes, SpoolFile};
 use crate::event::{Clock, DeviceReading, Dropped, Event, EventKind, Hello, ProbeGone};
-use crate::units::{Bytes, Pid, Uuid};
+use crate::units::{Bytes, Moment, Pid, Uuid};
 use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
 
 /// So many lines that are no events, and the file is not one of a probe.
 const MOST_MALFORMED: u64 = 100;
+
 /// A longer line is none of a probe.
 const LONGEST_LINE: usize = 1 << 20;
 
@@ -39,7 +39,7 @@ struct DeviceMemory {
 
 impl Follower {
     /// Where to go on in the file of this generation.
-    pub(super) fn position(&self, generation: u32) -> u64 {
+    pub fn position(&self, generation: u32) -> u64 {
         match generation.cmp(&self.generation) {
             std::cmp::Ordering::Less => u64::MAX,
             std::cmp::Ordering::Equal => self.position,
@@ -48,7 +48,7 @@ impl Follower {
     }
 
     /// The events of what is new.
-    pub(super) fn take(
+    pub fn take(
         &mut self,
         file: &SpoolFile<'_>,
         news: &SpoolBytes,
@@ -203,5 +203,133 @@ fn now(clock: Clock, what: EventKind) -> Event {
     Event {
         at: clock.now(),
         what,
+    }
+}
+
+// The clocks of other nodes. Each counts from its own boot, so a line's time says nothing here; what
+// both sides know is the file server's time: of a rank's file when it was last written, and of the
+// session's marker when this front touched it. Pure.
+
+/// How long the smallest offset counts: clocks drift apart by up to some 50 µs a second.
+const WINDOW_US: i64 = 600_000_000;
+
+/// Offsets in microseconds, of the file server and of each node.
+#[derive(Debug, Default)]
+pub(super) struct NodeClocks {
+    /// To be added to the server's time (since 1970) to get the session's.
+    server: Option<i64>,
+    nodes: BTreeMap<u32, Smallest>,
+}
+
+/// The smallest of the last offsets: a line is written after it was stamped, sometimes late, never
+/// before.
+#[derive(Debug)]
+struct Smallest {
+    current: i64,
+    next: i64,
+    since: i64,
+}
+
+impl NodeClocks {
+    /// The marker had the server's time `server` at the moment `session`.
+    pub fn read_server(&mut self, session: Moment, server: Option<i64>) {
+        let wall = || Some(jiff::Timestamp::now().as_microsecond());
+        if let Some(server) = server.or_else(wall) {
+            self.server = Some(session.0 as i64 - server);
+        }
+    }
+
+    /// A line of the node with this stamp (µs) was the last one of its file at the server's time
+    /// `written`.
+    fn read_node(&mut self, node: u32, stamp: i64, written: i64) {
+        let Some(server) = self.server else { return };
+        let offset = written + server - stamp;
+        let at = written + server;
+        let known = self.nodes.entry(node).or_insert(Smallest {
+            current: offset,
+            next: offset,
+            since: at,
+        });
+        if at - known.since > WINDOW_US {
+            (known.current, known.next, known.since) = (known.next, offset, at);
+        }
+        known.next = known.next.min(offset);
+        known.current = known.current.min(offset);
+    }
+
+    /// When a line with this stamp was written, on the session's clock; never later than `now`.
+    fn moment(&self, node: u32, stamp: i64, now: Moment) -> Moment {
+        match self.nodes.get(&node) {
+            Some(known) => Moment((stamp + known.current).max(0) as u64).min(now),
+            None => now,
+        }
+    }
+}
+
+/// The nodes by their numbers, in order of first sight: the first one is 1.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+pub(super) struct Nodes(Vec<String>);
+
+impl Nodes {
+    /// The number of a file's node; `None` if there are too many.
+    fn number(&mut self, stem: &str) -> Option<u32> {
+        // RUN-NODE-PID
+        let node = stem.split_once('-')?.1.rsplit_once('-')?.0;
+        let place = self.0.iter().position(|known| known == node);
+        let place = match place {
+            Some(place) => place,
+            None if self.0.len() >= Pid::MOST_NODES as usize => return None,
+            None => {
+                self.0.push(node.to_string());
+                self.0.len() - 1
+            }
+        };
+        Some(place as u32 + 1)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_files_time_tells_the_nodes_offset() {
+        let mut clocks = NodeClocks::default();
+        // The server is at 1,000 s when the session is at 10 s; the node booted long ago.
+        clocks.read_server(Moment(10_000_000), Some(1_000_000_000));
+        // Written 300 ms after its stamp, then 5 ms after it.
+        clocks.read_node(1, 7_000_000_000, 1_001_300_000);
+        clocks.read_node(1, 7_001_000_000, 1_002_005_000);
+        let now = Moment(60_000_000);
+        assert_eq!(clocks.moment(1, 7_001_000_000, now), Moment(12_005_000));
+        assert_eq!(
+            clocks.moment(1, 7_099_000_000, now),
+            now,
+            "not in the future"
+        );
+        assert_eq!(clocks.moment(2, 5, now), now, "unknown");
+    }
+
+    #[test]
+    fn a_clock_that_drifts_is_followed() {
+        let mut clocks = NodeClocks::default();
+        clocks.read_server(Moment(0), Some(0));
+        // It loses 1 ms in 10 s against the server's.
+        for tenth in 0..400 {
+            let written = tenth * 10_000_000;
+            clocks.read_node(1, written - tenth * 1_000, written + 2_000);
+        }
+        let (stamp, now) = (3_990_000_000 - 399_000, Moment(u64::MAX >> 1));
+        let off = clocks.moment(1, stamp, now).0 as i64 - 3_990_000_000;
+        assert!((-130_000..=2_000).contains(&off), "{off}");
+    }
+
+    #[test]
+    fn nodes_are_numbered_as_they_come() {
+        let mut nodes = Nodes::default();
+        assert_eq!(nodes.number("1-gpu-07-4711"), Some(1));
+        assert_eq!(nodes.number("1-gpu-08-4711"), Some(2));
+        assert_eq!(nodes.number("2-gpu-07-5000"), Some(1));
+        assert_eq!(nodes.number("nonsense"), None);
     }
 }

@@ -281,3 +281,19 @@ fn the_marker_is_touched_while_the_session_lives() {
     assert!(fs::metadata(&marker).unwrap().modified().unwrap() > old);
     assert_ne!(stage.reader.clock.now(), Moment::ZERO);
 }
+
+#[test]
+fn a_directory_that_hangs_is_told_of_once_and_so_is_its_answer() {
+    let mut watch = SpoolWatch::new("/shared".into());
+    let began = Instant::now();
+    watch.thread.look(Some(began));
+    assert_eq!(watch.note(began + PATIENCE / 2), None);
+    let told = watch.note(began + PATIENCE).unwrap();
+    assert_eq!(told.level, Level::Warning);
+    assert!(told.text.contains("/shared has not answered for 10 s"));
+    assert_eq!(watch.note(began + PATIENCE * 2), None);
+    watch.thread.look(None);
+    let told = watch.note(began + PATIENCE * 3).unwrap();
+    assert!(told.text.ends_with("answers again"));
+    assert_eq!(watch.note(began + PATIENCE * 4), None);
+}
