@@ -27,7 +27,7 @@ const REST: Duration = Duration::from_secs(1);
 const END: u8 = 4;
 
 /// What is for the trainer of what is typed.
-enum Keys {
+enum TakenKeys {
     /// Everything: the terminal is its standard input.
     All,
     /// Answers.
@@ -36,7 +36,7 @@ enum Keys {
 
 pub(super) struct Relay {
     keyboard: OwnedFd,
-    keys: Keys,
+    keys: TakenKeys,
     front: i32,
     rest_until: Option<Instant>,
     /// The user's settings at the start, and those in force now.
@@ -52,8 +52,8 @@ impl Relay {
         let number = plan.terminal?;
         let (keys, number) = match (hello.io, plan.input) {
             (Io::Screen, _) => return None,
-            (Io::PassThrough, Route::Terminal) => (Keys::All, 0),
-            (Io::PassThrough, _) => (Keys::Answers(Askers::new()), number),
+            (Io::PassThrough, Route::Terminal) => (TakenKeys::All, 0),
+            (Io::PassThrough, _) => (TakenKeys::Answers(Askers::new()), number),
         };
         let keyboard = match number {
             // Reopened, because reads must not wait, and the user's own descriptor must not become
@@ -78,8 +78,10 @@ impl Relay {
     pub(super) fn wants_keys(&self, now: Instant, run: &TrainerRun) -> Option<RawFd> {
         let resting = self.rest_until.is_some_and(|until| until > now);
         let wanted = match &self.keys {
-            Keys::All => run.keys.len() < MOST_KEYS,
-            Keys::Answers(askers) => askers.is_asked() && run.keys.is_empty() && !run.has_unread(),
+            TakenKeys::All => run.keys.len() < MOST_KEYS,
+            TakenKeys::Answers(askers) => {
+                askers.is_asked() && run.keys.is_empty() && !run.has_unread()
+            }
         };
         (!resting && wanted).then(|| self.keyboard.as_raw_fd())
     }
@@ -87,23 +89,23 @@ impl Relay {
     /// What to poll to learn that somebody may ask.
     pub(super) fn polled(&self) -> Option<RawFd> {
         match &self.keys {
-            Keys::All => None,
-            Keys::Answers(askers) => askers.polled(),
+            TakenKeys::All => None,
+            TakenKeys::Answers(askers) => askers.polled(),
         }
     }
 
     pub(super) fn askers(&mut self) -> Option<&mut Askers> {
         match &mut self.keys {
-            Keys::All => None,
-            Keys::Answers(askers) => Some(askers),
+            TakenKeys::All => None,
+            TakenKeys::Answers(askers) => Some(askers),
         }
     }
 
     pub(super) fn due(&self, now: Instant) -> Option<Instant> {
         let rest = self.rest_until.filter(|until| *until > now);
         let look = match &self.keys {
-            Keys::All => None,
-            Keys::Answers(askers) => askers.due(),
+            TakenKeys::All => None,
+            TakenKeys::Answers(askers) => askers.due(),
         };
         rest.into_iter().chain(look).min()
     }
@@ -123,7 +125,7 @@ impl Relay {
             return true;
         }
         self.rest_until = None;
-        if let Keys::Answers(askers) = &mut self.keys
+        if let TakenKeys::Answers(askers) = &mut self.keys
             && !askers.is_still_there()
         {
             return true;
