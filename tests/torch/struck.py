@@ -14,7 +14,7 @@ import types
 import rehearse
 import torch
 import torch.nn as nn
-from _oomph_probe import rehearsal, rehearsals, roots
+from _oomph_probe.rehearse import rehearsal, rehearsals, roots
 from torch.autograd.graph import saved_tensors_hooks
 from torch.utils.checkpoint import checkpoint
 

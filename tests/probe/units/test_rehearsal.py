@@ -225,19 +225,18 @@ class OwnThread(unittest.TestCase):
         self.assertIsInstance(rehearsal.on_own_thread(fail, 5)[1], ValueError)
         self.assertEqual(rehearsal.on_own_thread(lambda: 5, 5), (5, None))
 
-    def test_a_loop_that_never_ends_is_ended(self):
-        ended = threading.Event()
+    def test_it_is_not_waited_for_longer_and_ends_by_itself(self):
+        may_end, ended = threading.Event(), threading.Event()
 
-        def loop():
-            try:
-                while True:
-                    pass
-            finally:
-                ended.set()
+        def work():
+            may_end.wait(60)
+            ended.set()
 
-        result, error = rehearsal.on_own_thread(loop, 0.05)
-        self.assertIsInstance(error, effects.Stopped)
-        self.assertTrue(ended.wait(10))
+        result, error = rehearsal.on_own_thread(work, 0.05)
+        self.assertEqual((result, type(error)), (None, effects.Stopped))
+        self.assertFalse(ended.is_set())
+        may_end.set()
+        self.assertTrue(ended.wait(60))
 
 
 if __name__ == "__main__":
