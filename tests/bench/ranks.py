@@ -38,19 +38,14 @@ def load_probe():
     return importlib.import_module("_oomph_probe.common.spool")
 
 
-class Process:
-    def __init__(self, pid):
-        self.pid = pid
-
-
 class Rank:
     """A rank's probe, without what reads torch: its figures are made up."""
 
     def __init__(self, spool, number, directory):
         self.number = number
         self.node = "gpu-%02d" % (number // GPUS)
-        self.process = Process(10_000 + number)
-        self.spool = spool.Spool(directory, self.process, self.hello)
+        self.pid = 10_000 + number
+        self.spool = spool.Spool(directory, self.pid, lambda: None, self.hello)
         self.spool.name = self.name
         self.spool.writer = spool.get_ident()
         self.begun = 0.3 * number / RANKS
@@ -61,7 +56,7 @@ class Rank:
 
     def hello(self):
         return {
-            "event": "hello", "pid": self.process.pid, "run": 1, "python": "3.12.0",
+            "event": "hello", "pid": self.pid, "run": 1, "python": "3.12.0",
             "torch": "2.9.0+simulated", "rank": self.number, "local_rank": self.number % GPUS,
             "world_size": RANKS, "nodes": NODES, "node": self.node, "backend": "native",
             "alloc_conf": "", "expandable_segments": False,
@@ -70,7 +65,7 @@ class Rank:
         }
 
     def name(self):
-        return "1-%s-%d-%d.jsonl" % (self.node, self.process.pid, self.spool.generation)
+        return "1-%s-%d-%d.jsonl" % (self.node, self.pid, self.spool.generation)
 
     def tick(self, now):
         """What the sampler's thread does at a reading."""
@@ -80,7 +75,7 @@ class Rank:
             self.steps += 1
             wave = (self.steps * 7_919 + self.number * 31) % 97 << 20
             edge = {"allocated": allocated, "reserved": 60 * GIB, "peak": 55 * GIB + wave}
-            line = {"event": "step", "pid": self.process.pid, "device": 0, "count": self.steps,
+            line = {"event": "step", "pid": self.pid, "device": 0, "count": self.steps,
                     "micros": int(STEP * 9e5) + wave % 1000, "before": edge, "after": edge}
             self.spool.put(line, ns)
         if not self.greeted:
@@ -88,7 +83,7 @@ class Rank:
             self.first()
         wave = (self.steps * 104_729 + self.number) % 997 << 20
         self.spool.put({
-            "event": "sample", "pid": self.process.pid, "device": 0,
+            "event": "sample", "pid": self.pid, "device": 0,
             "allocated": allocated + wave, "reserved": 60 * GIB, "allocated_peak": 56 * GIB,
             "reserved_peak": 60 * GIB, "active": allocated + wave, "inactive_split": 2 * GIB,
             "requested": allocated + wave - 4096, "alloc_retries": 0, "ooms": 0, "segments": 800,
@@ -102,7 +97,7 @@ class Rank:
         self.bytes += max(self.spool.written - before, 0) if same else 0
 
     def first(self):
-        self.spool.put({"event": "structure", "pid": self.process.pid, "device": 0,
+        self.spool.put({"event": "structure", "pid": self.pid, "device": 0,
                         "parameters": 14 * GIB, "gradients": 14 * GIB, "optimizer_state": 0})
 
 

@@ -11,7 +11,7 @@ import sys, torch
 keep = torch.empty(1 << 20)
 optimizer = torch.optim.Adam([keep])
 optimizer.step()
-sys.modules['_oomph_probe'].here.sampler.readings = None
+sys.modules['_oomph_probe'].here.attached.sampler.sources.readings = None
 sys.stdin.readline()
 optimizer.step()
 print('done')

@@ -239,8 +239,8 @@ fn what_is_allocated_after_the_first_look_is_in_the_last_one() {
     let text = "\
 import sys, torch
 torch.cuda._lazy_init()
-sampler = sys.modules['_oomph_probe'].here.sampler
-while not sampler.readings.looked:
+readings = sys.modules['_oomph_probe'].here.attached.readings
+while not readings.looked:
     pass
 keep = torch.empty(300 << 20)
 print('done')

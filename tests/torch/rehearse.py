@@ -25,11 +25,15 @@ class Wire:
         pass
 
 
+def rehearsals_with(wire):
+    """Those of a process before its first step."""
+    lifetime, steps = types.SimpleNamespace(live=True), types.SimpleNamespace(count=0)
+    return rehearsals.Rehearsals(torch, 1, lifetime, wire, print, steps, None, 0)
+
+
 def said(model, *args, autocast=False, before=(), **kwargs):
     """The line of an out-of-memory in this call; `before` are the arguments of calls that got through."""
-    process = types.SimpleNamespace(
-        torch=torch, live=True, pid=1, wire=Wire(), steps=types.SimpleNamespace(count=0)
-    )
+    wire = Wire()
     torch.optim.SGD([torch.nn.Parameter(torch.zeros(1))])
     rehearsals.PATIENCE = PATIENCE
     with torch.autocast("cpu", torch.bfloat16, autocast):
@@ -38,8 +42,8 @@ def said(model, *args, autocast=False, before=(), **kwargs):
         for each in before:
             seen.add(roots.Call(torch, model, each, {}, 0))
         seen.add(call)
-    rehearsals.Rehearsals(process).ran_out(call, "forward")
-    return process.wire.line
+    rehearsals_with(wire).ran_out(call, "forward")
+    return wire.line
 
 
 def why_not(line):

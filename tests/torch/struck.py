@@ -131,10 +131,7 @@ def main(mode, *numbers):
 
 def late(model, call, patience):
     """Nobody waits for it any more, and the program goes on."""
-    process = types.SimpleNamespace(
-        torch=torch, live=True, pid=1, wire=rehearse.Wire(), steps=types.SimpleNamespace(count=0)
-    )
-    every = rehearsals.Rehearsals(process)
+    every = rehearse.rehearsals_with(rehearse.Wire())
     work = every.work = rehearsals.Work(torch, call, "forward", 0)
     until = time.monotonic() + patience
     rehearsal.on_own_thread(lambda: work.until(until), patience)

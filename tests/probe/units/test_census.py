@@ -42,8 +42,7 @@ class Found(PatchTest):
         self.addCleanup(sys.modules.pop, "torch.utils.data.dataloader", None)
 
     def take(self, segments=()):
-        process = types.SimpleNamespace(torch=self.torch, pid=7)
-        return census.Census(process).take(0, segments)
+        return census.Census(self.torch, 7).take(0, segments)
 
     def test_the_models_blocks_are_named_and_a_teachers_are_not(self):
         net, teacher = Net([Block(), Block(), Block()]), frozen(Net([Block(), Block()]))
@@ -110,8 +109,7 @@ class Found(PatchTest):
         self.assertFalse(census.ObjectScan(self.torch).look(until=0.0))
 
     def test_it_is_not_asked_again_at_once(self):
-        process = types.SimpleNamespace(torch=self.torch, pid=7)
-        asked = census.Census(process)
+        asked = census.Census(self.torch, 7)
         self.assertTrue(asked.is_due(10.0))
         asked.take(0, ())
         self.assertFalse(asked.is_due(asked.taken_at + 1.0))

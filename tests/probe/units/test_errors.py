@@ -90,9 +90,8 @@ class TestErrors(unittest.TestCase):
             def is_connected(self):
                 raise KeyError("wire")
 
-        process = types.SimpleNamespace(wire=Wire())
         before = errors.here.count
-        sampler.Sampler(process, 0.1).tick()
+        sampler.Sampler(None, Wire(), sampler.Alarm(), None, 0.1).tick()
         self.assertEqual(errors.here.count, before + 1)
         self.assertIn("take a reading: KeyError", errors.here.latest)
 

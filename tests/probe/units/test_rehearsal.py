@@ -151,9 +151,9 @@ class TheEnd(unittest.TestCase):
     def setUp(self):
         self.lines = []
         wire = mock.Mock(put=lambda line, keep: self.lines.append(line))
-        steps = types.SimpleNamespace(count=0)
-        self.process = types.SimpleNamespace(torch=None, live=True, steps=steps, wire=wire, pid=7)
-        self.rehearsals = rehearsals.Rehearsals(self.process)
+        self.steps, lifetime = types.SimpleNamespace(count=0), types.SimpleNamespace(live=True)
+        self.noted = mock.Mock()
+        self.rehearsals = rehearsals.Rehearsals(None, 7, lifetime, wire, print, self.steps, self.noted, 2)
         self.printed = []
         device = types.SimpleNamespace(index=0)
         self.call = types.SimpleNamespace(
@@ -196,16 +196,19 @@ class TheEnd(unittest.TestCase):
         with mock.patch.object(Work, "SECONDS", 0.9):
             self.rehearsals.ran_out(self.call, "forward")
             sys.excepthook(KeyboardInterrupt, KeyboardInterrupt(), None)
-            self.process.steps.count = 1
+            self.steps.count = 1
             sys.excepthook(RuntimeError, RuntimeError("another"), None)
         self.assertEqual(self.variants(), [1])
         self.assertEqual(len(self.printed), 2)
 
     def test_a_step_that_got_through_is_rehearsed_as_it_was(self):
-        self.rehearsals.step_ended(self.call, 2)
+        self.noted.latest = self.call
+        for count in (1, 2, 3):
+            self.rehearsals.step_ended(count)
         (line,) = self.lines
         self.assertEqual([(each["checkpointing"], each["amp"]) for each in line["variants"]], [(False, False)])
-        self.rehearsals.step_ended(None, 2)
+        self.noted.latest = None
+        self.rehearsals.step_ended(2)
         self.assertEqual(len(self.lines), 1)
 
     def test_nothing_is_imported_for_a_program_that_may_go_on(self):

@@ -348,18 +348,13 @@ class Care(Who):
 
 class Lines(Who):
     def line(self, **changes):
-        process = types.SimpleNamespace(
-            torch=fake_torch(),
-            pid=7,
-            owners=Owners(),
-            steps=types.SimpleNamespace(count=18),
-            structure=types.SimpleNamespace(kinds=lambda of: ({self.weight.address: "parameters"}, {})),
-        )
+        steps = types.SimpleNamespace(count=18)
+        structure = types.SimpleNamespace(kinds=lambda of: ({self.weight.address: "parameters"}, {}))
         segments = [{"address": 0, "blocks": []}]
         for address, size in self.blocks.items():
             segments[0]["blocks"].append({"address": address, "size": size, "state": "active_allocated"})
         segments[0]["blocks"].append({"address": 1, "size": 99, "state": "inactive"})
-        taken = retainers.Retainers(process)
+        taken = retainers.Retainers(fake_torch(), 7, Owners(), steps, structure)
         line = taken.at_oom(0, segments)
         # A program that catches one after another is not held up by each; nor is it asked less for that.
         self.assertIsNone(taken.at_oom(0, segments))

@@ -77,13 +77,13 @@ class Training:
         self.allocator = Allocator()
         self.ended = collections.deque()
         nothing = types.SimpleNamespace(take=lambda *_: [])
-        self.process = types.SimpleNamespace(
-            wire=self.wire, allocator=self.allocator, pid=7, resting=None, patches=None, recording=None,
-            requests=types.SimpleNamespace(take=lambda received: None), structure=nothing,
+        self.steps = types.SimpleNamespace(count=0, report=self.report)
+        sources = sampler.Sources(
+            7, readings.Readings(None, 7, self.allocator), self.steps, structure=nothing,
             tracing=types.SimpleNamespace(take=lambda: None),
-            steps=types.SimpleNamespace(count=0, report=self.report),
+            requests=types.SimpleNamespace(take=lambda received: None), recording=None, patches=None, reads=True,
         )
-        self.sampler = sampler.Sampler(self.process, interval)
+        self.sampler = sampler.Sampler(None, self.wire, sampler.Alarm(), sources, interval)
 
     def report(self, wire, at_end):
         while self.ended:
@@ -99,7 +99,7 @@ class Training:
                 clock.monotonic.return_value = self.now
                 clock.monotonic_ns.return_value = int(self.now * 1e9)
                 if self.now == next_step:
-                    self.process.steps.count += 1
+                    self.steps.count += 1
                     self.ended.append(int(self.now * 1e9))
                     if self.now >= self.sampler.due_at:
                         self.sampler.step_ended(self.now)

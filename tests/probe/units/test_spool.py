@@ -136,8 +136,7 @@ class SpoolOf(unittest.TestCase):
             json.dump({"session": session}, file)
 
     def make(self):
-        process = types.SimpleNamespace(pid=42, sampler=types.SimpleNamespace(hurry=lambda: None))
-        made = spool.Spool(self.directory, process, lambda: {"event": "hello", "pid": 42, "run": 3})
+        made = spool.Spool(self.directory, 42, lambda: None, lambda: {"event": "hello", "pid": 42, "run": 3})
         made.writer = get_ident()
         self.addCleanup(made.lose)
         return made
@@ -263,7 +262,7 @@ class SpoolOf(unittest.TestCase):
             made.writer = get_ident()
             made.flush(0)
 
-        made.process.sampler.hurry = lambda: start_new_thread(run, ())
+        made.wake_writer = lambda: start_new_thread(run, ())
         made.put({"event": "oom"}, keep=True)
         self.assertTrue(made.flush(20.0))
 

@@ -31,12 +31,8 @@ class Training:
         self.requests.is_waiting = lambda: self.requests.asked
         self.requests.step_ended = self.answer
         nothing = types.SimpleNamespace(step_ended=lambda *_: None)
-        self.process = types.SimpleNamespace(
-            live=True, pid=7, version=(2, 11), rehearsed_step=0, recording=None, structure=nothing, growth=nothing,
-            allocator=types.SimpleNamespace(read=self.reading), requests=self.requests, sampler=self.sampler,
-            tracing=types.SimpleNamespace(is_on=lambda: False, optimizer_began=lambda: None, step_ended=self.trace),
-            step_ended=lambda count: None,
-        )
+        tracing = types.SimpleNamespace(is_on=lambda: False, optimizer_began=lambda: None, step_ended=self.trace)
+        self.lifetime = types.SimpleNamespace(live=True)
         hooks = {}
         torch_optimizer = types.SimpleNamespace(
             register_optimizer_step_pre_hook=lambda hook: hooks.update(before=hook),
@@ -44,8 +40,12 @@ class Training:
         )
         self.clock = mock.patch.object(steps, "monotonic_ns", lambda: self.now)
         with self.clock, mock.patch.dict(sys.modules, {"torch.optim.optimizer": torch_optimizer}):
-            self.steps = self.process.steps = steps.Steps(self.process)
-            self.steps.register()
+            self.steps = steps.Steps(7, types.SimpleNamespace(read=self.reading))
+            steps.StepHooks(
+                self.lifetime, None, self.steps, self.sampler, self.requests, tracing, recording=None,
+                structure=nothing, growth=nothing,
+                rehearsals=types.SimpleNamespace(asked_for=0, step_ended=lambda count: None),
+            ).register()
         self.hooks = hooks
 
     def reading(self, device):
@@ -151,7 +151,7 @@ class LookedAt(unittest.TestCase):
         self.assertFalse(self.training.requests.asked)
 
     def test_is_none_in_a_forked_child(self):
-        self.training.process.live = False
+        self.training.lifetime.live = False
         self.go_on(100)
         self.assertEqual((self.training.read, self.training.traced), (0, 0))
 

@@ -14,18 +14,12 @@ class Traced(tracing.Tracing):
         recording = types.SimpleNamespace(trace=lambda on: True)
         modules = types.SimpleNamespace(begin=lambda by_hooks: None, end=lambda: None)
         self.allocator = types.SimpleNamespace(peaks={}, read=lambda device: types.SimpleNamespace(blocks=9))
-        process = types.SimpleNamespace(
-            recording=recording,
-            modules=modules,
-            roots=None,
-            steps=types.SimpleNamespace(count=0),
-            allocator=self.allocator,
-        )
-        super().__init__(process)
-        self.steps = []
+        counted = types.SimpleNamespace(count=0)
+        super().__init__(None, 7, None, self.allocator, counted, None, recording, modules, wrapper=None)
+        self.traced = []
 
     def read(self, step, device, failed=False):
-        self.steps.append(step)
+        self.traced.append(step)
 
 
 def train(seconds, peaks):
@@ -41,7 +35,7 @@ def train(seconds, peaks):
             peak = max(peak, peaks.get(step, 0))
             traced.allocator.peaks[0] = (peak, peak)
             traced.step_ended(step, 0)
-    return traced.steps
+    return traced.traced
 
 
 class Steps(unittest.TestCase):

@@ -1,5 +1,5 @@
 """The probe of this process: what is attached when CUDA is initialised, and how it is released after
-a fork and at exit. The only module that knows all the others.
+a fork and at exit. The only module that knows all the others: each of them is given what it needs here.
 """
 
 from __future__ import annotations
@@ -9,7 +9,19 @@ import os
 import sys
 
 from .common import errors, frames, spool, wire
-from .live import allocator, growth, hello, modules, recording, requests, sampler, steps, structure, tracing
+from .live import (
+    allocator,
+    growth,
+    hello,
+    modules,
+    readings,
+    recording,
+    requests,
+    sampler,
+    steps,
+    structure,
+    tracing,
+)
 from .oom import census, dump, observer, retainers, uncaught
 from .patch import patches
 from .rehearse import rehearsals, roots
@@ -24,23 +36,38 @@ if TYPE_CHECKING:
 FLUSH_AT_EXIT = 200
 
 
+class Settings:
+    """What the environment said when torch was imported; the program may change it later."""
+
+    def __init__(self) -> None:
+        self.socket = os.environ["OOMPH_PROBE_SOCKET"]
+        self.interval = milliseconds("OOMPH_PROBE_INTERVAL_MS", 100, at_least=10)
+        self.flush_at_exit = milliseconds("OOMPH_PROBE_FLUSH_MS", FLUSH_AT_EXIT, at_least=0)
+        self.rehearsed_step = rehearsed_step()
+
+
+class Lifetime:
+    """Whether the probe is at work in this process."""
+
+    def __init__(self) -> None:
+        # For good no more in a forked child.
+        self.live = True
+
+
 class Process:
-    """One training process. `live` is False before CUDA is initialised, and for good after a fork."""
+    """One training process from its import of torch on: what must be there before CUDA is initialised."""
 
     def __init__(self, torch: Torch) -> None:
         self.torch = torch
         self.version = version_of(torch)
-        self.socket = os.environ["OOMPH_PROBE_SOCKET"]
-        self.interval = milliseconds("OOMPH_PROBE_INTERVAL_MS", 100, at_least=10)
-        self.flush_at_exit = milliseconds("OOMPH_PROBE_FLUSH_MS", FLUSH_AT_EXIT, at_least=0)
+        self.settings = Settings()
         self.recording = self.make_recording()
         self.patches = patches.of_environment(torch, self.version)
         self.modules = modules.Modules(torch)
         self.roots = self.make_roots()
-        self.rehearsed_step = rehearsed_step()
         self.armed = False
-        self.live = False
-        self.finished = False
+        # From CUDA's initialisation on.
+        self.attached: Attached | None = None
 
     def make_recording(self) -> recording.Recording | None:
         """The stack recording, made before the program can have started one of its own; or None."""
@@ -57,63 +84,85 @@ class Process:
 
     def ran_out(self, call: Call, phase: str) -> None:
         """An out-of-memory has left a call of the model, or its backward."""
-        if self.live and self.resting is None:
-            self.rehearsals.ran_out(call, phase)
-
-    def step_ended(self, count: int) -> None:
-        """An optimizer step has ended."""
-        if self.roots is None:
-            return
-        if count == self.rehearsed_step:
-            self.rehearsals.step_ended(self.roots.latest, count)
-        self.roots.step_ended(count)
+        if self.attached is not None and self.attached.allocator.resting is None:
+            self.attached.rehearsals.ran_out(call, phase)
 
     def arm(self) -> None:
         """Runs inside torch's CUDA initialisation; an exception here would make that fail."""
         try:
             if not self.armed:
                 self.armed = True
-                self.attach()
+                self.attached = Attached(
+                    self.torch, self.version, self.settings, self.recording, self.patches, self.modules, self.roots
+                )
+                self.attached.start()
         except Exception:
             errors.ours("attach to the training")
 
-    def attach(self) -> None:
-        self.pid = os.getpid()
-        self.backend = allocator.backend(self.torch)
-        self.resting = allocator.reason_not_to_read(self.backend)
-        self.allocator = allocator.Allocator(self.torch, self.backend)
-        self.structure = structure.Structure(self.torch, self.pid)
-        self.census = census.Census(self)
-        self.retainers = retainers.Retainers(self)
-        self.dump = dump.Dump(self)
-        self.requests = requests.Requests(self)
-        self.steps = steps.Steps(self)
-        self.rehearsals = rehearsals.Rehearsals(self)
-        self.owners = frames.Owners(self.torch)
-        self.growth = growth.Growth(self, self.owners)
-        self.tracing = tracing.Tracing(self)
-        self.wire = self.make_wire()
-        self.sampler = sampler.Sampler(self, self.interval)
-        self.live = True
+
+class Attached:
+    """Everything that is there once CUDA is initialised."""
+
+    def __init__(
+        self,
+        torch: Torch,
+        version: tuple[int, int],
+        settings: Settings,
+        recorded: recording.Recording | None,
+        patched: patches.Patches | None,
+        seen: modules.Modules,
+        noted: roots.Roots | None,
+    ) -> None:
+        self.torch, self.version, self.settings, self.recording = torch, version, settings, recorded
+        self.pid = pid = os.getpid()
+        self.lifetime = Lifetime()
+        self.finished = False
+        self.allocator = allocator.Allocator(torch, allocator.backend(torch))
+        self.owners = frames.Owners(torch)
+        self.steps = steps.Steps(pid, self.allocator)
+        self.structure = structure.Structure(torch, pid)
+        self.growth = growth.Growth(torch, self.owners, recorded)
+        self.tracing = tracing.Tracing(
+            torch, pid, self.owners, self.allocator, self.steps, self.structure, recorded, seen, wrapper=noted
+        )
+        alarm = sampler.Alarm()
+        self.wire = self.make_wire(alarm)
+        self.retainers = retainers.Retainers(torch, pid, self.owners, self.steps, self.structure)
+        self.dump = dump.Dump(torch, pid, self.note)
+        self.rehearsals = rehearsals.Rehearsals(
+            torch, pid, self.lifetime, self.wire, self.note, self.steps, noted, settings.rehearsed_step
+        )
+        self.requests = requests.Requests(
+            torch, self.wire, self.note, self.allocator, self.steps, self.growth, self.retainers, self.dump
+        )
+        self.readings = readings.Readings(torch, pid, self.allocator)
+        sources = sampler.Sources(
+            pid, self.readings, self.steps, self.structure, self.tracing, self.requests, recorded, patched,
+            reads=self.allocator.resting is None,
+        )
+        self.sampler = sampler.Sampler(torch, self.wire, alarm, sources, settings.interval)
+
+    def make_wire(self, alarm: sampler.Alarm) -> Wire:
+        """The way to the UI: its socket, or on another node a file."""
+        def compose() -> Line:
+            return hello.compose(self.torch, self.pid, self.allocator)
+
+        # On another node the socket's name is free for anybody to take.
+        socket = self.settings.socket
+        here = "" if "OOMPH_PROBE_BOOT" in os.environ and spool.is_elsewhere() else socket
+        return spool.of(socket, self.pid, alarm.ring, compose) or wire.Wire(here, compose)
+
+    def start(self) -> None:
         os.register_at_fork(after_in_child=self.disarm)
         self.register_finish()
-        if self.resting is None:
-            for attach in (self.attach_observer, self.record_lines, self.steps.register):
+        if self.allocator.resting is None:
+            for attach in (self.attach_observer, self.record_lines, self.register_hooks):
                 try:
                     attach()
                 except Exception as error:
                     errors.ours("attach: " + attach.__name__)
                     self.note("the probe continues without %s: %s" % (attach.__name__, error))
         self.sampler.start()
-
-    def make_wire(self) -> Wire:
-        """The way to the UI: its socket, or on another node a file."""
-        def compose() -> Line:
-            return hello.compose(self)
-
-        # On another node the socket's name is free for anybody to take.
-        here = "" if "OOMPH_PROBE_BOOT" in os.environ and spool.is_elsewhere() else self.socket
-        return spool.of(self, compose) or wire.Wire(here, compose)
 
     def register_finish(self) -> None:
         atexit.register(self.finish)
@@ -124,15 +173,31 @@ class Process:
 
     def attach_observer(self) -> None:
         # Before 2.1 only the current device gets the observer, and without CUDA it crashed (pytorch 107330).
-        if self.version >= (2, 1):
-            attach = self.torch._C._cuda_attach_out_of_memory_observer
-            attach(observer.Observer(self).observe)
+        if self.version < (2, 1):
+            return
+        records = observer.Records(
+            self.torch, self.pid, self.owners, self.allocator, self.steps, self.structure, self.growth, self.recording
+        )
+        asked = census.Census(self.torch, self.pid)
+        ours = observer.Observer(
+            self.lifetime, self.wire, records, self.rehearsals, self.tracing, self.retainers, asked, self.dump
+        )
+        self.torch._C._cuda_attach_out_of_memory_observer(ours.observe)
 
     def record_lines(self) -> None:
         """Records the line that allocated each live block; cudaMallocAsync records none."""
-        if self.recording is not None and self.backend == "native" and not self.recording.begin():
+        if self.recording is not None and self.allocator.backend == "native" and not self.recording.begin():
             self.note("the program records its allocation history itself; the probe leaves it alone")
         self.tracing.begin()
+
+    def register_hooks(self) -> None:
+        # Earlier versions have no global hooks of optimizers.
+        if self.version >= (2, 0):
+            hooks = steps.StepHooks(
+                self.lifetime, self.torch, self.steps, self.sampler, self.requests, self.tracing, self.recording,
+                self.structure, self.growth, self.rehearsals,
+            )
+            hooks.register()
 
     def note(self, text: str) -> None:
         self.wire.put({"event": "note", "level": "info", "text": text}, keep=True)
@@ -140,8 +205,8 @@ class Process:
     def disarm(self) -> None:
         """In a forked child: the thread is gone, the socket is the parent's, CUDA cannot be used."""
         try:
-            if self.live and os.getpid() != self.pid:
-                self.live = False
+            if self.lifetime.live and os.getpid() != self.pid:
+                self.lifetime.live = False
                 self.wire.abandon()
         except Exception:
             errors.ours("after a fork")
@@ -149,7 +214,7 @@ class Process:
     def finish(self) -> None:
         """At exit: sends the last lines, within the time limit."""
         try:
-            if self.live and not self.finished and os.getpid() == self.pid:
+            if self.lifetime.live and not self.finished and os.getpid() == self.pid:
                 self.finished = True
                 for last in (self.say_what_ends_it, self.rehearsals.finish):
                     try:
@@ -157,7 +222,7 @@ class Process:
                     except BaseException:
                         # Of any kind: the program may have put something of its own in a library's place.
                         errors.ours("at exit: " + last.__name__)
-                self.sampler.stop(self.flush_at_exit)
+                self.sampler.stop(self.settings.flush_at_exit)
         except BaseException:
             # Python would print it, below the program's own last words.
             errors.ours("at exit")

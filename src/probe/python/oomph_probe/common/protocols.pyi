@@ -32,6 +32,35 @@ class Wire(Protocol):
     def end(self) -> None: ...
     def abandon(self) -> None: ...
 
+class Lifetime(Protocol):
+    """Whether the probe is at work in this process."""
+
+    # For good no more in a forked child.
+    live: bool
+
+class ModuleWrapper(Protocol):
+    """What notes the model's calls in the first steps."""
+
+    def sees_modules(self) -> bool: ...
+
+class StepRehearsal(Protocol):
+    """What rehearses steps that got through."""
+
+    # The step that is to be rehearsed; 0 for none.
+    asked_for: int
+
+    def step_ended(self, count: int) -> None: ...
+
+class RetainerSearch(Protocol):
+    """What looks for who keeps memory alive."""
+
+    def take(self, device: int, segments: Segments) -> Line: ...
+
+class SnapshotSaver(Protocol):
+    """What saves PyTorch's own snapshot."""
+
+    def save_now(self, directory: str) -> None: ...
+
 class Device(Protocol):
     type: str
     index: int

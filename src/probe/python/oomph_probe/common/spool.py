@@ -43,9 +43,13 @@ class Spool:
     reads_devices = True
     sends_at_steps = False
 
-    def __init__(self, directory: str, process: Any, greeting: Callable[[], Line]) -> None:
+    def __init__(
+        self, directory: str, pid: int, wake_writer: Callable[[], None], greeting: Callable[[], Line]
+    ) -> None:
         self.directory = directory
-        self.process = process
+        self.pid = pid
+        # Wakes the sampler's thread, which writes.
+        self.wake_writer = wake_writer
         self.greeting = greeting
         self.hello: Any = None
         self.lines = pace.Lines(number_of_ranks())
@@ -82,7 +86,7 @@ class Spool:
         """Writes what is queued; on a thread of the training only waits, briefly, for that."""
         if get_ident() == self.writer:
             return self.write()
-        self.process.sampler.hurry()
+        self.wake_writer()
         deadline = time.monotonic() + timeout
         while self.lines.has_kept():
             if time.monotonic() >= deadline:
@@ -192,7 +196,7 @@ class Spool:
 
     def name(self) -> str:
         safe = "".join(c if c.isalnum() or c in "-_" else "_" for c in node())[:64]
-        return "%d-%s-%d-%d.jsonl" % (self.hello["run"], safe, self.process.pid, self.generation)
+        return "%d-%s-%d-%d.jsonl" % (self.hello["run"], safe, self.pid, self.generation)
 
     def rotate(self) -> None:
         """Goes on in a new file that begins with what is worth keeping of this one."""
@@ -217,11 +221,11 @@ class Spool:
                 pass
 
 
-def of(process: Any, greeting: Callable[[], Line]) -> Spool | None:
-    """The spool for a process that the socket does not exist for, or None."""
+def of(socket: str, pid: int, wake_writer: Callable[[], None], greeting: Callable[[], Line]) -> Spool | None:
+    """The spool for a process that the UI's socket does not exist for, or None."""
     directory = os.environ.get("OOMPH_PROBE_SPOOL")
-    if directory and (not os.path.lexists(process.socket) or is_elsewhere()):
-        return Spool(directory, process, greeting)
+    if directory and (not os.path.lexists(socket) or is_elsewhere()):
+        return Spool(directory, pid, wake_writer, greeting)
     return None
 
 

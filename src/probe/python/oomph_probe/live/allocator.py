@@ -104,6 +104,9 @@ class Allocator:
 
     def __init__(self, torch: Torch, name: str | None) -> None:
         self.torch = torch
+        self.backend = name
+        # Why it is not read, or None.
+        self.resting = reason_not_to_read(name)
         self.native = name != "cudaMallocAsync"
         self.stats = torch._C._cuda_memoryStats
         self.peaks: dict[int, tuple[int, int]] = {}

@@ -17,7 +17,8 @@ if TYPE_CHECKING:
     from typing import Any, Dict, Tuple
 
     from ..common.frames import Owners
-    from ..common.protocols import Line, Segments
+    from ..common.protocols import Line, Segments, Torch
+    from .recording import Recording
 
     # After which step, the bytes of each line, and the stretch of recorded steps.
     Sum = Tuple[int, Dict[Any, int], int]
@@ -37,9 +38,10 @@ NOTABLE = 0.02
 class Growth:
     """The sums of this process, by device."""
 
-    def __init__(self, process: Any, owners: Owners) -> None:
-        self.process = process
+    def __init__(self, torch: Torch, owners: Owners, recording: Recording | None) -> None:
+        self.torch = torch
         self.owners = owners
+        self.recording = recording
         # The stretch of recorded steps, the step before it, and the next one whose sum is taken.
         self.stretch = 1
         self.origin = 0
@@ -49,7 +51,7 @@ class Growth:
 
     def step_ended(self, device: int, count: int, blocks: int) -> None:
         """`blocks` is the number of live blocks on the device of the optimizer's parameters."""
-        recording = self.process.recording
+        recording = self.recording
         if recording is None or not recording.with_stacks or recording.keeps_history:
             return
         if recording.stretch != self.stretch:
@@ -62,7 +64,7 @@ class Growth:
         if blocks > MOST_BLOCKS or (len(sums) >= AT_FIRST and now < self.next_at):
             return
         self.next_step = count + (count - self.origin)
-        segments = self.process.torch.cuda.memory._snapshot(device)["segments"]
+        segments = self.torch.cuda.memory._snapshot(device)["segments"]
         segments = [segment for segment in segments if segment.get("device", device) == device]
         sums.append((count, snapshot.by_line(segments, self.owners), self.stretch))
         # Thirty sums cover a billion steps.

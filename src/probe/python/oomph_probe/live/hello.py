@@ -10,21 +10,19 @@ from . import allocator
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from typing import Any
+    from ..common.protocols import Line, Torch
+    from .allocator import Allocator
 
-    from ..common.protocols import Line
 
-
-def compose(process: Any) -> Line:
+def compose(torch: Torch, pid: int, read: Allocator) -> Line:
     """Called once CUDA is initialised, since querying devices would initialise it."""
-    torch = process.torch
     line = {
         "event": "hello",
-        "pid": process.pid,
+        "pid": pid,
         "run": number("OOMPH_PROBE_RUN") or 1,
         "python": "%d.%d.%d" % sys.version_info[:3],
         "torch": str(torch.__version__),
-        "devices": process.allocator.devices(),
+        "devices": read.devices(),
     }
     line.update(ranks())
     line["node"] = spool.node()
@@ -34,10 +32,10 @@ def compose(process: Any) -> Line:
     step = slurm_step()
     if step is not None:
         line["slurm_step"] = step
-    if process.backend is not None:
-        line["backend"] = process.backend
-    if process.resting is not None:
-        line["resting"] = process.resting
+    if read.backend is not None:
+        line["backend"] = read.backend
+    if read.resting is not None:
+        line["resting"] = read.resting
     else:
         line.update(allocator.settings(torch))
     return line

@@ -11,8 +11,8 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
 
-    from ..common.protocols import Line, Wire
-    from .allocator import Reading
+    from ..common.protocols import Line, Torch, Wire
+    from .allocator import Allocator, Reading
 
 # An unchanged reading is still sent this often (seconds), to show that the process is alive; and how often the
 # program's cap is read.
@@ -26,8 +26,10 @@ MOST_WAITING = 64
 class Readings:
     """The devices of one process."""
 
-    def __init__(self, process: Any) -> None:
-        self.process = process
+    def __init__(self, torch: Torch, pid: int, allocator: Allocator) -> None:
+        self.torch = torch
+        self.pid = pid
+        self.allocator = allocator
         # By device: when its last line was sent, and the line.
         self.last: dict[Any, Any] = {}
         self.looked: dict[Any, Any] = {}
@@ -46,7 +48,7 @@ class Readings:
     def gather(self, wire: Wire, at_end: bool) -> None:
         """Reads every device and queues its line, where there is anything new."""
         now = time.monotonic()
-        for device in range(len(self.process.allocator.devices())):
+        for device in range(len(self.allocator.devices())):
             self.gather_device(wire, device, now, at_end)
 
     def gather_device(self, wire: Wire, device: int, now: float, at_end: bool) -> None:
@@ -55,14 +57,13 @@ class Readings:
         if last_line is None and now - looked < pause and not at_end:
             return
         self.looked[device] = now, min(max(2 * pause, FIRST_LOOK), IDLE_LOOK)
-        allocator = self.process.allocator
-        reading = allocator.read(device)
+        reading = self.allocator.read(device)
         if last_line is None and not (reading.reserved or reading.peak):
             return
         is_due = now - sent >= KEEP_ALIVE
         if now - self.limited.get(device, 0.0) >= KEEP_ALIVE:
-            self.limits[device], self.limited[device] = allocator.limit(device), now
-        self.usages[device] = allocator.usage(device, reading, self.limits.get(device))
+            self.limits[device], self.limited[device] = self.allocator.limit(device), now
+        self.usages[device] = self.allocator.usage(device, reading, self.limits.get(device))
         line = self.line_of(device, reading)
         if is_due or line != last_line:
             wire.put(line)
@@ -71,12 +72,12 @@ class Readings:
                 self.gather_device_memory(wire, device)
 
     def line_of(self, device: int, reading: Reading) -> Line:
-        return self.process.allocator.sample(self.process.pid, device, reading, self.limits.get(device))
+        return self.allocator.sample(self.pid, device, reading, self.limits.get(device))
 
     def gather_device_memory(self, wire: Wire, device: int) -> None:
         """The whole device, of which NVML on the UI's node sees nothing."""
         try:
-            free, total = self.process.torch.cuda.mem_get_info(device)
+            free, total = self.torch.cuda.mem_get_info(device)
         except Exception:
             errors.foreseen("memory of a device")
             return
@@ -86,7 +87,7 @@ class Readings:
         """Reads the devices in use, within a step, and leaves the lines to whoever sends next."""
         for device in list(self.last):
             ns = time.monotonic_ns()
-            line = self.line_of(device, self.process.allocator.read(device))
+            line = self.line_of(device, self.allocator.read(device))
             self.waiting.append((ns, device, line))
 
     def put_waiting(self, wire: Wire) -> None:

@@ -16,7 +16,12 @@ from ..common import errors
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from typing import Any
+    from typing import Any, Callable
+
+    from ..common.protocols import RetainerSearch, SnapshotSaver, Torch, Wire
+    from .allocator import Allocator
+    from .growth import Growth
+    from .steps import Steps
 
 # Seconds until a search no longer waits for the end of a step.
 PATIENCE = 5.0
@@ -27,8 +32,25 @@ LONGEST = 65536
 class Requests:
     """What was asked for and has not been done."""
 
-    def __init__(self, process: Any) -> None:
-        self.process = process
+    def __init__(
+        self,
+        torch: Torch,
+        wire: Wire,
+        note: Callable[[str], None],
+        allocator: Allocator,
+        steps: Steps,
+        growth: Growth,
+        retainers: RetainerSearch,
+        dump: SnapshotSaver,
+    ) -> None:
+        self.torch = torch
+        self.wire = wire
+        self.note = note
+        self.allocator = allocator
+        self.steps = steps
+        self.growth = growth
+        self.retainers = retainers
+        self.dump = dump
         self.unread = b""
         # When a search was asked for; taken by whoever does it.
         self.asked_at: float | None = None
@@ -53,9 +75,9 @@ class Requests:
         kind = request["request"]
         if kind == "retainers":
             self.asked_at = time.monotonic()
-            self.process.steps.hurry()
+            self.steps.hurry()
         elif kind == "snapshot":
-            self.process.dump.save_now(request["directory"])
+            self.dump.save_now(request["directory"])
 
     def is_waiting(self) -> bool:
         """Whether a search waits for the end of a step."""
@@ -74,20 +96,18 @@ class Requests:
                 self.send_retainers(device)
             except Exception as error:
                 errors.ours("look for who keeps memory alive")
-                self.process.note("who keeps memory alive could not be looked for: %r" % error)
+                self.note("who keeps memory alive could not be looked for: %r" % error)
 
     def send_retainers(self, device: int) -> None:
-        process = self.process
-        segments = process.torch.cuda.memory._snapshot(device)["segments"]
+        segments = self.torch.cuda.memory._snapshot(device)["segments"]
         segments = [segment for segment in segments if segment.get("device", device) == device]
-        line = process.retainers.take(device, segments)
-        growing = process.growth.until_now(device, process.steps.count, segments)
+        line = self.retainers.take(device, segments)
+        growing = self.growth.until_now(device, self.steps.count, segments)
         if growing:
             line["growing"] = growing
-        process.wire.put(line, keep=True)
+        self.wire.put(line, keep=True)
 
     def device(self) -> int:
         """The device that most memory is allocated on."""
-        allocator = self.process.allocator
-        devices = range(len(allocator.devices()))
-        return max(devices, key=lambda device: allocator.read(device).allocated)
+        devices = range(len(self.allocator.devices()))
+        return max(devices, key=lambda device: self.allocator.read(device).allocated)

@@ -13,13 +13,17 @@ import time
 from _thread import allocate_lock, get_ident, start_new_thread
 
 from ..common import errors
-from . import readings
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from typing import Any
-
-    from ..common.protocols import Wire
+    from ..common.protocols import Torch, Wire
+    from ..patch.patches import Patches
+    from .readings import Readings
+    from .recording import Recording
+    from .requests import Requests
+    from .steps import Steps
+    from .structure import Structure
+    from .tracing import Tracing
 
 # Time limit of one attempt to send; it is exceeded only when the UI's buffer is full.
 # And at exit, which waits a set time for this thread.
@@ -44,17 +48,105 @@ REST = 0.9
 PATIENCE = 1.0
 
 
+class Alarm:
+    """What the sampler's thread sleeps by; any thread may ring it."""
+
+    def __init__(self) -> None:
+        self.lock = allocate_lock()
+        self.lock.acquire()
+
+    def ring(self) -> None:
+        try:
+            self.lock.release()
+        except RuntimeError:
+            # It was woken and has not run yet.
+            pass
+
+    def sleep(self, seconds: float) -> None:
+        self.lock.acquire(True, seconds)
+
+
+class Sources:
+    """Everything that is told without being asked for, but for OOMs: who has something for the wire, in the order in
+    which it is sent."""
+
+    def __init__(
+        self,
+        pid: int,
+        readings: Readings,
+        steps: Steps,
+        structure: Structure,
+        tracing: Tracing,
+        requests: Requests,
+        recording: Recording | None,
+        patches: Patches | None,
+        reads: bool,
+    ) -> None:
+        self.pid = pid
+        self.readings = readings
+        self.steps = steps
+        self.structure = structure
+        self.tracing = tracing
+        self.requests = requests
+        self.recording = recording
+        self.patches = patches
+        # Whether this allocator is read.
+        self.reads = reads
+
+    def begin_anew(self) -> None:
+        """A new connection knows nothing yet."""
+        self.readings.forget()
+        self.structure.unsent = True
+        errors.here.send_again()
+        if self.patches is not None:
+            self.patches.send_again()
+
+    def gather(self, wire: Wire, at_end: bool) -> None:
+        """On the sampler's thread."""
+        self.gather_patches(wire)
+        self.put_errors(wire, at_end)
+        if not self.reads:
+            return
+        self.requests.take(wire.receive())
+        self.readings.put_waiting(wire)
+        self.steps.report(wire, at_end)
+        for structure in self.structure.take():
+            wire.put(structure)
+        trace = self.tracing.take()
+        if trace is not None:
+            wire.put(trace)
+        self.readings.gather(wire, at_end)
+        if self.recording is not None and not at_end:
+            self.recording.update(self.steps.count, self.readings.usages, self.steps.after)
+
+    def gather_patches(self, wire: Wire) -> None:
+        if self.patches is not None:
+            for line in self.patches.take(self.pid, self.steps.count):
+                wire.put(line)
+
+    def put_errors(self, wire: Wire, at_end: bool) -> None:
+        counted = errors.here.take(self.pid, at_end)
+        if counted is not None:
+            wire.put(counted)
+
+    def put_steps(self, wire: Wire) -> None:
+        """At a step's end, on the training's thread: what there is without another look."""
+        self.readings.put_waiting(wire)
+        self.steps.report(wire, False)
+
+
 class Sampler:
     """A thread unknown to `threading`, so that debuggers, profilers and the program's own thread counts
     do not see it."""
 
-    def __init__(self, process: Any, interval: float) -> None:
-        self.process = process
+    def __init__(self, torch: Torch, wire: Wire, alarm: Alarm, sources: Sources, interval: float) -> None:
+        self.torch = torch
+        self.wire = wire
+        self.alarm = alarm
+        self.sources = sources
         self.interval = interval
         self.stopping = False
-        self.wake = allocate_lock()
         self.ended = allocate_lock()
-        self.readings = readings.Readings(process)
         self.connection = 0
         self.pause = FIRST_PAUSE
         self.next_attempt = 0.0
@@ -71,70 +163,61 @@ class Sampler:
         self.gathered_at = 0.0
 
     def start(self) -> None:
-        self.wake.acquire()
         self.ended.acquire()
         start_new_thread(self.run, ())
 
     def stop(self, timeout: float) -> None:
         """Makes the thread send the rest and exit; waits at most `timeout` seconds."""
         self.stopping = True
-        self.hurry()
+        self.alarm.ring()
         self.ended.acquire(True, timeout)
 
-    def hurry(self) -> None:
-        """Wakes the thread."""
-        try:
-            self.wake.release()
-        except RuntimeError:
-            # It was woken and has not run yet.
-            pass
-
     def run(self) -> None:
-        self.process.wire.writer = get_ident()
+        self.wire.writer = get_ident()
         try:
             # is_initialized() turns True only after the initialisation that started this thread.
             pause = 0.002
-            while not self.process.torch.cuda.is_initialized():
+            while not self.torch.cuda.is_initialized():
                 if self.sleep(pause):
                     break
                 pause = min(pause * 1.5, 1.0)
             while not self.stopping and not self.sleep(self.pause_now()):
                 self.tick()
             # The final reading; for a short program also the only one.
-            if self.process.torch.cuda.is_initialized():
+            if self.torch.cuda.is_initialized():
                 self.tick()
-                self.process.wire.flush(SEND_LAST, although_stalled=True)
-            self.process.wire.end()
+                self.wire.flush(SEND_LAST, although_stalled=True)
+            self.wire.end()
         except BaseException:
             errors.ours("the sampler's thread")
         finally:
             self.ended.release()
 
     def pause_now(self) -> float:
-        if self.process.wire.is_connected():
-            return self.process.wire.pause(self.look_pause() if self.steady >= STEADY_STEPS else self.interval)
+        if self.wire.is_connected():
+            return self.wire.pause(self.look_pause() if self.steady >= STEADY_STEPS else self.interval)
         return min(max(self.next_attempt - time.monotonic(), 0.0), LONGEST_PAUSE)
 
     def sleep(self, seconds: float) -> bool:
         """True if the process is exiting."""
-        self.wake.acquire(True, seconds)
+        self.alarm.sleep(seconds)
         return self.stopping
 
     def tick(self) -> None:
         try:
             now = time.monotonic()
             if self.steps_send(now) and now - self.gathered_at < REST and not self.stopping:
-                self.readings.look()
+                self.sources.readings.look()
                 return
             self.gathered_at = now
-            wire = self.process.wire
+            wire = self.wire
             if not wire.is_connected() and not self.find_front(wire):
                 return
             if wire.connections != self.connection:
                 self.begin_anew(wire.connections)
             is_ours = self.turn.acquire(True, PATIENCE)
             try:
-                self.gather(wire)
+                self.sources.gather(wire, self.stopping)
             finally:
                 if is_ours:
                     self.turn.release()
@@ -147,17 +230,12 @@ class Sampler:
     def tell_of_errors(self) -> None:
         """Where readings fail, nothing else sends."""
         try:
-            wire = self.process.wire
+            wire = self.wire
             if wire.is_connected():
-                self.put_errors(wire)
+                self.sources.put_errors(wire, self.stopping)
                 wire.flush(SEND)
         except Exception:
             errors.foreseen("tell of errors")
-
-    def put_errors(self, wire: Wire) -> None:
-        counted = errors.here.take(self.process.pid, self.stopping)
-        if counted is not None:
-            wire.put(counted)
 
     def find_front(self, wire: Wire) -> bool:
         now = time.monotonic()
@@ -172,34 +250,7 @@ class Sampler:
         """A new connection knows nothing yet: send everything again."""
         self.connection = connection
         self.pause = FIRST_PAUSE
-        self.readings.forget()
-        self.process.structure.unsent = True
-        errors.here.send_again()
-        if self.process.patches is not None:
-            self.process.patches.send_again()
-
-    def gather(self, wire: Wire) -> None:
-        self.gather_patches(wire)
-        self.put_errors(wire)
-        if self.process.resting is not None:
-            return
-        self.process.requests.take(wire.receive())
-        self.readings.put_waiting(wire)
-        self.process.steps.report(wire, self.stopping)
-        for structure in self.process.structure.take():
-            wire.put(structure)
-        trace = self.process.tracing.take()
-        if trace is not None:
-            wire.put(trace)
-        self.readings.gather(wire, self.stopping)
-        if self.process.recording is not None and not self.stopping:
-            steps = self.process.steps
-            self.process.recording.update(steps.count, self.readings.usages, steps.after)
-
-    def gather_patches(self, wire: Wire) -> None:
-        if self.process.patches is not None:
-            for line in self.process.patches.take(self.process.pid, self.process.steps.count):
-                wire.put(line)
+        self.sources.begin_anew()
 
     def apart(self) -> float:
         return max(self.interval, min(self.interval * APART, LONGEST_APART))
@@ -221,16 +272,15 @@ class Sampler:
 
     def step_ended(self, now: float) -> None:
         """A step ended at or after `due_at`; on the training's thread, which must not wait."""
-        wire = self.process.wire
+        wire = self.wire
         is_steady = now - self.stepped_at < LATE * self.period() and wire.sends_at_steps and wire.is_connected()
         self.steady = self.steady + 1 if is_steady else 0
-        count, self.stepped = self.stepped, self.process.steps.count
+        count, self.stepped = self.stepped, self.sources.steps.count
         self.are_short = now - self.stepped_at < SHORT * (self.stepped - count)
         self.stepped_at, self.due_at = now, now + self.period()
         if self.steady >= STEADY_STEPS and self.turn.acquire(False):
             try:
-                self.readings.put_waiting(wire)
-                self.process.steps.report(wire, False)
+                self.sources.put_steps(wire)
                 wire.flush_at_once()
             finally:
                 self.turn.release()

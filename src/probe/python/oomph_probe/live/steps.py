@@ -23,7 +23,14 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
 
-    from ..common.protocols import Line, Optimizer, Wire
+    from ..common.protocols import Lifetime, Line, Optimizer, StepRehearsal, Torch, Wire
+    from .allocator import Allocator, Reading
+    from .growth import Growth
+    from .recording import Recording
+    from .requests import Requests
+    from .sampler import Sampler
+    from .structure import Structure
+    from .tracing import Tracing
 
 THIN_NS = 20_000_000
 # A reading may take one part in so many of the time. Each of the first steps is looked at.
@@ -37,10 +44,11 @@ SETTLED_NS = 200_000_000
 
 
 class Steps:
-    """The steps of this process. Hooks run on the training's thread, `report` on the sampler's."""
+    """The steps of this process: counted and read on the training's thread, reported on the sampler's."""
 
-    def __init__(self, process: Any) -> None:
-        self.process = process
+    def __init__(self, pid: int, allocator: Allocator) -> None:
+        self.pid = pid
+        self.allocator = allocator
         self.count = 0
         self.thread: int | None = None
         # The id of the optimizer whose step is running, the outermost one's; 0 for none.
@@ -50,21 +58,103 @@ class Steps:
         self.read_at = 0
         self.ended_at = monotonic_ns()
         # When the running step began and what was allocated then, where that was read: its time, device, reading.
-        self.began: Any = None
+        self.began: tuple[int, int, Line] | None = None
         self.latest: Line | None = None
         self.sent = 0
         self.lines: collections.deque[Any] = collections.deque(maxlen=256)
-        self.devices: dict[Any, Any] = {}
         # The bytes alive after the last step that was read, by device.
         self.after: dict[int, int] = {}
         self.spent_ns = 0
         self.pause_ns = THIN_NS
 
+    def is_running(self) -> bool:
+        """Whether an optimizer step is running."""
+        return self.running != 0
+
+    def forget_running(self) -> None:
+        """A step ran out of memory: it will most likely not finish."""
+        self.running = 0
+
+    def hurry(self) -> None:
+        """Something is asked of the next step; from any thread."""
+        self.due_ns = 0
+
+    def is_worth_reading(self, now: int) -> bool:
+        return now - self.read_at >= (THIN_NS if self.count < FIRST else self.pause_ns)
+
+    def read_beginning(self, device: int, now: int) -> None:
+        """A step begins at whose end it will be read again."""
+        self.read_at = now
+        before = self.allocator.read(device).edge()
+        self.spent_ns = monotonic_ns() - now
+        self.began = now, device, before
+
+    def read_end(self, began: tuple[int, int, Line], now: int) -> Reading:
+        """The end of a step whose beginning was read."""
+        at, device, before = began
+        reading = self.allocator.read(device)
+        after = reading.edge()
+        self.after[device] = reading.allocated
+        self.latest = {
+            "event": "step",
+            "pid": self.pid,
+            "device": device,
+            "count": self.count,
+            "micros": (now - at) // 1000,
+            "before": before,
+            "after": after,
+        }
+        self.lines.append((now, self.latest))
+        spent = self.spent_ns + monotonic_ns() - now
+        self.pause_ns = min(max(THIN_NS, WORTH * spent), LONGEST_PAUSE_NS)
+        return reading
+
+    def report(self, wire: Wire, at_end: bool) -> None:
+        """Queues the steps that ended since the last call."""
+        while self.lines:
+            ns, line = self.lines.popleft()
+            wire.put(line, ns)
+            self.sent = line["count"]
+        latest, count = self.latest, self.count
+        settled = at_end or monotonic_ns() - self.ended_at >= SETTLED_NS
+        if latest is not None and count > self.sent and settled and not self.lines:
+            # This step was not read: the figures are those of an earlier one, and the line says so.
+            wire.put(dict(latest, count=count, figures_of=latest["count"]), self.ended_at)
+            self.sent = count
+
+
+class StepHooks:
+    """What is done at a step's beginning and end, on the training's thread."""
+
+    def __init__(
+        self,
+        lifetime: Lifetime,
+        torch: Torch,
+        steps: Steps,
+        sampler: Sampler,
+        requests: Requests,
+        tracing: Tracing,
+        recording: Recording | None,
+        structure: Structure,
+        growth: Growth,
+        rehearsals: StepRehearsal,
+    ) -> None:
+        self.lifetime = lifetime
+        self.torch = torch
+        self.steps = steps
+        self.sampler = sampler
+        self.requests = requests
+        self.tracing = tracing
+        self.recording = recording
+        self.structure = structure
+        self.growth = growth
+        self.rehearsals = rehearsals
+        # By the optimizer's id.
+        self.devices: dict[int, tuple[weakref.ref[Optimizer], int]] = {}
+
     def register(self) -> None:
-        if self.process.version < (2, 0):
-            return
         torch_optimizer = sys.modules["torch.optim.optimizer"]
-        steps = self
+        steps, hooks = self.steps, self
 
         def before_step(optimizer: Optimizer, args: Any, kwargs: Any) -> None:
             try:
@@ -75,7 +165,7 @@ class Steps:
                 steps.running = id(optimizer)
                 now = monotonic_ns()
                 if now >= steps.due_ns:
-                    steps.begin(optimizer, now)
+                    hooks.begin(optimizer, now)
             except Exception:
                 errors.ours("before a step")
 
@@ -86,7 +176,7 @@ class Steps:
                     steps.count += 1
                     now = steps.ended_at = monotonic_ns()
                     if now >= steps.due_ns:
-                        steps.look(optimizer, now)
+                        hooks.look(optimizer, now)
             except Exception:
                 errors.ours("after a step")
 
@@ -96,80 +186,50 @@ class Steps:
         torch_optimizer.register_optimizer_step_pre_hook(before_step)
         torch_optimizer.register_optimizer_step_post_hook(after_step)
 
-    def is_running(self) -> bool:
-        """Whether an optimizer step is running."""
-        return self.running != 0
-
-    def forget_running(self) -> None:
-        """A step ran out of memory: it will most likely not finish."""
-        self.running = 0
-
     def begin(self, optimizer: Optimizer, now: int) -> None:
         """A step begins that will be looked at."""
-        self.began = None
-        if not self.process.live:
+        steps = self.steps
+        steps.began = None
+        if not self.lifetime.live:
             return
-        self.thread = get_ident()
-        self.process.tracing.optimizer_began()
-        if now - self.read_at >= (THIN_NS if self.count < FIRST else self.pause_ns):
-            self.read_at = now
-            device = self.device_of(optimizer)
-            before = self.process.allocator.read(device).edge()
-            self.spent_ns = monotonic_ns() - now
-            self.began = now, device, before
+        steps.thread = get_ident()
+        self.tracing.optimizer_began()
+        if steps.is_worth_reading(now):
+            steps.read_beginning(self.device_of(optimizer), now)
 
     def look(self, optimizer: Optimizer, now: int) -> None:
         """A step has ended, and something is due."""
-        process = self.process
-        if not process.live:
+        if not self.lifetime.live:
             return
+        steps = self.steps
         on = self.device_of(optimizer)
-        process.step_ended(self.count)
-        process.tracing.step_ended(self.count, on)
-        process.requests.step_ended(on)
-        if process.recording is not None:
-            process.recording.rest()
-        if self.began is not None:
-            self.read_end(optimizer, now)
+        self.rehearsals.step_ended(steps.count)
+        self.tracing.step_ended(steps.count, on)
+        self.requests.step_ended(on)
+        if self.recording is not None:
+            self.recording.rest()
+        if steps.began is not None:
+            self.read_end(optimizer, steps.began, now)
         seconds = now / 1e9
-        if seconds >= process.sampler.due_at:
-            process.sampler.step_ended(seconds)
-        self.due_ns = self.next_look()
+        if seconds >= self.sampler.due_at:
+            self.sampler.step_ended(seconds)
+        steps.due_ns = self.next_look()
+
+    def read_end(self, optimizer: Optimizer, began: tuple[int, int, Line], now: int) -> None:
+        steps = self.steps
+        steps.began = None
+        reading = steps.read_end(began, now)
+        # These two count what they cost themselves.
+        self.structure.step_ended(optimizer, steps.count)
+        self.growth.step_ended(began[1], steps.count, reading.blocks)
 
     def next_look(self) -> int:
         """From when on the next step is looked at; 0 for the very next."""
-        process = self.process
-        is_awaited = process.tracing.is_on() or process.requests.is_waiting()
-        if is_awaited or self.count < max(FIRST, process.rehearsed_step):
+        steps = self.steps
+        is_awaited = self.tracing.is_on() or self.requests.is_waiting()
+        if is_awaited or steps.count < max(FIRST, self.rehearsals.asked_for):
             return 0
-        return min(self.read_at + self.pause_ns, int(process.sampler.due_at * 1e9))
-
-    def hurry(self) -> None:
-        """Something is asked of the next step; from any thread."""
-        self.due_ns = 0
-
-    def read_end(self, optimizer: Optimizer, now: int) -> None:
-        """The end of a step whose beginning was read."""
-        began, device, before = self.began
-        self.began = None
-        reading = self.process.allocator.read(device)
-        after = reading.edge()
-        self.after[device] = reading.allocated
-        self.latest = {
-            "event": "step",
-            "pid": self.process.pid,
-            "device": device,
-            "count": self.count,
-            "micros": (now - began) // 1000,
-            "before": before,
-            "after": after,
-        }
-        self.lines.append((now, self.latest))
-        spent = self.spent_ns + monotonic_ns() - now
-        self.pause_ns = min(max(THIN_NS, WORTH * spent), LONGEST_PAUSE_NS)
-        # These two count what they cost themselves.
-        self.process.structure.step_ended(optimizer, self.count)
-        self.process.growth.step_ended(device, self.count, reading.blocks)
+        return min(steps.read_at + steps.pause_ns, int(self.sampler.due_at * 1e9))
 
     def device_of(self, optimizer: Optimizer) -> int:
         known = self.devices.get(id(optimizer))
@@ -186,17 +246,4 @@ class Steps:
             for parameter in group["params"]:
                 if parameter.is_cuda:
                     return parameter.device.index
-        return self.process.torch.cuda.current_device()
-
-    def report(self, wire: Wire, at_end: bool) -> None:
-        """Queues the steps that ended since the last call."""
-        while self.lines:
-            ns, line = self.lines.popleft()
-            wire.put(line, ns)
-            self.sent = line["count"]
-        latest, count = self.latest, self.count
-        settled = at_end or monotonic_ns() - self.ended_at >= SETTLED_NS
-        if latest is not None and count > self.sent and settled and not self.lines:
-            # This step was not read: the figures are those of an earlier one, and the line says so.
-            wire.put(dict(latest, count=count, figures_of=latest["count"]), self.ended_at)
-            self.sent = count
+        return self.torch.cuda.current_device()

@@ -14,7 +14,13 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
 
-    from ..common.protocols import Line
+    from ..common.frames import Owners
+    from ..common.protocols import Line, ModuleWrapper, Torch
+    from .allocator import Allocator
+    from .modules import Modules
+    from .recording import Recording
+    from .steps import Steps
+    from .structure import Structure
 
 # The first steps allocate what stays; the third is like those after it.
 FIRST_STEPS = 3
@@ -31,8 +37,28 @@ MOST_BLOCKS = 20000
 class Tracing:
     """The traces of this process's steps."""
 
-    def __init__(self, process: Any) -> None:
-        self.process = process
+    def __init__(
+        self,
+        torch: Torch,
+        pid: int,
+        owners: Owners,
+        allocator: Allocator,
+        steps: Steps,
+        structure: Structure,
+        recording: Recording | None,
+        modules: Modules,
+        wrapper: ModuleWrapper | None,
+    ) -> None:
+        self.torch = torch
+        self.pid = pid
+        self.owners = owners
+        self.allocator = allocator
+        self.steps = steps
+        self.structure = structure
+        self.recording = recording
+        self.modules = modules
+        # What else may see the modules' calls.
+        self.wrapper = wrapper
         # When the traced step began, by the clock of the allocator's history; None where none is traced.
         self.began_us: int | None = None
         self.optimizer_us: int | None = None
@@ -45,15 +71,14 @@ class Tracing:
 
     def begin(self) -> None:
         """From now on a step is traced; on the training's thread."""
-        if self.process.recording is not None and self.process.recording.trace(True):
+        if self.recording is not None and self.recording.trace(True):
             self.step_began()
 
     def step_began(self) -> None:
-        roots = self.process.roots
-        is_seen = roots is not None and roots.sees_modules()
+        is_seen = self.wrapper is not None and self.wrapper.sees_modules()
         # A program that compiles its model does so in the first steps.
-        by_hooks = not is_seen and self.process.steps.count >= FIRST_STEPS - 1
-        self.process.modules.begin(by_hooks)
+        by_hooks = not is_seen and self.steps.count >= FIRST_STEPS - 1
+        self.modules.begin(by_hooks)
         self.began_us, self.optimizer_us = now_us(), None
 
     def optimizer_began(self) -> None:
@@ -91,28 +116,29 @@ class Tracing:
 
     def ran_out(self, device: int) -> None:
         """The step that runs out of memory, up to there; once, however often it tries again."""
-        step = self.process.steps.count + 1
+        step = self.steps.count + 1
         if self.began_us is not None and step != self.failed_step:
             self.failed_step = step
             self.read(step, device, failed=True)
 
     def end(self) -> None:
         self.began_us = None
-        self.process.modules.end()
-        self.process.recording.trace(False)
+        self.modules.end()
+        if self.recording is not None:
+            self.recording.trace(False)
 
     def peak(self, device: int) -> int:
-        return self.process.allocator.peaks.get(device, (0, 0))[0]
+        return self.allocator.peaks.get(device, (0, 0))[0]
 
     def has_grown(self, device: int, now: float) -> bool:
         before = self.largest.get(device)
         return before is not None and now >= self.grown_at and self.peak(device) > GROWTH * before
 
     def is_small(self, device: int) -> bool:
-        return self.process.allocator.read(device).blocks <= MOST_BLOCKS
+        return self.allocator.read(device).blocks <= MOST_BLOCKS
 
     def read(self, step: int, device: int, failed: bool = False) -> None:
-        taken = self.process.torch.cuda.memory._snapshot(device)
+        taken = self.torch.cuda.memory._snapshot(device)
         segments = [each for each in taken["segments"] if each.get("device", device) == device]
         events = taken["device_traces"][device]
         if len(events) >= MOST_EVENTS and events[0]["time_us"] >= self.began_us:
@@ -120,14 +146,14 @@ class Tracing:
             return
         line = {
             "event": "step_trace",
-            "pid": self.process.pid,
+            "pid": self.pid,
             "device": int(device),
             "step": step,
             "failed": failed,
         }
-        seen = self.process.modules.take()
+        seen = self.modules.take()
         of_parameters = seen[2] if seen is not None else {}
-        kinds, places = self.process.structure.kinds(of_parameters)
+        kinds, places = self.structure.kinds(of_parameters)
         owners = step_trace.Modules(seen, places)
         self.pending = [(line, segments, events, self.began_us, self.optimizer_us, kinds, owners)]
 
@@ -137,9 +163,8 @@ class Tracing:
             return None
         line, segments, events, began_us, optimizer_us, kinds, modules = self.pending.pop()
         try:
-            owners = self.process.owners
             condensed = step_trace.condense(
-                segments, events, began_us, optimizer_us, kinds, modules, owners
+                segments, events, began_us, optimizer_us, kinds, modules, self.owners
             )
             line.update(condensed)
         except Exception:

@@ -32,9 +32,9 @@ MAX_GROUPS = 8
 class Census:
     """What could be patched in this process."""
 
-    def __init__(self, process: Any) -> None:
-        self.process = process
-        self.torch = process.torch
+    def __init__(self, torch: Torch, pid: int) -> None:
+        self.torch = torch
+        self.pid = pid
         self.taken_at: Any = None
 
     def is_due(self, now: float) -> bool:
@@ -53,7 +53,7 @@ class Census:
         groups.sort(key=lambda line: (-line.get("held", 0), -line["count"]))
         line = {
             "event": "patchable",
-            "pid": self.process.pid,
+            "pid": self.pid,
             "device": device,
             "models": [type(root).__name__ for root in roots][:MAX_GROUPS],
             "blocks": groups[:MAX_GROUPS],

@@ -15,7 +15,9 @@ from ..common import errors
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from typing import Any
+    from typing import Any, Callable
+
+    from ..common.protocols import Torch
 
 MOST = 3
 OPENS = "opens in pytorch.org/memory_viz"
@@ -24,8 +26,10 @@ OPENS = "opens in pytorch.org/memory_viz"
 class Dump:
     """The snapshots of this process."""
 
-    def __init__(self, process: Any) -> None:
-        self.process = process
+    def __init__(self, torch: Torch, pid: int, note: Callable[[str], None]) -> None:
+        self.torch = torch
+        self.pid = pid
+        self.note = note
         # Where one is saved at an OOM, if that is wanted.
         self.directory = os.environ.get("OOMPH_PROBE_SNAPSHOT")
         self.saved = 0
@@ -36,13 +40,13 @@ class Dump:
         if not self.directory or self.saved >= MOST:
             return False
         self.saved += 1
-        self.write(self.directory, "oom-%d-%d" % (self.process.pid, self.saved))
+        self.write(self.directory, "oom-%d-%d" % (self.pid, self.saved))
         return True
 
     def save_now(self, directory: str) -> None:
         """On a key: that of this moment."""
         self.saved_now += 1
-        self.write(directory, "snapshot-%d-%d" % (self.process.pid, self.saved_now))
+        self.write(directory, "snapshot-%d-%d" % (self.pid, self.saved_now))
 
     def write(self, directory: str, name: str) -> None:
         """Says where it is, or why it is nowhere."""
@@ -52,7 +56,7 @@ class Dump:
         is_ours = False
         try:
             os.makedirs(directory, mode=0o700, exist_ok=True)
-            whole = self.process.torch.cuda.memory._snapshot()
+            whole = self.torch.cuda.memory._snapshot()
             refuse_what_is_of_others(path)
             # Private to the user: it contains file names, and anything the program recorded in its history.
             flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
@@ -60,10 +64,10 @@ class Dump:
                 is_ours = True
                 pickle.dump(whole, out)
             os.replace(part, path)
-            self.process.note("snapshot saved: %s (%s)" % (path, opens(whole)))
+            self.note("snapshot saved: %s (%s)" % (path, opens(whole)))
         except Exception as error:
             errors.foreseen("save a snapshot")
-            self.process.note("no snapshot in %s: %s" % (directory, error))
+            self.note("no snapshot in %s: %s" % (directory, error))
             try:
                 if is_ours:
                     os.unlink(part)

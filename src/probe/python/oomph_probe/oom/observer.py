@@ -17,7 +17,18 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any, Callable, Iterable
 
-    from ..common.protocols import Line
+    from ..common.frames import Owners
+    from ..common.protocols import Lifetime, Line, Segments, Torch, Wire
+    from ..live.allocator import Allocator
+    from ..live.growth import Growth
+    from ..live.recording import Recording
+    from ..live.steps import Steps
+    from ..live.structure import Structure
+    from ..live.tracing import Tracing
+    from ..rehearse.rehearsals import Rehearsals
+    from .census import Census
+    from .dump import Dump
+    from .retainers import Retainers
 
 # The record must be sent before the process dies, but waits no longer than this for a slow UI.
 SEND = 0.2
@@ -33,56 +44,114 @@ EXPENSIVE = ("largest_free", "free_blocks", "lines", "growing", "progress", "mod
 class Observer:
     """Called by the allocator."""
 
-    def __init__(self, process: Any) -> None:
-        self.process = process
-        self.owners = process.owners
-        self.seen = 0
-        self.full_at = 0.0
-        self.latest: tuple[Any, Line] = None, {}
-        self.places: set[Any] = set()
-        self.segments: list[Any] = []
+    def __init__(
+        self,
+        lifetime: Lifetime,
+        wire: Wire,
+        records: Records,
+        rehearsals: Rehearsals,
+        tracing: Tracing,
+        retainers: Retainers,
+        census: Census,
+        dump: Dump,
+    ) -> None:
+        self.lifetime = lifetime
+        self.wire = wire
+        self.records = records
+        self.rehearsals = rehearsals
+        self.tracing = tracing
+        self.retainers = retainers
+        self.census = census
+        self.dump = dump
 
     def observe(self, device: int, requested: int, total: int, free: int) -> None:
         """`total` is the device's capacity, or the cap where one is set; `free` is the whole device's."""
         # Each part by itself, the record first because it matters most.
         for send in (self.send_record, self.trace, self.send_retainers, self.send_census, self.send_dump):
             try:
-                if self.process.live:
+                if self.lifetime.live:
                     send(device, requested, total, free)
             except BaseException:
                 errors.ours("at an OOM: " + send.__name__)
 
     def send_record(self, device: int, requested: int, total: int, free: int) -> None:
-        self.process.rehearsals.noticed()
-        self.process.wire.put(self.record(device, requested, total, free), keep=True)
-        self.process.wire.flush(SEND)
+        self.rehearsals.noticed()
+        self.wire.put(self.records.take(device, requested, total, free), keep=True)
+        self.wire.flush(SEND)
 
     def trace(self, device: int, *_: Any) -> None:
-        self.process.tracing.ran_out(device)
+        self.tracing.ran_out(device)
 
     def send_dump(self, *_: Any) -> None:
-        if self.process.dump.save():
-            self.process.wire.flush(SEND)
+        if self.dump.save():
+            self.wire.flush(SEND)
 
-    def record(self, device: int, requested: int, total: int, free: int) -> Line:
-        process = self.process
-        reading = process.allocator.read(device)
+    def send_retainers(self, device: int, *_: Any) -> None:
+        """Sends who keeps the memory alive."""
+        segments = self.records.segments
+        line = self.retainers.at_oom(device, segments) if segments else None
+        if line is not None:
+            self.wire.put(line, keep=True)
+            self.wire.flush(SEND)
+
+    def send_census(self, device: int, *_: Any) -> None:
+        """Sends what could be patched in this process at runtime."""
+        segments = self.records.give_up_segments()
+        if self.census.is_due(time.monotonic()):
+            line = self.census.take(device, segments)
+            if line is not None:
+                self.wire.put(line, keep=True)
+                self.wire.flush(SEND)
+
+
+class Records:
+    """What is known of each OOM: the slow parts not of every one of a series."""
+
+    def __init__(
+        self,
+        torch: Torch,
+        pid: int,
+        owners: Owners,
+        allocator: Allocator,
+        steps: Steps,
+        structure: Structure,
+        growth: Growth,
+        recording: Recording | None,
+    ) -> None:
+        self.torch = torch
+        self.pid = pid
+        self.owners = owners
+        self.allocator = allocator
+        self.steps = steps
+        self.structure = structure
+        self.growth = growth
+        self.recording = recording
+        self.seen = 0
+        self.full_at = 0.0
+        self.latest: tuple[Any, Line] = None, {}
+        self.places: set[Any] = set()
+        # Of the snapshot that the latest record was made of.
+        self.segments: Segments = []
+
+    def take(self, device: int, requested: int, total: int, free: int) -> Line:
+        """The line of one."""
+        reading = self.allocator.read(device)
         limit = self.limit(device, total)
-        sample = process.allocator.sample(process.pid, device, reading, limit)
-        record = {
+        sample = self.allocator.sample(self.pid, device, reading, limit)
+        record: Line = {
             "event": "oom",
-            "pid": process.pid,
+            "pid": self.pid,
             "device": device,
             "requested": requested,
             "total": total,
             "free": free,
             "sample": {name: sample[name] for name in sample if name != "event"},
-            "step": process.steps.count,
+            "step": self.steps.count,
         }
         if limit is not None:
             record["limit"] = limit
-        if process.recording is not None:
-            process.recording.policy.record_always()
+        if self.recording is not None:
+            self.recording.policy.record_always()
         self.seen += 1
         now = time.monotonic()
         self.add_parts(record, device, (self.add_stack, self.add_structure))
@@ -118,32 +187,31 @@ class Observer:
     def limit(self, device: int, total: int) -> int | None:
         """The cap in force: what the allocator may use, where that is not the whole device."""
         try:
-            if self.process.allocator.limit(device) is not None:
+            if self.allocator.limit(device) is not None:
                 return total
             # Before 2.7 torch does not expose the fraction; CUDA's own figures differ slightly.
-            capacity = self.process.allocator.devices()[device]["total"]
+            capacity = self.allocator.devices()[device]["total"]
             return total if total < 0.99 * capacity else None
         except Exception:
             errors.ours("cap at an OOM")
             return None
 
     def add_stack(self, record: Line, device: int) -> None:
-        process = self.process
-        stack = frames.Stack(process.torch, self.owners, process.steps.thread)
+        stack = frames.Stack(self.torch, self.owners, self.steps.thread)
         record["stack"] = stack.lines
-        record["grad_enabled"] = bool(process.torch.is_grad_enabled())
+        record["grad_enabled"] = bool(self.torch.is_grad_enabled())
         record["phase"] = frames.phase(
             stack,
-            process.steps.count,
+            self.steps.count,
             record["grad_enabled"],
-            process.steps.is_running(),
+            self.steps.is_running(),
         )
-        process.steps.forget_running()
+        self.steps.forget_running()
 
     def add_progress(self, record: Line, device: int) -> None:
         if record.get("phase") == "forward":
             stack = frames.own_frames()
-            path = progress.path_of(self.process.torch, stack)
+            path = progress.path_of(self.torch, stack)
             model = progress.model_bytes(path, device)
             if model is not None:
                 record["model"] = model
@@ -152,39 +220,26 @@ class Observer:
                 record["progress"] = share
 
     def add_structure(self, record: Line, device: int) -> None:
-        structure = self.process.structure.of(device)
+        structure = self.structure.of(device)
         if structure is not None:
             record["structure"] = structure
 
     def add_snapshot(self, record: Line, device: int) -> None:
-        segments = self.process.torch.cuda.memory._snapshot(device)["segments"]
+        segments = self.torch.cuda.memory._snapshot(device)["segments"]
         segments = [segment for segment in segments if segment.get("device", device) == device]
         record["largest_free"], record["free_blocks"] = snapshot.free_blocks(segments)
         self.segments = segments
         try:
-            kinds, _ = self.process.structure.kinds({})
+            kinds, _ = self.structure.kinds({})
         except Exception:
             errors.ours("kinds of memory at an OOM")
             kinds = {}
         record["lines"] = snapshot.holdings(segments, self.owners, kinds)
-        growing = self.process.growth.lines(device)
+        growing = self.growth.lines(device)
         if growing:
             record["growing"] = growing
 
-    def send_retainers(self, device: int, *_: Any) -> None:
-        """Sends who keeps the memory alive."""
-        process = self.process
-        line = process.retainers.at_oom(device, self.segments) if self.segments else None
-        if line is not None:
-            process.wire.put(line, keep=True)
-            process.wire.flush(SEND)
-
-    def send_census(self, device: int, *_: Any) -> None:
-        """Sends what could be patched in this process at runtime."""
-        process = self.process
+    def give_up_segments(self) -> Segments:
+        """They are many."""
         segments, self.segments = self.segments, []
-        if process.census.is_due(time.monotonic()):
-            line = process.census.take(device, segments)
-            if line is not None:
-                process.wire.put(line, keep=True)
-                process.wire.flush(SEND)
+        return segments

@@ -27,6 +27,8 @@ if TYPE_CHECKING:
 
     from ..common.frames import Owners
     from ..common.protocols import Line, Segments, Tensor, Torch
+    from ..live.steps import Steps
+    from ..live.structure import Structure
     from .variables import Binding
 
 # Seconds between two, for programs that catch one out-of-memory after another.
@@ -340,10 +342,14 @@ def sequence(tensor: Tensor) -> int:
 
 
 class Retainers:
-    """The searches of this process."""
+    """The searches of this self."""
 
-    def __init__(self, process: Any) -> None:
-        self.process = process
+    def __init__(self, torch: Torch, pid: int, owners: Owners, steps: Steps, structure: Structure) -> None:
+        self.torch = torch
+        self.pid = pid
+        self.owners = owners
+        self.steps = steps
+        self.structure = structure
         # When the last out-of-memory was looked into.
         self.looked_at: float | None = None
 
@@ -358,19 +364,18 @@ class Retainers:
     def take(self, device: int, segments: Segments) -> Line:
         """The line for the wire."""
         began = time.monotonic()
-        process = self.process
-        line = {"event": "retainers", "pid": process.pid, "device": int(device), "step": process.steps.count}
+        line = {"event": "retainers", "pid": self.pid, "device": int(device), "step": self.steps.count}
         if not getattr(sys, "_is_gil_enabled", is_true)():
             line["left"] = "Python runs without a GIL, so its objects change while they are looked at"
             return line
-        kinds, _ = process.structure.kinds({})
+        kinds, _ = self.structure.kinds({})
         blocks = {address: size for address, size in live(segments) if address not in kinds}
-        search = Search(process.torch, blocks, process.owners, began + PATIENCE, operator.attrgetter("is_cuda"))
+        search = Search(self.torch, blocks, self.owners, began + PATIENCE, operator.attrgetter("is_cuda"))
         collects = gc.isenabled()
         # No object of the program's is finalized from within.
         gc.disable()
         try:
-            with graphs.without_overrides(process.torch):
+            with graphs.without_overrides(self.torch):
                 found, ended = search.run()
         finally:
             if collects:

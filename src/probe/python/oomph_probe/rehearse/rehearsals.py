@@ -17,10 +17,11 @@ from . import effects, fakes, inputs, optimizers, rehearsal, roots
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from types import TracebackType
-    from typing import Any
+    from typing import Any, Callable
 
-    from ..common.protocols import Line, Torch
-    from .roots import Call
+    from ..common.protocols import Lifetime, Line, Torch, Wire
+    from ..live.steps import Steps
+    from .roots import Call, Roots
 
 # Seconds: the longest that one OOM is delayed by its rehearsals, and the total of a process.
 PATIENCE, IN_ALL = 1.5, 6.0
@@ -42,9 +43,27 @@ VARIANTS = (AS_IT_WAS, (True, False), (False, True), (True, True))
 class Rehearsals:
     """Those of one process."""
 
-    def __init__(self, process: Any) -> None:
-        self.process = process
-        self.torch = process.torch
+    def __init__(
+        self,
+        torch: Torch,
+        pid: int,
+        lifetime: Lifetime,
+        wire: Wire,
+        note: Callable[[str], None],
+        steps: Steps,
+        noted: Roots | None,
+        asked_for: int,
+    ) -> None:
+        self.torch = torch
+        self.pid = pid
+        self.lifetime = lifetime
+        self.wire = wire
+        self.note = note
+        self.steps = steps
+        # The calls that were noted; None where none are.
+        self.noted = noted
+        # The step that is rehearsed though memory does not run out; 0 for none.
+        self.asked_for = asked_for
         self.done: set[Any] = set()
         self.spent = 0.0
         self.work: Any = None
@@ -54,14 +73,14 @@ class Rehearsals:
 
     def ran_out(self, call: Call, phase: str) -> None:
         """An out-of-memory has left a call, or its backward: rehearses it, and says what came of it."""
-        if not self.process.live or self.process.steps.count >= roots.SETTLED_STEPS:
+        if not self.lifetime.live or self.steps.count >= roots.SETTLED_STEPS:
             return
         self.asked += 1
         key = call.key()
         if key in self.done or self.spent >= IN_ALL:
             return
         self.done.add(key)
-        self.work = Work(self.torch, call, phase, self.process.steps.count)
+        self.work = Work(self.torch, call, phase, self.steps.count)
         if SLOW_TO_IMPORT in sys.modules:
             self.go_on(PATIENCE)
         if not self.work.is_done():
@@ -69,16 +88,23 @@ class Rehearsals:
 
     def noticed(self) -> None:
         """An out-of-memory, whatever comes of it."""
-        if self.process.steps.count < roots.SETTLED_STEPS:
+        if self.steps.count < roots.SETTLED_STEPS:
             self.ooms += 1
 
     def finish(self) -> None:
         """At exit: says why nothing was rehearsed, where something could have been."""
-        noted = self.process.roots
-        if self.ooms and not self.asked and noted is not None:
-            self.process.note("the step that ran out of memory was not rehearsed: %s" % noted.why_not)
+        if self.ooms and not self.asked and self.noted is not None:
+            self.note("the step that ran out of memory was not rehearsed: %s" % self.noted.why_not)
 
-    def step_ended(self, call: Call | None, count: int) -> None:
+    def step_ended(self, count: int) -> None:
+        """An optimizer step has ended."""
+        if self.noted is None:
+            return
+        if count == self.asked_for:
+            self.got_through(self.noted.latest, count)
+        self.noted.step_ended(count)
+
+    def got_through(self, call: Call | None, count: int) -> None:
         """A step that got through is rehearsed as it was: what other batches would need is asked for."""
         if call is None or SLOW_TO_IMPORT not in sys.modules:
             return
@@ -93,9 +119,9 @@ class Rehearsals:
         taken = time.monotonic() - began
         self.spent += taken
         work.micros += int(taken * 1e6)
-        self.process.wire.put(work.said(error, self.process.pid), keep=True)
+        self.wire.put(work.said(error, self.pid), keep=True)
         # Long lines need a UI that reads; one that was slow a moment ago may read again.
-        self.process.wire.flush(send or SEND, although_stalled=send is not None)
+        self.wire.flush(send or SEND, although_stalled=send is not None)
 
     def watch_for_the_end(self) -> None:
         """An exception that nobody catches comes to `sys.excepthook`."""
@@ -117,7 +143,7 @@ class Rehearsals:
     def ends(self) -> None:
         """The process is about to end: nobody waits for it to go on."""
         work = self.work
-        if not self.process.live or work.is_done() or self.process.steps.count != work.steps:
+        if not self.lifetime.live or work.is_done() or self.steps.count != work.steps:
             return
         # Not on a thread that may be ended in the middle of it.
         __import__(SLOW_TO_IMPORT)
