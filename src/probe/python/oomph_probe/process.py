@@ -65,6 +65,8 @@ class Process:
         self.patches = patches.of_environment(torch, self.version)
         self.modules = modules.Modules(torch)
         self.roots = self.make_roots()
+        self.uncaught = uncaught.Uncaught()
+        self.uncaught.watch_children()
         self.armed = False
         # From CUDA's initialisation on.
         self.attached: Attached | None = None
@@ -93,7 +95,8 @@ class Process:
             if not self.armed:
                 self.armed = True
                 self.attached = Attached(
-                    self.torch, self.version, self.settings, self.recording, self.patches, self.modules, self.roots
+                    self.torch, self.version, self.settings, self.recording, self.patches, self.modules, self.roots,
+                    self.uncaught,
                 )
                 self.attached.start()
         except Exception:
@@ -112,8 +115,10 @@ class Attached:
         patched: patches.Patches | None,
         seen: modules.Modules,
         noted: roots.Roots | None,
+        ending: uncaught.Uncaught,
     ) -> None:
         self.torch, self.version, self.settings, self.recording = torch, version, settings, recorded
+        self.uncaught = ending
         self.pid = pid = os.getpid()
         self.lifetime = Lifetime()
         self.finished = False
@@ -228,7 +233,7 @@ class Attached:
             errors.ours("at exit")
 
     def say_what_ends_it(self) -> None:
-        if uncaught.ends_by_oom():
+        if self.uncaught.is_oom():
             self.wire.put({"event": "uncaught_oom", "pid": self.pid}, keep=True)
 
 
