@@ -1,13 +1,28 @@
 """The probe's folders import one way, as its docstring has them: a folder only those named before it."""
 import ast
+import os
 import pathlib
 import re
+import subprocess
+import sys
 import unittest
 
 import support
 
 # Python's start runs these by themselves, before there is a package.
 ALONE = {"hook.py", "behind.py", "ending.py"}
+
+# Whether the probe has started, and the folders that are packages without a file.
+STARTED = """
+import sys
+sys.path[:0] = [%r]
+import support
+sys.path[:0] = [str(support.SOURCES.parents[3] / "tests/probe/torch_stub")]
+import torch, _oomph_probe
+_oomph_probe.start()
+made = [name for name, module in sys.modules.items() if not hasattr(module, "__file__")]
+print(_oomph_probe.here is not None, *sorted(name[13:] for name in made if name.startswith("_oomph_probe.")))
+"""
 
 
 def folders():
@@ -38,6 +53,18 @@ class TestLayers(unittest.TestCase):
     def test_every_folder_is_in_the_docstring(self):
         there = {path.parent.name for path in support.SOURCES.glob("*/__init__.py")}
         self.assertEqual(there, set(folders()))
+
+    def test_the_folders_files_hold_nothing_since_they_are_not_read(self):
+        for name in folders():
+            (only,) = ast.parse((support.SOURCES / name / "__init__.py").read_text()).body
+            self.assertIsInstance(only, ast.Expr)
+
+    def test_a_start_reads_no_folders_file(self):
+        said = subprocess.run(
+            [sys.executable, "-c", STARTED % os.path.dirname(support.__file__)],
+            stdout=subprocess.PIPE, universal_newlines=True, env=dict(os.environ, OOMPH_PROBE_SOCKET="/nonexistent"),
+        ).stdout
+        self.assertEqual(said.split(), ["True"] + sorted(folders()))
 
     def test_every_file_is_in_the_docstring(self):
         text = ast.get_docstring(ast.parse((support.SOURCES / "__init__.py").read_text()))

@@ -73,6 +73,7 @@ oom/ When memory has run out:
     dump           PyTorch's own snapshot, saved at an OOM or when asked for
     census         looks for what could be patched, so that it can be offered
 """
+import os
 import sys
 
 # The probe's state in this process, once torch was imported.
@@ -84,6 +85,7 @@ def start() -> None:
     torch = sys.modules.get("torch")
     if torch is None or not in_main_interpreter():
         return
+    make_folders()
     from . import process
 
     global here
@@ -95,6 +97,15 @@ def start() -> None:
     if here.roots is not None:
         here.roots.install()
     torch.cuda._lazy_call(here.arm)
+
+
+def make_folders() -> None:
+    """The packages below this one, without their files: these hold nothing but a docstring, and at each start there
+    are five fewer to be found and read."""
+    for name in ("common", "patch", "live", "rehearse", "oom"):
+        folder = type(sys)("%s.%s" % (__name__, name))
+        setattr(folder, "__path__", [os.path.join(os.path.dirname(__file__), name)])
+        sys.modules[folder.__name__] = globals()[name] = folder
 
 
 def in_main_interpreter() -> bool:
