@@ -63,7 +63,7 @@ struct Open {
 /// What became of a file that was named for a recording.
 #[derive(Debug)]
 pub enum Claimed {
-    Ours(Recorder),
+    Ours(Box<Recorder>),
     /// It has something in it already.
     Used,
     /// Another session records to it.
@@ -93,7 +93,7 @@ impl Recorder {
     /// overwritten; devices and pipes are written to as they are.
     pub fn create(path: &Path, options: RecorderOptions) -> Result<Recorder> {
         match Recorder::claim(path, options)? {
-            Claimed::Ours(recorder) => Ok(recorder),
+            Claimed::Ours(recorder) => Ok(*recorder),
             Claimed::Used => bail!(
                 "{} already exists: name another file, or remove it",
                 path.display()
@@ -123,7 +123,8 @@ impl Recorder {
         // Something of that name beside it isn't ours.
         let alone = !is_stream && fs::symlink_metadata(recent::path(&place)).is_err();
         let file = RecordingFile::new(place.clone(), file);
-        Recorder::start(&place, file, alone, options).map(Claimed::Ours)
+        let recorder = Recorder::start(&place, file, alone, options)?;
+        Ok(Claimed::Ours(Box::new(recorder)))
     }
 
     /// Continues the recording of an earlier front, which may have left half a line, and the

@@ -34,8 +34,9 @@ fn a_front_that_does_not_read_slows_nothing_and_gets_the_end() {
     assert!(outcome.terminal.ends_with(b"the last words"));
     stage.finish();
     let logged = std::fs::read(&log).unwrap();
+    // As it was written, without what the terminal made of each newline.
     assert!(
-        logged.len() >= MUCH,
+        logged.len() >= MUCH - 2000 * 100,
         "the log has all, or says what is missing"
     );
 }

@@ -265,7 +265,7 @@ fn who_still_holds_the_terminal_is_named_and_served_to_the_end() {
     );
     File::create(go).unwrap();
     wait_until_gone(keeper);
-    assert_eq!(std::fs::read(&log).unwrap(), b"early\r\nlate\r\n");
+    assert_eq!(std::fs::read(&log).unwrap(), b"early\nlate\n");
 }
 
 #[test]

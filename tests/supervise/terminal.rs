@@ -104,7 +104,7 @@ fn a_front_that_dies_leaves_the_program_alone_and_the_terminal_in_order() {
     std::fs::write(&go, "").unwrap();
     wait_until_gone(keeper);
     assert!(!lives(pid.0));
-    assert_eq!(std::fs::read(&log).unwrap(), b"one\r\ntwo\r\n");
+    assert_eq!(std::fs::read(&log).unwrap(), b"one\ntwo\n");
     assert_eq!(
         seen.so_far(),
         RESET.as_bytes(),

@@ -136,7 +136,7 @@ fn is_user_and_password(value: &str) -> bool {
         return false;
     };
     let is_number = |text: &str| text.bytes().all(|byte| byte.is_ascii_digit());
-    !password.starts_with("//") && !(is_number(user) && is_number(password))
+    !(password.starts_with("//") || is_number(user) && is_number(password))
 }
 
 /// The secrets among the words of a script: byte ranges.

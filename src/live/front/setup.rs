@@ -108,7 +108,7 @@ pub(super) fn record(
                         )
                     });
                     return Ok(Begun {
-                        recorder,
+                        recorder: *recorder,
                         place: Recording::To(place),
                         moved,
                     });
@@ -130,7 +130,7 @@ pub(super) fn record(
 }
 
 enum Named {
-    As(Recorder, PathBuf),
+    As(Box<Recorder>, PathBuf),
     /// It cannot be had, but another session or another user may have it.
     Refused(String),
 }

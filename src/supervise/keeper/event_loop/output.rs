@@ -2,7 +2,7 @@
 
 use super::{KeeperLoop, READ};
 use crate::supervise::keeper::descriptor::{self, Got};
-use crate::supervise::keeper::run::Stage;
+use crate::supervise::keeper::run::{Stage, TrainerRun};
 use crate::supervise::keeper::tail::TailRead;
 use crate::supervise::keeper::users_pipe::Passed;
 use crate::supervise::terminal::LineSettings;
@@ -164,7 +164,11 @@ impl KeeperLoop {
     pub(super) fn act_on_readers(&mut self, now: Instant) {
         if self.readers_due().is_some_and(|until| until <= now) {
             self.fanout.give_up_readers();
-            self.fanout.report_undelivered();
+            // What is still read of the run's output is counted with it: one report says all.
+            let is_draining = |run: &TrainerRun| matches!(run.stage, Stage::Draining { .. });
+            if !self.runs.last().is_some_and(is_draining) {
+                self.fanout.report_undelivered();
+            }
         }
     }
 
