@@ -11,34 +11,23 @@
 //!           └──────── wordings.toml ───────┴ table, template; allocator · mps · nccl · tensor
 //! ```
 
-mod aftermath;
 mod allocator;
-mod compact;
 mod consequences;
-mod dedup;
-#[cfg(test)]
-mod fixture;
-mod kind;
 mod lines;
-mod messages;
-mod mps;
-mod nccl;
-mod phrases;
-mod prefilter;
-mod prefix;
+mod other_libraries;
 mod report;
 mod sanitize;
 mod scanner;
 mod table;
-mod template;
-mod tensor;
+#[cfg(test)]
+mod tests;
 mod transcript;
 mod wording;
 
 pub use consequences::{ConsequenceKind, ConsequenceLines};
-pub use kind::{OomKind, OomKindSpec, OomSource};
 pub(crate) use lines::{LineReader, LineSplitter, RawLine};
-pub(crate) use prefix::pieces;
+pub use report::{OomKind, OomKindSpec, OomSource};
 pub use report::{OomOutcome, OomReport, OtherProcess};
+pub(crate) use sanitize::pieces;
 pub use scanner::Scanner;
 pub use transcript::{Transcript, read};

@@ -1,9 +1,11 @@
 //! Messages of PyTorch's caching allocators: CUDA, HIP and XPU share one text, in several versions.
 
-use super::compact::{find, number_after, number_at_start, size_after, size_at_start, size_before};
-use super::kind::OomKind;
 use super::report::{OomReport, OtherProcess};
 use super::wording::{CompactLine, Continuation, MessageForm, OomReading, form_at, is_prose};
+use crate::oom::report::OomKind;
+use crate::oom::wording::{
+    find, number_after, number_at_start, size_after, size_at_start, size_before,
+};
 use crate::units::Pid;
 
 /// The words, compact, with which such a message begins, and its kind.

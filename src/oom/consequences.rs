@@ -3,8 +3,8 @@
 //! hides the line that does.
 
 use super::lines::{LineReader, LineSplitter, RawLine};
-use super::prefix::pieces;
 use super::sanitize::readable;
+use crate::oom::sanitize::pieces;
 use crate::units::Rank;
 use regex::bytes::Regex;
 use serde::{Deserialize, Serialize};

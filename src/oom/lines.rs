@@ -1,12 +1,10 @@
-//! From chunks of a byte stream to the lines worth reading.
-//!
-//! Almost all of a training's log is of no interest, so chunks are searched for a few words, and
-//! only a line with one of them, or with an escape sequence that may hide one, is assembled. The
-//! result does not depend on how the stream is cut into chunks.
+//! From chunks of a byte stream to the lines worth reading: only those with one of the words that the raw output is searched for.
 
-use super::sanitize::strip_escapes;
+use crate::oom::sanitize::strip_escapes;
+use crate::oom::table::{PHRASES, WordingTable};
 use memchr::{memchr, memchr_iter, memchr2, memrchr2};
 use regex::bytes::Regex;
+use std::sync::LazyLock;
 
 /// A longer line is read in parts, so that an endless one does not fill the memory.
 const LONGEST_LINE: usize = 64 * 1024;
@@ -221,10 +219,33 @@ fn tail(line: &[u8]) -> &[u8] {
     &line[line.len().saturating_sub(LEAD)..]
 }
 
+/// Every message, and every line about the program's end, has one of these.
+pub(super) static WORDS: LazyLock<Regex> = LazyLock::new(|| {
+    let pattern: Vec<String> = words().into_iter().map(regex::escape).collect();
+    Regex::new(&pattern.join("|")).expect("literals make a valid expression")
+});
+
+/// As few as possible: a word that contains another is left out.
+pub(super) fn words() -> Vec<&'static str> {
+    let rows = WordingTable::get().wordings.iter();
+    let mut words: Vec<&str> = rows
+        .flat_map(|row| row.find.iter().map(String::as_str))
+        .chain(PHRASES.aftermath.find.iter().map(String::as_str))
+        .collect();
+    words.sort_by_key(|word| word.len());
+    let mut fewest: Vec<&str> = Vec::new();
+    for word in words {
+        if !fewest.iter().any(|shorter| word.contains(shorter)) {
+            fewest.push(word);
+        }
+    }
+    fewest
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::oom::prefilter::WORDS;
+    use crate::oom::lines::WORDS;
 
     #[derive(Default)]
     struct CollectedLines {

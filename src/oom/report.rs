@@ -1,6 +1,6 @@
-//! What an OOM message says; `None` for what it does not say.
+//! What an OOM message says, `None` for what it does not say; the kinds of OOM, and a table of what is known of each.
 
-use super::kind::OomKind;
+use crate::calibration::{LARGE_SEGMENT, SMALL_SEGMENT};
 use crate::units::{Bytes, Pid, Rank};
 use serde::{Deserialize, Serialize};
 
@@ -78,4 +78,98 @@ pub enum OomOutcome {
     /// The text does not tell.
     #[default]
     Unknown,
+}
+
+/// Whose memory ran out.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum OomKind {
+    /// PyTorch's CUDA caching allocator.
+    #[default]
+    CudaOom,
+    HipOom,
+    XpuOom,
+    MpsOom,
+    /// `CUDA error: out of memory`, outside the caching allocator.
+    CudaErrorOom,
+    Cublas,
+    Cudnn,
+    Nccl,
+    /// An assertion about NVML that hides an OOM (torch 2.1 to 2.12).
+    NvmlAssert,
+    Bitsandbytes,
+    Vllm,
+    Cupy,
+    Jax,
+    Tf,
+    Paddle,
+    OnnxRuntime,
+    /// The host's memory, not the device's.
+    HostOom,
+}
+
+#[derive(Debug)]
+pub struct OomKindSpec {
+    /// "CUDA out of memory".
+    pub title: &'static str,
+    /// "PyTorch's CUDA allocator".
+    pub allocator: &'static str,
+    /// "cuBLAS".
+    pub component: &'static str,
+    pub source: OomSource,
+    /// Whether the probe may have recorded the same OOM: it observes PyTorch's own allocators.
+    pub probed: bool,
+    /// Whether expandable segments could have helped.
+    pub has_segments: bool,
+}
+
+/// What kind of code reports the OOM.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum OomSource {
+    /// One of PyTorch's allocators, with figures.
+    PytorchAllocator,
+    /// A driver call failed, which may also mean that the device is broken.
+    DriverCall,
+    /// A framework with an allocator of its own.
+    Framework,
+    Host,
+}
+
+impl OomKind {
+    #[rustfmt::skip]
+    pub fn spec(self) -> &'static OomKindSpec {
+        use OomSource::{DriverCall, Framework, Host, PytorchAllocator};
+        const fn spec(title: &'static str, allocator: &'static str, component: &'static str, source: OomSource, probed: bool, has_segments: bool) -> OomKindSpec {
+            OomKindSpec { title, allocator, component, source, probed, has_segments }
+        }
+        match self {
+            //                                        title                                   allocator                                     component             source            probed segments
+            OomKind::CudaOom      => const { &spec("CUDA out of memory",                   "PyTorch's CUDA allocator",                   "CUDA",               PytorchAllocator, true,  true) },
+            OomKind::HipOom       => const { &spec("HIP out of memory",                    "PyTorch's HIP allocator (ROCm)",             "HIP",                PytorchAllocator, true,  true) },
+            OomKind::XpuOom       => const { &spec("XPU out of memory",                    "PyTorch's XPU allocator",                    "an Intel GPU",       PytorchAllocator, true,  false) },
+            OomKind::MpsOom       => const { &spec("MPS out of memory",                    "PyTorch's MPS allocator",                    "an Apple GPU",       PytorchAllocator, false, false) },
+            OomKind::CudaErrorOom => const { &spec("CUDA out of memory",                   "CUDA itself, outside PyTorch's allocator",   "CUDA",               DriverCall,       false, false) },
+            OomKind::Cublas       => const { &spec("cuBLAS out of memory",                 "cuBLAS",                                     "cuBLAS",             DriverCall,       false, false) },
+            OomKind::Cudnn        => const { &spec("cuDNN out of memory",                  "cuDNN",                                      "cuDNN",              DriverCall,       false, false) },
+            OomKind::Nccl         => const { &spec("NCCL out of memory",                   "NCCL",                                       "NCCL",               DriverCall,       false, false) },
+            OomKind::NvmlAssert   => const { &spec("out of memory, hidden by an NVML assertion", "PyTorch's CUDA allocator (an NVML assertion hides its message)", "CUDA", DriverCall, true, true) },
+            OomKind::Bitsandbytes => const { &spec("bitsandbytes out of memory",           "bitsandbytes",                               "bitsandbytes",       DriverCall,       false, false) },
+            OomKind::Vllm         => const { &spec("vLLM: not enough memory for its KV cache", "vLLM",                                   "vLLM's KV cache",    Framework,        false, false) },
+            OomKind::Cupy         => const { &spec("CuPy out of memory",                   "CuPy",                                       "CuPy",               Framework,        false, false) },
+            OomKind::Jax          => const { &spec("JAX out of memory",                    "JAX",                                        "JAX",                Framework,        false, false) },
+            OomKind::Tf           => const { &spec("TensorFlow out of memory",             "TensorFlow",                                 "TensorFlow",         Framework,        false, false) },
+            OomKind::Paddle       => const { &spec("Paddle out of memory",                 "Paddle",                                     "Paddle",             Framework,        false, false) },
+            OomKind::OnnxRuntime  => const { &spec("ONNX Runtime out of memory",           "ONNX Runtime",                               "ONNX Runtime",       Framework,        false, false) },
+            OomKind::HostOom      => const { &spec("host out of memory",                   "the host's memory, not the GPU's",           "the host",           Host,             false, false) },
+        }
+    }
+
+    /// Whether `requested` is a segment that PyTorch's caching allocator requests for any small
+    /// tensor (kSmallBuffer, 2 MiB, and kLargeBuffer, 20 MiB), so that it says nothing about the
+    /// tensor's size.
+    pub fn is_small_segment(self, requested: Bytes) -> bool {
+        let spec = self.spec();
+        let caching = spec.source == OomSource::PytorchAllocator && spec.probed;
+        caching && (requested == SMALL_SEGMENT || requested == LARGE_SEGMENT)
+    }
 }

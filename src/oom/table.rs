@@ -1,12 +1,12 @@
-//! The table of wordings, `wordings.toml`, and how a line is read by it. The search of the raw
-//! output and the tests follow from its rows.
+//! The table of wordings, `wordings.toml`, and how a line is read by it; and what programs print around a message
+//! (`phrases.toml`). The search of the raw output and the tests follow from the rows.
 
-use super::allocator::{self, AllocatorHeads};
-use super::kind::OomKind;
-use super::report::OomOutcome;
-use super::template::Template;
-use super::wording::{CompactLine, MessageForm, OomReading, form_at, is_prose};
-use super::{mps, nccl, tensor};
+use crate::oom::allocator::{self, AllocatorHeads};
+use crate::oom::other_libraries;
+use crate::oom::report::{OomKind, OomOutcome};
+use crate::oom::wording::{
+    CompactLine, MessageForm, OomReading, Template, form_at, is_prose, squeeze,
+};
 use regex::Regex;
 use serde::Deserialize;
 use std::collections::BTreeMap;
@@ -15,10 +15,10 @@ use std::sync::LazyLock;
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(super) struct Wording {
-    pub(super) kind: OomKind,
+    pub kind: OomKind,
     #[serde(default = "most_find")]
-    pub(super) find: Vec<String>,
-    pub(super) text: Vec<Template>,
+    pub find: Vec<String>,
+    pub text: Vec<Template>,
     #[serde(default)]
     also: Vec<Template>,
     #[serde(default)]
@@ -34,7 +34,7 @@ pub(super) struct Wording {
     #[serde(default)]
     hearsay: bool,
     #[serde(default)]
-    pub(super) reader: WordingReader,
+    pub reader: WordingReader,
 }
 
 /// What reads a line with a row's words.
@@ -54,9 +54,9 @@ pub(super) enum WordingReader {
 /// What was earlier in the stream.
 #[derive(Debug, Clone, Copy, Default)]
 pub(super) struct StreamContext {
-    pub(super) gpu_ran_out: bool,
+    pub gpu_ran_out: bool,
     /// NCCL's last failure was no OOM.
-    pub(super) nccl_failed_otherwise: bool,
+    pub nccl_failed_otherwise: bool,
 }
 
 fn most_find() -> Vec<String> {
@@ -67,7 +67,7 @@ fn most_find() -> Vec<String> {
 #[serde(deny_unknown_fields)]
 pub(super) struct WordingTable {
     #[serde(rename = "wording")]
-    pub(super) wordings: Vec<Wording>,
+    pub wordings: Vec<Wording>,
     not_oom: BTreeMap<String, Vec<Template>>,
     #[serde(skip)]
     gate: Option<Regex>,
@@ -98,7 +98,7 @@ static TABLE: LazyLock<WordingTable> = LazyLock::new(|| {
 });
 
 impl WordingTable {
-    pub(super) fn get() -> &'static WordingTable {
+    pub fn get() -> &'static WordingTable {
         &TABLE
     }
 
@@ -106,18 +106,18 @@ impl WordingTable {
         self.wordings.iter().flat_map(|wording| &wording.text)
     }
 
-    pub(super) fn allocator_heads(&self) -> &AllocatorHeads {
+    pub fn allocator_heads(&self) -> &AllocatorHeads {
         &self.allocator_heads
     }
 
     /// A quick test before all wordings are tried.
-    pub(super) fn may_match(&self, line: &CompactLine) -> bool {
+    pub fn may_match(&self, line: &CompactLine) -> bool {
         let gate = self.gate.as_ref().expect("made with the table");
         gate.is_match(&line.compact)
     }
 
     /// The messages in a line, by the first row whose words it has.
-    pub(super) fn read(&self, line: &CompactLine, earlier: StreamContext) -> Vec<OomReading> {
+    pub fn read(&self, line: &CompactLine, earlier: StreamContext) -> Vec<OomReading> {
         if !self.may_match(line) {
             return Vec::new();
         }
@@ -183,10 +183,12 @@ impl Wording {
             WordingReader::AllocatorClass => {
                 allocator::read_class(line, heads).into_iter().collect()
             }
-            WordingReader::Mps => mps::read(line).into_iter().collect(),
-            WordingReader::Tensor => tensor::read(line).into_iter().collect(),
-            WordingReader::Nccl => nccl::read(line)
-                .filter(|found| !(earlier.nccl_failed_otherwise && nccl::is_refusal(found)))
+            WordingReader::Mps => other_libraries::read_mps(line).into_iter().collect(),
+            WordingReader::Tensor => other_libraries::read_tensor(line).into_iter().collect(),
+            WordingReader::Nccl => other_libraries::read_nccl(line)
+                .filter(|found| {
+                    !(earlier.nccl_failed_otherwise && other_libraries::is_refusal(found))
+                })
                 .into_iter()
                 .collect(),
         })
@@ -234,6 +236,93 @@ impl Wording {
             form,
             more: None,
         }))
+    }
+}
+
+// What programs print around a message (`phrases.toml`). White space is removed, as it is from the
+// lines.
+
+pub(super) static PHRASES: LazyLock<Phrases> =
+    LazyLock::new(|| toml::from_str(include_str!("phrases.toml")).expect("phrases.toml is valid"));
+
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct Phrases {
+    pub aftermath: AftermathPhrases,
+    pub prose: ProsePhrases,
+    pub continuation: ContinuationPhrases,
+}
+
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct AftermathPhrases {
+    /// Not compact: for the raw output.
+    pub find: Vec<String>,
+    pub exit_status: PhraseList,
+    pub ended_badly: PhraseList,
+    pub chain: PhraseList,
+    pub after_effect_begins: PhraseList,
+    pub after_effect_has: PhraseList,
+    pub handled: AnyOf,
+}
+
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct ProsePhrases {
+    pub before: PhraseList,
+    pub after: PhraseList,
+}
+
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct ContinuationPhrases {
+    pub allocator: PhraseList,
+    pub not_allocator: PhraseList,
+    pub not_allocator_begins: PhraseList,
+    pub nccl: PhraseList,
+    pub tensor: PhraseList,
+}
+
+#[derive(Debug, Deserialize)]
+#[serde(from = "Vec<String>")]
+pub(super) struct PhraseList(Vec<String>);
+
+impl From<Vec<String>> for PhraseList {
+    fn from(words: Vec<String>) -> PhraseList {
+        PhraseList(words.iter().map(|words| squeeze(words)).collect())
+    }
+}
+
+impl PhraseList {
+    pub fn iter(&self) -> impl Iterator<Item = &str> {
+        self.0.iter().map(String::as_str)
+    }
+
+    pub fn is_in(&self, compact: &str) -> bool {
+        self.iter().any(|words| compact.contains(words))
+    }
+
+    pub fn begins(&self, compact: &str) -> bool {
+        self.iter().any(|words| compact.starts_with(words))
+    }
+}
+
+/// Several expressions in one.
+#[derive(Debug, Deserialize)]
+#[serde(try_from = "Vec<String>")]
+pub(super) struct AnyOf(Regex);
+
+impl TryFrom<Vec<String>> for AnyOf {
+    type Error = regex::Error;
+
+    fn try_from(expressions: Vec<String>) -> Result<AnyOf, regex::Error> {
+        Regex::new(&squeeze(&expressions.join("|"))).map(AnyOf)
+    }
+}
+
+impl AnyOf {
+    pub fn is_in(&self, compact: &str) -> bool {
+        self.0.is_match(compact)
     }
 }
 

@@ -1,15 +1,12 @@
-//! Reads a whole text, whose end is known: the scanner's reports with their outcomes.
-//!
-//! A message does not prove that the program died of it: many catch the error and continue. What
-//! follows tells: an exit status, progress, or nothing after the traceback.
+//! Reads a whole text, whose end is known: the scanner's reports with their outcomes, which the lines after a message tell.
 
-use super::aftermath::{self, ProgressCounter, SurvivalSign};
-use super::kind::OomKind;
-use super::messages::{MessageSink, OomMessage};
-use super::report::{OomOutcome, OomReport};
-use super::scanner::Scanner;
-use super::wording::{CompactLine, MessageForm};
+use crate::oom::report::{OomKind, OomOutcome, OomReport};
+use crate::oom::scanner::{MessageSink, OomMessage, Scanner};
+use crate::oom::table::PHRASES;
+use crate::oom::wording::{CompactLine, MessageForm};
 use crate::units::Rank;
+use regex::Regex;
+use std::sync::LazyLock;
 
 /// Reports kept; a program with more catches them.
 const MOST_REPORTS: usize = 1_000;
@@ -120,7 +117,7 @@ impl MessageSink for OutcomeTracker {
             return;
         }
         self.lines += 1;
-        let sign = aftermath::read(text);
+        let sign = survival_sign(text);
         if let SurvivalSign::Progress(_) = sign {
             return self.count(rank, &text.plain);
         }
@@ -136,7 +133,7 @@ impl MessageSink for OutcomeTracker {
 impl OutcomeTracker {
     /// Takes a counter in `text`; if it rose, the OOMs of its rank were survived.
     fn count(&mut self, rank: Option<Rank>, text: &str) {
-        let Some(counter) = aftermath::counter(text) else {
+        let Some(counter) = counter(text) else {
             return;
         };
         let known = self
@@ -230,6 +227,139 @@ fn is_warning(before: &str) -> bool {
     ["WARNING", "WARN", "Warning", "warning", "INFO", "DEBUG"]
         .iter()
         .any(|level| before.contains(level))
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum SurvivalSign {
+    /// The program says that it continues.
+    Handled,
+    /// A launcher or shell reports a failed process.
+    EndedBadly,
+    /// A launcher or shell reports success.
+    EndedWell,
+    /// An exception that is no OOM.
+    OtherException,
+    /// Python's words between an exception and the one raised while handling it.
+    Chain,
+    /// A counter of the training.
+    Progress(ProgressCounter),
+    /// Part of a traceback, noise of a dying program, or decoration.
+    Nothing,
+    /// Other output.
+    Output,
+}
+
+/// A counter that training programs print.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+struct ProgressCounter {
+    /// Which word it followed; 0 for a progress bar.
+    of: u8,
+    /// Its value.
+    pub at: u64,
+}
+
+fn survival_sign(text: &CompactLine) -> SurvivalSign {
+    let compact = &text.compact;
+    if let Some(ours) = compact.strip_prefix("oomph:") {
+        // Our own last words, printed only if the program died of it.
+        return match ours.starts_with("outofmemory:") {
+            true => SurvivalSign::EndedBadly,
+            false => SurvivalSign::Nothing,
+        };
+    }
+    let phrases = &PHRASES.aftermath;
+    if phrases.handled.is_in(compact) {
+        return SurvivalSign::Handled;
+    }
+    if text.has_any(&["xit", "XIT"])
+        && let Some(status) = exit_status(&compact.to_ascii_lowercase())
+    {
+        return match status {
+            // torchrun ends the remaining ranks with SIGTERM.
+            -15 => SurvivalSign::Nothing,
+            0 => SurvivalSign::EndedWell,
+            _ => SurvivalSign::EndedBadly,
+        };
+    }
+    if phrases.ended_badly.is_in(compact) {
+        return SurvivalSign::EndedBadly;
+    }
+    if phrases.chain.begins(compact) {
+        return SurvivalSign::Chain;
+    }
+    if let Some(counter) = counter(&text.plain) {
+        return SurvivalSign::Progress(counter);
+    }
+    match text.plain.trim_end() {
+        line if is_exception(line) => SurvivalSign::OtherException,
+        line if is_after_effect(line, compact) => SurvivalSign::Nothing,
+        _ => SurvivalSign::Output,
+    }
+}
+
+/// The exit status in a compact line in lower case.
+fn exit_status(line: &str) -> Option<i32> {
+    PHRASES.aftermath.exit_status.iter().find_map(|words| {
+        let status = &line[line.find(words)? + words.len()..];
+        let end = status
+            .char_indices()
+            .find(|&(at, c)| !(c.is_ascii_digit() || at == 0 && c == '-'))
+            .map_or(status.len(), |(at, _)| at);
+        status[..end].parse().ok()
+    })
+}
+
+/// Words that training programs print a number behind.
+const COUNTED: [&str; 6] = ["iteration", "iter", "step", "epoch", "batch", "update"];
+
+static COUNTERS: LazyLock<Regex> = LazyLock::new(|| {
+    let words = COUNTED.join("|");
+    // tqdm's `12/345 [00:01<…`, or a number behind one of the words.
+    Regex::new(&format!(
+        r#"(?-u)([0-9]+)/[0-9]+ \[|\b(?i:({words}))[ :=#|'"\[-]{{0,6}}([0-9]+)"#
+    ))
+    .expect("the words have nothing special")
+});
+
+/// The first counter in a line.
+fn counter(plain: &str) -> Option<ProgressCounter> {
+    // Most lines have none: searching is cheaper than capturing.
+    let found = COUNTERS.captures(COUNTERS.find(plain)?.as_str())?;
+    let number = |group: usize| found.get(group)?.as_str().parse().ok();
+    match found.get(2) {
+        None => Some(ProgressCounter {
+            of: 0,
+            at: number(1)?,
+        }),
+        Some(word) => {
+            let of = COUNTED
+                .iter()
+                .position(|known| known.eq_ignore_ascii_case(word.as_str()))?;
+            Some(ProgressCounter {
+                of: of as u8 + 1,
+                at: number(3)?,
+            })
+        }
+    }
+}
+
+/// A line that starts with `package.module.SomeError:`.
+fn is_exception(line: &str) -> bool {
+    let class = line.split([':', ' ']).next().unwrap_or_default();
+    let named = ["Error", "Exception", "Interrupt"]
+        .iter()
+        .any(|suffix| class.ends_with(suffix));
+    named
+        && class
+            .chars()
+            .all(|c| c.is_alphanumeric() || matches!(c, '_' | '.'))
+}
+
+/// What a dying program prints beside its traceback.
+fn is_after_effect(line: &str, compact: &str) -> bool {
+    line.starts_with([' ', '\t', '=', '-', '*', '~', '^', '|', '╭', '│', '╰', '`'])
+        || PHRASES.aftermath.after_effect_begins.begins(compact)
+        || PHRASES.aftermath.after_effect_has.is_in(compact)
 }
 
 #[cfg(test)]

@@ -1,23 +1,26 @@
-//! What the readers of messages share: the line, the result, and how a message stands in its line.
+//! A wording with placeholders for what varies, and what the readers of messages share: the line without white space,
+//! its figures, the result, and how a message stands in its line.
 
-use super::compact::squeeze;
-use super::kind::OomKind;
-use super::phrases::PHRASES;
-use super::report::OomReport;
+use crate::oom::report::{OomKind, OomReport};
+use crate::oom::table::PHRASES;
+use crate::units::Bytes;
+use memchr::memmem;
+use serde::Deserialize;
+use std::str::FromStr;
 
 /// A line, or a wrapped message's joined lines.
 #[derive(Debug)]
 pub(super) struct CompactLine {
     /// With white space.
-    pub(super) plain: String,
+    pub plain: String,
     /// Without white space; wordings are searched here.
-    pub(super) compact: String,
+    pub compact: String,
     /// The end of the line before, compact.
-    pub(super) previous: String,
+    pub previous: String,
 }
 
 impl CompactLine {
-    pub(super) fn new(plain: String, previous: &str) -> CompactLine {
+    pub fn new(plain: String, previous: &str) -> CompactLine {
         CompactLine {
             compact: squeeze(&plain),
             previous: squeeze(previous),
@@ -26,12 +29,12 @@ impl CompactLine {
     }
 
     /// Whether it has `words`, written with spaces.
-    pub(super) fn has(&self, words: &str) -> bool {
+    pub fn has(&self, words: &str) -> bool {
         self.compact.contains(&squeeze(words))
     }
 
     /// Whether it has one of `words`, which are compact.
-    pub(super) fn has_any(&self, words: &[&str]) -> bool {
+    pub fn has_any(&self, words: &[&str]) -> bool {
         words.iter().any(|word| self.compact.contains(word))
     }
 }
@@ -39,14 +42,14 @@ impl CompactLine {
 /// A message.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct OomReading {
-    pub(super) report: OomReport,
-    pub(super) form: MessageForm,
+    pub report: OomReport,
+    pub form: MessageForm,
     /// How it may continue on the next lines.
-    pub(super) more: Option<Continuation>,
+    pub more: Option<Continuation>,
 }
 
 impl OomReading {
-    pub(super) fn whole(kind: OomKind, form: MessageForm) -> OomReading {
+    pub fn whole(kind: OomKind, form: MessageForm) -> OomReading {
         OomReading {
             report: OomReport {
                 kind,
@@ -82,7 +85,7 @@ pub(super) enum Continuation {
 
 impl Continuation {
     /// Whether `line` can be the next line of such a message.
-    pub(super) fn takes(self, line: &CompactLine) -> bool {
+    pub fn takes(self, line: &CompactLine) -> bool {
         let compact = &line.compact;
         let phrases = &PHRASES.continuation;
         match self {
@@ -173,4 +176,316 @@ pub(super) fn is_prose(text: &CompactLine, at: usize, end: usize) -> bool {
     let after = text.compact[end..].trim_start_matches(['"', '\'', '`', ')', '*']);
     let after = after.get(..12).unwrap_or(after).to_lowercase();
     PHRASES.prose.before.is_in(&before) || PHRASES.prose.after.begins(&after)
+}
+
+/// Places tried in a line, which bounds the time for a line full of a wording's first words.
+const MOST_PLACES: usize = 16;
+
+/// `Failed to allocate request for {requested} on device {device}`; `wordings.toml` has the rules.
+#[derive(Debug, Deserialize)]
+#[serde(from = "String")]
+pub(super) struct Template {
+    at_start: bool,
+    at_end: bool,
+    any_case: bool,
+    parts: Vec<TemplatePart>,
+}
+
+#[derive(Debug, PartialEq, Eq)]
+enum TemplatePart {
+    Words(String),
+    Requested,
+    RequestedBytes,
+    Allocated,
+    Limit,
+    Device,
+    Number,
+    Anything,
+}
+
+/// A template's place in a line, and the figures in it.
+#[derive(Debug)]
+pub(super) struct TemplateMatch {
+    pub start: usize,
+    pub end: usize,
+    pub figures: OomReport,
+}
+
+impl From<String> for Template {
+    fn from(text: String) -> Template {
+        let inner = text.strip_prefix('^').unwrap_or(&text);
+        let at_start = inner.len() < text.len();
+        let words = inner.strip_suffix('$').unwrap_or(inner);
+        let at_end = words.len() < inner.len();
+        let mut parts = Vec::new();
+        let mut rest = words;
+        while let Some((before, after)) = rest.split_once('{') {
+            let (name, after) = after.split_once('}').expect("a placeholder's end");
+            parts.push(TemplatePart::Words(squeeze(before)));
+            parts.push(match name {
+                "requested" => TemplatePart::Requested,
+                "requested_bytes" => TemplatePart::RequestedBytes,
+                "allocated" => TemplatePart::Allocated,
+                "limit" => TemplatePart::Limit,
+                "device" => TemplatePart::Device,
+                "n" => TemplatePart::Number,
+                "..." => TemplatePart::Anything,
+                _ => panic!("{name} is no placeholder: {text}"),
+            });
+            rest = after;
+        }
+        parts.push(TemplatePart::Words(squeeze(rest)));
+        parts.retain(|part| *part != TemplatePart::Words(String::new()));
+        Template {
+            at_start,
+            at_end,
+            any_case: false,
+            parts,
+        }
+    }
+}
+
+impl Template {
+    pub fn ignore_case(&mut self) {
+        self.any_case = true;
+        for part in &mut self.parts {
+            if let TemplatePart::Words(words) = part {
+                words.make_ascii_lowercase();
+            }
+        }
+    }
+
+    /// Its first words.
+    pub fn head(&self) -> &str {
+        match self.parts.first() {
+            Some(TemplatePart::Words(words)) => words,
+            _ => panic!("a template begins with words"),
+        }
+    }
+
+    /// An expression for a quick test: every text with the template matches it.
+    pub fn gate(&self) -> String {
+        let begin = if self.at_start { "^" } else { "" };
+        let end = if self.at_end && self.parts.len() == 1 {
+            "$"
+        } else {
+            ""
+        };
+        format!("{begin}{}{end}", regex::escape(self.head()))
+    }
+
+    pub fn has_figures(&self) -> bool {
+        self.parts.iter().any(|part| {
+            !matches!(
+                part,
+                TemplatePart::Words(_) | TemplatePart::Number | TemplatePart::Anything
+            )
+        })
+    }
+
+    /// Whether it has to be the whole line.
+    pub fn is_whole_line(&self) -> bool {
+        self.at_start && self.at_end
+    }
+
+    /// Its place in `compact`; `lower` is the same in lower case.
+    pub fn find(&self, compact: &str, lower: &str) -> Option<TemplateMatch> {
+        let text = if self.any_case { lower } else { compact };
+        let head = self.head();
+        let mut places = memmem::find_iter(text.as_bytes(), head.as_bytes())
+            .take(if self.at_start { 1 } else { MOST_PLACES })
+            .filter(|&at| at == 0 || !self.at_start);
+        places.find_map(|start| {
+            let mut figures = OomReport::default();
+            let rest = self.rest(&self.parts, &text[start..], &mut figures)?;
+            Some(TemplateMatch {
+                start,
+                end: text.len() - rest.len(),
+                figures,
+            })
+        })
+    }
+
+    /// The rest of `text` behind these parts, if it begins with them.
+    fn rest<'t>(
+        &self,
+        parts: &[TemplatePart],
+        text: &'t str,
+        figures: &mut OomReport,
+    ) -> Option<&'t str> {
+        let Some((part, parts)) = parts.split_first() else {
+            return (!self.at_end || text.is_empty()).then_some(text);
+        };
+        let rest = match part {
+            TemplatePart::Words(words) => text.strip_prefix(words.as_str())?,
+            TemplatePart::Number => number_at_start::<u64>(text)?.1,
+            TemplatePart::RequestedBytes => {
+                let (bytes, rest) = number_at_start(text)?;
+                figures.requested = Some(Bytes(bytes));
+                rest
+            }
+            TemplatePart::Device => {
+                let (device, rest) = number_at_start(text)?;
+                figures.device = Some(device);
+                rest
+            }
+            TemplatePart::Requested | TemplatePart::Allocated | TemplatePart::Limit => {
+                let (size, rest) = size_at_start(text)?;
+                match part {
+                    TemplatePart::Requested => figures.requested = size,
+                    TemplatePart::Allocated => figures.allocated = size,
+                    _ => figures.limit = size,
+                }
+                rest
+            }
+            TemplatePart::Anything => {
+                let Some(TemplatePart::Words(next)) = parts.first() else {
+                    return Some("");
+                };
+                return memmem::find_iter(text.as_bytes(), next.as_bytes())
+                    .take(MOST_PLACES)
+                    .find_map(|at| self.rest(parts, &text[at..], figures));
+            }
+        };
+        self.rest(parts, rest, figures)
+    }
+}
+
+// Text without white space, and the figures in it.
+//
+// Terminals and loggers wrap a long message anywhere, even in the middle of a number. Without
+// white space it does not matter where, so wordings are searched in this form:
+// `Triedtoallocate2.00GiB`.
+
+/// The units that frameworks print behind a figure; longer ones before those they end with.
+const UNITS: [&str; 9] = ["bytes", "KiB", "MiB", "GiB", "TiB", "KB", "MB", "GB", "TB"];
+
+/// `text` without white space, escaped line ends (`\n`) and the borders of a box around it.
+pub(super) fn squeeze(text: &str) -> String {
+    let mut out = String::with_capacity(text.len());
+    for word in text.split_whitespace() {
+        let mut word = word;
+        while let Some(at) = memchr::memchr(b'\\', word.as_bytes()) {
+            let written_end = matches!(word.as_bytes().get(at + 1), Some(b'n' | b'r' | b't'));
+            let (kept, skipped) = if written_end { (at, 2) } else { (at + 1, 1) };
+            out.push_str(&word[..kept]);
+            word = &word[at + skipped..];
+        }
+        out.push_str(word);
+    }
+    // rich and others draw boxes around wrapped text.
+    if memchr::memmem::find(out.as_bytes(), "│".as_bytes()).is_some() {
+        out.retain(|c| c != '│');
+    }
+    out
+}
+
+/// Like [`str::find`], but without its setup for long texts.
+pub(super) fn find(text: &str, words: &str) -> Option<usize> {
+    memchr::memmem::find(text.as_bytes(), words.as_bytes())
+}
+
+/// The figure behind the first `words`. `None` also for figures that mean "not available".
+pub(super) fn size_after(text: &str, words: &str) -> Option<Bytes> {
+    size_at_start(&text[find(text, words)? + words.len()..])?.0
+}
+
+/// The figure before the first `words` that have one.
+pub(super) fn size_before(text: &str, words: &str) -> Option<Bytes> {
+    memchr::memmem::find_iter(text.as_bytes(), words.as_bytes())
+        .find_map(|at| size_at_end(&text[..at]))
+}
+
+/// The figure at the start of `text` and the rest; the figure is `None` if it means "not
+/// available".
+pub(super) fn size_at_start(text: &str) -> Option<(Option<Bytes>, &str)> {
+    let number = text
+        .find(|c: char| !c.is_ascii_digit() && c != '.' && c != ',')
+        .unwrap_or(text.len());
+    let unit = UNITS
+        .iter()
+        .find(|unit| text[number..].starts_with(**unit))?;
+    if !text.starts_with(|c: char| c.is_ascii_digit()) {
+        return None;
+    }
+    let end = number + unit.len();
+    Some((parse(&text[..end]), &text[end..]))
+}
+
+fn size_at_end(text: &str) -> Option<Bytes> {
+    let unit = UNITS.iter().find(|unit| text.ends_with(**unit))?;
+    let number = &text[..text.len() - unit.len()];
+    let start = number
+        .rfind(|c: char| !c.is_ascii_digit() && c != '.')
+        .map_or(0, |at| {
+            at + number[at..].chars().next().map_or(1, char::len_utf8)
+        });
+    // `free.1.20GiBallowed`: the first full stop ends a sentence.
+    let number = &number[start..];
+    let dots = if *unit == "bytes" { 1 } else { 2 };
+    let number = match number.rmatch_indices('.').nth(dots - 1) {
+        Some((stop, _)) => &number[stop + 1..],
+        None => number.trim_start_matches('.'),
+    };
+    parse(&text[text.len() - unit.len() - number.len()..])
+}
+
+/// CuPy prints commas between thousands.
+fn parse(figure: &str) -> Option<Bytes> {
+    if figure.contains(',') {
+        Bytes::parse(&figure.replace(',', ""))
+    } else {
+        Bytes::parse(figure)
+    }
+}
+
+/// The integer behind the first `words`.
+pub(super) fn number_after(text: &str, words: &str) -> Option<u32> {
+    number_at_start(&text[find(text, words)? + words.len()..]).map(|(number, _)| number)
+}
+
+/// The integer at the start of `text`, and the rest.
+pub(super) fn number_at_start<T: FromStr>(text: &str) -> Option<(T, &str)> {
+    let end = text
+        .find(|c: char| !c.is_ascii_digit())
+        .unwrap_or(text.len());
+    Some((text[..end].parse().ok()?, &text[end..]))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn white_space_of_every_kind_goes() {
+        assert_eq!(squeeze(" a b\t\u{a0}c\r\nd\\n e \\x"), "abcde\\x");
+    }
+
+    #[test]
+    fn figures_are_read_on_either_side_of_words() {
+        let text = "Triedtoallocate1.50GiB.Ofwhich0bytesisfree.Processhas3.25MiBcached";
+        assert_eq!(size_after(text, "Triedtoallocate"), Some(Bytes::mib(1536)));
+        assert_eq!(size_after(text, "Ofwhich"), Some(Bytes(0)));
+        assert_eq!(size_before(text, "cached"), Some(Bytes(3_407_872)));
+        assert_eq!(size_before(text, "isfree"), Some(Bytes(0)));
+        assert_eq!(size_after(text, "Process"), None);
+        assert_eq!(size_before(text, "Of"), None);
+        assert_eq!(size_after(text, "absent"), None);
+    }
+
+    #[test]
+    fn odd_figures_are_refused_or_read() {
+        assert_eq!(size_after("x1,234,567bytes", "x"), Some(Bytes(1_234_567)));
+        assert_eq!(size_after("x184.MiB", "x"), Some(Bytes::mib(184)));
+        assert_eq!(size_after("x17179869184.00GiB", "x"), None);
+        assert_eq!(size_after("x.GiB", "x"), None);
+        assert_eq!(size_after("x1.2.3GiB", "x"), None);
+        assert_eq!(size_before("\u{e9}GiBx", "x"), None);
+        assert_eq!(size_before("\u{e9}2GiBx", "x"), Some(Bytes::gib(2)));
+        assert_eq!(size_before("free.1.50GiBx", "x"), Some(Bytes::mib(1536)));
+        assert_eq!(size_before("free.17bytesx", "x"), Some(Bytes(17)));
+        assert_eq!(size_before("free.3GiBx", "x"), Some(Bytes::gib(3)));
+        assert_eq!(number_after("GPU99999999999", "GPU"), None);
+        assert_eq!(number_after("GPU3;", "GPU"), Some(3));
+    }
 }

@@ -1,7 +1,7 @@
 //! The shapes of torch 1.0 to 2.15 and their anomalies, with figures of our own.
 
 use super::*;
-use crate::oom::fixture::{one, reports, size};
+use crate::oom::tests::{one, reports, size};
 use crate::units::Bytes;
 use crate::units::Rank;
 

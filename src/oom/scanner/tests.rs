@@ -1,9 +1,9 @@
 //! How messages arrive: coloured, wrapped, glued, prefixed, repeated, cut over reads.
 
 use super::*;
-use crate::oom::fixture::{none, one, reports, reports_in_chunks, size};
-use crate::oom::{OomKind, OtherProcess, Transcript, read};
-use crate::units::{Pid, Rank};
+use crate::oom::tests::{none, one, reports, reports_in_chunks, size};
+use crate::oom::{OomKind, OomOutcome, OtherProcess, Transcript, read};
+use crate::units::{Bytes, Pid, Rank};
 use proptest::prelude::*;
 
 const MESSAGE: &str = "CUDA out of memory. Tried to allocate 640.00 MiB. GPU 1 has a total capacity of 23.50 GiB of which 96.75 MiB is free. Process 4711 has 1.25 GiB memory in use. Including non-PyTorch memory, this process has 22.00 GiB memory in use. Of the allocated memory 19.50 GiB is allocated by PyTorch, and 2.25 GiB is reserved by PyTorch but unallocated. If reserved but unallocated memory is large try setting PYTORCH_CUDA_ALLOC_CONF=expandable_segments:True to avoid fragmentation.  See documentation for Memory Management  (https://pytorch.org/docs/stable/notes/cuda.html#environment-variables)";
@@ -338,4 +338,71 @@ proptest! {
         let found = reports_in_chunks(&stream, 4096);
         prop_assert!(found.iter().any(|report| report.requested == size("654.25 MiB") && report.device == Some(7)));
     }
+}
+
+#[test]
+fn what_the_line_says_is_handled_is_caught() {
+    let message = "CUDA out of memory. Tried to allocate 1.25 GiB (GPU 2; 31.50 GiB total capacity; 20.50 GiB already allocated; 640.00 MiB free; 29.25 GiB reserved in total by PyTorch)";
+    for text in [
+        format!("Runtime error during autotuning: \n{message}. \nIgnoring this choice."),
+        format!("WARNING: {message}; skipping batch"),
+        format!("attempting to recover from OOM: {message}"),
+    ] {
+        assert_eq!(one(&text).outcome, OomOutcome::Caught, "{text}");
+    }
+    assert_eq!(one(message).outcome, OomOutcome::Unknown);
+}
+
+fn report(line: u64, rank: Option<u32>, requested: Option<u64>) -> OomReport {
+    OomReport {
+        line,
+        rank: rank.map(Rank),
+        requested: requested.map(Bytes::mib),
+        ..OomReport::default()
+    }
+}
+
+#[test]
+fn the_same_figures_are_one_message() {
+    let mut seen = RecentReports::default();
+    assert!(!seen.repeats(&report(1, None, Some(20))));
+    assert!(seen.repeats(&report(2, None, Some(20))));
+    assert!(
+        seen.repeats(&report(3, Some(0), Some(20))),
+        "the launcher's copy"
+    );
+    assert!(seen.repeats(&report(4, None, None)), "the class alone");
+    assert!(!seen.repeats(&report(5, None, Some(22))));
+    let other = OomReport {
+        kind: OomKind::Nccl,
+        ..report(6, None, None)
+    };
+    assert!(!seen.repeats(&other));
+}
+
+#[test]
+fn two_ranks_are_two_messages() {
+    let mut seen = RecentReports::default();
+    assert!(!seen.repeats(&report(1, Some(0), Some(20))));
+    assert!(!seen.repeats(&report(2, Some(1), Some(20))));
+    assert!(seen.repeats(&report(3, Some(1), Some(20))));
+    assert!(seen.repeats(&report(4, None, Some(20))));
+}
+
+#[test]
+fn long_after_it_is_another_event() {
+    let mut seen = RecentReports::default();
+    assert!(!seen.repeats(&report(1, None, Some(20))));
+    assert!(seen.repeats(&report(900, None, Some(20))));
+    assert!(seen.repeats(&report(1_800, None, Some(20))));
+    assert!(!seen.repeats(&report(2_801, None, Some(20))));
+}
+
+#[test]
+fn memory_is_bounded() {
+    let mut seen = RecentReports::default();
+    for size in 0..10_000 {
+        seen.repeats(&report(1, None, Some(size)));
+    }
+    assert_eq!(seen.reports.len(), MOST);
 }

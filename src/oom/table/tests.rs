@@ -1,7 +1,7 @@
 //! Each row has an example in `tests/messages`; and what depends on other lines.
 
 use super::*;
-use crate::oom::fixture::reports;
+use crate::oom::tests::reports;
 use std::fs;
 use std::path::Path;
 
@@ -45,7 +45,7 @@ fn every_wording_has_an_example() {
 /// More than 64 literals are searched for at a fraction of the speed.
 #[test]
 fn the_raw_output_is_searched_for_few_words() {
-    let words = crate::oom::prefilter::words();
+    let words = crate::oom::lines::words();
     assert!(words.len() <= 64, "{} words", words.len());
 }
 

@@ -204,3 +204,86 @@ fn a_text_full_of_them_is_bounded() {
     }
     assert_eq!(transcript.finish().len(), MOST_REPORTS);
 }
+
+fn sign(line: &str) -> SurvivalSign {
+    survival_sign(&CompactLine::new(line.to_owned(), ""))
+}
+
+#[test]
+fn ends_are_read_from_whoever_reports_them() {
+    let cases = [
+        (
+            "E ...api:failed (exitcode: 1) local_rank: 0 (pid: 71) of binary: /usr/bin/python",
+            SurvivalSign::EndedBadly,
+        ),
+        ("  exitcode  : 1 (pid: 71)", SurvivalSign::EndedBadly),
+        ("  exitcode  : -15 (pid: 72)", SurvivalSign::Nothing),
+        ("Process finished with exit code 0", SurvivalSign::EndedWell),
+        (
+            "Process finished with exit code 1",
+            SurvivalSign::EndedBadly,
+        ),
+        (
+            "##[error]Process completed with exit code 137.",
+            SurvivalSign::EndedBadly,
+        ),
+        (
+            "[launch.py:3:sigkill_handler] ['python'] exits with return code = 1",
+            SurvivalSign::EndedBadly,
+        ),
+        (
+            "subprocess.CalledProcessError: Command '['x']' returned non-zero exit status 1.",
+            SurvivalSign::EndedBadly,
+        ),
+        (
+            "torch.distributed.elastic.multiprocessing.errors.ChildFailedError: ",
+            SurvivalSign::EndedBadly,
+        ),
+        (
+            "slurmstepd: error: *** STEP 7.0 ON n1 CANCELLED AT 2026-01-02 ***",
+            SurvivalSign::EndedBadly,
+        ),
+    ];
+    for (line, expected) in cases {
+        assert_eq!(sign(line), expected, "{line}");
+    }
+}
+
+#[test]
+fn counters_are_read() {
+    let cases = [
+        (" 12%|██ | 7/60 [00:01<00:09,  5.1it/s]", Some((0, 7))),
+        ("Epoch 3: loss 0.25", Some((4, 3))),
+        ("epoch: [4][10/20] loss", Some((4, 4))),
+        ("{'step': 120, 'loss': 1.5}", Some((3, 120))),
+        ("iter=77 lr=0.1", Some((2, 77))),
+        ("timestep 3", None),
+        ("stepping over", None),
+        ("step by step", None),
+        ("files 3/ [a]", None),
+    ];
+    for (line, expected) in cases {
+        let found = counter(line).map(|counter| (counter.of, counter.at));
+        assert_eq!(found, expected, "{line}");
+    }
+}
+
+#[test]
+fn tracebacks_say_nothing_and_output_does() {
+    let cases = [
+        ("    loss.backward()", SurvivalSign::Nothing),
+        ("Traceback (most recent call last):", SurvivalSign::Nothing),
+        (
+            "During handling of the above exception, another exception occurred:",
+            SurvivalSign::Chain,
+        ),
+        ("ValueError: cannot reshape", SurvivalSign::OtherException),
+        ("KeyboardInterrupt", SurvivalSign::OtherException),
+        ("wandb: run ended", SurvivalSign::Nothing),
+        ("Saved the mesh", SurvivalSign::Output),
+        ("skipping batch 3", SurvivalSign::Handled),
+    ];
+    for (line, expected) in cases {
+        assert_eq!(sign(line), expected, "{line}");
+    }
+}

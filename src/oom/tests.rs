@@ -1,7 +1,7 @@
 //! Helpers for tests: a text in, the reports out.
 
-use super::report::OomReport;
-use super::scanner::Scanner;
+use crate::oom::report::OomReport;
+use crate::oom::scanner::Scanner;
 use crate::units::Bytes;
 
 /// What a live scanner reports of `text`.
