@@ -4,42 +4,34 @@
 //! Pure: no clock, no file, no socket, no process. Time comes with the events.
 
 mod apply;
-mod blame;
-mod bounded;
-mod breakdown;
 mod device;
-mod epoch;
-mod hidden_oom;
+mod doubt;
 mod indexed;
-mod mark;
-mod non_torch;
 mod oom;
 mod outliers;
 mod rank;
+mod readings;
 mod run;
 mod series;
-mod source_texts;
+mod steps;
 #[cfg(test)]
-pub(crate) mod staged;
-mod step_traces;
-#[cfg(test)]
-mod tests;
+pub(crate) mod tests;
 
-pub use blame::Doubt;
-pub use breakdown::Headroom;
+pub use device::Headroom;
 pub use device::{Breakdown, DeviceState};
-pub use epoch::{EpochMark, Epochs};
-pub use hidden_oom::HiddenOom;
+pub use doubt::Doubt;
+pub use doubt::HiddenOom;
 pub use indexed::{Indexed, Keyed};
-pub use mark::{StepMark, StepMarks};
 pub use oom::{NvmlAtOom, OomIncident};
 pub use outliers::{Outlier, Outliers, ranges};
 pub use rank::{DeviceUsage, RankState, StepTrack};
 pub use run::{EarlierRuns, Patching, Run, RunOutcome};
+pub use run::{EpochMark, Epochs};
+pub use run::{MOST_TEXTS, SourceTexts};
 pub use series::{Resolution, Series, SeriesBucket};
-pub use source_texts::{MOST_TEXTS, SourceTexts};
+pub use steps::{StepMark, StepMarks};
 
-pub use step_traces::StepTraces;
+pub use steps::StepTraces;
 
 use crate::event::{Dropped, Note, NvmlState, SessionStarted, SpawnFailed};
 use crate::units::{Moment, RunNumber, Uuid};

@@ -250,7 +250,7 @@ mod tests {
     use crate::event::{Event, EventKind, StepTrace};
     use crate::forecast::replay::{ReplayRoom, replay_until_steady};
     use crate::forecast::traced;
-    use crate::state::staged::{self, StagedSession};
+    use crate::state::tests::staged::{self, StagedSession};
     use crate::units::{Moment, Pid};
 
     fn gib(gib: f64) -> Bytes {

@@ -120,7 +120,9 @@ impl ScoreSheet {
 mod tests {
     use super::*;
     use crate::event::{EventKind, Exit, Started};
-    use crate::state::staged::{StagedSession, command, exited, gib, hello, record, sample, step};
+    use crate::state::tests::staged::{
+        StagedSession, command, exited, gib, hello, record, sample, step,
+    };
     use crate::units::Pid;
 
     fn prediction(peak: f64, fits: Option<bool>, basis: Basis) -> Prediction {

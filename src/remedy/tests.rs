@@ -7,7 +7,7 @@ use crate::diagnosis::{Cause, Certainty, Finding};
 use crate::event::EventKind;
 use crate::forecast::ForecastInputs;
 use crate::recognize::LaunchEnvironment;
-use crate::state::staged::{StagedSession, gib, reading, record, uuid};
+use crate::state::tests::staged::{StagedSession, gib, reading, record, uuid};
 use crate::units::{Bytes, Pid};
 
 /// A command as typed; a leading word `NAME=VALUE` is a variable.

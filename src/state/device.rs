@@ -1,8 +1,12 @@
-//! A device: NVML's readings and the sums of the probes' samples.
+//! A device: NVML's readings, the sums of the probes' samples, and the breakdown of its memory. What neither knows is left
+//! unknown.
 
-use super::non_torch::NonTorch;
-use super::{DeviceUsage, Keyed, RankState, Resolution, Run, Series, State};
-use crate::event::{DeviceReading, NvmlState};
+use crate::calibration::{LARGE_SEGMENT, NON_TORCH_WITH_NCCL};
+use crate::event::{DeviceProcess, DeviceReading, NvmlState, Structure};
+use crate::state::indexed::push_bounded;
+use crate::state::{
+    DeviceUsage, Keyed, NvmlAtOom, OomIncident, RankState, Resolution, Run, Series, State,
+};
 use crate::units::{Bytes, Moment, Pid, Uuid};
 
 #[derive(Debug, Clone, Default)]
@@ -105,4 +109,431 @@ pub struct Breakdown {
     pub non_pytorch: Option<Bytes>,
     pub other_processes: Option<Bytes>,
     pub free: Option<Bytes>,
+}
+
+/// Device use without a process, up to which it counts as overhead of the listed processes.
+const OVERHEAD: Bytes = Bytes::mib(256);
+
+/// Free memory of a device.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Headroom {
+    /// What the training can still reserve.
+    pub bytes: Bytes,
+    /// Whether it may be less: without NVML, memory outside PyTorch's allocator is unknown.
+    pub is_upper_bound: bool,
+}
+
+/// NVML's figures by owner.
+struct MemoryOwners {
+    /// The training's, with PyTorch's; `None` also if no process of it is known.
+    ours: Option<Bytes>,
+    others: Option<Bytes>,
+}
+
+impl Breakdown {
+    /// PyTorch's parts. Activations are the rest of what is allocated. The parts are measured at
+    /// different times and may add up to more than is allocated: the most certain come first then.
+    fn of_allocator(structures: &[&Structure], allocated: Bytes, reserved: Bytes) -> Breakdown {
+        let mut parts = Breakdown {
+            cached: Some(reserved - allocated),
+            ..Breakdown::default()
+        };
+        let mut rest = allocated;
+        if !structures.is_empty() {
+            let mut take = |bytes: Bytes| {
+                let taken = bytes.min(rest);
+                rest = rest - taken;
+                Some(taken)
+            };
+            parts.parameters = take(structures.iter().map(|s| s.parameters).sum());
+            parts.optimizer_state = take(structures.iter().map(|s| s.optimizer_state).sum());
+            parts.gradients = take(structures.iter().map(|s| s.gradients).sum());
+        }
+        parts.activations_and_other = Some(rest);
+        parts
+    }
+}
+
+impl DeviceState {
+    /// The breakdown by the latest readings.
+    pub fn breakdown(&self, state: &State) -> Breakdown {
+        let mut parts = Breakdown::default();
+        let ranks = self.ranks(state);
+        let reserved = self.reserved.current().filter(|_| !ranks.is_empty());
+        if let (Some(allocated), Some(reserved)) = (self.allocated.current(), reserved) {
+            parts = Breakdown::of_allocator(&self.structures(&ranks), allocated, reserved);
+        }
+        let known = reserved.unwrap_or(Bytes::ZERO);
+        // Without NVML, memory outside PyTorch's allocator is unknown, and so is free memory.
+        if let Some((at, reading)) = self.fresh(state) {
+            let owners = self.owners(state, &ranks, reading);
+            let used_otherwise = match (owners.ours, owners.others) {
+                (Some(ours), Some(others)) => {
+                    // NVML and the probes measure at different times, and reserved memory may grow
+                    // quickly: the parts are limited to the capacity. Before the first sample its
+                    // value is used.
+                    let before = self.reserved.value_at(at).unwrap_or(known);
+                    let rest = self.capacity.map(|capacity| capacity - known);
+                    let within = |bytes: Bytes, room: Option<Bytes>| {
+                        room.map_or(bytes, |room| bytes.min(room))
+                    };
+                    let outside = within(self.non_torch.estimate().unwrap_or(ours - before), rest);
+                    let others = within(others, rest.map(|rest| rest - outside));
+                    parts.non_pytorch = Some(outside);
+                    parts.other_processes = Some(others);
+                    Some(outside + others)
+                }
+                (ours, others) => {
+                    parts.non_pytorch = ours.map(|ours| ours - self.reserved_at(at));
+                    parts.other_processes = others;
+                    reading.used.map(|used| used - self.reserved_at(at))
+                }
+            };
+            parts.free = self
+                .capacity
+                .zip(used_otherwise)
+                .map(|(capacity, otherwise)| capacity - known - otherwise);
+        }
+        parts
+    }
+
+    /// The breakdown at an OOM, exact, from the probe's record. `None` without a record, or for
+    /// another device.
+    pub fn breakdown_at(&self, oom: &OomIncident) -> Option<Breakdown> {
+        let record = oom.record.as_ref()?;
+        if oom.device.as_ref() != Some(&self.uuid) {
+            return None;
+        }
+        let structures: Vec<&Structure> = record.structure.as_deref().into_iter().collect();
+        let (allocated, reserved) = (record.sample.allocated, record.sample.reserved);
+        let mut parts = Breakdown::of_allocator(&structures, allocated, reserved);
+        parts.free = Some(record.free);
+        let capacity = oom.capacity().or(self.capacity);
+        let nvml_at_oom = oom.nvml_at_oom.as_ref();
+        // The rest is this process's memory outside PyTorch.
+        let others = nvml_at_oom.and_then(|nvml_at_oom| nvml_at_oom.others.as_ref());
+        let others = others.and_then(|others| others.iter().map(|other| other.used).sum());
+        if let (Some(capacity), Some(others)) = (capacity, others) {
+            let elsewhere: Bytes = capacity - reserved - record.free;
+            let others = Bytes::min(others, elsewhere);
+            parts.other_processes = Some(others);
+            parts.non_pytorch = Some(elsewhere - others);
+        }
+        Some(parts)
+    }
+
+    /// How much more the training can reserve: up to the capacity, or to the limit that the program
+    /// set.
+    pub fn headroom(&self, state: &State) -> Option<Headroom> {
+        let reserved = self.reserved.current().unwrap_or(Bytes::ZERO);
+        let under_limit = self.limit.map(|limit| limit - reserved);
+        let (free, is_upper_bound) = match self.breakdown(state).free {
+            Some(free) => (free, false),
+            None => (self.capacity? - reserved, true),
+        };
+        Some(Headroom {
+            bytes: under_limit.map_or(free, |limit| limit.min(free)),
+            is_upper_bound,
+        })
+    }
+
+    /// The latest reading, while NVML answers and the device is not lost.
+    pub fn fresh(&self, state: &State) -> Option<(Moment, &DeviceReading)> {
+        let answers = match &state.nvml {
+            None | Some(NvmlState::Live { .. }) => true,
+            Some(NvmlState::Unavailable { .. } | NvmlState::Stale | NvmlState::Off) => false,
+        };
+        let (at, reading) = self.reading.as_ref()?;
+        // On another node torch reads it.
+        let answers = answers || self.node.is_some();
+        (answers && reading.lost.is_none()).then_some((*at, reading))
+    }
+
+    /// The processes on the device that are not the current run's; `None` if that is not certain.
+    pub fn other_processes<'a>(&'a self, state: &'a State) -> Option<Vec<&'a DeviceProcess>> {
+        let (_, reading) = self.fresh(state)?;
+        self.others_on(state, &self.ranks(state), reading)
+    }
+
+    /// The training's memory by the latest reading, and the time of the reading.
+    pub(super) fn ours_now(&self, state: &State) -> Option<(Moment, Bytes)> {
+        let (at, reading) = self.fresh(state)?;
+        // Of a device elsewhere nobody lists the processes: there are as many such devices as ranks.
+        reading.processes.as_ref()?;
+        let owners = self.owners(state, &self.ranks(state), reading);
+        Some((at, owners.ours?))
+    }
+
+    /// What NVML says about the device and the other processes on it at an OOM.
+    pub(super) fn nvml_at_oom(&self, state: &State, pid: Option<Pid>) -> Option<NvmlAtOom> {
+        let (at, reading) = self.fresh(state)?;
+        let ranks = self.ranks(state);
+        let alone = ranks.len() < 2;
+        let listed = |pid: Pid| {
+            let processes = reading.processes.as_ref()?;
+            processes.iter().find(|process| process.pid == pid)
+        };
+        let others = self
+            .others_on(state, &ranks, reading)
+            .map(|others| others.into_iter().cloned().collect::<Vec<_>>());
+        // Other ranks on the device count as others.
+        let others = others.and_then(|mut others| {
+            let siblings = ranks.iter().map(|rank| rank.hello.pid);
+            if !alone {
+                let pid = pid?;
+                for sibling in siblings.filter(|sibling| *sibling != pid) {
+                    others.push(listed(sibling)?.clone());
+                }
+            }
+            Some(others)
+        });
+        Some(NvmlAtOom {
+            at,
+            non_pytorch: self.non_torch.estimate().filter(|_| alone),
+            others,
+        })
+    }
+
+    /// The current run's live processes with a sample of this device.
+    fn ranks<'a>(&'a self, state: &'a State) -> Vec<&'a RankState> {
+        let run = state.run().into_iter();
+        run.flat_map(|run| self.usages_in(run))
+            .map(|(rank, _)| rank)
+            .collect()
+    }
+
+    /// The structures of these processes on this device.
+    fn structures<'a>(&self, ranks: &[&'a RankState]) -> Vec<&'a Structure> {
+        ranks
+            .iter()
+            .filter_map(|rank| {
+                let holding = rank.usage_on(&self.uuid)?;
+                rank.structure_on(holding.sample.device)
+            })
+            .collect()
+    }
+
+    fn owners(&self, state: &State, ranks: &[&RankState], reading: &DeviceReading) -> MemoryOwners {
+        let unknown = MemoryOwners {
+            ours: None,
+            others: None,
+        };
+        let (Some(used), Some(processes)) = (reading.used, &reading.processes) else {
+            return unknown;
+        };
+        let Some(others) = self.others_on(state, ranks, reading) else {
+            return unknown;
+        };
+        // If NVML does not know the memory of a process, neither sum is known.
+        let bytes_of = |of_others: bool| -> Option<Bytes> {
+            processes
+                .iter()
+                .filter(|process| others.iter().any(|f| f.pid == process.pid) == of_others)
+                .map(|process| process.used)
+                .sum::<Option<Bytes>>()
+        };
+        let (Some(ours), Some(theirs)) = (bytes_of(false), bytes_of(true)) else {
+            return unknown;
+        };
+        let unlisted = used - ours - theirs;
+        if unlisted <= OVERHEAD && !ranks.is_empty() {
+            MemoryOwners {
+                ours: Some(ours + unlisted),
+                others: Some(theirs),
+            }
+        } else {
+            // NVML lists all of our processes, so the rest belongs to others.
+            MemoryOwners {
+                ours: (!ranks.is_empty()).then_some(ours),
+                others: Some(theirs + unlisted),
+            }
+        }
+    }
+
+    /// The listed processes that are not ours; `None` if that cannot be told.
+    fn others_on<'a>(
+        &self,
+        state: &State,
+        ranks: &[&RankState],
+        reading: &'a DeviceReading,
+    ) -> Option<Vec<&'a DeviceProcess>> {
+        let processes = reading.processes.as_ref()?;
+        let run = state.run();
+        let others: Vec<&DeviceProcess> = processes
+            .iter()
+            .filter(|process| !run.is_some_and(|run| run.owns(process.pid)))
+            .collect();
+        if others.is_empty() && ranks.is_empty() {
+            return Some(others);
+        }
+        if ranks.is_empty() {
+            // Without a probe only processes from before the run are certainly others'; after the
+            // run all are.
+            let before_or_after = |process: &&&DeviceProcess| match run {
+                Some(run) if run.ended.is_none() => self
+                    .first_seen
+                    .iter()
+                    .any(|(pid, seen)| *pid == process.pid && *seen < run.started),
+                Some(_) | None => true,
+            };
+            let certain = others.iter().filter(before_or_after).count();
+            return (certain == others.len()).then_some(others);
+        }
+        let listed = |rank: &&RankState| processes.iter().any(|p| p.pid == rank.hello.pid);
+        if ranks.iter().all(listed) {
+            return Some(others);
+        }
+        // In a container NVML may report the host's ids. If it lists as many processes as we have
+        // on the device, and their sizes are plausible, they are ours.
+        let reserved: Bytes = ranks
+            .iter()
+            .filter_map(|rank| rank.usage_on(&self.uuid))
+            .map(|holding| holding.sample.reserved)
+            .sum();
+        let listed: Option<Bytes> = processes.iter().map(|process| process.used).sum();
+        let plausible = listed
+            .is_some_and(|listed| listed >= reserved && listed - reserved <= NON_TORCH_WITH_NCCL);
+        (processes.len() == ranks.len() && plausible).then(Vec::new)
+    }
+
+    fn reserved_at(&self, at: Moment) -> Bytes {
+        self.reserved.value_at(at).unwrap_or(Bytes::ZERO)
+    }
+}
+
+// The training's memory outside PyTorch's allocator on a device: context, libraries, NCCL.
+//
+// It is NVML's figure minus reserved memory. Both are measured at different times, and a training
+// that starts may reserve most of a GPU between them. So a reading counts as exact only if
+// reserved memory was the same before and after it; otherwise the last exact figures are kept,
+// since the value hardly changes.
+
+/// Exact readings kept; their median is the estimate. They are of less than a second, so that a
+/// library loaded later is soon counted, but a single wrong reading is not.
+const EXACT: usize = 7;
+
+/// Bounds kept, for use while there is no exact reading.
+const BOUNDS: usize = 16;
+
+/// Samples around an exact reading may differ by one segment, which is far less than a context.
+const STILL: Bytes = LARGE_SEGMENT;
+
+#[derive(Debug, Clone, Default)]
+pub(super) struct NonTorch {
+    /// Oldest first.
+    exact: Vec<Bytes>,
+    /// Upper bounds, oldest first.
+    bounds: Vec<Bytes>,
+    /// The latest reading, until every process was sampled after it.
+    open: Option<PendingReading>,
+}
+
+/// A reading of NVML between two samples.
+#[derive(Debug, Clone, Copy)]
+struct PendingReading {
+    at: Moment,
+    /// The training's memory, with PyTorch's.
+    ours: Bytes,
+    /// Reserved by the samples before it.
+    before: Bytes,
+}
+
+impl NonTorch {
+    /// Takes a reading of the training's memory, and what was reserved before it.
+    pub fn read(&mut self, at: Moment, ours: Bytes, before: Bytes) {
+        self.open = Some(PendingReading { at, ours, before });
+        push_bounded(&mut self.bounds, ours - before, BOUNDS);
+    }
+
+    /// Takes the reserved memory; `heard` is the oldest of the processes' latest samples.
+    pub fn sampled(&mut self, heard: Moment, reserved: Bytes) {
+        let Some(reading) = self.open.filter(|reading| heard >= reading.at) else {
+            return;
+        };
+        self.open = None;
+        let (least, most) = (reading.before.min(reserved), reading.before.max(reserved));
+        if most - least <= STILL && reading.ours >= most {
+            push_bounded(&mut self.exact, reading.ours - most, EXACT);
+        } else if let Some(bound) = self.bounds.last_mut() {
+            // The cache may have been released before NVML was read.
+            *bound = (*bound).max(reading.ours - least);
+        }
+    }
+
+    /// The best estimate; `None` before any reading.
+    fn estimate(&self) -> Option<Bytes> {
+        let mut exact = self.exact.clone();
+        exact.sort_unstable();
+        let median = exact.get(exact.len() / 2).copied();
+        median.or_else(|| self.bounds.iter().min().copied())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Feeds readings (`Err`: what the training holds) and samples (`Ok`: what is reserved) in
+    /// order, in MiB, and says what is known in the end.
+    fn after(events: &[Result<u64, u64>]) -> Option<u64> {
+        let mut outside = NonTorch::default();
+        let mut reserved = Bytes::ZERO;
+        for (at, event) in (0u64..).zip(events) {
+            let at = Moment(at * 50_000);
+            match event {
+                Ok(mib) => {
+                    reserved = Bytes::mib(*mib);
+                    outside.sampled(at, reserved);
+                }
+                Err(mib) => outside.read(at, Bytes::mib(*mib), reserved),
+            }
+        }
+        outside.estimate().map(|bytes| bytes.0 >> 20)
+    }
+
+    #[test]
+    fn a_reading_between_two_equal_samples_is_exact() {
+        assert_eq!(after(&[]), None);
+        assert_eq!(after(&[Ok(5_000)]), None);
+        assert_eq!(after(&[Ok(5_000), Err(5_518), Ok(5_000)]), Some(518));
+        assert_eq!(after(&[Ok(5_000), Err(5_538), Ok(5_020)]), Some(518));
+    }
+
+    #[test]
+    fn a_jump_before_or_after_a_reading_moves_nothing() {
+        let still = [Ok(5_000), Err(5_518), Ok(5_000)];
+        // Reserved has jumped when NVML is read, and the sample comes later; then the reverse.
+        let late = [Err(90_518), Ok(90_000)];
+        let early = [Ok(120_000), Err(90_518), Ok(120_000)];
+        assert_eq!(after(&[still.to_vec(), late.to_vec()].concat()), Some(518));
+        assert_eq!(
+            after(&[still.to_vec(), late[..1].to_vec()].concat()),
+            Some(518)
+        );
+        assert_eq!(after(&[still.to_vec(), early.to_vec()].concat()), Some(518));
+    }
+
+    #[test]
+    fn while_nothing_is_still_the_least_bound_holds() {
+        let growing = [
+            Ok(1_000),
+            Err(9_518),
+            Ok(12_000),
+            Err(13_518),
+            Ok(30_000),
+            Err(60_518),
+        ];
+        assert_eq!(after(&growing), Some(1_518));
+        // What was given back before NVML was read makes no bound of nothing.
+        assert_eq!(after(&[Ok(30_000), Err(5_518), Ok(4_000)]), Some(1_518));
+    }
+
+    #[test]
+    fn what_comes_later_is_counted_soon() {
+        let mut events = vec![Ok(5_000)];
+        for outside in [518, 518, 518, 518, 740, 740, 740, 740] {
+            events.extend([Err(5_000 + outside), Ok(5_000)]);
+        }
+        assert_eq!(after(&events), Some(740));
+    }
 }

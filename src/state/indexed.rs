@@ -96,6 +96,13 @@ impl<'a, T: Keyed> IntoIterator for &'a mut Indexed<T> {
     }
 }
 
+pub(super) fn push_bounded<T>(list: &mut Vec<T>, item: T, bound: usize) {
+    if list.len() >= bound {
+        list.remove(0);
+    }
+    list.push(item);
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -167,7 +167,7 @@ pub fn ranges(unseen: &[(u32, u32)]) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::state::staged::*;
+    use crate::state::tests::staged::*;
 
     fn session(peaks: &[u64]) -> StagedSession {
         let mut scene = StagedSession::default();

@@ -1,12 +1,19 @@
-//! Processes of the training: their probes' beginning and end, and their devices.
+//! What is measured, folded into the state: the training's processes and their devices, samples of the allocator, optimizer
+//! steps, and NVML's readings.
 
-use crate::event::{Hello, Level, ProbeDevice, ProbeGone, Structure};
-use crate::state::{DeviceState, RankState, Resolution, Run, State};
-use crate::units::{Moment, Pid, RunNumber, Uuid};
+use crate::event::{
+    DeviceReading, Hello, Level, NvmlState, ProbeDevice, ProbeGone, Sample, Step, Structure,
+};
+use crate::state::device::NonTorch;
+use crate::state::indexed::push_bounded;
+use crate::state::rank::DeviceUsage;
+use crate::state::{DeviceState, RankState, Resolution, Run, State, StepTrack};
+use crate::units::{Bytes, Moment, Pid, RunNumber, Uuid};
 
 /// Processes kept of a run: more than a host has ranks, for launchers that restart them; of a job with
 /// more ranks twice its number, up to a bound.
 const RANKS: usize = 256;
+
 const RANKS_OF_A_JOB: usize = 1_024;
 
 /// Of a job with more ranks than this less is kept of each.
@@ -14,10 +21,11 @@ const MANY: u32 = 64;
 
 /// Devices kept: more than a host has, since a hello may list anything; more of other nodes.
 const DEVICES: usize = 256;
+
 const DEVICES_OF_A_JOB: usize = 1_024;
 
 /// Whether less is to be kept of each rank of its training.
-pub(super) fn is_one_of_many(hello: &Hello) -> bool {
+fn is_one_of_many(hello: &Hello) -> bool {
     hello.world_size > Some(MANY)
 }
 
@@ -181,7 +189,7 @@ fn bounds(hello: &Hello) -> (usize, usize) {
 }
 
 impl RankState {
-    pub(super) fn choose_device(&mut self) {
+    fn choose_device(&mut self) {
         let most = self
             .usages
             .iter()
@@ -206,5 +214,332 @@ impl RankState {
             Some(ordinal) => self.structure_on(ordinal).cloned(),
             None => self.structures.first().cloned(),
         };
+    }
+}
+
+/// Retries kept with their time.
+const RETRIES: usize = 32;
+
+impl State {
+    /// Takes a sample, and before it a peak that was reached since the last one: the allocator
+    /// knows peaks that sampling at 10 Hz misses.
+    pub(super) fn sampled(&mut self, at: Moment, sample: &Sample) {
+        self.mark_peak_passed(at, sample);
+        self.take_sample(at, sample);
+    }
+
+    fn mark_peak_passed(&mut self, at: Moment, sample: &Sample) {
+        let Some(uuid) = self.device_of(sample.pid, sample.device) else {
+            return;
+        };
+        let Some(rank) = self.rank_mut(sample.pid) else {
+            return;
+        };
+        let Some(held) = rank.usage_on(&uuid) else {
+            return;
+        };
+        let (before, peak) = (held.at, sample.allocated_peak);
+        let (allocated, reserved) = (held.sample.allocated, held.sample.reserved);
+        let is_new = peak > held.sample.allocated_peak && peak > allocated.max(sample.allocated);
+        if !is_new || before >= at || rank.disconnected.is_some() {
+            return;
+        }
+        let between = before + at.since(before) / 2;
+        let most_reserved = sample.reserved.max(reserved).max(peak);
+        if rank.device.as_ref() == Some(&uuid) {
+            rank.allocated.push(between, peak);
+        }
+        let Some(device) = self.devices.with_mut(&uuid) else {
+            return;
+        };
+        // The other processes are as in their latest samples.
+        if let Some((_, all)) = device.allocated.last() {
+            device.allocated.push(between, all - allocated + peak);
+        }
+        if let Some((_, all)) = device.reserved.last() {
+            device
+                .reserved
+                .push(between, all - reserved + most_reserved);
+        }
+    }
+
+    fn take_sample(&mut self, at: Moment, sample: &Sample) {
+        let Some(uuid) = self.device_of(sample.pid, sample.device) else {
+            return;
+        };
+        if let Some(device) = self.devices.with_mut(&uuid)
+            && !device.holders.contains(&sample.pid)
+        {
+            device.holders.push(sample.pid);
+        }
+        let Some(rank) = self.rank_mut(sample.pid) else {
+            return;
+        };
+        rank.take_peaks(sample.allocated_peak.max(sample.allocated));
+        rank.take_retries(at, sample);
+        rank.reserved_peak = rank
+            .reserved_peak
+            .max(sample.reserved_peak)
+            .max(sample.reserved);
+        if rank.steps.count > 0 {
+            rank.inactive_split_peak = rank.inactive_split_peak.max(sample.inactive_split);
+            if sample.alloc_retries == 0 {
+                rank.peaks_before_retry = Some((rank.allocated_peak, rank.reserved_peak));
+            }
+        }
+        let holding = DeviceUsage {
+            device: uuid.clone(),
+            at,
+            sample: sample.clone(),
+        };
+        match rank.usages.iter_mut().find(|held| held.device == uuid) {
+            Some(held) if held.at > at => return,
+            Some(held) => *held = holding,
+            None => rank.usages.push(holding),
+        }
+        rank.choose_device();
+        if rank.disconnected.is_some() {
+            // A late sample of a process that has ended.
+            return;
+        }
+        if rank.device.as_ref() == Some(&uuid) {
+            rank.allocated.push(at, sample.allocated);
+            rank.steps
+                .marks
+                .sampled(sample.allocated, sample.alloc_retries);
+        }
+        self.sum_up(at, &uuid);
+    }
+}
+
+impl RankState {
+    /// Takes a peak of the current step.
+    fn take_peaks(&mut self, peak: Bytes) {
+        if peak > self.allocated_peak {
+            self.allocated_peak = peak;
+            self.peak_step = (self.steps.count > 0).then(|| self.steps.count + 1);
+        }
+    }
+
+    /// Keeps when retries happened. Each device has its own count.
+    fn take_retries(&mut self, at: Moment, sample: &Sample) {
+        let before = self.usages.iter().map(|held| &held.sample);
+        let before = before.filter(|held| held.device == sample.device);
+        let before = before.map(|held| held.alloc_retries).next().unwrap_or(0);
+        if sample.alloc_retries > before {
+            let all = self.retries.last().map_or(0, |(_, count)| *count);
+            let more = sample.alloc_retries - before;
+            push_bounded(&mut self.retries, (at, all + more), RETRIES);
+        }
+    }
+}
+
+/// Steps kept for the rate.
+const RECENT: usize = 33;
+
+/// Steps kept one by one: enough to see growth of a few thousandths of the GPU per step; and of each of
+/// very many ranks.
+const KEPT: usize = 512;
+
+const KEPT_OF_MANY: usize = 256;
+
+impl State {
+    pub(super) fn stepped(&mut self, at: Moment, step: &Step) {
+        let Some(run) = self.run_of_mut(step.pid) else {
+            return;
+        };
+        run.survived(step.pid, at);
+        if let Some(rank) = run.rank_mut(step.pid) {
+            rank.take_peaks(step.before.peak.max(step.before.allocated));
+            let reserved = step.before.reserved.max(step.after.reserved);
+            rank.reserved_peak = rank.reserved_peak.max(reserved);
+            if step.count == 1 {
+                // Peaks before the first step ended belong to it.
+                rank.peak_step.get_or_insert(1);
+            }
+            let kept = match is_one_of_many(&rank.hello) {
+                true => KEPT_OF_MANY,
+                false => KEPT,
+            };
+            rank.steps.ended(at, step, kept);
+            rank.take_peaks_of(step);
+        }
+    }
+}
+
+impl RankState {
+    /// Takes the peak of `step()` itself, which has ended.
+    fn take_peaks_of(&mut self, step: &Step) {
+        let peak = step.after.peak.max(step.after.allocated);
+        if peak > self.allocated_peak {
+            self.allocated_peak = peak;
+            self.peak_step = Some(step.count);
+        }
+    }
+}
+
+impl StepTrack {
+    fn ended(&mut self, at: Moment, step: &Step, kept: usize) {
+        self.count = self.count.max(step.count);
+        if step.figures_of.is_some() {
+            // The step that they are of has been counted with them.
+            return self.passed(at, step);
+        }
+        if step.count == 1 {
+            self.first_step.get_or_insert_with(|| step.clone());
+        }
+        let (before, after) = (step.before, step.after);
+        if self.peak < Some(before.peak.max(before.allocated)) {
+            self.passes_peak = Some(before.peak.max(before.allocated));
+        }
+        if after.peak > before.peak.max(before.allocated) && self.peak < Some(after.peak) {
+            self.optimizer_peak = Some(after.peak);
+        }
+        for reading in [step.before, step.after] {
+            self.peak = self.peak.max(Some(reading.peak.max(reading.allocated)));
+        }
+        if self.last.as_ref().is_some_and(|(last, _)| at < *last) {
+            return;
+        }
+        push_bounded(
+            &mut self.baselines,
+            (step.count, step.after.allocated),
+            kept,
+        );
+        self.marks.ended(at, step, kept);
+        self.passed(at, step);
+    }
+
+    /// Takes the time at which a step ended.
+    fn passed(&mut self, at: Moment, step: &Step) {
+        if self.last.as_ref().is_some_and(|(last, _)| at < *last) {
+            return;
+        }
+        self.first.get_or_insert(at);
+        self.last = Some((at, step.clone()));
+        push_bounded(&mut self.recent, (at, step.count), RECENT);
+        let mut gaps: Vec<f64> = self
+            .recent
+            .windows(2)
+            .map(|pair| {
+                let ((before, first), (after, last)) = (pair[0], pair[1]);
+                // Not every step is told: of short ones, and of those on other nodes, some.
+                after.since(before).as_secs_f64() / last.saturating_sub(first).max(1) as f64
+            })
+            .collect();
+        gaps.sort_by(f64::total_cmp);
+        self.rate = gaps
+            .get(gaps.len() / 2)
+            .filter(|gap| **gap > 0.0)
+            .map(|gap| 1.0 / gap);
+    }
+}
+
+impl State {
+    pub(super) fn nvml_said(&mut self, at: Moment, nvml: &NvmlState) {
+        let before = self.nvml.replace(nvml.clone());
+        if let (NvmlState::Unavailable { reason }, true) = (nvml, before.as_ref() != Some(nvml)) {
+            self.note(at, Level::Info, format!("no NVML: {reason}"));
+        }
+        match nvml {
+            NvmlState::Live { .. } => {}
+            NvmlState::Unavailable { .. } | NvmlState::Stale | NvmlState::Off => {
+                for device in self
+                    .devices
+                    .iter_mut()
+                    .filter(|device| device.node.is_none())
+                {
+                    device.used.gap(at);
+                }
+            }
+        }
+    }
+
+    pub(super) fn device_read(&mut self, at: Moment, reading: &DeviceReading) {
+        let device = self.device_or_new(&reading.uuid, &reading.name, reading.index);
+        // A lost device may have no name any more.
+        if !reading.name.is_empty() {
+            device.name = reading.name.clone();
+        }
+        device.index = reading.index;
+        if let Some(total) = reading.total {
+            device.capacity = Some(total - reading.driver_reserved.unwrap_or(Bytes::ZERO));
+        }
+        match (&reading.lost, reading.used) {
+            (None, Some(used)) => device.used.push(at, used),
+            (Some(_), _) | (None, None) => device.used.gap(at),
+        }
+        if reading.lost.is_some() {
+            device.allocated.gap(at);
+            device.reserved.gap(at);
+        }
+        if let Some(processes) = &reading.processes {
+            let before = std::mem::take(&mut device.first_seen);
+            device.first_seen = processes
+                .iter()
+                .map(|process| {
+                    let seen = before.iter().find(|(pid, _)| *pid == process.pid);
+                    seen.copied().unwrap_or((process.pid, at))
+                })
+                .collect();
+        }
+        device.reading = Some((at, reading.clone()));
+        self.note_non_torch(&reading.uuid);
+    }
+
+    /// Keeps what this reading says about the training's memory outside PyTorch: a bound for now.
+    fn note_non_torch(&mut self, uuid: &Uuid) {
+        let Some(place) = self.devices.place(uuid) else {
+            return;
+        };
+        match self.devices[place].ours_now(self) {
+            Some((at, ours)) => {
+                let device = &mut self.devices[place];
+                let before = device.reserved.value_at(at).unwrap_or(Bytes::ZERO);
+                device.non_torch.read(at, ours, before);
+            }
+            None => self.devices[place].non_torch = NonTorch::default(),
+        }
+    }
+
+    fn device_or_new(&mut self, uuid: &Uuid, name: &str, index: u32) -> &mut DeviceState {
+        let place = self.devices.place(uuid).unwrap_or_else(|| {
+            self.devices
+                .push(DeviceState::new(uuid.clone(), name, index));
+            self.devices.len() - 1
+        });
+        &mut self.devices[place]
+    }
+
+    /// Updates a device's `allocated`, `reserved` and limit from the current run's live processes;
+    /// without any, they are unknown from now on.
+    pub(super) fn sum_up(&mut self, at: Moment, uuid: &Uuid) {
+        let (Some(run), Some(device)) = (self.runs.last(), self.devices.with_mut(uuid)) else {
+            return;
+        };
+        let mut held = device.usages_in(run).peekable();
+        let known = held.peek().is_some();
+        let (mut allocated, mut reserved, mut limit) = (Bytes::ZERO, Bytes::ZERO, None);
+        // The oldest of their latest samples.
+        let mut heard = at;
+        for (_, holding) in held {
+            let sample = &holding.sample;
+            heard = heard.min(holding.at);
+            allocated += sample.allocated;
+            reserved += sample.reserved;
+            limit = match (limit, sample.limit) {
+                (Some(a), Some(b)) => Some(Bytes::min(a, b)),
+                (a, b) => a.or(b),
+            };
+        }
+        if known {
+            device.allocated.push(at, allocated);
+            device.reserved.push(at, reserved);
+            device.limit = limit;
+            device.non_torch.sampled(heard, reserved);
+        } else {
+            device.allocated.gap(at);
+            device.reserved.gap(at);
+        }
     }
 }

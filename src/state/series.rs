@@ -4,12 +4,7 @@
 //! which doubles whenever there are too many. So an hour is kept to the second, a week to some
 //! minutes, and a peak of one sample is never lost: it is the maximum of its bucket.
 
-mod bucket;
-
-pub use bucket::SeriesBucket;
-
 use crate::units::{Bytes, Moment};
-use bucket::{Cell, GAP, ValueChange};
 use std::collections::VecDeque;
 
 /// Changes kept exactly: at least ten minutes at 10 Hz; a repeated value is no change.
@@ -274,6 +269,83 @@ impl Series {
     /// Bytes on the heap.
     fn footprint(&self) -> usize {
         self.cells.capacity() * size_of::<Cell>() + self.exact.capacity() * size_of::<ValueChange>()
+    }
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct SeriesBucket {
+    pub min: Bytes,
+    pub max: Bytes,
+    pub last: Bytes,
+}
+
+impl SeriesBucket {
+    fn new(value: Bytes) -> SeriesBucket {
+        SeriesBucket {
+            min: value,
+            max: value,
+            last: value,
+        }
+    }
+
+    pub(super) fn then(self, later: SeriesBucket) -> SeriesBucket {
+        SeriesBucket {
+            min: self.min.min(later.min),
+            max: self.max.max(later.max),
+            last: later.last,
+        }
+    }
+}
+
+/// A change of the value, or the beginning of a gap.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+struct ValueChange {
+    pub at: Moment,
+    // With `Option<Bytes>` a change would take 24 bytes instead of 16.
+    pub value: u64,
+}
+
+/// The value of a gap: no device has 2^64 − 1 bytes.
+const GAP: u64 = u64::MAX;
+
+impl ValueChange {
+    fn bucket(self) -> Option<SeriesBucket> {
+        (self.value != GAP).then(|| SeriesBucket::new(Bytes(self.value)))
+    }
+}
+
+/// The changes of one slot of time.
+#[derive(Debug, Clone, Copy)]
+struct Cell {
+    pub at: Moment,
+    /// `None` if all of it is a gap.
+    pub values: Option<SeriesBucket>,
+    /// When the gap at its end began, if there is one. A gap within a cell is not kept.
+    pub gap: Option<Moment>,
+}
+
+impl Cell {
+    pub fn new(change: ValueChange) -> Cell {
+        let values = change.bucket();
+        Cell {
+            at: change.at,
+            values,
+            gap: values.is_none().then_some(change.at),
+        }
+    }
+
+    pub fn then(self, later: Cell) -> Cell {
+        Cell {
+            at: self.at,
+            values: match (self.values, later.values) {
+                (Some(a), Some(b)) => Some(a.then(b)),
+                (a, b) => a.or(b),
+            },
+            gap: later.gap.map(|gap| match later.values {
+                Some(_) => gap,
+                None => self.gap.unwrap_or(gap),
+            }),
+        }
     }
 }
 

@@ -6,6 +6,7 @@ mod month;
 mod ooms;
 mod runs;
 mod sequences;
+pub(crate) mod staged;
 
 use crate::units::Moment;
 

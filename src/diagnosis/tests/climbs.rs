@@ -1,7 +1,7 @@
 //! Baselines that grow, and baselines that do not.
 
 use crate::diagnosis::*;
-use crate::state::staged::*;
+use crate::state::tests::staged::*;
 use crate::state::{RankState, State};
 
 /// A run of steps with these baselines and peaks, in GiB.

@@ -4,7 +4,7 @@
 use crate::diagnosis::*;
 use crate::event::EventKind;
 use crate::state::State;
-use crate::state::staged::*;
+use crate::state::tests::staged::*;
 use crate::units::Bytes;
 
 /// Pseudorandom numbers, the same in every run (splitmix64).

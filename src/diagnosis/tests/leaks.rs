@@ -2,7 +2,7 @@
 
 use crate::diagnosis::*;
 use crate::event::*;
-use crate::state::staged::*;
+use crate::state::tests::staged::*;
 use crate::units::{Bytes, Pid};
 
 pub(super) fn leaking(per_step: Bytes, steps: u64) -> StagedSession {

@@ -2,7 +2,7 @@
 
 use crate::diagnosis::*;
 use crate::oom::{OomKind, OomReport, OtherProcess};
-use crate::state::staged::*;
+use crate::state::tests::staged::*;
 use crate::state::{OomIncident, State};
 use crate::units::{Bytes, Moment, Pid};
 use proptest::prelude::*;

@@ -3,7 +3,7 @@
 use crate::diagnosis::{AmongRanks, diagnose};
 use crate::event::{Consequence, EventKind, Exit, Hello};
 use crate::oom::ConsequenceKind::{self, *};
-use crate::state::staged::*;
+use crate::state::tests::staged::*;
 use crate::units::{Bytes, Pid, Rank};
 
 /// The process of a rank, of which each node has two; the first node is this one.

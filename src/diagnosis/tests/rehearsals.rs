@@ -2,7 +2,7 @@
 
 use crate::diagnosis::*;
 use crate::event::*;
-use crate::state::staged::*;
+use crate::state::tests::staged::*;
 use crate::units::{Bytes, Pid};
 
 /// A first forward pass that failed with fragmented memory on a GPU of 23.6 GiB; the whole step

@@ -5,7 +5,7 @@ use crate::diagnosis::*;
 use crate::event::*;
 use crate::oom::{self, OomKind, OomReport};
 use crate::state::State;
-use crate::state::staged::*;
+use crate::state::tests::staged::*;
 use crate::units::{Bytes, Pid, Rank};
 
 /// An OOM of a training with a probe.

@@ -92,7 +92,7 @@ mod tests {
     use super::*;
     use crate::event::{EventKind, Exit, StopRequested};
     use crate::oom::OomReport;
-    use crate::state::staged::{StagedSession, exited, gib, hello, record, started, step};
+    use crate::state::tests::staged::{StagedSession, exited, gib, hello, record, started, step};
     use NewsKind::{End, Leak, Oom};
     use WhatFollows::{Ends, Relaunches, Runs, Waits};
 

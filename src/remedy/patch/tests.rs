@@ -5,7 +5,7 @@ use crate::event::{Blocks, EventKind, PatchOutcome, Patchable, Patched};
 use crate::forecast::ForecastInputs;
 use crate::recognize::LaunchEnvironment;
 use crate::remedy::{Alteration, Availability, Plan, Remedy, RemedyId, RemedyInputs, remedies};
-use crate::state::staged::{StagedSession, gib, hello, record, started};
+use crate::state::tests::staged::{StagedSession, gib, hello, record, started};
 use crate::units::Pid;
 
 const TRAIN: &str = "python train.py";

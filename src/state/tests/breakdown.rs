@@ -1,7 +1,7 @@
 //! What a device is made of, and whose it is.
 
 use crate::event::*;
-use crate::state::staged::*;
+use crate::state::tests::staged::*;
 use crate::state::*;
 use crate::units::{Bytes, Pid};
 

@@ -1,7 +1,7 @@
 //! Devices: joined, summed, lost.
 
 use crate::event::*;
-use crate::state::staged::*;
+use crate::state::tests::staged::*;
 use crate::state::*;
 use crate::units::Pid;
 

@@ -1,7 +1,7 @@
 //! A front that is left open for a month: what is known stays as large as it was after a day.
 
 use crate::event::*;
-use crate::state::staged::*;
+use crate::state::tests::staged::*;
 use crate::state::{RunOutcome, State};
 use crate::units::{Bytes, Moment, Pid};
 use std::fmt::{self, Write};

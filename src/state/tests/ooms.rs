@@ -3,7 +3,7 @@
 use super::*;
 use crate::event::*;
 use crate::oom;
-use crate::state::staged::*;
+use crate::state::tests::staged::*;
 use crate::state::*;
 use crate::units::{Bytes, Pid};
 

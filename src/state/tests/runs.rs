@@ -3,7 +3,7 @@
 use super::*;
 use crate::command::{Change, Word};
 use crate::event::*;
-use crate::state::staged::*;
+use crate::state::tests::staged::*;
 use crate::state::*;
 use crate::units::{Pid, RunNumber};
 

@@ -2,7 +2,7 @@
 
 use crate::event::*;
 use crate::oom;
-use crate::state::staged::*;
+use crate::state::tests::staged::*;
 use crate::state::*;
 use crate::units::{Bytes, Moment, Pid};
 use proptest::prelude::*;

@@ -1,9 +1,9 @@
 //! Sessions made by hand, event by event, for the tests of state and diagnosis. Exists in tests only.
 
-use super::State;
 use crate::command::{CommandLine, Word};
 use crate::event::*;
 use crate::oom;
+use crate::state::State;
 use crate::units::{Bytes, Moment, Pid, Rank, RunNumber, Uuid};
 
 /// A card of 24 GiB less what the driver keeps.

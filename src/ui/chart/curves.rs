@@ -277,7 +277,7 @@ impl AreaLook<'_> {
 mod tests {
     use super::*;
     use crate::event::{EventKind, Exit, Exited, Started};
-    use crate::state::staged::StagedSession;
+    use crate::state::tests::staged::StagedSession;
     use crate::units::{Pid, RunNumber};
 
     #[test]

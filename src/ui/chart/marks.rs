@@ -162,7 +162,7 @@ pub(super) fn draw_epoch_ticks(axis: &mut Canvas, shown: &[EpochTick], window: &
 mod tests {
     use super::*;
     use crate::event::{Epoch, EventKind};
-    use crate::state::staged::StagedSession;
+    use crate::state::tests::staged::StagedSession;
     use crate::ui::theme::Theme;
     use crate::units::Moment;
     use ratatui::buffer::Buffer;

@@ -340,7 +340,7 @@ impl Window {
 mod tests {
     use super::*;
     use crate::event::{EventKind, Exit, Exited, Started};
-    use crate::state::staged::StagedSession;
+    use crate::state::tests::staged::StagedSession;
     use crate::units::{Pid, RunNumber};
 
     fn secs(n: u64) -> Moment {

@@ -195,7 +195,7 @@ fn draw(canvas: &mut Canvas, _: &View, scene: &Scene, list: ListScroll) {
 mod tests {
     use super::*;
     use crate::event::EventKind;
-    use crate::state::staged::StagedSession;
+    use crate::state::tests::staged::StagedSession;
     use crate::units::Pid;
 
     /// The count of a process replaces its earlier one.

@@ -2,7 +2,7 @@
 
 use super::*;
 use crate::event::{EventKind, Hello, ProbeGone};
-use crate::state::staged::{StagedSession, exited, hello, started};
+use crate::state::tests::staged::{StagedSession, exited, hello, started};
 
 fn job(steps: &[u32]) -> SlurmJob {
     SlurmJob {

@@ -37,7 +37,7 @@ impl RunShown {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::state::staged::gib;
+    use crate::state::tests::staged::gib;
 
     /// The step after which a run with these maxima is stopped.
     fn stopped_after(asked: u64, held: impl Fn(u64) -> f64) -> u64 {

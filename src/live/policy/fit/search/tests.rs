@@ -4,7 +4,7 @@ use super::worlds::{MeasuredLimit, worlds};
 use super::*;
 use crate::event::{OptimizerMemory, Rehearsal, RehearsedVariant};
 use crate::forecast::{Estimate, ForwardBackwardPeak, Unseen};
-use crate::state::staged::gib;
+use crate::state::tests::staged::gib;
 
 /// A share at a batch between those that were measured, on the logarithm of the batch.
 fn between(measured: &[(u64, f64)], batch: u64) -> f64 {
