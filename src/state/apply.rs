@@ -172,6 +172,10 @@ impl State {
         };
         run.ended = Some((at, exited.exit));
         run.survivors = exited.left.clone();
+        if exited.exit.is_success() {
+            // `timeout -s KILL` in a script, for example.
+            run.ooms.retain(|oom| !oom.is_hearsay());
+        }
         // Processes that outlived the direct child are still sampled.
         let ended: Vec<Pid> = run
             .ranks
