@@ -8,8 +8,8 @@ mod directory;
 mod follower;
 
 use crate::event::{Clock, Event, EventKind, Level, Note};
-use directory::{OpenSpool, Places, SpoolFile};
-use follower::NodeClocks;
+use directory::{OpenSpool, SpoolFile};
+use follower::{NodeClocks, Places};
 use std::collections::BTreeSet;
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, Ordering};

@@ -1,7 +1,8 @@
 //! From chunks of a byte stream to the lines worth reading: only those with one of the words that the raw output is searched for.
 
 use crate::oom::sanitize::strip_escapes;
-use crate::oom::table::{PHRASES, WordingTable};
+use crate::oom::table::WordingTable;
+use crate::oom::wording::PHRASES;
 use memchr::{memchr, memchr_iter, memchr2, memrchr2};
 use regex::bytes::Regex;
 use std::sync::LazyLock;

@@ -6,7 +6,8 @@
 use crate::oom::lines::{LineReader, LineSplitter, RawLine, WORDS};
 use crate::oom::report::{OomKind, OomOutcome, OomReport};
 use crate::oom::sanitize::{behind_shared_prefix, pieces, readable, strip_escapes};
-use crate::oom::table::{PHRASES, StreamContext, WordingTable};
+use crate::oom::table::{StreamContext, WordingTable};
+use crate::oom::wording::PHRASES;
 use crate::oom::wording::{CompactLine, Continuation, MessageForm, OomReading, find};
 use crate::oom::{allocator, other_libraries};
 use crate::units::Rank;

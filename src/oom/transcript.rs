@@ -2,7 +2,7 @@
 
 use crate::oom::report::{OomKind, OomOutcome, OomReport};
 use crate::oom::scanner::{MessageSink, OomMessage, Scanner};
-use crate::oom::table::PHRASES;
+use crate::oom::wording::PHRASES;
 use crate::oom::wording::{CompactLine, MessageForm};
 use crate::units::Rank;
 use regex::Regex;

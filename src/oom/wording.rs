@@ -1,12 +1,13 @@
 //! A wording with placeholders for what varies, and what the readers of messages share: the line without white space,
-//! its figures, the result, and how a message stands in its line.
+//! its figures, the result, how a message stands in its line, and what programs print around one (`phrases.toml`).
 
 use crate::oom::report::{OomKind, OomReport};
-use crate::oom::table::PHRASES;
 use crate::units::Bytes;
 use memchr::memmem;
+use regex::Regex;
 use serde::Deserialize;
 use std::str::FromStr;
+use std::sync::LazyLock;
 
 /// A line, or a wrapped message's joined lines.
 #[derive(Debug)]
@@ -450,6 +451,93 @@ pub(super) fn number_at_start<T: FromStr>(text: &str) -> Option<(T, &str)> {
         .find(|c: char| !c.is_ascii_digit())
         .unwrap_or(text.len());
     Some((text[..end].parse().ok()?, &text[end..]))
+}
+
+// What programs print around a message (`phrases.toml`). White space is removed, as it is from the
+// lines.
+
+pub(super) static PHRASES: LazyLock<Phrases> =
+    LazyLock::new(|| toml::from_str(include_str!("phrases.toml")).expect("phrases.toml is valid"));
+
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct Phrases {
+    pub aftermath: AftermathPhrases,
+    pub prose: ProsePhrases,
+    pub continuation: ContinuationPhrases,
+}
+
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct AftermathPhrases {
+    /// Not compact: for the raw output.
+    pub find: Vec<String>,
+    pub exit_status: PhraseList,
+    pub ended_badly: PhraseList,
+    pub chain: PhraseList,
+    pub after_effect_begins: PhraseList,
+    pub after_effect_has: PhraseList,
+    pub handled: AnyOf,
+}
+
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct ProsePhrases {
+    pub before: PhraseList,
+    pub after: PhraseList,
+}
+
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct ContinuationPhrases {
+    pub allocator: PhraseList,
+    pub not_allocator: PhraseList,
+    pub not_allocator_begins: PhraseList,
+    pub nccl: PhraseList,
+    pub tensor: PhraseList,
+}
+
+#[derive(Debug, Deserialize)]
+#[serde(from = "Vec<String>")]
+pub(super) struct PhraseList(Vec<String>);
+
+impl From<Vec<String>> for PhraseList {
+    fn from(words: Vec<String>) -> PhraseList {
+        PhraseList(words.iter().map(|words| squeeze(words)).collect())
+    }
+}
+
+impl PhraseList {
+    pub fn iter(&self) -> impl Iterator<Item = &str> {
+        self.0.iter().map(String::as_str)
+    }
+
+    pub fn is_in(&self, compact: &str) -> bool {
+        self.iter().any(|words| compact.contains(words))
+    }
+
+    pub fn begins(&self, compact: &str) -> bool {
+        self.iter().any(|words| compact.starts_with(words))
+    }
+}
+
+/// Several expressions in one.
+#[derive(Debug, Deserialize)]
+#[serde(try_from = "Vec<String>")]
+pub(super) struct AnyOf(Regex);
+
+impl TryFrom<Vec<String>> for AnyOf {
+    type Error = regex::Error;
+
+    fn try_from(expressions: Vec<String>) -> Result<AnyOf, regex::Error> {
+        Regex::new(&squeeze(&expressions.join("|"))).map(AnyOf)
+    }
+}
+
+impl AnyOf {
+    pub fn is_in(&self, compact: &str) -> bool {
+        self.0.is_match(compact)
+    }
 }
 
 #[cfg(test)]

@@ -1,14 +1,10 @@
 //! The directory and its files, as they are read: what another user could have written is refused.
 
-use crate::collect::spool::follower::{Follower, Nodes};
-use crate::whole_file::{self, Readers};
 use nix::fcntl::{OFlag, openat};
 use nix::libc;
 use nix::sys::stat::{Mode, futimens};
 use nix::sys::time::TimeSpec;
 use nix::unistd::Uid;
-use serde::{Deserialize, Serialize};
-use std::collections::BTreeMap;
 use std::fs::{self, File, OpenOptions};
 use std::io;
 use std::os::fd::AsRawFd;
@@ -132,26 +128,4 @@ impl OpenSpool {
 
 fn micros(about: &fs::Metadata) -> i64 {
     about.mtime() * 1_000_000 + about.mtime_nsec() / 1_000
-}
-
-// How far the files were read, for the next front of the session: a file on this machine, which is
-// written after what was read has been sent.
-
-#[derive(Default, Serialize, Deserialize)]
-pub(super) struct Places {
-    pub nodes: Nodes,
-    pub followers: BTreeMap<String, Follower>,
-}
-
-impl Places {
-    pub fn read(path: &Path) -> Option<Places> {
-        serde_json::from_slice(&fs::read(path).ok()?).ok()
-    }
-
-    /// Replaces the file. Without it the next front reads from the beginning.
-    pub fn write(&self, path: &Path) {
-        if let Ok(content) = serde_json::to_vec(self) {
-            let _ = whole_file::replace(path, Readers::Owner, &content);
-        }
-    }
 }

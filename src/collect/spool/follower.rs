@@ -4,8 +4,11 @@ use crate::collect::line::{self, LineHead};
 use crate::collect::spool::directory::{SpoolBytes, SpoolFile};
 use crate::event::{Clock, DeviceReading, Dropped, Event, EventKind, Hello, ProbeGone};
 use crate::units::{Bytes, Moment, Pid, Uuid};
+use crate::whole_file::{self, Readers};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
+use std::fs;
+use std::path::Path;
 
 /// So many lines that are no events, and the file is not one of a probe.
 const MOST_MALFORMED: u64 = 100;
@@ -285,6 +288,28 @@ impl Nodes {
             }
         };
         Some(place as u32 + 1)
+    }
+}
+
+// How far the files were read, for the next front of the session: a file on this machine, which is
+// written after what was read has been sent.
+
+#[derive(Default, Serialize, Deserialize)]
+pub(super) struct Places {
+    pub nodes: Nodes,
+    pub followers: BTreeMap<String, Follower>,
+}
+
+impl Places {
+    pub fn read(path: &Path) -> Option<Places> {
+        serde_json::from_slice(&fs::read(path).ok()?).ok()
+    }
+
+    /// Replaces the file. Without it the next front reads from the beginning.
+    pub fn write(&self, path: &Path) {
+        if let Ok(content) = serde_json::to_vec(self) {
+            let _ = whole_file::replace(path, Readers::Owner, &content);
+        }
     }
 }
 

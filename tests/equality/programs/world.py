@@ -109,6 +109,9 @@ def main():
     with open("/proc/self/status") as file:
         for line in file:
             name, _, value = line.partition(":")
+            if name == "SigIgn":
+                # Not 32 and 33, which are glibc's own: its posix_spawn leaves them ignored, and nothing can set them back.
+                value = "%016x" % (int(value, 16) & ~(3 << 31))
             if name in wanted and name != "SigQ":
                 fact(name, value.strip())
     for name in sorted(name for name in dir(resource) if name.startswith("RLIMIT_")):
