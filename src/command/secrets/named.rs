@@ -25,7 +25,7 @@ pub(super) fn find(text: &str) -> Vec<(usize, usize)> {
             continue;
         };
         let bytes = text.as_bytes();
-        let value = NamedValue {
+        let value = SecretValue {
             bytes,
             name: from,
             start: separator.end,
@@ -104,7 +104,7 @@ fn separator(text: &str, from: usize, name_end: usize) -> Option<Separator> {
 }
 
 /// A value whose end is looked for.
-struct NamedValue<'a> {
+struct SecretValue<'a> {
     bytes: &'a [u8],
     name: usize,
     start: usize,
@@ -113,7 +113,7 @@ struct NamedValue<'a> {
     kind: Kind,
 }
 
-impl NamedValue<'_> {
+impl SecretValue<'_> {
     fn range(&self) -> (usize, usize) {
         if let Some(end) = self.block_end() {
             return (self.start, end);
