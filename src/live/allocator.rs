@@ -1,5 +1,6 @@
 //! The allocator's settings in oomph's own environment, and by `--alloc-conf`.
 
+use super::torch;
 use crate::command::{CommandLine, Word};
 use crate::recognize::alloc_conf::{self, CUDA, GENERAL, HIP, Inherited, TorchVersion};
 use serde::{Deserialize, Serialize};
@@ -55,6 +56,24 @@ impl InheritedSettings {
         }
         Ok(())
     }
+}
+
+/// The command to start: as typed, with the settings of `--alloc-conf` if there are any.
+///
+/// # Errors
+/// `--alloc-conf` is wrong, and how to correct it.
+pub(crate) fn configured(
+    command: &CommandLine,
+    alloc_conf: Option<&str>,
+) -> anyhow::Result<CommandLine> {
+    let mut command = command.clone();
+    if let Some(conf) = alloc_conf {
+        let torch = torch::version_for(&command);
+        InheritedSettings::read(|name| std::env::var_os(name))
+            .merge_into(&mut command, conf, torch.as_deref())
+            .map_err(|mend| anyhow::anyhow!("--alloc-conf {conf}: {mend}"))?;
+    }
+    Ok(command)
 }
 
 #[cfg(test)]

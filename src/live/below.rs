@@ -2,8 +2,7 @@
 //! for keys that never come. The outer one watches it, by its output and by the probe that it has put in
 //! front of everything, and alone asks what follows an out-of-memory.
 
-use super::allocator::InheritedSettings;
-use super::{Ending, Recording, RunOptions, SESSION_VARIABLE, complain, torch};
+use super::{Ending, Recording, RunOptions, SESSION_VARIABLE, allocator, complain};
 use crate::supervise;
 
 /// Becomes the command. Returns only if that isn't possible.
@@ -11,13 +10,7 @@ use crate::supervise;
 /// # Errors
 /// `--alloc-conf` is wrong.
 pub(crate) fn run_through(options: &RunOptions) -> anyhow::Result<Ending> {
-    let mut command = options.command.clone();
-    if let Some(conf) = &options.alloc_conf {
-        let torch = torch::version_for(&command);
-        InheritedSettings::read(|name| std::env::var_os(name))
-            .merge_into(&mut command, conf, torch.as_deref())
-            .map_err(|mend| anyhow::anyhow!("--alloc-conf {conf}: {mend}"))?;
-    }
+    let command = allocator::configured(&options.command, options.alloc_conf.as_deref())?;
     let session = std::env::var(SESSION_VARIABLE).map_or(String::new(), |id| format!(" ({id})"));
     let unused = match unused(options).as_slice() {
         [] => String::new(),

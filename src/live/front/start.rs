@@ -8,7 +8,8 @@ use crate::collect::probe_socket::ProbeRequests;
 use crate::command::Word;
 use crate::config;
 use crate::event::{Clock, EventKind, Job, Level, NvmlState, SCHEMA, SessionStarted};
-use crate::live::allocator::InheritedSettings;
+use crate::live::RunOptions;
+use crate::live::allocator;
 use crate::live::display::Display;
 use crate::live::display::mode::{self, Mode, Surface};
 use crate::live::display::screen::{first_child_size, terminal_size};
@@ -18,7 +19,6 @@ use crate::live::news::{Messenger, ToldNews};
 use crate::live::policy::{self, Policy};
 use crate::live::session::{HandoverState, Session, SessionInputs};
 use crate::live::signals::{SignalRules, Signals};
-use crate::live::{RunOptions, torch};
 use crate::recognize::reads_standard_input;
 use crate::session::{BaseDirs, Directories, PidScope};
 use crate::supervise::{self, Io, Keeper, KeeperOrder, KeeperTimeouts, Launch, PipedInput, Setup};
@@ -48,13 +48,7 @@ pub(super) fn start(
     // Before any thread is started: threads inherit the mask.
     let signals = Signals::take(|signal| supervise::inherited().is_ignored(signal))?;
 
-    let mut command = options.command.clone();
-    if let Some(conf) = &options.alloc_conf {
-        let torch = torch::version_for(&command);
-        InheritedSettings::read(|name| std::env::var_os(name))
-            .merge_into(&mut command, conf, torch.as_deref())
-            .map_err(|mend| anyhow::anyhow!("--alloc-conf {conf}: {mend}"))?;
-    }
+    let command = allocator::configured(&options.command, options.alloc_conf.as_deref())?;
 
     let program = command.argv.first().context("no command given")?;
     let directories =
