@@ -12,7 +12,7 @@ use circles::{Modules, circles};
 use source::Source;
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 /// A file has one subject, and at most this many lines.
 const LONGEST_FILE: usize = 800;
@@ -277,6 +277,28 @@ fn what_oomph_prints_goes_through_one_place() {
                 "{file}: {printing}"
             );
         }
+    }
+}
+
+/// A link whose file has moved would be noticed only when the wheel is built.
+#[test]
+fn every_link_leads_to_a_file() {
+    fn walk(directory: &Path, links: &mut Vec<PathBuf>) {
+        for entry in fs::read_dir(directory).expect("a directory").flatten() {
+            let is = entry.file_type().expect("its type");
+            if is.is_symlink() {
+                links.push(entry.path());
+            } else if is.is_dir() {
+                walk(&entry.path(), links);
+            }
+        }
+    }
+    let root = Path::new(env!("CARGO_MANIFEST_DIR"));
+    let mut links = Vec::new();
+    walk(&root.join("src"), &mut links);
+    assert!(!links.is_empty(), "the man page of the wheel is a link");
+    for link in links {
+        assert!(link.is_file(), "{} leads nowhere", link.display());
     }
 }
 
