@@ -13,6 +13,7 @@
 
 mod allocator;
 mod consequences;
+mod last_error;
 mod lines;
 mod other_libraries;
 mod report;
@@ -25,6 +26,7 @@ mod transcript;
 mod wording;
 
 pub use consequences::{ConsequenceKind, ConsequenceLines};
+pub use last_error::{ErrorLines, LastError};
 pub(crate) use lines::{LineReader, LineSplitter, RawLine};
 pub use report::{OomKind, OomKindSpec, OomSource};
 pub use report::{OomOutcome, OomReport, OtherProcess};

@@ -306,6 +306,34 @@ fn a_quoted_oom_is_not_this_runs() {
     }
 }
 
+/// A hint, or an older log, in the output of a program that fails before it has a step, on the same stream or the other.
+#[test]
+fn a_hint_of_one_before_another_error_is_not_this_runs() {
+    let hint = "hint: on 'CUDA out of memory. Tried to allocate 2.00 GiB' lower --batch-size";
+    let log = "Traceback (most recent call last):\n  File \"old.py\", line 1, in <module>\n\
+               torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 2.00 GiB.";
+    for (quoted, stream, error) in [
+        (hint, "stdout", "raise KeyError('val')"),
+        (hint, "stderr", "raise KeyError('val')"),
+        (log, "stderr", "open('/nowhere/at/all')"),
+    ] {
+        let place = Place::new();
+        let path = place.0.path().join("trainer.py");
+        let program = format!("import sys\nprint({quoted:?}, file=sys.{stream})\n{error}\n");
+        std::fs::write(&path, program).expect("a program");
+        let mut command = place.command_of(
+            &path,
+            &["--allow", "effective-batch"],
+            &["--batch-size", "64"],
+        );
+        let output = command.output().expect("oomph runs");
+        let events = place.events();
+        assert_eq!(output.status.code(), Some(1));
+        let session = Session { output, events };
+        session.is_no_oom("the program's last error is another one");
+    }
+}
+
 /// A shell says "Killed" of it, which is no word of memory.
 #[test]
 fn a_child_that_somebody_killed_is_no_oom() {

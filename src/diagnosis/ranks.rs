@@ -324,6 +324,6 @@ fn words(kind: ConsequenceKind) -> &'static str {
         ConsequenceKind::Killed => "ended by SIGKILL",
         ConsequenceKind::LauncherGaveUp => "the launcher ended the other ranks",
         ConsequenceKind::AllocationEnded => "the allocation ended",
-        ConsequenceKind::Unknown => "another error",
+        ConsequenceKind::AnotherError | ConsequenceKind::Unknown => "another error",
     }
 }

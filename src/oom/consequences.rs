@@ -26,6 +26,8 @@ pub enum ConsequenceKind {
     LauncherGaveUp,
     /// The scheduler ends the allocation: no consequence of a rank, and no fault of memory.
     AllocationEnded,
+    /// The program's last error is another one than that of which its output tells.
+    AnotherError,
     /// A kind that this version does not know (from a later version's recording).
     #[serde(other)]
     Unknown,
@@ -102,6 +104,11 @@ impl LineReader for ConsequenceReader<'_> {
             }
         }
     }
+}
+
+/// Whether a line says what followed from a rank's failure.
+pub(super) fn is_consequence(text: &str) -> bool {
+    kind(text).is_some()
 }
 
 fn kind(text: &str) -> Option<ConsequenceKind> {

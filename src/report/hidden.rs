@@ -24,6 +24,7 @@ pub fn notice(state: &State) -> Option<String> {
             let why = match doubt {
                 Doubt::WentOn => "training went on after it",
                 Doubt::Unseen => "only the output has it, and the probe saw none",
+                Doubt::AnotherError => "the program's last error is another one",
                 Doubt::KilledLater => "its process went on for a while and was killed later",
             };
             format!("possibly {what}, but {why}: it is not taken for the end of this run")

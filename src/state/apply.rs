@@ -94,6 +94,7 @@ impl State {
             ConsequenceKind::AllocationEnded => {
                 run.allocation_ended.get_or_insert(at);
             }
+            ConsequenceKind::AnotherError => run.has_another_error = true,
             _ => push_bounded(&mut run.consequences, (at, *consequence), CONSEQUENCES),
         }
     }

@@ -26,6 +26,8 @@ pub enum Doubt {
     Unseen,
     /// Its process lived on, and was killed later.
     KilledLater,
+    /// Only the output has it, and the program's last error is another one.
+    AnotherError,
 }
 
 impl RankState {
@@ -54,6 +56,7 @@ impl Run {
                 !self.is_end_of_process(oom) && self.was_killed_later(oom),
                 Doubt::KilledLater,
             ),
+            (self.failed_otherwise(oom), Doubt::AnotherError),
         ];
         told.into_iter()
             .find(|(is_so, _)| *is_so)
@@ -85,6 +88,13 @@ impl Run {
             && !self.ranks.is_empty()
             && self.ranks.iter().all(RankState::is_watched)
             && !self.ranks.iter().any(|rank| rank.ended_by_oom)
+    }
+
+    /// Whether nothing but the output has it, of a run whose last error is another one. Where a rank's failure had
+    /// consequences, these are the last.
+    fn failed_otherwise(&self, oom: &OomIncident) -> bool {
+        let is_text = oom.record.is_none() && oom.rank.is_none();
+        is_text && self.has_another_error && self.consequences.is_empty()
     }
 
     /// Whether its process lived on, and somebody has killed the run since. (One that nobody killed may

@@ -40,6 +40,8 @@ pub struct Run {
     pub oom_count: u64,
     /// What the output said to follow from a rank's failure; bounded.
     pub consequences: Vec<(Moment, Consequence)>,
+    /// The last error in its output is none of memory, though an out-of-memory message is there too.
+    pub has_another_error: bool,
     /// When the output said that the scheduler ends the allocation.
     pub allocation_ended: Option<Moment>,
     pub epochs: Epochs,

@@ -48,3 +48,7 @@ def set_float32_matmul_precision(precision):
     """Accepted and ignored: the simulated GPU has one speed."""
     if precision not in ("highest", "high", "medium"):
         raise ValueError("precision must be one of highest, high, medium")
+
+
+def get_default_dtype():
+    return float32

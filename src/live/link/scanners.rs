@@ -3,7 +3,7 @@
 
 use crate::epoch;
 use crate::event::{Consequence, Epoch, EventKind};
-use crate::oom::{ConsequenceKind, ConsequenceLines, Scanner};
+use crate::oom::{ConsequenceKind, ConsequenceLines, ErrorLines, LastError, Scanner};
 use crate::supervise::OutputStream;
 use crate::units::{Moment, Rank};
 use std::collections::BTreeMap;
@@ -20,6 +20,8 @@ pub(in crate::live) struct OutputScanners {
     /// Of all streams together.
     epochs: epoch::Count,
     consequences: BTreeMap<(ConsequenceKind, Option<Rank>), Moment>,
+    /// Whether one of them had an out-of-memory message.
+    has_oom: bool,
 }
 
 #[derive(Default)]
@@ -27,6 +29,7 @@ struct StreamScanner {
     ooms: Scanner,
     epochs: epoch::EpochLines,
     consequences: ConsequenceLines,
+    errors: ErrorLines,
 }
 
 impl OutputScanners {
@@ -43,12 +46,14 @@ impl OutputScanners {
         };
         let mut found = Vec::new();
         let count = &mut self.epochs;
+        let mut report = |report| found.push(EventKind::OomText(report));
+        scanner.ooms.feed(bytes, &mut report);
+        self.has_oom |= !found.is_empty();
         scanner.epochs.feed(bytes, &mut |told| {
             let number = count.take(told, at);
             found.extend(number.map(|number| EventKind::Epoch(Epoch { number })));
         });
-        let mut report = |report| found.push(EventKind::OomText(report));
-        scanner.ooms.feed(bytes, &mut report);
+        scanner.errors.feed(bytes);
         let told = &mut self.consequences;
         scanner.consequences.feed(bytes, &mut |mention| {
             found.extend(once(told, mention, at));
@@ -65,17 +70,29 @@ impl OutputScanners {
             err,
             epochs: mut count,
             consequences: mut told,
+            mut has_oom,
         } = std::mem::take(self);
+        let mut errors = Vec::new();
         for mut scanner in [terminal, out, err] {
+            let mut report = |report| {
+                has_oom = true;
+                found.push(EventKind::OomText(report));
+            };
+            scanner.ooms.finish(&mut report);
             scanner.epochs.finish(&mut |told| {
                 let number = count.take(told, at);
                 found.extend(number.map(|number| EventKind::Epoch(Epoch { number })));
             });
-            let mut report = |report| found.push(EventKind::OomText(report));
-            scanner.ooms.finish(&mut report);
+            errors.extend(scanner.errors.finish());
             scanner.consequences.finish(&mut |mention| {
                 found.extend(once(&mut told, mention, at));
             });
+        }
+        let is_another =
+            errors.contains(&LastError::Other) && !errors.contains(&LastError::OutOfMemory);
+        if has_oom && is_another {
+            let kind = ConsequenceKind::AnotherError;
+            found.push(EventKind::Consequence(Consequence { kind, rank: None }));
         }
         found
     }
