@@ -4,7 +4,7 @@ use super::Front;
 use crate::event::{Dropped, Event, EventKind, Exit, Exited, Level, Logged, SpawnFailed, Started};
 use crate::live::link::SessionPhase;
 use crate::live::{Ending, OWN_FAILURE, print};
-use crate::supervise::{KeeperOrder, KeeperReport, OutputStream, Reports, Rung};
+use crate::supervise::{KeeperOrder, KeeperReport, OutputStream, Reports, StopStage as Rung};
 use crate::units::{Pid, RunNumber};
 use std::time::Duration;
 

@@ -2,7 +2,7 @@
 
 use crate::config::{UserSetting, UserSettings};
 use crate::report::news::News;
-use crate::supervise::Errands;
+use crate::supervise::NotifyHooks as Errands;
 use crate::ui::terminal::Alert;
 use std::fs;
 use std::time::Duration;

@@ -1,23 +1,28 @@
-//! A run whose keeper was killed.
+//! What the front does for a run whose keeper was killed.
 //!
-//! Without a pseudo-terminal nothing hangs up the trainer: it continues as long as its pipes don't
-//! break. So the front also holds their reading ends, without reading. When the keeper is gone, a
-//! thread of the front stands in for it: it passes on the output, carries out the few orders that
-//! still make sense, and reports the end. The front that started the keeper becomes the trainer's
-//! parent and learns its exit status; any other front only learns that it has ended.
+//! With a pseudo-terminal the kernel has hung up the trainer by then. A launcher that handles SIGHUP stops
+//! its ranks itself and is given the time for it. Whatever is left after that could hold a GPU forever,
+//! because nobody watches it any more: [`clear_up`] ends it.
+//!
+//! Without one nothing hangs up the trainer: it continues as long as its pipes don't break. So the front
+//! also holds their reading ends, without reading ([`HeldRun`]). When the keeper is gone, a thread of the
+//! front stands in for it: it passes on the output, carries out the few orders that still make sense, and
+//! reports the end. The front that started the keeper becomes the trainer's parent and learns its exit
+//! status; any other front only learns that it has ended.
 
 use super::front::{Keeper, Reports};
 use super::keeper::HOLDER;
 use super::keeper::sweep::{Sweep, SweepScope};
 use super::keeper::tree::{self, Process, Reaction};
-use super::order::{KeeperOrder, KeeperTimeouts};
-use super::report::{KeeperReport, Rung};
+use super::messages::{
+    KeeperOrder, KeeperReport, KeeperTimeouts, OutputStream, StopStage, TrainerStreams,
+};
 use super::sent_signal::SentSignal;
-use super::streams::{OutputStream, TrainerStreams};
 use super::wire::{self, Decoder, Frame};
 use crate::event::Exit;
 use crate::units::{Pid, RunNumber};
 use nix::libc;
+use nix::sys::wait::{WaitPidFlag, WaitStatus, waitpid};
 use std::fs::{File, OpenOptions};
 use std::io::{self, Read, Write};
 use std::os::fd::{AsFd, AsRawFd, FromRawFd, OwnedFd};
@@ -29,10 +34,42 @@ use std::time::{Duration, Instant};
 
 /// How long a dying keeper may take.
 const DYING: Duration = Duration::from_secs(2);
-/// Between two looks at what can't be waited for.
+/// Between two looks at /proc, for what can't be waited for.
 const LOOK: Duration = Duration::from_millis(20);
 /// How often the trainer is looked at, in case the kernel doesn't report its end.
 const TURN: Duration = Duration::from_millis(500);
+
+/// Waits up to [`KeeperTimeouts::stop`] for the processes that a lost keeper left below this one, then
+/// ends them. Returns those that could not be ended. Call it after
+/// [`Reports::next`] gave `None` without a
+/// [`KeeperReport::Finished`], when this process has no other children
+/// that matter: all of them are reaped and finally ended.
+pub async fn clear_up(timing: &KeeperTimeouts) -> Vec<Pid> {
+    let until = Instant::now() + timing.stop;
+    let mut left = living();
+    while !left.is_empty() && Instant::now() < until {
+        tokio::time::sleep(LOOK).await;
+        left = living();
+    }
+    let mut sweep = Sweep::ask(SweepScope::All, Instant::now(), timing);
+    while !sweep.round(Instant::now(), left.clone()).signal() {
+        tokio::time::sleep(LOOK).await;
+        left = living();
+    }
+    left.iter().map(|process| Pid(process.pid)).collect()
+}
+
+/// The living processes below this one; reaps the dead ones.
+fn living() -> Vec<Process> {
+    while let Ok(status) = waitpid(None, Some(WaitPidFlag::WNOHANG)) {
+        if status == WaitStatus::StillAlive {
+            break;
+        }
+    }
+    let me = std::process::id() as i32;
+    let below = tree::below(me, &[]);
+    below.into_iter().filter(Process::is_ours).collect()
+}
 
 /// A run whose pipes are held so that it can outlive its keeper.
 #[derive(Debug)]
@@ -154,7 +191,7 @@ struct StandIn {
     /// When a requested stop goes on to the whole tree.
     stop: Option<Instant>,
     /// The signals that were passed on and are passed on only once.
-    asked: [bool; 32],
+    asked: Vec<i32>,
 }
 
 impl StandIn {
@@ -174,7 +211,7 @@ impl StandIn {
             socket,
             timing,
             stop: None,
-            asked: [false; 32],
+            asked: Vec::new(),
         }
     }
 
@@ -259,7 +296,7 @@ impl StandIn {
                 // The front has gone; the output is still passed on.
                 std::thread::sleep(TURN);
             }
-            Ok(n) => decoder.push(&chunk[..n]),
+            Ok(n) => decoder.push(chunk.get(..n).unwrap_or_default()),
             Err(_) => {}
         }
         while let Ok(Some(frame)) = decoder.next() {
@@ -278,7 +315,7 @@ impl StandIn {
                 self.signal(libc::SIGCONT.into());
                 self.stop = Some(Instant::now() + self.timing.stop);
                 self.report(&KeeperReport::Stopping {
-                    rung: Rung::Asked,
+                    rung: StopStage::Asked,
                     within: self.timing.stop,
                 });
             }
@@ -295,9 +332,11 @@ impl StandIn {
         let Some(trainer) = self.trainer() else {
             return;
         };
-        let once = matches!(signal, libc::SIGTERM | libc::SIGHUP | libc::SIGQUIT);
-        if once && std::mem::replace(&mut self.asked[signal as usize], true) {
-            return;
+        if matches!(signal, libc::SIGTERM | libc::SIGHUP | libc::SIGQUIT) {
+            if self.asked.contains(&signal) {
+                return;
+            }
+            self.asked.push(signal);
         }
         let is_news = matches!(signal, libc::SIGUSR1 | libc::SIGUSR2);
         if !(is_news && trainer.reaction(signal) == Some(Reaction::Default)) {
@@ -351,7 +390,7 @@ fn copy(mut pipe: HeldPipe, reports: &Mutex<UnixStream>) {
     loop {
         let bytes = match pipe.from.read(&mut chunk) {
             Ok(0) => return,
-            Ok(n) => &chunk[..n],
+            Ok(n) => chunk.get(..n).unwrap_or_default(),
             Err(error) if error.kind() == io::ErrorKind::Interrupted => continue,
             Err(_) => return,
         };

@@ -1,9 +1,9 @@
-//! A command of the user's own that is run beside the training, to tell somebody of it.
+//! The user's own command that is run beside the training, to tell somebody of it (`--notify`).
 //!
 //! It may fail, hang, or be written badly: nothing waits for it. It runs below a process of ours (the
-//! *errand*), in a session and a process group of its own, so that it gets none of the terminal's
-//! keys; whatever is left of it after its time is ended. The errand outlives the front: the news of
-//! the end is still told when oomph has exited.
+//! *hook*), in a session and a process group of its own, so that it gets none of the terminal's keys;
+//! whatever is left of it after its time is ended. The hook outlives the front: the news of the end is still
+//! told when oomph has exited.
 
 use crate::background::STACK;
 use nix::errno::Errno;
@@ -18,48 +18,48 @@ use std::process::{Child, Command, ExitCode, Stdio};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
-/// The first argument that makes this binary an errand.
-pub const ERRAND_WORD: &str = "__errand";
+/// The first argument that makes this binary a notify hook.
+pub const NOTIFY_HOOK_WORD: &str = "__notify";
 
-/// Between SIGTERM and SIGKILL for one that takes too long.
+/// Between SIGTERM and SIGKILL for a command that takes too long.
 const GRACE: Duration = Duration::from_secs(2);
 
-/// Between two looks at its processes.
+/// Between two looks at the command's processes.
 const PAUSE: Duration = Duration::from_millis(20);
 
-/// Errands that run at once; a command that hangs must not fill the machine with its copies.
+/// NotifyHooks that run at once; a command that hangs must not fill the machine with its copies.
 const MOST: usize = 4;
 
-/// The front's side: starts errands, and hears of those that went wrong.
+/// The front's side: starts hooks, and hears of those that went wrong.
 #[derive(Debug)]
-pub struct Errands {
+pub struct NotifyHooks {
     command: String,
     limit: Duration,
-    shared: Arc<ErrandShare>,
+    shared: Arc<HookShare>,
 }
 
 #[derive(Debug, Default)]
-struct ErrandShare {
-    state: Mutex<ErrandState>,
+struct HookShare {
+    state: Mutex<HookState>,
     fewer: Condvar,
 }
 
 #[derive(Debug, Default)]
-struct ErrandState {
+struct HookState {
     running: usize,
     problems: Vec<String>,
 }
 
-impl ErrandShare {
-    fn lock(&self) -> MutexGuard<'_, ErrandState> {
+impl HookShare {
+    fn lock(&self) -> MutexGuard<'_, HookState> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-impl Errands {
+impl NotifyHooks {
     /// Each runs this shell command for at most `limit`.
-    pub fn new(command: String, limit: Duration) -> Errands {
-        Errands {
+    pub fn new(command: String, limit: Duration) -> NotifyHooks {
+        NotifyHooks {
             command,
             limit,
             shared: Arc::default(),
@@ -77,7 +77,7 @@ impl Errands {
         let (command, limit, shared) = (self.command.clone(), self.limit, self.shared.clone());
         // In a thread: starting a process waits for the disk that the program is on.
         let thread = std::thread::Builder::new()
-            .name("errand".into())
+            .name("notify-hook".into())
             .stack_size(STACK)
             .spawn(move || {
                 let problem = run(&command, limit, &input);
@@ -99,12 +99,12 @@ impl Errands {
 
     /// Waits until all have ended, for at most `patience`.
     pub fn wait(&self, patience: Duration) {
-        let running = |state: &mut ErrandState| state.running > 0;
+        let running = |state: &mut HookState| state.running > 0;
         let _ = (self.shared.fewer).wait_timeout_while(self.shared.lock(), patience, running);
     }
 }
 
-/// Runs the errand's process and waits for it; returns what went wrong, in words.
+/// Runs the hook's process and waits for it; returns what went wrong, in words.
 fn run(command: &str, limit: Duration, input: &str) -> Option<String> {
     let run = || -> io::Result<String> {
         let mut child = start(command, limit)?;
@@ -129,7 +129,7 @@ fn run(command: &str, limit: Duration, input: &str) -> Option<String> {
 fn start(command: &str, limit: Duration) -> io::Result<Child> {
     Command::new("/proc/self/exe")
         .arg0("oomph")
-        .arg(ERRAND_WORD)
+        .arg(NOTIFY_HOOK_WORD)
         .arg(limit.as_millis().to_string())
         .arg(command)
         .stdin(Stdio::piped())
@@ -138,9 +138,9 @@ fn start(command: &str, limit: Duration) -> io::Result<Child> {
         .spawn()
 }
 
-/// The errand's process: runs the shell command with its own standard input, ends what takes too long,
+/// The hook's process: runs the shell command with its own standard input, ends what takes too long,
 /// and says on standard output what went wrong. Never fails by itself.
-pub fn errand(words: &[OsString]) -> ExitCode {
+pub fn notify_hook(words: &[OsString]) -> ExitCode {
     let word = |at: usize| words.get(at).and_then(|word| word.to_str());
     let limit = word(0).and_then(|text| text.parse().ok());
     if let (Some(limit), Some(command)) = (limit.map(Duration::from_millis), word(1)) {
@@ -235,7 +235,7 @@ mod tests {
     use super::*;
     use std::fs;
 
-    // Not `run` and `start`: the test's own binary is no errand.
+    // Not `run` and `start`: the test's own binary is no hook.
 
     #[test]
     fn a_failure_is_said_in_words() {
@@ -279,14 +279,14 @@ mod tests {
 
     #[test]
     fn no_more_than_a_few_at_once() {
-        let errands = Errands::new("true".into(), Duration::from_secs(1));
-        errands.shared.lock().running = MOST;
-        errands.start(String::new());
-        let [problem] = &errands.problems()[..] else {
+        let hooks = NotifyHooks::new("true".into(), Duration::from_secs(1));
+        hooks.shared.lock().running = MOST;
+        hooks.start(String::new());
+        let [problem] = &hooks.problems()[..] else {
             panic!("one problem");
         };
         assert!(problem.contains("not run"), "{problem}");
-        assert_eq!(errands.problems(), [""; 0]);
-        errands.wait(Duration::ZERO);
+        assert_eq!(hooks.problems(), [""; 0]);
+        hooks.wait(Duration::ZERO);
     }
 }
