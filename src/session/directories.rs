@@ -1,21 +1,24 @@
-//! The name and the directories of one session.
+//! The name and the directories of one session: made, or only examined for whether they could be.
 //!
 //! A session has a name even without a directory: a home directory that is missing, read-only or
 //! full costs the recording, never the training. Notes say which place was chosen and why not a
 //! better one.
 
-use super::base_dirs::{BaseDir, BaseDirs};
-use super::private::{make_all, make_new, make_or_take, make_private};
+use super::base_dirs::{
+    BaseDir, BaseDirs, make_all, make_new, make_or_take, make_private, refusal, rename_risk,
+};
 use super::{KEEPER_SOCKET, OUTPUT_LOG, PROBE_SOCKET, RECORDING};
 use crate::command::Word;
+use crate::units::Bytes;
 use jiff::civil::DateTime;
-use std::fs;
-use std::io;
+use nix::sys::statvfs::statvfs;
+use nix::unistd::{AccessFlags, access};
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
+use std::{fs, io};
 
 /// `sun_path` has 108 bytes, the last of them a NUL (`unix(7)`).
-pub(super) const LONGEST_SOCKET_PATH: usize = 107;
+const LONGEST_SOCKET_PATH: usize = 107;
 
 /// The maximum length of the program's name in the session's name.
 const PROGRAM_SHOWN: usize = 24;
@@ -246,9 +249,85 @@ fn shown_name(program: &Word) -> String {
     }
 }
 
+/// A name as long as a session's, with a socket in it.
+const SOCKET_BELOW: &str = "/20261231-235959-0123456789abcdef01234567/keeper.sock";
+
+/// A candidate for a session's files, looked at without making anything.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Examined {
+    /// oomph's directory in it, which need not exist.
+    pub path: PathBuf,
+    /// Why it can't be used.
+    pub problem: Option<String>,
+    pub free: Option<Bytes>,
+}
+
+/// Looks at each of `places`; `sockets` need short paths.
+pub fn examine(places: &[BaseDir], sockets: bool) -> Vec<Examined> {
+    places
+        .iter()
+        .map(|place| examined(place, sockets))
+        .collect()
+}
+
+fn examined(place: &BaseDir, sockets: bool) -> Examined {
+    let path = place.oomph();
+    let free = existing(&path)
+        .and_then(|there| statvfs(there).ok())
+        .map(|about| Bytes(about.blocks_available() * about.fragment_size()));
+    Examined {
+        problem: problem(place, &path, sockets),
+        path,
+        free,
+    }
+}
+
+fn problem(place: &BaseDir, path: &Path, sockets: bool) -> Option<String> {
+    if sockets && path.as_os_str().len() + SOCKET_BELOW.len() > LONGEST_SOCKET_PATH {
+        return Some("its path is too long for a socket".into());
+    }
+    // Only a directory of the user's own is created with those above it.
+    match place {
+        BaseDir::Own(_) => {}
+        BaseDir::Given(base) | BaseDir::Shared(base) => {
+            if !base.is_dir() {
+                return Some(format!("there is no {}", base.display()));
+            }
+            if let Some(risk) = rename_risk(base) {
+                return Some(risk);
+            }
+            if path.symlink_metadata().is_ok()
+                && let Some(reason) = refusal(path)
+            {
+                return Some(reason);
+            }
+        }
+    }
+    let Some(there) = existing(path) else {
+        return Some("nothing above it exists".into());
+    };
+    if !there.is_dir() {
+        return Some(format!("{} is not a directory", there.display()));
+    }
+    let wanted = AccessFlags::W_OK | AccessFlags::X_OK;
+    let denied = access(there, wanted).err()?;
+    Some(format!(
+        "cannot write to {}: {}",
+        there.display(),
+        denied.desc()
+    ))
+}
+
+/// The path, or the nearest one above it that exists.
+fn existing(path: &Path) -> Option<&Path> {
+    path.ancestors()
+        .find(|path| path.symlink_metadata().is_ok())
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::fs;
     use std::os::unix::fs::{MetadataExt, PermissionsExt};
     use std::os::unix::net::UnixListener;
 
@@ -410,6 +489,46 @@ mod tests {
             (&"x".repeat(99), &"x".repeat(PROGRAM_SHOWN)),
         ] {
             assert_eq!(shown_name(&Word::from(program)), name);
+        }
+    }
+
+    #[test]
+    fn what_would_be_refused_is_refused_and_nothing_is_made() {
+        let root = tempfile::tempdir().unwrap();
+        let root = root.path();
+        let file = root.join("file");
+        fs::write(&file, "").unwrap();
+        let open = root.join("open");
+        fs::create_dir(&open).unwrap();
+        let mode = std::os::unix::fs::PermissionsExt::from_mode(0o777);
+        fs::set_permissions(&open, mode).unwrap();
+        for (place, sockets, problem) in [
+            (BaseDir::Own(root.join("new/deep")), false, None),
+            (BaseDir::Own(root.into()), true, None),
+            (BaseDir::Own(file.join("x")), false, Some("not a directory")),
+            (
+                BaseDir::Given(root.join("none")),
+                false,
+                Some("there is no"),
+            ),
+            (BaseDir::Shared(open), false, Some("other users can write")),
+            (
+                BaseDir::Own(root.join("x".repeat(99))),
+                true,
+                Some("too long"),
+            ),
+        ] {
+            let examined = examine(std::slice::from_ref(&place), sockets);
+            let found = examined[0].problem.as_deref();
+            match problem {
+                None => assert_eq!(found, None, "{place:?}"),
+                Some(words) => assert!(
+                    found.is_some_and(|found| found.contains(words)),
+                    "{found:?}"
+                ),
+            }
+            assert!(examined[0].free.is_some() || problem.is_some(), "{place:?}");
+            assert!(!root.join("new").exists());
         }
     }
 }

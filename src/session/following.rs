@@ -5,11 +5,11 @@
 //! later than all that was read of it: a reading that was neither an extreme nor the last when the
 //! bucket was saved does not become one.
 
-use super::fidelity::{Fidelity, ReadingStream, fidelity};
-use super::lines::TimedLines;
-use super::private::open_own;
+use super::base_dirs::open_own;
+use super::limits::{Fidelity, ReadingStream, fidelity};
+use super::read::TimedLines;
 use super::read::{Events, ReadError};
-use super::recent;
+use super::recorder;
 use crate::event::Event;
 use crate::units::Moment;
 use std::collections::HashMap;
@@ -92,7 +92,7 @@ impl GrowingRecording {
 
     /// Reads the open bucket, if it was saved since.
     fn look_beside(&mut self) {
-        let path = recent::path(&self.path);
+        let path = recorder::beside(&self.path);
         let read = || -> io::Result<((u64, u64), TimedLines)> {
             let file = open_own(&path)?;
             let about = file.metadata()?;

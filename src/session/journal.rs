@@ -1,19 +1,17 @@
 //! Which lines a recording gets for which events; the writer handles the files.
 //!
 //! Exact events are written at once. Readings are thinned out: the smallest, largest and last one
-//! of each stream are written when a bucket closes. The last minute of readings is also kept in
-//! memory at full rate, and written at an OOM and at a clean end. All times here are those of the
-//! events.
+//! of each stream are written when a bucket closes. They are real readings, so a thinned-out recording needs
+//! no other kind of event. The last minute of readings is also kept in memory at full rate, and written at an
+//! OOM and at a clean end. All times here are those of the events.
 
-use super::allowance::Allowance;
-use super::bucket::ReadingBucket;
-use super::fidelity::{Fidelity, ReadingStream, fidelity};
-use super::limits::Limits;
-use super::line::RecordLine;
+use super::limits::{Allowance, Fidelity, Limits, ReadingStream, fidelity};
 use crate::command;
 use crate::event::{Event, EventKind, Level, Note, SessionStarted, Started};
 use crate::units::{Bytes, Moment, clock_face};
-use std::collections::VecDeque;
+use std::collections::{HashMap, VecDeque};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 /// The minimum time between two notes about events that exceeded the limits.
@@ -46,7 +44,7 @@ struct Overflow {
 }
 
 impl Journal {
-    pub(super) fn new(limits: Limits) -> Journal {
+    pub fn new(limits: Limits) -> Journal {
         Journal {
             limits,
             oom: Allowance::full(limits.oom),
@@ -62,7 +60,7 @@ impl Journal {
     }
 
     /// The lines to write for `event`.
-    pub(super) fn accept(&mut self, event: &Event) -> Result<Vec<RecordLine>, serde_json::Error> {
+    pub fn accept(&mut self, event: &Event) -> Result<Vec<RecordLine>, serde_json::Error> {
         let kept = fidelity(&event.what);
         let vital = matches!(kept, Fidelity::Vital | Fidelity::Oom);
         let line = match without_secrets(&event.what) {
@@ -87,7 +85,7 @@ impl Journal {
     }
 
     /// The lines of the open bucket, if it is time to save them in case the front is killed.
-    pub(super) fn bucket_to_save(&mut self) -> Option<Vec<RecordLine>> {
+    pub fn bucket_to_save(&mut self) -> Option<Vec<RecordLine>> {
         let since = self.bucket.opened()?.max(self.bucket_saved);
         (self.now.since(since) >= BETWEEN_SAVES).then(|| {
             self.bucket_saved = self.now;
@@ -96,7 +94,7 @@ impl Journal {
     }
 
     /// The remaining lines at the end of the session.
-    pub(super) fn finish(&mut self) -> Vec<RecordLine> {
+    pub fn finish(&mut self) -> Vec<RecordLine> {
         let mut lines = Vec::new();
         write_once(self.bucket.close(), &mut lines);
         write_once(std::mem::take(&mut self.last_minute), &mut lines);
@@ -245,4 +243,216 @@ fn without_secrets(what: &EventKind) -> Option<EventKind> {
         _ => {}
     }
     Some(masked)
+}
+
+/// A bucket of readings that is still open: the smallest, largest and last of each stream.
+#[derive(Debug, Default)]
+struct ReadingBucket {
+    streams: HashMap<ReadingStream, Extremes>,
+    opened: Option<Moment>,
+    cost: u64,
+}
+
+#[derive(Debug)]
+struct Extremes {
+    smallest: (u64, RecordLine),
+    largest: (u64, RecordLine),
+    last: RecordLine,
+}
+
+impl Extremes {
+    /// Its lines without duplicates, in order of time.
+    fn lines(&self) -> Vec<&RecordLine> {
+        let mut lines = vec![&self.smallest.1];
+        for line in [&self.largest.1, &self.last] {
+            if !lines.iter().any(|kept| kept.is(line)) {
+                lines.push(line);
+            }
+        }
+        lines
+    }
+
+    fn cost(&self) -> u64 {
+        self.lines().iter().map(|line| line.cost().0).sum()
+    }
+}
+
+impl ReadingBucket {
+    /// When the first reading came.
+    fn opened(&self) -> Option<Moment> {
+        self.opened
+    }
+
+    /// The size of its lines.
+    fn cost(&self) -> Bytes {
+        Bytes(self.cost)
+    }
+
+    /// Adds a reading. Returns `false` for a new stream if the bucket already has `most`: thousands
+    /// of short-lived processes must not fill our memory.
+    fn take(&mut self, stream: ReadingStream, value: u64, line: &RecordLine, most: Bytes) -> bool {
+        match self.streams.get_mut(&stream) {
+            Some(extremes) => {
+                self.cost -= extremes.cost();
+                if value < extremes.smallest.0 {
+                    extremes.smallest = (value, line.clone());
+                }
+                if value > extremes.largest.0 {
+                    extremes.largest = (value, line.clone());
+                }
+                extremes.last = line.clone();
+                self.cost += extremes.cost();
+            }
+            None if Bytes(self.cost) >= most => return false,
+            None => {
+                self.cost += line.cost().0;
+                self.streams.insert(
+                    stream,
+                    Extremes {
+                        smallest: (value, line.clone()),
+                        largest: (value, line.clone()),
+                        last: line.clone(),
+                    },
+                );
+            }
+        }
+        self.opened.get_or_insert(line.at);
+        true
+    }
+
+    /// Its lines in order of time, without closing it.
+    fn lines(&self) -> Vec<RecordLine> {
+        let mut lines: Vec<RecordLine> = self
+            .streams
+            .values()
+            .flat_map(Extremes::lines)
+            .cloned()
+            .collect();
+        // Ties are broken by the text, so that the same events give the same file.
+        lines.sort_by(|a, b| (a.at, a.text()).cmp(&(b.at, b.text())));
+        lines
+    }
+
+    /// Empties the bucket and returns its lines in order of time.
+    fn close(&mut self) -> Vec<RecordLine> {
+        let lines = self.lines();
+        *self = ReadingBucket::default();
+        lines
+    }
+}
+
+/// An event as a line of the recording, including its newline. Shared, not copied, between the bucket, the
+/// last minute and the write queue.
+#[derive(Debug, Clone)]
+pub(super) struct RecordLine {
+    /// When the event happened.
+    pub at: Moment,
+    /// Whether it must survive a full disk: it is held back and written once there is space again.
+    pub vital: bool,
+    shared: Arc<SharedLine>,
+}
+
+/// What all copies of a line have in common.
+#[derive(Debug)]
+struct SharedLine {
+    text: Box<[u8]>,
+    written: AtomicBool,
+}
+
+impl RecordLine {
+    /// The line of `event`; an error if it can't be written as JSON.
+    pub fn new(event: &Event, vital: bool) -> Result<RecordLine, serde_json::Error> {
+        let mut text = serde_json::to_vec(event)?;
+        text.push(b'\n');
+        Ok(RecordLine {
+            at: event.at,
+            vital,
+            shared: Arc::new(SharedLine {
+                text: text.into(),
+                written: AtomicBool::new(false),
+            }),
+        })
+    }
+
+    pub fn text(&self) -> &[u8] {
+        &self.shared.text
+    }
+
+    pub fn cost(&self) -> Bytes {
+        Bytes(self.text().len() as u64)
+    }
+
+    /// Whether it, or a copy of it, has been given to the file: a reading waits in the bucket and in the
+    /// last minute, and is written from whichever comes first.
+    fn is_written(&self) -> bool {
+        self.shared.written.load(Ordering::Relaxed)
+    }
+
+    fn set_written(&self) {
+        self.shared.written.store(true, Ordering::Relaxed);
+    }
+
+    /// Whether both are the same event, not only equal ones.
+    fn is(&self, other: &RecordLine) -> bool {
+        Arc::ptr_eq(&self.shared, &other.shared)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::event::{Event, EventKind, Sample};
+    use crate::units::Pid;
+
+    fn line(at: u64, allocated: u64) -> RecordLine {
+        let sample = Sample {
+            allocated: Bytes(allocated),
+            ..Sample::default()
+        };
+        let event = Event {
+            at: Moment(at),
+            what: EventKind::Sample(sample),
+        };
+        RecordLine::new(&event, false).unwrap()
+    }
+
+    #[test]
+    fn the_extremes_and_the_last_stay() {
+        let mut bucket = ReadingBucket::default();
+        for (at, value) in [(1, 5), (2, 9), (3, 1), (4, 6), (5, 7)] {
+            assert!(bucket.take(
+                ReadingStream::Sample(Pid(1), 0),
+                value,
+                &line(at, value),
+                Bytes(1 << 20)
+            ));
+        }
+        let cost = bucket.cost();
+        let lines = bucket.close();
+        assert_eq!(lines.iter().map(|l| l.at.0).collect::<Vec<_>>(), [2, 3, 5]);
+        assert_eq!(cost, lines.iter().map(RecordLine::cost).sum());
+        assert_eq!(bucket.cost(), Bytes::ZERO);
+        assert_eq!(bucket.opened(), None);
+    }
+
+    #[test]
+    fn one_reading_is_kept_once() {
+        let mut bucket = ReadingBucket::default();
+        bucket.take(
+            ReadingStream::Sample(Pid(1), 0),
+            5,
+            &line(1, 5),
+            Bytes(1 << 20),
+        );
+        assert_eq!(bucket.close().len(), 1);
+    }
+
+    #[test]
+    fn a_full_bucket_keeps_the_streams_it_has() {
+        let mut bucket = ReadingBucket::default();
+        let most = Bytes(1);
+        assert!(bucket.take(ReadingStream::Sample(Pid(1), 0), 5, &line(1, 5), most));
+        assert!(!bucket.take(ReadingStream::Sample(Pid(2), 0), 5, &line(2, 5), most));
+        assert!(bucket.take(ReadingStream::Sample(Pid(1), 0), 6, &line(3, 6), most));
+    }
 }

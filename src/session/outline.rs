@@ -2,8 +2,8 @@
 //! disk. A list of many sessions can't replay them all.
 
 use super::RECORDING;
-use super::lines::LONGEST_LINE;
-use super::open_regular::open_regular;
+use super::read::LONGEST_LINE;
+use super::read::open_regular;
 use crate::event::{Event, EventKind, SessionStarted};
 use memchr::memmem;
 use std::collections::HashMap;

@@ -1,7 +1,7 @@
 //! The output log beside a recording, read piece by piece: it may be large, and is kept in two parts, of
 //! which the older one is replaced when the present one is full.
 
-use super::open_regular::open_regular;
+use super::read::open_regular;
 use super::{OUTPUT_LOG, RECORDING};
 use crate::event::older_part;
 use std::fs::File;

@@ -2,8 +2,8 @@
 //! have such ranks, on a file system that its nodes share, and removed with it.
 
 use super::base_dirs::BaseDir;
-use super::private::{make_all, make_new, make_or_take};
-use super::server_time::server_time;
+use super::base_dirs::server_time;
+use super::base_dirs::{make_all, make_new, make_or_take};
 use nix::sys::statfs::statfs;
 use nix::unistd::geteuid;
 use std::fs::{self, OpenOptions};
@@ -12,7 +12,7 @@ use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 use std::time::{Duration, SystemTime};
 
-/// Its name in a session's directory.
+/// The spool's name in a session's directory.
 const SPOOL: &str = "spool";
 
 /// The file by which a process on another node knows that it sees the same directory.

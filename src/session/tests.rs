@@ -4,8 +4,8 @@ mod cost;
 mod killed;
 
 use super::journal::Journal;
-use super::line::RecordLine;
-use super::recording_file::{RecordingFile, open_to_append};
+use super::journal::RecordLine;
+use super::recorder::{RecordingFile, open_to_append};
 use super::*;
 use crate::command::{CommandLine, MASK, Word};
 use crate::event::{

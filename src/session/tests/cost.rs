@@ -2,9 +2,9 @@
 
 use super::super::journal::Journal;
 use super::super::limits::Limits;
-use super::super::line::RecordLine;
 use super::{device, exited, note, oom, sample, started, step};
 use crate::event::{Event, EventKind};
+use crate::session::journal::RecordLine;
 use crate::units::Bytes;
 
 /// What the journal would have written.

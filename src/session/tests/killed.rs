@@ -1,10 +1,10 @@
 //! What a killed front leaves, and how the next one continues.
 
 use super::super::journal::Journal;
-use super::super::line::RecordLine;
 use super::super::*;
 use super::{PATIENCE, all, device, exited, recorder, sample, step, wait_until};
 use crate::event::Event;
+use crate::session::journal::RecordLine;
 use crate::units::Moment;
 use std::fs;
 use std::time::Duration;

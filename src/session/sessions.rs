@@ -1,24 +1,25 @@
-//! The running sessions of this machine, found by a file in each session's private directory.
+//! The sessions of this machine: those that run, found by a file in each session's private directory, and
+//! those that are recorded.
 //!
 //! A session is dead only if that is proven: the keeper's process is gone, its PID belongs to a
 //! process with another start time, or the machine was rebooted. A session that can't be judged
 //! from here (in a container with its own PID namespace, on another machine that shares the
 //! directory) is left alone.
 
-use super::KEEPER_SOCKET;
 use super::base_dirs::{BaseDirs, own_entries};
+use super::{KEEPER_SOCKET, RECORDING};
 use crate::command::Word;
 use crate::event::Job;
 use crate::units::Pid;
 use crate::whole_file::{self, Readers};
 use nix::unistd::geteuid;
 use serde::{Deserialize, Serialize};
-use std::fs;
-use std::io;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
+use std::time::SystemTime;
+use std::{fs, io};
 
-/// The name of that file.
+/// The name of the file by which a running session is found.
 pub(super) const SESSION_FILE: &str = "session.json";
 
 /// What a session says about itself. Without its command, which may contain a secret.
@@ -167,18 +168,6 @@ impl SessionFile {
     }
 }
 
-#[cfg(test)]
-impl PidScope {
-    pub(super) fn move_to(&mut self, host: &str) {
-        self.host = host.into();
-        self.reboot();
-    }
-
-    pub(super) fn reboot(&mut self) {
-        self.boot = "another".into();
-    }
-}
-
 /// The start time of a process, in clock ticks since boot; `None` if it isn't alive.
 fn start_time(pid: Pid) -> Option<u64> {
     let stat = procfs::process::Process::new(pid.0).and_then(|process| process.stat());
@@ -211,10 +200,45 @@ pub fn find(places: &BaseDirs) -> Vec<FoundSession> {
     found
 }
 
+/// A session with a recording.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Stored {
+    pub id: String,
+    pub directory: PathBuf,
+    /// When its recording was last modified.
+    pub written: SystemTime,
+}
+
+/// The recorded sessions, most recently modified first. An unreadable directory counts as empty.
+pub fn list(places: &BaseDirs) -> Vec<Stored> {
+    // The user may have moved oomph's directory to another disk: links count.
+    let entries =
+        (places.recorded()).flat_map(|place| own_entries(place, |path| fs::metadata(path)));
+    let mut sessions: Vec<Stored> = entries.filter_map(stored).collect();
+    sessions.sort_by(|a, b| b.written.cmp(&a.written).then_with(|| b.id.cmp(&a.id)));
+    sessions
+}
+
+/// The most recently modified session.
+pub fn latest(places: &BaseDirs) -> Option<Stored> {
+    list(places).into_iter().next()
+}
+
+/// `None` without a recording.
+fn stored((id, directory): (String, PathBuf)) -> Option<Stored> {
+    let about = fs::metadata(directory.join(RECORDING)).ok()?;
+    Some(Stored {
+        id,
+        written: about.modified().ok()?,
+        directory,
+    })
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
     use crate::session::BaseDir;
+    use std::time::Duration;
 
     fn file(keeper: Pid) -> SessionFile {
         SessionFile::new("20260304-050607-python3", keeper, None, None)
@@ -262,5 +286,29 @@ mod tests {
         assert_eq!(elsewhere(|world| world.boot.clear()), Life::Unknown);
         assert_eq!(elsewhere(|world| world.host.push('x')), Life::Unknown);
         assert_eq!(elsewhere(|world| world.pids.push('x')), Life::Unknown);
+    }
+
+    #[test]
+    fn the_session_written_to_last_comes_first() {
+        let dir = tempfile::tempdir().unwrap();
+        let places = BaseDirs {
+            elsewhere: Vec::new(),
+            state: vec![BaseDir::Own(dir.path().to_owned())],
+            runtime: Vec::new(),
+        };
+        assert_eq!(latest(&places), None);
+        let sessions = dir.path().join("oomph/sessions");
+        let now = SystemTime::now();
+        for (id, age) in [("b", 5), ("a", 1), ("c", 9)] {
+            fs::create_dir_all(sessions.join(id)).unwrap();
+            let recording = fs::File::create(sessions.join(id).join(RECORDING)).unwrap();
+            recording
+                .set_modified(now - Duration::from_secs(age))
+                .unwrap();
+        }
+        fs::create_dir(sessions.join("without a recording")).unwrap();
+        let ids: Vec<String> = list(&places).into_iter().map(|stored| stored.id).collect();
+        assert_eq!(ids, ["a", "b", "c"]);
+        assert_eq!(latest(&places).unwrap().directory, sessions.join("a"));
     }
 }
