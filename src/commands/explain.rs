@@ -1,7 +1,7 @@
 //! `oomph explain`: the OOMs in a log or a recording, and their causes. Runs nothing and needs no GPU.
 
-use super::recordings;
 use super::report::each_event;
+use super::{answer, recordings};
 use crate::command::CommandLine;
 use crate::diagnosis;
 use crate::event::{Event, EventKind, older_part};
@@ -20,7 +20,7 @@ use crate::units::Moment;
 use anyhow::Context;
 use clap::Args;
 use std::ffi::OsString;
-use std::io::{self, BufRead, BufReader, IsTerminal, Read, Write};
+use std::io::{self, BufRead, BufReader, IsTerminal, Read};
 use std::path::{Path, PathBuf};
 
 #[derive(Debug, PartialEq, Args)]
@@ -32,10 +32,10 @@ pub(super) struct ExplainCommand {
     /// A log, a recording, or the start of a session's name [default: standard input, or the latest
     /// session]
     #[arg(value_name = "ID|FILE|-")]
-    pub(super) source: Option<OsString>,
+    pub source: Option<OsString>,
     /// As JSON
     #[arg(long)]
-    pub(super) json: bool,
+    pub json: bool,
 }
 
 impl ExplainCommand {
@@ -93,10 +93,7 @@ pub(super) fn run(asked: &ExplainCommand, command: Option<&CommandLine>) -> anyh
         true => explain::json(&explanation) + "\n",
         false => explain::text(&explanation),
     };
-    let mut out = print::out();
-    let written = out.write_all(text.as_bytes()).and_then(|()| out.flush());
-    written.context("cannot write to standard output")?;
-    Ok(Ending::Code(0))
+    answer(&text)
 }
 
 /// What a source holds.

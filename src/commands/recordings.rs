@@ -26,17 +26,6 @@ impl RecordedSession {
     }
 }
 
-#[cfg(test)]
-impl RecordedSession {
-    pub(super) fn new(id: &str, path: PathBuf, written: SystemTime) -> RecordedSession {
-        RecordedSession {
-            id: id.into(),
-            path,
-            written,
-        }
-    }
-}
-
 /// How many names are listed where several fit.
 const LISTED: usize = 4;
 

@@ -1,7 +1,7 @@
 //! `oomph stop`: ends a session, and reports the progress.
 
-use super::sessions::remote::{Verb, refusal};
 use super::sessions::{Chosen, choose, explain};
+use super::sessions::{Verb, refusal};
 use crate::event::Exit;
 use crate::live::{Ending, print};
 use crate::session::FoundSession;

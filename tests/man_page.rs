@@ -1,8 +1,7 @@
-//! Writes the man page, `help/oomph.1`, from the definition of the command line. The page is part of
-//! the sources so that installing oomph needs no tool for it; the test here holds it to the options.
+//! The man page, `src/commands/help/oomph.1`, is written from the definition of the command line. The page
+//! is part of the sources so that installing oomph needs no tool for it; the test here holds it to the options.
 
-use super::Cli;
-use clap::{Command, CommandFactory};
+use clap::Command;
 use clap_mangen::Man;
 use roff::{Inline, Roff, bold, italic, line_break, roman};
 
@@ -76,8 +75,7 @@ const FILES: [(&str, &str); 3] = [
 ];
 
 fn page() -> String {
-    let mut definition = Cli::command();
-    definition.build();
+    let definition = oomph::commands::definition();
     let version = format!("oomph {}", env!("CARGO_PKG_VERSION"));
     let mut page = Roff::new();
     page.control("TH", ["OOMPH", "1", "", version.as_str(), "User Commands"]);
@@ -188,6 +186,6 @@ fn the_man_page_is_that_of_the_command_line() {
     let kept = std::fs::read_to_string(path).expect("the man page");
     assert_eq!(
         kept, page,
-        "run OOMPH_UPDATE_MAN=1 cargo test --lib man_page, and read the difference"
+        "run OOMPH_UPDATE_MAN=1 cargo test man_page, and read the difference"
     );
 }

@@ -1,27 +1,28 @@
 //! A recording as a stream with a state behind it: forward event by event, to the next OOM or run, and
 //! back by beginning again. What is held does not grow with the recording.
 
-use super::output_position::{OutputPosition, ShownOutput};
-use super::upcoming::Upcoming;
+use super::output::{Mark, OutputPosition, ShownOutput, mark_of};
 use crate::commands::report::unreadable;
 use crate::diagnosis::{self, Finding};
-use crate::event::EventKind;
-use crate::session;
+use crate::event::{Event, EventKind};
+use crate::session::{self, Events, ReadError};
 use crate::state::{Run, RunOutcome, State};
 use crate::ui::SeekTarget;
 use crate::units::{Moment, RunNumber};
 use anyhow::Context;
+use std::collections::VecDeque;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 /// Events applied before the screen and the keys have their turn again.
 const AT_A_TIME: usize = 2_000;
 
-pub(super) struct Reel {
+/// A recording that is being played.
+pub(super) struct RecordingPlayer {
     path: PathBuf,
     upcoming: Upcoming,
-    pub(super) state: State,
-    pub(super) findings: Vec<Finding>,
+    pub state: State,
+    pub findings: Vec<Finding>,
     /// How far the program's output was.
     output: OutputPosition,
     /// Lines that were no events, of an earlier pass.
@@ -51,43 +52,43 @@ pub(super) enum Turn {
     RanOut,
 }
 
-impl Reel {
+impl RecordingPlayer {
     /// At its first event.
-    pub(super) fn open(path: &Path) -> anyhow::Result<Reel> {
-        let mut reel = Reel {
+    pub fn open(path: &Path) -> anyhow::Result<RecordingPlayer> {
+        let mut player = RecordingPlayer {
             path: path.to_owned(),
-            upcoming: Upcoming::of(session::read(path).map_err(unreadable)?),
+            upcoming: Upcoming::new(session::read(path).map_err(unreadable)?),
             state: State::default(),
             findings: Vec::new(),
             output: OutputPosition::default(),
             corrupt: 0,
             seeking: None,
         };
-        if reel.next_at().is_none()
-            && let Some(error) = reel.upcoming.broken.take()
+        if player.next_at().is_none()
+            && let Some(error) = player.upcoming.broken.take()
         {
             return Err(unreadable(error));
         }
         anyhow::ensure!(
-            reel.next_at().is_some(),
+            player.next_at().is_some(),
             "{} contains no recorded event; pass the events.jsonl of a session",
             path.display()
         );
-        Ok(reel)
+        Ok(player)
     }
 
     /// When the next event is; `None` at the end.
-    pub(super) fn next_at(&self) -> Option<Moment> {
+    pub fn next_at(&self) -> Option<Moment> {
         self.upcoming.next_at()
     }
 
     /// Lines that were no events; they are passed over.
-    pub(super) fn corrupt(&self) -> u64 {
+    pub fn corrupt(&self) -> u64 {
         self.corrupt.max(self.upcoming.corrupt)
     }
 
     /// How far the program's output was at that moment.
-    pub(super) fn output(&self, at: Moment) -> ShownOutput {
+    pub fn output(&self, at: Moment) -> ShownOutput {
         self.output.at(at, self.upcoming.next_mark())
     }
 
@@ -106,7 +107,7 @@ impl Reel {
     }
 
     /// Applies what happened up to `until`, or what is being sought, as far as a turn allows.
-    pub(super) fn turn(&mut self, until: Moment) -> Turn {
+    pub fn turn(&mut self, until: Moment) -> Turn {
         for _ in 0..AT_A_TIME {
             if self.has_arrived() {
                 // `until` is of before the search.
@@ -141,17 +142,17 @@ impl Reel {
         }
     }
 
-    pub(super) fn is_seeking(&self) -> bool {
+    pub fn is_seeking(&self) -> bool {
         self.seeking.is_some()
     }
 
     /// Begins to seek a moment after the present one.
-    pub(super) fn seek_to(&mut self, moment: Moment) {
+    pub fn seek_to(&mut self, moment: Moment) {
         self.seeking = Some(Seeking::To(moment));
     }
 
     /// Begins to seek from `position`; `stride` is how far back and forward go.
-    pub(super) fn seek(
+    pub fn seek(
         &mut self,
         target: SeekTarget,
         position: Moment,
@@ -176,7 +177,7 @@ impl Reel {
     }
 
     fn rewind(&mut self) -> anyhow::Result<()> {
-        let again = Reel::open(&self.path);
+        let again = RecordingPlayer::open(&self.path);
         let corrupt = self.corrupt();
         *self = again.context("the recording cannot be read from its start again")?;
         self.corrupt = corrupt;
@@ -184,19 +185,95 @@ impl Reel {
     }
 }
 
+/// Bytes of lines that are read ahead at the most: more than the readings between two marks are.
+const AHEAD: u64 = 1 << 20;
+
+/// The events that come next: read ahead as far as the next mark of the output, so that what lies between
+/// two marks is shown bit by bit.
+struct Upcoming {
+    events: Events,
+    /// With the lengths of their lines.
+    queue: VecDeque<(Event, u64)>,
+    held: u64,
+    /// Marks in the queue.
+    marks: usize,
+    ended: bool,
+    /// Lines that were no events.
+    pub corrupt: u64,
+    /// Why it ended before the file did.
+    pub broken: Option<ReadError>,
+}
+
+impl Upcoming {
+    fn new(events: Events) -> Upcoming {
+        let mut upcoming = Upcoming {
+            events,
+            queue: VecDeque::new(),
+            held: 0,
+            marks: 0,
+            ended: false,
+            corrupt: 0,
+            broken: None,
+        };
+        upcoming.fill();
+        upcoming
+    }
+
+    /// When the next event is; `None` at the end.
+    fn next_at(&self) -> Option<Moment> {
+        self.queue.front().map(|(event, _)| event.at)
+    }
+
+    fn take(&mut self) -> Option<Event> {
+        let (event, length) = self.queue.pop_front()?;
+        self.held -= length;
+        self.marks -= usize::from(mark_of(&event).is_some());
+        self.fill();
+        Some(event)
+    }
+
+    /// The next mark, if it is near.
+    fn next_mark(&self) -> Option<Mark> {
+        match self.marks {
+            0 => None,
+            _ => self.queue.iter().find_map(|(event, _)| mark_of(event)),
+        }
+    }
+
+    fn fill(&mut self) {
+        while !self.ended && (self.queue.is_empty() || (self.marks == 0 && self.held < AHEAD)) {
+            let before = self.events.bytes();
+            match self.events.next() {
+                Some(Ok(event)) => {
+                    self.marks += usize::from(mark_of(&event).is_some());
+                    let length = self.events.bytes() - before;
+                    self.held += length;
+                    self.queue.push_back((event, length));
+                }
+                Some(Err(ReadError::Corrupt { .. })) => self.corrupt += 1,
+                Some(Err(error @ ReadError::Unreadable { .. })) => {
+                    self.broken = Some(error);
+                    self.ended = true;
+                }
+                None => self.ended = true,
+            }
+        }
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    fn reel(name: &str) -> Reel {
+    fn player(name: &str) -> RecordingPlayer {
         let path = format!("{}/tests/replay/{name}.jsonl", env!("CARGO_MANIFEST_DIR"));
-        Reel::open(Path::new(&path)).unwrap()
+        RecordingPlayer::open(Path::new(&path)).unwrap()
     }
 
     /// Turns until nothing more is to be done.
-    fn settle(reel: &mut Reel, until: Moment) -> Turn {
+    fn settle(player: &mut RecordingPlayer, until: Moment) -> Turn {
         loop {
-            match reel.turn(until) {
+            match player.turn(until) {
                 Turn::More => {}
                 done => return done,
             }
@@ -205,43 +282,54 @@ mod tests {
 
     #[test]
     fn the_next_oom_is_found_and_time_goes_back() {
-        let mut reel = reel("capacity");
+        let mut player = player("capacity");
         let start = Moment::ZERO;
-        assert_eq!(settle(&mut reel, start), Turn::Done);
-        reel.seek(SeekTarget::NextOom, start, Duration::ZERO)
+        assert_eq!(settle(&mut player, start), Turn::Done);
+        player
+            .seek(SeekTarget::NextOom, start, Duration::ZERO)
             .unwrap();
-        assert_eq!(settle(&mut reel, start), Turn::RanOut);
-        assert!(!reel.findings.is_empty() && !reel.is_seeking());
-        let end = reel.state.now;
+        assert_eq!(settle(&mut player, start), Turn::RanOut);
+        assert!(!player.findings.is_empty() && !player.is_seeking());
+        let end = player.state.now;
         let stride = Duration::from_secs(5);
-        reel.seek(SeekTarget::Back, end, stride).unwrap();
-        assert_eq!(settle(&mut reel, end), Turn::Done);
-        assert!(reel.state.oom().is_none(), "it is before the OOM again");
-        assert!(end.since(reel.state.now) >= stride);
-        reel.seek(SeekTarget::Forward, reel.state.now, Duration::from_secs(60))
+        player.seek(SeekTarget::Back, end, stride).unwrap();
+        assert_eq!(settle(&mut player, end), Turn::Done);
+        assert!(player.state.oom().is_none(), "it is before the OOM again");
+        assert!(end.since(player.state.now) >= stride);
+        player
+            .seek(
+                SeekTarget::Forward,
+                player.state.now,
+                Duration::from_secs(60),
+            )
             .unwrap();
-        settle(&mut reel, start);
-        assert_eq!(reel.next_at(), None);
-        assert!(reel.state.oom().is_some());
+        settle(&mut player, start);
+        assert_eq!(player.next_at(), None);
+        assert!(player.state.oom().is_some());
     }
 
     #[test]
     fn a_run_that_is_not_there_is_the_end() {
-        let mut reel = reel("leak");
-        reel.seek(SeekTarget::NextRun, Moment::ZERO, Duration::ZERO)
+        let mut player = player("leak");
+        player
+            .seek(SeekTarget::NextRun, Moment::ZERO, Duration::ZERO)
             .unwrap();
-        settle(&mut reel, Moment::ZERO);
-        assert_eq!(reel.state.run().map(|run| run.number), Some(RunNumber(1)));
-        reel.seek(SeekTarget::PreviousRun, reel.state.now, Duration::ZERO)
+        settle(&mut player, Moment::ZERO);
+        assert_eq!(player.state.run().map(|run| run.number), Some(RunNumber(1)));
+        player
+            .seek(SeekTarget::PreviousRun, player.state.now, Duration::ZERO)
             .unwrap();
-        settle(&mut reel, Moment::ZERO);
-        assert!(reel.state.run().is_some() && reel.next_at().is_some());
+        settle(&mut player, Moment::ZERO);
+        assert!(player.state.run().is_some() && player.next_at().is_some());
     }
 
     #[test]
     fn what_is_no_recording_is_said() {
         let file = tempfile::NamedTempFile::new().unwrap();
-        let error = Reel::open(file.path()).err().unwrap().to_string();
+        let error = RecordingPlayer::open(file.path())
+            .err()
+            .unwrap()
+            .to_string();
         assert!(error.contains("no recorded event"), "{error}");
     }
 }
