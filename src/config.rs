@@ -29,6 +29,13 @@ use toml::Spanned;
 /// The file's name, in a project and in the configuration directory.
 pub const FILE: &str = "oomph.toml";
 
+/// A longer file isn't a config: the path is a device, or a mistake.
+const LONGEST: u64 = 1 << 20;
+
+const WRITE_FOR_ALL: u32 = 0o002;
+const STICKY: u32 = 0o1000;
+const ROOT: u32 = 0;
+
 /// The contents of all files, the project's first.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct UserSettings {
@@ -68,20 +75,6 @@ pub struct Programs {
     pub text: String,
 }
 
-/// Reads the settings for a command that is started in `cwd`.
-pub fn read(cwd: &Path) -> UserSettings {
-    of_files(&files(cwd, configuration_directory().as_deref()))
-}
-
-/// Reads these files; for each setting the first file that has it counts.
-pub fn of_files(files: &[SettingsFile]) -> UserSettings {
-    let mut settings = UserSettings::default();
-    for file in files {
-        read_file(file, nix::unistd::geteuid().as_raw(), &mut settings);
-    }
-    settings
-}
-
 /// A file that may exist, and whose settings it has.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct SettingsFile {
@@ -96,6 +89,20 @@ pub enum Whose {
     Project,
     /// In the configuration directory.
     User,
+}
+
+/// Reads the settings for a command that is started in `cwd`.
+pub fn read(cwd: &Path) -> UserSettings {
+    of_files(&files(cwd, configuration_directory().as_deref()))
+}
+
+/// Reads these files; for each setting the first file that has it counts.
+pub fn of_files(files: &[SettingsFile]) -> UserSettings {
+    let mut settings = UserSettings::default();
+    for file in files {
+        read_file(file, nix::unistd::geteuid().as_raw(), &mut settings);
+    }
+    settings
 }
 
 /// The candidates for a command started in `cwd`, by precedence: that directory, those above it up
@@ -134,13 +141,6 @@ fn is_same(a: &Path, b: &Path) -> bool {
 fn configuration_directory() -> Option<PathBuf> {
     Xdg::new().ok().map(|xdg| xdg.config_dir())
 }
-
-/// A longer file isn't a config: the path is a device, or a mistake.
-const LONGEST: u64 = 1 << 20;
-
-const WRITE_FOR_ALL: u32 = 0o002;
-const STICKY: u32 = 0o1000;
-const ROOT: u32 = 0;
 
 /// The keys. A misspelled one is an error.
 #[derive(Debug, Deserialize)]

@@ -27,6 +27,9 @@ pub const SNAPSHOT_VARIABLE: &str = "OOMPH_PROBE_SNAPSHOT";
 /// The probe's directory in a spool, where processes of other nodes find it.
 const IN_SPOOL: &str = "probe";
 
+/// As many copies are made of one content where earlier ones were changed.
+const COPIES: u32 = 8;
+
 /// The ways by which a probe reaches the front.
 #[derive(Debug, Clone, Copy)]
 pub struct ProbeWays<'a> {
@@ -201,9 +204,6 @@ fn write_private(path: &Path, text: &str) -> io::Result<()> {
 fn with_path(path: &Path, error: io::Error) -> io::Error {
     io::Error::new(error.kind(), format!("{}: {error}", path.display()))
 }
-
-/// As many copies are made of one content where earlier ones were changed.
-const COPIES: u32 = 8;
 
 /// Writes the probe into a directory of `parent` that later sessions find again: its name says what is in it, and
 /// what is in it is looked at.

@@ -25,6 +25,19 @@ use std::path::PathBuf;
 use std::time::{Duration, Instant};
 use tokio::sync::mpsc::{self, Receiver};
 
+/// How long a frame waits for the next second of "heard … ago".
+const TICK: Duration = Duration::from_millis(250);
+
+/// Between two looks, and between two questions whether it lives.
+const LOOK: Duration = Duration::from_secs(1);
+const LISTEN: Duration = Duration::from_secs(5);
+
+/// Events of one message: the screen and the keys have their turn in between.
+const AT_A_TIME: usize = 2_000;
+
+/// The output that is shown from before, as much as a keeper keeps for a screen.
+const RECENT: u64 = 256 << 10;
+
 #[derive(Debug, PartialEq, Args)]
 pub(super) struct AttachCommand {
     /// The session, by its name or the start of it [default: the only one]
@@ -50,9 +63,6 @@ pub(super) fn run(attach: &AttachCommand, nvml: bool) -> anyhow::Result<Ending> 
         Keeper::attach(&found.socket()).map_err(|error| sessions::explain(&found, error))
     })
 }
-
-/// How long a frame waits for the next second of "heard … ago".
-const TICK: Duration = Duration::from_millis(250);
 
 /// Watches a session until the user has seen enough.
 ///
@@ -221,16 +231,6 @@ fn pressed(screen: &mut Screen, event: TerminalEvent, scene: &Scene) -> Option<E
         TerminalEvent::FocusGained | TerminalEvent::FocusLost => None,
     }
 }
-
-/// Between two looks, and between two questions whether it lives.
-const LOOK: Duration = Duration::from_secs(1);
-const LISTEN: Duration = Duration::from_secs(5);
-
-/// Events of one message: the screen and the keys have their turn in between.
-const AT_A_TIME: usize = 2_000;
-
-/// The output that is shown from before, as much as a keeper keeps for a screen.
-const RECENT: u64 = 256 << 10;
 
 /// What the thread tells.
 #[derive(Debug)]

@@ -17,6 +17,9 @@ use std::time::Duration;
 const LOOK: Duration = Duration::from_millis(100);
 const LOOK_ELSEWHERE: Duration = Duration::from_secs(1);
 
+/// How a log is opened.
+type Opener = fn(&Path) -> io::Result<File>;
+
 #[derive(Debug, PartialEq, Args)]
 pub(super) struct LogsCommand {
     /// The session, by its name or the start of it [default: the only one, or else the latest]
@@ -147,10 +150,8 @@ fn lives(session: &Chosen) -> bool {
     }
 }
 
-/// How a log is opened.
-type Opener = fn(&Path) -> io::Result<File>;
-
-pub(in crate::commands) struct LogTail {
+/// An output log as it grows, across its parts.
+pub(super) struct LogTail {
     path: PathBuf,
     opener: Opener,
     older: Option<File>,
@@ -159,7 +160,7 @@ pub(in crate::commands) struct LogTail {
 
 /// What a look brought.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(in crate::commands) enum Taken {
+pub(super) enum Taken {
     /// There may be more at once: another part has begun.
     Part,
     /// All that there is.

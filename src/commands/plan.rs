@@ -3,10 +3,8 @@
 use super::predict::predict;
 use crate::command::CommandLine;
 use crate::config;
-use crate::live::Ending;
-use crate::live::print;
 use crate::live::session::SessionInputs;
-use crate::live::torch;
+use crate::live::{Ending, print, torch};
 use crate::recognize::LaunchEnvironment;
 use crate::remedy::{self, Availability, RemedyInputs};
 use clap::Args;

@@ -5,16 +5,17 @@ mod player;
 
 use super::report::each_event;
 use super::{on_screen, recordings};
+use crate::diagnosis;
 use crate::event::{Clock, Event, EventKind};
 use crate::live::display::keyboard::{self, Typed};
 use crate::live::display::mode::{self, Mode, Surface};
 use crate::live::display::screen::{Due, Screen};
 use crate::live::{Ending, print, suspend};
+use crate::report;
 use crate::state::State;
 use crate::ui::theme::Scheme;
 use crate::ui::{Effect, Pace, RecordedOutput, Replay, ReplayControl, Scene, Subject, Theme};
 use crate::units::Moment;
-use crate::{diagnosis, report};
 use anyhow::Context;
 use clap::Args;
 use crossterm::event::Event as TerminalEvent;

@@ -3,10 +3,9 @@
 use super::{Mistake, meant};
 use crate::command::CommandLine;
 use crate::live::{
-    Alert, AutoOptions, Forwarding, Measure, OnHup, OnOom, Permission, Recording, RunOptions,
-    Scheme,
+    Alert, AutoOptions, Ending, Forwarding, Measure, OnHup, OnOom, Permission, Recording,
+    RunOptions, Scheme, below, front, print,
 };
-use crate::live::{Ending, below, front, print};
 use crate::supervise;
 use clap::Args;
 use std::path::PathBuf;

@@ -9,8 +9,9 @@ use crate::live::session::Summary;
 use crate::session::{self, BaseDirs, FoundSession, Life, RemoteSession, Stored};
 use crate::supervise::{self, SessionStatus};
 use crate::units::clock_face;
+use std::fmt;
+use std::io;
 use std::time::Duration;
-use std::{fmt, io};
 
 /// How long a keeper may take to answer. It waits for nobody, so one that doesn't answer at once is
 /// suspended, or the machine is.
@@ -280,14 +281,14 @@ pub(super) fn explain(found: &FoundSession, error: io::Error) -> anyhow::Error {
 
 /// What is to be done to a session where it runs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(in crate::commands) enum Verb {
+pub(super) enum Verb {
     Attach,
     Stop,
     Kill,
 }
 
 /// Where a session runs: `gpu-7`, or what is different on this machine.
-pub(in crate::commands) fn place_of(session: &RemoteSession) -> String {
+pub(super) fn place_of(session: &RemoteSession) -> String {
     match session.is_here {
         true => "this machine, in a container or with another OOMPH_RUNTIME_DIR".into(),
         false => print::line(session.file.host()).into_owned(),
@@ -295,7 +296,7 @@ pub(in crate::commands) fn place_of(session: &RemoteSession) -> String {
 }
 
 /// What to type for a session where it runs: into the job's allocation where there is one, or else by ssh.
-pub(in crate::commands) fn command_there(session: &RemoteSession, verb: Verb) -> String {
+pub(super) fn command_there(session: &RemoteSession, verb: Verb) -> String {
     let id = &session.id;
     let words = match verb {
         Verb::Attach => format!("oomph attach {id}"),
@@ -322,19 +323,15 @@ pub(in crate::commands) fn command_there(session: &RemoteSession, verb: Verb) ->
 }
 
 /// `heard 12 s ago`, `silent for 3:05:00`.
-pub(in crate::commands) fn heard_words(session: &RemoteSession) -> String {
-    ago(session.heard, session.is_silent())
-}
-
-fn ago(heard: Duration, is_silent: bool) -> String {
-    match is_silent {
-        true => format!("silent for {}", clock_face(heard)),
-        false => format!("heard {} s ago", heard.as_secs()),
+pub(super) fn heard_words(session: &RemoteSession) -> String {
+    match session.is_silent() {
+        true => format!("silent for {}", clock_face(session.heard)),
+        false => format!("heard {} s ago", session.heard.as_secs()),
     }
 }
 
 /// Why nothing can be done to a session from here, and what to type.
-pub(in crate::commands) fn refusal(session: &RemoteSession, verb: Verb) -> String {
+pub(super) fn refusal(session: &RemoteSession, verb: Verb) -> String {
     let (id, place) = (&session.id, place_of(session));
     let command = command_there(session, verb);
     match session.is_here {

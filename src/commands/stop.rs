@@ -1,7 +1,6 @@
 //! `oomph stop`: ends a session, and reports the progress.
 
-use super::sessions::{Chosen, choose, explain};
-use super::sessions::{Verb, refusal};
+use super::sessions::{Chosen, Verb, choose, explain, refusal};
 use crate::event::Exit;
 use crate::live::{Ending, print};
 use crate::session::FoundSession;

@@ -128,8 +128,7 @@ pub(super) fn own_entries(
     directory: PathBuf,
     about: impl Fn(&Path) -> io::Result<Metadata>,
 ) -> impl Iterator<Item = (String, PathBuf)> {
-    let ours =
-        about(&directory).is_ok_and(|about| about.is_dir() && about.uid() == geteuid().as_raw());
+    let ours = about(&directory).is_ok_and(|about| is_own_directory(&about));
     let entries = ours.then(|| fs::read_dir(&directory).ok()).flatten();
     entries.into_iter().flatten().flatten().map(|entry| {
         let name = entry.file_name().to_string_lossy().into_owned();
@@ -206,6 +205,11 @@ pub(super) fn refusal(path: &Path) -> Option<String> {
             meta.mode() & 0o777
         )
     })
+}
+
+/// Whether something is a directory of this user's.
+pub(super) fn is_own_directory(about: &Metadata) -> bool {
+    about.is_dir() && about.uid() == geteuid().as_raw()
 }
 
 /// Whether something is this user's, and no other user may write to it.

@@ -13,9 +13,10 @@ use crate::units::Bytes;
 use jiff::civil::DateTime;
 use nix::sys::statvfs::statvfs;
 use nix::unistd::{AccessFlags, access};
+use std::fs;
+use std::io;
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
-use std::{fs, io};
 
 /// `sun_path` has 108 bytes, the last of them a NUL (`unix(7)`).
 const LONGEST_SOCKET_PATH: usize = 107;

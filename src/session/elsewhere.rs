@@ -18,6 +18,12 @@ use std::path::{Path, PathBuf};
 use std::sync::mpsc::{self, Receiver, RecvTimeoutError, Sender};
 use std::time::{Duration, SystemTime};
 
+/// How often a session tells that it runs.
+const BEAT: Duration = Duration::from_secs(10);
+
+/// How long the end waits for a mount that hangs.
+const PATIENCE: Duration = Duration::from_secs(2);
+
 /// A session that was not heard for longer is called silent: some beats, and a minute for which a
 /// client of NFS may keep a file's time.
 const SILENT_AFTER: Duration = Duration::from_secs(60 + 3 * BEAT.as_secs());
@@ -153,12 +159,6 @@ fn heard(directory: &Path, file: &SessionFile, now: SystemTime) -> Duration {
     now.duration_since(latest).unwrap_or_default()
 }
 
-/// How often a session tells that it runs.
-const BEAT: Duration = Duration::from_secs(10);
-
-/// How long the end waits for a mount that hangs.
-const PATIENCE: Duration = Duration::from_secs(2);
-
 /// Tells in the state directory where a session runs, on a thread of its own, until it ends or is dropped.
 #[derive(Debug)]
 pub struct Presence {
@@ -210,7 +210,7 @@ fn beat(file: &SessionFile, directory: &Path) {
     let touched = OpenOptions::new()
         .write(true)
         .custom_flags(libc::O_NOFOLLOW | libc::O_NONBLOCK)
-        .open(session_file(&directory))
+        .open(session_file(directory))
         .and_then(|open| Ok(futimens(&open, &TimeSpec::UTIME_NOW, &TimeSpec::UTIME_NOW)?));
     match touched {
         // Cleared away while this machine slept.
@@ -284,7 +284,7 @@ mod tests {
         fn age(&self, directory: &Path, age: Duration) {
             let file = fs::File::options()
                 .write(true)
-                .open(super::session_file(directory));
+                .open(session_file(directory));
             let at = SystemTime::now() - age;
             file.unwrap().set_modified(at).unwrap();
         }
@@ -306,7 +306,7 @@ mod tests {
         shared.age(&session, 2 * OVER_AFTER);
         assert_eq!(shared.ids(), [] as [&str; 0]);
         clear_over(&shared.places());
-        assert!(!super::session_file(&session).exists());
+        assert!(!session_file(&session).exists());
         assert_eq!(one.listen(), None);
     }
 
@@ -316,17 +316,14 @@ mod tests {
         let open = |path: &Path, mode| {
             fs::set_permissions(path, fs::Permissions::from_mode(mode)).unwrap();
         };
-        open(
-            &super::session_file(&shared.session("writable", "x")),
-            0o666,
-        );
+        open(&session_file(&shared.session("writable", "x")), 0o666);
         open(&shared.session("anybodys", "x"), 0o777);
         let other = shared.session("other-name", "x");
         fs::rename(&other, other.with_file_name("renamed")).unwrap();
         let link = shared.session("link", "x");
-        fs::rename(super::session_file(&link), link.join("elsewhere")).unwrap();
-        std::os::unix::fs::symlink(link.join("elsewhere"), super::session_file(&link)).unwrap();
-        let fifo = super::session_file(&shared.session("fifo", "x"));
+        fs::rename(session_file(&link), link.join("elsewhere")).unwrap();
+        std::os::unix::fs::symlink(link.join("elsewhere"), session_file(&link)).unwrap();
+        let fifo = session_file(&shared.session("fifo", "x"));
         fs::remove_file(&fifo).unwrap();
         nix::unistd::mkfifo(&fifo, nix::sys::stat::Mode::S_IRWXU).unwrap();
         assert_eq!(shared.ids(), [] as [&str; 0]);
@@ -346,7 +343,7 @@ mod tests {
         file.write(&twin).unwrap();
         assert_eq!(shared.ids(), ["twin"]);
         clear_over(&shared.places());
-        assert!(!super::session_file(&dead).exists() && super::session_file(&twin).exists());
+        assert!(!session_file(&dead).exists() && super::session_file(&twin).exists());
         shared.age(&twin, 2 * SILENT_AFTER);
         assert_eq!(shared.ids(), [] as [&str; 0]);
     }
@@ -356,7 +353,7 @@ mod tests {
         let directory = tempfile::tempdir().unwrap();
         let file = || SessionFile::new("s", Pid(1), None, None);
         let first = Presence::start(file(), directory.path()).unwrap();
-        let there = || session_file(&directory.path()).exists();
+        let there = || session_file(directory.path()).exists();
         while !there() {
             std::thread::yield_now();
         }
@@ -372,8 +369,8 @@ mod tests {
         let directory = tempfile::tempdir().unwrap();
         let file = SessionFile::new("s", Pid(1), None, None);
         beat(&file, directory.path());
-        assert!(session_file(&directory.path()).is_file());
-        fs::remove_file(session_file(&directory.path())).unwrap();
+        assert!(session_file(directory.path()).is_file());
+        fs::remove_file(session_file(directory.path())).unwrap();
         let other = directory.path().join("other");
         fs::write(&other, "").unwrap();
         let old = std::time::SystemTime::UNIX_EPOCH;
@@ -383,7 +380,7 @@ mod tests {
             .unwrap()
             .set_modified(old)
             .unwrap();
-        std::os::unix::fs::symlink(&other, session_file(&directory.path())).unwrap();
+        std::os::unix::fs::symlink(&other, session_file(directory.path())).unwrap();
         beat(&file, directory.path());
         assert_eq!(fs::metadata(&other).unwrap().modified().unwrap(), old);
     }

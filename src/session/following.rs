@@ -7,8 +7,7 @@
 
 use super::base_dirs::open_own;
 use super::limits::{Fidelity, ReadingStream, fidelity};
-use super::read::TimedLines;
-use super::read::{Events, ReadError};
+use super::read::{Events, ReadError, TimedLines};
 use super::recorder;
 use crate::event::Event;
 use crate::units::Moment;

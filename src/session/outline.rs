@@ -2,8 +2,7 @@
 //! disk. A list of many sessions can't replay them all.
 
 use super::RECORDING;
-use super::read::LONGEST_LINE;
-use super::read::open_regular;
+use super::read::{LONGEST_LINE, open_regular};
 use crate::event::{Event, EventKind, SessionStarted};
 use memchr::memmem;
 use std::collections::HashMap;

@@ -21,6 +21,18 @@ use std::io::{self, BufRead, BufReader, Read, Take};
 use std::os::unix::fs::FileTypeExt;
 use std::path::{Path, PathBuf};
 
+/// Longer lines are ignored: none of our events comes close.
+pub(super) const LONGEST_LINE: usize = 16 << 20;
+
+/// A first line of this length is not a damaged one: what is read is no recording, and may have no end.
+const NO_FIRST_LINE: u64 = 4 * LONGEST_LINE as u64;
+
+/// Bytes of lines that are held to be sorted: several times what is ever written late.
+const WINDOW: usize = 8 << 20;
+
+/// Lines that are held; a hostile file may have nothing but short ones.
+const WINDOW_LINES: usize = 100_000;
+
 /// Why an event, or a whole recording, can't be read.
 #[derive(Debug)]
 pub enum ReadError {
@@ -185,18 +197,6 @@ fn parsed(line: &TimedLine, path: &Path) -> Result<Event, ReadError> {
     };
     event.map_err(|error| corrupt(error.to_string()))
 }
-
-/// Longer lines are ignored: none of our events comes close.
-pub(super) const LONGEST_LINE: usize = 16 << 20;
-
-/// A first line of this length is not a damaged one: what is read is no recording, and may have no end.
-const NO_FIRST_LINE: u64 = 4 * LONGEST_LINE as u64;
-
-/// Bytes of lines that are held to be sorted: several times what is ever written late.
-const WINDOW: usize = 8 << 20;
-
-/// Lines that are held; a hostile file may have nothing but short ones.
-const WINDOW_LINES: usize = 100_000;
 
 /// A line, as it was read.
 #[derive(Debug, PartialEq, Eq, PartialOrd, Ord)]

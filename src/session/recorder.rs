@@ -116,7 +116,7 @@ impl Recorder {
             WriteTarget::Stream(place) => (place, true),
             WriteTarget::New(place) | WriteTarget::Own(place) => (place, false),
         };
-        let file = open_to_append(&place, false).with_context(about)?;
+        let file = open_to_append(&place).with_context(about)?;
         if !is_stream {
             // Held as long as it is open. A file system without locks has to do without.
             if let Err(TryLockError::WouldBlock) = file.try_lock() {
@@ -263,13 +263,11 @@ impl Drop for Recorder {
     }
 }
 
-/// Opens `path` for appending; a new file has mode 0600. With `create_new` an existing file is an
-/// error. A pipe that nobody reads is an error at once.
-pub(super) fn open_to_append(path: &Path, create_new: bool) -> io::Result<File> {
+/// Opens `path` for appending; a new file has mode 0600. A pipe that nobody reads is an error at once.
+pub(super) fn open_to_append(path: &Path) -> io::Result<File> {
     let file = OpenOptions::new()
         .append(true)
-        .create(!create_new)
-        .create_new(create_new)
+        .create(true)
         .mode(0o600)
         .custom_flags(OFlag::O_NONBLOCK.bits())
         .open(path)?;
@@ -362,7 +360,7 @@ impl RecordingFile {
         // A failed file is reopened: a stale handle on a network share never recovers.
         let mut file = match self.file.take() {
             Some(file) => file,
-            None => open_to_append(&self.path, false)?,
+            None => open_to_append(&self.path)?,
         };
         if self.torn {
             file.write_all(b"\n")?;
@@ -484,7 +482,7 @@ mod tests {
         let path = dir.path().join("pipe");
         nix::unistd::mkfifo(&path, nix::sys::stat::Mode::S_IRWXU).unwrap();
         let mut reader = File::options().read(true).write(true).open(&path).unwrap();
-        let file = open_to_append(&path, false).unwrap();
+        let file = open_to_append(&path).unwrap();
         fcntl(&file, FcntlArg::F_SETFL(OFlag::O_NONBLOCK)).unwrap();
         let policy = OverflowPolicy::Retry {
             retry: Duration::from_secs(3_600),

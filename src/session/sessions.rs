@@ -6,18 +6,17 @@
 //! from here (in a container with its own PID namespace, on another machine that shares the
 //! directory) is left alone.
 
-use super::base_dirs::{BaseDirs, own_entries};
+use super::base_dirs::{BaseDirs, is_own_directory, own_entries};
 use super::{KEEPER_SOCKET, RECORDING};
 use crate::command::Word;
 use crate::event::Job;
 use crate::units::Pid;
 use crate::whole_file::{self, Readers};
-use nix::unistd::geteuid;
 use serde::{Deserialize, Serialize};
-use std::os::unix::fs::MetadataExt;
+use std::fs;
+use std::io;
 use std::path::{Path, PathBuf};
 use std::time::SystemTime;
-use std::{fs, io};
 
 /// The name of the file by which a running session is found.
 pub(super) const SESSION_FILE: &str = "session.json";
@@ -182,8 +181,7 @@ pub fn find(places: &BaseDirs) -> Vec<FoundSession> {
         (places.private()).flat_map(|place| own_entries(place, |path| fs::symlink_metadata(path)));
     let mut found: Vec<FoundSession> = entries
         .filter_map(|(id, directory)| {
-            let about = fs::symlink_metadata(&directory).ok()?;
-            let is_ours = about.is_dir() && about.uid() == geteuid().as_raw();
+            let is_ours = is_own_directory(&fs::symlink_metadata(&directory).ok()?);
             let file = || fs::read(directory.join(SESSION_FILE)).ok();
             let file: Option<SessionFile> =
                 (is_ours.then(file)?).and_then(|text| serde_json::from_slice(&text).ok());

@@ -1,14 +1,11 @@
 //! The directory in which ranks of other nodes leave what they have to say: made for a session that may
 //! have such ranks, on a file system that its nodes share, and removed with it.
 
-use super::base_dirs::BaseDir;
-use super::base_dirs::server_time;
-use super::base_dirs::{make_all, make_new, make_or_take};
+use super::base_dirs::{BaseDir, is_own_directory, make_all, make_new, make_or_take, server_time};
 use nix::sys::statfs::statfs;
-use nix::unistd::geteuid;
 use std::fs::{self, OpenOptions};
 use std::io::{self, Write};
-use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
+use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, SystemTime};
 
@@ -108,8 +105,7 @@ pub fn clear_dead_spools(parent: &Path) {
     for entry in fs::read_dir(parent).into_iter().flatten().flatten() {
         let directory = entry.path();
         let is_spool = || directory.join(MARKER).is_file();
-        let is_ours = fs::symlink_metadata(&directory)
-            .is_ok_and(|about| about.is_dir() && about.uid() == geteuid().as_raw());
+        let is_ours = fs::symlink_metadata(&directory).is_ok_and(|about| is_own_directory(&about));
         if is_ours && is_spool() && newest(&directory).is_some_and(|at| at + DEAD_AFTER < now) {
             // The next start tries again.
             let _ = fs::remove_dir_all(&directory);

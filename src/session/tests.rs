@@ -3,8 +3,7 @@
 mod cost;
 mod killed;
 
-use super::journal::Journal;
-use super::journal::RecordLine;
+use super::journal::{Journal, RecordLine};
 use super::recorder::{RecordingFile, open_to_append};
 use super::*;
 use crate::command::{CommandLine, MASK, Word};
@@ -263,7 +262,7 @@ fn a_disk_that_comes_back_gets_what_counts_and_a_note_of_the_gap() {
         ..RecorderOptions::default()
     };
     // Not by `create`, which would follow the link once and for all.
-    let full = RecordingFile::new(path.clone(), open_to_append(&path, false).unwrap());
+    let full = RecordingFile::new(path.clone(), open_to_append(&path).unwrap());
     let mut recorder = Recorder::start(&path, full, false, options).unwrap();
     recorder.write(&started(1.0, &["x"]));
     recorder.write(&note(2.0, "lost"));
