@@ -13,7 +13,7 @@ use crate::live::display::keyboard::{self, Typed};
 use crate::live::display::mode::{self, Mode, Surface};
 use crate::live::display::screen::{Due, Screen};
 use crate::live::{self, Ending, front, print, suspend};
-use crate::session::{self, GrowingRecording, RemoteSession};
+use crate::recording::{self, GrowingRecording, RemoteSession};
 use crate::state::State;
 use crate::supervise::{Keeper, OutputStream};
 use crate::ui::{Effect, Elsewhere, Scene, Subject, Theme};
@@ -347,7 +347,7 @@ impl WatchedFiles {
             return Ok(());
         };
         if self.output.is_none() {
-            let opened = LogTail::open(&path, session::open_own);
+            let opened = LogTail::open(&path, recording::open_own);
             self.output = opened.ok().and_then(|mut tail| {
                 tail.skip_to_last(RECENT).ok()?;
                 Some(tail)

@@ -17,8 +17,8 @@ use crate::live::display::mode::{self, Mode, Surface};
 use crate::live::display::screen::terminal_size;
 use crate::live::session::SessionInputs;
 use crate::recognize::alloc_conf::{CUDA, GENERAL, HIP};
+use crate::recording::{self, BaseDir, BaseDirs};
 use crate::report;
-use crate::session::{self, BaseDir, BaseDirs};
 use crate::supervise;
 use crate::ui::theme::{Depth, Glyphs, UNICODE};
 use crate::units::Pid;
@@ -141,7 +141,7 @@ fn runtime() -> Vec<PlaceFacts> {
 }
 
 fn places(candidates: &[BaseDir], sockets: bool) -> Vec<PlaceFacts> {
-    let examined = session::examine(candidates, sockets).into_iter();
+    let examined = recording::examine(candidates, sockets).into_iter();
     let facts = examined.map(|place| PlaceFacts {
         path: place.path,
         problem: place.problem,
@@ -152,9 +152,9 @@ fn places(candidates: &[BaseDir], sockets: bool) -> Vec<PlaceFacts> {
 
 /// What the latest recording says of errors of the probe's own.
 fn probe_errors() -> Option<ProbeErrorFacts> {
-    let session = session::latest(&BaseDirs::of_this_user())?;
+    let session = recording::latest(&BaseDirs::of_this_user())?;
     let mut of_processes: HashMap<Pid, ProbeErrors> = HashMap::new();
-    session::outline(&session.directory, |event| {
+    recording::outline(&session.directory, |event| {
         if let EventKind::ProbeErrors(errors) = &event.what {
             of_processes.insert(errors.pid, errors.clone());
         }

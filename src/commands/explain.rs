@@ -10,10 +10,10 @@ use crate::live::allocator::InheritedSettings;
 use crate::live::{Ending, print, torch};
 use crate::oom::Transcript;
 use crate::recognize::LaunchEnvironment;
+use crate::recording;
 use crate::remedy::RemedyInputs;
 use crate::report::explain::{self, Explained, Explanation};
 use crate::report::story::SessionStory;
-use crate::session;
 use crate::state::{OomIncident, State};
 use crate::units::Moment;
 use anyhow::Context;
@@ -129,11 +129,11 @@ fn find(file: Option<&Path>) -> anyhow::Result<Found> {
         }
         Some(path) if path.is_dir() => recording(path),
         Some(path) if recording_beside(path).is_some_and(|beside| beside.is_file()) => {
-            recording(&path.with_file_name(session::RECORDING))
+            recording(&path.with_file_name(recording::RECORDING))
         }
         Some(path) => {
             let cannot = || format!("cannot read {}", path.display());
-            let file = session::open_regular(path).with_context(|| {
+            let file = recording::open_regular(path).with_context(|| {
                 format!(
                     "{}; pass a log, a recording (events.jsonl), or - for standard input",
                     cannot()
@@ -153,8 +153,9 @@ fn find(file: Option<&Path>) -> anyhow::Result<Found> {
 /// The recording of the session that a log is of: it knows the runs, and what the log does not say.
 fn recording_beside(log: &Path) -> Option<PathBuf> {
     let name = log.file_name()?;
-    let is_log = name == session::OUTPUT_LOG || name == older_part(session::OUTPUT_LOG.as_ref());
-    is_log.then(|| log.with_file_name(session::RECORDING))
+    let is_log =
+        name == recording::OUTPUT_LOG || name == older_part(recording::OUTPUT_LOG.as_ref());
+    is_log.then(|| log.with_file_name(recording::RECORDING))
 }
 
 /// The first line of what may be a recording; nothing of what cannot be one.

@@ -4,7 +4,7 @@
 use super::sessions::{Chosen, Meant, NoChoice, choose, job_of_stored, meant};
 use crate::event::older_part;
 use crate::live::Ending;
-use crate::session::{self, BaseDirs, FoundSession, Life, OUTPUT_LOG, SessionFile};
+use crate::recording::{self, BaseDirs, FoundSession, Life, OUTPUT_LOG, SessionFile};
 use anyhow::Context;
 use clap::Args;
 use std::fs::{self, File};
@@ -39,7 +39,7 @@ struct LogSource {
 impl LogSource {
     fn opener(&self) -> Opener {
         match &self.writer {
-            Some(Chosen::Elsewhere(_)) => session::open_own,
+            Some(Chosen::Elsewhere(_)) => recording::open_own,
             Some(Chosen::Here(_)) | None => |path| File::open(path),
         }
     }
@@ -70,8 +70,8 @@ pub(super) fn run(logs: &LogsCommand) -> anyhow::Result<Ending> {
 
 fn source(name: Option<&str>) -> anyhow::Result<LogSource> {
     let places = BaseDirs::of_this_user();
-    let stored = session::list(&places);
-    let stored_log = |stored: &session::Stored| stored.directory.join(OUTPUT_LOG);
+    let stored = recording::list(&places);
+    let stored_log = |stored: &recording::Stored| stored.directory.join(OUTPUT_LOG);
     let ended = match name {
         // A session that has ended may be meant.
         Some(name) => match choose(Some(name), "logs") {
@@ -98,7 +98,7 @@ fn source(name: Option<&str>) -> anyhow::Result<LogSource> {
     })
 }
 
-fn of_living(found: Chosen, stored: &[session::Stored]) -> anyhow::Result<LogSource> {
+fn of_living(found: Chosen, stored: &[recording::Stored]) -> anyhow::Result<LogSource> {
     let log = match &found {
         Chosen::Here(found) => found.file.as_ref().and_then(|file| file.log.clone()),
         Chosen::Elsewhere(session) => session.file.log.clone(),
@@ -140,7 +140,7 @@ fn copy(source: &LogSource, follow: bool, out: &mut impl Write) -> io::Result<()
 
 /// A session's log grows as long as its keeper lives, or as its files say that it does.
 fn lives(session: &Chosen) -> bool {
-    let alive = |file: &SessionFile| file.life(&session::PidScope::here()) == Life::Alive;
+    let alive = |file: &SessionFile| file.life(&recording::PidScope::here()) == Life::Alive;
     match session {
         Chosen::Elsewhere(session) => session.listen().is_some(),
         Chosen::Here(FoundSession {

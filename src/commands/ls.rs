@@ -10,8 +10,8 @@ use crate::forecast::score::{Score, ScoreSheet};
 use crate::live::display::screen::terminal_size;
 use crate::live::session::Activity;
 use crate::live::{Ending, print};
+use crate::recording::{self, RemoteSession};
 use crate::report::score;
-use crate::session::{self, RemoteSession};
 use crate::state::{RunOutcome, State};
 use crate::supervise::{RunStage, SessionStatus};
 use clap::Args;
@@ -215,7 +215,7 @@ fn ended_rows(living: &[Row]) -> Vec<(Row, Vec<Score>)> {
 fn row_elsewhere(session: &RemoteSession) -> Row {
     let recording = session.recording();
     // Where there is none, or it can't be read, there are no figures.
-    let recorded = recording.filter(|path| session::open_own(path).is_ok());
+    let recorded = recording.filter(|path| recording::open_own(path).is_ok());
     let state = outlined(recorded.as_deref());
     let path = recorded.unwrap_or_default();
     let (row, _) = recorded_row_of(&session.id, &path, &state);
@@ -262,7 +262,7 @@ fn activity(state: &State) -> Activity {
 fn outlined(path: Option<&Path>) -> State {
     let mut state = State::default();
     if let Some(path) = path {
-        let _ = session::outline(path, |event| state.apply(event));
+        let _ = recording::outline(path, |event| state.apply(event));
     }
     state
 }
@@ -275,7 +275,7 @@ fn recorded_row(id: &str, path: &Path) -> (Row, Vec<Score>) {
 fn recorded_row_of(id: &str, path: &Path, state: &State) -> (Row, Vec<Score>) {
     let run = state.run();
     let header = state.session.as_ref();
-    let log = session::log_beside(path);
+    let log = recording::log_beside(path);
     let scores: Vec<Score> = state.runs.iter().filter_map(Score::of).collect();
     let row = Row {
         id: id.to_string(),

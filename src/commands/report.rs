@@ -4,12 +4,12 @@ use super::recordings;
 use crate::command;
 use crate::event::{Event, EventKind, SCHEMA};
 use crate::live::{Ending, print};
+use crate::recording::{self, ReadError};
 use crate::report::anonymous::Anonymizer;
 use crate::report::comparison::{ComparedRun, Comparison};
 use crate::report::markdown::markdown;
 use crate::report::page::{self, PageOptions};
 use crate::report::story::SessionStory;
-use crate::session::{self, ReadError};
 use crate::whole_file::{self, Readers};
 use anyhow::Context;
 use clap::Args;
@@ -160,7 +160,7 @@ pub(super) fn each_event(
     mut take: impl FnMut(Event) -> anyhow::Result<()>,
 ) -> anyhow::Result<()> {
     let (mut events, mut corrupt) = (0u64, 0u64);
-    for event in session::read(path).map_err(unreadable)? {
+    for event in recording::read(path).map_err(unreadable)? {
         match event {
             Ok(event) => {
                 if let EventKind::SessionStarted(header) = &event.what

@@ -6,7 +6,7 @@ use crate::cli::NamedSessions;
 use crate::event::Job;
 use crate::live::print;
 use crate::live::session::Summary;
-use crate::session::{self, BaseDirs, FoundSession, Life, RemoteSession, Stored};
+use crate::recording::{self, BaseDirs, FoundSession, Life, RemoteSession, Stored};
 use crate::supervise::{self, SessionStatus};
 use crate::units::clock_face;
 use std::fmt;
@@ -29,8 +29,8 @@ pub(super) struct Living {
 /// The sessions that are alive on this machine, by name. Removes what dead ones left.
 pub(super) fn living() -> Vec<Living> {
     let places = BaseDirs::of_this_user();
-    session::clear_dead(&places);
-    session::find(&places)
+    recording::clear_dead(&places);
+    recording::find(&places)
         .into_iter()
         .filter_map(|found| {
             let status = supervise::look(&found.socket(), ANSWER).ok();
@@ -124,7 +124,7 @@ impl Chosen {
 
 /// The sessions that run out of reach of this machine, by name.
 pub(super) fn elsewhere(here: &[String]) -> Vec<RemoteSession> {
-    session::elsewhere(&BaseDirs::of_this_user(), here)
+    recording::elsewhere(&BaseDirs::of_this_user(), here)
 }
 
 /// The session that is meant: by a beginning of its name, by its job, or the only one; one of this
@@ -135,11 +135,11 @@ pub(super) fn elsewhere(here: &[String]) -> Vec<RemoteSession> {
 /// There is none, or there are several; with what to do.
 pub(super) fn choose(name: Option<&str>, verb: &str) -> Result<Chosen, NoChoice> {
     let places = BaseDirs::of_this_user();
-    let (dead, alive): (Vec<FoundSession>, Vec<FoundSession>) = session::find(&places)
+    let (dead, alive): (Vec<FoundSession>, Vec<FoundSession>) = recording::find(&places)
         .into_iter()
         .filter(|found| found.life != Life::Unknown || found.socket().exists())
         .partition(|found| found.life == Life::Dead);
-    session::clear_dead(&places);
+    recording::clear_dead(&places);
     let reached: Vec<String> = alive.iter().map(|found| found.id.clone()).collect();
     let here: Vec<Chosen> = alive.into_iter().map(Chosen::Here).collect();
     let remote = elsewhere(&reached).into_iter().map(Chosen::Elsewhere);
@@ -163,7 +163,7 @@ pub(super) fn choose(name: Option<&str>, verb: &str) -> Result<Chosen, NoChoice>
     let alive: Vec<Chosen> = here.into_iter().chain(remote).collect();
     let dead_one = |found: FoundSession| NoChoice::Dead(words_of_the_dead(&found));
     let ended_one = |stored: Stored| NoChoice::Ended { id: stored.id };
-    let mut stored = session::list(&places);
+    let mut stored = recording::list(&places);
     // A complete name means that session, even if it is dead: `…-python3` isn't `…-python3-2`.
     if alive.iter().all(|found| found.id() != name) {
         if let Some(found) = dead.iter().find(|found| found.id == name) {
@@ -190,7 +190,7 @@ pub(super) fn choose(name: Option<&str>, verb: &str) -> Result<Chosen, NoChoice>
 
 /// The job that a recorded session was part of.
 pub(super) fn job_of_stored(stored: &Stored) -> Option<Job> {
-    session::header(&stored.directory.join(session::RECORDING))?.job
+    recording::header(&stored.directory.join(recording::RECORDING))?.job
 }
 
 /// What a name matches.
@@ -354,7 +354,7 @@ const ENDED: usize = 20;
 /// nothing and waits for nobody for long.
 pub(super) fn session_names(which: NamedSessions) -> Vec<(String, String)> {
     let places = BaseDirs::of_this_user();
-    let running = session::find(&places)
+    let running = recording::find(&places)
         .into_iter()
         .filter(|found| found.life != Life::Dead && found.socket().exists());
     let mut names: Vec<(String, String)> = running
@@ -370,7 +370,7 @@ pub(super) fn session_names(which: NamedSessions) -> Vec<(String, String)> {
         })
         .collect();
     if which == NamedSessions::All {
-        let ended: Vec<String> = session::list(&places)
+        let ended: Vec<String> = recording::list(&places)
             .into_iter()
             .map(|stored| stored.id)
             .filter(|id| names.iter().all(|(name, _)| name != id))
@@ -385,7 +385,7 @@ pub(super) fn session_names(which: NamedSessions) -> Vec<(String, String)> {
 mod tests {
     use super::*;
     use crate::event::{ArrayTask, Job};
-    use crate::session::SessionFile;
+    use crate::recording::SessionFile;
     use crate::units::Pid;
 
     #[test]

@@ -3,7 +3,7 @@
 use super::sessions::{Chosen, Verb, choose, explain, refusal};
 use crate::event::Exit;
 use crate::live::{Ending, print};
-use crate::session::FoundSession;
+use crate::recording::FoundSession;
 use crate::supervise::{Call, KeeperAnswers, KeeperReport, StopStage};
 use crate::units::Pid;
 use anyhow::bail;

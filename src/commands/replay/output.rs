@@ -3,7 +3,7 @@
 
 use crate::event::{Event, EventKind};
 use crate::live::display::screen::Screen;
-use crate::session::{self, OutputLog};
+use crate::recording::{self, OutputLog};
 use crate::supervise::OutputStream;
 use crate::ui::RecordedOutput;
 use crate::units::Moment;
@@ -26,12 +26,12 @@ impl ReplayedOutput {
     /// The log beside `recording`, a file or a session's directory.
     pub fn beside(recording: &Path) -> ReplayedOutput {
         let recording = match recording.is_dir() {
-            true => &recording.join(session::RECORDING),
+            true => &recording.join(recording::RECORDING),
             false => recording,
         };
-        let total = session::last_logged(recording).ok().flatten();
+        let total = recording::last_logged(recording).ok().flatten();
         ReplayedOutput {
-            log: OutputLog::open(&session::log_beside(recording), total).ok(),
+            log: OutputLog::open(&recording::log_beside(recording), total).ok(),
             timed: total.is_some(),
             shown: None,
         }

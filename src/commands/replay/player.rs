@@ -5,7 +5,7 @@ use super::output::{Mark, OutputPosition, ShownOutput, mark_of};
 use crate::commands::report::unreadable;
 use crate::diagnosis::{self, Finding};
 use crate::event::{Event, EventKind};
-use crate::session::{self, Events, ReadError};
+use crate::recording::{self, Events, ReadError};
 use crate::state::{Run, RunOutcome, State};
 use crate::ui::SeekTarget;
 use crate::units::{Moment, RunNumber};
@@ -57,7 +57,7 @@ impl RecordingPlayer {
     pub fn open(path: &Path) -> anyhow::Result<RecordingPlayer> {
         let mut player = RecordingPlayer {
             path: path.to_owned(),
-            upcoming: Upcoming::new(session::read(path).map_err(unreadable)?),
+            upcoming: Upcoming::new(recording::read(path).map_err(unreadable)?),
             state: State::default(),
             findings: Vec::new(),
             output: OutputPosition::default(),

@@ -236,8 +236,8 @@ pub fn clear_dead(places: &BaseDirs) -> Vec<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::session::BaseDir;
-    use crate::session::sessions::{SESSION_FILE, SessionFile};
+    use crate::recording::BaseDir;
+    use crate::recording::sessions::{SESSION_FILE, SessionFile};
     use crate::units::Pid;
     use std::os::unix::fs::{MetadataExt, PermissionsExt};
 

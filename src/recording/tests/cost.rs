@@ -4,7 +4,7 @@ use super::super::journal::Journal;
 use super::super::limits::Limits;
 use super::{device, exited, note, oom, sample, started, step};
 use crate::event::{Event, EventKind};
-use crate::session::journal::RecordLine;
+use crate::recording::journal::RecordLine;
 use crate::units::Bytes;
 
 /// What the journal would have written.

@@ -133,7 +133,7 @@ impl GrowingRecording {
 mod tests {
     use super::*;
     use crate::event::{EventKind, Level, Note, Sample};
-    use crate::session::{Recorder, RecorderOptions};
+    use crate::recording::{Recorder, RecorderOptions};
     use crate::units::{Bytes, Pid};
     use std::collections::BTreeSet;
     use std::fs::{self, OpenOptions};
@@ -190,7 +190,7 @@ mod tests {
         assert_eq!(unique.len(), times.len(), "none twice");
         // The last minute is written at full rate at the end, when it is too late for this reader.
         let thinned = |at: &u64| *at < 400_000_000;
-        let later: BTreeSet<u64> = crate::session::read(&path)
+        let later: BTreeSet<u64> = crate::recording::read(&path)
             .unwrap()
             .map(|event| event.unwrap().at.0)
             .filter(thinned)

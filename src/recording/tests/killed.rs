@@ -4,7 +4,7 @@ use super::super::journal::Journal;
 use super::super::*;
 use super::{PATIENCE, all, device, exited, recorder, sample, step, wait_until};
 use crate::event::Event;
-use crate::session::journal::RecordLine;
+use crate::recording::journal::RecordLine;
 use crate::units::Moment;
 use std::fs;
 use std::time::Duration;

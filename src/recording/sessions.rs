@@ -235,7 +235,7 @@ fn stored((id, directory): (String, PathBuf)) -> Option<Stored> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::session::BaseDir;
+    use crate::recording::BaseDir;
     use std::time::Duration;
 
     fn file(keeper: Pid) -> SessionFile {
