@@ -2,7 +2,7 @@
 //! own streams, to the recording.
 //!
 //! A disk may hang and a terminal may be stopped with Ctrl-S. So the loop only puts bytes into a
-//! bounded queue; the thread owns the destination and waits for it. An [`OverflowPolicy`] decides what
+//! bounded queue; the thread owns the [`Destination`] and waits for it. An [`OverflowPolicy`] decides what
 //! happens when the queue is full or a write fails. The keeper depends on this: nothing here panics,
 //! and memory is bounded.
 
@@ -16,18 +16,18 @@
         clippy::unreachable
     )
 )]
+//!
+//! The thread: takes what waits, writes it, and follows the policy if that fails.
+//!
+//! What a background thread writes to.
 
-mod destination;
 mod queue;
-pub(crate) mod ring;
-mod thread;
-
-pub(crate) use destination::{Destination, Gap, WriteFailure, write_counted};
 
 use crate::units::Moment;
+pub(crate) use queue::first_bytes;
 use queue::{Queue, Unit};
 use std::cell::Cell;
-use std::io;
+use std::io::{self, Write};
 use std::os::fd::OwnedFd;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
@@ -43,6 +43,92 @@ pub(crate) const STACK: usize = 128 << 10;
 /// for a thread that only needs its turn on a busy CPU, too short to notice if the disk is slow.
 const PATIENCE: Duration = Duration::from_millis(20);
 
+/// How often an idle destination is looked at.
+const LOOK: Duration = Duration::from_secs(2);
+
+/// What a background thread writes to. Every call may take any time.
+pub(crate) trait Destination: Send + 'static {
+    /// Called before there is anything to write; an error ends the writing for good.
+    fn begin(&mut self) -> io::Result<()> {
+        Ok(())
+    }
+
+    /// Writes everything, or says how much was written and why not more.
+    fn write(&mut self, bytes: &[u8]) -> Result<(), WriteFailure>;
+
+    /// What is written in place of what is missing.
+    fn gap(&self, _: &Gap) -> Vec<u8> {
+        Vec::new()
+    }
+
+    /// Whether [`Destination::look`] is to be called.
+    fn looks(&self) -> bool {
+        false
+    }
+
+    /// Called every few seconds while there is nothing to write: the file may have been removed.
+    fn look(&mut self) {}
+
+    /// Called after the last write.
+    fn end(&mut self) {}
+}
+
+/// A write that failed, entirely or in part.
+#[derive(Debug)]
+pub(crate) struct WriteFailure {
+    pub written: usize,
+    pub error: io::Error,
+    /// Whether retrying is useless.
+    pub for_good: bool,
+}
+
+/// What is missing at one place.
+#[derive(Debug, Default)]
+pub(crate) struct Gap {
+    pub lines: u64,
+    pub bytes: u64,
+    /// When the first and the last of the lines happened.
+    pub from: Moment,
+    pub to: Moment,
+    /// The error, or `None` if the destination was too slow.
+    pub reason: Option<String>,
+}
+
+impl Gap {
+    fn add(&mut self, other: &Gap) {
+        if other.lines > 0 {
+            self.from = match self.lines {
+                0 => other.from,
+                _ => self.from.min(other.from),
+            };
+            self.to = self.to.max(other.to);
+        }
+        self.lines += other.lines;
+        self.bytes += other.bytes;
+    }
+}
+
+/// Writes everything; `written` says how much of it was, even after an error.
+pub(crate) fn write_counted(
+    to: &mut impl Write,
+    bytes: &[u8],
+    written: &mut usize,
+) -> io::Result<()> {
+    let mut rest = bytes;
+    while !rest.is_empty() {
+        match to.write(rest) {
+            Ok(0) => return Err(io::ErrorKind::WriteZero.into()),
+            Ok(n) => {
+                *written += n;
+                rest = rest.get(n..).unwrap_or_default();
+            }
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+            Err(error) => return Err(error),
+        }
+    }
+    Ok(())
+}
+
 /// What happens when the queue is full or a write fails.
 #[derive(Debug)]
 pub(crate) enum OverflowPolicy {
@@ -52,7 +138,7 @@ pub(crate) enum OverflowPolicy {
     /// What does not fit, or could not be written, is dropped and counted, and a gap stands in its
     /// place. A failed write is tried again after `retry`.
     Drop { retry: Duration },
-    /// The same, but lines that must be kept wait for the next try, up to `kept` bytes of them.
+    /// As [`OverflowPolicy::Drop`], but lines that must be kept wait for the next try, up to `kept` bytes of them.
     Retry { retry: Duration, kept: usize },
 }
 
@@ -154,7 +240,7 @@ impl WriterState {
 
 impl BackgroundWriter {
     /// Starts a thread of this name that writes to `destination`; at most `capacity` bytes wait.
-    pub(crate) fn start(
+    pub fn start(
         name: &str,
         capacity: usize,
         policy: OverflowPolicy,
@@ -179,7 +265,7 @@ impl BackgroundWriter {
         std::thread::Builder::new()
             .name(name.into())
             .stack_size(STACK)
-            .spawn(move || thread::write(&theirs, destination))?;
+            .spawn(move || write_in_background(&theirs, destination))?;
         Ok(BackgroundWriter {
             shared,
             waited: Cell::new((Instant::now(), Duration::ZERO)),
@@ -188,7 +274,7 @@ impl BackgroundWriter {
     }
 
     /// How many bytes it takes now without dropping any. At 0 the loop is woken once there is room.
-    pub(crate) fn room(&self) -> usize {
+    pub fn room(&self) -> usize {
         let mut state = self.shared.lock();
         if state.ended {
             return usize::MAX;
@@ -203,13 +289,13 @@ impl BackgroundWriter {
         room
     }
 
-    pub(crate) fn push(&self, bytes: &[u8]) {
+    pub fn push(&self, bytes: &[u8]) {
         self.take(bytes, Unit::Bytes);
     }
 
     /// Takes a line, which is written whole or not at all. One that must be kept (`keep`) may use more of
     /// the queue than others.
-    pub(crate) fn push_line(&self, line: &[u8], keep: bool, at: Moment) {
+    pub fn push_line(&self, line: &[u8], keep: bool, at: Moment) {
         self.take(line, Unit::Line { keep, at });
     }
 
@@ -247,7 +333,7 @@ impl BackgroundWriter {
 
     /// Wakes the thread. Not done by each push: waking it for every line would cost more than writing
     /// the line.
-    pub(crate) fn nudge(&self) {
+    pub fn nudge(&self) {
         if self.unannounced.take() {
             self.shared.more.notify_one();
         }
@@ -277,29 +363,29 @@ impl BackgroundWriter {
     }
 
     /// Frees the memory that only a flood needs.
-    pub(crate) fn give_back(&self) {
+    pub fn give_back(&self) {
         self.shared.lock().queue.give_back();
     }
 
     /// Whether everything is written, or never will be; the loop is woken once that is true.
-    pub(crate) fn is_idle(&self) -> bool {
+    pub fn is_idle(&self) -> bool {
         let mut state = self.shared.lock();
         let idle = state.ended || (state.queue.is_empty() && !state.in_hand);
         state.wanted |= !idle;
         idle
     }
 
-    pub(crate) fn news(&self) -> WriterNews {
+    pub fn news(&self) -> WriterNews {
         std::mem::take(&mut self.shared.lock().news)
     }
 
     /// How many bytes wait to be written.
-    pub(crate) fn waiting(&self) -> usize {
+    pub fn waiting(&self) -> usize {
         self.shared.lock().queue.len()
     }
 
     /// Waits up to `limit` for the thread to write what it has and end; whether it did.
-    pub(crate) fn close(&self, limit: Duration) -> bool {
+    pub fn close(&self, limit: Duration) -> bool {
         let mut state = self.shared.lock();
         state.closing = true;
         self.shared.more.notify_one();
@@ -317,6 +403,123 @@ impl Drop for BackgroundWriter {
     fn drop(&mut self) {
         self.shared.lock().closing = true;
         self.shared.more.notify_one();
+    }
+}
+
+/// The thread: takes what waits, writes it, and follows the policy if that fails.
+fn write_in_background(shared: &Shared, mut destination: impl Destination) {
+    if let Err(error) = destination.begin() {
+        return end(shared, Some(error));
+    }
+    let mut piece = Vec::with_capacity(PIECE);
+    let look = destination.looks().then_some(LOOK);
+    while let Some(mut state) = something_to_write(shared, look) {
+        if state.queue.is_empty() {
+            drop(state);
+            destination.look();
+            continue;
+        }
+        let reason = state.failed.as_ref().map(|(_, reason)| reason.clone());
+        let taken = state.queue.take(&destination, reason.as_ref(), &mut piece);
+        state.in_hand = true;
+        // A write that began before the end was in sight is not the last attempt.
+        let is_last = state.closing;
+        drop(state);
+        // The loop may be waiting for room.
+        shared.less.notify_all();
+        let outcome = match piece.is_empty() {
+            true => Ok(()),
+            false => destination.write(&piece),
+        };
+        let mut state = shared.lock();
+        match outcome {
+            Ok(()) if state.failed.take().is_some() => {
+                state.news.recovered = taken.into_iter().find_map(|(segment, _)| segment.missing());
+            }
+            Ok(()) => {}
+            Err(failure) if failure.for_good => {
+                drop(state);
+                return end(shared, Some(failure.error));
+            }
+            Err(failure) => {
+                let kept = shared.policy.kept();
+                let dropped = (state.queue).give_up(taken, &piece, failure.written, kept);
+                state.news.dropped += dropped;
+                let reason = failure.error.to_string();
+                if state.failed.replace((Instant::now(), reason)).is_none() {
+                    state.news.failed = Some(failure.error);
+                }
+                shared.less.notify_all();
+                if is_last {
+                    break;
+                }
+            }
+        }
+        // A line may have been long.
+        piece.shrink_to(PIECE);
+    }
+    destination.end();
+    end(shared, None);
+}
+
+/// Waits until there is something to write and no retry to wait for, or it is time to look; `None` at
+/// the end.
+fn something_to_write(
+    shared: &Shared,
+    look: Option<Duration>,
+) -> Option<MutexGuard<'_, WriterState>> {
+    let mut state = shared.lock();
+    state.in_hand = false;
+    loop {
+        if state.wanted && state.queue.len() <= state.queue.capacity() / 2 {
+            state.wanted = false;
+            wake(shared);
+        }
+        let rest = match state.closing {
+            true => Duration::ZERO,
+            false => state.rest(shared.policy.retry()),
+        };
+        match (state.queue.is_empty(), state.closing) {
+            (true, true) => return None,
+            (false, _) if rest.is_zero() => return Some(state),
+            (true, false) | (false, _) => {}
+        }
+        shared.less.notify_all();
+        state = if !rest.is_zero() {
+            let wait = shared.more.wait_timeout(state, rest);
+            wait.unwrap_or_else(PoisonError::into_inner).0
+        } else if let Some(look) = look {
+            let wait = shared.more.wait_timeout(state, look);
+            let (state, timeout) = wait.unwrap_or_else(PoisonError::into_inner);
+            if timeout.timed_out() && state.queue.is_empty() && !state.closing {
+                return Some(state);
+            }
+            state
+        } else {
+            let wait = shared.more.wait(state);
+            wait.unwrap_or_else(PoisonError::into_inner)
+        };
+    }
+}
+
+/// Gives up, or has finished: from here on everything is discarded.
+fn end(shared: &Shared, error: Option<io::Error>) {
+    let mut state = shared.lock();
+    state.queue = Queue::new(0);
+    state.in_hand = false;
+    state.failed = None;
+    if error.is_some() {
+        state.news.failed = error;
+    }
+    state.ended = true;
+    shared.less.notify_all();
+    wake(shared);
+}
+
+fn wake(shared: &Shared) {
+    if let OverflowPolicy::Block { wake } = &shared.policy {
+        // A counter that is full has woken them already.
+        let _ = nix::unistd::write(wake, &1u64.to_ne_bytes());
     }
 }
 

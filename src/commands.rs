@@ -13,9 +13,7 @@ mod fit;
 pub mod help;
 mod logs;
 mod ls;
-#[cfg(test)]
-mod man;
-mod names;
+
 mod plan;
 mod predict;
 mod recordings;
@@ -25,9 +23,14 @@ mod run;
 mod sessions;
 mod stop;
 
-use crate::cli::split;
+use crate::cli;
 use crate::command::{CommandLine, Word};
-use crate::live::Ending;
+use crate::config;
+use crate::live::display::theme;
+use crate::live::{Ending, print};
+use crate::ui::Theme;
+use crate::ui::theme::Scheme;
+use anyhow::Context;
 use attach::AttachCommand;
 use clap::{CommandFactory, FromArgMatches, Parser};
 use completions::CompletionsCommand;
@@ -45,6 +48,7 @@ use report::ReportCommand;
 use run::RunArguments;
 use std::ffi::OsString;
 use std::fmt;
+use std::io::{self, Write};
 use std::path::PathBuf;
 use stop::StopCommand;
 
@@ -150,9 +154,8 @@ pub fn parse(
     cwd: PathBuf,
 ) -> Result<Invocation, EarlyExit> {
     let words: Vec<OsString> = words.into_iter().collect();
-    let mut definition = Cli::command();
-    definition.build();
-    let parts = split::split(&definition, &words).map_err(|error| Mistake(error.to_string()))?;
+    let definition = definition();
+    let parts = cli::split(&definition, &words).map_err(|error| Mistake(error.to_string()))?;
     let subcommand = parts.subcommand.as_deref();
     let ours = std::iter::once(OsString::from("oomph")).chain(parts.ours);
     let matches = definition
@@ -203,16 +206,53 @@ impl Invocation {
     }
 }
 
+/// The definition of the command line, complete: the man page is written from it.
+pub fn definition() -> clap::Command {
+    let mut definition = Cli::command();
+    definition.build();
+    definition
+}
+
 /// The answer to a shell's completion script for the words after `oomph` up to the cursor.
 pub fn complete(words: &[OsString]) -> String {
-    crate::cli::complete(Cli::command(), words, names::session_names)
+    crate::cli::complete(Cli::command(), words, sessions::session_names)
+}
+
+/// Writes a subcommand's answer to standard output. A reader that has closed the pipe has read enough.
+fn answer(text: &str) -> anyhow::Result<Ending> {
+    let mut out = print::out();
+    match out.write_all(text.as_bytes()).and_then(|()| out.flush()) {
+        Err(error) if error.kind() != io::ErrorKind::BrokenPipe => {
+            Err(error).context("cannot write to standard output")
+        }
+        Ok(()) | Err(_) => Ok(Ending::Code(0)),
+    }
+}
+
+/// Plays something on the screen, in the theme that the user has chosen.
+fn on_screen<T>(
+    scheme: Option<Scheme>,
+    play: impl AsyncFnOnce(Theme) -> anyhow::Result<T>,
+) -> anyhow::Result<T> {
+    let settings = config::read(&std::env::current_dir().unwrap_or_default());
+    let (theme, problem) = theme::chosen(scheme, &settings);
+    for problem in settings.problems.into_iter().chain(problem) {
+        print::complain(&problem);
+    }
+    let runtime = tokio::runtime::Builder::new_current_thread()
+        .enable_io()
+        .enable_time()
+        .build()?;
+    let played = runtime.block_on(play(theme));
+    runtime.shutdown_background();
+    played
 }
 
 /// The command; leading `NAME=VALUE` words are variables, as for `env`.
 fn command_line(words: Vec<OsString>, cwd: PathBuf) -> Result<CommandLine, Mistake> {
     let mut words = words.into_iter().map(Word).peekable();
     let mut env = Vec::new();
-    while let Some(change) = words.peek().and_then(split::assignment) {
+    while let Some(change) = words.peek().and_then(cli::assignment) {
         env.push(change);
         words.next();
     }
@@ -259,7 +299,7 @@ fn early_exit(error: &clap::Error, subcommand: Option<&str>) -> EarlyExit {
             let mut message = message.join("; ").replace(":; ", ": ");
             let (help, takes_command) = match subcommand {
                 None => ("oomph --help".into(), true),
-                Some(name) => (format!("oomph {name} --help"), split::takes_command(name)),
+                Some(name) => (format!("oomph {name} --help"), cli::takes_command(name)),
             };
             if kind == ErrorKind::UnknownArgument && takes_command {
                 message.push_str("; options of the command go after it");

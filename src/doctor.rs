@@ -1,17 +1,11 @@
 //! What oomph needs, and whether it is there: facts in, checks out, each with what to do.
 //!
-//! It sees the world only through [`Facts`], which `app/doctor.rs` gathers; so a machine without a
+//! It sees the world only through [`Facts`], which `commands/doctor.rs` gathers; so a machine without a
 //! GPU, an old driver or a full disk is a value in a test.
 
-mod allocator;
-mod directories;
-mod driver;
 mod facts;
-mod gpus;
-mod probe;
-mod slurm;
-mod terminal;
-mod torch;
+mod machine;
+mod python;
 
 #[cfg(test)]
 mod tests;
@@ -83,16 +77,16 @@ impl Check {
 
 /// All checks, in the order in which they are read.
 pub fn examine(facts: &Facts) -> Vec<Check> {
-    let mut checks = driver::checks(&facts.nvml);
-    checks.extend(gpus::checks(facts));
-    checks.extend(torch::checks(facts));
-    checks.extend(probe::check(facts));
-    checks.extend(probe::errors(facts));
-    checks.extend(allocator::checks(facts));
-    checks.push(directories::check("recordings", &facts.state));
-    checks.push(directories::check("sockets", &facts.runtime));
-    checks.extend(terminal::checks(&facts.terminal));
-    checks.push(slurm::check(&facts.slurm));
+    let mut checks = machine::driver(&facts.nvml);
+    checks.extend(machine::gpus(facts));
+    checks.extend(python::python(facts));
+    checks.extend(python::probe(facts));
+    checks.extend(python::probe_errors(facts));
+    checks.extend(python::allocator(facts));
+    checks.push(machine::directory("recordings", &facts.state));
+    checks.push(machine::directory("sockets", &facts.runtime));
+    checks.extend(machine::terminal(&facts.terminal));
+    checks.push(machine::slurm(&facts.slurm));
     checks
 }
 

@@ -7,40 +7,29 @@
 //! A recording has one event per line, as JSON: `{"at": 1250000, "event": "sample", …}`. A reader
 //! must skip unknown kinds and fields, since recordings outlive versions.
 
-mod clock;
 mod device;
-mod exit;
-mod job;
-mod output_log;
+mod inspection;
 mod patch;
-mod prediction;
 mod probe;
-mod rehearsal;
-mod retainers;
-mod source_text;
-mod step_trace;
-
-pub use clock::Clock;
-pub use device::{DeviceProcess, DeviceReading, NvmlState};
-pub use exit::Exit;
-pub use job::{ArrayTask, Job};
-pub use output_log::older_part;
-pub use patch::{Blocks, PATCHES, Patch, PatchOutcome, Patchable, Patched};
-pub use prediction::{Basis, Prediction, PredictionOutcome, RunEnd};
-pub use probe::{
-    FreeBlocks, GrowingLine, Hello, LineUsage, MemoryKind, ModelBytes, OomRecord, Phase, Pool,
-    ProbeDevice, Sample, SourceLine, Step, StepReading, Structure,
-};
-
-pub use rehearsal::{InputSizes, OptimizerMemory, Rehearsal, RehearsedVariant};
-pub use retainers::{Retainer, RetainerKind, Retainers};
-pub use source_text::{LineText, SourceText};
-pub use step_trace::{BlockOrigin, PhaseStart, StepTrace};
+mod run;
 
 use crate::command::CommandLine;
 use crate::oom;
 use crate::units::{Bytes, Moment, Pid, Rank, RunNumber};
+pub use device::{DeviceProcess, DeviceReading, NvmlState};
+pub use inspection::{
+    BlockOrigin, InputSizes, OptimizerMemory, PhaseStart, Rehearsal, RehearsedVariant, Retainer,
+    RetainerKind, Retainers, StepTrace,
+};
+use nix::time::{ClockId, clock_gettime};
+pub use patch::{Blocks, PATCHES, Patch, PatchOutcome, Patchable, Patched};
+pub use probe::{
+    FreeBlocks, GrowingLine, Hello, LineText, LineUsage, MemoryKind, ModelBytes, OomRecord, Phase,
+    Pool, ProbeDevice, Sample, SourceLine, SourceText, Step, StepReading, Structure,
+};
+pub use run::{ArrayTask, Basis, Exit, Job, Prediction, PredictionOutcome, RunEnd};
 use serde::{Deserialize, Serialize};
+use std::path::{Path, PathBuf};
 
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Event {
@@ -286,4 +275,68 @@ pub struct Dropped {
     /// Invalid lines on the probe's socket.
     #[serde(default)]
     pub malformed: u64,
+}
+
+/// The clock that stamps events: `CLOCK_MONOTONIC` since the session's origin. Sources have a copy of it;
+/// modules without I/O never use it. Python's `time.monotonic_ns()` is the same clock,
+/// so the probe's stamps only need a subtraction.
+#[derive(Debug, Clone, Copy)]
+pub struct Clock {
+    origin_us: u64,
+}
+
+impl Clock {
+    /// A clock whose zero is now.
+    pub fn start() -> Clock {
+        Clock {
+            origin_us: monotonic_us(),
+        }
+    }
+
+    /// The clock of a session that began at `origin_us` on `CLOCK_MONOTONIC`.
+    pub fn with_origin(origin_us: u64) -> Clock {
+        Clock { origin_us }
+    }
+
+    /// `CLOCK_MONOTONIC` in microseconds at this clock's zero.
+    pub fn origin_us(self) -> u64 {
+        self.origin_us
+    }
+
+    pub fn now(self) -> Moment {
+        Moment(monotonic_us().saturating_sub(self.origin_us))
+    }
+
+    /// The instant of `ns` nanoseconds on `CLOCK_MONOTONIC`; at most now, so that a stamp from
+    /// outside can't be in the future.
+    pub fn at_monotonic_ns(self, ns: u64) -> Moment {
+        Moment((ns / 1_000).saturating_sub(self.origin_us)).min(self.now())
+    }
+}
+
+fn monotonic_us() -> u64 {
+    // CLOCK_MONOTONIC can't fail on Linux; a zero would only misplace marks on a chart.
+    clock_gettime(ClockId::CLOCK_MONOTONIC)
+        .map(|t| t.tv_sec() as u64 * 1_000_000 + t.tv_nsec() as u64 / 1_000)
+        .unwrap_or(0)
+}
+
+/// The name of an output log's part before the present one: the keeper writes it, and whatever shows a
+/// session reads it.
+pub fn older_part(log: &Path) -> PathBuf {
+    let mut name = log.as_os_str().to_os_string();
+    name.push(".1");
+    name.into()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn stamps_from_outside_never_lie_in_the_future() {
+        let clock = Clock::start();
+        assert!(clock.at_monotonic_ns(u64::MAX) <= clock.now());
+        assert_eq!(clock.at_monotonic_ns(0), Moment::ZERO);
+    }
 }

@@ -3,7 +3,7 @@
 use oomph::cli::COMPLETE_WORD;
 use oomph::commands::{self, EarlyExit};
 use oomph::live::{self, Ending, OWN_FAILURE};
-use oomph::supervise::{self, ERRAND_WORD, HEADLESS_WORD, KEEPER_WORD};
+use oomph::supervise::{self, HEADLESS_WORD, KEEPER_WORD, NOTIFY_HOOK_WORD};
 use std::io::Write;
 use std::process::ExitCode;
 
@@ -26,9 +26,9 @@ fn begin() -> ExitCode {
     if words.peek().is_some_and(|word| word == KEEPER_WORD) {
         supervise::keeper::main();
     }
-    if words.next_if(|word| word == ERRAND_WORD).is_some() {
+    if words.next_if(|word| word == NOTIFY_HOOK_WORD).is_some() {
         let words: Vec<_> = words.collect();
-        return supervise::errand(&words);
+        return supervise::notify_hook(&words);
     }
     supervise::inherited();
     supervise::ignore_own_limits();

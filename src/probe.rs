@@ -6,20 +6,18 @@
 //! files go and how Python finds them; [`crate::event`] defines what they report, and `collect`
 //! listens.
 
-mod copies;
 mod files;
-
-pub use copies::install_by_content;
-
-use self::files::{files, folders};
 
 use crate::command::{EnvChange, Word};
 use crate::units::RunNumber;
+use files::{files, folders};
+use nix::unistd::geteuid;
 use std::ffi::{OsStr, OsString};
 use std::fs::{self, DirBuilder, OpenOptions, Permissions};
+use std::hash::{BuildHasher, DefaultHasher, Hash, Hasher, RandomState};
 use std::io::{self, Write};
 use std::os::unix::ffi::OsStrExt;
-use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt, PermissionsExt};
+use std::os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
@@ -28,6 +26,9 @@ pub const SNAPSHOT_VARIABLE: &str = "OOMPH_PROBE_SNAPSHOT";
 
 /// The probe's directory in a spool, where processes of other nodes find it.
 const IN_SPOOL: &str = "probe";
+
+/// As many copies are made of one content where earlier ones were changed.
+const COPIES: u32 = 8;
 
 /// The ways by which a probe reaches the front.
 #[derive(Debug, Clone, Copy)]
@@ -79,7 +80,7 @@ pub struct Installed {
     directory: PathBuf,
 }
 
-/// The same for the processes of other nodes, which see the session's `spool`.
+/// Writes the probe for the processes of other nodes, which see the session's `spool`.
 ///
 /// # Errors
 /// As [`install`].
@@ -87,7 +88,7 @@ pub fn install_in_spool(spool: &Path) -> io::Result<()> {
     install(&in_spool(spool)).map(drop)
 }
 
-/// Where they are then.
+/// Where the probe's files for other nodes are.
 pub fn in_spool(spool: &Path) -> PathBuf {
     spool.join(IN_SPOOL)
 }
@@ -204,6 +205,63 @@ fn with_path(path: &Path, error: io::Error) -> io::Error {
     io::Error::new(error.kind(), format!("{}: {error}", path.display()))
 }
 
+/// Writes the probe into a directory of `parent` that later sessions find again: its name says what is in it, and
+/// what is in it is looked at.
+///
+/// # Errors
+/// As [`install`], or something else is there under each name.
+pub fn install_by_content(parent: &Path) -> io::Result<PathBuf> {
+    let mut hasher = DefaultHasher::new();
+    files().for_each(|file| file.hash(&mut hasher));
+    let name = format!("{}-{:016x}", env!("CARGO_PKG_VERSION"), hasher.finish());
+    make_private(parent)?;
+    for attempt in 0..COPIES {
+        let directory = parent.join(format!("{name}-{attempt}"));
+        if !directory.exists() {
+            // Complete before it has its name: another session may be looking for it.
+            let random = RandomState::new().build_hasher().finish();
+            let unfinished = parent.join(format!(".{random:016x}"));
+            install(&unfinished)?;
+            if fs::rename(&unfinished, &directory).is_err() {
+                let _ = fs::remove_dir_all(&unfinished);
+            }
+        }
+        if is_as_installed(&directory) {
+            return Ok(directory);
+        }
+    }
+    Err(io::Error::other(format!(
+        "{}: what is there is not the probe; remove it",
+        parent.display()
+    )))
+}
+
+/// Whether a directory has the probe's files as they are here, and no other module.
+fn is_as_installed(directory: &Path) -> bool {
+    let is_file = |path: &Path, text: &str| {
+        fs::symlink_metadata(path)
+            .is_ok_and(|about| about.is_file() && about.uid() == geteuid().as_raw())
+            && fs::read(path).is_ok_and(|found| found == text.as_bytes())
+    };
+    files().all(|(name, text)| is_file(&directory.join(name), text))
+        && !directory.join("__pycache__").exists()
+        && files_below(directory) == files().count()
+}
+
+/// Files of any kind, without what Python has compiled. Folders of ours are plain ones: a link counts as a file.
+fn files_below(directory: &Path) -> usize {
+    let entries = fs::read_dir(directory).into_iter().flatten().flatten();
+    entries
+        .filter(|entry| entry.file_name() != "__pycache__")
+        .map(
+            |entry| match entry.file_type().is_ok_and(|kind| kind.is_dir()) {
+                true => files_below(&entry.path()),
+                false => 1,
+            },
+        )
+        .sum()
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -303,5 +361,22 @@ mod tests {
         fs::write(&file, "").unwrap();
         let error = install(&file.join("probe")).unwrap_err();
         assert!(error.to_string().contains("file"), "{error}");
+    }
+
+    #[test]
+    fn a_copy_is_found_again_and_one_that_was_changed_is_not_used() {
+        let home = tempfile::tempdir().unwrap();
+        let first = install_by_content(home.path()).unwrap();
+        assert_eq!(install_by_content(home.path()).unwrap(), first);
+        assert_eq!(fs::read_dir(home.path()).unwrap().count(), 1);
+        // Python's own.
+        fs::create_dir(first.join("oomph-probe/__pycache__")).unwrap();
+        assert_eq!(install_by_content(home.path()).unwrap(), first);
+        fs::write(first.join("sitecustomize.py"), "print('changed')").unwrap();
+        let second = install_by_content(home.path()).unwrap();
+        assert_ne!(second, first);
+        fs::write(second.join("os.py"), "").unwrap();
+        let third = install_by_content(home.path()).unwrap();
+        assert!(third != first && third != second);
     }
 }

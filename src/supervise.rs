@@ -22,51 +22,47 @@
 //! * If the keeper dies, the kernel hangs up the trainer's terminal; a trainer without one
 //!   continues, and the front stands in for the keeper.
 //!
+//! Nothing in this room may panic, on either side: the lints below see to it.
+//!
 //! This module knows nothing about memory, devices or remedies: it runs a command and reports what
 //! became of it. Waiting for free memory before a relaunch is the app's business.
 
-mod aftermath;
-mod bare;
-mod call;
-mod errand;
-mod exit;
+#![cfg_attr(
+    not(test),
+    deny(
+        clippy::unwrap_used,
+        clippy::expect_used,
+        clippy::indexing_slicing,
+        clippy::panic,
+        clippy::unreachable
+    )
+)]
+
 mod front;
-mod inherited;
 pub mod keeper;
-mod missing;
-mod order;
-mod orphan;
-mod outer;
-mod report;
-mod resolve;
+mod keeper_lost;
+mod messages;
+mod notify_hook;
+mod program;
 mod sent_signal;
-mod slurm;
-mod status;
-mod streams;
 mod terminal;
+mod this_process;
 mod wire;
 
-pub use aftermath::clear_up;
-pub use bare::{become_command, has_small_stack, lacking};
-pub use call::{KeeperAnswers, look, pass_on};
-pub use errand::{ERRAND_WORD, Errands, errand};
-pub use exit::exit_like;
-pub use front::{Keeper, Reports};
-pub use inherited::{InheritedSignals, ignore_own_limits, inherited, reap_strangers};
-pub use missing::Missing;
-pub use order::{Forwarding, Io, KeeperOrder, KeeperTimeouts, Launch, PipedInput, Setup, Size};
-pub use orphan::HeldRun;
-pub use outer::is_below_another;
-pub use report::{KeeperReport, Rung};
-pub use resolve::resolve;
-pub use sent_signal::{Sender, SentSignal, is_meant, is_passed_on};
-pub use slurm::step_is_signalled;
-pub use status::{Call, HeadlessFront, RunStage, RunStatus, SessionStatus};
-pub use streams::{OutputStream, TrainerStreams};
+pub use front::{Keeper, KeeperAnswers, Reports, look, pass_on};
+pub use keeper_lost::{HeldRun, clear_up};
+pub use messages::{Call, HeadlessFront, RunStage, RunStatus, SessionStatus};
+pub use messages::{Forwarding, Io, KeeperOrder, KeeperTimeouts, Launch, PipedInput, Setup, Size};
+pub use messages::{KeeperReport, OutputStream, StopStage, TrainerStreams};
+pub use notify_hook::{NOTIFY_HOOK_WORD, NotifyHooks, notify_hook};
+pub use program::{Missing, resolve};
+pub use sent_signal::{Sender, SentSignal, is_meant, is_passed_on, step_is_signalled};
 pub use terminal::{LineSettings, RESET};
+pub use this_process::{InheritedSignals, ignore_own_limits, inherited, reap_strangers};
+pub use this_process::{become_command, exit_like, has_small_stack, is_below_another, lacking};
 
 /// The first argument that makes this binary a keeper instead of a front.
 pub const KEEPER_WORD: &str = "__keeper";
 
-/// The first argument that makes it a front without a screen, in place of one that is gone.
+/// The first argument that makes this binary a front without a screen, in place of one that is gone.
 pub const HEADLESS_WORD: &str = "__headless";

@@ -123,7 +123,7 @@ impl User {
 
     fn events(&self, session: &Value) -> Vec<Event> {
         let path = session["recording"].as_str().expect("a recording");
-        oomph::session::read(Path::new(path))
+        oomph::recording::read(Path::new(path))
             .expect("a recording")
             .flatten()
             .collect()

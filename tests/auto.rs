@@ -60,7 +60,7 @@ impl Place {
     }
 
     fn events(&self) -> Vec<Event> {
-        oomph::session::read(&self.recording())
+        oomph::recording::read(&self.recording())
             .expect("a recording")
             .collect::<Result<_, _>>()
             .expect("only events")

@@ -68,7 +68,7 @@ impl Session {
     }
 
     fn runs(&self) -> usize {
-        oomph::session::read(&self.recording())
+        oomph::recording::read(&self.recording())
             .expect("a recording")
             .filter(
                 |event| matches!(event, Ok(event) if matches!(event.what, EventKind::Started(_))),

@@ -60,7 +60,7 @@ fn epochs_that_the_output_names_are_recorded() {
         .output()
         .expect("oomph runs");
     assert!(done.status.success(), "{}", text(&done.stderr));
-    let recorded: Vec<u64> = oomph::session::read(&recording)
+    let recorded: Vec<u64> = oomph::recording::read(&recording)
         .expect("a recording")
         .filter_map(|event| match event.expect("an event").what {
             oomph::event::EventKind::Epoch(epoch) => Some(epoch.number),

@@ -47,7 +47,7 @@ impl Session {
 }
 
 fn events(recording: &Path) -> Vec<Event> {
-    oomph::session::read(recording)
+    oomph::recording::read(recording)
         .expect("a recording")
         .collect::<Result<_, _>>()
         .expect("only events")

@@ -55,7 +55,7 @@ impl Stage {
     }
 
     fn events(&self) -> Vec<Event> {
-        oomph::session::read(&self.path("events.jsonl"))
+        oomph::recording::read(&self.path("events.jsonl"))
             .expect("a recording")
             .map(|event| event.expect("an event"))
             .collect()

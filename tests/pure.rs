@@ -7,6 +7,7 @@ mod commands;
 mod forecast;
 mod frames;
 mod layering;
+mod man_page;
 mod messages;
 mod palette;
 mod readme;

@@ -66,7 +66,7 @@ impl Project {
             .expect("a session")
             .expect("its directory")
             .path();
-        oomph::session::read(&session)
+        oomph::recording::read(&session)
             .expect("a recording")
             .flatten()
             .filter_map(|event| match event.what {

@@ -13,8 +13,8 @@ use oomph::diagnosis::{
 use oomph::event::{Event, EventKind};
 use oomph::forecast::ForecastInputs;
 use oomph::recognize::LaunchEnvironment;
+use oomph::recording;
 use oomph::remedy::{Remedy, RemedyId, RemedyInputs, remedies};
-use oomph::session;
 use oomph::state::{Breakdown, DeviceState, ProbeState, RunOutcome, State};
 use oomph::units::Bytes;
 use std::fmt::Write;
@@ -26,7 +26,7 @@ const OUTSIDE_AT_MOST: Bytes = Bytes::gib(1);
 fn events(name: &str) -> Vec<Event> {
     let file = format!("tests/replay/{name}.jsonl");
     let path = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join(file);
-    let events = session::read(&path).expect("the recording is there");
+    let events = recording::read(&path).expect("the recording is there");
     events.map(|event| event.expect("a line")).collect()
 }
 

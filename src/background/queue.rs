@@ -1,7 +1,7 @@
-//! What waits for the thread: bytes, the limits of lines, and gaps.
+//! What waits for the thread: bytes, the limits of lines, and gaps. The bytes lie in a ring that is read in
+//! pieces instead of byte by byte.
 
-use super::destination::{Destination, Gap};
-use super::{PIECE, ring};
+use super::{Destination, Gap, PIECE};
 use crate::units::Moment;
 use std::collections::VecDeque;
 
@@ -36,7 +36,7 @@ pub(super) enum Segment {
 }
 
 impl Segment {
-    pub(super) fn missing(self) -> Option<Gap> {
+    pub fn missing(self) -> Option<Gap> {
         match self {
             Segment::There(..) => None,
             Segment::Missing(gap) => Some(*gap),
@@ -53,7 +53,7 @@ pub(super) struct Queue {
 }
 
 impl Queue {
-    pub(super) fn new(capacity: usize) -> Queue {
+    pub fn new(capacity: usize) -> Queue {
         Queue {
             bytes: VecDeque::new(),
             segments: VecDeque::new(),
@@ -61,26 +61,26 @@ impl Queue {
         }
     }
 
-    pub(super) fn capacity(&self) -> usize {
+    pub fn capacity(&self) -> usize {
         self.capacity
     }
 
-    pub(super) fn len(&self) -> usize {
+    pub fn len(&self) -> usize {
         self.bytes.len()
     }
 
-    pub(super) fn is_empty(&self) -> bool {
+    pub fn is_empty(&self) -> bool {
         self.segments.is_empty()
     }
 
-    pub(super) fn give_back(&mut self) {
+    pub fn give_back(&mut self) {
         if self.bytes.is_empty() {
             self.bytes = VecDeque::new();
             self.segments.shrink_to_fit();
         }
     }
 
-    pub(super) fn push(&mut self, unit: Unit, bytes: &[u8]) {
+    pub fn push(&mut self, unit: Unit, bytes: &[u8]) {
         if self.bytes.capacity() == 0 {
             // All at once: a ring that grows is copied, and held twice meanwhile.
             self.bytes.reserve_exact(self.capacity);
@@ -104,7 +104,7 @@ impl Queue {
     }
 
     /// Notes a gap; while writes fail (`failing`) one is enough.
-    pub(super) fn drop_unit(&mut self, unit: Unit, bytes: usize, failing: bool) {
+    pub fn drop_unit(&mut self, unit: Unit, bytes: usize, failing: bool) {
         let missing = unit.missing(bytes);
         let gap = match (failing, self.segments.front_mut()) {
             (true, Some(Segment::Missing(gap))) => Some(gap),
@@ -121,7 +121,7 @@ impl Queue {
 
     /// Moves the next write into `piece` and returns its parts. `reason`: why writing failed, if it
     /// did.
-    pub(super) fn take(
+    pub fn take(
         &mut self,
         destination: &impl Destination,
         reason: Option<&String>,
@@ -136,7 +136,7 @@ impl Queue {
                     self.segments.push_front(next);
                     break;
                 }
-                Segment::There(_, length) => ring::take(&mut self.bytes, *length, piece),
+                Segment::There(_, length) => take_bytes(&mut self.bytes, *length, piece),
                 Segment::Missing(gap) => {
                     gap.reason = reason.cloned();
                     piece.extend(destination.gap(gap));
@@ -149,7 +149,7 @@ impl Queue {
 
     /// After a failed write: keeps the lines that must be kept, up to `most` bytes of them, and replaces
     /// everything else by one gap. Returns the number of bytes that this drops.
-    pub(super) fn give_up(
+    pub fn give_up(
         &mut self,
         taken: Vec<(Segment, usize)>,
         piece: &[u8],
@@ -195,5 +195,54 @@ impl Queue {
         }
         self.segments.push_front(Segment::Missing(Box::new(gap)));
         dropped
+    }
+}
+
+/// The first `length` bytes of a ring, in two pieces, as they lie in memory.
+pub(crate) fn first_bytes(ring: &VecDeque<u8>, length: usize) -> [&[u8]; 2] {
+    let (head, tail) = ring.as_slices();
+    match head.split_at_checked(length) {
+        Some((head, _)) => [head, &[]],
+        None => {
+            let rest = length.saturating_sub(head.len());
+            [head, tail.get(..rest).unwrap_or(tail)]
+        }
+    }
+}
+
+/// Moves up to `most` bytes from a ring to the end of `piece`.
+fn take_bytes(ring: &mut VecDeque<u8>, most: usize, piece: &mut Vec<u8>) {
+    let length = ring.len().min(most);
+    for part in first_bytes(ring, length) {
+        piece.extend_from_slice(part);
+    }
+    ring.drain(..length);
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_ring_that_wraps_round_comes_out_in_order() {
+        let mut ring = VecDeque::with_capacity(8);
+        let mut piece = Vec::new();
+        let mut next = 0u8;
+        let mut expected = 0u8;
+        for round in 0..100 {
+            while ring.len() < 8 {
+                ring.push_back(next);
+                next = next.wrapping_add(1);
+            }
+            piece.clear();
+            take_bytes(&mut ring, round % 7 + 1, &mut piece);
+            for byte in &piece {
+                assert_eq!(*byte, expected);
+                expected = expected.wrapping_add(1);
+            }
+        }
+        piece.clear();
+        take_bytes(&mut ring, 100, &mut piece);
+        assert!(ring.is_empty() && !piece.is_empty());
     }
 }

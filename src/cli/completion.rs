@@ -5,7 +5,7 @@
 //! completes as it would without oomph. Options, values and their descriptions come from the
 //! definition of the command line.
 
-use super::split::{Following, WordReader, WordRole, assignment};
+use super::{Following, WordReader, WordRole, assignment};
 use crate::command::Word;
 use clap::{Arg, Command, ValueHint};
 use std::ffi::{OsStr, OsString};

@@ -17,7 +17,7 @@ pub(super) struct CompletionsCommand {
 
 /// Shells that have a script.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
-pub(super) enum Shell {
+enum Shell {
     Bash,
     Zsh,
     Fish,

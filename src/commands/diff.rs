@@ -1,13 +1,13 @@
 //! `oomph diff`: two sessions, or two runs of one, side by side.
 
+use super::answer;
 use super::report::Told;
-use crate::live::{Ending, print};
+use crate::live::Ending;
 use crate::report::comparison::{ComparedRun, Comparison, run_of};
 use crate::units::RunNumber;
 use anyhow::Context;
 use clap::Args;
 use std::ffi::OsString;
-use std::io::{self, Write};
 use std::path::Path;
 
 #[derive(Debug, PartialEq, Args)]
@@ -59,11 +59,7 @@ pub(super) fn run(diff: &DiffCommand) -> anyhow::Result<Ending> {
         true => serde_json::to_string_pretty(&comparison)? + "\n",
         false => comparison.text(),
     };
-    match print::out().write_all(text.as_bytes()) {
-        // Who closed the pipe has read enough.
-        Err(error) if error.kind() != io::ErrorKind::BrokenPipe => Err(error.into()),
-        Ok(()) | Err(_) => Ok(Ending::Code(0)),
-    }
+    answer(&text)
 }
 
 impl Side {

@@ -1,26 +1,25 @@
 //! `oomph explain`: the OOMs in a log or a recording, and their causes. Runs nothing and needs no GPU.
 
-use super::recordings;
 use super::report::each_event;
+use super::{answer, recordings};
 use crate::command::CommandLine;
 use crate::diagnosis;
 use crate::event::{Event, EventKind, older_part};
 use crate::forecast::ForecastInputs;
 use crate::live::allocator::InheritedSettings;
-use crate::live::print;
-use crate::live::{Ending, torch};
+use crate::live::{Ending, print, torch};
 use crate::oom::Transcript;
 use crate::recognize::LaunchEnvironment;
+use crate::recording;
 use crate::remedy::RemedyInputs;
 use crate::report::explain::{self, Explained, Explanation};
 use crate::report::story::SessionStory;
-use crate::session;
 use crate::state::{OomIncident, State};
 use crate::units::Moment;
 use anyhow::Context;
 use clap::Args;
 use std::ffi::OsString;
-use std::io::{self, BufRead, BufReader, IsTerminal, Read, Write};
+use std::io::{self, BufRead, BufReader, IsTerminal, Read};
 use std::path::{Path, PathBuf};
 
 #[derive(Debug, PartialEq, Args)]
@@ -32,10 +31,10 @@ pub(super) struct ExplainCommand {
     /// A log, a recording, or the start of a session's name [default: standard input, or the latest
     /// session]
     #[arg(value_name = "ID|FILE|-")]
-    pub(super) source: Option<OsString>,
+    pub source: Option<OsString>,
     /// As JSON
     #[arg(long)]
-    pub(super) json: bool,
+    pub json: bool,
 }
 
 impl ExplainCommand {
@@ -93,10 +92,7 @@ pub(super) fn run(asked: &ExplainCommand, command: Option<&CommandLine>) -> anyh
         true => explain::json(&explanation) + "\n",
         false => explain::text(&explanation),
     };
-    let mut out = print::out();
-    let written = out.write_all(text.as_bytes()).and_then(|()| out.flush());
-    written.context("cannot write to standard output")?;
-    Ok(Ending::Code(0))
+    answer(&text)
 }
 
 /// What a source holds.
@@ -133,11 +129,11 @@ fn find(file: Option<&Path>) -> anyhow::Result<Found> {
         }
         Some(path) if path.is_dir() => recording(path),
         Some(path) if recording_beside(path).is_some_and(|beside| beside.is_file()) => {
-            recording(&path.with_file_name(session::RECORDING))
+            recording(&path.with_file_name(recording::RECORDING))
         }
         Some(path) => {
             let cannot = || format!("cannot read {}", path.display());
-            let file = session::open_regular(path).with_context(|| {
+            let file = recording::open_regular(path).with_context(|| {
                 format!(
                     "{}; pass a log, a recording (events.jsonl), or - for standard input",
                     cannot()
@@ -157,8 +153,9 @@ fn find(file: Option<&Path>) -> anyhow::Result<Found> {
 /// The recording of the session that a log is of: it knows the runs, and what the log does not say.
 fn recording_beside(log: &Path) -> Option<PathBuf> {
     let name = log.file_name()?;
-    let is_log = name == session::OUTPUT_LOG || name == older_part(session::OUTPUT_LOG.as_ref());
-    is_log.then(|| log.with_file_name(session::RECORDING))
+    let is_log =
+        name == recording::OUTPUT_LOG || name == older_part(recording::OUTPUT_LOG.as_ref());
+    is_log.then(|| log.with_file_name(recording::RECORDING))
 }
 
 /// The first line of what may be a recording; nothing of what cannot be one.

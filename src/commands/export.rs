@@ -17,7 +17,7 @@ use std::rc::Rc;
 
 /// What `oomph export` writes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
-pub(super) enum ExportFormat {
+enum ExportFormat {
     /// A table, one row per sample
     Csv,
     /// Event files in a directory, one per rank

@@ -2,10 +2,10 @@
 //! the rest is text in `src/commands/help`; tests compare it with the options and the files it
 //! describes.
 
-use super::Cli;
+use super::definition;
 use crate::live::{Ending, print};
 use crate::ui::keymap;
-use clap::{Args, CommandFactory, ValueEnum};
+use clap::{Args, ValueEnum};
 
 const RUN: &str = include_str!("help/run.txt");
 const TOML: &str = include_str!("help/toml.txt");
@@ -94,8 +94,7 @@ More:
 ";
 
 fn of_clap(subcommand: Option<&str>) -> String {
-    let mut definition = Cli::command();
-    definition.build();
+    let mut definition = definition();
     let found = subcommand.and_then(|name| definition.find_subcommand_mut(name));
     match found {
         Some(subcommand) => subcommand.render_long_help().to_string(),
@@ -110,7 +109,7 @@ mod tests {
 
     #[test]
     fn every_option_of_a_run_is_explained() {
-        let definition = Cli::command();
+        let definition = super::definition();
         let options = definition.get_arguments().filter(|one| !one.is_hide_set());
         for name in options.filter_map(|option| option.get_long()) {
             let explained =

@@ -1,21 +1,23 @@
 //! `oomph ls`: the sessions that are alive, on this machine and as far as their files tell on others;
-//! with `--all` also those that have ended.
+//! with `--all` also those that have ended, as their recordings tell them.
 
-mod stored;
 mod table;
 
 use super::sessions::{self, Living};
+use super::{answer, recordings};
 use crate::event::{Prediction, PredictionOutcome};
-use crate::forecast::score::ScoreSheet;
+use crate::forecast::score::{Score, ScoreSheet};
 use crate::live::display::screen::terminal_size;
 use crate::live::session::Activity;
 use crate::live::{Ending, print};
+use crate::recording::{self, RemoteSession};
 use crate::report::score;
+use crate::state::{RunOutcome, State};
 use crate::supervise::{RunStage, SessionStatus};
 use clap::Args;
 use jiff::Timestamp;
 use serde::Serialize;
-use std::io::Write;
+use std::path::Path;
 use table::{ThirdColumn, table};
 
 #[derive(Debug, PartialEq, Args)]
@@ -29,7 +31,7 @@ pub(super) struct LsCommand {
 }
 
 /// One session, as a program reads it.
-#[derive(Debug, Serialize)]
+#[derive(Debug, Default, Serialize)]
 struct Row {
     id: String,
     /// `starting`, `running`, `stopping`, `waiting at OOM`, `relaunching`, `ending`, `not answering`;
@@ -106,16 +108,16 @@ impl Row {
 /// It could not be written to.
 pub(super) fn run(ls: &LsCommand) -> anyhow::Result<Ending> {
     let LsCommand { all, json } = *ls;
-    let mut rows: Vec<Row> = sessions::living().iter().map(row).collect();
+    let mut rows: Vec<Row> = sessions::living().iter().map(living_row).collect();
     let here: Vec<String> = rows.iter().map(|row| row.id.clone()).collect();
-    rows.extend(sessions::elsewhere(&here).iter().map(stored::of_elsewhere));
+    rows.extend(sessions::elsewhere(&here).iter().map(row_elsewhere));
     let third = match all {
         true => ThirdColumn::Took,
         false => ThirdColumn::Screen,
     };
     let mut scores = Vec::new();
     if all {
-        let ended = stored::rows(&rows);
+        let ended = ended_rows(&rows);
         for (row, of_session) in ended {
             rows.push(row);
             scores.extend(of_session);
@@ -139,11 +141,10 @@ pub(super) fn run(ls: &LsCommand) -> anyhow::Result<Ending> {
         let kept = kept.map_or(String::new(), |words| format!("\npredictions: {words}\n"));
         table(&rows, third, width) + &kept
     };
-    print::out().write_all(text.as_bytes())?;
-    Ok(Ending::Code(0))
+    answer(&text)
 }
 
-fn row(living: &Living) -> Row {
+fn living_row(living: &Living) -> Row {
     let file = living.found.file.as_ref();
     let summary = living.summary.as_ref();
     let run = (living.status.as_ref()).and_then(|status| status.run.as_ref());
@@ -167,12 +168,7 @@ fn row(living: &Living) -> Row {
             .unwrap_or_default(),
         peak: summary.and_then(|summary| summary.peak).map(|peak| peak.0),
         steps: summary.map(|summary| summary.steps),
-        host: None,
-        heard: None,
         job: (file.and_then(|file| file.job.as_ref())).map(ToString::to_string),
-        elsewhere: None,
-        ooms: None,
-        predictions: Vec::new(),
         command: summary.map(|summary| summary.command.clone()),
         recording: file
             .and_then(|file| file.recording.as_ref())
@@ -180,6 +176,7 @@ fn row(living: &Living) -> Row {
         log: file
             .and_then(|file| file.log.as_ref())
             .map(|word| word.to_string_lossy()),
+        ..Row::default()
     }
 }
 
@@ -202,5 +199,173 @@ fn without_front(status: &SessionStatus) -> &'static str {
         Some(RunStage::Running { .. }) => "running",
         None | Some(RunStage::Starting) => "starting",
         Some(RunStage::Ended { .. } | RunStage::Failed { .. }) => "ending",
+    }
+}
+
+/// A row for each recorded session that isn't among `living`, and how its predictions came out.
+fn ended_rows(living: &[Row]) -> Vec<(Row, Vec<Score>)> {
+    recordings::all()
+        .into_iter()
+        .filter(|session| living.iter().all(|row| row.id != session.id))
+        .map(|session| recorded_row(&session.id, &session.path))
+        .collect()
+}
+
+/// A row for a session that runs elsewhere.
+fn row_elsewhere(session: &RemoteSession) -> Row {
+    let recording = session.recording();
+    // Where there is none, or it can't be read, there are no figures.
+    let recorded = recording.filter(|path| recording::open_own(path).is_ok());
+    let state = outlined(recorded.as_deref());
+    let path = recorded.unwrap_or_default();
+    let (row, _) = recorded_row_of(&session.id, &path, &state);
+    Row {
+        state: match session.is_silent() {
+            true => "silent".into(),
+            false => activity(&state).word().into(),
+        },
+        elsewhere: Some(format!(
+            " on {}, {}",
+            match session.is_here {
+                true => "this machine, out of reach".into(),
+                false => print::line(session.file.host()),
+            },
+            sessions::heard_words(session)
+        )),
+        host: Some(session.file.host().to_string()),
+        heard: Some(session.heard.as_secs_f64()),
+        job: session.file.job.as_ref().map(ToString::to_string),
+        keeper: Some(session.file.keeper.0),
+        recording: session.recording().map(|path| path.display().to_string()),
+        log: session.log().map(|path| path.display().to_string()),
+        ooms: None,
+        predictions: Vec::new(),
+        ..row
+    }
+}
+
+fn activity(state: &State) -> Activity {
+    match state.run().map(|run| run.outcome()) {
+        None => Activity::Starting,
+        Some(RunOutcome::Running) => Activity::Running,
+        Some(RunOutcome::OutOfMemory) => Activity::Waiting,
+        Some(
+            RunOutcome::Finished
+            | RunOutcome::TrainedNothing
+            | RunOutcome::Stopped
+            | RunOutcome::Failed(_),
+        ) => Activity::Ending,
+    }
+}
+
+/// What can't be read is listed without its figures: its files are there.
+fn outlined(path: Option<&Path>) -> State {
+    let mut state = State::default();
+    if let Some(path) = path {
+        let _ = recording::outline(path, |event| state.apply(event));
+    }
+    state
+}
+
+/// A row for a recorded session, and how its predictions came out.
+fn recorded_row(id: &str, path: &Path) -> (Row, Vec<Score>) {
+    recorded_row_of(id, path, &outlined(Some(path)))
+}
+
+fn recorded_row_of(id: &str, path: &Path, state: &State) -> (Row, Vec<Score>) {
+    let run = state.run();
+    let header = state.session.as_ref();
+    let log = recording::log_beside(path);
+    let scores: Vec<Score> = state.runs.iter().filter_map(Score::of).collect();
+    let row = Row {
+        id: id.to_string(),
+        state: outcome(state),
+        since: header
+            .and_then(|header| Timestamp::from_second(header.wall as i64).ok())
+            .map(|since| since.to_string()),
+        seconds: header.map(|_| state.now.as_secs_f64()),
+        run: run.map(|run| run.number.0),
+        devices: devices(state),
+        peak: run.and_then(|run| run.peak()).map(|peak| peak.0),
+        steps: run.map(|run| run.steps()),
+        host: header.and_then(|header| header.host.clone()),
+        job: header
+            .and_then(|header| header.job.as_ref())
+            .map(ToString::to_string),
+        ooms: Some(state.runs.iter().map(|run| run.oom_count).sum()),
+        predictions: scores.iter().cloned().map(predicted).collect(),
+        command: run
+            .map(|run| &run.command)
+            .or(header.map(|header| &header.command))
+            .map(|command| command.shown()),
+        recording: Some(path.display().to_string()),
+        log: log.exists().then(|| log.display().to_string()),
+        ..Row::default()
+    };
+    (row, scores)
+}
+
+fn predicted(score: Score) -> PredictedRun {
+    PredictedRun {
+        run: score.run.0,
+        prediction: score.prediction,
+        came_of_it: score.outcome,
+        off: score.off,
+        held: score.held,
+    }
+}
+
+fn outcome(state: &State) -> String {
+    match state.run() {
+        None if state.spawn_failed.is_some() => "not started".into(),
+        Some(run) if run.outcome() != RunOutcome::Running => run.outcome_words(),
+        // The end isn't in the recording: the machine went down, or the keeper was killed.
+        None | Some(_) => "interrupted".into(),
+    }
+}
+
+/// The names of the devices that the last run used.
+fn devices(state: &State) -> Vec<String> {
+    let ranks = state.run().map(|run| &run.ranks[..]);
+    let used = |uuid| {
+        let ranks = ranks.unwrap_or_default();
+        ranks.iter().any(|rank| rank.device.as_ref() == Some(uuid))
+    };
+    (state.devices.iter())
+        .filter(|device| used(&device.uuid))
+        .map(|device| device.name.clone())
+        .collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn of(recording: &str) -> Row {
+        let path = format!(
+            "{}/tests/replay/{recording}.jsonl",
+            env!("CARGO_MANIFEST_DIR")
+        );
+        recorded_row("x", Path::new(&path)).0
+    }
+
+    #[test]
+    fn a_recording_says_how_its_session_went() {
+        let capacity = of("capacity");
+        assert_eq!(
+            (capacity.state.as_str(), capacity.ooms),
+            ("out of memory", Some(1))
+        );
+        assert_eq!(capacity.devices, ["NVIDIA H200"]);
+        assert!(capacity.peak > Some(100 << 30), "{capacity:?}");
+        let caught = of("caught");
+        assert_eq!((caught.state.as_str(), caught.ooms), ("finished", Some(1)));
+        assert!(of("leak").steps >= Some(17));
+    }
+
+    #[test]
+    fn one_that_cannot_be_read_is_listed_all_the_same() {
+        let (row, _) = recorded_row("x", Path::new("/none"));
+        assert_eq!((row.state.as_str(), row.peak), ("interrupted", None));
     }
 }

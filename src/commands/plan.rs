@@ -3,10 +3,8 @@
 use super::predict::predict;
 use crate::command::CommandLine;
 use crate::config;
-use crate::live::Ending;
-use crate::live::print;
 use crate::live::session::SessionInputs;
-use crate::live::torch;
+use crate::live::{Ending, print, torch};
 use crate::recognize::LaunchEnvironment;
 use crate::remedy::{self, Availability, RemedyInputs};
 use clap::Args;
@@ -18,10 +16,10 @@ use std::io::Write;
 pub(super) struct PlanCommand {
     /// As JSON
     #[arg(long)]
-    pub(super) json: bool,
+    pub json: bool,
     /// Scale the batch by this factor
     #[arg(long, value_name = "FACTOR", default_value_t = 0.5, value_parser = batch_scale)]
-    pub(super) batch_scale: f64,
+    pub batch_scale: f64,
     /// Predict the memory at these batch sizes from recordings of the command: one JSON line each
     #[arg(long, value_name = "N,N", value_delimiter = ',')]
     predict: Vec<u64>,

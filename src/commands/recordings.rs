@@ -3,7 +3,7 @@
 
 use super::sessions::{Meant, meant};
 use crate::event::Job;
-use crate::session::{self, BaseDirs};
+use crate::recording::{self, BaseDirs};
 use anyhow::{bail, ensure};
 use std::ffi::OsStr;
 use std::path::{Path, PathBuf};
@@ -22,18 +22,7 @@ pub(super) struct RecordedSession {
 impl RecordedSession {
     /// The job that it was part of.
     fn job(&self) -> Option<Job> {
-        session::header(&self.path)?.job
-    }
-}
-
-#[cfg(test)]
-impl RecordedSession {
-    pub(super) fn new(id: &str, path: PathBuf, written: SystemTime) -> RecordedSession {
-        RecordedSession {
-            id: id.into(),
-            path,
-            written,
-        }
+        recording::header(&self.path)?.job
     }
 }
 
@@ -44,14 +33,14 @@ const LISTED: usize = 4;
 /// are recorded elsewhere (`--record`), on this machine or another.
 pub(super) fn all() -> Vec<RecordedSession> {
     let places = BaseDirs::of_this_user();
-    let stored = session::list(&places)
+    let stored = recording::list(&places)
         .into_iter()
         .map(|stored| RecordedSession {
-            path: stored.directory.join(session::RECORDING),
+            path: stored.directory.join(recording::RECORDING),
             id: stored.id,
             written: stored.written,
         });
-    let elsewhere = session::find(&places).into_iter().filter_map(|found| {
+    let elsewhere = recording::find(&places).into_iter().filter_map(|found| {
         let path = PathBuf::from(found.file?.recording?.0);
         let written = path.metadata().and_then(|about| about.modified()).ok()?;
         Some(RecordedSession {
@@ -60,7 +49,7 @@ pub(super) fn all() -> Vec<RecordedSession> {
             written,
         })
     });
-    let remote = session::elsewhere(&places, &[])
+    let remote = recording::elsewhere(&places, &[])
         .into_iter()
         .filter_map(|session| {
             let path = session.recording()?;

@@ -1,33 +1,26 @@
 //! `oomph replay`: plays a recording on the same screen.
 
 mod output;
-mod output_position;
-mod playback;
-mod reel;
-mod upcoming;
+mod player;
 
-use super::recordings;
 use super::report::each_event;
-use crate::config;
+use super::{on_screen, recordings};
 use crate::diagnosis;
 use crate::event::{Clock, Event, EventKind};
-use crate::live::Ending;
 use crate::live::display::keyboard::{self, Typed};
 use crate::live::display::mode::{self, Mode, Surface};
 use crate::live::display::screen::{Due, Screen};
-use crate::live::display::theme;
-use crate::live::{print, suspend};
+use crate::live::{Ending, print, suspend};
 use crate::report;
 use crate::state::State;
 use crate::ui::theme::Scheme;
-use crate::ui::{Effect, ReplayControl, Scene, Subject, Theme};
+use crate::ui::{Effect, Pace, RecordedOutput, Replay, ReplayControl, Scene, Subject, Theme};
 use crate::units::Moment;
 use anyhow::Context;
 use clap::Args;
 use crossterm::event::Event as TerminalEvent;
 use output::ReplayedOutput;
-use playback::Playback;
-use reel::{Reel, Turn};
+use player::{RecordingPlayer, Turn};
 use std::ffi::OsString;
 use std::io::Write;
 use std::path::Path;
@@ -37,16 +30,16 @@ use std::time::Duration;
 pub(super) struct ReplayCommand {
     /// The session, by its name or the start of it, or a recording [default: the latest]
     #[arg(value_name = "ID|FILE")]
-    pub(super) session: Option<OsString>,
+    pub session: Option<OsString>,
     /// Begin at this time of the session, as the header shows it: 90, 1:30, 2:05:00
     #[arg(long, value_name = "TIME", value_parser = clock_time, conflicts_with = "headless")]
-    pub(super) at: Option<Moment>,
+    pub at: Option<Moment>,
     /// Print the diagnosis instead of playing it
     #[arg(long)]
-    pub(super) headless: bool,
+    pub headless: bool,
     /// Colours of the screen
     #[arg(long, value_name = "NAME", value_enum)]
-    pub(super) theme: Option<Scheme>,
+    pub theme: Option<Scheme>,
 }
 
 /// Hours, minutes and seconds, of which the last are enough.
@@ -74,17 +67,8 @@ pub(super) fn run(replay: &ReplayCommand) -> anyhow::Result<Ending> {
             print(file, &mut print::out())?;
         }
         Mode::Screen => {
-            let runtime = tokio::runtime::Builder::new_current_thread()
-                .enable_io()
-                .enable_time()
-                .build()?;
-            let settings = config::read(&std::env::current_dir().unwrap_or_default());
-            let (theme, problem) = theme::chosen(replay.theme, &settings);
-            for problem in settings.problems.into_iter().chain(problem) {
-                print::complain(&problem);
-            }
-            let corrupt = runtime.block_on(play(file, replay.at, theme))?;
-            runtime.shutdown_background();
+            let play = async |theme| play(file, replay.at, theme).await;
+            let corrupt = on_screen(replay.theme, play)?;
             if corrupt > 0 {
                 print::complain(&format!(
                     "skipped {corrupt} lines of {} that are not events",
@@ -131,49 +115,49 @@ fn print_run(state: &State, out: &mut impl Write) -> anyhow::Result<()> {
 /// Plays it until the user has seen enough; how many of its lines were no events.
 async fn play(file: &Path, at: Option<Moment>, theme: Theme) -> anyhow::Result<u64> {
     let clock = Clock::start();
-    let mut reel = Reel::open(file)?;
+    let mut player = RecordingPlayer::open(file)?;
     let mut output = ReplayedOutput::beside(file);
     let mut typed = keyboard::watch().context("cannot read the keyboard")?;
     let mut screen = Screen::enter()?;
     screen.view.theme = theme;
-    let began = reel.next_at().unwrap_or(Moment::ZERO);
-    let mut player = Playback::new(began, clock.now());
+    let began = player.next_at().unwrap_or(Moment::ZERO);
+    let mut playback = Playback::new(began, clock.now());
     if let Some(at) = at {
-        reel.seek_to(at);
+        player.seek_to(at);
     }
     let mut drawn = (None, 0);
     loop {
         let now = clock.now();
-        let sought = reel.is_seeking();
-        player.advance(now, reel.next_at().is_none() || sought);
-        let turn = reel.turn(player.position);
-        if sought && !reel.is_seeking() {
-            player.position = reel.state.now;
+        let sought = player.is_seeking();
+        playback.advance(now, player.next_at().is_none() || sought);
+        let turn = player.turn(playback.position);
+        if sought && !player.is_seeking() {
+            playback.position = player.state.now;
         }
         // The header says where it is, second by second.
-        let shown = (reel.next_at(), player.position.0 / 1_000_000);
+        let shown = (player.next_at(), playback.position.0 / 1_000_000);
         if shown != drawn || turn != Turn::Done {
             drawn = shown;
             screen.request(Due::Sample);
         }
-        reel.state.now = reel.state.now.max(player.position);
-        match reel.next_at() {
-            Some(next) if !reel.is_seeking() => player.skip_pause(next),
+        player.state.now = player.state.now.max(playback.position);
+        match player.next_at() {
+            Some(next) if !player.is_seeking() => playback.skip_pause(next),
             Some(_) | None => {}
         }
-        if !reel.is_seeking() {
-            let shown = reel.output(reel.state.now);
-            output.show(shown, reel.next_at().is_none(), &mut screen);
+        if !player.is_seeking() {
+            let shown = player.output(player.state.now);
+            output.show(shown, player.next_at().is_none(), &mut screen);
         }
         let scene = Scene {
-            findings: &reel.findings,
+            findings: &player.findings,
             recording: Some(file),
-            subject: Subject::Recording(player.shown(reel.next_at().is_none(), output.words())),
-            ..Scene::of(&reel.state)
+            subject: Subject::Recording(playback.shown(player.next_at().is_none(), output.words())),
+            ..Scene::of(&player.state)
         };
         if turn == Turn::RanOut {
             // What one plays a recording for.
-            player.hold();
+            playback.hold();
             screen.view.open_remedies(&scene);
             screen.request(Due::Now);
         }
@@ -181,7 +165,7 @@ async fn play(file: &Path, at: Option<Moment>, theme: Theme) -> anyhow::Result<u
             output.begin_again();
         }
         screen.draw(now, &scene)?;
-        let wait = match reel.is_seeking() || turn == Turn::More {
+        let wait = match player.is_seeking() || turn == Turn::More {
             true => Duration::ZERO,
             false => TICK,
         };
@@ -194,12 +178,12 @@ async fn play(file: &Path, at: Option<Moment>, theme: Theme) -> anyhow::Result<u
                     let effect = screen.view.key(key, &scene);
                     match effect {
                         Some(Effect::Quit { .. } | Effect::Interrupt) => break,
-                        Some(Effect::Replay(control)) => steer(control, &mut player, &mut reel)?,
+                        Some(Effect::Replay(control)) => steer(control, &mut playback, &mut player)?,
                         Some(Effect::Suspend) if suspend::has_shell() => {
                             screen.give_back();
                             suspend::suspend();
                             screen.take_again()?;
-                            player.resume(clock.now());
+                            playback.resume(clock.now());
                         }
                         Some(effect) => screen.carry_out(&effect)?,
                         None => {}
@@ -212,18 +196,153 @@ async fn play(file: &Path, at: Option<Moment>, theme: Theme) -> anyhow::Result<u
         }
     }
     screen.leave();
-    Ok(reel.corrupt())
+    Ok(player.corrupt())
 }
 
-fn steer(control: ReplayControl, player: &mut Playback, reel: &mut Reel) -> anyhow::Result<()> {
+fn steer(
+    control: ReplayControl,
+    playback: &mut Playback,
+    player: &mut RecordingPlayer,
+) -> anyhow::Result<()> {
     match control {
-        ReplayControl::PlayOrPause => player.play_or_pause(),
-        ReplayControl::Faster => player.faster(),
-        ReplayControl::Slower => player.slower(),
-        ReplayControl::Seek(target) => reel.seek(target, player.position, player.stride())?,
+        ReplayControl::PlayOrPause => playback.play_or_pause(),
+        ReplayControl::Faster => playback.faster(),
+        ReplayControl::Slower => playback.slower(),
+        ReplayControl::Seek(target) => player.seek(target, playback.position, playback.stride())?,
     }
     Ok(())
 }
 
-/// How often the player looks at its clock: twice a frame of samples.
+/// How often the playback looks at its clock: twice a frame of samples.
 const TICK: Duration = Duration::from_millis(50);
+
+/// The longest pause that is played as it was: waiting for a key for an hour is no story.
+const LONGEST_PAUSE: Duration = Duration::from_secs(2);
+
+/// Speeds from an eighth to a thousand times.
+const SPEEDS: std::ops::RangeInclusive<f64> = 0.125..=1024.0;
+
+/// What a key seeks by, as long as it takes to be played.
+const SEEK: Duration = Duration::from_secs(10);
+
+/// Where a recording is being played, and how fast. Time comes in as an argument.
+#[derive(Debug)]
+struct Playback {
+    pub position: Moment,
+    looked: Moment,
+    speed: f64,
+    paused: bool,
+}
+
+impl Playback {
+    fn new(position: Moment, now: Moment) -> Playback {
+        Playback {
+            position,
+            looked: now,
+            speed: 1.0,
+            paused: false,
+        }
+    }
+
+    fn advance(&mut self, now: Moment, at_end: bool) {
+        let passed = now.since(self.looked);
+        self.looked = now;
+        if !self.paused && !at_end {
+            self.position = self.position + passed.mul_f64(self.speed);
+        }
+    }
+
+    fn skip_pause(&mut self, next: Moment) {
+        if next.since(self.position) > LONGEST_PAUSE.mul_f64(self.speed.max(1.0)) {
+            self.position = next;
+        }
+    }
+
+    /// Goes on after a time in which nothing was played.
+    fn resume(&mut self, now: Moment) {
+        self.looked = now;
+    }
+
+    /// Holds, so that what has just come can be looked at.
+    fn hold(&mut self) {
+        self.paused = true;
+    }
+
+    /// How far a key seeks at this speed.
+    fn stride(&self) -> Duration {
+        SEEK.mul_f64(self.speed.max(1.0))
+    }
+
+    fn play_or_pause(&mut self) {
+        self.paused = !self.paused;
+    }
+
+    fn faster(&mut self) {
+        self.speed = (self.speed * 2.0).min(*SPEEDS.end());
+    }
+
+    fn slower(&mut self) {
+        self.speed = (self.speed / 2.0).max(*SPEEDS.start());
+    }
+
+    fn shown(&self, at_end: bool, output: RecordedOutput) -> Replay {
+        Replay {
+            output,
+            speed: self.speed,
+            position: self.position,
+            pace: match (at_end, self.paused) {
+                (true, _) => Pace::AtEnd,
+                (false, true) => Pace::Paused,
+                (false, false) => Pace::Playing,
+            },
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn at(seconds: f64) -> Moment {
+        Moment::from_secs_f64(seconds)
+    }
+
+    #[test]
+    fn time_passes_at_the_speed_that_was_asked_for() {
+        let mut playback = Playback::new(at(5.0), at(100.0));
+        playback.advance(at(101.0), false);
+        assert_eq!(playback.position, at(6.0));
+        playback.faster();
+        playback.advance(at(102.0), false);
+        assert_eq!(playback.position, at(8.0));
+        playback.play_or_pause();
+        playback.advance(at(110.0), false);
+        assert_eq!(playback.position, at(8.0));
+        assert_eq!(
+            playback.shown(false, RecordedOutput::Shown).pace,
+            Pace::Paused
+        );
+    }
+
+    #[test]
+    fn long_pauses_are_skipped_and_short_ones_kept() {
+        let mut playback = Playback::new(at(0.0), at(0.0));
+        playback.skip_pause(at(1.5));
+        assert_eq!(playback.position, at(0.0));
+        playback.skip_pause(at(3_600.0));
+        assert_eq!(playback.position, at(3_600.0));
+    }
+
+    #[test]
+    fn speeds_have_bounds() {
+        let mut playback = Playback::new(at(0.0), at(0.0));
+        for _ in 0..40 {
+            playback.faster();
+        }
+        assert_eq!(playback.shown(false, RecordedOutput::Shown).speed, 1024.0);
+        for _ in 0..40 {
+            playback.slower();
+        }
+        assert_eq!(playback.shown(false, RecordedOutput::Shown).speed, 0.125);
+    }
+}

@@ -4,12 +4,12 @@ use super::recordings;
 use crate::command;
 use crate::event::{Event, EventKind, SCHEMA};
 use crate::live::{Ending, print};
+use crate::recording::{self, ReadError};
 use crate::report::anonymous::Anonymizer;
 use crate::report::comparison::{ComparedRun, Comparison};
 use crate::report::markdown::markdown;
 use crate::report::page::{self, PageOptions};
 use crate::report::story::SessionStory;
-use crate::session::{self, ReadError};
 use crate::whole_file::{self, Readers};
 use anyhow::Context;
 use clap::Args;
@@ -17,7 +17,6 @@ use jiff::Timestamp;
 use jiff::tz::TimeZone;
 use std::ffi::{OsStr, OsString};
 use std::fs;
-use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 
 #[derive(Debug, PartialEq, Args)]
@@ -89,11 +88,8 @@ pub(super) fn run(options: &ReportCommand) -> anyhow::Result<Ending> {
         ReportFormat::Markdown => markdown(&told.story, &page),
     };
     if output.as_os_str() == "-" {
-        return match io::stdout().lock().write_all(text.as_bytes()) {
-            // Who closed the pipe has read enough.
-            Err(error) if error.kind() != io::ErrorKind::BrokenPipe => Err(error.into()),
-            Ok(()) | Err(_) => Ok(Ending::Code(0)),
-        };
+        // As it is: for a pipe or a file, like the one that is written otherwise.
+        return print::page(&text);
     }
     whole_file::replace(&output, Readers::Umask, text.as_bytes())
         .with_context(|| format!("cannot write {}", output.display()))?;
@@ -112,7 +108,7 @@ pub(super) struct Told {
 }
 
 impl Told {
-    pub(super) fn read(name: Option<&OsStr>, anonymous: bool) -> anyhow::Result<Told> {
+    pub fn read(name: Option<&OsStr>, anonymous: bool) -> anyhow::Result<Told> {
         let path = recordings::find(name)?;
         let mut story = SessionStory::default();
         let mut anonymizer = anonymous.then(anonymizer);
@@ -140,7 +136,7 @@ impl Told {
     }
 
     /// Its last run.
-    pub(super) fn compared(&self) -> Option<ComparedRun<'_>> {
+    fn compared(&self) -> Option<ComparedRun<'_>> {
         Some(ComparedRun {
             name: &self.name,
             story: &self.story,
@@ -164,7 +160,7 @@ pub(super) fn each_event(
     mut take: impl FnMut(Event) -> anyhow::Result<()>,
 ) -> anyhow::Result<()> {
     let (mut events, mut corrupt) = (0u64, 0u64);
-    for event in session::read(path).map_err(unreadable)? {
+    for event in recording::read(path).map_err(unreadable)? {
         match event {
             Ok(event) => {
                 if let EventKind::SessionStarted(header) = &event.what

@@ -3,10 +3,9 @@
 use super::{Mistake, meant};
 use crate::command::CommandLine;
 use crate::live::{
-    Alert, AutoOptions, Forwarding, Measure, OnHup, OnOom, Permission, Recording, RunOptions,
-    Scheme,
+    Alert, AutoOptions, Ending, Forwarding, Measure, OnHup, OnOom, Permission, Recording,
+    RunOptions, Scheme, below, front, print,
 };
-use crate::live::{Ending, below, front, print};
 use crate::supervise;
 use clap::Args;
 use std::path::PathBuf;
@@ -16,72 +15,72 @@ use std::time::Duration;
 pub(super) struct RunArguments {
     /// No screen: pass the output through unchanged, print the diagnosis at the end on stderr
     #[arg(long)]
-    pub(super) headless: bool,
+    pub headless: bool,
     /// Run without the probe (no allocated/reserved curve)
     #[arg(long)]
-    pub(super) no_probe: bool,
+    pub no_probe: bool,
     /// Run without NVML
     #[arg(long)]
-    pub(super) no_nvml: bool,
+    pub no_nvml: bool,
     /// Do not record which lines of the program allocate the memory
     #[arg(long)]
-    pub(super) no_lines: bool,
+    pub no_lines: bool,
     /// Save PyTorch's own memory snapshot here when memory runs out (opens in memory_viz)
     #[arg(long, value_name = "DIR", value_hint = clap::ValueHint::DirPath, conflicts_with_all = ["no_probe", "no_lines"])]
-    pub(super) snapshot: Option<PathBuf>,
+    pub snapshot: Option<PathBuf>,
     /// Time between two samples: 100ms, 0.5s [default: 100ms]
     #[arg(long, value_name = "TIME", value_parser = interval)]
-    pub(super) interval: Option<Duration>,
+    pub interval: Option<Duration>,
     /// Record the session to this file
     #[arg(long, value_name = "PATH", conflicts_with = "no_record")]
-    pub(super) record: Option<PathBuf>,
+    pub record: Option<PathBuf>,
     /// Record nothing
     #[arg(long)]
-    pub(super) no_record: bool,
+    pub no_record: bool,
     /// A directory that all nodes share, for what ranks of other nodes report [default: the session's, if it is
     /// on NFS, Lustre or the like]
     #[arg(long, value_name = "DIR", value_hint = clap::ValueHint::DirPath)]
-    pub(super) spool: Option<PathBuf>,
+    pub spool: Option<PathBuf>,
     /// Write metrics to this file every 5 s, as Prometheus' text (for node_exporter: NAME.prom)
     #[arg(long, value_name = "FILE")]
-    pub(super) metrics: Option<PathBuf>,
+    pub metrics: Option<PathBuf>,
     /// Allocator settings of the first launch, merged with those of the environment
     #[arg(long, value_name = "KEY:VALUE[,...]")]
-    pub(super) alloc_conf: Option<String>,
+    pub alloc_conf: Option<String>,
     /// What to do when memory runs out [default: ask with a screen, exit without]
     #[arg(long, value_name = "ask|exit|auto")]
-    pub(super) on_oom: Option<OnOom>,
+    pub on_oom: Option<OnOom>,
     /// What `--on-oom auto` may change that alters results or loses progress
     #[arg(
         long,
         value_name = "amp,recompute,effective-batch,restart",
         value_delimiter = ','
     )]
-    pub(super) allow: Vec<Permission>,
+    pub allow: Vec<Permission>,
     /// What `--on-oom auto` tries first [default: segments,batch,device]
     #[arg(long, value_name = "segments,batch,device", value_delimiter = ',')]
-    pub(super) order: Vec<Measure>,
+    pub order: Vec<Measure>,
     /// Maximum number of relaunches by `--on-oom auto` [default: 3]
     #[arg(long, value_name = "N")]
-    pub(super) max_relaunches: Option<u32>,
+    pub max_relaunches: Option<u32>,
     /// Pass signals on to the command [default: auto]
     #[arg(long, value_name = "auto|always|never")]
-    pub(super) forward: Option<Forwarding>,
+    pub forward: Option<Forwarding>,
     /// How the terminal tells of an OOM, a leak, or an end after a minute [default: that of oomph.toml]
     #[arg(long, value_name = "bell|osc9|osc777")]
-    pub(super) alert: Option<Alert>,
+    pub alert: Option<Alert>,
     /// Keep the last screen when the session ends, until you quit
     #[arg(long, conflicts_with = "headless")]
-    pub(super) hold: bool,
+    pub hold: bool,
     /// When the terminal hangs up: keep training without a screen, or stop [default: keep]
     #[arg(long, value_name = "keep|stop")]
-    pub(super) on_hup: Option<OnHup>,
+    pub on_hup: Option<OnHup>,
     /// Divide timeouts by N (tests)
     #[arg(long, hide = true, value_name = "N")]
-    pub(super) scaled: Option<u32>,
+    pub scaled: Option<u32>,
     /// Colours of the screen [default: that of oomph.toml]
     #[arg(long, value_name = "NAME", value_enum)]
-    pub(super) theme: Option<Scheme>,
+    pub theme: Option<Scheme>,
 }
 
 impl RunArguments {
@@ -105,7 +104,7 @@ impl RunArguments {
         })
     }
 
-    pub(super) fn into_options(self, command: CommandLine) -> Result<RunOptions, String> {
+    pub fn into_options(self, command: CommandLine) -> Result<RunOptions, String> {
         let auto = self.auto()?;
         Ok(RunOptions {
             command,

@@ -1,12 +1,14 @@
 //! The running sessions: of this machine found by their files and queried at their keepers' sockets, of
-//! others told by what they write into a shared state directory; chosen by their ID's start or their job.
+//! others told by what they write into a shared state directory (they can only be watched from here, and it is
+//! said where they run and what to type there); chosen by their ID's start or their job.
 
-pub(super) mod remote;
-
+use crate::cli::NamedSessions;
 use crate::event::Job;
+use crate::live::print;
 use crate::live::session::Summary;
-use crate::session::{self, BaseDirs, FoundSession, Life, RemoteSession, Stored};
+use crate::recording::{self, BaseDirs, FoundSession, Life, RemoteSession, Stored};
 use crate::supervise::{self, SessionStatus};
+use crate::units::clock_face;
 use std::fmt;
 use std::io;
 use std::time::Duration;
@@ -15,6 +17,7 @@ use std::time::Duration;
 /// suspended, or the machine is.
 const ANSWER: Duration = Duration::from_secs(2);
 
+/// A session that is alive on this machine.
 pub(super) struct Living {
     pub found: FoundSession,
     /// The keeper's answer, if any.
@@ -23,11 +26,11 @@ pub(super) struct Living {
     pub summary: Option<Summary>,
 }
 
-/// All of them, by name. Removes what dead ones left.
+/// The sessions that are alive on this machine, by name. Removes what dead ones left.
 pub(super) fn living() -> Vec<Living> {
     let places = BaseDirs::of_this_user();
-    session::clear_dead(&places);
-    session::find(&places)
+    recording::clear_dead(&places);
+    recording::find(&places)
         .into_iter()
         .filter_map(|found| {
             let status = supervise::look(&found.socket(), ANSWER).ok();
@@ -104,7 +107,7 @@ pub(super) enum Chosen {
 }
 
 impl Chosen {
-    pub(super) fn id(&self) -> &String {
+    pub fn id(&self) -> &String {
         match self {
             Chosen::Here(found) => &found.id,
             Chosen::Elsewhere(session) => &session.id,
@@ -119,9 +122,9 @@ impl Chosen {
     }
 }
 
-/// Those that run out of reach of this machine, by name.
+/// The sessions that run out of reach of this machine, by name.
 pub(super) fn elsewhere(here: &[String]) -> Vec<RemoteSession> {
-    session::elsewhere(&BaseDirs::of_this_user(), here)
+    recording::elsewhere(&BaseDirs::of_this_user(), here)
 }
 
 /// The session that is meant: by a beginning of its name, by its job, or the only one; one of this
@@ -132,11 +135,11 @@ pub(super) fn elsewhere(here: &[String]) -> Vec<RemoteSession> {
 /// There is none, or there are several; with what to do.
 pub(super) fn choose(name: Option<&str>, verb: &str) -> Result<Chosen, NoChoice> {
     let places = BaseDirs::of_this_user();
-    let (dead, alive): (Vec<FoundSession>, Vec<FoundSession>) = session::find(&places)
+    let (dead, alive): (Vec<FoundSession>, Vec<FoundSession>) = recording::find(&places)
         .into_iter()
         .filter(|found| found.life != Life::Unknown || found.socket().exists())
         .partition(|found| found.life == Life::Dead);
-    session::clear_dead(&places);
+    recording::clear_dead(&places);
     let reached: Vec<String> = alive.iter().map(|found| found.id.clone()).collect();
     let here: Vec<Chosen> = alive.into_iter().map(Chosen::Here).collect();
     let remote = elsewhere(&reached).into_iter().map(Chosen::Elsewhere);
@@ -160,7 +163,7 @@ pub(super) fn choose(name: Option<&str>, verb: &str) -> Result<Chosen, NoChoice>
     let alive: Vec<Chosen> = here.into_iter().chain(remote).collect();
     let dead_one = |found: FoundSession| NoChoice::Dead(words_of_the_dead(&found));
     let ended_one = |stored: Stored| NoChoice::Ended { id: stored.id };
-    let mut stored = session::list(&places);
+    let mut stored = recording::list(&places);
     // A complete name means that session, even if it is dead: `…-python3` isn't `…-python3-2`.
     if alive.iter().all(|found| found.id() != name) {
         if let Some(found) = dead.iter().find(|found| found.id == name) {
@@ -187,7 +190,7 @@ pub(super) fn choose(name: Option<&str>, verb: &str) -> Result<Chosen, NoChoice>
 
 /// The job that a recorded session was part of.
 pub(super) fn job_of_stored(stored: &Stored) -> Option<Job> {
-    session::header(&stored.directory.join(session::RECORDING))?.job
+    recording::header(&stored.directory.join(recording::RECORDING))?.job
 }
 
 /// What a name matches.
@@ -276,10 +279,114 @@ pub(super) fn explain(found: &FoundSession, error: io::Error) -> anyhow::Error {
     })
 }
 
+/// What is to be done to a session where it runs.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Verb {
+    Attach,
+    Stop,
+    Kill,
+}
+
+/// Where a session runs: `gpu-7`, or what is different on this machine.
+pub(super) fn place_of(session: &RemoteSession) -> String {
+    match session.is_here {
+        true => "this machine, in a container or with another OOMPH_RUNTIME_DIR".into(),
+        false => print::line(session.file.host()).into_owned(),
+    }
+}
+
+/// What to type for a session where it runs: into the job's allocation where there is one, or else by ssh.
+pub(super) fn command_there(session: &RemoteSession, verb: Verb) -> String {
+    let id = &session.id;
+    let words = match verb {
+        Verb::Attach => format!("oomph attach {id}"),
+        Verb::Stop => format!("oomph stop {id}"),
+        Verb::Kill => format!("oomph stop --kill {id}"),
+    };
+    let host = print::line(session.file.host());
+    let needs_terminal = verb == Verb::Attach;
+    match &session.file.job {
+        _ if session.is_here => words,
+        Some(job) => {
+            let terminal = if needs_terminal { " --pty" } else { "" };
+            let node = host.split('.').next().unwrap_or_default();
+            format!(
+                "srun --jobid={} --overlap -N1 -n1 -w {node}{terminal} {words}",
+                job.id
+            )
+        }
+        None => {
+            let terminal = if needs_terminal { " -t" } else { "" };
+            format!("ssh{terminal} {host} {words}")
+        }
+    }
+}
+
+/// `heard 12 s ago`, `silent for 3:05:00`.
+pub(super) fn heard_words(session: &RemoteSession) -> String {
+    match session.is_silent() {
+        true => format!("silent for {}", clock_face(session.heard)),
+        false => format!("heard {} s ago", session.heard.as_secs()),
+    }
+}
+
+/// Why nothing can be done to a session from here, and what to type.
+pub(super) fn refusal(session: &RemoteSession, verb: Verb) -> String {
+    let (id, place) = (&session.id, place_of(session));
+    let command = command_there(session, verb);
+    match session.is_here {
+        true => format!(
+            "session {id} runs on {place}, where its keeper is not reached from: run `{command}` there"
+        ),
+        false => {
+            format!("session {id} runs on {place}, and only oomph there can end it: {command}")
+        }
+    }
+}
+
+/// How long a keeper may take to say what it runs, when a key was pressed.
+const PATIENCE: Duration = Duration::from_millis(200);
+
+/// Ended sessions that completions name, latest first.
+const ENDED: usize = 20;
+
+/// The sessions that an argument may name, for the shells' completions, each with a few words. It changes
+/// nothing and waits for nobody for long.
+pub(super) fn session_names(which: NamedSessions) -> Vec<(String, String)> {
+    let places = BaseDirs::of_this_user();
+    let running = recording::find(&places)
+        .into_iter()
+        .filter(|found| found.life != Life::Dead && found.socket().exists());
+    let mut names: Vec<(String, String)> = running
+        .map(|found| {
+            let status = supervise::look(&found.socket(), PATIENCE).ok();
+            let summary: Option<Summary> = status
+                .and_then(|status| status.described)
+                .and_then(|text| serde_json::from_str(&text).ok());
+            let about = summary.map_or("running".into(), |summary| {
+                format!("{}: {}", summary.activity.word(), summary.command)
+            });
+            (found.id, print::line(&about).into_owned())
+        })
+        .collect();
+    if which == NamedSessions::All {
+        let ended: Vec<String> = recording::list(&places)
+            .into_iter()
+            .map(|stored| stored.id)
+            .filter(|id| names.iter().all(|(name, _)| name != id))
+            .take(ENDED)
+            .collect();
+        names.extend(ended.into_iter().map(|id| (id, "ended".into())));
+    }
+    names
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::event::ArrayTask;
+    use crate::event::{ArrayTask, Job};
+    use crate::recording::SessionFile;
+    use crate::units::Pid;
 
     #[test]
     fn a_beginning_is_enough_where_it_is_one_sessions() {
@@ -330,5 +437,41 @@ mod tests {
         assert_eq!(find("1240"), "3 of them", "the array, each task once");
         assert_eq!(find("12408"), "12408888-4-sh", "no job: the start of an ID");
         assert_eq!(find("1240_6"), "none");
+    }
+
+    fn session(job: Option<&str>) -> RemoteSession {
+        let job = job.map(|id| Job {
+            id: id.into(),
+            array: None,
+            restart: 0,
+        });
+        let file = SessionFile::new("20261121-1-python", Pid(1), None, None);
+        let mut file = serde_json::to_value(SessionFile { job, ..file }).unwrap();
+        file["world"]["host"] = "gpu-7.cluster".into();
+        RemoteSession {
+            id: "20261121-1-python".into(),
+            directory: "/none".into(),
+            file: serde_json::from_value(file).unwrap(),
+            heard: Duration::from_secs(12),
+            is_here: false,
+        }
+    }
+
+    #[test]
+    fn it_is_said_what_to_type_where() {
+        assert_eq!(
+            refusal(&session(Some("1234")), Verb::Stop),
+            "session 20261121-1-python runs on gpu-7.cluster, and only oomph there can end it: srun --jobid=1234 --overlap -N1 -n1 -w gpu-7 oomph stop 20261121-1-python"
+        );
+        assert_eq!(
+            command_there(&session(None), Verb::Attach),
+            "ssh -t gpu-7.cluster oomph attach 20261121-1-python"
+        );
+        let here = RemoteSession {
+            is_here: true,
+            ..session(None)
+        };
+        assert!(refusal(&here, Verb::Kill).contains("`oomph stop --kill"));
+        assert_eq!(heard_words(&here), "heard 12 s ago");
     }
 }

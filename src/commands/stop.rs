@@ -1,11 +1,10 @@
 //! `oomph stop`: ends a session, and reports the progress.
 
-use super::sessions::remote::{Verb, refusal};
-use super::sessions::{Chosen, choose, explain};
+use super::sessions::{Chosen, Verb, choose, explain, refusal};
 use crate::event::Exit;
 use crate::live::{Ending, print};
-use crate::session::FoundSession;
-use crate::supervise::{Call, KeeperAnswers, KeeperReport, Rung};
+use crate::recording::FoundSession;
+use crate::supervise::{Call, KeeperAnswers, KeeperReport, StopStage};
 use crate::units::Pid;
 use anyhow::bail;
 use clap::Args;
@@ -131,7 +130,7 @@ pub(super) fn run(stop: &StopCommand) -> anyhow::Result<Ending> {
 fn ask(found: &FoundSession, call: Call) -> io::Result<KeeperAnswers> {
     let began = Instant::now();
     loop {
-        match KeeperAnswers::of(&found.socket(), call) {
+        match KeeperAnswers::call(&found.socket(), call) {
             Err(error) if found.is_alive() && began.elapsed() < LISTENS_WITHIN => {
                 let early = [io::ErrorKind::NotFound, io::ErrorKind::ConnectionRefused];
                 if !early.contains(&error.kind()) {
@@ -161,13 +160,13 @@ fn wake(keeper: Pid) {
     }
 }
 
-fn words(rung: Rung, within: Duration) -> String {
+fn words(rung: StopStage, within: Duration) -> String {
     let next = within.as_secs();
     match rung {
-        Rung::Asked => format!(
+        StopStage::Asked => format!(
             "SIGTERM sent to the training (torchrun may take 30 s); SIGTERM to the process tree in {next} s"
         ),
-        Rung::TreeAsked => format!("SIGTERM sent to the process tree; SIGKILL in {next} s"),
-        Rung::Killed => "SIGKILL sent".into(),
+        StopStage::TreeAsked => format!("SIGTERM sent to the process tree; SIGKILL in {next} s"),
+        StopStage::Killed => "SIGKILL sent".into(),
     }
 }

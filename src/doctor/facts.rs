@@ -41,7 +41,7 @@ pub struct ProbeErrorFacts {
     pub session: String,
     /// In all processes together.
     pub count: u64,
-    /// One of them: what the probe was doing, the error's kind and place.
+    /// The latest error: what the probe was doing, its kind and place.
     pub latest: String,
 }
 

@@ -15,7 +15,7 @@ pub struct Hello {
     /// `RANK`, or as srun or MPI number it.
     #[serde(default)]
     pub rank: Option<Rank>,
-    /// Its number on its node.
+    /// The rank's number on its node.
     #[serde(default)]
     pub local_rank: Option<Rank>,
     /// How many ranks there are, as the launcher says.
@@ -276,7 +276,7 @@ pub struct FreeBlocks {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ModelBytes {
     pub parameters: Bytes,
-    /// Those with gradients.
+    /// The bytes of the parameters with gradients.
     pub trained: Bytes,
 }
 
@@ -333,4 +333,28 @@ pub struct OomRecord {
     /// What the memory consists of, if an optimizer was seen.
     #[serde(default)]
     pub structure: Option<Box<Structure>>,
+}
+
+/// Lines as their files had them when the run was started. Read by oomph, not by the training, and
+/// only of lines that are shown because they hold memory.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct SourceText {
+    /// A later run may have been started after an edit.
+    pub run: RunNumber,
+    pub lines: Vec<LineText>,
+}
+
+/// One line's text: without indentation, cut to a sane width, secrets masked.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct LineText {
+    pub file: String,
+    pub line: u32,
+    pub text: String,
+}
+
+impl LineText {
+    pub fn is_of(&self, line: &SourceLine) -> bool {
+        self.line == line.line && self.file == line.file
+    }
 }

@@ -44,7 +44,7 @@ enum Runner {
     Path,
     /// `uv run` or `conda run`, regardless of `PATH`.
     Environment(PathBuf),
-    /// One of them, and the environment isn't there, or not yet.
+    /// `uv run` or `conda run`, and the environment isn't there, or not yet.
     Unknown,
 }
 
@@ -197,7 +197,7 @@ pub fn python_version(interpreter: &Path) -> Option<(u32, u32, Option<u32>)> {
     said.or_else(named).or_else(library)
 }
 
-/// The directory of packages that its torch is in.
+/// The directory of packages that an interpreter's torch is in.
 fn packages_with_torch(interpreter: &Path) -> Option<PathBuf> {
     let prefix = interpreter.parent()?.parent()?;
     let mut prefixes = vec![prefix.to_path_buf()];
@@ -307,7 +307,7 @@ pub struct TorchBuild {
     pub rocm: Option<String>,
 }
 
-/// Reads it, whether torch could be imported or not.
+/// Reads what the torch in `directory` is built for, whether it could be imported or not.
 pub fn torch_build(directory: &Path) -> TorchBuild {
     let text = fs::read_to_string(directory.join("version.py")).unwrap_or_default();
     // `cuda: Optional[str] = '13.0'`, `hip = None`.

@@ -1,24 +1,23 @@
-//! The front's handle on its keeper: starts it, sends orders, receives reports.
+//! The other ends of a keeper's socket: the front's handle on its keeper (starts it, sends orders, receives
+//! reports), and calls from outside, by `oomph ls`, `stop` and `attach`.
 //!
-//! Nothing here blocks the front's loop. Dropping it doesn't affect the training: the keeper notices
+//! Nothing here blocks the front's loop. Dropping the handle doesn't affect the training: the keeper notices
 //! that the front is gone and continues.
 
-use super::call;
-use super::inherited::inherited;
-use super::order::{Io, KeeperOrder, Setup};
-use super::report::KeeperReport;
-use super::status::Call;
+use super::messages::{Call, Io, KeeperOrder, KeeperReport, SessionStatus, Setup};
 use super::terminal::LineSettings;
+use super::this_process::inherited;
 use super::wire::{self, Decoder, FirstMessage};
 use crate::command::Word;
 use crate::units::Pid;
 use anyhow::Context;
 use nix::libc;
 use nix::sys::signal::{SigSet, SigmaskHow};
-use nix::sys::socket::{MsgFlags, send};
+use nix::sys::socket::sockopt::PeerCredentials;
+use nix::sys::socket::{MsgFlags, getsockopt, send};
 use std::collections::VecDeque;
 use std::fs::OpenOptions;
-use std::io::{self, IsTerminal, Write};
+use std::io::{self, IsTerminal, Read, Write};
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd, RawFd};
 use std::os::unix::fs::OpenOptionsExt;
 use std::os::unix::net::UnixStream as Socket;
@@ -26,6 +25,7 @@ use std::os::unix::process::CommandExt;
 use std::path::Path;
 use std::process::Command;
 use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
 use tokio::io::Interest;
 use tokio::net::UnixStream;
 use tokio::sync::Notify;
@@ -49,7 +49,7 @@ pub struct Reports {
     chunk: Vec<u8>,
 }
 
-/// Shared by both: the socket, and the bytes that it did not take yet.
+/// Shared by [`Keeper`] and [`Reports`]: the socket, and the bytes that it did not take yet.
 #[derive(Debug)]
 struct KeeperLink {
     socket: UnixStream,
@@ -158,7 +158,7 @@ impl Keeper {
     /// [`KeeperReport::Welcome`], once the current front has made way. If there is no report at all, the
     /// session is over, or another front was quicker.
     pub fn attach(path: &Path) -> io::Result<(Keeper, Reports)> {
-        let (socket, pid) = call::call(path, Call::Attach)?;
+        let (socket, pid) = call(path, Call::Attach)?;
         Keeper::over(socket, pid).map_err(io::Error::other)
     }
 
@@ -190,7 +190,7 @@ impl Keeper {
     }
 
     /// Waits up to `limit` until the socket has taken all orders, before this process exits.
-    pub async fn flush(&self, limit: std::time::Duration) {
+    pub async fn flush(&self, limit: Duration) {
         let all = async {
             while self.link.flush().unwrap_or(false) {
                 let _ = self.link.socket.writable().await;
@@ -270,7 +270,7 @@ impl Reports {
         match self.link.socket.try_read(&mut self.chunk) {
             Ok(0) => false,
             Ok(n) => {
-                self.decoder.push(&self.chunk[..n]);
+                self.decoder.push(self.chunk.get(..n).unwrap_or_default());
                 true
             }
             Err(error) => matches!(
@@ -300,4 +300,80 @@ fn controlling_terminal() -> Option<OwnedFd> {
         .custom_flags(libc::O_NONBLOCK | libc::O_NOCTTY)
         .open("/dev/tty");
     opened.ok().map(OwnedFd::from)
+}
+
+/// Connects to the keeper that listens at `path`. Returns the connection and the keeper's PID.
+///
+/// # Errors
+/// `ConnectionRefused` or `NotFound` if nobody listens; `PermissionDenied` if another user does.
+fn call(path: &Path, call: Call) -> io::Result<(Socket, Pid)> {
+    let mut socket = Socket::connect(path)?;
+    let peer = getsockopt(&socket, PeerCredentials)?;
+    if peer.uid() != nix::unistd::geteuid().as_raw() {
+        return Err(io::Error::new(
+            io::ErrorKind::PermissionDenied,
+            format!("the session belongs to user {}", peer.uid()),
+        ));
+    }
+    socket.write_all(&wire::json(&call))?;
+    Ok((socket, Pid(peer.pid())))
+}
+
+/// The keeper's reports to a caller, one at a time.
+#[derive(Debug)]
+pub struct KeeperAnswers {
+    /// The process that answers, or will.
+    pub keeper: Pid,
+    socket: Socket,
+    decoder: Decoder,
+}
+
+impl KeeperAnswers {
+    /// Calls the keeper that listens at `path`; not for [`Call::Attach`].
+    pub fn call(path: &Path, what: Call) -> io::Result<KeeperAnswers> {
+        let (socket, keeper) = self::call(path, what)?;
+        Ok(KeeperAnswers {
+            keeper,
+            socket,
+            decoder: Decoder::default(),
+        })
+    }
+
+    /// Waits up to `limit` for the next report; `None` if there will be none.
+    ///
+    /// # Errors
+    /// `WouldBlock` if none came in time; otherwise the connection broke.
+    pub fn next(&mut self, limit: Duration) -> io::Result<Option<KeeperReport>> {
+        let mut chunk = [0; 16 << 10];
+        self.socket.set_read_timeout(Some(limit))?;
+        loop {
+            match self.decoder.next_report() {
+                Ok(Some(report)) => return Ok(Some(report)),
+                Ok(None) => {}
+                Err(wire::Malformed) => return Ok(None),
+            }
+            match self.socket.read(&mut chunk) {
+                Ok(0) => return Ok(None),
+                Ok(n) => self.decoder.push(chunk.get(..n).unwrap_or_default()),
+                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+                Err(error) => return Err(error),
+            }
+        }
+    }
+}
+
+/// Asks the keeper that listens at `path` for the session's status, for at most `limit`.
+///
+/// # Errors
+/// As [`KeeperAnswers`]; `UnexpectedEof` if the keeper hung up without an answer.
+pub fn look(path: &Path, limit: Duration) -> io::Result<SessionStatus> {
+    match KeeperAnswers::call(path, Call::Look)?.next(limit)? {
+        Some(KeeperReport::Welcome(status)) => Ok(status),
+        Some(_) | None => Err(io::ErrorKind::UnexpectedEof.into()),
+    }
+}
+
+/// Calls the keeper that listens at `path` without waiting for an answer.
+pub fn pass_on(path: &Path, what: Call) -> io::Result<()> {
+    call(path, what).map(drop)
 }

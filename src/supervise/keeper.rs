@@ -5,44 +5,20 @@
 //! library, no call that panics, bounded memory, and threads only where a write may block (the
 //! user's own streams, the log). It doesn't interpret the trainer's output.
 
-#![cfg_attr(
-    not(test),
-    deny(
-        clippy::unwrap_used,
-        clippy::expect_used,
-        clippy::indexing_slicing,
-        clippy::panic,
-        clippy::unreachable
-    )
-)]
-
-mod asker;
-mod callers;
+mod connections;
 mod descriptor;
-pub(super) mod environment;
 mod event_loop;
-mod headless;
 mod input;
-mod kept_input;
-mod line_ends;
 mod log;
-mod log_marks;
-mod log_parts;
 mod output_fanout;
-mod pty;
-mod recent;
 mod relay;
 mod run;
-mod sink;
 mod spawn;
-mod stdio;
 pub(super) mod sweep;
-mod tail;
 pub(super) mod tree;
 mod user_stream;
-mod users_pipe;
-mod viewer;
 
+use super::this_process::KEEPER_NAME;
 use event_loop::KeeperLoop;
 use nix::libc;
 use nix::sys::signal::{SigSet, SigmaskHow, pthread_sigmask};
@@ -50,9 +26,6 @@ use nix::sys::signalfd::{SfdFlags, SignalFd};
 pub(super) use spawn::HOLDER;
 use std::io::{self, Write};
 use std::os::fd::{AsRawFd, FromRawFd, IntoRawFd, OwnedFd, RawFd};
-
-/// The keeper's name among processes, of at most 15 bytes.
-pub(super) const NAME: &str = "oomph-keeper";
 
 /// The exit code for oomph's own failures, as of GNU timeout and env.
 const OUR_FAILURE: i32 = 125;
@@ -81,7 +54,7 @@ fn begin() -> io::Result<KeeperLoop> {
     // Never closed from now on, like the standard streams.
     let terminal = given(3).map(IntoRawFd::into_raw_fd);
     let ours: Vec<RawFd> = terminal.into_iter().chain([socket.as_raw_fd()]).collect();
-    let inherited = stdio::inherited(&ours);
+    let inherited = descriptor::inherited(&ours);
     if let Some(terminal) = terminal {
         descriptor::set_cloexec(descriptor::users(terminal))?;
     }
@@ -96,7 +69,7 @@ fn begin() -> io::Result<KeeperLoop> {
         libc::signal(libc::SIGPIPE, libc::SIG_IGN);
         libc::signal(libc::SIGXFSZ, libc::SIG_IGN);
     }
-    if let Ok(name) = std::ffi::CString::new(NAME) {
+    if let Ok(name) = std::ffi::CString::new(KEEPER_NAME) {
         let _ = nix::sys::prctl::set_name(&name);
     }
     // An emulated kernel may have none (qemu-user): what outlives its parent is then found by the list of

@@ -1,11 +1,12 @@
-//! A signal that somebody sent to oomph and that is meant for the training: its number, and what
-//! sigqueue(3) sent with it.
+//! A signal that somebody sent to oomph and that is meant for the training: its number, what sigqueue(3)
+//! sent with it, and whether the training has had it already.
 
 use crate::units::Pid;
 use nix::libc::{self, signalfd_siginfo};
 use serde::{Deserialize, Serialize};
+use std::ffi::OsStr;
 
-/// As a number where it is no more than that, so that earlier versions read it.
+/// Written as a number where it is no more than that, so that earlier versions read it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(untagged)]
 pub enum SentSignal {
@@ -58,7 +59,7 @@ pub fn is_passed_on(number: i32) -> bool {
         || (libc::SIGRTMIN()..=libc::SIGRTMAX()).contains(&number)
 }
 
-/// Whether one that came from `sender` is, in the process `own`. A timer that was set before oomph was
+/// Whether a signal that came from `sender` to the process `own` is meant for the training. A timer that was set before oomph was
 /// started, and keys, are meant for the training; what the kernel says of this process's own limits,
 /// descriptors and writes is not.
 pub fn is_meant(number: i32, sender: Sender, own: Pid) -> bool {
@@ -115,7 +116,7 @@ impl SentSignal {
         }
     }
 
-    /// To a child of ours, whose PID can't be used again before we reap it.
+    /// Sends it to a child of ours, whose PID can't be used again before we reap it.
     pub(super) fn send_to(self, pid: i32) {
         if pid <= 1 {
             return;
@@ -132,7 +133,7 @@ impl SentSignal {
         }
     }
 
-    /// To the process that a pidfd names.
+    /// Sends it to the process that a pidfd names.
     pub(super) fn send_to_pidfd(self, pidfd: libc::c_int) {
         let info = self.info();
         let info = info.as_ref().map_or(std::ptr::null(), std::ptr::from_ref);
@@ -191,6 +192,21 @@ struct QueuedInfo {
 
 const _: () = assert!(size_of::<QueuedInfo>() == size_of::<libc::siginfo_t>());
 
+/// The step that is the batch script itself, `SLURM_BATCH_SCRIPT` in slurm.h.
+const BATCH_STEP: u32 = 0xffff_fffb;
+
+/// Whether we run inside an `srun` step, given `SLURM_STEP_ID`'s value.
+///
+/// slurmstepd signals every process of a step, so the trainer has already received what we received.
+/// Passing it on would deliver it twice: Lightning's USR1 handler would checkpoint and requeue twice.
+/// In the batch step only the script itself is signalled.
+pub fn step_is_signalled(step_id: Option<&OsStr>) -> bool {
+    step_id
+        .and_then(OsStr::to_str)
+        .and_then(|text| text.trim().parse::<u32>().ok())
+        .is_some_and(|step| step != BATCH_STEP)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -248,6 +264,24 @@ mod tests {
         assert!(is_meant(libc::SIGINT, Sender::Kernel, own), "a key");
         for number in [libc::SIGTSTP, libc::SIGCONT, libc::SIGCHLD, 32] {
             assert!(!is_passed_on(number), "{number}");
+        }
+    }
+
+    #[test]
+    fn only_steps_of_srun_count() {
+        for (value, expected) in [
+            (None, false),
+            (Some("0"), true),
+            (Some("17"), true),
+            (Some("4294967291"), false),
+            (Some(""), false),
+            (Some("batch"), false),
+        ] {
+            assert_eq!(
+                step_is_signalled(value.map(OsStr::new)),
+                expected,
+                "{value:?}"
+            );
         }
     }
 }

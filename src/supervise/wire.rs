@@ -4,11 +4,11 @@
 //! for everything that is rare, raw bytes for keys and output. A later version may add kinds and
 //! fields; a reader skips frames that it doesn't know.
 
-use super::inherited::InheritedSignals;
-use super::order::{Forwarding, Io, KeeperOrder, KeeperTimeouts, PipedInput};
-use super::report::KeeperReport;
-use super::streams::OutputStream;
+use super::messages::{
+    Forwarding, Io, KeeperOrder, KeeperReport, KeeperTimeouts, OutputStream, PipedInput,
+};
 use super::terminal::LineSettings;
+use super::this_process::InheritedSignals;
 use crate::command::Word;
 use crate::units::Pid;
 use serde::de::DeserializeOwned;
@@ -16,7 +16,7 @@ use serde::{Deserialize, Serialize};
 
 /// The largest frame that a reader takes: a command line may have megabytes of arguments, and JSON
 /// writes a byte that is no text as up to four characters.
-pub(super) const LARGEST: usize = 64 << 20;
+const LARGEST: usize = 64 << 20;
 
 /// The front's first frame, with all settings, so that none of them is in the environment, which the
 /// trainer would inherit.
@@ -135,7 +135,7 @@ impl Default for Decoder {
 
 impl Decoder {
     /// For callers that haven't identified themselves: takes no large frames.
-    pub(super) fn for_strangers() -> Decoder {
+    pub fn for_strangers() -> Decoder {
         Decoder {
             largest: LARGEST_OF_STRANGERS,
             ..Decoder::default()
@@ -143,11 +143,11 @@ impl Decoder {
     }
 
     /// From here on takes frames of any size that we send.
-    pub(super) fn trust(&mut self) {
+    pub fn trust(&mut self) {
         self.largest = LARGEST;
     }
 
-    pub(super) fn push(&mut self, bytes: &[u8]) {
+    pub fn push(&mut self, bytes: &[u8]) {
         if self.taken > 0 {
             self.buffer.drain(..self.taken.min(self.buffer.len()));
             self.taken = 0;
@@ -156,7 +156,7 @@ impl Decoder {
     }
 
     /// The next whole frame, if there is one.
-    pub(super) fn next(&mut self) -> Result<Option<Frame>, Malformed> {
+    pub fn next(&mut self) -> Result<Option<Frame>, Malformed> {
         let rest = self.buffer.get(self.taken..).unwrap_or_default();
         let Some((length, rest)) = rest.split_first_chunk::<4>() else {
             return Ok(None);
@@ -186,7 +186,7 @@ impl Decoder {
     }
 
     /// The next report; those of a later version are skipped.
-    pub(super) fn next_report(&mut self) -> Result<Option<KeeperReport>, Malformed> {
+    pub fn next_report(&mut self) -> Result<Option<KeeperReport>, Malformed> {
         while let Some(frame) = self.next()? {
             if let Some(report) = frame.into_report() {
                 return Ok(Some(report));
@@ -199,18 +199,18 @@ impl Decoder {
 /// Each gives `None` for what this version doesn't know.
 impl Frame {
     /// A first message, a call, or an order or report that is JSON.
-    pub(super) fn json<T: DeserializeOwned>(&self) -> Option<T> {
+    pub fn json<T: DeserializeOwned>(&self) -> Option<T> {
         (self.kind == JSON).then(|| serde_json::from_slice(&self.body).ok())?
     }
 
-    pub(super) fn into_order(self) -> Option<KeeperOrder> {
+    pub fn into_order(self) -> Option<KeeperOrder> {
         match self.kind {
             INPUT => Some(KeeperOrder::Input(self.body)),
             _ => self.json(),
         }
     }
 
-    pub(super) fn into_report(self) -> Option<KeeperReport> {
+    pub fn into_report(self) -> Option<KeeperReport> {
         if self.kind == RECENT {
             return Some(KeeperReport::Recent(self.body));
         }

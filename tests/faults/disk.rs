@@ -98,7 +98,7 @@ fn fault_54_a_recording_that_breaks_off_anywhere() {
     let cut = training.path("cut.jsonl");
     for length in (0..whole.len()).step_by(7) {
         std::fs::write(&cut, &whole[..length]).expect("a file");
-        let Ok(read) = oomph::session::read(&cut) else {
+        let Ok(read) = oomph::recording::read(&cut) else {
             continue;
         };
         let read: Vec<_> = read.filter_map(Result::ok).filter(is_exact).collect();

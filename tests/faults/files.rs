@@ -41,7 +41,7 @@ fn in_sessions(place: &Path, name: &str) -> Vec<PathBuf> {
 }
 
 fn events(path: &Path) -> Vec<Event> {
-    let read = oomph::session::read(path).expect("a recording");
+    let read = oomph::recording::read(path).expect("a recording");
     read.filter_map(Result::ok).collect()
 }
 
@@ -252,7 +252,7 @@ fn fault_111_other_nodes_are_given_no_directory_that_a_stranger_could_make() {
     // A home that is the user's or root's up to the root of the file tree.
     let home = TempDir::new_in(env!("CARGO_TARGET_TMPDIR")).expect("a directory");
     let (given, said) = launched(home.path());
-    match oomph::session::is_safe_to_load(home.path()) {
+    match oomph::recording::is_safe_to_load(home.path()) {
         Ok(()) => {
             let named = given.trim().trim_matches(['[', ']']);
             assert!(Path::new(named).starts_with(home.path()), "{given} {said}");

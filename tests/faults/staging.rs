@@ -384,7 +384,7 @@ impl Training {
     /// What oomph recorded so far.
     pub fn events(&self) -> Vec<Event> {
         let path = self.path("rec.jsonl");
-        oomph::session::read(&path)
+        oomph::recording::read(&path)
             .map(|events| events.filter_map(Result::ok).collect())
             .unwrap_or_default()
     }

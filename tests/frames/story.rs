@@ -7,8 +7,8 @@ use oomph::diagnosis::{Cause, Certainty, Evidence, Finding, diagnose};
 use oomph::event::*;
 use oomph::forecast::{BatchRoom, ForecastInputs};
 use oomph::oom::{OomKind, OomReport};
+use oomph::recording;
 use oomph::remedy::{Remedy, RemedyId, RemedyInputs, remedies};
-use oomph::session;
 use oomph::state::State;
 use oomph::ui::{ChildScreen, Scene, Subject, Theme, View};
 use oomph::units::{Bytes, Moment, Pid, Rank, RunNumber, Uuid};
@@ -108,7 +108,7 @@ impl Story {
     pub fn recorded(name: &str) -> Story {
         let file = format!("tests/replay/{name}.jsonl");
         let path = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join(file);
-        let events = session::read(&path).expect("the recording is there");
+        let events = recording::read(&path).expect("the recording is there");
         let mut story = Story::new("");
         story.state = State::default();
         for event in events {

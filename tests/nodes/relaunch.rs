@@ -74,7 +74,7 @@ impl FakeSlurm {
     }
 
     fn events(&self) -> Vec<Event> {
-        oomph::session::read(&self.path("events.jsonl"))
+        oomph::recording::read(&self.path("events.jsonl"))
             .expect("a recording")
             .map(|event| event.expect("an event"))
             .collect()

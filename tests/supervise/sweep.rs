@@ -2,7 +2,7 @@
 
 use crate::supervise::stage::*;
 use oomph::event::Exit;
-use oomph::supervise::{Io, KeeperOrder, KeeperReport, KeeperTimeouts, Rung};
+use oomph::supervise::{Io, KeeperOrder, KeeperReport, KeeperTimeouts, StopStage};
 use oomph::units::RunNumber;
 use std::path::Path;
 use std::time::{Duration, Instant};
@@ -47,7 +47,10 @@ fn a_deaf_program_is_killed_when_its_graces_are_over() {
         KeeperReport::Exited { exit, .. } => Some(*exit),
         _ => None,
     });
-    assert_eq!(rungs, [Rung::Asked, Rung::TreeAsked, Rung::Killed]);
+    assert_eq!(
+        rungs,
+        [StopStage::Asked, StopStage::TreeAsked, StopStage::Killed]
+    );
     assert_eq!(exit, Exit::Signal(9));
     assert!(began.elapsed() >= stop + sweep, "no sooner");
     assert_eq!(stage.swept(), []);

@@ -156,23 +156,12 @@ mod tests {
             id: id.into(),
             state: "running".into(),
             attached: true,
-            since: None,
             seconds: Some(3_700.0),
             run: Some(1),
-            pid: Some(7),
-            keeper: Some(6),
             devices: vec!["NVIDIA H200".into(), "NVIDIA H200".into()],
             peak: Some(3 << 30),
-            steps: Some(4),
-            host: None,
-            heard: None,
-            job: None,
-            elsewhere: None,
-            ooms: None,
-            predictions: Vec::new(),
             command: Some(command.into()),
-            recording: None,
-            log: None,
+            ..Row::default()
         }
     }
 

@@ -16,7 +16,7 @@ use crate::live::news::Messenger;
 use crate::live::policy;
 use crate::live::session::{HandoverState, Session, SessionInputs};
 use crate::live::signals::Signals;
-use crate::session::{self, Recorder, RecorderOptions};
+use crate::recording::{self, Recorder, RecorderOptions};
 use crate::state::State;
 use crate::supervise::{
     self, HeadlessFront, Keeper, KeeperOrder, KeeperReport, Reports, RunStage, RunStatus,
@@ -206,7 +206,7 @@ fn settle_in(place: Welcomed) -> (Front, Sources, SessionGuard) {
 
 /// Replays the recording; `None` if it can't be read.
 fn replayed(path: &Path, notes: &mut Vec<String>) -> Option<State> {
-    match session::read(path) {
+    match recording::read(path) {
         Ok(events) => {
             let mut state = State::default();
             events.flatten().for_each(|event| state.apply(&event));

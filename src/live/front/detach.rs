@@ -8,7 +8,7 @@ use crate::live::link::{Departure, Role, SessionPhase};
 use crate::live::print;
 use crate::live::signals::{SignalAction, Signals, descends_from};
 use crate::live::{Ending, OWN_FAILURE};
-use crate::session::{self, BaseDirs};
+use crate::recording::{self, BaseDirs};
 use crate::state::RunOutcome;
 use crate::supervise::{self, Call, KeeperOrder, KeeperReport, Reports, Sender};
 use nix::sys::signal::Signal;
@@ -182,7 +182,7 @@ fn pass_on(socket: &Path, id: &str, what: Call) {
     if supervise::pass_on(socket, what).is_ok() {
         return;
     }
-    let found = session::find(&BaseDirs::of_this_user());
+    let found = recording::find(&BaseDirs::of_this_user());
     if let Some(found) = found.iter().find(|found| found.id == id) {
         // It can't be reached.
         let _ = supervise::pass_on(&found.socket(), what);

@@ -7,7 +7,7 @@ use crate::command::Word;
 use crate::event::Level;
 use crate::live::link::ProbeSetup;
 use crate::probe;
-use crate::session::{self, BaseDirs, Directories, Presence, SessionFile};
+use crate::recording::{self, BaseDirs, Directories, Presence, SessionFile};
 use crate::supervise::KeeperOrder;
 use crate::units::Moment;
 use std::path::Path;
@@ -43,7 +43,7 @@ impl Front {
         // In a thread: there may be many, on a slow disk.
         let _ = std::thread::Builder::new()
             .name("clearing".into())
-            .spawn(|| session::clear_dead(&BaseDirs::of_this_user()));
+            .spawn(|| recording::clear_dead(&BaseDirs::of_this_user()));
     }
 
     /// Tells machines that share the state directory of the session.

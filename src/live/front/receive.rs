@@ -4,7 +4,7 @@ use super::Front;
 use crate::event::{Dropped, Event, EventKind, Exit, Exited, Level, Logged, SpawnFailed, Started};
 use crate::live::link::SessionPhase;
 use crate::live::{Ending, OWN_FAILURE, print};
-use crate::supervise::{KeeperOrder, KeeperReport, OutputStream, Reports, Rung};
+use crate::supervise::{KeeperOrder, KeeperReport, OutputStream, Reports, StopStage};
 use crate::units::{Pid, RunNumber};
 use std::time::Duration;
 
@@ -157,15 +157,15 @@ pub(super) const UNKNOWN_END: &str =
     "the training has ended; its exit status is not known, for the keeper process was gone by then";
 
 /// The stage of a stop, in words.
-fn stopping(rung: Rung, within: Duration) -> String {
+fn stopping(rung: StopStage, within: Duration) -> String {
     let next = within.as_secs();
     match rung {
-        Rung::Asked => format!(
+        StopStage::Asked => format!(
             "stopping: SIGTERM sent (torchrun may take 30 s); SIGTERM to the process tree in {next} s"
         ),
-        Rung::TreeAsked => {
+        StopStage::TreeAsked => {
             format!("stopping: SIGTERM sent to the process tree; SIGKILL in {next} s")
         }
-        Rung::Killed => "stopping: SIGKILL sent".into(),
+        StopStage::Killed => "stopping: SIGKILL sent".into(),
     }
 }

@@ -6,7 +6,7 @@ use crate::collect::nvml;
 use crate::collect::probe_socket::{self, ProbeRequests};
 use crate::event::{Clock, Event};
 use crate::live::Recording;
-use crate::session::{self, Claimed, Directories, Presence, Recorder, RecorderOptions};
+use crate::recording::{self, Claimed, Directories, Presence, Recorder, RecorderOptions};
 use anyhow::Context;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
@@ -205,7 +205,7 @@ pub(super) fn output_log(recording: &Recording, directories: &Directories) -> Op
         Recording::To(path) => {
             let file = path.symlink_metadata().is_ok_and(|about| about.is_file());
             (file && !path.starts_with("/dev"))
-                .then(|| path.with_extension(session::NAMED_LOG))
+                .then(|| path.with_extension(recording::NAMED_LOG))
                 .and_then(|path| std::path::absolute(path).ok())
         }
         Recording::InStateDirectory => directories.output_log(),

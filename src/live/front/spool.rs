@@ -8,7 +8,7 @@ use crate::live::link::ProbeSetup;
 use crate::live::session::HandoverState;
 use crate::probe;
 use crate::recognize::{self, LaunchEnvironment, Recognized};
-use crate::session::{self, Directories, SpoolPlace, make_spool};
+use crate::recording::{self, Directories, SpoolPlace, make_spool};
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::sync::mpsc as blocking;
@@ -101,9 +101,9 @@ pub(super) fn modules(reach: Reached, spool: Option<&Path>) -> Result<Option<Pat
         (Reached::OtherNodes, Some(spool)) => Ok(Some(probe::in_spool(spool))),
         (Reached::OtherNodes, None) => {
             let made = within(PATIENCE, || {
-                let place = session::place_below_home()?;
+                let place = recording::place_below_home()?;
                 let copy = probe::install_by_content(&place).map_err(|error| error.to_string())?;
-                session::is_safe_to_load(&copy).map(|()| copy)
+                recording::is_safe_to_load(&copy).map(|()| copy)
             });
             let made = made.unwrap_or_else(|| Err("the home directory does not answer".into()));
             made.map(Some).map_err(|why| {

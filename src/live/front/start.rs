@@ -20,7 +20,7 @@ use crate::live::policy::{self, Policy};
 use crate::live::session::{HandoverState, Session, SessionInputs};
 use crate::live::signals::{SignalRules, Signals};
 use crate::recognize::reads_standard_input;
-use crate::session::{BaseDirs, Directories, PidScope};
+use crate::recording::{BaseDirs, Directories, PidScope};
 use crate::supervise::{self, Io, Keeper, KeeperOrder, KeeperTimeouts, Launch, PipedInput, Setup};
 use crate::units::RunNumber;
 use anyhow::Context;

@@ -6,7 +6,7 @@ use crate::live::session::HandoverState;
 use crate::live::{RunOptions, SESSION_VARIABLE};
 use crate::probe::{self, Installed, ProbeOptions, ProbeWays, RehearsedStep};
 use crate::recognize::CommandLayout;
-use crate::session::PidScope;
+use crate::recording::PidScope;
 use crate::units::RunNumber;
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};

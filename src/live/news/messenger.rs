@@ -2,7 +2,7 @@
 
 use crate::config::{UserSetting, UserSettings};
 use crate::report::news::News;
-use crate::supervise::Errands;
+use crate::supervise::NotifyHooks;
 use crate::ui::terminal::Alert;
 use std::fs;
 use std::time::Duration;
@@ -17,7 +17,7 @@ const PATIENCE: Duration = Duration::from_secs(5);
 pub(in crate::live) struct Messenger {
     alert: Option<Alert>,
     /// The command, and where it is set.
-    notify: Option<(Errands, String)>,
+    notify: Option<(NotifyHooks, String)>,
     host: String,
     in_tmux: bool,
 }
@@ -38,14 +38,14 @@ impl Messenger {
             None => (None, None),
         };
         let limit = LIMIT / scaled.max(1);
-        let errands = |setting: &UserSetting| {
-            let errands = Errands::new(setting.value.clone(), limit);
-            (errands, setting.place())
+        let hooks = |setting: &UserSetting| {
+            let hooks = NotifyHooks::new(setting.value.clone(), limit);
+            (hooks, setting.place())
         };
         let host = fs::read_to_string("/proc/sys/kernel/hostname").unwrap_or_default();
         let messenger = Messenger {
             alert: alert.or(set),
-            notify: settings.notify.as_ref().map(errands),
+            notify: settings.notify.as_ref().map(hooks),
             host: host.trim().into(),
             in_tmux: std::env::var_os("TMUX").is_some_and(|value| !value.is_empty()),
         };
@@ -63,8 +63,8 @@ impl Messenger {
 
     /// Gives it to the user's command; returns the bytes for the terminal.
     pub(in crate::live) fn send(&self, news: &News<'_>) -> Option<Vec<u8>> {
-        if let Some((errands, _)) = &self.notify {
-            errands.start(news.json() + "\n");
+        if let Some((hooks, _)) = &self.notify {
+            hooks.start(news.json() + "\n");
         }
         let alert = self.alert?;
         Some(alert.sequence(&news.title(), &news.text(), self.in_tmux))
@@ -72,10 +72,10 @@ impl Messenger {
 
     /// What went wrong since this was asked last, in words.
     pub(in crate::live) fn problems(&self) -> Vec<String> {
-        let Some((errands, place)) = &self.notify else {
+        let Some((hooks, place)) = &self.notify else {
             return Vec::new();
         };
-        let problems = errands.problems().into_iter();
+        let problems = hooks.problems().into_iter();
         problems
             .map(|problem| format!("{place}: the notify command {problem}"))
             .collect()
@@ -83,8 +83,8 @@ impl Messenger {
 
     /// At the end: lets the command end, if nobody waits for us.
     pub(in crate::live) fn finish(&self) {
-        if let Some((errands, _)) = &self.notify {
-            errands.wait(PATIENCE);
+        if let Some((hooks, _)) = &self.notify {
+            hooks.wait(PATIENCE);
         }
     }
 }

@@ -9,7 +9,7 @@ use crate::event::EventKind;
 use crate::forecast::Observation;
 use crate::live::beside::BesideLoop;
 use crate::recognize::{LaunchEnvironment, WorkloadKey};
-use crate::session::{self, BaseDirs};
+use crate::recording::{self, BaseDirs};
 use crate::state::{RunOutcome, State};
 use std::path::Path;
 
@@ -73,7 +73,7 @@ impl EarlierSessions {
 pub(crate) fn read(command: &CommandLine, own: &str) -> Vec<Observation> {
     let places = &BaseDirs::of_this_user();
     let reading = WorkloadKey::new(command, &LaunchEnvironment::default());
-    let mut sessions: Vec<_> = session::list(places)
+    let mut sessions: Vec<_> = recording::list(places)
         .into_iter()
         .filter(|stored| stored.id != own)
         .take(LOOKED_AT)
@@ -89,7 +89,7 @@ pub(crate) fn read(command: &CommandLine, own: &str) -> Vec<Observation> {
 
 /// Whether a recording is of the same program, by its first line.
 fn is_like(directory: &Path, command: &CommandLine, reading: &WorkloadKey) -> bool {
-    let recording = directory.join(session::RECORDING);
+    let recording = directory.join(recording::RECORDING);
     let small = std::fs::metadata(&recording).is_ok_and(|about| about.len() <= LARGEST);
     if !small {
         return false;
@@ -116,7 +116,7 @@ fn is_like(directory: &Path, command: &CommandLine, reading: &WorkloadKey) -> bo
 /// The observations of a recorded session's runs, without those that are still running, or failed for
 /// another reason before their second step.
 pub(crate) fn of_recording(path: &Path, reading: &WorkloadKey) -> Vec<Observation> {
-    let Ok(events) = session::read(path) else {
+    let Ok(events) = recording::read(path) else {
         return Vec::new();
     };
     let mut state = State::default();

@@ -7,7 +7,7 @@ use crate::event::{Prediction, SessionStarted};
 use crate::live::news::ToldNews;
 use crate::live::signals::SignalRules;
 use crate::live::{Alert, AutoOptions, OnOom};
-use crate::session::Directories;
+use crate::recording::Directories;
 use crate::units::{Bytes, Uuid};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;

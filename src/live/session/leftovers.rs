@@ -8,8 +8,8 @@
 
 use crate::event::EventKind;
 use crate::live::SESSION_VARIABLE;
+use crate::recording::{self, BaseDirs};
 use crate::remedy::Leftover;
-use crate::session::{self, BaseDirs};
 use crate::state::State;
 use crate::supervise::KEEPER_WORD;
 use crate::units::{Bytes, Pid};
@@ -107,7 +107,7 @@ fn has_keeper(process: &Process) -> Option<bool> {
 
 /// Whether the session's recording has this process with about this start.
 fn is_recorded(directory: &Path, pid: Pid, began: f64) -> bool {
-    let Ok(events) = session::read(directory) else {
+    let Ok(events) = recording::read(directory) else {
         return false;
     };
     let mut origin = None;

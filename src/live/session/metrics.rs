@@ -1,7 +1,7 @@
 //! Metrics of the session in a file, for whoever collects them (`--metrics`).
 
+use crate::recording::ReplacedFile;
 use crate::report::metrics::metrics;
-use crate::session::ReplacedFile;
 use crate::state::State;
 use crate::units::Moment;
 use std::path::Path;

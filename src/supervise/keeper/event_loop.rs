@@ -1,32 +1,28 @@
 //! The keeper's loop: wait, read, pass on, and act when something is due.
+//!
+//! Here: what is polled and for how long, what to do when something is ready, and the front's orders. The
+//! files beside it say what becomes of a run, of its output, and of one front after another.
 
-mod askers;
 mod handover;
-mod launch;
-mod orders;
 mod output;
-mod signals;
-mod stop;
-mod wait;
+mod run_life;
 
-use super::callers::Callers;
-use super::descriptor;
+use super::connections::Callers;
+use super::descriptor::{self, Got, StdioPlan};
 use super::input::UserInput;
-use super::output_fanout::OutputFanout;
+use super::output_fanout::{self, OutputFanout};
 use super::relay::Relay;
-use super::run::TrainerRun;
-use super::stdio::{self, StdioPlan};
+use super::run::{self, Stage, Stop, TrainerRun};
 use super::sweep::Sweep;
 use super::tree::Process;
 use crate::supervise::wire::{Decoder, FirstMessage};
-use crate::supervise::{KeeperReport, OutputStream, Size};
-use handover::{CurrentFront, FrontExit, NextFront};
+use crate::supervise::{KeeperOrder, KeeperReport, OutputStream, Size};
+use handover::{CurrentFront, FrontExit, LOOK_AT_SLEEPER, NextFront};
 use nix::libc;
 use nix::sys::signalfd::SignalFd;
 use std::io;
-use std::os::fd::{AsFd, OwnedFd};
+use std::os::fd::{AsFd, AsRawFd, OwnedFd, RawFd};
 use std::time::{Duration, Instant};
-use wait::PollToken;
 
 /// One read. A pseudo-terminal gives at most 4 KiB at a time, a pipe 64.
 const READ: usize = 64 << 10;
@@ -88,9 +84,26 @@ pub(super) struct KeeperLoop {
     buffer: Vec<u8>,
 }
 
+/// What was polled, with the indices of the run and of its pipe.
+#[derive(Debug, Clone, Copy)]
+enum PollToken {
+    Signals,
+    Wake,
+    Front,
+    Callers,
+    Keys,
+    Starting(usize),
+    Master(usize),
+    Pipe(usize, usize),
+    Room(OutputStream),
+    Growth(usize),
+    Input,
+    Askers,
+}
+
 impl KeeperLoop {
     /// Reads the front's first message from `socket` and opens everything it asks for.
-    pub(super) fn open(
+    pub fn open(
         socket: OwnedFd,
         signals: SignalFd,
         inherited: Vec<OwnedFd>,
@@ -98,7 +111,12 @@ impl KeeperLoop {
     ) -> io::Result<KeeperLoop> {
         let (hello, decoder) = first_message(&socket)?;
         descriptor::set_nonblocking(&socket)?;
-        let plan = stdio::plan(stdio::look(0), stdio::look(1), stdio::look(2), controlling);
+        let plan = descriptor::plan(
+            descriptor::look(0),
+            descriptor::look(1),
+            descriptor::look(2),
+            controlling,
+        );
         let wake = descriptor::event()?;
         let fanout = OutputFanout::open(&hello, &plan, &wake)?;
         let now = Instant::now();
@@ -140,7 +158,7 @@ impl KeeperLoop {
         })
     }
 
-    pub(super) fn run(mut self) {
+    pub fn run(mut self) {
         let mut polled: Vec<libc::pollfd> = Vec::new();
         let mut tokens: Vec<PollToken> = Vec::new();
         // Orders may have come with the first message.
@@ -271,7 +289,7 @@ impl KeeperLoop {
             .relay
             .take()
             .filter(|_| kept.iter().any(|n| Some(*n) == self.plan.terminal));
-        stdio::let_go(&kept, self.controlling, &mut self.inherited);
+        descriptor::let_go(&kept, self.controlling, &mut self.inherited);
         self.gone = true;
     }
 
@@ -282,6 +300,302 @@ impl KeeperLoop {
             && self.sweep.is_none()
             && !self.runs.iter().any(TrainerRun::is_held)
             && self.fanout.all_written()
+    }
+
+    /// What to wait for.
+    fn list(&mut self, now: Instant, polled: &mut Vec<libc::pollfd>, tokens: &mut Vec<PollToken>) {
+        let mut add = |fd: RawFd, events, token| {
+            polled.push(libc::pollfd {
+                fd,
+                events,
+                revents: 0,
+            });
+            tokens.push(token);
+        };
+        add(
+            self.signals.as_fd().as_raw_fd(),
+            libc::POLLIN,
+            PollToken::Signals,
+        );
+        add(self.wake.as_raw_fd(), libc::POLLIN, PollToken::Wake);
+        if let Some(socket) = &self.socket {
+            let waiting = (self.fanout.viewer.as_ref()).is_some_and(|v| v.wants_to_send());
+            let events = if waiting {
+                libc::POLLIN | libc::POLLOUT
+            } else {
+                libc::POLLIN
+            };
+            add(socket.as_raw_fd(), events, PollToken::Front);
+        }
+        if let Some(fd) = self.relay.as_ref().and_then(Relay::polled) {
+            add(fd, libc::POLLIN, PollToken::Askers);
+        }
+        for (fd, events) in self.input.polled() {
+            add(fd, events, PollToken::Input);
+        }
+        for (stream, fd) in self.fanout.full_pipes() {
+            add(fd, libc::POLLOUT, PollToken::Room(stream));
+        }
+        for fd in self.callers.iter().flat_map(|callers| callers.polled(now)) {
+            add(fd, libc::POLLIN, PollToken::Callers);
+        }
+        if let Some(run) = self.runs.last()
+            && run.pid().is_some()
+            && run.terminal.is_some()
+            && let Some(fd) = self.relay.as_ref().and_then(|r| r.wants_keys(now, run))
+        {
+            add(fd, libc::POLLIN, PollToken::Keys);
+        }
+        for (index, run) in self.runs.iter().enumerate() {
+            if let Stage::Starting { pipe, .. } = &run.stage {
+                // Nothing else of it yet: the front shows a run's output from `KeeperReport::Started`
+                // on, and the program may write before we know of the exec (the session holder may
+                // close its end of the pipe later).
+                add(pipe.as_raw_fd(), libc::POLLIN, PollToken::Starting(index));
+                continue;
+            }
+            if let Some(terminal) = &run.terminal {
+                let mut events = 0;
+                if self.fanout.room(OutputStream::Terminal) > 0 {
+                    events |= libc::POLLIN;
+                }
+                if !run.keys.is_empty() {
+                    events |= libc::POLLOUT;
+                }
+                // Even without events poll would report a hang-up, again and again.
+                if events != 0 {
+                    add(
+                        terminal.pty.master.as_raw_fd(),
+                        events,
+                        PollToken::Master(index),
+                    );
+                }
+            }
+            for (number, pipe) in run.pipes.iter().enumerate() {
+                if self.fanout.room(pipe.stream) > 0 {
+                    add(
+                        pipe.fd.as_raw_fd(),
+                        libc::POLLIN,
+                        PollToken::Pipe(index, number),
+                    );
+                }
+            }
+            if self.tail_due.is_none() {
+                for watch in run.tails.iter().filter_map(|tail| tail.watch.as_ref()) {
+                    add(watch.as_raw_fd(), libc::POLLIN, PollToken::Growth(index));
+                }
+            }
+        }
+    }
+
+    /// Milliseconds until something is due; −1 for never.
+    fn timeout(&self, now: Instant) -> i32 {
+        if self.reap_more {
+            return 0;
+        }
+        let timing = &self.hello.timing;
+        let mut due: Vec<Option<Instant>> = vec![
+            self.sweep.as_ref().map(Sweep::due),
+            self.size.map(|_| self.resized + timing.resize),
+            self.tail_due,
+            self.fanout.due(),
+            self.relay.as_ref().and_then(|relay| relay.due(now)),
+            self.callers.as_ref().and_then(|callers| callers.due(now)),
+            self.next_front_due(),
+            self.asleep,
+            self.readers_due(),
+            self.input.due(now),
+        ];
+        if let Some(run) = self.runs.last() {
+            if let Some(Stop::Asked(until)) = run.stop
+                && run.pid().is_some()
+            {
+                due.push(Some(until));
+            }
+            if let Stage::Draining { since, .. } = run.stage {
+                due.push(Some((since + timing.drain).min(run.heard + timing.quiet)));
+            }
+            // Files without a watch are read every second.
+            if run.pid().is_some() && run.tails.iter().any(|tail| tail.watch.is_none()) {
+                due.push(Some(now + Duration::from_secs(1)));
+            }
+        }
+        match due.into_iter().flatten().min() {
+            None => -1,
+            Some(due) => {
+                let left = due
+                    .saturating_duration_since(now)
+                    .as_micros()
+                    .div_ceil(1000);
+                i32::try_from(left).unwrap_or(i32::MAX)
+            }
+        }
+    }
+
+    fn serve(&mut self, token: PollToken, events: libc::c_short) {
+        match token {
+            PollToken::Signals => self.take_signals(),
+            PollToken::Wake => descriptor::calm(&self.wake),
+            // Served in each turn.
+            PollToken::Input => {}
+            PollToken::Askers => {
+                if let Some(askers) = self.relay.as_mut().and_then(Relay::askers) {
+                    askers.wake();
+                }
+            }
+            PollToken::Front => self.serve_front(),
+            PollToken::Callers => self.serve_callers(),
+            PollToken::Keys => {
+                if let (Some(relay), Some(run)) = (&mut self.relay, self.runs.last_mut())
+                    && !relay.take(events, run)
+                {
+                    self.relay = None;
+                }
+            }
+            PollToken::Starting(index) => self.listen(index),
+            PollToken::Master(index) => {
+                if events & libc::POLLOUT != 0 {
+                    self.type_keys(index);
+                }
+                if events & (libc::POLLIN | libc::POLLHUP | libc::POLLERR) != 0 {
+                    self.drain_terminal(index);
+                }
+            }
+            PollToken::Pipe(index, number) => self.drain_pipe(index, number),
+            PollToken::Room(stream) => self.fanout.flush(stream),
+            PollToken::Growth(index) => {
+                if let Some(run) = self.runs.get(index) {
+                    run.tails.iter().for_each(output_fanout::FollowedFile::calm);
+                }
+                self.tail_due = Some(Instant::now() + output_fanout::GROWTH_PAUSE);
+            }
+        }
+    }
+
+    fn serve_front(&mut self) {
+        let present = self.fronts_lost;
+        let mut there = match (&mut self.fanout.viewer, &self.socket) {
+            (Some(viewer), Some(socket)) => viewer.send(socket),
+            (None, Some(_)) => false,
+            (_, None) => return,
+        };
+        loop {
+            let got = match &self.socket {
+                Some(socket) => descriptor::read(socket, &mut self.buffer),
+                None => return,
+            };
+            match got {
+                Got::Bytes(n) => self.decoder.push(self.buffer.get(..n).unwrap_or_default()),
+                Got::Nothing if there => {}
+                Got::Nothing | Got::End => return self.lose_front(FrontExit::Died),
+            }
+            if !self.carry_out_orders() {
+                there = false;
+            }
+            // Its last order may have been that it leaves. If it is gone, read everything it has sent.
+            if there || present != self.fronts_lost {
+                return;
+            }
+        }
+    }
+
+    /// Carries out the orders received so far; `false` if they were malformed.
+    fn carry_out_orders(&mut self) -> bool {
+        loop {
+            match self.decoder.next() {
+                Ok(Some(frame)) => {
+                    if let Some(order) = frame.into_order() {
+                        self.carry_out(order);
+                    }
+                }
+                Ok(None) => return true,
+                Err(_) => return false,
+            }
+        }
+    }
+
+    fn carry_out(&mut self, order: KeeperOrder) {
+        match order {
+            KeeperOrder::Launch(launch) => self.launch(launch),
+            KeeperOrder::Interrupt => self.interrupt(),
+            KeeperOrder::Forward(signal) => self.forward(signal),
+            KeeperOrder::Stop => self.stop(),
+            KeeperOrder::Kill => self.kill(),
+            KeeperOrder::Sweep => self.sweep_leftovers(),
+            KeeperOrder::Resize(size) => self.size = Some(size.clamped()),
+            KeeperOrder::Input(keys) => self.queue_keys(&keys),
+            KeeperOrder::ScreenShown(shown) => {
+                self.screen_shown = shown;
+                self.asleep = (!shown).then(|| Instant::now() + LOOK_AT_SLEEPER);
+            }
+            KeeperOrder::Release => self.lose_front(FrontExit::Released),
+            KeeperOrder::StepBack => self.lose_front(FrontExit::SteppedBack),
+            KeeperOrder::Listen(path) => self.listen_for_callers(&path),
+            KeeperOrder::Remember(memory) => self.memory = Some(memory),
+            KeeperOrder::Describe(text) => self.described = Some(text),
+            KeeperOrder::Finish => self.finishing = true,
+        }
+    }
+
+    fn queue_keys(&mut self, keys: &[u8]) {
+        let Some(run) = self.runs.last_mut().filter(|run| run.terminal.is_some()) else {
+            return;
+        };
+        if run.keys.len() + keys.len() > run::MOST_KEYS {
+            let (lost, told) = &mut run.lost_keys;
+            *lost += keys.len();
+            // A program that sends its terminal thousands of queries loses as many answers: noted
+            // whenever the number has doubled.
+            if *lost >= told.saturating_mul(2) {
+                *told = *lost;
+                self.fanout.note(format!(
+                    "the program does not read its terminal: {lost} bytes of key input were dropped"
+                ));
+            }
+        } else {
+            run.keys.extend(keys);
+        }
+    }
+
+    fn act_on_size(&mut self, now: Instant) {
+        if let Some(size) = self.size
+            && now >= self.resized + self.hello.timing.resize
+        {
+            self.size = None;
+            self.resized = now;
+            if let Some(terminal) = self.runs.last().and_then(|run| run.terminal.as_ref()) {
+                // The kernel signals a change only where there is one.
+                terminal.pty.resize(size);
+            }
+        }
+    }
+
+    /// Follows who has the terminal open, and hands the relay what that tells.
+    fn act_on_askers(&mut self, now: Instant) {
+        let askers = self.relay.as_mut().and_then(Relay::askers);
+        let Some(askers) = askers.filter(|askers| askers.due().is_some_and(|due| due <= now))
+        else {
+            return;
+        };
+        let lives = self.runs.last().is_some_and(|run| run.pid().is_some());
+        // Of the tree only where it has changed who has it open.
+        let stays = lives && askers.is_still_there();
+        let tree = if lives && !stays {
+            self.tree()
+        } else {
+            Vec::new()
+        };
+        let Some(relay) = &mut self.relay else {
+            return;
+        };
+        if !stays && let Some(askers) = relay.askers() {
+            askers.find(&tree);
+        }
+        if let Some(terminal) = self.runs.last().and_then(|run| run.terminal.as_ref())
+            && lives
+        {
+            relay.mirror(&terminal.pty);
+        }
     }
 }
 

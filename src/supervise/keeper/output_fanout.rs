@@ -1,18 +1,19 @@
-//! Where output goes: the log, the user's own streams, the front.
+//! Where output goes: the log, the user's own streams, the front; and how far the files of the user's that
+//! the trainer itself writes to were read.
 
-use super::callers::Followers;
-use super::line_ends::LineEnds;
-use super::log::{self, PART};
-use super::log_marks::LogMarks;
-use super::recent::Recent;
-use super::sink::Sink;
-use super::stdio::{Route, StdioPlan};
-use super::users_pipe::Passed;
-use super::viewer::Viewer;
+use super::connections::{Followers, Recent, Viewer};
+use super::descriptor::{self, Route, StdioPlan};
+use super::log::{self, LineEnds, LogMarks, PART};
+use super::user_stream::{Passed, Sink};
 use crate::background::BackgroundWriter;
 use crate::supervise::wire::FirstMessage;
 use crate::supervise::{Io, KeeperReport, OutputStream};
 use crate::units::Bytes;
+use nix::fcntl::OFlag;
+use nix::libc;
+use nix::sys::stat::fstat;
+use nix::sys::uio::pread;
+use nix::unistd::{Whence, lseek};
 use std::io;
 use std::os::fd::{OwnedFd, RawFd};
 use std::path::PathBuf;
@@ -48,7 +49,7 @@ pub(super) struct OutputFanout {
 impl OutputFanout {
     /// Opens what the plan needs. If a thread can't be created, that is an error for the user's own
     /// streams, and a note for the log.
-    pub(super) fn open(
+    pub fn open(
         hello: &FirstMessage,
         plan: &StdioPlan,
         wake: &OwnedFd,
@@ -107,13 +108,13 @@ impl OutputFanout {
     }
 
     /// Full pipes of the user's, to be polled for room.
-    pub(super) fn full_pipes(&self) -> impl Iterator<Item = (OutputStream, RawFd)> {
+    pub fn full_pipes(&self) -> impl Iterator<Item = (OutputStream, RawFd)> {
         let waits = |stream| Some((stream, self.sink(stream)?.waits()?));
         OutputStream::ALL.into_iter().filter_map(waits)
     }
 
     /// Writes to a pipe that may have room again.
-    pub(super) fn flush(&mut self, stream: OutputStream) {
+    pub fn flush(&mut self, stream: OutputStream) {
         if let Some(Sink::Pipe(pipe)) = self.sink_mut(stream) {
             pipe.flush();
         }
@@ -121,7 +122,7 @@ impl OutputFanout {
 
     /// Passes on what waits in one of our pipes without reading it, if possible; the caller then reads
     /// and records it.
-    pub(super) fn pass(&mut self, stream: OutputStream, from: &OwnedFd, most: usize) -> Passed {
+    pub fn pass(&mut self, stream: OutputStream, from: &OwnedFd, most: usize) -> Passed {
         match self.sink_mut(stream) {
             Some(Sink::Pipe(pipe)) => pipe.pass(from, most),
             Some(Sink::Writer(_) | Sink::GivenUp(_)) | None => Passed::Nothing,
@@ -129,7 +130,7 @@ impl OutputFanout {
     }
 
     /// Closes our own descriptor of one of the user's streams, if we have one.
-    pub(super) fn let_go(&mut self, stream: OutputStream) {
+    pub fn let_go(&mut self, stream: OutputStream) {
         if let Some(Sink::Pipe(pipe)) = self.sink_mut(stream) {
             pipe.let_go();
         }
@@ -137,26 +138,26 @@ impl OutputFanout {
 
     /// How many bytes of a stream can be written now. At 0 its source must not be read; the loop is
     /// woken when there is room.
-    pub(super) fn room(&self, stream: OutputStream) -> usize {
+    pub fn room(&self, stream: OutputStream) -> usize {
         self.sink(stream).map_or(usize::MAX, Sink::room)
     }
 
     /// Sends bytes everywhere; to the front only those of the current run.
-    pub(super) fn deliver(&mut self, stream: OutputStream, bytes: &[u8], to_front: bool) {
+    pub fn deliver(&mut self, stream: OutputStream, bytes: &[u8], to_front: bool) {
         if let Some(sink) = self.sink_mut(stream) {
             sink.push(bytes);
         }
         self.record(stream, bytes, to_front);
     }
 
-    /// The same for bytes that the user's stream already has.
-    pub(super) fn record(&mut self, stream: OutputStream, bytes: &[u8], to_front: bool) {
+    /// Sends bytes that the user's stream already has to the log and the front.
+    pub fn record(&mut self, stream: OutputStream, bytes: &[u8], to_front: bool) {
         self.log(bytes);
         self.show(stream, bytes, to_front);
     }
 
     /// Sends a terminal's bytes everywhere, to the log as the program wrote them.
-    pub(super) fn deliver_terminal(&mut self, bytes: &[u8], adds_returns: bool, to_front: bool) {
+    pub fn deliver_terminal(&mut self, bytes: &[u8], adds_returns: bool, to_front: bool) {
         if let Some(sink) = self.sink_mut(OutputStream::Terminal) {
             sink.push(bytes);
         }
@@ -166,7 +167,7 @@ impl OutputFanout {
     }
 
     /// The terminal's output is over.
-    pub(super) fn end_line(&mut self) {
+    pub fn end_line(&mut self) {
         let rest = self.line_ends.end();
         if !rest.is_empty() {
             self.log(rest);
@@ -200,24 +201,24 @@ impl OutputFanout {
     }
 
     /// Wakes the writers.
-    pub(super) fn nudge(&self) {
+    pub fn nudge(&self) {
         self.writers().for_each(BackgroundWriter::nudge);
     }
 
     /// Tells the front, if there is one, and the followers.
-    pub(super) fn report(&mut self, report: KeeperReport) {
+    pub fn report(&mut self, report: KeeperReport) {
         self.followers.hear(&report);
         if let Some(viewer) = &mut self.viewer {
             viewer.report(report);
         }
     }
 
-    pub(super) fn note(&mut self, text: String) {
+    pub fn note(&mut self, text: String) {
         self.report(KeeperReport::Note(text));
     }
 
     /// When to report on the log, or to free memory.
-    pub(super) fn due(&self) -> Option<Instant> {
+    pub fn due(&self) -> Option<Instant> {
         let due = [self.losses_due(), self.quiet, self.marks.due()];
         due.into_iter().flatten().min()
     }
@@ -227,7 +228,7 @@ impl OutputFanout {
     }
 
     /// Frees the memory that only a flood of output needed, once it is quiet.
-    pub(super) fn tidy(&mut self, now: Instant) {
+    pub fn tidy(&mut self, now: Instant) {
         if self.quiet.is_none_or(|quiet| quiet > now) {
             return;
         }
@@ -240,7 +241,7 @@ impl OutputFanout {
     }
 
     /// Reports what the log got and what it lost, if that is due.
-    pub(super) fn report_log(&mut self, now: Instant) {
+    pub fn report_log(&mut self, now: Instant) {
         if self.marks.due().is_some_and(|due| due <= now) {
             self.mark_log(now);
         }
@@ -249,8 +250,8 @@ impl OutputFanout {
         }
     }
 
-    /// Reports both now.
-    pub(super) fn report_log_now(&mut self, now: Instant) {
+    /// Reports what the log got and what it lost, now.
+    pub fn report_log_now(&mut self, now: Instant) {
         self.mark_log(now);
         self.report_losses(now);
     }
@@ -283,19 +284,19 @@ impl OutputFanout {
     }
 
     /// Whether everything was written to the user's own streams.
-    pub(super) fn all_written(&self) -> bool {
+    pub fn all_written(&self) -> bool {
         // Ask all of them, so that each will wake us.
         let sinks = self.sinks.iter().flatten();
         sinks.filter(|sink| !sink.is_idle()).count() == 0
     }
 
     /// No longer waits for readers that read nothing; the log still gets what comes.
-    pub(super) fn give_up_readers(&mut self) {
+    pub fn give_up_readers(&mut self) {
         self.sinks.iter_mut().flatten().for_each(Sink::give_up);
     }
 
     /// Reports what readers that were given up did not get.
-    pub(super) fn report_undelivered(&mut self) {
+    pub fn report_undelivered(&mut self) {
         let sinks = self.sinks.iter_mut().flatten();
         let bytes = sinks.map(Sink::take_undelivered).sum();
         if bytes > 0 {
@@ -306,14 +307,131 @@ impl OutputFanout {
     }
 
     /// Whether `stream` is copied to one of the user's streams.
-    pub(super) fn writes(&self, stream: OutputStream) -> bool {
+    pub fn writes(&self, stream: OutputStream) -> bool {
         self.sink(stream).is_some()
     }
 
     /// Closes the log, within `limit`.
-    pub(super) fn close(self, limit: Duration) {
+    pub fn close(self, limit: Duration) {
         if let Some(log) = self.log {
             log.close(limit);
         }
+    }
+}
+
+/// Between two reads of a growing file.
+pub(super) const GROWTH_PAUSE: Duration = Duration::from_millis(50);
+
+/// How far we may fall behind before the middle is skipped.
+const FARTHEST: u64 = 64 << 20;
+
+/// A file of the user's that the trainer itself writes to.
+///
+/// It is reopened for reading, with a position of our own. inotify reports that it grows; it is then read
+/// after a pause, so that a program that writes line by line doesn't wake us for each.
+#[derive(Debug)]
+pub(super) struct FollowedFile {
+    pub stream: OutputStream,
+    file: OwnedFd,
+    /// Becomes readable when the file has grown. `None` if the system gives no watch: the file is then
+    /// read every second.
+    pub watch: Option<OwnedFd>,
+    offset: u64,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum TailRead {
+    Bytes(usize),
+    /// This many bytes were skipped.
+    Skipped(u64),
+    /// The file was truncated, and is followed from its start.
+    CutOff,
+    Nothing,
+}
+
+impl FollowedFile {
+    /// Follows the file of the user's stream `number` from where that will write next.
+    pub fn follow(number: i32, stream: OutputStream) -> nix::Result<FollowedFile> {
+        let user = descriptor::standard(number);
+        let file = descriptor::reopen(user, OFlag::O_RDONLY)?;
+        let flags = nix::fcntl::fcntl(user, nix::fcntl::FcntlArg::F_GETFL)?;
+        let appends = OFlag::from_bits_truncate(flags).contains(OFlag::O_APPEND);
+        let offset = if appends {
+            fstat(&file)?.st_size
+        } else {
+            lseek(user, 0, Whence::SeekCur)?
+        };
+        let watch = descriptor::watch(&file, libc::IN_MODIFY).ok();
+        Ok(FollowedFile {
+            stream,
+            file,
+            watch,
+            offset: u64::try_from(offset).unwrap_or(0),
+        })
+    }
+
+    /// Reads up to a buffer of what is new.
+    pub fn read(&mut self, buffer: &mut [u8]) -> TailRead {
+        let size = fstat(&self.file).map_or(0, |about| about.st_size);
+        let size = u64::try_from(size).unwrap_or(0);
+        if size < self.offset {
+            self.offset = 0;
+            return TailRead::CutOff;
+        }
+        let behind = size - self.offset;
+        if behind > FARTHEST {
+            let skipped = behind - FARTHEST / 2;
+            self.offset += skipped;
+            return TailRead::Skipped(skipped);
+        }
+        let offset = i64::try_from(self.offset).unwrap_or(i64::MAX);
+        match pread(&self.file, buffer, offset) {
+            Ok(0) | Err(_) => TailRead::Nothing,
+            Ok(n) => {
+                self.offset += n as u64;
+                TailRead::Bytes(n)
+            }
+        }
+    }
+
+    /// Discards the watch's events.
+    pub fn calm(&self) {
+        if let Some(watch) = &self.watch {
+            let mut events = [0; 4096];
+            while let descriptor::Got::Bytes(_) = descriptor::read(watch, &mut events) {}
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::fs::File;
+    use std::io::Write;
+
+    #[test]
+    fn growth_and_a_cut_are_seen() {
+        let directory = tempfile::tempdir().unwrap();
+        let path = directory.path().join("out");
+        let mut writer = File::create(&path).unwrap();
+        let mut tail = FollowedFile {
+            stream: OutputStream::Out,
+            file: File::open(&path).unwrap().into(),
+            watch: descriptor::watch(&writer, libc::IN_MODIFY).ok(),
+            offset: 0,
+        };
+        let mut buffer = [0; 64];
+        assert_eq!(tail.read(&mut buffer), TailRead::Nothing);
+        writer.write_all(b"hello").unwrap();
+        assert_eq!(tail.read(&mut buffer), TailRead::Bytes(5));
+        assert_eq!(tail.read(&mut buffer), TailRead::Nothing);
+        writer.set_len(0).unwrap();
+        assert_eq!(tail.read(&mut buffer), TailRead::CutOff);
+        writer.set_len(FARTHEST * 3).unwrap();
+        assert_eq!(
+            tail.read(&mut buffer),
+            TailRead::Skipped(FARTHEST * 3 - FARTHEST / 2)
+        );
+        assert_eq!(tail.read(&mut buffer), TailRead::Bytes(64));
     }
 }

@@ -1,23 +1,28 @@
 //! Without a screen, what is typed at the user's terminal goes to the trainer's.
 //!
-//! Only while the front is in that terminal's foreground group, as by the kernel's own rule: keys for
-//! a shell are never taken. If the trainer's standard input isn't that terminal, keys are taken only
-//! while a process of it has the terminal open to ask something ([`Askers`]). The user's terminal does the line editing and the echo; while the program
-//! changes its own settings (no echo for a password, single keys for readline) the user's terminal
-//! gets the same ones.
+//! Only while the front is in that terminal's foreground group, as by the kernel's own rule: keys for a
+//! shell are never taken. The user's terminal does the line editing and the echo; while the program changes
+//! its own settings (no echo for a password, single keys for readline) the user's terminal gets the same ones.
+//!
+//! If the trainer's standard input isn't that terminal, keys are taken only while a process of it has the
+//! terminal open by the name `/dev/tty` ([`Askers`]), as programs do that ask something though their input is
+//! a file: ssh, sudo, getpass. All else that is typed there, for as long as the training runs, is meant for
+//! the shell.
 
-use super::asker::Askers;
-use super::descriptor::{self, Got};
-use super::pty::Pty;
+use super::descriptor::{self, Got, Route, StdioPlan};
 use super::run::{MOST_KEYS, TrainerRun};
-use super::stdio::{Route, StdioPlan};
+use super::spawn::Pty;
 use super::tree::Process;
 use crate::supervise::Io;
 use crate::supervise::terminal::LineSettings;
 use crate::supervise::wire::FirstMessage;
 use nix::fcntl::OFlag;
 use nix::libc;
+use std::fs::{self, OpenOptions};
+use std::io;
 use std::os::fd::{AsRawFd, OwnedFd, RawFd};
+use std::os::unix::fs::OpenOptionsExt;
+use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 /// How long to wait before looking again while the keys aren't ours.
@@ -30,7 +35,7 @@ const END: u8 = 4;
 enum TakenKeys {
     /// Everything: the terminal is its standard input.
     All,
-    /// Answers.
+    /// Answers to what a process asks.
     Answers(Askers),
 }
 
@@ -47,7 +52,7 @@ pub(super) struct Relay {
 impl Relay {
     /// `None` on our screen, which reads the keys itself, and if the trainer has no pseudo-terminal in place
     /// of the user's.
-    pub(super) fn open(hello: &FirstMessage, plan: &StdioPlan) -> Option<Relay> {
+    pub fn open(hello: &FirstMessage, plan: &StdioPlan) -> Option<Relay> {
         let found = hello.line.clone()?;
         let number = plan.terminal?;
         let (keys, number) = match (hello.io, plan.input) {
@@ -75,7 +80,7 @@ impl Relay {
     }
 
     /// The descriptor to poll for keys, if any are wanted now.
-    pub(super) fn wants_keys(&self, now: Instant, run: &TrainerRun) -> Option<RawFd> {
+    pub fn wants_keys(&self, now: Instant, run: &TrainerRun) -> Option<RawFd> {
         let resting = self.rest_until.is_some_and(|until| until > now);
         let wanted = match &self.keys {
             TakenKeys::All => run.keys.len() < MOST_KEYS,
@@ -87,21 +92,21 @@ impl Relay {
     }
 
     /// What to poll to learn that somebody may ask.
-    pub(super) fn polled(&self) -> Option<RawFd> {
+    pub fn polled(&self) -> Option<RawFd> {
         match &self.keys {
             TakenKeys::All => None,
             TakenKeys::Answers(askers) => askers.polled(),
         }
     }
 
-    pub(super) fn askers(&mut self) -> Option<&mut Askers> {
+    pub fn askers(&mut self) -> Option<&mut Askers> {
         match &mut self.keys {
             TakenKeys::All => None,
             TakenKeys::Answers(askers) => Some(askers),
         }
     }
 
-    pub(super) fn due(&self, now: Instant) -> Option<Instant> {
+    pub fn due(&self, now: Instant) -> Option<Instant> {
         let rest = self.rest_until.filter(|until| *until > now);
         let look = match &self.keys {
             TakenKeys::All => None,
@@ -116,7 +121,7 @@ impl Relay {
     }
 
     /// Reads keys; whether there may be more.
-    pub(super) fn take(&mut self, events: libc::c_short, run: &mut TrainerRun) -> bool {
+    pub fn take(&mut self, events: libc::c_short, run: &mut TrainerRun) -> bool {
         if events & (libc::POLLHUP | libc::POLLERR | libc::POLLNVAL) != 0 {
             return false;
         }
@@ -141,7 +146,7 @@ impl Relay {
     }
 
     /// Gives the user's terminal the settings that the trainer has given its own.
-    pub(super) fn mirror(&mut self, pty: &Pty) {
+    pub fn mirror(&mut self, pty: &Pty) {
         let Some(theirs) = LineSettings::of(&pty.master) else {
             return;
         };
@@ -152,7 +157,7 @@ impl Relay {
     }
 
     /// Restores the user's terminal.
-    pub(super) fn put_right(&mut self) {
+    pub fn put_right(&mut self) {
         if self.in_force != self.found && self.found.apply(&self.keyboard).is_ok() {
             self.in_force = self.found.clone();
         }
@@ -163,4 +168,131 @@ impl Drop for Relay {
     fn drop(&mut self) {
         self.put_right();
     }
+}
+
+/// The name by which a process opens its controlling terminal.
+const TTY: &str = "/dev/tty";
+
+/// How often to look while somebody has it open, or may have: who has opened it is seen a little later.
+const TICK: Duration = Duration::from_millis(100);
+const AFTER_OPENING: Duration = Duration::from_secs(1);
+
+/// How often to look if the kernel doesn't tell that it was opened.
+const UNTOLD: Duration = Duration::from_secs(1);
+
+/// The processes of the training that have the terminal open to ask something.
+pub(super) struct Askers {
+    /// Becomes readable when any process opens the name. `None` if the kernel doesn't tell.
+    opened: Option<OwnedFd>,
+    found: Option<Asker>,
+    look_at: Option<Instant>,
+    look_until: Instant,
+    /// Whether the terminal was written to.
+    was_spoken_on: bool,
+}
+
+enum Asker {
+    /// Its descriptor in /proc.
+    Sure(PathBuf),
+    /// Another user's (sudo), which doesn't show what it has open.
+    Hidden(Process),
+}
+
+impl Askers {
+    fn new() -> Askers {
+        let now = Instant::now();
+        // Only the name: it can't be opened without a terminal of one's own.
+        let name = OpenOptions::new()
+            .read(true)
+            .custom_flags(libc::O_PATH)
+            .open(TTY);
+        let opened = name
+            .and_then(|name| descriptor::watch(&name, libc::IN_OPEN))
+            .ok();
+        Askers {
+            look_at: opened.is_none().then_some(now),
+            opened,
+            found: None,
+            look_until: now,
+            was_spoken_on: false,
+        }
+    }
+
+    fn polled(&self) -> Option<RawFd> {
+        self.opened.as_ref().map(AsRawFd::as_raw_fd)
+    }
+
+    /// Somebody has opened it.
+    pub fn wake(&mut self) {
+        if let Some(opened) = &self.opened {
+            while let Got::Bytes(_) = descriptor::read(opened, &mut [0; 4096]) {}
+        }
+        self.expect();
+    }
+
+    /// The training has written to the terminal.
+    pub fn was_spoken_on(&mut self) {
+        self.was_spoken_on = true;
+        self.expect();
+    }
+
+    fn expect(&mut self) {
+        let now = Instant::now();
+        self.look_until = now + AFTER_OPENING;
+        self.look_at.get_or_insert(now);
+    }
+
+    pub fn due(&self) -> Option<Instant> {
+        self.look_at
+    }
+
+    /// Whether the one that was found has it open still; looked up.
+    pub fn is_still_there(&mut self) -> bool {
+        let stays = match &self.found {
+            None => false,
+            Some(Asker::Sure(descriptor)) => leads_there(descriptor),
+            Some(Asker::Hidden(process)) => process.lives(),
+        };
+        if !stays {
+            self.found = None;
+        }
+        self.plan_next();
+        stays
+    }
+
+    /// Looks for one among these processes.
+    pub fn find(&mut self, tree: &[Process]) {
+        self.found = tree.iter().find_map(|process| {
+            let directory = format!("/proc/{}/fd", process.pid);
+            match fs::read_dir(directory) {
+                Ok(descriptors) => descriptors
+                    .flatten()
+                    .map(|entry| entry.path())
+                    .find(|descriptor| leads_there(descriptor))
+                    .map(Asker::Sure),
+                Err(error) => (error.kind() == io::ErrorKind::PermissionDenied
+                    && self.was_spoken_on)
+                    .then(|| Asker::Hidden(process.clone())),
+            }
+        });
+        self.plan_next();
+    }
+
+    fn plan_next(&mut self) {
+        let now = Instant::now();
+        let soon = self.found.is_some() || now < self.look_until;
+        self.look_at = match (soon, &self.opened) {
+            (true, _) => Some(now + TICK),
+            (false, None) => Some(now + UNTOLD),
+            (false, Some(_)) => None,
+        };
+    }
+
+    fn is_asked(&self) -> bool {
+        self.found.is_some()
+    }
+}
+
+fn leads_there(descriptor: &Path) -> bool {
+    fs::read_link(descriptor).is_ok_and(|target| target == Path::new(TTY))
 }

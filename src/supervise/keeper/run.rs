@@ -1,18 +1,15 @@
 //! One run: the trainer, its terminal and pipes, and its stage.
 
-use super::descriptor;
-use super::environment::{self, OutputPath};
-use super::pty::{LineMode, Pty};
-use super::spawn::{self, Blueprint, HolderEnd, SessionTerminal, Spawned};
-use super::stdio::{Route, StdioPlan};
-use super::tail::FollowedFile;
-use super::users_pipe;
+use super::descriptor::{self, Route, StdioPlan};
+use super::output_fanout::FollowedFile;
+use super::spawn::{self, Blueprint, HolderEnd, LineMode, Pty, SessionTerminal, Spawned};
+use super::{sweep, tree, user_stream};
 use crate::event::Exit;
-use crate::supervise::Missing;
-use crate::supervise::SentSignal;
-use crate::supervise::resolve;
+use crate::supervise::program::{self, Missing};
 use crate::supervise::wire::FirstMessage;
-use crate::supervise::{Io, Launch, OutputStream, RunStage, RunStatus, Size};
+use crate::supervise::{
+    Io, Launch, OutputStream, RunStage, RunStatus, SentSignal, Size, TrainerStreams,
+};
 use crate::units::{Pid, RunNumber};
 use nix::libc;
 use nix::sys::stat::stat;
@@ -131,7 +128,7 @@ pub(super) struct Failed {
 
 impl Failed {
     /// A failure of oomph's own.
-    pub(super) fn ours(what: &str, errno: i32, path: &Path) -> Failed {
+    pub fn ours(what: &str, errno: i32, path: &Path) -> Failed {
         let why = nix::errno::Errno::from_raw(errno).desc();
         let mend = match errno {
             libc::EAGAIN => "; too many processes: see ulimit -u",
@@ -160,8 +157,9 @@ impl From<Missing> for Failed {
 }
 
 impl TrainerRun {
-    /// Starts a run, with `input` in place of the user's if there is one; also returns a note for the user, if any.
-    pub(super) fn begin(
+    /// Starts a run, with `input` in place of the user's standard input if there is one; also returns a
+    /// note for the user, if there is something to say.
+    pub fn begin(
         launch: Launch,
         hello: &FirstMessage,
         plan: StdioPlan,
@@ -169,14 +167,14 @@ impl TrainerRun {
     ) -> Result<(TrainerRun, Option<String>), Failed> {
         let Launch { run, command, size } = launch;
         let inherited_path = std::env::var_os("PATH");
-        let path = resolve::resolve(&command, inherited_path.as_deref())?;
+        let path = program::resolve(&command, inherited_path.as_deref())?;
         let cwd = command.cwd.clone();
         let (mut plan, mut note) = (plan, None);
         let pty = match plan.terminal {
             None => None,
             Some(user) => {
                 let size = size
-                    .or_else(|| super::stdio::window_size(user))
+                    .or_else(|| descriptor::window_size(user))
                     .unwrap_or(Size::USUAL);
                 let line = match hello.io {
                     Io::Screen => LineMode::Screen,
@@ -195,15 +193,12 @@ impl TrainerRun {
                 }
             }
         };
-        let env = environment::environment(
+        let env = program::environment(
             std::env::vars_os(),
             &command.env,
-            OutputPath {
-                io: hello.io,
-                terminal: pty.is_some(),
-            },
+            pty.is_some() && hello.io == Io::Screen,
         );
-        let ranked = super::sweep::is_ranked(env.keys().map(OsString::as_os_str));
+        let ranked = sweep::is_ranked(env.keys().map(OsString::as_os_str));
         let ours = |what: &str, errno: i32| Failed::ours(what, errno, &path);
         let slave = pty
             .as_ref()
@@ -230,7 +225,7 @@ impl TrainerRun {
                         let no_pipe = |errno| ours("cannot create a pipe", errno as i32);
                         let (fd, writing) = descriptor::pipe().map_err(no_pipe)?;
                         descriptor::set_nonblocking(&fd).map_err(no_pipe)?;
-                        users_pipe::widen(&fd);
+                        user_stream::widen(&fd);
                         pipes.push(Pipe {
                             stream,
                             fd,
@@ -256,10 +251,10 @@ impl TrainerRun {
         let c_path = CString::new(path.as_os_str().as_bytes())
             .map_err(|_| ours("the program's path contains a NUL byte", libc::EINVAL))?;
         let Spawned { messages, holder } = spawn::spawn(&Blueprint {
-            for_a_shell: resolve::is_for_a_shell(&cwd.join(&path)),
+            for_a_shell: program::is_for_a_shell(&cwd.join(&path)),
             path: c_path,
             argv,
-            env: environment::for_exec(env),
+            env: program::for_exec(env),
             cwd: elsewhere(&cwd),
             streams,
             terminal: slave.map(|slave| SessionTerminal {
@@ -307,7 +302,7 @@ impl TrainerRun {
     }
 
     /// The direct child, while it is one.
-    pub(super) fn pid(&self) -> Option<i32> {
+    pub fn pid(&self) -> Option<i32> {
         match self.stage {
             Stage::Running(pid) => Some(pid),
             Stage::Starting { .. } | Stage::Draining { .. } | Stage::Over => None,
@@ -315,7 +310,7 @@ impl TrainerRun {
     }
 
     /// Keeps a signal that comes before the exec; whether it did.
-    pub(super) fn keep_if_early(&mut self, signal: Early) -> bool {
+    pub fn keep_if_early(&mut self, signal: Early) -> bool {
         let starting = matches!(self.stage, Stage::Starting { .. });
         let queues = matches!(signal, Early::Signal(sent) if sent.number() >= libc::SIGRTMIN());
         let room = self.early.len() < MOST_EARLY && (queues || !self.early.contains(&signal));
@@ -326,7 +321,7 @@ impl TrainerRun {
     }
 
     /// Whether it has keys that it hasn't read.
-    pub(super) fn has_unread(&self) -> bool {
+    pub fn has_unread(&self) -> bool {
         let slave = |terminal: &Terminal| Some(descriptor::waiting(terminal.pty.slave.as_ref()?));
         self.terminal
             .as_ref()
@@ -335,17 +330,31 @@ impl TrainerRun {
     }
 
     /// From now on readers are waited for until then, or earlier if that was said before.
-    pub(super) fn limit_readers(&mut self, until: Instant) {
+    pub fn limit_readers(&mut self, until: Instant) {
         let before = self.readers_until.unwrap_or(until);
         self.readers_until = Some(before.min(until));
     }
 
     /// Whether its process has ended.
-    pub(super) fn has_ended(&self) -> bool {
+    pub fn has_ended(&self) -> bool {
         matches!(self.stage, Stage::Draining { .. } | Stage::Over)
     }
 
-    pub(super) fn status(&self) -> RunStatus {
+    /// What we put in place of the user's streams.
+    pub fn streams(&self) -> TrainerStreams {
+        let pipes = self.pipes.iter();
+        TrainerStreams {
+            terminal: self
+                .terminal
+                .as_ref()
+                .is_some_and(|terminal| terminal.has_streams),
+            pipes: pipes
+                .map(|pipe| (pipe.stream, pipe.fd.as_raw_fd()))
+                .collect(),
+        }
+    }
+
+    pub fn status(&self) -> RunStatus {
         let stage = match (&self.outcome, self.trainer) {
             (Some(outcome), _) => outcome.clone(),
             (None, Some((pid, start_time))) => RunStage::Running {
@@ -361,22 +370,22 @@ impl TrainerRun {
         }
     }
 
-    pub(super) fn is_over(&self) -> bool {
+    pub fn is_over(&self) -> bool {
         matches!(self.stage, Stage::Over)
     }
 
     /// Whether a process may still write to its terminal or pipes.
-    pub(super) fn is_held(&self) -> bool {
+    pub fn is_held(&self) -> bool {
         self.terminal.is_some() || !self.pipes.is_empty()
     }
 
     /// Closes the terminal, which no process has open any more, so that killing the session holder
     /// hangs nobody up.
-    pub(super) fn give_up_terminal(&mut self) {
+    pub fn give_up_terminal(&mut self) {
         if let Some(Terminal { holder, .. }) = self.terminal.take()
             && let Some(holder) = holder
         {
-            super::tree::kill(holder, libc::SIGKILL);
+            tree::kill(holder, libc::SIGKILL);
         }
     }
 }

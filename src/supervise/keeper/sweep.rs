@@ -35,7 +35,7 @@ pub(crate) struct Sweep {
 
 impl Round {
     /// Sends the signals; whether the sweep is over.
-    pub(crate) fn signal(self) -> bool {
+    pub fn signal(self) -> bool {
         for (process, signal) in self.signals {
             process.signal(signal);
         }
@@ -54,7 +54,7 @@ pub(crate) struct Round {
 
 impl Sweep {
     /// Begins with TERM.
-    pub(crate) fn ask(scope: SweepScope, now: Instant, timing: &KeeperTimeouts) -> Sweep {
+    pub fn ask(scope: SweepScope, now: Instant, timing: &KeeperTimeouts) -> Sweep {
         Sweep {
             scope,
             killing: false,
@@ -66,7 +66,7 @@ impl Sweep {
     }
 
     /// Begins with KILL.
-    pub(crate) fn kill(scope: SweepScope, now: Instant, timing: &KeeperTimeouts) -> Sweep {
+    pub fn kill(scope: SweepScope, now: Instant, timing: &KeeperTimeouts) -> Sweep {
         Sweep {
             killing: true,
             until: now + timing.unkillable,
@@ -74,12 +74,12 @@ impl Sweep {
         }
     }
 
-    pub(crate) fn due(&self) -> Instant {
+    pub fn due(&self) -> Instant {
         self.next
     }
 
     /// `targets` are the living processes in the scope.
-    pub(crate) fn round(&mut self, now: Instant, targets: Vec<Process>) -> Round {
+    pub fn round(&mut self, now: Instant, targets: Vec<Process>) -> Round {
         let mut round = Round {
             over: targets.is_empty(),
             ..Round::default()

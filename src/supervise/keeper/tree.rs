@@ -42,29 +42,29 @@ pub(crate) enum Reaction {
 }
 
 impl Process {
-    pub(crate) fn look(pid: i32) -> Option<Process> {
+    pub fn look(pid: i32) -> Option<Process> {
         parse(&fs::read(format!("/proc/{pid}/stat")).ok()?)
     }
 
     /// Whether it is a zombie.
-    pub(crate) fn is_dead(&self) -> bool {
+    pub fn is_dead(&self) -> bool {
         matches!(self.state, 'Z' | 'X' | 'x')
     }
 
     /// Whether it still lives: the same process, not another with its PID.
-    pub(crate) fn lives(&self) -> bool {
+    pub fn lives(&self) -> bool {
         Process::look(self.pid).is_some_and(|now| now.start == self.start && !now.is_dead())
     }
 
     /// Whether it belongs to our user. As root we could signal everybody's, and must not.
-    pub(crate) fn is_ours(&self) -> bool {
+    pub fn is_ours(&self) -> bool {
         status_field(self.pid, "Uid:")
             .and_then(|uids| uids.split_whitespace().next()?.parse().ok())
             .is_some_and(|uid: u32| uid == nix::unistd::getuid().as_raw())
     }
 
     /// Whether it has a device file of an NVIDIA GPU open.
-    pub(crate) fn holds_gpu(&self) -> bool {
+    pub fn holds_gpu(&self) -> bool {
         let Ok(descriptors) = fs::read_dir(format!("/proc/{}/fd", self.pid)) else {
             return false;
         };
@@ -79,7 +79,7 @@ impl Process {
     }
 
     /// Whether its environment has one of these variables.
-    pub(crate) fn has_variable(&self, names: &[&str]) -> bool {
+    pub fn has_variable(&self, names: &[&str]) -> bool {
         let Ok(environment) = fs::read(format!("/proc/{}/environ", self.pid)) else {
             return false;
         };
@@ -93,16 +93,16 @@ impl Process {
     }
 
     /// NUL-separated.
-    pub(crate) fn command_line(&self) -> Vec<u8> {
+    pub fn command_line(&self) -> Vec<u8> {
         fs::read(format!("/proc/{}/cmdline", self.pid)).unwrap_or_default()
     }
 
     /// The pending signals: bit n−1 for signal n.
-    pub(crate) fn pending(&self) -> Option<u64> {
+    pub fn pending(&self) -> Option<u64> {
         signal_set(self.pid, "ShdPnd:")
     }
 
-    pub(crate) fn reaction(&self, signal: i32) -> Option<Reaction> {
+    pub fn reaction(&self, signal: i32) -> Option<Reaction> {
         let bit = 1u64.checked_shl(u32::try_from(signal).ok()?.checked_sub(1)?)?;
         let caught = signal_set(self.pid, "SigCgt:")?;
         Some(if caught & bit != 0 || self.waits_for(bit) {
@@ -128,12 +128,12 @@ impl Process {
             })
     }
 
-    pub(crate) fn signal(&self, signal: i32) {
+    pub fn signal(&self, signal: i32) {
         self.send(signal.into());
     }
 
     /// Sends it a signal, unless it is gone or its PID belongs to another process by now.
-    pub(crate) fn send(&self, sent: SentSignal) {
+    pub fn send(&self, sent: SentSignal) {
         let Some(pid) = RawPid::from_raw(self.pid) else {
             return;
         };

@@ -85,7 +85,7 @@ fn recording(base: &Path, session: &str, pid: Pid) {
             serde_json::to_string(&event).unwrap() + "\n"
         })
         .collect();
-    fs::write(directory.join(session::RECORDING), lines).unwrap();
+    fs::write(directory.join(recording::RECORDING), lines).unwrap();
 }
 
 #[test]

@@ -3,21 +3,25 @@
 
 use super::KeeperLoop;
 use crate::command::Word;
-use crate::supervise::keeper::callers::{Caller, Callers};
-use crate::supervise::keeper::headless;
+use crate::supervise::keeper::connections::{self, Caller, Callers, Viewer};
 use crate::supervise::keeper::run::TrainerRun;
 use crate::supervise::keeper::tree::Process;
-use crate::supervise::keeper::viewer::Viewer;
-use crate::supervise::status::{Call, HeadlessFront, RunStage, SessionStatus};
+use crate::supervise::keeper::{descriptor, user_stream};
+use crate::supervise::messages::{Call, HeadlessFront, Io, RunStage, SessionStatus};
+use crate::supervise::terminal::RESET;
 use crate::supervise::wire::FirstMessage;
 use crate::supervise::{KeeperReport, is_passed_on};
+use nix::fcntl::OFlag;
 use nix::libc;
-use std::os::fd::OwnedFd;
+use std::os::fd::{AsFd, OwnedFd};
 use std::path::Path;
 use std::time::{Duration, Instant};
 
 /// How often a suspended front is looked at.
 pub(super) const LOOK_AT_SLEEPER: Duration = Duration::from_secs(1);
+
+/// How long restoring the user's terminal may take.
+const RESTORE: Duration = Duration::from_millis(100);
 
 /// Whether a set of signals, as /proc has it, has one that a front passes on.
 fn wakes(set: u64) -> bool {
@@ -35,6 +39,7 @@ pub(super) enum FrontExit {
     SteppedBack,
 }
 
+/// The front that the keeper has, or had last.
 #[derive(Debug, Clone)]
 pub(super) struct CurrentFront {
     kind: FrontKind,
@@ -46,13 +51,13 @@ pub(super) struct CurrentFront {
 enum FrontKind {
     /// The one that started us, on the terminal that we know.
     First,
-    /// One that attached.
+    /// A front that attached.
     Attached,
     Headless,
 }
 
 impl CurrentFront {
-    pub(super) fn first(hello: &FirstMessage) -> CurrentFront {
+    pub fn first(hello: &FirstMessage) -> CurrentFront {
         CurrentFront {
             kind: FrontKind::First,
             process: Process::look(hello.front.0),
@@ -81,7 +86,7 @@ pub(super) struct NextFront {
 }
 
 impl KeeperLoop {
-    pub(super) fn listen_for_callers(&mut self, path: &Word) {
+    pub fn listen_for_callers(&mut self, path: &Word) {
         match Callers::listen(Path::new(&path.0)) {
             Ok(callers) => self.callers = Some(callers),
             Err(error) => self.fanout.note(format!(
@@ -91,7 +96,7 @@ impl KeeperLoop {
         }
     }
 
-    pub(super) fn serve_callers(&mut self) {
+    pub fn serve_callers(&mut self) {
         let now = Instant::now();
         let said = match &mut self.callers {
             Some(callers) => callers.serve(now),
@@ -154,14 +159,14 @@ impl KeeperLoop {
         });
     }
 
-    pub(super) fn next_front_due(&self) -> Option<Instant> {
+    pub fn next_front_due(&self) -> Option<Instant> {
         let next_front = self.next_front.as_ref().filter(|_| self.socket.is_some());
         next_front.map(|next_front| next_front.until)
     }
 
     /// Kills a front that doesn't make way, because two would write to one recording. That does no harm
     /// to the training.
-    pub(super) fn act_on_next_front(&mut self, now: Instant) {
+    pub fn act_on_next_front(&mut self, now: Instant) {
         if self.next_front_due().is_some_and(|until| until <= now) {
             self.front.signal(libc::SIGKILL);
             self.lose_front(FrontExit::Died);
@@ -170,7 +175,7 @@ impl KeeperLoop {
 
     /// A suspended front (Ctrl-Z) passes on no signals: a pending one wakes it, as with a shell's
     /// `kill`.
-    pub(super) fn act_on_sleeping_front(&mut self, now: Instant) {
+    pub fn act_on_sleeping_front(&mut self, now: Instant) {
         if self.asleep.is_none_or(|due| due > now) {
             return;
         }
@@ -222,7 +227,7 @@ impl KeeperLoop {
         if self.memory.is_none() || !something {
             return false;
         }
-        let Ok((socket, pid)) = headless::start(headless, self.hello.io) else {
+        let Ok((socket, pid)) = connections::start_headless(headless, self.hello.io) else {
             return false;
         };
         // Our child, not part of the trainer's tree.
@@ -255,5 +260,25 @@ impl KeeperLoop {
         let viewer = self.fanout.viewer.get_or_insert_with(Viewer::new);
         viewer.begin_anew(status, &self.fanout.recent);
         self.socket = Some(socket);
+    }
+
+    fn restore_terminal(&mut self) {
+        let (Some(number), Some(line)) = (self.plan.terminal, &self.hello.line) else {
+            return;
+        };
+        match self.hello.io {
+            // Only the relay changes it, and has restored it when it was dropped.
+            Io::PassThrough => {}
+            Io::Screen if self.screen_shown => {
+                let user = descriptor::users(number);
+                // On an error the terminal is gone as well.
+                let _ = line.apply(user);
+                if let Ok(own) = descriptor::reopen(user, OFlag::O_WRONLY | OFlag::O_NONBLOCK) {
+                    user_stream::write_within(own.as_fd(), RESET.as_bytes(), RESTORE);
+                }
+            }
+            // The front was suspended when it died: a shell has the terminal.
+            Io::Screen => {}
+        }
     }
 }

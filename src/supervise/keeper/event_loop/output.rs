@@ -2,9 +2,9 @@
 
 use super::{KeeperLoop, READ};
 use crate::supervise::keeper::descriptor::{self, Got};
+use crate::supervise::keeper::output_fanout::TailRead;
 use crate::supervise::keeper::run::{Stage, TrainerRun};
-use crate::supervise::keeper::tail::TailRead;
-use crate::supervise::keeper::users_pipe::Passed;
+use crate::supervise::keeper::user_stream::Passed;
 use crate::supervise::terminal::LineSettings;
 use crate::supervise::{KeeperReport, OutputStream, RunStage};
 use crate::units::Pid;
@@ -15,7 +15,7 @@ const TURN: usize = 256 << 10;
 
 impl KeeperLoop {
     /// Reads from a terminal, for one turn.
-    pub(super) fn drain_terminal(&mut self, index: usize) {
+    pub fn drain_terminal(&mut self, index: usize) {
         let last = index + 1 == self.runs.len();
         let Some(run) = self.runs.get_mut(index) else {
             return;
@@ -58,7 +58,7 @@ impl KeeperLoop {
     }
 
     /// Reads from a pipe, for one turn.
-    pub(super) fn drain_pipe(&mut self, index: usize, number: usize) {
+    pub fn drain_pipe(&mut self, index: usize, number: usize) {
         let last = index + 1 == self.runs.len();
         let Some(run) = self.runs.get_mut(index) else {
             return;
@@ -101,7 +101,7 @@ impl KeeperLoop {
     }
 
     /// Reads what is new in the user's files, for one turn; whether there may be more.
-    pub(super) fn follow(&mut self, index: usize) -> bool {
+    fn follow(&mut self, index: usize) -> bool {
         let last = index + 1 == self.runs.len();
         let Some(run) = self.runs.get_mut(index) else {
             return false;
@@ -135,7 +135,7 @@ impl KeeperLoop {
         more
     }
 
-    pub(super) fn type_keys(&mut self, index: usize) {
+    pub fn type_keys(&mut self, index: usize) {
         let Some(run) = self.runs.get_mut(index) else {
             return;
         };
@@ -149,7 +149,7 @@ impl KeeperLoop {
         }
     }
 
-    pub(super) fn act_on_tails(&mut self, now: Instant) {
+    pub fn act_on_tails(&mut self, now: Instant) {
         let blind = self
             .runs
             .last()
@@ -161,7 +161,7 @@ impl KeeperLoop {
     }
 
     /// A reader that reads nothing holds up no end that was asked for.
-    pub(super) fn act_on_readers(&mut self, now: Instant) {
+    pub fn act_on_readers(&mut self, now: Instant) {
         if self.readers_due().is_some_and(|until| until <= now) {
             self.fanout.give_up_readers();
             // What is still read of the run's output is counted with it: one report says all.
@@ -173,7 +173,7 @@ impl KeeperLoop {
     }
 
     /// Until when readers are waited for, if that is limited and something waits for one.
-    pub(super) fn readers_due(&self) -> Option<Instant> {
+    pub fn readers_due(&self) -> Option<Instant> {
         let until = self
             .runs
             .last()
@@ -184,7 +184,7 @@ impl KeeperLoop {
     }
 
     /// After the trainer's end: reads the rest of its output, then reports the end.
-    pub(super) fn act_on_drain(&mut self, now: Instant) {
+    pub fn act_on_drain(&mut self, now: Instant) {
         let timing = self.hello.timing;
         let index = self.runs.len().saturating_sub(1);
         let Some(Stage::Draining { exit, .. }) = self.runs.last().map(|run| &run.stage) else {
@@ -241,7 +241,7 @@ impl KeeperLoop {
         }
     }
 
-    pub(super) fn is_blocked(&self, index: usize) -> bool {
+    fn is_blocked(&self, index: usize) -> bool {
         self.runs.get(index).is_some_and(|run| {
             (run.terminal.is_some() && self.fanout.room(OutputStream::Terminal) == 0)
                 || run

@@ -120,3 +120,77 @@ fn a_write_that_blocks_for_ever_holds_up_nothing() {
     // Now the thread's write fails, and it goes on.
     drop(reading);
 }
+
+#[test]
+fn after_a_failure_our_own_file_is_taken_up_again_and_no_other() {
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path().join("output.log");
+    let mut parts = LogParts::new(path.clone(), 1 << 20);
+    assert!(parts.write(b"one").is_ok());
+    let full = OpenOptions::new().write(true).open("/dev/full").unwrap();
+    parts.open = Some((full, 3));
+    let (written, why) = parts.write(b"two").unwrap_err();
+    assert_eq!((written, why.kind()), (0, io::ErrorKind::StorageFull));
+    assert!(parts.write(b"three").is_ok());
+    assert_eq!(std::fs::read(&path).unwrap(), b"onethree");
+    // Deleted: made anew. Replaced by somebody else's: left alone.
+    std::fs::remove_file(&path).unwrap();
+    parts.open = None;
+    assert!(parts.write(b"four").is_ok());
+    assert_eq!(std::fs::read(&path).unwrap(), b"four");
+    std::fs::rename(&path, directory.path().join("moved")).unwrap();
+    std::fs::write(&path, "precious").unwrap();
+    parts.open = None;
+    let (_, why) = parts.write(b"five").unwrap_err();
+    assert_eq!(why.kind(), io::ErrorKind::AlreadyExists);
+    assert_eq!(std::fs::read(&path).unwrap(), b"precious");
+}
+
+fn bytes(report: Option<KeeperReport>) -> Option<u64> {
+    match report? {
+        KeeperReport::Logged { bytes, .. } => Some(bytes.0),
+        other => panic!("{other:?}"),
+    }
+}
+
+#[test]
+fn a_mark_a_second_and_one_after_each_pause() {
+    let began = Instant::now();
+    let at = |millis| began + Duration::from_millis(millis);
+    let mut marks = LogMarks::default();
+    assert_eq!(marks.due(), None);
+    assert_eq!(bytes(marks.given(10, at(0))), Some(0));
+    assert_eq!(bytes(marks.given(10, at(500))), None);
+    assert_eq!(marks.due(), Some(at(1_000)));
+    assert_eq!(bytes(marks.rest(at(1_000))), Some(20));
+    assert_eq!((marks.due(), bytes(marks.rest(at(1_000)))), (None, None));
+    // It goes on soon, and after a pause.
+    assert_eq!(bytes(marks.given(5, at(1_200))), None);
+    assert_eq!(bytes(marks.rest(at(2_000))), Some(25));
+    assert_eq!(bytes(marks.given(5, at(9_000))), Some(25));
+    assert_eq!(marks.due(), Some(at(10_000)));
+    assert_eq!(bytes(marks.rest(at(9_500))), Some(30));
+}
+
+#[test]
+fn one_return_is_taken_from_each_newline_wherever_the_pieces_end() {
+    let wrote = b"a\nb\r\n\r\r\n\n10%\r20%\rend\r";
+    let terminal: Vec<u8> = wrote
+        .iter()
+        .flat_map(|byte| match byte {
+            b'\n' => vec![b'\r', b'\n'],
+            byte => vec![*byte],
+        })
+        .collect();
+    for size in 1..terminal.len() {
+        let mut ends = LineEnds::default();
+        let mut log = Vec::new();
+        for piece in terminal.chunks(size) {
+            log.extend_from_slice(&ends.undo(piece, true));
+        }
+        log.extend_from_slice(ends.end());
+        assert_eq!(log, wrote, "pieces of {size}");
+    }
+    let mut ends = LineEnds::default();
+    assert_eq!(ends.undo(b"raw\r\n", false).as_ref(), b"raw\r\n");
+}

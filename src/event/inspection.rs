@@ -1,0 +1,408 @@
+//! What the probe finds out about a process when memory runs out, or when it is asked to: the rehearsal of the
+//! step, the trace of a step, and who keeps memory alive. These structs are also the wire format of the probe.
+
+use super::{GrowingLine, MemoryKind, Phase, SourceLine};
+use crate::units::{Bytes, Pid};
+use serde::{Deserialize, Serialize};
+
+/// The rehearsal of the step that ran out of memory.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct Rehearsal {
+    pub pid: Pid,
+    /// The device's index in that process.
+    pub device: u32,
+    /// Where memory ran out.
+    pub phase: Phase,
+    /// The duration of the rehearsals, in microseconds.
+    pub micros: u64,
+    /// Samples in the call of the model.
+    pub batch: u64,
+    /// Allocated when the model was called: its parameters, its arguments and everything else.
+    pub before: Bytes,
+    /// The part of that in the call's arguments.
+    pub arguments: Bytes,
+    /// Sizes of the model's parameters and buffers on the device, in bytes.
+    pub weights: Vec<u64>,
+    /// Sizes of the trained ones.
+    pub trained: Vec<u64>,
+    /// How the optimizer will use memory, if one was found.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub optimizer: Option<OptimizerMemory>,
+    /// How the inputs of the model's calls differed in size up to then, if they did.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub inputs: Option<InputSizes>,
+    /// Whether the model returned its own loss; otherwise the usual one is assumed.
+    pub own_loss: bool,
+    /// Whether the model has convolutions, whose workspaces are not part of a rehearsal.
+    pub convolutions: bool,
+    /// The step as it was, and with changes.
+    pub variants: Vec<RehearsedVariant>,
+    /// Why there are no variants.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub why_not: Option<String>,
+}
+
+impl Rehearsal {
+    /// Why the step as it was could not be rehearsed, if so.
+    pub fn why_not(&self) -> Option<&str> {
+        let plain = self.variants.first();
+        match plain {
+            Some(plain) if plain.trace.is_some() => None,
+            Some(plain) => plain.why_not.as_deref(),
+            None => self.why_not.as_deref(),
+        }
+    }
+}
+
+/// The sizes of a model's inputs, in elements for each sample: texts of random lengths differ from
+/// call to call, and a later one may be larger than all before it. The largest is what was rehearsed.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct InputSizes {
+    /// The number of calls that were seen.
+    pub calls: u64,
+    pub least: u64,
+    pub most: u64,
+    /// The most that the model takes, where texts are as long as they happen to be.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub possible: Option<u64>,
+}
+
+/// How an optimizer uses memory, from its class and settings.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct OptimizerMemory {
+    pub class: String,
+    /// State tensors per trained parameter, of the parameter's size; `None` for an unknown class.
+    pub states: Option<u32>,
+    /// Whether the state is already allocated.
+    pub has_state: bool,
+    /// Whether its step makes temporaries of all parameters at once (`foreach`).
+    pub foreach: bool,
+}
+
+/// One way of running the step.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct RehearsedVariant {
+    /// With activation checkpointing of the repeated blocks.
+    pub checkpointing: bool,
+    /// Under bf16 autocast.
+    pub amp: bool,
+    /// The trace, with sizes as functions of the batch (`forecast::trace`).
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub trace: Option<String>,
+    /// The number of its events in the forward pass.
+    pub forward: usize,
+    /// Floating-point operations of forward and backward, all variants at one batch; 0 where they
+    /// were not counted.
+    pub flops: u64,
+    /// Why it could not be rehearsed.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub why_not: Option<String>,
+}
+
+impl InputSizes {
+    /// Whether calls differed.
+    pub fn differ(&self) -> bool {
+        self.calls > 1 && self.least < self.most
+    }
+
+    /// By what share a later one may be larger than the largest seen; zero where none is to be expected.
+    /// Of the range of those seen `ranges` parts of (calls − 1) are allowed for, at most the whole, and no
+    /// more than the model takes.
+    pub fn beyond(&self, ranges: f64) -> f64 {
+        let most = self.most.max(1) as f64;
+        let possible = self
+            .possible
+            .map(|size| (size as f64 / most - 1.0).max(0.0));
+        if !self.differ() {
+            return possible.unwrap_or(0.0);
+        }
+        let range = (self.most - self.least) as f64 / most;
+        let likely = range * (ranges / (self.calls - 1) as f64).min(1.0);
+        possible.map_or(likely, |possible| likely.min(possible))
+    }
+}
+
+/// A traced step. The probe sends the third step, occasional later ones, and the one that ran out
+/// of memory if it was traced.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct StepTrace {
+    pub pid: Pid,
+    /// The device's index in that process.
+    pub device: u32,
+    /// Counted from 1.
+    pub step: u64,
+    /// Whether it ran out of memory, and ends there.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub failed: bool,
+    /// The blocks alive at its start, and its events (`forecast::trace`).
+    pub trace: String,
+    /// Where each phase begins, by the number of its first event.
+    pub phases: Vec<PhaseStart>,
+    pub origins: Vec<BlockOrigin>,
+    /// The origin of each block, first those alive at the start: `2*40 0 1` means forty of the
+    /// second origin, one of unknown origin and one of the first.
+    pub blocks: String,
+    /// The names of modules: `transformer.h.3.mlp`.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub modules: Vec<String>,
+    /// The module of each block, written like `blocks`; empty if no module is known.
+    #[serde(skip_serializing_if = "String::is_empty")]
+    pub block_modules: String,
+}
+
+impl StepTrace {
+    /// The most that was allocated at any time; zero where the trace cannot be read.
+    pub fn peak(&self) -> Bytes {
+        let (mut sizes, mut now, mut most) = (Vec::new(), 0_u64, 0);
+        for word in self.trace.split_ascii_whitespace() {
+            if let Some(back) = word.strip_prefix('-') {
+                let place = back.parse().ok();
+                let place = place.and_then(|back: usize| sizes.len().checked_sub(back));
+                let freed = place.and_then(|place| sizes.get(place));
+                now = now.saturating_sub(freed.copied().unwrap_or(0));
+            } else if let Ok(size) = word.split('@').next().unwrap_or_default().parse() {
+                sizes.push(size);
+                now = now.saturating_add(size);
+            }
+            most = now.max(most);
+        }
+        Bytes(most)
+    }
+}
+
+/// Where a phase begins in a step.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct PhaseStart {
+    pub phase: Phase,
+    /// The number of its first event, from 0.
+    pub from: usize,
+}
+
+/// What allocated a block, and what it contains, as far as is known.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(default)]
+pub struct BlockOrigin {
+    /// The program's own line.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub line: Option<SourceLine>,
+    /// The library's line that it called.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub inside: Option<SourceLine>,
+    /// What an optimizer knows it to be.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub kind: Option<MemoryKind>,
+}
+
+/// The smallest share of what was looked for that makes a container the one to name.
+const NOTABLE: f64 = 0.1;
+
+/// What a search found. The probe searches when memory runs out, and when it is asked to.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct Retainers {
+    pub pid: Pid,
+    /// The device's index in that process.
+    pub device: u32,
+    /// Completed optimizer steps of the process at that time.
+    pub step: u64,
+    /// The names found, the one that keeps the most first.
+    pub retainers: Vec<Retainer>,
+    /// Live memory that is no parameter, gradient or optimizer state.
+    pub looked_for: Bytes,
+    /// The part of it that none of these names keeps: autograd's own, libraries', or not searched.
+    pub unexplained: Bytes,
+    /// The lines whose live memory grew since it was first summed, where somebody asked for this search;
+    /// an OOM's record has them itself.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub growing: Vec<GrowingLine>,
+    /// How long it took, and the training waited.
+    pub micros: u64,
+    /// Why not everything was searched, if so.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub left: Option<String>,
+}
+
+/// Something in the program with a name that keeps memory alive. What two of them keep is counted for
+/// the larger.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct Retainer {
+    /// `losses`, `state["losses"]`; empty if nothing in the program names it.
+    pub name: String,
+    pub kind: RetainerKind,
+    /// The function, the module or the class that it belongs to.
+    pub of: String,
+    /// Its Python type: `list`.
+    #[serde(rename = "type")]
+    pub class: String,
+    /// How many things are in it, if it is a container.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub length: Option<u64>,
+    /// The line at which it grows, or else where it is made.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub line: Option<SourceLine>,
+    pub bytes: Bytes,
+    /// The part of it that only autograd graphs keep: what was saved for a backward pass.
+    pub graph: Bytes,
+    /// What refers to it, from the nearest on: `Leak object`, `scenario in train.py:88 train`.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub above: Vec<String>,
+    /// What lies in it, down to a tensor: `list of 12`, `Tensor object`.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub below: Vec<String>,
+}
+
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum RetainerKind {
+    /// A variable of a function that runs, of a generator, or of a closure.
+    Local,
+    /// A variable of a module.
+    Global,
+    /// An attribute of an object or a class.
+    Attribute,
+    /// Without a name.
+    #[default]
+    #[serde(other)]
+    Other,
+}
+
+impl Retainers {
+    /// The one to name where memory grows: the largest container, or else whatever keeps the most.
+    pub fn main(&self) -> Option<&Retainer> {
+        let is_notable = |found: &&Retainer| {
+            let share = found.bytes.fraction_of(self.looked_for);
+            found.length.is_some_and(|length| length > 1)
+                && share.is_some_and(|share| share >= NOTABLE)
+        };
+        let containers = self.retainers.iter().filter(is_notable);
+        let largest = |found: &&Retainer| found.bytes;
+        containers
+            .max_by_key(largest)
+            .or_else(|| self.retainers.iter().max_by_key(largest))
+    }
+}
+
+impl Retainer {
+    /// `losses`, `Leak.history`.
+    pub fn full_name(&self) -> String {
+        match self.kind {
+            RetainerKind::Attribute => format!("{}.{}", self.of, self.name),
+            RetainerKind::Local | RetainerKind::Global => self.name.clone(),
+            RetainerKind::Other => String::from("no name"),
+        }
+    }
+
+    /// `list of 18`, `Tensor`.
+    pub fn what(&self) -> String {
+        match self.length {
+            Some(length) => format!("{} of {length}", self.class),
+            None => self.class.clone(),
+        }
+    }
+
+    /// `scenarios.py:41 losses: list of 18`.
+    pub fn words(&self) -> String {
+        let place = self.line.as_ref().map(|line| line.place() + " ");
+        let place = place.unwrap_or_default();
+        format!("{place}{}: {}", self.full_name(), self.what())
+    }
+
+    /// `21.3 GiB, 21.2 GiB of it in autograd graphs`.
+    pub fn kept(&self) -> String {
+        match self.graph {
+            Bytes::ZERO => self.bytes.to_string(),
+            graph if graph == self.bytes => format!("{graph} in autograd graphs"),
+            graph => format!("{}, {graph} of it in autograd graphs", self.bytes),
+        }
+    }
+
+    /// From it up to what the program began with: `Leak object ← scenario in train.py:88 train`.
+    pub fn levels(&self, arrow: &str) -> String {
+        self.above.join(&format!(" {arrow} "))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_peak_is_that_of_all_blocks_alive_at_once() {
+        let peak = |trace: &str| {
+            let step = StepTrace {
+                trace: trace.into(),
+                ..StepTrace::default()
+            };
+            step.peak()
+        };
+        // 12 alive at first, 112 with the next, 102 without the first, 202.
+        assert_eq!(peak("10 2 | 100 -3 100@1 -1 empty"), Bytes(202));
+        assert_eq!(peak("10 | -1"), Bytes(10));
+        assert_eq!(peak("no such -9 -x | thing"), Bytes::ZERO);
+    }
+
+    fn retainer(name: &str, length: Option<u64>, mib: u64) -> Retainer {
+        Retainer {
+            name: name.into(),
+            kind: RetainerKind::Local,
+            class: String::from(length.map_or("Tensor", |_| "list")),
+            length,
+            bytes: Bytes::mib(mib),
+            ..Retainer::default()
+        }
+    }
+
+    fn main_of(retainers: Vec<Retainer>) -> Option<String> {
+        let found = Retainers {
+            retainers,
+            looked_for: Bytes::mib(1000),
+            ..Retainers::default()
+        };
+        found.main().map(Retainer::words)
+    }
+
+    #[test]
+    fn a_container_is_named_before_a_larger_tensor() {
+        let tensor = || retainer("x", None, 600);
+        assert_eq!(
+            main_of(vec![tensor(), retainer("losses", Some(18), 300)]).as_deref(),
+            Some("losses: list of 18")
+        );
+        assert_eq!(
+            main_of(vec![tensor(), retainer("pair", Some(1), 300)]).as_deref(),
+            Some("x: Tensor")
+        );
+        assert_eq!(
+            main_of(vec![tensor(), retainer("masks", Some(12), 20)]).as_deref(),
+            Some("x: Tensor")
+        );
+        assert_eq!(main_of(Vec::new()), None);
+    }
+
+    #[test]
+    fn an_attribute_is_named_with_its_class() {
+        let history = Retainer {
+            kind: RetainerKind::Attribute,
+            of: "Leak".into(),
+            line: Some(SourceLine {
+                file: "/home/ada/scenarios.py".into(),
+                line: 66,
+                function: "after_backward".into(),
+            }),
+            above: vec!["Leak object".into(), "scenario in train.py:88 train".into()],
+            ..retainer("history", Some(18), 1)
+        };
+        assert_eq!(history.words(), "scenarios.py:66 Leak.history: list of 18");
+        assert_eq!(
+            history.levels("←"),
+            "Leak object ← scenario in train.py:88 train"
+        );
+    }
+}

@@ -1,0 +1,274 @@
+//! Of one run: how it ended, what was predicted of it when it was chosen and what came of that, and the
+//! scheduler's job that it is part of.
+
+use crate::units::{Bytes, RunNumber};
+use serde::{Deserialize, Serialize};
+use std::fmt;
+
+/// How a process ended. Code and signal are kept apart, so that nothing is lost between the kernel's
+/// status and oomph's own exit status.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Exit {
+    /// An exit code (0 to 255).
+    Code(i32),
+    /// Killed by this signal.
+    Signal(i32),
+}
+
+impl Exit {
+    /// From the status of `wait(2)`; `None` if the process was only stopped or continued.
+    pub fn from_raw(status: i32) -> Option<Exit> {
+        if exited(status) {
+            Some(Exit::Code((status >> 8) & 0xff))
+        } else if (status & 0x7f) != 0x7f && status != 0xffff {
+            Some(Exit::Signal(status & 0x7f))
+        } else {
+            None
+        }
+    }
+
+    pub fn is_success(self) -> bool {
+        self == Exit::Code(0)
+    }
+
+    /// The exit status in a shell: the code, or 128 + the signal.
+    pub fn shell_code(self) -> i32 {
+        match self {
+            Exit::Code(code) => code,
+            Exit::Signal(signal) => 128 + signal,
+        }
+    }
+}
+
+const fn exited(status: i32) -> bool {
+    status & 0x7f == 0
+}
+
+impl fmt::Display for Exit {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Exit::Code(code) => write!(f, "exit {code}"),
+            Exit::Signal(signal) => match nix::sys::signal::Signal::try_from(*signal) {
+                Ok(name) => write!(f, "{name}"),
+                Err(_) => write!(f, "signal {signal}"),
+            },
+        }
+    }
+}
+
+/// What a figure rests on: each one that is shown says it in one word.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Basis {
+    /// Steps that were seen whole, of this batch or another.
+    Measured,
+    /// The failed step's allocations, computed without running it.
+    Rehearsed,
+    /// What a remedy did to other trainings.
+    Estimated,
+}
+
+impl Basis {
+    /// In one word.
+    pub fn word(self) -> &'static str {
+        match self {
+            Basis::Measured => "measured",
+            Basis::Rehearsed => "rehearsed",
+            Basis::Estimated => "estimated",
+        }
+    }
+}
+
+/// What was predicted of a run before it started.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+pub struct Prediction {
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub basis: Option<Basis>,
+    /// The peak of allocated memory.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub peak: Option<Bytes>,
+    /// The memory that the allocator must be able to reserve, and between what it lies.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub needs: Option<Bytes>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub within: Option<(Bytes, Bytes)>,
+    /// The memory that was available to it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub room: Option<Bytes>,
+    /// Whether it would fit, where that was said.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub fits: Option<bool>,
+}
+
+/// How a run that was predicted has ended.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum RunEnd {
+    Finished,
+    OutOfMemory,
+    Stopped,
+    Failed,
+}
+
+/// What came of a prediction, once its run has ended.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct PredictionOutcome {
+    pub run: RunNumber,
+    pub end: RunEnd,
+    /// Optimizer steps that ended.
+    pub steps: u64,
+    /// The peak of allocated memory.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub peak: Option<Bytes>,
+    /// The most that the allocator had reserved: what it needed, and what it kept as a cache.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub reserved: Option<Bytes>,
+}
+
+/// The longest number of a job that is believed.
+const LONGEST: usize = 20;
+
+/// A scheduler's job, as SLURM numbers it: by it the recordings of an array and of a requeued job are told
+/// apart.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Job {
+    /// `SLURM_JOB_ID`: another one for each task of an array.
+    pub id: String,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub array: Option<ArrayTask>,
+    /// How often it was requeued: `SLURM_RESTART_COUNT`.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub restart: u32,
+}
+
+/// A task of a job array.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ArrayTask {
+    /// `SLURM_ARRAY_JOB_ID`: the same for all of them.
+    pub job: String,
+    /// `SLURM_ARRAY_TASK_ID`.
+    pub task: String,
+}
+
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde asks so")]
+fn is_zero(count: &u32) -> bool {
+    *count == 0
+}
+
+impl Job {
+    /// The job of the environment that `value_of` reads, if there is one.
+    pub fn of(value_of: impl Fn(&str) -> Option<String>) -> Option<Job> {
+        let number = |name: &str| {
+            let text = value_of(name)?.trim().to_string();
+            let is_number = text.bytes().all(|byte| byte.is_ascii_digit());
+            (is_number && (1..=LONGEST).contains(&text.len())).then_some(text)
+        };
+        Some(Job {
+            id: number("SLURM_JOB_ID")?,
+            array: number("SLURM_ARRAY_JOB_ID")
+                .zip(number("SLURM_ARRAY_TASK_ID"))
+                .map(|(job, task)| ArrayTask { job, task }),
+            restart: number("SLURM_RESTART_COUNT")
+                .and_then(|count| count.parse().ok())
+                .unwrap_or(0),
+        })
+    }
+
+    /// As SLURM's tools name it: `1234`, or `1230_7` for a task of an array.
+    pub fn name(&self) -> String {
+        match &self.array {
+            Some(ArrayTask { job, task }) => format!("{job}_{task}"),
+            None => self.id.clone(),
+        }
+    }
+
+    /// Whether somebody means it by `name`: its name, its own number, the array's number, and each of
+    /// them with the restart (`1230_7-r2`).
+    pub fn is_meant(&self, name: &str) -> bool {
+        let (name, restart) = match name.rsplit_once("-r") {
+            Some((name, count)) => (name, Some(count)),
+            None => (name, None),
+        };
+        let is_restart = restart.is_none_or(|count| count.parse() == Ok(self.restart));
+        let array = self.array.as_ref().map(|array| array.job.as_str());
+        is_restart && (name == self.name() || name == self.id || Some(name) == array)
+    }
+}
+
+/// `1234`, `1230_7`, and with the restart `1230_7-r2`.
+impl fmt::Display for Job {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.restart {
+            0 => f.pad(&self.name()),
+            count => f.pad(&format!("{}-r{count}", self.name())),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn raw_statuses_are_told_apart() {
+        for code in 0..=255 {
+            assert_eq!(Exit::from_raw(code << 8), Some(Exit::Code(code)));
+        }
+        for signal in 1..=64 {
+            assert_eq!(Exit::from_raw(signal), Some(Exit::Signal(signal)));
+            assert_eq!(
+                Exit::from_raw(signal | 0x80),
+                Some(Exit::Signal(signal)),
+                "core dumped"
+            );
+        }
+        assert_eq!(Exit::from_raw(0x137f), None, "stopped");
+        assert_eq!(Exit::from_raw(0xffff), None, "continued");
+    }
+
+    #[test]
+    fn a_shell_would_show_the_same_number() {
+        assert_eq!(Exit::Code(3).shell_code(), 3);
+        assert_eq!(Exit::Signal(9).shell_code(), 137);
+        assert_eq!(Exit::Signal(9).to_string(), "SIGKILL");
+        assert_eq!(Exit::Code(3).to_string(), "exit 3");
+    }
+
+    fn of(variables: &[(&str, &str)]) -> Option<Job> {
+        Job::of(|name| {
+            let found = variables.iter().find(|(known, _)| *known == name);
+            found.map(|(_, value)| value.to_string())
+        })
+    }
+
+    #[test]
+    fn a_job_has_the_name_that_slurm_gives_it() {
+        assert_eq!(of(&[("SLURM_ARRAY_TASK_ID", "7")]), None);
+        let alone = of(&[("SLURM_JOB_ID", "1234")]).unwrap();
+        assert_eq!(alone.to_string(), "1234");
+        let task = [
+            ("SLURM_JOB_ID", "1237"),
+            ("SLURM_ARRAY_JOB_ID", "1230"),
+            ("SLURM_ARRAY_TASK_ID", "7"),
+        ];
+        assert_eq!(of(&task).unwrap().to_string(), "1230_7");
+        let requeued = of(&[&task[..], &[("SLURM_RESTART_COUNT", "2")]].concat()).unwrap();
+        assert_eq!(requeued.to_string(), "1230_7-r2");
+        for name in ["1230_7", "1237", "1230", "1230_7-r2", "1237-r2"] {
+            assert!(requeued.is_meant(name), "{name}");
+        }
+        for name in ["1230_", "123", "1230_7-r1", "1230_7-r", "7", ""] {
+            assert!(!requeued.is_meant(name), "{name}");
+        }
+    }
+
+    #[test]
+    fn what_is_no_number_is_no_job() {
+        for text in ["", "12; rm", "\u{1b}[2J", "999999999999999999999"] {
+            assert_eq!(of(&[("SLURM_JOB_ID", text)]), None, "{text:?}");
+        }
+        let odd = of(&[("SLURM_JOB_ID", "5"), ("SLURM_RESTART_COUNT", "x")]);
+        assert_eq!(odd.unwrap().restart, 0);
+    }
+}

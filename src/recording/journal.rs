@@ -1,0 +1,458 @@
+//! Which lines a recording gets for which events; the writer handles the files.
+//!
+//! Exact events are written at once. Readings are thinned out: the smallest, largest and last one
+//! of each stream are written when a bucket closes. They are real readings, so a thinned-out recording needs
+//! no other kind of event. The last minute of readings is also kept in memory at full rate, and written at an
+//! OOM and at a clean end. All times here are those of the events.
+
+use super::limits::{Allowance, Fidelity, Limits, ReadingStream, fidelity};
+use crate::command;
+use crate::event::{Event, EventKind, Level, Note, SessionStarted, Started};
+use crate::units::{Bytes, Moment, clock_face};
+use std::collections::{HashMap, VecDeque};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
+/// The minimum time between two notes about events that exceeded the limits.
+const BETWEEN_OVERFLOWS: Duration = Duration::from_secs(600);
+
+/// How often an open bucket is saved.
+const BETWEEN_SAVES: Duration = Duration::from_secs(10);
+
+/// Turns events into the lines to write.
+#[derive(Debug)]
+pub(super) struct Journal {
+    limits: Limits,
+    oom: Allowance,
+    exact: Allowance,
+    now: Moment,
+    bucket: ReadingBucket,
+    bucket_saved: Moment,
+    last_minute: VecDeque<RecordLine>,
+    last_minute_cost: u64,
+    full_rate_until: Option<Moment>,
+    overflow: Overflow,
+}
+
+/// Events that exceeded the limits.
+#[derive(Debug, Default)]
+struct Overflow {
+    events: u64,
+    since: Moment,
+    told: Option<Moment>,
+}
+
+impl Journal {
+    pub fn new(limits: Limits) -> Journal {
+        Journal {
+            limits,
+            oom: Allowance::full(limits.oom),
+            exact: Allowance::full(limits.exact),
+            now: Moment::ZERO,
+            bucket: ReadingBucket::default(),
+            bucket_saved: Moment::ZERO,
+            last_minute: VecDeque::new(),
+            last_minute_cost: 0,
+            full_rate_until: None,
+            overflow: Overflow::default(),
+        }
+    }
+
+    /// The lines to write for `event`.
+    pub fn accept(&mut self, event: &Event) -> Result<Vec<RecordLine>, serde_json::Error> {
+        let kept = fidelity(&event.what);
+        let vital = matches!(kept, Fidelity::Vital | Fidelity::Oom);
+        let line = match without_secrets(&event.what) {
+            Some(what) => RecordLine::new(&Event { at: event.at, what }, vital)?,
+            None => RecordLine::new(event, vital)?,
+        };
+        self.now = self.now.max(event.at);
+        let mut lines = Vec::new();
+        match kept {
+            Fidelity::Vital => lines.push(line),
+            Fidelity::Oom => self.take_oom(line, &mut lines),
+            Fidelity::Exact if self.exact.spend(line.cost(), self.now) => lines.push(line),
+            Fidelity::Exact => self.count_overflow(),
+            Fidelity::Thinned(stream, value) => self.take_reading(stream, value, line, &mut lines),
+            Fidelity::Nothing => {}
+        }
+        if self.bucket_is_due() {
+            write_once(self.bucket.close(), &mut lines);
+        }
+        lines.extend(self.overflow_note());
+        Ok(lines)
+    }
+
+    /// The lines of the open bucket, if it is time to save them in case the front is killed.
+    pub fn bucket_to_save(&mut self) -> Option<Vec<RecordLine>> {
+        let since = self.bucket.opened()?.max(self.bucket_saved);
+        (self.now.since(since) >= BETWEEN_SAVES).then(|| {
+            self.bucket_saved = self.now;
+            self.bucket.lines()
+        })
+    }
+
+    /// The remaining lines at the end of the session.
+    pub fn finish(&mut self) -> Vec<RecordLine> {
+        let mut lines = Vec::new();
+        write_once(self.bucket.close(), &mut lines);
+        write_once(std::mem::take(&mut self.last_minute), &mut lines);
+        self.overflow.told = None;
+        lines.extend(self.overflow_note());
+        lines
+    }
+
+    fn take_oom(&mut self, line: RecordLine, lines: &mut Vec<RecordLine>) {
+        if !self.oom.spend(line.cost(), self.now) {
+            return self.count_overflow();
+        }
+        let at = line.at;
+        // The record first: if the file is cut off, it is the line that matters.
+        lines.push(line);
+        self.full_rate_until = self.full_rate_until.max(Some(at + self.limits.after_oom));
+        let mut room = self.room_around_oom();
+        let unwritten = self.last_minute.iter().rev();
+        let newest_that_fit = unwritten
+            .filter(|line| !line.is_written())
+            .take_while(|line| {
+                let fits = line.cost().0 <= room;
+                room = room.saturating_sub(line.cost().0);
+                fits && at.since(line.at) <= self.limits.before_oom
+            });
+        let before: Vec<RecordLine> = newest_that_fit.cloned().collect();
+        let cost: Bytes = before.iter().map(RecordLine::cost).sum();
+        if self.oom.spend(cost, self.now) {
+            write_once(before.into_iter().rev(), lines);
+        }
+        // Written once: the next OOM adds only readings after this one.
+        self.last_minute.clear();
+        self.last_minute_cost = 0;
+    }
+
+    /// What may be spent on readings around an OOM: a part is reserved for the records.
+    fn room_around_oom(&mut self) -> u64 {
+        let reserved = self.limits.oom_records.0;
+        self.oom.left(self.now).0.saturating_sub(reserved)
+    }
+
+    fn take_reading(
+        &mut self,
+        stream: ReadingStream,
+        value: u64,
+        line: RecordLine,
+        lines: &mut Vec<RecordLine>,
+    ) {
+        if self.full_rate_until >= Some(line.at)
+            && self.room_around_oom() >= line.cost().0
+            && self.oom.spend(line.cost(), self.now)
+        {
+            return lines.push(line);
+        }
+        self.remember(line.clone());
+        if !self
+            .bucket
+            .take(stream, value, &line, self.limits.bucket_held)
+        {
+            self.count_overflow();
+        }
+    }
+
+    fn remember(&mut self, line: RecordLine) {
+        self.last_minute_cost += line.cost().0;
+        self.last_minute.push_back(line);
+        while let Some(oldest) = self.last_minute.front() {
+            let stale = self.now.since(oldest.at) > self.limits.before_oom;
+            if !stale && self.last_minute_cost <= self.limits.before_oom_held.0 {
+                break;
+            }
+            self.last_minute_cost -= oldest.cost().0;
+            self.last_minute.pop_front();
+        }
+    }
+
+    /// A bucket stays open as long as its lines take at the rate at which the recording may grow:
+    /// more ranks make longer buckets, not a larger file.
+    fn bucket_is_due(&self) -> bool {
+        self.bucket.opened().is_some_and(|opened| {
+            let span = self.now.since(opened);
+            let rate = self.limits.thinned_rate(self.now);
+            span >= self.limits.bucket && self.bucket.cost().0 as f64 <= rate * span.as_secs_f64()
+        })
+    }
+
+    fn count_overflow(&mut self) {
+        if self.overflow.events == 0 {
+            self.overflow.since = self.now;
+        }
+        self.overflow.events += 1;
+    }
+
+    fn overflow_note(&mut self) -> Option<RecordLine> {
+        let lately = |told: Moment| self.now.since(told) < BETWEEN_OVERFLOWS;
+        if self.overflow.events == 0 || self.overflow.told.is_some_and(lately) {
+            return None;
+        }
+        let text = format!(
+            "{} events since {} were not recorded: they exceed the recording's size limit for their kind",
+            self.overflow.events,
+            clock_face(self.overflow.since.since(Moment::ZERO)),
+        );
+        self.overflow = Overflow {
+            told: Some(self.now),
+            ..Overflow::default()
+        };
+        RecordLine::new(&warning(self.now, text), true).ok()
+    }
+}
+
+/// Adds to `lines` those that have not been written yet.
+fn write_once(more: impl IntoIterator<Item = RecordLine>, lines: &mut Vec<RecordLine>) {
+    let unwritten = more.into_iter().filter(|line| !line.is_written());
+    lines.extend(unwritten.inspect(RecordLine::set_written));
+}
+
+/// A note about the recording itself.
+pub(super) fn warning(at: Moment, text: String) -> Event {
+    Event {
+        at,
+        what: EventKind::Note(Note {
+            level: Level::Warning,
+            text,
+        }),
+    }
+}
+
+/// The event with the secrets of its command, or of lines of the program, masked, if it has any. Callers mask them too; here it
+/// can't be forgotten.
+fn without_secrets(what: &EventKind) -> Option<EventKind> {
+    let mut masked = match what {
+        EventKind::SessionStarted(_) | EventKind::Started(_) | EventKind::SourceText(_) => {
+            what.clone()
+        }
+        _ => return None,
+    };
+    match &mut masked {
+        EventKind::SessionStarted(SessionStarted { command, .. })
+        | EventKind::Started(Started { command, .. }) => *command = command.without_secrets(),
+        EventKind::SourceText(source) => {
+            for line in &mut source.lines {
+                line.text = command::without_secrets(&line.text).into_owned();
+            }
+        }
+        _ => {}
+    }
+    Some(masked)
+}
+
+/// A bucket of readings that is still open: the smallest, largest and last of each stream.
+#[derive(Debug, Default)]
+struct ReadingBucket {
+    streams: HashMap<ReadingStream, Extremes>,
+    opened: Option<Moment>,
+    cost: u64,
+}
+
+#[derive(Debug)]
+struct Extremes {
+    smallest: (u64, RecordLine),
+    largest: (u64, RecordLine),
+    last: RecordLine,
+}
+
+impl Extremes {
+    /// Its lines without duplicates, in order of time.
+    fn lines(&self) -> Vec<&RecordLine> {
+        let mut lines = vec![&self.smallest.1];
+        for line in [&self.largest.1, &self.last] {
+            if !lines.iter().any(|kept| kept.is(line)) {
+                lines.push(line);
+            }
+        }
+        lines
+    }
+
+    fn cost(&self) -> u64 {
+        self.lines().iter().map(|line| line.cost().0).sum()
+    }
+}
+
+impl ReadingBucket {
+    /// When the first reading came.
+    fn opened(&self) -> Option<Moment> {
+        self.opened
+    }
+
+    /// The size of its lines.
+    fn cost(&self) -> Bytes {
+        Bytes(self.cost)
+    }
+
+    /// Adds a reading. Returns `false` for a new stream if the bucket already has `most`: thousands
+    /// of short-lived processes must not fill our memory.
+    fn take(&mut self, stream: ReadingStream, value: u64, line: &RecordLine, most: Bytes) -> bool {
+        match self.streams.get_mut(&stream) {
+            Some(extremes) => {
+                self.cost -= extremes.cost();
+                if value < extremes.smallest.0 {
+                    extremes.smallest = (value, line.clone());
+                }
+                if value > extremes.largest.0 {
+                    extremes.largest = (value, line.clone());
+                }
+                extremes.last = line.clone();
+                self.cost += extremes.cost();
+            }
+            None if Bytes(self.cost) >= most => return false,
+            None => {
+                self.cost += line.cost().0;
+                self.streams.insert(
+                    stream,
+                    Extremes {
+                        smallest: (value, line.clone()),
+                        largest: (value, line.clone()),
+                        last: line.clone(),
+                    },
+                );
+            }
+        }
+        self.opened.get_or_insert(line.at);
+        true
+    }
+
+    /// Its lines in order of time, without closing it.
+    fn lines(&self) -> Vec<RecordLine> {
+        let mut lines: Vec<RecordLine> = self
+            .streams
+            .values()
+            .flat_map(Extremes::lines)
+            .cloned()
+            .collect();
+        // Ties are broken by the text, so that the same events give the same file.
+        lines.sort_by(|a, b| (a.at, a.text()).cmp(&(b.at, b.text())));
+        lines
+    }
+
+    /// Empties the bucket and returns its lines in order of time.
+    fn close(&mut self) -> Vec<RecordLine> {
+        let lines = self.lines();
+        *self = ReadingBucket::default();
+        lines
+    }
+}
+
+/// An event as a line of the recording, including its newline. Shared, not copied, between the bucket, the
+/// last minute and the write queue.
+#[derive(Debug, Clone)]
+pub(super) struct RecordLine {
+    /// When the event happened.
+    pub at: Moment,
+    /// Whether it must survive a full disk: it is held back and written once there is space again.
+    pub vital: bool,
+    shared: Arc<SharedLine>,
+}
+
+/// What all copies of a line have in common.
+#[derive(Debug)]
+struct SharedLine {
+    text: Box<[u8]>,
+    written: AtomicBool,
+}
+
+impl RecordLine {
+    /// The line of `event`; an error if it can't be written as JSON.
+    pub fn new(event: &Event, vital: bool) -> Result<RecordLine, serde_json::Error> {
+        let mut text = serde_json::to_vec(event)?;
+        text.push(b'\n');
+        Ok(RecordLine {
+            at: event.at,
+            vital,
+            shared: Arc::new(SharedLine {
+                text: text.into(),
+                written: AtomicBool::new(false),
+            }),
+        })
+    }
+
+    pub fn text(&self) -> &[u8] {
+        &self.shared.text
+    }
+
+    pub fn cost(&self) -> Bytes {
+        Bytes(self.text().len() as u64)
+    }
+
+    /// Whether it, or a copy of it, has been given to the file: a reading waits in the bucket and in the
+    /// last minute, and is written from whichever comes first.
+    fn is_written(&self) -> bool {
+        self.shared.written.load(Ordering::Relaxed)
+    }
+
+    fn set_written(&self) {
+        self.shared.written.store(true, Ordering::Relaxed);
+    }
+
+    /// Whether both are the same event, not only equal ones.
+    fn is(&self, other: &RecordLine) -> bool {
+        Arc::ptr_eq(&self.shared, &other.shared)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::event::{Event, EventKind, Sample};
+    use crate::units::Pid;
+
+    fn line(at: u64, allocated: u64) -> RecordLine {
+        let sample = Sample {
+            allocated: Bytes(allocated),
+            ..Sample::default()
+        };
+        let event = Event {
+            at: Moment(at),
+            what: EventKind::Sample(sample),
+        };
+        RecordLine::new(&event, false).unwrap()
+    }
+
+    #[test]
+    fn the_extremes_and_the_last_stay() {
+        let mut bucket = ReadingBucket::default();
+        for (at, value) in [(1, 5), (2, 9), (3, 1), (4, 6), (5, 7)] {
+            assert!(bucket.take(
+                ReadingStream::Sample(Pid(1), 0),
+                value,
+                &line(at, value),
+                Bytes(1 << 20)
+            ));
+        }
+        let cost = bucket.cost();
+        let lines = bucket.close();
+        assert_eq!(lines.iter().map(|l| l.at.0).collect::<Vec<_>>(), [2, 3, 5]);
+        assert_eq!(cost, lines.iter().map(RecordLine::cost).sum());
+        assert_eq!(bucket.cost(), Bytes::ZERO);
+        assert_eq!(bucket.opened(), None);
+    }
+
+    #[test]
+    fn one_reading_is_kept_once() {
+        let mut bucket = ReadingBucket::default();
+        bucket.take(
+            ReadingStream::Sample(Pid(1), 0),
+            5,
+            &line(1, 5),
+            Bytes(1 << 20),
+        );
+        assert_eq!(bucket.close().len(), 1);
+    }
+
+    #[test]
+    fn a_full_bucket_keeps_the_streams_it_has() {
+        let mut bucket = ReadingBucket::default();
+        let most = Bytes(1);
+        assert!(bucket.take(ReadingStream::Sample(Pid(1), 0), 5, &line(1, 5), most));
+        assert!(!bucket.take(ReadingStream::Sample(Pid(2), 0), 5, &line(2, 5), most));
+        assert!(bucket.take(ReadingStream::Sample(Pid(1), 0), 6, &line(3, 6), most));
+    }
+}

@@ -1,0 +1,407 @@
+//! What the front does for a run whose keeper was killed.
+//!
+//! With a pseudo-terminal the kernel has hung up the trainer by then. A launcher that handles SIGHUP stops
+//! its ranks itself and is given the time for it. Whatever is left after that could hold a GPU forever,
+//! because nobody watches it any more: [`clear_up`] ends it.
+//!
+//! Without one nothing hangs up the trainer: it continues as long as its pipes don't break. So the front
+//! also holds their reading ends, without reading ([`HeldRun`]). When the keeper is gone, a thread of the
+//! front stands in for it: it passes on the output, carries out the few orders that still make sense, and
+//! reports the end. The front that started the keeper becomes the trainer's parent and learns its exit
+//! status; any other front only learns that it has ended.
+
+use super::front::{Keeper, Reports};
+use super::keeper::HOLDER;
+use super::keeper::sweep::{Sweep, SweepScope};
+use super::keeper::tree::{self, Process, Reaction};
+use super::messages::{
+    KeeperOrder, KeeperReport, KeeperTimeouts, OutputStream, StopStage, TrainerStreams,
+};
+use super::sent_signal::SentSignal;
+use super::wire::{self, Decoder, Frame};
+use crate::event::Exit;
+use crate::units::{Pid, RunNumber};
+use nix::libc;
+use nix::sys::wait::{WaitPidFlag, WaitStatus, waitpid};
+use std::fs::{File, OpenOptions};
+use std::io::{self, Read, Write};
+use std::os::fd::{AsFd, AsRawFd, FromRawFd, OwnedFd};
+use std::os::unix::fs::OpenOptionsExt;
+use std::os::unix::net::UnixStream;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::thread::JoinHandle;
+use std::time::{Duration, Instant};
+
+/// How long a dying keeper may take.
+const DYING: Duration = Duration::from_secs(2);
+/// Between two looks at /proc, for what can't be waited for.
+const LOOK: Duration = Duration::from_millis(20);
+/// How often the trainer is looked at, in case the kernel doesn't report its end.
+const TURN: Duration = Duration::from_millis(500);
+
+/// Waits up to [`KeeperTimeouts::stop`] for the processes that a lost keeper left below this one, then
+/// ends them. Returns those that could not be ended. Call it after
+/// [`Reports::next`] gave `None` without a
+/// [`KeeperReport::Finished`], when this process has no other children
+/// that matter: all of them are reaped and finally ended.
+pub async fn clear_up(timing: &KeeperTimeouts) -> Vec<Pid> {
+    let until = Instant::now() + timing.stop;
+    let mut left = living();
+    while !left.is_empty() && Instant::now() < until {
+        tokio::time::sleep(LOOK).await;
+        left = living();
+    }
+    let mut sweep = Sweep::ask(SweepScope::All, Instant::now(), timing);
+    while !sweep.round(Instant::now(), left.clone()).signal() {
+        tokio::time::sleep(LOOK).await;
+        left = living();
+    }
+    left.iter().map(|process| Pid(process.pid)).collect()
+}
+
+/// The living processes below this one; reaps the dead ones.
+fn living() -> Vec<Process> {
+    while let Ok(status) = waitpid(None, Some(WaitPidFlag::WNOHANG)) {
+        if status == WaitStatus::StillAlive {
+            break;
+        }
+    }
+    let me = std::process::id() as i32;
+    let below = tree::below(me, &[]);
+    below.into_iter().filter(Process::is_ours).collect()
+}
+
+/// A run whose pipes are held so that it can outlive its keeper.
+#[derive(Debug)]
+pub struct HeldRun {
+    run: RunNumber,
+    trainer: Pid,
+    start_time: u64,
+    keeper: Pid,
+    on_terminal: bool,
+    pipes: Vec<HeldPipe>,
+}
+
+#[derive(Debug)]
+struct HeldPipe {
+    stream: OutputStream,
+    /// The reading end.
+    from: File,
+    /// The user's own stream.
+    to: Option<File>,
+}
+
+impl HeldRun {
+    pub fn hold(
+        keeper: Pid,
+        run: RunNumber,
+        trainer: Pid,
+        start_time: u64,
+        streams: &TrainerStreams,
+    ) -> HeldRun {
+        let pipe = |(stream, number): &(OutputStream, i32)| {
+            // Non-blocking: opening a pipe without a writer would wait for one.
+            let from = OpenOptions::new()
+                .read(true)
+                .custom_flags(libc::O_NONBLOCK)
+                .open(format!("/proc/{keeper}/fd/{number}"))
+                .ok()?;
+            set_blocking(&from);
+            Some(HeldPipe {
+                stream: *stream,
+                from,
+                to: users_own(*stream, keeper),
+            })
+        };
+        HeldRun {
+            run,
+            trainer,
+            start_time,
+            keeper,
+            on_terminal: streams.terminal,
+            pipes: streams.pipes.iter().filter_map(pipe).collect(),
+        }
+    }
+
+    /// Stands in for a dead keeper whose run was not hung up. Returns a connection that serves as the
+    /// keeper's did; `None` if there is nothing to follow.
+    pub fn follow(self, timing: KeeperTimeouts) -> Option<(Keeper, Reports)> {
+        let until = Instant::now() + DYING;
+        let lives = || Process::look(self.keeper.0).is_some_and(|process| !process.is_dead());
+        while lives() {
+            if Instant::now() >= until {
+                return None;
+            }
+            std::thread::sleep(LOOK);
+        }
+        let start_time = self.start_time;
+        let is_it = |process: Process| process.start == start_time;
+        if self.on_terminal || !Process::look(self.trainer.0).is_some_and(is_it) {
+            return None;
+        }
+        let (ours, theirs) = UnixStream::pair().ok()?;
+        let reports = theirs.try_clone().ok()?;
+        std::thread::Builder::new()
+            .name("stand-in".into())
+            .spawn(move || StandIn::new(self, theirs, reports, timing).run())
+            .ok()?;
+        Keeper::over(ours, Pid(std::process::id() as i32)).ok()
+    }
+}
+
+/// The stream that the keeper wrote to: ours, or the keeper's if ours is another one.
+fn users_own(stream: OutputStream, keeper: Pid) -> Option<File> {
+    let number = match stream {
+        OutputStream::Terminal => return None,
+        OutputStream::Out => 1,
+        OutputStream::Err => 2,
+    };
+    let target = |pid: &str| std::fs::read_link(format!("/proc/{pid}/fd/{number}")).ok();
+    let theirs = target(&keeper.to_string());
+    if target("self") == theirs {
+        let ours = match number {
+            1 => io::stdout().as_fd().try_clone_to_owned(),
+            _ => io::stderr().as_fd().try_clone_to_owned(),
+        };
+        return ours.ok().map(File::from);
+    }
+    let opened = OpenOptions::new()
+        .append(true)
+        .custom_flags(libc::O_NONBLOCK | libc::O_NOCTTY)
+        .open(format!("/proc/{keeper}/fd/{number}"));
+    opened.ok().inspect(set_blocking)
+}
+
+/// Makes reads and writes wait. The open file description must be ours alone.
+fn set_blocking(file: &File) {
+    // SAFETY: a descriptor of our own.
+    unsafe {
+        let flags = libc::fcntl(file.as_raw_fd(), libc::F_GETFL);
+        libc::fcntl(file.as_raw_fd(), libc::F_SETFL, flags & !libc::O_NONBLOCK);
+    }
+}
+
+struct StandIn {
+    run: HeldRun,
+    socket: UnixStream,
+    reports: Arc<Mutex<UnixStream>>,
+    timing: KeeperTimeouts,
+    /// Becomes readable when the trainer ends, if the kernel supports it.
+    pidfd: Option<OwnedFd>,
+    /// When a requested stop goes on to the whole tree.
+    stop: Option<Instant>,
+    /// The signals that were passed on and are passed on only once.
+    asked: Vec<i32>,
+}
+
+impl StandIn {
+    fn new(
+        run: HeldRun,
+        socket: UnixStream,
+        reports: UnixStream,
+        timing: KeeperTimeouts,
+    ) -> StandIn {
+        // SAFETY: opens a descriptor, or does not.
+        let pidfd = unsafe { libc::syscall(libc::SYS_pidfd_open, run.trainer.0, 0) };
+        StandIn {
+            reports: Arc::new(Mutex::new(reports)),
+            // SAFETY: the kernel has just opened it for us.
+            pidfd: (pidfd >= 0).then(|| unsafe { OwnedFd::from_raw_fd(pidfd as i32) }),
+            run,
+            socket,
+            timing,
+            stop: None,
+            asked: Vec::new(),
+        }
+    }
+
+    fn run(mut self) {
+        let copying: Vec<JoinHandle<()>> = std::mem::take(&mut self.run.pipes)
+            .into_iter()
+            .filter_map(|pipe| {
+                let reports = self.reports.clone();
+                let name = std::thread::Builder::new().name("copying".into());
+                name.spawn(move || copy(pipe, &reports)).ok()
+            })
+            .collect();
+        let mut decoder = Decoder::default();
+        let exit = loop {
+            if let Some(ended) = self.ended() {
+                break ended;
+            }
+            self.wait();
+            self.take_orders(&mut decoder);
+            if self.stop.is_some_and(|until| Instant::now() >= until) {
+                self.sweep(false);
+            }
+        };
+        if self.stop.is_some() {
+            self.sweep(false);
+        }
+        let until = Instant::now() + self.timing.drain;
+        while !copying.iter().all(JoinHandle::is_finished) && Instant::now() < until {
+            std::thread::sleep(LOOK);
+        }
+        if let Some(exit) = exit {
+            let left = tree::below(std::process::id() as i32, &[]);
+            let left = left
+                .into_iter()
+                .filter(|left| left.is_ours() && left.name != HOLDER);
+            self.report(&KeeperReport::Exited {
+                run: self.run.run,
+                exit,
+                left: left.map(|process| Pid(process.pid)).collect(),
+            });
+            self.report(&KeeperReport::Finished);
+        }
+        // The connection ends with this thread. Without an `Exited` the end is known, the status isn't.
+    }
+
+    /// `Some` if the trainer has ended, with its status if it is our child.
+    fn ended(&self) -> Option<Option<Exit>> {
+        let mut status = 0;
+        // SAFETY: asks for one child, whose status it writes into a number of ours.
+        match unsafe { libc::waitpid(self.run.trainer.0, &mut status, libc::WNOHANG) } {
+            0 => None,
+            1.. => Exit::from_raw(status).map(Some),
+            _ => {
+                let lives = self.trainer().is_some_and(|process| !process.is_dead());
+                (!lives).then_some(None)
+            }
+        }
+    }
+
+    /// Waits for an order or for the end.
+    fn wait(&self) {
+        let entry = |fd| libc::pollfd {
+            fd,
+            events: libc::POLLIN,
+            revents: 0,
+        };
+        let mut polled = vec![entry(self.socket.as_raw_fd())];
+        polled.extend(self.pidfd.as_ref().map(|fd| entry(fd.as_raw_fd())));
+        let rest = self.stop.map_or(TURN, |until| {
+            until.saturating_duration_since(Instant::now())
+        });
+        let millis = rest.min(TURN).as_millis() as i32 + 1;
+        // SAFETY: the list and its length belong together; the descriptors are open.
+        unsafe { libc::poll(polled.as_mut_ptr(), polled.len() as libc::nfds_t, millis) };
+    }
+
+    fn take_orders(&mut self, decoder: &mut Decoder) {
+        let mut chunk = [0; 4096];
+        let flags = nix::sys::socket::MsgFlags::MSG_DONTWAIT;
+        match nix::sys::socket::recv(self.socket.as_raw_fd(), &mut chunk, flags) {
+            Ok(0) => {
+                // The front has gone; the output is still passed on.
+                std::thread::sleep(TURN);
+            }
+            Ok(n) => decoder.push(chunk.get(..n).unwrap_or_default()),
+            Err(_) => {}
+        }
+        while let Ok(Some(frame)) = decoder.next() {
+            if let Some(order) = Frame::into_order(frame) {
+                self.take(order);
+            }
+        }
+    }
+
+    fn take(&mut self, order: KeeperOrder) {
+        match order {
+            KeeperOrder::Forward(sent) => self.signal(sent),
+            KeeperOrder::Interrupt => self.signal(libc::SIGINT.into()),
+            KeeperOrder::Stop if self.stop.is_none() => {
+                self.signal(libc::SIGTERM.into());
+                self.signal(libc::SIGCONT.into());
+                self.stop = Some(Instant::now() + self.timing.stop);
+                self.report(&KeeperReport::Stopping {
+                    rung: StopStage::Asked,
+                    within: self.timing.stop,
+                });
+            }
+            KeeperOrder::Kill => self.sweep(true),
+            // The rest needs a keeper: terminals, callers, further runs.
+            _ => {}
+        }
+    }
+
+    /// Signals the trainer, unless it would die of a signal that isn't a request to end, or has already
+    /// had this one.
+    fn signal(&mut self, sent: SentSignal) {
+        let signal = sent.number();
+        let Some(trainer) = self.trainer() else {
+            return;
+        };
+        if matches!(signal, libc::SIGTERM | libc::SIGHUP | libc::SIGQUIT) {
+            if self.asked.contains(&signal) {
+                return;
+            }
+            self.asked.push(signal);
+        }
+        let is_news = matches!(signal, libc::SIGUSR1 | libc::SIGUSR2);
+        if !(is_news && trainer.reaction(signal) == Some(Reaction::Default)) {
+            trainer.send(sent);
+        }
+    }
+
+    fn trainer(&self) -> Option<Process> {
+        let start = self.run.start_time;
+        Process::look(self.run.trainer.0).filter(|process| process.start == start)
+    }
+
+    /// Ends the trainer and all processes below it and below us.
+    fn sweep(&mut self, at_once: bool) {
+        self.stop = Some(Instant::now() + self.timing.stop);
+        let now = Instant::now();
+        let mut sweep = match at_once {
+            true => Sweep::kill(SweepScope::All, now, &self.timing),
+            false => Sweep::ask(SweepScope::All, now, &self.timing),
+        };
+        while !sweep.round(Instant::now(), self.living()).signal() {
+            std::thread::sleep(LOOK);
+        }
+    }
+
+    fn living(&self) -> Vec<Process> {
+        let (us, trainer) = (std::process::id() as i32, self.run.trainer.0);
+        let mut living = tree::below(us, &[]);
+        if !living.iter().any(|process| process.pid == trainer) {
+            living.extend(self.trainer());
+            living.extend(tree::below(trainer, &[]));
+        }
+        living.retain(|process| !process.is_dead() && process.is_ours());
+        living
+    }
+
+    fn report(&self, report: &KeeperReport) {
+        send(&self.reports, &wire::report(report));
+    }
+}
+
+fn send(reports: &Mutex<UnixStream>, bytes: &[u8]) {
+    let mut socket = reports.lock().unwrap_or_else(PoisonError::into_inner);
+    // The front may have gone.
+    let _ = socket.write_all(bytes);
+}
+
+/// Passes on a pipe's output to its end: to the user first, then to the front.
+fn copy(mut pipe: HeldPipe, reports: &Mutex<UnixStream>) {
+    let mut chunk = vec![0; 64 << 10];
+    loop {
+        let bytes = match pipe.from.read(&mut chunk) {
+            Ok(0) => return,
+            Ok(n) => chunk.get(..n).unwrap_or_default(),
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => continue,
+            Err(_) => return,
+        };
+        // If the user's reader is gone, only that stream ends, not the training.
+        if let Some(to) = &mut pipe.to
+            && to.write_all(bytes).is_err()
+        {
+            pipe.to = None;
+        }
+        let mut frame = Vec::new();
+        wire::output(&mut frame, pipe.stream, [bytes, &[]]);
+        send(reports, &frame);
+    }
+}
