@@ -11,6 +11,7 @@ mod clock;
 mod device;
 mod exit;
 mod job;
+mod knobs;
 mod output_log;
 mod patch;
 mod prediction;
@@ -24,6 +25,7 @@ pub use clock::Clock;
 pub use device::{DeviceProcess, DeviceReading, NvmlState};
 pub use exit::Exit;
 pub use job::{ArrayTask, Job};
+pub use knobs::{GivenSize, Knobs, NamedNumber, ParsedNumber, SourceNumber, SourceNumberKind};
 pub use output_log::older_part;
 pub use patch::{Blocks, PATCHES, Patch, PatchOutcome, Patchable, Patched};
 pub use prediction::{Basis, Prediction, PredictionOutcome, RunEnd};
@@ -79,6 +81,8 @@ pub enum EventKind {
     Patchable(Patchable),
     /// The step that ran out of memory was rehearsed.
     Rehearsal(Box<Rehearsal>),
+    /// The numbers that set the sizes of a process that ran out of memory.
+    Knobs(Box<Knobs>),
     /// A step of a process was traced, allocation by allocation.
     StepTrace(Box<StepTrace>),
     /// What lines of the program say that hold memory.
