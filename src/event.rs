@@ -9,6 +9,7 @@
 
 mod device;
 mod inspection;
+mod knobs;
 mod patch;
 mod probe;
 mod run;
@@ -21,6 +22,7 @@ pub use inspection::{
     BlockOrigin, InputSizes, OptimizerMemory, PhaseStart, Rehearsal, RehearsedVariant, Retainer,
     RetainerKind, Retainers, StepTrace,
 };
+pub use knobs::{GivenSize, Knobs, NamedNumber, ParsedNumber, SourceNumber, SourceNumberKind};
 use nix::time::{ClockId, clock_gettime};
 pub use patch::{Blocks, PATCHES, Patch, PatchOutcome, Patchable, Patched};
 pub use probe::{
@@ -68,6 +70,8 @@ pub enum EventKind {
     Patchable(Patchable),
     /// The step that ran out of memory was rehearsed.
     Rehearsal(Box<Rehearsal>),
+    /// The numbers that set the sizes of a process that ran out of memory.
+    Knobs(Box<Knobs>),
     /// A step of a process was traced, allocation by allocation.
     StepTrace(Box<StepTrace>),
     /// What lines of the program say that hold memory.

@@ -14,6 +14,7 @@ mod checkpoint;
 pub(crate) mod config_file;
 mod config_formats;
 pub(crate) mod family;
+mod knob;
 mod launch;
 pub(crate) mod layout;
 pub(crate) mod program;

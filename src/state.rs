@@ -33,7 +33,7 @@ pub use steps::{StepMark, StepMarks};
 
 pub use steps::StepTraces;
 
-use crate::event::{Dropped, Note, NvmlState, SessionStarted, SpawnFailed};
+use crate::event::{Dropped, Knobs, Note, NvmlState, SessionStarted, SpawnFailed};
 use crate::units::{Moment, RunNumber, Uuid};
 
 /// Everything that is known of a session.
@@ -55,6 +55,8 @@ pub struct State {
     pub notes: Vec<(Moment, Note)>,
     /// Why the latest command could not be started; `None` again once one was.
     pub spawn_failed: Option<SpawnFailed>,
+    /// The numbers that set the program's sizes, as a process told them that ran out of memory; of the latest one.
+    pub knobs: Option<Knobs>,
 }
 
 /// What is known of the probe in the current run.

@@ -9,6 +9,7 @@ use super::batch::{
 };
 use super::config_file::{self, FoundValue};
 use super::family;
+use super::knob;
 use super::launch::ConfigFile;
 use super::layout::{ProgramKind, file_name};
 use super::program::{AccumulationRule, InsertPlace, ProgramEntry};
@@ -19,6 +20,25 @@ impl<'c> Recognized<'c> {
     /// Where the command sets its batch; the error says why it can't be changed.
     pub(crate) fn batch_source(&self) -> Result<BatchSource<'c>, String> {
         self.check_open()?;
+        let by_words = self.spelled_batch();
+        let Some(told) = self.launch.told else {
+            return by_words;
+        };
+        match by_words {
+            Ok(source) if self.known.is_some() => Ok(source),
+            Ok(mut source) => match knob::confirms(told, &mut source) {
+                true => Ok(source),
+                false => Ok(knob::source(self, told).unwrap_or(source)),
+            },
+            Err(why) => knob::source(self, told).map_err(|by_number| match self.known {
+                Some(_) => why,
+                None => by_number,
+            }),
+        }
+    }
+
+    /// By the names of the program's entry, or by common ones.
+    fn spelled_batch(&self) -> Result<BatchSource<'c>, String> {
         let arguments = self.opened()?;
         match self.known {
             Some(entry) => of_known(arguments, entry, self),

@@ -47,6 +47,16 @@ pub(crate) fn batch_level(name: &str) -> Option<BatchArgument> {
     meaning(&spellings().batch, &leaf(name)?)
 }
 
+/// How to read a name that is not in the list, but has a batch among its words (`--batch_size_A`, `--n-batch`): a number
+/// must confirm it.
+pub(crate) fn like_a_batch(name: &str) -> Option<BatchArgument> {
+    let words = words(name);
+    let is_in = |list: &[String]| words.iter().any(|word| is_one(list, word));
+    let listed = spellings();
+    let other = is_in(&listed.not_of_training) || is_in(&listed.beside_a_batch);
+    (is_in(&listed.like_a_batch) && !other).then_some(BatchArgument::Plain)
+}
+
 pub(crate) fn is_accumulation(name: &str) -> bool {
     leaf(name).is_some_and(|leaf| is_one(&spellings().accumulation, &leaf))
 }

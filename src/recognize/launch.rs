@@ -4,6 +4,7 @@
 use super::alloc_conf::Inherited;
 use super::program::Catalogue;
 use super::spellings::spellings;
+use crate::event::Knobs;
 use std::path::{Path, PathBuf};
 
 /// The surroundings of a launch, any of which may be missing.
@@ -23,6 +24,8 @@ pub struct LaunchEnvironment<'a> {
     pub copies: Option<(&'a Path, u32)>,
     /// The newest complete checkpoint of this training.
     pub checkpoint: Option<&'a Checkpoint>,
+    /// What the program's own process told of the numbers that set its sizes.
+    pub told: Option<&'a Knobs>,
 }
 
 /// A config file that the command names.

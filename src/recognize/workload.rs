@@ -2,9 +2,10 @@
 //! a forward pass, and everything else as a text that is the same for the same program with another
 //! batch.
 
-use super::argument::{Arguments, Hit};
+use super::argument::{Arguments, Hit, Name};
 use super::batch;
 use super::family;
+use super::knob;
 use super::launch::LaunchEnvironment;
 use super::program::ProgramEntry;
 use super::recognized::Recognized;
@@ -54,12 +55,19 @@ impl Recognized<'_> {
                     .collect()
             }
         };
+        let told = self.launch.told.map(|told| knob::options(self, told));
         let number = |hit: &Hit<'_>| hit.value.and_then(|value| value.text.parse::<u64>().ok());
         WorkloadKey {
             at_once: at_once.unwrap_or(1).max(1),
             accumulation: steps.iter().rev().find_map(number).unwrap_or(1).max(1),
             batch,
-            likeness: likeness(self.command, arguments.as_ref(), self.known, &steps),
+            likeness: likeness(
+                self.command,
+                arguments.as_ref(),
+                self.known,
+                &steps,
+                &told.unwrap_or_default(),
+            ),
         }
     }
 }
@@ -70,6 +78,7 @@ fn likeness(
     arguments: Option<&Arguments<'_>>,
     known: Option<&ProgramEntry>,
     steps: &[Hit<'_>],
+    told: &[&str],
 ) -> String {
     let mut words: Vec<Option<String>> = command
         .argv
@@ -85,7 +94,12 @@ fn likeness(
                 word.replace_range(value.from..value.from + value.text.len(), "#");
             }
         }
-        for hit in steps.iter().filter(|_| arguments.nested.is_none()) {
+        // What was found by its number may be a default in one run, and typed in the next.
+        let told = told
+            .iter()
+            .flat_map(|option| arguments.find(Name::new(option)));
+        let removed: Vec<Hit<'_>> = steps.iter().copied().chain(told).collect();
+        for hit in removed.iter().filter(|_| arguments.nested.is_none()) {
             for token in &arguments.tokens[hit.token..hit.end().min(arguments.tokens.len())] {
                 words[token.at] = None;
             }

@@ -170,6 +170,7 @@ pub(super) fn fidelity(what: &EventKind) -> Fidelity {
         | EventKind::Structure(_)
         | EventKind::Patchable(_)
         | EventKind::Rehearsal(_)
+        | EventKind::Knobs(_)
         | EventKind::StepTrace(_)
         | EventKind::Retainers(_)
         | EventKind::SourceText(_)

@@ -21,11 +21,12 @@ const STREAMS: usize = 1_024;
 const READINGS: [&[u8]; 2] = [b"sample", b"step"];
 
 /// Kinds that say nothing about how a session went.
-const SKIPPED: [&[u8]; 10] = [
+const SKIPPED: [&[u8]; 11] = [
     b"device",
     b"structure",
     b"step_trace",
     b"rehearsal",
+    b"knobs",
     b"retainers",
     b"patchable",
     b"logged",

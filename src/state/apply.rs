@@ -42,6 +42,7 @@ impl State {
             EventKind::Oom(record) => self.oom_recorded(at, record),
             EventKind::Patchable(found) => self.patchable_found(found),
             EventKind::Rehearsal(rehearsal) => self.rehearsed(at, rehearsal),
+            EventKind::Knobs(knobs) => self.knobs = Some((**knobs).clone()),
             EventKind::StepTrace(trace) => self.step_traced(trace),
             EventKind::SourceText(texts) => {
                 let mut runs = self.runs.iter_mut();

@@ -7,6 +7,7 @@ sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "probe/unit
 
 import support  # noqa: E402,F401
 import torch  # noqa: E402
+from _oomph_probe.common import frames  # noqa: E402
 from _oomph_probe.live import modules  # noqa: E402
 from _oomph_probe.rehearse import fakes, inputs, rehearsal, rehearsals, roots  # noqa: E402
 from torch._subclasses.fake_tensor import FakeTensorMode  # noqa: E402
@@ -27,8 +28,8 @@ class Wire:
 
 def rehearsals_with(wire):
     """Those of a process before its first step."""
-    lifetime, steps = types.SimpleNamespace(live=True), types.SimpleNamespace(count=0)
-    return rehearsals.Rehearsals(torch, 1, lifetime, wire, print, steps, None, 0)
+    lifetime, steps = types.SimpleNamespace(live=True), types.SimpleNamespace(count=0, thread=None)
+    return rehearsals.Rehearsals(torch, 1, lifetime, wire, print, steps, None, 0, frames.Owners(torch))
 
 
 def said(model, *args, autocast=False, before=(), **kwargs):

@@ -261,6 +261,30 @@ class Peaks(unittest.TestCase):
         self.assertEqual([(each["checkpointing"], each["amp"]) for each in line["variants"]], [(False, False), (True, False)])
 
 
+class ByTime(unittest.TestCase):
+    """Inputs that begin with the time, and a state of layers beside them: the batch is what the program calls so."""
+
+    def test_the_second_dimension_is_scaled(self):
+        class Words(torch.nn.Module):
+            def __init__(self):
+                super().__init__()
+                self.table = torch.nn.Embedding(100, 32)
+                self.mix = torch.nn.Linear(32, 32)
+                self.out = torch.nn.Linear(32, 100)
+
+            def forward(self, words, state):
+                return self.out(torch.tanh(self.mix(self.table(words)) + state[0].sum(0)))
+
+        batch_size = 20
+        line = rehearse.said(
+            Words(), torch.zeros(35, batch_size, dtype=torch.long), (torch.zeros(2, batch_size, 32), torch.zeros(2))
+        )
+        self.assertEqual(line["batch"], batch_size)
+        trace = line["variants"][0]["trace"]
+        # The embedded words grow with it; the weights of the output's layer do not.
+        self.assertIn("x%d" % (35 * 32 * 4), trace.split())
+
+
 class Recurrent(nn.Module):
     def __init__(self):
         super().__init__()

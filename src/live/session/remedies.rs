@@ -118,6 +118,7 @@ fn inputs_of<'a>(
         launch: LaunchEnvironment {
             torch: probed.or(inputs.torch.as_deref()),
             copies: inputs.copies(run.next().0),
+            told: state.knobs.as_ref(),
             ..inputs.launch()
         },
         forecast: ForecastInputs {

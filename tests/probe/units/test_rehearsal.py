@@ -10,6 +10,7 @@ from unittest import mock
 
 import fake_torch
 import support  # noqa: F401
+from _oomph_probe.common import frames
 from _oomph_probe.rehearse import effects, inputs, optimizers, rehearsal, rehearsals, roots
 
 
@@ -61,7 +62,7 @@ class Notes(unittest.TestCase):
         return made
 
     def call(self, *args, **kwargs):
-        return types.SimpleNamespace(args=args, kwargs=kwargs)
+        return types.SimpleNamespace(args=args, kwargs=kwargs, told=None)
 
     def test_the_batch_is_what_most_tensors_begin_with(self):
         call = self.call(self.shape(8, 512), mask=self.shape(8, 512), table=self.shape(512, 64))
@@ -151,12 +152,13 @@ class TheEnd(unittest.TestCase):
     def setUp(self):
         self.lines = []
         wire = mock.Mock(put=lambda line, keep: self.lines.append(line))
-        self.steps, lifetime = types.SimpleNamespace(count=0), types.SimpleNamespace(live=True)
+        self.steps, lifetime = types.SimpleNamespace(count=0, thread=None), types.SimpleNamespace(live=True)
         self.noted = mock.Mock()
-        self.rehearsals = rehearsals.Rehearsals(None, 7, lifetime, wire, print, self.steps, self.noted, 2)
+        self.rehearsals = rehearsals.Rehearsals(None, 7, lifetime, wire, print, self.steps, self.noted, 2, frames.Owners(None))
         self.printed = []
         device = types.SimpleNamespace(index=0)
         self.call = types.SimpleNamespace(
+            told=None,
             key=lambda: "key", autocast=(False,), device=device, module=lambda: self, seen=None, args=[self.shape()], kwargs={}
         )
         for patched in (

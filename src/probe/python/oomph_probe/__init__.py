@@ -23,6 +23,14 @@ common/ What the others stand on:
     calls          the calls of models and of single modules
     blocks         the repeated blocks of a model
 
+knobs/ The numbers that set the program's sizes:
+
+    parsers        what its parsers of the command line made of its words
+    given          the sizes of what its model was given
+    search         where such a number stands in its variables and its text
+    knobs          all of that together, when memory has run out
+    batch          which size of a call the program calls its batch
+
 patch/ Only where the user chose a patch at runtime, and then these change what they say:
 
     patches        which ones, and what became of them
@@ -102,7 +110,7 @@ def start() -> None:
 def make_folders() -> None:
     """The packages below this one, without their files: these hold nothing but a docstring, and at each start there
     are five fewer to be found and read."""
-    for name in ("common", "patch", "live", "rehearse", "oom"):
+    for name in ("common", "knobs", "patch", "live", "rehearse", "oom"):
         folder = type(sys)("%s.%s" % (__name__, name))
         setattr(folder, "__path__", [os.path.join(os.path.dirname(__file__), name)])
         sys.modules[folder.__name__] = globals()[name] = folder

@@ -1,8 +1,8 @@
-"""Notices that the program has imported torch, and then loads the probe. Imports nothing of torch
-itself and does not depend on what the probe does.
+"""Notices that the program has imported torch, and then loads the probe; or a parser of command lines, whose numbers
+it then has noted. Imports nothing of torch itself and does not depend on what the probe does.
 
-A finder at the front of sys.meta_path answers for "torch" alone: it lets the other finders build the
-spec and overrides `exec_module` of that one loader. It stays active until torch was really executed,
+A finder at the front of sys.meta_path answers for these names alone: it lets the other finders build the
+spec and overrides `exec_module` of that one loader. It waits for a module until that was really executed,
 since `importlib.util.find_spec("torch")` discards the spec, and an import may fail and be retried. A
 failing import is the program's own: it is neither caught nor wrapped.
 """
@@ -13,15 +13,27 @@ from _thread import get_ident
 # Annotations are strings here: `from __future__ import annotations` would read one more file at every start.
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from typing import Any, Set
+    from typing import Any, Callable, Dict, Set
+
+
+# Parsers of command lines: the class, the method that has parsed, and the reader of `knobs/parsers.py`.
+PARSERS = {
+    "argparse": ("ArgumentParser", "_parse_known_args", "argparse"),
+    "click.core": ("Command", "parse_args", "click"),
+    "typer._click.core": ("Command", "parse_args", "click"),
+    "absl.flags._flagvalues": ("FlagValues", "__call__", "absl"),
+    "fire.core": (None, "_MakeParseFn", "fire"),
+}
 
 
 def install() -> None:
     """Starts watching for torch; loads the probe at once if torch is imported already."""
-    if "torch" in sys.modules:
-        load_probe()
-    else:
-        sys.meta_path.insert(0, TorchFinder())
+    wanted: Dict[str, Callable[[Any], None]] = {"torch": lambda module: load_probe()}
+    wanted.update((name, watch_parser) for name in PARSERS)
+    for name in list(wanted):
+        if name in sys.modules:
+            wanted.pop(name)(sys.modules[name])
+    sys.meta_path.insert(0, Finder(wanted))
 
 
 def load_probe() -> None:
@@ -50,42 +62,96 @@ def swallowed(where: str) -> None:
     try:
         errors: Any = sys.modules.get("_oomph_probe.common.errors")
         if errors is None:
-            # importlib.util would take longer than everything else here; this is what it would return.
-            from _frozen_importlib_external import SourceFileLoader
-
-            errors = type(sys)("_oomph_errors")
-            errors.__file__ = os.path.join(os.path.dirname(__file__), "common", "errors.py")
-            SourceFileLoader(errors.__name__, errors.__file__).exec_module(errors)
+            errors = run_by_itself("_oomph_errors", "common", "errors.py")
         errors.ours(where)
     except Exception:
         pass
 
 
-class TorchFinder:
-    """Answers for "torch" until it was imported, and for nothing else.
+def watch_parser(module: "Any") -> None:
+    """Has the numbers noted that a parser makes of its words."""
+    try:
+        name, method, kind = PARSERS[module.__name__]
+        owner = getattr(module, name) if name else module
+        original = getattr(owner, method)
+
+        def parse(self: "Any", *args: "Any", **kwargs: "Any") -> "Any":
+            result = original(self, *args, **kwargs)
+            note(kind, self, args, result)
+            return result
+
+        def make(function: "Any", *args: "Any", **kwargs: "Any") -> "Any":
+            parsed = original(function, *args, **kwargs)
+
+            def parse(words: "Any") -> "Any":
+                result = parsed(words)
+                note(kind, function, args, result)
+                return result
+
+            return parse
+
+        setattr(owner, method, as_if(original, parse if name else make))
+    except Exception:
+        swallowed("watch a parser")
+
+
+def as_if(original: "Any", ours: "Any") -> "Any":
+    """A function that looks like the original, also where an exception passes through it."""
+    for name in ("__module__", "__name__", "__qualname__", "__doc__", "__wrapped__"):
+        setattr(ours, name, original if name == "__wrapped__" else getattr(original, name))
+    code = original.__code__
+    ours.__code__ = ours.__code__.replace(
+        co_filename=code.co_filename, co_name=code.co_name, co_firstlineno=code.co_firstlineno
+    )
+    return ours
+
+
+def note(kind: str, owner: "Any", args: "Any", result: "Any") -> None:
+    try:
+        parsers: Any = sys.modules.get("_oomph_parsers")
+        if parsers is None:
+            parsers = sys.modules["_oomph_parsers"] = run_by_itself("_oomph_parsers", "knobs", "parsers.py")
+        parsers.note(kind, owner, args, result)
+    except Exception:
+        swallowed("note what was parsed")
+
+
+def run_by_itself(name: str, *path: str) -> "Any":
+    """A file of the package, without the package. importlib.util would take longer than everything else here; this is
+    what it would return."""
+    from _frozen_importlib_external import SourceFileLoader
+
+    module: Any = type(sys)(name)
+    module.__file__ = os.path.join(os.path.dirname(__file__), *path)
+    SourceFileLoader(name, module.__file__).exec_module(module)
+    return module
+
+
+class Finder:
+    """Answers for what is wanted until it was imported, and for nothing else.
 
     Never removed from sys.meta_path: another thread may be iterating over that list, and would skip a
     finder if one before it vanished.
     """
 
-    def __init__(self) -> None:
-        self.done = False
-        self.asking: Set[int] = set()
+    def __init__(self, wanted: "Dict[str, Callable[[Any], None]]") -> None:
+        self.wanted = wanted
+        self.asking: Set[Any] = set()
 
     def find_spec(self, name: str, path: "Any" = None, target: "Any" = None) -> "Any":
-        if name != "torch" or self.done:
+        if name not in self.wanted:
             return None
         # Other hooks of this kind search all of sys.meta_path again, including this finder.
-        thread = get_ident()
-        if thread in self.asking:
+        asking = get_ident(), name
+        if asking in self.asking:
             return None
-        self.asking.add(thread)
+        self.asking.add(asking)
         try:
             spec = self.ask_others(name, path, target)
         finally:
-            self.asking.discard(thread)
+            self.asking.discard(asking)
         if spec is not None:
-            self.watch(spec.loader)
+            self.watch(spec.loader, name)
         return spec
 
     def ask_others(self, name: str, path: "Any", target: "Any") -> "Any":
@@ -98,27 +164,29 @@ class TorchFinder:
                 return spec
         return None
 
-    def watch(self, loader: "Any") -> None:
+    def watch(self, loader: "Any", name: str) -> None:
         """Makes `loader` call back, once, after it executed the module."""
         try:
             original = loader.exec_module
 
             def exec_module(module: "Any") -> None:
                 original(module)
-                self.imported(loader)
+                # An archive has one loader for all that is in it.
+                if module.__name__ == name:
+                    self.imported(loader, module)
 
             loader.exec_module = without_traceback(exec_module)
         except Exception:
-            swallowed("watch for torch")
+            swallowed("watch for " + name)
 
-    def imported(self, loader: "Any") -> None:
+    def imported(self, loader: "Any", module: "Any") -> None:
         try:
             del loader.exec_module
         except Exception:
-            swallowed("stop watching for torch")
-        if not self.done:
-            self.done = True
-            load_probe()
+            swallowed("stop watching for " + module.__name__)
+        act = self.wanted.pop(module.__name__, None)
+        if act is not None:
+            act(module)
 
 
 def without_traceback(function: "Any") -> "Any":

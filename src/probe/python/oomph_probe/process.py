@@ -9,6 +9,7 @@ import os
 import sys
 
 from .common import errors, frames, spool, wire
+from .knobs import knobs
 from .live import (
     allocator,
     growth,
@@ -119,6 +120,7 @@ class Attached:
     ) -> None:
         self.torch, self.version, self.settings, self.recording = torch, version, settings, recorded
         self.uncaught = ending
+        self.given = None if noted is None else noted.given
         self.pid = pid = os.getpid()
         self.lifetime = Lifetime()
         self.finished = False
@@ -135,7 +137,8 @@ class Attached:
         self.retainers = retainers.Retainers(torch, pid, self.owners, self.steps, self.structure)
         self.dump = dump.Dump(torch, pid, self.note)
         self.rehearsals = rehearsals.Rehearsals(
-            torch, pid, self.lifetime, self.wire, self.note, self.steps, noted, settings.rehearsed_step
+            torch, pid, self.lifetime, self.wire, self.note, self.steps, noted, settings.rehearsed_step,
+            self.owners,
         )
         self.requests = requests.Requests(
             torch, self.wire, self.note, self.allocator, self.steps, self.growth, self.retainers, self.dump
@@ -184,8 +187,9 @@ class Attached:
             self.torch, self.pid, self.owners, self.allocator, self.steps, self.structure, self.growth, self.recording
         )
         asked = census.Census(self.torch, self.pid)
+        sizes = knobs.Knobs(self.torch, self.pid, self.owners, self.given)
         ours = observer.Observer(
-            self.lifetime, self.wire, records, self.rehearsals, self.tracing, self.retainers, asked, self.dump
+            self.lifetime, self.wire, records, self.rehearsals, self.tracing, self.retainers, sizes, asked, self.dump
         )
         self.torch._C._cuda_attach_out_of_memory_observer(ours.observe)
 

@@ -14,7 +14,7 @@ from . import errors
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from types import FrameType
-    from typing import Any, Callable, Iterable
+    from typing import Any, Callable, Iterable, Iterator
 
     from .protocols import Line, Torch
 
@@ -150,6 +150,15 @@ def own_frames() -> list[FrameType]:
     except ValueError:
         return []
     return [inner for inner in outwards(frame) if not inner.f_code.co_filename.startswith(OURS)]
+
+
+def of_training(training_thread: int | None) -> Iterator[FrameType]:
+    """The frames of this thread, and of the one that trains where this is one of torch's own."""
+    here = own_frames()
+    yield from here
+    if not any(frame.f_back is None and frame.f_code.co_name == "<module>" for frame in here[-1:]):
+        threads = sys._current_frames()
+        yield from outwards(threads.get(training_thread) if training_thread is not None else None)
 
 
 def outwards(frame: FrameType | None) -> list[FrameType]:

@@ -19,6 +19,7 @@ if TYPE_CHECKING:
 
     from ..common.frames import Owners
     from ..common.protocols import Lifetime, Line, Segments, Torch, Wire
+    from ..knobs.knobs import Knobs
     from ..live.allocator import Allocator
     from ..live.growth import Growth
     from ..live.recording import Recording
@@ -52,6 +53,7 @@ class Observer:
         rehearsals: Rehearsals,
         tracing: Tracing,
         retainers: Retainers,
+        knobs: Knobs,
         census: Census,
         dump: Dump,
     ) -> None:
@@ -61,13 +63,17 @@ class Observer:
         self.rehearsals = rehearsals
         self.tracing = tracing
         self.retainers = retainers
+        self.knobs = knobs
         self.census = census
         self.dump = dump
 
     def observe(self, device: int, requested: int, total: int, free: int) -> None:
         """`total` is the device's capacity, or the cap where one is set; `free` is the whole device's."""
         # Each part by itself, the record first because it matters most.
-        for send in (self.send_record, self.trace, self.send_retainers, self.send_census, self.send_dump):
+        parts = (
+            self.send_record, self.send_knobs, self.trace, self.send_retainers, self.send_census, self.send_dump
+        )
+        for send in parts:
             try:
                 if self.lifetime.live:
                     send(device, requested, total, free)
@@ -78,6 +84,13 @@ class Observer:
         self.rehearsals.noticed()
         self.wire.put(self.records.take(device, requested, total, free), keep=True)
         self.wire.flush(SEND)
+
+    def send_knobs(self, device: int, *_: Any) -> None:
+        """Sends what is known of the numbers that set the program's sizes."""
+        line = self.knobs.at_oom(int(device), self.records.steps.thread)
+        if line is not None:
+            self.wire.put(line, keep=True)
+            self.wire.flush(SEND)
 
     def trace(self, device: int, *_: Any) -> None:
         self.tracing.ran_out(device)

@@ -139,11 +139,21 @@ def most_common(shapes: list[Shape]) -> int | None:
 
 
 def batch_of(call: Call) -> int | None:
-    """The first dimension that most tensors among the arguments share."""
+    """What the program calls its batch; else the first dimension that most tensors among the arguments share."""
     for each in list(call.args) + list(call.kwargs.values()):
         if is_list_of_images(each):
             raise Stopped("its batch is a list of %d images" % len(each))
-    return most_common(shapes_in([call.args, call.kwargs]))
+    return call.told or most_common(shapes_in([call.args, call.kwargs]))
+
+
+def dimension_of(shape: Shape, batch: int, is_first: bool) -> int | None:
+    """The dimension of a tensor that is the batch; None where it has none. `is_first`: other tensors of the call begin
+    with it, so that it is the second one only in states of layers."""
+    sizes = shape.shape
+    if sizes[:1] == (batch,) and (is_first or sizes[1:2] != (batch,)):
+        return 0
+    is_second = sizes[1:2] == (batch,) and (not is_first or len(sizes) > 2 and sizes[0] > 1)
+    return 1 if is_second else None
 
 
 def is_list_of_images(value: Any) -> bool:

@@ -21,7 +21,7 @@ import weakref
 from _thread import get_ident
 
 from ..common import blocks, errors
-from . import fakes, flops, recurrent
+from . import fakes, flops, inputs, recurrent
 from .effects import Stopped
 from .inputs import Shape
 
@@ -40,7 +40,7 @@ EXIT = 10.0
 
 
 class Variant:
-    """What is tried in place of the step as it was; `batch` is (from, to) of the first dimension."""
+    """What is tried in place of the step as it was; `batch` is (from, to) of the batch's dimension."""
 
     def __init__(self, batch: tuple[int, int] | None = None, amp: bool = False, checkpointing: bool = False) -> None:
         self.batch = batch
@@ -88,6 +88,8 @@ class Rehearsal:
         self.torch = torch
         self.call = call
         self.variant = variant
+        batch = variant.batch[0] if variant.batch else 0
+        self.is_first = any(shape.shape[:1] == (batch,) for shape in inputs.shapes_in([call.args, call.kwargs]))
         self.until = until
         self.thread = get_ident()
         self.trace = Trace(call.device)
@@ -137,14 +139,14 @@ class Rehearsal:
 
     def made(self, value: Any) -> Any:
         """A fake for every shape, in containers as they were."""
-        was, now = self.variant.batch or (None, None)
         if isinstance(value, Shape):
             shape, stride = value.shape, value.stride
-            if shape and shape[0] == was and was != now:
-                shape = (now,) + shape[1:]
-                # The first dimension is mostly the outermost one, whose stride need not change.
-                if any(step > stride[0] for step in stride[1:]):
-                    stride = tuple(step if step <= stride[0] else step * now // was for step in stride)
+            was, now = self.variant.batch or (0, 0)
+            at = inputs.dimension_of(value, was, self.is_first) if was != now else None
+            if at is not None:
+                shape = shape[:at] + (now,) + shape[at + 1 :]
+                # What lies outside of the batch is so many times as far apart.
+                stride = tuple(step if step <= stride[at] else step * now // was for step in stride)
             made = self.torch.empty_strided(shape, stride, dtype=value.dtype, device=value.device)
             return made.requires_grad_(value.requires_grad)
         if isinstance(value, dict):

@@ -12,6 +12,7 @@ import sys
 import time
 
 from ..common import errors
+from ..knobs import batch
 from . import effects, fakes, inputs, optimizers, rehearsal, roots
 
 TYPE_CHECKING = False
@@ -19,6 +20,7 @@ if TYPE_CHECKING:
     from types import TracebackType
     from typing import Any, Callable
 
+    from ..common.frames import Owners
     from ..common.protocols import Lifetime, Line, Torch, Wire
     from ..live.steps import Steps
     from .roots import Call, Roots
@@ -53,6 +55,7 @@ class Rehearsals:
         steps: Steps,
         noted: Roots | None,
         asked_for: int,
+        owners: Owners,
     ) -> None:
         self.torch = torch
         self.pid = pid
@@ -64,6 +67,7 @@ class Rehearsals:
         self.noted = noted
         # The step that is rehearsed though memory does not run out; 0 for none.
         self.asked_for = asked_for
+        self.owners = owners
         self.done: set[Any] = set()
         self.spent = 0.0
         self.work: Any = None
@@ -76,6 +80,7 @@ class Rehearsals:
         if not self.lifetime.live or self.steps.count >= roots.SETTLED_STEPS:
             return
         self.asked += 1
+        self.look_for_batch(call)
         key = call.key()
         if key in self.done or self.spent >= IN_ALL:
             return
@@ -85,6 +90,16 @@ class Rehearsals:
             self.go_on(PATIENCE)
         if not self.work.is_done():
             self.watch_for_the_end()
+
+    def look_for_batch(self, call: Call) -> None:
+        """What the program calls its batch, of this call and of the largest one like it."""
+        try:
+            shapes = [shape.shape for shape in inputs.shapes_in([call.args, call.kwargs])]
+            call.told = batch.told(shapes, self.owners, self.steps.thread)
+            if call.seen is not None and call.seen.largest is not None:
+                call.seen.largest.told = call.told
+        except Exception:
+            errors.ours("look for the batch")
 
     def noticed(self) -> None:
         """An out-of-memory, whatever comes of it."""
@@ -108,6 +123,7 @@ class Rehearsals:
         """A step that got through is rehearsed as it was: what other batches would need is asked for."""
         if call is None or SLOW_TO_IMPORT not in sys.modules:
             return
+        self.look_for_batch(call)
         self.work = Work(self.torch, call, "optimizer", count)
         self.work.left = [AS_IT_WAS]
         self.go_on(ASKED_FOR, SEND_LAST)

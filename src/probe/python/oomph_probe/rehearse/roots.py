@@ -14,6 +14,7 @@ import threading
 import weakref
 
 from ..common import calls, errors
+from ..knobs import given
 from ..live import modules
 from . import inputs
 from .inputs import Shape
@@ -48,6 +49,8 @@ class Call:
         self.before = before
         # What all calls of this model were like (inputs.py).
         self.seen: Any = None
+        # The batch as the program itself calls it, where that was asked for.
+        self.told: int | None = None
         self.module = weakref.ref(module)
         self.args = [noted(torch, each) for each in args]
         self.kwargs = {name: noted(torch, each) for name, each in kwargs.items()}
@@ -71,6 +74,7 @@ class Roots:
         self.torch = torch
         self.ran_out = ran_out
         self.inputs = inputs.Inputs()
+        self.given = given.Given(torch)
         # Told of each module's call too, as long as the wrapper is there.
         self.modules = seen
         self.inside = threading.local()
@@ -175,6 +179,7 @@ class Roots:
             device = device_of(module)
             if device is None or device.type != "cuda":
                 return False
+            self.given.add(module, args, kwargs)
             before = self.torch._C._cuda_memoryStats(device.index)["allocated_bytes"]["all"]["current"]
             self.latest = Call(self.torch, module, args, kwargs, before)
             self.inputs.add(self.latest)

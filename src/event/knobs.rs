@@ -1,0 +1,111 @@
+//! The numbers that set a program's sizes, as its probe knows them when memory has run out: what its model was given, what
+//! its parsers made of its words, and where such numbers stand in its variables and its text. Also the wire format of the
+//! probe.
+
+use crate::units::Pid;
+use serde::{Deserialize, Serialize};
+
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct Knobs {
+    pub pid: Pid,
+    /// The device's index in that process.
+    pub device: u32,
+    /// Of the outermost trained model that was called last: its tensors, and its lists of them.
+    pub given: Vec<GivenSize>,
+    /// The modules' own word on whether the batch is the first dimension; `None` if they say nothing, or not the same.
+    pub batch_first: Option<bool>,
+    /// Ranks that train together.
+    pub world: u64,
+    /// The whole numbers of the command line.
+    pub parsed: Vec<ParsedNumber>,
+    /// Those that the program has a name for, innermost function first.
+    pub names: Vec<NamedNumber>,
+    /// Those that stand in its own sources.
+    pub literals: Vec<SourceNumber>,
+}
+
+/// A tensor among a model's arguments, or a list of them.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct GivenSize {
+    /// Where it is: `0`, `input_ids`, `0.image`.
+    pub at: String,
+    /// The tensor's dimensions.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub shape: Vec<u64>,
+    /// Dimensions that were not the same in all calls.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub varies: Vec<usize>,
+    /// How many there are in a list.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub length: Option<u64>,
+}
+
+/// A whole number that a parser of the command line made.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct ParsedNumber {
+    /// As the program knows it: `batch_size`.
+    pub name: String,
+    /// As it is typed: `-b`, `--batch-size`; empty for one that is told by its place.
+    pub options: Vec<String>,
+    pub value: u64,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub default: Option<u64>,
+    /// The values that it may have; empty if any.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub choices: Vec<u64>,
+    /// Whether it was among the words.
+    pub typed: bool,
+    /// Whether an argument that is added to the command reaches the parser.
+    pub reads_command: bool,
+    /// The parser: `argparse`, `click`, `absl`, `fire`.
+    pub by: String,
+}
+
+/// A whole number in a variable, or in what a variable holds.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct NamedNumber {
+    /// `batch_size`, `args.batch_size`.
+    pub name: String,
+    pub value: u64,
+    pub file: String,
+    /// `<module>` for a global.
+    pub function: String,
+}
+
+/// A whole number in the text of the program's own sources.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct SourceNumber {
+    pub file: String,
+    /// Counted from 1.
+    pub line: u32,
+    /// The bytes of the line that it takes.
+    pub column: u32,
+    pub end: u32,
+    /// What it is assigned to, or passed as.
+    pub name: String,
+    pub kind: SourceNumberKind,
+    pub value: u64,
+}
+
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum SourceNumberKind {
+    /// `batch = 64`.
+    Assignment,
+    /// `DataLoader(data, batch_size=64)`.
+    Keyword,
+    /// `def train(batch=64)`.
+    Default,
+    /// `{"batch": 64}`.
+    Entry,
+    /// `add_argument("--batch", default=64)`.
+    Declared,
+    #[default]
+    #[serde(other)]
+    Other,
+}

@@ -1,0 +1,109 @@
+"""The sizes of what a model was given: of every tensor among the arguments of the outermost calls, also inside
+containers, dataclasses and objects, and which of them differ from call to call. No tensor is kept.
+"""
+
+from __future__ import annotations
+
+import weakref
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from typing import Any
+
+    from ..common.protocols import Args, Kwargs, Line, Module, Torch
+
+MOST_TENSORS = 64
+MOST_MODELS = 16
+DEPTH = 4
+# Of a list of tensors (images of several sizes) so many are looked at.
+MOST_OF_A_LIST = 16
+
+
+class Tensors:
+    """The calls of one model: each tensor's latest shape, by where it is among the arguments."""
+
+    def __init__(self, module: Module) -> None:
+        self.module = weakref.ref(module)
+        self.calls = 0
+        self.shapes: dict[str, tuple[int, ...]] = {}
+        # The dimensions that were not the same in all calls.
+        self.varying: dict[str, set[int]] = {}
+        self.lists: dict[str, int] = {}
+
+    def add(self, torch: Torch, args: Args, kwargs: Kwargs) -> None:
+        self.calls += 1
+        self.lists = {}
+        shapes = {}
+        for path, shape in self.walk(torch, args, kwargs):
+            shapes[path] = shape
+            before = self.shapes.get(path)
+            if before is not None and before != shape:
+                changed = range(min(len(before), len(shape)))
+                self.varying.setdefault(path, set()).update(at for at in changed if before[at] != shape[at])
+            if len(shapes) >= MOST_TENSORS:
+                break
+        self.shapes = shapes
+
+    def walk(self, torch: Torch, args: Args, kwargs: Kwargs) -> Iterator[tuple[str, tuple[int, ...]]]:
+        for place, value in enumerate(args):
+            yield from self.inside(torch, value, str(place), DEPTH)
+        for name, value in kwargs.items():
+            yield from self.inside(torch, value, str(name), DEPTH)
+
+    def inside(self, torch: Torch, value: Any, path: str, depth: int) -> Iterator[tuple[str, tuple[int, ...]]]:
+        if isinstance(value, torch.Tensor):
+            yield path, tuple(value.shape)
+        elif not depth or isinstance(value, (str, bytes, int, float, type(None), torch.nn.Module)):
+            return
+        elif isinstance(value, (list, tuple)):
+            self.lists[path] = len(value)
+            names = getattr(value, "_fields", None) or range(len(value))
+            for name, each in list(zip(names, value))[:MOST_OF_A_LIST]:
+                yield from self.inside(torch, each, "%s.%s" % (path, name), depth - 1)
+        else:
+            for name, each in list(items(value)):
+                yield from self.inside(torch, each, "%s.%s" % (path, name), depth - 1)
+
+
+class Given:
+    """The calls of all models of a process."""
+
+    def __init__(self, torch: Torch) -> None:
+        self.torch = torch
+        self.of_models: dict[int, Tensors] = {}
+        self.latest: Tensors | None = None
+
+    def add(self, module: Module, args: Args, kwargs: Kwargs) -> None:
+        """Notes a call; some microseconds for each tensor."""
+        key = id(module)
+        if key not in self.of_models and len(self.of_models) >= MOST_MODELS:
+            return
+        self.latest = self.of_models.setdefault(key, Tensors(module))
+        self.latest.add(self.torch, args, kwargs)
+
+    def module(self) -> Module | None:
+        """The model that was called last; None where it is gone."""
+        return None if self.latest is None else self.latest.module()
+
+    def lines(self) -> list[Line]:
+        """Of the model that was called last: where each tensor is among its arguments, its sizes, and the dimensions
+        that differ from call to call."""
+        seen = self.latest
+        if seen is None:
+            return []
+        return [
+            {"at": path, "shape": list(shape), "varies": sorted(seen.varying.get(path, ()))}
+            for path, shape in seen.shapes.items()
+        ] + [{"at": path, "length": length} for path, length in seen.lists.items()]
+
+
+def items(value: Any) -> Any:
+    """What a dict, a dict's wrapper (a tokenizer's BatchEncoding) or an object has, by name."""
+    if isinstance(value, dict):
+        return dict.items(value)
+    if not getattr(type(value), "__dictoffset__", 0):
+        return ()
+    own = object.__getattribute__(value, "__dict__")
+    data = own.get("data")
+    return dict.items(data) if isinstance(data, dict) else own.items()

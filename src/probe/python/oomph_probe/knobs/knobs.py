@@ -1,0 +1,96 @@
+"""What is known, when memory has run out, of the numbers that set a program's sizes: what its model was given, what its
+parsers made of its words, and where those numbers stand in its variables and its text.
+"""
+
+from __future__ import annotations
+
+import sys
+import time
+
+from ..common import errors, frames
+from . import search
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
+
+    from ..common.frames import Owners
+    from ..common.protocols import Line, Torch
+    from .given import Given
+
+# An OOM that a program catches is no end, and tells the same again.
+AT_MOST = 3
+# A size may be a product of what the model is given and of ranks, accumulation or views, up to so many.
+LARGEST_FACTOR = 64
+# A name that is spelled like one of these is sent whatever its number.
+SPELLED = ("batch", "bs", "accum", "micro", "world", "ranks", "length", "seq", "block", "size")
+
+
+class Knobs:
+    """The knobs of this process."""
+
+    def __init__(self, torch: Torch, pid: int, owners: Owners, given: Given | None) -> None:
+        self.torch = torch
+        self.pid = pid
+        self.owners = owners
+        self.given = given
+        self.taken = 0
+
+    def at_oom(self, device: int, training_thread: int | None) -> Line | None:
+        """What is known now; None where it was told before, or where no model was called."""
+        given = self.given.lines() if self.given is not None else []
+        if not given or self.taken >= AT_MOST:
+            return None
+        self.taken += 1
+        began = time.monotonic()
+        sizes = {size for each in given for size in each.get("shape", ()) if size > 1}
+        sizes |= {each["length"] for each in given if "length" in each}
+        parsed = parsed_numbers()
+        names = [
+            each
+            for each in search.Names(self.owners).of_frames(frames.of_training(training_thread))
+            if is_related(each, sizes)
+        ]
+        wanted = {each["value"] for each in names} | sizes
+        return {
+            "event": "knobs",
+            "pid": self.pid,
+            "device": device,
+            "given": given,
+            "batch_first": self.batch_first(),
+            "world": world_of(self.torch),
+            "parsed": parsed,
+            "names": names,
+            "literals": search.literals(search.own_files(self.owners), wanted),
+            "took": time.monotonic() - began,
+        }
+
+    def batch_first(self) -> bool | None:
+        """The modules' own word on which dimension the batch is; None where they say nothing, or not the same."""
+        module = self.given.module() if self.given is not None else None
+        said = {getattr(part, "batch_first", None) for part in module.modules()} if module is not None else set()
+        said.discard(None)
+        return bool(said.pop()) if len(said) == 1 else None
+
+
+def parsed_numbers() -> list[Line]:
+    parsers: Any = sys.modules.get("_oomph_parsers")
+    return list(parsers.noted.values()) if parsers is not None else []
+
+
+def is_related(named: Line, sizes: set[int]) -> bool:
+    name, value = named["name"].rpartition(".")[2].lower(), named["value"]
+    if any(each in name for each in SPELLED):
+        return True
+    return any(value == size or value % size == 0 and value // size <= LARGEST_FACTOR for size in sizes)
+
+
+def world_of(torch: Torch) -> int:
+    """The number of ranks that train together."""
+    try:
+        distributed: Any = torch.distributed
+        if distributed.is_available() and distributed.is_initialized():
+            return int(distributed.get_world_size())
+    except Exception:
+        errors.foreseen("the number of ranks")
+    return 1

@@ -1,0 +1,147 @@
+"""What the program's parsers made of its words: each whole number with its option strings, its default, its choices,
+and whether it was typed. Run by itself when the first parser has finished (hook.py), before torch is imported or after.
+
+Numbers and strings are copied at once. No reference is kept: a namespace may hold the model.
+"""
+import sys
+
+# Annotations are strings here: this file is run by itself, before there is a package.
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any, Dict, Iterable, List, Optional
+
+    Number = Dict[str, Any]
+
+# What was noted, by where it was parsed and its name: a parser that runs again says it anew.
+noted: "Dict[Any, Number]" = {}
+MOST = 400
+MOST_CHOICES = 64
+LARGEST = 10**9
+# A number whose name has one of these parts is nobody's business.
+SECRET = ("key", "secret", "password", "passwd", "token", "credential", "credentials", "auth", "pin")
+
+
+def note(kind: str, owner: "Any", args: "Any", result: "Any") -> None:
+    """A parser of this kind has finished."""
+    for number in READERS[kind](owner, args, result):
+        number["by"] = kind
+        if len(noted) < MOST and not is_secret(number["name"]):
+            noted[kind, number["name"], tuple(number["options"])] = number
+
+
+def number_of(name: "Any", options: "Iterable[Any]", value: "Any", default: "Any", typed: bool) -> "Optional[Number]":
+    """The line of one; None where its value is no whole number that could be a size."""
+    whole = integer(value)
+    if whole is None or not isinstance(name, str):
+        return None
+    number: Number = {"name": name, "options": [str(each) for each in options], "value": whole, "typed": typed}
+    if integer(default) is not None:
+        number["default"] = integer(default)
+    return number
+
+
+def integer(value: "Any") -> "Optional[int]":
+    """`64`, `"64"` or `["64"]`, as parsers that convert later keep it."""
+    if type(value) in (list, tuple) and len(value) == 1:
+        value = value[0]
+    if type(value) is str and len(value) < 10 and value.isdigit():
+        value = int(value)
+    return value if type(value) is int and 0 <= value <= LARGEST else None
+
+
+def add_choices(number: "Number", choices: "Any") -> None:
+    if type(choices) in (list, tuple, set, frozenset, range) and len(choices) <= MOST_CHOICES:
+        whole = sorted(each for each in map(integer, choices) if each is not None)
+        if whole:
+            number["choices"] = whole
+
+
+def is_secret(name: str) -> bool:
+    parts = name.lower().replace("-", "_").replace(".", "_").split("_")
+    return any(part in SECRET for part in parts)
+
+
+def of_argparse(parser: "Any", args: "Any", result: "Any") -> "Iterable[Number]":
+    words = [word for word in args[0] if type(word) is str]
+    values = vars(result[0])
+    typed = typed_in(parser, words)
+    reads = reads_command(words)
+    for action in parser._actions:
+        is_typed = action.dest in typed if action.option_strings else values.get(action.dest) != action.default
+        number = number_of(action.dest, action.option_strings, values.get(action.dest), action.default, is_typed)
+        if number is not None:
+            number["reads_command"] = reads
+            add_choices(number, action.choices)
+            yield number
+
+
+def typed_in(parser: "Any", words: "List[str]") -> "Any":
+    """The destinations of the options among a parser's words."""
+    known, found = parser._option_string_actions, set()
+    for word in words:
+        if word == "--":
+            break
+        option = word.partition("=")[0]
+        action = known.get(option)
+        if action is None and option.startswith("--") and getattr(parser, "allow_abbrev", True):
+            begun = {id(known[each]): known[each] for each in known if each.startswith(option)}
+            action = begun.popitem()[1] if len(begun) == 1 else None
+        if action is None and word[:1] == "-" and word[1:2] != "-":
+            action = known.get(word[:2])
+        if action is not None:
+            found.add(action.dest)
+    return found
+
+
+def reads_command(words: "List[str]") -> bool:
+    """Whether an argument that is added to the command reaches the parser: it got the command's own words, of which a
+    parser for a subcommand gets some, and one that reads files as well gets more."""
+    given, command = set(words), set(sys.argv[1:])
+    return given <= command or command <= given
+
+
+def of_click(command: "Any", args: "Any", result: "Any") -> "Iterable[Number]":
+    context = args[0]
+    for parameter in command.params:
+        options = parameter.opts if parameter.param_type_name == "option" else ()
+        source = getattr(context, "get_parameter_source", lambda name: None)(parameter.name)
+        is_typed = getattr(source, "name", None) == "COMMANDLINE"
+        number = number_of(parameter.name, options, context.params.get(parameter.name), parameter.default, is_typed)
+        if number is not None:
+            number["reads_command"] = True
+            add_choices(number, getattr(getattr(parameter, "type", None), "choices", None))
+            yield number
+
+
+def of_absl(flags: "Any", args: "Any", result: "Any") -> "Iterable[Number]":
+    for name, flag in list(flags._flags().items()):
+        values = vars(flag)
+        if name != values.get("name"):
+            continue
+        value, typed = values.get("_value", values.get("value")), bool(values.get("present"))
+        number = number_of(name, ["--" + name], value, values.get("default"), typed)
+        if number is not None:
+            number["reads_command"] = True
+            yield number
+
+
+def of_fire(function: "Any", args: "Any", result: "Any") -> "Iterable[Number]":
+    """`result` is what fire will call `function` with: positional values, and named ones."""
+    positional, named = result[0]
+    code = getattr(function, "__code__", None) or function.__init__.__code__
+    defaults = getattr(function, "__defaults__", None) or getattr(function.__init__, "__defaults__", None) or ()
+    names = [name for name in code.co_varnames[: code.co_argcount] if name != "self"]
+    values = dict(zip(names[len(names) - len(defaults) :], defaults))
+    values.update(getattr(function, "__kwdefaults__", None) or {})
+    given = dict(zip(names, positional))
+    given.update(named)
+    words = [word.partition("=")[0].replace("-", "_") for word in sys.argv[1:]]
+    for name in list(values) + [name for name in given if name not in values]:
+        typed = "__" + name in words
+        number = number_of(name, ["--" + name], given.get(name, values.get(name)), values.get(name), typed)
+        if number is not None:
+            number["reads_command"] = True
+            yield number
+
+
+READERS = {"argparse": of_argparse, "click": of_click, "absl": of_absl, "fire": of_fire}

@@ -1,0 +1,191 @@
+"""Where a number stands in a program that has run out of memory: in the variables of its running functions and in what
+these hold (namespaces, dataclasses, dicts of settings, configurations), and in the text of its own files.
+
+Only looks: no property, no `__getattr__` and no lazy configuration of the program's runs.
+"""
+
+from __future__ import annotations
+
+import ast
+import os
+import sys
+import types
+
+from ..common import errors, frames
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator
+    from types import FrameType
+    from typing import Any
+
+    from ..common.frames import Owners
+    from ..common.protocols import Line
+
+MOST_NAMES = 200
+MOST_LITERALS = 200
+MOST_FILES = 60
+LONGEST_FILE = 400_000
+MOST_ATTRIBUTES = 400
+LARGEST = 10**9
+
+
+def is_size(value: object) -> bool:
+    return type(value) is int and 1 < value <= LARGEST
+
+
+class Names:
+    """The whole numbers that the program has names for, innermost function first."""
+
+    def __init__(self, owners: Owners) -> None:
+        self.owners = owners
+        self.found: dict[tuple[str, str], Line] = {}
+
+    def of_frames(self, stack: Iterable[FrameType]) -> list[Line]:
+        for frame in stack:
+            code = frame.f_code
+            if self.owners.of(code.co_filename) == frames.LIBRARY:
+                continue
+            if code.co_name != "<module>":
+                self.add(frame, frames.read_locals(frame, lambda values: dict(values)))
+            self.add(frame, frame.f_globals, "<module>")
+        return list(self.found.values())[:MOST_NAMES]
+
+    def add(self, frame: FrameType, values: dict[str, Any], function: str | None = None) -> None:
+        code = frame.f_code
+        for name, value in list(values.items()):
+            if type(name) is not str or name.startswith("__"):
+                continue
+            if is_size(value):
+                self.put(name, value, code.co_filename, function or code.co_name)
+                continue
+            for key, inner in settings_in(value):
+                if type(key) is str and is_size(inner):
+                    self.put("%s.%s" % (name, key), inner, code.co_filename, function or code.co_name)
+
+    def put(self, name: str, value: int, file: str, function: str) -> None:
+        line: Line = {"name": name, "value": value, "file": file, "function": function}
+        self.found.setdefault((name, function), line)
+
+
+def settings_in(value: Any) -> list[tuple[Any, Any]]:
+    """The names and values inside a namespace, a dataclass, a dict, a configuration or an object of the program's."""
+    if isinstance(value, (types.ModuleType, type, types.FunctionType)):
+        return []
+    if issubclass(type(value), dict):
+        return list(dict.items(value)) if dict.__len__(value) <= MOST_ATTRIBUTES else []
+    if not getattr(type(value), "__dictoffset__", 0):
+        return []
+    own = object.__getattribute__(value, "__dict__")
+    if type(own) is not dict or len(own) > MOST_ATTRIBUTES:
+        return []
+    # omegaconf's and ml_collections' own places; a node of omegaconf's has its value in a place, too.
+    for place in ("_content", "_fields"):
+        inner = own.get(place)
+        if type(inner) is dict:
+            return [(key, plain(each)) for key, each in inner.items()]
+    return list(own.items())
+
+
+def plain(node: object) -> object:
+    own = getattr(node, "__dict__", None) if getattr(type(node), "__dictoffset__", 0) else None
+    return own["_val"] if type(own) is dict and "_val" in own else node
+
+
+def own_files(owners: Owners) -> list[str]:
+    """The program's own sources: the script first."""
+    files: list[str] = []
+    main = sys.modules.get("__main__")
+    for module in [main] + list(sys.modules.values()):
+        if not isinstance(module, types.ModuleType):
+            continue
+        path = types.ModuleType.__getattribute__(module, "__dict__").get("__file__")
+        if type(path) is str and path.endswith(".py") and path not in files:
+            if owners.of(os.path.abspath(path)) == frames.OWN:
+                files.append(path)
+    return files[:MOST_FILES]
+
+
+def literals(files: Iterable[str], values: set[int]) -> list[Line]:
+    """The places of the program's text where one of `values` is written down and has a name: assigned to it, passed
+    as it, its default, or in a dict under it."""
+    found: list[Line] = []
+    for path in files:
+        try:
+            if os.path.getsize(path) > LONGEST_FILE:
+                continue
+            with open(path, "rb") as file:
+                text = file.read()
+            if not any(b"%d" % value in text.replace(b"_", b"") for value in values):
+                continue
+            tree = ast.parse(text)
+        except (OSError, SyntaxError, ValueError):
+            errors.foreseen("read a source")
+            continue
+        for name, kind, node in named_numbers(tree):
+            if node.value in values and len(found) < MOST_LITERALS:
+                found.append(
+                    {
+                        "file": path,
+                        "line": node.lineno,
+                        "column": node.col_offset,
+                        "end": node.end_col_offset,
+                        "name": name,
+                        "kind": kind,
+                        "value": node.value,
+                    }
+                )
+    return found
+
+
+def named_numbers(tree: ast.AST) -> Iterator[tuple[str, str, Any]]:
+    """Each whole number that the text gives a name, with how."""
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Assign):
+            for target in node.targets:
+                yield from assigned(target, node.value)
+        elif isinstance(node, ast.AnnAssign) and node.value is not None:
+            yield from assigned(node.target, node.value)
+        elif isinstance(node, ast.NamedExpr):
+            yield from assigned(node.target, node.value)
+        elif isinstance(node, ast.Call):
+            option = option_of(node)
+            for keyword in node.keywords:
+                if keyword.arg and is_number(keyword.value):
+                    is_declared = option is not None and keyword.arg == "default"
+                    yield (option or "", "declared", keyword.value) if is_declared else (
+                        keyword.arg, "keyword", keyword.value
+                    )
+        elif isinstance(node, ast.arguments):
+            positional = node.posonlyargs + node.args
+            for argument, default in zip(positional[len(positional) - len(node.defaults) :], node.defaults):
+                if is_number(default):
+                    yield argument.arg, "default", default
+            for argument, given in zip(node.kwonlyargs, node.kw_defaults):
+                if given is not None and is_number(given):
+                    yield argument.arg, "default", given
+        elif isinstance(node, ast.Dict):
+            for key, value in zip(node.keys, node.values):
+                if isinstance(key, ast.Constant) and isinstance(key.value, str) and is_number(value):
+                    yield key.value, "entry", value
+
+
+def option_of(call: ast.Call) -> str | None:
+    """The option that a call declares (`add_argument("-b", "--batch", …)`, `@click.option(…)`); or None."""
+    words = [each.value for each in call.args if isinstance(each, ast.Constant) and isinstance(each.value, str)]
+    options = [word for word in words if word.startswith("-")]
+    return max(options, key=len) if options else None
+
+
+def assigned(target: ast.AST, value: ast.AST) -> Iterator[tuple[str, str, Any]]:
+    if isinstance(target, ast.Tuple) and isinstance(value, ast.Tuple) and len(target.elts) == len(value.elts):
+        for one, its in zip(target.elts, value.elts):
+            yield from assigned(one, its)
+    elif is_number(value):
+        name = getattr(target, "id", None) or getattr(target, "attr", None)
+        if name is not None:
+            yield name, "assignment", value
+
+
+def is_number(node: ast.AST) -> bool:
+    return isinstance(node, ast.Constant) and is_size(node.value)

@@ -1,0 +1,145 @@
+"""What is known of the numbers that set a program's sizes: what its model was given, and where such numbers stand."""
+import collections
+import os
+import sys
+import tempfile
+import types
+import unittest
+
+import support  # noqa: F401
+from _oomph_probe.common import frames
+from _oomph_probe.knobs import batch, given, search
+from _oomph_probe.rehearse import inputs
+
+
+class Tensor:
+    dtype = device = None
+    requires_grad = False
+
+    def __init__(self, *shape):
+        self.shape = shape
+
+    def stride(self):
+        return ()
+
+
+class Module:
+    pass
+
+
+TORCH = types.SimpleNamespace(Tensor=Tensor, nn=types.SimpleNamespace(Module=Module))
+OWNERS = frames.Owners(None)
+
+
+class Given(unittest.TestCase):
+    def lines(self, *calls):
+        seen, module = given.Given(TORCH), Module()
+        for args, kwargs in calls:
+            seen.add(module, args, kwargs)
+        return {each["at"]: each for each in seen.lines()}
+
+    def test_tensors_are_found_in_whatever_holds_them(self):
+        Pair = collections.namedtuple("Pair", "left right")
+        encoding = collections.UserDict(input_ids=Tensor(8, 128))
+        item = types.SimpleNamespace(x=Tensor(5, 6), name="graph")
+        lines = self.lines(((Tensor(8, 3), [Tensor(2), Pair(Tensor(4), None)], encoding), {"item": item, "flag": 3}))
+        shapes = {at: each.get("shape") for at, each in lines.items() if "shape" in each}
+        self.assertEqual(
+            shapes, {"0": [8, 3], "1.0": [2], "1.1.left": [4], "2.input_ids": [8, 128], "item.x": [5, 6]}
+        )
+        self.assertEqual(lines["1"]["length"], 2)
+
+    def test_what_differs_from_call_to_call_is_said(self):
+        lines = self.lines(((Tensor(8, 120),), {}), ((Tensor(8, 77),), {}))
+        self.assertEqual((lines["0"]["shape"], lines["0"]["varies"]), ([8, 77], [1]))
+
+    def test_no_property_of_the_programs_runs(self):
+        class Config:
+            @property
+            def x(self):
+                raise AssertionError
+
+        self.assertEqual(self.lines(((Config(),), {})), {})
+
+
+class Names(unittest.TestCase):
+    def test_variables_and_what_they_hold(self):
+        class Lazy:
+            def __init__(self):
+                self.seen = 48
+
+            def __getattr__(self, name):
+                raise AssertionError
+
+        def train(batch_size, args):
+            config, settings, lazy, flag = {"bsz": 16}, types.SimpleNamespace(width=96), Lazy(), True
+            found = search.Names(OWNERS).of_frames([sys._getframe()])
+            return {each["name"]: each["value"] for each in found}, (config, settings, lazy, flag)
+
+        found, _ = train(64, types.SimpleNamespace(seq_len=1024, lr=0.1))
+        self.assertEqual(
+            {name: found.get(name) for name in ("batch_size", "args.seq_len", "config.bsz", "settings.width", "lazy.seen")},
+            {"batch_size": 64, "args.seq_len": 1024, "config.bsz": 16, "settings.width": 96, "lazy.seen": 48},
+        )
+        self.assertNotIn("flag", found)
+
+
+class Literals(unittest.TestCase):
+    TEXT = """\
+import argparse
+B, T = 64, 1024
+parser = argparse.ArgumentParser()
+parser.add_argument("-b", "--batch-size", type=int, default=64)
+def train(loader, batch_size: int = 64, *, steps=64): pass
+class Config:
+    bsz: int = 64
+loader = DataLoader(data, batch_size=64, shuffle=True)
+settings = {"batch": 64, "layers": 12}
+print(64)
+"""
+
+    def test_each_place_where_the_number_has_a_name(self):
+        with tempfile.TemporaryDirectory() as place:
+            path = os.path.join(place, "train.py")
+            with open(path, "w") as file:
+                file.write(self.TEXT)
+            found = search.literals([path], {64})
+        lines = self.TEXT.splitlines()
+        self.assertEqual(
+            sorted((each["line"], each["name"], each["kind"]) for each in found),
+            [(2, "B", "assignment"), (4, "--batch-size", "declared"), (5, "batch_size", "default"), (5, "steps", "default"),
+             (7, "bsz", "assignment"), (8, "batch_size", "keyword"), (9, "batch", "entry")],
+        )
+        for each in found:
+            self.assertEqual(lines[each["line"] - 1][each["column"] : each["end"]], "64")
+
+    def test_a_file_that_cannot_be_read_is_passed_over(self):
+        self.assertEqual(search.literals(["/nowhere/at/all.py"], {64}), [])
+
+
+class Batch(unittest.TestCase):
+    def test_names_of_a_batch(self):
+        for name in ("batch_size", "args.bsz", "trainBatchSize", "per_device_train_batch_size", "config.batch", "BATCH_SIZE"):
+            self.assertTrue(batch.is_batch(name), name)
+        for name in ("eval_batch_size", "num_batch", "batches", "batch_norm", "total_batch_size", "bias", "absolute"):
+            self.assertFalse(batch.is_batch(name), name)
+
+    def test_the_number_that_the_program_calls_its_batch(self):
+        def train(batch_size, eval_batch_size, layers):
+            return batch.told([(35, batch_size), (layers, batch_size, 200)], OWNERS, None)
+
+        self.assertEqual(train(20, 10, 2), 20)
+        self.assertIsNone(batch.told([(35, 21), (2, 21, 200)], OWNERS, None))
+
+    def test_the_dimension_that_it_is(self):
+        def dimension(size, is_first, *shape):
+            return inputs.dimension_of(inputs.Shape(Tensor(*shape)), size, is_first)
+
+        # By time, with a state of two layers beside it.
+        self.assertEqual([dimension(20, False, *each) for each in ((35, 20), (2, 20, 200), (35,))], [1, 1, None])
+        # The batch first: a state of layers is the only one that has it second.
+        self.assertEqual([dimension(20, True, *each) for each in ((20, 35), (2, 20, 200), (1, 20), (20,))], [0, 1, None, 0])
+
+
+if __name__ == "__main__":
+    unittest.main()
