@@ -3,7 +3,7 @@
 use super::{Mistake, meant};
 use crate::command::CommandLine;
 use crate::live::{
-    Alert, AutoOptions, Forwarding, Measure, OnHup, OnOom, Permission, Recording, RunOptions,
+    Alert, AutoOptions, Forwarding, OnHup, OnOom, Permission, Recording, RemedyKind, RunOptions,
     Scheme,
 };
 use crate::live::{Ending, below, front, print};
@@ -60,7 +60,7 @@ pub(super) struct RunArguments {
     pub(super) allow: Vec<Permission>,
     /// What `--on-oom auto` tries first [default: segments,batch,device]
     #[arg(long, value_name = "segments,batch,device", value_delimiter = ',')]
-    pub(super) order: Vec<Measure>,
+    pub(super) order: Vec<RemedyKind>,
     /// Maximum number of relaunches by `--on-oom auto` [default: 3]
     #[arg(long, value_name = "N")]
     pub(super) max_relaunches: Option<u32>,
