@@ -50,7 +50,7 @@ impl<'a> RemedyPredictor<'a> {
         let record = oom.and_then(|oom| oom.record.as_ref());
         let expandable = rank.and_then(|rank| rank.hello.expandable_segments);
         RemedyPredictor {
-            model: Model::of(observations(inputs, rank, &reading))
+            model: Model::new(observations(inputs, rank, &reading))
                 .with_rehearsal(rank.and_then(|rank| rehearsed(rank, &reading))),
             reading,
             room: inputs.forecast.room.or_else(|| oom.and_then(room_at)),
@@ -111,7 +111,7 @@ impl<'a> RemedyPredictor<'a> {
         }
     }
 
-    /// The same command with `free` available; `None` if its need is unknown.
+    /// The command as it ran, with `free` available; `None` if its need is unknown.
     pub fn on(&self, free: Bytes) -> Option<Expectation> {
         match self.model.needs(&self.target(&[])) {
             Forecast::Within(needs) if needs.high <= free => Some(fits_within(needs, free)),

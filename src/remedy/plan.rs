@@ -93,7 +93,7 @@ pub enum Alteration {
 pub struct BatchChange {
     /// Samples per device and forward pass before.
     pub from: u64,
-    /// The same after.
+    /// Samples per device and forward pass with the remedy.
     pub at_once: u64,
     /// Whether gradients are then kept from one micro-batch to the next.
     pub accumulates: bool,

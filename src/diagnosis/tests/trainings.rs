@@ -71,7 +71,7 @@ fn odd(steps: u64, peak: f64, on_top: f64) -> StagedSession {
     scene
 }
 
-/// The same, where PyTorch's cache plus free memory would have been enough for the failed request.
+/// A longer sequence, where PyTorch's cache plus free memory would have been enough for the failed request.
 fn odd_with_a_cache() -> StagedSession {
     let mut scene = StagedSession::training();
     scene.sampled(2.0, 1.0, 1.5);
