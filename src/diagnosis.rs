@@ -117,6 +117,8 @@ pub struct CauseSpec {
     /// The kind of remedies to offer first.
     pub prefers: Help,
     pub ineffective_against: Option<IneffectiveAgainst>,
+    /// Whether it may be that one rank of many has more to do than the others.
+    of_one_rank: bool,
 }
 
 type Rule = fn(&OomContext) -> Option<Finding>;
@@ -131,6 +133,7 @@ impl CauseSpec {
             recurs: None,
             prefers: Help::LessMemory,
             ineffective_against: None,
+            of_one_rank: false,
         }
     }
 
@@ -146,6 +149,11 @@ impl CauseSpec {
 
     const fn prefers(mut self, help: Help) -> CauseSpec {
         self.prefers = help;
+        self
+    }
+
+    const fn of_one_rank(mut self) -> CauseSpec {
+        self.of_one_rank = true;
         self
     }
 

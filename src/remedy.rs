@@ -96,6 +96,10 @@ remedies! {
     Without: verify,
 }
 
+/// Reads the first message of a run's probe, and says if the remedy did not take effect; the second
+/// argument is the device that ran out of memory before.
+type EffectCheck = fn(&Hello, Option<&Uuid>) -> Option<String>;
+
 /// What is known of a remedy before it is applied to a command.
 #[derive(Debug)]
 pub struct RemedySpec {
@@ -112,9 +116,7 @@ pub struct RemedySpec {
     comes_before: Option<(Help, RemedyId)>,
     /// What it does to a command; `None` to leave it out of the list.
     propose: fn(&Offering<'_>) -> Option<Proposal>,
-    /// Reads the first message of a run's probe, and says if the remedy did not take effect; the
-    /// second argument is the device that ran out of memory before.
-    verify: Option<fn(&Hello, Option<&Uuid>) -> Option<String>>,
+    verify: Option<EffectCheck>,
     /// What a program or library may reject, apart from its arguments.
     rejects: Option<RejectedThing>,
 }

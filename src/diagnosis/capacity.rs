@@ -14,7 +14,7 @@ use crate::forecast::WholeStep;
 use crate::oom::{OomKind, OomSource};
 use crate::units::Bytes;
 
-pub(super) const CAUSE: CauseSpec = CauseSpec::new("capacity", examine);
+pub(super) const CAUSE: CauseSpec = CauseSpec::new("capacity", examine).of_one_rank();
 
 /// Up to this share of a forward pass the rest is more than rounding.
 const NEARLY_THROUGH: f64 = 0.95;

@@ -9,7 +9,7 @@ use super::oom_context::OomContext;
 use super::{Cause, CauseSpec, Certainty, Finding};
 use crate::units::Bytes;
 
-pub(super) const CAUSE: CauseSpec = CauseSpec::new("memory limit", examine);
+pub(super) const CAUSE: CauseSpec = CauseSpec::new("memory limit", examine).of_one_rank();
 
 /// Messages print hundredths of a GiB; three of these are compared.
 const ROUNDING: Bytes = Bytes::mib(16);

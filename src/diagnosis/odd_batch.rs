@@ -11,7 +11,9 @@ use crate::event::Phase;
 use crate::state::StepMark;
 use crate::units::Bytes;
 
-pub(super) const CAUSE: CauseSpec = CauseSpec::new("outlier batch", examine).explains_capacity();
+pub(super) const CAUSE: CauseSpec = CauseSpec::new("outlier batch", examine)
+    .explains_capacity()
+    .of_one_rank();
 
 /// The minimum number of completed steps: the second is the first with the optimizer's state, the
 /// third is the first typical one.

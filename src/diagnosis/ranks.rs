@@ -171,20 +171,8 @@ impl AmongRanks {
 
     /// What to change in the program, where one rank has more to do than the others.
     pub(super) fn advice(&self, cause: Cause) -> Option<String> {
-        let is_of_size = match cause {
-            Cause::Capacity | Cause::OddBatch | Cause::Limit => true,
-            Cause::HostMemory
-            | Cause::DeviceFault
-            | Cause::ForeignProcess
-            | Cause::Leak
-            | Cause::EvaluationGraph
-            | Cause::OptimizerState
-            | Cause::Fragmentation
-            | Cause::NonPytorch
-            | Cause::Thrashing => false,
-        };
         match (&self.whose, self.first.rank) {
-            _ if !is_of_size => None,
+            _ if !cause.spec().of_one_rank => None,
             (
                 RankNeed::OneRank {
                     keeps_more: None, ..

@@ -274,78 +274,47 @@ fn what_a_remedy_saves_is_in_the_forecast() {
 
 #[test]
 fn remedies_are_offered_in_the_order_of_their_list_but_for_what_the_cause_prefers() {
-    use RemedyId::{
-        Amp, Batch, DataloaderWorkers, Device, ExpandableSegments, MaxSplitSize, Recompute, Resume,
-        StopLeftover, Wait, Without,
-    };
-    for (cause, order) in [
-        (
-            Cause::Capacity,
-            [
-                StopLeftover,
-                Wait,
-                Batch,
-                ExpandableSegments,
-                Recompute,
-                Amp,
-                MaxSplitSize,
-                Device,
-                DataloaderWorkers,
-                Resume,
-                Without,
-            ],
-        ),
-        (
-            Cause::HostMemory,
-            [
-                StopLeftover,
-                DataloaderWorkers,
-                Wait,
-                Batch,
-                ExpandableSegments,
-                Recompute,
-                Amp,
-                MaxSplitSize,
-                Device,
-                Resume,
-                Without,
-            ],
-        ),
-        (
-            Cause::ForeignProcess,
-            [
-                StopLeftover,
-                Device,
-                Wait,
-                Batch,
-                ExpandableSegments,
-                Recompute,
-                Amp,
-                MaxSplitSize,
-                DataloaderWorkers,
-                Resume,
-                Without,
-            ],
-        ),
+    use RemedyId::{Batch, DataloaderWorkers, Device, ExpandableSegments, MaxSplitSize, Wait};
+    for (cause, preferred, next) in [
+        (Cause::Capacity, &[][..], Batch),
+        (Cause::HostMemory, &[DataloaderWorkers], Wait),
+        (Cause::ForeignProcess, &[Device], Wait),
         (
             Cause::Fragmentation,
-            [
-                StopLeftover,
-                Wait,
-                ExpandableSegments,
-                MaxSplitSize,
-                Batch,
-                Recompute,
-                Amp,
-                Device,
-                DataloaderWorkers,
-                Resume,
-                Without,
-            ],
+            &[ExpandableSegments, MaxSplitSize],
+            Batch,
         ),
     ] {
         let mut sorted: Vec<RemedyId> = RemedyId::all().collect();
         sorted.sort_by_key(|id| id.place(Some(cause)));
-        assert_eq!(sorted, order, "{cause:?}");
+        let at = sorted.iter().position(|id| *id == next).unwrap();
+        assert!(sorted[..at].ends_with(preferred), "{cause:?}: {sorted:?}");
+        let others = |id: &RemedyId| !preferred.contains(id);
+        sorted.retain(others);
+        let list: Vec<RemedyId> = RemedyId::all().filter(others).collect();
+        assert_eq!(sorted, list, "{cause:?}");
+    }
+}
+
+/// What recordings and JSON call the remedies stays.
+#[test]
+fn the_published_names_of_remedies_stay() {
+    let names: Vec<_> = RemedyId::all()
+        .map(|id| serde_json::to_value(id).unwrap())
+        .collect();
+    for name in [
+        "batch",
+        "expandable-segments",
+        "amp",
+        "recompute",
+        "device",
+        "resume",
+        "max-split-size",
+        "dataloader-workers",
+        "wait",
+        "stop-leftover",
+        "without",
+    ] {
+        assert!(names.contains(&name.into()), "{name}");
     }
 }

@@ -22,7 +22,7 @@ pub struct Case {
     keys: &'static [KeyCode],
     /// The pane to go to after them, wherever Tab has it; where it stands beside the chart there is nothing
     /// to go to.
-    pane: Option<Pane>,
+    pub pane: Option<Pane>,
 }
 
 impl Case {
