@@ -1,76 +1,90 @@
 //! From state to findings: what ran out of memory and why, with the numbers.
 //!
-//! Each cause has a file and a row of [`CAUSES`]. A rule gets a case (an OOM and the numbers around
-//! it) and returns a finding or `None`; no rule guesses a missing number. No I/O: the same
-//! recording gives the same findings.
+//! Each cause has a file, with what is known of it in its `CAUSE`, and a row of the list below. A rule
+//! gets an OOM and the numbers around it and returns a finding or `None`; no rule guesses a missing
+//! number. No I/O: the same recording gives the same findings. To add a cause: the recipe in
+//! `src/README.md`.
 
-mod advice;
 mod baseline_growth;
 mod capacity;
-mod case;
 mod device_fault;
-mod diagnose;
 mod evaluation_graph;
 mod finding;
+mod foreign_process;
 mod fragmentation;
 mod host_memory;
 mod leak;
-mod leak_forecast;
 mod limit;
-mod neighbours;
 mod non_pytorch;
+mod odd_batch;
+mod oom_context;
 mod optimizer_state;
-mod other_process;
-mod outlier_batch;
 mod ranks;
-mod sum;
 #[cfg(test)]
 mod tests;
 mod thrashing;
-mod unexplained;
 mod watch;
-mod wording;
 
 pub use baseline_growth::{BaselineGrowth, baseline_growth};
-pub use diagnose::{diagnose, diagnose_incident};
 pub use finding::{Certainty, Evidence, Finding};
-pub use leak_forecast::{LeakForecast, leak_forecast};
+pub use leak::{LeakForecast, leak_forecast};
 pub use ranks::{AmongRanks, RankNeed};
 pub use watch::{LiveWarnings, warnings};
 
-use case::OomContext;
+use crate::oom::OomKind;
+use crate::state::{OomIncident, Run, State};
+use oom_context::OomContext;
 use serde::Serialize;
 
-/// Why memory ran out, in the order of [`CAUSES`].
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize)]
-#[serde(rename_all = "snake_case")]
-pub enum Cause {
+/// Makes the enum, the list of all causes and the way to their specs from one list of names and files.
+macro_rules! causes {
+    ($($(#[$attribute:meta])* $name:ident: $file:ident,)*) => {
+        /// Why memory ran out. Its name in recordings and JSON is that of the variant: `odd_batch`.
+        #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize)]
+        #[serde(rename_all = "snake_case")]
+        pub enum Cause {
+            $($(#[$attribute])* $name,)*
+        }
+
+        impl Cause {
+            /// Of two equally certain findings the earlier one comes first.
+            pub const ALL: &[Cause] = &[$(Cause::$name,)*];
+
+            pub fn spec(self) -> &'static CauseSpec {
+                match self {
+                    $(Cause::$name => &$file::CAUSE,)*
+                }
+            }
+        }
+    };
+}
+
+// Outside influences come first, then particular causes, then capacity.
+causes! {
     /// The host's memory, not the device's.
-    HostMemory,
+    HostMemory: host_memory,
     /// The device itself failed.
-    DeviceFault,
+    DeviceFault: device_fault,
     /// A cap set by the program or its environment.
-    Limit,
+    Limit: limit,
     /// Another process uses the device's memory.
-    #[serde(rename = "foreign_process")]
-    OtherProcess,
+    ForeignProcess: foreign_process,
     /// Memory allocated between steps grows from step to step.
-    Leak,
+    Leak: leak,
     /// An evaluation that builds the autograd graph.
-    EvaluationGraph,
+    EvaluationGraph: evaluation_graph,
     /// The optimizer's state, allocated in its first step, does not fit.
-    OptimizerState,
+    OptimizerState: optimizer_state,
     /// One batch larger than the others.
-    #[serde(rename = "odd_batch")]
-    OutlierBatch,
+    OddBatch: odd_batch,
     /// Enough memory is cached, but in pieces that are too small.
-    Fragmentation,
+    Fragmentation: fragmentation,
     /// Memory of this process outside PyTorch's allocator.
-    NonPytorch,
+    NonPytorch: non_pytorch,
     /// What is allocated and what was requested do not fit on the device together.
-    Capacity,
+    Capacity: capacity,
     /// The allocator flushes its cache again and again.
-    Thrashing,
+    Thrashing: thrashing,
 }
 
 /// The kind of help to offer first for a cause.
@@ -93,7 +107,6 @@ pub struct IneffectiveAgainst {
 /// What is known of a cause outside of its rule.
 #[derive(Debug)]
 pub struct CauseSpec {
-    cause: Cause,
     /// "capacity", "memory leak".
     pub title: &'static str,
     examine: Rule,
@@ -104,21 +117,23 @@ pub struct CauseSpec {
     /// The kind of remedies to offer first.
     pub prefers: Help,
     pub ineffective_against: Option<IneffectiveAgainst>,
+    /// Whether it may be that one rank of many has more to do than the others.
+    of_one_rank: bool,
 }
 
 type Rule = fn(&OomContext) -> Option<Finding>;
 
 impl CauseSpec {
     /// A cause that a smaller run can avoid.
-    const fn new(cause: Cause, title: &'static str, examine: Rule) -> CauseSpec {
+    const fn new(title: &'static str, examine: Rule) -> CauseSpec {
         CauseSpec {
-            cause,
             title,
             examine,
             explains_capacity: false,
             recurs: None,
             prefers: Help::LessMemory,
             ineffective_against: None,
+            of_one_rank: false,
         }
     }
 
@@ -137,6 +152,11 @@ impl CauseSpec {
         self
     }
 
+    const fn of_one_rank(mut self) -> CauseSpec {
+        self.of_one_rank = true;
+        self
+    }
+
     const fn ineffective_against(
         mut self,
         verdict: &'static str,
@@ -147,67 +167,75 @@ impl CauseSpec {
     }
 }
 
-/// Of two equally certain findings the earlier row comes first: outside influences, then particular
-/// causes, then capacity.
-static CAUSES: &[CauseSpec] = &[
-    CauseSpec::new(Cause::HostMemory, "host memory", host_memory::examine)
-        .recurs("host memory ran out, not GPU memory")
-        .prefers(Help::LessHostMemory),
-    CauseSpec::new(Cause::DeviceFault, "GPU fault", device_fault::examine).recurs("the GPU failed"),
-    CauseSpec::new(Cause::Limit, "memory limit", limit::examine),
-    CauseSpec::new(
-        Cause::OtherProcess,
-        "another process",
-        other_process::examine,
-    )
-    .prefers(Help::AnotherDevice),
-    CauseSpec::new(Cause::Leak, "memory leak", leak::examine)
-        .explains_capacity()
-        .recurs("memory leaks: it would run out again later")
-        .ineffective_against(
-            "only delays the OOM",
-            "each step leaks less, but it still leaks",
-        ),
-    CauseSpec::new(
-        Cause::EvaluationGraph,
-        "evaluation with gradients enabled",
-        evaluation_graph::examine,
-    )
-    .explains_capacity()
-    .recurs("evaluation keeps its graphs: it would run out again (torch.no_grad() fixes it)")
-    .ineffective_against(
-        "unlikely to help",
-        "every evaluation batch keeps its activations",
-    ),
-    CauseSpec::new(
-        Cause::OptimizerState,
-        "optimizer state",
-        optimizer_state::examine,
-    )
-    .explains_capacity(),
-    CauseSpec::new(Cause::OutlierBatch, "outlier batch", outlier_batch::examine)
-        .explains_capacity(),
-    CauseSpec::new(
-        Cause::Fragmentation,
-        "fragmentation",
-        fragmentation::examine,
-    )
-    .prefers(Help::NoFragmentation),
-    CauseSpec::new(
-        Cause::NonPytorch,
-        "non-PyTorch memory",
-        non_pytorch::examine,
-    )
-    .explains_capacity(),
-    CauseSpec::new(Cause::Capacity, "capacity", capacity::examine),
-    CauseSpec::new(Cause::Thrashing, "allocator thrashing", thrashing::examine)
-        .prefers(Help::NoFragmentation),
-];
+/// What explains the current run's decisive OOM, most certain first; empty without an OOM.
+pub fn diagnose(state: &State) -> Vec<Finding> {
+    match state.run().and_then(|run| Some((run, run.oom()?))) {
+        Some((run, oom)) => diagnose_incident(state, Some(run), oom),
+        None => Vec::new(),
+    }
+}
 
-impl Cause {
-    pub fn spec(self) -> &'static CauseSpec {
-        let spec = &CAUSES[self as usize];
-        debug_assert_eq!(spec.cause, self, "the table has the order of the enum");
-        spec
+/// What explains one OOM. A message alone is enough: with an empty state and no run.
+pub fn diagnose_incident(state: &State, run: Option<&Run>, oom: &OomIncident) -> Vec<Finding> {
+    let mut findings = causes(&OomContext::new(state, run, oom));
+    if let Some(first) = findings.first_mut()
+        && let Some(ranks) = run.and_then(|run| AmongRanks::of(run, oom))
+    {
+        first.advice.extend(ranks.advice(first.cause));
+        first.ranks = Some(ranks);
+    }
+    findings
+}
+
+fn causes(case: &OomContext) -> Vec<Finding> {
+    if case.kind == OomKind::HostOom {
+        return (Cause::HostMemory.spec().examine)(case)
+            .into_iter()
+            .collect();
+    }
+    let mut findings: Vec<Finding> = Cause::ALL
+        .iter()
+        .filter_map(|cause| (cause.spec().examine)(case))
+        .collect();
+    if findings.is_empty() {
+        findings.push(capacity::nothing_else(case));
+    }
+    let particular = findings.iter().any(|finding| {
+        finding.cause.spec().explains_capacity && finding.certainty >= Certainty::Likely
+    });
+    if particular {
+        // A leak also ends with a full GPU: capacity then only follows from the particular cause
+        // and must not come first.
+        for finding in &mut findings {
+            if finding.cause == Cause::Capacity {
+                finding.certainty = finding.certainty.min(Certainty::Likely);
+            }
+        }
+    }
+    if case.far_too_much().is_some() {
+        // The step would not fit even without the memory that something else takes.
+        for finding in &mut findings {
+            if finding.cause != Cause::Capacity && finding.cause != Cause::Limit {
+                finding.certainty = finding.certainty.min(Certainty::Likely);
+            }
+        }
+    }
+    findings.sort_by_key(|finding| std::cmp::Reverse(finding.certainty));
+    findings
+}
+
+/// Capitalizes the text and adds a full stop.
+fn sentence(words: &str) -> String {
+    match words.is_empty() {
+        true => String::new(),
+        false => capitalized(words) + ".",
+    }
+}
+
+fn capitalized(words: &str) -> String {
+    let mut chars = words.chars();
+    match chars.next() {
+        Some(first) => format!("{}{}", first.to_uppercase(), chars.as_str()),
+        None => String::new(),
     }
 }

@@ -23,7 +23,7 @@ pub use crate::remedy::Which;
 pub use crate::supervise::Forwarding;
 pub use crate::ui::terminal::Alert;
 pub use crate::ui::theme::Scheme;
-pub use policy::auto::{AutoOptions, Measure, Permission};
+pub use policy::auto::{AutoOptions, Permission, RemedyKind};
 pub use policy::fit::FitOptions;
 pub use print::complain;
 pub use signals::OnHup;

@@ -21,7 +21,6 @@ pub(crate) mod program;
 mod program_settings;
 pub(crate) mod recognized;
 pub(crate) mod spellings;
-mod standard_input;
 mod workload;
 
 pub use argument::ArgumentForm;
@@ -30,9 +29,8 @@ pub use checkpoint::Wanted;
 pub(crate) use checkpoint::directory;
 pub use config_file::NamedFile;
 pub use launch::{Checkpoint, ConfigFile, LaunchEnvironment, environment_read};
-pub use layout::{CommandLayout, EnvPropagation, Launcher, ProgramKind};
+pub use layout::{CommandLayout, EnvPropagation, Launcher, ProgramKind, reads_standard_input};
 pub use program::{Catalogue, ProgramEntry};
 pub use program_settings::Scope;
 pub use recognized::{Reach, Recognized};
-pub use standard_input::reads_standard_input;
 pub use workload::WorkloadKey;

@@ -3,50 +3,205 @@
 //! A remedy is a list of edits of the command's words (never of a shell string), with its expected
 //! need and its cost; one that isn't offered says why. No I/O: what is on disk is passed in, and
 //! nothing is run.
+//!
+//! Each remedy has a file, with what is known of it in its `REMEDY`, and a row of the list below.
+//! To add one: the recipe in `src/README.md`.
 
 mod amp;
-mod attribution;
 mod batch;
 mod checkpointing;
 mod device;
-mod draft;
-mod edit;
-mod effect;
 mod expandable_segments;
 mod expectation;
 mod inputs;
-mod leftover;
 mod max_split_size;
 mod offer;
-mod patch;
 mod plan;
 mod plan_output;
 mod proposal;
-mod rejected;
 mod resume;
 mod setting;
-mod spec;
 mod stop_leftover;
 mod switch;
 #[cfg(test)]
 mod tests;
-mod useful;
 mod verify;
 mod wait;
 mod workers;
 
-pub use edit::{Edit, FileEdit};
-pub use effect::{NeedFrom, RemedyAction, RemedyEffect};
 pub use expandable_segments::with_alloc_conf;
-pub use inputs::RemedyInputs;
-pub use leftover::Leftover;
-pub use offer::{expectation, remedies};
+pub use inputs::{Leftover, RemedyInputs};
+pub use offer::{Promise, expectation, may_help, promise, recommended, remedies};
 pub use plan::{
-    Alteration, Availability, BatchChange, Expectation, FileCopy, Plan, Remedy, RemedyId,
+    Alteration, Availability, BatchChange, Edit, Expectation, FileCopy, FileEdit, Plan, Remedy,
 };
 pub use plan_output::{plan_json, plan_text};
-pub use rejected::{Ended, RejectedRemedy, rejected, without_rejected};
 pub use setting::{Setting, Which, places_written, with_argument};
-pub use spec::RemedySpec;
-pub use useful::{Promise, may_help, promise, recommended};
-pub use verify::not_in_force;
+pub use verify::{Ended, RejectedRemedy, not_in_force, rejected, without_rejected};
+
+use crate::diagnosis::{Cause, Help};
+use crate::event::Hello;
+use crate::forecast::Target;
+use crate::units::Uuid;
+use proposal::{Offering, Proposal};
+use serde::Serialize;
+use verify::RejectedThing;
+
+/// Makes the enum, the list of all remedies and the way to their specs from one list of names and
+/// files.
+macro_rules! remedies {
+    ($($(#[$attribute:meta])* $name:ident: $file:ident,)*) => {
+        /// A remedy. Its name in recordings and JSON is that of the variant: `max-split-size`.
+        #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
+        #[serde(rename_all = "kebab-case")]
+        pub enum RemedyId {
+            $($(#[$attribute])* $name,)*
+        }
+
+        impl RemedyId {
+            const ALL: &[RemedyId] = &[$(RemedyId::$name,)*];
+
+            pub fn spec(self) -> &'static RemedySpec {
+                match self {
+                    $(RemedyId::$name => &$file::REMEDY,)*
+                }
+            }
+        }
+    };
+}
+
+// In the order in which they are offered; a cause can prefer a remedy (`comes_before`).
+remedies! {
+    /// The same command, after stopping what is left of an earlier session.
+    StopLeftover: stop_leftover,
+    /// The same command, once another process has left the device.
+    Wait: wait,
+    /// A smaller batch; the effective batch is kept if the program can accumulate.
+    Batch: batch,
+    /// `expandable_segments:True`.
+    ExpandableSegments: expandable_segments,
+    /// Activation checkpointing.
+    Recompute: checkpointing,
+    /// Mixed precision.
+    Amp: amp,
+    /// `max_split_size_mb`, for versions of PyTorch without expandable segments.
+    MaxSplitSize: max_split_size,
+    /// Another GPU of this machine.
+    Device: device,
+    /// Fewer DataLoader workers, if the host's memory ran out.
+    DataloaderWorkers: workers,
+    /// Resume from a checkpoint of the run that ended.
+    Resume: resume,
+    /// The previous choice without the edit that the program rejected.
+    Without: verify,
+}
+
+/// Reads the first message of a run's probe, and says if the remedy did not take effect; the second
+/// argument is the device that ran out of memory before.
+type EffectCheck = fn(&Hello, Option<&Uuid>) -> Option<String>;
+
+/// What is known of a remedy before it is applied to a command.
+#[derive(Debug)]
+pub struct RemedySpec {
+    /// Its key in the dialog.
+    pub key: char,
+    /// For display: "smaller batch".
+    pub title: &'static str,
+    pub effect: RemedyEffect,
+    /// What it always changes in the training. A batch decides for itself.
+    pub alters: Option<Alteration>,
+    pub action: RemedyAction,
+    need: NeedFrom,
+    /// If the cause asks for this help, its place is before that remedy's.
+    comes_before: Option<(Help, RemedyId)>,
+    /// What it does to a command; `None` to leave it out of the list.
+    propose: fn(&Offering<'_>) -> Option<Proposal>,
+    verify: Option<EffectCheck>,
+    /// What a program or library may reject, apart from its arguments.
+    rejects: Option<RejectedThing>,
+}
+
+/// What a remedy does to the memory that the run needs.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum RemedyEffect {
+    LessAllocated,
+    /// As much is allocated, with less fragmentation.
+    LessFragmentation,
+    /// As much is allocated on a device, or at a time, with more free memory.
+    MoreFree,
+    /// It needs as much GPU memory as before.
+    None,
+}
+
+/// How a remedy is applied.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum RemedyAction {
+    /// By edits of the command, its environment or a patch at runtime.
+    Edit,
+    /// By something done before the next run.
+    Act,
+}
+
+/// Where the estimate for a remedy on its own comes from. One that is forecast says what it changes in
+/// the run that is predicted, or it would be predicted to need what the unchanged command needs.
+#[derive(Debug)]
+enum NeedFrom {
+    /// The forecast of the whole step.
+    Forecast(ForecastChange),
+    /// The forecast if it knows a need, else the remedy.
+    ForecastIfKnown(ForecastChange),
+    /// Only the allocation that failed.
+    FailedAllocation,
+    /// The remedy.
+    Itself,
+}
+
+/// Changes the run that is predicted as the remedy will change it.
+type ForecastChange = fn(&Remedy, &mut Target);
+
+impl RemedySpec {
+    /// A remedy that edits the command and keeps the training's numbers.
+    const fn new(
+        key: char,
+        title: &'static str,
+        effect: RemedyEffect,
+        need: NeedFrom,
+        propose: fn(&Offering<'_>) -> Option<Proposal>,
+    ) -> RemedySpec {
+        RemedySpec {
+            key,
+            title,
+            effect,
+            alters: None,
+            action: RemedyAction::Edit,
+            need,
+            comes_before: None,
+            propose,
+            verify: None,
+            rejects: None,
+        }
+    }
+
+    /// What it changes in the run that is predicted; `None` if it needs as much as the command.
+    fn in_forecast(&self) -> Option<ForecastChange> {
+        match self.need {
+            NeedFrom::Forecast(change) | NeedFrom::ForecastIfKnown(change) => Some(change),
+            NeedFrom::FailedAllocation | NeedFrom::Itself => None,
+        }
+    }
+}
+
+impl RemedyId {
+    pub fn all() -> impl Iterator<Item = RemedyId> {
+        RemedyId::ALL.iter().copied()
+    }
+
+    /// Its place among the remedies for a cause, to sort by.
+    fn place(self, cause: Option<Cause>) -> (RemedyId, bool, RemedyId) {
+        let prefers = cause.map_or(Help::LessMemory, |cause| cause.spec().prefers);
+        match self.spec().comes_before {
+            Some((help, other)) if help == prefers => (other, false, self),
+            Some(_) | None => (self, true, self),
+        }
+    }
+}

@@ -111,16 +111,14 @@ impl Case<'_> {
     }
 }
 
+/// The remedy of a key: its name in JSON, or a shorter one.
 fn remedy_of(key: &str) -> Option<RemedyId> {
-    Some(match key {
-        "batch" => RemedyId::Batch,
-        "amp" => RemedyId::Amp,
-        "recompute" => RemedyId::Recompute,
-        "segments" => RemedyId::ExpandableSegments,
-        "resume" => RemedyId::Resume,
-        "workers" => RemedyId::DataloaderWorkers,
-        _ => return None,
-    })
+    let name = match key {
+        "segments" => "expandable-segments",
+        "workers" => "dataloader-workers",
+        key => key,
+    };
+    RemedyId::all().find(|id| serde_json::to_value(id).expect("JSON") == name)
 }
 
 /// What is wrong with a record.

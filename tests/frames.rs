@@ -16,7 +16,7 @@ mod svg;
 mod words;
 
 use cases::CASES;
-use oomph::ui::{self, Theme, View};
+use oomph::ui::{self, Pane, Theme, View};
 use ratatui::Terminal;
 use ratatui::backend::TestBackend;
 use ratatui::buffer::Buffer;
@@ -39,6 +39,18 @@ fn text(buf: &Buffer) -> String {
     rows.collect::<Vec<_>>().join("\n")
 }
 
+/// The output and the chart are in nearly every frame.
+#[test]
+fn each_pane_has_frames() {
+    for pane in Pane::ALL
+        .iter()
+        .filter(|pane| !matches!(pane, Pane::Memory | Pane::Output))
+    {
+        let has_one = CASES.iter().any(|case| case.pane == Some(*pane));
+        assert!(has_one, "tests/frames/cases.rs has no case of {pane:?}");
+    }
+}
+
 #[test]
 fn frames_are_as_they_were_accepted() {
     let mut settings = insta::Settings::clone_current();
@@ -48,21 +60,19 @@ fn frames_are_as_they_were_accepted() {
     settings.bind(|| {
         for case in CASES {
             let story = case.told();
-            // Of each pane, and of what covers them.
-            let of_panes = [
+            // The first of each pane, and what covers them.
+            let first = CASES.iter().find(|other| other.pane == case.pane);
+            let is_first = first.is_some_and(|first| first.name == case.name);
+            let covers = [
                 "steady",
-                "breakdown",
-                "runs",
                 "eight-ranks",
                 "eight-nodes",
-                "events",
-                "allocator",
                 "chart-alone",
                 "oom-capacity",
                 "oom-leak",
                 "help",
             ];
-            let is_of_panes = of_panes.contains(&case.name);
+            let is_of_panes = case.pane.is_some() && is_first || covers.contains(&case.name);
             let smaller: &[_] = match is_of_panes || case.name.starts_with("step") {
                 true => &[(40, 12), (120, 36)],
                 false if case.name.starts_with("oom") => &[(40, 12), (60, 16)],

@@ -75,44 +75,97 @@ fn sources(directory: &Path) -> Sources {
     found
 }
 
-/// For each module what it may import, from the table's words: `nothing of ours`, names with commas
-/// between them, `X and below` (X and what X may import, and so on), `all of the above`.
-fn table(map: &str) -> BTreeMap<String, BTreeSet<String>> {
-    let mut allowed: BTreeMap<String, BTreeSet<String>> = BTreeMap::new();
-    for line in map.lines() {
-        let cells: Vec<&str> = line.split('|').map(str::trim).collect();
-        let ["", module, _, words, ""] = cells[..] else {
-            continue;
-        };
-        let Some(module) = module.strip_prefix('`').and_then(|m| m.strip_suffix('`')) else {
-            continue;
-        };
-        let mut may = BTreeSet::new();
-        for word in words
-            .trim_start_matches("nothing but ")
-            .split(',')
-            .map(str::trim)
-        {
-            match word {
-                "nothing of ours" => {}
-                "all of the above" => may.extend(allowed.keys().cloned()),
-                word => match word.strip_suffix(" and below") {
-                    Some(top) => may.extend(below(top, &allowed)),
-                    None => {
-                        may.insert(word.trim_end_matches("'s report").to_string());
+/// A module that another one may import, by a word of the table.
+struct Grant {
+    name: String,
+    /// Whether what that module may import comes with it, and so on.
+    and_below: bool,
+}
+
+/// For each module what it may import and by which words: `nothing of ours`, names with commas between
+/// them, `X and below` (X and what X may import, and so on), `all of the above`.
+#[derive(Default)]
+struct Table {
+    allowed: BTreeMap<String, BTreeSet<String>>,
+    /// Without `all of the above`, which names none.
+    grants: Vec<(String, Vec<Grant>)>,
+}
+
+impl Table {
+    fn read(map: &str) -> Table {
+        let mut table = Table::default();
+        for line in map.lines() {
+            let cells: Vec<&str> = line.split('|').map(str::trim).collect();
+            let ["", module, _, words, ""] = cells[..] else {
+                continue;
+            };
+            let Some(module) = module.strip_prefix('`').and_then(|m| m.strip_suffix('`')) else {
+                continue;
+            };
+            let (mut may, mut grants) = (BTreeSet::new(), Vec::new());
+            let words = words.trim_start_matches("nothing but ");
+            for word in words.split(',').map(str::trim) {
+                match word {
+                    "nothing of ours" => {}
+                    "all of the above" => may.extend(table.allowed.keys().cloned()),
+                    word => {
+                        let above = word.strip_suffix(" and below");
+                        let grant = Grant {
+                            name: above.unwrap_or(word).to_string(),
+                            and_below: above.is_some(),
+                        };
+                        may.extend(table.reached(&grant));
+                        grants.push(grant);
                     }
-                },
+                }
+            }
+            for name in &may {
+                assert!(
+                    table.allowed.contains_key(name),
+                    "{module} may import {name:?}, which stands not above it"
+                );
+            }
+            table.allowed.insert(module.to_string(), may);
+            table.grants.push((module.to_string(), grants));
+        }
+        table
+    }
+
+    fn reached(&self, grant: &Grant) -> BTreeSet<String> {
+        match grant.and_below {
+            true => below(&grant.name, &self.allowed),
+            false => BTreeSet::from([grant.name.clone()]),
+        }
+    }
+
+    /// Grants that nothing in the sources needs, and those that another one of the same row includes.
+    fn idle(&self, sources: &Sources) -> Vec<String> {
+        let mut imported: BTreeSet<(String, String)> = BTreeSet::new();
+        for (file, text) in sources {
+            let module = module_of(file);
+            for path in Source::read(text, &module).paths {
+                if path.segments[0] == "crate" {
+                    imported.insert((module[0].clone(), path.segments[1].clone()));
+                }
             }
         }
-        for name in &may {
-            assert!(
-                allowed.contains_key(name),
-                "{module} may import {name:?}, which stands not above it"
-            );
+        let mut idle = Vec::new();
+        for (module, grants) in &self.grants {
+            for (at, Grant { name, .. }) in grants.iter().enumerate() {
+                if !imported.contains(&(module.clone(), name.clone())) {
+                    idle.push(format!("{module} may import {name}, and does not"));
+                }
+                let others = grants.iter().enumerate().filter(|(other, _)| *other != at);
+                for (_, other) in others {
+                    if self.reached(other).contains(name) {
+                        let other = &other.name;
+                        idle.push(format!("{module} may import {name} by {other} already"));
+                    }
+                }
+            }
         }
-        allowed.insert(module.to_string(), may);
+        idle
     }
-    allowed
 }
 
 fn below(top: &str, allowed: &BTreeMap<String, BTreeSet<String>>) -> BTreeSet<String> {
@@ -133,7 +186,7 @@ fn module_of(file: &str) -> Vec<String> {
 
 /// What is wrong with the sources, a line each: `src/FILE:LINE: the rule`.
 fn violations(sources: &Sources, map: &str) -> Vec<String> {
-    let table = table(map);
+    let table = Table::read(map).allowed;
     let mut wrong = Vec::new();
     for (file, text) in sources {
         let mut say = |line: usize, rule: String| wrong.push(format!("src/{file}:{line}: {rule}"));
@@ -221,18 +274,22 @@ fn the_map_names_only_files_that_exist() {
     }
 }
 
-/// The recipes send to functions and tables by their names too.
+/// The recipes send to functions and constants by their names too.
 #[test]
 fn what_the_recipes_name_inside_files_is_there() {
     let map = the_map();
-    for (name, file) in [
-        ("remedy_of", "tests/commands.rs"),
-        ("propose", "src/remedy/workers.rs"),
-        ("examine", "src/diagnosis/limit.rs"),
+    for (declared, file) in [
+        ("fn propose(", "src/remedy/workers.rs"),
+        ("const REMEDY:", "src/remedy/workers.rs"),
+        ("fn examine(", "src/diagnosis/limit.rs"),
+        ("const CAUSE:", "src/diagnosis/limit.rs"),
+        ("const PANE:", "src/ui/pane/runs.rs"),
     ] {
         let path = Path::new(env!("CARGO_MANIFEST_DIR")).join(file);
         let text = fs::read_to_string(path).expect("a file of ours");
-        assert!(text.contains(&format!("fn {name}(")), "{name} in {file}");
+        assert!(text.contains(declared), "{declared} in {file}");
+        let (_, name) = declared.split_once(' ').expect("what it is, and its name");
+        let name = name.trim_end_matches(['(', ':']);
         assert!(
             map.contains(&format!("`{name}`")),
             "{name} in src/README.md"
@@ -310,6 +367,37 @@ fn imports_run_downwards_only() {
     assert!(wrong.is_empty(), "\n{}\n", wrong.join("\n"));
 }
 
+/// A grant that nothing uses lets in what nobody has thought about.
+#[test]
+fn each_grant_of_the_table_is_used_and_needed() {
+    let sources = the_sources();
+    let idle = Table::read(&the_map()).idle(&sources);
+    assert!(idle.is_empty(), "src/README.md:\n{}\n", idle.join("\n"));
+}
+
+#[test]
+fn an_idle_grant_is_found() {
+    let sources = |text: &str| -> Sources { vec![("ui.rs".into(), text.into())] };
+    let of_ui = |grants: &str, text: &str| {
+        let rows = "| `units` | x | nothing of ours |\n| `state` | x | units |\n";
+        let mut idle =
+            Table::read(&format!("{rows}| `ui` | x | {grants} |\n")).idle(&sources(text));
+        idle.retain(|line| line.starts_with("ui "));
+        idle
+    };
+    let both = "use crate::state::State; use crate::units::Bytes;";
+    assert_eq!(of_ui("state, units", both), [""; 0]);
+    assert_eq!(of_ui("state and below", both), [""; 0]);
+    assert_eq!(
+        of_ui("state, units", "use crate::state::State;"),
+        ["ui may import units, and does not"]
+    );
+    assert_eq!(
+        of_ui("state and below, units", both),
+        ["ui may import units by state already"]
+    );
+}
+
 /// The product's modules; tests may import what they like.
 fn modules(sources: &Sources) -> Modules {
     let read = sources.iter().map(|(file, text)| {
@@ -374,7 +462,7 @@ fn no_two_types_have_one_name() {
 const HOUSE: &str = "| module | what | may import |\n|---|---|---|\n\
     | `units` | x | nothing of ours |\n\
     | `oom` | x | units |\n\
-    | `event` | x | units, oom's report |\n\
+    | `event` | x | units, oom |\n\
     | `state` | x | event, units |\n\
     | `probe` | x | nothing but units |\n\
     | `ui` | x | state and below |\n\
@@ -531,7 +619,7 @@ fn files_say_why_they_exist_and_stay_short() {
 #[test]
 #[should_panic(expected = "stands not above it")]
 fn a_table_that_points_upwards_is_no_table() {
-    table("| `units` | x | live |\n");
+    Table::read("| `units` | x | live |\n");
 }
 
 /// The binaries name their files themselves, so a file that neither names would never run.

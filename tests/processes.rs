@@ -10,6 +10,7 @@ mod auto;
 mod command_line;
 mod demo;
 mod doctor;
+mod earlier_keeper;
 mod elsewhere;
 mod equality;
 mod explain;

@@ -70,7 +70,7 @@ pub fn bind(path: &Path) -> io::Result<UnixListener> {
     Ok(listener)
 }
 
-/// The same, replacing the socket of an earlier front even if that still listens.
+/// Binds like [`bind`], and replaces the socket of an earlier front even if that still listens.
 ///
 /// # Errors
 /// As [`bind`].

@@ -8,7 +8,6 @@
 mod named;
 mod names;
 mod options;
-mod quotes;
 mod shapes;
 
 pub use names::is_secret;

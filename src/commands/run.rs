@@ -3,7 +3,7 @@
 use super::{Mistake, meant};
 use crate::command::CommandLine;
 use crate::live::{
-    Alert, AutoOptions, Ending, Forwarding, Measure, OnHup, OnOom, Permission, Recording,
+    Alert, AutoOptions, Ending, Forwarding, OnHup, OnOom, Permission, Recording, RemedyKind,
     RunOptions, Scheme, below, front, print,
 };
 use crate::supervise;
@@ -59,7 +59,7 @@ pub(super) struct RunArguments {
     pub allow: Vec<Permission>,
     /// What `--on-oom auto` tries first [default: segments,batch,device]
     #[arg(long, value_name = "segments,batch,device", value_delimiter = ',')]
-    pub order: Vec<Measure>,
+    pub order: Vec<RemedyKind>,
     /// Maximum number of relaunches by `--on-oom auto` [default: 3]
     #[arg(long, value_name = "N")]
     pub max_relaunches: Option<u32>,

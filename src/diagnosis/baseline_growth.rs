@@ -56,7 +56,7 @@ const OUTSIDE: f64 = 0.05;
 pub struct BaselineGrowth {
     /// Bytes per step.
     pub per_step: f64,
-    /// The same as a range, by pairs of baselines at least half of the fit apart.
+    /// The range of that growth, by pairs of baselines at least half of the fit apart.
     pub slopes: (f64, f64),
     /// The number of steps that were fitted.
     pub steps: u64,

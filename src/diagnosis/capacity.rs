@@ -1,17 +1,20 @@
 //! Capacity: what is allocated plus what was requested does not fit on the device, even without
-//! other processes and fragmentation.
+//! other processes and fragmentation. Also what is said if figures are missing or explain nothing: that memory
+//! ran out and which figures are missing.
 
-use super::case::OomContext;
-use super::other_process::{self, NOTABLE_UNNAMED};
-use super::sum::Sum;
-use super::unexplained::{outside_the_allocator, unexplained, without_figures};
-use super::wording::sentence;
-use super::{Cause, Certainty, Finding};
-use crate::calibration::NON_TORCH_AT_MOST;
+use super::finding::Sum;
+use super::foreign_process::{self, NOTABLE_UNNAMED};
+use super::oom_context::OomContext;
+use super::{Cause, CauseSpec, Certainty, Finding, sentence};
+use crate::calibration::{
+    AUTOCAST_LEAVES, CHECKPOINTING_LEAVES, EIGHT_BIT_ADAM_SAVES, NON_TORCH_AT_MOST,
+};
 use crate::event::Phase;
 use crate::forecast::WholeStep;
 use crate::oom::{OomKind, OomSource};
 use crate::units::Bytes;
+
+pub(super) const CAUSE: CauseSpec = CauseSpec::new("capacity", examine).of_one_rank();
 
 /// Up to this share of a forward pass the rest is more than rounding.
 const NEARLY_THROUGH: f64 = 0.95;
@@ -19,7 +22,21 @@ const NEARLY_THROUGH: f64 = 0.95;
 /// The share of allocated memory from which a part is called most of it.
 const MOST: f64 = 0.5;
 
-pub(super) fn examine(case: &OomContext) -> Option<Finding> {
+/// The share of the GPU from which PyTorch's own cache is why a library found no memory.
+const NEARLY_ALL: f64 = 0.8;
+
+const SMALLER_BATCH: &str = "a smaller batch";
+
+/// The maximum number of suggestions.
+const MOST_ADVICE: usize = 4;
+
+/// Saving less than this share of what is missing isn't worth a line.
+const WORTH: f64 = 0.1;
+
+/// The share of activations left by half the batch, or of what two devices share.
+const HALF: f64 = 0.5;
+
+fn examine(case: &OomContext) -> Option<Finding> {
     match (
         case.kind.spec().source,
         case.needed(),
@@ -136,7 +153,7 @@ fn compared(case: &OomContext, needed: Bytes, capacity: Bytes) -> Option<Finding
             ("activations + other", other),
         ]);
     }
-    finding.advice = super::advice::advice(case);
+    finding.advice = advice(case);
     Some(finding)
 }
 
@@ -168,7 +185,7 @@ fn whole_step(case: &OomContext, whole: WholeStep, room: Bytes) -> Finding {
         .says_if(case.failed())
         .says("Rehearsed: the step's allocations, computed without running it.")
         .shows(parts);
-    finding.advice = super::advice::advice(case);
+    finding.advice = advice(case);
     finding
 }
 
@@ -185,7 +202,7 @@ fn ruled_out(case: &OomContext) -> String {
         }
         (_, _) => "the size of the cache is unknown".into(),
     };
-    sentence(&format!("{fragments}; {}", other_process::clause(case)))
+    sentence(&format!("{fragments}; {}", foreign_process::clause(case)))
 }
 
 fn made_of(case: &OomContext, allocated: Bytes) -> Option<String> {
@@ -209,4 +226,231 @@ fn larger_than_the_gpu(case: &OomContext, requested: Bytes, capacity: Bytes) -> 
     case.finding(Cause::Capacity, Certainty::Certain, headline)
         .says("It would fail on an empty GPU too.")
         .advises(&["check the size of the tensor at that line"])
+}
+
+fn unsure(case: &OomContext, certainty: Certainty, headline: impl Into<String>) -> Finding {
+    case.finding(Cause::Capacity, certainty, headline)
+}
+
+/// A library other than PyTorch (or PyTorch itself, if its message failed) found no memory.
+fn outside_the_allocator(case: &OomContext) -> Finding {
+    if case.kind == OomKind::NvmlAssert {
+        return message_lost(case);
+    }
+    let who = case.kind.spec().component;
+    let full = case.reserved.zip(case.capacity);
+    let full = full.filter(|(reserved, of)| reserved.fraction_of(*of) >= Some(NEARLY_ALL));
+    let finding = match full {
+        Some((reserved, capacity)) => unsure(
+            case,
+            Certainty::Likely,
+            format!(
+                "PyTorch had reserved {reserved} of {capacity}, which left too little for {who}."
+            ),
+        ),
+        None => unsure(
+            case,
+            Certainty::Possible,
+            format!("{who} could not allocate memory on the GPU; its message has no numbers."),
+        ),
+    };
+    finding
+        .says("The allocation that failed was outside PyTorch's allocator.")
+        .says(foreign_process::clause_sentence(case))
+        .says_if(case.caveat())
+        .advises(&[
+            SMALLER_BATCH,
+            "leave memory for other libraries: torch.cuda.set_per_process_memory_fraction(0.9)",
+        ])
+}
+
+/// torch 2.1 to 2.12 may fail in NVML while it writes the OOM message.
+fn message_lost(case: &OomContext) -> Finding {
+    let headline = match (case.allocated, case.capacity) {
+        (Some(allocated), Some(capacity)) => {
+            format!("PyTorch ran out of memory: {allocated} allocated, {capacity} on the GPU.")
+        }
+        (_, _) => "PyTorch ran out of memory.".into(),
+    };
+    unsure(case, Certainty::Possible, headline)
+        .says("It failed in an NVML call while writing the OOM message, so the message and its numbers are lost.")
+        .says(foreign_process::clause_sentence(case))
+        .says_if(case.caveat())
+        .advises(&[SMALLER_BATCH])
+}
+
+/// vLLM checks what the weights and one profiling run leave for its KV cache.
+fn no_room_for_the_cache(case: &OomContext) -> Finding {
+    let headline = "vLLM found too little memory left for its KV cache.";
+    unsure(case, Certainty::Likely, headline)
+        .says("Weights, activations and KV cache share a fixed fraction of the GPU.")
+        .says(foreign_process::clause_sentence(case))
+        .advises(&[
+            "a larger fraction of the GPU (--gpu-memory-utilization), if no one else uses it",
+            "shorter requests (--max-model-len)",
+            "quantized weights, or more GPUs (--tensor-parallel-size)",
+        ])
+}
+
+fn without_figures(case: &OomContext) -> Finding {
+    if case.kind == OomKind::Vllm {
+        return no_room_for_the_cache(case);
+    }
+    let headline = match case.asked() {
+        Some(asked) => format!("It ran out of memory: {asked}."),
+        None => "It ran out of memory.".into(),
+    };
+    let missing: Vec<&str> = [
+        ("the requested size", case.requested),
+        ("the allocated memory", case.allocated),
+        ("the GPU's capacity", case.capacity),
+    ]
+    .into_iter()
+    .filter(|(_, bytes)| bytes.is_none())
+    .map(|(what, _)| what)
+    .collect();
+    let are = if missing.len() > 1 { "are" } else { "is" };
+    let missing = missing.join(" and ");
+    unsure(case, Certainty::Possible, headline)
+        .says(sentence(&format!(
+            "{missing} {are} unknown, so the cause cannot be determined"
+        )))
+        .says_if(case.failed())
+        .advises(&[SMALLER_BATCH])
+}
+
+/// The finding when no rule has one.
+pub(super) fn nothing_else(case: &OomContext) -> Finding {
+    match case.needed().zip(case.capacity) {
+        Some((needed, capacity)) => unexplained(case, needed, capacity),
+        None => without_figures(case),
+    }
+}
+
+/// All figures are known, and by them it should have fit.
+fn unexplained(case: &OomContext, needed: Bytes, capacity: Bytes) -> Finding {
+    let headline =
+        format!("The numbers do not explain it: {needed} needed, {capacity} on the GPU.");
+    unsure(case, Certainty::Possible, headline)
+        .says_if(case.free.map(|free| {
+            format!("{free} was free when the message was written; another process may have used more a moment before.")
+        }))
+        .says(foreign_process::clause_sentence(case))
+        .says_if(case.caveat())
+        .advises(&["see who else is on the GPU (nvidia-smi on the host)"])
+}
+
+/// What would help a training that simply needs too much, most useful first: each suggestion is sorted by
+/// the bytes that it would save here, which are measured or computed. If the parts of the memory are
+/// unknown, the order is a fixed one and no numbers are given.
+fn advice(case: &OomContext) -> Vec<String> {
+    match case.phase {
+        Phase::Load => words(&[
+            "the weights in lower precision (bf16; 8 or 4 bits for inference)",
+            "more GPUs, with the parameters sharded over them (FSDP, ZeRO-3, device_map)",
+            "a smaller model, or parts of it in host memory (CPU offload)",
+        ]),
+        Phase::Evaluation => evaluation(case),
+        Phase::Forward | Phase::Backward | Phase::Optimizer | Phase::Unknown => training(case),
+    }
+}
+
+fn words(words: &[&str]) -> Vec<String> {
+    words.iter().map(|word| word.to_string()).collect()
+}
+
+fn evaluation(case: &OomContext) -> Vec<String> {
+    let mut advice = Vec::new();
+    if (case.record()).is_some_and(|record| record.grad_enabled == Some(true)) {
+        advice.push("torch.inference_mode() around the evaluation".to_string());
+    }
+    // Training leaves its own sizes of blocks in the cache, which an evaluation can't use.
+    if let Some(cached) = case
+        .cached
+        .filter(|_| case.cache_is_notable() == Some(true))
+    {
+        advice.push(format!(
+            "torch.cuda.empty_cache() between training and evaluation: {cached} is cached"
+        ));
+    }
+    advice.push("a smaller batch in evaluation".to_string());
+    advice.push(
+        "moving outputs to the host as they are produced (.cpu()), not at the end".to_string(),
+    );
+    advice
+}
+
+fn training(case: &OomContext) -> Vec<String> {
+    let (Some(structure), Some(rest)) = (case.structure, case.unnamed()) else {
+        return usual(case);
+    };
+    let mut suggestions = vec![
+        (
+            "activation checkpointing (torch.utils.checkpoint)",
+            rest.scale(1.0 - CHECKPOINTING_LEAVES.1),
+        ),
+        (
+            "half the batch size, with gradient accumulation to keep the effective batch",
+            rest.scale(HALF),
+        ),
+        (
+            "automatic mixed precision (bf16)",
+            rest.scale(1.0 - AUTOCAST_LEAVES.1),
+        ),
+        (
+            "an 8-bit optimizer",
+            structure.optimizer_state.scale(EIGHT_BIT_ADAM_SAVES),
+        ),
+        (
+            "a second GPU, with parameters, gradients and optimizer state sharded over both (FSDP, ZeRO-3)",
+            structure.total().scale(HALF),
+        ),
+        (
+            "the optimizer state in host memory (CPU offload)",
+            structure.optimizer_state,
+        ),
+    ];
+    if keeps_gradients(case) {
+        suggestions.push(("optimizer.zero_grad(set_to_none=True)", structure.gradients));
+    }
+    let missing = match (case.needed(), case.own_room()) {
+        (Some(needed), Some(room)) => needed - room,
+        (_, _) => Bytes::ZERO,
+    };
+    let worth = missing.scale(WORTH).max(Bytes::mib(1));
+    suggestions.retain(|(_, saved)| *saved >= worth);
+    // Of two that save the same, one that leaves the training unchanged comes first.
+    suggestions.sort_by_key(|(_, saved)| std::cmp::Reverse(*saved));
+    if suggestions.is_empty() {
+        return usual(case);
+    }
+    suggestions
+        .iter()
+        .take(MOST_ADVICE)
+        .map(|(words, saved)| format!("{words}: about {saved} less"))
+        .collect()
+}
+
+/// Whether gradients are live during the forward pass: before torch 2.0 `zero_grad` filled them
+/// with zeros by default.
+fn keeps_gradients(case: &OomContext) -> bool {
+    let version = case.rank.map(|rank| rank.hello.torch.as_str());
+    case.phase == Phase::Forward && version.is_some_and(|version| version.starts_with("1."))
+}
+
+/// What helps most trainings.
+fn usual(case: &OomContext) -> Vec<String> {
+    match case.phase {
+        Phase::Optimizer => words(&[
+            "an optimizer with less state (8-bit, Adafactor), or its state sharded over GPUs (ZeRO)",
+            "foreach=False in the optimizer, which needs less memory in its step",
+        ]),
+        Phase::Load | Phase::Evaluation | Phase::Forward | Phase::Backward | Phase::Unknown => {
+            words(&[
+                "a smaller batch size, with gradient accumulation to keep the effective batch",
+                "automatic mixed precision (bf16)",
+                "activation checkpointing (torch.utils.checkpoint)",
+            ])
+        }
+    }
 }

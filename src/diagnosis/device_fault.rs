@@ -1,9 +1,11 @@
 //! The device itself failed: it is lost, or the driver no longer responds. CUDA may then report an
 //! OOM that has nothing to do with memory.
 
-use super::case::OomContext;
-use super::{Cause, Certainty, Finding};
+use super::oom_context::OomContext;
+use super::{Cause, CauseSpec, Certainty, Finding};
 use crate::oom::OomSource;
+
+pub(super) const CAUSE: CauseSpec = CauseSpec::new("GPU fault", examine).recurs("the GPU failed");
 
 pub(super) const ADVICE: [&str; 3] = [
     "look for an Xid in the kernel log (dmesg | grep -i xid)",
@@ -15,7 +17,7 @@ pub(super) fn headline(fault: &str) -> String {
     format!("The GPU itself failed: {fault}.")
 }
 
-pub(super) fn examine(case: &OomContext) -> Option<Finding> {
+fn examine(case: &OomContext) -> Option<Finding> {
     let fault = case.fault.as_ref()?;
     let certainty = match (case.kind.spec().source, case.is_full()) {
         // The allocator's figures show a full GPU: it may have been lost later.

@@ -1,11 +1,19 @@
 //! An evaluation that builds the autograd graph: the model is in eval mode, but gradients are
 //! enabled, so each forward pass keeps its activations as long as its output lives.
 
-use super::case::OomContext;
-use super::{Cause, Certainty, Finding};
+use super::oom_context::OomContext;
+use super::{Cause, CauseSpec, Certainty, Finding};
 use crate::event::{Phase, SourceLine};
 
-pub(super) fn examine(case: &OomContext) -> Option<Finding> {
+pub(super) const CAUSE: CauseSpec = CauseSpec::new("evaluation with gradients enabled", examine)
+    .explains_capacity()
+    .recurs("evaluation keeps its graphs: it would run out again (torch.no_grad() fixes it)")
+    .ineffective_against(
+        "unlikely to help",
+        "every evaluation batch keeps its activations",
+    );
+
+fn examine(case: &OomContext) -> Option<Finding> {
     if case.phase != Phase::Evaluation || case.record()?.grad_enabled != Some(true) {
         return None;
     }

@@ -1,4 +1,5 @@
-//! The result of a rule: a cause, its certainty, the evidence, advice.
+//! The result of a rule: a cause, its certainty, the evidence, advice; and the sum in which its
+//! figures are written.
 
 use super::{AmongRanks, Cause};
 use crate::event::{Retainer, SourceLine};
@@ -44,7 +45,7 @@ pub struct Finding {
     /// Where several ranks train: which ran out, and what the others did. Of the first finding.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub ranks: Option<AmongRanks>,
-    /// The process to blame, for [`Cause::OtherProcess`].
+    /// The process to blame, for [`Cause::ForeignProcess`].
     #[serde(rename = "foreign")]
     pub other_process: Option<Pid>,
 }
@@ -94,7 +95,7 @@ impl Finding {
 
     /// Adds the rule's own numbers before those that every finding has.
     pub(super) fn shows_first<const N: usize>(mut self, numbers: [(&str, Bytes); N]) -> Finding {
-        self.evidence.splice(0..0, numbers.map(Evidence::of));
+        self.evidence.splice(0..0, numbers.map(Evidence::new));
         self
     }
 
@@ -102,7 +103,7 @@ impl Finding {
         mut self,
         numbers: impl IntoIterator<Item = (&'a str, Bytes)>,
     ) -> Finding {
-        self.evidence.extend(numbers.into_iter().map(Evidence::of));
+        self.evidence.extend(numbers.into_iter().map(Evidence::new));
         self
     }
 
@@ -143,10 +144,134 @@ impl Finding {
 }
 
 impl Evidence {
-    fn of((what, bytes): (&str, Bytes)) -> Evidence {
+    fn new((what, bytes): (&str, Bytes)) -> Evidence {
         Evidence {
             what: what.into(),
             bytes,
+        }
+    }
+}
+
+/// Decimals of a figure.
+const DECIMALS: std::ops::RangeInclusive<u32> = 1..=3;
+
+/// Figures as a sum that a person can check: "23.4 allocated + 0.3 requested = 23.7 > 23.5 GiB". The parts,
+/// in the order in which they are printed; parts of zero are left out.
+///
+/// The printed parts add up to the printed total, and the printed total compares with the printed
+/// room as the exact bytes do: if one decimal does not show that, more are printed.
+pub(super) struct Sum<'a>(pub &'a [(Bytes, &'a str)]);
+
+impl Sum<'_> {
+    fn total(&self) -> Bytes {
+        self.0.iter().map(|(bytes, _)| *bytes).sum()
+    }
+
+    fn exceeds(&self, room: Bytes) -> bool {
+        self.total() > room
+    }
+
+    /// "23.4 allocated + 0.3 requested = 23.7 > 23.5 GiB", or "= 23.2 of 23.5 GiB" if it is less.
+    pub fn against(&self, room: Bytes) -> String {
+        let exceeds = self.exceeds(room);
+        let (unit, name) = match room >= Bytes::gib(1) {
+            true => (Bytes::gib(1), "GiB"),
+            false => (Bytes::mib(1), "MiB"),
+        };
+        let most = *DECIMALS.end();
+        let decimals = DECIMALS
+            .clone()
+            .find(|decimals| self.is_clear(room, unit, *decimals))
+            .unwrap_or(most);
+        let shown = |units: u64| {
+            let scale = 10_u64.pow(decimals);
+            let places = decimals as usize;
+            format!("{}.{:0places$}", units / scale, units % scale)
+        };
+        let rounded = |bytes: Bytes| in_units(bytes, unit, decimals);
+        let parts = self.0.iter().filter(|(bytes, _)| *bytes > Bytes::ZERO);
+        let parts: Vec<String> = parts
+            .map(|(bytes, what)| format!("{} {what}", shown(rounded(*bytes))))
+            .collect();
+        let total = self.0.iter().map(|(bytes, _)| rounded(*bytes)).sum();
+        let than = if exceeds { ">" } else { "of" };
+        format!(
+            "{} = {} {than} {} {name}",
+            parts.join(" + "),
+            shown(total),
+            shown(rounded(room))
+        )
+    }
+
+    /// Whether so many decimals show each part as more than zero, and the comparison as it is.
+    fn is_clear(&self, room: Bytes, unit: Bytes, decimals: u32) -> bool {
+        let rounded = |bytes: Bytes| in_units(bytes, unit, decimals);
+        let total: u64 = self.0.iter().map(|(bytes, _)| rounded(*bytes)).sum();
+        let mut parts = self.0.iter().filter(|(bytes, _)| *bytes > Bytes::ZERO);
+        (total > rounded(room)) == self.exceeds(room) && parts.all(|(bytes, _)| rounded(*bytes) > 0)
+    }
+}
+
+/// Units with so many decimals, as a whole number; rounded as every other figure is when printed.
+fn in_units(bytes: Bytes, unit: Bytes, decimals: u32) -> u64 {
+    let units = bytes.fraction_of(unit).unwrap_or(0.0);
+    let places = decimals as usize;
+    let digits = format!("{units:.places$}").replace('.', "");
+    digits.parse().unwrap_or(0)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    #[test]
+    fn the_sum_is_one_that_a_person_checks() {
+        let sum = Sum(&[
+            (Bytes::gib(1).scale(23.4), "allocated"),
+            (Bytes::mib(312), "requested"),
+            (Bytes::mib(497), "non-PyTorch"),
+        ]);
+        assert_eq!(
+            sum.against(Bytes::gib(24)),
+            "23.4 allocated + 0.3 requested + 0.5 non-PyTorch = 24.2 > 24.0 GiB"
+        );
+        assert_eq!(
+            Sum(&[(Bytes::mib(700), "allocated"), (Bytes::ZERO, "requested")])
+                .against(Bytes::mib(800)),
+            "700.0 allocated = 700.0 of 800.0 MiB"
+        );
+    }
+
+    #[test]
+    fn what_is_barely_too_much_has_more_decimals() {
+        let sum = Sum(&[
+            (Bytes::gib(24) - Bytes::mib(1), "allocated"),
+            (Bytes::mib(2), "requested"),
+        ]);
+        assert_eq!(
+            sum.against(Bytes::gib(24)),
+            "23.999 allocated + 0.002 requested = 24.001 > 24.000 GiB"
+        );
+    }
+
+    proptest! {
+        #[test]
+        fn printed_parts_add_up_and_compare_like_the_bytes(
+            parts in prop::collection::vec(4_u64..400_000, 1..4),
+            room in 1024_u64..400_000,
+        ) {
+            // Whole MiB, well apart: closer than the last decimal nothing can be shown.
+            let parts: Vec<(Bytes, &str)> = parts.iter().map(|n| (Bytes::mib(*n), "held")).collect();
+            let sum = Sum(&parts);
+            let room = Bytes::mib(room);
+            prop_assume!(sum.total().0.abs_diff(room.0) > Bytes::mib(8).0);
+            let text = sum.against(room);
+            let figures: Vec<f64> = text.split(' ').filter_map(|word| word.parse().ok()).collect();
+            let (told, rest) = figures.split_at(parts.len());
+            let total: f64 = told.iter().sum();
+            prop_assert!((total - rest[0]).abs() < 1e-6, "{text}");
+            prop_assert_eq!(rest[0] > rest[1], sum.exceeds(room), "{}", text);
         }
     }
 }

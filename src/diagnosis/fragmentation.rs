@@ -1,12 +1,15 @@
 //! Fragmentation: PyTorch's cache is large enough but its free pieces are too small, and partly
 //! used segments can't be released.
 
-use super::case::OomContext;
-use super::{Cause, Certainty, Finding};
+use super::oom_context::OomContext;
+use super::{Cause, CauseSpec, Certainty, Finding, Help};
 use crate::calibration::EXPANDABLE;
 use crate::units::Bytes;
 
-pub(super) fn examine(case: &OomContext) -> Option<Finding> {
+pub(super) const CAUSE: CauseSpec =
+    CauseSpec::new("fragmentation", examine).prefers(Help::NoFragmentation);
+
+fn examine(case: &OomContext) -> Option<Finding> {
     let (cached, requested) = (case.cached?, case.requested?);
     let notable = case.cache_is_notable()?;
     let free = case.free.unwrap_or(Bytes::ZERO);

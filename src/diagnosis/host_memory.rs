@@ -1,10 +1,14 @@
 //! The host's memory ran out, not the device's: nothing that is changed on the GPU helps.
 
-use super::case::OomContext;
-use super::{Cause, Certainty, Finding};
+use super::oom_context::OomContext;
+use super::{Cause, CauseSpec, Certainty, Finding, Help};
 use crate::oom::OomKind;
 
-pub(super) fn examine(case: &OomContext) -> Option<Finding> {
+pub(super) const CAUSE: CauseSpec = CauseSpec::new("host memory", examine)
+    .recurs("host memory ran out, not GPU memory")
+    .prefers(Help::LessHostMemory);
+
+fn examine(case: &OomContext) -> Option<Finding> {
     if case.kind != OomKind::HostOom {
         return None;
     }

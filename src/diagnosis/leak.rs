@@ -1,12 +1,34 @@
-//! A leak: memory allocated between steps grows from step to step.
+//! A leak: memory allocated between steps grows from step to step. While the training runs, when it will
+//! have filled the memory.
 
-use super::baseline_growth::{BaselineGrowth, WARM_UP, baseline_growth};
-use super::case::OomContext;
-use super::{Cause, Certainty, Finding};
+use super::baseline_growth::{BaselineGrowth, WARM_UP, baseline_growth, median};
+use super::oom_context::OomContext;
+use super::{Cause, CauseSpec, Certainty, Finding};
+use crate::calibration::{EXPANDABLE, FIXED, NON_TORCH_USUAL};
 use crate::event::GrowingLine;
-use crate::units::Bytes;
+use crate::state::{DeviceState, RankState, RunOutcome, State};
+use crate::units::{Bytes, Rank, Uuid};
 
-pub(super) fn examine(case: &OomContext) -> Option<Finding> {
+pub(super) const CAUSE: CauseSpec = CauseSpec::new("memory leak", examine)
+    .explains_capacity()
+    .recurs("memory leaks: it would run out again later")
+    .ineffective_against(
+        "only delays the OOM",
+        "each step leaks less, but it still leaks",
+    );
+
+/// A forecast reaches this many times as far as the steps it was fitted over.
+const REACH: u64 = 25;
+
+/// The latest step may be this many times as far away as the soonest, plus a few steps.
+const WIDEST: u64 = 3;
+
+pub(super) const ADVICE: [&str; 2] = [
+    ".item() or .detach() on what you keep from each step (a running loss keeps its whole graph)",
+    "look for lists that grow with every step: outputs, losses, hooks",
+];
+
+fn examine(case: &OomContext) -> Option<Finding> {
     let steps = &case.rank?.steps;
     let climb = baseline_growth(steps, case.capacity)?;
     let per_step = Bytes(climb.per_step as u64);
@@ -72,7 +94,128 @@ fn growing_line(case: &OomContext) -> Option<String> {
     ))
 }
 
-pub(super) const ADVICE: [&str; 2] = [
-    ".item() or .detach() on what you keep from each step (a running loss keeps its whole graph)",
-    "look for lists that grow with every step: outputs, losses, hooks",
-];
+/// An OOM to come.
+#[derive(Debug, Clone, PartialEq)]
+pub struct LeakForecast {
+    /// The device that will be full.
+    pub device: Uuid,
+    /// The rank whose baseline grows, if ranks are known.
+    pub rank: Option<Rank>,
+    /// Growth per step.
+    pub per_step: Bytes,
+    /// The number of steps that were fitted.
+    pub fitted: u64,
+    /// The last completed step at the time of the forecast.
+    pub step: u64,
+    /// The most likely number of steps until the OOM.
+    pub in_steps: u64,
+    pub soonest: u64,
+    pub latest: u64,
+}
+
+impl LeakForecast {
+    /// "out of memory in about 140 steps (128–152)".
+    pub fn words(&self) -> String {
+        let LeakForecast {
+            in_steps,
+            soonest,
+            latest,
+            ..
+        } = self;
+        let steps = if *in_steps == 1 { "step" } else { "steps" };
+        format!("out of memory in about {in_steps} {steps} ({soonest}–{latest})")
+    }
+}
+
+/// The first OOM to come in the current run; `None` if the range of steps would be too wide to be useful.
+pub fn leak_forecast(state: &State) -> Option<LeakForecast> {
+    let run = state.run()?;
+    if run.outcome() != RunOutcome::Running {
+        return None;
+    }
+    run.alive()
+        .filter_map(|rank| of_rank(state, rank))
+        .min_by_key(|forecast| forecast.in_steps)
+}
+
+fn of_rank(state: &State, rank: &RankState) -> Option<LeakForecast> {
+    let device = state.device(rank.device.as_ref()?)?;
+    let climb = baseline_growth(&rank.steps, device.capacity)?;
+    let (full_at_least, full_at_most) = room(state, device, rank)?;
+    let (usual, most) = on_top(rank)?;
+    // Several leaking processes fill a device together.
+    let others: f64 = state
+        .run()?
+        .alive()
+        .filter(|other| other.hello.pid != rank.hello.pid && other.device == rank.device)
+        .filter_map(|other| baseline_growth(&other.steps, device.capacity))
+        .map(|climb| climb.per_step)
+        .sum();
+    let steps_until = |full: f64, held: f64, slope: f64| (full - held) / (slope + others);
+    let BaselineGrowth {
+        per_step,
+        slopes: (flattest, steepest),
+        level,
+        scatter: (below, above),
+        ..
+    } = climb;
+    if flattest <= 0.0 {
+        return None;
+    }
+    let soonest = steps_until(full_at_least, level + above + most, steepest);
+    let latest = steps_until(full_at_most, level + below + usual, flattest);
+    let middle = (full_at_least + full_at_most) / 2.0;
+    let likely = steps_until(middle, level + (usual + most) / 2.0, per_step);
+    if !latest.is_finite() || latest <= 0.0 {
+        // By these numbers it should be full already, so they don't explain what happens.
+        return None;
+    }
+    // The step after the last one that fits fails.
+    let soonest = soonest.max(0.0) as u64 + u64::from(soonest < 1.0);
+    let latest = latest as u64 + 2;
+    let in_steps = (likely.max(0.0).ceil() as u64).clamp(soonest, latest);
+    let is_useful = latest <= WIDEST * soonest + WIDEST && in_steps <= REACH * climb.steps;
+    is_useful.then(|| LeakForecast {
+        device: device.uuid.clone(),
+        rank: rank.hello.rank,
+        per_step: Bytes(per_step as u64),
+        fitted: climb.steps,
+        step: rank.steps.count,
+        in_steps,
+        soonest,
+        latest,
+    })
+}
+
+/// How much this process can allocate before the device, or its cap, is full, as a lower and an
+/// upper bound.
+fn room(state: &State, device: &DeviceState, rank: &RankState) -> Option<(f64, f64)> {
+    let held = rank.usage_on(&device.uuid)?;
+    let headroom = device.headroom(state)?;
+    let full = (held.sample.reserved + headroom.bytes).0 as f64;
+    let unknown = if headroom.is_upper_bound {
+        NON_TORCH_USUAL
+    } else {
+        Bytes::ZERO
+    };
+    let (least, most) = match rank.hello.expandable_segments {
+        Some(true) => (EXPANDABLE.0, EXPANDABLE.2),
+        Some(false) | None => (FIXED.0, FIXED.1),
+    };
+    // It never needs more than it reserved while there was enough memory.
+    let seen = rank.reserved_peak.fraction_of(rank.allocated_peak)?;
+    let most = most.min(seen + 0.01).max(least);
+    Some(((full - unknown.0 as f64) / most, full / least))
+}
+
+/// What a step takes on top of the baseline, typically and at most, by the steps whose peak is
+/// known exactly.
+fn on_top(rank: &RankState) -> Option<(f64, f64)> {
+    let exact = rank.steps.marks.ended.iter().filter(|mark| mark.is_exact);
+    let mut on_top: Vec<f64> = exact
+        .map(|mark| mark.peak.0 as f64 - mark.baseline.0 as f64)
+        .map(|bytes| bytes.max(0.0))
+        .collect();
+    let most = on_top.iter().copied().max_by(f64::total_cmp)?;
+    Some((median(&mut on_top)?, most))
+}

@@ -4,15 +4,17 @@
 //! settings (torch ≥ 2.10). Free memory on the device does not help then, since the allocator
 //! itself refuses.
 
-use super::case::OomContext;
-use super::sum::Sum;
-use super::{Cause, Certainty, Finding};
+use super::finding::Sum;
+use super::oom_context::OomContext;
+use super::{Cause, CauseSpec, Certainty, Finding};
 use crate::units::Bytes;
+
+pub(super) const CAUSE: CauseSpec = CauseSpec::new("memory limit", examine).of_one_rank();
 
 /// Messages print hundredths of a GiB; three of these are compared.
 const ROUNDING: Bytes = Bytes::mib(16);
 
-pub(super) fn examine(case: &OomContext) -> Option<Finding> {
+fn examine(case: &OomContext) -> Option<Finding> {
     let limit = case.limit?;
     if case.capacity.is_some_and(|capacity| limit >= capacity) {
         // A fraction of 1.0 is printed as a limit too.

@@ -1,14 +1,17 @@
 //! Memory of this process outside of PyTorch's allocator: NCCL's buffers, cuBLAS's and cuDNN's
 //! workspaces, another library with its own allocator.
 
-use super::case::OomContext;
-use super::{Cause, Certainty, Finding};
+use super::oom_context::OomContext;
+use super::{Cause, CauseSpec, Certainty, Finding};
 use crate::calibration::NON_TORCH_AT_MOST;
+
+pub(super) const CAUSE: CauseSpec =
+    CauseSpec::new("non-PyTorch memory", examine).explains_capacity();
 
 /// The share of the GPU from which it counts.
 const NOTABLE: f64 = 0.1;
 
-pub(super) fn examine(case: &OomContext) -> Option<Finding> {
+fn examine(case: &OomContext) -> Option<Finding> {
     let outside = case.non_pytorch?;
     let (capacity, requested) = (case.capacity?, case.requested?);
     let beyond_usual = outside - NON_TORCH_AT_MOST;

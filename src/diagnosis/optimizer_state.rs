@@ -4,17 +4,19 @@
 //! optimizer step, or in the second step's forward or backward pass, the first ones with the state
 //! in memory.
 
-use super::case::OomContext;
-use super::{Cause, Certainty, Finding};
+use super::oom_context::OomContext;
+use super::{Cause, CauseSpec, Certainty, Finding};
 use crate::calibration::ADAM_STATE;
 use crate::event::Phase;
 use crate::units::Bytes;
+
+pub(super) const CAUSE: CauseSpec = CauseSpec::new("optimizer state", examine).explains_capacity();
 
 /// The share of allocated memory from which the state is to blame for a failing second step after a
 /// successful first one.
 const NOTABLE: f64 = 0.25;
 
-pub(super) fn examine(case: &OomContext) -> Option<Finding> {
+fn examine(case: &OomContext) -> Option<Finding> {
     let record = case.record()?;
     let allocated = case.allocated?;
     let (needed, room) = (case.needed()?, case.own_room()?);

@@ -4,8 +4,7 @@
 //! All ranks wait for each other in every step. So when one of them fails the others print errors of
 //! their own, or are ended by the launcher: consequences, of which none is a cause.
 
-use super::Cause;
-use super::wording::capitalized;
+use super::{Cause, capitalized};
 use crate::oom::ConsequenceKind;
 use crate::state::{OomIncident, RankState, Run};
 use crate::units::{Bytes, Pid, Rank};
@@ -172,20 +171,8 @@ impl AmongRanks {
 
     /// What to change in the program, where one rank has more to do than the others.
     pub(super) fn advice(&self, cause: Cause) -> Option<String> {
-        let is_of_size = match cause {
-            Cause::Capacity | Cause::OutlierBatch | Cause::Limit => true,
-            Cause::HostMemory
-            | Cause::DeviceFault
-            | Cause::OtherProcess
-            | Cause::Leak
-            | Cause::EvaluationGraph
-            | Cause::OptimizerState
-            | Cause::Fragmentation
-            | Cause::NonPytorch
-            | Cause::Thrashing => false,
-        };
         match (&self.whose, self.first.rank) {
-            _ if !is_of_size => None,
+            _ if !cause.spec().of_one_rank => None,
             (
                 RankNeed::OneRank {
                     keeps_more: None, ..

@@ -2,10 +2,12 @@
 //! waits each time. It precedes many OOMs, and costs time even without one.
 
 use super::baseline_growth::median;
-use super::case::OomContext;
-use super::wording::sentence;
-use super::{Cause, Certainty, Finding};
+use super::oom_context::OomContext;
+use super::{Cause, CauseSpec, Certainty, Finding, Help, sentence};
 use crate::state::{StepMark, StepTrack};
+
+pub(super) const CAUSE: CauseSpec =
+    CauseSpec::new("allocator thrashing", examine).prefers(Help::NoFragmentation);
 
 /// The number of latest steps to examine.
 const WINDOW: usize = 10;
@@ -91,7 +93,7 @@ pub(super) const ADVICE: [&str; 2] = [
     "expandable segments, which waste less of the cache",
 ];
 
-pub(super) fn examine(case: &OomContext) -> Option<Finding> {
+fn examine(case: &OomContext) -> Option<Finding> {
     let rank = case.rank?;
     // It is true, but only shows that the end was near.
     let certainty = Certainty::Possible;

@@ -2,10 +2,9 @@
 //! device. Each is reported once.
 
 use super::baseline_growth::baseline_growth;
-use super::leak_forecast::leak_forecast;
+use super::leak::{self, leak_forecast};
 use super::thrashing::{self, thrash};
-use super::wording::sentence;
-use super::{Cause, Certainty, Finding, device_fault, leak};
+use super::{Cause, Certainty, Finding, device_fault, sentence};
 use crate::state::{RankState, RunOutcome, State};
 use crate::units::{Bytes, Moment, Rank, RunNumber, Uuid};
 use std::time::Duration;

@@ -29,7 +29,7 @@ impl Estimate {
 
     /// Three figures in whatever order their origin left them in; `likely` is pulled into the
     /// interval of the other two.
-    pub fn of(low: Bytes, likely: Bytes, high: Bytes) -> Estimate {
+    pub fn new(low: Bytes, likely: Bytes, high: Bytes) -> Estimate {
         let (low, high) = (low.min(high), low.max(high));
         Estimate {
             low,
@@ -67,7 +67,7 @@ impl Estimate {
 
     /// Each figure times its own factor.
     pub(super) fn times(self, (low, likely, high): (f64, f64, f64)) -> Estimate {
-        Estimate::of(
+        Estimate::new(
             self.low.scale(low),
             self.likely.scale(likely),
             self.high.scale(high),
@@ -183,7 +183,7 @@ mod tests {
     #[test]
     fn an_interval_is_printed_in_the_unit_of_its_figure() {
         let estimate = |low: u64, likely: u64, high: u64| {
-            Estimate::of(Bytes::mib(low), Bytes::mib(likely), Bytes::mib(high)).shown()
+            Estimate::new(Bytes::mib(low), Bytes::mib(likely), Bytes::mib(high)).shown()
         };
         assert_eq!(estimate(14438, 14950, 15565), "14.6 GiB (14.1–15.2)");
         assert_eq!(estimate(900, 1000, 1100), "1000 MiB (900–1100)");
@@ -193,7 +193,7 @@ mod tests {
 
     #[test]
     fn the_ends_are_put_in_order() {
-        let estimate = Estimate::of(Bytes(9), Bytes(10), Bytes(3));
+        let estimate = Estimate::new(Bytes(9), Bytes(10), Bytes(3));
         assert_eq!(
             (estimate.low, estimate.likely, estimate.high),
             (Bytes(3), Bytes(9), Bytes(9))

@@ -152,7 +152,7 @@ fn larger(
     workload.batch?;
     let mut observations = inputs.earlier.to_vec();
     observations.extend(Observation::of_run(run, launch));
-    let model = Model::of(observations);
+    let model = Model::new(observations);
     let like = Target {
         batch: workload.at_once,
         keeps_gradients: workload.keeps_gradients(),

@@ -70,7 +70,7 @@ impl Line {
 
 impl Model {
     /// A model of these observations, the earliest first.
-    pub fn of(observations: Vec<Observation>) -> Model {
+    pub fn new(observations: Vec<Observation>) -> Model {
         Model {
             observations,
             rehearsed: None,
@@ -256,7 +256,7 @@ impl Model {
         let high = ends.iter().map(|(_, _, high)| *high).fold(0.0, f64::max);
         // The first line is the likely one.
         let likely = ends.first()?.1;
-        let estimate = Estimate::of(adjusted(low), adjusted(likely), adjusted(high));
+        let estimate = Estimate::new(adjusted(low), adjusted(likely), adjusted(high));
         let varied = if self.whole().any(|seen| seen.varies) {
             VARIED
         } else {
@@ -390,7 +390,7 @@ fn wanted(seen: &Observation, peak: Bytes, target: &Target) -> Estimate {
     };
     let activations = (peak - base).scale(share);
     let (low, likely, high) = target.treatment.passes(base.0 as f64, activations.0 as f64);
-    Estimate::of(Bytes(low as u64), Bytes(likely as u64), Bytes(high as u64))
+    Estimate::new(Bytes(low as u64), Bytes(likely as u64), Bytes(high as u64))
 }
 
 /// By how much more than at an out-of-memory the pieces that cannot be given back may come to later

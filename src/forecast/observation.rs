@@ -56,7 +56,8 @@ pub struct Observation {
     pub pieces: Option<f64>,
     /// Of the step that memory ran out in: what it would have needed, where that can be estimated.
     pub partial_step: Option<PartialStep>,
-    /// The same as `overhead` at an out-of-memory, when it had given back all that it could.
+    /// The overhead at an out-of-memory, when the allocator had given back all that it could; as a share
+    /// like `overhead`.
     pub left_over: Option<f64>,
 }
 
@@ -275,18 +276,18 @@ fn base(
 ) -> Estimate {
     let Some(floor) = floor else {
         let least = stays.unwrap_or(Bytes::ZERO);
-        return Estimate::of(least, least, known);
+        return Estimate::new(least, least, known);
     };
     let without = floor - gradients.unwrap_or(Bytes::ZERO);
     let casts = weights.scale(0.5);
     match gradients {
         Some(_) if !kept => {
             let least = stays.map_or(without, |stays| stays.min(without));
-            Estimate::of(least, without, floor.max(without + casts))
+            Estimate::new(least, without, floor.max(without + casts))
         }
-        Some(_) => Estimate::of(floor, floor, floor + casts),
+        Some(_) => Estimate::new(floor, floor, floor + casts),
         // Where no structure is known the gradients may be anything up to a third of the floor.
-        None if !kept => Estimate::of(floor.scale(0.66), floor, floor),
+        None if !kept => Estimate::new(floor.scale(0.66), floor, floor),
         None => Estimate::exact(floor),
     }
 }
@@ -310,7 +311,7 @@ fn optimizer(
         return Estimate::exact(peak);
     }
     let most = (floor + parameters.unwrap_or(Bytes::ZERO)).min(known.max(floor));
-    Estimate::of(floor, most, most)
+    Estimate::new(floor, most, most)
 }
 
 fn overhead(rank: &RankState, known: Bytes) -> Option<f64> {
@@ -422,8 +423,8 @@ impl PartialStep {
             held: parameters.min(reached),
             // Gradients come as activations go; where they stay from one step to the next they are
             // there at the peak.
-            base: Estimate::of(parameters, parameters + state, parameters + state + trained),
-            optimizer: Estimate::of(
+            base: Estimate::new(parameters, parameters + state, parameters + state + trained),
+            optimizer: Estimate::new(
                 parameters,
                 parameters + state + trained,
                 parameters + state + trained + trained.scale(FOREACH_TEMPORARIES),
@@ -437,8 +438,8 @@ impl PartialStep {
         let structure = record.structure.as_deref()?;
         let stays = structure.parameters + structure.optimizer_state;
         let ended = stays + structure.gradients;
-        let base = Estimate::of(stays, stays, ended);
-        let optimizer = Estimate::of(
+        let base = Estimate::new(stays, stays, ended);
+        let optimizer = Estimate::new(
             ended,
             ended,
             ended + structure.parameters.scale(FOREACH_TEMPORARIES),
@@ -468,7 +469,7 @@ impl PartialStep {
     /// What forward and backward of the step itself would have reached; its low end is what they had.
     pub(super) fn whole(&self) -> Estimate {
         let (likely, most) = self.activations();
-        Estimate::of(
+        Estimate::new(
             self.reached,
             Bytes(likely as u64) + self.base.likely,
             Bytes(most as u64) + self.base.high,
@@ -487,7 +488,7 @@ impl PartialStep {
         let likely = of(self.base.likely, likely).0 + kept;
         // Gradients that are kept are a part of the upper end already.
         let high = of(self.base.high, most).1;
-        let passes = Estimate::of(least, likely.max(least), high.max(likely).max(least));
+        let passes = Estimate::new(least, likely.max(least), high.max(likely).max(least));
         passes.max(self.optimizer)
     }
 

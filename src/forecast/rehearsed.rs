@@ -18,7 +18,7 @@ const WORKSPACES: (Bytes, Bytes) = (Bytes::mib(64), Bytes::mib(160));
 /// How far off a rehearsed peak was at the most, as a share of it (decoders, BERT, ViT, LoRA, ResNet; fp32
 /// and bf16; torch 2.11): 0.0 to 2.4 %, always below.
 const SPREAD: f64 = 0.025;
-/// The same where there are convolutions, whose workspaces are as large as their outputs: up to 28 %.
+/// How far off it was at the most where there are convolutions, whose workspaces are as large as their outputs: up to 28 %.
 const CONVOLUTIONS: f64 = 0.30;
 /// By how much these need more than was rehearsed where there is no more room: cuDNN then takes what
 /// needs less. At the largest batch that ran under a cap (U-Nets, ResNet, RetinaNet; fp32 and bf16) it
@@ -65,7 +65,7 @@ impl Rehearsed {
         })
     }
 
-    /// The same under `PYTORCH_CUDA_ALLOC_CONF`.
+    /// The rehearsed step with other settings of the allocator (`PYTORCH_CUDA_ALLOC_CONF`).
     pub fn under(self, alloc_conf: &str) -> Rehearsed {
         let settings = AllocatorSettings::parse(alloc_conf);
         Rehearsed { settings, ..self }
@@ -134,7 +134,7 @@ impl Rehearsed {
         let needed = Bytes(high);
         let seen = self.around(needed, needed, self.spread_at_the_limit());
         let seen = match self.said.convolutions {
-            true => Estimate::of(seen.low.scale(LEAST_CONVOLUTIONS), seen.likely, seen.high),
+            true => Estimate::new(seen.low.scale(LEAST_CONVOLUTIONS), seen.likely, seen.high),
             false => seen,
         };
         Some(match self.with_larger_inputs(target) {
@@ -159,7 +159,7 @@ impl Rehearsed {
         })
     }
 
-    /// The same, where no inputs are larger.
+    /// The rehearsed step as if no inputs were larger.
     fn of_these_inputs(&self) -> Rehearsed {
         let mut same = self.clone();
         same.said.inputs = None;
@@ -222,7 +222,7 @@ impl Rehearsed {
             true => bytes,
             false => bytes.scale(0.9),
         };
-        Estimate::of(low, likely, high)
+        Estimate::new(low, likely, high)
     }
 
     fn variant(&self, target: &Target) -> Option<&TraceTemplate> {

@@ -131,7 +131,7 @@ pub(crate) fn candidates<'a>(
 
 impl<'a> BatchSource<'a> {
     /// Sizes without anything else.
-    pub(super) fn of(sizes: Vec<Knob<'a>>) -> BatchSource<'a> {
+    pub(super) fn new(sizes: Vec<Knob<'a>>) -> BatchSource<'a> {
         BatchSource {
             at_once: sizes.first().map_or(1, |knob| knob.value),
             sizes,
@@ -172,7 +172,7 @@ impl<'a> Knob<'a> {
 
 impl Addition {
     /// Of an argument in the notation of the data files: `--x`, `x=`, `--x=`, `A.B`.
-    pub(super) fn of(spec: &str, gap: InsertPoint) -> Addition {
+    pub(super) fn new(spec: &str, gap: InsertPoint) -> Addition {
         let mut words = vec![spec.to_string()];
         if !spec.ends_with('=') {
             words.push(String::new());
@@ -276,7 +276,7 @@ pub(super) fn addition(
         }
         ArgumentForm::Colon => return None,
     }
-    Some(Addition::of(&spelled, arguments.gap(batch.end())?))
+    Some(Addition::new(&spelled, arguments.gap(batch.end())?))
 }
 
 /// `spec` with dashes or underscores as in `typed`.
@@ -379,7 +379,7 @@ impl<'a> DeepspeedBatch<'a> {
 /// The batch of a command that sets none itself, by DeepSpeed's file.
 pub(super) fn deepspeed_source(file: &ConfigFile) -> Result<BatchSource<'_>, String> {
     let in_file = DeepspeedBatch::read(file)?;
-    let mut source = BatchSource::of(in_file.micro.into_iter().collect());
+    let mut source = BatchSource::new(in_file.micro.into_iter().collect());
     source.steps.extend(in_file.steps);
     let at_once = match (source.sizes.first(), source.steps.first(), &in_file.total) {
         (Some(micro), _, _) => micro.value,

@@ -103,7 +103,7 @@ impl<'a> KnownProgram<'a, '_> {
             AccumulationRule::MicroSize => return self.by_micro_size(first),
             AccumulationRule::Divides => return self.by_dividing(first),
             AccumulationRule::Flag | AccumulationRule::Implicit | AccumulationRule::None => {
-                BatchSource::of(hits.iter().map(Knob::of).collect::<Result<_, _>>()?)
+                BatchSource::new(hits.iter().map(Knob::of).collect::<Result<_, _>>()?)
             }
         };
         self.complete(&mut source, Some(first))?;
@@ -138,7 +138,7 @@ impl<'a> KnownProgram<'a, '_> {
             Some(spec) => self.overriding(spec)?,
             None => Place::File(file, found.clone()),
         };
-        let mut source = BatchSource::of(vec![Knob::new(&found.name, &found.text, place)?]);
+        let mut source = BatchSource::new(vec![Knob::new(&found.name, &found.text, place)?]);
         source.file = Some(file);
         self.complete(&mut source, None)?;
         Ok(Some(source))
@@ -243,7 +243,7 @@ impl<'a> KnownProgram<'a, '_> {
             InsertPlace::Start => range.start,
             InsertPlace::End | InsertPlace::Launcher => range.end,
         };
-        Ok(Place::Added(Addition::of(spec, InsertPoint::Before(at))))
+        Ok(Place::Added(Addition::new(spec, InsertPoint::Before(at))))
     }
 
     /// For a program that splits its batch into parts of a given size.
@@ -265,7 +265,7 @@ impl<'a> KnownProgram<'a, '_> {
             let given = self.arguments.value_of(name).and_then(|v| v.parse().ok());
             (name.as_str(), given.unwrap_or(*default))
         });
-        let mut source = BatchSource::of(vec![size]);
+        let mut source = BatchSource::new(vec![size]);
         source.whole = WholeBatch::Fixed {
             name: whole.name,
             value: whole.value,
@@ -279,7 +279,7 @@ impl<'a> KnownProgram<'a, '_> {
         let whole = Knob::of(batch)?.value;
         let default = self.entry.accumulation.default.unwrap_or(1);
         let steps = self.partner_of(batch, default, |_| false)?;
-        let mut source = BatchSource::of(Vec::new());
+        let mut source = BatchSource::new(Vec::new());
         source.at_once = whole / steps.value;
         source.steps = vec![steps];
         Ok(source)
@@ -516,7 +516,7 @@ impl<'a> Spelled<'a> {
                 steps.name()
             ));
         }
-        let mut source = BatchSource::of(vec![size.knob()?]);
+        let mut source = BatchSource::new(vec![size.knob()?]);
         match (steps, whole) {
             (Some(NamedValue::Argument(hit)), _) => source.steps = numbers(arguments, &hit)?,
             (Some(steps), _) => source.steps = vec![steps.knob()?],

@@ -1,11 +1,11 @@
 //! Mixed precision by argument: bf16 if the device supports it, else fp16 if the program scales its
 //! loss itself. Without an argument, bf16 autocast at runtime.
 
-use super::draft::Draft;
-use super::inputs::RemedyInputs;
-use super::patch;
-use super::proposal::{Offering, Proposal, or_patched};
+use super::plan::Alteration;
+use super::proposal::{Draft, Offering, Proposal};
 use super::switch::{Switch, by_the_launcher, turn_around, turn_on};
+use super::verify::RejectedThing;
+use super::{NeedFrom, RemedyEffect, RemedySpec};
 use crate::command::CommandLine;
 use crate::event::{Patch, Patchable};
 use crate::recognize::argument::{Arguments, Name};
@@ -13,6 +13,18 @@ use crate::recognize::family::{self, SwitchReading};
 use crate::recognize::program::SwitchSpec;
 use crate::recognize::recognized::Recognized;
 use crate::recognize::spellings::is_off;
+
+pub(super) const REMEDY: RemedySpec = RemedySpec {
+    alters: Some(Alteration::Precision),
+    rejects: Some(RejectedThing::Precision),
+    ..RemedySpec::new(
+        'a',
+        "mixed precision",
+        RemedyEffect::LessAllocated,
+        NeedFrom::Forecast(|_, target| target.treatment.mixed = true),
+        propose,
+    )
+};
 
 /// The edits that turn mixed precision on, or why there are none.
 fn mixed(offering: &Offering<'_>) -> Result<Draft, String> {
@@ -83,31 +95,23 @@ fn launcher_precision<'a>(
 }
 
 /// bf16 autocast around the program's model.
-fn patched(
-    command: &CommandLine,
-    inputs: &RemedyInputs<'_>,
-    found: &Patchable,
-) -> Result<Draft, String> {
-    patch::open(command, inputs, Patch::Amp)?;
+fn patched(offering: &Offering<'_>, found: &Patchable) -> Result<Draft, String> {
+    offering.check_patch(Patch::Amp)?;
     if let Some(own) = &found.precision {
         return Err(format!("it sets its own precision: {own}"));
     }
-    if !found.bf16 || inputs.bf16 == Some(false) {
+    if !found.bf16 || offering.inputs.bf16 == Some(false) {
         return Err("the GPU has no bf16".into());
     }
     if found.models.is_empty() {
         return Err("no model in training was found".into());
     }
     let models = found.models.join(", ");
-    let shown = format!("patched at runtime: bf16 autocast around {models}");
-    Ok(patch::draft(Patch::Amp, shown))
+    let shown = format!("bf16 autocast around {models}");
+    Ok(Draft::patching(Patch::Amp, &shown))
 }
 
-pub(super) fn propose(offering: &Offering<'_>) -> Option<Proposal> {
-    let (command, inputs) = (offering.command, offering.inputs);
-    let draft = or_patched(inputs, mixed(offering), |found| {
-        patched(command, inputs, found)
-    });
-    let cost = "lower precision, results change";
-    Some(Proposal::new(draft, cost))
+fn propose(offering: &Offering<'_>) -> Option<Proposal> {
+    let draft = offering.or_patched(mixed(offering), |found| patched(offering, found));
+    Some(Proposal::new(draft, "lower precision, results change"))
 }

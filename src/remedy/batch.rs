@@ -1,18 +1,23 @@
 //! A smaller batch: the largest one predicted to fit, else half. Set by an argument or a config
 //! file, or in the program's DataLoaders at runtime if it has neither.
 
-mod edit;
-mod patched;
-
-pub(super) use edit::BatchEdit;
-use edit::{Kept, check_scale, reduced};
-
-use super::patch;
-use super::plan::{Alteration, BatchChange};
-use super::proposal::{Offering, Proposal, or_patched};
+use super::plan::{Alteration, BatchChange, Remedy};
+use super::proposal::{Draft, Offering, Proposal};
+use super::{NeedFrom, RemedyEffect, RemedySpec};
+use crate::event::{Patch, Patchable};
 use crate::forecast::{Division, divided, rounded};
+use crate::recognize::batch::{BatchSource, Knob, WholeBatch};
+use std::path::Path;
 
-pub(super) fn propose(offering: &Offering<'_>) -> Option<Proposal> {
+pub(super) const REMEDY: RemedySpec = RemedySpec::new(
+    'b',
+    "smaller batch",
+    RemedyEffect::LessAllocated,
+    NeedFrom::Forecast(Remedy::change_batch),
+    propose,
+);
+
+fn propose(offering: &Offering<'_>) -> Option<Proposal> {
     let inputs = offering.inputs;
     let by_argument = match inputs.batch_fits {
         true => fitting(offering),
@@ -20,11 +25,13 @@ pub(super) fn propose(offering: &Offering<'_>) -> Option<Proposal> {
     };
     // A batch argument is the program's own way, even if it can't be edited.
     let has_none = offering.recognized.batch().is_none();
-    let found = or_patched(inputs, by_argument, |found| match has_none {
-        true => patched::patched(offering.command, inputs, found),
+    let found = offering.or_patched(by_argument, |found| match has_none {
+        true => patched(offering, found),
         false => Err("the program has an option for it".into()),
     });
-    let batch_norm = patch::patchable(inputs).and_then(|found| found.batch_norm.as_deref());
+    let batch_norm = inputs
+        .patchable()
+        .and_then(|found| found.batch_norm.as_deref());
     Some(match found {
         Ok(edit) => Proposal {
             alters: match (edit.alters, batch_norm) {
@@ -82,5 +89,200 @@ fn fitting(offering: &Offering<'_>) -> Result<BatchEdit, String> {
     match predictor.largest(reading.keeps_gradients()) {
         Some(largest) => reduced(rounded(largest)),
         None => Ok(accumulated),
+    }
+}
+
+/// A smaller batch in the program's DataLoaders, at runtime, or why they can't be patched.
+fn patched(offering: &Offering<'_>, found: &Patchable) -> Result<BatchEdit, String> {
+    let Some(batch) = found.batch else {
+        return Err(match &found.batch_left {
+            Some(why) => why.clone(),
+            None => "no DataLoader was found".into(),
+        });
+    };
+    let asked = found.batch_asked.unwrap_or(batch);
+    let scale = offering.inputs.batch_scale;
+    check_scale(scale)?;
+    let smaller = reduced(batch, scale)
+        .ok_or_else(|| format!("its DataLoaders already use a batch size of {batch}"))?;
+    let wanted = Patch::Batch {
+        from: asked,
+        to: smaller,
+    };
+    offering.check_patch(wanted)?;
+    let draft = Draft::patching(wanted, &format!("DataLoader batch {batch}→{smaller}"));
+    let mut edit = BatchEdit::new(draft, (batch, smaller), Kept::None, None);
+    edit.cost += ", and so do schedules counted in steps";
+    Ok(edit)
+}
+
+/// A batch reduced, and what that does to the training, wherever the batch is set.
+#[derive(Debug, Clone, PartialEq)]
+struct BatchEdit {
+    draft: Draft,
+    /// The per-device batch before and after, as the argument counts it.
+    from: u64,
+    to: u64,
+    /// Whether the number of samples per step changes.
+    alters: bool,
+    /// Whether it takes more micro-batches per step than before.
+    accumulates: bool,
+    /// What it does to the training, for display.
+    cost: String,
+}
+
+/// What accumulation does to the effective batch.
+#[derive(Debug, Clone, PartialEq, Eq)]
+enum Kept {
+    /// No accumulation, or none that is known.
+    None,
+    /// From so many micro-batches per step to so many.
+    By(u64, u64),
+    /// The program keeps the effective batch, for this reason.
+    Whole(String),
+}
+
+impl BatchEdit {
+    /// Scales the batch by `scale`, or says why that isn't possible. `copies` is the directory for
+    /// edited copies of files, and the run that they are for.
+    fn smaller(
+        source: &BatchSource<'_>,
+        scale: f64,
+        copies: Option<(&Path, u32)>,
+    ) -> Result<BatchEdit, String> {
+        check_scale(scale)?;
+        let mut draft = Draft::default();
+        let (before, after) = (source.accumulation(), longer(source.accumulation(), scale));
+        let mut sizes = Vec::new();
+        for knob in &source.sizes {
+            // If one of several limits is already minimal, the others can still be lowered.
+            let Some(new) = reduced(knob.value, scale) else {
+                continue;
+            };
+            check(knob, new, source.split_among)?;
+            draft.write(knob, new, copies)?;
+            sizes.push((knob.value, new));
+        }
+        let (old, new) = match (sizes.first(), source.sizes.first()) {
+            (Some(size), _) => *size,
+            (None, Some(knob)) => return Err(already(knob)),
+            (None, None) if after > before => (source.at_once, source.at_once * before / after),
+            (None, None) => {
+                return Err(
+                    "accumulation works in whole steps; such a small reduction is not possible"
+                        .into(),
+                );
+            }
+        };
+        for knob in &source.steps {
+            let more = longer(knob.value, scale);
+            if more > knob.value {
+                draft.write(knob, more, copies)?;
+            }
+        }
+        let is_counted = !source.steps.is_empty() && (after > before || before > 1);
+        let kept = match &source.whole {
+            WholeBatch::Kept(words) => Kept::Whole(words.clone()),
+            WholeBatch::Fixed {
+                name,
+                value,
+                parts_of,
+            } => {
+                let fills = match source.steps.is_empty() {
+                    true => parts_of.is_multiple_of(new),
+                    false => old * before == new * after,
+                };
+                if !fills {
+                    return Err(format!(
+                        "{name} {value} cannot be split into micro-batches of {new}"
+                    ));
+                }
+                Kept::Whole(format!(
+                    "effective batch {value}, in micro-batches of {new}"
+                ))
+            }
+            WholeBatch::Follows if is_counted => Kept::By(before, after),
+            WholeBatch::Follows => Kept::None,
+        };
+        let mut edit = BatchEdit::new(draft, (old, new), kept, source.unit);
+        if let Some(file) = source.file {
+            edit.cost += &format!("; {} says {old}", file.shown());
+        }
+        Ok(edit)
+    }
+
+    /// The per-device batch goes from `old` to `new`; `unit` is what is counted, if not samples.
+    fn new(draft: Draft, (old, new): (u64, u64), kept: Kept, unit: Option<&str>) -> BatchEdit {
+        let unit = unit.map(|unit| format!(" {unit}")).unwrap_or_default();
+        let (alters, accumulates, cost) = match kept {
+            Kept::None => (
+                true,
+                false,
+                format!(
+                    "effective batch {old} → {new}{unit}: gradients and number of steps change"
+                ),
+            ),
+            Kept::By(steps, more) => {
+                let before = old.saturating_mul(steps);
+                let after = new.saturating_mul(more);
+                let change = match before == after {
+                    true => before.to_string(),
+                    false => format!("{before} → {after}"),
+                };
+                (
+                    before != after,
+                    more > steps,
+                    format!("effective batch {change}{unit} ({new} × {more})"),
+                )
+            }
+            Kept::Whole(words) => (false, true, words),
+        };
+        BatchEdit {
+            draft,
+            from: old,
+            to: new,
+            alters,
+            accumulates,
+            cost,
+        }
+    }
+}
+
+fn check_scale(scale: f64) -> Result<(), String> {
+    match scale > 0.0 && scale < 1.0 {
+        true => Ok(()),
+        false => Err(format!(
+            "{scale} isn't a valid scale: it must be between 0 and 1"
+        )),
+    }
+}
+
+/// The value times `scale`, at least 1; `None` if that isn't smaller.
+fn reduced(old: u64, scale: f64) -> Option<u64> {
+    let new = ((old as f64 * scale).floor() as u64).max(1);
+    (new < old).then_some(new)
+}
+
+/// The accumulation steps that make up for scaling the batch.
+fn longer(steps: u64, scale: f64) -> u64 {
+    ((steps as f64 / scale).round() as u64).max(steps)
+}
+
+fn already(knob: &Knob<'_>) -> String {
+    let name = knob.name.trim_start_matches('+');
+    format!("{name} is already {}", knob.value)
+}
+
+/// Whether a program accepts a size.
+fn check(knob: &Knob<'_>, new: u64, split_among: u64) -> Result<(), String> {
+    let name = &knob.name;
+    match knob.least {
+        Some((floor, least)) if new < least => {
+            Err(format!("{name} {new} would be less than {floor} {least}"))
+        }
+        _ if !new.is_multiple_of(split_among.max(1)) => Err(format!(
+            "{name} {new} cannot be split among {split_among} devices"
+        )),
+        _ => Ok(()),
     }
 }

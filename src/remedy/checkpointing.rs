@@ -1,16 +1,26 @@
 //! Activation checkpointing, by argument or around the model's repeated blocks at runtime: activations
 //! are recomputed in the backward pass instead of being kept. Same numerics, more time.
 
-use super::draft::Draft;
 use super::inputs::RemedyInputs;
-use super::patch;
-use super::proposal::{Offering, Proposal, or_patched, unknown};
+use super::plan::{Alteration, Expectation};
+use super::proposal::{Draft, Offering, Proposal};
 use super::switch::{Switch, turn_around, turn_on};
-use crate::command::CommandLine;
+use super::{NeedFrom, RemedyEffect, RemedySpec};
 use crate::event::{Blocks, Patch, Patchable};
 use crate::recognize::family;
 use crate::recognize::spellings::is_no;
 use crate::units::Bytes;
+
+pub(super) const REMEDY: RemedySpec = RemedySpec {
+    alters: Some(Alteration::Recomputation),
+    ..RemedySpec::new(
+        'r',
+        "activation checkpointing",
+        RemedyEffect::LessAllocated,
+        NeedFrom::ForecastIfKnown(|_, target| target.treatment.recomputed = true),
+        propose,
+    )
+};
 
 /// Blocks with a smaller share of the allocated memory aren't worth checkpointing.
 const WORTH: f64 = 0.05;
@@ -41,12 +51,8 @@ fn recompute(offering: &Offering<'_>) -> Result<Draft, String> {
 }
 
 /// Activation checkpointing around the program's blocks.
-fn patched(
-    command: &CommandLine,
-    inputs: &RemedyInputs<'_>,
-    found: &Patchable,
-) -> Result<Draft, String> {
-    patch::open(command, inputs, Patch::Recompute)?;
+fn patched(offering: &Offering<'_>, found: &Patchable) -> Result<Draft, String> {
+    offering.check_patch(Patch::Recompute)?;
     let usable: Vec<&Blocks> = found.blocks.iter().filter(|b| b.left.is_none()).collect();
     if usable.is_empty() {
         return Err(match found.blocks.first() {
@@ -59,7 +65,7 @@ fn patched(
             _ => "its model has no repeated blocks".into(),
         });
     }
-    if let Some((held, all)) = held_of(&usable, inputs)
+    if let Some((held, all)) = held_of(&usable, offering.inputs)
         && held.0 as f64 <= WORTH * all.0 as f64
     {
         return Err(format!(
@@ -70,13 +76,13 @@ fn patched(
         .iter()
         .map(|blocks| format!("{} {}", blocks.count, blocks.class))
         .collect();
-    let shown = format!("patched at runtime: checkpoint {}", names.join(", "));
-    Ok(patch::draft(Patch::Recompute, shown))
+    let shown = format!("checkpoint {}", names.join(", "));
+    Ok(Draft::patching(Patch::Recompute, &shown))
 }
 
 /// What the model's blocks had allocated when memory ran out, for display; `None` if unknown.
 fn held(inputs: &RemedyInputs<'_>) -> Option<String> {
-    let all: Vec<&Blocks> = patch::patchable(inputs)?.blocks.iter().collect();
+    let all: Vec<&Blocks> = inputs.patchable()?.blocks.iter().collect();
     let (held, all) = held_of(&all, inputs)?;
     Some(format!(
         "its repeated blocks used {held} of {all} when memory ran out"
@@ -89,13 +95,10 @@ fn held_of(blocks: &[&Blocks], inputs: &RemedyInputs<'_>) -> Option<(Bytes, Byte
     Some((held, inputs.forecast.oom?.allocated()?))
 }
 
-pub(super) fn propose(offering: &Offering<'_>) -> Option<Proposal> {
-    let (command, inputs) = (offering.command, offering.inputs);
-    let draft = or_patched(inputs, recompute(offering), |found| {
-        patched(command, inputs, found)
-    });
-    let covers = held(inputs)
+fn propose(offering: &Offering<'_>) -> Option<Proposal> {
+    let draft = offering.or_patched(recompute(offering), |found| patched(offering, found));
+    let covers = held(offering.inputs)
         .unwrap_or_else(|| "how many of the activations it covers depends on the model".into());
     let cost = "same numerics; steps take longer, typically 10–35 %";
-    Some(Proposal::new(draft, cost).expecting(unknown(&covers)))
+    Some(Proposal::new(draft, cost).expecting(Expectation::unknown(&covers)))
 }

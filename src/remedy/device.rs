@@ -4,20 +4,32 @@
 //! CUDA orders devices by speed unless `CUDA_DEVICE_ORDER` says otherwise, so an index is written
 //! only if what the program saw shows that both orders are the same.
 
-use super::draft::Draft;
 use super::inputs::RemedyInputs;
-use super::proposal::{Offering, Proposal, unknown};
+use super::plan::Expectation;
+use super::proposal::{Draft, Offering, Proposal};
+use super::{NeedFrom, RemedyEffect, RemedyId, RemedySpec};
 use crate::calibration::{EXPANDABLE, NON_TORCH_USUAL};
 use crate::command::CommandLine;
-use crate::diagnosis::Cause;
+use crate::diagnosis::{Cause, Help};
 use crate::event::Hello;
+use crate::recognize::Recognized;
 use crate::recognize::argument::{Arguments, Name};
-use crate::recognize::layout::EnvPropagation;
-use crate::recognize::layout::Variable;
-use crate::recognize::recognized::Recognized;
+use crate::recognize::layout::{EnvPropagation, Variable};
 use crate::recognize::spellings::spellings;
 use crate::state::{DeviceState, RankState};
 use crate::units::{Bytes, Uuid};
+
+pub(super) const REMEDY: RemedySpec = RemedySpec {
+    comes_before: Some((Help::AnotherDevice, RemedyId::Wait)),
+    verify: Some(verify),
+    ..RemedySpec::new(
+        'g',
+        "another GPU",
+        RemedyEffect::MoreFree,
+        NeedFrom::Itself,
+        propose,
+    )
+};
 
 const VISIBLE: &str = "CUDA_VISIBLE_DEVICES";
 
@@ -190,11 +202,12 @@ fn name_of(uuid: &Uuid) -> String {
     format!("GPU-{uuid}")
 }
 
-pub(super) fn propose(offering: &Offering<'_>) -> Option<Proposal> {
+fn propose(offering: &Offering<'_>) -> Option<Proposal> {
     let inputs = offering.inputs;
     let found = another(offering.command, offering.recognized, inputs);
     let is_offered = found.is_ok() && offering.recognized.part_of_a_job.is_none();
-    let is_asked_for = inputs.forecast.oom.is_none() || offering.cause == Some(Cause::OtherProcess);
+    let is_asked_for =
+        inputs.forecast.oom.is_none() || inputs.cause() == Some(Cause::ForeignProcess);
     if !is_offered && !is_asked_for {
         return None;
     }
@@ -202,15 +215,15 @@ pub(super) fn propose(offering: &Offering<'_>) -> Option<Proposal> {
         Ok((_, free)) => offering
             .predictor
             .on(*free)
-            .unwrap_or_else(|| unknown(&format!("{free} free there"))),
-        Err(_) => unknown("no other device is known"),
+            .unwrap_or_else(|| Expectation::unknown(&format!("{free} free there"))),
+        Err(_) => Expectation::unknown("no other device is known"),
     };
     let draft = found.map(|(draft, _)| draft);
     Some(Proposal::new(draft, "same numerics").expecting(expectation))
 }
 
 /// Reports a run that is still on the device that ran out of memory.
-pub(super) fn verify(hello: &Hello, failed: Option<&Uuid>) -> Option<String> {
+fn verify(hello: &Hello, failed: Option<&Uuid>) -> Option<String> {
     let [only] = hello.devices.as_slice() else {
         return None;
     };

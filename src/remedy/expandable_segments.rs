@@ -1,17 +1,32 @@
 //! Expandable segments, and how a setting gets into the allocator's variable.
 
-use super::draft::Draft;
-use super::edit::edited;
 use super::inputs::RemedyInputs;
-use super::proposal::{Offering, Proposal};
+use super::plan::edited;
+use super::proposal::{Draft, Offering, Proposal};
+use super::verify::RejectedThing;
+use super::{NeedFrom, RemedyEffect, RemedyId, RemedySpec};
 use crate::command::CommandLine;
+use crate::diagnosis::Help;
 use crate::event::Hello;
+use crate::forecast::Allocator;
 use crate::recognize::alloc_conf::{self, Inherited, TorchVersion};
 use crate::recognize::argument::{InsertPoint, text};
-use crate::recognize::layout::Variable;
-use crate::recognize::layout::{EnvPropagation, ProgramKind};
+use crate::recognize::layout::{EnvPropagation, ProgramKind, Variable};
 use crate::recognize::{CommandLayout, Recognized};
 use crate::units::Uuid;
+
+pub(super) const REMEDY: RemedySpec = RemedySpec {
+    comes_before: Some((Help::NoFragmentation, RemedyId::Batch)),
+    verify: Some(verify),
+    rejects: Some(RejectedThing::Allocator),
+    ..RemedySpec::new(
+        'e',
+        "expandable segments",
+        RemedyEffect::LessFragmentation,
+        NeedFrom::Forecast(|_, target| target.allocator = Allocator::Expandable),
+        propose,
+    )
+};
 
 /// The first version in which expandable segments are safe to offer.
 pub(super) const EXPANDABLE_SINCE: (u32, u32) = (2, 1);
@@ -53,20 +68,13 @@ pub(super) fn draft(
     let inherited = inputs.launch.inherited;
     let layout = &recognized.layout;
     let set = in_training(command, layout, inherited);
-    let merged = alloc_conf::merge(key, value, set, torch(inputs))?;
+    let merged = alloc_conf::merge(key, value, set, inputs.torch())?;
     let mut draft = Draft::default();
     for (name, new) in merged {
         place(&mut draft, command, layout, inherited, name, &new)?;
     }
     draft.shown = vec![format!("{key}:{value}")];
     Ok(draft)
-}
-
-/// torch's version, as the run reported it, else as installed.
-pub(super) fn torch(inputs: &RemedyInputs<'_>) -> Option<TorchVersion> {
-    hello(inputs)
-        .and_then(|hello| TorchVersion::parse(&hello.torch))
-        .or_else(|| inputs.launch.torch.and_then(TorchVersion::parse))
 }
 
 /// The command with a user's own allocator settings (`KEY:VALUE[,…]`) beside those that it has or
@@ -181,7 +189,9 @@ fn clears(command: &CommandLine, words: std::ops::Range<usize>, variable: &str) 
 
 /// Whether the allocator reported that they are in force.
 fn are_in_force(inputs: &RemedyInputs<'_>) -> bool {
-    hello(inputs).is_some_and(|hello| hello.expandable_segments == Some(true))
+    inputs
+        .hello()
+        .is_some_and(|hello| hello.expandable_segments == Some(true))
 }
 
 /// The component that ran out of memory, if only the text tells and it wasn't a PyTorch allocator
@@ -194,23 +204,14 @@ fn outside_the_allocator(inputs: &RemedyInputs<'_>) -> Option<&'static str> {
 
 /// The allocator's backend, if it isn't PyTorch's native one.
 fn backend<'a>(inputs: &RemedyInputs<'a>) -> Option<&'a str> {
-    hello(inputs)?
+    inputs
+        .hello()?
         .backend
         .as_deref()
         .filter(|backend| *backend != "native")
 }
 
-fn hello<'a>(inputs: &RemedyInputs<'a>) -> Option<&'a crate::event::Hello> {
-    inputs
-        .forecast
-        .state?
-        .run()?
-        .ranks
-        .first()
-        .map(|rank| &rank.hello)
-}
-
-pub(super) fn propose(offering: &Offering<'_>) -> Option<Proposal> {
+fn propose(offering: &Offering<'_>) -> Option<Proposal> {
     let draft = expandable(offering.command, offering.recognized, offering.inputs);
     let cost = match offering.inputs.launch.torch {
         Some(_) => "same numerics; sharing tensors between processes may fail",
@@ -220,7 +221,7 @@ pub(super) fn propose(offering: &Offering<'_>) -> Option<Proposal> {
 }
 
 /// Reports segments that are still not expandable.
-pub(super) fn verify(hello: &Hello, _: Option<&Uuid>) -> Option<String> {
+fn verify(hello: &Hello, _: Option<&Uuid>) -> Option<String> {
     (hello.expandable_segments == Some(false)).then(|| segments_off(hello))
 }
 

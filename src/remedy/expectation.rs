@@ -4,20 +4,18 @@
 //! The numbers come from the forecast's model; here they are compared with the memory that the
 //! process could have had, and put into words.
 
-mod words;
-
-use super::effect::{NeedFrom, RemedyEffect};
 use super::inputs::RemedyInputs;
-use super::plan::{Expectation, Remedy, RemedyId};
+use super::plan::{Expectation, Remedy};
+use super::{NeedFrom, RemedyEffect};
 use crate::command::CommandLine;
-use crate::event::Phase;
+use crate::event::{InputSizes, Phase};
 use crate::forecast::{
-    ActivationReduction, Allocator, Forecast, Model, Observation, Rehearsed, Target, Unseen,
+    ActivationReduction, Allocator, Basis, Estimate, Forecast, Model, Observation, Progress,
+    Rehearsed, Target, Unseen,
 };
 use crate::recognize::WorkloadKey;
 use crate::state::{OomIncident, RankState};
 use crate::units::Bytes;
-use words::{at_least, beyond, by_inputs, extrapolated, fits_within, futile, tight, unknown};
 
 /// A run's need above its peak of allocated memory with expandable segments, at most.
 const EXPANDABLE_OVERHEAD: f64 = crate::calibration::EXPANDABLE.2;
@@ -45,14 +43,14 @@ pub(super) struct RemedyPredictor<'a> {
 
 impl<'a> RemedyPredictor<'a> {
     /// What is known after an OOM under `command`.
-    pub(super) fn new(command: &CommandLine, inputs: &'a RemedyInputs<'a>) -> RemedyPredictor<'a> {
+    pub fn new(command: &CommandLine, inputs: &'a RemedyInputs<'a>) -> RemedyPredictor<'a> {
         let oom = inputs.forecast.oom;
         let rank = oom.and_then(|oom| rank_of(inputs, oom));
         let reading = WorkloadKey::new(&command.without_secrets(), &inputs.launch);
         let record = oom.and_then(|oom| oom.record.as_ref());
         let expandable = rank.and_then(|rank| rank.hello.expandable_segments);
         RemedyPredictor {
-            model: Model::of(observations(inputs, rank, &reading))
+            model: Model::new(observations(inputs, rank, &reading))
                 .with_rehearsal(rank.and_then(|rank| rehearsed(rank, &reading))),
             reading,
             room: inputs.forecast.room.or_else(|| oom.and_then(room_at)),
@@ -67,13 +65,13 @@ impl<'a> RemedyPredictor<'a> {
     }
 
     /// The command that ran.
-    pub(super) fn reading(&self) -> &WorkloadKey {
+    pub fn reading(&self) -> &WorkloadKey {
         &self.reading
     }
 
     /// The largest batch that fits with the configured margin, with gradients kept between
     /// micro-batches or not; `None` if unknown.
-    pub(super) fn largest(&self, keeps_gradients: bool) -> Option<u64> {
+    pub fn largest(&self, keeps_gradients: bool) -> Option<u64> {
         if self.only_delays().is_some() || self.phase == Phase::Evaluation {
             return None;
         }
@@ -93,18 +91,18 @@ impl<'a> RemedyPredictor<'a> {
     }
 
     /// What one remedy does on its own; `None` if the model does not apply.
-    pub(super) fn of_remedy(&self, remedy: &Remedy) -> Option<Expectation> {
+    pub fn of_remedy(&self, remedy: &Remedy) -> Option<Expectation> {
         match remedy.id.spec().need {
-            NeedFrom::Forecast => Some(self.together(&[remedy])),
+            NeedFrom::Forecast(_) => Some(self.together(&[remedy])),
             NeedFrom::FailedAllocation => {
                 let expectation = self.without_fragmentation(&self.target(&[remedy]), true);
                 let fits = expectation.fits.filter(|fits| !fits);
                 Some(Expectation {
                     fits,
-                    ..unknown("it makes fragmentation less likely")
+                    ..Expectation::unknown("it makes fragmentation less likely")
                 })
             }
-            NeedFrom::ForecastIfKnown => {
+            NeedFrom::ForecastIfKnown(_) => {
                 let expectation = self.together(&[remedy]);
                 let says = expectation.needs.is_some() || expectation.futile.is_some();
                 says.then_some(expectation)
@@ -113,8 +111,8 @@ impl<'a> RemedyPredictor<'a> {
         }
     }
 
-    /// The same command with `free` available; `None` if its need is unknown.
-    pub(super) fn on(&self, free: Bytes) -> Option<Expectation> {
+    /// The command as it ran, with `free` available; `None` if its need is unknown.
+    pub fn on(&self, free: Bytes) -> Option<Expectation> {
         match self.model.needs(&self.target(&[])) {
             Forecast::Within(needs) if needs.high <= free => Some(fits_within(needs, free)),
             Forecast::Within(needs) => Some(tight(needs, free)),
@@ -125,27 +123,24 @@ impl<'a> RemedyPredictor<'a> {
 
     /// The run with these remedies applied.
     fn target(&self, chosen: &[&Remedy]) -> Target {
-        let has = |id: RemedyId| chosen.iter().any(|remedy| remedy.id == id);
-        let takes = chosen.iter().find_map(|remedy| remedy.takes);
-        Target {
-            batch: takes.map_or(self.reading.at_once, |takes| takes.at_once),
-            keeps_gradients: self.reading.keeps_gradients()
-                || takes.is_some_and(|takes| takes.accumulates),
-            treatment: ActivationReduction {
-                mixed: has(RemedyId::Amp),
-                recomputed: has(RemedyId::Recompute),
-            },
-            allocator: match has(RemedyId::ExpandableSegments) {
-                true => Allocator::Expandable,
-                false => self.allocator,
-            },
+        let mut target = Target {
+            batch: self.reading.at_once,
+            keeps_gradients: self.reading.keeps_gradients(),
+            treatment: ActivationReduction::default(),
+            allocator: self.allocator,
+        };
+        for remedy in chosen {
+            if let Some(change) = remedy.id.spec().in_forecast() {
+                change(remedy, &mut target);
+            }
         }
+        target
     }
 
     /// What remedies do together.
-    pub(super) fn together(&self, chosen: &[&Remedy]) -> Expectation {
+    pub fn together(&self, chosen: &[&Remedy]) -> Expectation {
         if self.inputs.forecast.oom.is_none() {
-            return unknown("there has been no OOM yet");
+            return Expectation::unknown("there has been no OOM yet");
         }
         let has = |effect| {
             chosen
@@ -181,7 +176,9 @@ impl<'a> RemedyPredictor<'a> {
             return futile(verdict, reason);
         }
         if self.phase == Phase::Evaluation {
-            return unknown("memory ran out during evaluation, whose batch size may differ");
+            return Expectation::unknown(
+                "memory ran out during evaluation, whose batch size may differ",
+            );
         }
         if more_free {
             return match self.model.needs(&target) {
@@ -191,7 +188,7 @@ impl<'a> RemedyPredictor<'a> {
                 },
                 Forecast::Extrapolated(needs, how) => extrapolated(needs, None, how),
                 Forecast::AtLeast(..) | Forecast::Unknown => {
-                    unknown("it depends on how much memory is free there, or by then")
+                    Expectation::unknown("it depends on how much memory is free there, or by then")
                 }
             };
         }
@@ -219,7 +216,7 @@ impl<'a> RemedyPredictor<'a> {
             Forecast::AtLeast(..) | Forecast::Unknown => None,
         };
         let expectation = match self.model.needs(target) {
-            Forecast::Unknown => unknown("no complete step was seen; half is a guess"),
+            Forecast::Unknown => Expectation::unknown("no complete step was seen; half is a guess"),
             Forecast::Within(needs) => match self.room {
                 None => beyond(needs),
                 Some(room) if needs.high <= room => fits_within(needs, room),
@@ -268,7 +265,7 @@ impl<'a> RemedyPredictor<'a> {
     /// by the failed allocation instead of the peak.
     fn without_fragmentation(&self, target: &Target, failed_only: bool) -> Expectation {
         let Some(wanted) = self.wanted else {
-            return unknown("the OOM message has no numbers");
+            return Expectation::unknown("the OOM message has no numbers");
         };
         let Some(room) = self.room else {
             let words =
@@ -379,6 +376,111 @@ fn rank_of<'a>(inputs: &RemedyInputs<'a>, oom: &OomIncident) -> Option<&'a RankS
     } else {
         None
     })
+}
+
+/// It leaves the cause in place.
+fn futile(verdict: &'static str, reason: &str) -> Expectation {
+    Expectation {
+        futile: Some(verdict),
+        words: format!("{verdict}: {reason}"),
+        ..Expectation::default()
+    }
+}
+
+/// Only a lower bound is known: it can prove that a run won't fit, never that it fits.
+fn at_least(least: Bytes, room: Option<Bytes>, words: String) -> Expectation {
+    let too_much = room.is_some_and(|room| least > room);
+    Expectation {
+        at_least: Some(least),
+        room,
+        fits: too_much.then_some(false),
+        words,
+        ..Expectation::default()
+    }
+}
+
+/// It is known to fit.
+fn fits_within(needs: Estimate, room: Bytes) -> Expectation {
+    let spare = room - needs.likely;
+    let words = format!("needs {}, fits with {spare} to spare", needs.shown());
+    needing(needs, Some(room), Some(true), words)
+}
+
+/// It won't fit, or may not: "may not" only if the likely need is within the available memory.
+fn tight(needs: Estimate, room: Bytes) -> Expectation {
+    if needs.low > room {
+        let words = format!("won't fit: needs at least {}, {room} available", needs.low);
+        return needing(needs, Some(room), Some(false), words);
+    }
+    if needs.likely > room {
+        let words = format!("won't fit: needs {}, {room} available", needs.shown());
+        return needing(needs, Some(room), Some(false), words);
+    }
+    let words = format!("may not fit: needs {}, {room} available", needs.shown());
+    needing(needs, Some(room), None, words)
+}
+
+/// The need is known, the available memory is not.
+fn beyond(needs: Estimate) -> Expectation {
+    let words = format!("needs {}; available memory is unknown", needs.shown());
+    needing(needs, None, None, words)
+}
+
+/// Extrapolated from the step that ran out of memory: it fits if the upper end does.
+fn extrapolated(needs: Estimate, room: Option<Bytes>, progress: Progress) -> Expectation {
+    let about = format!("needs about {}", needs.shown());
+    let how = format!("memory ran out {}", progress.shown());
+    let (fits, words) = match room {
+        None => (
+            None,
+            format!("{about}; available memory is unknown; estimated, {how}"),
+        ),
+        Some(room) if needs.low > room => (
+            Some(false),
+            format!("won't fit: needs at least {}, {room} available", needs.low),
+        ),
+        Some(room) if needs.likely > room => (
+            Some(false),
+            format!("won't fit: {about}, {room} available; estimated, {how}"),
+        ),
+        Some(room) if needs.high <= room => (
+            Some(true),
+            format!("{about}, fits in {room}; estimated, {how}"),
+        ),
+        Some(room) => (
+            None,
+            format!("may not fit: {about}, {room} available; estimated, {how}"),
+        ),
+    };
+    Expectation {
+        basis: Some(Basis::Estimated),
+        ..needing(needs, room, fits, words)
+    }
+}
+
+fn needing(needs: Estimate, room: Option<Bytes>, fits: Option<bool>, words: String) -> Expectation {
+    Expectation {
+        peak: None,
+        needs: Some(needs.likely),
+        within: Some((needs.low, needs.high)),
+        room,
+        at_least: None,
+        fits,
+        futile: None,
+        basis: None,
+        words,
+    }
+}
+
+/// Which inputs a rehearsed figure rests on.
+fn by_inputs(sizes: &InputSizes) -> String {
+    let (calls, most) = (sizes.calls, sizes.most);
+    match sizes.possible {
+        Some(possible) if !sizes.differ() => {
+            format!(" by inputs of {most} each, with room for the {possible} that the model takes")
+        }
+        _ => format!(" by the largest of {calls} inputs seen; they differ in size"),
+    }
 }
 
 #[cfg(test)]

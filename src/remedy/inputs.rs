@@ -1,11 +1,27 @@
-//! What remedies are based on beside the command: its surroundings, the inputs of the forecast, and
-//! the findings.
+//! What remedies are based on beside the command: its surroundings, what its runs have shown, and the
+//! findings.
 
-use super::leftover::Leftover;
 use crate::command::CommandLine;
-use crate::diagnosis::Finding;
+use crate::diagnosis::{Cause, Finding};
+use crate::event::{Hello, Patchable};
 use crate::forecast::ForecastInputs;
+use crate::recognize::alloc_conf::TorchVersion;
 use crate::recognize::{LaunchEnvironment, Recognized};
+use crate::state::RankState;
+use crate::units::{Bytes, Pid};
+
+/// A process of an earlier session of this user that oomph no longer supervises and that still uses
+/// the device's memory. It is detected elsewhere, where processes can be inspected.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Leftover {
+    pub pid: Pid,
+    /// Start time in kernel ticks since boot: it identifies the process even if the PID is reused.
+    pub started: u64,
+    /// The session that it was part of.
+    pub session: String,
+    /// Its device memory.
+    pub held: Option<Bytes>,
+}
 
 /// Any of it may be missing.
 #[derive(Debug, Clone)]
@@ -31,6 +47,40 @@ impl<'a> RemedyInputs<'a> {
     /// The command as it is understood with this launch.
     pub fn recognize(&self, command: &'a CommandLine) -> Recognized<'a> {
         Recognized::new(command, &self.launch)
+    }
+
+    /// The likeliest cause.
+    pub(super) fn cause(&self) -> Option<Cause> {
+        self.findings.first().map(|finding| finding.cause)
+    }
+
+    /// What the first process of the latest run said of itself.
+    pub(super) fn hello(&self) -> Option<&'a Hello> {
+        let ranks = &self.forecast.state?.run()?.ranks;
+        ranks.first().map(|rank| &rank.hello)
+    }
+
+    /// torch's version, as the run reported it, else as installed.
+    pub(super) fn torch(&self) -> Option<TorchVersion> {
+        self.hello()
+            .and_then(|hello| TorchVersion::parse(&hello.torch))
+            .or_else(|| self.launch.torch.and_then(TorchVersion::parse))
+    }
+
+    /// What an earlier run's probe found patchable; `None` if it reported nothing.
+    pub(super) fn patchable(&self) -> Option<&'a Patchable> {
+        self.patchable_rank()?.patchable.as_ref()
+    }
+
+    /// The process that ran out of memory, if its probe found anything patchable; else any process
+    /// with findings, since the ranks of a training are alike.
+    pub(super) fn patchable_rank(&self) -> Option<&'a RankState> {
+        let run = self.forecast.state?.run()?;
+        let of_oom = self.forecast.oom.and_then(|oom| run.rank_of(oom));
+        of_oom
+            .into_iter()
+            .chain(&run.ranks)
+            .find(|rank| rank.patchable.is_some())
     }
 }
 

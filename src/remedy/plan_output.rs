@@ -2,10 +2,9 @@
 //!
 //! Nothing is masked: these are the caller's own words, and they are meant to be run.
 
-use super::edit::Edit;
 use super::inputs::RemedyInputs;
 use super::offer::remedies_of;
-use super::plan::{Availability, Plan, Remedy};
+use super::plan::{Availability, Edit, Plan, Remedy};
 use crate::command::{CommandLine, Word};
 use serde_json::{Value, json};
 use std::ffi::OsString;

@@ -1,14 +1,20 @@
-//! What each remedy's own file is given, and what it returns.
+//! What each remedy's own file is given, and what it returns: a draft of edits, or why there are none.
+//!
+//! For programs without an argument for it a remedy may have a patch, made by the probe at runtime: the
+//! probe finds what can be patched when memory runs out, and only that is offered. A patch is an
+//! edit of one variable of the command, so it stays from run to run and is visible with the command.
 
-use super::draft::Draft;
 use super::expectation::RemedyPredictor;
 use super::inputs::RemedyInputs;
-use super::patch;
-use super::plan::{Alteration, BatchChange, Expectation};
-use crate::command::CommandLine;
-use crate::diagnosis::Cause;
-use crate::event::Patchable;
-use crate::recognize::recognized::Recognized;
+use super::plan::{Alteration, BatchChange, Edit, Expectation, FileEdit};
+use crate::command::{CommandLine, Word};
+use crate::event::{Patch, PatchOutcome, Patchable};
+use crate::recognize::argument::{ArgumentForm, Arguments, Hit, InsertPoint, Value};
+use crate::recognize::batch::{Knob, Place};
+use crate::recognize::config_file::FoundValue;
+use crate::recognize::layout::Variable;
+use crate::recognize::{ConfigFile, Recognized};
+use std::path::Path;
 
 /// A command to find remedies for.
 pub(super) struct Offering<'a> {
@@ -17,8 +23,6 @@ pub(super) struct Offering<'a> {
     pub inputs: &'a RemedyInputs<'a>,
     /// What its runs are expected to need.
     pub predictor: &'a RemedyPredictor<'a>,
-    /// The likeliest cause.
-    pub cause: Option<Cause>,
 }
 
 /// A remedy's changes of a command.
@@ -26,16 +30,15 @@ pub(super) struct Proposal {
     /// The edits, or why there are none. A remedy that acts shows what it does and edits nothing.
     pub draft: Result<Draft, String>,
     pub cost: String,
-    /// What it is expected to do, if [`NeedFrom`](super::effect::NeedFrom) leaves that to the
-    /// remedy.
+    /// What it is expected to do, if [`NeedFrom`](super::NeedFrom) leaves that to the remedy.
     pub expectation: Expectation,
     pub takes: Option<BatchChange>,
-    /// What it changes in the training beyond what its row in the table says.
+    /// What it changes in the training beyond what its `REMEDY` says.
     pub alters: Option<Alteration>,
 }
 
 impl Proposal {
-    pub(super) fn new(draft: Result<Draft, String>, cost: &str) -> Proposal {
+    pub fn new(draft: Result<Draft, String>, cost: &str) -> Proposal {
         Proposal {
             draft,
             cost: cost.into(),
@@ -46,7 +49,7 @@ impl Proposal {
     }
 
     /// Something done before the next run.
-    pub(super) fn act(shown: String, cost: &str) -> Proposal {
+    pub fn act(shown: String, cost: &str) -> Proposal {
         let shown = vec![shown];
         let draft = Draft {
             shown,
@@ -55,7 +58,7 @@ impl Proposal {
         Proposal::new(Ok(draft), cost)
     }
 
-    pub(super) fn expecting(self, expectation: Expectation) -> Proposal {
+    pub fn expecting(self, expectation: Expectation) -> Proposal {
         Proposal {
             expectation,
             ..self
@@ -63,24 +66,186 @@ impl Proposal {
     }
 }
 
-/// The argument's edits; without an argument, the patch's if a run has shown what can be patched;
-/// without either, both reasons.
-pub(super) fn or_patched<T>(
-    inputs: &RemedyInputs<'_>,
-    by_argument: Result<T, String>,
-    patched: impl FnOnce(&Patchable) -> Result<T, String>,
-) -> Result<T, String> {
-    match (by_argument, patch::patchable(inputs)) {
-        (Err(reason), Some(found)) => {
-            patched(found).map_err(|inside| format!("{reason}; no runtime patch: {inside}"))
+impl Offering<'_> {
+    /// The argument's edits; without an argument, the patch's if a run has shown what can be patched;
+    /// without either, both reasons.
+    pub fn or_patched<T>(
+        &self,
+        by_argument: Result<T, String>,
+        patched: impl FnOnce(&Patchable) -> Result<T, String>,
+    ) -> Result<T, String> {
+        match (by_argument, self.inputs.patchable()) {
+            (Err(reason), Some(found)) => {
+                patched(found).map_err(|inside| format!("{reason}; no runtime patch: {inside}"))
+            }
+            (by_argument, _) => by_argument,
         }
-        (by_argument, _) => by_argument,
+    }
+
+    /// Why this patch can't be added: it is in force, or it was declined in this run.
+    pub fn check_patch(&self, patch: Patch) -> Result<(), String> {
+        let patched = self.inputs.patchable_rank().and_then(|rank| {
+            let mut patched = rank.patches.iter();
+            patched.find(|patched| patched.patch == patch.name())
+        });
+        if let Some(patched) = patched.filter(|patched| patched.outcome == PatchOutcome::Declined) {
+            return Err(format!(
+                "the patch was not applied in this run: {}",
+                patched.words
+            ));
+        }
+        if Patch::of(self.command).contains(&patch) {
+            return Err("already patched at runtime".into());
+        }
+        Ok(())
     }
 }
 
-pub(super) fn unknown(why: &str) -> Expectation {
-    Expectation {
-        words: format!("unknown: {why}"),
-        ..Expectation::default()
+/// The edits of one remedy so far.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub(super) struct Draft {
+    pub edits: Vec<Edit>,
+    /// Edits of copies of config files.
+    pub files: Vec<FileEdit>,
+    /// What they change, for display.
+    pub shown: Vec<String>,
+}
+
+impl Draft {
+    /// The edit that adds a patch; `shown` says what it changes.
+    pub fn patching(patch: Patch, shown: &str) -> Draft {
+        Draft {
+            edits: vec![Edit::Patch(patch)],
+            shown: vec![format!("patched at runtime: {shown}")],
+            ..Draft::default()
+        }
+    }
+
+    /// Sets the argument `name` to `new`, in the bytes of its value.
+    pub fn set(&mut self, name: &str, value: Value<'_>, new: &str) {
+        self.edits.push(Edit::Splice {
+            at: value.at,
+            from: value.from,
+            to: value.from + value.text.len(),
+            with: new.into(),
+        });
+        self.shown.push(format!("{name} {}→{new}", value.text));
+    }
+
+    /// Sets a number to another value, wherever it is. `copies` is the directory for copies of
+    /// files, and the run that they are for.
+    pub fn write(
+        &mut self,
+        knob: &Knob<'_>,
+        new: u64,
+        copies: Option<(&Path, u32)>,
+    ) -> Result<(), String> {
+        match &knob.place {
+            Place::Word(value) => self.set(&knob.name, *value, &new.to_string()),
+            Place::Variable(old) => self.set_env(&knob.name, Some(old), &new.to_string()),
+            Place::Added(addition) => self.insert(addition.gap, &addition.saying(new)),
+            Place::File(file, found) => {
+                let copies = copies.ok_or_else(|| {
+                    format!(
+                        "{} is {} in {}: a relaunch by key uses a copy with {new}",
+                        knob.name,
+                        knob.value,
+                        file.shown()
+                    )
+                })?;
+                self.set_in_copy(file, found, &new.to_string(), copies);
+            }
+        }
+        Ok(())
+    }
+
+    pub fn insert(&mut self, gap: InsertPoint, words: &[String]) {
+        self.edits.push(match gap {
+            InsertPoint::Before(at) => Edit::Insert {
+                at,
+                words: words.iter().map(Word::from).collect(),
+            },
+            InsertPoint::Inside {
+                at,
+                from,
+                separator,
+            } => Edit::Splice {
+                at,
+                from,
+                to: from,
+                with: words
+                    .iter()
+                    .map(|word| format!("{separator}{word}"))
+                    .collect::<String>()
+                    .into(),
+            },
+        });
+        self.shown.push(format!("+{}", words.join(" ")));
+    }
+
+    /// Removes an argument, with its value if `with_value`.
+    pub fn remove(&mut self, arguments: &Arguments<'_>, hit: &Hit<'_>, with_value: bool) {
+        let at = arguments.tokens[hit.token].at;
+        let count = if with_value && hit.form == ArgumentForm::Space {
+            hit.end() - hit.token
+        } else {
+            1
+        };
+        self.edits.push(Edit::Remove { at, count });
+        self.shown.push(format!("−{}", hit.name));
+    }
+
+    /// Sets a value in a copy of a config file, and points the command at the copy.
+    fn set_in_copy(
+        &mut self,
+        file: &ConfigFile,
+        value: &FoundValue,
+        new: &str,
+        copies: (&Path, u32),
+    ) {
+        let (directory, run) = copies;
+        let copy = directory.join(format!("run{run}-{}", file.shown()));
+        let pointed = Edit::Splice {
+            at: file.at,
+            from: file.from,
+            to: file.from + file.name.as_os_str().len(),
+            with: Word::from(&copy),
+        };
+        if !self.edits.contains(&pointed) {
+            self.edits.push(pointed);
+        }
+        self.files.push(FileEdit {
+            copy,
+            original: file.text.clone(),
+            from: value.from,
+            to: value.to,
+            with: new.to_string(),
+        });
+        self.shown.push(format!(
+            "{} {}→{new} in a copy of {}",
+            value.name,
+            value.text,
+            file.shown()
+        ));
+    }
+
+    /// Changes a variable where it is set, or sets it in front of the command.
+    pub fn set_variable(&mut self, name: &str, set: Option<Variable<'_>>, new: &str) {
+        match set {
+            Some(Variable::Word(value)) => self.set(name, value, new),
+            Some(Variable::Environment(old)) => self.set_env(name, Some(old), new),
+            None => self.set_env(name, None, new),
+        }
+    }
+
+    fn set_env(&mut self, name: &str, old: Option<&str>, new: &str) {
+        self.edits.push(Edit::Env {
+            name: name.into(),
+            value: Some(Word::from(new)),
+        });
+        self.shown.push(match old {
+            Some(old) => format!("{name} {old}→{new}"),
+            None => format!("{name}={new}"),
+        });
     }
 }

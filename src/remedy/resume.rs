@@ -1,14 +1,19 @@
 //! Resuming the run that ended instead of starting again: the words that make a known program start
 //! from its newest checkpoint.
 
-use super::draft::Draft;
 use super::plan::Expectation;
-use super::proposal::{Offering, Proposal, unknown};
+use super::proposal::{Draft, Offering, Proposal};
 use super::switch::{mostly_equals, shown};
+use super::verify::RejectedThing;
+use super::{NeedFrom, RemedyEffect, RemedySpec};
 use crate::recognize::argument::{Hit, InsertPoint, Name};
 use crate::recognize::program::{InsertPlace, Resumes};
-use crate::recognize::recognized::Recognized;
-use crate::recognize::{Checkpoint, directory};
+use crate::recognize::{Checkpoint, Recognized, directory};
+
+pub(super) const REMEDY: RemedySpec = RemedySpec {
+    rejects: Some(RejectedThing::Checkpoint),
+    ..RemedySpec::new('c', "resume", RemedyEffect::None, NeedFrom::Itself, propose)
+};
 
 /// Values with which a program finds its latest checkpoint itself.
 const BY_ITSELF: [&str; 9] = [
@@ -121,7 +126,7 @@ fn begins(recognized: &Recognized<'_>, checkpoint: &Checkpoint) -> String {
     }
 }
 
-pub(super) fn propose(offering: &Offering<'_>) -> Option<Proposal> {
+fn propose(offering: &Offering<'_>) -> Option<Proposal> {
     let (recognized, inputs) = (offering.recognized, offering.inputs);
     let draft = resume(offering);
     let cost = match inputs.launch.checkpoint {
@@ -135,7 +140,7 @@ pub(super) fn propose(offering: &Offering<'_>) -> Option<Proposal> {
             words: "it needs as much memory as before: combine it with another remedy".into(),
             ..Expectation::default()
         },
-        None => unknown("there has been no OOM yet"),
+        None => Expectation::unknown("there has been no OOM yet"),
     };
     Some(Proposal::new(draft, &cost).expecting(expectation))
 }

@@ -3,8 +3,8 @@
 //!
 //! Unlike a remedy this leaves everything else (accumulation, other limits) alone.
 
-use super::draft::Draft;
-use super::edit::{Edit, edited};
+use super::plan::{Edit, edited};
+use super::proposal::Draft;
 use crate::command::{CommandLine, Word};
 use crate::recognize::argument::{Arguments, Hit, InsertPoint, Value, same};
 use crate::recognize::batch;
@@ -69,10 +69,10 @@ impl Setting {
                 other.name, last.name
             ));
         }
-        Setting::of(last)
+        Setting::new(last)
     }
 
-    fn of(hit: &Hit<'_>) -> Result<Setting, String> {
+    fn new(hit: &Hit<'_>) -> Result<Setting, String> {
         let Some(value) = hit.value else {
             return Err(format!("{} has no value", hit.name));
         };

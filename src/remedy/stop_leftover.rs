@@ -1,8 +1,21 @@
 //! Stops what is left of this user's earlier sessions, after a key press; other users' processes
 //! are never offered.
 
-use super::leftover::Leftover;
-use super::proposal::{Offering, Proposal, unknown};
+use super::inputs::Leftover;
+use super::plan::Expectation;
+use super::proposal::{Offering, Proposal};
+use super::{NeedFrom, RemedyAction, RemedyEffect, RemedySpec};
+
+pub(super) const REMEDY: RemedySpec = RemedySpec {
+    action: RemedyAction::Act,
+    ..RemedySpec::new(
+        's',
+        "stop leftover processes",
+        RemedyEffect::MoreFree,
+        NeedFrom::Itself,
+        propose,
+    )
+};
 
 /// What it stops, for display.
 fn shown(leftovers: &[Leftover]) -> String {
@@ -18,11 +31,14 @@ fn shown(leftovers: &[Leftover]) -> String {
     format!("stops {}", each.join("; "))
 }
 
-pub(super) fn propose(offering: &Offering<'_>) -> Option<Proposal> {
+fn propose(offering: &Offering<'_>) -> Option<Proposal> {
     let leftovers = offering.inputs.leftovers;
     if leftovers.is_empty() {
         return None;
     }
     let cost = "same command; the stopped processes are lost";
-    Some(Proposal::act(shown(leftovers), cost).expecting(unknown("it frees the memory they use")))
+    Some(
+        Proposal::act(shown(leftovers), cost)
+            .expecting(Expectation::unknown("it frees the memory they use")),
+    )
 }

@@ -4,16 +4,14 @@
 //!
 //! The words are in the program's entry; what the device supports is checked by the remedy.
 
-use super::draft::Draft;
-use super::proposal::Offering;
+use super::proposal::{Draft, Offering};
 use crate::command::CommandLine;
-use crate::recognize::ConfigFile;
 use crate::recognize::argument::{ArgumentForm, Arguments, Hit, InsertPoint, Name, same};
 use crate::recognize::config_file;
 use crate::recognize::family::SwitchReading;
 use crate::recognize::program::{InsertPlace, ProgramEntry, SwitchDefault, SwitchSpec};
-use crate::recognize::recognized::Recognized;
 use crate::recognize::spellings::{is_bool, turned_on};
+use crate::recognize::{ConfigFile, Recognized};
 
 /// A switch of a program.
 pub(super) struct Switch<'a> {

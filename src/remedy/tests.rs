@@ -1,11 +1,16 @@
 //! Remedies that depend on what a session has shown: another device, waiting for another process,
 //! stopping a leftover, fewer DataLoader workers. (For the others see `tests/commands`.)
 
-use super::{Availability, Leftover, Plan, Remedy, RemedyId, RemedyInputs, remedies};
+mod patched;
+
+use super::{
+    Availability, BatchChange, Leftover, Plan, Remedy, RemedyEffect, RemedyId, RemedyInputs,
+    remedies,
+};
 use crate::command::{CommandLine, EnvChange, Word};
 use crate::diagnosis::{Cause, Certainty, Finding};
 use crate::event::EventKind;
-use crate::forecast::ForecastInputs;
+use crate::forecast::{ActivationReduction, Allocator, ForecastInputs, Target};
 use crate::recognize::LaunchEnvironment;
 use crate::state::tests::staged::{StagedSession, gib, reading, record, uuid};
 use crate::units::{Bytes, Pid};
@@ -91,7 +96,7 @@ fn device(line: &str, scene: &StagedSession, environment: &[(&str, &str)]) -> St
         .iter()
         .map(|(name, value)| ((*name).into(), (*value).into()))
         .collect();
-    let findings = [finding(Cause::OtherProcess, Some(7))];
+    let findings = [finding(Cause::ForeignProcess, Some(7))];
     let context = RemedyInputs {
         launch: LaunchEnvironment {
             environment: &owned,
@@ -196,7 +201,7 @@ fn who_else_holds_the_memory_is_waited_for_or_stopped() {
         all.iter()
             .any(|remedy| remedy.id == id && remedy.is_offered())
     };
-    let all = find(&[finding(Cause::OtherProcess, Some(7))], &[]);
+    let all = find(&[finding(Cause::ForeignProcess, Some(7))], &[]);
     assert!(has(&all, RemedyId::Wait) && !has(&all, RemedyId::StopLeftover));
     let wait = all
         .iter()
@@ -209,7 +214,7 @@ fn who_else_holds_the_memory_is_waited_for_or_stopped() {
         session: "20260101-train".into(),
         held: Some(Bytes::gib(9)),
     };
-    let all = find(&[finding(Cause::OtherProcess, Some(7))], &[leftover]);
+    let all = find(&[finding(Cause::ForeignProcess, Some(7))], &[leftover]);
     assert!(has(&all, RemedyId::StopLeftover) && !has(&all, RemedyId::Wait));
     assert!(
         all[0]
@@ -228,4 +233,88 @@ fn who_else_holds_the_memory_is_waited_for_or_stopped() {
         all.iter()
             .any(|remedy| remedy.id == RemedyId::DataloaderWorkers)
     );
+}
+
+#[test]
+fn each_remedy_has_a_key_of_its_own() {
+    for id in RemedyId::all() {
+        let same = RemedyId::all().filter(|other| other.spec().key == id.spec().key);
+        assert_eq!(same.count(), 1, "{id:?}");
+    }
+}
+
+/// Without a case a remedy would be said to need what the unchanged command needs.
+#[test]
+fn what_a_remedy_saves_is_in_the_forecast() {
+    let unchanged = Target {
+        batch: 64,
+        keeps_gradients: false,
+        treatment: ActivationReduction::default(),
+        allocator: Allocator::Fixed,
+    };
+    for id in RemedyId::all() {
+        let change = id.spec().in_forecast();
+        let saves = id.spec().effect == RemedyEffect::LessAllocated;
+        assert!(change.is_some() || !saves, "{id:?} has no forecast");
+        let remedy = Remedy {
+            takes: Some(BatchChange {
+                from: 64,
+                at_once: 32,
+                accumulates: true,
+            }),
+            ..Remedy::new(id)
+        };
+        if let Some(change) = change {
+            let mut target = unchanged;
+            change(&remedy, &mut target);
+            assert_ne!(target, unchanged, "{id:?} changes nothing");
+        }
+    }
+}
+
+#[test]
+fn remedies_are_offered_in_the_order_of_their_list_but_for_what_the_cause_prefers() {
+    use RemedyId::{Batch, DataloaderWorkers, Device, ExpandableSegments, MaxSplitSize, Wait};
+    for (cause, preferred, next) in [
+        (Cause::Capacity, &[][..], Batch),
+        (Cause::HostMemory, &[DataloaderWorkers], Wait),
+        (Cause::ForeignProcess, &[Device], Wait),
+        (
+            Cause::Fragmentation,
+            &[ExpandableSegments, MaxSplitSize],
+            Batch,
+        ),
+    ] {
+        let mut sorted: Vec<RemedyId> = RemedyId::all().collect();
+        sorted.sort_by_key(|id| id.place(Some(cause)));
+        let at = sorted.iter().position(|id| *id == next).unwrap();
+        assert!(sorted[..at].ends_with(preferred), "{cause:?}: {sorted:?}");
+        let others = |id: &RemedyId| !preferred.contains(id);
+        sorted.retain(others);
+        let list: Vec<RemedyId> = RemedyId::all().filter(others).collect();
+        assert_eq!(sorted, list, "{cause:?}");
+    }
+}
+
+/// What recordings and JSON call the remedies stays.
+#[test]
+fn the_published_names_of_remedies_stay() {
+    let names: Vec<_> = RemedyId::all()
+        .map(|id| serde_json::to_value(id).unwrap())
+        .collect();
+    for name in [
+        "batch",
+        "expandable-segments",
+        "amp",
+        "recompute",
+        "device",
+        "resume",
+        "max-split-size",
+        "dataloader-workers",
+        "wait",
+        "stop-leftover",
+        "without",
+    ] {
+        assert!(names.contains(&name.into()), "{name}");
+    }
 }

@@ -1,11 +1,32 @@
-//! Whether a remedy took effect, as far as the run reports it after its start.
+//! What became of a remedy in the run that it was applied to: it did not take effect, as far as the run
+//! reports that after its start, or the program rejected it.
 //!
 //! A program or a library may configure the allocator in its own code, overriding the environment,
-//! or choose its device itself. This is reported at once, not after the next OOM.
+//! or choose its device itself. This is reported at once, not after the next OOM. A rejected edit is
+//! reverted: the program's last lines say so, or it ends at once in a way that only the change explains.
+//! The messages are those of argparse, transformers' parser, click, absl, Hydra and OmegaConf,
+//! jsonargparse, fire, tyro, yacs, nanoGPT, and of PyTorch's allocator (2.4 to 2.15).
 
-use super::plan::Remedy;
-use crate::event::Hello;
+use super::plan::{Availability, Edit, Expectation, Remedy};
+use super::{NeedFrom, RemedyAction, RemedyEffect, RemedyId, RemedySpec};
+use crate::event::{Exit, Hello};
 use crate::units::Uuid;
+use serde::Deserialize;
+use std::collections::BTreeMap;
+use std::sync::OnceLock;
+use std::time::Duration;
+
+/// Undoing a rejected change: [`without_rejected`] makes it, so nothing proposes it.
+pub(super) const REMEDY: RemedySpec = RemedySpec {
+    action: RemedyAction::Act,
+    ..RemedySpec::new(
+        'u',
+        "undo the change",
+        RemedyEffect::None,
+        NeedFrom::Forecast(Remedy::change_batch),
+        |_| None,
+    )
+};
 
 /// What did not take effect, for display; `failed` is the device that ran out of memory before.
 pub fn not_in_force(applied: &[Remedy], hello: &Hello, failed: Option<&Uuid>) -> Vec<String> {
@@ -13,65 +34,180 @@ pub fn not_in_force(applied: &[Remedy], hello: &Hello, failed: Option<&Uuid>) ->
     applied.iter().filter_map(verify).collect()
 }
 
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::event::ProbeDevice;
-    use crate::remedy::RemedyId;
-    use crate::units::{Bytes, Pid, RunNumber};
+/// How a relaunched run ended.
+#[derive(Debug, Clone, Copy)]
+pub struct Ended<'a> {
+    /// The last lines of its output.
+    pub output: &'a str,
+    pub exit: Exit,
+    pub lasted: Duration,
+    /// Completed optimizer steps.
+    pub steps: u64,
+}
 
-    fn hello(expandable: Option<bool>, conf: Option<&str>) -> Hello {
-        Hello {
-            pid: Pid(7),
-            run: RunNumber::FIRST,
-            rank: None,
-            local_rank: None,
-            world_size: None,
-            nodes: None,
-            node: None,
-            slurm_step: None,
-            python: "3.12.3".into(),
-            torch: "2.11.0".into(),
-            devices: vec![ProbeDevice {
-                ordinal: 0,
-                uuid: Some(Uuid::new("aa")),
-                name: "card".into(),
-                total: Bytes::gib(24),
-            }],
-            backend: Some("native".into()),
-            alloc_conf: conf.map(str::to_string),
-            expandable_segments: expandable,
-            resting: None,
+/// A remedy that the program rejected.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct RejectedRemedy {
+    pub id: RemedyId,
+    /// The program's message.
+    pub words: String,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub(super) enum RejectedThing {
+    Argument,
+    Allocator,
+    Precision,
+    Checkpoint,
+}
+
+/// The messages of `rejections.toml`, in lower case.
+fn sentences(of: RejectedThing) -> &'static [String] {
+    static SENTENCES: OnceLock<BTreeMap<RejectedThing, Vec<String>>> = OnceLock::new();
+    let read = || toml::from_str(include_str!("rejections.toml"));
+    let all = SENTENCES
+        .get_or_init(|| read().expect("rejections.toml is part of the binary and read by a test"));
+    all.get(&of).map_or(&[], Vec::as_slice)
+}
+
+/// A program rejects its arguments before it loads anything large.
+const AT_ONCE: Duration = Duration::from_secs(20);
+
+/// The exit codes of argparse, click and absl.
+const USAGE: [i32; 2] = [2, 64];
+
+/// The remedy that was rejected, if one was. `applied` are the remedies in the run's command.
+pub fn rejected(applied: &[Remedy], ended: &Ended<'_>) -> Option<RejectedRemedy> {
+    if ended.exit.is_success() || ended.steps > 0 || applied.is_empty() {
+        return None;
+    }
+    let lines: Vec<&str> = ended
+        .output
+        .lines()
+        .map(str::trim)
+        .filter(|line| !line.is_empty())
+        .collect();
+    let by = |remedy: &Remedy, line: &str| RejectedRemedy {
+        id: remedy.id,
+        words: shortened(line),
+    };
+    for line in lines.iter().rev() {
+        let lower = line.to_lowercase();
+        let says = |sentences: &[String]| sentences.iter().any(|s| lower.contains(s));
+        let by_sentence = applied
+            .iter()
+            .find(|r| r.id.spec().rejects.is_some_and(|of| says(sentences(of))));
+        let by_name = || applied.iter().find(|remedy| is_named(remedy, &lower));
+        let found = by_sentence.or_else(|| {
+            says(sentences(RejectedThing::Argument))
+                .then(by_name)
+                .flatten()
+        });
+        if let Some(remedy) = found {
+            return Some(by(remedy, line));
         }
     }
-
-    #[test]
-    fn what_did_not_take_effect_is_said() {
-        let said = |id, hello: &Hello, failed: &str| {
-            not_in_force(&[Remedy::new(id)], hello, Some(&Uuid::new(failed))).join("; ")
-        };
-        let segments = RemedyId::ExpandableSegments;
-        assert_eq!(said(segments, &hello(Some(true), None), ""), "");
-        assert_eq!(said(segments, &hello(None, None), ""), "", "not known");
-        let off = said(
-            segments,
-            &hello(Some(false), Some("max_split_size_mb:64")),
-            "",
-        );
-        assert!(
-            off.contains("set the allocator to max_split_size_mb:64"),
-            "{off}"
-        );
-        let platform = hello(Some(false), Some("expandable_segments:True"));
-        assert!(said(segments, &platform, "").contains("platform"));
-        let split = RemedyId::MaxSplitSize;
-        assert_eq!(
-            said(split, &hello(None, Some("max_split_size_mb:128")), ""),
-            ""
-        );
-        assert!(said(split, &hello(None, Some("")), "").contains("max_split_size_mb"));
-        assert!(said(RemedyId::Device, &hello(None, None), "aa").contains("same GPU"));
-        assert_eq!(said(RemedyId::Device, &hello(None, None), "bb"), "");
-        assert_eq!(said(RemedyId::Batch, &platform, "aa"), "");
+    // A usage error and nothing else: the one remedy that changed words is to blame.
+    let Exit::Code(code) = ended.exit else {
+        return None;
+    };
+    let mut with_words = applied.iter().filter(|remedy| changes_words(remedy));
+    match (with_words.next(), with_words.next()) {
+        (Some(only), None) if USAGE.contains(&code) && ended.lasted <= AT_ONCE => {
+            Some(RejectedRemedy {
+                id: only.id,
+                words: format!(
+                    "it exited after {:.1} s with code {code}, as programs do on an unknown option",
+                    ended.lasted.as_secs_f64()
+                ),
+            })
+        }
+        _ => None,
     }
 }
+
+fn changes_words(remedy: &Remedy) -> bool {
+    remedy.edits.iter().any(|edit| match edit {
+        Edit::Splice { .. } | Edit::Insert { .. } | Edit::Remove { .. } => true,
+        Edit::Env { .. } | Edit::Patch(_) => false,
+    })
+}
+
+/// Whether a line names what a remedy has added or changed.
+fn is_named(remedy: &Remedy, line: &str) -> bool {
+    let plain = |text: &str| text.to_lowercase().replace('-', "_");
+    let line = plain(line);
+    let names = remedy.changes.split_whitespace().filter_map(|word| {
+        let word = word.trim_start_matches(['+', '−', '-']);
+        let name = word.split(['=', '→']).next()?;
+        let is_name = name.len() > 2 && name.contains(|c: char| c.is_ascii_alphabetic());
+        is_name.then(|| plain(name))
+    });
+    names.into_iter().any(|name| stands_in(&line, &name))
+}
+
+/// Whether a line contains a name as a whole word.
+fn stands_in(line: &str, name: &str) -> bool {
+    let is_part = |c: char| c.is_alphanumeric() || c == '_';
+    line.match_indices(name).any(|(at, _)| {
+        let before = line[..at].chars().next_back();
+        let after = line[at + name.len()..].chars().next();
+        // Two leading dashes have become two underscores.
+        let front = before.is_none_or(|c| !c.is_alphanumeric());
+        front && !after.is_some_and(is_part)
+    })
+}
+
+/// The longest quotation of a program in one of our lines.
+const LONGEST: usize = 160;
+
+fn shortened(line: &str) -> String {
+    let mut short: String = line.chars().take(LONGEST).collect();
+    if short.len() < line.len() {
+        short.push('…');
+    }
+    short
+}
+
+/// Withdraws the remedies that the program rejected. If the latest run was rejected, the first
+/// remedy is to continue with what was chosen beside it (`others`).
+pub fn without_rejected(
+    mut remedies: Vec<Remedy>,
+    rejections: &[RejectedRemedy],
+    others: Option<&[Remedy]>,
+) -> Vec<Remedy> {
+    for remedy in &mut remedies {
+        if let Some(rejection) = rejections
+            .iter()
+            .find(|rejection| rejection.id == remedy.id)
+        {
+            remedy.availability = Availability::NotOffered(format!("undone: {}", rejection.words));
+            remedy.edits.clear();
+            remedy.files.clear();
+        }
+    }
+    remedies.sort_by_key(|remedy| !remedy.is_offered());
+    if let Some(others) = others {
+        let changes: Vec<&str> = others.iter().map(|other| other.changes.as_str()).collect();
+        remedies.insert(
+            0,
+            Remedy {
+                edits: others.iter().flat_map(|o| o.edits.clone()).collect(),
+                files: others.iter().flat_map(|o| o.files.clone()).collect(),
+                changes: match changes.as_slice() {
+                    [] => "the command as it was".into(),
+                    changes => changes.join("  "),
+                },
+                expectation: Expectation::unknown("without the rejected change"),
+                takes: others.iter().find_map(|other| other.takes),
+                alters: others.iter().find_map(|other| other.alters),
+                ..Remedy::new(RemedyId::Without)
+            },
+        );
+    }
+    remedies
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,12 +1,25 @@
 //! Waiting, if another process is the likely cause.
 
-use super::proposal::{Offering, Proposal, unknown};
+use super::plan::Expectation;
+use super::proposal::{Offering, Proposal};
+use super::{NeedFrom, RemedyAction, RemedyEffect, RemedySpec};
 use crate::diagnosis::{Cause, Certainty, Finding};
 
-pub(super) fn propose(offering: &Offering<'_>) -> Option<Proposal> {
+pub(super) const REMEDY: RemedySpec = RemedySpec {
+    action: RemedyAction::Act,
+    ..RemedySpec::new(
+        'w',
+        "wait",
+        RemedyEffect::MoreFree,
+        NeedFrom::Itself,
+        propose,
+    )
+};
+
+fn propose(offering: &Offering<'_>) -> Option<Proposal> {
     let inputs = offering.inputs;
     let is_likely = |finding: &&Finding| {
-        finding.cause == Cause::OtherProcess && finding.certainty >= Certainty::Likely
+        finding.cause == Cause::ForeignProcess && finding.certainty >= Certainty::Likely
     };
     let pid = inputs.findings.iter().find(is_likely)?.other_process?;
     // Our own leftovers are stopped instead.
@@ -14,6 +27,6 @@ pub(super) fn propose(offering: &Offering<'_>) -> Option<Proposal> {
         return None;
     }
     let shown = format!("restarts once process {pid} has left the GPU");
-    let expectation = unknown("it depends on how much GPU memory is free by then");
+    let expectation = Expectation::unknown("it depends on how much GPU memory is free by then");
     Some(Proposal::act(shown, "the same command, later").expecting(expectation))
 }

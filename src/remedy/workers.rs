@@ -1,21 +1,32 @@
 //! Fewer DataLoader workers, if the host's memory ran out. Each of them has its own copy of the
 //! dataset's Python objects, and prefetched batches.
 
-use super::draft::Draft;
-use super::proposal::{Offering, Proposal, unknown};
-use crate::diagnosis::Cause;
+use super::plan::Expectation;
+use super::proposal::{Draft, Offering, Proposal};
+use super::{NeedFrom, RemedyEffect, RemedyId, RemedySpec};
+use crate::diagnosis::{Cause, Help};
 use crate::recognize::argument::{Hit, Name};
 use crate::recognize::family;
+
+pub(super) const REMEDY: RemedySpec = RemedySpec {
+    comes_before: Some((Help::LessHostMemory, RemedyId::Wait)),
+    ..RemedySpec::new(
+        'l',
+        "fewer DataLoader workers",
+        RemedyEffect::None,
+        NeedFrom::Itself,
+        propose,
+    )
+};
 
 /// The edits for half as many, or why there are none.
 fn fewer(offering: &Offering<'_>) -> Result<Draft, String> {
     offering.recognized.check_open()?;
-    let cause = offering
+    if offering
         .inputs
-        .findings
-        .first()
-        .map(|finding| finding.cause);
-    if cause.is_some_and(|cause| cause != Cause::HostMemory) {
+        .cause()
+        .is_some_and(|cause| cause != Cause::HostMemory)
+    {
         return Err("GPU memory ran out, not host memory".into());
     }
     let arguments = offering.recognized.arguments();
@@ -50,13 +61,13 @@ fn fewer(offering: &Offering<'_>) -> Result<Draft, String> {
     }
 }
 
-pub(super) fn propose(offering: &Offering<'_>) -> Option<Proposal> {
+fn propose(offering: &Offering<'_>) -> Option<Proposal> {
     let inputs = offering.inputs;
-    if inputs.forecast.oom.is_some() && offering.cause != Some(Cause::HostMemory) {
+    if inputs.forecast.oom.is_some() && inputs.cause() != Some(Cause::HostMemory) {
         return None;
     }
     let draft = fewer(offering);
     let cost = "same numerics; data loading may become slower";
-    let expectation = unknown("each worker uses host memory");
+    let expectation = Expectation::unknown("each worker uses host memory");
     Some(Proposal::new(draft, cost).expecting(expectation))
 }

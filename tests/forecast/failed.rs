@@ -65,7 +65,7 @@ impl Failed {
             batch: Some(self.batch),
             likeness: String::new(),
         };
-        Model::of(
+        Model::new(
             Observation::of(None, Some(&incident), &reading)
                 .into_iter()
                 .collect(),

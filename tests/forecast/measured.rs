@@ -10,7 +10,7 @@ impl Training {
         let without = floor - parameters;
         Observation {
             batch,
-            base: Estimate::of(
+            base: Estimate::new(
                 without.min(parameters.scale(3.0)),
                 without,
                 floor.max(without + parameters.scale(0.5)),
@@ -19,7 +19,7 @@ impl Training {
             parameters: Some(parameters),
             keeps_gradients: false,
             passes: ForwardBackwardPeak::Seen(gib(peak)),
-            optimizer: Estimate::of(floor, floor + parameters, floor + parameters),
+            optimizer: Estimate::new(floor, floor + parameters, floor + parameters),
             varies: self.varies,
             overhead: None,
             pieces: None,
@@ -81,7 +81,7 @@ fn from_one_run_other_batches_are_foretold() {
     let mut score = Score::default();
     for training in measured().training {
         for from in &training.peaks {
-            let model = Model::of(vec![training.seen(*from)]);
+            let model = Model::new(vec![training.seen(*from)]);
             for (batch, truth) in training.peaks.iter().filter(|to| to.0 != from.0) {
                 score.take(&training.name, forecast(&model, *batch), *truth);
             }
@@ -99,7 +99,7 @@ fn from_two_runs_the_others_are_foretold() {
     for training in measured().training {
         for a in &training.peaks {
             for b in training.peaks.iter().filter(|b| b.0 > a.0) {
-                let model = Model::of(vec![training.seen(*a), training.seen(*b)]);
+                let model = Model::new(vec![training.seen(*a), training.seen(*b)]);
                 let others = |to: &&(u64, f64)| to.0 != a.0 && to.0 != b.0;
                 for (batch, truth) in training.peaks.iter().filter(others) {
                     score.take(&training.name, forecast(&model, *batch), *truth);
@@ -121,7 +121,7 @@ fn a_small_batch_is_ruled_by_the_optimizer() {
     let mut seen = training.seen((2, 2.39));
     seen.passes = ForwardBackwardPeak::Within(gib(2.09), gib(2.39));
     seen.optimizer = Estimate::exact(gib(2.39));
-    let model = Model::of(vec![seen]);
+    let model = Model::new(vec![seen]);
     let large = forecast(&model, 32);
     assert!(large.holds(gib(11.34)), "{}", large.shown());
     assert!(
@@ -146,7 +146,7 @@ fn what_a_run_really_needs_lies_within() {
         };
         let mut seen = training.seen((8, peak));
         seen.overhead = Some(need.reserved);
-        let model = Model::of(vec![seen.clone()]);
+        let model = Model::new(vec![seen.clone()]);
         let needs = |model: &Model, allocator| match model.needs(&Target {
             allocator,
             ..target(8)
@@ -170,7 +170,7 @@ fn what_a_run_really_needs_lies_within() {
         );
         // Without a figure of its own reservations it may be as much as any.
         seen.overhead = None;
-        assert!(needs(&Model::of(vec![seen]), Allocator::Fixed).holds(gib(peak * need.fixed)));
+        assert!(needs(&Model::new(vec![seen]), Allocator::Fixed).holds(gib(peak * need.fixed)));
     }
 }
 
@@ -179,7 +179,7 @@ fn a_run_that_failed_is_a_bound() {
     let training = training("gpt2 fp32");
     let mut failed = training.seen((64, 40.0));
     failed.passes = ForwardBackwardPeak::AtLeast(gib(40.0), Unseen::NoStep);
-    let alone = Model::of(vec![failed.clone()]);
+    let alone = Model::new(vec![failed.clone()]);
     let Forecast::AtLeast(least, Unseen::NoStep) = alone.peak(&target(32)) else {
         panic!("{:?}", alone.peak(&target(32)));
     };
@@ -188,14 +188,14 @@ fn a_run_that_failed_is_a_bound() {
     // Together with a whole run it counts where the line says less than it wanted.
     let mut higher = failed;
     higher.passes = ForwardBackwardPeak::AtLeast(gib(60.0), Unseen::NoStep);
-    let both = Model::of(vec![training.seen((16, 14.69)), higher]);
+    let both = Model::new(vec![training.seen((16, 14.69)), higher]);
     assert!(forecast(&both, 64).likely >= gib(60.0));
 }
 
 #[test]
 fn accumulation_keeps_the_gradients() {
     let training = training("gpt2 fp32");
-    let model = Model::of(vec![training.seen((16, 14.69))]);
+    let model = Model::new(vec![training.seen((16, 14.69))]);
     let kept = Target {
         keeps_gradients: true,
         ..target(8)
@@ -211,7 +211,7 @@ fn accumulation_keeps_the_gradients() {
 #[test]
 fn the_largest_batch_is_just_below_the_room() {
     let training = training("gpt2 fp32");
-    let model = Model::of(vec![training.seen((16, 14.69)), training.seen((32, 27.94))]);
+    let model = Model::new(vec![training.seen((16, 14.69)), training.seen((32, 27.94))]);
     // 141 GiB: the line says 168, upper end, 4 % and 2 % more.
     let largest = model
         .largest(&target(1), gib(141.0), MARGIN, u64::MAX)

@@ -22,7 +22,7 @@ pub struct Case {
     keys: &'static [KeyCode],
     /// The pane to go to after them, wherever Tab has it; where it stands beside the chart there is nothing
     /// to go to.
-    pane: Option<Pane>,
+    pub pane: Option<Pane>,
 }
 
 impl Case {
@@ -531,7 +531,7 @@ fn oom_foreign() -> Story {
             record.sample.reserved = crate::frames::story::gib(11.4);
         })
         .find(
-            Cause::OtherProcess,
+            Cause::ForeignProcess,
             "Process 977 (bob's ollama) uses 11.5 GiB of the GPU's 23.6 GiB: 11.0 allocated + 1.2 requested + 11.5 theirs = 23.7 > 23.6 GiB.",
             "Without it the 11.0 GiB allocated and the 1.2 GiB asked for fit in 23.6 GiB.",
         );

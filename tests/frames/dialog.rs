@@ -52,28 +52,15 @@ fn of_messages() -> Vec<(String, Vec<Finding>)> {
 fn of_the_words() -> Vec<(String, Vec<Finding>)> {
     const WORDS: &str =
         include_str!("../../src/diagnosis/snapshots/oomph__diagnosis__tests__the_words.snap");
-    let causes = [
-        ("HostMemory", Cause::HostMemory),
-        ("DeviceFault", Cause::DeviceFault),
-        ("Limit", Cause::Limit),
-        ("OtherProcess", Cause::OtherProcess),
-        ("Leak", Cause::Leak),
-        ("EvaluationGraph", Cause::EvaluationGraph),
-        ("OptimizerState", Cause::OptimizerState),
-        ("OutlierBatch", Cause::OutlierBatch),
-        ("Fragmentation", Cause::Fragmentation),
-        ("NonPytorch", Cause::NonPytorch),
-        ("Capacity", Cause::Capacity),
-    ];
     let mut all = Vec::new();
     for words in WORDS.split("\n# ").skip(1) {
         let (name, findings) = words.split_once('\n').unwrap();
         let mut lines = findings.lines().peekable();
         let mut found = Vec::new();
         while let Some(line) = lines.next() {
-            let cause = causes
+            let cause = Cause::ALL
                 .iter()
-                .find_map(|(word, cause)| Some((*cause, line.split_once(&format!(" {word}: "))?)));
+                .find_map(|cause| Some((*cause, line.split_once(&format!(" {cause:?}: "))?)));
             let Some((cause, (_, headline))) = cause else {
                 continue;
             };
@@ -90,13 +77,19 @@ fn of_the_words() -> Vec<(String, Vec<Finding>)> {
         }
         all.push((name.to_string(), found));
     }
-    let seen = |cause| {
-        let findings = all.iter().flat_map(|(_, findings)| findings);
-        findings.filter(|finding| finding.cause == cause).count() > 0
+    // A cause that only stands beside another one has a dialog of its own here too.
+    let only_beside = |cause: &&Cause| {
+        let mut first = all.iter().filter_map(|(_, findings)| findings.first());
+        !first.any(|finding| finding.cause == **cause)
     };
-    for (name, cause) in causes {
-        assert!(seen(cause), "no words of {name}");
-    }
+    let beside = Cause::ALL.iter().filter(only_beside).map(|cause| {
+        let mut findings = all.iter().flat_map(|(_, findings)| findings);
+        let found = findings.find(|finding| finding.cause == *cause);
+        let found = found.unwrap_or_else(|| panic!("no words of {cause:?} in src/diagnosis/tests"));
+        (format!("{cause:?} alone"), vec![found.clone()])
+    });
+    let beside: Vec<_> = beside.collect();
+    all.extend(beside);
     all
 }
 

@@ -19,7 +19,7 @@ const MARKER: &str = "session";
 
 /// A rank's file: `RUN-NODE-PID-GENERATION.jsonl`.
 pub(super) struct SpoolFile<'a> {
-    /// The same for all files of a process.
+    /// `RUN-NODE-PID`, which all files of a process share.
     pub stem: &'a str,
     pub generation: u32,
 }

@@ -2,7 +2,6 @@
 //! settings. A value is masked to its end, and where that is unclear rather too far.
 
 use super::names::{is_plain_value, is_secret};
-use super::quotes::{OpenQuote, QuoteMark, Quotes, mark};
 
 /// How far back an open bracket is looked for: quadratic time is no option for a long script.
 const LOOKS_BACK: usize = 16 << 10;
@@ -387,4 +386,61 @@ enum Ends {
     Setting,
     /// With the word of a shell.
     Word,
+}
+
+/// A quotation mark with the backslashes before it, by which quotes inside quotes are told apart.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+struct QuoteMark {
+    quote: u8,
+    level: usize,
+}
+
+/// A quote that is open at some place.
+#[derive(Debug, Clone, Copy)]
+struct OpenQuote {
+    mark: QuoteMark,
+    /// Where its content begins.
+    from: usize,
+}
+
+/// Walks along a text and knows which quote is open.
+#[derive(Debug, Default)]
+struct Quotes {
+    at: usize,
+    open: Option<OpenQuote>,
+}
+
+impl Quotes {
+    /// The quote around `place`; places are asked for in their order.
+    fn around(&mut self, bytes: &[u8], place: usize) -> Option<OpenQuote> {
+        while self.at < place {
+            let at = self.at;
+            self.at += 1;
+            let Some(mark) = mark(bytes, at) else {
+                continue;
+            };
+            match self.open {
+                Some(open) if open.mark == mark => self.open = None,
+                Some(_) => {}
+                // An apostrophe: it's.
+                None if mark.quote == b'\''
+                    && at
+                        .checked_sub(1)
+                        .is_some_and(|before| bytes[before].is_ascii_alphanumeric()) => {}
+                None => {
+                    let from = at + 1;
+                    self.open = Some(OpenQuote { mark, from });
+                }
+            }
+        }
+        self.open
+    }
+}
+
+/// The quotation mark at a place.
+fn mark(bytes: &[u8], at: usize) -> Option<QuoteMark> {
+    let quote = *bytes.get(at).filter(|byte| matches!(byte, b'"' | b'\''))?;
+    let before = bytes[..at].iter().rev();
+    let level = before.take_while(|byte| **byte == b'\\').count();
+    Some(QuoteMark { quote, level })
 }

@@ -32,7 +32,7 @@ pub(super) fn leaking(per_step: Bytes, steps: u64) -> StagedSession {
     scene
 }
 
-/// The same, with a search for who keeps it.
+/// A leak, with a search for who keeps it.
 pub(super) fn leaking_by_name() -> StagedSession {
     let mut scene = leaking(Bytes::mib(120), 105);
     scene.add(

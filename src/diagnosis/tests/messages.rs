@@ -81,7 +81,7 @@ pub(super) fn messages() -> Vec<(&'static str, OomReport, Cause, Certainty)> {
                 6.74,
                 &[(4_021, 16.69)],
             ),
-            OtherProcess,
+            ForeignProcess,
             Certain,
         ),
         (
@@ -107,7 +107,7 @@ pub(super) fn messages() -> Vec<(&'static str, OomReport, Cause, Certainty)> {
                 reserved: Some(gib(9.1)),
                 ..message(15.78, 0.2, 8.9, 0.0, 1.0)
             },
-            OtherProcess,
+            ForeignProcess,
             Likely,
         ),
         (

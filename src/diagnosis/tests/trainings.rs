@@ -71,7 +71,7 @@ fn odd(steps: u64, peak: f64, on_top: f64) -> StagedSession {
     scene
 }
 
-/// The same, where PyTorch's cache plus free memory would have been enough for the failed request.
+/// A longer sequence, where PyTorch's cache plus free memory would have been enough for the failed request.
 fn odd_with_a_cache() -> StagedSession {
     let mut scene = StagedSession::training();
     scene.sampled(2.0, 1.0, 1.5);
@@ -101,6 +101,20 @@ fn thrashing() -> StagedSession {
         scene.add(at - 0.1, EventKind::Sample(held));
         scene.add(at, step(100, n, gib(4.0), gib(22.0)));
     }
+    scene
+}
+
+/// Out of memory after steps at the edge of it.
+fn thrashed() -> StagedSession {
+    let mut scene = thrashing();
+    scene.add(
+        60.0,
+        EventKind::Oom(OomRecord {
+            phase: Phase::Backward,
+            step: 30,
+            ..full_card()
+        }),
+    );
     scene
 }
 
@@ -237,18 +251,18 @@ pub(super) fn scenes() -> Vec<(&'static str, StagedSession, Cause, Certainty)> {
         ),
         ("fragmented", failing(fragmented()), Fragmentation, Certain),
         ("fragmented, expandable", expandable, Fragmentation, Likely),
-        ("another process", foreign, OtherProcess, Certain),
-        ("left over from run 1", left_over, OtherProcess, Certain),
+        ("another process", foreign, ForeignProcess, Certain),
+        ("left over from run 1", left_over, ForeignProcess, Certain),
         (
             "two ranks on one device",
             same_device,
-            OtherProcess,
+            ForeignProcess,
             Certain,
         ),
         (
             "two ranks on one device, by NVML",
             same_device_by_nvml,
-            OtherProcess,
+            ForeignProcess,
             Certain,
         ),
         (
@@ -350,16 +364,11 @@ pub(super) fn scenes() -> Vec<(&'static str, StagedSession, Cause, Certainty)> {
             EvaluationGraph,
             Likely,
         ),
-        (
-            "a longer sequence",
-            odd(60, 11.0, 18.0),
-            OutlierBatch,
-            Likely,
-        ),
+        ("a longer sequence", odd(60, 11.0, 18.0), OddBatch, Likely),
         (
             "a far longer sequence, whose last allocation nearly fitted",
             odd_with_a_cache(),
-            OutlierBatch,
+            OddBatch,
             Certain,
         ),
         (
@@ -374,6 +383,7 @@ pub(super) fn scenes() -> Vec<(&'static str, StagedSession, Cause, Certainty)> {
             Capacity,
             Likely,
         ),
+        ("after steps at the edge", thrashed(), Capacity, Certain),
         ("a lost card", lost(), DeviceFault, Certain),
         ("a leak", leaking(Bytes::mib(120), 105), Leak, Likely),
         ("a leak by name", leaking_by_name(), Leak, Likely),
@@ -393,8 +403,7 @@ fn each_training_has_its_cause() {
 
 #[test]
 fn thrashing_is_a_warning_while_it_runs() {
-    let mut scene = thrashing();
-    let found = warnings(&scene.state);
+    let found = warnings(&thrashing().state);
     let said: Vec<_> = found
         .iter()
         .map(|f| (f.cause, f.headline.as_str()))
@@ -407,15 +416,10 @@ fn thrashing_is_a_warning_while_it_runs() {
              which now take 1.7× as long."
         )]
     );
-    scene.add(
-        60.0,
-        EventKind::Oom(OomRecord {
-            phase: Phase::Backward,
-            step: 30,
-            ..full_card()
-        }),
-    );
-    let causes: Vec<_> = diagnose(&scene.state).iter().map(|f| f.cause).collect();
+    let causes: Vec<_> = diagnose(&thrashed().state)
+        .iter()
+        .map(|f| f.cause)
+        .collect();
     assert_eq!(causes, [Cause::Capacity, Cause::Thrashing]);
 }
 

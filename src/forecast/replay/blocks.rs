@@ -26,7 +26,7 @@ pub(super) struct Block {
 }
 
 impl Block {
-    pub(super) fn is_split(&self) -> bool {
+    pub fn is_split(&self) -> bool {
         self.prev.is_some() || self.next.is_some()
     }
 }
@@ -39,7 +39,7 @@ pub(super) struct Arena {
 }
 
 impl Arena {
-    pub(super) fn add(&mut self, block: Block) -> BlockId {
+    pub fn add(&mut self, block: Block) -> BlockId {
         match self.unused.pop() {
             Some(id) => {
                 self[id] = block;
@@ -52,12 +52,12 @@ impl Arena {
         }
     }
 
-    pub(super) fn remove(&mut self, id: BlockId) {
+    pub fn remove(&mut self, id: BlockId) {
         self.unused.push(id);
     }
 
     /// Links `id` between two neighbours.
-    pub(super) fn splice(&mut self, id: BlockId, prev: Option<BlockId>, next: Option<BlockId>) {
+    pub fn splice(&mut self, id: BlockId, prev: Option<BlockId>, next: Option<BlockId>) {
         self[id].prev = prev;
         self[id].next = next;
         if let Some(prev) = prev {
@@ -98,7 +98,7 @@ pub(super) struct BlockPool {
 
 impl BlockPool {
     /// Lists a block where it belongs: free or unmapped.
-    pub(super) fn insert(&mut self, arena: &mut Arena, id: BlockId) {
+    pub fn insert(&mut self, arena: &mut Arena, id: BlockId) {
         arena[id].freed_at = self.searches;
         let block = &arena[id];
         match block.mapped {
@@ -108,7 +108,7 @@ impl BlockPool {
     }
 
     /// Takes a block off its list.
-    pub(super) fn remove(&mut self, arena: &Arena, id: BlockId) {
+    pub fn remove(&mut self, arena: &Arena, id: BlockId) {
         let block = &arena[id];
         match block.mapped {
             true => self.free.remove(&key(block, id)),
@@ -117,7 +117,7 @@ impl BlockPool {
     }
 
     /// The free blocks of a stream that are at least `size` large, smallest first.
-    pub(super) fn at_least(&self, stream: u64, size: u64) -> impl Iterator<Item = BlockId> {
+    pub fn at_least(&self, stream: u64, size: u64) -> impl Iterator<Item = BlockId> {
         let from = (stream, size, 0, BlockId::default());
         self.free
             .range(from..)
@@ -126,7 +126,7 @@ impl BlockPool {
     }
 
     /// The free blocks of a stream that are smaller than `size`, largest first.
-    pub(super) fn below(&self, stream: u64, size: u64) -> impl Iterator<Item = BlockId> {
+    pub fn below(&self, stream: u64, size: u64) -> impl Iterator<Item = BlockId> {
         let to = (stream, size, 0, BlockId::default());
         self.free
             .range(..to)
@@ -136,7 +136,7 @@ impl BlockPool {
     }
 
     /// The unmapped stretches of a stream, lowest address first.
-    pub(super) fn unmapped(&self, stream: u64) -> impl Iterator<Item = BlockId> {
+    pub fn unmapped(&self, stream: u64) -> impl Iterator<Item = BlockId> {
         let from = (stream, 0, 0, BlockId::default());
         self.unmapped
             .range(from..)
@@ -145,7 +145,7 @@ impl BlockPool {
     }
 
     /// All free blocks, by stream and size.
-    pub(super) fn free(&self) -> impl Iterator<Item = BlockId> {
+    pub fn free(&self) -> impl Iterator<Item = BlockId> {
         self.free.iter().map(|(.., id)| *id)
     }
 }
@@ -167,7 +167,7 @@ pub(super) struct ExpandableSegment {
 }
 
 impl ExpandableSegment {
-    pub(super) fn new(address: u64, granule: u64) -> ExpandableSegment {
+    pub fn new(address: u64, granule: u64) -> ExpandableSegment {
         ExpandableSegment {
             address,
             granule,
@@ -176,7 +176,7 @@ impl ExpandableSegment {
     }
 
     /// What mapping `size` bytes from `address` on would take: the bytes, and where they end.
-    pub(super) fn to_map(&self, address: u64, size: u64) -> (u64, u64) {
+    pub fn to_map(&self, address: u64, size: u64) -> (u64, u64) {
         let granules = self.touched(address, size);
         let new = granules.clone().filter(|g| !self.mapped.contains(g));
         (
@@ -186,13 +186,13 @@ impl ExpandableSegment {
     }
 
     /// Maps them.
-    pub(super) fn map(&mut self, address: u64, size: u64) {
+    pub fn map(&mut self, address: u64, size: u64) {
         let granules = self.touched(address, size);
         self.mapped.extend(granules);
     }
 
     /// Unmaps the granules that lie wholly within a stretch: from where, and how many bytes.
-    pub(super) fn unmap(&mut self, address: u64, size: u64) -> (u64, u64) {
+    pub fn unmap(&mut self, address: u64, size: u64) -> (u64, u64) {
         let first = (address - self.address).div_ceil(self.granule);
         let end = (address + size - self.address) / self.granule;
         if first >= end {

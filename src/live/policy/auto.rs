@@ -5,7 +5,7 @@ mod decision;
 mod options;
 mod words;
 
-pub use options::{AutoOptions, Measure, Permission};
+pub use options::{AutoOptions, Permission, RemedyKind};
 
 use super::{FollowUp, Policy, RunSummary};
 use crate::command::CommandLine;

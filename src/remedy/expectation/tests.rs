@@ -1,11 +1,11 @@
 //! What is expected of each remedy after runs that showed much or little.
 
-mod partial_step;
-mod rehearsed;
-
 use crate::command::{CommandLine, Word};
 use crate::diagnosis::{Cause, Certainty, Finding};
-use crate::event::{Hello, OomRecord, Phase, Sample, Structure};
+use crate::event::{
+    Hello, InputSizes, ModelBytes, OomRecord, Phase, Rehearsal, RehearsedVariant, Sample, Step,
+    StepReading, Structure,
+};
 use crate::forecast::ForecastInputs;
 use crate::recognize::LaunchEnvironment;
 use crate::remedy::{Remedy, RemedyId, RemedyInputs, remedies};
@@ -449,4 +449,152 @@ fn torch_before_expandable_segments_gets_a_largest_split() {
     assert!(!of(&all, RemedyId::ExpandableSegments).is_offered());
     let split = of(&all, RemedyId::MaxSplitSize);
     assert_eq!(split.changes, "max_split_size_mb:128");
+}
+
+#[test]
+fn what_a_first_forward_showed_is_said_for_what_it_is() {
+    let mut oom = oom(20, 21, 2, 1);
+    let record = oom.record.as_mut().unwrap();
+    record.progress = Some(0.5);
+    record.model = Some(Box::new(ModelBytes {
+        parameters: Bytes::gib(1),
+        trained: Bytes::gib(1),
+    }));
+    let words = |oom: &OomIncident, command: &str| {
+        let (changes, words) = chosen_under(command, &state(0, 4, 20), oom);
+        format!("{changes}: {words}")
+    };
+    // 1 + (22 - 1) / 0.5 for 64, and the optimizer's state: a third fits at the upper end.
+    assert_eq!(
+        words(&oom, "python a.py --batch-size 64"),
+        "--batch-size 64→16: needs about 14.2 GiB (5.5–21.3), fits in 22.0 GiB; estimated, memory \
+         ran out 50 % of the way through the forward pass"
+    );
+    let record = oom.record.as_mut().unwrap();
+    record.phase = Phase::Backward;
+    assert_eq!(
+        words(&oom, "python a.py --batch-size 64"),
+        "--batch-size 64→32: needs about 14.2 GiB (11.0–18.8), fits in 22.0 GiB; estimated, memory \
+         ran out in the backward pass"
+    );
+    // If nothing fits at the upper end, half is taken and not said to fit.
+    let record = oom.record.as_mut().unwrap();
+    (record.phase, record.progress) = (Phase::Forward, Some(0.3));
+    assert_eq!(
+        words(&oom, "python a.py --batch-size 2"),
+        "--batch-size 2→1: won't fit: needs about 39.9 GiB (11.0–60.0), 22.0 GiB available; estimated, memory ran out 30 % of the way through the forward pass"
+    );
+}
+
+#[test]
+fn a_step_longer_than_those_before_is_not_promised_their_peak() {
+    // The first step needed 15 without the optimizer's state of 1; the one that failed was as long.
+    let mut longer = state(2, 2, 15);
+    let steps = &mut longer.runs[0].ranks[0].steps;
+    let at = |allocated: u64, peak: u64| StepReading {
+        allocated: Bytes::gib(allocated),
+        reserved: Bytes::gib(peak),
+        peak: Bytes::gib(peak),
+    };
+    steps.first_step = Some(Step {
+        pid: Pid(7),
+        device: 0,
+        count: 1,
+        figures_of: None,
+        micros: 0,
+        before: at(1, 15),
+        after: at(2, 15),
+    });
+    let mut failed = oom(12, 15, 2, 1);
+    let segments = |failed: &OomIncident, state: &State| {
+        let all = all(state, failed, Cause::Fragmentation);
+        let expectation = of(&all, RemedyId::ExpandableSegments).expectation.clone();
+        (expectation.fits, expectation.words)
+    };
+    assert_eq!(
+        segments(&failed, &longer),
+        (
+            None,
+            "may not fit: needs 15.2 GiB (14.9–17.0), 16.0 GiB available; measured".into()
+        )
+    );
+    failed.record.as_mut().unwrap().progress = Some(0.85);
+    assert_eq!(
+        segments(&failed, &longer),
+        (
+            None,
+            "may not fit: needs 15.2 GiB (14.9–22.0), 16.0 GiB available; measured".into()
+        )
+    );
+    // Steps are alike at the same progress: their peak is what counts.
+    longer.runs[0].ranks[0].steps.first_step = None;
+    assert_eq!(
+        segments(&failed, &longer),
+        (
+            Some(true),
+            "needs 15.2 GiB (14.9–15.7), fits with 870 MiB to spare; measured".into()
+        )
+    );
+}
+
+const MIB: u64 = 1 << 20;
+
+/// A model of 1 GiB that keeps 256 MiB for each of 64 samples, or a quarter of it.
+fn rehearsal() -> Rehearsal {
+    let variant = |checkpointing, each: u64, flops| RehearsedVariant {
+        checkpointing,
+        trace: Some(format!("x{} {} -2", each * MIB, 1024 * MIB)),
+        flops,
+        ..RehearsedVariant::default()
+    };
+    Rehearsal {
+        batch: 64,
+        before: Bytes::gib(1),
+        weights: vec![1024 * MIB],
+        trained: vec![1024 * MIB],
+        own_loss: true,
+        variants: vec![variant(false, 256, 300), variant(true, 64, 400)],
+        ..Rehearsal::default()
+    }
+}
+
+fn rehearsed(said: Rehearsal) -> State {
+    let mut state = state(0, 1, 20);
+    state.runs[0].ranks[0].rehearsal = Some(said);
+    state
+}
+
+#[test]
+fn beside_checkpointing_stands_what_it_computes_again() {
+    let state = rehearsed(rehearsal());
+    let all = all(&state, &oom(20, 21, 2, 1), Cause::Capacity);
+    let words = &of(&all, RemedyId::Recompute).expectation.words;
+    assert!(
+        words.ends_with("; rehearsed; computes 33 % more"),
+        "{words}"
+    );
+}
+
+#[test]
+fn inputs_that_differ_are_said_and_a_smaller_batch_is_proposed() {
+    let oom = oom(20, 21, 2, 1);
+    let (alike, words) = chosen_under("python a.py --batch-size 64", &rehearsed(rehearsal()), &oom);
+    assert!(words.ends_with("; rehearsed"), "{words}");
+    let inputs = Some(InputSizes {
+        calls: 3,
+        least: 200,
+        most: 480,
+        possible: None,
+    });
+    let differ = rehearsed(Rehearsal {
+        inputs,
+        ..rehearsal()
+    });
+    let (smaller, words) = chosen_under("python a.py --batch-size 64", &differ, &oom);
+    assert_eq!(
+        (&*alike, &*smaller),
+        ("--batch-size 64→40", "--batch-size 64→25")
+    );
+    let why = "rehearsed by the largest of 3 inputs seen; they differ in size";
+    assert!(words.ends_with(why), "{words}");
 }

@@ -31,7 +31,7 @@ impl Permission {
 /// A kind of remedy, as the order names it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, clap::ValueEnum)]
 #[serde(rename_all = "kebab-case")]
-pub enum Measure {
+pub enum RemedyKind {
     /// Expandable segments.
     Segments,
     /// A smaller batch, accumulated.
@@ -44,7 +44,7 @@ pub enum Measure {
 pub struct AutoOptions {
     /// Permissions beyond changes of arguments and environment that keep the numerics.
     pub allow: Vec<Permission>,
-    pub order: Vec<Measure>,
+    pub order: Vec<RemedyKind>,
     pub max_relaunches: u32,
 }
 
@@ -52,7 +52,7 @@ impl Default for AutoOptions {
     fn default() -> AutoOptions {
         AutoOptions {
             allow: Vec::new(),
-            order: vec![Measure::Segments, Measure::Batch, Measure::Device],
+            order: vec![RemedyKind::Segments, RemedyKind::Batch, RemedyKind::Device],
             max_relaunches: 3,
         }
     }
@@ -66,10 +66,10 @@ impl AutoOptions {
     /// The position of the last of these remedies in the order; those not in it come last.
     pub(super) fn position(&self, remedies: &[RemedyId]) -> usize {
         let position = |id: &RemedyId| {
-            let measure = match id {
-                RemedyId::ExpandableSegments | RemedyId::MaxSplitSize => Some(Measure::Segments),
-                RemedyId::Batch => Some(Measure::Batch),
-                RemedyId::Device => Some(Measure::Device),
+            let kind = match id {
+                RemedyId::ExpandableSegments | RemedyId::MaxSplitSize => Some(RemedyKind::Segments),
+                RemedyId::Batch => Some(RemedyKind::Batch),
+                RemedyId::Device => Some(RemedyKind::Device),
                 // Combined with any other.
                 RemedyId::Resume => return 0,
                 // Not in the user's order.
@@ -80,8 +80,7 @@ impl AutoOptions {
                 | RemedyId::StopLeftover
                 | RemedyId::Without => None,
             };
-            measure
-                .and_then(|measure| self.order.iter().position(|known| *known == measure))
+            kind.and_then(|kind| self.order.iter().position(|known| *known == kind))
                 .unwrap_or(usize::MAX)
         };
         remedies.iter().map(position).max().unwrap_or(usize::MAX)

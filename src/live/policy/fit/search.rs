@@ -353,7 +353,7 @@ impl SizeSearch {
 
     fn model(&self) -> Model {
         let seen = self.trials.iter().filter_map(|trial| trial.seen.clone());
-        Model::of(seen.collect())
+        Model::new(seen.collect())
     }
 
     /// The peak of a value, likely and at the most.

@@ -3,7 +3,7 @@
 use super::*;
 use crate::command::Word;
 use crate::event::Exit;
-use crate::live::policy::auto::Measure;
+use crate::live::policy::auto::RemedyKind;
 
 fn command(text: &str) -> CommandLine {
     CommandLine {
@@ -80,7 +80,7 @@ fn the_least_invasive_that_fits_is_taken() {
     let situation = situation(&with_segments);
     assert_eq!(chosen(&situation, &allowing(&[])), Ok(&[Segments][..]));
     let batch_first = AutoOptions {
-        order: vec![Measure::Batch, Measure::Segments],
+        order: vec![RemedyKind::Batch, RemedyKind::Segments],
         ..AutoOptions::default()
     };
     assert_eq!(chosen(&situation, &batch_first), Ok(&[Batch][..]));
@@ -248,9 +248,9 @@ fn nothing_is_done_against_the_user_a_leak_or_the_host() {
         Cause::Capacity,
         Cause::OptimizerState,
         Cause::Fragmentation,
-        Cause::OtherProcess,
+        Cause::ForeignProcess,
         Cause::Limit,
-        Cause::OutlierBatch,
+        Cause::OddBatch,
         Cause::NonPytorch,
         Cause::Thrashing,
     ] {

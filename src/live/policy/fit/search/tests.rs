@@ -53,7 +53,7 @@ impl MeasuredLimit {
             reserved: Some(gib(reserved)),
             seen: Some(Observation {
                 batch: value,
-                base: Estimate::of(base.scale(0.95), base, base.scale(1.3)),
+                base: Estimate::new(base.scale(0.95), base, base.scale(1.3)),
                 gradients: Some(base.scale(0.33)),
                 parameters: Some(base.scale(0.33)),
                 keeps_gradients: false,

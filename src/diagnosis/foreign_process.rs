@@ -1,11 +1,12 @@
 //! Another process on the device: of another user or program, of an earlier run of ours that is
 //! still alive, or another rank on the same device by mistake.
 
-use super::case::OomContext;
-use super::neighbours::{Other, Relation};
-use super::wording::sentence;
-use super::{Cause, Certainty, Finding};
+use super::oom_context::{OomContext, Other, Relation};
+use super::{Cause, CauseSpec, Certainty, Finding, Help, sentence};
 use crate::calibration::{FIXED, NON_TORCH_AT_MOST};
+
+pub(super) const CAUSE: CauseSpec =
+    CauseSpec::new("another process", examine).prefers(Help::AnotherDevice);
 
 /// The share of the GPU from which another process counts: a desktop or a monitor uses less.
 const NOTABLE: f64 = 0.05;
@@ -16,7 +17,7 @@ pub(super) const NOTABLE_UNNAMED: f64 = 0.1;
 /// The share from which one is likely.
 const MUCH_UNNAMED: f64 = 0.25;
 
-pub(super) fn examine(case: &OomContext) -> Option<Finding> {
+fn examine(case: &OomContext) -> Option<Finding> {
     match &case.others {
         Some(others) => named(case, others),
         None => unnamed(case),
@@ -84,7 +85,7 @@ fn named(case: &OomContext, others: &[Other]) -> Option<Finding> {
         Some(Relation::Earlier(_)) => &["stop the process left over from the earlier run"],
     };
     let finding = case
-        .finding(Cause::OtherProcess, certainty, headline)
+        .finding(Cause::ForeignProcess, certainty, headline)
         .says_if(alone)
         .says_if(case.caveat())
         .shows_first([("other processes", used)])
@@ -129,7 +130,7 @@ fn unnamed(case: &OomContext) -> Option<Finding> {
     );
     Some(
         case.finding(
-            Cause::OtherProcess,
+            Cause::ForeignProcess,
             Certainty::likely_if(share >= MUCH_UNNAMED),
             headline,
         )
@@ -160,7 +161,7 @@ pub(super) fn clause(case: &OomContext) -> String {
     }
 }
 
-/// The same as a sentence.
+/// "No other process is on the GPU."
 pub(super) fn clause_sentence(case: &OomContext) -> String {
     sentence(&clause(case))
 }

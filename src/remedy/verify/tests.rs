@@ -1,7 +1,9 @@
-//! Messages of rejections, and what must not be taken for one.
+//! Messages of rejections, what must not be taken for one, and what is said of remedies without effect.
 
 use super::*;
 use crate::command::Word;
+use crate::event::ProbeDevice;
+use crate::units::{Bytes, Pid, RunNumber};
 
 fn remedy(id: RemedyId, changes: &str) -> Remedy {
     let edits = match id {
@@ -130,4 +132,59 @@ fn wrong_usage_at_once_is_the_one_change_of_words() {
     let mut slow = ended("", 2);
     slow.lasted = Duration::from_secs(60);
     assert_eq!(rejected(&[batch()], &slow), None);
+}
+
+fn hello(expandable: Option<bool>, conf: Option<&str>) -> Hello {
+    Hello {
+        pid: Pid(7),
+        run: RunNumber::FIRST,
+        rank: None,
+        local_rank: None,
+        world_size: None,
+        nodes: None,
+        node: None,
+        slurm_step: None,
+        python: "3.12.3".into(),
+        torch: "2.11.0".into(),
+        devices: vec![ProbeDevice {
+            ordinal: 0,
+            uuid: Some(Uuid::new("aa")),
+            name: "card".into(),
+            total: Bytes::gib(24),
+        }],
+        backend: Some("native".into()),
+        alloc_conf: conf.map(str::to_string),
+        expandable_segments: expandable,
+        resting: None,
+    }
+}
+
+#[test]
+fn what_did_not_take_effect_is_said() {
+    let said = |id, hello: &Hello, failed: &str| {
+        not_in_force(&[Remedy::new(id)], hello, Some(&Uuid::new(failed))).join("; ")
+    };
+    let segments = RemedyId::ExpandableSegments;
+    assert_eq!(said(segments, &hello(Some(true), None), ""), "");
+    assert_eq!(said(segments, &hello(None, None), ""), "", "not known");
+    let off = said(
+        segments,
+        &hello(Some(false), Some("max_split_size_mb:64")),
+        "",
+    );
+    assert!(
+        off.contains("set the allocator to max_split_size_mb:64"),
+        "{off}"
+    );
+    let platform = hello(Some(false), Some("expandable_segments:True"));
+    assert!(said(segments, &platform, "").contains("platform"));
+    let split = RemedyId::MaxSplitSize;
+    assert_eq!(
+        said(split, &hello(None, Some("max_split_size_mb:128")), ""),
+        ""
+    );
+    assert!(said(split, &hello(None, Some("")), "").contains("max_split_size_mb"));
+    assert!(said(RemedyId::Device, &hello(None, None), "aa").contains("same GPU"));
+    assert_eq!(said(RemedyId::Device, &hello(None, None), "bb"), "");
+    assert_eq!(said(RemedyId::Batch, &platform, "aa"), "");
 }

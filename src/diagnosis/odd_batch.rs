@@ -5,11 +5,15 @@
 //! a typical step's need is exact only if some step's own peak is known.
 
 use super::baseline_growth::{baseline_growth, median};
-use super::case::OomContext;
-use super::{Cause, Certainty, Finding};
+use super::oom_context::OomContext;
+use super::{Cause, CauseSpec, Certainty, Finding};
 use crate::event::Phase;
 use crate::state::StepMark;
 use crate::units::Bytes;
+
+pub(super) const CAUSE: CauseSpec = CauseSpec::new("outlier batch", examine)
+    .explains_capacity()
+    .of_one_rank();
 
 /// The minimum number of completed steps: the second is the first with the optimizer's state, the
 /// third is the first typical one.
@@ -36,7 +40,7 @@ const UNUSUAL: f64 = 1.5;
 /// How far the baseline may have moved, as a share of the GPU, for steps to be similar.
 const SAME_BASELINE: f64 = 0.02;
 
-pub(super) fn examine(case: &OomContext) -> Option<Finding> {
+fn examine(case: &OomContext) -> Option<Finding> {
     match case.phase {
         Phase::Forward | Phase::Backward | Phase::Unknown => {}
         Phase::Load | Phase::Optimizer | Phase::Evaluation => return None,
@@ -89,7 +93,7 @@ pub(super) fn examine(case: &OomContext) -> Option<Finding> {
         )
     };
     Some(
-        case.finding(Cause::OutlierBatch, certainty, headline)
+        case.finding(Cause::OddBatch, certainty, headline)
             .says("A longer sequence, a larger image, or more items than usual in this batch; what is allocated between steps has not grown.")
             .says_if(case.failed())
             .says_if((certainty == Certainty::Possible).then_some(

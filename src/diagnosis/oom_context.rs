@@ -1,58 +1,57 @@
 //! The numbers of one OOM, gathered once for all rules: from the observer's record if there is one,
-//! else from the message, else from the latest readings.
+//! else from the message, else from the latest readings. Which other processes are on the device is told
+//! by the message's list of processes, else by NVML's last reading.
 
-use super::neighbours::{Neighbours, Other};
-use super::sum::Sum;
+use super::finding::Sum;
 use super::{Cause, Certainty, Finding};
-use crate::calibration::{FIXED_LEAST_WASTE, USUAL_CACHE};
+use crate::calibration::{FIXED_LEAST_WASTE, NON_TORCH_AT_MOST, NON_TORCH_WITH_NCCL, USUAL_CACHE};
 use crate::event::{OomRecord, Phase, Retainer, Structure};
 use crate::forecast::{Rehearsed, WholeStep};
-use crate::oom::OomKind;
+use crate::oom::{OomKind, OtherProcess};
 use crate::state::{OomIncident, RankState, Run, State};
-use crate::units::Bytes;
+use crate::units::{Bytes, Pid, Rank, RunNumber};
 
 /// A need this many times the available memory is beyond a rehearsal's error.
 const FAR: f64 = 1.05;
 
+/// The maximum difference of two figures in a message, each rounded to hundredths of a GiB.
+const ROUNDING: Bytes = Bytes::mib(11);
+
 /// One OOM and the numbers around it; `None` is unknown.
 pub(super) struct OomContext<'a> {
-    pub(super) oom: &'a OomIncident,
-    pub(super) rank: Option<&'a RankState>,
-    pub(super) kind: OomKind,
-    pub(super) requested: Option<Bytes>,
-    pub(super) allocated: Option<Bytes>,
-    pub(super) reserved: Option<Bytes>,
-    pub(super) cached: Option<Bytes>,
-    pub(super) capacity: Option<Bytes>,
-    pub(super) limit: Option<Bytes>,
-    pub(super) free: Option<Bytes>,
-    pub(super) largest_free: Option<Bytes>,
+    pub oom: &'a OomIncident,
+    pub rank: Option<&'a RankState>,
+    pub kind: OomKind,
+    pub requested: Option<Bytes>,
+    pub allocated: Option<Bytes>,
+    pub reserved: Option<Bytes>,
+    pub cached: Option<Bytes>,
+    pub capacity: Option<Bytes>,
+    pub limit: Option<Bytes>,
+    pub free: Option<Bytes>,
+    pub largest_free: Option<Bytes>,
     /// The training's memory outside of PyTorch's allocator.
-    pub(super) non_pytorch: Option<Bytes>,
+    pub non_pytorch: Option<Bytes>,
     /// The other processes on the device; `None` if unknown.
-    pub(super) others: Option<Vec<Other>>,
+    pub others: Option<Vec<Other>>,
     /// The memory of the other processes in total.
-    pub(super) other_processes: Option<Bytes>,
+    pub other_processes: Option<Bytes>,
     /// Memory used on the device apart from this process's PyTorch.
-    pub(super) elsewhere: Option<Bytes>,
+    pub elsewhere: Option<Bytes>,
     /// Whether `allocated` and `reserved` are from the last sample before the OOM.
-    pub(super) by_last_sample: bool,
-    pub(super) phase: Phase,
+    pub by_last_sample: bool,
+    pub phase: Phase,
     /// The optimizer step that failed, from 1.
-    pub(super) step: Option<u64>,
-    pub(super) structure: Option<&'a Structure>,
+    pub step: Option<u64>,
+    pub structure: Option<&'a Structure>,
     /// The need of the whole step, if it was rehearsed.
-    pub(super) whole_step: Option<WholeStep>,
+    pub whole_step: Option<WholeStep>,
     /// What is wrong with the device itself.
-    pub(super) fault: Option<String>,
+    pub fault: Option<String>,
 }
 
 impl<'a> OomContext<'a> {
-    pub(super) fn new(
-        state: &'a State,
-        run: Option<&'a Run>,
-        oom: &'a OomIncident,
-    ) -> OomContext<'a> {
+    pub fn new(state: &'a State, run: Option<&'a Run>, oom: &'a OomIncident) -> OomContext<'a> {
         let rank = run.and_then(|run| run.rank_of(oom));
         let record = oom.record.as_ref();
         let device = oom.device.as_ref().and_then(|uuid| state.device(uuid));
@@ -68,7 +67,7 @@ impl<'a> OomContext<'a> {
             // MPS's own limit is all the memory there is; nobody set a cap.
             capacity = capacity.or(limit.take());
         }
-        let neighbours = Neighbours::of(state, run, oom, reserved, capacity);
+        let neighbours = Neighbours::new(state, run, oom, reserved, capacity);
         OomContext {
             oom,
             rank,
@@ -97,37 +96,37 @@ impl<'a> OomContext<'a> {
     }
 
     /// The observer's record, if there was a probe.
-    pub(super) fn record(&self) -> Option<&'a OomRecord> {
+    pub fn record(&self) -> Option<&'a OomRecord> {
         self.oom.record.as_ref()
     }
 
     /// What in the program keeps most of the memory alive, if that was searched.
-    pub(super) fn retainer(&self) -> Option<&'a Retainer> {
+    pub fn retainer(&self) -> Option<&'a Retainer> {
         let (_, found) = self.rank?.retainers.as_ref()?;
         found.main()
     }
 
     /// Allocated plus requested.
-    pub(super) fn needed(&self) -> Option<Bytes> {
+    pub fn needed(&self) -> Option<Bytes> {
         Some(self.allocated? + self.requested?)
     }
 
     /// The need of the whole step, if it is far more than PyTorch could ever have here.
-    pub(super) fn far_too_much(&self) -> Option<WholeStep> {
+    pub fn far_too_much(&self) -> Option<WholeStep> {
         let (whole, room) = (self.whole_step?, self.own_room()?);
         (whole.total() > room.scale(FAR)).then_some(whole)
     }
 
     /// What would be left if all free memory, in PyTorch's cache and on the GPU, could be used;
     /// negative if that isn't enough.
-    pub(super) fn spare(&self) -> Option<i128> {
+    pub fn spare(&self) -> Option<i128> {
         let pieces = self.free? + self.cached?;
         Some(i128::from(pieces.0) - i128::from(self.requested.unwrap_or_default().0))
     }
 
     /// Whether no allocator could have found room: all free memory together is not enough, or only
     /// without the overhead that every allocator has.
-    pub(super) fn is_full(&self) -> Option<bool> {
+    pub fn is_full(&self) -> Option<bool> {
         let waste = self.allocated?.scale(FIXED_LEAST_WASTE);
         let free_alone_is_short = self.free? < self.requested.unwrap_or_default();
         let rounding_alone = self.cache_is_notable() == Some(false) && free_alone_is_short;
@@ -135,29 +134,29 @@ impl<'a> OomContext<'a> {
     }
 
     /// Whether more is cached than the allocator usually does.
-    pub(super) fn cache_is_notable(&self) -> Option<bool> {
+    pub fn cache_is_notable(&self) -> Option<bool> {
         Some(self.cached?.fraction_of(self.reserved?)? >= USUAL_CACHE)
     }
 
     /// What PyTorch could have on this device without other processes.
-    pub(super) fn own_room(&self) -> Option<Bytes> {
+    pub fn own_room(&self) -> Option<Bytes> {
         Some(self.capacity? - self.non_pytorch.unwrap_or(Bytes::ZERO))
     }
 
     /// Activations and everything else that isn't parameters, gradients or optimizer state.
-    pub(super) fn unnamed(&self) -> Option<Bytes> {
+    pub fn unnamed(&self) -> Option<Bytes> {
         let named = self.structure?;
         Some(self.allocated? - named.total())
     }
 
     /// Whether expandable segments were on, as far as is known.
-    pub(super) fn expandable_segments(&self) -> bool {
+    pub fn expandable_segments(&self) -> bool {
         let hello = self.rank.map(|rank| &rank.hello);
         hello.is_some_and(|hello| hello.expandable_segments == Some(true))
     }
 
     /// "Failed in the backward pass of step 2."
-    pub(super) fn failed(&self) -> Option<String> {
+    pub fn failed(&self) -> Option<String> {
         self.place().map(|place| format!("Failed {place}."))
     }
 
@@ -180,7 +179,7 @@ impl<'a> OomContext<'a> {
     }
 
     /// "312 MiB requested"
-    pub(super) fn asked(&self) -> Option<String> {
+    pub fn asked(&self) -> Option<String> {
         let requested = self.requested?;
         Some(if self.kind.is_small_segment(requested) {
             format!("{requested} (a small allocation's segment)")
@@ -191,7 +190,7 @@ impl<'a> OomContext<'a> {
 
     /// What did not fit as a sum: allocated, requested, and what else took part in it. Printed with
     /// what there was.
-    pub(super) fn sum(
+    pub fn sum(
         &self,
         more: Option<(Bytes, &'static str)>,
     ) -> Option<impl Fn(Bytes) -> String + use<>> {
@@ -206,13 +205,13 @@ impl<'a> OomContext<'a> {
     }
 
     /// Says where PyTorch's figures come from if they are older than the OOM.
-    pub(super) fn caveat(&self) -> Option<&'static str> {
+    pub fn caveat(&self) -> Option<&'static str> {
         self.by_last_sample
             .then_some("PyTorch's figures are from the last sample before the OOM.")
     }
 
     /// A finding with the numbers of this case; the rule adds its own sentences.
-    pub(super) fn finding(
+    pub fn finding(
         &self,
         cause: Cause,
         certainty: Certainty,
@@ -257,4 +256,150 @@ fn step(record: Option<&OomRecord>, rank: Option<&RankState>, phase: Phase) -> O
         Phase::Load | Phase::Evaluation | Phase::Unknown => ended > 0,
     };
     in_a_step.then_some(ended + 1)
+}
+
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct Other {
+    pub pid: Pid,
+    pub bytes: Option<Bytes>,
+    pub name: Option<String>,
+    pub user: Option<String>,
+    pub relation: Relation,
+}
+
+/// What another process is to the training.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Relation {
+    Stranger,
+    /// A rank of the same run, on the same device.
+    Rank(Option<Rank>),
+    /// A process of an earlier run that is still alive.
+    Earlier(RunNumber),
+}
+
+/// What else is on the device; `None` is unknown.
+#[derive(Debug, Default)]
+struct Neighbours {
+    others: Option<Vec<Other>>,
+    /// The memory of the others in total.
+    bytes: Option<Bytes>,
+    /// This process's memory outside of PyTorch's allocator.
+    non_pytorch: Option<Bytes>,
+    /// Both together, exact when memory ran out. Also `None` if the figures contradict each other:
+    /// on Windows more can be reserved than the GPU has, on an APU more can be free.
+    elsewhere: Option<Bytes>,
+}
+
+impl Neighbours {
+    fn new(
+        state: &State,
+        run: Option<&Run>,
+        oom: &OomIncident,
+        reserved: Option<Bytes>,
+        capacity: Option<Bytes>,
+    ) -> Neighbours {
+        let nvml = oom.nvml_at_oom.as_ref();
+        let seen = nvml.and_then(|nvml| nvml.others.as_deref());
+        let elsewhere = (|| {
+            let (capacity, free, reserved) = (capacity?, oom.free()?, reserved?);
+            (capacity >= free + reserved).then(|| capacity - free - reserved)
+        })();
+        let (of_text, non_pytorch) = by_text(oom, reserved, capacity);
+        let mut known = Neighbours {
+            non_pytorch: non_pytorch.or_else(|| nvml?.non_pytorch),
+            elsewhere,
+            ..Neighbours::default()
+        };
+        let Some(listed) = of_text.or_else(|| {
+            let listed = seen?.iter().map(|process| OtherProcess {
+                pid: process.pid,
+                used: process.used,
+            });
+            Some(listed.collect())
+        }) else {
+            return known;
+        };
+        let others: Vec<Other> = listed
+            .into_iter()
+            .map(|other| {
+                let seen = seen.and_then(|seen| seen.iter().find(|p| p.pid == other.pid));
+                Other {
+                    pid: other.pid,
+                    bytes: other.used.or(seen.and_then(|process| process.used)),
+                    name: seen.and_then(|process| process.name.clone()),
+                    user: seen.and_then(|process| process.user.clone()),
+                    relation: relation(state, run, other.pid),
+                }
+            })
+            .collect();
+        let listed: Option<Bytes> = others.iter().map(|other| other.bytes).sum();
+        known.others = Some(others);
+        known.bytes = listed;
+        if let Some(elsewhere) = elsewhere {
+            // The message's figures are exact at that moment. NVML was read earlier, when less was
+            // reserved, so its figure outside of PyTorch may be too large.
+            let not_listed = elsewhere - listed.unwrap_or(Bytes::ZERO);
+            known.non_pytorch = match known.non_pytorch {
+                Some(outside) => Some(outside.min(not_listed)),
+                None => listed.map(|_| not_listed),
+            };
+            // The rest belongs to a process of unknown size, or to one that isn't listed.
+            let unclaimed = not_listed - known.non_pytorch.unwrap_or(NON_TORCH_AT_MOST);
+            known.bytes = match listed {
+                Some(listed) if unclaimed <= NON_TORCH_AT_MOST => Some(listed),
+                Some(listed) => Some(listed + unclaimed),
+                None => Some(unclaimed),
+            };
+        }
+        known
+    }
+}
+
+/// The other processes listed in the message, if it lists any, and this process's memory outside of
+/// PyTorch, if the message has it.
+fn by_text(
+    oom: &OomIncident,
+    reserved: Option<Bytes>,
+    capacity: Option<Bytes>,
+) -> (Option<Vec<OtherProcess>>, Option<Bytes>) {
+    let Some(report) = &oom.report else {
+        return (None, None);
+    };
+    if let Some(used) = report.process_used {
+        let outside = reserved.map(|reserved| used - reserved);
+        return (Some(report.others.clone()), outside);
+    }
+    let Some(reserved) = reserved else {
+        return (None, None);
+    };
+    // One of the listed processes is this one: its size must be at least what was reserved and not
+    // much more, or so large that two of them would not fit. (In a container PyTorch compares the
+    // host's PIDs with its own and lists itself as another process.)
+    let may_be_us = |other: &&OtherProcess| {
+        other.used.is_some_and(|used| {
+            let no_room_for_both = capacity.is_some_and(|capacity| used + reserved > capacity);
+            used + ROUNDING >= reserved
+                && (used - reserved <= NON_TORCH_WITH_NCCL || no_room_for_both)
+        })
+    };
+    let candidates: Vec<&OtherProcess> = report.others.iter().filter(may_be_us).collect();
+    let [us] = candidates[..] else {
+        return (None, None);
+    };
+    let others = report.others.iter().filter(|other| *other != us);
+    (
+        Some(others.cloned().collect()),
+        us.used.map(|used| used - reserved),
+    )
+}
+
+fn relation(state: &State, run: Option<&Run>, pid: Pid) -> Relation {
+    if let Some(rank) = run.and_then(|run| run.rank_with(pid)) {
+        return Relation::Rank(rank.hello.rank);
+    }
+    let this = run.map(|run| run.number);
+    (state.runs.iter())
+        .filter(|run| Some(run.number) != this)
+        .rfind(|run| run.owns(pid))
+        .map_or(Relation::Stranger, |run| Relation::Earlier(run.number))
 }
