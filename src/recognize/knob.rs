@@ -89,7 +89,7 @@ pub(super) fn source<'a>(
             number.value
         ));
     }
-    let mut source = BatchSource::of(vec![knob(number, &arguments, recognized)?]);
+    let mut source = BatchSource::new(vec![knob(number, &arguments, recognized)?]);
     // A later run may have another value of the same argument.
     source.at_once = (source.at_once * size / number.value).max(1);
     if let (Relation::Given, [steps]) = (relation, steps.as_slice()) {
@@ -183,7 +183,7 @@ fn knob<'a>(
     Ok(Knob {
         name: shown(number).into(),
         value: number.value,
-        place: Place::Added(Addition::of(&spec, end)),
+        place: Place::Added(Addition::new(&spec, end)),
         least: None,
     })
 }
