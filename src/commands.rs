@@ -27,7 +27,7 @@ mod stop;
 
 use crate::cli::split;
 use crate::command::{CommandLine, Word};
-use crate::live::Ending;
+use crate::live::{Ending, FitOptions};
 use attach::AttachCommand;
 use clap::{CommandFactory, FromArgMatches, Parser};
 use completions::CompletionsCommand;
@@ -35,7 +35,6 @@ use diff::DiffCommand;
 use doctor::DoctorCommand;
 use explain::ExplainCommand;
 use export::ExportCommand;
-use fit::FitCommand;
 use help::HelpCommand;
 use logs::LogsCommand;
 use ls::LsCommand;
@@ -90,7 +89,7 @@ enum Subcommand {
     /// Name the cause of every OOM in a log or a recording. Needs no GPU.
     Explain(ExplainCommand),
     /// Find the largest batch that fits, in at most three short runs of the real program.
-    Fit(FitCommand),
+    Fit(FitOptions),
     /// Check the driver, the GPUs, the command's Python and torch, and what oomph needs. Runs nothing
     /// of yours.
     Doctor(DoctorCommand),

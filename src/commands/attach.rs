@@ -3,7 +3,7 @@
 mod watch;
 
 use super::sessions;
-use crate::live::{self, Ending, front};
+use crate::live::{self, Ending};
 use crate::supervise::Keeper;
 use clap::Args;
 
@@ -28,7 +28,7 @@ pub(super) fn run(attach: &AttachCommand, nvml: bool) -> anyhow::Result<Ending> 
         sessions::Chosen::Here(found) => found,
         sessions::Chosen::Elsewhere(session) => return watch::watch(&session),
     };
-    live::follow(front::Arrival::Attached { nvml }, || {
+    live::follow(live::Arrival::Attached { nvml }, || {
         Keeper::attach(&found.socket()).map_err(|error| sessions::explain(&found, error))
     })
 }

@@ -8,7 +8,7 @@ use super::sessions::{self, Living};
 use crate::event::{Prediction, PredictionOutcome};
 use crate::forecast::score::ScoreSheet;
 use crate::live::display::screen::terminal_size;
-use crate::live::session::Activity;
+use crate::live::session::summary::Activity;
 use crate::live::{Ending, print};
 use crate::report::score;
 use crate::supervise::{RunStage, SessionStatus};

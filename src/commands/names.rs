@@ -3,7 +3,7 @@
 
 use crate::cli::NamedSessions;
 use crate::live::print;
-use crate::live::session::Summary;
+use crate::live::session::summary::Summary;
 use crate::session::{self, BaseDirs, Life};
 use crate::supervise;
 use std::time::Duration;

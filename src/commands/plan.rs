@@ -5,7 +5,7 @@ use crate::command::CommandLine;
 use crate::config;
 use crate::live::Ending;
 use crate::live::print;
-use crate::live::session::SessionInputs;
+use crate::live::session::inputs::SessionInputs;
 use crate::live::torch;
 use crate::recognize::LaunchEnvironment;
 use crate::remedy::{self, Availability, RemedyInputs};

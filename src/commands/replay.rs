@@ -15,8 +15,8 @@ use crate::live::Ending;
 use crate::live::display::keyboard::{self, Typed};
 use crate::live::display::mode::{self, Mode, Surface};
 use crate::live::display::screen::{Due, Screen};
-use crate::live::display::theme;
-use crate::live::{print, suspend};
+use crate::live::print;
+use crate::live::signals;
 use crate::report;
 use crate::state::State;
 use crate::ui::theme::Scheme;
@@ -79,7 +79,7 @@ pub(super) fn run(replay: &ReplayCommand) -> anyhow::Result<Ending> {
                 .enable_time()
                 .build()?;
             let settings = config::read(&std::env::current_dir().unwrap_or_default());
-            let (theme, problem) = theme::chosen(replay.theme, &settings);
+            let (theme, problem) = mode::theme(replay.theme, &settings);
             for problem in settings.problems.into_iter().chain(problem) {
                 print::complain(&problem);
             }
@@ -195,9 +195,9 @@ async fn play(file: &Path, at: Option<Moment>, theme: Theme) -> anyhow::Result<u
                     match effect {
                         Some(Effect::Quit { .. } | Effect::Interrupt) => break,
                         Some(Effect::Replay(control)) => steer(control, &mut player, &mut reel)?,
-                        Some(Effect::Suspend) if suspend::has_shell() => {
+                        Some(Effect::Suspend) if signals::has_shell() => {
                             screen.give_back();
-                            suspend::suspend();
+                            signals::suspend();
                             screen.take_again()?;
                             player.resume(clock.now());
                         }

@@ -4,7 +4,7 @@
 pub(super) mod remote;
 
 use crate::event::Job;
-use crate::live::session::Summary;
+use crate::live::session::summary::Summary;
 use crate::session::{self, BaseDirs, FoundSession, Life, RemoteSession, Stored};
 use crate::supervise::{self, SessionStatus};
 use std::fmt;

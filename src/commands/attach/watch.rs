@@ -11,9 +11,8 @@ use crate::live::Ending;
 use crate::live::display::keyboard::{self, Typed};
 use crate::live::display::mode::{self, Mode, Surface};
 use crate::live::display::screen::{Due, Screen};
-use crate::live::display::theme;
 use crate::live::print;
-use crate::live::suspend;
+use crate::live::signals;
 use crate::session::RemoteSession;
 use crate::state::State;
 use crate::supervise::OutputStream;
@@ -48,7 +47,7 @@ pub(super) fn watch(session: &RemoteSession) -> anyhow::Result<Ending> {
         );
     }
     let settings = config::read(&std::env::current_dir().unwrap_or_default());
-    let (theme, problem) = theme::chosen(None, &settings);
+    let (theme, problem) = mode::theme(None, &settings);
     for problem in settings.problems.into_iter().chain(problem) {
         print::complain(&problem);
     }
@@ -113,9 +112,9 @@ impl Watch {
                         screen.request(Due::Now);
                         match pressed(&mut screen, event, &scene) {
                             Some(Effect::Quit { .. } | Effect::Interrupt) => break,
-                            Some(Effect::Suspend) if suspend::has_shell() => {
+                            Some(Effect::Suspend) if signals::has_shell() => {
                                 screen.give_back();
-                                suspend::suspend();
+                                signals::suspend();
                                 screen.take_again()?;
                             }
                             Some(effect) => screen.carry_out(&effect)?,

@@ -10,7 +10,7 @@ use crate::doctor::{
 use crate::event::{EventKind, ProbeErrors};
 use crate::live::display::mode::{self, Mode, Surface};
 use crate::live::display::screen::terminal_size;
-use crate::live::session::SessionInputs;
+use crate::live::session::inputs::SessionInputs;
 use crate::session::{self, BaseDir, BaseDirs};
 use crate::supervise;
 use crate::ui::theme::{Depth, Glyphs, UNICODE};

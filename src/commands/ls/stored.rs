@@ -5,7 +5,7 @@ use crate::commands::recordings::{self, RecordedSession};
 use crate::commands::sessions::remote;
 use crate::forecast::score::Score;
 use crate::live::print;
-use crate::live::session::Activity;
+use crate::live::session::summary::Activity;
 use crate::session::{self, RemoteSession};
 use crate::state::{RunOutcome, State};
 use jiff::Timestamp;
