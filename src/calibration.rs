@@ -26,7 +26,7 @@ pub const FIXED_LEAST_WASTE: f64 = 0.02;
 pub const OVERHEAD_NEEDED_SAFELY: f64 = 0.92;
 
 /// The same for a search, which tries the likeliest value and may fail: too careful a guess would
-/// stop it short of the largest batch. Chosen on the limits in `app/fit/search/limits.toml`.
+/// stop it short of the largest batch. Chosen on the limits in `live/policy/fit/search/limits.toml`.
 pub const OVERHEAD_NEEDED_LIKELY: f64 = 0.7;
 
 /// Nearly all of it could be given back where no more than this share of the peak was ever in

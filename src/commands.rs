@@ -26,8 +26,8 @@ mod stop;
 use crate::cli;
 use crate::command::{CommandLine, Word};
 use crate::config;
-use crate::live::display::theme;
-use crate::live::{Ending, print};
+use crate::live::display::mode;
+use crate::live::{Ending, FitOptions, print};
 use crate::ui::Theme;
 use crate::ui::theme::Scheme;
 use anyhow::Context;
@@ -38,7 +38,6 @@ use diff::DiffCommand;
 use doctor::DoctorCommand;
 use explain::ExplainCommand;
 use export::ExportCommand;
-use fit::FitCommand;
 use help::HelpCommand;
 use logs::LogsCommand;
 use ls::LsCommand;
@@ -94,7 +93,7 @@ enum Subcommand {
     /// Name the cause of every OOM in a log or a recording. Needs no GPU.
     Explain(ExplainCommand),
     /// Find the largest batch that fits, in at most three short runs of the real program.
-    Fit(FitCommand),
+    Fit(FitOptions),
     /// Check the driver, the GPUs, the command's Python and torch, and what oomph needs. Runs nothing
     /// of yours.
     Doctor(DoctorCommand),
@@ -235,7 +234,7 @@ fn on_screen<T>(
     play: impl AsyncFnOnce(Theme) -> anyhow::Result<T>,
 ) -> anyhow::Result<T> {
     let settings = config::read(&std::env::current_dir().unwrap_or_default());
-    let (theme, problem) = theme::chosen(scheme, &settings);
+    let (theme, problem) = mode::theme(scheme, &settings);
     for problem in settings.problems.into_iter().chain(problem) {
         print::complain(&problem);
     }

@@ -12,7 +12,7 @@ use crate::event::{Clock, Event, EventKind};
 use crate::live::display::keyboard::{self, Typed};
 use crate::live::display::mode::{self, Mode, Surface};
 use crate::live::display::screen::{Due, Screen};
-use crate::live::{self, Ending, front, print, suspend};
+use crate::live::{self, Ending, print, signals};
 use crate::recording::{self, GrowingRecording, RemoteSession};
 use crate::state::State;
 use crate::supervise::{Keeper, OutputStream};
@@ -59,7 +59,7 @@ pub(super) fn run(attach: &AttachCommand, nvml: bool) -> anyhow::Result<Ending> 
         sessions::Chosen::Here(found) => found,
         sessions::Chosen::Elsewhere(session) => return watch(&session),
     };
-    live::follow(front::Arrival::Attached { nvml }, || {
+    live::follow(live::Arrival::Attached { nvml }, || {
         Keeper::attach(&found.socket()).map_err(|error| sessions::explain(&found, error))
     })
 }
@@ -138,9 +138,9 @@ impl Watch {
                         screen.request(Due::Now);
                         match pressed(&mut screen, event, &scene) {
                             Some(Effect::Quit { .. } | Effect::Interrupt) => break,
-                            Some(Effect::Suspend) if suspend::has_shell() => {
+                            Some(Effect::Suspend) if signals::has_shell() => {
                                 screen.give_back();
-                                suspend::suspend();
+                                signals::suspend();
                                 screen.take_again()?;
                             }
                             Some(effect) => screen.carry_out(&effect)?,

@@ -15,7 +15,7 @@ use crate::event::{EventKind, ProbeErrors};
 use crate::live::Ending;
 use crate::live::display::mode::{self, Mode, Surface};
 use crate::live::display::screen::terminal_size;
-use crate::live::session::SessionInputs;
+use crate::live::session::inputs::SessionInputs;
 use crate::recognize::alloc_conf::{CUDA, GENERAL, HIP};
 use crate::recording::{self, BaseDir, BaseDirs};
 use crate::report;

@@ -6,7 +6,7 @@ use crate::command::CommandLine;
 use crate::diagnosis;
 use crate::event::{Event, EventKind, older_part};
 use crate::forecast::ForecastInputs;
-use crate::live::allocator::InheritedSettings;
+use crate::live::torch::InheritedSettings;
 use crate::live::{Ending, print, torch};
 use crate::oom::Transcript;
 use crate::recognize::LaunchEnvironment;

@@ -10,81 +10,27 @@ use crate::live::FitOptions;
 use crate::live::policy::fit::{AT_MOST, Fit, search};
 use crate::live::print;
 use crate::live::session::earlier;
-use crate::live::{Ending, OWN_FAILURE, front};
+use crate::live::{self, Ending, OWN_FAILURE};
 use crate::remedy::{Which, places_written};
 use crate::supervise;
-use crate::units::Bytes;
 use anyhow::Context;
-use clap::Args;
 use nix::sys::stat::SFlag;
 use std::io::{self, BufRead, IsTerminal, Write};
-use std::path::PathBuf;
-
-#[derive(Debug, PartialEq, Args)]
-#[command(
-    override_usage = "oomph fit [OPTIONS] -- [NAME=VALUE...] COMMAND [ARG...]",
-    after_help = "The program really runs, each time until N optimizer steps were seen, and may write files as it always \
-                  does. Its output goes to stderr, the answer to stdout.\nExit status: 0 if a value was found, 1 if none fits."
-)]
-pub(super) struct FitCommand {
-    /// Optimizer steps of each run; up to four times as many while memory still grows
-    #[arg(long, value_name = "N", default_value_t = 4, value_parser = clap::value_parser!(u64).range(2..))]
-    steps: u64,
-    /// Memory to leave free, in percent of what the run needs
-    #[arg(long, value_name = "PERCENT", default_value_t = 2.0, value_parser = percent)]
-    margin: f64,
-    /// Fit another integer argument than the batch: seq_len
-    #[arg(long, value_name = "NAME")]
-    arg: Option<String>,
-    /// Replace an argument in these runs only: output_dir=/tmp/fit
-    #[arg(long, value_name = "NAME=VALUE", value_parser = replacement)]
-    replace: Vec<(String, String)>,
-    /// Answer for GPUs with this much memory, from one run on this one: 24GiB,40GiB,80GiB
-    #[arg(long, value_name = "SIZES", value_delimiter = ',', value_parser = size)]
-    room: Vec<Bytes>,
-    /// As JSON
-    #[arg(long)]
-    json: bool,
-    /// Do not ask before the first run
-    #[arg(long, short)]
-    yes: bool,
-    /// Run without NVML
-    #[arg(long)]
-    no_nvml: bool,
-    /// Record the session to this file
-    #[arg(long, value_name = "PATH")]
-    record: Option<PathBuf>,
-}
-
-impl FitCommand {
-    fn into_options(self, command: CommandLine) -> Result<FitOptions, String> {
-        let run = RunArguments {
-            headless: true,
-            no_nvml: self.no_nvml,
-            record: self.record,
-            ..RunArguments::default()
-        };
-        Ok(FitOptions {
-            run: run.into_options(command)?,
-            steps: self.steps,
-            margin: self.margin / 100.0,
-            which: self.arg.map_or(Which::Batch, Which::Named),
-            replaced: self.replace,
-            rooms: self.room,
-            json: self.json,
-            yes: self.yes,
-        })
-    }
-}
 
 /// Finds the largest value that fits and prints it.
 ///
 /// # Errors
 /// What kept oomph itself from starting the command.
-pub(super) fn run(fit: FitCommand, command: CommandLine) -> anyhow::Result<Ending> {
-    let options = fit.into_options(command).map_err(Mistake)?;
+pub(super) fn run(fit: FitOptions, command: CommandLine) -> anyhow::Result<Ending> {
+    let asked = RunArguments {
+        headless: true,
+        no_nvml: fit.no_nvml,
+        record: fit.record.clone(),
+        ..RunArguments::default()
+    };
+    let mut config = asked.into_config(command).map_err(Mistake)?;
     let path = std::env::var_os("PATH");
-    if let Err(missing) = supervise::resolve(&options.run.command, path.as_deref()) {
+    if let Err(missing) = supervise::resolve(&config.command, path.as_deref()) {
         print::complain(&missing.to_string());
         return Ok(Ending::Code(missing.status()));
     }
@@ -92,15 +38,15 @@ pub(super) fn run(fit: FitCommand, command: CommandLine) -> anyhow::Result<Endin
         print::complain(&format!("fit: {lack}; nothing was run"));
         return Ok(Ending::Code(OWN_FAILURE));
     }
-    let mut fit = match Fit::new(options) {
+    let mut fit = match Fit::new(fit, config.command.clone()) {
         Ok(fit) => fit,
         Err(reason) => {
             print::complain(&format!("fit: {reason}"));
             return Ok(Ending::Code(OWN_FAILURE));
         }
     };
-    if fit.options.which == Which::Batch {
-        let command = fit.options.run.command.without_secrets();
+    if fit.options.which() == Which::Batch {
+        let command = config.command.without_secrets();
         fit.look_back(&earlier::read(&command, ""));
     }
     if !warn(&fit) {
@@ -110,10 +56,8 @@ pub(super) fn run(fit: FitCommand, command: CommandLine) -> anyhow::Result<Endin
     let answer = nix::unistd::dup(io::stdout()).context("cannot duplicate standard output")?;
     nix::unistd::dup2_stdout(io::stderr()).context("cannot redirect standard output")?;
     fit.standard_output = Some(answer);
-    let mut run = fit.options.run.clone();
-    run.headless = true;
-    run.command = fit.trial();
-    front::run_to_end(run, Some(Box::new(fit)))
+    config.command = fit.trial();
+    live::run_to_end(config, Some(Box::new(fit)))
 }
 
 /// Prints what will happen, and asks for confirmation on a terminal. Whether to continue.
@@ -163,22 +107,4 @@ fn has_piped_input() -> bool {
         let kind = SFlag::from_bits_truncate(about.st_mode) & SFlag::S_IFMT;
         kind == SFlag::S_IFIFO || kind == SFlag::S_IFSOCK
     })
-}
-
-fn percent(text: &str) -> Result<f64, String> {
-    match text.trim_end_matches('%').parse::<f64>() {
-        Ok(percent) if (0.0..=50.0).contains(&percent) => Ok(percent),
-        Ok(_) | Err(_) => Err("choose a share between 0 and 50 percent".into()),
-    }
-}
-
-fn size(text: &str) -> Result<Bytes, String> {
-    Bytes::parse(text).ok_or_else(|| "write a size with its unit, such as 24GiB".into())
-}
-
-fn replacement(text: &str) -> Result<(String, String), String> {
-    match text.split_once('=') {
-        Some((name, value)) if !name.is_empty() => Ok((name.into(), value.into())),
-        Some(_) | None => Err("write NAME=VALUE, such as output_dir=/tmp/fit".into()),
-    }
 }

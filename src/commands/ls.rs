@@ -8,7 +8,7 @@ use super::{answer, recordings};
 use crate::event::{Prediction, PredictionOutcome};
 use crate::forecast::score::{Score, ScoreSheet};
 use crate::live::display::screen::terminal_size;
-use crate::live::session::Activity;
+use crate::live::session::summary::Activity;
 use crate::live::{Ending, print};
 use crate::recording::{self, RemoteSession};
 use crate::report::score;

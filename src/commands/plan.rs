@@ -3,7 +3,7 @@
 use super::predict::predict;
 use crate::command::CommandLine;
 use crate::config;
-use crate::live::session::SessionInputs;
+use crate::live::session::inputs::SessionInputs;
 use crate::live::{Ending, print, torch};
 use crate::recognize::LaunchEnvironment;
 use crate::remedy::{self, Availability, RemedyInputs};

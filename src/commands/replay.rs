@@ -10,7 +10,7 @@ use crate::event::{Clock, Event, EventKind};
 use crate::live::display::keyboard::{self, Typed};
 use crate::live::display::mode::{self, Mode, Surface};
 use crate::live::display::screen::{Due, Screen};
-use crate::live::{Ending, print, suspend};
+use crate::live::{Ending, print, signals};
 use crate::report;
 use crate::state::State;
 use crate::ui::theme::Scheme;
@@ -179,9 +179,9 @@ async fn play(file: &Path, at: Option<Moment>, theme: Theme) -> anyhow::Result<u
                     match effect {
                         Some(Effect::Quit { .. } | Effect::Interrupt) => break,
                         Some(Effect::Replay(control)) => steer(control, &mut playback, &mut player)?,
-                        Some(Effect::Suspend) if suspend::has_shell() => {
+                        Some(Effect::Suspend) if signals::has_shell() => {
                             screen.give_back();
-                            suspend::suspend();
+                            signals::suspend();
                             screen.take_again()?;
                             playback.resume(clock.now());
                         }

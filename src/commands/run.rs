@@ -1,10 +1,11 @@
 //! `oomph COMMAND`: runs the command to the end of its last run.
 
 use super::{Mistake, meant};
-use crate::command::CommandLine;
+use crate::command::{CommandLine, Word};
+use crate::live::{self, Ending, SESSION_VARIABLE, print, torch};
 use crate::live::{
-    Alert, AutoOptions, Ending, Forwarding, OnHup, OnOom, Permission, Recording, RemedyKind,
-    RunOptions, Scheme, below, front, print,
+    Alert, AutoOptions, Forwarding, OnHup, OnOom, Permission, Recording, RemedyKind, Scheme,
+    SessionConfig,
 };
 use crate::supervise;
 use clap::Args;
@@ -104,15 +105,15 @@ impl RunArguments {
         })
     }
 
-    pub fn into_options(self, command: CommandLine) -> Result<RunOptions, String> {
+    pub fn into_config(self, command: CommandLine) -> Result<SessionConfig, String> {
         let auto = self.auto()?;
-        Ok(RunOptions {
+        Ok(SessionConfig {
             command,
             headless: self.headless,
             probe: !self.no_probe,
             nvml: !self.no_nvml,
             lines: !self.no_lines,
-            snapshot: self.snapshot,
+            snapshot: self.snapshot.as_deref().map(Word::from),
             interval: self.interval.unwrap_or(Duration::from_millis(100)),
             recording: match (self.record, self.no_record) {
                 (Some(path), false) => Recording::To(path),
@@ -122,11 +123,11 @@ impl RunArguments {
                     return Err("--record and --no-record contradict each other; give one".into());
                 }
             },
-            spool: self.spool.or_else(|| {
-                let inherited = std::env::var_os("OOMPH_SPOOL").map(PathBuf::from);
-                inherited.filter(|path| !path.as_os_str().is_empty())
+            spool: self.spool.as_deref().map(Word::from).or_else(|| {
+                let inherited = std::env::var_os("OOMPH_SPOOL");
+                inherited.filter(|path| !path.is_empty()).map(Word)
             }),
-            metrics: self.metrics,
+            metrics: self.metrics.as_deref().map(Word::from),
             alloc_conf: self.alloc_conf,
             on_oom: self.on_oom,
             alert: self.alert,
@@ -145,7 +146,7 @@ impl RunArguments {
 /// # Errors
 /// What kept oomph itself from starting the command.
 pub(super) fn run(arguments: RunArguments, command: CommandLine) -> anyhow::Result<Ending> {
-    let options = arguments.into_options(command).map_err(Mistake)?;
+    let options = arguments.into_config(command).map_err(Mistake)?;
     let path = std::env::var_os("PATH");
     if let Err(missing) = supervise::resolve(&options.command, path.as_deref()) {
         print::complain(&match (missing.unknown_name(), meant(&options.command)) {
@@ -158,19 +159,52 @@ pub(super) fn run(arguments: RunArguments, command: CommandLine) -> anyhow::Resu
         return Ok(Ending::Code(missing.status()));
     }
     if supervise::is_below_another() {
-        return below::run_through(&options);
+        return run_through(&options);
     }
     if let Some(lack) = supervise::lacking() {
         return Ok(become_command(&lack, &options.command));
     }
     let command = options.command.clone();
-    match front::run_to_end(options, None) {
+    match live::run_to_end(options, None) {
         // Others may have taken the last process since; nothing of the command was started.
-        Err(error) if error.is::<front::NoKeeper>() => {
+        Err(error) if error.is::<live::NoKeeper>() => {
             Ok(become_command(&format!("{error:#}"), &command))
         }
         ended => ended,
     }
+}
+
+/// Below another oomph the command runs as it was typed: two would both wait at a dialog, the inner one
+/// for keys that never come. The outer one watches it, by its output and by the probe that it has put in
+/// front of everything, and alone asks what follows an out-of-memory. Returns only if that isn't possible.
+///
+/// # Errors
+/// `--alloc-conf` is wrong.
+fn run_through(options: &SessionConfig) -> anyhow::Result<Ending> {
+    let command = torch::configured(&options.command, options.alloc_conf.as_deref())?;
+    let session = std::env::var(SESSION_VARIABLE).map_or(String::new(), |id| format!(" ({id})"));
+    let unused = match unused(options).as_slice() {
+        [] => String::new(),
+        options => format!("; not used here: {}", options.join(", ")),
+    };
+    print::complain(&format!(
+        "started below another oomph{session}, which watches this command and asks; running it without a second one{unused}"
+    ));
+    let missing = supervise::become_command(&command);
+    print::complain(&missing.to_string());
+    Ok(Ending::Code(missing.status()))
+}
+
+/// The options that ask for something which nobody does now.
+fn unused(options: &SessionConfig) -> Vec<&'static str> {
+    let asked = [
+        (matches!(options.recording, Recording::To(_)), "--record"),
+        (options.metrics.is_some(), "--metrics"),
+        (options.snapshot.is_some(), "--snapshot"),
+        (options.on_oom.is_some(), "--on-oom"),
+    ];
+    let asked = asked.into_iter().filter(|(is_asked, _)| *is_asked);
+    asked.map(|(_, name)| name).collect()
 }
 
 /// Runs the command without oomph: the training does not depend on us.

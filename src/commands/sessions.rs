@@ -5,7 +5,7 @@
 use crate::cli::NamedSessions;
 use crate::event::Job;
 use crate::live::print;
-use crate::live::session::Summary;
+use crate::live::session::summary::Summary;
 use crate::recording::{self, BaseDirs, FoundSession, Life, RemoteSession, Stored};
 use crate::supervise::{self, SessionStatus};
 use crate::units::clock_face;

@@ -1,7 +1,7 @@
 //! What the user types, and how it is parsed.
 
 use super::*;
-use crate::live::{OnOom, Recording, RunOptions};
+use crate::live::{OnOom, Recording, SessionConfig};
 use crate::units::Moment;
 use std::time::Duration;
 
@@ -9,14 +9,14 @@ fn parsed(words: &[&str]) -> Result<Invocation, EarlyExit> {
     parse(words.iter().map(OsString::from), "/work".into())
 }
 
-fn run(words: &[&str]) -> RunOptions {
+fn run(words: &[&str]) -> SessionConfig {
     let invocation = parsed(words).unwrap_or_else(|error| panic!("{words:?}: {error:?}"));
     assert_eq!(invocation.subcommand, None, "{words:?}");
     let command = invocation.command.expect("a command");
-    invocation.run.into_options(command).expect("options")
+    invocation.run.into_config(command).expect("options")
 }
 
-fn argv(options: &RunOptions) -> Vec<String> {
+fn argv(options: &SessionConfig) -> Vec<String> {
     options
         .command
         .argv
@@ -32,7 +32,7 @@ fn mistake_of(words: &[&str]) -> String {
             run,
             subcommand: None,
             command: Some(command),
-        }) => run.into_options(command).expect_err("a mistake"),
+        }) => run.into_config(command).expect_err("a mistake"),
         other => panic!("{words:?}: {other:?}"),
     }
 }

@@ -1,20 +1,17 @@
 //! The display: the screen or plain output, the keyboard, and the lines to print at the end. The terminal
 //! may be gone at any time.
 
-mod burst;
 pub(crate) mod keyboard;
 pub(crate) mod mode;
 mod prompt;
 pub(crate) mod screen;
-pub(crate) mod theme;
-mod type_ahead;
+mod typing;
 
 use super::print;
 use super::session::Session;
 use crate::supervise::{OutputStream, Size};
 use crate::ui::{Effect, Theme};
 use crate::units::{Moment, Pid};
-use burst::{Burst, Typing};
 use crossterm::event::{Event as TerminalEvent, KeyEventKind};
 use keyboard::Typed;
 use mode::Mode;
@@ -25,7 +22,7 @@ use std::io::{self, IsTerminal, Write};
 use std::os::fd::AsFd;
 use std::time::Duration;
 use tokio::sync::mpsc;
-use type_ahead::TypeAhead;
+use typing::{Burst, TypeAhead, Typing};
 
 /// Recent output starts in the middle of a line, and perhaps of an escape sequence: if there is this
 /// much of it, that line is skipped.
@@ -51,8 +48,6 @@ pub(crate) struct Display {
     /// Detaching is carried out at this time, unless another letter shows that `ql` was part of a word.
     pub leaving: Option<Moment>,
     pub prompt: Prompt,
-    /// What we are waiting for, in words.
-    pub waiting: Option<String>,
     /// The program's last byte: whether it ended a line.
     last_byte: u8,
     /// Lines to print at the end, never inside the program's output.
@@ -73,7 +68,6 @@ impl Display {
             burst: Burst::default(),
             leaving: None,
             prompt: Prompt::default(),
-            waiting: None,
             last_byte: b'\n',
             last_words: Vec::new(),
         }
@@ -126,14 +120,6 @@ impl Display {
         self.screen.as_ref().and(self.prompt.due())
     }
 
-    pub(crate) fn wait_for(&mut self, words: impl Into<String>) {
-        let words = words.into();
-        if self.waiting.as_ref() != Some(&words) {
-            self.waiting = Some(words);
-            self.request(Due::Now);
-        }
-    }
-
     /// The next key, or the end of the terminal.
     pub(crate) async fn next_typed(&mut self) -> Option<Typed> {
         match &mut self.typed {
@@ -148,19 +134,19 @@ impl Display {
         &mut self,
         event: TerminalEvent,
         session: &Session,
+        now: Moment,
         asked: Option<Moment>,
     ) -> Option<Effect> {
         self.request(Due::Now);
         if matches!(event, TerminalEvent::Key(_) | TerminalEvent::Paste(_)) {
-            self.type_ahead.pressed(session.clock.now());
+            self.type_ahead.pressed(now);
             if asked.is_some_and(|opened| !self.type_ahead.answers(opened)) {
                 return None;
             }
         }
         let view = &mut self.screen.as_mut()?.view;
         let (burst, leaving) = (&mut self.burst, &mut self.leaving);
-        let now = session.clock.now();
-        session.with_scene(self.waiting.as_deref(), |scene| match event {
+        session.with_scene(|scene| match event {
             TerminalEvent::Key(key) if key.kind != KeyEventKind::Release => {
                 *leaving = None;
                 let stroke = match scene.is_running() && view.mode().takes_commands() {
@@ -210,7 +196,7 @@ impl Display {
     /// Opens the dialog without an OOM: the program rejected a change.
     pub(crate) fn open_remedies(&mut self, session: &Session) {
         if let Some(screen) = &mut self.screen {
-            session.with_scene(self.waiting.as_deref(), |scene| {
+            session.with_scene(|scene| {
                 screen.view.open_remedies(scene);
             });
             screen.request(Due::Now);
@@ -230,7 +216,7 @@ impl Display {
         let Some(screen) = self.screen.as_mut().filter(|up| now >= up.next_frame()) else {
             return Ok(None);
         };
-        session.with_scene(self.waiting.as_deref(), |scene| {
+        session.with_scene(|scene| {
             let resized = match screen.is_whole_frame_due(now) {
                 true => screen.fit(scene)?,
                 false => None,
@@ -313,10 +299,6 @@ impl Display {
         print::complain(&words);
     }
 
-    pub(crate) fn say_last(&mut self, words: impl Into<String>) {
-        self.last_words.push(words.into());
-    }
-
     /// Rings the bell, or shows a notification; a terminal that is stuck is not waited for.
     pub(crate) fn alert(&mut self, bytes: &[u8], is_running: bool) {
         match &mut self.screen {
@@ -345,17 +327,16 @@ impl Display {
         self.screen = None;
     }
 
-    /// The terminal is gone, or can't be drawn on; whether this is new. If it still exists, the program's
-    /// output is printed there as it comes, its last rows first.
-    pub(crate) fn lose(&mut self) -> bool {
+    /// The terminal is gone, or can't be drawn on. If it still exists, the program's output is printed
+    /// there as it comes, its last rows first.
+    pub(crate) fn lose(&mut self) {
         let rows = self.leave();
         if std::mem::replace(&mut self.is_lost, true) {
-            return false;
+            return;
         }
         // Without a screen from the start the keeper writes to the terminal itself.
         self.is_plain = self.mode == Mode::Screen && io::stdout().is_terminal();
         self.print_plain(&rows.unwrap_or_default());
-        true
     }
 
     /// Ctrl-Z: leaves the terminal and keeps the screen; whether there was one.

@@ -10,6 +10,8 @@ use crate::event::Exit;
 use crate::remedy::Remedy;
 use crate::report;
 use crate::state::{Run, RunOutcome, State};
+use crate::units::Pid;
+use std::fs;
 use std::io::Write;
 use std::path::Path;
 
@@ -100,4 +102,45 @@ fn lines(state: &State, words: &LastWords, on_screen: bool) -> Vec<String> {
         ));
     }
     lines
+}
+
+/// Names those of `left`, processes of an ended run, that have an NVIDIA device open. Nothing is killed
+/// after a normal end (a program may leave an upload or a server behind on purpose).
+pub(super) fn left_over(left: &[Pid]) -> Option<String> {
+    let holders: Vec<String> = (left.iter())
+        .filter(|pid| holds_gpu(**pid))
+        .map(|pid| {
+            let name = fs::read_to_string(format!("/proc/{pid}/comm")).unwrap_or_default();
+            format!("{pid} ({})", name.trim())
+        })
+        .collect();
+    (!holders.is_empty()).then(|| {
+        format!(
+            "left over from the training and still using a GPU: {}; not ended",
+            holders.join(", ")
+        )
+    })
+}
+
+fn holds_gpu(pid: Pid) -> bool {
+    let descriptors = fs::read_dir(format!("/proc/{pid}/fd"))
+        .into_iter()
+        .flatten();
+    descriptors
+        .flatten()
+        .filter_map(|entry| fs::read_link(entry.path()).ok())
+        .any(|target| target.to_string_lossy().starts_with("/dev/nvidia"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn who_holds_no_gpu_is_not_named() {
+        assert_eq!(
+            left_over(&[Pid(std::process::id() as i32), Pid(i32::MAX)]),
+            None
+        );
+    }
 }

@@ -1,20 +1,17 @@
 //! What follows a run: ask the user, end the session, or launch another run unasked. A policy decides
 //! from how the run ended; it has no side effects.
 
-mod ask;
 pub(crate) mod auto;
-mod exit;
 pub(crate) mod fit;
-mod hold;
 
-use super::session::NextRun;
+use super::session::changes::NextRun;
 use super::{Ending, OnOom};
 use crate::command::CommandLine;
 use crate::diagnosis::Finding;
 use crate::event::Exit;
 use crate::probe::RehearsedStep;
 use crate::remedy::{Remedy, RemedyInputs};
-use crate::state::{Run, State};
+use crate::state::{Run, RunOutcome, State};
 use auto::AutoOptions;
 
 /// A run that has ended, and its remedies.
@@ -27,6 +24,8 @@ pub(crate) struct RunSummary<'a> {
     /// The run's command.
     pub command: &'a CommandLine,
     pub inputs: RemedyInputs<'a>,
+    /// What is on the disk beside the command could not be looked up in time: there may be checkpoints.
+    pub is_disk_silent: bool,
     /// The program rejected the change that made this run.
     pub change_rejected: bool,
     /// A dialog can wait for an answer: somebody sees it, or can attach.
@@ -104,7 +103,7 @@ pub(crate) trait Policy {
 
 /// The same policy, but its last screen stays until a person quits.
 pub(crate) fn holding(policy: Box<dyn Policy>) -> Box<dyn Policy> {
-    Box::new(hold::Hold(policy))
+    Box::new(Hold(policy))
 }
 
 /// The policy for `on_oom`; without one the user is asked, if there is a user.
@@ -114,8 +113,82 @@ pub(crate) fn chosen(
     auto: &AutoOptions,
 ) -> Box<dyn Policy> {
     match (on_oom, has_person) {
-        (Some(OnOom::Ask), _) | (None, true) => Box::new(ask::Ask),
-        (Some(OnOom::Exit), _) | (None, false) => Box::new(exit::ExitAtOnce),
+        (Some(OnOom::Ask), _) | (None, true) => Box::new(Ask),
+        (Some(OnOom::Exit), _) | (None, false) => Box::new(ExitAtOnce),
         (Some(OnOom::Auto), _) => Box::new(auto::Auto::new(auto.clone())),
+    }
+}
+
+/// `--on-oom ask`: the dialog opens, and nothing runs until a person chooses.
+struct Ask;
+
+impl Policy for Ask {
+    fn after_run(&mut self, run: &RunSummary<'_>) -> FollowUp {
+        let has_choice = run.change_rejected || run.run.outcome() == RunOutcome::OutOfMemory;
+        match has_choice && run.can_wait {
+            true => FollowUp::Wait,
+            false => FollowUp::Leave(None),
+        }
+    }
+}
+
+/// `--on-oom exit`: prints the diagnosis and exits as the run did.
+struct ExitAtOnce;
+
+impl Policy for ExitAtOnce {
+    fn after_run(&mut self, _run: &RunSummary<'_>) -> FollowUp {
+        FollowUp::Leave(None)
+    }
+
+    fn rehearses(&self) -> RehearsedStep {
+        RehearsedStep::No
+    }
+}
+
+/// `--hold`: any policy, but where the session would end, its last screen stays until a person quits.
+struct Hold(Box<dyn Policy>);
+
+impl Policy for Hold {
+    fn after_run(&mut self, run: &RunSummary<'_>) -> FollowUp {
+        held(self.0.after_run(run))
+    }
+
+    fn not_launched(&mut self, why: &str) -> FollowUp {
+        held(self.0.not_launched(why))
+    }
+
+    fn rehearses(&self) -> RehearsedStep {
+        self.0.rehearses()
+    }
+
+    fn needs_earlier_sessions(&self) -> bool {
+        self.0.needs_earlier_sessions()
+    }
+
+    fn on_step(&mut self, state: &State) -> OnStep {
+        self.0.on_step(state)
+    }
+
+    fn name(&self) -> Option<&'static str> {
+        self.0.name()
+    }
+
+    fn expects_ooms(&self) -> bool {
+        self.0.expects_ooms()
+    }
+
+    fn conclude(&self, ending: Ending) -> Option<Ending> {
+        self.0.conclude(ending)
+    }
+
+    fn holds_the_screen(&self) -> bool {
+        true
+    }
+}
+
+fn held(follow_up: FollowUp) -> FollowUp {
+    match follow_up {
+        FollowUp::Leave(_) => FollowUp::Wait,
+        FollowUp::Wait | FollowUp::Launch(..) => follow_up,
     }
 }

@@ -1,98 +1,136 @@
-//! The session: its state, findings and remedies, its recording, and what a front hands over to the
-//! next. Independent of terminal, keeper and policy.
+//! What a session knows: its state, findings and remedies, and what a front hands over to the next. It
+//! decides nothing of runs, and does nothing: what is to be written, read or worked out is an effect.
 
-mod applied;
+pub(crate) mod changes;
 pub(crate) mod earlier;
-mod handover;
-mod hints;
-mod inputs;
-mod leftovers;
-mod metrics;
-mod next_run;
-mod remedies;
-mod source;
-mod summary;
-mod tail;
-mod unseen;
+pub(crate) mod inputs;
+pub(crate) mod leftovers;
+pub(crate) mod remedies;
+pub(crate) mod source;
+pub(crate) mod summary;
 
-pub(crate) use handover::HandoverState;
-pub(crate) use inputs::SessionInputs;
-pub(crate) use leftovers::{Signal as LeftoverSignal, signal as signal_leftover};
-pub(crate) use next_run::NextRun;
-pub(crate) use summary::{Activity, Summary};
-
-use super::torch;
+use super::background_task::{BackgroundTask, TaskId, TaskIds, TaskResult};
+use super::config::HandoverState;
+use super::display::screen::Due;
+use super::message::SessionEffect;
 use crate::command::CommandLine;
 use crate::diagnosis::{self, Cause, Finding, LiveWarnings};
-use crate::event::{Clock, Event, EventKind, Level, Note, NvmlState};
-use crate::forecast::Hint;
-use crate::recording::Recorder;
-use crate::remedy::{Leftover, Plan, Remedy, RemedyId};
-use crate::state::{Run, RunOutcome, State};
-use crate::ui::{Scene, Subject};
+use crate::event::{Event, EventKind, Exit, Level, Note, NvmlState};
+use crate::forecast::{self, Hint, TracedHint, hint, traced_search};
+use crate::remedy::{self, Leftover, Plan, Remedy, RemedyId, RemedyInputs};
+use crate::state::{Run, RunOutcome, State, ranges};
+use crate::supervise::KeeperOrder;
+use crate::ui::{self, Scene, Subject};
 use crate::units::{Bytes, Moment, Pid, RunNumber, Uuid};
-use applied::Changes;
-use earlier::EarlierSessions;
-use hints::Hints;
-use metrics::MetricsFile;
-use remedies::Remedies;
+use changes::{Changes, NextRun};
+use inputs::SessionInputs;
+use leftovers::Suspects;
+use remedies::{Hints, RemedyFacts, inputs_of};
 use source::SourceReader;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use std::time::Duration;
-use unseen::UnseenRanks;
-
-/// How long exiting waits for a slow disk.
-const RECORDING_PATIENCE: Duration = Duration::from_secs(1);
 
 pub(crate) struct Session {
-    pub clock: Clock,
+    /// When the message came that is being taken in.
+    pub now: Moment,
     pub state: State,
     pub findings: Vec<Finding>,
-    remedies: Remedies,
     /// What the next front is to know; the current command is kept here alone.
     pub handover: HandoverState,
+    /// The recording as the user knows it, if there is one.
+    recording: Option<PathBuf>,
+    /// Those that are known; none while they are worked out for the first time.
+    remedies: Vec<Remedy>,
     /// Warnings before a run fails.
     watch: LiveWarnings,
     /// A leak that was warned of since the last look.
     leak: Option<Finding>,
-    recorder: Recorder,
-    metrics: Option<MetricsFile>,
     inputs: SessionInputs,
-    earlier: EarlierSessions,
+    /// Observations of earlier sessions, once they were asked for.
+    earlier: Option<earlier::Observations>,
     hints: Hints,
     source: SourceReader,
     unseen: UnseenRanks,
     changes: Changes,
+    /// What is being waited for, in words.
+    waiting: Option<String>,
     /// Whether an event was applied since the last frame was requested.
     is_changed: bool,
+    tasks: TaskIds,
+    pending: Pending,
+    effects: Vec<SessionEffect>,
+}
+
+/// What is being worked out beside the loop.
+#[derive(Default)]
+struct Pending {
+    earlier: Option<TaskId>,
+    hint: Option<TaskId>,
+    remedies: Option<TaskId>,
+    source: Option<TaskId>,
+    looking_up: Option<TaskId>,
+    /// Something has happened since that look began: another one follows.
+    look_again: bool,
+    /// The disk did not answer the last one in time.
+    is_disk_silent: bool,
 }
 
 impl Session {
     pub(crate) fn new(
-        clock: Clock,
-        recorder: Recorder,
+        recording: Option<PathBuf>,
         inputs: SessionInputs,
         handover: HandoverState,
     ) -> Session {
-        let metrics = handover.metrics.as_ref().map(|word| PathBuf::from(&word.0));
         Session {
-            clock,
+            now: Moment::ZERO,
             state: State::default(),
             findings: Vec::new(),
-            remedies: Remedies::default(),
             handover,
+            recording,
+            remedies: Vec::new(),
             watch: LiveWarnings::default(),
             leak: None,
-            recorder,
-            metrics: metrics.and_then(|path| MetricsFile::start(&path)),
             inputs,
-            earlier: EarlierSessions::default(),
+            earlier: None,
             hints: Hints::default(),
             source: SourceReader::default(),
             unseen: UnseenRanks::default(),
             changes: Changes::default(),
+            waiting: None,
             is_changed: false,
+            tasks: TaskIds::default(),
+            pending: Pending::default(),
+            effects: Vec::new(),
         }
+    }
+
+    pub(crate) fn push(&mut self, effect: SessionEffect) {
+        self.effects.push(effect);
+    }
+
+    pub(crate) fn take_effects(&mut self) -> Vec<SessionEffect> {
+        std::mem::take(&mut self.effects)
+    }
+
+    pub(crate) fn order(&mut self, order: KeeperOrder) {
+        self.push(SessionEffect::Order(order));
+    }
+
+    /// Gives the keeper what the next front is to know.
+    pub(crate) fn hand_over(&mut self) {
+        self.order(KeeperOrder::Remember(self.handover.text()));
+    }
+
+    /// Begins work beside the loop.
+    pub(crate) fn begin(
+        &mut self,
+        name: &'static str,
+        work: impl FnOnce() -> TaskResult + Send + 'static,
+    ) -> TaskId {
+        let id = self.tasks.next();
+        self.push(SessionEffect::Begin(BackgroundTask::new(id, name, work)));
+        id
     }
 
     pub(crate) fn id(&self) -> &str {
@@ -101,11 +139,11 @@ impl Session {
 
     /// The current run's command, as the user knows it (without the probe).
     pub(crate) fn command(&self) -> &CommandLine {
-        &self.handover.command
+        &self.handover.config.command
     }
 
     pub(crate) fn recording(&self) -> Option<&Path> {
-        self.recorder.path()
+        self.recording.as_deref()
     }
 
     pub(crate) fn run_number(&self) -> RunNumber {
@@ -116,27 +154,47 @@ impl Session {
         self.state.run().map(Run::outcome) == Some(RunOutcome::OutOfMemory)
     }
 
-    pub(crate) fn leftovers(&self) -> &[Leftover] {
-        self.inputs.leftovers()
+    /// Says on the screen what is being waited for.
+    pub(crate) fn wait_for(&mut self, words: impl Into<String>) {
+        let words = words.into();
+        if self.waiting.as_ref() != Some(&words) {
+            self.waiting = Some(words);
+            self.push(SessionEffect::Draw(Due::Now));
+        }
+    }
+
+    pub(crate) fn stop_waiting(&mut self) {
+        self.waiting = None;
+    }
+
+    pub(crate) fn waiting(&self) -> Option<&str> {
+        self.waiting.as_deref()
     }
 
     /// Applies and records an event, and updates the findings if it affects them.
-    pub(crate) fn apply(&mut self, event: &Event) {
-        self.state.apply(event);
-        self.recorder.write(event);
+    pub(crate) fn apply(&mut self, event: Event) -> Arc<Event> {
+        let event = Arc::new(event);
+        self.state.apply(&event);
+        self.push(SessionEffect::Record(event.clone()));
         match &event.what {
             EventKind::Oom(_) | EventKind::OomText(_) => self.diagnose(),
             EventKind::Device(reading) => self.learn_baseline(reading.uuid.clone(), reading.used),
-            EventKind::Hello(hello) => self.verify_applied(hello),
+            EventKind::Hello(hello) => {
+                let run = self.run_number();
+                for words in self.changes.not_in_force(run, hello) {
+                    self.note(Level::Warning, words);
+                }
+            }
             _ => {}
         }
-        self.ask_for_source(&event.what);
+        self.source.ask(&event.what, self.run_number());
         self.is_changed = true;
+        event
     }
 
     pub(crate) fn record(&mut self, what: EventKind) {
-        let at = self.clock.now();
-        self.apply(&Event { at, what });
+        let at = self.now;
+        self.apply(Event { at, what });
     }
 
     pub(crate) fn note(&mut self, level: Level, text: impl Into<String>) {
@@ -144,15 +202,8 @@ impl Session {
         self.record(EventKind::Note(Note { level, text }));
     }
 
-    /// Takes the recorder's notes and warnings before a run fails. Returns what is to be said aloud.
-    pub(crate) fn look_around(&mut self) -> Vec<String> {
-        let aloud = self.recorder.said();
-        for words in &aloud {
-            self.note(Level::Warning, words.clone());
-        }
-        while let Some(note) = self.recorder.note() {
-            self.record(EventKind::Note(note));
-        }
+    /// Notes warnings before a run fails, and begins to read source that was asked for.
+    pub(crate) fn look_around(&mut self) {
         for finding in self.watch.look(&self.state) {
             self.note(Level::Warning, finding.headline.clone());
             if finding.cause == Cause::Leak {
@@ -162,12 +213,7 @@ impl Session {
         if let Some(words) = self.unseen.look(&self.state) {
             self.note(Level::Warning, words);
         }
-        let now = self.clock.now();
-        if let Some(problem) = (self.metrics.as_mut()).and_then(|file| file.look(&self.state, now))
-        {
-            self.note(Level::Warning, problem);
-        }
-        aloud
+        self.read_source();
     }
 
     /// A leak that was warned of since the last call.
@@ -187,17 +233,314 @@ impl Session {
 
     pub(crate) fn diagnose(&mut self) {
         self.findings = diagnosis::diagnose(&self.state);
-        if self.state.oom().is_some() {
-            let command = &self.handover.command;
-            if self.state.runs.iter().all(|run| run.ranks.is_empty()) {
-                // No probe has reported it: read it from disk, but only once memory has run out.
-                self.inputs.torch = torch::version_for(command);
-            }
-            self.inputs.look(command, Some(self.handover.began));
-            self.inputs.look_for_leftovers(&self.state);
+        self.remedies.clear();
+        self.pending.remedies = None;
+        match self.state.oom().is_some() {
+            true => self.look_up(),
+            false => self.find_remedies(),
         }
-        self.forget_remedies();
-        self.find_remedies();
+    }
+
+    /// Looks up what remedies rest on beside state and command. They are worked out once it is known.
+    fn look_up(&mut self) {
+        if self.pending.looking_up.is_some() {
+            self.pending.look_again = true;
+            return;
+        }
+        let (inputs, command) = (self.inputs.clone(), self.command().clone());
+        let (since, suspects) = (self.handover.began, Suspects::of(&self.state));
+        // Without a probe torch's version is read from the disk, but only once memory has run out.
+        let is_probed = !self.state.runs.iter().all(|run| run.ranks.is_empty());
+        self.pending.look_again = false;
+        self.pending.looking_up = Some(self.begin("look-up", move || {
+            let inputs = inputs.looked_up(&command, since, &suspects, is_probed);
+            TaskResult::LookedUp(Box::new(inputs))
+        }));
+    }
+
+    /// Works out the remedies; where that takes long, beside the loop. Those known stay until then.
+    fn find_remedies(&mut self) {
+        let is_rehearsed = |rank: &crate::state::RankState| rank.rehearsal.is_some();
+        let run = self.state.run();
+        match run.is_some_and(|run| run.ranks.iter().any(is_rehearsed)) {
+            true => {
+                let facts = RemedyFacts {
+                    command: self.command().clone(),
+                    state: self.state.clone(),
+                    findings: self.findings.clone(),
+                    inputs: self.inputs.clone(),
+                    earlier: self.earlier.clone().unwrap_or_default(),
+                };
+                let work = move || TaskResult::Remedies(facts.remedies());
+                self.pending.remedies = Some(self.begin("remedies", work));
+            }
+            false => self.find_remedies_now(),
+        }
+    }
+
+    fn find_remedies_now(&mut self) {
+        self.pending.remedies = None;
+        let found = remedy::remedies(self.command(), &self.remedy_inputs());
+        self.take_remedies(found);
+    }
+
+    fn take_remedies(&mut self, found: Vec<Remedy>) {
+        self.remedies = self.changes.without_rejected(found);
+    }
+
+    /// All that remedies rest on.
+    pub(crate) fn remedy_inputs(&self) -> RemedyInputs<'_> {
+        let earlier = self.earlier.as_deref().unwrap_or_default();
+        inputs_of(&self.state, &self.findings, &self.inputs, earlier)
+    }
+
+    pub(crate) fn remedies(&self) -> &[Remedy] {
+        &self.remedies
+    }
+
+    /// Whether remedies are being worked out, or what they rest on is looked up.
+    pub(crate) fn is_finding_remedies(&self) -> bool {
+        self.pending.remedies.is_some() || self.is_looking_up()
+    }
+
+    pub(crate) fn is_looking_up(&self) -> bool {
+        self.pending.looking_up.is_some()
+    }
+
+    /// Whether what remedies rest on could not be looked up.
+    pub(crate) fn is_disk_silent(&self) -> bool {
+        self.pending.is_disk_silent
+    }
+
+    pub(crate) fn is_reading_earlier(&self) -> bool {
+        self.pending.earlier.is_some()
+    }
+
+    pub(crate) fn is_reading_source(&self) -> bool {
+        self.pending.source.is_some()
+    }
+
+    /// Works the remedies out without what could not be looked up.
+    pub(crate) fn stop_looking(&mut self) {
+        if self.pending.looking_up.take().is_some() {
+            self.pending.is_disk_silent = true;
+            self.find_remedies();
+        }
+    }
+
+    /// Reads earlier sessions, unless that was begun before.
+    pub(crate) fn ask_earlier(&mut self) {
+        if self.earlier.is_some() || self.is_reading_earlier() {
+            return;
+        }
+        let (command, own) = (self.command().without_secrets(), self.id().to_string());
+        let work = move || TaskResult::Earlier(earlier::read(&command, &own));
+        self.pending.earlier = Some(self.begin("earlier", work));
+    }
+
+    /// Reads the source that was asked for, unless some is being read.
+    pub(crate) fn read_source(&mut self) {
+        if self.is_reading_source() {
+            return;
+        }
+        if let Some(search) = self.source.search(&self.state) {
+            let work = move || TaskResult::Source(search.read());
+            self.pending.source = Some(self.begin("source", work));
+        }
+    }
+
+    /// Gives at most one hint while all is well. Looks after the first step, then now and then.
+    pub(crate) fn hint(&mut self, step: u64) {
+        if !self.hints.is_due(step) {
+            return;
+        }
+        let inputs = self.remedy_inputs();
+        let (launch, forecast) = (&inputs.launch, &inputs.forecast);
+        match traced_search(self.command(), &self.state, launch, forecast) {
+            Some(search) => {
+                if self.pending.hint.is_none() && self.hints.begins(&search) {
+                    let work = move || TaskResult::Hint(TracedHint::of(&search));
+                    self.pending.hint = Some(self.begin("headroom", work));
+                }
+            }
+            None => self.hints.found = None,
+        }
+        self.give_hint();
+    }
+
+    /// What a traced step says goes before what the peaks say.
+    fn give_hint(&mut self) {
+        if self.pending.hint.is_some() {
+            return;
+        }
+        let inputs = self.remedy_inputs();
+        let hint = match self.hints.found {
+            // Memory may have run out, or the run ended, while it was searched for.
+            Some(TracedHint::Gain(_)) if !self.is_well() => None,
+            Some(TracedHint::Gain(room)) => Some(Hint::RoomForBatch(room)),
+            Some(TracedHint::NoGain) => {
+                self.hints.given = None;
+                None
+            }
+            Some(TracedHint::NotBelieved) | None => hint(
+                self.command(),
+                &self.state,
+                &inputs.launch,
+                &inputs.forecast,
+            ),
+        };
+        if let Some(hint) = hint.filter(|hint| self.hints.given != Some(*hint)) {
+            self.hints.given = Some(hint);
+            self.note(Level::Info, hint.to_string());
+        }
+    }
+
+    fn is_well(&self) -> bool {
+        let run = self.state.run();
+        run.is_some_and(|run| run.outcome() == RunOutcome::Running && run.oom_count == 0)
+    }
+
+    /// Takes in what came of a task of this session; the result of one that nobody waits for any more is
+    /// dropped. Returns the result if it is somebody else's.
+    pub(crate) fn done(&mut self, id: TaskId, result: Option<TaskResult>) -> Option<TaskResult> {
+        let is = |pending: &mut Option<TaskId>| pending.take_if(|of| *of == id).is_some();
+        let pending = &mut self.pending;
+        if is(&mut pending.earlier) {
+            let read = match result {
+                Some(TaskResult::Earlier(read)) => read,
+                _ => Vec::new(),
+            };
+            let is_news = !read.is_empty();
+            self.earlier = Some(read);
+            if is_news && !self.is_looking_up() {
+                self.find_remedies();
+            }
+        } else if is(&mut pending.hint) {
+            if let Some(TaskResult::Hint(found)) = result {
+                self.hints.found = Some(found);
+                self.give_hint();
+            }
+        } else if is(&mut pending.remedies) {
+            match result {
+                Some(TaskResult::Remedies(found)) => self.take_remedies(found),
+                // There was no thread for it.
+                _ => self.find_remedies_now(),
+            }
+        } else if is(&mut pending.looking_up) {
+            if let Some(TaskResult::LookedUp(inputs)) = result {
+                self.inputs = *inputs;
+                self.pending.is_disk_silent = false;
+            }
+            match self.pending.look_again {
+                true => self.look_up(),
+                false => self.find_remedies(),
+            }
+        } else if is(&mut pending.source) {
+            if let Some(TaskResult::Source(read)) = result
+                && let Some(texts) = self.source.take(read)
+            {
+                self.record(texts);
+            }
+        } else {
+            return result;
+        }
+        self.push(SessionEffect::Draw(Due::Now));
+        None
+    }
+
+    /// For the next run: its command, and what is expected of it.
+    pub(crate) fn begin_run(&mut self, next: NextRun) {
+        let failed = self.state.oom().and_then(|oom| oom.device.clone());
+        let before = &self.handover.config.command;
+        self.changes.begin_run(next.applied, before, failed);
+        self.handover.config.command = next.command;
+        let peak = next.prediction.as_ref().and_then(|said| said.peak);
+        self.handover.chosen = (next.remedies, peak);
+        self.handover.prediction = next.prediction;
+        self.hints = Hints::default();
+        self.pending.hint = None;
+        self.stop_waiting();
+    }
+
+    /// Keeps what the program wrote, as far as it may say that it rejects a change.
+    pub(crate) fn heard(&mut self, bytes: &[u8]) {
+        self.changes.heard(bytes);
+    }
+
+    /// Once the current run has ended.
+    pub(crate) fn record_what_came_of_the_prediction(&mut self) {
+        let run = self.state.run().filter(|run| run.prediction.is_some());
+        if let Some(outcome) = run.and_then(forecast::score::outcome) {
+            self.record(EventKind::PredictionOutcome(outcome));
+        }
+    }
+
+    /// Takes back what the run that has just ended rejected; whether there was something.
+    pub(crate) fn take_back(&mut self, exit: Exit) -> bool {
+        let Some(taken) = self.changes.take_back(self.state.run(), exit) else {
+            return false;
+        };
+        self.note(Level::Warning, taken.words);
+        self.handover.config.command = taken.command;
+        self.diagnose();
+        true
+    }
+
+    /// The run that the user has chosen: by remedies, or as an edited command.
+    pub(crate) fn next_run(&mut self, ids: &[RemedyId], edited: Option<CommandLine>) -> NextRun {
+        let remedies = self.remedies.iter();
+        let chosen = remedies.filter(|remedy| ids.contains(&remedy.id));
+        let applied: Vec<Remedy> = chosen.cloned().collect();
+        let plan = self.plan(ids);
+        let command = match edited {
+            Some(mut command) => {
+                ui::restore_masked(&mut command, self.command());
+                command
+            }
+            None => plan.command.clone(),
+        };
+        let chosen: Vec<&Remedy> = applied.iter().collect();
+        // Of a command that the user has changed further nothing was predicted.
+        let prediction = match (chosen.as_slice(), command == plan.command) {
+            (_, false) => None,
+            // What is expected of one alone is known already.
+            ([one], true) if one.expectation.peak.is_some() => one.expectation.prediction(),
+            (several, true) => {
+                remedy::expectation(self.command(), &self.remedy_inputs(), several).prediction()
+            }
+        };
+        NextRun {
+            command,
+            remedies: applied.iter().map(|remedy| remedy.title.clone()).collect(),
+            prediction,
+            awaited: self.awaited(ids),
+            ending: self.end_leftovers(ids),
+            applied,
+            files: plan.files,
+        }
+    }
+
+    /// The processes that must leave the device first, if that was chosen.
+    fn awaited(&self, ids: &[RemedyId]) -> Vec<Pid> {
+        let mut awaited = Vec::new();
+        if ids.contains(&RemedyId::Wait) {
+            let findings = self.findings.iter();
+            awaited.extend(findings.filter_map(|finding| finding.other_process));
+        }
+        if ids.contains(&RemedyId::StopLeftover) {
+            awaited.extend(self.inputs.leftovers().iter().map(|leftover| leftover.pid));
+        }
+        awaited
+    }
+
+    /// Sends SIGTERM to processes of earlier sessions, if that was chosen.
+    fn end_leftovers(&mut self, ids: &[RemedyId]) -> Option<(Vec<Leftover>, Moment)> {
+        if !ids.contains(&RemedyId::StopLeftover) {
+            return None;
+        }
+        let leftovers = self.inputs.leftovers().to_vec();
+        self.push(SessionEffect::EndLeftovers(leftovers.clone()));
+        Some((leftovers, self.now + leftovers::GRACE))
     }
 
     /// The command that remedies make of the current run's.
@@ -211,7 +554,7 @@ impl Session {
     }
 
     /// Calls `look` with everything that a frame or a key needs.
-    pub(crate) fn with_scene<R>(&self, waiting: Option<&str>, look: impl FnOnce(&Scene) -> R) -> R {
+    pub(crate) fn with_scene<R>(&self, look: impl FnOnce(&Scene) -> R) -> R {
         let plan = |ids: &[RemedyId]| Some(self.plan(ids).command);
         look(&Scene {
             state: &self.state,
@@ -222,26 +565,10 @@ impl Session {
                 Some(Hint::RoomForBatch(room)) => Some(room),
                 Some(Hint::StateWillNotFit { .. }) | None => None,
             },
-            waiting,
+            waiting: self.waiting(),
             recording: self.recording(),
             subject: Subject::Own,
         })
-    }
-
-    /// When metrics are to be written again.
-    pub(crate) fn metrics_due(&self) -> Option<Moment> {
-        self.metrics.as_ref().map(MetricsFile::due)
-    }
-
-    /// Returns what a person should know of it.
-    pub(crate) fn finish_recording(&mut self) -> Vec<String> {
-        self.finish_source();
-        let metrics = self.metrics.take();
-        let problem = metrics.and_then(|file| file.finish(&self.state));
-        self.recorder.finish(RECORDING_PATIENCE);
-        let mut problems = self.recorder.said();
-        problems.extend(problem);
-        problems
     }
 
     /// Records the usage of a device before any of our processes uses it.
@@ -289,4 +616,49 @@ impl Session {
         let pids = ranks.map(|rank| rank.hello.pid);
         pids.filter(|pid| pid.is_here()).collect()
     }
+}
+
+/// How long after the first rank of a run the others may take: they start together, but load at their own pace.
+const UNSEEN_PATIENCE: Duration = Duration::from_secs(60);
+
+/// Between two looks for them.
+const UNSEEN_PAUSE: Duration = Duration::from_secs(1);
+
+/// A word on ranks that nothing is known of, once a run: their node shares no directory with this one.
+#[derive(Debug, Default)]
+struct UnseenRanks {
+    told: Option<RunNumber>,
+    next: Moment,
+}
+
+impl UnseenRanks {
+    /// The words, when they are due.
+    fn look(&mut self, state: &State) -> Option<String> {
+        let run = state.run().filter(|run| self.told != Some(run.number))?;
+        if state.now < self.next {
+            return None;
+        }
+        self.next = state.now + UNSEEN_PAUSE;
+        let is_running = run.outcome() == RunOutcome::Running;
+        let first = run.ranks.iter().map(|rank| rank.joined).min()?;
+        if !is_running || state.now.since(first) < UNSEEN_PATIENCE {
+            return None;
+        }
+        let words = unseen_words(run)?;
+        self.told = Some(run.number);
+        Some(words)
+    }
+}
+
+fn unseen_words(run: &Run) -> Option<String> {
+    let unseen = run.unseen();
+    let world = run.world_size().filter(|_| !unseen.is_empty())?;
+    let (these, are) = match unseen.as_slice() {
+        [(first, last)] if first == last => ("rank", "is"),
+        _ => ("ranks", "are"),
+    };
+    Some(format!(
+        "{these} {} of {world} {are} not seen; if they run on other nodes, --spool names a directory that these share",
+        ranges(&unseen)
+    ))
 }

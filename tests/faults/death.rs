@@ -120,7 +120,9 @@ fn fault_84_a_training_without_a_terminal_outlives_its_keeper() {
     training.rests(training.front());
     training.signal_front(SIGUSR1);
     training.wait_count(SIGUSR1, 1);
-    wait_for_beats(&training, 100_000);
+    // Nor does it once it would have looked whether others can still reach the session.
+    wait_for_beats(&training, 700_000);
+    training.rests(training.front());
     training.make("go");
     assert_eq!(training.exit(), Exit::Code(7));
     let (out, err) = training.output();

@@ -2,14 +2,12 @@
 //! message for the user who comes back in the morning.
 
 mod decision;
-mod options;
-mod words;
 
-pub use options::{AutoOptions, Permission, RemedyKind};
+pub use decision::{AutoOptions, Permission, RemedyKind};
 
 use super::{FollowUp, Policy, RunSummary};
 use crate::command::CommandLine;
-use crate::live::session::NextRun;
+use crate::live::session::changes::NextRun;
 use crate::remedy::{self, Plan, Remedy, RemedyId};
 use crate::state::RunOutcome;
 use crate::units::RunNumber;
@@ -84,7 +82,7 @@ impl Policy for Auto {
             part_of_a_job: part.as_deref(),
             relaunches: run.run.number.0 - RunNumber::FIRST.0,
             ran_for: ended.since(run.run.started),
-            has_checkpoint: run.inputs.launch.checkpoint.is_some(),
+            has_checkpoint: run.is_disk_silent || run.inputs.launch.checkpoint.is_some(),
             candidates: &candidates,
             tried: &tried,
         };

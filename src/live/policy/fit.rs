@@ -2,46 +2,94 @@
 
 mod answer;
 pub(crate) mod search;
-mod shown;
-
-pub(crate) use shown::AT_MOST;
 
 use super::{FollowUp, OnStep, Policy, RunSummary};
 use crate::calibration::NON_TORCH_USUAL;
 use crate::command::CommandLine;
 use crate::event::Exit;
 use crate::forecast::{Allocator, Observation, Rehearsed};
-use crate::live::session::NextRun;
-use crate::live::{Ending, RunOptions};
+use crate::live::Ending;
+use crate::live::session::changes::NextRun;
 use crate::probe::RehearsedStep;
 use crate::recognize::{LaunchEnvironment, WorkloadKey};
 use crate::remedy::{Setting, Which, with_argument};
 use crate::state::{Run, RunOutcome, State};
 use crate::units::{Bytes, RunNumber};
 use search::{SearchAnswer, SearchStep, SizeSearch, Trial};
-use shown::RunShown;
 use std::os::fd::OwnedFd;
+use std::path::PathBuf;
 
-#[derive(Debug, Clone, PartialEq)]
+/// What `oomph fit` was asked to do.
+#[derive(Debug, Clone, PartialEq, clap::Args)]
+#[command(
+    override_usage = "oomph fit [OPTIONS] -- [NAME=VALUE...] COMMAND [ARG...]",
+    after_help = "The program really runs, each time until N optimizer steps were seen, and may write files as it always \
+                  does. Its output goes to stderr, the answer to stdout.\nExit status: 0 if a value was found, 1 if none fits."
+)]
 pub struct FitOptions {
-    pub run: RunOptions,
-    /// Optimizer steps per run; more while memory still grows.
+    /// Optimizer steps of each run; up to four times as many while memory still grows
+    #[arg(long, value_name = "N", default_value_t = 4, value_parser = clap::value_parser!(u64).range(2..))]
     pub steps: u64,
-    /// The share of its memory that is left free.
+    /// Memory to leave free, in percent of what the run needs
+    #[arg(long, value_name = "PERCENT", default_value_t = 2.0, value_parser = percent)]
     pub margin: f64,
-    pub which: Which,
-    /// Arguments to replace in these runs only, as name and value.
-    pub replaced: Vec<(String, String)>,
-    /// Capacities of GPUs that aren't here, to be answered by one run here.
-    pub rooms: Vec<Bytes>,
-    /// JSON instead of words.
+    /// Fit another integer argument than the batch: seq_len
+    #[arg(long, value_name = "NAME")]
+    pub arg: Option<String>,
+    /// Replace an argument in these runs only: output_dir=/tmp/fit
+    #[arg(long, value_name = "NAME=VALUE", value_parser = replacement)]
+    pub replace: Vec<(String, String)>,
+    /// Answer for GPUs with this much memory, from one run on this one: 24GiB,40GiB,80GiB
+    #[arg(long, value_name = "SIZES", value_delimiter = ',', value_parser = size)]
+    pub room: Vec<Bytes>,
+    /// As JSON
+    #[arg(long)]
     pub json: bool,
-    /// Do not ask before the first run.
+    /// Do not ask before the first run
+    #[arg(long, short)]
     pub yes: bool,
+    /// Run without NVML
+    #[arg(long)]
+    pub no_nvml: bool,
+    /// Record the session to this file
+    #[arg(long, value_name = "PATH")]
+    pub record: Option<PathBuf>,
+}
+
+impl FitOptions {
+    /// The argument that is fitted.
+    pub(crate) fn which(&self) -> Which {
+        self.arg.clone().map_or(Which::Batch, Which::Named)
+    }
+
+    /// The share of its need that is left free.
+    fn margin(&self) -> f64 {
+        self.margin / 100.0
+    }
+}
+
+fn percent(text: &str) -> Result<f64, String> {
+    match text.trim_end_matches('%').parse::<f64>() {
+        Ok(percent) if (0.0..=50.0).contains(&percent) => Ok(percent),
+        Ok(_) | Err(_) => Err("choose a share between 0 and 50 percent".into()),
+    }
+}
+
+fn size(text: &str) -> Result<Bytes, String> {
+    Bytes::parse(text).ok_or_else(|| "write a size with its unit, such as 24GiB".into())
+}
+
+fn replacement(text: &str) -> Result<(String, String), String> {
+    match text.split_once('=') {
+        Some((name, value)) if !name.is_empty() => Ok((name.into(), value.into())),
+        Some(_) | None => Err("write NAME=VALUE, such as output_dir=/tmp/fit".into()),
+    }
 }
 
 pub(crate) struct Fit {
     pub options: FitOptions,
+    /// The user's command.
+    typed: CommandLine,
     /// The argument in the typed command.
     setting: Setting,
     /// The argument in the tried command.
@@ -80,23 +128,23 @@ struct Unanswered {
 }
 
 impl Fit {
-    pub(crate) fn new(options: FitOptions) -> Result<Fit, String> {
-        let typed = &options.run.command;
-        let setting = Setting::find(typed, &options.which)?;
+    pub(crate) fn new(options: FitOptions, typed: CommandLine) -> Result<Fit, String> {
+        let which = options.which();
+        let setting = Setting::find(&typed, &which)?;
         let command = options
-            .replaced
+            .replace
             .iter()
             .fold(typed.clone(), |command, (name, value)| {
                 with_argument(&command, name, value)
             });
-        let tried = Setting::find(&command, &options.which)?;
+        let tried = Setting::find(&command, &which)?;
         let search = SizeSearch {
             start: setting.value,
-            margin: options.margin,
-            rounds: options.which == Which::Batch,
+            margin: options.margin(),
+            rounds: which == Which::Batch,
             room: None,
             allocator: Allocator::Fixed,
-            keeps_gradients: WorkloadKey::new(typed, &LaunchEnvironment::default())
+            keeps_gradients: WorkloadKey::new(&typed, &LaunchEnvironment::default())
                 .keeps_gradients(),
             trials: Vec::new(),
         };
@@ -115,6 +163,7 @@ impl Fit {
             failed_before: None,
             standard_output: None,
             options,
+            typed,
             setting,
             tried,
             command,
@@ -123,7 +172,7 @@ impl Fit {
 
     /// Uses earlier sessions of the user's command that ran out of memory.
     pub(crate) fn look_back(&mut self, earlier: &[Observation]) {
-        let command = self.options.run.command.without_secrets();
+        let command = self.typed.without_secrets();
         let at_once = WorkloadKey::new(&command, &LaunchEnvironment::default()).at_once;
         // Those that ran out of memory show what was left then.
         let failed = earlier.iter().filter(|seen| seen.left_over.is_some());
@@ -142,12 +191,12 @@ impl Fit {
     }
 
     fn fitted(&self, value: u64) -> CommandLine {
-        self.setting.to(&self.options.run.command, value)
+        self.setting.to(&self.typed, value)
     }
 
     /// The largest value for each requested GPU, by the rehearsal of the run here; `None` without one.
     fn rooms(&self) -> Option<Vec<(Bytes, Option<u64>)>> {
-        let rooms = self.options.rooms.iter();
+        let rooms = self.options.room.iter();
         rooms
             .map(|room| Some((*room, self.search.on(*room - NON_TORCH_USUAL)?)))
             .collect()
@@ -208,7 +257,7 @@ impl Fit {
             fits,
             steps: run.run.steps(),
             rehearsed: (ranks.iter().find_map(|rank| rank.rehearsal.as_ref()))
-                .filter(|_| self.options.which == Which::Batch)
+                .filter(|_| self.options.which() == Which::Batch)
                 .and_then(|said| Rehearsed::of(said, value)),
         });
     }
@@ -245,7 +294,7 @@ impl Policy for Fit {
             return self.no_answer(run, &how);
         }
         self.learn(run, fits);
-        if !self.options.rooms.is_empty() {
+        if !self.options.room.is_empty() {
             return match self.rooms() {
                 Some(_) => FollowUp::Leave(None),
                 None => self.give_up("the step of this run could not be rehearsed, so nothing is known of other GPUs"),
@@ -334,4 +383,74 @@ fn room_now(run: &Run, state: &State) -> Option<Bytes> {
     } else {
         room
     })
+}
+
+/// More than this is a new maximum.
+const NEW: f64 = 1.01;
+
+/// At most this many times the requested steps.
+pub(crate) const AT_MOST: u64 = 4;
+
+/// When a run has shown enough.
+///
+/// If all steps are alike, memory doesn't grow after the second step, and the requested steps are enough.
+/// If lengths vary, a later step may need more, and the allocator needs even more for blocks of varying
+/// sizes: then a run continues until it has made as many steps without a new maximum as before it,
+/// within limits.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+struct RunShown {
+    most: Bytes,
+    step: u64,
+}
+
+impl RunShown {
+    /// The largest reserved memory so far, and after how many steps.
+    fn take(&mut self, step: u64, held: Bytes) {
+        if held > self.most.scale(NEW) {
+            *self = RunShown { most: held, step };
+        }
+    }
+
+    /// Whether that is enough for this many requested steps.
+    fn is_enough(&self, step: u64, asked: u64) -> bool {
+        let quiet = step >= self.step * 2;
+        step >= asked && quiet || step >= asked.saturating_mul(AT_MOST)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::state::tests::staged::gib;
+
+    /// The step after which a run with these maxima is stopped.
+    fn stopped_after(asked: u64, held: impl Fn(u64) -> f64) -> u64 {
+        let mut shown = RunShown::default();
+        (1..)
+            .find(|step| {
+                shown.take(*step, gib(held(*step)));
+                shown.is_enough(*step, asked)
+            })
+            .expect("an end")
+    }
+
+    #[test]
+    fn steady_steps_are_enough_when_they_were_asked_for() {
+        assert_eq!(stopped_after(4, |_| 8.0), 4);
+        // The optimizer's state comes in the first step, so the second needs more.
+        assert_eq!(stopped_after(4, |step| if step < 2 { 8.0 } else { 9.0 }), 4);
+    }
+
+    #[test]
+    fn steps_that_vary_go_on_until_nothing_new_has_come_for_a_while() {
+        let third = |step| if step < 3 { 8.0 } else { 9.0 };
+        assert_eq!(stopped_after(4, third), 6);
+        assert_eq!(stopped_after(4, |step| 8.0 + step.min(7) as f64), 14);
+    }
+
+    #[test]
+    fn what_never_comes_to_rest_is_stopped_all_the_same() {
+        assert_eq!(stopped_after(4, |step| 8.0 * 1.1f64.powi(step as i32)), 16);
+        assert_eq!(stopped_after(2, |step| 8.0 * 1.1f64.powi(step as i32)), 8);
+    }
 }

@@ -1,5 +1,5 @@
-//! Observations of earlier sessions of the same program on this machine, read from their recordings in
-//! a thread once memory has run out, and by `fit` before its first run.
+//! Observations of earlier sessions of the same program on this machine, read from their recordings
+//! beside the loop once memory has run out, and by `fit` before its first run.
 //!
 //! Nothing is read while a training runs, because that would cost the training. Recordings that can't
 //! be read, or are of another program, are skipped.
@@ -7,7 +7,6 @@
 use crate::command::CommandLine;
 use crate::event::EventKind;
 use crate::forecast::Observation;
-use crate::live::beside::BesideLoop;
 use crate::recognize::{LaunchEnvironment, WorkloadKey};
 use crate::recording::{self, BaseDirs};
 use crate::state::{RunOutcome, State};
@@ -20,57 +19,12 @@ const READ: usize = 6;
 /// Larger recordings would take seconds.
 const LARGEST: u64 = 32 << 20;
 
-#[derive(Debug, Default)]
-pub(crate) enum EarlierSessions {
-    #[default]
-    Unread,
-    /// They are being read.
-    Reading(Option<BesideLoop<Vec<Observation>>>),
-    /// They were read.
-    Known(Vec<Observation>),
-}
-
-impl EarlierSessions {
-    /// Starts reading, unless it was started before. `own` is this session's name.
-    pub(crate) fn ask(&mut self, command: &CommandLine, own: &str) {
-        if !matches!(self, EarlierSessions::Unread) {
-            return;
-        }
-        let (command, own) = (command.without_secrets(), own.to_string());
-        let begun = BesideLoop::begin("earlier", move || read(&command, &own));
-        *self = EarlierSessions::Reading(begun);
-    }
-
-    /// Takes the result, if it is there by now; whether it has any observations.
-    pub(crate) fn look(&mut self) -> bool {
-        let EarlierSessions::Reading(reading) = self else {
-            return false;
-        };
-        let read = BesideLoop::look(reading);
-        if read.is_none() && reading.is_some() {
-            return false;
-        }
-        let read = read.unwrap_or_default();
-        let is_news = !read.is_empty();
-        *self = EarlierSessions::Known(read);
-        is_news
-    }
-
-    pub(crate) fn is_reading(&self) -> bool {
-        matches!(self, EarlierSessions::Reading(_))
-    }
-
-    pub(crate) fn observations(&self) -> &[Observation] {
-        match self {
-            EarlierSessions::Known(observations) => observations,
-            EarlierSessions::Unread | EarlierSessions::Reading(_) => &[],
-        }
-    }
-}
+/// Of earlier sessions, the earliest first.
+pub(crate) type Observations = Vec<Observation>;
 
 /// The observations of earlier sessions with a program like that of `command`, without `own`; the
 /// earliest first.
-pub(crate) fn read(command: &CommandLine, own: &str) -> Vec<Observation> {
+pub(crate) fn read(command: &CommandLine, own: &str) -> Observations {
     let places = &BaseDirs::of_this_user();
     let reading = WorkloadKey::new(command, &LaunchEnvironment::default());
     let mut sessions: Vec<_> = recording::list(places)

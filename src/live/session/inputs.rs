@@ -2,14 +2,14 @@
 //! config files and checkpoints of the command, and processes left by earlier sessions. Everything
 //! that needs I/O is read here, so that the remedies need none.
 
-use super::leftovers;
+use super::leftovers::Suspects;
 use crate::command::{CommandLine, Word};
 use crate::config::UserSettings;
-use crate::live::allocator::InheritedSettings;
+use crate::live::torch;
+use crate::live::torch::InheritedSettings;
 use crate::project_files;
 use crate::recognize::{self, Catalogue, Checkpoint, ConfigFile, LaunchEnvironment, Recognized};
 use crate::remedy::Leftover;
-use crate::state::State;
 use serde::{Deserialize, Serialize};
 use std::path::{Path, PathBuf};
 use std::time::SystemTime;
@@ -109,9 +109,21 @@ impl SessionInputs {
             });
     }
 
-    /// Looks for processes of earlier sessions on the device that ran out of memory.
-    pub(crate) fn look_for_leftovers(&mut self, state: &State) {
-        self.leftovers = leftovers::find(state);
+    /// What is on the disk after an out-of-memory, and which of the processes on the device an earlier
+    /// session has left; torch's version where no probe has reported it.
+    pub(crate) fn looked_up(
+        mut self,
+        command: &CommandLine,
+        since: SystemTime,
+        suspects: &Suspects,
+        is_probed: bool,
+    ) -> SessionInputs {
+        if !is_probed {
+            self.torch = torch::version_for(command);
+        }
+        self.look(command, Some(since));
+        self.leftovers = suspects.leftovers();
+        self
     }
 
     pub(crate) fn leftovers(&self) -> &[Leftover] {

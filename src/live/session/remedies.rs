@@ -1,111 +1,32 @@
-//! What can be done about an out-of-memory. Predictions by a rehearsal replay its thousands of
-//! allocations dozens of times, so then all of it is worked out beside the loop.
+//! What remedies and hints rest on. Predictions by a rehearsal replay its thousands of allocations dozens of times,
+//! so the facts can travel to another thread.
 
-use super::{Session, SessionInputs};
+use super::inputs::SessionInputs;
 use crate::command::CommandLine;
 use crate::diagnosis::Finding;
-use crate::forecast::{ForecastInputs, Observation};
-use crate::live::beside::BesideLoop;
+use crate::forecast::{ForecastInputs, Hint, Observation, TracedHint, TracedSearch};
 use crate::recognize::LaunchEnvironment;
 use crate::remedy::{self, Remedy, RemedyInputs};
 use crate::state::State;
-use crate::units::RunNumber;
-use std::time::Duration;
-
-/// How long a session that ends waits for them: they are its last words.
-const LAST: Duration = Duration::from_secs(2);
-
-/// The remedies of the latest out-of-memory.
-#[derive(Default)]
-pub(crate) struct Remedies {
-    /// Those that are known; none while they are worked out for the first time.
-    pub(crate) known: Vec<Remedy>,
-    search: Option<BesideLoop<Vec<Remedy>>>,
-}
+use crate::units::{Bytes, RunNumber};
 
 /// What remedies rest on, on its way to another thread.
-struct RemedyFacts {
-    command: CommandLine,
-    state: State,
-    findings: Vec<Finding>,
-    inputs: SessionInputs,
-    earlier: Vec<Observation>,
+pub(crate) struct RemedyFacts {
+    pub command: CommandLine,
+    pub state: State,
+    pub findings: Vec<Finding>,
+    pub inputs: SessionInputs,
+    pub earlier: Vec<Observation>,
 }
 
 impl RemedyFacts {
-    fn remedies(&self) -> Vec<Remedy> {
+    pub(crate) fn remedies(&self) -> Vec<Remedy> {
         let inputs = inputs_of(&self.state, &self.findings, &self.inputs, &self.earlier);
         remedy::remedies(&self.command, &inputs)
     }
 }
 
-impl Session {
-    /// All that remedies rest on.
-    pub(crate) fn remedy_inputs(&self) -> RemedyInputs<'_> {
-        let earlier = self.earlier.observations();
-        inputs_of(&self.state, &self.findings, &self.inputs, earlier)
-    }
-
-    pub(crate) fn remedies(&self) -> &[Remedy] {
-        &self.remedies.known
-    }
-
-    /// Works out the remedies; where that takes long, beside the loop. Those known stay until then.
-    pub(crate) fn find_remedies(&mut self) {
-        let is_rehearsed = |rank: &crate::state::RankState| rank.rehearsal.is_some();
-        let takes_long = self
-            .state
-            .run()
-            .is_some_and(|run| run.ranks.iter().any(is_rehearsed));
-        if takes_long {
-            let facts = RemedyFacts {
-                command: self.command().clone(),
-                state: self.state.clone(),
-                findings: self.findings.clone(),
-                inputs: self.inputs.clone(),
-                earlier: self.earlier.observations().to_vec(),
-            };
-            self.remedies.search = BesideLoop::begin("remedies", move || facts.remedies());
-            if self.remedies.search.is_some() {
-                return;
-            }
-        }
-        self.remedies.search = None;
-        let found = remedy::remedies(self.command(), &self.remedy_inputs());
-        self.take_remedies(found);
-    }
-
-    /// Whether remedies have been found just now.
-    pub(crate) fn look_at_remedies(&mut self) -> bool {
-        let found = BesideLoop::look(&mut self.remedies.search);
-        let is_news = found.is_some();
-        found
-            .into_iter()
-            .for_each(|found| self.take_remedies(found));
-        is_news
-    }
-
-    pub(crate) fn is_finding_remedies(&self) -> bool {
-        self.remedies.search.is_some()
-    }
-
-    /// Waits for them at the end of the session.
-    pub(crate) fn finish_remedies(&mut self) {
-        if let Some(found) = BesideLoop::wait(&mut self.remedies.search, LAST) {
-            self.take_remedies(found);
-        }
-    }
-
-    pub(crate) fn forget_remedies(&mut self) {
-        self.remedies = Remedies::default();
-    }
-
-    fn take_remedies(&mut self, found: Vec<Remedy>) {
-        self.remedies.known = self.changes.without_rejected(found);
-    }
-}
-
-fn inputs_of<'a>(
+pub(crate) fn inputs_of<'a>(
     state: &'a State,
     findings: &'a [Finding],
     inputs: &'a SessionInputs,
@@ -131,5 +52,48 @@ fn inputs_of<'a>(
         batch_fits: true,
         leftovers: inputs.leftovers(),
         ..RemedyInputs::default()
+    }
+}
+
+/// How often to look for a hint, in steps.
+const STEPS_BETWEEN_HINTS: u64 = 25;
+/// Another search is worth it where the room has changed by this share.
+const OTHER_ROOM: f64 = 0.02;
+
+/// The hints of the current run.
+#[derive(Default)]
+pub(crate) struct Hints {
+    /// The latest one.
+    pub given: Option<Hint>,
+    /// What the traced step says, once it was searched.
+    pub found: Option<TracedHint>,
+    /// The step that was looked at last, of whichever rank came to it first.
+    looked: u64,
+    /// The traced step and the room that were searched for last.
+    searched: Option<(u64, Bytes)>,
+}
+
+impl Hints {
+    /// Whether this step is one to look after: the first, then now and then.
+    pub(crate) fn is_due(&mut self, step: u64) -> bool {
+        let is_time = step <= 1 || step.is_multiple_of(STEPS_BETWEEN_HINTS);
+        if !is_time || (step <= self.looked && self.looked > 0) {
+            return false;
+        }
+        self.looked = step;
+        true
+    }
+
+    /// Whether a search would not find the same again; it counts as begun.
+    pub(crate) fn begins(&mut self, search: &TracedSearch) -> bool {
+        let (step, room) = (search.step.step, search.room);
+        let is_known = self.searched.is_some_and(|(searched, then)| {
+            let change = room.0.abs_diff(then.0) as f64;
+            searched == step && change <= then.0 as f64 * OTHER_ROOM
+        });
+        if !is_known {
+            (self.searched, self.found) = (Some((step, room)), None);
+        }
+        !is_known
     }
 }

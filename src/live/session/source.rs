@@ -1,10 +1,8 @@
 //! Reads what the lines say that hold memory, beside the loop: a disk may hang. Each line is read once a
 //! run, and never by the training.
 
-use super::Session;
 use crate::anatomy::{StepAnatomy, by_line};
 use crate::event::{EventKind, LineText, SourceLine, SourceText, StepTrace};
-use crate::live::beside::BesideLoop;
 use crate::project_files;
 use crate::state::{MOST_TEXTS, State};
 use crate::units::{Pid, RunNumber};
@@ -14,9 +12,6 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 /// Lines of a traced step whose texts are kept, the largest first.
 const LINES_OF_A_STEP: usize = 64;
-
-/// How long the end of a session waits for a disk.
-const LAST: Duration = Duration::from_millis(300);
 
 /// A file and the number of a line.
 type FileLine = (String, u32);
@@ -28,7 +23,6 @@ pub(crate) struct SourceReader {
     /// Lines that were looked for, whether or not they could be read.
     known: HashSet<FileLine>,
     waiting: Vec<Sought>,
-    reading: Option<BesideLoop<LinesRead>>,
 }
 
 /// What names lines.
@@ -38,14 +32,16 @@ enum Sought {
 }
 
 /// Lines on their way to the thread that reads them.
-struct Search {
+pub(crate) struct SourceSearch {
     sought: Vec<Sought>,
     known: HashSet<FileLine>,
     cwd: PathBuf,
     started: SystemTime,
 }
 
-struct LinesRead {
+/// What a thread has read of them.
+#[derive(Debug)]
+pub(crate) struct LinesRead {
     looked_for: Vec<FileLine>,
     texts: Vec<LineText>,
 }
@@ -97,8 +93,8 @@ fn of_step(trace: &StepTrace) -> Vec<FileLine> {
     places.collect()
 }
 
-impl Search {
-    fn read(&self) -> LinesRead {
+impl SourceSearch {
+    pub(crate) fn read(&self) -> LinesRead {
         let places: BTreeSet<FileLine> = self.sought.iter().flat_map(Sought::places).collect();
         let room = MOST_TEXTS.saturating_sub(self.known.len());
         let new = places
@@ -126,7 +122,7 @@ impl Search {
 impl SourceReader {
     /// Takes the lines that an event names, if it is of a process of this machine: on another one the
     /// same path may be another file.
-    fn ask(&mut self, what: &EventKind, run: RunNumber) {
+    pub(crate) fn ask(&mut self, what: &EventKind, run: RunNumber) {
         let Some((_, sought)) = Sought::of(what).filter(|(pid, _)| pid.is_here()) else {
             return;
         };
@@ -145,59 +141,29 @@ impl SourceReader {
         }
     }
 
-    /// Begins to read what is waiting, unless something is being read.
-    fn begin(&mut self, state: &State) {
-        if self.reading.is_some() || self.waiting.is_empty() {
-            return;
+    /// What is waiting to be read.
+    pub(crate) fn search(&mut self, state: &State) -> Option<SourceSearch> {
+        if self.waiting.is_empty() {
+            return None;
         }
         let sought = std::mem::take(&mut self.waiting);
-        let run = state.run_numbered(self.run);
+        let run = state.run_numbered(self.run)?;
         let wall = state.session.as_ref().map(|session| session.wall);
-        if let (Some(run), Some(wall)) = (run, wall.filter(|wall| *wall > 0.0)) {
-            let search = Search {
-                sought,
-                known: self.known.clone(),
-                cwd: run.command.cwd.clone(),
-                started: UNIX_EPOCH
-                    + Duration::from_secs_f64(wall)
-                    + Duration::from_micros(run.started.0),
-            };
-            self.reading = BesideLoop::begin("source", move || search.read());
-        }
+        let wall = wall.filter(|wall| *wall > 0.0)?;
+        Some(SourceSearch {
+            sought,
+            known: self.known.clone(),
+            cwd: run.command.cwd.clone(),
+            started: UNIX_EPOCH
+                + Duration::from_secs_f64(wall)
+                + Duration::from_micros(run.started.0),
+        })
     }
 
-    fn take(&mut self, read: LinesRead) -> Option<EventKind> {
+    /// What was read, as an event if there is any.
+    pub(crate) fn take(&mut self, read: LinesRead) -> Option<EventKind> {
         self.known.extend(read.looked_for);
         let (run, lines) = (self.run, read.texts);
         (!lines.is_empty()).then_some(EventKind::SourceText(Box::new(SourceText { run, lines })))
-    }
-}
-
-impl Session {
-    pub(crate) fn ask_for_source(&mut self, what: &EventKind) {
-        let run = self.run_number();
-        self.source.ask(what, run);
-    }
-
-    /// Whether texts of lines were read just now.
-    pub(crate) fn look_at_source(&mut self) -> bool {
-        let read = BesideLoop::look(&mut self.source.reading);
-        let texts = read.and_then(|read| self.source.take(read));
-        self.source.begin(&self.state);
-        let is_news = texts.is_some();
-        texts.into_iter().for_each(|texts| self.record(texts));
-        is_news
-    }
-
-    pub(crate) fn is_reading_source(&self) -> bool {
-        self.source.reading.is_some() || !self.source.waiting.is_empty()
-    }
-
-    /// Reads what is still waiting at the end of the session, for a disk that answers.
-    pub(crate) fn finish_source(&mut self) {
-        self.source.begin(&self.state);
-        let read = BesideLoop::wait(&mut self.source.reading, LAST);
-        let texts = read.and_then(|read| self.source.take(read));
-        texts.into_iter().for_each(|texts| self.record(texts));
     }
 }

@@ -1,23 +1,106 @@
-//! The pure decision of what to do unattended after an OOM.
+//! The pure decision of what to do unattended after an OOM: by what the user permits in advance.
 //!
 //! It takes the least invasive remedy that is predicted to fit. Changing the training's numerics needs
 //! permission, and so does restarting a run that had come far. The same plan is never tried twice, and
 //! nothing is relaunched after a stop by the user, for a leak, or for lack of host memory.
 
-#[cfg(test)]
-mod tests;
-
-use super::options::{AutoOptions, Permission};
 use crate::command::CommandLine;
 use crate::diagnosis::Cause;
 use crate::remedy::{
     Alteration, Expectation, Promise, RemedyAction, RemedyEffect, RemedyId, promise,
 };
 use crate::state::RunOutcome;
+use serde::{Deserialize, Serialize};
+use std::fmt;
 use std::time::Duration;
 
+/// Needed for what changes the training itself.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, clap::ValueEnum)]
+#[serde(rename_all = "kebab-case")]
+pub enum Permission {
+    /// Mixed precision.
+    Amp,
+    /// Activation checkpointing.
+    Recompute,
+    /// Another effective batch size.
+    EffectiveBatch,
+    /// Starting over after ten minutes of training, or after a checkpoint was written.
+    Restart,
+}
+
+impl Permission {
+    pub fn word(self) -> &'static str {
+        match self {
+            Permission::Amp => "amp",
+            Permission::Recompute => "recompute",
+            Permission::EffectiveBatch => "effective-batch",
+            Permission::Restart => "restart",
+        }
+    }
+}
+
+/// A kind of remedy, as the order names it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, clap::ValueEnum)]
+#[serde(rename_all = "kebab-case")]
+pub enum RemedyKind {
+    /// Expandable segments.
+    Segments,
+    /// A smaller batch, accumulated.
+    Batch,
+    /// Another device.
+    Device,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct AutoOptions {
+    /// Permissions beyond changes of arguments and environment that keep the numerics.
+    pub allow: Vec<Permission>,
+    pub order: Vec<RemedyKind>,
+    pub max_relaunches: u32,
+}
+
+impl Default for AutoOptions {
+    fn default() -> AutoOptions {
+        AutoOptions {
+            allow: Vec::new(),
+            order: vec![RemedyKind::Segments, RemedyKind::Batch, RemedyKind::Device],
+            max_relaunches: 3,
+        }
+    }
+}
+
+impl AutoOptions {
+    fn allows(&self, permission: Permission) -> bool {
+        self.allow.contains(&permission)
+    }
+
+    /// The position of the last of these remedies in the order; those not in it come last.
+    fn position(&self, remedies: &[RemedyId]) -> usize {
+        let position = |id: &RemedyId| {
+            let measure = match id {
+                RemedyId::ExpandableSegments | RemedyId::MaxSplitSize => Some(RemedyKind::Segments),
+                RemedyId::Batch => Some(RemedyKind::Batch),
+                RemedyId::Device => Some(RemedyKind::Device),
+                // Combined with any other.
+                RemedyId::Resume => return 0,
+                // Not in the user's order.
+                RemedyId::Amp
+                | RemedyId::Recompute
+                | RemedyId::DataloaderWorkers
+                | RemedyId::Wait
+                | RemedyId::StopLeftover
+                | RemedyId::Without => None,
+            };
+            measure
+                .and_then(|measure| self.order.iter().position(|known| *known == measure))
+                .unwrap_or(usize::MAX)
+        };
+        remedies.iter().map(position).max().unwrap_or(usize::MAX)
+    }
+}
+
 /// A run that took longer isn't restarted from the beginning unasked.
-pub(super) const FAR: Duration = Duration::from_secs(600);
+const FAR: Duration = Duration::from_secs(600);
 
 /// The situation at the end of a run.
 #[derive(Debug, Clone)]
@@ -210,5 +293,335 @@ fn weight(refusal: &AutoVeto) -> u8 {
         | AutoVeto::PartOfAJob(_)
         | AutoVeto::Enough(_)
         | AutoVeto::Cause(_) => 5,
+    }
+}
+
+impl fmt::Display for AutoVeto {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            AutoVeto::NotOutOfMemory => f.write_str("it did not end in an OOM"),
+            AutoVeto::Stopped => f.write_str("it was stopped from outside"),
+            AutoVeto::PartOfAJob(part) => write!(
+                f,
+                "this is one part of a job ({part}); all parts must be relaunched with the same change"
+            ),
+            AutoVeto::Enough(times) => {
+                write!(f, "relaunched {times} times already (--max-relaunches)")
+            }
+            AutoVeto::Cause(cause) => {
+                f.write_str(cause.spec().recurs.unwrap_or("the cause would recur"))
+            }
+            AutoVeto::StartsOver => f.write_str(
+                "it had made progress and would start over (--allow restart permits it)",
+            ),
+            AutoVeto::Permission(permission) => write!(
+                f,
+                "what might help changes the training (--allow {} permits it)",
+                permission.word()
+            ),
+            AutoVeto::Tried => f.write_str("everything that might help has been tried"),
+            AutoVeto::NothingFits => f.write_str("no remedy is predicted to fit"),
+            AutoVeto::NoRemedy => f.write_str("no remedy can be applied to this command"),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::command::Word;
+    use crate::event::Exit;
+
+    fn command(text: &str) -> CommandLine {
+        CommandLine {
+            argv: text.split(' ').map(Word::from).collect(),
+            env: Vec::new(),
+            cwd: "/".into(),
+        }
+    }
+
+    fn candidate(remedies: &[RemedyId], fits: Option<bool>, alters: &[Alteration]) -> Candidate {
+        Candidate {
+            remedies: remedies.to_vec(),
+            command: command(&format!("python t.py {remedies:?}")),
+            expectation: Expectation {
+                fits,
+                ..Expectation::default()
+            },
+            alters: alters.to_vec(),
+            writes_files: false,
+            resumes: false,
+        }
+    }
+
+    use RemedyId::{Amp, Batch, ExpandableSegments as Segments};
+
+    /// Segments that do not fit, a batch that does, both, and precision.
+    fn usual() -> Vec<Candidate> {
+        vec![
+            candidate(&[Batch], Some(true), &[]),
+            candidate(&[Segments], Some(false), &[]),
+            candidate(&[Batch, Segments], Some(true), &[]),
+            candidate(&[Amp], Some(true), &[Alteration::Precision]),
+        ]
+    }
+
+    fn situation(candidates: &[Candidate]) -> AutoSituation<'_> {
+        AutoSituation {
+            outcome: RunOutcome::OutOfMemory,
+            stop_requested: false,
+            cause: Some(Cause::Capacity),
+            part_of_a_job: None,
+            relaunches: 0,
+            ran_for: Duration::from_secs(60),
+            has_checkpoint: false,
+            candidates,
+            tried: &[],
+        }
+    }
+
+    fn allowing(permissions: &[Permission]) -> AutoOptions {
+        AutoOptions {
+            allow: permissions.to_vec(),
+            ..AutoOptions::default()
+        }
+    }
+
+    /// The remedies that are chosen.
+    fn chosen<'a>(
+        situation: &AutoSituation<'a>,
+        options: &AutoOptions,
+    ) -> Result<&'a [RemedyId], AutoVeto> {
+        match decide(situation, options) {
+            AutoDecision::Relaunch(index) => Ok(&situation.candidates[index].remedies),
+            AutoDecision::Refuse(refusal) => Err(refusal),
+        }
+    }
+
+    #[test]
+    fn the_least_invasive_that_fits_is_taken() {
+        let all = usual();
+        assert_eq!(chosen(&situation(&all), &allowing(&[])), Ok(&[Batch][..]));
+        let mut with_segments = usual();
+        with_segments[1].expectation.fits = Some(true);
+        let situation = situation(&with_segments);
+        assert_eq!(chosen(&situation, &allowing(&[])), Ok(&[Segments][..]));
+        let batch_first = AutoOptions {
+            order: vec![RemedyKind::Batch, RemedyKind::Segments],
+            ..AutoOptions::default()
+        };
+        assert_eq!(chosen(&situation, &batch_first), Ok(&[Batch][..]));
+    }
+
+    #[test]
+    fn what_is_predicted_goes_before_what_is_guessed() {
+        let all = [
+            candidate(&[Batch], None, &[]),
+            candidate(&[Batch, Segments], Some(true), &[]),
+        ];
+        let both = chosen(&situation(&all), &allowing(&[]));
+        assert_eq!(both, Ok(&[Batch, Segments][..]));
+        // A guess is better than nothing, where it lessens what is allocated.
+        let guess = [
+            candidate(&[Batch], None, &[]),
+            candidate(&[Segments], None, &[]),
+        ];
+        assert_eq!(chosen(&situation(&guess), &allowing(&[])), Ok(&[Batch][..]));
+        let only_segments = &guess[1..];
+        assert_eq!(
+            chosen(&situation(only_segments), &allowing(&[])),
+            Err(AutoVeto::NothingFits)
+        );
+        let in_pieces = AutoSituation {
+            cause: Some(Cause::Fragmentation),
+            ..situation(only_segments)
+        };
+        assert_eq!(chosen(&in_pieces, &allowing(&[])), Ok(&[Segments][..]));
+    }
+
+    #[test]
+    fn what_changes_the_training_needs_a_word() {
+        for (candidate, permission) in [
+            (
+                candidate(&[Batch], Some(true), &[Alteration::EffectiveBatch]),
+                Permission::EffectiveBatch,
+            ),
+            (
+                candidate(&[Batch], Some(true), &[Alteration::BatchStatistics]),
+                Permission::EffectiveBatch,
+            ),
+            (
+                candidate(&[Amp], Some(true), &[Alteration::Precision]),
+                Permission::Amp,
+            ),
+        ] {
+            let all = [candidate];
+            let situation = situation(&all);
+            assert_eq!(
+                decide(&situation, &allowing(&[Permission::Restart])),
+                AutoDecision::Refuse(AutoVeto::Permission(permission))
+            );
+            assert_eq!(
+                decide(&situation, &allowing(&[permission])),
+                AutoDecision::Relaunch(0)
+            );
+        }
+        // Even where it is allowed, what changes nothing goes first.
+        assert_eq!(
+            chosen(&situation(&usual()), &allowing(&[Permission::Amp])),
+            Ok(&[Batch][..])
+        );
+    }
+
+    #[test]
+    fn what_had_come_far_goes_on_or_stays() {
+        let all = [candidate(&[Batch], Some(true), &[])];
+        let mut resuming = all.clone();
+        resuming[0].resumes = true;
+        for (ran_for, has_checkpoint, far) in [
+            (Duration::from_secs(599), false, false),
+            (FAR, false, true),
+            (Duration::from_secs(9), true, true),
+        ] {
+            let at = |candidates| AutoSituation {
+                ran_for,
+                has_checkpoint,
+                ..situation(candidates)
+            };
+            let refused = AutoDecision::Refuse(AutoVeto::StartsOver);
+            let relaunched = AutoDecision::Relaunch(0);
+            let expected = if far { refused } else { relaunched.clone() };
+            assert_eq!(decide(&at(&all), &allowing(&[])), expected);
+            let permitted = allowing(&[Permission::Restart]);
+            assert_eq!(decide(&at(&all), &permitted), relaunched);
+            assert_eq!(decide(&at(&resuming), &allowing(&[])), relaunched);
+        }
+    }
+
+    #[test]
+    fn nothing_is_done_against_the_user_a_leak_or_the_host() {
+        let all = usual();
+        let usual = situation(&all);
+        let cause = |cause| AutoSituation {
+            cause: Some(cause),
+            ..usual.clone()
+        };
+        let everything = allowing(&[
+            Permission::Amp,
+            Permission::Recompute,
+            Permission::EffectiveBatch,
+            Permission::Restart,
+        ]);
+        for (situation, refusal) in [
+            (cause(Cause::Leak), AutoVeto::Cause(Cause::Leak)),
+            (
+                cause(Cause::EvaluationGraph),
+                AutoVeto::Cause(Cause::EvaluationGraph),
+            ),
+            (cause(Cause::HostMemory), AutoVeto::Cause(Cause::HostMemory)),
+            (
+                cause(Cause::DeviceFault),
+                AutoVeto::Cause(Cause::DeviceFault),
+            ),
+            (
+                AutoSituation {
+                    outcome: RunOutcome::Stopped,
+                    ..usual.clone()
+                },
+                AutoVeto::Stopped,
+            ),
+            (
+                AutoSituation {
+                    stop_requested: true,
+                    ..usual.clone()
+                },
+                AutoVeto::Stopped,
+            ),
+            (
+                AutoSituation {
+                    outcome: RunOutcome::Failed(Exit::Code(1)),
+                    ..usual.clone()
+                },
+                AutoVeto::NotOutOfMemory,
+            ),
+            (
+                AutoSituation {
+                    outcome: RunOutcome::Finished,
+                    ..usual.clone()
+                },
+                AutoVeto::NotOutOfMemory,
+            ),
+            (
+                AutoSituation {
+                    part_of_a_job: Some("--nnodes 2"),
+                    ..usual.clone()
+                },
+                AutoVeto::PartOfAJob("--nnodes 2".into()),
+            ),
+            (
+                AutoSituation {
+                    relaunches: 3,
+                    ..usual.clone()
+                },
+                AutoVeto::Enough(3),
+            ),
+        ] {
+            assert_eq!(
+                decide(&situation, &everything),
+                AutoDecision::Refuse(refusal)
+            );
+        }
+        for helped in [
+            Cause::Capacity,
+            Cause::OptimizerState,
+            Cause::Fragmentation,
+            Cause::ForeignProcess,
+            Cause::Limit,
+            Cause::OddBatch,
+            Cause::NonPytorch,
+            Cause::Thrashing,
+        ] {
+            assert!(matches!(
+                decide(&cause(helped), &everything),
+                AutoDecision::Relaunch(_)
+            ));
+        }
+    }
+
+    #[test]
+    fn the_same_plan_is_never_tried_twice() {
+        let all = usual();
+        let mut tried = vec![command("python t.py")];
+        let mut taken = Vec::new();
+        loop {
+            let situation = AutoSituation {
+                tried: &tried,
+                ..situation(&all)
+            };
+            match decide(&situation, &allowing(&[Permission::Amp])) {
+                AutoDecision::Relaunch(index) => {
+                    taken.push(all[index].remedies.clone());
+                    tried.push(all[index].command.clone());
+                }
+                AutoDecision::Refuse(refusal) => {
+                    assert_eq!(refusal, AutoVeto::Tried);
+                    break;
+                }
+            }
+        }
+        assert_eq!(taken, [vec![Batch], vec![Batch, Segments], vec![Amp]]);
+    }
+
+    #[test]
+    fn a_command_without_remedies_says_so() {
+        assert_eq!(
+            decide(&situation(&[]), &allowing(&[])),
+            AutoDecision::Refuse(AutoVeto::NoRemedy)
+        );
+        let too_much = [candidate(&[Batch], Some(false), &[])];
+        assert_eq!(
+            decide(&situation(&too_much), &allowing(&[])),
+            AutoDecision::Refuse(AutoVeto::NothingFits)
+        );
     }
 }

@@ -166,10 +166,10 @@ fn in_words(fit: &Fit, found: FitResult) -> String {
     if let Some(room) = fit.search.room {
         text.push_str(&format!(
             "available to PyTorch on the device: {room}; margin: {:.0} % of the need\n",
-            fit.options.margin * 100.0
+            fit.options.margin
         ));
     }
-    if fit.options.which != crate::remedy::Which::Batch {
+    if fit.options.which() != crate::remedy::Which::Batch {
         text.push_str(
             "memory is assumed to grow linearly with this argument; it may grow faster\n",
         );

@@ -1,10 +1,35 @@
 //! The search in worlds whose limits were measured.
 
-use super::worlds::{MeasuredLimit, worlds};
 use super::*;
 use crate::event::{OptimizerMemory, Rehearsal, RehearsedVariant};
 use crate::forecast::{Estimate, ForwardBackwardPeak, Unseen};
 use crate::state::tests::staged::gib;
+use serde::Deserialize;
+
+/// A training whose limit was measured; what its fields are stands above the table.
+#[derive(Debug, Deserialize)]
+struct MeasuredLimit {
+    name: String,
+    #[serde(default)]
+    held_out: bool,
+    base: f64,
+    slope: f64,
+    room: f64,
+    largest: u64,
+    reserved: Vec<(u64, f64)>,
+    pieces: Vec<(u64, f64)>,
+    left_over: f64,
+}
+
+/// All of them.
+fn worlds() -> Vec<MeasuredLimit> {
+    #[derive(Deserialize)]
+    struct Table {
+        limit: Vec<MeasuredLimit>,
+    }
+    let table: Table = toml::from_str(include_str!("limits.toml")).expect("the table is in order");
+    table.limit
+}
 
 /// A share at a batch between those that were measured, on the logarithm of the batch.
 fn between(measured: &[(u64, f64)], batch: u64) -> f64 {

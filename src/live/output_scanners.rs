@@ -1,0 +1,131 @@
+//! Finds OOMs and epochs in the program's output. Each stream has its own scanner, so that a line of
+//! one doesn't complete a line of another.
+
+use crate::epoch;
+use crate::event::{Consequence, Epoch, EventKind};
+use crate::oom::{ConsequenceKind, ConsequenceLines, ErrorLines, LastError, Scanner};
+use crate::supervise::OutputStream;
+use crate::units::{Moment, Rank};
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+/// The same of a rank within this time is not told again.
+const AGAIN: Duration = Duration::from_secs(30);
+
+#[derive(Default)]
+pub(crate) struct OutputScanners {
+    terminal: StreamScanner,
+    out: StreamScanner,
+    err: StreamScanner,
+    /// Of all streams together.
+    epochs: epoch::Count,
+    consequences: BTreeMap<(ConsequenceKind, Option<Rank>), Moment>,
+    /// Whether one of them had an out-of-memory message.
+    has_oom: bool,
+}
+
+#[derive(Default)]
+struct StreamScanner {
+    ooms: Scanner,
+    epochs: epoch::EpochLines,
+    consequences: ConsequenceLines,
+    errors: ErrorLines,
+}
+
+impl OutputScanners {
+    pub(crate) fn feed(
+        &mut self,
+        stream: OutputStream,
+        bytes: &[u8],
+        at: Moment,
+    ) -> Vec<EventKind> {
+        let scanner = match stream {
+            OutputStream::Terminal => &mut self.terminal,
+            OutputStream::Out => &mut self.out,
+            OutputStream::Err => &mut self.err,
+        };
+        let mut found = Vec::new();
+        let count = &mut self.epochs;
+        let mut report = |report| found.push(EventKind::OomText(report));
+        scanner.ooms.feed(bytes, &mut report);
+        self.has_oom |= !found.is_empty();
+        scanner.errors.feed(bytes);
+        scanner.epochs.feed(bytes, &mut |told| {
+            let number = count.take(told, at);
+            found.extend(number.map(|number| EventKind::Epoch(Epoch { number })));
+        });
+        let told = &mut self.consequences;
+        scanner.consequences.feed(bytes, &mut |mention| {
+            found.extend(once(told, mention, at));
+        });
+        found
+    }
+
+    /// At the run's end: what its last line says.
+    pub(crate) fn finish(&mut self, at: Moment) -> Vec<EventKind> {
+        let mut found = Vec::new();
+        let OutputScanners {
+            terminal,
+            out,
+            err,
+            epochs: mut count,
+            consequences: mut told,
+            mut has_oom,
+        } = std::mem::take(self);
+        let mut errors = Vec::new();
+        for mut scanner in [terminal, out, err] {
+            let mut report = |report| {
+                has_oom = true;
+                found.push(EventKind::OomText(report));
+            };
+            scanner.ooms.finish(&mut report);
+            errors.extend(scanner.errors.finish());
+            scanner.epochs.finish(&mut |told| {
+                let number = count.take(told, at);
+                found.extend(number.map(|number| EventKind::Epoch(Epoch { number })));
+            });
+            scanner.consequences.finish(&mut |mention| {
+                found.extend(once(&mut told, mention, at));
+            });
+        }
+        let is_another =
+            errors.contains(&LastError::Other) && !errors.contains(&LastError::OutOfMemory);
+        if has_oom && is_another {
+            let kind = ConsequenceKind::AnotherError;
+            found.push(EventKind::Consequence(Consequence { kind, rank: None }));
+        }
+        found
+    }
+
+    /// Scans output from before this front for OOMs. The time of its epochs is unknown, so they count from
+    /// the next one on.
+    pub(crate) fn catch_up(
+        &mut self,
+        recent: &[u8],
+        mut latest_epoch: Option<u64>,
+    ) -> Vec<EventKind> {
+        let mut found = Vec::new();
+        let scanner = &mut self.terminal;
+        let mut report = |report| found.push(EventKind::OomText(report));
+        scanner.ooms.feed(recent, &mut report);
+        scanner
+            .epochs
+            .feed(recent, &mut |told| latest_epoch = Some(told.number));
+        self.epochs = epoch::Count::from(latest_epoch);
+        found
+    }
+}
+
+/// A mention as an event, unless it was told a moment ago.
+fn once(
+    told: &mut BTreeMap<(ConsequenceKind, Option<Rank>), Moment>,
+    (kind, rank): (ConsequenceKind, Option<Rank>),
+    at: Moment,
+) -> Option<EventKind> {
+    let before = told.get(&(kind, rank));
+    if before.is_some_and(|before| at.since(*before) < AGAIN) {
+        return None;
+    }
+    told.insert((kind, rank), at);
+    Some(EventKind::Consequence(Consequence { kind, rank }))
+}

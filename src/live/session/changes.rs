@@ -1,0 +1,227 @@
+//! The run that was chosen to be next, and what came of it: whether the remedies of a run took effect, and whether its program rejected them. A rejected edit
+//! is taken back; the dialog then offers to continue without it.
+
+use crate::command::CommandLine;
+use crate::event::{Exit, Hello, Prediction};
+use crate::remedy::{self, Ended, FileCopy, Leftover, RejectedRemedy, Remedy};
+use crate::state::{Run, RunOutcome};
+use crate::units::{Moment, Pid, RunNumber, Uuid};
+use crate::whole_file::{self, Readers};
+
+/// More of a run's output than a traceback and a usage text.
+const KEPT: usize = 16 << 10;
+
+/// The next run, and what must happen before.
+#[derive(Debug, Clone)]
+pub(crate) struct NextRun {
+    pub command: CommandLine,
+    /// Its remedies, in words.
+    pub remedies: Vec<String>,
+    pub prediction: Option<Prediction>,
+    pub applied: Vec<Remedy>,
+    /// Edited copies of files, to be written first.
+    pub files: Vec<FileCopy>,
+    /// Processes that must have left the device.
+    pub awaited: Vec<Pid>,
+    /// Those that were sent SIGTERM, and are killed after this instant.
+    pub ending: Option<(Vec<Leftover>, Moment)>,
+}
+
+impl NextRun {
+    pub(crate) fn plain(command: CommandLine, remedies: Vec<String>) -> NextRun {
+        NextRun {
+            command,
+            remedies,
+            prediction: None,
+            applied: Vec::new(),
+            files: Vec::new(),
+            awaited: Vec::new(),
+            ending: None,
+        }
+    }
+}
+
+/// Writes the edited copies of files.
+pub(crate) fn write_copies(files: &[FileCopy]) -> Result<(), String> {
+    for copy in files {
+        let written = whole_file::replace(&copy.path, Readers::Owner, copy.text.as_bytes());
+        written.map_err(|error| {
+            let path = copy.path.display();
+            format!("cannot write the edited copy {path} ({error}); not relaunched")
+        })?;
+    }
+    Ok(())
+}
+
+/// The remedies of this session's runs.
+#[derive(Default)]
+pub(crate) struct Changes {
+    applied: Option<AppliedRemedies>,
+    /// The end of the current run's output, with the program's error message.
+    tail: OutputTail,
+    rejected: Vec<RejectedRemedy>,
+    /// What was chosen besides the edit that the latest run rejected; `None` once another run has started.
+    others: Option<Vec<Remedy>>,
+}
+
+/// The remedies that made the current run.
+struct AppliedRemedies {
+    before: CommandLine,
+    remedies: Vec<Remedy>,
+    failed: Option<Uuid>,
+    is_verified: bool,
+}
+
+/// What the program did not take.
+pub(crate) struct TakenBack {
+    /// The command before the change.
+    pub command: CommandLine,
+    /// What was undone, and why.
+    pub words: String,
+}
+
+impl Changes {
+    /// The remedies without those that the program has rejected, and with the option to continue without
+    /// them.
+    pub(crate) fn without_rejected(&self, remedies: Vec<Remedy>) -> Vec<Remedy> {
+        remedy::without_rejected(remedies, &self.rejected, self.others.as_deref())
+    }
+
+    /// For the next run: keeps its remedies until it ends. `before` is the last run's command, `failed` the
+    /// device that ran out of memory.
+    pub(crate) fn begin_run(
+        &mut self,
+        remedies: Vec<Remedy>,
+        before: &CommandLine,
+        failed: Option<Uuid>,
+    ) {
+        self.applied = (!remedies.is_empty()).then(|| AppliedRemedies {
+            before: before.clone(),
+            remedies,
+            failed,
+            is_verified: false,
+        });
+        self.others = None;
+        self.tail.clear();
+    }
+
+    /// Keeps output, if the command was changed.
+    pub(crate) fn heard(&mut self, bytes: &[u8]) {
+        if self.applied.is_some() {
+            self.tail.feed(bytes);
+        }
+    }
+
+    /// Checks in the first process of `run` that has connected whether the changes are in effect; what is
+    /// not, in words.
+    pub(crate) fn not_in_force(&mut self, run: RunNumber, hello: &Hello) -> Vec<String> {
+        let Some(applied) = &mut self.applied else {
+            return Vec::new();
+        };
+        if hello.run != run || std::mem::replace(&mut applied.is_verified, true) {
+            return Vec::new();
+        }
+        remedy::not_in_force(&applied.remedies, hello, applied.failed.as_ref())
+    }
+
+    /// Takes back what the run that has just ended rejected.
+    pub(crate) fn take_back(&mut self, run: Option<&Run>, exit: Exit) -> Option<TakenBack> {
+        let applied = self.applied.take()?;
+        let run = run.filter(|run| matches!(run.outcome(), RunOutcome::Failed(_)))?;
+        let ended = run.ended.map_or(run.started, |(at, _)| at);
+        let rejected = remedy::rejected(
+            &applied.remedies,
+            &Ended {
+                output: &self.tail.text(),
+                exit,
+                lasted: ended.since(run.started),
+                steps: run.steps(),
+            },
+        )?;
+        let (of_edit, others): (Vec<Remedy>, Vec<Remedy>) = applied
+            .remedies
+            .into_iter()
+            .partition(|remedy| remedy.id == rejected.id);
+        let what = of_edit
+            .first()
+            .map_or("the change", |remedy| remedy.title.as_str());
+        let words = format!("{what} was undone; the program said: {}", rejected.words);
+        self.rejected.push(rejected);
+        self.others = Some(others);
+        Some(TakenBack {
+            command: applied.before,
+            words,
+        })
+    }
+}
+
+/// The end of a run's output. Bounded; escapes are removed on reading.
+#[derive(Debug, Default)]
+struct OutputTail {
+    bytes: Vec<u8>,
+}
+
+impl OutputTail {
+    fn feed(&mut self, bytes: &[u8]) {
+        let bytes = &bytes[bytes.len().saturating_sub(KEPT)..];
+        let over = (self.bytes.len() + bytes.len()).saturating_sub(KEPT);
+        self.bytes.drain(..over.min(self.bytes.len()));
+        self.bytes.extend_from_slice(bytes);
+    }
+
+    /// For another run.
+    fn clear(&mut self) {
+        self.bytes.clear();
+    }
+
+    /// As lines of text: carriage returns end lines, escapes are removed.
+    fn text(&self) -> String {
+        let text = String::from_utf8_lossy(&self.bytes);
+        let mut plain = String::with_capacity(text.len());
+        let mut chars = text.chars().peekable();
+        while let Some(c) = chars.next() {
+            match c {
+                '\u{1b}' => match chars.next() {
+                    // A control sequence ends at its final byte, a string at its terminator.
+                    Some('[') => {
+                        for c in chars.by_ref() {
+                            if ('\u{40}'..='\u{7e}').contains(&c) {
+                                break;
+                            }
+                        }
+                    }
+                    Some(']') => {
+                        while let Some(c) = chars.next() {
+                            if c == '\u{7}' || c == '\u{1b}' && chars.next_if_eq(&'\\').is_some() {
+                                break;
+                            }
+                        }
+                    }
+                    Some(_) | None => {}
+                },
+                '\r' => plain.push('\n'),
+                c if c.is_control() && c != '\n' => {}
+                c => plain.push(c),
+            }
+        }
+        plain
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_end_is_kept_and_reads_as_text() {
+        let mut tail = OutputTail::default();
+        tail.feed(b"\x1b[1;31merror:\x1b[0m one\r50%\x1b]0;title\x07 two\xff\n");
+        assert_eq!(tail.text(), "error: one\n50% two\u{fffd}\n");
+        tail.feed(&vec![b'x'; 3 * KEPT]);
+        tail.feed(b"end");
+        assert_eq!(tail.bytes.len(), KEPT);
+        assert!(tail.text().ends_with("xend"));
+        tail.clear();
+        assert_eq!(tail.text(), "");
+    }
+}

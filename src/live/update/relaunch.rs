@@ -1,0 +1,430 @@
+//! From one run to the next: the ended run settles, the policy decides what follows, remaining
+//! processes are ended (those of other nodes are proven gone), the gate waits for free memory, the edited
+//! files are written, and the keeper starts the run.
+
+use super::SessionController;
+use crate::collect::scheduler;
+use crate::event::{Event, EventKind, Exit, Level};
+use crate::live::Ending;
+use crate::live::background_task::{TaskId, TaskResult};
+use crate::live::display::screen::Due;
+use crate::live::gate::{Gate, GateSight, GateTiming, GateVerdict};
+use crate::live::message::SessionEffect;
+use crate::live::other_nodes::{RanksGone, RemoteRankCheck, may_be_elsewhere};
+use crate::live::phase::{AfterRun, Departure, PhaseName};
+use crate::live::policy::{FollowUp, RunSummary};
+use crate::live::session::changes::{NextRun, write_copies};
+use crate::recognize::Reach;
+use crate::report;
+use crate::supervise::KeeperOrder;
+use crate::units::{Moment, Pid};
+use std::time::Duration;
+
+/// After a run's end: how long to wait for the last events of probes that are still alive.
+const LAST_WORDS: Duration = Duration::from_millis(40);
+/// The same for probes of dead processes: on a busy machine we get to read them late.
+const LAST_WORDS_OF_THE_DEAD: Duration = Duration::from_secs(2);
+/// The same for probes of other nodes, whose files we read late: a network file system shows a change
+/// after seconds.
+const LAST_WORDS_FROM_AFAR: Duration = Duration::from_secs(4);
+
+/// How long a decision waits for the observations of earlier sessions.
+const EARLIER_PATIENCE: Duration = Duration::from_secs(2);
+/// And for the disk: where it does not answer, the session goes on without.
+const DISK_PATIENCE: Duration = Duration::from_secs(10);
+
+/// How long a step may take to end on all nodes: SLURM gives tasks 30 s (`KillWait`) and then its own
+/// processes some more.
+const WITH_SCHEDULER: Duration = Duration::from_secs(120);
+/// How long the files of other nodes are awaited where nobody else can be asked.
+const WITHOUT: Duration = Duration::from_secs(20);
+/// Between two questions to the scheduler.
+const ASK_AGAIN: Duration = Duration::from_secs(2);
+
+/// How often to look while a run settles.
+const SETTLING: Duration = Duration::from_millis(10);
+/// While waiting for other nodes, or for the device's memory.
+const GATING: Duration = Duration::from_millis(100);
+
+impl SessionController {
+    /// When time alone may change something.
+    pub(crate) fn next_wake(&self) -> Option<Moment> {
+        let now = self.session.now;
+        match self.phase.name() {
+            PhaseName::Settling => Some(now + SETTLING),
+            PhaseName::Proving | PhaseName::Gating => Some(now + GATING),
+            PhaseName::Deciding => {
+                let disk = self.disk_due().filter(|_| self.session.is_looking_up());
+                let earlier = self.phase.decides_by().filter(|by| *by > now);
+                [disk, earlier].into_iter().flatten().min()
+            }
+            PhaseName::Starting
+            | PhaseName::Running
+            | PhaseName::Asking
+            | PhaseName::Sweeping
+            | PhaseName::Preparing
+            | PhaseName::Leaving(_) => None,
+        }
+    }
+
+    /// Applies the end of a run that has settled: all its probes have disconnected, or had time to.
+    pub(super) fn settle(&mut self) {
+        let Some((exited, _)) = self.phase.settling() else {
+            return;
+        };
+        let is_success = exited.exit.is_success();
+        // There may be files of other nodes that were not seen yet.
+        let run = (self.session.state.run()).filter(|_| self.place.follows_files);
+        let awaits_files = run.is_some_and(|run| match run.ranks.is_empty() {
+            true => !is_success,
+            false => !run.unseen().is_empty(),
+        });
+        let speaking: Vec<Pid> = self.speaking.iter().copied().collect();
+        // The kernel has closed a dead process's connection: we only have to get to read it.
+        let patience = match speaking.iter().any(|pid| self.gone.contains(pid)) {
+            _ if awaits_files || speaking.iter().any(|pid| !pid.is_here()) => LAST_WORDS_FROM_AFAR,
+            _ if speaking.is_empty() => Duration::ZERO,
+            true => LAST_WORDS_OF_THE_DEAD,
+            false => LAST_WORDS,
+        };
+        match self.phase.settled(self.session.now, patience) {
+            Some((exited, since, then)) => {
+                let exit = exited.exit;
+                let what = EventKind::Exited(exited);
+                self.session.apply(Event { at: since, what });
+                self.conclude(exit, then);
+            }
+            None => self.session.push(SessionEffect::LookAtProcesses(speaking)),
+        }
+    }
+
+    /// Lets the policy decide what follows a run that has ended.
+    pub(super) fn conclude(&mut self, exit: Exit, then: AfterRun) {
+        let ran_out = self.session.ran_out();
+        if ran_out {
+            self.session.ask_earlier();
+        }
+        self.session.diagnose();
+        self.session.record_what_came_of_the_prediction();
+        if let Some(words) = self.session.state.run().and_then(report::score::verdict) {
+            self.announce(&words, true);
+        }
+        if let Some(words) = report::hidden_oom(&self.session.state) {
+            self.session.note(Level::Warning, words);
+        }
+        self.session.stop_waiting();
+        let change_rejected = self.session.take_back(exit);
+        match then {
+            AfterRun::Decide if (ran_out || change_rejected) && self.waits_for_more() => {
+                let until = self.session.now + EARLIER_PATIENCE;
+                self.phase.await_more(until, change_rejected);
+                // No dialog opens before there is something to choose.
+                if self.session.is_looking_up() {
+                    self.session.wait_for("reading the command's files");
+                }
+            }
+            AfterRun::Decide => self.ask_policy(exit, change_rejected),
+            AfterRun::Leave => self.leave_after(exit),
+            AfterRun::Relaunch(next) => self.sweep(*next),
+        }
+        self.session.push(SessionEffect::Draw(Due::Now));
+    }
+
+    /// Whether the policy needs to know more than what is known by now.
+    fn waits_for_more(&self) -> bool {
+        let earlier = self.policy.needs_earlier_sessions() && self.session.is_reading_earlier();
+        earlier || self.session.is_finding_remedies()
+    }
+
+    fn disk_due(&self) -> Option<Moment> {
+        Some(self.phase.asked_since()? + DISK_PATIENCE)
+    }
+
+    /// Once the remedies are there and earlier sessions have been read, or have taken too long.
+    pub(super) fn decide_when_known(&mut self) {
+        let now = self.session.now;
+        let Some(until) = self.phase.decides_by() else {
+            return;
+        };
+        if self.disk_due().is_some_and(|due| now >= due) {
+            self.session.stop_looking();
+        }
+        if !self.session.is_looking_up() {
+            self.session.stop_waiting();
+        }
+        let is_late = now >= until && !self.session.is_finding_remedies();
+        if (!self.waits_for_more() || is_late)
+            && let Some((exit, change_rejected)) = self.phase.decide()
+        {
+            self.ask_policy(exit, change_rejected);
+        }
+    }
+
+    fn ask_policy(&mut self, exit: Exit, change_rejected: bool) {
+        let can_wait = self.can_wait();
+        let session = &self.session;
+        let Some(run) = session.state.run() else {
+            return self.leave_after(exit);
+        };
+        let follow_up = self.policy.after_run(&RunSummary {
+            exit,
+            run,
+            state: &session.state,
+            findings: &session.findings,
+            remedies: session.remedies(),
+            command: session.command(),
+            inputs: session.remedy_inputs(),
+            is_disk_silent: session.is_disk_silent(),
+            change_rejected,
+            can_wait,
+        });
+        match follow_up {
+            FollowUp::Wait => {
+                self.say_that_it_waits();
+                if change_rejected {
+                    self.session.push(SessionEffect::OpenRemedies);
+                }
+            }
+            other => self.follow_up(exit, other),
+        }
+    }
+
+    fn follow_up(&mut self, exit: Exit, follow_up: FollowUp) {
+        match follow_up {
+            FollowUp::Wait => {}
+            FollowUp::Leave(why) => {
+                if let Some(why) = why {
+                    self.announce(&why, true);
+                }
+                self.leave_after(exit);
+            }
+            FollowUp::Launch(next, why) => {
+                if let Some(spent) = self.input_spent.clone() {
+                    return self.not_launched(spent);
+                }
+                self.announce(&why, true);
+                self.sweep(*next);
+            }
+        }
+    }
+
+    fn leave_after(&mut self, exit: Exit) {
+        let left = self.session.state.run().map(|run| run.survivors.clone());
+        let left = left.filter(|left| !left.is_empty());
+        if let Some(left) = left {
+            self.session.push(SessionEffect::NameHolders(left));
+        }
+        self.phase.leave(Ending::Like(exit), Departure::Ended);
+    }
+
+    pub(super) fn sweep(&mut self, next: NextRun) {
+        if let Some(spent) = self.input_spent.clone() {
+            return self.not_launched(spent);
+        }
+        if self.phase.sweep(next) {
+            self.session
+                .wait_for("ending the remaining processes of the last run");
+            self.session.order(KeeperOrder::Sweep);
+        }
+    }
+
+    pub(super) fn swept(&mut self, left: &[Pid]) {
+        if self.phase.name() != PhaseName::Sweeping {
+            return;
+        }
+        if !left.is_empty() {
+            let pids: Vec<String> = left.iter().map(Pid::to_string).collect();
+            return self.not_launched(format!(
+                "processes of the last run cannot be ended (pid {}); not relaunched",
+                pids.join(", ")
+            ));
+        }
+        // The processes of this node are gone. There may be others.
+        let needs_proof = (self.session.state.run())
+            .is_some_and(|run| may_be_elsewhere(run, &self.reach_of_last_run()));
+        if !needs_proof {
+            return self.wait_at_gate();
+        }
+        self.session
+            .wait_for("making sure that no rank runs on any node");
+        self.phase.prove(self.session.now);
+        self.prove();
+    }
+
+    fn reach_of_last_run(&self) -> Reach {
+        let inputs = self.session.remedy_inputs();
+        inputs.recognize(self.session.command()).reach()
+    }
+
+    fn inherited(&self, name: &str) -> Option<String> {
+        let inputs = self.session.remedy_inputs();
+        inputs.launch.inherited_value(name).map(str::to_string)
+    }
+
+    /// Waits for the proof that all ranks of the last run are gone: two trainings must never write to one
+    /// checkpoint directory.
+    pub(super) fn prove(&mut self) {
+        if self.phase.name() != PhaseName::Proving {
+            return;
+        }
+        let now = self.session.now;
+        let job = self.inherited("SLURM_JOB_ID").filter(|job| !job.is_empty());
+        let own_step = self.inherited("SLURM_STEP_ID");
+        let reach = self.reach_of_last_run();
+        let scaled = self.session.handover.config.scaled.max(1);
+        let (Some(proof), Some(run)) = (self.phase.proof(), self.session.state.run()) else {
+            return;
+        };
+        let verdict = match (&job, proof.answer.as_ref()) {
+            (Some(_), None) => RanksGone::NotProven("SLURM has not answered yet".into()),
+            (_, answer) => RemoteRankCheck {
+                run,
+                reach: &reach,
+                job: answer,
+                own_step: own_step.and_then(|step| step.parse().ok()),
+                // One that was not looked at yet may exist.
+                exists: &|pid| !self.gone.contains(&pid),
+                now,
+            }
+            .verdict(),
+        };
+        let patience = match job {
+            Some(_) => WITH_SCHEDULER,
+            None => WITHOUT,
+        } / scaled;
+        let is_late = now >= proof.begun + patience;
+        let asks = proof.asked.is_none() && now >= proof.ask_at;
+        let here = run.ranks.iter().map(|rank| rank.hello.pid);
+        let here: Vec<Pid> = here.filter(|pid| pid.is_here()).collect();
+        let number = run.number;
+        match verdict {
+            RanksGone::Proven(by) => {
+                let words = format!("no rank of run {number} is left on any node: {by}");
+                self.session.note(Level::Info, words);
+                return self.wait_at_gate();
+            }
+            RanksGone::NotProven(why) if !is_late => {
+                let words = format!("making sure that no rank runs on any node: {why}");
+                self.session.wait_for(words);
+            }
+            RanksGone::NotProven(why) => {
+                return self.not_launched(format!(
+                    "a rank may still run on another node ({why}); nothing was started, the changed command is there to copy"
+                ));
+            }
+            RanksGone::Never(why) => {
+                return self.not_launched(format!(
+                    "{why}; nothing was started, the changed command is there to copy"
+                ));
+            }
+        }
+        self.session.push(SessionEffect::LookAtProcesses(here));
+        if let Some(job) = job.filter(|_| asks) {
+            // The controller may take its time.
+            let ask = move || TaskResult::Job(scheduler::ask(&job));
+            let asked = self.session.begin("scheduler", ask);
+            if let Some(proof) = self.phase.proof() {
+                proof.asked = Some(asked);
+            }
+        }
+    }
+
+    pub(super) fn scheduler_answered(&mut self, id: TaskId, result: Option<TaskResult>) {
+        let again = ASK_AGAIN / self.session.handover.config.scaled.max(1);
+        let now = self.session.now;
+        let proof = self.phase.proof();
+        if let Some(proof) = proof.filter(|proof| proof.asked == Some(id)) {
+            (proof.asked, proof.ask_at) = (None, now + again);
+            if let Some(TaskResult::Job(answer)) = result {
+                proof.answer = Some(answer);
+            }
+        }
+    }
+
+    /// Nothing of the last run is left: the device's memory is awaited.
+    fn wait_at_gate(&mut self) {
+        let session = &self.session;
+        let is_waiting = self.phase.wait_at(|next| {
+            Gate::new(
+                session.now,
+                GateTiming::scaled(session.handover.config.scaled),
+                session.devices_of_last_run(),
+                next.prediction.as_ref().and_then(|said| said.peak),
+                session.pids_of_last_run(),
+                match session.sees_devices() {
+                    true => GateSight::Nvml,
+                    false => GateSight::Blind,
+                },
+            )
+            .awaiting(next.awaited.clone())
+        });
+        if is_waiting {
+            self.pass_gate();
+        }
+    }
+
+    pub(super) fn pass_gate(&mut self) {
+        let now = self.session.now;
+        let Some((gate, next)) = self.phase.gate() else {
+            return;
+        };
+        let late = next.ending.take_if(|(_, until)| now >= *until);
+        let verdict = gate.verdict(now);
+        if let Some((leftovers, _)) = late {
+            self.session.push(SessionEffect::KillLeftovers(leftovers));
+        }
+        match verdict {
+            GateVerdict::Wait(why) => self.session.wait_for(why),
+            GateVerdict::Refused(why) => self.not_launched(why),
+            GateVerdict::Open => self.prepare(),
+        }
+    }
+
+    /// The memory is free: writes the next run's files, if it has any.
+    fn prepare(&mut self) {
+        let files = self.phase.prepare().map(|next| next.files.clone());
+        match files.unwrap_or_default() {
+            files if files.is_empty() => self.launch(),
+            files => {
+                let write = move || TaskResult::Copies(write_copies(&files));
+                self.copies = Some(self.session.begin("copies", write));
+            }
+        }
+    }
+
+    pub(super) fn copied(&mut self, written: Result<(), String>) {
+        match written {
+            Ok(()) => self.launch(),
+            Err(why) => self.not_launched(why),
+        }
+    }
+
+    /// The next run could not be started: back to the dialog with the reason, or what the policy decides.
+    fn not_launched(&mut self, why: String) {
+        let Some(exit) = self.phase.ended() else {
+            return;
+        };
+        self.phase.ask_again(self.session.now);
+        match self.policy.not_launched(&why) {
+            FollowUp::Wait => {
+                self.session.note(Level::Warning, why.clone());
+                self.session.wait_for(why);
+            }
+            other => self.follow_up(exit, other),
+        }
+    }
+
+    fn launch(&mut self) {
+        let Some(next) = self.phase.launch() else {
+            return;
+        };
+        let run = self.session.run_number().next();
+        self.session.begin_run(next);
+        self.session.hand_over();
+        self.session.push(SessionEffect::Launch {
+            run,
+            command: self.session.command().clone(),
+            rehearses: self.policy.rehearses(),
+        });
+    }
+}

@@ -1,0 +1,421 @@
+//! Sessions as sequences of messages, with the time passed in.
+
+use super::*;
+use crate::event::{Job, ProbeGone, SCHEMA, SessionStarted};
+use crate::live::config::HandoverState;
+use crate::live::policy::auto::AutoOptions;
+use crate::live::policy::{self, auto};
+use crate::live::session::inputs::SessionInputs;
+use crate::live::{OnOom, Recording, SessionConfig, news};
+use crate::oom::OomReport;
+use crate::state::tests::staged::hello;
+use crate::supervise::{Forwarding, TrainerStreams};
+use std::collections::BTreeMap;
+use std::time::SystemTime;
+
+const PID: i32 = 100;
+
+fn handover(on_oom: Option<OnOom>) -> HandoverState {
+    let command = CommandLine {
+        argv: vec!["python".into(), "train.py".into()],
+        env: Vec::new(),
+        cwd: "/nowhere".into(),
+    };
+    HandoverState {
+        header: SessionStarted {
+            id: "train-1".into(),
+            wall: 1e9,
+            monotonic: 0,
+            schema: SCHEMA,
+            version: "0".into(),
+            command: command.clone(),
+            probe: true,
+            nvml: true,
+            job: Job::of(|_| None),
+            host: None,
+        },
+        runtime: Some("/nowhere".into()),
+        state: None,
+        recording: None,
+        modules: None,
+        python_path: None,
+        surroundings: Default::default(),
+        began: SystemTime::UNIX_EPOCH,
+        began_on_screen: true,
+        rules: SignalRules {
+            in_slurm_step: false,
+            forwarding: Forwarding::Auto,
+            on_hup: OnHup::Keep,
+        },
+        chosen: Default::default(),
+        prediction: None,
+        log: None,
+        told: news::SentNotifications::default(),
+        config: SessionConfig {
+            command,
+            headless: false,
+            probe: true,
+            nvml: true,
+            lines: true,
+            snapshot: None,
+            interval: Duration::from_millis(100),
+            recording: Recording::Off,
+            spool: None,
+            metrics: None,
+            alloc_conf: None,
+            on_oom,
+            alert: None,
+            hold: false,
+            auto: AutoOptions::default(),
+            forward: Forwarding::Auto,
+            on_hup: OnHup::Keep,
+            scaled: 1,
+            theme: None,
+        },
+        baselines: BTreeMap::new(),
+    }
+}
+
+/// A session that is told what happens, and when.
+struct DrivenSession {
+    controller: SessionController,
+    now: Moment,
+}
+
+impl DrivenSession {
+    fn new(on_oom: OnOom) -> DrivenSession {
+        let handover = handover(Some(on_oom));
+        let header = handover.header.clone();
+        let session = Session::new(None, SessionInputs::default(), handover);
+        let policy = policy::chosen(Some(on_oom), true, &auto::AutoOptions::default());
+        let place = FrontPlace {
+            role: Role::First,
+            has_screen: on_oom == OnOom::Ask,
+            is_run_by_script: false,
+            minds_hang_up: true,
+            follows_files: false,
+            tells_news: false,
+        };
+        let mut told = DrivenSession {
+            controller: SessionController::new(session, policy, place),
+            now: Moment::ZERO,
+        };
+        told.tell(Message::Begun {
+            events: vec![EventKind::SessionStarted(header)],
+            notes: Vec::new(),
+        });
+        told
+    }
+
+    /// One whose run has started, with a screen if there is to be one.
+    fn running(on_oom: OnOom) -> DrivenSession {
+        let mut told = DrivenSession::new(on_oom);
+        let effects = told.start(1);
+        if effects
+            .iter()
+            .any(|of| matches!(of, SessionEffect::EnterScreen))
+        {
+            told.tell(Message::ScreenEntered);
+        }
+        told
+    }
+
+    fn start(&mut self, run: u32) -> Vec<SessionEffect> {
+        self.tell(Message::Report(KeeperReport::Started {
+            run: RunNumber(run),
+            pid: Pid(PID),
+            start_time: 1,
+            streams: TrainerStreams::default(),
+        }))
+    }
+
+    fn exit(&mut self, code: i32) -> Vec<SessionEffect> {
+        self.tell(Message::Report(KeeperReport::Exited {
+            run: self.controller.session.run_number(),
+            exit: Exit::Code(code),
+            left: Vec::new(),
+        }))
+    }
+
+    /// What follows at once.
+    fn tell(&mut self, message: Message) -> Vec<SessionEffect> {
+        update(&mut self.controller, self.now, message)
+    }
+
+    /// What follows once so much time has passed.
+    fn wait(&mut self, milliseconds: u64) -> Vec<SessionEffect> {
+        self.now = self.now + Duration::from_millis(milliseconds);
+        self.tell(Message::Tick)
+    }
+
+    fn happen(&mut self, what: EventKind) -> Vec<SessionEffect> {
+        let at = self.now;
+        self.tell(Message::Events(vec![Event { at, what }]))
+    }
+
+    fn run_out(&mut self) -> Vec<SessionEffect> {
+        self.happen(EventKind::OomText(OomReport::default()))
+    }
+
+    fn phase(&self) -> PhaseName {
+        self.controller.phase.name()
+    }
+}
+
+fn orders(effects: &[SessionEffect]) -> Vec<KeeperOrder> {
+    let order = |effect: &SessionEffect| match effect {
+        SessionEffect::Order(KeeperOrder::Remember(_) | KeeperOrder::Describe(_)) => None,
+        SessionEffect::Order(order) => Some(order.clone()),
+        _ => None,
+    };
+    effects.iter().filter_map(order).collect()
+}
+
+/// The ids of the tasks that begin, by the names of their threads.
+fn begun(effects: &[SessionEffect], name: &str) -> Vec<TaskId> {
+    let named = |effect: &&SessionEffect| format!("{effect:?}").ends_with(&format!(", {name}))"));
+    let id = |effect: &SessionEffect| match effect {
+        SessionEffect::Begin(task) => Some(task.id),
+        _ => None,
+    };
+    effects.iter().filter(named).filter_map(id).collect()
+}
+
+fn looked_up() -> TaskResult {
+    TaskResult::LookedUp(Box::default())
+}
+
+#[test]
+fn a_run_that_ends_well_ends_the_session_as_it_did() {
+    let mut told = DrivenSession::running(OnOom::Ask);
+    assert_eq!(told.phase(), PhaseName::Running);
+    told.exit(0);
+    assert_eq!(told.phase(), PhaseName::Settling);
+    told.wait(0);
+    let ending = Ending::Like(Exit::Code(0));
+    let leaving = told.controller.phase.leaving();
+    assert_eq!(leaving, Some((ending, Departure::Ended)));
+}
+
+#[test]
+fn the_last_words_of_a_probe_are_awaited_longer_if_its_process_is_dead() {
+    let says_hello = || {
+        let mut told = DrivenSession::running(OnOom::Exit);
+        told.happen(hello(1, PID, None));
+        told.exit(0);
+        told
+    };
+    let mut alive = says_hello();
+    let looks = alive.wait(39);
+    let asked = looks.iter().find_map(|effect| match effect {
+        SessionEffect::LookAtProcesses(pids) => Some(pids.clone()),
+        _ => None,
+    });
+    assert_eq!(asked, Some(vec![Pid(PID)]));
+    assert_eq!(alive.phase(), PhaseName::Settling);
+    alive.wait(1);
+    assert_ne!(alive.phase(), PhaseName::Settling);
+
+    let mut dead = says_hello();
+    dead.tell(Message::Gone(vec![Pid(PID)]));
+    dead.wait(1_999);
+    assert_eq!(dead.phase(), PhaseName::Settling);
+    assert!(dead.controller.next_wake().is_some());
+    dead.happen(EventKind::ProbeGone(ProbeGone {
+        pid: Pid(PID),
+        reason: None,
+        said_end: false,
+    }));
+    dead.wait(0);
+    assert_ne!(dead.phase(), PhaseName::Settling, "it has said all");
+}
+
+#[test]
+fn a_dialog_leads_to_another_run_once_the_memory_is_free() {
+    let mut told = DrivenSession::running(OnOom::Ask);
+    let effects = told.run_out();
+    let looking = begun(&effects, "look-up");
+    assert_eq!(looking.len(), 1);
+    told.exit(1);
+    told.wait(0);
+    assert_eq!(
+        told.phase(),
+        PhaseName::Deciding,
+        "the disk was not read yet"
+    );
+    // While this is said no dialog opens: there is nothing to choose.
+    assert!(told.controller.session.waiting().is_some());
+    // What has happened since it began is looked up as well.
+    let again = told.tell(Message::Done((looking[0], Some(looked_up()))));
+    let again = begun(&again, "look-up");
+    told.wait(5);
+    assert_eq!(told.phase(), PhaseName::Deciding);
+    told.tell(Message::Done((again[0], Some(looked_up()))));
+    told.wait(0);
+    assert_eq!(told.phase(), PhaseName::Asking);
+    assert_eq!(told.controller.session.waiting(), None);
+
+    let command = told.controller.session.command().clone();
+    let relaunch = ui::Effect::Relaunch {
+        remedies: Vec::new(),
+        command: Some(command.clone()),
+    };
+    let effects = told.tell(Message::Chosen(relaunch));
+    assert_eq!(orders(&effects), [KeeperOrder::Sweep]);
+    told.tell(Message::Report(KeeperReport::Swept { left: Vec::new() }));
+    assert_eq!(told.phase(), PhaseName::Gating);
+    assert!(!told.wait(4_999).iter().any(is_launch), "too soon");
+    let effects = told.wait(1);
+    assert!(effects.iter().any(is_launch));
+    assert_eq!(told.phase(), PhaseName::Starting);
+    told.start(2);
+    assert_eq!(told.phase(), PhaseName::Running);
+    assert_eq!(told.controller.session.run_number(), RunNumber(2));
+}
+
+fn is_launch(effect: &SessionEffect) -> bool {
+    matches!(effect, SessionEffect::Launch { run, .. } if *run == RunNumber(2))
+}
+
+#[test]
+fn a_disk_that_never_answers_holds_up_no_exit() {
+    let mut told = DrivenSession::running(OnOom::Exit);
+    told.run_out();
+    told.exit(1);
+    told.wait(0);
+    assert_eq!(told.phase(), PhaseName::Deciding);
+    let mut woken = 0;
+    while told.phase() == PhaseName::Deciding {
+        let wake = told
+            .controller
+            .next_wake()
+            .expect("it does not wait forever");
+        assert!(wake > told.now, "and does not spin");
+        told.now = wake;
+        told.tell(Message::Tick);
+        woken += 1;
+        assert!(woken < 10);
+    }
+    assert!(told.now <= Moment::ZERO + Duration::from_secs(10));
+    let ending = Ending::Like(Exit::Code(1));
+    assert_eq!(
+        told.controller.phase.leaving(),
+        Some((ending, Departure::Ended))
+    );
+}
+
+#[test]
+fn an_unattended_relaunch_takes_a_silent_disk_for_one_with_a_checkpoint() {
+    let mut told = DrivenSession::running(OnOom::Auto);
+    told.run_out();
+    told.exit(1);
+    told.wait(0);
+    let said = told.wait(10_000);
+    assert!(matches!(told.phase(), PhaseName::Leaving(_)), "{said:?}");
+    assert!(told.controller.session.is_disk_silent());
+    assert!(!said.iter().any(is_launch));
+}
+
+#[test]
+fn a_stop_that_was_asked_for_before_the_run_started_ends_the_session_with_it() {
+    let mut told = DrivenSession::new(OnOom::Ask);
+    told.tell(Message::Report(KeeperReport::StopAsked { kill: false }));
+    told.start(1);
+    told.run_out();
+    told.exit(143);
+    told.wait(0);
+    let ending = Ending::Like(Exit::Code(143));
+    let leaving = told.controller.phase.leaving();
+    assert_eq!(leaving, Some((ending, Departure::Ended)));
+}
+
+#[test]
+fn keys_of_the_run_are_orders_at_once() {
+    let mut told = DrivenSession::running(OnOom::Ask);
+    let effects = told.tell(Message::Chosen(ui::Effect::Interrupt));
+    assert_eq!(orders(&effects), [KeeperOrder::Interrupt]);
+    let effects = told.tell(Message::Chosen(ui::Effect::Quit {
+        stop_training: true,
+    }));
+    assert_eq!(orders(&effects), [KeeperOrder::Stop]);
+    assert_eq!(told.phase(), PhaseName::Running, "until it has ended");
+    told.exit(143);
+    told.wait(0);
+    assert!(matches!(told.phase(), PhaseName::Leaving(_)));
+}
+
+#[test]
+fn leaving_and_being_replaced_are_not_the_end() {
+    for (message, departure) in [
+        (Message::TookLeave, Departure::Released),
+        (
+            Message::Report(KeeperReport::Superseded),
+            Departure::Superseded,
+        ),
+    ] {
+        let mut told = DrivenSession::running(OnOom::Ask);
+        assert!(orders(&told.tell(message)).is_empty(), "the run goes on");
+        assert_eq!(told.phase(), PhaseName::Leaving(departure));
+        let stays = departure == Departure::Superseded;
+        assert_eq!(told.controller.waits_behind(), stays);
+    }
+}
+
+#[test]
+fn a_lost_screen_leaves_the_run_alone() {
+    let mut told = DrivenSession::running(OnOom::Ask);
+    let effects = told.tell(Message::HungUp);
+    assert!(
+        effects
+            .iter()
+            .any(|of| matches!(of, SessionEffect::LoseScreen))
+    );
+    assert!(orders(&effects).is_empty());
+    assert_eq!(told.phase(), PhaseName::Running);
+    assert!(told.tell(Message::HungUp).is_empty(), "once");
+    // Nobody sees the dialog, but somebody can attach.
+    let looking = begun(&told.run_out(), "look-up");
+    told.exit(1);
+    told.wait(0);
+    let again = told.tell(Message::Done((looking[0], Some(looked_up()))));
+    told.tell(Message::Done((begun(&again, "look-up")[0], None)));
+    let effects = told.wait(0);
+    assert_eq!(told.phase(), PhaseName::Asking);
+    let says = |of: &SessionEffect| matches!(of, SessionEffect::SayThatItWaits(_));
+    assert!(effects.iter().any(says));
+}
+
+#[test]
+fn the_result_of_a_task_that_nobody_waits_for_changes_nothing() {
+    let mut told = DrivenSession::running(OnOom::Ask);
+    let looking = begun(&told.run_out(), "look-up");
+    told.tell(Message::Done((looking[0], Some(looked_up()))));
+    let before = told.controller.session.remedies().len();
+    let late = TaskResult::Remedies(Vec::new());
+    assert!(
+        told.tell(Message::Done((looking[0], Some(late))))
+            .is_empty()
+    );
+    assert_eq!(told.controller.session.remedies().len(), before);
+}
+
+#[test]
+fn a_dead_keeper_ends_the_session_with_the_run_that_goes_on() {
+    let mut told = DrivenSession::running(OnOom::Exit);
+    told.tell(Message::KeeperLost(KeeperLoss::RunGoesOn));
+    assert_eq!(told.phase(), PhaseName::Running);
+    told.tell(Message::KeeperLost(KeeperLoss::EndUnknown));
+    let leaving = told.controller.phase.leaving();
+    assert_eq!(leaving, Some((Ending::Code(OWN_FAILURE), Departure::Ended)));
+}
+
+#[test]
+fn the_time_of_an_event_is_that_of_its_message() {
+    let mut told = DrivenSession::running(OnOom::Ask);
+    told.now = Moment::ZERO + Duration::from_secs(7);
+    let effects = told.tell(Message::Note(Level::Info, "now".into()));
+    let [SessionEffect::Record(event)] = effects.as_slice() else {
+        panic!("{effects:?}");
+    };
+    assert_eq!(event.at, told.now);
+}

@@ -1,0 +1,84 @@
+//! What others are told of a session: somebody who is elsewhere, when there is news, and whoever asks its
+//! keeper.
+
+use super::{ScreenState, SessionController};
+use crate::live::message::SessionEffect;
+use crate::live::news::NewsInputs;
+use crate::live::phase::{Departure, PhaseName};
+use crate::live::session::summary::{Activity, Summary};
+use crate::report::news::{NewsKind, WhatFollows};
+use crate::supervise::KeeperOrder;
+use std::time::Duration;
+
+/// How often changed figures are published; a change of activity is published at once.
+const FIGURES: Duration = Duration::from_secs(2);
+
+impl SessionController {
+    pub(super) fn tell_news(&mut self) {
+        let leak = self.session.take_leak();
+        if !self.place.tells_news {
+            return;
+        }
+        let follows = self.what_follows();
+        let kind = self.session.handover.told.due(&NewsInputs {
+            state: &self.session.state,
+            follows,
+            leak: leak.is_some(),
+            expects_ooms: self.policy.expects_ooms(),
+            scaled: self.session.handover.config.scaled,
+        });
+        let (Some(kind), Some(follows)) = (kind, follows) else {
+            return;
+        };
+        let leak = leak.filter(|_| kind == NewsKind::Leak).map(Box::new);
+        self.session.push(SessionEffect::Tell {
+            kind,
+            follows,
+            leak,
+        });
+        // The next front is not to tell it again.
+        self.session.hand_over();
+    }
+
+    /// `None` while that is not decided, or is another front's to tell.
+    fn what_follows(&self) -> Option<WhatFollows> {
+        match self.phase.name() {
+            PhaseName::Starting | PhaseName::Running => Some(WhatFollows::Runs),
+            PhaseName::Settling | PhaseName::Deciding => None,
+            PhaseName::Asking => Some(WhatFollows::Waits),
+            PhaseName::Sweeping | PhaseName::Proving | PhaseName::Gating | PhaseName::Preparing => {
+                Some(WhatFollows::Relaunches)
+            }
+            PhaseName::Leaving(Departure::Ended) => Some(WhatFollows::Ends),
+            PhaseName::Leaving(Departure::Released | Departure::Superseded) => None,
+        }
+    }
+
+    /// Gives the keeper the public summary, if it has changed.
+    pub(super) fn describe(&mut self) {
+        let now = self.session.now;
+        let activity = match self.phase.name() {
+            PhaseName::Starting => Activity::Starting,
+            PhaseName::Running if self.session.waiting().is_some() => Activity::Stopping,
+            PhaseName::Running => Activity::Running,
+            PhaseName::Deciding | PhaseName::Asking => Activity::Waiting,
+            PhaseName::Sweeping | PhaseName::Proving | PhaseName::Gating | PhaseName::Preparing => {
+                Activity::Relaunching
+            }
+            PhaseName::Settling | PhaseName::Leaving(_) => Activity::Ending,
+        };
+        let attached = self.screen == ScreenState::Up;
+        let said = self.described.as_ref();
+        let same = said.is_some_and(|(at, said)| {
+            (said.activity, said.attached) == (activity, attached) && now < *at + FIGURES
+        });
+        if same {
+            return;
+        }
+        let summary = Summary::of(&self.session.state, activity, attached);
+        if said.is_none_or(|(_, said)| *said != summary) {
+            self.session.order(KeeperOrder::Describe(summary.text()));
+        }
+        self.described = Some((now, summary));
+    }
+}
