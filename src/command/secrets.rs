@@ -8,6 +8,8 @@
 mod named;
 mod names;
 mod options;
+mod rules;
+mod script;
 mod shapes;
 
 pub use names::is_secret;
@@ -15,9 +17,23 @@ pub use names::is_secret;
 use super::Word;
 use names::is_plain_value;
 use std::borrow::Cow;
+use std::cell::RefCell;
+use std::collections::VecDeque;
 
 /// Replaces a secret.
 pub const MASK: &str = "***";
+
+/// A word with more bytes is masked as a whole: nobody reads it, and to look into it takes time that the
+/// training would wait for.
+const LONGEST_WORD: usize = 64 << 10;
+
+/// How many commands are remembered with what was made of them: those of two runs, and what a relaunch would make of one.
+const REMEMBERED: usize = 4;
+
+thread_local! {
+    /// The last commands and how they look masked: the same one is drawn and stored many times.
+    static LAST: RefCell<VecDeque<[Vec<Word>; 2]>> = const { RefCell::new(VecDeque::new()) };
+}
 
 /// The words as text, secrets masked.
 pub fn masked(argv: &[Word]) -> Vec<String> {
@@ -28,31 +44,51 @@ pub fn masked(argv: &[Word]) -> Vec<String> {
 }
 
 pub(super) fn masked_words(argv: &[Word]) -> Vec<Word> {
+    let known = LAST.with_borrow(|last| {
+        let known = last.iter().find(|[given, _]| given == argv);
+        known.map(|[_, masked]| masked.clone())
+    });
+    known.unwrap_or_else(|| {
+        let masked = newly_masked(argv);
+        LAST.with_borrow_mut(|last| {
+            last.truncate(REMEMBERED - 1);
+            last.push_front([argv.to_vec(), masked.clone()]);
+        });
+        masked
+    })
+}
+
+fn newly_masked(argv: &[Word]) -> Vec<Word> {
     let texts: Vec<String> = argv.iter().map(Word::to_string_lossy).collect();
     let hidden = options::values(&texts);
     let mut words = Vec::with_capacity(argv.len());
-    for (n, (word, text)) in argv.iter().zip(&texts).enumerate() {
-        let from = hidden.iter().find(|one| one.word == n).map(|one| one.from);
-        words.push(match (from, masked_text(text)) {
-            (Some(from), _) => Word::from(format!("{}{MASK}", &text[..from])),
-            (None, Some(masked)) => Word::from(masked),
-            (None, None) => word.clone(),
+    for ((word, text), from) in argv.iter().zip(&texts).zip(hidden) {
+        words.push(match from {
+            Some(from) => Word::from(format!("{}{MASK}", &text[..from])),
+            None => masked_word(word, text),
         });
     }
     words
 }
 
+/// A word or a value alone.
+fn masked_word(word: &Word, text: &str) -> Word {
+    if text.len() > LONGEST_WORD {
+        return Word::from(MASK);
+    }
+    match masked_text(text) {
+        Some(masked) => Word::from(masked),
+        None => word.clone(),
+    }
+}
+
 /// The value of a variable, masked as far as its name or its own form says so.
 pub(super) fn masked_value(name: &str, value: &Word) -> Word {
     let text = value.to_string_lossy();
-    match (
-        is_secret(name) && !is_plain_value(&text),
-        masked_text(&text),
-    ) {
-        (true, _) => Word::from(MASK),
-        (false, Some(masked)) => Word::from(masked),
-        (false, None) => value.clone(),
+    if is_secret(name) && !is_plain_value(&text) {
+        return Word::from(MASK);
     }
+    masked_word(value, &text)
 }
 
 /// Any text with its secrets masked.

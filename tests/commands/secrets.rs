@@ -1,7 +1,9 @@
 //! Secrets planted in commands: none of them is shown, stored or listed, and nothing else is masked.
 
+use nix::time::{ClockId, clock_gettime};
 use oomph::command::{CommandLine, EnvChange, MASK, Word, without_secrets};
 use proptest::prelude::*;
+use std::time::Duration;
 
 /// Words that are settings come first, as in a shell.
 fn command(line: &str) -> CommandLine {
@@ -42,8 +44,125 @@ fn planted_secrets_are_masked_and_nothing_else() {
         }
         planted += usize::from(!secrets.is_empty());
     }
-    assert!(planted >= 160, "{planted}");
+    assert!(planted >= 230, "{planted}");
     assert!(wrong.is_empty(), "{}", wrong.join("\n"));
+}
+
+/// What masking costs this thread, whatever else the machine does.
+fn cost(work: &dyn Fn()) -> Duration {
+    let spent =
+        || Duration::from(clock_gettime(ClockId::CLOCK_THREAD_CPUTIME_ID).expect("a clock"));
+    let before = spent();
+    work();
+    spent() - before
+}
+
+fn command_of(words: impl Iterator<Item = String>) -> CommandLine {
+    CommandLine {
+        argv: words.map(Word::from).collect(),
+        ..CommandLine::default()
+    }
+}
+
+/// Asks for a few figures, since a clock alone may be wrong once.
+fn at_most(bound: u32, what: &str, figures: impl Fn(usize) -> [Duration; 2]) {
+    let mut seen = Vec::new();
+    for attempt in 0..3 {
+        let [small, large] = figures(attempt);
+        // Less than that is measured badly.
+        if large <= small.max(Duration::from_millis(2)) * bound {
+            return;
+        }
+        seen.push([small, large]);
+    }
+    panic!("{what}: {seen:?}");
+}
+
+#[test]
+fn a_text_four_times_as_long_costs_no_more_than_eight_times() {
+    let pieces: [(&str, usize); 14] = [
+        ("http://10.0.0.1:8080/data/shard-000000.tar,", 2_000),
+        ("http://a:", 8_000),
+        ("http://a:b/c d ", 4_000),
+        ("https://host/x?code=&", 2_000),
+        ("hooks.slack.com/services/", 4_000),
+        ("(token=,", 8_000),
+        ("token: true, ", 4_000),
+        (" token='' ", 4_000),
+        ("curl -u a ", 4_000),
+        ("--opts=", 4_000),
+        ("'a b' ", 4_000),
+        ("a=", 8_000),
+        ("-----BEGIN Bearer ", 4_000),
+        ("\\\"", 4_000),
+    ];
+    for (piece, count) in pieces {
+        for end in ["", ",token=x"] {
+            at_most(8, piece, |_| {
+                [count, 4 * count].map(|count| {
+                    let text = piece.repeat(count) + end;
+                    cost(&|| drop(without_secrets(&text)))
+                })
+            });
+        }
+    }
+    at_most(8, "blanks behind a value", |_| {
+        [10_000, 40_000].map(|count| {
+            let text = format!("a=1,token=x{}y", " ".repeat(count));
+            cost(&|| drop(without_secrets(&text)))
+        })
+    });
+}
+
+#[test]
+fn four_times_as_many_words_cost_no_more_than_eight_times() {
+    for pattern in [
+        "data.path=/data/N",
+        "--token N",
+        "curl -u ada:N",
+        "--opts API_KEY N",
+        "docker login -p N",
+    ] {
+        at_most(8, pattern, |attempt| {
+            [1_000, 4_000].map(|count| {
+                let lines = (0..count).map(|n| pattern.replace('N', &format!("{attempt}x{n}")));
+                let words =
+                    lines.flat_map(|line| line.split(' ').map(String::from).collect::<Vec<_>>());
+                let command = command_of(words);
+                cost(&|| drop(command.without_secrets()))
+            })
+        });
+    }
+}
+
+#[test]
+fn a_command_that_was_masked_just_now_is_not_masked_again() {
+    at_most(1, "again", |attempt| {
+        let words = |n| format!("data.path=/data/again/{attempt}/{n}");
+        let command = command_of((0..4_000).map(words));
+        let work = || drop(command.without_secrets());
+        let first = cost(&work);
+        [first / 4, cost(&work)]
+    });
+}
+
+#[test]
+fn a_word_too_long_to_look_into_is_masked_as_a_whole() {
+    let piece = "http://10.0.0.1:8080/data/shard-000000.tar,";
+    let long = piece.repeat((64 << 10) / piece.len() + 1);
+    let words = ["train.py", &long, "--lr", "1"].map(String::from);
+    let mut command = command_of(words.into_iter());
+    assert_eq!(command.shown(), format!("train.py '{MASK}' --lr 1"));
+    command.env.push(EnvChange {
+        name: Word::from("SHARDS"),
+        value: Some(Word::from(long)),
+    });
+    let stored = command.without_secrets();
+    assert_eq!(stored.env[0].value, Some(Word::from(MASK)));
+    // One that is long, but not too long, is shown.
+    let fits = piece.repeat((64 << 10) / piece.len());
+    let command = command_of(["train.py".into(), fits.clone()].into_iter());
+    assert_eq!(command.without_secrets().argv[1], *fits);
 }
 
 /// A secret of several parts, whatever stands between them: each part has what nothing else has.
@@ -91,6 +210,9 @@ fn places() -> Vec<Vec<&'static str>> {
         vec!["python", "-c", "run(['login', '--token', '{}'])"],
         vec!["curl", "-u", "ada:{}"],
         vec!["curl", "--user=ada:{}"],
+        vec!["--proxy-user", "ada:{}"],
+        vec!["--opts", "API_KEY", "{}", "LR", "1"],
+        vec!["docker", "login", "-p", "{}"],
     ]
 }
 

@@ -1,14 +1,13 @@
 //! Values after the names of secrets in a text: a script, JSON, YAML, a header, a URL, a list of
 //! settings. A value is masked to its end, and where that is unclear rather too far.
 
-use super::names::{is_plain_value, is_secret};
-
-/// How far back an open bracket is looked for: quadratic time is no option for a long script.
-const LOOKS_BACK: usize = 16 << 10;
+use super::names::{is_plain_value, is_secret, is_secret_parameter};
 
 /// The byte ranges of the values: `"api_key": "x, y"`, `X-Api-Key: x`, `a=1,token=x`, `?sig=x&y=1`.
 pub(super) fn find(text: &str) -> Vec<(usize, usize)> {
     let mut quotes = Quotes::default();
+    let mut brackets = Brackets::default();
+    let mut addresses = Addresses::default();
     let mut found = Vec::new();
     let mut at = 0;
     while let Some(from) = text[at..].find(is_of_name).map(|offset| at + offset) {
@@ -17,18 +16,21 @@ pub(super) fn find(text: &str) -> Vec<(usize, usize)> {
             .map_or(text.len(), |length| from + length);
         at = name_end;
         let name = &text[from..name_end];
-        if !is_secret(name) {
+        let bytes = text.as_bytes();
+        let is_one = is_secret(name)
+            || is_secret_parameter(name) && addresses.has_parameter(text, from, name_end);
+        if !is_one {
             continue;
         }
         let Some(separator) = separator(text, from, name_end) else {
             continue;
         };
-        let bytes = text.as_bytes();
         let value = SecretValue {
             bytes,
             name: from,
             start: separator.end,
             within: quotes.around(bytes, separator.at),
+            bracket: brackets.around(bytes, from),
             kind: separator.kind,
         };
         let (start, end) = value.range();
@@ -72,6 +74,14 @@ fn separator(text: &str, from: usize, name_end: usize) -> Option<Separator> {
             return None;
         }
         (Kind::Colon, behind.strip_prefix('=').unwrap_or(behind))
+    } else if let Some(behind) = behind_arrow(text, name_end, bare) {
+        let is_spaced = behind.starts_with([' ', '\t']);
+        let kind = if is_spaced {
+            Kind::Assignment
+        } else {
+            Kind::Equals
+        };
+        (kind, behind)
     } else if let Some(behind) = bare.strip_prefix('=') {
         // `==` compares.
         if behind.starts_with('=') {
@@ -102,6 +112,16 @@ fn separator(text: &str, from: usize, name_end: usize) -> Option<Separator> {
     })
 }
 
+/// What is behind an arrow, `->` or `→`; a name may have taken its first half for its own.
+fn behind_arrow<'a>(text: &str, name_end: usize, bare: &'a str) -> Option<&'a str> {
+    let half = || {
+        let is_half = text[..name_end].ends_with('-') && bare.len() == text.len() - name_end;
+        bare.strip_prefix('>').filter(|_| is_half)
+    };
+    let whole = bare.strip_prefix("->").or_else(|| bare.strip_prefix('→'));
+    whole.or_else(half)
+}
+
 /// A value whose end is looked for.
 struct SecretValue<'a> {
     bytes: &'a [u8],
@@ -109,6 +129,8 @@ struct SecretValue<'a> {
     start: usize,
     /// The quote that the name stands in.
     within: Option<OpenQuote>,
+    /// The bracket that the name stands in, whether inside that quote or around it.
+    bracket: Option<OpenBracket>,
     kind: Kind,
 }
 
@@ -139,10 +161,15 @@ impl SecretValue<'_> {
         let line_end = |from: usize| {
             memchr::memchr(b'\n', &self.bytes[from..]).map_or(self.bytes.len(), |n| from + n)
         };
+        // Most values begin on the line of their name, whose end may be far.
+        let first = self.bytes[self.start..].first();
+        if self.kind != Kind::Colon || !first.is_none_or(|first| b"|>\r\n".contains(first)) {
+            return None;
+        }
         let end = line_end(self.start);
         let rest = self.bytes[self.start..end].trim_ascii();
         let begins = rest.is_empty() || matches!(rest[0], b'|' | b'>') && rest.len() <= 3;
-        if self.kind != Kind::Colon || !begins || end == self.bytes.len() {
+        if !begins || end == self.bytes.len() {
             return None;
         }
         let line = memchr::memrchr(b'\n', &self.bytes[..self.name]).map_or(0, |at| at + 1);
@@ -284,12 +311,12 @@ impl SecretValue<'_> {
         let directly = self.name.checked_sub(1).map(|at| self.bytes[at]);
         let is_first_in_quotes = self.within.is_some_and(|open| open.from == self.name);
         let floor = self.within.map_or(0, |open| open.from.min(self.name));
-        if let Some(bracket) = self.bracket_around(floor) {
-            return Ends::Entry(bracket);
+        if let Some(bracket) = self.bracket.filter(|open| open.at >= floor) {
+            return Ends::Entry(bracket.closing);
         }
         match self.kind {
             Kind::Equals if is_first_in_quotes => Ends::Line,
-            Kind::Equals if matches!(directly, Some(b'?' | b'&')) => Ends::Query,
+            Kind::Equals if matches!(directly, Some(b'?' | b'&' | b'#')) => Ends::Query,
             Kind::Equals if directly == Some(b';') => Ends::Semicolon,
             Kind::Equals | Kind::Colon if before.last() == Some(&b',') && !is_first_in_quotes => {
                 Ends::Setting
@@ -297,23 +324,6 @@ impl SecretValue<'_> {
             Kind::Equals => Ends::Word,
             Kind::Colon | Kind::Assignment | Kind::NextEntry => Ends::Line,
         }
-    }
-
-    /// What closes the brackets that the name stands in.
-    fn bracket_around(&self, floor: usize) -> Option<u8> {
-        let mut depth = 0usize;
-        let floor = floor.max(self.name.saturating_sub(LOOKS_BACK));
-        for byte in self.bytes[floor..self.name].iter().rev() {
-            match byte {
-                b']' | b'}' | b')' => depth += 1,
-                b'[' if depth == 0 => return Some(b']'),
-                b'{' if depth == 0 => return Some(b'}'),
-                b'(' if depth == 0 => return Some(b')'),
-                b'[' | b'{' | b'(' => depth -= 1,
-                _ => {}
-            }
-        }
-        None
     }
 
     fn is_end(&self, ends: Ends, at: usize) -> bool {
@@ -329,6 +339,10 @@ impl SecretValue<'_> {
             Ends::Setting => match byte {
                 b',' => self.is_before_a_name(at + 1),
                 b'\n' => true,
+                // The first of several blanks speaks for all.
+                b' ' | b'\t' if at > self.start && matches!(self.bytes[at - 1], b' ' | b'\t') => {
+                    false
+                }
                 b' ' | b'\t' => {
                     let rest = self.bytes[at..].trim_ascii_start();
                     rest.first()
@@ -434,6 +448,73 @@ impl Quotes {
             }
         }
         self.open
+    }
+}
+
+/// An open bracket, and what closes it.
+#[derive(Debug, Clone, Copy)]
+struct OpenBracket {
+    at: usize,
+    closing: u8,
+}
+
+/// Walks along a text and knows which brackets are open.
+#[derive(Debug, Default)]
+struct Brackets {
+    at: usize,
+    open: Vec<OpenBracket>,
+}
+
+impl Brackets {
+    /// The innermost bracket around `place`; places are asked for in their order.
+    fn around(&mut self, bytes: &[u8], place: usize) -> Option<OpenBracket> {
+        while self.at < place {
+            let at = self.at;
+            self.at += 1;
+            let closing = match bytes[at] {
+                b'[' => b']',
+                b'{' => b'}',
+                b'(' => b')',
+                b']' | b'}' | b')' => {
+                    self.open.pop();
+                    continue;
+                }
+                _ => continue,
+            };
+            self.open.push(OpenBracket { at, closing });
+        }
+        self.open.last().copied()
+    }
+}
+
+/// Walks along a text and knows whether an address with parameters is going on.
+#[derive(Debug, Default)]
+struct Addresses {
+    at: usize,
+    has_scheme: bool,
+}
+
+impl Addresses {
+    /// Whether the name is that of a parameter: behind `?`, or in an address behind `&` or `#`. Names are asked for in
+    /// their order.
+    fn has_parameter(&mut self, text: &str, from: usize, name_end: usize) -> bool {
+        let bytes = text.as_bytes();
+        while self.at < from {
+            let rest = &bytes[self.at..];
+            if rest.starts_with(b"://") {
+                self.has_scheme = true;
+            } else if rest[0].is_ascii_whitespace() || matches!(rest[0], b'"' | b'\'') {
+                self.has_scheme = false;
+            }
+            self.at += 1;
+        }
+        let directly = from.checked_sub(1).map(|before| bytes[before]);
+        let is_behind = match directly {
+            Some(b'?') => true,
+            Some(b'&' | b'#') => self.has_scheme,
+            _ => false,
+        };
+        is_behind && bytes.get(name_end) == Some(&b'=')
     }
 }
 

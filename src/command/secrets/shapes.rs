@@ -46,15 +46,34 @@ const BEGINNINGS: [(&str, usize); 36] = [
 ];
 
 /// URLs whose rest is the secret.
-const ADDRESSES: [&str; 3] = [
+const ADDRESSES: [&str; 7] = [
     "hooks.slack.com/services/",
     "discord.com/api/webhooks/",
     "discordapp.com/api/webhooks/",
+    "webhook.office.com/webhookb2/",
+    "hooks.zapier.com/hooks/catch/",
+    "open-apis/bot/v2/hook/",
+    "api.telegram.org/bot",
 ];
 
 /// The byte ranges of secrets in a text.
 pub(super) fn find(text: &str) -> Vec<(usize, usize)> {
     let mut found = users(text);
+    // Most words have neither a blank nor a slash.
+    if text.contains(' ') {
+        found.extend(sentences(text));
+    }
+    if text.contains('/') {
+        found.extend(addresses(text));
+    }
+    found.extend(tokens(text));
+    found.retain(|(start, end)| start < end);
+    found
+}
+
+/// A private key, and what a header says behind its scheme.
+fn sentences(text: &str) -> Vec<(usize, usize)> {
+    let mut found = Vec::new();
     if let Some(at) = text
         .find("-----BEGIN ")
         .filter(|_| text.contains("PRIVATE KEY"))
@@ -71,40 +90,60 @@ pub(super) fn find(text: &str) -> Vec<(usize, usize)> {
             (length >= 8 || scheme == "Bearer ").then_some((from, from + length))
         }));
     }
+    found
+}
+
+/// The rest of addresses that are secrets themselves.
+fn addresses(text: &str) -> Vec<(usize, usize)> {
+    let mut found = Vec::new();
     for address in ADDRESSES {
-        found.extend(text.match_indices(address).map(|(at, _)| {
+        let mut seen = 0;
+        found.extend(text.match_indices(address).filter_map(|(at, _)| {
             let from = at + address.len();
-            let length = text[from..].find(['"', '\'', ' ']);
-            (from, from + length.unwrap_or(text.len() - from))
+            if from < seen {
+                return None;
+            }
+            let length = text[from..].find(['"', '\'', ' ', '\n']);
+            seen = length.map_or(text.len(), |length| from + length);
+            Some((from, seen))
         }));
     }
-    found.extend(tokens(text));
-    found.retain(|(start, end)| start < end);
     found
 }
 
 /// Who asks, before the host of a URL: `user:password`, and for the web a token alone.
 fn users(text: &str) -> Vec<(usize, usize)> {
-    let after_schemes = text.match_indices("://").map(|(at, _)| at + 3);
-    after_schemes
-        .filter_map(|from| {
-            let rest = &text[from..];
-            let end = rest
-                .find(['/', '?', '#', ' ', '"', '\''])
-                .unwrap_or(rest.len());
-            let authority = &rest[..end];
-            let user = match authority.rfind('@') {
-                Some(at) => &rest[..at],
-                None => &rest[..after_what_is_no_port(rest, authority)?],
-            };
-            let is_secret = user.contains(':')
-                || is_of_the_web(&text[..from])
-                || user.len() >= 16
-                    && is_random(user, "")
-                    && user.contains(|c: char| c.is_ascii_digit());
-            is_secret.then_some((from, from + user.len()))
-        })
-        .collect()
+    let mut found = Vec::new();
+    let mut schemes = text.match_indices("://").map(|(at, _)| at).peekable();
+    while let Some(scheme) = schemes.next() {
+        let from = scheme + 3;
+        // What comes before the next address is all that is looked at: each is looked at once.
+        let next = schemes.peek().map_or(text.len(), |next| *next);
+        let rest = text.get(from..next).unwrap_or_default();
+        let Some(user) = user(rest) else {
+            continue;
+        };
+        let is_secret = user.contains(':')
+            || is_of_the_web(&text[..scheme])
+            || user.len() >= 16
+                && is_random(user, "")
+                && user.contains(|c: char| c.is_ascii_digit());
+        if is_secret {
+            found.push((from, from + user.len()));
+        }
+    }
+    found
+}
+
+/// What stands before the host of an address without its scheme.
+fn user(rest: &str) -> Option<&str> {
+    let end = rest.find(['/', '?', '#', ' ', '"', '\'']);
+    let authority = &rest[..end.unwrap_or(rest.len())];
+    let at = match authority.rfind('@') {
+        Some(at) => at,
+        None => after_what_is_no_port(rest, authority)?,
+    };
+    Some(&rest[..at])
 }
 
 /// Where a password ends that is not written as a URL wants it: with a slash or a blank in it.
@@ -112,16 +151,20 @@ fn after_what_is_no_port(rest: &str, authority: &str) -> Option<usize> {
     let (_, port) = authority
         .split_once(':')
         .filter(|_| !authority.starts_with('['))?;
-    let is_port = !port.is_empty() && port.bytes().all(|byte| byte.is_ascii_digit());
+    if !port.is_empty() && port.bytes().all(|byte| byte.is_ascii_digit()) {
+        return None;
+    }
     let line = rest.find(['"', '\'', '\n']).unwrap_or(rest.len());
-    let end = rest[..line].rfind('@')?;
-    (!is_port && !rest[..end].contains("://")).then_some(end)
+    rest[..line].rfind('@')
 }
 
-/// Whether the scheme that a text ends with is one whose user is a token, not a name (`ssh://git@host`).
+/// Whether a text ends with a scheme whose user is a token, not a name (`ssh://git@host`).
 fn is_of_the_web(before: &str) -> bool {
-    let scheme = before.trim_end_matches("://").to_ascii_lowercase();
-    scheme.ends_with("http") || scheme.ends_with("https")
+    let before = before.as_bytes();
+    [&b"http"[..], b"https"].iter().any(|scheme| {
+        let from = before.len().saturating_sub(scheme.len());
+        before[from..].eq_ignore_ascii_case(scheme)
+    })
 }
 
 fn tokens(text: &str) -> Vec<(usize, usize)> {
@@ -153,6 +196,6 @@ fn is_random(piece: &str, beginning: &str) -> bool {
 
 /// A JSON Web Token: three parts, the first of which begins with `{"` in base 64.
 fn is_web_token(piece: &str) -> bool {
-    let parts: Vec<&str> = piece.split('.').collect();
-    piece.starts_with("eyJ") && parts.len() >= 2 && parts[0].len() >= 8 && parts[1].len() >= 8
+    let mut parts = piece.split('.').map(str::len);
+    piece.starts_with("eyJ") && parts.next() >= Some(8) && parts.next() >= Some(8)
 }
