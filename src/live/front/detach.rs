@@ -10,7 +10,7 @@ use crate::live::signals::{SignalAction, Signals, descends_from};
 use crate::live::{Ending, OWN_FAILURE};
 use crate::session::{self, BaseDirs};
 use crate::state::RunOutcome;
-use crate::supervise::{self, Call, KeeperOrder, KeeperReport, Reports, Sender};
+use crate::supervise::{self, Call, GroupPlace, KeeperOrder, KeeperReport, Reports, Sender};
 use nix::sys::signal::Signal;
 use std::io::Write;
 use std::path::Path;
@@ -120,7 +120,7 @@ impl Front {
 /// Whether a script runs us. An interactive shell gives every command a process group of its own; a
 /// script's commands share the script's.
 fn is_run_by_script() -> bool {
-    nix::unistd::getpgrp() != nix::unistd::getpid()
+    GroupPlace::of_this_process() == GroupPlace::Member
 }
 
 /// Waits for the end of a session that another front has taken over, and passes on signals. Returns
