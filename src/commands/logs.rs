@@ -1,13 +1,13 @@
 //! `oomph logs`: the raw bytes of a session's output log, as the training wrote them; and the log as it grows,
 //! across its parts: the older one, then the current one, which becomes the older one when a new part begins.
 
-use super::sessions::{Chosen, Meant, NoChoice, choose, job_of_stored, meant};
+use super::sessions::{Chosen, Meant, NoChoice, choose, is_running, job_of_stored, meant};
 use crate::event::older_part;
 use crate::live::Ending;
 use crate::session::{self, BaseDirs, FoundSession, Life, OUTPUT_LOG, SessionFile};
 use anyhow::Context;
 use clap::Args;
-use std::fs::{self, File};
+use std::fs::File;
 use std::io::{self, Read, Seek, SeekFrom, Write};
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
@@ -146,7 +146,7 @@ fn lives(session: &Chosen) -> bool {
         Chosen::Here(FoundSession {
             file: Some(file), ..
         }) => alive(file),
-        Chosen::Here(found) => fs::exists(found.socket()).unwrap_or(false),
+        Chosen::Here(found) => is_running(found),
     }
 }
 
