@@ -1,6 +1,7 @@
 //! `oomph logs`: the raw bytes of a session's output log, as the training wrote them; and the log as it grows,
 //! across its parts: the older one, then the current one, which becomes the older one when a new part begins.
 
+use super::NOT_WRITTEN;
 use super::sessions::{Chosen, Meant, NoChoice, choose, is_running, job_of_stored, meant};
 use crate::event::older_part;
 use crate::live::Ending;
@@ -59,13 +60,40 @@ impl LogSource {
 /// There is no such session, or it keeps no log.
 pub(super) fn run(logs: &LogsCommand) -> anyhow::Result<Ending> {
     let source = source(logs.session.as_deref())?;
-    let mut out = io::stdout().lock();
-    match copy(&source, logs.follow, &mut out).and_then(|()| out.flush()) {
+    let mut out = Noticing {
+        out: io::stdout().lock(),
+        refused: None,
+    };
+    let copied = copy(&source, logs.follow, &mut out);
+    match (copied, out.refused) {
+        (Ok(()), _) => Ok(Ending::Code(0)),
         // The reader has closed the pipe: it has read enough.
-        Err(error) if error.kind() == io::ErrorKind::BrokenPipe => {}
-        done => done.with_context(|| format!("cannot read {}", source.path.display()))?,
+        (Err(_), Some(io::ErrorKind::BrokenPipe)) => Ok(Ending::Code(0)),
+        (Err(error), Some(_)) => Err(error).context(NOT_WRITTEN),
+        (Err(error), None) => {
+            Err(error).with_context(|| format!("cannot read {}", source.path.display()))
+        }
     }
-    Ok(Ending::Code(0))
+}
+
+/// Notices why it could not be written to, which an error of a copy doesn't tell from one of reading.
+struct Noticing<W> {
+    out: W,
+    refused: Option<io::ErrorKind>,
+}
+
+impl<W: Write> Write for Noticing<W> {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        let written = self.out.write(bytes);
+        self.refused = written.as_ref().err().map(io::Error::kind);
+        written
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        let flushed = self.out.flush();
+        self.refused = flushed.as_ref().err().map(io::Error::kind);
+        flushed
+    }
 }
 
 fn source(name: Option<&str>) -> anyhow::Result<LogSource> {
