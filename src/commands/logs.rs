@@ -41,7 +41,7 @@ impl LogSource {
     fn opener(&self) -> Opener {
         match &self.writer {
             Some(Chosen::Elsewhere(_)) => session::open_own,
-            Some(Chosen::Here(_)) | None => |path| File::open(path),
+            Some(Chosen::Here(_)) | None => session::open_stored,
         }
     }
 

@@ -94,7 +94,7 @@ fn is_like(directory: &Path, command: &CommandLine, reading: &WorkloadKey) -> bo
     if !small {
         return false;
     }
-    let Ok(file) = std::fs::File::open(&recording) else {
+    let Ok(file) = session::open_stored(&recording) else {
         return false;
     };
     let mut line = String::new();
