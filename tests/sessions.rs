@@ -381,3 +381,14 @@ fn a_pipe_in_place_of_a_sessions_file_is_named_and_not_waited_for() {
     let named = format!("cannot read {}: it is a pipe", log.display());
     assert!(said.contains(&named), "{said}");
 }
+
+#[test]
+fn a_report_in_a_directory_that_does_not_exist_is_refused_by_its_name() {
+    let archive = Archive::new();
+    let said = archive.refusal(&["report", NIGHT, "-o", "no/such/report.html"]);
+    assert!(
+        said.contains("the directory no/such does not exist"),
+        "{said}"
+    );
+    assert!(!archive.path().join("no").exists());
+}

@@ -64,6 +64,14 @@ impl ReportFormat {
 /// The recording could not be found or read, or the report not be written.
 pub(super) fn run(options: &ReportCommand) -> anyhow::Result<Ending> {
     let format = ReportFormat::of(options.output.as_deref())?;
+    if let Some(directory) = options.output.as_deref().and_then(Path::parent) {
+        let is_there = directory.as_os_str().is_empty() || directory.exists();
+        anyhow::ensure!(
+            is_there,
+            "cannot write the report: the directory {} does not exist",
+            directory.display()
+        );
+    }
     let told = Told::read(options.session.as_deref(), options.anonymous)?;
     let other = match &options.compare {
         Some(name) => Some(Told::read(Some(name), options.anonymous)?),
