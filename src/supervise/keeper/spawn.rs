@@ -22,6 +22,7 @@ use super::descriptor;
 use crate::supervise::Size;
 use crate::supervise::terminal::LineSettings;
 use crate::supervise::this_process::{GroupPlace, InheritedSignals, SIGNALS};
+use nix::errno::Errno;
 use nix::fcntl::{OFlag, open};
 use nix::libc;
 use nix::pty::{posix_openpt, ptsname_r, unlockpt};
@@ -31,6 +32,7 @@ use nix::unistd::ForkResult;
 use std::ffi::CString;
 use std::io;
 use std::os::fd::{AsFd, AsRawFd, FromRawFd, IntoRawFd, OwnedFd, RawFd};
+use std::time::Duration;
 
 /// Everything that the new process needs, prepared before the fork.
 pub(super) struct Blueprint {
@@ -136,7 +138,7 @@ pub(super) fn spawn(plan: &Blueprint) -> io::Result<Spawned> {
         keeper: std::process::id() as i32,
     };
     // SAFETY: the child makes system calls only, on its own copy of `child` and the plan.
-    match unsafe { nix::unistd::fork() }? {
+    match patiently(|| unsafe { nix::unistd::fork() }, std::thread::sleep)? {
         ForkResult::Parent { child } => Ok(Spawned {
             messages: reading,
             holder: child.as_raw(),
@@ -144,6 +146,22 @@ pub(super) fn spawn(plan: &Blueprint) -> io::Result<Spawned> {
         // SAFETY: this is the child.
         ForkResult::Child => unsafe { child.become_program() },
     }
+}
+
+/// How often to try again, and after which time, where the user's other processes leave none for the
+/// moment: two seconds, in which no trainer of ours waits for us.
+const TRIES: u32 = 40;
+const PAUSE: Duration = Duration::from_millis(50);
+
+/// Tries again as long as the system has no process to give (EAGAIN).
+fn patiently<T>(attempt: impl Fn() -> nix::Result<T>, sleep: impl Fn(Duration)) -> nix::Result<T> {
+    for _ in 0..TRIES {
+        match attempt() {
+            Err(Errno::EAGAIN) => sleep(PAUSE),
+            outcome => return outcome,
+        }
+    }
+    attempt()
 }
 
 fn pointers(words: &[CString]) -> Vec<*const libc::c_char> {
@@ -213,7 +231,16 @@ impl Child<'_> {
                 HolderEnd::WithKeeper => self.die_with_keeper(),
                 HolderEnd::WithTrainer => flags |= libc::CLONE_PIDFD as libc::c_long,
             }
-            match libc::syscall(libc::SYS_clone, flags, 0, &mut trainer, 0, 0) {
+            let mut tries = TRIES;
+            let cloned = loop {
+                let cloned = libc::syscall(libc::SYS_clone, flags, 0, &mut trainer, 0, 0);
+                if cloned != -1 || *libc::__errno_location() != libc::EAGAIN || tries == 0 {
+                    break cloned;
+                }
+                tries -= 1;
+                libc::poll(std::ptr::null_mut(), 0, PAUSE.as_millis() as libc::c_int);
+            };
+            match cloned {
                 0 => {
                     self.take_place();
                     self.say(0, libc::getpid());
@@ -405,6 +432,29 @@ impl Pty {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::cell::Cell;
+
+    #[test]
+    fn a_process_is_asked_for_again_while_there_is_none() {
+        let tries = |refused: u32, errno: Errno| {
+            let (asked, waited) = (Cell::new(0), Cell::new(Duration::ZERO));
+            let attempt = || {
+                asked.set(asked.get() + 1);
+                match asked.get() > refused {
+                    true => Ok(()),
+                    false => Err(errno),
+                }
+            };
+            let outcome = patiently(attempt, |pause| waited.set(waited.get() + pause));
+            (outcome, waited.get())
+        };
+        assert_eq!(tries(0, Errno::EAGAIN), (Ok(()), Duration::ZERO));
+        assert_eq!(tries(3, Errno::EAGAIN), (Ok(()), 3 * PAUSE));
+        let in_vain = (Err(Errno::EAGAIN), Duration::from_secs(2));
+        assert_eq!(tries(u32::MAX, Errno::EAGAIN), in_vain);
+        let other = (Err(Errno::EPERM), Duration::ZERO);
+        assert_eq!(tries(u32::MAX, Errno::EPERM), other);
+    }
 
     #[test]
     fn messages_are_read_whole_or_not_at_all() {
