@@ -102,6 +102,49 @@ fn fault_87_a_front_without_any_source_rests() {
     training.marker().wait_gone(PATIENCE);
 }
 
+/// `setpriv`, `gosu`, `sudo -u`: the training, or a part of it, is another user's by then. Needs root, to become one.
+#[test]
+fn fault_116_a_training_that_became_another_user_is_ended() {
+    if !nix::unistd::geteuid().is_root() {
+        eprintln!("this is not root, who can become another user: not tried");
+        return;
+    }
+    let other = "setpriv --reuid=65533 --regid=65533 --clear-groups";
+    let works = "sh -c 'trap \"\" TERM; echo ready; while :; do sleep 0.1; done'";
+    let itself = format!("exec {other} {works}");
+    let worker = format!("trap 'exit 5' TERM; {other} setsid {works} & while :; do wait; done");
+    for (script, words, exit) in [
+        (&itself, &["stop"][..], Exit::Signal(9)),
+        (&itself, &["stop", "--kill"], Exit::Signal(9)),
+        (&worker, &["stop"], Exit::Code(5)),
+        (&worker, &["stop", "--kill"], Exit::Signal(9)),
+    ] {
+        let scene = Scene::new();
+        let runtime = scene.path("run").display().to_string();
+        let mut training = scene
+            .env("OOMPH_RUNTIME_DIR", runtime.clone())
+            .run_headless(&["sh", "-c", script]);
+        wait_until("it is another user", PATIENCE, || {
+            training.log().starts_with(b"ready\n")
+        });
+        let oomph = |words: &[&str]| {
+            let mut command = std::process::Command::new(OOMPH);
+            command.args(words).env_clear();
+            command.env("OOMPH_RUNTIME_DIR", &runtime);
+            command.output().expect("oomph runs")
+        };
+        wait_until("it is listed", PATIENCE, || {
+            oomph(&["ls", "--json"]).stdout.starts_with(b"[\n")
+        });
+        let stopped = oomph(words);
+        let said = String::from_utf8_lossy(&stopped.stdout).into_owned();
+        assert!(stopped.status.success(), "{stopped:?}");
+        assert!(said.contains("has ended"), "{said}");
+        assert_eq!(training.marker().processes(), [], "{script}: {said}");
+        training.finish(exit);
+    }
+}
+
 #[test]
 fn fault_89_a_stopped_keeper_is_resumed_to_end_the_session() {
     for (words, exit) in [

@@ -439,15 +439,14 @@ impl KeeperLoop {
         };
         let living = self.tree();
         let (targets, others): (Vec<Process>, Vec<Process>) =
-            living.into_iter().partition(|process| {
-                process.is_ours()
-                    && match (scope, self.runs.last()) {
-                        (SweepScope::All, _) | (_, None) => true,
-                        (SweepScope::Training, Some(run)) => {
-                            sweep::is_of_the_training(process, run.ranked, &run.words)
-                        }
-                    }
+            (living.into_iter()).partition(|process| match (scope, self.runs.last()) {
+                (SweepScope::All, _) | (_, None) => true,
+                (SweepScope::Training, Some(run)) => {
+                    sweep::is_of_the_training(process, run.ranked, &run.words)
+                }
             });
+        let (targets, out_of_reach): (Vec<Process>, Vec<Process>) =
+            targets.into_iter().partition(Process::can_be_signalled);
         let Some(sweep) = &mut self.sweep else {
             return;
         };
@@ -462,6 +461,11 @@ impl KeeperLoop {
             for process in &targets {
                 self.fanout.note(unkillable(process));
             }
+            for Process { pid, name, .. } in out_of_reach.iter().take(NAMED) {
+                self.fanout.note(format!(
+                    "process {pid} ({name}) runs as another user, whose processes oomph may not end"
+                ));
+            }
             self.sweep = None;
             if !others.is_empty() {
                 let names: Vec<String> = others
@@ -472,7 +476,7 @@ impl KeeperLoop {
                 let more = if others.len() > NAMED { ", …" } else { "" };
                 (self.fanout).note(format!("left to finish: {}{more}", names.join(", ")));
             }
-            self.swept = Some(targets);
+            self.swept = Some([targets, out_of_reach].concat());
             if let Some(run) = self.runs.last_mut()
                 && run.stop.is_some()
             {
