@@ -151,6 +151,9 @@ pub(super) async fn wait_behind(
                 },
             },
             Ok(received) = signals.next() => {
+                if received.is_of_the_terminal() {
+                    continue;
+                }
                 if had_screen && received.is_from_keyboard() && received.is(Signal::SIGINT) {
                     return Ending::Like(Exit::Signal(Signal::SIGINT as i32));
                 }
@@ -170,7 +173,7 @@ pub(super) async fn wait_behind(
                         front.link.order(KeeperOrder::Forward(received.sent));
                     }
                     (SignalAction::Stop, None) => front.link.order(KeeperOrder::Stop),
-                    (SignalAction::DropScreen | SignalAction::Resize | SignalAction::Ignore, _) => {}
+                    (SignalAction::DropScreen | SignalAction::Ignore, _) => {}
                 }
             }
         }

@@ -129,6 +129,9 @@ impl Front {
     }
 
     pub(super) fn signalled(&mut self, received: ReceivedSignal) {
+        if received.is_of_the_terminal() {
+            return self.resize();
+        }
         // All of the training is below the keeper, including orphans, since it is a subreaper.
         let keeper = self.link.keeper.pid();
         let signal = received.sent.number();
@@ -137,7 +140,6 @@ impl Front {
             Sender::Kernel => false,
         };
         match self.link.rules.action(signal, from_training) {
-            SignalAction::Resize => self.resize(),
             SignalAction::DropScreen => self.lose_screen("the terminal hung up"),
             SignalAction::Stop => self.stop_with_terminal(),
             SignalAction::Ignore => self.session.note(
