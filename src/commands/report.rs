@@ -64,11 +64,13 @@ impl ReportFormat {
 /// The recording could not be found or read, or the report not be written.
 pub(super) fn run(options: &ReportCommand) -> anyhow::Result<Ending> {
     let format = ReportFormat::of(options.output.as_deref())?;
-    if let Some(directory) = options.output.as_deref().and_then(Path::parent) {
-        let is_there = directory.as_os_str().is_empty() || directory.exists();
+    if let Some(output) = &options.output
+        && let Some(directory) = output.parent()
+    {
         anyhow::ensure!(
-            is_there,
-            "cannot write the report: the directory {} does not exist",
+            directory.as_os_str().is_empty() || directory.exists(),
+            "cannot write {}: the directory {} does not exist",
+            output.display(),
             directory.display()
         );
     }
