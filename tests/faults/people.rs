@@ -4,6 +4,7 @@ use crate::faults::staging::{OOMPH, Scene};
 use crate::harness::{Key, PATIENCE, processes, wait_until};
 use nix::sys::signal::Signal::{SIGINT, SIGKILL, SIGSTOP};
 use oomph::event::Exit;
+use std::os::unix::fs::MetadataExt;
 
 /// Lines that were meant for a shell, an editor or a colleague.
 const LINES: [&str; 12] = [
@@ -109,7 +110,8 @@ fn fault_116_a_training_that_became_another_user_is_ended() {
         eprintln!("this is not root, who can become another user: not tried");
         return;
     }
-    let other = "setpriv --reuid=65533 --regid=65533 --clear-groups";
+    const OTHER: u32 = 65533;
+    let other = format!("setpriv --reuid={OTHER} --regid={OTHER} --clear-groups");
     let works = "sh -c 'trap \"\" TERM; echo ready; while :; do sleep 0.1; done'";
     let itself = format!("exec {other} {works}");
     let worker = format!("trap 'exit 5' TERM; {other} setsid {works} & while :; do wait; done");
@@ -140,7 +142,11 @@ fn fault_116_a_training_that_became_another_user_is_ended() {
         let said = String::from_utf8_lossy(&stopped.stdout).into_owned();
         assert!(stopped.status.success(), "{stopped:?}");
         assert!(said.contains("has ended"), "{said}");
-        assert_eq!(training.marker().processes(), [], "{script}: {said}");
+        let is_theirs = |pid: &nix::unistd::Pid| {
+            std::fs::metadata(format!("/proc/{pid}")).is_ok_and(|about| about.uid() == OTHER)
+        };
+        let mut left = training.marker().processes().into_iter();
+        assert_eq!(left.find(is_theirs), None, "{script}: {said}");
         training.finish(exit);
     }
 }
