@@ -217,13 +217,14 @@ pub fn complete(words: &[OsString]) -> String {
     crate::cli::complete(Cli::command(), words, sessions::session_names)
 }
 
+/// What is said where a subcommand's answer can't be written.
+pub const NOT_WRITTEN: &str = "cannot write to standard output";
+
 /// Writes a subcommand's answer to standard output. A reader that has closed the pipe has read enough.
 fn answer(text: &str) -> anyhow::Result<Ending> {
     let mut out = print::out();
     match out.write_all(text.as_bytes()).and_then(|()| out.flush()) {
-        Err(error) if error.kind() != io::ErrorKind::BrokenPipe => {
-            Err(error).context("cannot write to standard output")
-        }
+        Err(error) if error.kind() != io::ErrorKind::BrokenPipe => Err(error).context(NOT_WRITTEN),
         Ok(()) | Err(_) => Ok(Ending::Code(0)),
     }
 }

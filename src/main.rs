@@ -1,7 +1,7 @@
 //! Parse, call, turn the outcome into an exit status; nothing else.
 
 use oomph::cli::COMPLETE_WORD;
-use oomph::commands::{self, EarlyExit};
+use oomph::commands::{self, EarlyExit, NOT_WRITTEN};
 use oomph::live::{self, Ending, OWN_FAILURE};
 use oomph::supervise::{self, HEADLESS_WORD, KEEPER_WORD, NOTIFY_HOOK_WORD};
 use std::io::Write;
@@ -51,9 +51,14 @@ fn begin() -> ExitCode {
 }
 
 fn show(text: &str) -> ExitCode {
-    // A closed pipe is no failure: the reader has read enough.
-    let _ = std::io::stdout().write_all(text.as_bytes());
-    ExitCode::SUCCESS
+    let mut out = std::io::stdout().lock();
+    match out.write_all(text.as_bytes()).and_then(|()| out.flush()) {
+        // A closed pipe is no failure: the reader has read enough.
+        Err(error) if error.kind() != std::io::ErrorKind::BrokenPipe => {
+            failure(&format!("{NOT_WRITTEN}: {error}"))
+        }
+        Ok(()) | Err(_) => ExitCode::SUCCESS,
+    }
 }
 
 fn end(ending: anyhow::Result<Ending>) -> ExitCode {

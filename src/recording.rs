@@ -26,7 +26,7 @@ pub use following::GrowingRecording;
 pub use limits::{Limits, Share};
 pub use outline::{header, outline};
 pub use output_log::{NAMED_LOG, OutputLog, last_logged, log_beside};
-pub use read::{Events, ReadError, open_regular, read};
+pub use read::{Events, ReadError, open_regular, open_stored, read};
 pub use recorder::{Claimed, Recorder, RecorderOptions};
 pub use replaced_file::ReplacedFile;
 pub use sessions::{FoundSession, Life, PidScope, SessionFile, Stored, find, latest, list};

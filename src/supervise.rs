@@ -8,7 +8,7 @@
 //!
 //! ```text
 //! shell ── front ══ orders, reports ══ keeper ── trainer ── ranks, workers, …
-//!            │                           │  └─── session holder (only where there is a terminal)
+//!            │                           │  └─── session holder
 //!         the screen                the log, the user's own pipes and files
 //! ```
 //!
@@ -58,7 +58,9 @@ pub use notify_hook::{NOTIFY_HOOK_WORD, NotifyHooks, notify_hook};
 pub use program::{Missing, resolve};
 pub use sent_signal::{Sender, SentSignal, is_meant, is_passed_on, step_is_signalled};
 pub use terminal::{LineSettings, RESET};
-pub use this_process::{InheritedSignals, ignore_own_limits, inherited, reap_strangers};
+pub use this_process::{
+    GroupPlace, InheritedSignals, ignore_own_limits, inherited, reap_strangers,
+};
 pub use this_process::{become_command, exit_like, has_small_stack, is_below_another, lacking};
 
 /// The first argument that makes this binary a keeper instead of a front.

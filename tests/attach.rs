@@ -567,6 +567,40 @@ fn what_cannot_be_done_is_said_with_what_to_do() {
     }
 }
 
+/// What a keeper left that was killed before it had told of itself.
+#[test]
+fn a_socket_that_nobody_listens_on_is_no_session_to_any_subcommand() {
+    let user = User::new();
+    let left = user.path("run/oomph/20260304-050607-sh");
+    std::fs::create_dir_all(&left).expect("a directory");
+    drop(std::os::unix::net::UnixListener::bind(left.join("keeper.sock")).expect("a socket"));
+    assert_eq!(user.ls(), [Value::Null; 0]);
+    for words in [
+        &["stop"][..],
+        &["stop", "--kill"],
+        &["logs"],
+        &["stop", "2026"],
+    ] {
+        let output = user.ask(words);
+        let said = text(&output.stderr);
+        assert_eq!(output.status.code(), Some(125), "{words:?}: {said}");
+        let expected = match words {
+            [_, "2026"] => "no session 2026 is running",
+            _ => "you have no running session on this machine",
+        };
+        assert!(said.contains(expected), "{words:?}: {said}");
+    }
+
+    // Beside one that runs, that one is meant.
+    let mut session = user
+        .command(&["--headless", "--no-nvml", "sleep", "1000"])
+        .spawn()
+        .expect("oomph runs");
+    user.wait_for("a run", |session| session["state"] == "running");
+    assert!(user.ask(&["stop"]).status.success());
+    session.wait().expect("a status");
+}
+
 #[test]
 fn the_list_hides_secrets() {
     let user = User::new();

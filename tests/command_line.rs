@@ -50,6 +50,36 @@ fn a_closed_pipe_is_silent() {
     }
 }
 
+/// As every failure of oomph's own. A log that could not be written was read all the same.
+#[test]
+fn an_answer_that_does_not_fit_is_a_failure_of_every_subcommand() {
+    let home = TempDir::new().expect("a directory");
+    let recorded = oomph(&home).args(["--no-nvml", "echo", "said"]).output();
+    assert!(recorded.expect("oomph runs").status.success());
+    for words in [
+        &["--version"][..],
+        &["--help"],
+        &["help", "keys"],
+        &["completions", "bash"],
+        &["ls"],
+        &["ls", "--all"],
+        &["logs"],
+        &["report", "-o", "-"],
+        &["plan", "--", "python", "train.py"],
+    ] {
+        let full = fs::File::options().write(true).open("/dev/full");
+        let done = oomph(&home)
+            .args(words)
+            .stdout(full.expect("/dev/full"))
+            .output();
+        let done = done.expect("oomph runs");
+        let said = text(&done.stderr);
+        assert_eq!(done.status.code(), Some(125), "{words:?}: {said}");
+        assert!(said.contains("No space left"), "{words:?}: {said}");
+        assert!(!said.contains("cannot read"), "{words:?}: {said}");
+    }
+}
+
 #[test]
 fn a_misspelt_subcommand_is_named_unless_it_is_a_program() {
     let home = TempDir::new().expect("a directory");

@@ -13,6 +13,7 @@ mod death;
 mod disk;
 mod files;
 mod gate;
+mod groups;
 mod inputs;
 mod launchers;
 mod namespaces;

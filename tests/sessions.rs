@@ -334,3 +334,61 @@ fn the_list_keeps_score_of_predictions() {
         "the report says it too"
     );
 }
+
+/// A pipe that nobody writes to is waited for by whoever opens it.
+#[test]
+fn a_pipe_in_place_of_a_sessions_file_is_named_and_not_waited_for() {
+    let archive = Archive::new();
+    let path = archive
+        .path()
+        .join("state/oomph/sessions")
+        .join(MORNING)
+        .join("events.jsonl");
+    let log = path.with_file_name("output.log");
+    let card = archive.path().join("run/oomph/20260303-1-sh/session.json");
+    fs::create_dir_all(card.parent().expect("a directory")).expect("a directory");
+    fs::remove_file(&path).expect("the recording");
+    fs::remove_file(&log).expect("the log");
+    for place in [&path, &log, &card] {
+        let made = Command::new("mkfifo").arg(place).status();
+        assert!(made.expect("mkfifo runs").success());
+    }
+    let ask = |words: &[&str]| {
+        let mut bounded = archive.command("timeout");
+        let output = bounded.args(["20", OOMPH]).args(words).output();
+        let output = output.expect("timeout runs");
+        let said = String::from_utf8_lossy(&output.stderr).into_owned();
+        (output.status.code(), said)
+    };
+    let (status, said) = ask(&["ls", "--all"]);
+    assert_eq!(status, Some(0), "{said}");
+    let named = format!("cannot read {}: it is a pipe, not a file", path.display());
+    assert!(said.contains(&named), "{said}");
+    for words in [
+        &["report", MORNING][..],
+        &["report", MORNING, "-o", "-"],
+        &["diff", NIGHT, MORNING],
+        &["export", MORNING, "--to", "csv"],
+        &["replay", "--headless", MORNING],
+        &["explain", MORNING],
+    ] {
+        let (status, said) = ask(words);
+        assert_eq!(status, Some(125), "{words:?}: {said}");
+        assert!(said.contains(&named), "{words:?}: {said}");
+    }
+    let (status, said) = ask(&["logs", MORNING]);
+    assert_eq!(status, Some(125), "{said}");
+    let named = format!("cannot read {}: it is a pipe", log.display());
+    assert!(said.contains(&named), "{said}");
+}
+
+#[test]
+fn a_report_in_a_directory_that_does_not_exist_is_refused_by_its_name() {
+    let archive = Archive::new();
+    let said = archive.refusal(&["report", NIGHT, "-o", "no/such/report.html"]);
+    assert!(
+        said.contains("the directory no/such does not exist"),
+        "{said}"
+    );
+    assert!(!archive.path().join("no").exists());
+}

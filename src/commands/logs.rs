@@ -1,13 +1,14 @@
 //! `oomph logs`: the raw bytes of a session's output log, as the training wrote them; and the log as it grows,
 //! across its parts: the older one, then the current one, which becomes the older one when a new part begins.
 
-use super::sessions::{Chosen, Meant, NoChoice, choose, job_of_stored, meant};
+use super::NOT_WRITTEN;
+use super::sessions::{Chosen, Meant, NoChoice, choose, is_running, job_of_stored, meant};
 use crate::event::older_part;
 use crate::live::Ending;
 use crate::recording::{self, BaseDirs, FoundSession, Life, OUTPUT_LOG, SessionFile};
 use anyhow::Context;
 use clap::Args;
-use std::fs::{self, File};
+use std::fs::File;
 use std::io::{self, Read, Seek, SeekFrom, Write};
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
@@ -40,7 +41,7 @@ impl LogSource {
     fn opener(&self) -> Opener {
         match &self.writer {
             Some(Chosen::Elsewhere(_)) => recording::open_own,
-            Some(Chosen::Here(_)) | None => |path| File::open(path),
+            Some(Chosen::Here(_)) | None => recording::open_stored,
         }
     }
 
@@ -59,13 +60,40 @@ impl LogSource {
 /// There is no such session, or it keeps no log.
 pub(super) fn run(logs: &LogsCommand) -> anyhow::Result<Ending> {
     let source = source(logs.session.as_deref())?;
-    let mut out = io::stdout().lock();
-    match copy(&source, logs.follow, &mut out).and_then(|()| out.flush()) {
+    let mut out = Noticing {
+        out: io::stdout().lock(),
+        refused: None,
+    };
+    let copied = copy(&source, logs.follow, &mut out);
+    match (copied, out.refused) {
+        (Ok(()), _) => Ok(Ending::Code(0)),
         // The reader has closed the pipe: it has read enough.
-        Err(error) if error.kind() == io::ErrorKind::BrokenPipe => {}
-        done => done.with_context(|| format!("cannot read {}", source.path.display()))?,
+        (Err(_), Some(io::ErrorKind::BrokenPipe)) => Ok(Ending::Code(0)),
+        (Err(error), Some(_)) => Err(error).context(NOT_WRITTEN),
+        (Err(error), None) => {
+            Err(error).with_context(|| format!("cannot read {}", source.path.display()))
+        }
     }
-    Ok(Ending::Code(0))
+}
+
+/// Notices why it could not be written to, which an error of a copy doesn't tell from one of reading.
+struct Noticing<W> {
+    out: W,
+    refused: Option<io::ErrorKind>,
+}
+
+impl<W: Write> Write for Noticing<W> {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        let written = self.out.write(bytes);
+        self.refused = written.as_ref().err().map(io::Error::kind);
+        written
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        let flushed = self.out.flush();
+        self.refused = flushed.as_ref().err().map(io::Error::kind);
+        flushed
+    }
 }
 
 fn source(name: Option<&str>) -> anyhow::Result<LogSource> {
@@ -146,7 +174,7 @@ fn lives(session: &Chosen) -> bool {
         Chosen::Here(FoundSession {
             file: Some(file), ..
         }) => alive(file),
-        Chosen::Here(found) => fs::exists(found.socket()).unwrap_or(false),
+        Chosen::Here(found) => is_running(found),
     }
 }
 

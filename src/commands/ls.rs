@@ -261,8 +261,10 @@ fn activity(state: &State) -> Activity {
 /// What can't be read is listed without its figures: its files are there.
 fn outlined(path: Option<&Path>) -> State {
     let mut state = State::default();
-    if let Some(path) = path {
-        let _ = recording::outline(path, |event| state.apply(event));
+    if let Some(path) = path
+        && let Err(error) = recording::outline(path, |event| state.apply(event))
+    {
+        print::complain(&format!("cannot read {}: {error}", path.display()));
     }
     state
 }

@@ -4,7 +4,7 @@
 use super::sessions::{Meant, meant};
 use crate::event::Job;
 use crate::recording::{self, BaseDirs};
-use anyhow::{bail, ensure};
+use anyhow::{Context, bail, ensure};
 use std::ffi::OsStr;
 use std::path::{Path, PathBuf};
 use std::time::SystemTime;
@@ -76,7 +76,11 @@ pub(super) fn all() -> Vec<RecordedSession> {
 /// # Errors
 /// There is none, or there are several; with what to do.
 pub(super) fn find(name: Option<&OsStr>) -> anyhow::Result<PathBuf> {
-    find_among(name, all)
+    let path = find_among(name, all)?;
+    match name.is_some_and(|name| Path::new(name) == path) {
+        true => Ok(path),
+        false => readable(path),
+    }
 }
 
 fn find_among(
@@ -118,6 +122,12 @@ fn find_among(
             )
         }
     }
+}
+
+/// A recording that nobody has named as a file: a pipe in its place would be waited for.
+fn readable(path: PathBuf) -> anyhow::Result<PathBuf> {
+    recording::open_stored(&path).with_context(|| format!("cannot read {}", path.display()))?;
+    Ok(path)
 }
 
 /// A name of a session has no directory in it, and a file that is missing should be called missing.

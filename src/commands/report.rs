@@ -64,6 +64,16 @@ impl ReportFormat {
 /// The recording could not be found or read, or the report not be written.
 pub(super) fn run(options: &ReportCommand) -> anyhow::Result<Ending> {
     let format = ReportFormat::of(options.output.as_deref())?;
+    if let Some(output) = &options.output
+        && let Some(directory) = output.parent()
+    {
+        anyhow::ensure!(
+            directory.as_os_str().is_empty() || directory.exists(),
+            "cannot write {}: the directory {} does not exist",
+            output.display(),
+            directory.display()
+        );
+    }
     let told = Told::read(options.session.as_deref(), options.anonymous)?;
     let other = match &options.compare {
         Some(name) => Some(Told::read(Some(name), options.anonymous)?),

@@ -33,11 +33,11 @@ pub(super) fn living() -> Vec<Living> {
     recording::find(&places)
         .into_iter()
         .filter_map(|found| {
-            let status = supervise::look(&found.socket(), ANSWER).ok();
-            // Unknown, and no keeper answers: not a session.
-            if found.life != Life::Alive && status.is_none() {
+            let answer = supervise::look(&found.socket(), ANSWER);
+            if !runs(found.life, || is_listened(&answer)) {
                 return None;
             }
+            let status = answer.ok();
             let summary = (status.as_ref())
                 .and_then(|status| status.described.as_deref())
                 .and_then(|text| serde_json::from_str(text).ok());
@@ -48,6 +48,33 @@ pub(super) fn living() -> Vec<Living> {
             })
         })
         .collect()
+}
+
+/// Whether a session is running; one that can't be judged is if somebody listens on its socket.
+fn runs(life: Life, is_listened: impl FnOnce() -> bool) -> bool {
+    match life {
+        Life::Alive => true,
+        Life::Dead => false,
+        Life::Unknown => is_listened(),
+    }
+}
+
+/// Whether it is running, asked now.
+pub(super) fn is_running(found: &FoundSession) -> bool {
+    runs(found.life, || {
+        is_listened(&supervise::look(&found.socket(), ANSWER))
+    })
+}
+
+/// Whether a keeper has answered, or is there and suspended.
+fn is_listened(answer: &io::Result<SessionStatus>) -> bool {
+    match answer {
+        Ok(_) => true,
+        Err(error) => matches!(
+            error.kind(),
+            io::ErrorKind::WouldBlock | io::ErrorKind::TimedOut
+        ),
+    }
 }
 
 /// Why no session could be chosen; the message says what to do.
@@ -135,11 +162,11 @@ pub(super) fn elsewhere(here: &[String]) -> Vec<RemoteSession> {
 /// There is none, or there are several; with what to do.
 pub(super) fn choose(name: Option<&str>, verb: &str) -> Result<Chosen, NoChoice> {
     let places = BaseDirs::of_this_user();
-    let (dead, alive): (Vec<FoundSession>, Vec<FoundSession>) = recording::find(&places)
+    let (dead, others): (Vec<FoundSession>, Vec<FoundSession>) = recording::find(&places)
         .into_iter()
-        .filter(|found| found.life != Life::Unknown || found.socket().exists())
         .partition(|found| found.life == Life::Dead);
     recording::clear_dead(&places);
+    let alive: Vec<FoundSession> = others.into_iter().filter(is_running).collect();
     let reached: Vec<String> = alive.iter().map(|found| found.id.clone()).collect();
     let here: Vec<Chosen> = alive.into_iter().map(Chosen::Here).collect();
     let remote = elsewhere(&reached).into_iter().map(Chosen::Elsewhere);
@@ -354,19 +381,20 @@ const ENDED: usize = 20;
 /// nothing and waits for nobody for long.
 pub(super) fn session_names(which: NamedSessions) -> Vec<(String, String)> {
     let places = BaseDirs::of_this_user();
-    let running = recording::find(&places)
+    let mut names: Vec<(String, String)> = recording::find(&places)
         .into_iter()
-        .filter(|found| found.life != Life::Dead && found.socket().exists());
-    let mut names: Vec<(String, String)> = running
-        .map(|found| {
-            let status = supervise::look(&found.socket(), PATIENCE).ok();
-            let summary: Option<Summary> = status
+        .filter_map(|found| {
+            let answer = supervise::look(&found.socket(), PATIENCE);
+            if !runs(found.life, || is_listened(&answer)) {
+                return None;
+            }
+            let summary: Option<Summary> = (answer.ok())
                 .and_then(|status| status.described)
                 .and_then(|text| serde_json::from_str(&text).ok());
             let about = summary.map_or("running".into(), |summary| {
                 format!("{}: {}", summary.activity.word(), summary.command)
             });
-            (found.id, print::line(&about).into_owned())
+            Some((found.id, print::line(&about).into_owned()))
         })
         .collect();
     if which == NamedSessions::All {

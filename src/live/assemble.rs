@@ -27,8 +27,8 @@ use crate::recognize::reads_standard_input;
 use crate::recording::{self, BaseDirs, Directories, PidScope, Recorder, RecorderOptions};
 use crate::state::State;
 use crate::supervise::{
-    self, HeadlessFront, Io, Keeper, KeeperOrder, KeeperReport, KeeperTimeouts, Launch, PipedInput,
-    Reports, SessionStatus, Setup,
+    self, GroupPlace, HeadlessFront, Io, Keeper, KeeperOrder, KeeperReport, KeeperTimeouts, Launch,
+    PipedInput, Reports, SessionStatus, Setup,
 };
 use crate::ui::Theme;
 use crate::units::{Moment, RunNumber};
@@ -167,7 +167,7 @@ fn assemble(parts: SessionParts) -> Assembled {
 /// Whether a script runs us. An interactive shell gives every command a process group of its own; a
 /// script's commands share the script's.
 fn is_run_by_script() -> bool {
-    nix::unistd::getpgrp() != nix::unistd::getpid()
+    GroupPlace::of_this_process() == GroupPlace::Member
 }
 
 /// Runs a session from the first launch to the end of the last run, on a runtime of its own, by

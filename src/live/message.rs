@@ -45,6 +45,8 @@ pub(crate) enum Message {
     KeeperLost(KeeperLoss),
     /// And whether a process of the training sent it.
     Signal(ReceivedSignal, bool),
+    /// Our terminal may have another size.
+    Resized,
     /// A key, a paste, the mouse.
     Key(TerminalEvent),
     /// What a key means where it was pressed.

@@ -126,7 +126,8 @@ pub(crate) fn tell(words: &str) {
 
 /// Prints a text of ours that holds nothing of others', as it is. A reader that has closed the pipe has read enough.
 pub(crate) fn page(text: &str) -> anyhow::Result<Ending> {
-    match io::stdout().lock().write_all(text.as_bytes()) {
+    let mut out = io::stdout().lock();
+    match out.write_all(text.as_bytes()).and_then(|()| out.flush()) {
         Err(error) if error.kind() != io::ErrorKind::BrokenPipe => Err(error.into()),
         Ok(()) | Err(_) => Ok(Ending::Code(0)),
     }

@@ -390,6 +390,9 @@ impl Runtime {
     fn signalled(&mut self, received: ReceivedSignal) {
         // All of the training is below the keeper, including orphans, since it is a subreaper.
         let keeper = self.keeper.pid();
+        if received.is_of_the_terminal() {
+            return self.handle(Message::Resized);
+        }
         let from_training = match received.sender {
             Sender::Process(sender) => sender != keeper && descends_from(sender, &[keeper]),
             Sender::Kernel => false,

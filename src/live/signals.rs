@@ -4,6 +4,7 @@
 //! training's own tree is never sent back to it (sudo's rule). In a SLURM step every process has
 //! already been signalled, and passing it on would deliver it twice.
 
+use super::display::screen::terminal_size;
 use crate::supervise::{self, Forwarding, Sender, SentSignal};
 use crate::units::Pid;
 use nix::libc;
@@ -25,6 +26,11 @@ pub(crate) struct ReceivedSignal {
 impl ReceivedSignal {
     pub(crate) fn is(self, signal: Signal) -> bool {
         self.sent.number() == signal as i32
+    }
+
+    /// Whether it tells of a change of our terminal's size: without a terminal others mean the training.
+    pub(crate) fn is_of_the_terminal(self) -> bool {
+        self.is(Signal::SIGWINCH) && (self.sender == Sender::Kernel || terminal_size().is_some())
     }
 
     /// Whether a key at the terminal sent it.
@@ -54,8 +60,6 @@ pub(crate) enum SignalAction {
     DropScreen,
     /// The terminal is gone: stop the training too.
     Stop,
-    /// Read the terminal's new size.
-    Resize,
     Ignore,
 }
 
@@ -126,7 +130,6 @@ pub(crate) struct SignalRules {
 impl SignalRules {
     pub(crate) fn action(self, signal: i32, from_training: bool) -> SignalAction {
         match signal {
-            libc::SIGWINCH => SignalAction::Resize,
             libc::SIGHUP if from_training => SignalAction::DropScreen,
             libc::SIGHUP => self.hung_up(),
             _ if from_training || !self.forwarding.passes(self.in_slurm_step) => {
@@ -238,7 +241,6 @@ mod tests {
     fn the_terminals_own_signals_stay_here() {
         let keep = rules(false, Forwarding::Auto);
         assert_eq!(keep.action(libc::SIGHUP, false), SignalAction::DropScreen);
-        assert_eq!(keep.action(libc::SIGWINCH, false), SignalAction::Resize);
         let stop = SignalRules {
             on_hup: OnHup::Stop,
             ..keep

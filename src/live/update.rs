@@ -184,6 +184,7 @@ impl SessionController {
             }
             Message::KeeperLost(loss) => self.keeper_lost(loss),
             Message::Signal(received, from_training) => self.signalled(received, from_training),
+            Message::Resized => self.session.push(SessionEffect::Resize),
             // What a key means depends on what is shown: the display says it.
             Message::Key(_) => {}
             Message::Chosen(effect) => self.chosen(effect),
@@ -528,7 +529,6 @@ impl SessionController {
     fn signalled(&mut self, received: ReceivedSignal, from_training: bool) {
         let signal = received.sent.number();
         match self.rules.action(signal, from_training) {
-            SignalAction::Resize => self.session.push(SessionEffect::Resize),
             SignalAction::DropScreen => self.lose_screen("the terminal hung up"),
             SignalAction::Stop => self.stop_with_terminal(),
             SignalAction::Ignore => self.session.note(

@@ -2,7 +2,7 @@
 //! disk. A list of many sessions can't replay them all.
 
 use super::RECORDING;
-use super::read::{LONGEST_LINE, open_regular};
+use super::read::{LONGEST_LINE, open_stored};
 use crate::event::{Event, EventKind, SessionStarted};
 use memchr::memmem;
 use std::collections::HashMap;
@@ -43,7 +43,7 @@ pub fn outline(path: &Path, mut each: impl FnMut(&Event)) -> io::Result<()> {
         true => path.join(RECORDING),
         false => path.to_owned(),
     };
-    let mut file = open_regular(&path)?;
+    let mut file = open_stored(&path)?;
     let length = file.metadata()?.len();
     let mut latest = LatestReadings::default();
     if length <= READ_WHOLE {
@@ -60,7 +60,7 @@ pub fn outline(path: &Path, mut each: impl FnMut(&Event)) -> io::Result<()> {
 /// The header of the recording at `path`; `None` if its first line is none.
 pub fn header(path: &Path) -> Option<SessionStarted> {
     let mut line = Vec::new();
-    let file = open_regular(path).ok()?;
+    let file = open_stored(path).ok()?;
     BufReader::new(file.take(HEAD))
         .read_until(b'\n', &mut line)
         .ok()?;

@@ -1,7 +1,7 @@
 //! The output log beside a recording, read piece by piece: it may be large, and is kept in two parts, of
 //! which the older one is replaced when the present one is full.
 
-use super::read::open_regular;
+use super::read::open_stored;
 use super::{OUTPUT_LOG, RECORDING};
 use crate::event::older_part;
 use std::fs::File;
@@ -32,7 +32,7 @@ const TAIL: u64 = 4 << 20;
 /// # Errors
 /// It cannot be read.
 pub fn last_logged(path: &Path) -> io::Result<Option<u64>> {
-    let mut file = open_regular(path)?;
+    let mut file = open_stored(path)?;
     let length = file.metadata()?.len();
     file.seek(SeekFrom::Start(length.saturating_sub(TAIL)))?;
     let mut tail = Vec::new();
@@ -64,12 +64,8 @@ impl OutputLog {
     /// It cannot be opened.
     pub fn open(path: &Path, total: Option<u64>) -> io::Result<OutputLog> {
         let open = |path: &Path| {
-            let file = File::open(path)?;
-            let about = file.metadata()?;
-            match about.is_file() {
-                true => Ok((about.len(), file)),
-                false => Err(io::Error::other("not a regular file")),
-            }
+            let file = open_stored(path)?;
+            io::Result::Ok((file.metadata()?.len(), file))
         };
         let (present, file) = open(path)?;
         let Ok((older, older_file)) = open(&older_part(path)) else {

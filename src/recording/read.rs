@@ -11,14 +11,15 @@ use super::limits::{Fidelity, fidelity};
 use super::recorder::with_suffix;
 use crate::event::{Event, EventKind};
 use crate::units::Moment;
+use nix::libc;
 use serde::Deserialize;
 use serde_json::Value;
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 use std::fmt;
-use std::fs::{self, File};
+use std::fs::{self, File, FileType, OpenOptions};
 use std::io::{self, BufRead, BufReader, Read, Take};
-use std::os::unix::fs::FileTypeExt;
+use std::os::unix::fs::{FileTypeExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 
 /// Longer lines are ignored: none of our events comes close.
@@ -66,19 +67,20 @@ impl std::error::Error for ReadError {}
 /// Opens the recording at `path` (the file, or its session's directory) in its current state: later
 /// lines are not read. Events of unknown kinds are skipped. Memory does not grow with the file.
 pub fn read(path: &Path) -> Result<Events, ReadError> {
-    let main = if path.is_dir() {
-        path.join(super::RECORDING)
-    } else {
-        path.to_owned()
+    type Opener = fn(&Path) -> io::Result<File>;
+    let (main, open_main): (PathBuf, Opener) = match path.is_dir() {
+        true => (path.join(super::RECORDING), open_stored),
+        false => (path.to_owned(), open_regular),
     };
-    let open = |path: PathBuf| match open_regular(&path).and_then(TimedLines::new) {
+    let lines = |path: PathBuf, open: Opener| match open(&path).and_then(TimedLines::new) {
         Ok(lines) => Ok((lines, path)),
         Err(error) => Err(ReadError::Unreadable { path, error }),
     };
     // The last two were written by earlier versions.
     let beside = [".recent", ".recent-0", ".recent-1"].map(|suffix| with_suffix(&main, suffix));
-    let mut files = vec![open(main)?];
-    files.extend(beside.into_iter().filter_map(|path| open(path).ok()));
+    let mut files = vec![lines(main, open_main)?];
+    let beside = beside.into_iter();
+    files.extend(beside.filter_map(|path| lines(path, open_stored).ok()));
     Ok(Events::new(files))
 }
 
@@ -452,14 +454,39 @@ pub fn open_regular(path: &Path) -> io::Result<File> {
     if kind.is_file() || kind.is_fifo() {
         return File::open(path);
     }
+    Err(refused(kind, "a file or a pipe"))
+}
+
+/// Opens a file of a session's directory, which nobody has named: a pipe there would be waited for, perhaps
+/// for ever.
+///
+/// # Errors
+/// It is no file, or cannot be opened.
+pub fn open_stored(path: &Path) -> io::Result<File> {
+    let kind = fs::metadata(path)?.file_type();
+    if !kind.is_file() {
+        return Err(refused(kind, "a file"));
+    }
+    // It may be another one by now.
+    let file = OpenOptions::new()
+        .read(true)
+        .custom_flags(libc::O_NONBLOCK | libc::O_NOCTTY)
+        .open(path)?;
+    let kind = file.metadata()?.file_type();
+    match kind.is_file() {
+        true => Ok(file),
+        false => Err(refused(kind, "a file")),
+    }
+}
+
+fn refused(kind: FileType, wanted: &str) -> io::Error {
     let is = match kind {
         kind if kind.is_dir() => "a directory",
         kind if kind.is_socket() => "a socket",
+        kind if kind.is_fifo() => "a pipe",
         _ => "a device",
     };
-    Err(io::Error::other(format!(
-        "it is {is}, not a file or a pipe"
-    )))
+    io::Error::other(format!("it is {is}, not {wanted}"))
 }
 
 #[cfg(test)]
@@ -498,6 +525,10 @@ mod tests {
             .open(path("pipe"));
         assert!(open_regular(&path("pipe")).is_ok());
         drop(writes);
+        assert!(open_stored(&path("file")).is_ok());
+        // Nobody writes to it, and it is not waited for.
+        let error = open_stored(&path("pipe")).unwrap_err().to_string();
+        assert!(error.contains("a pipe, not a file"), "{error}");
         let _socket = UnixListener::bind(path("socket")).unwrap();
         for (place, words) in [
             (path(""), "a directory"),

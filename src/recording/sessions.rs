@@ -7,6 +7,7 @@
 //! directory) is left alone.
 
 use super::base_dirs::{BaseDirs, is_own_directory, own_entries};
+use super::read::open_stored;
 use super::{KEEPER_SOCKET, RECORDING};
 use crate::command::Word;
 use crate::event::Job;
@@ -14,7 +15,7 @@ use crate::units::Pid;
 use crate::whole_file::{self, Readers};
 use serde::{Deserialize, Serialize};
 use std::fs;
-use std::io;
+use std::io::{self, Read};
 use std::path::{Path, PathBuf};
 use std::time::SystemTime;
 
@@ -182,7 +183,7 @@ pub fn find(places: &BaseDirs) -> Vec<FoundSession> {
     let mut found: Vec<FoundSession> = entries
         .filter_map(|(id, directory)| {
             let is_ours = is_own_directory(&fs::symlink_metadata(&directory).ok()?);
-            let file = || fs::read(directory.join(SESSION_FILE)).ok();
+            let file = || read_stored(&directory.join(SESSION_FILE)).ok();
             let file: Option<SessionFile> =
                 (is_ours.then(file)?).and_then(|text| serde_json::from_slice(&text).ok());
             Some(FoundSession {
@@ -196,6 +197,12 @@ pub fn find(places: &BaseDirs) -> Vec<FoundSession> {
     found.sort_by(|a, b| a.id.cmp(&b.id));
     found.dedup_by(|a, b| a.directory == b.directory);
     found
+}
+
+fn read_stored(path: &Path) -> io::Result<Vec<u8>> {
+    let mut content = Vec::new();
+    open_stored(path)?.read_to_end(&mut content)?;
+    Ok(content)
 }
 
 /// A session with a recording.

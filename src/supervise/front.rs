@@ -6,7 +6,7 @@
 
 use super::messages::{Call, Io, KeeperOrder, KeeperReport, SessionStatus, Setup};
 use super::terminal::LineSettings;
-use super::this_process::inherited;
+use super::this_process::{GroupPlace, inherited};
 use super::wire::{self, Decoder, FirstMessage};
 use crate::command::Word;
 use crate::units::Pid;
@@ -125,6 +125,7 @@ impl Keeper {
             forwarding: setup.forwarding,
             input: setup.input,
             inherited: inherited(),
+            group: GroupPlace::of_this_process(),
             line,
         });
         // A few hundred bytes always fit into a new socket.

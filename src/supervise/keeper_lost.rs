@@ -56,19 +56,24 @@ pub async fn clear_up(timing: &KeeperTimeouts) -> Vec<Pid> {
         tokio::time::sleep(LOOK).await;
         left = living();
     }
-    left.iter().map(|process| Pid(process.pid)).collect()
+    let out_of_reach = below().into_iter().filter(|left| !left.can_be_signalled());
+    let left = left.into_iter().chain(out_of_reach);
+    left.map(|process| Pid(process.pid)).collect()
 }
 
-/// The living processes below this one; reaps the dead ones.
+/// The living processes below this one that it may signal; reaps the dead ones.
 fn living() -> Vec<Process> {
     while let Ok(status) = waitpid(None, Some(WaitPidFlag::WNOHANG)) {
         if status == WaitStatus::StillAlive {
             break;
         }
     }
-    let me = std::process::id() as i32;
-    let below = tree::below(me, &[]);
-    below.into_iter().filter(Process::is_ours).collect()
+    let below = below().into_iter();
+    below.filter(Process::can_be_signalled).collect()
+}
+
+fn below() -> Vec<Process> {
+    tree::below(std::process::id() as i32, &[])
 }
 
 /// A run whose pipes are held so that it can outlive its keeper.
@@ -243,10 +248,7 @@ impl StandIn {
             std::thread::sleep(LOOK);
         }
         if let Some(exit) = exit {
-            let left = tree::below(std::process::id() as i32, &[]);
-            let left = left
-                .into_iter()
-                .filter(|left| left.is_ours() && left.name != HOLDER);
+            let left = below().into_iter().filter(|left| left.name != HOLDER);
             self.report(&KeeperReport::Exited {
                 run: self.run.run,
                 exit,
@@ -369,7 +371,7 @@ impl StandIn {
             living.extend(self.trainer());
             living.extend(tree::below(trainer, &[]));
         }
-        living.retain(|process| !process.is_dead() && process.is_ours());
+        living.retain(|process| !process.is_dead() && process.can_be_signalled());
         living
     }
 

@@ -97,6 +97,27 @@ impl InheritedSignals {
     }
 }
 
+/// The place of a command in its process group.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum GroupPlace {
+    /// A command of a script: it is in the script's group.
+    #[default]
+    Member,
+    /// A command of an interactive shell, which gives each a group of its own.
+    Leader,
+}
+
+impl GroupPlace {
+    /// Of this process, and so of the command without oomph.
+    pub fn of_this_process() -> GroupPlace {
+        match nix::unistd::getpgrp() == nix::unistd::getpid() {
+            true => GroupPlace::Leader,
+            false => GroupPlace::Member,
+        }
+    }
+}
+
 /// Linux's signals are 1 to 64.
 pub(super) const SIGNALS: i32 = 64;
 

@@ -8,7 +8,7 @@ use super::messages::{
     Forwarding, Io, KeeperOrder, KeeperReport, KeeperTimeouts, OutputStream, PipedInput,
 };
 use super::terminal::LineSettings;
-use super::this_process::InheritedSignals;
+use super::this_process::{GroupPlace, InheritedSignals};
 use crate::command::Word;
 use crate::units::Pid;
 use serde::de::DeserializeOwned;
@@ -31,6 +31,8 @@ pub(super) struct FirstMessage {
     #[serde(default)]
     pub input: PipedInput,
     pub inherited: InheritedSignals,
+    #[serde(default)]
+    pub group: GroupPlace,
     /// The user's terminal at the start.
     pub line: Option<LineSettings>,
 }

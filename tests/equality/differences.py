@@ -9,7 +9,6 @@ class Difference:
 
 
 HEADLESS = ("pipes", "one-pipe", "files", "sockets", "null", "redirected", "piped", "errors-apart", "terminal")
-WITHOUT_A_TERMINAL = ("pipes", "one-pipe", "files", "sockets", "null")
 
 WORLDS = ("world*", "arguments of all kinds")
 
@@ -28,7 +27,6 @@ DIFFERENCES = [
     # Processes.
     Difference(("world: in its parent's session",), HEADLESS + ("screen",), WORLDS,
                "the program is in a session of its own, so that a key or a closed window reaches it once, through oomph"),
-    Difference(("world: leads its session",), WITHOUT_A_TERMINAL, WORLDS, "without a terminal it leads that session itself"),
     Difference(("world: parent's death signal",), ("pipes", "files", "terminal"), ("world, a parent's death signal",),
                "it is oomph's own parent that is meant: oomph gets the signal and passes it on"),
     Difference(("stderr",), ("pipes",), ("not found", "not executable", "a script without its interpreter"), "oomph says what a shell would have said"),

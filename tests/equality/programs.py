@@ -225,6 +225,21 @@ python("timers", "timers", ways=("pipes", "terminal", "screen"))
 python("interpreters in one process", "subinterpreters", pythons=("3.10", "3.11", "3.12", "3.13"), ways=("pipes", "terminal"))
 python("a terminal of its own", "inner_terminal")
 
+# Groups and sessions: as a job of a shell, which leads its group, and as a line of a script, which leads nothing.
+
+
+def in_a_script(environment):
+    group = os.getpgid(os.getppid())
+    if os.isatty(0):
+        os.tcsetpgrp(0, group)
+    os.setpgid(0, group)
+
+
+for call in ("setpgrp", "setpgid", "setsid"):
+    python("groups, %s" % call, "groups", call, ways=EVERYWHERE)
+    python("groups, %s in a script" % call, "groups", call, ways=EVERYWHERE, setup=in_a_script, fast=("pipes", "null", "terminal"))
+row("setsid in a script", ["setsid", "sh", "-c", "sleep 0.3; exit 3"], needs="setsid", setup=in_a_script, fast=("pipes", "terminal"))
+
 # Shells and their like.
 
 row("bash, a pipeline", ["bash", "-c", "set -o pipefail; seq 1000 | sort -rn | head -2; echo ${PIPESTATUS[*]}; false | true"], needs="bash", fast=True)

@@ -1,6 +1,6 @@
 //! What tini, dumb-init and GNU timeout are tested for: statuses, signals, orphans.
 
-use crate::faults::staging::{OOMPH, Scene, trainer};
+use crate::faults::staging::{OOMPH, Scene, built, trainer};
 use crate::harness::PATIENCE;
 use oomph::event::Exit;
 use std::os::unix::process::ExitStatusExt;
@@ -93,4 +93,14 @@ fn under_timeout_the_command_is_asked_to_end() {
     assert_eq!(training.exit(), Exit::Code(124));
     training.marker().wait_gone(PATIENCE);
     training.check();
+}
+
+/// Other programs of the user come and go while it starts.
+#[test]
+fn fault_119_no_process_for_a_moment() {
+    let refuses = built("no_fork.rs", include_str!("no_fork.rs"), "cdylib");
+    let scene = Scene::new().env("LD_PRELOAD", refuses.display().to_string());
+    let mut training = scene.headless(&["say:done", "exit:3"]);
+    training.finish(Exit::Code(3));
+    assert_eq!(training.output().0, b"done\n");
 }

@@ -4,6 +4,7 @@ use crate::faults::staging::{OOMPH, Scene};
 use crate::harness::{Key, PATIENCE, processes, wait_until};
 use nix::sys::signal::Signal::{SIGINT, SIGKILL, SIGSTOP};
 use oomph::event::Exit;
+use std::os::unix::fs::MetadataExt;
 
 /// Lines that were meant for a shell, an editor or a colleague.
 const LINES: [&str; 12] = [
@@ -100,6 +101,54 @@ fn fault_87_a_front_without_any_source_rests() {
     training.make("go");
     training.file("ended");
     training.marker().wait_gone(PATIENCE);
+}
+
+/// `setpriv`, `gosu`, `sudo -u`: the training, or a part of it, is another user's by then. Needs root, to become one.
+#[test]
+fn fault_116_a_training_that_became_another_user_is_ended() {
+    if !nix::unistd::geteuid().is_root() {
+        eprintln!("this is not root, who can become another user: not tried");
+        return;
+    }
+    const OTHER: u32 = 65533;
+    let other = format!("setpriv --reuid={OTHER} --regid={OTHER} --clear-groups");
+    let works = "sh -c 'trap \"\" TERM; echo ready; while :; do sleep 0.1; done'";
+    let itself = format!("exec {other} {works}");
+    let worker = format!("trap 'exit 5' TERM; {other} setsid {works} & while :; do wait; done");
+    for (script, words, exit) in [
+        (&itself, &["stop"][..], Exit::Signal(9)),
+        (&itself, &["stop", "--kill"], Exit::Signal(9)),
+        (&worker, &["stop"], Exit::Code(5)),
+        (&worker, &["stop", "--kill"], Exit::Signal(9)),
+    ] {
+        let scene = Scene::new();
+        let runtime = scene.path("run").display().to_string();
+        let mut training = scene
+            .env("OOMPH_RUNTIME_DIR", runtime.clone())
+            .run_headless(&["sh", "-c", script]);
+        wait_until("it is another user", PATIENCE, || {
+            training.log().starts_with(b"ready\n")
+        });
+        let oomph = |words: &[&str]| {
+            let mut command = std::process::Command::new(OOMPH);
+            command.args(words).env_clear();
+            command.env("OOMPH_RUNTIME_DIR", &runtime);
+            command.output().expect("oomph runs")
+        };
+        wait_until("it is listed", PATIENCE, || {
+            oomph(&["ls", "--json"]).stdout.starts_with(b"[\n")
+        });
+        let stopped = oomph(words);
+        let said = String::from_utf8_lossy(&stopped.stdout).into_owned();
+        assert!(stopped.status.success(), "{stopped:?}");
+        assert!(said.contains("has ended"), "{said}");
+        let is_theirs = |pid: &nix::unistd::Pid| {
+            std::fs::metadata(format!("/proc/{pid}")).is_ok_and(|about| about.uid() == OTHER)
+        };
+        let mut left = training.marker().processes().into_iter();
+        assert_eq!(left.find(is_theirs), None, "{script}: {said}");
+        training.finish(exit);
+    }
 }
 
 #[test]

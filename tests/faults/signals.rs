@@ -107,6 +107,17 @@ fn fault_21_a_hangup_is_no_reason_to_say_everything_twice() {
     assert_eq!(String::from_utf8_lossy(&raw).matches("<<HERE>>").count(), 1);
 }
 
+/// Without a terminal it isn't about one.
+#[test]
+fn fault_118_a_winch_from_others_reaches_a_training_without_a_terminal() {
+    let steps = ["catch:WINCH:count", "touch:ready", "until:go"];
+    let mut training = Scene::new().headless(&steps);
+    training.file("ready");
+    training.signal_front(SIGWINCH);
+    training.wait_count(SIGWINCH, 1);
+    finish_with_count(&mut training, SIGWINCH, 1);
+}
+
 #[test]
 fn fault_22_usr1_spares_who_would_die_of_it() {
     let rank = "setsid:as:rank,catch:USR1:count,touch:rank,until:go";

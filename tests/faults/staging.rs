@@ -309,9 +309,14 @@ impl Training {
 
     /// The keeper, once there is one.
     pub fn keeper(&self) -> Pid {
-        self.find("the keeper", |pid| {
-            processes::command_line(pid).starts_with("oomph __keeper")
-        })
+        let named = |pid| processes::command_line(pid).starts_with("oomph __keeper");
+        // Not a run's session holder, which has its words, and may have a smaller number.
+        let holds = |pid| {
+            fs::read_to_string(format!("/proc/{pid}/comm"))
+                .is_ok_and(|name| name.starts_with("oomph-session"))
+                || processes::parent(pid).is_some_and(named)
+        };
+        self.find("the keeper", |pid| named(pid) && !holds(pid))
     }
 
     /// The direct child, once its program runs.

@@ -76,6 +76,9 @@ impl Runtime {
                     },
                 },
                 Ok(received) = signals.next() => {
+                    if received.is_of_the_terminal() {
+                        continue;
+                    }
                     if had_screen && received.is_from_keyboard() && received.is(Signal::SIGINT) {
                         return Ending::Like(Exit::Signal(Signal::SIGINT as i32));
                     }
@@ -96,7 +99,7 @@ impl Runtime {
                             self.order(KeeperOrder::Forward(received.sent));
                         }
                         (SignalAction::Stop, None) => drop(self.order(KeeperOrder::Stop)),
-                        (SignalAction::DropScreen | SignalAction::Resize | SignalAction::Ignore, _) => {}
+                        (SignalAction::DropScreen | SignalAction::Ignore, _) => {}
                     }
                 }
             }

@@ -48,7 +48,7 @@ fn is_like(directory: &Path, command: &CommandLine, reading: &WorkloadKey) -> bo
     if !small {
         return false;
     }
-    let Ok(file) = std::fs::File::open(&recording) else {
+    let Ok(file) = recording::open_stored(&recording) else {
         return false;
     };
     let mut line = String::new();

@@ -2,7 +2,7 @@
 
 use super::descriptor::{self, Route, StdioPlan};
 use super::output_fanout::FollowedFile;
-use super::spawn::{self, Blueprint, HolderEnd, LineMode, Pty, SessionTerminal, Spawned};
+use super::spawn::{self, Blueprint, HolderEnd, LineMode, Pty, Spawned};
 use super::{sweep, tree, user_stream};
 use crate::event::Exit;
 use crate::supervise::program::{self, Missing};
@@ -32,6 +32,8 @@ pub(super) struct TrainerRun {
     pub stage: Stage,
     /// Its pseudo-terminal, until no process has it open.
     pub terminal: Option<Terminal>,
+    /// The holder of its session, until that isn't needed any more.
+    pub holder: Option<i32>,
     /// Its pipes, until no process can write to them.
     pub pipes: Vec<Pipe>,
     /// The user's files that it writes to.
@@ -105,8 +107,6 @@ pub(super) struct Terminal {
     pub pty: Pty,
     /// Whether the trainer's own streams are on it; else it is there for questions only.
     pub has_streams: bool,
-    /// The session holder, which is killed when the terminal is closed.
-    pub holder: Option<i32>,
 }
 
 /// The reading end of a pipe that the trainer writes to.
@@ -257,13 +257,12 @@ impl TrainerRun {
             env: program::for_exec(env),
             cwd: elsewhere(&cwd),
             streams,
-            terminal: slave.map(|slave| SessionTerminal {
-                slave,
-                holder: match plan.is_on_terminal() {
-                    true => HolderEnd::WithKeeper,
-                    false => HolderEnd::WithTrainer,
-                },
-            }),
+            terminal: slave,
+            group: hello.group,
+            holder: match plan.is_on_terminal() {
+                true => HolderEnd::WithKeeper,
+                false => HolderEnd::WithTrainer,
+            },
             inherited: hello.inherited,
         })
         .map_err(|error| {
@@ -279,8 +278,8 @@ impl TrainerRun {
             terminal: pty.map(|pty| Terminal {
                 pty,
                 has_streams: plan.is_on_terminal(),
-                holder,
             }),
+            holder: Some(holder),
             pipes,
             tails,
             keys: VecDeque::new(),
@@ -382,8 +381,14 @@ impl TrainerRun {
     /// Closes the terminal, which no process has open any more, so that killing the session holder
     /// hangs nobody up.
     pub fn give_up_terminal(&mut self) {
-        if let Some(Terminal { holder, .. }) = self.terminal.take()
-            && let Some(holder) = holder
+        self.terminal = None;
+        self.dismiss_holder();
+    }
+
+    /// Ends the session holder, unless a terminal needs it.
+    pub fn dismiss_holder(&mut self) {
+        if self.terminal.is_none()
+            && let Some(holder) = self.holder.take()
         {
             tree::kill(holder, libc::SIGKILL);
         }

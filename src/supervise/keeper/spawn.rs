@@ -5,20 +5,24 @@
 //! the exec, which on a hung file system never happens, and reports a failure only as a number.
 //! Here a pipe reports which step failed, whenever it does.
 //!
-//! On a terminal there is one more process, the *session holder*. The kernel hangs up a terminal's
-//! foreground group when the session leader ends. If the trainer were the leader, its end would kill
-//! an upload that it left in the background. For programs in a shell, the shell is the leader; here
-//! it is the holder. The trainer has a process group of its own in that session, as in a shell, and
-//! is a child of the keeper (`CLONE_PARENT`). Since its parent is in another session, its group is
-//! orphaned, and Ctrl-Z can't stop it. The holder sleeps with all signals blocked until the terminal
-//! is closed. If the keeper dies, so does the holder, and the trainer is hung up: its streams are gone.
-//! A trainer that has the terminal for questions only has its streams still, and loses nothing but that
-//! terminal: its holder stays until it has ended.
+//! Each run has a second process, the *session holder*: it leads the session in which the trainer is, as
+//! a shell does for its commands. The trainer never leads one, because setsid(2) and setpgid(2) fail for
+//! a session's leader, and util-linux's `setsid` doesn't wait for its command if it leads a group. It has a
+//! process group of its own where oomph has one, as a command of an interactive shell; otherwise it is in
+//! the holder's, as a command of a script is in the script's. It is a child of the keeper (`CLONE_PARENT`).
+//! Since its parent is in another session, its group is orphaned, and Ctrl-Z can't stop it.
+//!
+//! The holder sleeps with all signals blocked. The kernel hangs up a terminal's foreground group when the
+//! session leader ends, so on a terminal it stays until the terminal is closed: the trainer's end must not
+//! kill an upload that it left in the background. If the keeper dies, so does the holder, and the trainer is
+//! hung up: its streams are gone. A trainer that has its streams still, without a terminal or with one for
+//! questions only, loses nothing but that terminal: its holder stays until it has ended.
 
 use super::descriptor;
 use crate::supervise::Size;
 use crate::supervise::terminal::LineSettings;
-use crate::supervise::this_process::{InheritedSignals, SIGNALS};
+use crate::supervise::this_process::{GroupPlace, InheritedSignals, SIGNALS};
+use nix::errno::Errno;
 use nix::fcntl::{OFlag, open};
 use nix::libc;
 use nix::pty::{posix_openpt, ptsname_r, unlockpt};
@@ -28,6 +32,7 @@ use nix::unistd::ForkResult;
 use std::ffi::CString;
 use std::io;
 use std::os::fd::{AsFd, AsRawFd, FromRawFd, IntoRawFd, OwnedFd, RawFd};
+use std::time::Duration;
 
 /// Everything that the new process needs, prepared before the fork.
 pub(super) struct Blueprint {
@@ -41,15 +46,11 @@ pub(super) struct Blueprint {
     pub cwd: Option<CString>,
     /// Its stdin, stdout and stderr; `None` is inherited.
     pub streams: [Option<RawFd>; 3],
-    pub terminal: Option<SessionTerminal>,
-    pub inherited: InheritedSignals,
-}
-
-/// The controlling terminal.
-#[derive(Debug, Clone, Copy)]
-pub(super) struct SessionTerminal {
-    pub slave: RawFd,
+    /// Its controlling terminal.
+    pub terminal: Option<RawFd>,
+    pub group: GroupPlace,
     pub holder: HolderEnd,
+    pub inherited: InheritedSignals,
 }
 
 /// When the holder ends at the latest.
@@ -69,8 +70,8 @@ const HOLDER_NAME: &std::ffi::CStr = c"oomph-session";
 pub(super) struct Spawned {
     /// Where its [`SpawnMessage`]s come from.
     pub messages: OwnedFd,
-    /// The holder of its session, if it has a terminal.
-    pub holder: Option<i32>,
+    /// The holder of its session; where there can be none, the process itself.
+    pub holder: i32,
 }
 
 /// The steps that can fail.
@@ -137,14 +138,30 @@ pub(super) fn spawn(plan: &Blueprint) -> io::Result<Spawned> {
         keeper: std::process::id() as i32,
     };
     // SAFETY: the child makes system calls only, on its own copy of `child` and the plan.
-    match unsafe { nix::unistd::fork() }? {
+    match patiently(|| unsafe { nix::unistd::fork() }, std::thread::sleep)? {
         ForkResult::Parent { child } => Ok(Spawned {
             messages: reading,
-            holder: plan.terminal.map(|_| child.as_raw()),
+            holder: child.as_raw(),
         }),
         // SAFETY: this is the child.
         ForkResult::Child => unsafe { child.become_program() },
     }
+}
+
+/// How often to try again, and after which time, where the user's other processes leave none for the
+/// moment: two seconds, in which no trainer of ours waits for us.
+const TRIES: u32 = 40;
+const PAUSE: Duration = Duration::from_millis(50);
+
+/// Tries again as long as the system has no process to give (EAGAIN).
+fn patiently<T>(attempt: impl Fn() -> nix::Result<T>, sleep: impl Fn(Duration)) -> nix::Result<T> {
+    for _ in 0..TRIES {
+        match attempt() {
+            Err(Errno::EAGAIN) => sleep(PAUSE),
+            outcome => return outcome,
+        }
+    }
+    attempt()
 }
 
 fn pointers(words: &[CString]) -> Vec<*const libc::c_char> {
@@ -173,10 +190,12 @@ impl Child<'_> {
             if libc::setsid() < 0 {
                 self.fail(SpawnStep::Setup);
             }
-            match plan.terminal {
-                Some(terminal) => self.hold_session(terminal),
-                None => self.say(0, libc::getpid()),
+            if let Some(terminal) = plan.terminal
+                && libc::ioctl(terminal, libc::TIOCSCTTY, 0) < 0
+            {
+                self.fail(SpawnStep::Setup);
             }
+            self.hold_session();
             for (target, source) in (0..).zip(plan.streams) {
                 if source.is_some_and(|source| libc::dup2(source, target) < 0) {
                     self.fail(SpawnStep::Setup);
@@ -203,27 +222,30 @@ impl Child<'_> {
     ///
     /// # Safety
     /// As [`Child::become_program`].
-    unsafe fn hold_session(&self, terminal: SessionTerminal) {
-        let SessionTerminal { slave, holder } = terminal;
+    unsafe fn hold_session(&self) {
         // SAFETY: as above.
         unsafe {
-            if libc::ioctl(slave, libc::TIOCSCTTY, 0) < 0 {
-                self.fail(SpawnStep::Setup);
-            }
             let mut trainer: libc::c_int = -1;
             let mut flags = (libc::CLONE_PARENT | libc::SIGCHLD) as libc::c_long;
-            match holder {
+            match self.plan.holder {
                 HolderEnd::WithKeeper => self.die_with_keeper(),
                 HolderEnd::WithTrainer => flags |= libc::CLONE_PIDFD as libc::c_long,
             }
-            match libc::syscall(libc::SYS_clone, flags, 0, &mut trainer, 0, 0) {
+            let mut tries = TRIES;
+            let cloned = loop {
+                let cloned = libc::syscall(libc::SYS_clone, flags, 0, &mut trainer, 0, 0);
+                if cloned != -1 || *libc::__errno_location() != libc::EAGAIN || tries == 0 {
+                    break cloned;
+                }
+                tries -= 1;
+                libc::poll(std::ptr::null_mut(), 0, PAUSE.as_millis() as libc::c_int);
+            };
+            match cloned {
                 0 => {
-                    libc::setpgid(0, 0);
-                    // In the background this would stop us (SIGTTOU), but all signals are blocked.
-                    libc::tcsetpgrp(slave, libc::getpid());
+                    self.take_place();
                     self.say(0, libc::getpid());
                 }
-                // A sandbox without CLONE_PARENT: the trainer leads its session itself.
+                // A sandbox without CLONE_PARENT, or no process left: the trainer leads its session itself.
                 -1 => {
                     libc::prctl(libc::PR_SET_PDEATHSIG, 0);
                     self.say(0, libc::getpid());
@@ -236,6 +258,24 @@ impl Child<'_> {
                     self.sleep(trainer)
                 }
             }
+        }
+    }
+
+    /// A group of its own, in the terminal's foreground, or the session holder's, which is there already.
+    ///
+    /// # Safety
+    /// As [`Child::become_program`].
+    unsafe fn take_place(&self) {
+        match self.plan.group {
+            GroupPlace::Member => {}
+            // SAFETY: as above.
+            GroupPlace::Leader => unsafe {
+                libc::setpgid(0, 0);
+                if let Some(terminal) = self.plan.terminal {
+                    // In the background this would stop us (SIGTTOU), but all signals are blocked.
+                    libc::tcsetpgrp(terminal, libc::getpid());
+                }
+            },
         }
     }
 
@@ -392,6 +432,29 @@ impl Pty {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::cell::Cell;
+
+    #[test]
+    fn a_process_is_asked_for_again_while_there_is_none() {
+        let tries = |refused: u32, errno: Errno| {
+            let (asked, waited) = (Cell::new(0), Cell::new(Duration::ZERO));
+            let attempt = || {
+                asked.set(asked.get() + 1);
+                match asked.get() > refused {
+                    true => Ok(()),
+                    false => Err(errno),
+                }
+            };
+            let outcome = patiently(attempt, |pause| waited.set(waited.get() + pause));
+            (outcome, waited.get())
+        };
+        assert_eq!(tries(0, Errno::EAGAIN), (Ok(()), Duration::ZERO));
+        assert_eq!(tries(3, Errno::EAGAIN), (Ok(()), 3 * PAUSE));
+        let in_vain = (Err(Errno::EAGAIN), Duration::from_secs(2));
+        assert_eq!(tries(u32::MAX, Errno::EAGAIN), in_vain);
+        let other = (Err(Errno::EPERM), Duration::ZERO);
+        assert_eq!(tries(u32::MAX, Errno::EPERM), other);
+    }
 
     #[test]
     fn messages_are_read_whole_or_not_at_all() {

@@ -56,11 +56,11 @@ impl Process {
         Process::look(self.pid).is_some_and(|now| now.start == self.start && !now.is_dead())
     }
 
-    /// Whether it belongs to our user. As root we could signal everybody's, and must not.
-    pub fn is_ours(&self) -> bool {
-        status_field(self.pid, "Uid:")
-            .and_then(|uids| uids.split_whitespace().next()?.parse().ok())
-            .is_some_and(|uid: u32| uid == nix::unistd::getuid().as_raw())
+    /// Whether the kernel lets us signal it, whichever user's it is: a training may have become another user
+    /// (`setpriv`, `sudo -u`). For processes below us only; as root we could signal everybody's.
+    pub fn can_be_signalled(&self) -> bool {
+        let pid = nix::unistd::Pid::from_raw(self.pid);
+        nix::sys::signal::kill(pid, None) != Err(nix::errno::Errno::EPERM)
     }
 
     /// Whether it has a device file of an NVIDIA GPU open.
@@ -308,7 +308,7 @@ mod tests {
     #[test]
     fn this_process_is_found_below_its_parent_and_knows_itself() {
         let me = Process::look(std::process::id() as i32).unwrap();
-        assert!(me.lives() && me.is_ours() && !me.holds_gpu());
+        assert!(me.lives() && me.can_be_signalled() && !me.holds_gpu());
         assert!(below(me.parent, &[]).iter().any(|p| p.pid == me.pid));
         assert!(below(me.parent, &[me.pid]).iter().all(|p| p.pid != me.pid));
         assert_eq!(me.reaction(libc::SIGPIPE), Some(Reaction::Ignores));

@@ -54,8 +54,7 @@ impl KeeperLoop {
                 if let Some(note) = note {
                     self.fanout.note(note);
                 }
-                self.holders
-                    .extend(run.terminal.as_ref().and_then(|terminal| terminal.holder));
+                self.holders.extend(run.holder);
                 self.runs.push(run);
             }
             Err(failed) => {
@@ -99,10 +98,8 @@ impl KeeperLoop {
             }
         }
         // Without a session holder the forked process is the trainer itself.
-        if let Some(terminal) = &mut run.terminal
-            && terminal.holder == pid
-        {
-            terminal.holder = None;
+        if run.holder == pid {
+            run.holder = None;
             self.holders.retain(|holder| Some(*holder) != pid);
         }
         match (pid, failure) {
@@ -227,6 +224,10 @@ impl KeeperLoop {
         // Session holders and orphans only need to be reaped.
         if Exit::from_raw(status).is_some() {
             self.holders.retain(|holder| *holder != pid);
+            for run in self.runs.iter_mut().filter(|run| run.holder == Some(pid)) {
+                // A SIGKILL to its group took it along; its PID may be another's soon.
+                run.holder = None;
+            }
         }
         let Some(run) = self.runs.iter_mut().find(|run| run.pid() == Some(pid)) else {
             return;
@@ -240,6 +241,7 @@ impl KeeperLoop {
                     // From now on the terminal ends when no other process has it open.
                     terminal.pty.slave = None;
                 }
+                run.dismiss_holder();
                 self.input.end_run();
             }
             None if status == 0xffff => self.fanout.report(KeeperReport::Resumed),
@@ -260,11 +262,10 @@ impl KeeperLoop {
             return;
         };
         // To the foreground group, as by the key. Not by writing the byte, which a program may have
-        // turned off.
-        let group = run
-            .terminal
-            .as_ref()
-            .and_then(|terminal| terminal.pty.foreground())
+        // turned off. A program that has left that group has left nobody there but the session holder.
+        let foreground = (run.terminal.as_ref()).and_then(|terminal| terminal.pty.foreground());
+        let group = foreground
+            .filter(|group| self.tree().iter().any(|process| process.group == *group))
             .or_else(|| Process::look(pid).map(|process| process.group))
             .unwrap_or(pid);
         tree::kill_group(group, libc::SIGINT);
@@ -438,15 +439,14 @@ impl KeeperLoop {
         };
         let living = self.tree();
         let (targets, others): (Vec<Process>, Vec<Process>) =
-            living.into_iter().partition(|process| {
-                process.is_ours()
-                    && match (scope, self.runs.last()) {
-                        (SweepScope::All, _) | (_, None) => true,
-                        (SweepScope::Training, Some(run)) => {
-                            sweep::is_of_the_training(process, run.ranked, &run.words)
-                        }
-                    }
+            (living.into_iter()).partition(|process| match (scope, self.runs.last()) {
+                (SweepScope::All, _) | (_, None) => true,
+                (SweepScope::Training, Some(run)) => {
+                    sweep::is_of_the_training(process, run.ranked, &run.words)
+                }
             });
+        let (targets, out_of_reach): (Vec<Process>, Vec<Process>) =
+            targets.into_iter().partition(Process::can_be_signalled);
         let Some(sweep) = &mut self.sweep else {
             return;
         };
@@ -461,6 +461,11 @@ impl KeeperLoop {
             for process in &targets {
                 self.fanout.note(unkillable(process));
             }
+            for Process { pid, name, .. } in out_of_reach.iter().take(NAMED) {
+                self.fanout.note(format!(
+                    "process {pid} ({name}) runs as another user, whose processes oomph may not end"
+                ));
+            }
             self.sweep = None;
             if !others.is_empty() {
                 let names: Vec<String> = others
@@ -471,7 +476,7 @@ impl KeeperLoop {
                 let more = if others.len() > NAMED { ", …" } else { "" };
                 (self.fanout).note(format!("left to finish: {}{more}", names.join(", ")));
             }
-            self.swept = Some(targets);
+            self.swept = Some([targets, out_of_reach].concat());
             if let Some(run) = self.runs.last_mut()
                 && run.stop.is_some()
             {
