@@ -19,7 +19,7 @@ const LOOK: Duration = Duration::from_millis(100);
 const LOOK_ELSEWHERE: Duration = Duration::from_secs(1);
 
 /// How a log is opened.
-type Opener = fn(&Path) -> io::Result<File>;
+type LogOpener = fn(&Path) -> io::Result<File>;
 
 #[derive(Debug, PartialEq, Args)]
 pub(super) struct LogsCommand {
@@ -38,7 +38,7 @@ struct LogSource {
 }
 
 impl LogSource {
-    fn opener(&self) -> Opener {
+    fn opener(&self) -> LogOpener {
         match &self.writer {
             Some(Chosen::Elsewhere(_)) => recording::open_own,
             Some(Chosen::Here(_)) | None => recording::open_stored,
@@ -181,7 +181,7 @@ fn lives(session: &Chosen) -> bool {
 /// An output log as it grows, across its parts.
 pub(super) struct LogTail {
     path: PathBuf,
-    opener: Opener,
+    opener: LogOpener,
     older: Option<File>,
     present: Option<File>,
 }
@@ -197,7 +197,7 @@ pub(super) enum Taken {
 
 impl LogTail {
     /// From the start of its older part on.
-    pub fn open(path: &Path, opener: Opener) -> io::Result<LogTail> {
+    pub fn open(path: &Path, opener: LogOpener) -> io::Result<LogTail> {
         // The current one first: if it becomes the older one now, it is still read once.
         let present = existing(opener(path))?;
         let older = existing(opener(&older_part(path)))?;
@@ -290,7 +290,7 @@ mod tests {
     fn parts_are_read_in_order_and_each_once() {
         let directory = tempfile::tempdir().unwrap();
         let path = directory.path().join("output.log");
-        let open: Opener = |path| File::open(path);
+        let open: LogOpener = |path| File::open(path);
         let mut tail = LogTail::open(&path, open).unwrap();
         assert_eq!(all(&mut tail), b"");
         fs::write(&path, b"new \xff\r\n").unwrap();

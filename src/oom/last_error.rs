@@ -100,11 +100,11 @@ impl Reader {
     fn ended(&mut self, text: &str) {
         let was_oom = self.last == Some(LastError::OutOfMemory);
         let chained = std::mem::take(&mut self.chained);
-        self.last = if OOM_WORDS.is_match(text.as_bytes()) || (chained && was_oom) {
-            Some(LastError::OutOfMemory)
-        } else if is_consequence(text) {
+        self.last = if is_consequence(text) {
             // Of whatever was before.
             self.last
+        } else if OOM_WORDS.is_match(text.as_bytes()) || (chained && was_oom) {
+            Some(LastError::OutOfMemory)
         } else {
             Some(LastError::Other)
         };
