@@ -37,6 +37,7 @@ pub use finding::{Certainty, Evidence, Finding};
 pub use leak_forecast::{LeakForecast, leak_forecast};
 pub use ranks::{AmongRanks, RankNeed};
 pub use watch::{LiveWarnings, warnings};
+pub use wording::Phrase;
 
 use case::OomContext;
 use serde::Serialize;
@@ -82,11 +83,27 @@ pub enum Help {
     AnotherDevice,
 }
 
+/// What a remedy achieves against a cause that it does not remove.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum LittleUse {
+    OnlyDelays,
+    UnlikelyToHelp,
+}
+
+impl LittleUse {
+    pub fn words(self) -> &'static str {
+        match self {
+            LittleUse::OnlyDelays => "only delays the OOM",
+            LittleUse::UnlikelyToHelp => "unlikely to help",
+        }
+    }
+}
+
 /// What using less GPU memory, or a GPU with more of it, achieves against a cause that it does not
 /// remove.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct IneffectiveAgainst {
-    pub verdict: &'static str,
+    pub verdict: LittleUse,
     pub reason: &'static str,
 }
 
@@ -137,11 +154,7 @@ impl CauseSpec {
         self
     }
 
-    const fn ineffective_against(
-        mut self,
-        verdict: &'static str,
-        reason: &'static str,
-    ) -> CauseSpec {
+    const fn ineffective_against(mut self, verdict: LittleUse, reason: &'static str) -> CauseSpec {
         self.ineffective_against = Some(IneffectiveAgainst { verdict, reason });
         self
     }
@@ -165,7 +178,7 @@ static CAUSES: &[CauseSpec] = &[
         .explains_capacity()
         .recurs("memory leaks: it would run out again later")
         .ineffective_against(
-            "only delays the OOM",
+            LittleUse::OnlyDelays,
             "each step leaks less, but it still leaks",
         ),
     CauseSpec::new(
@@ -176,7 +189,7 @@ static CAUSES: &[CauseSpec] = &[
     .explains_capacity()
     .recurs("evaluation keeps its graphs: it would run out again (torch.no_grad() fixes it)")
     .ineffective_against(
-        "unlikely to help",
+        LittleUse::UnlikelyToHelp,
         "every evaluation batch keeps its activations",
     ),
     CauseSpec::new(

@@ -42,7 +42,8 @@ pub use inputs::RemedyInputs;
 pub use leftover::Leftover;
 pub use offer::{expectation, remedies};
 pub use plan::{
-    Alteration, Availability, BatchChange, Expectation, FileCopy, Plan, Remedy, RemedyId,
+    Alteration, Availability, BatchChange, Expectation, FileCopy, FitVerdict, Plan, Remedy,
+    RemedyId,
 };
 pub use plan_output::{plan_json, plan_text};
 pub use rejected::{Ended, RejectedRemedy, rejected, without_rejected};

@@ -3,7 +3,9 @@
 //! Each suggestion is sorted by the bytes that it would save here, which are measured or computed.
 //! If the parts of the memory are unknown, the order is a fixed one and no numbers are given.
 
+use super::Phrase;
 use super::case::OomContext;
+use super::wording::because;
 use crate::calibration::{AUTOCAST_LEAVES, CHECKPOINTING_LEAVES, EIGHT_BIT_ADAM_SAVES};
 use crate::event::Phase;
 use crate::units::Bytes;
@@ -18,44 +20,46 @@ const WORTH: f64 = 0.1;
 const HALF: f64 = 0.5;
 
 /// Most useful first.
-pub(super) fn advice(case: &OomContext) -> Vec<String> {
+pub(super) fn advice(case: &OomContext) -> Vec<Phrase> {
     match case.phase {
-        Phase::Load => words(&[
-            "the weights in lower precision (bf16; 8 or 4 bits for inference)",
-            "more GPUs, with the parameters sharded over them (FSDP, ZeRO-3, device_map)",
-            "a smaller model, or parts of it in host memory (CPU offload)",
-        ]),
+        Phase::Load => vec![
+            because(
+                "the weights in lower precision",
+                "bf16; 8 or 4 bits for inference",
+            ),
+            because(
+                "more GPUs, with the parameters sharded over them",
+                "FSDP, ZeRO-3, device_map",
+            ),
+            because(
+                "a smaller model, or parts of it in host memory",
+                "CPU offload",
+            ),
+        ],
         Phase::Evaluation => evaluation(case),
         Phase::Forward | Phase::Backward | Phase::Optimizer | Phase::Unknown => training(case),
     }
 }
 
-fn words(words: &[&str]) -> Vec<String> {
-    words.iter().map(|word| word.to_string()).collect()
-}
-
-fn evaluation(case: &OomContext) -> Vec<String> {
-    let mut advice = Vec::new();
+fn evaluation(case: &OomContext) -> Vec<Phrase> {
+    let mut advice: Vec<Phrase> = Vec::new();
     if (case.record()).is_some_and(|record| record.grad_enabled == Some(true)) {
-        advice.push("torch.inference_mode() around the evaluation".to_string());
+        advice.push("torch.inference_mode() around the evaluation".into());
     }
     // Training leaves its own sizes of blocks in the cache, which an evaluation can't use.
     if let Some(cached) = case
         .cached
         .filter(|_| case.cache_is_notable() == Some(true))
     {
-        advice.push(format!(
-            "torch.cuda.empty_cache() between training and evaluation: {cached} is cached"
-        ));
+        let words = "torch.cuda.empty_cache() between training and evaluation";
+        advice.push(format!("{words}: {cached} is cached").into());
     }
-    advice.push("a smaller batch in evaluation".to_string());
-    advice.push(
-        "moving outputs to the host as they are produced (.cpu()), not at the end".to_string(),
-    );
+    advice.push("a smaller batch in evaluation".into());
+    advice.push("moving outputs to the host as they are produced (.cpu()), not at the end".into());
     advice
 }
 
-fn training(case: &OomContext) -> Vec<String> {
+fn training(case: &OomContext) -> Vec<Phrase> {
     let (Some(structure), Some(rest)) = (case.structure, case.unnamed()) else {
         return usual(case);
     };
@@ -102,7 +106,7 @@ fn training(case: &OomContext) -> Vec<String> {
     suggestions
         .iter()
         .take(MOST)
-        .map(|(words, saved)| format!("{words}: about {saved} less"))
+        .map(|(words, saved)| format!("{words}: about {saved} less").into())
         .collect()
 }
 
@@ -114,18 +118,22 @@ fn keeps_gradients(case: &OomContext) -> bool {
 }
 
 /// What helps most trainings.
-fn usual(case: &OomContext) -> Vec<String> {
+fn usual(case: &OomContext) -> Vec<Phrase> {
     match case.phase {
-        Phase::Optimizer => words(&[
-            "an optimizer with less state (8-bit, Adafactor), or its state sharded over GPUs (ZeRO)",
-            "foreach=False in the optimizer, which needs less memory in its step",
-        ]),
+        Phase::Optimizer => vec![
+            because(
+                "an optimizer with less state (8-bit, Adafactor), or its state sharded over GPUs",
+                "ZeRO",
+            ),
+            "foreach=False in the optimizer, which needs less memory in its step".into(),
+        ],
         Phase::Load | Phase::Evaluation | Phase::Forward | Phase::Backward | Phase::Unknown => {
-            words(&[
-                "a smaller batch size, with gradient accumulation to keep the effective batch",
-                "automatic mixed precision (bf16)",
-                "activation checkpointing (torch.utils.checkpoint)",
-            ])
+            vec![
+                "a smaller batch size, with gradient accumulation to keep the effective batch"
+                    .into(),
+                because("automatic mixed precision", "bf16"),
+                because("activation checkpointing", "torch.utils.checkpoint"),
+            ]
         }
     }
 }

@@ -5,7 +5,7 @@ use super::case::OomContext;
 use super::other_process::{self, NOTABLE_UNNAMED};
 use super::sum::Sum;
 use super::unexplained::{outside_the_allocator, unexplained, without_figures};
-use super::wording::sentence;
+use super::wording::{sentence, with_figures};
 use super::{Cause, Certainty, Finding};
 use crate::calibration::NON_TORCH_AT_MOST;
 use crate::event::Phase;
@@ -112,7 +112,7 @@ fn compared(case: &OomContext, needed: Bytes, capacity: Bytes) -> Option<Finding
         .map_or(String::new(), |share| {
             format!(", with the forward pass {:.0} % done", share * 100.0)
         });
-    let headline = format!("{opening}: {}{allowed}{rest}.", sum(capacity));
+    let headline = with_figures(opening, format!("{}{allowed}{rest}", sum(capacity)));
     // Windows' driver moves what does not fit to the host's memory.
     let spilled = (allocated > capacity).then_some(
         "More is allocated than the GPU has: the driver may have moved memory to the host (Windows).",
@@ -154,10 +154,8 @@ fn whole_step(case: &OomContext, whole: WholeStep, room: Bytes) -> Finding {
         .filter(|(_, n)| *n > Bytes::ZERO)
         .collect();
     let summands: Vec<(Bytes, &str)> = parts.iter().map(|(name, n)| (*n, *name)).collect();
-    let headline = format!(
-        "The whole step does not fit: {}.",
-        Sum(&summands).against(room)
-    );
+    let sum = Sum(&summands).against(room);
+    let headline = with_figures("The whole step does not fit", sum);
     let mut finding = case
         .finding(Cause::Capacity, Certainty::Certain, headline)
         .says_if(
@@ -205,8 +203,9 @@ fn made_of(case: &OomContext, allocated: Bytes) -> Option<String> {
 }
 
 fn larger_than_the_gpu(case: &OomContext, requested: Bytes, capacity: Bytes) -> Finding {
-    let headline = format!("One allocation of {requested} is more than the GPU has: {capacity}.");
+    let one = format!("One allocation of {requested} is more than the GPU has");
+    let headline = with_figures(&one, capacity.to_string());
     case.finding(Cause::Capacity, Certainty::Certain, headline)
         .says("It would fail on an empty GPU too.")
-        .advises(&["check the size of the tensor at that line"])
+        .advises(["check the size of the tensor at that line"])
 }

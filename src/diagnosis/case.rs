@@ -3,7 +3,7 @@
 
 use super::neighbours::{Neighbours, Other};
 use super::sum::Sum;
-use super::{Cause, Certainty, Finding};
+use super::{Cause, Certainty, Finding, Phrase};
 use crate::calibration::{FIXED_LEAST_WASTE, USUAL_CACHE};
 use crate::event::{OomRecord, Phase, Retainer, Structure};
 use crate::forecast::{Rehearsed, WholeStep};
@@ -216,7 +216,7 @@ impl<'a> OomContext<'a> {
         &self,
         cause: Cause,
         certainty: Certainty,
-        headline: impl Into<String>,
+        headline: impl Into<Phrase>,
     ) -> Finding {
         let numbers = [
             ("requested", self.requested),

@@ -2,6 +2,7 @@
 //! enabled, so each forward pass keeps its activations as long as its output lives.
 
 use super::case::OomContext;
+use super::wording::with_figures;
 use super::{Cause, Certainty, Finding};
 use crate::event::{Phase, SourceLine};
 
@@ -16,18 +17,19 @@ pub(super) fn examine(case: &OomContext) -> Option<Finding> {
     }
     let allocated = case.allocated?;
     let baseline = case.rank.and_then(|rank| rank.steps.baselines.last());
-    let headline = match baseline {
-        Some((_, baseline)) if *baseline < allocated => format!(
-            "Evaluation runs with gradients enabled: {} more than the {baseline} allocated between steps.",
-            allocated - *baseline
-        ),
-        _ => format!("Evaluation runs with gradients enabled: {allocated} allocated."),
+    let figures = match baseline {
+        Some((_, baseline)) if *baseline < allocated => {
+            let more = allocated - *baseline;
+            format!("{more} more than the {baseline} allocated between steps")
+        }
+        _ => format!("{allocated} allocated"),
     };
+    let headline = with_figures("Evaluation runs with gradients enabled", figures);
     Some(
         case.finding(Cause::EvaluationGraph, Certainty::Likely, headline)
             .says("The model is in eval mode, but gradients are enabled, so every output that is kept also keeps its activations.")
             .kept_by(case.retainer())
-            .advises(&[
+            .advises([
                 "with torch.inference_mode(): around the evaluation",
                 ".item() or .detach() on what you keep from each batch",
             ])

@@ -2,7 +2,8 @@
 
 use super::baseline_growth::{BaselineGrowth, WARM_UP, baseline_growth};
 use super::case::OomContext;
-use super::{Cause, Certainty, Finding};
+use super::wording::{because, with_figures};
+use super::{Cause, Certainty, Finding, Phrase};
 use crate::event::GrowingLine;
 use crate::units::Bytes;
 
@@ -25,16 +26,19 @@ pub(super) fn examine(case: &OomContext) -> Option<Finding> {
     let finding = case.finding(
         Cause::Leak,
         Certainty::likely_if(would_fit),
-        format!(
-            "Memory leak: +{per_step} per step × {over} steps = {leaked} by step {}.",
-            steps.count
+        with_figures(
+            "Memory leak",
+            format!(
+                "+{per_step} per step × {over} steps = {leaked} by step {}",
+                steps.count
+            ),
         ),
     );
     let kept_by = case.retainer();
     // With its name there is nothing to look for.
-    let advice = match kept_by {
-        Some(_) => &ADVICE[..1],
-        None => &ADVICE,
+    let told = match kept_by {
+        Some(_) => 1,
+        None => 2,
     };
     let line = kept_by.and_then(|retainer| retainer.line.as_ref());
     Some(
@@ -45,7 +49,7 @@ pub(super) fn examine(case: &OomContext) -> Option<Finding> {
             .says_if(growing_line(case))
             .says_if((!would_fit).then_some("Even without the leak it would not fit here."))
             .shows_first([("leak per step", per_step), ("leaked", leaked)])
-            .advises(advice)
+            .advises(advice().into_iter().take(told))
             .at(line.or(growing(case).map(|most| &most.line))),
     )
 }
@@ -72,7 +76,12 @@ fn growing_line(case: &OomContext) -> Option<String> {
     ))
 }
 
-pub(super) const ADVICE: [&str; 2] = [
-    ".item() or .detach() on what you keep from each step (a running loss keeps its whole graph)",
-    "look for lists that grow with every step: outputs, losses, hooks",
-];
+pub(super) fn advice() -> [Phrase; 2] {
+    [
+        because(
+            ".item() or .detach() on what you keep from each step",
+            "a running loss keeps its whole graph",
+        ),
+        "look for lists that grow with every step: outputs, losses, hooks".into(),
+    ]
+}

@@ -100,6 +100,6 @@ pub(super) fn examine(case: &OomContext) -> Option<Finding> {
         case.finding(Cause::Thrashing, certainty, headline)
             .says("It ran at the edge of what fits until one allocation found no room at all.")
             .shows([("largest reserved", rank.reserved_peak)])
-            .advises(&ADVICE),
+            .advises(ADVICE),
     )
 }

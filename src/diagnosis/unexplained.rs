@@ -2,8 +2,8 @@
 //! are missing.
 
 use super::case::OomContext;
-use super::wording::sentence;
-use super::{Cause, Certainty, Finding, other_process};
+use super::wording::{because, sentence, with_figures};
+use super::{Cause, Certainty, Finding, Phrase, other_process};
 use crate::oom::OomKind;
 use crate::units::Bytes;
 
@@ -12,7 +12,7 @@ const NEARLY_ALL: f64 = 0.8;
 
 const SMALLER_BATCH: &str = "a smaller batch";
 
-fn found(case: &OomContext, certainty: Certainty, headline: impl Into<String>) -> Finding {
+fn found(case: &OomContext, certainty: Certainty, headline: impl Into<Phrase>) -> Finding {
     case.finding(Cause::Capacity, certainty, headline)
 }
 
@@ -42,7 +42,7 @@ pub(super) fn outside_the_allocator(case: &OomContext) -> Finding {
         .says("The allocation that failed was outside PyTorch's allocator.")
         .says(other_process::clause_sentence(case))
         .says_if(case.caveat())
-        .advises(&[
+        .advises([
             SMALLER_BATCH,
             "leave memory for other libraries: torch.cuda.set_per_process_memory_fraction(0.9)",
         ])
@@ -52,7 +52,8 @@ pub(super) fn outside_the_allocator(case: &OomContext) -> Finding {
 fn message_lost(case: &OomContext) -> Finding {
     let headline = match (case.allocated, case.capacity) {
         (Some(allocated), Some(capacity)) => {
-            format!("PyTorch ran out of memory: {allocated} allocated, {capacity} on the GPU.")
+            let figures = format!("{allocated} allocated, {capacity} on the GPU");
+            with_figures("PyTorch ran out of memory", figures)
         }
         (_, _) => "PyTorch ran out of memory.".into(),
     };
@@ -60,7 +61,7 @@ fn message_lost(case: &OomContext) -> Finding {
         .says("It failed in an NVML call while writing the OOM message, so the message and its numbers are lost.")
         .says(other_process::clause_sentence(case))
         .says_if(case.caveat())
-        .advises(&[SMALLER_BATCH])
+        .advises([SMALLER_BATCH])
 }
 
 /// vLLM checks what the weights and one profiling run leave for its KV cache.
@@ -69,10 +70,11 @@ fn no_room_for_the_cache(case: &OomContext) -> Finding {
     found(case, Certainty::Likely, headline)
         .says("Weights, activations and KV cache share a fixed fraction of the GPU.")
         .says(other_process::clause_sentence(case))
-        .advises(&[
-            "a larger fraction of the GPU (--gpu-memory-utilization), if no one else uses it",
-            "shorter requests (--max-model-len)",
-            "quantized weights, or more GPUs (--tensor-parallel-size)",
+        .advises([
+            "a larger fraction of the GPU (--gpu-memory-utilization), if no one else uses it"
+                .into(),
+            because("shorter requests", "--max-model-len"),
+            because("quantized weights, or more GPUs", "--tensor-parallel-size"),
         ])
 }
 
@@ -81,7 +83,7 @@ pub(super) fn without_figures(case: &OomContext) -> Finding {
         return no_room_for_the_cache(case);
     }
     let headline = match case.asked() {
-        Some(asked) => format!("It ran out of memory: {asked}."),
+        Some(asked) => with_figures("It ran out of memory", asked),
         None => "It ran out of memory.".into(),
     };
     let missing: Vec<&str> = [
@@ -100,7 +102,7 @@ pub(super) fn without_figures(case: &OomContext) -> Finding {
             "{missing} {are} unknown, so the cause cannot be determined"
         )))
         .says_if(case.failed())
-        .advises(&[SMALLER_BATCH])
+        .advises([SMALLER_BATCH])
 }
 
 /// The finding when no rule has one.
@@ -113,13 +115,13 @@ pub(super) fn nothing_else(case: &OomContext) -> Finding {
 
 /// All figures are known, and by them it should have fit.
 pub(super) fn unexplained(case: &OomContext, needed: Bytes, capacity: Bytes) -> Finding {
-    let headline =
-        format!("The numbers do not explain it: {needed} needed, {capacity} on the GPU.");
+    let figures = format!("{needed} needed, {capacity} on the GPU");
+    let headline = with_figures("The numbers do not explain it", figures);
     found(case, Certainty::Possible, headline)
         .says_if(case.free.map(|free| {
             format!("{free} was free when the message was written; another process may have used more a moment before.")
         }))
         .says(other_process::clause_sentence(case))
         .says_if(case.caveat())
-        .advises(&["see who else is on the GPU (nvidia-smi on the host)"])
+        .advises([because("see who else is on the GPU", "nvidia-smi on the host")])
 }

@@ -28,12 +28,8 @@ pub(super) fn attribute(remedy: &mut Remedy, recognized: &Recognized<'_>) {
     };
     if runs(recognized.command, &recognized.layout) != runs(&edited, &CommandLayout::new(&edited)) {
         remedy.availability =
-            Availability::NotOffered(format!("{source} would start another program"));
+            Availability::NotOffered(format!("{source} would start another program").into());
         return;
     }
-    let by = format!("arguments by {source}");
-    remedy.cost = match remedy.cost.is_empty() {
-        true => by,
-        false => format!("{}; {by}", remedy.cost),
-    };
+    remedy.cost.push("; ", format!("arguments by {source}"));
 }

@@ -10,6 +10,7 @@ use edit::{Kept, check_scale, reduced};
 use super::patch;
 use super::plan::{Alteration, BatchChange};
 use super::proposal::{Offering, Proposal, or_patched};
+use crate::diagnosis::Phrase;
 use crate::forecast::{Division, divided, rounded};
 
 pub(super) fn propose(offering: &Offering<'_>) -> Option<Proposal> {
@@ -37,17 +38,17 @@ pub(super) fn propose(offering: &Offering<'_>) -> Option<Proposal> {
                 at_once: edit.to,
                 accumulates: edit.accumulates,
             }),
-            ..Proposal::new(Ok(edit.draft), &cost(&edit.cost, batch_norm))
+            ..Proposal::new(Ok(edit.draft), cost(edit.cost, batch_norm))
         },
         Err(reason) => Proposal::new(Err(reason), ""),
     })
 }
 
 /// Adds what a smaller batch means for a model with batch normalization.
-fn cost(of_edit: &str, batch_norm: Option<&str>) -> String {
+fn cost(of_edit: Phrase, batch_norm: Option<&str>) -> Phrase {
     match batch_norm {
-        Some(class) => format!("{of_edit}; {class} then normalizes over fewer samples"),
-        None => of_edit.into(),
+        Some(class) => of_edit.and("; ", format!("{class} then normalizes over fewer samples")),
+        None => of_edit,
     }
 }
 

@@ -4,7 +4,8 @@
 use super::draft::Draft;
 use super::inputs::RemedyInputs;
 use super::patch;
-use super::proposal::{Offering, Proposal, or_patched, unknown};
+use super::plan::Expectation;
+use super::proposal::{Offering, Proposal, or_patched};
 use super::switch::{Switch, turn_around, turn_on};
 use crate::command::CommandLine;
 use crate::event::{Blocks, Patch, Patchable};
@@ -96,6 +97,6 @@ pub(super) fn propose(offering: &Offering<'_>) -> Option<Proposal> {
     });
     let covers = held(inputs)
         .unwrap_or_else(|| "how many of the activations it covers depends on the model".into());
-    let cost = "same numerics; steps take longer, typically 10–35 %";
-    Some(Proposal::new(draft, cost).expecting(unknown(&covers)))
+    let cost = ["same numerics", "steps take longer, typically 10–35 %"];
+    Some(Proposal::new(draft, cost).expecting(Expectation::unknown(covers)))
 }

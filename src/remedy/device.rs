@@ -6,7 +6,8 @@
 
 use super::draft::Draft;
 use super::inputs::RemedyInputs;
-use super::proposal::{Offering, Proposal, unknown};
+use super::plan::Expectation;
+use super::proposal::{Offering, Proposal};
 use crate::calibration::{EXPANDABLE, NON_TORCH_USUAL};
 use crate::command::CommandLine;
 use crate::diagnosis::Cause;
@@ -202,8 +203,8 @@ pub(super) fn propose(offering: &Offering<'_>) -> Option<Proposal> {
         Ok((_, free)) => offering
             .predictor
             .on(*free)
-            .unwrap_or_else(|| unknown(&format!("{free} free there"))),
-        Err(_) => unknown("no other device is known"),
+            .unwrap_or_else(|| Expectation::unknown(format!("{free} free there"))),
+        Err(_) => Expectation::unknown("no other device is known"),
     };
     let draft = found.map(|(draft, _)| draft);
     Some(Proposal::new(draft, "same numerics").expecting(expectation))

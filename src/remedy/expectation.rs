@@ -10,6 +10,7 @@ use super::effect::{NeedFrom, RemedyEffect};
 use super::inputs::RemedyInputs;
 use super::plan::{Expectation, Remedy, RemedyId};
 use crate::command::CommandLine;
+use crate::diagnosis::{LittleUse, Phrase};
 use crate::event::Phase;
 use crate::forecast::{
     ActivationReduction, Allocator, Forecast, Model, Observation, Rehearsed, Target, Unseen,
@@ -17,10 +18,13 @@ use crate::forecast::{
 use crate::recognize::WorkloadKey;
 use crate::state::{OomIncident, RankState};
 use crate::units::Bytes;
-use words::{at_least, beyond, by_inputs, extrapolated, fits_within, futile, tight, unknown};
+use words::{at_least, beyond, by_inputs, extrapolated, fits_within, futile, tight};
 
 /// A run's need above its peak of allocated memory with expandable segments, at most.
 const EXPANDABLE_OVERHEAD: f64 = crate::calibration::EXPANDABLE.2;
+
+/// What is known before a whole step was seen.
+const NO_STEP: [&str; 2] = ["no complete step was seen", "half is a guess"];
 
 /// Why less memory for activations does not help an optimizer step that has not been seen whole.
 const NO_ACTIVATIONS: &str =
@@ -101,7 +105,7 @@ impl<'a> RemedyPredictor<'a> {
                 let fits = expectation.fits.filter(|fits| !fits);
                 Some(Expectation {
                     fits,
-                    ..unknown("it makes fragmentation less likely")
+                    ..Expectation::unknown("it makes fragmentation less likely")
                 })
             }
             NeedFrom::ForecastIfKnown => {
@@ -145,7 +149,7 @@ impl<'a> RemedyPredictor<'a> {
     /// What remedies do together.
     pub(super) fn together(&self, chosen: &[&Remedy]) -> Expectation {
         if self.inputs.forecast.oom.is_none() {
-            return unknown("there has been no OOM yet");
+            return Expectation::unknown("there has been no OOM yet");
         }
         let has = |effect| {
             chosen
@@ -171,7 +175,8 @@ impl<'a> RemedyPredictor<'a> {
             let mut expectation = self.without_fragmentation(&target, false);
             // The reason applies only to remedies that reduce allocations.
             if let Some((verdict, _)) = self.only_delays() {
-                expectation.words = format!("{verdict}; {}", expectation.words);
+                let verdict_first = Phrase::from(verdict.words());
+                expectation.words = verdict_first.before("; ", &expectation.words);
                 expectation.futile = Some(verdict);
                 expectation.fits = expectation.fits.filter(|fits| !fits);
             }
@@ -181,7 +186,9 @@ impl<'a> RemedyPredictor<'a> {
             return futile(verdict, reason);
         }
         if self.phase == Phase::Evaluation {
-            return unknown("memory ran out during evaluation, whose batch size may differ");
+            return Expectation::unknown(
+                "memory ran out during evaluation, whose batch size may differ",
+            );
         }
         if more_free {
             return match self.model.needs(&target) {
@@ -191,24 +198,24 @@ impl<'a> RemedyPredictor<'a> {
                 },
                 Forecast::Extrapolated(needs, how) => extrapolated(needs, None, how),
                 Forecast::AtLeast(..) | Forecast::Unknown => {
-                    unknown("it depends on how much memory is free there, or by then")
+                    Expectation::unknown("it depends on how much memory is free there, or by then")
                 }
             };
         }
         let mut expectation = self.of_target(&target);
         let is_open = expectation.needs.is_none() && expectation.fits.is_none();
         if self.phase == Phase::Optimizer && is_open && !has(RemedyEffect::LessFragmentation) {
-            return futile("unlikely to help", NO_ACTIVATIONS);
+            return futile(LittleUse::UnlikelyToHelp, NO_ACTIVATIONS);
         }
         if target.treatment.mixed {
-            expectation.words.push_str("; at best halves activations");
+            expectation.words.push("; ", "at best halves activations");
         }
         if target.treatment.recomputed {
             let more = match self.model.computes_again(&target) {
-                Some(share) => format!("; computes {:.0} % more", share * 100.0),
-                None => "; how much is recomputed depends on the model".into(),
+                Some(share) => format!("computes {:.0} % more", share * 100.0),
+                None => "how much is recomputed depends on the model".into(),
             };
-            expectation.words.push_str(&more);
+            expectation.words.push("; ", more);
         }
         expectation
     }
@@ -219,7 +226,7 @@ impl<'a> RemedyPredictor<'a> {
             Forecast::AtLeast(..) | Forecast::Unknown => None,
         };
         let expectation = match self.model.needs(target) {
-            Forecast::Unknown => unknown("no complete step was seen; half is a guess"),
+            Forecast::Unknown => Expectation::unknown(NO_STEP),
             Forecast::Within(needs) => match self.room {
                 None => beyond(needs),
                 Some(room) if needs.high <= room => fits_within(needs, room),
@@ -227,10 +234,9 @@ impl<'a> RemedyPredictor<'a> {
             },
             Forecast::Extrapolated(needs, how) => extrapolated(needs, self.room, how),
             Forecast::AtLeast(least, Unseen::NoStep) if self.room.is_none_or(|r| least <= r) => {
-                let why = format!(
-                    "unknown: no complete step was seen; half is a guess (at least {least})"
-                );
-                at_least(least, self.room, why)
+                let mut words = Expectation::unknown(NO_STEP).words;
+                words.extend(&format!(" (at least {least})"));
+                at_least(least, self.room, words)
             }
             Forecast::AtLeast(least, why) => self.bounded(least, why),
         };
@@ -239,12 +245,15 @@ impl<'a> RemedyPredictor<'a> {
             ..expectation
         };
         expectation.basis = self.model.basis(target).or(expectation.basis);
-        if let Some(basis) = self.model.basis(target) {
-            expectation.words.push_str("; ");
-            expectation.words.push_str(basis.word());
-        }
-        if let Some(sizes) = self.model.input_sizes(target) {
-            expectation.words.push_str(&by_inputs(&sizes));
+        let sizes = self.model.input_sizes(target);
+        match (self.model.basis(target), sizes.as_ref().map(by_inputs)) {
+            (Some(basis), Some(inputs)) => {
+                let basis = format!("{} ", basis.word());
+                expectation.words = expectation.words.before("; ", &inputs.behind(&basis));
+            }
+            (Some(basis), None) => expectation.words.push("; ", basis.word()),
+            (None, Some(inputs)) => expectation.words.extend(&format!(" {inputs}")),
+            (None, None) => {}
         }
         expectation
     }
@@ -261,29 +270,28 @@ impl<'a> RemedyPredictor<'a> {
             ),
             None => format!("needs at least {least}: {}", how_far(why)),
         };
-        at_least(least, self.room, words)
+        at_least(least, self.room, words.into())
     }
 
     /// Expandable segments alone: fragmented free memory becomes usable. With `failed_only`, judged
     /// by the failed allocation instead of the peak.
     fn without_fragmentation(&self, target: &Target, failed_only: bool) -> Expectation {
         let Some(wanted) = self.wanted else {
-            return unknown("the OOM message has no numbers");
+            return Expectation::unknown("the OOM message has no numbers");
         };
         let Some(room) = self.room else {
-            let words =
-                format!("this allocation needs {wanted} in total; available memory is unknown");
-            return at_least(wanted, None, words);
+            let words = Phrase::from(format!("this allocation needs {wanted} in total"));
+            return at_least(wanted, None, words.and("; ", words::ROOM_UNKNOWN));
         };
         if wanted > room {
             let words = format!("won't fit: needs {wanted}, {room} available");
-            return at_least(wanted, Some(room), words);
+            return at_least(wanted, Some(room), words.into());
         }
         let spare = room - wanted;
-        let alone = match wanted.scale(EXPANDABLE_OVERHEAD) > room {
+        let alone = Phrase::from(match wanted.scale(EXPANDABLE_OVERHEAD) > room {
             true => format!("tight: the failed allocation needs {wanted}, {room} available"),
             false => format!("the failed allocation fits, with {spare} to spare"),
-        };
+        });
         if failed_only || self.phase == Phase::Evaluation {
             // The peak of training steps says nothing about an evaluation.
             return at_least(wanted, Some(room), alone);
@@ -291,8 +299,7 @@ impl<'a> RemedyPredictor<'a> {
         match self.model.peak(target) {
             Forecast::Within(_) | Forecast::Extrapolated(..) => self.of_target(target),
             Forecast::AtLeast(_, why) => {
-                let words = format!("{alone}; {}", how_far(why));
-                at_least(wanted, Some(room), words)
+                at_least(wanted, Some(room), alone.and("; ", how_far(why)))
             }
             Forecast::Unknown => at_least(wanted, Some(room), alone),
         }
@@ -300,7 +307,7 @@ impl<'a> RemedyPredictor<'a> {
 
     /// The verdict on remedies that leave the cause in place, and the reason for those that only
     /// delay the OOM.
-    fn only_delays(&self) -> Option<(&'static str, &'static str)> {
+    fn only_delays(&self) -> Option<(LittleUse, &'static str)> {
         let against = self
             .inputs
             .findings

@@ -1,7 +1,8 @@
 //! `max_split_size_mb`, for versions of torch before expandable segments.
 
 use super::expandable_segments::{EXPANDABLE_SINCE, draft, torch};
-use super::proposal::{Offering, Proposal, unknown};
+use super::plan::Expectation;
+use super::proposal::{Offering, Proposal};
 use crate::event::Hello;
 use crate::recognize::alloc_conf::AllocConf;
 use crate::units::Uuid;
@@ -25,7 +26,7 @@ pub(super) fn propose(offering: &Offering<'_>) -> Option<Proposal> {
     .ok()?;
     Some(
         Proposal::new(Ok(draft), "slower allocation of large blocks")
-            .expecting(unknown("it makes fragmentation less likely")),
+            .expecting(Expectation::unknown("it makes fragmentation less likely")),
     )
 }
 

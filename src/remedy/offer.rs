@@ -8,7 +8,7 @@ use super::inputs::RemedyInputs;
 use super::plan::{Availability, Expectation, Remedy, RemedyId};
 use super::proposal::{Offering, Proposal};
 use crate::command::CommandLine;
-use crate::diagnosis::{Cause, Help};
+use crate::diagnosis::{Cause, Help, Phrase};
 use crate::recognize::Recognized;
 
 /// The remedies for a command, the most promising first. Those that only a run that ran out of
@@ -82,11 +82,12 @@ fn remedy(id: RemedyId, proposal: Proposal, part: Option<&str>) -> Remedy {
         (Ok(draft), None) => (draft, Availability::Offered),
         (Ok(draft), Some(part)) => (
             draft,
-            Availability::NotOffered(format!(
-                "one part of a job ({part}): all parts must be started with the same change"
-            )),
+            Availability::NotOffered(
+                Phrase::from(format!("one part of a job ({part})"))
+                    .and(": ", "all parts must be started with the same change"),
+            ),
         ),
-        (Err(reason), _) => (Draft::default(), Availability::NotOffered(reason)),
+        (Err(reason), _) => (Draft::default(), Availability::NotOffered(reason.into())),
     };
     let plain = Remedy::new(id);
     Remedy {

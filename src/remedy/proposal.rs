@@ -6,7 +6,7 @@ use super::inputs::RemedyInputs;
 use super::patch;
 use super::plan::{Alteration, BatchChange, Expectation};
 use crate::command::CommandLine;
-use crate::diagnosis::Cause;
+use crate::diagnosis::{Cause, Phrase};
 use crate::event::Patchable;
 use crate::recognize::recognized::Recognized;
 
@@ -25,7 +25,7 @@ pub(super) struct Offering<'a> {
 pub(super) struct Proposal {
     /// The edits, or why there are none. A remedy that acts shows what it does and edits nothing.
     pub draft: Result<Draft, String>,
-    pub cost: String,
+    pub cost: Phrase,
     /// What it is expected to do, if [`NeedFrom`](super::effect::NeedFrom) leaves that to the
     /// remedy.
     pub expectation: Expectation,
@@ -35,7 +35,7 @@ pub(super) struct Proposal {
 }
 
 impl Proposal {
-    pub(super) fn new(draft: Result<Draft, String>, cost: &str) -> Proposal {
+    pub(super) fn new(draft: Result<Draft, String>, cost: impl Into<Phrase>) -> Proposal {
         Proposal {
             draft,
             cost: cost.into(),
@@ -46,7 +46,7 @@ impl Proposal {
     }
 
     /// Something done before the next run.
-    pub(super) fn act(shown: String, cost: &str) -> Proposal {
+    pub(super) fn act(shown: String, cost: impl Into<Phrase>) -> Proposal {
         let shown = vec![shown];
         let draft = Draft {
             shown,
@@ -75,12 +75,5 @@ pub(super) fn or_patched<T>(
             patched(found).map_err(|inside| format!("{reason}; no runtime patch: {inside}"))
         }
         (by_argument, _) => by_argument,
-    }
-}
-
-pub(super) fn unknown(why: &str) -> Expectation {
-    Expectation {
-        words: format!("unknown: {why}"),
-        ..Expectation::default()
     }
 }

@@ -5,8 +5,8 @@
 //! jsonargparse, fire, tyro, yacs, nanoGPT, and of PyTorch's allocator (2.4 to 2.15).
 
 use super::edit::Edit;
-use super::plan::{Availability, Remedy, RemedyId};
-use super::proposal::unknown;
+use super::plan::{Availability, Expectation, Remedy, RemedyId};
+use crate::diagnosis::Phrase;
 use crate::event::Exit;
 use serde::Deserialize;
 use std::collections::BTreeMap;
@@ -161,7 +161,8 @@ pub fn without_rejected(
             .iter()
             .find(|rejection| rejection.id == remedy.id)
         {
-            remedy.availability = Availability::NotOffered(format!("undone: {}", rejection.words));
+            remedy.availability =
+                Availability::NotOffered(Phrase::from("undone").and(": ", &rejection.words));
             remedy.edits.clear();
             remedy.files.clear();
         }
@@ -178,7 +179,7 @@ pub fn without_rejected(
                     [] => "the command as it was".into(),
                     changes => changes.join("  "),
                 },
-                expectation: unknown("without the rejected change"),
+                expectation: Expectation::unknown("without the rejected change"),
                 takes: others.iter().find_map(|other| other.takes),
                 alters: others.iter().find_map(|other| other.alters),
                 ..Remedy::new(RemedyId::Without)

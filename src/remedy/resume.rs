@@ -3,7 +3,7 @@
 
 use super::draft::Draft;
 use super::plan::Expectation;
-use super::proposal::{Offering, Proposal, unknown};
+use super::proposal::{Offering, Proposal};
 use super::switch::{mostly_equals, shown};
 use crate::recognize::argument::{Hit, InsertPoint, Name};
 use crate::recognize::program::{InsertPlace, Resumes};
@@ -135,7 +135,7 @@ pub(super) fn propose(offering: &Offering<'_>) -> Option<Proposal> {
             words: "it needs as much memory as before: combine it with another remedy".into(),
             ..Expectation::default()
         },
-        None => unknown("there has been no OOM yet"),
+        None => Expectation::unknown("there has been no OOM yet"),
     };
-    Some(Proposal::new(draft, &cost).expecting(expectation))
+    Some(Proposal::new(draft, cost).expecting(expectation))
 }

@@ -2,7 +2,8 @@
 //! are never offered.
 
 use super::leftover::Leftover;
-use super::proposal::{Offering, Proposal, unknown};
+use super::plan::Expectation;
+use super::proposal::{Offering, Proposal};
 
 /// What it stops, for display.
 fn shown(leftovers: &[Leftover]) -> String {
@@ -23,6 +24,9 @@ pub(super) fn propose(offering: &Offering<'_>) -> Option<Proposal> {
     if leftovers.is_empty() {
         return None;
     }
-    let cost = "same command; the stopped processes are lost";
-    Some(Proposal::act(shown(leftovers), cost).expecting(unknown("it frees the memory they use")))
+    let cost = ["same command", "the stopped processes are lost"];
+    Some(
+        Proposal::act(shown(leftovers), cost)
+            .expecting(Expectation::unknown("it frees the memory they use")),
+    )
 }

@@ -3,7 +3,7 @@
 
 use super::{Availability, Leftover, Plan, Remedy, RemedyId, RemedyInputs, remedies};
 use crate::command::{CommandLine, EnvChange, Word};
-use crate::diagnosis::{Cause, Certainty, Finding};
+use crate::diagnosis::{Cause, Certainty, Finding, Phrase};
 use crate::event::EventKind;
 use crate::forecast::ForecastInputs;
 use crate::recognize::LaunchEnvironment;
@@ -50,7 +50,7 @@ fn finding(cause: Cause, other_process: Option<i32>) -> Finding {
     Finding {
         cause,
         certainty: Certainty::Likely,
-        headline: String::new(),
+        headline: Phrase::default(),
         explanation: String::new(),
         evidence: Vec::new(),
         place: None,

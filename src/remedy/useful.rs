@@ -89,6 +89,7 @@ pub fn may_help(remedy: &Remedy, cause: Option<Cause>) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::diagnosis::LittleUse;
     use crate::remedy::Availability;
     use crate::units::Bytes;
 
@@ -125,7 +126,7 @@ mod tests {
             },
             Unknown => expectation,
             UnlikelyToHelp => Expectation {
-                futile: Some("unlikely to help"),
+                futile: Some(LittleUse::UnlikelyToHelp),
                 ..expectation
             },
         };

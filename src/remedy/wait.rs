@@ -1,6 +1,7 @@
 //! Waiting, if another process is the likely cause.
 
-use super::proposal::{Offering, Proposal, unknown};
+use super::plan::Expectation;
+use super::proposal::{Offering, Proposal};
 use crate::diagnosis::{Cause, Certainty, Finding};
 
 pub(super) fn propose(offering: &Offering<'_>) -> Option<Proposal> {
@@ -14,6 +15,6 @@ pub(super) fn propose(offering: &Offering<'_>) -> Option<Proposal> {
         return None;
     }
     let shown = format!("restarts once process {pid} has left the GPU");
-    let expectation = unknown("it depends on how much GPU memory is free by then");
+    let expectation = Expectation::unknown("it depends on how much GPU memory is free by then");
     Some(Proposal::act(shown, "the same command, later").expecting(expectation))
 }

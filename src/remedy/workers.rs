@@ -2,7 +2,8 @@
 //! dataset's Python objects, and prefetched batches.
 
 use super::draft::Draft;
-use super::proposal::{Offering, Proposal, unknown};
+use super::plan::Expectation;
+use super::proposal::{Offering, Proposal};
 use crate::diagnosis::Cause;
 use crate::recognize::argument::{Hit, Name};
 use crate::recognize::family;
@@ -56,7 +57,7 @@ pub(super) fn propose(offering: &Offering<'_>) -> Option<Proposal> {
         return None;
     }
     let draft = fewer(offering);
-    let cost = "same numerics; data loading may become slower";
-    let expectation = unknown("each worker uses host memory");
+    let cost = ["same numerics", "data loading may become slower"];
+    let expectation = Expectation::unknown("each worker uses host memory");
     Some(Proposal::new(draft, cost).expecting(expectation))
 }

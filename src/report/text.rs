@@ -74,7 +74,7 @@ fn for_all_parts(remedies: &[Remedy], command: &CommandLine) -> Vec<String> {
             lines.push(format!("not started again, {why}:"));
         }
         let facts = [&remedy.expectation.words, &remedy.cost];
-        let facts: Vec<&str> = (facts.into_iter().map(String::as_str))
+        let facts: Vec<&str> = (facts.into_iter().map(|fact| fact.as_str()))
             .filter(|fact| !fact.is_empty())
             .collect();
         lines.push(format!(

@@ -1,5 +1,6 @@
 //! Reduces a batch, and says what that does to the training, wherever the batch is set.
 
+use crate::diagnosis::Phrase;
 use crate::recognize::batch::{BatchSource, Knob, WholeBatch};
 use crate::remedy::draft::Draft;
 use std::path::Path;
@@ -15,7 +16,7 @@ pub(crate) struct BatchEdit {
     /// Whether it takes more micro-batches per step than before.
     pub accumulates: bool,
     /// What it does to the training, for display.
-    pub cost: String,
+    pub cost: Phrase,
 }
 
 /// What accumulation does to the effective batch.
@@ -93,7 +94,7 @@ impl BatchEdit {
         };
         let mut edit = BatchEdit::of(draft, (old, new), kept, source.unit);
         if let Some(file) = source.file {
-            edit.cost += &format!("; {} says {old}", file.shown());
+            edit.cost.push("; ", format!("{} says {old}", file.shown()));
         }
         Ok(edit)
     }
@@ -135,7 +136,7 @@ impl BatchEdit {
             to: new,
             alters,
             accumulates,
-            cost,
+            cost: cost.into(),
         }
     }
 }

@@ -35,6 +35,6 @@ pub(super) fn patched(
         Kept::None,
         None,
     );
-    edit.cost += ", and so do schedules counted in steps";
+    edit.cost.extend(", and so do schedules counted in steps");
     Ok(edit)
 }

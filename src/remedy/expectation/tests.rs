@@ -4,7 +4,7 @@ mod partial_step;
 mod rehearsed;
 
 use crate::command::{CommandLine, Word};
-use crate::diagnosis::{Cause, Certainty, Finding};
+use crate::diagnosis::{Cause, Certainty, Finding, Phrase};
 use crate::event::{Hello, OomRecord, Phase, Sample, Structure};
 use crate::forecast::ForecastInputs;
 use crate::recognize::LaunchEnvironment;
@@ -129,7 +129,7 @@ fn finding(cause: Cause) -> Finding {
     Finding {
         cause,
         certainty: Certainty::Certain,
-        headline: String::new(),
+        headline: Phrase::default(),
         explanation: String::new(),
         evidence: Vec::new(),
         place: None,
@@ -376,7 +376,7 @@ fn chosen_under(command: &str, state: &State, oom: &OomIncident) -> (String, Str
     };
     let all = remedies(&command, &context);
     let batch = of(&all, RemedyId::Batch);
-    (batch.changes.clone(), batch.expectation.words.clone())
+    (batch.changes.clone(), batch.expectation.words.to_string())
 }
 
 #[test]

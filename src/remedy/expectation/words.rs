@@ -1,28 +1,24 @@
 //! Turns estimates into expectations: whether they fit, and the words for it.
 
+use crate::diagnosis::{LittleUse, Phrase};
 use crate::event::InputSizes;
 use crate::forecast::{Basis, Estimate, Progress};
 use crate::remedy::plan::Expectation;
 use crate::units::Bytes;
 
-pub(super) fn unknown(why: &str) -> Expectation {
-    Expectation {
-        words: format!("unknown: {why}"),
-        ..Expectation::default()
-    }
-}
+pub(super) const ROOM_UNKNOWN: &str = "available memory is unknown";
 
 /// It leaves the cause in place.
-pub(super) fn futile(verdict: &'static str, reason: &str) -> Expectation {
+pub(super) fn futile(verdict: LittleUse, reason: &str) -> Expectation {
     Expectation {
         futile: Some(verdict),
-        words: format!("{verdict}: {reason}"),
+        words: format!("{}: {reason}", verdict.words()).into(),
         ..Expectation::default()
     }
 }
 
 /// Only a lower bound is known: it can prove that a run won't fit, never that it fits.
-pub(super) fn at_least(least: Bytes, room: Option<Bytes>, words: String) -> Expectation {
+pub(super) fn at_least(least: Bytes, room: Option<Bytes>, words: Phrase) -> Expectation {
     let too_much = room.is_some_and(|room| least > room);
     Expectation {
         at_least: Some(least),
@@ -37,27 +33,27 @@ pub(super) fn at_least(least: Bytes, room: Option<Bytes>, words: String) -> Expe
 pub(super) fn fits_within(needs: Estimate, room: Bytes) -> Expectation {
     let spare = room - needs.likely;
     let words = format!("needs {}, fits with {spare} to spare", needs.shown());
-    of(needs, Some(room), Some(true), words)
+    of(needs, Some(room), Some(true), words.into())
 }
 
 /// It won't fit, or may not: "may not" only if the likely need is within the available memory.
 pub(super) fn tight(needs: Estimate, room: Bytes) -> Expectation {
     if needs.low > room {
         let words = format!("won't fit: needs at least {}, {room} available", needs.low);
-        return of(needs, Some(room), Some(false), words);
+        return of(needs, Some(room), Some(false), words.into());
     }
     if needs.likely > room {
         let words = format!("won't fit: needs {}, {room} available", needs.shown());
-        return of(needs, Some(room), Some(false), words);
+        return of(needs, Some(room), Some(false), words.into());
     }
     let words = format!("may not fit: needs {}, {room} available", needs.shown());
-    of(needs, Some(room), None, words)
+    of(needs, Some(room), None, words.into())
 }
 
 /// The need is known, the available memory is not.
 pub(super) fn beyond(needs: Estimate) -> Expectation {
-    let words = format!("needs {}; available memory is unknown", needs.shown());
-    of(needs, None, None, words)
+    let words = Phrase::from(format!("needs {}", needs.shown()));
+    of(needs, None, None, words.and("; ", ROOM_UNKNOWN))
 }
 
 /// Extrapolated from the step that ran out of memory: it fits if the upper end does.
@@ -67,27 +63,27 @@ pub(super) fn extrapolated(
     progress: Progress,
 ) -> Expectation {
     let about = format!("needs about {}", needs.shown());
-    let how = format!("memory ran out {}", progress.shown());
+    let how = format!("estimated, memory ran out {}", progress.shown());
     let (fits, words) = match room {
         None => (
             None,
-            format!("{about}; available memory is unknown; estimated, {how}"),
+            Phrase::from(about).and("; ", ROOM_UNKNOWN).and("; ", how),
         ),
         Some(room) if needs.low > room => (
             Some(false),
-            format!("won't fit: needs at least {}, {room} available", needs.low),
+            format!("won't fit: needs at least {}, {room} available", needs.low).into(),
         ),
         Some(room) if needs.likely > room => (
             Some(false),
-            format!("won't fit: {about}, {room} available; estimated, {how}"),
+            Phrase::from(format!("won't fit: {about}, {room} available")).and("; ", how),
         ),
         Some(room) if needs.high <= room => (
             Some(true),
-            format!("{about}, fits in {room}; estimated, {how}"),
+            Phrase::from(format!("{about}, fits in {room}")).and("; ", how),
         ),
         Some(room) => (
             None,
-            format!("may not fit: {about}, {room} available; estimated, {how}"),
+            Phrase::from(format!("may not fit: {about}, {room} available")).and("; ", how),
         ),
     };
     Expectation {
@@ -96,7 +92,7 @@ pub(super) fn extrapolated(
     }
 }
 
-fn of(needs: Estimate, room: Option<Bytes>, fits: Option<bool>, words: String) -> Expectation {
+fn of(needs: Estimate, room: Option<Bytes>, fits: Option<bool>, words: Phrase) -> Expectation {
     Expectation {
         peak: None,
         needs: Some(needs.likely),
@@ -111,12 +107,14 @@ fn of(needs: Estimate, room: Option<Bytes>, fits: Option<bool>, words: String) -
 }
 
 /// Which inputs a rehearsed figure rests on.
-pub(super) fn by_inputs(sizes: &InputSizes) -> String {
+pub(super) fn by_inputs(sizes: &InputSizes) -> Phrase {
     let (calls, most) = (sizes.calls, sizes.most);
     match sizes.possible {
         Some(possible) if !sizes.differ() => {
-            format!(" by inputs of {most} each, with room for the {possible} that the model takes")
+            format!("by inputs of {most} each, with room for the {possible} that the model takes")
+                .into()
         }
-        _ => format!(" by the largest of {calls} inputs seen; they differ in size"),
+        _ => Phrase::from(format!("by the largest of {calls} inputs seen"))
+            .and("; ", "they differ in size"),
     }
 }

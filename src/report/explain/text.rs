@@ -3,7 +3,7 @@
 
 use super::{Explained, Explanation, decisive, step};
 use crate::anatomy::{GrownLine, GrownModule};
-use crate::diagnosis::{AmongRanks, Certainty, Finding};
+use crate::diagnosis::{AmongRanks, Finding};
 use crate::event::{GrowingLine, LineUsage, MemoryKind, SourceLine, Structure};
 use crate::oom::OomOutcome;
 use crate::remedy::{self, Availability, Plan};
@@ -130,11 +130,7 @@ fn figures(out: &mut Lines, oom: &Explained) -> Vec<(String, Bytes)> {
 
 /// A finding, with those of its numbers that are not in `shown` yet.
 fn cause(out: &mut Lines, finding: &Finding, shown: &mut Vec<(String, Bytes)>) {
-    let sure = match finding.certainty {
-        Certainty::Certain => "certain",
-        Certainty::Likely => "likely",
-        Certainty::Possible => "possible",
-    };
+    let sure = finding.certainty.word();
     out.line("");
     out.line(format!(
         "Cause ({sure}): {}. {}",
@@ -331,11 +327,14 @@ fn remedies(out: &mut Lines, explanation: &Explanation) {
         out.line("\nNo remedy can be applied to this command:");
     }
     for remedy in remedies.iter().filter(offered) {
-        let facts: Vec<&str> = [&remedy.changes, &remedy.expectation.words, &remedy.cost]
-            .into_iter()
-            .map(String::as_str)
-            .filter(|fact| !fact.is_empty())
-            .collect();
+        let facts: Vec<&str> = [
+            remedy.changes.as_str(),
+            &remedy.expectation.words,
+            &remedy.cost,
+        ]
+        .into_iter()
+        .filter(|fact| !fact.is_empty())
+        .collect();
         out.line(format!("  {} ({}):", remedy.title, facts.join("; ")));
         let plan = Plan::new(command, &[remedy]);
         out.line(format!("    {}", plan.command.shown()));

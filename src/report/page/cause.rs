@@ -31,11 +31,7 @@ pub(super) fn section(page: &mut String, story: &SessionStory, oom: &Explained, 
         text(&at)
     );
     for (place, finding) in oom.findings.iter().enumerate() {
-        let certainty = match finding.certainty {
-            crate::diagnosis::Certainty::Certain => "certain",
-            crate::diagnosis::Certainty::Likely => "likely",
-            crate::diagnosis::Certainty::Possible => "possible",
-        };
+        let certainty = finding.certainty.word();
         let tag = if place == 0 { "h3" } else { "h4" };
         let _ = writeln!(
             page,

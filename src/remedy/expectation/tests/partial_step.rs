@@ -61,7 +61,7 @@ fn a_step_longer_than_those_before_is_not_promised_their_peak() {
     let segments = |failed: &OomIncident, state: &State| {
         let all = all(state, failed, Cause::Fragmentation);
         let expectation = of(&all, RemedyId::ExpandableSegments).expectation.clone();
-        (expectation.fits, expectation.words)
+        (expectation.fits, expectation.words.to_string())
     };
     assert_eq!(
         segments(&failed, &longer),

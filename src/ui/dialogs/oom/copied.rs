@@ -1,9 +1,9 @@
 //! What `y` copies: the diagnosis as a Markdown paragraph for an issue or a colleague, then the next
 //! command alone.
 
-use super::offers::{need, verdict};
+use super::offers::need;
 use super::title;
-use crate::diagnosis::{AmongRanks, Certainty, Finding};
+use crate::diagnosis::{AmongRanks, Finding};
 use crate::event::NvmlState;
 use crate::remedy::Remedy;
 use crate::state::{OomIncident, Run};
@@ -90,11 +90,7 @@ fn versions(scene: &Scene, run: &Run, oom: Option<&OomIncident>) -> String {
 }
 
 fn cause(finding: &Finding) -> String {
-    let certainty = match finding.certainty {
-        Certainty::Certain => "certain",
-        Certainty::Likely => "likely",
-        Certainty::Possible => "possible",
-    };
+    let certainty = finding.certainty.word();
     let title = finding.cause.spec().title;
     let words = format!("{} {}", finding.headline, finding.explanation);
     let in_code = finding.place.is_some().then(|| finding.in_code()).flatten();
@@ -118,7 +114,7 @@ fn remedy(dialog: &OomDialog, scene: &Scene) -> Option<String> {
 }
 
 fn one_remedy(remedy: &Remedy) -> String {
-    let (verdict, _) = verdict(&remedy.expectation);
+    let verdict = remedy.expectation.verdict().words();
     let need = need(&remedy.expectation);
     let parts = [need.as_str(), verdict, &remedy.numerics()];
     let parts: Vec<&str> = parts.into_iter().filter(|part| !part.is_empty()).collect();

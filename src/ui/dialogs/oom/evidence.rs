@@ -2,7 +2,7 @@
 //! has no room is left out whole, and that is said.
 
 use super::Page;
-use crate::diagnosis::AmongRanks;
+use crate::diagnosis::{AmongRanks, Phrase};
 use crate::event::{LineUsage, Retainer};
 use crate::state::OomIncident;
 use crate::ui::canvas::columns;
@@ -24,12 +24,14 @@ const WIDTH_FOR_SENTENCE: u16 = 90;
 /// The cause in one sentence; in so many lines, the sums that belong to it are left to the details.
 pub(super) fn cause(page: Page, most: usize) -> Vec<StyledLine> {
     let words = headline(page);
-    let whole = paragraph::text(&words, page.width, Tone::Strong);
-    match words.split_once(": ") {
-        Some((first, _)) if whole.len() > most => {
-            paragraph::text(&format!("{first}."), page.width, Tone::Strong)
+    let whole = paragraph::text(&spelled(page, &words), page.width, Tone::Strong);
+    let shortest = words.shortest();
+    match whole.len() > most && shortest.len() < words.len() {
+        true => {
+            let first = format!("{shortest}.");
+            paragraph::text(&spelled(page, &first), page.width, Tone::Strong)
         }
-        Some(_) | None => whole,
+        false => whole,
     }
 }
 
@@ -54,7 +56,7 @@ pub(super) fn full(page: Page) -> Vec<StyledLine> {
         ..
     } = page;
     let heading = |words: &str| paragraph::text(words, width, Tone::Strong);
-    let mut lines = heading(&headline(page));
+    let mut lines = heading(&spelled(page, &headline(page)));
     lines.extend(ranks(page, usize::MAX));
     lines.extend(explanation(page));
     for finding in scene.findings.iter().take(1) {
@@ -170,11 +172,15 @@ fn levels(page: Page, retainer: &Retainer) -> Vec<StyledLine> {
     paragraph::labelled("  ", &[(words, Tone::Dim)], page.width)
 }
 
-fn headline(page: Page) -> String {
+fn headline(page: Page) -> Phrase {
     match page.scene.findings.first() {
-        Some(finding) => page.theme.glyphs.spelled(&finding.headline),
+        Some(finding) => finding.headline.clone(),
         None => "Out of memory; the numbers do not show why.".into(),
     }
+}
+
+fn spelled(page: Page, words: &str) -> String {
+    page.theme.glyphs.spelled(words)
 }
 
 /// Which rank it was, whether it is that rank's need alone, and what followed.

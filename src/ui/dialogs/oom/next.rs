@@ -2,7 +2,8 @@
 //! what happens until something is chosen.
 
 use super::Page;
-use super::offers::{self, need, verdict};
+use super::offers::{self, need, tone_of};
+use crate::diagnosis::Phrase;
 use crate::remedy::{Availability, Remedy};
 use crate::state::RunOutcome;
 use crate::ui::dialog::{Details, OomDialog};
@@ -54,19 +55,18 @@ fn in_code(page: Page) -> Vec<Vec<StyledLine>> {
     let Some(words) = words.filter(|words| !offers::has_room_for_code(page, words)) else {
         return Vec::new();
     };
-    let without_reason = |words: &str| offers::without_reason(words).map(String::from);
-    let advice = finding.advice.first().map(String::as_str);
-    let shorter = [
-        without_reason(&words),
-        advice.map(String::from),
-        advice.and_then(without_reason),
-    ];
-    let of = |words: String| {
-        let words = page.theme.glyphs.spelled(&words);
+    let of = |words: &str| {
+        let words = page.theme.glyphs.spelled(words);
         page.labelled("change", vec![(words, Tone::Good)])
     };
-    let all = [words].into_iter().chain(shorter.into_iter().flatten());
-    all.map(of).collect()
+    let advice = finding.advice.first().filter(|_| finding.place.is_some());
+    let of_advice = advice.into_iter().flat_map(every_length);
+    every_length(&words).chain(of_advice).map(of).collect()
+}
+
+/// Words as a whole, then with ever less of them.
+fn every_length(words: &Phrase) -> impl Iterator<Item = &str> {
+    std::iter::once(words.as_str()).chain(words.shorter())
 }
 
 fn of_one(page: Page, remedy: &Remedy) -> Vec<Vec<StyledLine>> {
@@ -75,7 +75,7 @@ fn of_one(page: Page, remedy: &Remedy) -> Vec<Vec<StyledLine>> {
         let reason = (glyphs.spelled(reason), Tone::Text);
         return vec![page.labelled("why not", vec![reason])];
     }
-    let (_, tone) = verdict(&remedy.expectation);
+    let tone = tone_of(remedy.expectation.verdict());
     let mut title = Vec::new();
     if offers::cuts_title(page, remedy) {
         title.push((format!("{}: ", remedy.title), Tone::Strong));
@@ -102,12 +102,12 @@ fn clauses(page: Page, remedy: &Remedy, tone: Tone) -> Vec<(TonedText, TonedText
     ];
     let mut clauses = Vec::new();
     for (words, tone) in words.iter().filter(|(words, _)| !words.is_empty()) {
-        for (n, clause) in words.split("; ").enumerate() {
+        for (n, part) in words.parts().enumerate() {
             let before = match n {
                 0 => (glyphs.separator.to_string(), Tone::Dim),
-                _ => (String::from("; "), *tone),
+                _ => (String::new(), *tone),
             };
-            clauses.push((before, (glyphs.spelled(clause), *tone)));
+            clauses.push((before, (glyphs.spelled(part), *tone)));
         }
     }
     clauses
@@ -117,8 +117,9 @@ fn clauses(page: Page, remedy: &Remedy, tone: Tone) -> Vec<(TonedText, TonedText
 fn each(page: Page, together: &[&Remedy]) -> Vec<StyledLine> {
     let mut parts = Vec::new();
     for remedy in together {
-        let (words, tone) = verdict(&remedy.expectation);
-        let words = format!("{} {words}, ", need(&remedy.expectation));
+        let verdict = remedy.expectation.verdict();
+        let words = format!("{} {}, ", need(&remedy.expectation), verdict.words());
+        let tone = tone_of(verdict);
         parts.push((format!("{} ", remedy.title), Tone::Text));
         parts.push((page.theme.glyphs.spelled(words.trim_start()), tone));
     }

@@ -2,7 +2,7 @@
 
 use super::Page;
 use crate::diagnosis::Finding;
-use crate::remedy::{Availability, Expectation, Remedy};
+use crate::remedy::{Availability, Expectation, FitVerdict, Remedy};
 use crate::ui::canvas::columns;
 use crate::ui::dialog::OomDialog;
 use crate::ui::paragraph::{self, StyledLine};
@@ -59,9 +59,8 @@ fn code(page: Page) -> StyledLine {
     let place = finding.and_then(|finding| finding.place.clone());
     let words = match finding.and_then(Finding::in_code) {
         Some(words) => {
-            let without_reason = without_reason(&words).map(String::from);
-            let shorter = [without_reason, place].into_iter().flatten();
-            let mut all = [words].into_iter().chain(shorter);
+            let shorter = words.shorter().map(String::from).chain(place);
+            let mut all = [words.to_string()].into_iter().chain(shorter);
             all.find(|words| has_room_for_code(page, words))
         }
         None => Some("no remedy here helps: see the details".into()),
@@ -73,12 +72,6 @@ fn code(page: Page) -> StyledLine {
         line.push(glyphs.spelled(&words), Tone::Good);
     }
     line
-}
-
-/// An advice without what it has in brackets at its end.
-pub(super) fn without_reason(words: &str) -> Option<&str> {
-    let (first, _) = words.strip_suffix(')')?.split_once(" (")?;
-    Some(first)
 }
 
 /// Columns before the words of what is to be changed in the code.
@@ -138,7 +131,7 @@ impl Widths {
             };
         }
         let need = widest(&|remedy| need(&remedy.expectation), 14);
-        let verdict = widest(&|remedy| verdict(&remedy.expectation).0.into(), 20);
+        let verdict = widest(&|remedy| remedy.expectation.verdict().words().into(), 20);
         let title = title.min(40) + 2;
         let short = LEAD + title + need + verdict > width;
         let verdict = if short { SHORT_VERDICT } else { verdict };
@@ -179,10 +172,11 @@ fn line(page: Page, remedy: &Remedy, selected: bool, widths: &Widths) -> StyledL
                 (false, false) => (glyphs.unticked, Tone::Dim),
             };
             let title_tone = if selected { Tone::Strong } else { Tone::Text };
-            let (words, tone) = verdict(&remedy.expectation);
+            let verdict = remedy.expectation.verdict();
+            let tone = tone_of(verdict);
             let words = match widths.short {
-                true => short(&remedy.expectation, words),
-                false => words,
+                true => verdict.short(),
+                false => verdict.words(),
             };
             line.column(mark, 1 + gap, mark_tone)
                 .column(&remedy.key.to_string(), 2, Tone::Accent);
@@ -204,13 +198,9 @@ fn line(page: Page, remedy: &Remedy, selected: bool, widths: &Widths) -> StyledL
                 widths.title,
                 Tone::Dim,
             );
-            // The reason stands below the table, once the row is selected; what the program said to a change
-            // that was undone comes behind a colon.
-            let first = reason
-                .split_once(": ")
-                .map_or(reason.as_str(), |(first, _)| first);
-            let [whole, brief] =
-                [reason.as_str(), first].map(|why| format!("not offered: {}", glyphs.spelled(why)));
+            // The reason stands below the table, once the row is selected.
+            let [whole, brief] = [reason.as_str(), reason.shortest()]
+                .map(|why| format!("not offered: {}", glyphs.spelled(why)));
             let room = page.width.saturating_sub(lead(page) + widths.title);
             let fitting = [whole.as_str(), brief.as_str(), "not offered", "none"];
             let fitting = fitting.into_iter().find(|words| columns(words) <= room);
@@ -226,25 +216,11 @@ fn field(line: &mut StyledLine, text: String, width: u16, tone: Tone) {
         .column("", width.min(1), tone);
 }
 
-/// The same in seven columns.
-fn short(expectation: &Expectation, verdict: &'static str) -> &'static str {
-    match expectation.fits {
-        Some(true) => verdict,
-        Some(false) => "too big",
-        None if verdict == "unknown" => verdict,
-        None if expectation.needs.is_some() => "unsure",
-        None => "no help",
-    }
-}
-
-/// Whether it fits, or what it does against a cause that it does not remove.
-pub(super) fn verdict(expectation: &Expectation) -> (&'static str, Tone) {
-    match (expectation.fits, expectation.futile) {
-        (Some(true), _) => ("fits", Tone::Good),
-        (Some(false), _) => ("won't fit", Tone::Warning),
-        (None, Some(verdict)) => (verdict, Tone::Warning),
-        (None, None) if expectation.needs.is_some() => ("may not fit", Tone::Text),
-        (None, None) => ("unknown", Tone::Text),
+pub(super) fn tone_of(verdict: FitVerdict) -> Tone {
+    match verdict {
+        FitVerdict::Fits => Tone::Good,
+        FitVerdict::WontFit | FitVerdict::OfLittleUse(_) => Tone::Warning,
+        FitVerdict::MayNotFit | FitVerdict::Unknown => Tone::Text,
     }
 }
 
