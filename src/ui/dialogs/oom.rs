@@ -1,14 +1,14 @@
 //! The OOM dialog: the cause and its evidence, the lines with the most memory, the remedies with
 //! what they change and are expected to need, and the next command as a diff.
 
+mod blocks;
 mod body;
-mod copied;
-mod evidence;
+mod diagnosis;
 mod next;
 mod offers;
 mod title;
 
-pub(crate) use copied::{command, markdown};
+pub(crate) use diagnosis::{command, markdown};
 
 use crate::ui::canvas::Canvas;
 use crate::ui::dialog::OomDialog;

@@ -2,7 +2,7 @@
 //! come first; if even they do not fit, they scroll with the selection. No sentence is cut: a paragraph is
 //! there as a whole or left to the details, which scroll.
 
-use super::{Page, evidence, next, offers};
+use super::{Page, diagnosis, next, offers};
 use crate::ui::dialog::{Details, OomDialog};
 use crate::ui::dialogs::{place, width_within};
 use crate::ui::paragraph::StyledLine;
@@ -103,8 +103,8 @@ struct Parts {
 /// help to decide.
 fn brief(page: Page, room: usize) -> Parts {
     let mut fits_all = true;
-    let cause = evidence::cause(page, (room / 2).max(HEADLINE));
-    let below = evidence::below(page);
+    let cause = diagnosis::cause(page, (room / 2).max(HEADLINE));
+    let below = diagnosis::below(page);
     let expected = next::expected(page);
     let others = [next::command(page), next::meanwhile(page)];
     let longest = expected.first().map_or(0, Vec::len);
@@ -120,7 +120,7 @@ fn brief(page: Page, room: usize) -> Parts {
     };
     let whole = below.iter().chain(&others).map(Vec::len).sum::<usize>() + longest;
     let mut left = room.saturating_sub(parts.over.len() + parts.offers.len());
-    if whole > left || evidence::cause(page, usize::MAX).len() > parts.over.len() {
+    if whole > left || diagnosis::cause(page, usize::MAX).len() > parts.over.len() {
         fits_all = false;
         left = left.saturating_sub(1);
     }
@@ -153,12 +153,12 @@ fn brief(page: Page, room: usize) -> Parts {
 /// need be.
 fn full(page: Page, room: usize, scrolled: usize) -> Parts {
     let mut under = next_lines(page);
-    let mut text = evidence::full(page);
+    let mut text = diagnosis::full(page);
     let least = text.len().min(DETAILS) + under.len();
     let (first, offers) = offers_within(page, room.saturating_sub(least), room / 2);
     let left = room.saturating_sub(offers.len());
     if left < least {
-        let cause = evidence::cause(page, usize::MAX).len();
+        let cause = diagnosis::cause(page, usize::MAX).len();
         text.splice(cause..cause, under.drain(..));
     }
     let blank = usize::from(!under.is_empty());
