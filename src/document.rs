@@ -19,18 +19,18 @@ use crate::state::{OomIncident, SourceTexts};
 use crate::units::Bytes;
 
 #[derive(Debug, Clone, PartialEq)]
-pub enum Block {
+pub enum DocumentBlock {
     /// What the blocks below it are about.
     Heading(Heading),
     Sentence(Sentence),
     /// Figures that belong together.
-    Sum(Sum),
+    FigureSum(FigureSum),
     /// Names and figures, a row each.
     Table(Vec<Figure>),
     Tree(Tree),
     /// A changed command.
     Relaunch(Relaunch),
-    Note(Note),
+    Remark(Remark),
 }
 
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -65,7 +65,7 @@ pub struct Figure {
 }
 
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Sum {
+pub struct FigureSum {
     /// What the figures are.
     pub of: SumOf,
     pub figures: Vec<Figure>,
@@ -83,9 +83,9 @@ pub enum SumOf {
 #[derive(Debug, Clone, PartialEq)]
 pub enum Tree {
     /// Lines of the program.
-    Lines(Vec<Held>),
+    Lines(Vec<MemoryHolder>),
     /// Modules of the model.
-    Modules(Vec<Held>),
+    Modules(Vec<MemoryHolder>),
     /// What grew from step to step.
     Growing(Vec<Growing>),
     /// What in the program keeps the memory alive.
@@ -96,7 +96,7 @@ pub enum Tree {
 
 /// A line or a module that holds memory.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Held {
+pub struct MemoryHolder {
     /// "train.py:88 forward", "in transformer.h.0–11".
     pub place: String,
     /// The library's line below it.
@@ -132,13 +132,13 @@ pub struct Relaunch {
 }
 
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Note {
-    pub of: NoteOf,
+pub struct Remark {
+    pub of: RemarkOf,
     pub words: String,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum NoteOf {
+pub enum RemarkOf {
     /// What the user can do, and oomph cannot.
     Advice,
     /// What to change in the program, and where.
@@ -151,16 +151,16 @@ fn in_module(name: Option<&str>) -> String {
     name.map_or_else(|| "outside of modules".into(), |name| format!("in {name}"))
 }
 
-impl Block {
-    pub fn heading(words: impl Into<String>) -> Block {
-        Block::Heading(Heading {
+impl DocumentBlock {
+    pub fn heading(words: impl Into<String>) -> DocumentBlock {
+        DocumentBlock::Heading(Heading {
             words: words.into(),
             aside: None,
         })
     }
 
-    pub fn detail(words: impl Into<Phrase>) -> Block {
-        Block::Sentence(Sentence {
+    pub fn detail(words: impl Into<Phrase>) -> DocumentBlock {
+        DocumentBlock::Sentence(Sentence {
             voice: Voice::Detail,
             words: words.into(),
         })
@@ -176,7 +176,7 @@ impl Figure {
     }
 }
 
-impl Held {
+impl MemoryHolder {
     pub fn path(&self, arrow: &str) -> String {
         match &self.inside {
             Some(inside) => format!("{} {arrow} {inside}", self.place),
@@ -192,8 +192,8 @@ impl Held {
         }
     }
 
-    fn of_record(line: &LineUsage, source: &SourceTexts) -> Held {
-        Held {
+    fn of_record(line: &LineUsage, source: &SourceTexts) -> MemoryHolder {
+        MemoryHolder {
             place: line.line.path_to(None, ""),
             inside: line.inside.as_ref().map(|inside| inside.path_to(None, "")),
             says: source.of(&line.line).map(String::from),
@@ -209,11 +209,11 @@ impl Held {
         }
     }
 
-    fn of_step(holding: &Holding, source: &SourceTexts) -> Held {
+    fn of_step(holding: &Holding, source: &SourceTexts) -> MemoryHolder {
         let line = holding.line.as_ref();
         let place = line.map(|line| line.path_to(None, ""));
         let inside = holding.inside.as_ref();
-        Held {
+        MemoryHolder {
             place: place.unwrap_or_else(|| LINE_UNKNOWN.into()),
             inside: inside.map(|inside| inside.path_to(None, "")),
             says: line.and_then(|line| source.of(line)).map(String::from),
@@ -224,8 +224,8 @@ impl Held {
         }
     }
 
-    fn of_module(holding: &ModuleHolding) -> Held {
-        Held {
+    fn of_module(holding: &ModuleHolding) -> MemoryHolder {
+        MemoryHolder {
             place: in_module(holding.module.as_deref()),
             inside: None,
             says: None,
@@ -239,11 +239,11 @@ impl Held {
 
 /// A finding with everything that belongs to it. The one that is not the first is told as something that
 /// is true as well.
-pub fn finding(finding: &Finding, is_first: bool) -> Vec<Block> {
+pub fn finding(finding: &Finding, is_first: bool) -> Vec<DocumentBlock> {
     let mut blocks = vec![headline(finding, is_first)];
     blocks.extend(ranks(finding));
     if !finding.explanation.is_empty() {
-        blocks.push(Block::detail(finding.explanation.as_str()));
+        blocks.push(DocumentBlock::detail(finding.explanation.as_str()));
     }
     blocks.extend(evidence(finding.evidence.iter()));
     blocks.extend(advice(finding));
@@ -251,18 +251,18 @@ pub fn finding(finding: &Finding, is_first: bool) -> Vec<Block> {
 }
 
 /// What the user can do, most useful first.
-pub fn advice(finding: &Finding) -> impl Iterator<Item = Block> {
+pub fn advice(finding: &Finding) -> impl Iterator<Item = DocumentBlock> {
     finding.advice.iter().map(|advice| {
-        Block::Note(Note {
-            of: NoteOf::Advice,
+        DocumentBlock::Remark(Remark {
+            of: RemarkOf::Advice,
             words: advice.to_string(),
         })
     })
 }
 
-pub fn headline(finding: &Finding, is_first: bool) -> Block {
+pub fn headline(finding: &Finding, is_first: bool) -> DocumentBlock {
     let (certainty, title) = (finding.certainty, finding.cause.spec().title);
-    Block::Sentence(Sentence {
+    DocumentBlock::Sentence(Sentence {
         voice: match is_first {
             true => Voice::Cause(certainty, title),
             false => Voice::Also(certainty, title),
@@ -272,60 +272,65 @@ pub fn headline(finding: &Finding, is_first: bool) -> Block {
 }
 
 /// Which rank it was, whether it is that rank's need alone, and what followed.
-pub fn ranks(finding: &Finding) -> impl Iterator<Item = Block> {
+pub fn ranks(finding: &Finding) -> impl Iterator<Item = DocumentBlock> {
     let sentences = finding.ranks.iter().flat_map(AmongRanks::sentences);
     sentences.map(|words| {
-        Block::Sentence(Sentence {
+        DocumentBlock::Sentence(Sentence {
             voice: Voice::Ranks,
             words: words.into(),
         })
     })
 }
 
-pub fn evidence<'a>(numbers: impl Iterator<Item = &'a Evidence>) -> Option<Block> {
+pub fn evidence<'a>(numbers: impl Iterator<Item = &'a Evidence>) -> Option<DocumentBlock> {
     let figures = numbers.map(|number| Figure::new(&number.what, number.bytes));
     let figures: Vec<Figure> = figures.collect();
-    (!figures.is_empty()).then_some(Block::Sum(Sum {
+    (!figures.is_empty()).then_some(DocumentBlock::FigureSum(FigureSum {
         of: SumOf::Evidence,
         figures,
     }))
 }
 
 /// What to change in the program, where the place is known.
-pub fn in_code(finding: &Finding) -> Option<Block> {
+pub fn in_code(finding: &Finding) -> Option<DocumentBlock> {
     finding.place.as_ref()?;
     let words = finding.in_code()?.to_string();
-    Some(Block::Note(Note {
-        of: NoteOf::InCode,
+    Some(DocumentBlock::Remark(Remark {
+        of: RemarkOf::InCode,
         words,
     }))
 }
 
 /// The lines with the most live memory at an OOM, as the probe's observer saw them.
-pub fn lines_of(oom: &OomIncident, source: &SourceTexts) -> Vec<Held> {
+pub fn lines_of(oom: &OomIncident, source: &SourceTexts) -> Vec<MemoryHolder> {
     let lines = oom.record.iter().flat_map(|record| &record.lines);
-    lines.map(|line| Held::of_record(line, source)).collect()
+    lines
+        .map(|line| MemoryHolder::of_record(line, source))
+        .collect()
 }
 
 /// The lines that hold memory at a position of a traced step.
-pub fn lines_at(step: &StepAnatomy, position: usize, source: &SourceTexts) -> Vec<Held> {
+pub fn lines_at(step: &StepAnatomy, position: usize, source: &SourceTexts) -> Vec<MemoryHolder> {
     let lines = by_line(step, position);
-    lines.iter().map(|of| Held::of_step(of, source)).collect()
+    lines
+        .iter()
+        .map(|of| MemoryHolder::of_step(of, source))
+        .collect()
 }
 
 /// The modules that hold memory at a position of a traced step.
-pub fn modules_at(step: &StepAnatomy, position: usize) -> Vec<Held> {
+pub fn modules_at(step: &StepAnatomy, position: usize) -> Vec<MemoryHolder> {
     let modules = by_module(step, position);
-    modules.iter().map(Held::of_module).collect()
+    modules.iter().map(MemoryHolder::of_module).collect()
 }
 
 /// What is allocated at a position of a traced step, the largest part first.
-pub fn parts_at(step: &StepAnatomy, position: usize) -> Block {
+pub fn parts_at(step: &StepAnatomy, position: usize) -> DocumentBlock {
     let mut parts = Vec::from(by_category(step, position));
     parts.retain(|(_, bytes)| *bytes > Bytes::ZERO);
     parts.sort_by_key(|(_, bytes)| std::cmp::Reverse(*bytes));
     let figures = parts.iter();
-    Block::Sum(Sum {
+    DocumentBlock::FigureSum(FigureSum {
         of: SumOf::Parts,
         figures: figures
             .map(|(category, bytes)| Figure::new(category.title(), bytes))
@@ -371,23 +376,23 @@ pub fn grown(growth: &StepGrowth, with_lines: bool) -> Vec<Growing> {
 }
 
 /// Who keeps the memory alive, with its heading; nothing if no name was found.
-pub fn kept_alive(found: &Retainers, heading: &str) -> Vec<Block> {
+pub fn kept_alive(found: &Retainers, heading: &str) -> Vec<DocumentBlock> {
     if found.retainers.is_empty() {
         return Vec::new();
     }
     vec![
-        Block::Heading(Heading {
+        DocumentBlock::Heading(Heading {
             words: heading.into(),
             aside: Some("parameters, gradients and optimizer state left out"),
         }),
-        Block::Tree(Tree::Retainers(found.clone())),
+        DocumentBlock::Tree(Tree::Retainers(found.clone())),
     ]
 }
 
 /// A remedy and the command it makes; `facts` without those that are empty.
-pub fn relaunch(command: &CommandLine, remedy: &Remedy, facts: &[&str]) -> Block {
+pub fn relaunch(command: &CommandLine, remedy: &Remedy, facts: &[&str]) -> DocumentBlock {
     let facts = facts.iter().filter(|fact| !fact.is_empty());
-    Block::Relaunch(Relaunch {
+    DocumentBlock::Relaunch(Relaunch {
         what: remedy.title.clone(),
         facts: facts.map(|fact| fact.to_string()).collect(),
         command: Plan::new(command, &[remedy]).command.shown(),

@@ -1,7 +1,7 @@
 //! Blocks as HTML. The only way of a string into the page is here: secrets masked, controls taken out,
 //! markup made text.
 
-use super::{Block, Growing, Held, SumOf, Tree, Voice};
+use super::{DocumentBlock, Growing, MemoryHolder, SumOf, Tree, Voice};
 use crate::anatomy::Category;
 use crate::command;
 use crate::event::Retainers;
@@ -16,19 +16,19 @@ const LISTED: usize = 12;
 const LEAST: f64 = 0.002;
 
 /// The blocks, in sections of the page's own.
-pub fn html(blocks: &[Block]) -> String {
+pub fn html(blocks: &[DocumentBlock]) -> String {
     let mut page = String::new();
     let mut rest = blocks;
     while let Some((block, behind)) = rest.split_first() {
         rest = behind;
         match block {
-            Block::Heading(heading) => {
+            DocumentBlock::Heading(heading) => {
                 let _ = writeln!(page, "<h4>{}</h4>", text(&heading.words));
                 if let Some(aside) = heading.aside {
                     let _ = writeln!(page, "<p class=\"dim\">{}.</p>", text(&capitalized(aside)));
                 }
             }
-            Block::Sentence(sentence) => {
+            DocumentBlock::Sentence(sentence) => {
                 let words = text(&sentence.words);
                 let tagged = |tag, certainty: crate::diagnosis::Certainty| {
                     let certainty = certainty.word();
@@ -40,7 +40,7 @@ pub fn html(blocks: &[Block]) -> String {
                     Voice::Ranks | Voice::Detail => format!("<p>{words}</p>\n"),
                 });
             }
-            Block::Sum(sum) => figures(
+            DocumentBlock::FigureSum(sum) => figures(
                 &mut page,
                 sum.figures.iter(),
                 match sum.of {
@@ -48,18 +48,18 @@ pub fn html(blocks: &[Block]) -> String {
                     SumOf::Parts => "facts",
                 },
             ),
-            Block::Table(rows) => figures(&mut page, rows.iter(), "facts"),
-            Block::Tree(tree) => of_tree(&mut page, tree),
-            Block::Relaunch(relaunch) => {
+            DocumentBlock::Table(rows) => figures(&mut page, rows.iter(), "facts"),
+            DocumentBlock::Tree(tree) => of_tree(&mut page, tree),
+            DocumentBlock::Relaunch(relaunch) => {
                 let facts = text(&relaunch.facts.join("; "));
                 let (what, command) = (text(&relaunch.what), words(&relaunch.command));
                 let _ = writeln!(page, "<p>{what} ({facts}):<br><code>{command}</code></p>");
             }
             // Notes that follow one another are one list.
-            Block::Note(first) => {
+            DocumentBlock::Remark(first) => {
                 page.push_str("<ul>\n");
                 let _ = writeln!(page, "<li>{}</li>", text(&first.words));
-                while let Some((Block::Note(note), behind)) = rest.split_first() {
+                while let Some((DocumentBlock::Remark(note), behind)) = rest.split_first() {
                     rest = behind;
                     let _ = writeln!(page, "<li>{}</li>", text(&note.words));
                 }
@@ -172,7 +172,7 @@ pub fn class_of(category: Option<Category>) -> &'static str {
 }
 
 /// The largest as a list with bars, the rest of these `holders` as a sum.
-fn table(page: &mut String, held: &[Held], holders: &str) {
+fn table(page: &mut String, held: &[MemoryHolder], holders: &str) {
     let most = held.iter().map(|line| line.bytes).max();
     let most = most.unwrap_or(Bytes(1));
     page.push_str("<table class=\"lines\">\n");
@@ -220,7 +220,7 @@ fn says(says: Option<&String>) -> String {
     })
 }
 
-fn treemap(page: &mut String, held: &[Held]) {
+fn treemap(page: &mut String, held: &[MemoryHolder]) {
     let sizes: Vec<f64> = held.iter().map(|line| line.bytes.0 as f64).collect();
     let tiles = squarify(&sizes);
     page.push_str("<div class=\"treemap\" aria-hidden=\"true\">\n");

@@ -1,15 +1,15 @@
 //! Blocks as Markdown: a list, for an issue or a colleague.
 
-use super::{Block, NoteOf, SumOf, Tree, Voice};
+use super::{DocumentBlock, RemarkOf, SumOf, Tree, Voice};
 use crate::command;
 
 /// The blocks, an item of a list each; each line ends in a newline.
-pub fn markdown(blocks: &[Block]) -> String {
+pub fn markdown(blocks: &[DocumentBlock]) -> String {
     let mut text = String::new();
     for (n, block) in blocks.iter().enumerate() {
         match (n.checked_sub(1).map(|before| &blocks[before]), block) {
             // What explains a cause stands behind it.
-            (Some(Block::Sentence(cause)), Block::Sentence(detail))
+            (Some(DocumentBlock::Sentence(cause)), DocumentBlock::Sentence(detail))
                 if matches!(cause.voice, Voice::Cause(..)) && detail.voice == Voice::Detail =>
             {
                 text.truncate(text.trim_end().len());
@@ -21,15 +21,15 @@ pub fn markdown(blocks: &[Block]) -> String {
     text
 }
 
-fn of_block(block: &Block) -> Vec<String> {
+fn of_block(block: &DocumentBlock) -> Vec<String> {
     let item = |text: String| format!("- {text}\n");
     match block {
-        Block::Heading(heading) => {
+        DocumentBlock::Heading(heading) => {
             let aside = heading.aside.map(|aside| format!(" ({})", plain(aside)));
             let words = plain(&heading.words);
             vec![format!("\n**{words}**{}\n\n", aside.unwrap_or_default())]
         }
-        Block::Sentence(sentence) => {
+        DocumentBlock::Sentence(sentence) => {
             let words = plain(&sentence.words);
             vec![item(match sentence.voice {
                 Voice::Cause(certainty, cause) => {
@@ -41,7 +41,7 @@ fn of_block(block: &Block) -> Vec<String> {
                 Voice::Ranks | Voice::Detail => words,
             })]
         }
-        Block::Sum(sum) => {
+        DocumentBlock::FigureSum(sum) => {
             let figures = sum.figures.iter();
             let figures: Vec<String> = figures
                 .map(|figure| format!("{} {}", plain(&figure.name), figure.value))
@@ -52,12 +52,12 @@ fn of_block(block: &Block) -> Vec<String> {
                 SumOf::Parts => figures,
             })]
         }
-        Block::Table(rows) => rows
+        DocumentBlock::Table(rows) => rows
             .iter()
             .map(|row| item(format!("{}: {}", plain(&row.name), row.value)))
             .collect(),
-        Block::Tree(tree) => of_tree(tree).into_iter().map(item).collect(),
-        Block::Relaunch(relaunch) => {
+        DocumentBlock::Tree(tree) => of_tree(tree).into_iter().map(item).collect(),
+        DocumentBlock::Relaunch(relaunch) => {
             let facts = match relaunch.facts.is_empty() {
                 true => String::new(),
                 false => format!(" ({})", relaunch.facts.join(", ")),
@@ -65,11 +65,11 @@ fn of_block(block: &Block) -> Vec<String> {
             let what = plain(&format!("{}{facts}", relaunch.what));
             vec![item(format!("Remedy: {what}: {}", code(&relaunch.command)))]
         }
-        Block::Note(note) => {
+        DocumentBlock::Remark(note) => {
             let words = plain(&note.words);
             vec![item(match note.of {
-                NoteOf::Advice => format!("Advice: {words}"),
-                NoteOf::InCode => format!("In the code: {words}."),
+                RemarkOf::Advice => format!("Advice: {words}"),
+                RemarkOf::InCode => format!("In the code: {words}."),
             })]
         }
     }

@@ -1,6 +1,6 @@
 //! Blocks as plain text.
 
-use super::{Block, Growing, Held, NoteOf, Sum, SumOf, Tree, Voice};
+use super::{DocumentBlock, FigureSum, Growing, MemoryHolder, RemarkOf, SumOf, Tree, Voice};
 use crate::event::Retainers;
 
 /// What stands before the lines of a block.
@@ -13,16 +13,16 @@ pub enum TextLayout {
 }
 
 /// Lines without a trailing newline; one that begins a part begins with a newline.
-pub fn lines(blocks: &[Block], layout: TextLayout) -> Vec<String> {
+pub fn lines(blocks: &[DocumentBlock], layout: TextLayout) -> Vec<String> {
     let lines = blocks.iter().flat_map(|block| of_block(block, layout));
     lines.collect()
 }
 
-fn of_block(block: &Block, layout: TextLayout) -> Vec<String> {
+fn of_block(block: &DocumentBlock, layout: TextLayout) -> Vec<String> {
     let is_parts = layout == TextLayout::Parts;
     let indent = if is_parts { "  " } else { "" };
     match block {
-        Block::Heading(heading) => {
+        DocumentBlock::Heading(heading) => {
             let aside = heading.aside.map(|aside| format!(" ({aside})"));
             let words = format!("{}{}:", heading.words, aside.unwrap_or_default());
             vec![if is_parts {
@@ -31,7 +31,7 @@ fn of_block(block: &Block, layout: TextLayout) -> Vec<String> {
                 words
             }]
         }
-        Block::Sentence(sentence) => {
+        DocumentBlock::Sentence(sentence) => {
             let words = &sentence.words;
             vec![match (sentence.voice, layout) {
                 (
@@ -45,31 +45,31 @@ fn of_block(block: &Block, layout: TextLayout) -> Vec<String> {
                 (Voice::Ranks | Voice::Detail, _) => format!("{indent}{words}"),
             }]
         }
-        Block::Sum(sum) => vec![format!("{indent}{}", in_a_row(sum))],
-        Block::Table(rows) => rows
+        DocumentBlock::FigureSum(sum) => vec![format!("{indent}{}", in_a_row(sum))],
+        DocumentBlock::Table(rows) => rows
             .iter()
             .map(|row| format!("{indent}{:<15} {}", row.name, row.value))
             .collect(),
         // Without a heading above it each line says what it is.
-        Block::Tree(tree @ Tree::Lines(_)) if !is_parts => of_tree(tree, "allocated at "),
-        Block::Tree(tree) => of_tree(tree, indent),
-        Block::Relaunch(relaunch) => vec![
+        DocumentBlock::Tree(tree @ Tree::Lines(_)) if !is_parts => of_tree(tree, "allocated at "),
+        DocumentBlock::Tree(tree) => of_tree(tree, indent),
+        DocumentBlock::Relaunch(relaunch) => vec![
             format!("  {} ({}):", relaunch.what, relaunch.facts.join("; ")),
             format!("    {}", relaunch.command),
         ],
-        Block::Note(note) => {
+        DocumentBlock::Remark(note) => {
             let words = &note.words;
             vec![match (note.of, layout) {
-                (NoteOf::Advice, TextLayout::Parts) => format!("  - {words}"),
-                (NoteOf::Advice, TextLayout::Lines) => format!("advice: {words}"),
-                (NoteOf::InCode, _) => format!("{indent}in the code: {words}"),
+                (RemarkOf::Advice, TextLayout::Parts) => format!("  - {words}"),
+                (RemarkOf::Advice, TextLayout::Lines) => format!("advice: {words}"),
+                (RemarkOf::InCode, _) => format!("{indent}in the code: {words}"),
             }]
         }
     }
 }
 
 /// "Evidence: allocated 22.6 GiB, requested 1.20 GiB."
-fn in_a_row(sum: &Sum) -> String {
+fn in_a_row(sum: &FigureSum) -> String {
     let figures = sum.figures.iter();
     let figures: Vec<String> = figures
         .map(|figure| format!("{} {}", figure.name, figure.value))
@@ -109,7 +109,7 @@ fn with_source(line: String, says: Option<&String>, indent: &str) -> Vec<String>
 }
 
 /// "train.py:88 forward → modeling_gpt2.py:240 mlp: 6.10 GiB in 48 blocks (gradients)".
-fn line(held: &Held, indent: &str) -> String {
+fn line(held: &MemoryHolder, indent: &str) -> String {
     let kind = held
         .category
         .map(|category| format!(" ({})", category.title()));
@@ -121,7 +121,7 @@ fn line(held: &Held, indent: &str) -> String {
 }
 
 /// "in transformer.h.0–11.mlp: 14.5 GiB, 12 × 1.21 GiB (activations)".
-fn module(held: &Held, indent: &str) -> String {
+fn module(held: &MemoryHolder, indent: &str) -> String {
     let each = match held.alike {
         0 | 1 => String::new(),
         n => format!(", {n} × {}", held.bytes.scale(1.0 / n as f64)),

@@ -6,7 +6,7 @@ use super::story::place_of;
 use crate::command::CommandLine;
 use crate::diagnosis::Finding;
 use crate::document::text::{TextLayout, lines};
-use crate::document::{self, Block, Tree};
+use crate::document::{self, DocumentBlock, Tree};
 use crate::recognize::{CommandLayout, LaunchEnvironment, ProgramKind, WorkloadKey};
 use crate::remedy::{Availability, Remedy};
 use crate::state::{Doubt, HiddenOom, Run, RunOutcome, State};
@@ -192,12 +192,17 @@ pub fn diagnosis(
     };
     // Figures and advice are told apart: lines to read in a log.
     let mut blocks = document::finding(first, true);
-    blocks.retain(|block| !matches!(block, Block::Sum(_) | Block::Note(_)));
+    blocks.retain(|block| {
+        !matches!(
+            block,
+            DocumentBlock::FigureSum(_) | DocumentBlock::Remark(_)
+        )
+    });
     if let (Some(run), Some(oom)) = (state.run(), state.oom()) {
         let mut held = document::lines_of(oom, &run.source);
         held.truncate(LINES);
         held.iter_mut().for_each(|held| held.says = None);
-        blocks.push(Block::Tree(Tree::Lines(held)));
+        blocks.push(DocumentBlock::Tree(Tree::Lines(held)));
     }
     let others = findings.iter().skip(1);
     blocks.extend(others.map(|other| document::headline(other, false)));
@@ -207,7 +212,7 @@ pub fn diagnosis(
         .filter(|remedy| remedy.is_offered() && remedy.expectation.fits != Some(false))
         .collect();
     if !offered.is_empty() {
-        blocks.push(Block::heading("to run it again"));
+        blocks.push(DocumentBlock::heading("to run it again"));
     }
     blocks.extend(offered.into_iter().map(|remedy| {
         let facts = [remedy.expectation.words.as_str(), &remedy.cost];
@@ -218,14 +223,14 @@ pub fn diagnosis(
 }
 
 /// The remedies of one part of a job, which every part needs: nothing is started here.
-fn for_all_parts(remedies: &[Remedy], command: &CommandLine) -> Vec<Block> {
+fn for_all_parts(remedies: &[Remedy], command: &CommandLine) -> Vec<DocumentBlock> {
     let may_help = |remedy: &&Remedy| {
         !remedy.is_offered() && !remedy.edits.is_empty() && remedy.expectation.fits != Some(false)
     };
     let mut blocks = Vec::new();
     for remedy in remedies.iter().filter(may_help) {
         if let (true, Availability::NotOffered(why)) = (blocks.is_empty(), &remedy.availability) {
-            blocks.push(Block::heading(format!("not started again, {why}")));
+            blocks.push(DocumentBlock::heading(format!("not started again, {why}")));
         }
         let everywhere = format!("on every node {}; on this one", remedy.changes);
         let facts = [remedy.expectation.words.as_str(), &remedy.cost, &everywhere];

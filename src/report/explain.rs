@@ -10,7 +10,7 @@ use crate::anatomy::{StepAnatomy, StepGrowth};
 use crate::command::CommandLine;
 use crate::diagnosis::Finding;
 use crate::document::text::{TextLayout, lines};
-use crate::document::{self, Block, Figure, Held, Tree};
+use crate::document::{self, DocumentBlock, Figure, MemoryHolder, Tree};
 use crate::event::{
     GrowingLine, LineText, LineUsage, OomRecord, Phase, Retainer, Retainers, SourceLine, Structure,
 };
@@ -21,6 +21,9 @@ use crate::units::{Bytes, Rank, RunNumber};
 use serde::Serialize;
 use serde_json::{Value, json};
 use std::collections::HashSet;
+
+/// Of the JSON: one more whenever a field goes or means something else.
+const JSON_VERSION: u32 = 1;
 
 /// The maximum number of other OOMs listed.
 const LISTED: usize = 20;
@@ -187,12 +190,12 @@ pub fn text(explanation: &Explanation) -> String {
 }
 
 /// First what matters, in full, then the other OOMs with a line each, then what can be run.
-fn blocks(explanation: &Explanation, oom: &Explained, chosen: usize) -> Vec<Block> {
+fn blocks(explanation: &Explanation, oom: &Explained, chosen: usize) -> Vec<DocumentBlock> {
     let mut blocks = Vec::new();
     if let Some((_, command)) = &oom.run {
-        blocks.push(Block::detail(format!("command: {command}")));
+        blocks.push(DocumentBlock::detail(format!("command: {command}")));
     }
-    blocks.push(Block::Table(figures(oom)));
+    blocks.push(DocumentBlock::Table(figures(oom)));
     let mut shown = numbers(oom);
     for (n, finding) in oom.findings.iter().enumerate() {
         // A number is told once.
@@ -291,36 +294,42 @@ fn figures(oom: &Explained) -> Vec<Figure> {
 }
 
 /// The lines with the most live memory, as seen by the probe's observer, and what grew.
-fn holders(oom: &Explained) -> Vec<Block> {
+fn holders(oom: &Explained) -> Vec<DocumentBlock> {
     let Some(record) = &oom.incident.record else {
         return Vec::new();
     };
     if record.structure.is_none() && record.lines.is_empty() && record.growing.is_empty() {
         return Vec::new();
     }
-    let mut blocks = vec![Block::heading("What used the memory")];
+    let mut blocks = vec![DocumentBlock::heading("What used the memory")];
     if let Some(structure) = &record.structure {
-        blocks.push(Block::detail(made_of(structure, record.sample.allocated)));
+        blocks.push(DocumentBlock::detail(made_of(
+            structure,
+            record.sample.allocated,
+        )));
     }
     let mut held = document::lines_of(&oom.incident, &oom.source);
     let more = held.split_off(HOLDERS.min(held.len()));
-    blocks.push(Block::Tree(Tree::Lines(held)));
+    blocks.push(DocumentBlock::Tree(Tree::Lines(held)));
     if !more.is_empty() {
         let bytes: Bytes = more.iter().map(|held| held.bytes).sum();
-        blocks.push(Block::detail(format!("{} more lines: {bytes}", more.len())));
+        blocks.push(DocumentBlock::detail(format!(
+            "{} more lines: {bytes}",
+            more.len()
+        )));
     }
     if let Some(((from, to), growing)) = document::growing_lines(&oom.incident, &oom.source) {
         let heading = format!("Growing allocations (steps {from} to {to})");
-        blocks.push(Block::heading(heading));
-        blocks.push(Block::Tree(Tree::Growing(growing)));
+        blocks.push(DocumentBlock::heading(heading));
+        blocks.push(DocumentBlock::Tree(Tree::Growing(growing)));
     }
     if let Some(growth) = &oom.growth {
         // Where the record has lines, they are the ones that grow.
         let grown = document::grown(growth, record.growing.is_empty());
         if !grown.is_empty() {
             let heading = format!("Grew from step {} to step {}", growth.from, growth.to);
-            blocks.push(Block::heading(heading));
-            blocks.push(Block::Tree(Tree::Growing(grown)));
+            blocks.push(DocumentBlock::heading(heading));
+            blocks.push(DocumentBlock::Tree(Tree::Growing(grown)));
         }
     }
     blocks
@@ -338,9 +347,9 @@ fn made_of(structure: &Structure, allocated: Bytes) -> String {
 }
 
 /// What a traced step is made of at its peak.
-fn of_step(step: &StepAnatomy, source: &SourceTexts) -> Vec<Block> {
+fn of_step(step: &StepAnatomy, source: &SourceTexts) -> Vec<DocumentBlock> {
     let peak = step.peak();
-    let first = |mut held: Vec<Held>| {
+    let first = |mut held: Vec<MemoryHolder>| {
         held.truncate(OF_A_STEP);
         held
     };
@@ -354,21 +363,21 @@ fn of_step(step: &StepAnatomy, source: &SourceTexts) -> Vec<Block> {
         step.in_phase(peak)
     );
     vec![
-        Block::heading(heading),
+        DocumentBlock::heading(heading),
         document::parts_at(step, peak),
-        Block::Tree(Tree::Lines(first(document::lines_at(step, peak, source)))),
-        Block::Tree(Tree::Modules(first(document::modules_at(step, peak)))),
+        DocumentBlock::Tree(Tree::Lines(first(document::lines_at(step, peak, source)))),
+        DocumentBlock::Tree(Tree::Modules(first(document::modules_at(step, peak)))),
     ]
 }
 
 /// The other OOMs.
-fn others(ooms: &[Explained], chosen: usize) -> Vec<Block> {
+fn others(ooms: &[Explained], chosen: usize) -> Vec<DocumentBlock> {
     let others = (0..).zip(ooms).filter(|(at, _)| *at != chosen);
     let rest: Vec<&Explained> = others.map(|(_, oom)| oom).collect();
     if rest.is_empty() {
         return Vec::new();
     }
-    let mut blocks = vec![Block::heading(format!("{} more", rest.len()))];
+    let mut blocks = vec![DocumentBlock::heading(format!("{} more", rest.len()))];
     blocks.extend(rest.iter().take(LISTED).map(|oom| {
         let asked = oom.incident.requested();
         let asked = asked.map_or(String::new(), |bytes| format!("; requested {bytes}"));
@@ -376,16 +385,16 @@ fn others(ooms: &[Explained], chosen: usize) -> Vec<Block> {
         let cause = cause.map_or(String::new(), |finding| {
             format!("; {}", finding.cause.spec().title)
         });
-        Block::detail(format!("{}{asked}{cause}", place(oom)))
+        DocumentBlock::detail(format!("{}{asked}{cause}", place(oom)))
     }));
     if let Some(more) = rest.len().checked_sub(LISTED).filter(|more| *more > 0) {
         let words = format!("and {more} more (--json has all of them)");
-        blocks.push(Block::detail(words));
+        blocks.push(DocumentBlock::detail(words));
     }
     blocks
 }
 
-fn remedies(explanation: &Explanation) -> Vec<Block> {
+fn remedies(explanation: &Explanation) -> Vec<DocumentBlock> {
     let Some((command, inputs)) = &explanation.command else {
         return Vec::new();
     };
@@ -394,7 +403,7 @@ fn remedies(explanation: &Explanation) -> Vec<Block> {
         true => "To relaunch",
         false => "No remedy can be applied to this command",
     };
-    let mut blocks = vec![Block::heading(heading)];
+    let mut blocks = vec![DocumentBlock::heading(heading)];
     blocks.extend(
         remedies
             .iter()
@@ -412,7 +421,7 @@ fn remedies(explanation: &Explanation) -> Vec<Block> {
         let Availability::NotOffered(reason) = &remedy.availability else {
             return None;
         };
-        Some(Block::detail(format!(
+        Some(DocumentBlock::detail(format!(
             "{}: not offered: {reason}",
             remedy.title
         )))
@@ -463,7 +472,7 @@ struct OomFinding<'a> {
     finding: &'a Finding,
 }
 
-/// The explanation as JSON, `{"ooms", "findings", "remedies"}` with sizes in bytes, null if unknown, without
+/// The explanation as JSON, `{"version", "ooms", "findings", "remedies"}` with sizes in bytes, null if unknown, without
 /// a trailing newline. Remedies are as in `oomph plan --json`;
 /// without a command there are none.
 pub fn json(explanation: &Explanation) -> String {
@@ -483,7 +492,12 @@ pub fn json(explanation: &Explanation) -> String {
         Some((command, inputs)) => remedy::plan_json(command, inputs)["remedies"].take(),
         None => Value::Array(Vec::new()),
     };
-    remedy::plan_text(&json!({ "ooms": ooms, "findings": findings, "remedies": remedies }))
+    remedy::plan_text(&json!({
+        "version": JSON_VERSION,
+        "ooms": ooms,
+        "findings": findings,
+        "remedies": remedies,
+    }))
 }
 
 fn in_json(oom: &Explained, decisive: bool) -> OomObject<'_> {

@@ -8,7 +8,7 @@ use super::score;
 use super::story::{SessionStory, place_of};
 use crate::command;
 use crate::document::markdown::{code, plain};
-use crate::document::{self, Block, Tree};
+use crate::document::{self, DocumentBlock, Tree};
 use crate::state::DeviceState;
 use crate::units::{Bytes, Moment, clock_face};
 use std::fmt::Write;
@@ -162,7 +162,7 @@ fn cause(text: &mut String, story: &SessionStory, oom: &Explained) {
         plain(&place_of(&oom.incident))
     );
     let findings = oom.findings.iter().enumerate();
-    let mut blocks: Vec<Block> = findings
+    let mut blocks: Vec<DocumentBlock> = findings
         .flat_map(|(n, finding)| match n {
             0 => document::finding(finding, true),
             _ => vec![document::headline(finding, false)],
@@ -170,7 +170,7 @@ fn cause(text: &mut String, story: &SessionStory, oom: &Explained) {
         .collect();
     let mut held = document::lines_of(&oom.incident, &oom.source);
     held.truncate(LINES);
-    blocks.push(Block::Tree(Tree::Lines(held)));
+    blocks.push(DocumentBlock::Tree(Tree::Lines(held)));
     text.push_str(&document::markdown::markdown(&blocks));
 }
 

@@ -15,7 +15,7 @@ use super::score;
 use super::story::{SessionStory, capacity_of, place_of};
 use crate::diagnosis::Finding;
 use crate::document::html::{html as blocks_html, text, words};
-use crate::document::{self, Block, Tree};
+use crate::document::{self, DocumentBlock, Tree};
 use crate::event::{Job, Level, NvmlState};
 use crate::oom::OomOutcome;
 use crate::state::{Breakdown, Patching, Run, RunOutcome};
@@ -450,7 +450,7 @@ fn cause(page: &mut String, story: &SessionStory, oom: &Explained, number: u32) 
         text(&at)
     );
     let findings = oom.findings.iter().enumerate();
-    let blocks: Vec<Block> = findings
+    let blocks: Vec<DocumentBlock> = findings
         .flat_map(|(n, finding)| of_finding(finding, n == 0))
         .collect();
     page.push_str(&blocks_html(&blocks));
@@ -464,23 +464,23 @@ fn cause(page: &mut String, story: &SessionStory, oom: &Explained, number: u32) 
 }
 
 /// The figures of the likeliest cause alone: the others' are the same, in the main.
-fn of_finding(finding: &Finding, is_first: bool) -> Vec<Block> {
+fn of_finding(finding: &Finding, is_first: bool) -> Vec<DocumentBlock> {
     let mut blocks = document::finding(finding, is_first);
-    blocks.retain(|block| is_first || !matches!(block, Block::Sum(_)));
+    blocks.retain(|block| is_first || !matches!(block, DocumentBlock::FigureSum(_)));
     blocks
 }
 
 /// The lines at an OOM, from its record, or else from the step that was traced; who keeps it alive, and what
 /// grew.
-fn memory(oom: &Explained) -> Vec<Block> {
+fn memory(oom: &Explained) -> Vec<DocumentBlock> {
     let mut held = document::lines_of(&oom.incident, &oom.source);
     if let (true, Some(step)) = (held.is_empty(), &oom.step) {
         held = document::lines_at(step, step.peak(), &oom.source);
     }
     let mut blocks = Vec::new();
     if !held.is_empty() {
-        blocks.push(Block::heading("Lines that held the memory"));
-        blocks.push(Block::Tree(Tree::Lines(held)));
+        blocks.push(DocumentBlock::heading("Lines that held the memory"));
+        blocks.push(DocumentBlock::Tree(Tree::Lines(held)));
     }
     let found = oom.retainers.as_ref();
     blocks.extend(
@@ -490,8 +490,10 @@ fn memory(oom: &Explained) -> Vec<Block> {
     );
     if let Some(growth) = &oom.growth {
         let heading = format!("Grew from step {} to step {}", growth.from, growth.to);
-        blocks.push(Block::heading(heading));
-        blocks.push(Block::Tree(Tree::Growing(document::grown(growth, true))));
+        blocks.push(DocumentBlock::heading(heading));
+        blocks.push(DocumentBlock::Tree(Tree::Growing(document::grown(
+            growth, true,
+        ))));
     }
     blocks
 }

@@ -117,7 +117,7 @@ fn what_a_text_lacks_is_null_and_never_worked_out() {
     let empty = parsed(&[]);
     assert_eq!(
         empty,
-        serde_json::json!({"ooms": [], "findings": [], "remedies": []})
+        serde_json::json!({"version": 1, "ooms": [], "findings": [], "remedies": []})
     );
 }
 

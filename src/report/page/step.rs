@@ -4,7 +4,7 @@
 use super::bar;
 use crate::anatomy::{Category, FlameNode, StepAnatomy, by_category, categories_over_time, flame};
 use crate::document::html::{class_of, html, json, text};
-use crate::document::{self, Block, Tree};
+use crate::document::{self, DocumentBlock, Tree};
 use crate::event::Phase;
 use crate::report::story::SessionStory;
 use crate::state::{RankState, Run};
@@ -81,8 +81,8 @@ pub(super) fn section(page: &mut String, story: &SessionStory) {
         bar(page, "At its peak", &parts);
         let held = document::lines_at(step, peak, &run.source);
         let lines = [
-            Block::heading("Lines at its peak"),
-            Block::Tree(Tree::Lines(held)),
+            DocumentBlock::heading("Lines at its peak"),
+            DocumentBlock::Tree(Tree::Lines(held)),
         ];
         page.push_str(&html(&lines));
         modules(page, step, peak);
@@ -192,7 +192,7 @@ fn modules(page: &mut String, step: &StepAnatomy, position: usize) {
         "<div class=\"flame\" aria-hidden=\"true\" style=\"--rows:{}\">\n{}</div>",
         graph.rows, graph.boxes
     );
-    page.push_str(&html(&[Block::Tree(Tree::Modules(held))]));
+    page.push_str(&html(&[DocumentBlock::Tree(Tree::Modules(held))]));
 }
 
 /// Boxes in rows, from the outermost modules down; widths are shares of the whole.

@@ -1,10 +1,9 @@
 //! Blocks on the screen: wrapped to the dialog's width, none cut.
 
 use super::Page;
-use crate::document::{Block, Figure, Heading, Held, Sentence, Tree, Voice};
+use crate::document::{DocumentBlock, Figure, Heading, MemoryHolder, Sentence, Tree, Voice};
 use crate::event::{Retainer, Retainers};
-use crate::ui::canvas::columns;
-use crate::ui::paragraph::{self, StyledLine};
+use crate::ui::canvas::{self, StyledLine, columns};
 use crate::ui::theme::Tone;
 use crate::ui::words::count;
 use crate::units::Bytes;
@@ -18,16 +17,16 @@ const NUMBER: usize = 10;
 /// From this width on a line's memory is told in a sentence.
 const WIDTH_FOR_SENTENCE: u16 = 90;
 
-pub(super) fn lines(page: Page, blocks: &[Block]) -> Vec<StyledLine> {
+pub(super) fn lines(page: Page, blocks: &[DocumentBlock]) -> Vec<StyledLine> {
     let mut lines = Vec::new();
     let mut rest = blocks;
     while let Some((block, behind)) = rest.split_first() {
         rest = behind;
         match block {
             // What the ranks did is one paragraph.
-            Block::Sentence(sentence) if sentence.voice == Voice::Ranks => {
+            DocumentBlock::Sentence(sentence) if sentence.voice == Voice::Ranks => {
                 let mut words = sentence.words.to_string();
-                while let Some((Block::Sentence(next), behind)) = rest.split_first()
+                while let Some((DocumentBlock::Sentence(next), behind)) = rest.split_first()
                     && next.voice == Voice::Ranks
                 {
                     words = format!("{words} {}", next.words);
@@ -41,37 +40,37 @@ pub(super) fn lines(page: Page, blocks: &[Block]) -> Vec<StyledLine> {
     lines
 }
 
-fn of_block(page: Page, block: &Block) -> Vec<StyledLine> {
+fn of_block(page: Page, block: &DocumentBlock) -> Vec<StyledLine> {
     match block {
-        Block::Heading(Heading { words, aside }) => {
+        DocumentBlock::Heading(Heading { words, aside }) => {
             let aside = aside.map(|aside| format!(" ({aside})"));
             let words = format!("{words}{}", aside.unwrap_or_default());
             text(page, &words, Tone::Strong)
         }
-        Block::Sentence(Sentence { voice, words }) => match voice {
+        DocumentBlock::Sentence(Sentence { voice, words }) => match voice {
             Voice::Cause(..) => text(page, words, Tone::Strong),
             Voice::Also(..) => text(page, &format!("also: {words}"), Tone::Dim),
             Voice::Ranks | Voice::Detail => text(page, words, Tone::Text),
         },
-        Block::Sum(sum) => numbers(page, &sum.figures),
-        Block::Table(rows) => numbers(page, rows),
-        Block::Tree(tree) => of_tree(page, tree),
-        Block::Relaunch(relaunch) => {
+        DocumentBlock::FigureSum(sum) => numbers(page, &sum.figures),
+        DocumentBlock::Table(rows) => numbers(page, rows),
+        DocumentBlock::Tree(tree) => of_tree(page, tree),
+        DocumentBlock::Relaunch(relaunch) => {
             let words = format!("{} ({})", relaunch.what, relaunch.facts.join("; "));
             let mut lines = text(page, &words, Tone::Text);
             let command = [(spelled(page, &relaunch.command), Tone::Good)];
-            lines.extend(paragraph::labelled("  ", &command, page.width));
+            lines.extend(canvas::labelled("  ", &command, page.width));
             lines
         }
-        Block::Note(note) => {
+        DocumentBlock::Remark(note) => {
             let words = format!("{} {}", page.theme.glyphs.arrow, note.words);
-            paragraph::text(&words, page.width, Tone::Text)
+            canvas::text(&words, page.width, Tone::Text)
         }
     }
 }
 
 pub(super) fn text(page: Page, words: &str, tone: Tone) -> Vec<StyledLine> {
-    paragraph::text(&spelled(page, words), page.width, tone)
+    canvas::text(&spelled(page, words), page.width, tone)
 }
 
 fn spelled(page: Page, words: &str) -> String {
@@ -87,7 +86,7 @@ fn number(page: Page, Figure { name, value }: &Figure) -> Vec<StyledLine> {
     let room = NAME.min(page.width.saturating_sub(2 + NUMBER as u16));
     if columns(name) >= room {
         let parts = [(format!("{name} "), Tone::Dim), (value.clone(), Tone::Text)];
-        return paragraph::labelled("  ", &parts, page.width);
+        return canvas::labelled("  ", &parts, page.width);
     }
     let mut line = StyledLine::of("  ", Tone::Text);
     line.column(name, room, Tone::Dim)
@@ -106,7 +105,7 @@ fn of_tree(page: Page, tree: &Tree) -> Vec<StyledLine> {
             let of = growing.iter().map(|one| {
                 let place = (spelled(page, &one.place), Tone::Accent);
                 let grows = format!("  +{} per step, {} {}", one.per_step, one.bytes, one.when);
-                paragraph::labelled("", &[place, (grows, Tone::Text)], width)
+                canvas::labelled("", &[place, (grows, Tone::Text)], width)
             });
             of.flatten().collect()
         }
@@ -120,7 +119,7 @@ fn of_tree(page: Page, tree: &Tree) -> Vec<StyledLine> {
             let frames = stack.iter().map(|frame| {
                 let function = format!(" {}", frame.function);
                 let parts = [(frame.place(), Tone::Text), (function, Tone::Dim)];
-                paragraph::labelled("  ", &parts, width)
+                canvas::labelled("  ", &parts, width)
             });
             frames.flatten().collect()
         }
@@ -129,7 +128,7 @@ fn of_tree(page: Page, tree: &Tree) -> Vec<StyledLine> {
 
 /// `train.py:88 forward → modeling_gpt2.py:240 mlp  allocated 11.3 GiB that is still live (96
 /// blocks)`, and what the program's line says.
-fn held(page: Page, held: &Held) -> Vec<StyledLine> {
+fn held(page: Page, held: &MemoryHolder) -> Vec<StyledLine> {
     let blocks = match held.blocks {
         1 => "1 block".to_string(),
         n => format!("{} blocks", count(n)),
@@ -140,10 +139,10 @@ fn held(page: Page, held: &Held) -> Vec<StyledLine> {
     };
     let place = held.path(page.theme.glyphs.arrow);
     let parts = [(place, Tone::Accent), (live, Tone::Text)];
-    let mut lines = paragraph::labelled("", &parts, page.width);
+    let mut lines = canvas::labelled("", &parts, page.width);
     if let Some(says) = &held.says {
         let says = [(spelled(page, says), Tone::Dim)];
-        lines.extend(paragraph::labelled("    ", &says, page.width));
+        lines.extend(canvas::labelled("    ", &says, page.width));
     }
     lines
 }
@@ -153,7 +152,7 @@ pub(super) fn kept_alive(page: Page, retainer: &Retainer) -> Vec<StyledLine> {
     let words = spelled(page, &retainer.words());
     let keeps = format!("  keeps {} alive", retainer.bytes);
     let parts = [(words, Tone::Accent), (keeps, Tone::Text)];
-    paragraph::labelled("", &parts, page.width)
+    canvas::labelled("", &parts, page.width)
 }
 
 /// What refers to it, and how much of it graphs keep.
@@ -170,5 +169,5 @@ fn levels(page: Page, retainer: &Retainer) -> Vec<StyledLine> {
         return Vec::new();
     }
     let words = spelled(page, &parts.join("  "));
-    paragraph::labelled("  ", &[(words, Tone::Dim)], page.width)
+    canvas::labelled("  ", &[(words, Tone::Dim)], page.width)
 }

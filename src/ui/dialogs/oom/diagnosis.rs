@@ -1,16 +1,18 @@
 //! The diagnosis in the dialog, brief or with all its evidence, and as it is copied. No sentence is cut: what
 //! has no room is left out whole, and that is said.
 
-use super::offers::need;
-use super::{Page, blocks, title};
+use super::remedies::need;
+use super::{Page, blocks, title_parts};
 use crate::diagnosis::{Finding, Phrase};
 use crate::document::markdown::{code, markdown as list};
-use crate::document::{self, Block, Figure, Held, Relaunch, Sum, SumOf, Tree};
+use crate::document::{
+    self, DocumentBlock, Figure, FigureSum, MemoryHolder, Relaunch, SumOf, Tree,
+};
 use crate::event::{NvmlState, Retainers};
 use crate::remedy::Remedy;
 use crate::state::{OomIncident, Run};
+use crate::ui::canvas::StyledLine;
 use crate::ui::dialog::OomDialog;
-use crate::ui::paragraph::StyledLine;
 use crate::ui::scene::Scene;
 use crate::ui::theme::Tone;
 
@@ -39,7 +41,7 @@ fn no_cause() -> Phrase {
 /// the line with the most memory.
 pub(super) fn below(page: Page) -> Vec<Vec<StyledLine>> {
     let finding = page.scene.findings.first();
-    let ranks: Vec<Block> = finding
+    let ranks: Vec<DocumentBlock> = finding
         .into_iter()
         .flat_map(document::ranks)
         .take(2)
@@ -49,7 +51,10 @@ pub(super) fn below(page: Page) -> Vec<Vec<StyledLine>> {
         paragraphs.push(blocks::kept_alive(page, retainer));
     } else if let Some(mut most) = record_lines(page.scene).into_iter().next() {
         most.says = None;
-        paragraphs.push(blocks::lines(page, &[Block::Tree(Tree::Lines(vec![most]))]));
+        paragraphs.push(blocks::lines(
+            page,
+            &[DocumentBlock::Tree(Tree::Lines(vec![most]))],
+        ));
     }
     paragraphs
 }
@@ -59,24 +64,24 @@ pub(super) fn full(page: Page) -> Vec<StyledLine> {
 }
 
 /// All that is known of the OOM.
-fn evidence(page: Page) -> Vec<Block> {
+fn evidence(page: Page) -> Vec<DocumentBlock> {
     let scene = page.scene;
     let mut all = match scene.findings.first() {
         Some(finding) => document::finding(finding, true),
-        None => vec![Block::heading(no_cause().as_str())],
+        None => vec![DocumentBlock::heading(no_cause().as_str())],
     };
     if scene.findings.is_empty() {
-        all.extend(incident(scene).map(|oom| Block::Table(figures(oom))));
+        all.extend(incident(scene).map(|oom| DocumentBlock::Table(figures(oom))));
     }
     let others = scene.findings.iter().skip(1);
     all.extend(others.map(|other| document::headline(other, false)));
     let categories = &page.dialog.categories;
     if !categories.is_empty() {
         let of = categories.iter();
-        all.push(Block::heading(
+        all.push(DocumentBlock::heading(
             "what the step held when memory ran out (Esc, then s: all of it)",
         ));
-        all.push(Block::Sum(Sum {
+        all.push(DocumentBlock::FigureSum(FigureSum {
             of: SumOf::Parts,
             figures: of
                 .map(|(category, bytes)| Figure::new(category.title(), bytes))
@@ -87,13 +92,13 @@ fn evidence(page: Page) -> Vec<Block> {
     all.extend(found.flat_map(|found| document::kept_alive(found, "kept alive by")));
     let held = record_lines(scene);
     if !held.is_empty() {
-        all.push(Block::heading("lines with the most live memory"));
-        all.push(Block::Tree(Tree::Lines(held)));
+        all.push(DocumentBlock::heading("lines with the most live memory"));
+        all.push(DocumentBlock::Tree(Tree::Lines(held)));
     }
     let record = incident(scene).and_then(|oom| oom.record.as_ref());
     if let Some(record) = record.filter(|record| !record.stack.is_empty()) {
-        all.push(Block::heading("where the allocation failed"));
-        all.push(Block::Tree(Tree::Stack(record.stack.clone())));
+        all.push(DocumentBlock::heading("where the allocation failed"));
+        all.push(DocumentBlock::Tree(Tree::Stack(record.stack.clone())));
     }
     all
 }
@@ -102,7 +107,7 @@ fn incident<'a>(scene: &Scene<'a>) -> Option<&'a OomIncident> {
     scene.state.oom()
 }
 
-fn record_lines(scene: &Scene) -> Vec<Held> {
+fn record_lines(scene: &Scene) -> Vec<MemoryHolder> {
     match (scene.state.run(), incident(scene)) {
         (Some(run), Some(oom)) => document::lines_of(oom, &run.source),
         (_, _) => Vec::new(),
@@ -135,25 +140,25 @@ fn figures(oom: &OomIncident) -> Vec<Figure> {
 pub(crate) fn markdown(dialog: &OomDialog, scene: &Scene) -> String {
     let run = scene.state.run_numbered(dialog.run);
     let oom = run.and_then(|run| run.oom().or(run.ooms.last()));
-    let mut text = format!("**{}**\n\n", title::parts(scene, dialog.run).join(", "));
+    let mut text = format!("**{}**\n\n", title_parts(scene, dialog.run).join(", "));
     if let Some(run) = run {
         text.push_str(&format!("- Command: {}\n", code(&run.shown)));
         text.push_str(&format!("- On: {}\n", versions(scene, run, oom)));
     }
-    let mut all: Vec<Block> = scene.findings.first().map(of_finding).unwrap_or_default();
+    let mut all: Vec<DocumentBlock> = scene.findings.first().map(of_finding).unwrap_or_default();
     if let (Some(run), Some(oom)) = (run, oom) {
         let mut held = document::lines_of(oom, &run.source);
         held.truncate(LINES);
-        all.push(Block::Tree(Tree::Lines(held)));
+        all.push(DocumentBlock::Tree(Tree::Lines(held)));
     }
     all.extend(remedy(dialog, scene));
     text + &list(&all)
 }
 
 /// The cause, and of what can be done what is to be changed in the code, if the place is known.
-fn of_finding(finding: &Finding) -> Vec<Block> {
+fn of_finding(finding: &Finding) -> Vec<DocumentBlock> {
     let mut all = document::finding(finding, true);
-    all.retain(|block| !matches!(block, Block::Note(_)));
+    all.retain(|block| !matches!(block, DocumentBlock::Remark(_)));
     all.extend(document::in_code(finding));
     all
 }
@@ -193,7 +198,7 @@ fn versions(scene: &Scene, run: &Run, oom: Option<&OomIncident>) -> String {
 }
 
 /// The remedies that Enter would apply.
-fn remedy(dialog: &OomDialog, scene: &Scene) -> Option<Block> {
+fn remedy(dialog: &OomDialog, scene: &Scene) -> Option<DocumentBlock> {
     let show = dialog.to_show(scene);
     let chosen = scene
         .remedies
@@ -201,7 +206,7 @@ fn remedy(dialog: &OomDialog, scene: &Scene) -> Option<Block> {
         .filter(|remedy| show.contains(&remedy.id));
     let chosen: Vec<String> = chosen.map(one_remedy).collect();
     let next = command(dialog, scene).filter(|_| !chosen.is_empty())?;
-    Some(Block::Relaunch(Relaunch {
+    Some(DocumentBlock::Relaunch(Relaunch {
         what: chosen.join(" and "),
         facts: Vec::new(),
         command: next,
