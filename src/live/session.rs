@@ -154,7 +154,7 @@ impl Session {
             self.record(EventKind::Note(note));
         }
         for finding in self.watch.look(&self.state) {
-            self.note(Level::Warning, finding.headline.clone());
+            self.note(Level::Warning, finding.headline.to_string());
             if finding.cause == Cause::Leak {
                 self.leak = Some(finding);
             }
