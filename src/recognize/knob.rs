@@ -39,7 +39,7 @@ impl Meaning {
 
 /// How a number is a batch of the model's calls.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-enum Relation {
+enum SizeRelation {
     /// It is a size that the model was given.
     Given,
     /// It is that size times the ranks, the accumulation, or both.
@@ -61,7 +61,7 @@ pub(super) fn source<'a>(
         [one] => one.value.max(1),
         _ => 1,
     };
-    let mut found: Vec<(Relation, BatchArgument, &ParsedNumber, u64)> = numbers()
+    let mut found: Vec<(SizeRelation, BatchArgument, &ParsedNumber, u64)> = numbers()
         .filter_map(|number| match Meaning::new(number) {
             Meaning::Batch(level) => {
                 let (relation, size) = told.relation(number.value, accumulation)?;
@@ -74,7 +74,7 @@ pub(super) fn source<'a>(
     let Some(&(relation, level, number, size)) = found.first() else {
         return Err(told.looked_at());
     };
-    let same = |(other, at, _, _): &&(Relation, BatchArgument, &ParsedNumber, u64)| {
+    let same = |(other, at, _, _): &&(SizeRelation, BatchArgument, &ParsedNumber, u64)| {
         (*other, *at) == (relation, level)
     };
     let rivals: Vec<&str> = found
@@ -92,13 +92,14 @@ pub(super) fn source<'a>(
     let mut source = BatchSource::new(vec![knob(number, &arguments, recognized)?]);
     // A later run may have another value of the same argument.
     source.at_once = (source.at_once * size / number.value).max(1);
-    if let (Relation::Given, [steps]) = (relation, steps.as_slice()) {
+    if let (SizeRelation::Given, [steps]) = (relation, steps.as_slice()) {
         source.steps = vec![knob(steps, &arguments, recognized)?];
     }
     let total = found.iter().find(|(_, level, other, _)| {
         *level == BatchArgument::Total && other.name != number.name && other.value >= number.value
     });
-    if let (Relation::Given, Some((_, _, total, _)), true) = (relation, total, steps.is_empty()) {
+    if let (SizeRelation::Given, Some((_, _, total, _)), true) = (relation, total, steps.is_empty())
+    {
         source.whole = WholeBatch::Kept(format!("{} {} stays", shown(total), total.value));
     }
     Ok(source)
@@ -190,10 +191,10 @@ fn knob<'a>(
 
 impl Knobs {
     /// How a number relates to what the model was given, and the batch of one call; `None` if it does not.
-    fn relation(&self, value: u64, accumulation: u64) -> Option<(Relation, u64)> {
+    fn relation(&self, value: u64, accumulation: u64) -> Option<(SizeRelation, u64)> {
         let is_given = |size: u64| size > 1 && self.sizes().any(|given| given == size);
         if is_given(value) {
-            return Some((Relation::Given, value));
+            return Some((SizeRelation::Given, value));
         }
         let world = self.world.max(1);
         [world * accumulation, accumulation, world]
@@ -201,7 +202,7 @@ impl Knobs {
             .filter(|parts| *parts > 1 && value.is_multiple_of(*parts))
             .map(|parts| value / parts)
             .find(|size| is_given(*size))
-            .map(|size| (Relation::Total, size))
+            .map(|size| (SizeRelation::Total, size))
     }
 
     /// What may be a batch: the first dimensions, the second ones where the modules do not say that the batch comes first,
