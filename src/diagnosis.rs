@@ -24,12 +24,14 @@ mod ranks;
 mod tests;
 mod thrashing;
 mod watch;
+mod wording;
 
 pub use baseline_growth::{BaselineGrowth, baseline_growth};
 pub use finding::{Certainty, Evidence, Finding};
 pub use leak::{LeakForecast, leak_forecast};
 pub use ranks::{AmongRanks, RankNeed};
 pub use watch::{LiveWarnings, warnings};
+pub use wording::Phrase;
 
 use crate::oom::OomKind;
 use crate::state::{OomIncident, Run, State};
@@ -96,11 +98,27 @@ pub enum Help {
     AnotherDevice,
 }
 
+/// What a remedy achieves against a cause that it does not remove.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum LittleUse {
+    OnlyDelays,
+    UnlikelyToHelp,
+}
+
+impl LittleUse {
+    pub fn words(self) -> &'static str {
+        match self {
+            LittleUse::OnlyDelays => "only delays the OOM",
+            LittleUse::UnlikelyToHelp => "unlikely to help",
+        }
+    }
+}
+
 /// What using less GPU memory, or a GPU with more of it, achieves against a cause that it does not
 /// remove.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct IneffectiveAgainst {
-    pub verdict: &'static str,
+    pub verdict: LittleUse,
     pub reason: &'static str,
 }
 
@@ -157,11 +175,7 @@ impl CauseSpec {
         self
     }
 
-    const fn ineffective_against(
-        mut self,
-        verdict: &'static str,
-        reason: &'static str,
-    ) -> CauseSpec {
+    const fn ineffective_against(mut self, verdict: LittleUse, reason: &'static str) -> CauseSpec {
         self.ineffective_against = Some(IneffectiveAgainst { verdict, reason });
         self
     }
@@ -222,20 +236,4 @@ fn causes(case: &OomContext) -> Vec<Finding> {
     }
     findings.sort_by_key(|finding| std::cmp::Reverse(finding.certainty));
     findings
-}
-
-/// Capitalizes the text and adds a full stop.
-fn sentence(words: &str) -> String {
-    match words.is_empty() {
-        true => String::new(),
-        false => capitalized(words) + ".",
-    }
-}
-
-fn capitalized(words: &str) -> String {
-    let mut chars = words.chars();
-    match chars.next() {
-        Some(first) => format!("{}{}", first.to_uppercase(), chars.as_str()),
-        None => String::new(),
-    }
 }

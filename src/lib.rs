@@ -12,6 +12,7 @@ pub mod commands;
 pub mod config;
 pub mod diagnosis;
 pub mod doctor;
+pub mod document;
 pub mod epoch;
 pub mod event;
 pub mod forecast;

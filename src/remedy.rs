@@ -33,7 +33,8 @@ pub use expandable_segments::with_alloc_conf;
 pub use inputs::{Leftover, RemedyInputs};
 pub use offer::{Promise, expectation, may_help, promise, recommended, remedies};
 pub use plan::{
-    Alteration, Availability, BatchChange, Edit, Expectation, FileCopy, FileEdit, Plan, Remedy,
+    Alteration, Availability, BatchChange, Edit, Expectation, FileCopy, FileEdit, FitVerdict, Plan,
+    Remedy,
 };
 pub use plan_output::{plan_json, plan_text};
 pub use setting::{Setting, Which, places_written, with_argument};

@@ -1,24 +1,19 @@
 //! The state for users who are not in front of the terminal: as text, as a page, for other programs.
 
 pub mod anonymous;
-mod changes;
 pub mod comparison;
 pub mod doctor;
-mod ended;
+mod ending;
 pub mod explain;
 pub mod export;
-mod hidden;
 pub mod markdown;
 pub mod metrics;
 pub mod news;
 pub mod page;
 pub mod score;
 pub mod story;
-mod text;
 
-pub use ended::{nothing_trained, summary};
-pub use hidden::notice as hidden_oom;
-pub use text::diagnosis;
+pub use ending::{diagnosis, hidden_oom, nothing_trained, summary};
 
 /// A recording of `tests/replay`, in order.
 #[cfg(test)]

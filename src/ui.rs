@@ -9,20 +9,19 @@
 //! ```text
 //! scene.rs view.rs dialog.rs             what is drawn and how, as data
 //! keymap.rs action.rs available.rs        what keys mean, and whether they mean it now
-//! update.rs act.rs                        what keys, the mouse and events of the session change
-//! layout.rs status.rs headroom.rs         the parts of the screen and what is in them
+//! update.rs                               what keys, the mouse and events of the session change
+//! layout.rs status.rs                     the parts of the screen and what is in them
 //! pane.rs pane/ panes.rs                  the panes, and the tabs for them
-//! dialogs/                                what lies over it
+//! dialogs.rs dialogs/                     what lies over it
 //! chart/                                  memory over time
 //! step/                                   what one step is made of
-//! canvas.rs paragraph.rs difference.rs    a part of the screen, text on it, the difference of two commands
-//! theme.rs glyphs.rs words.rs             colours, characters, words and figures
+//! canvas.rs difference.rs                 a part of the screen and text on it, the difference of two commands
+//! theme.rs words.rs                       colours and characters, words and figures
 //! child.rs emulator.rs output_rows.rs     the program's terminal, and what is searched and selected in it
 //! editor.rs                               a line of text or a command being edited
 //! terminal.rs                             the user's terminal
 //! ```
 
-mod act;
 pub mod action;
 mod available;
 mod canvas;
@@ -33,14 +32,11 @@ mod dialogs;
 mod difference;
 mod editor;
 mod emulator;
-mod glyphs;
-mod headroom;
 pub mod keymap;
 mod layout;
 mod output_rows;
 mod pane;
 mod panes;
-mod paragraph;
 mod scene;
 mod status;
 mod step;
@@ -82,7 +78,7 @@ fn draw_body(screen: &mut Canvas, view: &View, scene: &Scene, layout: &Layout) -
         pane::breakdown::draw_bar(&mut screen.at(area), view, scene.state);
     }
     if let Some(area) = layout.headroom {
-        headroom::draw(&mut screen.at(area), view, scene);
+        status::draw_headroom(&mut screen.at(area), view, scene);
     }
     let area = layout.pane?;
     panes::draw_chosen(&mut screen.at(area), view, scene, &layout.tabs())

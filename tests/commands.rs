@@ -176,13 +176,13 @@ fn objections(record: &Record) -> Vec<String> {
     let mut latest = None;
     let mut wrong = Vec::new();
     for (key, value) in &record.expected {
-        let text_of = |remedy: &Option<Remedy>, of: fn(&Remedy) -> &String| {
+        let text_of = |remedy: &Option<Remedy>, of: fn(&Remedy) -> &str| {
             let got = of(remedy.as_ref().expect("a remedy before"));
-            (got != value).then(|| got.clone())
+            (got != value).then(|| got.to_string())
         };
         let objection = match key.as_str() {
-            "cost" => text_of(&latest, |remedy| &remedy.cost),
-            "changes" => text_of(&latest, |remedy| &remedy.changes),
+            "cost" => text_of(&latest, |remedy| remedy.cost.as_str()),
+            "changes" => text_of(&latest, |remedy| remedy.changes.as_str()),
             "alloc" => {
                 let conf = record.value("conf").unwrap_or_default();
                 let launch = &inputs.launch;

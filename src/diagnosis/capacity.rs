@@ -5,7 +5,8 @@
 use super::finding::Sum;
 use super::foreign_process::{self, NOTABLE_UNNAMED};
 use super::oom_context::OomContext;
-use super::{Cause, CauseSpec, Certainty, Finding, sentence};
+use super::wording::{because, sentence, with_figures};
+use super::{Cause, CauseSpec, Certainty, Finding, Phrase};
 use crate::calibration::{
     AUTOCAST_LEAVES, CHECKPOINTING_LEAVES, EIGHT_BIT_ADAM_SAVES, NON_TORCH_AT_MOST,
 };
@@ -129,7 +130,7 @@ fn compared(case: &OomContext, needed: Bytes, capacity: Bytes) -> Option<Finding
         .map_or(String::new(), |share| {
             format!(", with the forward pass {:.0} % done", share * 100.0)
         });
-    let headline = format!("{opening}: {}{allowed}{rest}.", sum(capacity));
+    let headline = with_figures(opening, format!("{}{allowed}{rest}", sum(capacity)));
     // Windows' driver moves what does not fit to the host's memory.
     let spilled = (allocated > capacity).then_some(
         "More is allocated than the GPU has: the driver may have moved memory to the host (Windows).",
@@ -171,10 +172,8 @@ fn whole_step(case: &OomContext, whole: WholeStep, room: Bytes) -> Finding {
         .filter(|(_, n)| *n > Bytes::ZERO)
         .collect();
     let summands: Vec<(Bytes, &str)> = parts.iter().map(|(name, n)| (*n, *name)).collect();
-    let headline = format!(
-        "The whole step does not fit: {}.",
-        Sum(&summands).against(room)
-    );
+    let sum = Sum(&summands).against(room);
+    let headline = with_figures("The whole step does not fit", sum);
     let mut finding = case
         .finding(Cause::Capacity, Certainty::Certain, headline)
         .says_if(
@@ -222,13 +221,14 @@ fn made_of(case: &OomContext, allocated: Bytes) -> Option<String> {
 }
 
 fn larger_than_the_gpu(case: &OomContext, requested: Bytes, capacity: Bytes) -> Finding {
-    let headline = format!("One allocation of {requested} is more than the GPU has: {capacity}.");
+    let one = format!("One allocation of {requested} is more than the GPU has");
+    let headline = with_figures(&one, capacity.to_string());
     case.finding(Cause::Capacity, Certainty::Certain, headline)
         .says("It would fail on an empty GPU too.")
-        .advises(&["check the size of the tensor at that line"])
+        .advises(["check the size of the tensor at that line"])
 }
 
-fn unsure(case: &OomContext, certainty: Certainty, headline: impl Into<String>) -> Finding {
+fn unsure(case: &OomContext, certainty: Certainty, headline: impl Into<Phrase>) -> Finding {
     case.finding(Cause::Capacity, certainty, headline)
 }
 
@@ -258,7 +258,7 @@ fn outside_the_allocator(case: &OomContext) -> Finding {
         .says("The allocation that failed was outside PyTorch's allocator.")
         .says(foreign_process::clause_sentence(case))
         .says_if(case.caveat())
-        .advises(&[
+        .advises([
             SMALLER_BATCH,
             "leave memory for other libraries: torch.cuda.set_per_process_memory_fraction(0.9)",
         ])
@@ -268,7 +268,8 @@ fn outside_the_allocator(case: &OomContext) -> Finding {
 fn message_lost(case: &OomContext) -> Finding {
     let headline = match (case.allocated, case.capacity) {
         (Some(allocated), Some(capacity)) => {
-            format!("PyTorch ran out of memory: {allocated} allocated, {capacity} on the GPU.")
+            let figures = format!("{allocated} allocated, {capacity} on the GPU");
+            with_figures("PyTorch ran out of memory", figures)
         }
         (_, _) => "PyTorch ran out of memory.".into(),
     };
@@ -276,7 +277,7 @@ fn message_lost(case: &OomContext) -> Finding {
         .says("It failed in an NVML call while writing the OOM message, so the message and its numbers are lost.")
         .says(foreign_process::clause_sentence(case))
         .says_if(case.caveat())
-        .advises(&[SMALLER_BATCH])
+        .advises([SMALLER_BATCH])
 }
 
 /// vLLM checks what the weights and one profiling run leave for its KV cache.
@@ -285,10 +286,11 @@ fn no_room_for_the_cache(case: &OomContext) -> Finding {
     unsure(case, Certainty::Likely, headline)
         .says("Weights, activations and KV cache share a fixed fraction of the GPU.")
         .says(foreign_process::clause_sentence(case))
-        .advises(&[
-            "a larger fraction of the GPU (--gpu-memory-utilization), if no one else uses it",
-            "shorter requests (--max-model-len)",
-            "quantized weights, or more GPUs (--tensor-parallel-size)",
+        .advises([
+            "a larger fraction of the GPU (--gpu-memory-utilization), if no one else uses it"
+                .into(),
+            because("shorter requests", "--max-model-len"),
+            because("quantized weights, or more GPUs", "--tensor-parallel-size"),
         ])
 }
 
@@ -297,7 +299,7 @@ fn without_figures(case: &OomContext) -> Finding {
         return no_room_for_the_cache(case);
     }
     let headline = match case.asked() {
-        Some(asked) => format!("It ran out of memory: {asked}."),
+        Some(asked) => with_figures("It ran out of memory", asked),
         None => "It ran out of memory.".into(),
     };
     let missing: Vec<&str> = [
@@ -316,7 +318,7 @@ fn without_figures(case: &OomContext) -> Finding {
             "{missing} {are} unknown, so the cause cannot be determined"
         )))
         .says_if(case.failed())
-        .advises(&[SMALLER_BATCH])
+        .advises([SMALLER_BATCH])
 }
 
 /// The finding when no rule has one.
@@ -329,58 +331,60 @@ pub(super) fn nothing_else(case: &OomContext) -> Finding {
 
 /// All figures are known, and by them it should have fit.
 fn unexplained(case: &OomContext, needed: Bytes, capacity: Bytes) -> Finding {
-    let headline =
-        format!("The numbers do not explain it: {needed} needed, {capacity} on the GPU.");
+    let figures = format!("{needed} needed, {capacity} on the GPU");
+    let headline = with_figures("The numbers do not explain it", figures);
     unsure(case, Certainty::Possible, headline)
         .says_if(case.free.map(|free| {
             format!("{free} was free when the message was written; another process may have used more a moment before.")
         }))
         .says(foreign_process::clause_sentence(case))
         .says_if(case.caveat())
-        .advises(&["see who else is on the GPU (nvidia-smi on the host)"])
+        .advises([because("see who else is on the GPU", "nvidia-smi on the host")])
 }
 
 /// What would help a training that simply needs too much, most useful first: each suggestion is sorted by
 /// the bytes that it would save here, which are measured or computed. If the parts of the memory are
 /// unknown, the order is a fixed one and no numbers are given.
-fn advice(case: &OomContext) -> Vec<String> {
+fn advice(case: &OomContext) -> Vec<Phrase> {
     match case.phase {
-        Phase::Load => words(&[
-            "the weights in lower precision (bf16; 8 or 4 bits for inference)",
-            "more GPUs, with the parameters sharded over them (FSDP, ZeRO-3, device_map)",
-            "a smaller model, or parts of it in host memory (CPU offload)",
-        ]),
+        Phase::Load => vec![
+            because(
+                "the weights in lower precision",
+                "bf16; 8 or 4 bits for inference",
+            ),
+            because(
+                "more GPUs, with the parameters sharded over them",
+                "FSDP, ZeRO-3, device_map",
+            ),
+            because(
+                "a smaller model, or parts of it in host memory",
+                "CPU offload",
+            ),
+        ],
         Phase::Evaluation => evaluation(case),
         Phase::Forward | Phase::Backward | Phase::Optimizer | Phase::Unknown => training(case),
     }
 }
 
-fn words(words: &[&str]) -> Vec<String> {
-    words.iter().map(|word| word.to_string()).collect()
-}
-
-fn evaluation(case: &OomContext) -> Vec<String> {
-    let mut advice = Vec::new();
+fn evaluation(case: &OomContext) -> Vec<Phrase> {
+    let mut advice: Vec<Phrase> = Vec::new();
     if (case.record()).is_some_and(|record| record.grad_enabled == Some(true)) {
-        advice.push("torch.inference_mode() around the evaluation".to_string());
+        advice.push("torch.inference_mode() around the evaluation".into());
     }
     // Training leaves its own sizes of blocks in the cache, which an evaluation can't use.
     if let Some(cached) = case
         .cached
         .filter(|_| case.cache_is_notable() == Some(true))
     {
-        advice.push(format!(
-            "torch.cuda.empty_cache() between training and evaluation: {cached} is cached"
-        ));
+        let words = "torch.cuda.empty_cache() between training and evaluation";
+        advice.push(format!("{words}: {cached} is cached").into());
     }
-    advice.push("a smaller batch in evaluation".to_string());
-    advice.push(
-        "moving outputs to the host as they are produced (.cpu()), not at the end".to_string(),
-    );
+    advice.push("a smaller batch in evaluation".into());
+    advice.push("moving outputs to the host as they are produced (.cpu()), not at the end".into());
     advice
 }
 
-fn training(case: &OomContext) -> Vec<String> {
+fn training(case: &OomContext) -> Vec<Phrase> {
     let (Some(structure), Some(rest)) = (case.structure, case.unnamed()) else {
         return usual(case);
     };
@@ -427,7 +431,7 @@ fn training(case: &OomContext) -> Vec<String> {
     suggestions
         .iter()
         .take(MOST_ADVICE)
-        .map(|(words, saved)| format!("{words}: about {saved} less"))
+        .map(|(words, saved)| format!("{words}: about {saved} less").into())
         .collect()
 }
 
@@ -439,18 +443,22 @@ fn keeps_gradients(case: &OomContext) -> bool {
 }
 
 /// What helps most trainings.
-fn usual(case: &OomContext) -> Vec<String> {
+fn usual(case: &OomContext) -> Vec<Phrase> {
     match case.phase {
-        Phase::Optimizer => words(&[
-            "an optimizer with less state (8-bit, Adafactor), or its state sharded over GPUs (ZeRO)",
-            "foreach=False in the optimizer, which needs less memory in its step",
-        ]),
+        Phase::Optimizer => vec![
+            because(
+                "an optimizer with less state (8-bit, Adafactor), or its state sharded over GPUs",
+                "ZeRO",
+            ),
+            "foreach=False in the optimizer, which needs less memory in its step".into(),
+        ],
         Phase::Load | Phase::Evaluation | Phase::Forward | Phase::Backward | Phase::Unknown => {
-            words(&[
-                "a smaller batch size, with gradient accumulation to keep the effective batch",
-                "automatic mixed precision (bf16)",
-                "activation checkpointing (torch.utils.checkpoint)",
-            ])
+            vec![
+                "a smaller batch size, with gradient accumulation to keep the effective batch"
+                    .into(),
+                because("automatic mixed precision", "bf16"),
+                because("activation checkpointing", "torch.utils.checkpoint"),
+            ]
         }
     }
 }

@@ -2,19 +2,23 @@
 //! OOM that has nothing to do with memory.
 
 use super::oom_context::OomContext;
-use super::{Cause, CauseSpec, Certainty, Finding};
+use super::wording::{because, with_figures};
+use super::{Cause, CauseSpec, Certainty, Finding, Phrase};
 use crate::oom::OomSource;
 
 pub(super) const CAUSE: CauseSpec = CauseSpec::new("GPU fault", examine).recurs("the GPU failed");
 
-pub(super) const ADVICE: [&str; 3] = [
-    "look for an Xid in the kernel log (dmesg | grep -i xid)",
-    "reset the GPU (nvidia-smi --gpu-reset) or reboot; if it happens again, have the GPU replaced",
-    "resume from the last checkpoint on another GPU (CUDA_VISIBLE_DEVICES)",
-];
+pub(super) fn advice() -> [Phrase; 3] {
+    let resume = "resume from the last checkpoint on another GPU";
+    [
+        because("look for an Xid in the kernel log", "dmesg | grep -i xid"),
+        "reset the GPU (nvidia-smi --gpu-reset) or reboot; if it happens again, have the GPU replaced".into(),
+        because(resume, "CUDA_VISIBLE_DEVICES"),
+    ]
+}
 
-pub(super) fn headline(fault: &str) -> String {
-    format!("The GPU itself failed: {fault}.")
+pub(super) fn headline(fault: &str) -> Phrase {
+    with_figures("The GPU itself failed", fault)
 }
 
 fn examine(case: &OomContext) -> Option<Finding> {
@@ -31,6 +35,6 @@ fn examine(case: &OomContext) -> Option<Finding> {
     Some(
         finding
             .says("A call to a GPU that does not respond can fail with any error, including out of memory.")
-            .advises(&ADVICE),
+            .advises(advice()),
     )
 }

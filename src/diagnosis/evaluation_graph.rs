@@ -2,14 +2,15 @@
 //! enabled, so each forward pass keeps its activations as long as its output lives.
 
 use super::oom_context::OomContext;
-use super::{Cause, CauseSpec, Certainty, Finding};
+use super::wording::with_figures;
+use super::{Cause, CauseSpec, Certainty, Finding, LittleUse};
 use crate::event::{Phase, SourceLine};
 
 pub(super) const CAUSE: CauseSpec = CauseSpec::new("evaluation with gradients enabled", examine)
     .explains_capacity()
     .recurs("evaluation keeps its graphs: it would run out again (torch.no_grad() fixes it)")
     .ineffective_against(
-        "unlikely to help",
+        LittleUse::UnlikelyToHelp,
         "every evaluation batch keeps its activations",
     );
 
@@ -24,18 +25,19 @@ fn examine(case: &OomContext) -> Option<Finding> {
     }
     let allocated = case.allocated?;
     let baseline = case.rank.and_then(|rank| rank.steps.baselines.last());
-    let headline = match baseline {
-        Some((_, baseline)) if *baseline < allocated => format!(
-            "Evaluation runs with gradients enabled: {} more than the {baseline} allocated between steps.",
-            allocated - *baseline
-        ),
-        _ => format!("Evaluation runs with gradients enabled: {allocated} allocated."),
+    let figures = match baseline {
+        Some((_, baseline)) if *baseline < allocated => {
+            let more = allocated - *baseline;
+            format!("{more} more than the {baseline} allocated between steps")
+        }
+        _ => format!("{allocated} allocated"),
     };
+    let headline = with_figures("Evaluation runs with gradients enabled", figures);
     Some(
         case.finding(Cause::EvaluationGraph, Certainty::Likely, headline)
             .says("The model is in eval mode, but gradients are enabled, so every output that is kept also keeps its activations.")
             .kept_by(case.retainer())
-            .advises(&[
+            .advises([
                 "with torch.inference_mode(): around the evaluation",
                 ".item() or .detach() on what you keep from each batch",
             ])

@@ -1,7 +1,7 @@
 //! The result of a rule: a cause, its certainty, the evidence, advice; and the sum in which its
 //! figures are written.
 
-use super::{AmongRanks, Cause};
+use super::{AmongRanks, Cause, Phrase};
 use crate::event::{Retainer, SourceLine};
 use crate::units::{Bytes, Pid, Rank, Uuid};
 use serde::Serialize;
@@ -28,12 +28,12 @@ pub struct Finding {
     pub cause: Cause,
     pub certainty: Certainty,
     /// The cause in one line with its numbers: the dialog's first line.
-    pub headline: String,
+    pub headline: Phrase,
     /// One or two more sentences: what was ruled out, what follows.
     pub explanation: String,
     pub evidence: Vec<Evidence>,
     /// What the user can do and oomph can't, most useful first.
-    pub advice: Vec<String>,
+    pub advice: Vec<Phrase>,
     /// The program's line that the first advice is about: "train.py:88".
     #[serde(skip_serializing_if = "Option::is_none")]
     pub place: Option<String>,
@@ -51,6 +51,14 @@ pub struct Finding {
 }
 
 impl Certainty {
+    pub fn word(self) -> &'static str {
+        match self {
+            Certainty::Certain => "certain",
+            Certainty::Likely => "likely",
+            Certainty::Possible => "possible",
+        }
+    }
+
     pub(super) fn likely_if(likely: bool) -> Certainty {
         match likely {
             true => Certainty::Likely,
@@ -60,7 +68,7 @@ impl Certainty {
 }
 
 impl Finding {
-    pub(super) fn new(cause: Cause, certainty: Certainty, headline: impl Into<String>) -> Finding {
+    pub(super) fn new(cause: Cause, certainty: Certainty, headline: impl Into<Phrase>) -> Finding {
         Finding {
             cause,
             certainty,
@@ -129,16 +137,19 @@ impl Finding {
     }
 
     /// What to change in the program, and where.
-    pub fn in_code(&self) -> Option<String> {
+    pub fn in_code(&self) -> Option<Phrase> {
         let advice = self.advice.first()?;
         Some(match &self.place {
-            Some(place) => format!("{place}: {advice}"),
+            Some(place) => advice.behind(&format!("{place}: ")),
             None => advice.clone(),
         })
     }
 
-    pub(super) fn advises(mut self, advice: &[&str]) -> Finding {
-        self.advice = advice.iter().map(|words| words.to_string()).collect();
+    pub(super) fn advises(
+        mut self,
+        advice: impl IntoIterator<Item = impl Into<Phrase>>,
+    ) -> Finding {
+        self.advice = advice.into_iter().map(Into::into).collect();
         self
     }
 }

@@ -2,7 +2,8 @@
 //! still alive, or another rank on the same device by mistake.
 
 use super::oom_context::{OomContext, Other, Relation};
-use super::{Cause, CauseSpec, Certainty, Finding, Help, sentence};
+use super::wording::{because, sentence, with_figures};
+use super::{Cause, CauseSpec, Certainty, Finding, Help, Phrase};
 use crate::calibration::{FIXED, NON_TORCH_AT_MOST};
 
 pub(super) const CAUSE: CauseSpec =
@@ -63,8 +64,11 @@ fn named(case: &OomContext, others: &[Other]) -> Option<Finding> {
     let plural = if others.len() > 1 { "use" } else { "uses" };
     let sum = case.needed().filter(|needed| *needed + used > capacity);
     let sum = sum.and_then(|_| case.sum(Some((used, "theirs"))));
-    let sum = sum.map_or(String::new(), |sum| format!(": {}", sum(capacity)));
-    let headline = format!("{who} {plural} {used} of the GPU's {capacity}{sum}.");
+    let uses = format!("{who} {plural} {used} of the GPU's {capacity}");
+    let headline = match sum {
+        Some(sum) => with_figures(&uses, sum(capacity)),
+        None => Phrase::from(format!("{uses}.")),
+    };
     let alone = match (fits_alone, case.needed()) {
         (Some((true, _)), Some(needed)) => Some(format!(
             "With the GPU to itself, the training would have had the {needed} it needed here."
@@ -74,15 +78,16 @@ fn named(case: &OomContext, others: &[Other]) -> Option<Finding> {
         )),
         (_, _) => None,
     };
-    let advice: &[&str] = match largest.map(|other| other.relation) {
-        Some(Relation::Stranger) | None => &[
-            "another GPU (CUDA_VISIBLE_DEVICES)",
-            "wait until the other process has ended, or ask its owner",
+    let another_gpu = because("another GPU", "CUDA_VISIBLE_DEVICES");
+    let advice = match largest.map(|other| other.relation) {
+        Some(Relation::Stranger) | None => vec![
+            another_gpu,
+            "wait until the other process has ended, or ask its owner".into(),
         ],
-        Some(Relation::Rank(_)) => &[
-            "give each rank its own GPU: torch.cuda.set_device(LOCAL_RANK) before the first CUDA call",
+        Some(Relation::Rank(_)) => vec![
+            "give each rank its own GPU: torch.cuda.set_device(LOCAL_RANK) before the first CUDA call".into(),
         ],
-        Some(Relation::Earlier(_)) => &["stop the process left over from the earlier run"],
+        Some(Relation::Earlier(_)) => vec!["stop the process left over from the earlier run".into()],
     };
     let finding = case
         .finding(Cause::ForeignProcess, certainty, headline)
@@ -137,9 +142,9 @@ fn unnamed(case: &OomContext) -> Option<Finding> {
         .says("Most likely another process uses it, otherwise libraries in this one.")
         .says_if(case.caveat())
         .shows_first([("outside PyTorch", elsewhere)])
-        .advises(&[
-            "see who is on the GPU (nvidia-smi on the host)",
-            "another GPU (CUDA_VISIBLE_DEVICES)",
+        .advises([
+            because("see who is on the GPU", "nvidia-smi on the host"),
+            because("another GPU", "CUDA_VISIBLE_DEVICES"),
         ]),
     )
 }

@@ -2,6 +2,7 @@
 //! used segments can't be released.
 
 use super::oom_context::OomContext;
+use super::wording::{because, with_figures};
 use super::{Cause, CauseSpec, Certainty, Finding, Help};
 use crate::calibration::EXPANDABLE;
 use crate::units::Bytes;
@@ -43,13 +44,14 @@ fn examine(case: &OomContext) -> Option<Finding> {
     let asked = format!("the {requested} requested{note}");
     let headline = match (enough_alone, in_pieces) {
         (true, Some(false)) => {
-            format!("{cached} is cached by PyTorch, but not usable for {asked}.")
+            format!("{cached} is cached by PyTorch, but not usable for {asked}.").into()
         }
         (true, Some(true) | None) => {
-            format!("{cached} is cached by PyTorch, but in pieces too small for {asked}.")
+            format!("{cached} is cached by PyTorch, but in pieces too small for {asked}.").into()
         }
-        (false, _) => format!(
-            "{cached} is cached by PyTorch and {free} is free on the GPU: together enough for {asked}."
+        (false, _) => with_figures(
+            &format!("{cached} is cached by PyTorch and {free} is free on the GPU"),
+            format!("together enough for {asked}"),
         ),
     };
     let inactive = case
@@ -82,13 +84,17 @@ fn examine(case: &OomContext) -> Option<Finding> {
             .says_if(expandable.then_some("Expandable segments are already on."))
             .shows(numbers.into_iter().filter_map(|(what, n)| Some((what, n?))));
     let first = match expandable {
-        true => {
-            "torch.cuda.empty_cache() between phases with different shapes (training, evaluation)"
-        }
-        false => "expandable segments (PYTORCH_CUDA_ALLOC_CONF=expandable_segments:True)",
+        true => because(
+            "torch.cuda.empty_cache() between phases with different shapes",
+            "training, evaluation",
+        ),
+        false => because(
+            "expandable segments",
+            "PYTORCH_CUDA_ALLOC_CONF=expandable_segments:True",
+        ),
     };
-    let fewer_shapes = "fewer distinct input shapes (pad to a few lengths)";
-    Some(finding.advises(&[first, fewer_shapes]))
+    let fewer_shapes = because("fewer distinct input shapes", "pad to a few lengths");
+    Some(finding.advises([first, fewer_shapes]))
 }
 
 /// What would be left if all free memory could be used.

@@ -1,6 +1,7 @@
 //! The host's memory ran out, not the device's: nothing that is changed on the GPU helps.
 
 use super::oom_context::OomContext;
+use super::wording::with_figures;
 use super::{Cause, CauseSpec, Certainty, Finding, Help};
 use crate::oom::OomKind;
 
@@ -13,9 +14,10 @@ fn examine(case: &OomContext) -> Option<Finding> {
         return None;
     }
     let headline = match case.requested {
-        Some(requested) => {
-            format!("The host ran out of memory, not the GPU: {requested} requested.")
-        }
+        Some(requested) => with_figures(
+            "The host ran out of memory, not the GPU",
+            format!("{requested} requested"),
+        ),
         None => "The host ran out of memory, not the GPU.".into(),
     };
     let finding = Finding {
@@ -30,7 +32,7 @@ fn examine(case: &OomContext) -> Option<Finding> {
         }
         None => "The kernel's OOM killer, the job's memory limit or a full /dev/shm ended it.",
     };
-    Some(finding.says(how).advises(&[
+    Some(finding.says(how).advises([
         "fewer DataLoader workers, or a smaller prefetch_factor",
         "a larger memory limit for the job or container, or a larger /dev/shm",
     ]))

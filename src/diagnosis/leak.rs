@@ -3,7 +3,8 @@
 
 use super::baseline_growth::{BaselineGrowth, WARM_UP, baseline_growth, median};
 use super::oom_context::OomContext;
-use super::{Cause, CauseSpec, Certainty, Finding};
+use super::wording::{because, with_figures};
+use super::{Cause, CauseSpec, Certainty, Finding, LittleUse, Phrase};
 use crate::calibration::{EXPANDABLE, FIXED, NON_TORCH_USUAL};
 use crate::event::GrowingLine;
 use crate::state::{DeviceState, RankState, RunOutcome, State};
@@ -13,7 +14,7 @@ pub(super) const CAUSE: CauseSpec = CauseSpec::new("memory leak", examine)
     .explains_capacity()
     .recurs("memory leaks: it would run out again later")
     .ineffective_against(
-        "only delays the OOM",
+        LittleUse::OnlyDelays,
         "each step leaks less, but it still leaks",
     );
 
@@ -23,10 +24,15 @@ const REACH: u64 = 25;
 /// The latest step may be this many times as far away as the soonest, plus a few steps.
 const WIDEST: u64 = 3;
 
-pub(super) const ADVICE: [&str; 2] = [
-    ".item() or .detach() on what you keep from each step (a running loss keeps its whole graph)",
-    "look for lists that grow with every step: outputs, losses, hooks",
-];
+pub(super) fn advice() -> [Phrase; 2] {
+    [
+        because(
+            ".item() or .detach() on what you keep from each step",
+            "a running loss keeps its whole graph",
+        ),
+        "look for lists that grow with every step: outputs, losses, hooks".into(),
+    ]
+}
 
 fn examine(case: &OomContext) -> Option<Finding> {
     let steps = &case.rank?.steps;
@@ -47,16 +53,19 @@ fn examine(case: &OomContext) -> Option<Finding> {
     let finding = case.finding(
         Cause::Leak,
         Certainty::likely_if(would_fit),
-        format!(
-            "Memory leak: +{per_step} per step × {over} steps = {leaked} by step {}.",
-            steps.count
+        with_figures(
+            "Memory leak",
+            format!(
+                "+{per_step} per step × {over} steps = {leaked} by step {}",
+                steps.count
+            ),
         ),
     );
     let kept_by = case.retainer();
     // With its name there is nothing to look for.
-    let advice = match kept_by {
-        Some(_) => &ADVICE[..1],
-        None => &ADVICE,
+    let told = match kept_by {
+        Some(_) => 1,
+        None => 2,
     };
     let line = kept_by.and_then(|retainer| retainer.line.as_ref());
     Some(
@@ -67,7 +76,7 @@ fn examine(case: &OomContext) -> Option<Finding> {
             .says_if(growing_line(case))
             .says_if((!would_fit).then_some("Even without the leak it would not fit here."))
             .shows_first([("leak per step", per_step), ("leaked", leaked)])
-            .advises(advice)
+            .advises(advice().into_iter().take(told))
             .at(line.or(growing(case).map(|most| &most.line))),
     )
 }

@@ -6,6 +6,7 @@
 
 use super::finding::Sum;
 use super::oom_context::OomContext;
+use super::wording::with_figures;
 use super::{Cause, CauseSpec, Certainty, Finding};
 use crate::units::Bytes;
 
@@ -52,14 +53,17 @@ fn examine(case: &OomContext) -> Option<Finding> {
         (_, _) => None,
     };
     let headline = match held {
-        Some(held) => format!("A memory limit was reached: {held} allowed{of_the_gpu}."),
-        None => format!("A memory limit allows the program only {limit}{of_the_gpu}."),
+        Some(held) => with_figures(
+            "A memory limit was reached",
+            format!("{held} allowed{of_the_gpu}"),
+        ),
+        None => format!("A memory limit allows the program only {limit}{of_the_gpu}.").into(),
     };
     Some(
         case.finding(Cause::Limit, certainty, headline)
             .says_if(free)
             .says("The limit comes from set_per_process_memory_fraction in the program or per_process_memory_fraction in the allocator settings.")
             .shows_first([("limit", limit)])
-            .advises(&["raise or remove the limit"]),
+            .advises(["raise or remove the limit"]),
     )
 }

@@ -39,7 +39,7 @@ fn examine(case: &OomContext) -> Option<Finding> {
             .says("A CUDA context takes 300 to 600 MiB; NCCL, cuBLAS, cuDNN or another library uses the rest.")
             .says_if(case.caveat())
             .shows_first([("usual outside PyTorch", NON_TORCH_AT_MOST)])
-            .advises(&[
+            .advises([
                 "look for libraries that allocate GPU memory themselves (CuPy, RAPIDS, TensorFlow, JAX, Triton servers) in this process",
                 "fewer NCCL communicators, or smaller buffers (NCCL_BUFFSIZE)",
                 "a smaller CUBLAS_WORKSPACE_CONFIG",

@@ -6,6 +6,7 @@
 
 use super::baseline_growth::{baseline_growth, median};
 use super::oom_context::OomContext;
+use super::wording::with_figures;
 use super::{Cause, CauseSpec, Certainty, Finding};
 use crate::event::Phase;
 use crate::state::StepMark;
@@ -83,13 +84,19 @@ fn examine(case: &OomContext) -> Option<Finding> {
     };
     let step = case.step.unwrap_or(steps.count + 1);
     let headline = if ratio >= ODD {
-        format!(
-            "Step {step} needs more memory than any of the {} before it: at least {this} above the baseline of {baseline}; the largest before took {largest}.",
-            steps.count
+        let count = steps.count;
+        with_figures(
+            &format!("Step {step} needs more memory than any of the {count} before it"),
+            format!(
+                "at least {this} above the baseline of {baseline}; the largest before took {largest}"
+            ),
         )
     } else {
-        format!(
-            "Step {step} needs far more memory than usual: at least {this} above the baseline of {baseline}; half of the steps took {usual} or less."
+        with_figures(
+            &format!("Step {step} needs far more memory than usual"),
+            format!(
+                "at least {this} above the baseline of {baseline}; half of the steps took {usual} or less"
+            ),
         )
     };
     Some(
@@ -107,7 +114,7 @@ fn examine(case: &OomContext) -> Option<Finding> {
                 ("largest step before", largest),
                 ("baseline", baseline),
             ])
-            .advises(&[
+            .advises([
                 "limit the length or size of an item (truncation, max_length), or of a batch (by tokens)",
                 "batch items of similar length; longest first, so that a failure comes at once",
                 "a smaller batch, so that the longest item fits",

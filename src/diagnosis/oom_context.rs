@@ -3,7 +3,7 @@
 //! by the message's list of processes, else by NVML's last reading.
 
 use super::finding::Sum;
-use super::{Cause, Certainty, Finding};
+use super::{Cause, Certainty, Finding, Phrase};
 use crate::calibration::{FIXED_LEAST_WASTE, NON_TORCH_AT_MOST, NON_TORCH_WITH_NCCL, USUAL_CACHE};
 use crate::event::{OomRecord, Phase, Retainer, Structure};
 use crate::forecast::{Rehearsed, WholeStep};
@@ -215,7 +215,7 @@ impl<'a> OomContext<'a> {
         &self,
         cause: Cause,
         certainty: Certainty,
-        headline: impl Into<String>,
+        headline: impl Into<Phrase>,
     ) -> Finding {
         let numbers = [
             ("requested", self.requested),

@@ -5,6 +5,7 @@
 //! in memory.
 
 use super::oom_context::OomContext;
+use super::wording::{because, with_figures};
 use super::{Cause, CauseSpec, Certainty, Finding};
 use crate::calibration::ADAM_STATE;
 use crate::event::Phase;
@@ -30,9 +31,10 @@ fn examine(case: &OomContext) -> Option<Finding> {
         (Phase::Optimizer, 0) => {
             let parameters = case.structure.map(|s| s.parameters);
             let outside = case.non_pytorch.map(|outside| (outside, "non-PyTorch"));
-            found(format!(
-                "The optimizer state does not fit: {} in the first optimizer step.",
-                case.sum(outside)?(case.capacity?)
+            let sum = case.sum(outside)?(case.capacity?);
+            found(with_figures(
+                "The optimizer state does not fit",
+                format!("{sum} in the first optimizer step"),
             ))
             .says("The state is allocated in that step and stays; forward and backward passes fit before it.")
             .says_if(parameters.filter(|bytes| *bytes > Bytes::ZERO).map(|bytes| {
@@ -42,8 +44,9 @@ fn examine(case: &OomContext) -> Option<Finding> {
         (Phase::Forward | Phase::Backward, 1)
             if needed - state <= room && state.fraction_of(allocated)? >= NOTABLE =>
         {
-            found(format!(
-                "The second step does not fit beside the optimizer state: {state} of the {allocated} allocated."
+            found(with_figures(
+                "The second step does not fit beside the optimizer state",
+                format!("{state} of the {allocated} allocated"),
             ))
             .says("The first step ran without it: the state was allocated when it ended.")
             .says(case.failed()?)
@@ -53,10 +56,10 @@ fn examine(case: &OomContext) -> Option<Finding> {
     Some(
         finding
             .shows((state > Bytes::ZERO).then_some(("optimizer state", state)))
-            .advises(&[
-                "an optimizer with less state (8-bit, Adafactor, SGD)",
-                "optimizer state sharded over GPUs (ZeRO, FSDP)",
-                "a smaller batch, if activations are the larger part",
+            .advises([
+                because("an optimizer with less state", "8-bit, Adafactor, SGD"),
+                because("optimizer state sharded over GPUs", "ZeRO, FSDP"),
+                "a smaller batch, if activations are the larger part".into(),
             ]),
     )
 }

@@ -4,7 +4,8 @@
 //! All ranks wait for each other in every step. So when one of them fails the others print errors of
 //! their own, or are ended by the launcher: consequences, of which none is a cause.
 
-use super::{Cause, capitalized};
+use super::wording::{because, capitalized};
+use super::{Cause, Phrase};
 use crate::oom::ConsequenceKind;
 use crate::state::{OomIncident, RankState, Run};
 use crate::units::{Bytes, Pid, Rank};
@@ -170,7 +171,7 @@ impl AmongRanks {
     }
 
     /// What to change in the program, where one rank has more to do than the others.
-    pub(super) fn advice(&self, cause: Cause) -> Option<String> {
+    pub(super) fn advice(&self, cause: Cause) -> Option<Phrase> {
         match (&self.whose, self.first.rank) {
             _ if !cause.spec().of_one_rank => None,
             (
@@ -188,9 +189,10 @@ impl AmongRanks {
                     ..
                 },
                 Some(Rank(0)),
-            ) => Some(
-                "share what only rank 0 does (evaluation, gathered results, an EMA copy)".into(),
-            ),
+            ) => Some(because(
+                "share what only rank 0 does",
+                "evaluation, gathered results, an EMA copy",
+            )),
             (RankNeed::OneRank { .. } | RankNeed::AllRanks { .. } | RankNeed::Unknown, _) => None,
         }
     }

@@ -3,7 +3,8 @@
 
 use super::baseline_growth::median;
 use super::oom_context::OomContext;
-use super::{Cause, CauseSpec, Certainty, Finding, Help, sentence};
+use super::wording::sentence;
+use super::{Cause, CauseSpec, Certainty, Finding, Help};
 use crate::state::{StepMark, StepTrack};
 
 pub(super) const CAUSE: CauseSpec =
@@ -102,6 +103,6 @@ fn examine(case: &OomContext) -> Option<Finding> {
         case.finding(Cause::Thrashing, certainty, headline)
             .says("It ran at the edge of what fits until one allocation found no room at all.")
             .shows([("largest reserved", rank.reserved_peak)])
-            .advises(&ADVICE),
+            .advises(ADVICE),
     )
 }

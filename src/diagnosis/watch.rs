@@ -4,7 +4,8 @@
 use super::baseline_growth::baseline_growth;
 use super::leak::{self, leak_forecast};
 use super::thrashing::{self, thrash};
-use super::{Cause, Certainty, Finding, device_fault, sentence};
+use super::wording::{sentence, with_figures};
+use super::{Cause, Certainty, Finding, device_fault};
 use crate::state::{RankState, RunOutcome, State};
 use crate::units::{Bytes, Moment, Rank, RunNumber, Uuid};
 use std::time::Duration;
@@ -26,7 +27,7 @@ pub fn warnings(state: &State) -> Vec<Finding> {
             let finding = Finding::new(Cause::DeviceFault, Certainty::Certain, headline);
             found.push(Finding {
                 device: Some(device.uuid.clone()),
-                ..finding.advises(&device_fault::ADVICE)
+                ..finding.advises(device_fault::advice())
             });
         }
     }
@@ -49,11 +50,11 @@ fn leaking(state: &State, rank: &RankState) -> Option<Finding> {
     let per_step = Bytes(climb.per_step as u64);
     let coming = leak_forecast(state).filter(|forecast| forecast.rank == rank.hello.rank);
     let words = coming.map_or(String::new(), |forecast| format!("; {}", forecast.words()));
-    let headline = format!("Memory leak: +{per_step} per step{words}.");
+    let headline = with_figures("Memory leak", format!("+{per_step} per step{words}"));
     let finding = Finding::new(Cause::Leak, Certainty::Likely, headline)
         .says(leak::grown(&climb))
         .shows([("leak per step", per_step), ("leaked", climb.total)])
-        .advises(&leak::ADVICE);
+        .advises(leak::advice());
     Some(of_rank(finding, rank))
 }
 
@@ -61,7 +62,7 @@ fn thrashing(rank: &RankState) -> Option<Finding> {
     let headline = sentence(&thrash(&rank.steps)?.words());
     let finding = Finding::new(Cause::Thrashing, Certainty::Likely, headline)
         .says("Each time the GPU waits while its memory is freed and reserved again.")
-        .advises(&thrashing::ADVICE);
+        .advises(thrashing::ADVICE);
     Some(of_rank(finding, rank))
 }
 

@@ -205,7 +205,7 @@ impl Session {
     /// Notes warnings before a run fails, and begins to read source that was asked for.
     pub(crate) fn look_around(&mut self) {
         for finding in self.watch.look(&self.state) {
-            self.note(Level::Warning, finding.headline.clone());
+            self.note(Level::Warning, finding.headline.to_string());
             if finding.cause == Cause::Leak {
                 self.leak = Some(finding);
             }

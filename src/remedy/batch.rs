@@ -4,6 +4,7 @@
 use super::plan::{Alteration, BatchChange, Remedy};
 use super::proposal::{Draft, Offering, Proposal};
 use super::{NeedFrom, RemedyEffect, RemedySpec};
+use crate::diagnosis::Phrase;
 use crate::event::{Patch, Patchable};
 use crate::forecast::{Division, divided, rounded};
 use crate::recognize::batch::{BatchSource, Knob, WholeBatch};
@@ -44,17 +45,17 @@ fn propose(offering: &Offering<'_>) -> Option<Proposal> {
                 at_once: edit.to,
                 accumulates: edit.accumulates,
             }),
-            ..Proposal::new(Ok(edit.draft), &cost(&edit.cost, batch_norm))
+            ..Proposal::new(Ok(edit.draft), cost(edit.cost, batch_norm))
         },
         Err(reason) => Proposal::new(Err(reason), ""),
     })
 }
 
 /// Adds what a smaller batch means for a model with batch normalization.
-fn cost(of_edit: &str, batch_norm: Option<&str>) -> String {
+fn cost(of_edit: Phrase, batch_norm: Option<&str>) -> Phrase {
     match batch_norm {
-        Some(class) => format!("{of_edit}; {class} then normalizes over fewer samples"),
-        None => of_edit.into(),
+        Some(class) => of_edit.and("; ", format!("{class} then normalizes over fewer samples")),
+        None => of_edit,
     }
 }
 
@@ -112,7 +113,7 @@ fn patched(offering: &Offering<'_>, found: &Patchable) -> Result<BatchEdit, Stri
     offering.check_patch(wanted)?;
     let draft = Draft::patching(wanted, &format!("DataLoader batch {batch}→{smaller}"));
     let mut edit = BatchEdit::new(draft, (batch, smaller), Kept::None, None);
-    edit.cost += ", and so do schedules counted in steps";
+    edit.cost.extend(", and so do schedules counted in steps");
     Ok(edit)
 }
 
@@ -128,7 +129,7 @@ struct BatchEdit {
     /// Whether it takes more micro-batches per step than before.
     accumulates: bool,
     /// What it does to the training, for display.
-    cost: String,
+    cost: Phrase,
 }
 
 /// What accumulation does to the effective batch.
@@ -206,7 +207,7 @@ impl BatchEdit {
         };
         let mut edit = BatchEdit::new(draft, (old, new), kept, source.unit);
         if let Some(file) = source.file {
-            edit.cost += &format!("; {} says {old}", file.shown());
+            edit.cost.push("; ", format!("{} says {old}", file.shown()));
         }
         Ok(edit)
     }
@@ -243,7 +244,7 @@ impl BatchEdit {
             to: new,
             alters,
             accumulates,
-            cost,
+            cost: cost.into(),
         }
     }
 }

@@ -99,6 +99,6 @@ fn propose(offering: &Offering<'_>) -> Option<Proposal> {
     let draft = offering.or_patched(recompute(offering), |found| patched(offering, found));
     let covers = held(offering.inputs)
         .unwrap_or_else(|| "how many of the activations it covers depends on the model".into());
-    let cost = "same numerics; steps take longer, typically 10–35 %";
-    Some(Proposal::new(draft, cost).expecting(Expectation::unknown(&covers)))
+    let cost = ["same numerics", "steps take longer, typically 10–35 %"];
+    Some(Proposal::new(draft, cost).expecting(Expectation::unknown(covers)))
 }

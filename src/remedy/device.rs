@@ -215,7 +215,7 @@ fn propose(offering: &Offering<'_>) -> Option<Proposal> {
         Ok((_, free)) => offering
             .predictor
             .on(*free)
-            .unwrap_or_else(|| Expectation::unknown(&format!("{free} free there"))),
+            .unwrap_or_else(|| Expectation::unknown(format!("{free} free there"))),
         Err(_) => Expectation::unknown("no other device is known"),
     };
     let draft = found.map(|(draft, _)| draft);

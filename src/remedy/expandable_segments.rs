@@ -214,8 +214,14 @@ fn backend<'a>(inputs: &RemedyInputs<'a>) -> Option<&'a str> {
 fn propose(offering: &Offering<'_>) -> Option<Proposal> {
     let draft = expandable(offering.command, offering.recognized, offering.inputs);
     let cost = match offering.inputs.launch.torch {
-        Some(_) => "same numerics; sharing tensors between processes may fail",
-        None => "same numerics; needs torch 2.1 or later (version unknown here)",
+        Some(_) => [
+            "same numerics",
+            "sharing tensors between processes may fail",
+        ],
+        None => [
+            "same numerics",
+            "needs torch 2.1 or later (version unknown here)",
+        ],
     };
     Some(Proposal::new(draft, cost))
 }

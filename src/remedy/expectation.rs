@@ -8,6 +8,7 @@ use super::inputs::RemedyInputs;
 use super::plan::{Expectation, Remedy};
 use super::{NeedFrom, RemedyEffect};
 use crate::command::CommandLine;
+use crate::diagnosis::{LittleUse, Phrase};
 use crate::event::{InputSizes, Phase};
 use crate::forecast::{
     ActivationReduction, Allocator, Basis, Estimate, Forecast, Model, Observation, Progress,
@@ -19,6 +20,11 @@ use crate::units::Bytes;
 
 /// A run's need above its peak of allocated memory with expandable segments, at most.
 const EXPANDABLE_OVERHEAD: f64 = crate::calibration::EXPANDABLE.2;
+
+/// What is known before a whole step was seen.
+const NO_STEP: [&str; 2] = ["no complete step was seen", "half is a guess"];
+
+const ROOM_UNKNOWN: &str = "available memory is unknown";
 
 /// Why less memory for activations does not help an optimizer step that has not been seen whole.
 const NO_ACTIVATIONS: &str =
@@ -166,7 +172,8 @@ impl<'a> RemedyPredictor<'a> {
             let mut expectation = self.without_fragmentation(&target, false);
             // The reason applies only to remedies that reduce allocations.
             if let Some((verdict, _)) = self.only_delays() {
-                expectation.words = format!("{verdict}; {}", expectation.words);
+                let verdict_first = Phrase::from(verdict.words());
+                expectation.words = verdict_first.before("; ", &expectation.words);
                 expectation.futile = Some(verdict);
                 expectation.fits = expectation.fits.filter(|fits| !fits);
             }
@@ -195,17 +202,17 @@ impl<'a> RemedyPredictor<'a> {
         let mut expectation = self.of_target(&target);
         let is_open = expectation.needs.is_none() && expectation.fits.is_none();
         if self.phase == Phase::Optimizer && is_open && !has(RemedyEffect::LessFragmentation) {
-            return futile("unlikely to help", NO_ACTIVATIONS);
+            return futile(LittleUse::UnlikelyToHelp, NO_ACTIVATIONS);
         }
         if target.treatment.mixed {
-            expectation.words.push_str("; at best halves activations");
+            expectation.words.push("; ", "at best halves activations");
         }
         if target.treatment.recomputed {
             let more = match self.model.computes_again(&target) {
-                Some(share) => format!("; computes {:.0} % more", share * 100.0),
-                None => "; how much is recomputed depends on the model".into(),
+                Some(share) => format!("computes {:.0} % more", share * 100.0),
+                None => "how much is recomputed depends on the model".into(),
             };
-            expectation.words.push_str(&more);
+            expectation.words.push("; ", more);
         }
         expectation
     }
@@ -216,7 +223,7 @@ impl<'a> RemedyPredictor<'a> {
             Forecast::AtLeast(..) | Forecast::Unknown => None,
         };
         let expectation = match self.model.needs(target) {
-            Forecast::Unknown => Expectation::unknown("no complete step was seen; half is a guess"),
+            Forecast::Unknown => Expectation::unknown(NO_STEP),
             Forecast::Within(needs) => match self.room {
                 None => beyond(needs),
                 Some(room) if needs.high <= room => fits_within(needs, room),
@@ -224,10 +231,9 @@ impl<'a> RemedyPredictor<'a> {
             },
             Forecast::Extrapolated(needs, how) => extrapolated(needs, self.room, how),
             Forecast::AtLeast(least, Unseen::NoStep) if self.room.is_none_or(|r| least <= r) => {
-                let why = format!(
-                    "unknown: no complete step was seen; half is a guess (at least {least})"
-                );
-                at_least(least, self.room, why)
+                let mut words = Expectation::unknown(NO_STEP).words;
+                words.extend(&format!(" (at least {least})"));
+                at_least(least, self.room, words)
             }
             Forecast::AtLeast(least, why) => self.bounded(least, why),
         };
@@ -236,12 +242,15 @@ impl<'a> RemedyPredictor<'a> {
             ..expectation
         };
         expectation.basis = self.model.basis(target).or(expectation.basis);
-        if let Some(basis) = self.model.basis(target) {
-            expectation.words.push_str("; ");
-            expectation.words.push_str(basis.word());
-        }
-        if let Some(sizes) = self.model.input_sizes(target) {
-            expectation.words.push_str(&by_inputs(&sizes));
+        let sizes = self.model.input_sizes(target);
+        match (self.model.basis(target), sizes.as_ref().map(by_inputs)) {
+            (Some(basis), Some(inputs)) => {
+                let basis = format!("{} ", basis.word());
+                expectation.words = expectation.words.before("; ", &inputs.behind(&basis));
+            }
+            (Some(basis), None) => expectation.words.push("; ", basis.word()),
+            (None, Some(inputs)) => expectation.words.extend(&format!(" {inputs}")),
+            (None, None) => {}
         }
         expectation
     }
@@ -258,7 +267,7 @@ impl<'a> RemedyPredictor<'a> {
             ),
             None => format!("needs at least {least}: {}", how_far(why)),
         };
-        at_least(least, self.room, words)
+        at_least(least, self.room, words.into())
     }
 
     /// Expandable segments alone: fragmented free memory becomes usable. With `failed_only`, judged
@@ -268,19 +277,18 @@ impl<'a> RemedyPredictor<'a> {
             return Expectation::unknown("the OOM message has no numbers");
         };
         let Some(room) = self.room else {
-            let words =
-                format!("this allocation needs {wanted} in total; available memory is unknown");
-            return at_least(wanted, None, words);
+            let words = Phrase::from(format!("this allocation needs {wanted} in total"));
+            return at_least(wanted, None, words.and("; ", ROOM_UNKNOWN));
         };
         if wanted > room {
             let words = format!("won't fit: needs {wanted}, {room} available");
-            return at_least(wanted, Some(room), words);
+            return at_least(wanted, Some(room), words.into());
         }
         let spare = room - wanted;
-        let alone = match wanted.scale(EXPANDABLE_OVERHEAD) > room {
+        let alone = Phrase::from(match wanted.scale(EXPANDABLE_OVERHEAD) > room {
             true => format!("tight: the failed allocation needs {wanted}, {room} available"),
             false => format!("the failed allocation fits, with {spare} to spare"),
-        };
+        });
         if failed_only || self.phase == Phase::Evaluation {
             // The peak of training steps says nothing about an evaluation.
             return at_least(wanted, Some(room), alone);
@@ -288,8 +296,7 @@ impl<'a> RemedyPredictor<'a> {
         match self.model.peak(target) {
             Forecast::Within(_) | Forecast::Extrapolated(..) => self.of_target(target),
             Forecast::AtLeast(_, why) => {
-                let words = format!("{alone}; {}", how_far(why));
-                at_least(wanted, Some(room), words)
+                at_least(wanted, Some(room), alone.and("; ", how_far(why)))
             }
             Forecast::Unknown => at_least(wanted, Some(room), alone),
         }
@@ -297,7 +304,7 @@ impl<'a> RemedyPredictor<'a> {
 
     /// The verdict on remedies that leave the cause in place, and the reason for those that only
     /// delay the OOM.
-    fn only_delays(&self) -> Option<(&'static str, &'static str)> {
+    fn only_delays(&self) -> Option<(LittleUse, &'static str)> {
         let against = self
             .inputs
             .findings
@@ -379,16 +386,16 @@ fn rank_of<'a>(inputs: &RemedyInputs<'a>, oom: &OomIncident) -> Option<&'a RankS
 }
 
 /// It leaves the cause in place.
-fn futile(verdict: &'static str, reason: &str) -> Expectation {
+fn futile(verdict: LittleUse, reason: &str) -> Expectation {
     Expectation {
         futile: Some(verdict),
-        words: format!("{verdict}: {reason}"),
+        words: format!("{}: {reason}", verdict.words()).into(),
         ..Expectation::default()
     }
 }
 
 /// Only a lower bound is known: it can prove that a run won't fit, never that it fits.
-fn at_least(least: Bytes, room: Option<Bytes>, words: String) -> Expectation {
+fn at_least(least: Bytes, room: Option<Bytes>, words: Phrase) -> Expectation {
     let too_much = room.is_some_and(|room| least > room);
     Expectation {
         at_least: Some(least),
@@ -403,53 +410,53 @@ fn at_least(least: Bytes, room: Option<Bytes>, words: String) -> Expectation {
 fn fits_within(needs: Estimate, room: Bytes) -> Expectation {
     let spare = room - needs.likely;
     let words = format!("needs {}, fits with {spare} to spare", needs.shown());
-    needing(needs, Some(room), Some(true), words)
+    needing(needs, Some(room), Some(true), words.into())
 }
 
 /// It won't fit, or may not: "may not" only if the likely need is within the available memory.
 fn tight(needs: Estimate, room: Bytes) -> Expectation {
     if needs.low > room {
         let words = format!("won't fit: needs at least {}, {room} available", needs.low);
-        return needing(needs, Some(room), Some(false), words);
+        return needing(needs, Some(room), Some(false), words.into());
     }
     if needs.likely > room {
         let words = format!("won't fit: needs {}, {room} available", needs.shown());
-        return needing(needs, Some(room), Some(false), words);
+        return needing(needs, Some(room), Some(false), words.into());
     }
     let words = format!("may not fit: needs {}, {room} available", needs.shown());
-    needing(needs, Some(room), None, words)
+    needing(needs, Some(room), None, words.into())
 }
 
 /// The need is known, the available memory is not.
 fn beyond(needs: Estimate) -> Expectation {
-    let words = format!("needs {}; available memory is unknown", needs.shown());
-    needing(needs, None, None, words)
+    let words = Phrase::from(format!("needs {}", needs.shown()));
+    needing(needs, None, None, words.and("; ", ROOM_UNKNOWN))
 }
 
 /// Extrapolated from the step that ran out of memory: it fits if the upper end does.
 fn extrapolated(needs: Estimate, room: Option<Bytes>, progress: Progress) -> Expectation {
     let about = format!("needs about {}", needs.shown());
-    let how = format!("memory ran out {}", progress.shown());
+    let how = format!("estimated, memory ran out {}", progress.shown());
     let (fits, words) = match room {
         None => (
             None,
-            format!("{about}; available memory is unknown; estimated, {how}"),
+            Phrase::from(about).and("; ", ROOM_UNKNOWN).and("; ", how),
         ),
         Some(room) if needs.low > room => (
             Some(false),
-            format!("won't fit: needs at least {}, {room} available", needs.low),
+            format!("won't fit: needs at least {}, {room} available", needs.low).into(),
         ),
         Some(room) if needs.likely > room => (
             Some(false),
-            format!("won't fit: {about}, {room} available; estimated, {how}"),
+            Phrase::from(format!("won't fit: {about}, {room} available")).and("; ", how),
         ),
         Some(room) if needs.high <= room => (
             Some(true),
-            format!("{about}, fits in {room}; estimated, {how}"),
+            Phrase::from(format!("{about}, fits in {room}")).and("; ", how),
         ),
         Some(room) => (
             None,
-            format!("may not fit: {about}, {room} available; estimated, {how}"),
+            Phrase::from(format!("may not fit: {about}, {room} available")).and("; ", how),
         ),
     };
     Expectation {
@@ -458,7 +465,7 @@ fn extrapolated(needs: Estimate, room: Option<Bytes>, progress: Progress) -> Exp
     }
 }
 
-fn needing(needs: Estimate, room: Option<Bytes>, fits: Option<bool>, words: String) -> Expectation {
+fn needing(needs: Estimate, room: Option<Bytes>, fits: Option<bool>, words: Phrase) -> Expectation {
     Expectation {
         peak: None,
         needs: Some(needs.likely),
@@ -473,13 +480,15 @@ fn needing(needs: Estimate, room: Option<Bytes>, fits: Option<bool>, words: Stri
 }
 
 /// Which inputs a rehearsed figure rests on.
-fn by_inputs(sizes: &InputSizes) -> String {
+fn by_inputs(sizes: &InputSizes) -> Phrase {
     let (calls, most) = (sizes.calls, sizes.most);
     match sizes.possible {
         Some(possible) if !sizes.differ() => {
-            format!(" by inputs of {most} each, with room for the {possible} that the model takes")
+            format!("by inputs of {most} each, with room for the {possible} that the model takes")
+                .into()
         }
-        _ => format!(" by the largest of {calls} inputs seen; they differ in size"),
+        _ => Phrase::from(format!("by the largest of {calls} inputs seen"))
+            .and("; ", "they differ in size"),
     }
 }
 

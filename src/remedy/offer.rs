@@ -8,7 +8,7 @@ use super::plan::{Availability, Edit, Expectation, Plan, Remedy};
 use super::proposal::{Draft, Offering, Proposal};
 use super::{RemedyAction, RemedyEffect, RemedyId};
 use crate::command::CommandLine;
-use crate::diagnosis::{Cause, Help};
+use crate::diagnosis::{Cause, Help, Phrase};
 use crate::recognize::{CommandLayout, Recognized};
 
 /// The remedies for a command, the most promising first. Those that only a run that ran out of
@@ -72,11 +72,12 @@ fn remedy(id: RemedyId, proposal: Proposal, part: Option<&str>) -> Remedy {
         (Ok(draft), None) => (draft, Availability::Offered),
         (Ok(draft), Some(part)) => (
             draft,
-            Availability::NotOffered(format!(
-                "one part of a job ({part}): all parts must be started with the same change"
-            )),
+            Availability::NotOffered(
+                Phrase::from(format!("one part of a job ({part})"))
+                    .and(": ", "all parts must be started with the same change"),
+            ),
         ),
-        (Err(reason), _) => (Draft::default(), Availability::NotOffered(reason)),
+        (Err(reason), _) => (Draft::default(), Availability::NotOffered(reason.into())),
     };
     let plain = Remedy::new(id);
     Remedy {
@@ -114,14 +115,10 @@ fn attribute(remedy: &mut Remedy, recognized: &Recognized<'_>) {
     };
     if runs(recognized.command, &recognized.layout) != runs(&edited, &CommandLayout::new(&edited)) {
         remedy.availability =
-            Availability::NotOffered(format!("{source} would start another program"));
+            Availability::NotOffered(format!("{source} would start another program").into());
         return;
     }
-    let by = format!("arguments by {source}");
-    remedy.cost = match remedy.cost.is_empty() {
-        true => by,
-        false => format!("{}; {by}", remedy.cost),
-    };
+    remedy.cost.push("; ", format!("arguments by {source}"));
 }
 
 /// What is expected of a run with a remedy, or with several together; the best first.
@@ -206,6 +203,7 @@ pub fn may_help(remedy: &Remedy, cause: Option<Cause>) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::diagnosis::LittleUse;
     use crate::remedy::Availability;
     use crate::units::Bytes;
 
@@ -242,7 +240,7 @@ mod tests {
             },
             Unknown => expectation,
             UnlikelyToHelp => Expectation {
-                futile: Some("unlikely to help"),
+                futile: Some(LittleUse::UnlikelyToHelp),
                 ..expectation
             },
         };

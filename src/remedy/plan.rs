@@ -3,6 +3,7 @@
 
 use super::RemedyId;
 use crate::command::{CommandLine, Word};
+use crate::diagnosis::{LittleUse, Phrase};
 use crate::event::{PATCHES, Patch, Prediction};
 use crate::forecast::{Basis, Estimate, Target};
 use crate::units::Bytes;
@@ -18,7 +19,7 @@ pub enum Availability {
     Offered,
     /// The reason why not. With edits it is a command to copy: this run is part of a job, and its
     /// parts must agree.
-    NotOffered(String),
+    NotOffered(Phrase),
 }
 
 /// A file to write before the command is started.
@@ -43,20 +44,66 @@ pub struct Expectation {
     pub at_least: Option<Bytes>,
     /// `None` if unknown.
     pub fits: Option<bool>,
-    /// Set where it leaves the cause in place: "only delays the OOM". The words begin with it.
+    /// Set where it leaves the cause in place. The words begin with it.
     #[serde(skip)]
-    pub futile: Option<&'static str>,
+    pub futile: Option<LittleUse>,
     /// What the figures rest on.
     pub basis: Option<Basis>,
-    /// For display: "needs 14.6 GiB, fits with 9.0 to spare", "unknown: …".
-    pub words: String,
+    /// For display: "needs 14.6 GiB, fits with 9.0 to spare", "unknown: …". Clauses behind the first can be
+    /// left out.
+    pub words: Phrase,
+}
+
+/// Whether a run with a remedy is expected to fit, or what else the remedy does.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum FitVerdict {
+    Fits,
+    WontFit,
+    /// The need is known, but not well enough.
+    MayNotFit,
+    /// It leaves the cause in place.
+    OfLittleUse(LittleUse),
+    Unknown,
+}
+
+impl FitVerdict {
+    pub fn words(self) -> &'static str {
+        match self {
+            FitVerdict::Fits => "fits",
+            FitVerdict::WontFit => "won't fit",
+            FitVerdict::MayNotFit => "may not fit",
+            FitVerdict::OfLittleUse(what) => what.words(),
+            FitVerdict::Unknown => "unknown",
+        }
+    }
+
+    /// In at most seven columns.
+    pub fn short(self) -> &'static str {
+        match self {
+            FitVerdict::Fits => "fits",
+            FitVerdict::WontFit => "too big",
+            FitVerdict::MayNotFit => "unsure",
+            FitVerdict::OfLittleUse(_) => "no help",
+            FitVerdict::Unknown => "unknown",
+        }
+    }
 }
 
 impl Expectation {
-    pub(super) fn unknown(why: &str) -> Expectation {
+    pub(super) fn unknown(why: impl Into<Phrase>) -> Expectation {
         Expectation {
-            words: format!("unknown: {why}"),
+            words: why.into().behind("unknown: "),
             ..Expectation::default()
+        }
+    }
+
+    pub fn verdict(&self) -> FitVerdict {
+        match (self.fits, self.futile) {
+            (Some(true), _) => FitVerdict::Fits,
+            (Some(false), _) => FitVerdict::WontFit,
+            (None, Some(what)) => FitVerdict::OfLittleUse(what),
+            (None, None) if self.needs.is_some() => FitVerdict::MayNotFit,
+            (None, None) => FitVerdict::Unknown,
         }
     }
 
@@ -120,8 +167,8 @@ pub struct Remedy {
     pub takes: Option<BatchChange>,
     /// What it changes in the training.
     pub alters: Option<Alteration>,
-    /// For display: "effective batch 64 (32 × 2)".
-    pub cost: String,
+    /// For display: "effective batch 64 (32 × 2)". Clauses behind the first can be left out.
+    pub cost: Phrase,
 }
 
 impl Remedy {
@@ -138,7 +185,7 @@ impl Remedy {
             expectation: Expectation::default(),
             takes: None,
             alters: id.spec().alters,
-            cost: String::new(),
+            cost: Phrase::default(),
         }
     }
 

@@ -8,6 +8,7 @@ use super::expectation::RemedyPredictor;
 use super::inputs::RemedyInputs;
 use super::plan::{Alteration, BatchChange, Edit, Expectation, FileEdit};
 use crate::command::{CommandLine, Word};
+use crate::diagnosis::Phrase;
 use crate::event::{Patch, PatchOutcome, Patchable};
 use crate::recognize::argument::{ArgumentForm, Arguments, Hit, InsertPoint, Value};
 use crate::recognize::batch::{Knob, Place};
@@ -29,7 +30,7 @@ pub(super) struct Offering<'a> {
 pub(super) struct Proposal {
     /// The edits, or why there are none. A remedy that acts shows what it does and edits nothing.
     pub draft: Result<Draft, String>,
-    pub cost: String,
+    pub cost: Phrase,
     /// What it is expected to do, if [`NeedFrom`](super::NeedFrom) leaves that to the remedy.
     pub expectation: Expectation,
     pub takes: Option<BatchChange>,
@@ -38,7 +39,7 @@ pub(super) struct Proposal {
 }
 
 impl Proposal {
-    pub fn new(draft: Result<Draft, String>, cost: &str) -> Proposal {
+    pub fn new(draft: Result<Draft, String>, cost: impl Into<Phrase>) -> Proposal {
         Proposal {
             draft,
             cost: cost.into(),
@@ -49,7 +50,7 @@ impl Proposal {
     }
 
     /// Something done before the next run.
-    pub fn act(shown: String, cost: &str) -> Proposal {
+    pub fn act(shown: String, cost: impl Into<Phrase>) -> Proposal {
         let shown = vec![shown];
         let draft = Draft {
             shown,

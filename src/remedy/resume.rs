@@ -142,5 +142,5 @@ fn propose(offering: &Offering<'_>) -> Option<Proposal> {
         },
         None => Expectation::unknown("there has been no OOM yet"),
     };
-    Some(Proposal::new(draft, &cost).expecting(expectation))
+    Some(Proposal::new(draft, cost).expecting(expectation))
 }

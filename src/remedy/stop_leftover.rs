@@ -36,7 +36,7 @@ fn propose(offering: &Offering<'_>) -> Option<Proposal> {
     if leftovers.is_empty() {
         return None;
     }
-    let cost = "same command; the stopped processes are lost";
+    let cost = ["same command", "the stopped processes are lost"];
     Some(
         Proposal::act(shown(leftovers), cost)
             .expecting(Expectation::unknown("it frees the memory they use")),

@@ -8,7 +8,7 @@ use super::{
     remedies,
 };
 use crate::command::{CommandLine, EnvChange, Word};
-use crate::diagnosis::{Cause, Certainty, Finding};
+use crate::diagnosis::{Cause, Certainty, Finding, Phrase};
 use crate::event::EventKind;
 use crate::forecast::{ActivationReduction, Allocator, ForecastInputs, Target};
 use crate::recognize::LaunchEnvironment;
@@ -55,7 +55,7 @@ fn finding(cause: Cause, other_process: Option<i32>) -> Finding {
     Finding {
         cause,
         certainty: Certainty::Likely,
-        headline: String::new(),
+        headline: Phrase::default(),
         explanation: String::new(),
         evidence: Vec::new(),
         place: None,

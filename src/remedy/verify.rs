@@ -9,6 +9,7 @@
 
 use super::plan::{Availability, Edit, Expectation, Remedy};
 use super::{NeedFrom, RemedyAction, RemedyEffect, RemedyId, RemedySpec};
+use crate::diagnosis::Phrase;
 use crate::event::{Exit, Hello};
 use crate::units::Uuid;
 use serde::Deserialize;
@@ -182,7 +183,8 @@ pub fn without_rejected(
             .iter()
             .find(|rejection| rejection.id == remedy.id)
         {
-            remedy.availability = Availability::NotOffered(format!("undone: {}", rejection.words));
+            remedy.availability =
+                Availability::NotOffered(Phrase::from("undone").and(": ", &rejection.words));
             remedy.edits.clear();
             remedy.files.clear();
         }

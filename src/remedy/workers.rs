@@ -67,7 +67,7 @@ fn propose(offering: &Offering<'_>) -> Option<Proposal> {
         return None;
     }
     let draft = fewer(offering);
-    let cost = "same numerics; data loading may become slower";
+    let cost = ["same numerics", "data loading may become slower"];
     let expectation = Expectation::unknown("each worker uses host memory");
     Some(Proposal::new(draft, cost).expecting(expectation))
 }

@@ -1,10 +1,9 @@
 //! Two runs side by side: command, versions, settings, memory, speed, and the lines at the peak that
 //! changed.
 
-use super::changes::{WordChange, in_words};
 use super::story::SessionStory;
 use crate::anatomy::{StepAnatomy, by_line};
-use crate::command::difference;
+use crate::command::{Change, CommandLine, Word, difference};
 use crate::event::{NvmlState, Structure};
 use crate::state::{Run, State};
 use crate::units::{Bytes, RunNumber, clock_face};
@@ -307,6 +306,93 @@ pub fn run_of(state: &State, number: Option<RunNumber>) -> Option<&Run> {
     }
 }
 
+/// What a changed word belongs to.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum ChangeOf {
+    Nothing,
+    Option(String),
+    /// A variable of the environment.
+    Variable(String),
+}
+
+/// The name, a variable's with `=`; empty for nothing.
+impl Serialize for ChangeOf {
+    fn serialize<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        match self {
+            ChangeOf::Nothing => serializer.serialize_str(""),
+            ChangeOf::Option(name) => serializer.serialize_str(name),
+            ChangeOf::Variable(name) => serializer.collect_str(&format_args!("{name}=")),
+        }
+    }
+}
+
+/// One change: what is gone, and what came.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct WordChange {
+    /// What both belong to.
+    #[serde(rename = "name")]
+    pub of: ChangeOf,
+    pub from: Option<String>,
+    pub to: Option<String>,
+}
+
+/// The changes of `command` to another.
+pub fn in_words(command: Option<&CommandLine>, changes: &[Change]) -> Vec<WordChange> {
+    let argv = command.map_or(&[][..], |command| &command.argv);
+    changes.iter().map(|change| one(argv, change)).collect()
+}
+
+fn one(argv: &[Word], change: &Change) -> WordChange {
+    let text = |word: &Word| word.to_string_lossy();
+    let joined = |words: &[Word]| words.iter().map(text).collect::<Vec<_>>().join(" ");
+    match change {
+        Change::Replaced { at, from, to } => {
+            let before = at.checked_sub(1).and_then(|before| argv.get(before));
+            let option = before.map(text).filter(|word| word.starts_with('-'));
+            let is_value = !text(from).starts_with('-');
+            WordChange {
+                of: option
+                    .filter(|_| is_value)
+                    .map_or(ChangeOf::Nothing, ChangeOf::Option),
+                from: Some(text(from)),
+                to: Some(text(to)),
+            }
+        }
+        Change::Added { words, .. } => WordChange {
+            of: ChangeOf::Nothing,
+            from: None,
+            to: Some(joined(words)),
+        },
+        Change::Removed { words, .. } => WordChange {
+            of: ChangeOf::Nothing,
+            from: Some(joined(words)),
+            to: None,
+        },
+        Change::Env { name, from, to } => WordChange {
+            of: ChangeOf::Variable(text(name)),
+            from: from.as_ref().map(text),
+            to: to.as_ref().map(text),
+        },
+    }
+}
+
+impl WordChange {
+    /// `--batch-size 64→32`, `+--grad-accum 2`, `−--amp`, `A=1→2`.
+    pub fn text(&self) -> String {
+        let name = match &self.of {
+            ChangeOf::Nothing => String::new(),
+            ChangeOf::Option(name) => format!("{name} "),
+            ChangeOf::Variable(name) => format!("{name}="),
+        };
+        match (&self.from, &self.to) {
+            (Some(from), Some(to)) => format!("{name}{from}→{to}"),
+            (None, Some(to)) => format!("+{name}{to}"),
+            (Some(from), None) => format!("−{name}{from}"),
+            (None, None) => name,
+        }
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -346,5 +432,18 @@ mod tests {
         assert!(text.contains("the same: outcome running"), "{text}");
         let same = Comparison::new(side("a", &a), side("a", &a)).text();
         assert!(same.contains("nothing differs"), "{same}");
+    }
+
+    #[test]
+    fn a_value_stands_behind_its_option() {
+        let command = |line: &str| CommandLine {
+            argv: line.split(' ').map(Word::from).collect(),
+            ..CommandLine::default()
+        };
+        let (old, mut new) = (command("t.py --batch 64 --x"), command("t.py --batch 32"));
+        new.set_env("A", Some(Word::from("1")));
+        let changes = in_words(Some(&old), &difference(&old, &new));
+        let words: Vec<String> = changes.iter().map(WordChange::text).collect();
+        assert_eq!(words, ["+A=1", "--batch 64→32", "−--x"]);
     }
 }

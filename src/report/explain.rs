@@ -3,23 +3,36 @@
 //!
 //! No I/O: this is given what was read and diagnosed, and returns text.
 
-mod json;
-mod step;
 #[cfg(test)]
 mod tests;
-mod text;
-
-pub use json::json;
-pub use text::text;
 
 use crate::anatomy::{StepAnatomy, StepGrowth};
 use crate::command::CommandLine;
 use crate::diagnosis::Finding;
-use crate::event::Retainers;
-use crate::oom::{OomKind, OomOutcome};
-use crate::remedy::RemedyInputs;
+use crate::document::text::{TextLayout, lines};
+use crate::document::{self, DocumentBlock, Figure, MemoryHolder, Tree};
+use crate::event::{
+    GrowingLine, LineText, LineUsage, OomRecord, Phase, Retainer, Retainers, SourceLine, Structure,
+};
+use crate::oom::{OomKind, OomOutcome, OtherProcess};
+use crate::remedy::{self, Availability, Remedy, RemedyInputs};
 use crate::state::{OomIncident, Run, RunOutcome, SourceTexts};
-use crate::units::{Rank, RunNumber};
+use crate::units::{Bytes, Rank, RunNumber};
+use serde::Serialize;
+use serde_json::{Value, json};
+use std::collections::HashSet;
+
+/// Of the JSON: one more whenever a field goes or means something else.
+const JSON_VERSION: u32 = 1;
+
+/// The maximum number of other OOMs listed.
+const LISTED: usize = 20;
+
+/// The maximum number of the program's lines listed.
+const HOLDERS: usize = 10;
+
+/// The maximum number of a traced step's lines and modules listed.
+const OF_A_STEP: usize = 5;
 
 /// Everything that was found in one text.
 #[derive(Debug)]
@@ -155,4 +168,387 @@ pub fn decisive(ooms: &[Explained]) -> Option<usize> {
         chosen = place;
     }
     Some(chosen)
+}
+
+/// The explanation as text; each line ends in a newline.
+pub fn text(explanation: &Explanation) -> String {
+    let source = explanation.source;
+    let Some(chosen) = decisive(explanation.ooms) else {
+        return match explanation.length {
+            Some(0) => format!("{source} is empty: no OOM to explain.\n"),
+            Some(length) => format!("No OOM found in {source} ({}).\n", Bytes(length)),
+            None => format!("No OOM in the recording {source}.\n"),
+        };
+    };
+    let oom = &explanation.ooms[chosen];
+    let mut text = format!("Out of memory in {source}: {}.\n", place(oom));
+    for line in lines(&blocks(explanation, oom, chosen), TextLayout::Parts) {
+        text.push_str(&line);
+        text.push('\n');
+    }
+    text
+}
+
+/// First what matters, in full, then the other OOMs with a line each, then what can be run.
+fn blocks(explanation: &Explanation, oom: &Explained, chosen: usize) -> Vec<DocumentBlock> {
+    let mut blocks = Vec::new();
+    if let Some((_, command)) = &oom.run {
+        blocks.push(DocumentBlock::detail(format!("command: {command}")));
+    }
+    blocks.push(DocumentBlock::Table(figures(oom)));
+    let mut shown = numbers(oom);
+    for (n, finding) in oom.findings.iter().enumerate() {
+        // A number is told once.
+        let mut finding = finding.clone();
+        finding.evidence.retain(|number| {
+            let number = (number.what.clone(), number.bytes);
+            let is_new = !shown.contains(&number);
+            shown.push(number);
+            is_new
+        });
+        blocks.extend(document::finding(&finding, n == 0));
+    }
+    blocks.extend(holders(oom));
+    let found = oom.retainers.as_ref();
+    blocks.extend(
+        found
+            .into_iter()
+            .flat_map(|found| document::kept_alive(found, "Kept alive by")),
+    );
+    blocks.extend(oom.step.iter().flat_map(|step| of_step(step, &oom.source)));
+    blocks.extend(others(explanation.ooms, chosen));
+    blocks.extend(remedies(explanation));
+    blocks
+}
+
+/// Where it happened and how it ended: "line 812, rank 3, device 0: PyTorch's CUDA allocator; it
+/// …".
+fn place(oom: &Explained) -> String {
+    let run = oom.run.as_ref().map(|(number, _)| format!("run {number}"));
+    let line = oom
+        .incident
+        .report
+        .as_ref()
+        .map(|r| format!("line {}", r.line));
+    let rank = oom.rank().map(|rank| format!("rank {rank}"));
+    let device = oom.device().map(|device| format!("device {device}"));
+    let known: Vec<String> = [run, line, rank, device].into_iter().flatten().collect();
+    let end = match oom.outcome {
+        OomOutcome::Fatal => "the program ended with it",
+        OomOutcome::Caught => "caught, the program continued",
+        OomOutcome::Unknown => "it is not shown whether the program ended with it",
+    };
+    match known.is_empty() {
+        true => format!("{}; {end}", oom.kind().spec().allocator),
+        false => format!(
+            "{}: {}; {end}",
+            known.join(", "),
+            oom.kind().spec().allocator
+        ),
+    }
+}
+
+/// The incident's figures that are known, with their names.
+fn numbers(oom: &Explained) -> Vec<(String, Bytes)> {
+    let incident = &oom.incident;
+    let report = incident.report.as_ref();
+    let rows = [
+        ("requested", incident.requested()),
+        ("capacity", incident.capacity()),
+        ("limit", incident.limit()),
+        ("free", incident.free()),
+        ("allocated", incident.allocated()),
+        ("private pools", report.and_then(|r| r.private_pools)),
+        ("reserved", incident.reserved()),
+        ("cached", incident.cached()),
+        ("this process", report.and_then(|r| r.process_used)),
+    ];
+    let known = rows
+        .into_iter()
+        .filter_map(|(name, n)| Some((name.to_string(), n?)));
+    known.collect()
+}
+
+/// A row for each figure, and for each process that the message names.
+fn figures(oom: &Explained) -> Vec<Figure> {
+    const SEGMENT: &str =
+        "(the segment of a small allocation: it says nothing about the tensor's size)";
+    let mut rows: Vec<Figure> = (numbers(oom).into_iter())
+        .map(|(name, bytes)| Figure::new(name, bytes))
+        .collect();
+    if let (true, Some(requested)) = (oom.is_small_segment(), rows.first_mut()) {
+        requested.value = format!("{} {SEGMENT}", requested.value);
+    }
+    let report = oom.incident.report.as_ref();
+    rows.extend(
+        report
+            .iter()
+            .flat_map(|report| &report.others)
+            .map(|other| {
+                let used = other.used.map(|used| used.to_string());
+                let name = format!("process {}", other.pid);
+                Figure::new(name, used.unwrap_or_else(|| "unknown".into()))
+            }),
+    );
+    rows
+}
+
+/// The lines with the most live memory, as seen by the probe's observer, and what grew.
+fn holders(oom: &Explained) -> Vec<DocumentBlock> {
+    let Some(record) = &oom.incident.record else {
+        return Vec::new();
+    };
+    if record.structure.is_none() && record.lines.is_empty() && record.growing.is_empty() {
+        return Vec::new();
+    }
+    let mut blocks = vec![DocumentBlock::heading("What used the memory")];
+    if let Some(structure) = &record.structure {
+        blocks.push(DocumentBlock::detail(made_of(
+            structure,
+            record.sample.allocated,
+        )));
+    }
+    let mut held = document::lines_of(&oom.incident, &oom.source);
+    let more = held.split_off(HOLDERS.min(held.len()));
+    blocks.push(DocumentBlock::Tree(Tree::Lines(held)));
+    if !more.is_empty() {
+        let bytes: Bytes = more.iter().map(|held| held.bytes).sum();
+        blocks.push(DocumentBlock::detail(format!(
+            "{} more lines: {bytes}",
+            more.len()
+        )));
+    }
+    if let Some(((from, to), growing)) = document::growing_lines(&oom.incident, &oom.source) {
+        let heading = format!("Growing allocations (steps {from} to {to})");
+        blocks.push(DocumentBlock::heading(heading));
+        blocks.push(DocumentBlock::Tree(Tree::Growing(growing)));
+    }
+    if let Some(growth) = &oom.growth {
+        // Where the record has lines, they are the ones that grow.
+        let grown = document::grown(growth, record.growing.is_empty());
+        if !grown.is_empty() {
+            let heading = format!("Grew from step {} to step {}", growth.from, growth.to);
+            blocks.push(DocumentBlock::heading(heading));
+            blocks.push(DocumentBlock::Tree(Tree::Growing(grown)));
+        }
+    }
+    blocks
+}
+
+fn made_of(structure: &Structure, allocated: Bytes) -> String {
+    let named = structure.total();
+    format!(
+        "parameters {}, gradients {}, optimizer state {}, other {}",
+        structure.parameters,
+        structure.gradients,
+        structure.optimizer_state,
+        allocated - named
+    )
+}
+
+/// What a traced step is made of at its peak.
+fn of_step(step: &StepAnatomy, source: &SourceTexts) -> Vec<DocumentBlock> {
+    let peak = step.peak();
+    let first = |mut held: Vec<MemoryHolder>| {
+        held.truncate(OF_A_STEP);
+        held
+    };
+    let end = match step.failed {
+        true => ", which ran out of memory",
+        false => "",
+    };
+    let (number, bytes) = (step.step, step.allocated[peak]);
+    let heading = format!(
+        "The peak of step {number}{end}: {bytes}{}",
+        step.in_phase(peak)
+    );
+    vec![
+        DocumentBlock::heading(heading),
+        document::parts_at(step, peak),
+        DocumentBlock::Tree(Tree::Lines(first(document::lines_at(step, peak, source)))),
+        DocumentBlock::Tree(Tree::Modules(first(document::modules_at(step, peak)))),
+    ]
+}
+
+/// The other OOMs.
+fn others(ooms: &[Explained], chosen: usize) -> Vec<DocumentBlock> {
+    let others = (0..).zip(ooms).filter(|(at, _)| *at != chosen);
+    let rest: Vec<&Explained> = others.map(|(_, oom)| oom).collect();
+    if rest.is_empty() {
+        return Vec::new();
+    }
+    let mut blocks = vec![DocumentBlock::heading(format!("{} more", rest.len()))];
+    blocks.extend(rest.iter().take(LISTED).map(|oom| {
+        let asked = oom.incident.requested();
+        let asked = asked.map_or(String::new(), |bytes| format!("; requested {bytes}"));
+        let cause = oom.findings.first();
+        let cause = cause.map_or(String::new(), |finding| {
+            format!("; {}", finding.cause.spec().title)
+        });
+        DocumentBlock::detail(format!("{}{asked}{cause}", place(oom)))
+    }));
+    if let Some(more) = rest.len().checked_sub(LISTED).filter(|more| *more > 0) {
+        let words = format!("and {more} more (--json has all of them)");
+        blocks.push(DocumentBlock::detail(words));
+    }
+    blocks
+}
+
+fn remedies(explanation: &Explanation) -> Vec<DocumentBlock> {
+    let Some((command, inputs)) = &explanation.command else {
+        return Vec::new();
+    };
+    let remedies = remedy::remedies(command, inputs);
+    let heading = match remedies.iter().any(Remedy::is_offered) {
+        true => "To relaunch",
+        false => "No remedy can be applied to this command",
+    };
+    let mut blocks = vec![DocumentBlock::heading(heading)];
+    blocks.extend(
+        remedies
+            .iter()
+            .filter(|remedy| remedy.is_offered())
+            .map(|remedy| {
+                let facts = [
+                    remedy.changes.as_str(),
+                    &remedy.expectation.words,
+                    &remedy.cost,
+                ];
+                document::relaunch(command, remedy, &facts)
+            }),
+    );
+    blocks.extend(remedies.iter().filter_map(|remedy| {
+        let Availability::NotOffered(reason) = &remedy.availability else {
+            return None;
+        };
+        Some(DocumentBlock::detail(format!(
+            "{}: not offered: {reason}",
+            remedy.title
+        )))
+    }));
+    blocks
+}
+
+#[derive(Serialize)]
+struct OomObject<'a> {
+    kind: OomKind,
+    outcome: OomOutcome,
+    /// Whether the remedies are for this one.
+    decisive: bool,
+    /// In a recording.
+    run: Option<RunNumber>,
+    line: Option<u64>,
+    rank: Option<Rank>,
+    device: Option<u32>,
+    requested: Option<Bytes>,
+    /// Whether `requested` is what the allocator requests for any small tensor.
+    small_segment: bool,
+    total: Option<Bytes>,
+    free: Option<Bytes>,
+    allocated: Option<Bytes>,
+    reserved: Option<Bytes>,
+    unallocated: Option<Bytes>,
+    process_used: Option<Bytes>,
+    limit: Option<Bytes>,
+    private_pools: Option<Bytes>,
+    others: &'a [OtherProcess],
+    /// The rest is only known in a recording.
+    phase: Option<Phase>,
+    steps_ended: Option<u64>,
+    made_of: Option<&'a Structure>,
+    held_by: Option<&'a [LineUsage]>,
+    growing: Option<&'a [GrowingLine]>,
+    /// What these lines say.
+    source: Option<Vec<LineText>>,
+    kept_by: Option<&'a [Retainer]>,
+    grown: Option<&'a StepGrowth>,
+}
+
+/// A finding and the index in `ooms` of the one it explains.
+#[derive(Serialize)]
+struct OomFinding<'a> {
+    oom: usize,
+    #[serde(flatten)]
+    finding: &'a Finding,
+}
+
+/// The explanation as JSON, `{"version", "ooms", "findings", "remedies"}` with sizes in bytes, null if unknown, without
+/// a trailing newline. Remedies are as in `oomph plan --json`;
+/// without a command there are none.
+pub fn json(explanation: &Explanation) -> String {
+    let chosen = decisive(explanation.ooms);
+    let ooms: Vec<OomObject> = (0..)
+        .zip(explanation.ooms)
+        .map(|(place, oom)| in_json(oom, chosen == Some(place)))
+        .collect();
+    let findings: Vec<OomFinding> = (0..)
+        .zip(explanation.ooms)
+        .flat_map(|(oom, explained)| {
+            let findings = explained.findings.iter();
+            findings.map(move |finding| OomFinding { oom, finding })
+        })
+        .collect();
+    let remedies = match &explanation.command {
+        Some((command, inputs)) => remedy::plan_json(command, inputs)["remedies"].take(),
+        None => Value::Array(Vec::new()),
+    };
+    remedy::plan_text(&json!({
+        "version": JSON_VERSION,
+        "ooms": ooms,
+        "findings": findings,
+        "remedies": remedies,
+    }))
+}
+
+fn in_json(oom: &Explained, decisive: bool) -> OomObject<'_> {
+    let incident = &oom.incident;
+    let (record, report) = (incident.record.as_ref(), incident.report.as_ref());
+    // The observer knows both; a message has one of them, and the other isn't computed.
+    let (reserved, unallocated) = match record {
+        Some(_) => (incident.reserved(), incident.cached()),
+        None => (
+            report.and_then(|report| report.reserved),
+            report.and_then(|report| report.unallocated),
+        ),
+    };
+    OomObject {
+        kind: oom.kind(),
+        outcome: oom.outcome,
+        decisive,
+        run: oom.run.as_ref().map(|(number, _)| *number),
+        line: report.map(|report| report.line),
+        rank: oom.rank(),
+        device: oom.device(),
+        requested: incident.requested(),
+        small_segment: oom.is_small_segment(),
+        total: incident.capacity(),
+        free: incident.free(),
+        allocated: incident.allocated(),
+        reserved,
+        unallocated,
+        process_used: report.and_then(|report| report.process_used),
+        limit: incident.limit(),
+        private_pools: report.and_then(|report| report.private_pools),
+        others: report.map_or(&[], |report| &report.others),
+        phase: record.map(|record| record.phase),
+        steps_ended: record.map(|record| record.step),
+        made_of: record.and_then(|record| record.structure.as_deref()),
+        held_by: record.map(|record| record.lines.as_slice()),
+        growing: record.map(|record| record.growing.as_slice()),
+        source: record.map(|record| source(oom, record)),
+        grown: oom.growth.as_ref(),
+        kept_by: (oom.retainers.as_ref()).map(|found| found.retainers.as_slice()),
+    }
+}
+
+/// The texts of the lines that held memory or grew, as far as they are known.
+fn source(oom: &Explained, record: &OomRecord) -> Vec<LineText> {
+    let held = record.lines.iter().map(|of| &of.line);
+    let growing = record.growing.iter().map(|of| &of.line);
+    let lines: HashSet<&SourceLine> = held.chain(growing).collect();
+    let mut texts: Vec<LineText> = (lines.into_iter())
+        .filter_map(|line| oom.source.text_of(line).cloned())
+        .collect();
+    texts.sort_by(|one, other| (&one.file, one.line).cmp(&(&other.file, other.line)));
+    texts
 }

@@ -7,7 +7,8 @@ use super::page::{PageOptions, facts};
 use super::score;
 use super::story::{SessionStory, place_of};
 use crate::command;
-use crate::diagnosis::AmongRanks;
+use crate::document::markdown::{code, plain};
+use crate::document::{self, DocumentBlock, Tree};
 use crate::state::DeviceState;
 use crate::units::{Bytes, Moment, clock_face};
 use std::fmt::Write;
@@ -59,38 +60,6 @@ pub fn markdown(story: &SessionStory, options: &PageOptions) -> String {
     }
     let _ = writeln!(text, "| session | {} |\n\n</details>", plain(options.name));
     text
-}
-
-/// Text that Markdown takes for nothing else, on one line, secrets masked.
-fn plain(value: &str) -> String {
-    let value = command::without_secrets(value);
-    let mut text = String::with_capacity(value.len());
-    for c in value.chars() {
-        match c {
-            '<' => text.push_str("&lt;"),
-            '&' => text.push_str("&amp;"),
-            '\\' | '`' | '*' | '_' | '[' | ']' | '|' | '#' | '~' | '@' => {
-                text.push('\\');
-                text.push(c);
-            }
-            c if c.is_control() => text.push(' '),
-            c => text.push(c),
-        }
-    }
-    text
-}
-
-/// Text in backticks: more of them than stand in it one after another.
-fn code(value: &str) -> String {
-    let value: String = (command::without_secrets(value).chars())
-        .map(|c| if c.is_control() { ' ' } else { c })
-        .collect();
-    let longest = value.split(|c| c != '`').map(str::len).max().unwrap_or(0);
-    let fence = "`".repeat(longest + 1);
-    match value.starts_with('`') || value.ends_with('`') {
-        true => format!("{fence} {value} {fence}"),
-        false => format!("{fence}{value}{fence}"),
-    }
 }
 
 /// The device with the highest peak.
@@ -192,44 +161,17 @@ fn cause(text: &mut String, story: &SessionStory, oom: &Explained) {
         "\n#### Out of memory{run}{}\n",
         plain(&place_of(&oom.incident))
     );
-    for (place, finding) in oom.findings.iter().enumerate() {
-        let headline = plain(&finding.headline);
-        match place {
-            0 => {
-                let _ = writeln!(text, "**{headline}** {}\n", plain(&finding.explanation));
-                for sentence in finding.ranks.iter().flat_map(AmongRanks::sentences) {
-                    let _ = writeln!(text, "- {}", plain(&sentence));
-                }
-                for evidence in &finding.evidence {
-                    let _ = writeln!(text, "- {}: {}", plain(&evidence.what), evidence.bytes);
-                }
-                for advice in &finding.advice {
-                    let _ = writeln!(text, "- advice: {}", plain(advice));
-                }
-            }
-            _ => {
-                let _ = writeln!(text, "\nAlso: {headline}");
-            }
-        }
-    }
-    let lines = oom.incident.record.as_ref().map(|record| &record.lines);
-    if let Some(lines) = lines.filter(|lines| !lines.is_empty()) {
-        text.push_str("\n| held | blocks | line |\n|---:|---:|---|\n");
-        for line in lines.iter().take(LINES) {
-            let place = line.line.path_to(line.inside.as_ref(), "→");
-            let says = oom.source.of(&line.line);
-            let says = says.map_or(String::new(), |says| {
-                format!(" {}", code(&says.replace('|', "¦")))
-            });
-            let _ = writeln!(
-                text,
-                "| {} | {} | {}{says} |",
-                line.bytes,
-                line.blocks,
-                plain(&place)
-            );
-        }
-    }
+    let findings = oom.findings.iter().enumerate();
+    let mut blocks: Vec<DocumentBlock> = findings
+        .flat_map(|(n, finding)| match n {
+            0 => document::finding(finding, true),
+            _ => vec![document::headline(finding, false)],
+        })
+        .collect();
+    let mut held = document::lines_of(&oom.incident, &oom.source);
+    held.truncate(LINES);
+    blocks.push(DocumentBlock::Tree(Tree::Lines(held)));
+    text.push_str(&document::markdown::markdown(&blocks));
 }
 
 fn compared(text: &mut String, comparison: &Comparison) {
@@ -248,17 +190,5 @@ fn compared(text: &mut String, comparison: &Comparison) {
             plain(&row.after),
             plain(&row.change)
         );
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn what_a_string_holds_stays_text() {
-        assert_eq!(plain("a|b_c <x>\n# `d`"), "a\\|b\\_c &lt;x> \\# \\`d\\`");
-        assert_eq!(code("a `` b"), "```a `` b```");
-        assert_eq!(code("`a"), "`` `a ``");
     }
 }

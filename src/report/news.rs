@@ -1,7 +1,7 @@
 //! One piece of news of a session, for somebody who is elsewhere: as a sentence, and as the JSON object
 //! that the user's own command gets.
 
-use super::ended;
+use super::ending;
 use super::story::place_of;
 use crate::diagnosis::Finding;
 use crate::event::Exit;
@@ -63,7 +63,7 @@ impl News<'_> {
             NewsKind::Oom => self.oom(),
             NewsKind::Leak => self.headline().unwrap_or("Memory leak.").to_string(),
             NewsKind::End => {
-                ended::summary(self.state).unwrap_or_else(|| "ended; how is not known".into())
+                ending::summary(self.state).unwrap_or_else(|| "ended; how is not known".into())
             }
         };
         format!("{}: {what}", self.command(80))

@@ -1,7 +1,8 @@
-//! A part of the screen, the theme to draw it in, and a pen that writes on its rows. Anything outside of the screen is clipped, so
-//! that no terminal size is an error.
+//! A part of the screen, the theme to draw it in, a pen that writes on its rows, and wrapped lines of text in
+//! several tones. Anything outside of the screen is clipped, so that no terminal size is an error.
 
-use crate::ui::theme::{Theme, Tone};
+use super::difference::DiffWord;
+use super::theme::{Theme, Tone};
 use ratatui::buffer::{Buffer, Cell};
 use ratatui::layout::Rect;
 use ratatui::style::Style;
@@ -27,7 +28,7 @@ pub(super) struct Canvas<'c> {
 
 impl Canvas<'_> {
     /// Another part of the same screen.
-    pub(super) fn at(&mut self, area: Rect) -> Canvas<'_> {
+    pub fn at(&mut self, area: Rect) -> Canvas<'_> {
         Canvas {
             buf: self.buf,
             area,
@@ -36,12 +37,12 @@ impl Canvas<'_> {
     }
 
     /// A pen at the left end of a row of this part.
-    pub(super) fn pen(&mut self, row: u16) -> Pen<'_> {
+    pub fn pen(&mut self, row: u16) -> Pen<'_> {
         Pen::new(self.buf, self.theme, self.area, row)
     }
 
     /// The cell of a column and row of this part, where there is one.
-    pub(super) fn cell(&mut self, column: u16, row: u16) -> Option<&mut Cell> {
+    pub fn cell(&mut self, column: u16, row: u16) -> Option<&mut Cell> {
         let inside = column < self.area.width && row < self.area.height;
         let at = (
             self.area.x.saturating_add(column),
@@ -52,7 +53,7 @@ impl Canvas<'_> {
 
     /// Whether these columns of a row are all in this part, and hold nothing but what may be
     /// written over.
-    pub(super) fn is_free(&self, columns: Range<u16>, row: u16, over: &[&str]) -> bool {
+    pub fn is_free(&self, columns: Range<u16>, row: u16, over: &[&str]) -> bool {
         let free = |column: u16| {
             let cell = self.buf.cell((self.area.x + column, self.area.y + row));
             cell.is_some_and(|cell| cell.symbol() == " " || over.contains(&cell.symbol()))
@@ -62,7 +63,7 @@ impl Canvas<'_> {
 
     /// Draws a line's cell over what is there. A full cell of an area gives it its background
     /// colour; a partly filled one is replaced.
-    pub(super) fn over(&mut self, column: u16, row: u16, glyph: &str, tone: Tone) {
+    pub fn over(&mut self, column: u16, row: u16, glyph: &str, tone: Tone) {
         let theme = self.theme;
         let Some(cell) = self.cell(column, row) else {
             return;
@@ -79,7 +80,7 @@ impl Canvas<'_> {
     }
 
     /// Draws a pane's head on the first row, `─ title ─────────`, and returns the rest.
-    pub(super) fn below_head(&mut self, title: &[(&str, Tone)]) -> Canvas<'_> {
+    pub fn below_head(&mut self, title: &[(&str, Tone)]) -> Canvas<'_> {
         let line = self.theme.glyphs.line;
         let mut pen = self.pen(0);
         pen.text(line, Tone::Faint).skip(1);
@@ -91,7 +92,7 @@ impl Canvas<'_> {
     }
 
     /// Draws a box with a title over whatever was there, and returns its inside.
-    pub(super) fn boxed(&mut self, area: Rect, title: &str, tone: Tone) -> Canvas<'_> {
+    pub fn boxed(&mut self, area: Rect, title: &str, tone: Tone) -> Canvas<'_> {
         let area = area.intersection(self.buf.area);
         Clear.render(area, self.buf);
         if area.width < 2 || area.height < 2 {
@@ -140,7 +141,7 @@ pub(super) struct Pen<'b> {
 
 impl<'b> Pen<'b> {
     /// At the left end of a row of `area`.
-    pub(super) fn new(buf: &'b mut Buffer, theme: &'b Theme, area: Rect, row: u16) -> Pen<'b> {
+    pub fn new(buf: &'b mut Buffer, theme: &'b Theme, area: Rect, row: u16) -> Pen<'b> {
         let area = Rect {
             y: area.y.saturating_add(row),
             height: u16::from(row < area.height),
@@ -161,21 +162,21 @@ impl<'b> Pen<'b> {
         }
     }
 
-    pub(super) fn room(&self) -> u16 {
+    pub fn room(&self) -> u16 {
         self.end.saturating_sub(self.x)
     }
 
     /// The column that is written next.
-    pub(super) fn column(&self) -> u16 {
+    pub fn column(&self) -> u16 {
         self.x - self.left
     }
 
     /// Writes what fits.
-    pub(super) fn text(&mut self, text: &str, tone: Tone) -> &mut Self {
+    pub fn text(&mut self, text: &str, tone: Tone) -> &mut Self {
         self.styled(text, self.theme.style(tone))
     }
 
-    pub(super) fn styled(&mut self, text: &str, style: Style) -> &mut Self {
+    pub fn styled(&mut self, text: &str, style: Style) -> &mut Self {
         let room = usize::from(self.room());
         if room > 0 && !text.is_empty() {
             (self.x, _) = self.buf.set_stringn(self.x, self.y, text, room, style);
@@ -184,7 +185,7 @@ impl<'b> Pen<'b> {
     }
 
     /// Writes, cut with an ellipsis if it is wider than `width`.
-    pub(super) fn cut(&mut self, text: &str, width: u16, tone: Tone) -> &mut Self {
+    pub fn cut(&mut self, text: &str, width: u16, tone: Tone) -> &mut Self {
         let width = width.min(self.room());
         if columns(text) <= width {
             return self.text(text, tone);
@@ -201,22 +202,22 @@ impl<'b> Pen<'b> {
     }
 
     /// Writes, cut with an ellipsis at the end of the row.
-    pub(super) fn rest(&mut self, text: &str, tone: Tone) -> &mut Self {
+    pub fn rest(&mut self, text: &str, tone: Tone) -> &mut Self {
         self.cut(text, self.room(), tone)
     }
 
     /// Leaves columns as they are.
-    pub(super) fn skip(&mut self, columns: u16) -> &mut Self {
+    pub fn skip(&mut self, columns: u16) -> &mut Self {
         self.to(self.column() + columns)
     }
 
     /// Goes to a column, if that is further on.
-    pub(super) fn to(&mut self, column: u16) -> &mut Self {
+    pub fn to(&mut self, column: u16) -> &mut Self {
         self.x = self.x.max(self.left.saturating_add(column).min(self.end));
         self
     }
 
-    pub(super) fn fill(&mut self, glyph: &str, tone: Tone) -> &mut Self {
+    pub fn fill(&mut self, glyph: &str, tone: Tone) -> &mut Self {
         let style = self.theme.style(tone);
         while self.room() > 0 {
             self.styled(glyph, style);
@@ -227,6 +228,162 @@ impl<'b> Pen<'b> {
 
 pub(super) fn columns(text: &str) -> u16 {
     u16::try_from(text.width()).unwrap_or(u16::MAX)
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub(super) struct StyledLine(Vec<Piece>);
+
+/// Text of one tone.
+#[derive(Debug, Clone, PartialEq, Eq)]
+struct Piece {
+    text: String,
+    tone: Tone,
+    /// Columns; `None` for the width of its text.
+    width: Option<u16>,
+}
+
+impl StyledLine {
+    pub fn of(text: impl Into<String>, tone: Tone) -> StyledLine {
+        let mut line = StyledLine::default();
+        line.push(text, tone);
+        line
+    }
+
+    pub fn push(&mut self, text: impl Into<String>, tone: Tone) -> &mut StyledLine {
+        self.piece(text.into(), tone, None)
+    }
+
+    /// Goes on with the last piece, if that has the same tone.
+    fn append(&mut self, text: &str, tone: Tone) {
+        match self.0.last_mut() {
+            Some(last) if last.tone == tone && last.width.is_none() => last.text.push_str(text),
+            Some(_) | None if text.is_empty() => {}
+            Some(_) | None => {
+                self.push(text, tone);
+            }
+        }
+    }
+
+    /// Adds a piece of fixed width.
+    pub fn column(&mut self, text: &str, width: u16, tone: Tone) -> &mut StyledLine {
+        self.piece(text.to_string(), tone, Some(width))
+    }
+
+    /// Puts a piece of text in front of the line.
+    pub fn behind(mut self, lead: &str, tone: Tone) -> StyledLine {
+        let piece = Piece {
+            text: lead.into(),
+            tone,
+            width: None,
+        };
+        self.0.insert(0, piece);
+        self
+    }
+
+    fn piece(&mut self, text: String, tone: Tone, width: Option<u16>) -> &mut StyledLine {
+        self.0.push(Piece { text, tone, width });
+        self
+    }
+
+    pub fn draw(&self, canvas: &mut Canvas, row: u16) {
+        let mut pen = canvas.pen(row);
+        for Piece { text, tone, width } in &self.0 {
+            let end = width.map(|width| pen.column() + width);
+            pen.cut(text, width.unwrap_or(u16::MAX), *tone)
+                .to(end.unwrap_or(0));
+        }
+    }
+}
+
+/// The beginning of a text, of at most so many columns.
+fn first_columns(text: &str, width: u16) -> &str {
+    let mut taken = 0;
+    for (at, c) in text.char_indices() {
+        taken += unicode_width::UnicodeWidthChar::width(c).unwrap_or(0);
+        if taken > usize::from(width) {
+            return &text[..at];
+        }
+    }
+    text
+}
+
+/// Wraps a text; a word wider than a line is broken.
+pub(super) fn text(text: &str, width: u16, tone: Tone) -> Vec<StyledLine> {
+    let of_line = |line: &str| {
+        let words = line.split_inclusive(' ');
+        wrapped("", words.map(|word| (word, tone)), width)
+    };
+    text.lines().flat_map(of_line).collect()
+}
+
+fn pieces(mut word: &str, width: u16) -> Vec<&str> {
+    let mut pieces = Vec::new();
+    while columns(word.trim_end()) > width {
+        let first = word.chars().next().map_or(0, char::len_utf8);
+        let (piece, rest) = word.split_at(first_columns(word, width).len().max(first));
+        pieces.push(piece);
+        word = rest;
+    }
+    pieces.extend((!word.is_empty()).then_some(word));
+    pieces
+}
+
+/// Wraps a text of several tones behind a label, indented below it.
+pub(super) fn labelled(label: &str, parts: &[(String, Tone)], width: u16) -> Vec<StyledLine> {
+    let words = parts
+        .iter()
+        .flat_map(|(text, tone)| text.split_inclusive(' ').map(|word| (word, *tone)));
+    wrapped(label, words, width)
+}
+
+/// Wraps a diff behind a label, indented below it.
+pub(super) fn difference(label: &str, words: &[DiffWord], width: u16) -> Vec<StyledLine> {
+    let words = words
+        .iter()
+        .flat_map(|word| [(word.text.as_str(), word.kind.tone()), (" ", Tone::Text)]);
+    wrapped(label, words, width)
+}
+
+/// Wraps words; one that is wider than a line is broken.
+fn wrapped<'t>(
+    label: &str,
+    words: impl Iterator<Item = (&'t str, Tone)>,
+    width: u16,
+) -> Vec<StyledLine> {
+    let indent = columns(label);
+    // Beside a label that takes the whole line, words are left as they are.
+    let line_width = match width.saturating_sub(indent) {
+        0 => u16::MAX,
+        room => room,
+    };
+    let pieces = words.flat_map(|(word, tone)| {
+        let pieces = pieces(word, line_width).into_iter();
+        pieces.map(move |piece| (piece, tone))
+    });
+    let mut lines = vec![StyledLine::of(label, Tone::Dim)];
+    let mut used = indent;
+    // Behind the last word: it is left out at the end of a line.
+    let mut space = None;
+    for (piece, tone) in pieces {
+        let text = piece.trim_end();
+        if used + columns(text) > width && used > indent {
+            lines.push(StyledLine::of(" ".repeat(usize::from(indent)), Tone::Dim));
+            used = indent;
+            space = None;
+        }
+        if used == indent && text.is_empty() {
+            continue;
+        }
+        if let Some(line) = lines.last_mut() {
+            if let Some((space, tone)) = space {
+                line.append(space, tone);
+            }
+            line.append(text, tone);
+        }
+        space = Some((&piece[text.len()..], tone));
+        used += columns(piece);
+    }
+    lines
 }
 
 #[cfg(test)]
@@ -267,5 +424,71 @@ mod tests {
             .cut("python", 4, Tone::Text)
             .text("!", Tone::Text);
         assert_eq!(buf, Buffer::with_lines(["pyt…! "]));
+    }
+}
+
+#[cfg(test)]
+mod paragraph_tests {
+    use super::*;
+    use crate::ui::theme::Theme;
+    use ratatui::buffer::Buffer;
+    use ratatui::layout::Rect;
+
+    fn said(lines: &[StyledLine]) -> Vec<String> {
+        let text = |line: &StyledLine| line.0.iter().map(|piece| piece.text.as_str()).collect();
+        lines.iter().map(text).collect()
+    }
+
+    #[test]
+    fn text_breaks_at_spaces() {
+        for (words, width, lines) in [
+            ("one two three", 8, &["one two", "three"][..]),
+            ("one two", 7, &["one two"]),
+            ("abcdefgh ij", 4, &["abcd", "efgh", "ij"]),
+            ("", 4, &[]),
+            ("日本語", 4, &["日本", "語"]),
+            ("日", 1, &["日"]),
+        ] {
+            assert_eq!(said(&text(words, width, Tone::Text)), lines);
+        }
+    }
+
+    #[test]
+    fn labelled_text_is_indented_below_its_label() {
+        let parts = [
+            ("one two ".to_string(), Tone::Text),
+            ("three".to_string(), Tone::Good),
+        ];
+        assert_eq!(
+            said(&labelled("x  ", &parts, 11)),
+            ["x  one two", "   three"]
+        );
+        assert_eq!(said(&labelled("x  ", &parts, 80)), ["x  one two three"]);
+        let narrow = said(&labelled("label  ", &parts, 3));
+        assert_eq!(narrow, ["label  one", "       two", "       three"]);
+    }
+
+    #[test]
+    fn columns_are_as_wide_as_they_are_to_be() {
+        for (text, width, expected) in [
+            ("ab", 4, "ab  !"),
+            ("abcdef", 4, "abc…!"),
+            ("日本語", 4, "日… !"),
+            ("abc", 0, "!    "),
+        ] {
+            let mut buf = Buffer::empty(Rect::new(0, 0, 5, 1));
+            let (area, theme) = (buf.area, &Theme::full());
+            let mut line = StyledLine::default();
+            line.column(text, width, Tone::Text).push("!", Tone::Text);
+            line.draw(
+                &mut Canvas {
+                    buf: &mut buf,
+                    area,
+                    theme,
+                },
+                0,
+            );
+            assert_eq!(buf, Buffer::with_lines([expected]));
+        }
     }
 }

@@ -11,7 +11,6 @@
 
 pub(super) mod axis;
 pub(super) mod curves;
-pub(super) mod marks;
 pub(super) mod window;
 
 use crate::state::{DeviceState, Run, State};
@@ -36,7 +35,7 @@ pub(super) enum Height {
 }
 
 impl Height {
-    pub(super) fn other(self) -> Height {
+    pub fn other(self) -> Height {
         match self {
             Height::Capacity => Height::Data,
             Height::Data => Height::Capacity,
@@ -108,9 +107,9 @@ pub(super) fn draw(canvas: &mut Canvas, state: &State, device: &DeviceState, cho
         let from = rule.since.map_or(0, |since| known.first_column(since));
         drawn.rule(from, rule.at, rule.tone, (rule.glyph)(theme.glyphs));
     }
-    let epochs = marks::epoch_ticks(state, &known);
-    marks::draw_epoch_names(&mut drawn.canvas, &epochs, &known);
-    marks::draw(&mut drawn.canvas, state, device, &known);
+    let epochs = axis::epoch_ticks(state, &known);
+    axis::draw_epoch_names(&mut drawn.canvas, &epochs, &known);
+    axis::draw_marks(&mut drawn.canvas, state, device, &known);
     if let Some(column) = cursor {
         drawn.cursor(column);
     }
@@ -128,7 +127,7 @@ pub(super) fn draw(canvas: &mut Canvas, state: &State, device: &DeviceState, cho
     };
     let mut below = canvas.at(below);
     axis::draw_time(&mut below, &window);
-    marks::draw_epoch_ticks(&mut below, &epochs, &known);
+    axis::draw_epoch_ticks(&mut below, &epochs, &known);
     if legend_width(area) > 0 {
         let gutter = Rect {
             x: plot.right(),

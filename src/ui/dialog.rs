@@ -1,13 +1,13 @@
 //! The dialogs as data: `dialogs` draws them, `update` changes them.
 
-mod oom;
-
-pub(super) use oom::{Details, NextCopy, OomDialog};
-
-use super::action::Scroll;
-use super::editor::Editor;
+use super::action::{Effect, Scroll};
+use super::editor::{Editor, LineEdit};
 use super::keymap::{self, InputMode};
-use crate::ui::editor::LineEdit;
+use super::scene::Scene;
+use crate::anatomy::{Category, StepAnatomy, by_category};
+use crate::remedy::{self, Availability, Remedy, RemedyId};
+use crate::units::{Bytes, RunNumber};
+use ratatui::crossterm::event::{KeyCode, KeyEvent, KeyModifiers};
 
 #[derive(Debug, Clone, PartialEq)]
 pub(super) enum Dialog {
@@ -35,7 +35,7 @@ pub(super) struct HelpDialog {
 }
 
 impl HelpDialog {
-    pub(super) fn over(mode: InputMode, over: Option<OomDialog>) -> HelpDialog {
+    pub fn over(mode: InputMode, over: Option<OomDialog>) -> HelpDialog {
         HelpDialog {
             scrolled: 0,
             mode,
@@ -43,15 +43,15 @@ impl HelpDialog {
         }
     }
 
-    pub(super) fn closed(self) -> Option<OomDialog> {
+    pub fn closed(self) -> Option<OomDialog> {
         self.over
     }
 
-    pub(super) fn mode(&self) -> InputMode {
+    pub fn mode(&self) -> InputMode {
         self.mode
     }
 
-    pub(super) fn scroll(&mut self, scroll: Scroll) {
+    pub fn scroll(&mut self, scroll: Scroll) {
         let most = keymap::bindings(self.mode()).count();
         self.scrolled = match scroll {
             Scroll::Up(n) => self.scrolled.saturating_sub(n),
@@ -59,5 +59,231 @@ impl HelpDialog {
             Scroll::Start => 0,
             Scroll::End => most,
         };
+    }
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Details {
+    /// The cause and the line with the most memory.
+    Brief,
+    /// All numbers, lines and the stack.
+    Full { scrolled: usize },
+}
+
+/// What the copy key copies.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum NextCopy {
+    Diagnosis,
+    /// The command that Enter would run.
+    Command,
+}
+
+/// What the pointer stands on.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Pointer {
+    /// The user has not moved it: the recommended remedy, by what is known now.
+    Recommended,
+    /// What is to be changed in the code.
+    Code,
+    /// A remedy, by its key.
+    Remedy(char),
+}
+
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct OomDialog {
+    pub run: RunNumber,
+    pointer: Pointer,
+    /// The combined remedies.
+    pub chosen: Vec<RemedyId>,
+    pub details: Details,
+    /// What the step that ran out of memory held then, if it was traced; worked out once.
+    pub categories: Vec<(Category, Bytes)>,
+    pub copies: NextCopy,
+}
+
+fn is_offered(remedy: &Remedy) -> bool {
+    match remedy.availability {
+        Availability::Offered => true,
+        Availability::NotOffered(_) => false,
+    }
+}
+
+/// What is alive at the end of the step that ran out of memory.
+fn at_the_failure(scene: &Scene) -> Option<Vec<(Category, Bytes)>> {
+    let run = scene.state.run()?;
+    let trace = run.rank_of(run.oom()?)?.traces.failed()?;
+    let step = StepAnatomy::of(trace).ok()?;
+    let held = by_category(&step, step.end()).into_iter();
+    Some(held.filter(|(_, bytes)| *bytes > Bytes::ZERO).collect())
+}
+
+impl OomDialog {
+    pub(crate) fn new(run: RunNumber, scene: &Scene) -> OomDialog {
+        OomDialog {
+            run,
+            pointer: Pointer::Recommended,
+            chosen: Vec::new(),
+            details: Details::Brief,
+            categories: at_the_failure(scene).unwrap_or_default(),
+            copies: NextCopy::Diagnosis,
+        }
+    }
+
+    /// Whether what is to be changed in the code comes first: there are remedies, and none may
+    /// help.
+    pub(crate) fn leads_with_code(scene: &Scene) -> bool {
+        let cause = scene.cause();
+        let mut remedies = scene.remedies.iter();
+        scene.remedies.iter().any(is_offered)
+            && !remedies.any(|remedy| remedy::may_help(remedy, cause))
+    }
+
+    /// The selected row of the remedies; `None` for what is to be changed in the code, or if none is
+    /// recommended.
+    pub(crate) fn selected(&self, scene: &Scene) -> Option<usize> {
+        let remedies = scene.remedies;
+        match self.pointer {
+            // There is nothing for Enter to apply, but the reason why not to show.
+            Pointer::Recommended if !remedies.iter().any(is_offered) => {
+                (!remedies.is_empty()).then_some(0)
+            }
+            Pointer::Recommended => remedy::recommended(remedies, scene.cause()),
+            Pointer::Code => None,
+            Pointer::Remedy(key) => remedies.iter().position(|remedy| remedy.key == key),
+        }
+    }
+
+    /// Selects a row; `None` for what is to be changed in the code.
+    pub(crate) fn select(&mut self, row: Option<usize>, remedies: &[Remedy]) {
+        let remedy = row.map(|row| remedies.get(row));
+        self.pointer = match remedy {
+            None => Pointer::Code,
+            Some(Some(remedy)) => Pointer::Remedy(remedy.key),
+            Some(None) => Pointer::Recommended,
+        };
+    }
+
+    /// The remedies that Enter applies: the combined ones, or the selected one.
+    pub(crate) fn to_apply(&self, scene: &Scene) -> Vec<RemedyId> {
+        if self.chosen.is_empty() {
+            let selected = self.remedy(scene).filter(|r| is_offered(r));
+            selected.map(|remedy| remedy.id).into_iter().collect()
+        } else {
+            self.chosen.clone()
+        }
+    }
+
+    /// The remedies in the table: those that are neither offered nor have edits to make elsewhere
+    /// are among the details, unless there are no others.
+    pub(crate) fn listed<'r>(&self, remedies: &'r [Remedy]) -> &'r [Remedy] {
+        let is_listed = |remedy: &Remedy| is_offered(remedy) || !remedy.edits.is_empty();
+        let offered = remedies.iter().rposition(is_listed);
+        match (self.details, offered) {
+            (Details::Brief, Some(last)) => &remedies[..=last],
+            (Details::Brief | Details::Full { .. }, _) => remedies,
+        }
+    }
+
+    /// Shows the evidence and what is not offered, or no longer.
+    pub(crate) fn toggle_details(&mut self, scene: &Scene) {
+        self.details = match self.details {
+            Details::Brief => Details::Full { scrolled: 0 },
+            Details::Full { .. } => Details::Brief,
+        };
+        let last = self.listed(scene.remedies).len().saturating_sub(1);
+        if self.selected(scene).is_some_and(|selected| selected > last) {
+            self.select(Some(last), scene.remedies);
+        }
+    }
+
+    /// The selected remedy.
+    pub(crate) fn remedy<'r>(&self, scene: &Scene<'r>) -> Option<&'r Remedy> {
+        scene.remedies.get(self.selected(scene)?)
+    }
+
+    /// The remedies whose command is shown and copied: those that Enter applies, or a selected one
+    /// that is not offered here but has edits to make elsewhere (a run that is part of a job).
+    pub(crate) fn to_show(&self, scene: &Scene) -> Vec<RemedyId> {
+        let apply = self.to_apply(scene);
+        match self.remedy(scene) {
+            Some(selected) if apply.is_empty() && !selected.edits.is_empty() => vec![selected.id],
+            Some(_) | None => apply,
+        }
+    }
+
+    pub(crate) fn choose(&mut self, chosen: &[RemedyId]) {
+        if let [one] = chosen {
+            self.pointer = Pointer::Remedy(one.spec().key);
+        } else {
+            self.chosen = chosen.to_vec();
+        }
+    }
+
+    /// Adds the selected remedy to the combination, or takes it out.
+    pub(crate) fn combine(&mut self, scene: &Scene) {
+        let Some(remedy) = self.remedy(scene).filter(|r| is_offered(r)) else {
+            return;
+        };
+        match self.chosen.iter().position(|id| *id == remedy.id) {
+            Some(at) => {
+                self.chosen.remove(at);
+            }
+            None => self.chosen.push(remedy.id),
+        }
+    }
+
+    /// Rows move the selection, pages the details, of which at most so many lines can be above those in
+    /// view.
+    pub(crate) fn scroll(&mut self, scroll: Scroll, most: usize, scene: &Scene) {
+        let last = self.listed(scene.remedies).len().saturating_sub(1);
+        let selected = self.selected(scene);
+        match (scroll, &mut self.details) {
+            (Scroll::Up(1), _) => {
+                let above = selected.and_then(|selected| selected.checked_sub(1));
+                let row = match OomDialog::leads_with_code(scene) {
+                    true => above,
+                    false => above.or(Some(0)),
+                };
+                self.select(row, scene.remedies);
+            }
+            (Scroll::Down(1), _) => {
+                let below = selected.map_or(0, |selected| selected + 1);
+                self.select(Some(below.min(last)), scene.remedies);
+            }
+            (_, Details::Brief) => {}
+            (Scroll::Up(n), Details::Full { scrolled }) => *scrolled = scrolled.saturating_sub(n),
+            (Scroll::Down(n), Details::Full { scrolled }) => {
+                *scrolled = scrolled.saturating_add(n).min(most);
+            }
+            (Scroll::Start, Details::Full { scrolled }) => *scrolled = 0,
+            (Scroll::End, Details::Full { scrolled }) => *scrolled = most,
+        }
+    }
+
+    /// A remedy's own key relaunches with it and the combined ones. While a training runs it only
+    /// selects the remedy.
+    pub(crate) fn remedy_key(&mut self, key: &KeyEvent, scene: &Scene) -> Option<Effect> {
+        let KeyCode::Char(c) = key.code else {
+            return None;
+        };
+        if !(key.modifiers - KeyModifiers::SHIFT).is_empty() {
+            return None;
+        }
+        let of_key = |remedy: &Remedy| remedy.key == c && is_offered(remedy);
+        let at = scene.remedies.iter().position(of_key)?;
+        if scene.is_running() {
+            self.pointer = Pointer::Remedy(c);
+            return None;
+        }
+        let remedy = &scene.remedies[at];
+        let mut remedies = self.chosen.clone();
+        if !remedies.contains(&remedy.id) {
+            remedies.push(remedy.id);
+        }
+        (scene.plan)(&remedies)?;
+        Some(Effect::Relaunch {
+            remedies,
+            command: None,
+        })
     }
 }

@@ -1,16 +1,21 @@
-//! Draws the dialogs, one file each.
+//! Draws the dialogs: the command being edited, the search, questions and the help. The one after an OOM has
+//! a room of its own.
 
-mod edit;
-mod help;
 pub(super) mod oom;
-mod question;
-mod search;
 
-use super::canvas::Canvas;
-use super::dialog::Dialog;
+use super::available::{is_available, is_listed};
+use super::canvas::{self, Canvas, StyledLine, columns};
+use super::child::ChildScreen;
+use super::dialog::{Dialog, HelpDialog};
+use super::difference;
+use super::editor::{Editor, LineEdit};
+use super::keymap::{self, Binding};
 use super::scene::Scene;
+use super::theme::{Theme, Tone};
 use super::view::View;
+use crate::state::RunOutcome;
 use ratatui::layout::{Position, Rect};
+use unicode_width::UnicodeWidthChar;
 
 /// Draws a dialog; returns the position of the text cursor, if it has one.
 pub(super) fn draw(
@@ -20,15 +25,15 @@ pub(super) fn draw(
     dialog: &Dialog,
 ) -> Option<Position> {
     match dialog {
-        Dialog::Edit(editor) => return edit::draw(canvas, editor, scene),
-        Dialog::Search(line) => return search::draw(canvas, view, line),
+        Dialog::Edit(editor) => return draw_edit(canvas, editor, scene),
+        Dialog::Search(line) => return draw_search(canvas, view, line),
         Dialog::Oom(dialog) => oom::draw(canvas, dialog, scene),
         Dialog::Quit => {
             let title = "Quit? The training is still running";
-            question::draw(canvas, view, scene, title);
+            draw_question(canvas, view, scene, title);
         }
-        Dialog::Stop => question::draw(canvas, view, scene, "Stop the training?"),
-        Dialog::Help(help) => help::draw(canvas, view, scene, help),
+        Dialog::Stop => draw_question(canvas, view, scene, "Stop the training?"),
+        Dialog::Help(help) => draw_help(canvas, view, scene, help),
     }
     None
 }
@@ -56,5 +61,256 @@ fn place(area: Rect, width: u16, height: u16) -> Rect {
             .saturating_sub(height + u16::from(area.height > height)),
         width,
         height,
+    }
+}
+
+/// Returns the cursor's position.
+fn draw_edit(canvas: &mut Canvas, editor: &Editor, scene: &Scene) -> Option<Position> {
+    let area = canvas.area;
+    let width = width_within(area, 110);
+    let inner = width.saturating_sub(4).max(1);
+    let (lines, (row, col)) = broken(editor, inner);
+    let below = below(canvas.theme, editor, scene, inner);
+    let height = (lines.len() + below.len() + 3) as u16;
+    let run = scene.state.run();
+    let title = match run.filter(|run| run.outcome() == RunOutcome::Running) {
+        Some(run) => format!(
+            "Relaunch with this command (stops run {} first)",
+            run.number
+        ),
+        None => "Relaunch with this command".to_string(),
+    };
+    let rect = place(area, width, height);
+    let mut canvas = canvas.boxed(rect, &title, Tone::Accent);
+    let inside = canvas.area;
+    // The cursor's line stays in view.
+    let text_rows = (lines.len() as u16).min(inside.height);
+    let first = (row + 1).saturating_sub(text_rows);
+    for (y, line) in (0..text_rows).zip(&lines[usize::from(first)..]) {
+        StyledLine::of(line.as_str(), Tone::Strong).draw(&mut canvas, y);
+    }
+    for (y, line) in (text_rows + 1..inside.height).zip(&below) {
+        line.draw(&mut canvas, y);
+    }
+    let at = Position::new(inside.x + col, (inside.y + row).saturating_sub(first));
+    inside.contains(at).then_some(at)
+}
+
+/// The lines below the text: what is wrong with it, or what it changes.
+fn below(theme: &Theme, editor: &Editor, scene: &Scene, width: u16) -> Vec<StyledLine> {
+    if let Some(error) = &editor.error {
+        return canvas::text(error, width, Tone::Wrong);
+    }
+    let now = scene.state.run().map(|run| &run.command);
+    let edited = match editor.read() {
+        Ok(Some(command)) => Some(command),
+        Ok(None) => Some(editor.origin().clone()),
+        Err(_) => None,
+    };
+    let (Some(now), Some(edited)) = (now, edited) else {
+        return vec![StyledLine::of(
+            "an unclosed quote, or no command",
+            Tone::Dim,
+        )];
+    };
+    let (before, after) = (now.without_secrets(), edited.without_secrets());
+    let changes = crate::command::difference(&before, &after);
+    if changes.is_empty() {
+        return vec![StyledLine::of("the command is unchanged", Tone::Dim)];
+    }
+    let pieces = difference::brief(theme, Some(&before), &changes);
+    canvas::difference("changes  ", &pieces, width)
+}
+
+/// The text wrapped at the width, with the cursor's row and column.
+fn broken(editor: &Editor, width: u16) -> (Vec<String>, (u16, u16)) {
+    let (before, after) = editor.line.halves();
+    let text = before.chars().chain(after.chars());
+    // The cursor needs a cell at the end of the text.
+    let text = text.chain(after.is_empty().then_some(' '));
+    let cursor_at = before.chars().count();
+    let mut cursor = (0, 0);
+    let mut lines = vec![String::new()];
+    for (n, c) in text.enumerate() {
+        let row = lines.len() - 1;
+        let column = columns(&lines[row]);
+        if column + c.width().unwrap_or(0) as u16 > width {
+            lines.push(String::new());
+        }
+        let row = lines.len() - 1;
+        if n == cursor_at {
+            cursor = (row as u16, columns(&lines[row]));
+        }
+        lines[row].push(c);
+    }
+    (lines, cursor)
+}
+
+const KEYS: u16 = 14;
+
+/// Columns of one list of keys.
+const WIDTH: u16 = 72;
+
+/// Columns of each of two lists beside each other, where one would be too long for the screen.
+const HALF: u16 = 57;
+
+fn draw_help(canvas: &mut Canvas, view: &View, scene: &Scene, help: &HelpDialog) {
+    let (area, theme) = (canvas.area, canvas.theme);
+    let listed = keymap::bindings(help.mode());
+    let listed = listed.filter(|binding| is_listed(view, binding.action, scene));
+    let lines = keymap::rows(listed, theme.glyphs);
+    let fits = lines.len() + 4 <= usize::from(area.height);
+    let (wanted, lists) = match !fits && area.width >= 2 * HALF + 4 {
+        true => (2 * HALF, 2),
+        false => (WIDTH, 1),
+    };
+    let words_room = match lists {
+        2 => HALF - KEYS - 2,
+        _ => width_within(area, wanted + 4).saturating_sub(KEYS + 4),
+    };
+    let lines: Vec<(String, String)> = lines
+        .into_iter()
+        .flat_map(|(keys, words)| wrapped(keys, words, words_room))
+        .collect();
+    let rows = lines.len().div_ceil(lists);
+    let rect = place(area, width_within(area, wanted + 4), rows as u16 + 2);
+    let mut inside = canvas.boxed(rect, "keys", Tone::Accent);
+    let height = usize::from(inside.area.height);
+    // The last row then says how many are hidden.
+    let most = match rows > height {
+        true => rows + 1 - height,
+        false => 0,
+    };
+    let first = help.scrolled.min(most);
+    let shown = height.min(rows).saturating_sub(usize::from(most > 0));
+    if most > 0 {
+        let [up, down, ..] = theme.glyphs.arrow_keys;
+        let below = rows.saturating_sub(first + shown);
+        let more = format!("{up} {first} above  {down} {below} below");
+        inside.pen(shown as u16).text(&more, Tone::Dim);
+    }
+    for (list, lines) in (0..).zip(lines.chunks(rows.max(1))) {
+        let column = Rect {
+            x: inside.area.x + list * HALF,
+            width: inside.area.width.saturating_sub(list * HALF),
+            ..inside.area
+        };
+        for (row, (keys, words)) in (0..).zip(lines.iter().skip(first).take(shown)) {
+            inside
+                .at(column)
+                .pen(row)
+                .cut(keys, KEYS - 1, Tone::Accent)
+                .to(KEYS)
+                .cut(words, words_room, Tone::Text);
+        }
+    }
+}
+
+/// One key's words on as many rows as they need.
+fn wrapped(keys: String, words: &str, width: u16) -> Vec<(String, String)> {
+    let mut rows = vec![(keys, String::new())];
+    for word in words.split(' ') {
+        if let Some((_, row)) = rows.last_mut()
+            && (row.is_empty() || columns(row) + 1 + columns(word) <= width)
+        {
+            let gap = if row.is_empty() { "" } else { " " };
+            row.push_str(gap);
+            row.push_str(word);
+        } else {
+            rows.push((String::new(), word.into()));
+        }
+    }
+    rows
+}
+
+/// The answers are the keys of the mode.
+fn draw_question(canvas: &mut Canvas, view: &View, scene: &Scene, title: &str) {
+    let (area, theme) = (canvas.area, canvas.theme);
+    let answers = |words: fn(&Binding) -> &'static str| -> Vec<(String, &'static str)> {
+        keymap::bindings(view.mode())
+            .filter(|binding| !binding.short.is_empty())
+            .filter(|binding| is_available(view, binding.action, scene))
+            .map(|binding| (binding.keys[0].name(theme.glyphs), words(binding)))
+            .collect()
+    };
+    let width = |answers: &[(String, &str)]| {
+        let widest = answers.iter().map(|(_, words)| columns(words)).max();
+        (widest.unwrap_or(0) + 14).max(columns(title) + 8)
+    };
+    let answers = [
+        answers(|binding| binding.help),
+        answers(|binding| binding.short),
+    ];
+    // The footer's words if the help's are too long.
+    let [long, short] = &answers;
+    let answers = if width(long) <= area.width {
+        long
+    } else {
+        short
+    };
+    let width = width(answers);
+    let rect = place(area, width, answers.len() as u16 + 4);
+    let mut inside = canvas.boxed(rect, title, Tone::Accent);
+    let first = u16::from(inside.area.height > answers.len() as u16);
+    for (row, (key, words)) in (first..).zip(answers.iter()) {
+        let mut pen = inside.pen(row);
+        pen.text(key, Tone::Accent).to(8);
+        pen.rest(words, Tone::Text);
+    }
+}
+
+/// Returns the cursor's position.
+fn draw_search(canvas: &mut Canvas, view: &View, searched: &LineEdit) -> Option<Position> {
+    let area = canvas.area;
+    let line = Rect {
+        y: area.bottom().saturating_sub(1),
+        height: area.height.min(1),
+        ..area
+    };
+    let mut row = canvas.at(line);
+    row.pen(0).fill(" ", Tone::Text);
+    let mut pen = row.pen(0);
+    let (before, after) = searched.halves();
+    pen.skip(1)
+        .text("/", Tone::Accent)
+        .text(before, Tone::Strong);
+    let cursor = Position::new(line.x + pen.column(), line.y);
+    let (words, tone) = found(&view.output, searched.text());
+    pen.text(after, Tone::Strong)
+        .skip(2)
+        .text(&words, tone)
+        .skip(2)
+        .text("Enter", Tone::Accent)
+        .text(" keep  ", Tone::Dim)
+        .text("Esc", Tone::Accent)
+        .text(" back", Tone::Dim);
+    line.contains(cursor).then_some(cursor)
+}
+
+fn found(output: &ChildScreen, text: &str) -> (String, Tone) {
+    match output.search() {
+        _ if text.is_empty() => ("type to search the output".into(), Tone::Dim),
+        Some((_, place, of)) if of > 0 => (format!("{place} of {of}"), Tone::Text),
+        Some(_) | None => ("not found".into(), Tone::Warning),
+    }
+}
+
+#[cfg(test)]
+mod help_tests {
+    use super::*;
+
+    #[test]
+    fn words_that_are_too_long_go_on_below() {
+        let rows = wrapped("q".into(), "quit (asks while it runs)", 12);
+        let row = |keys: &str, words: &str| (keys.to_string(), words.to_string());
+        assert_eq!(
+            rows,
+            [
+                row("q", "quit (asks"),
+                row("", "while it"),
+                row("", "runs)")
+            ]
+        );
+        assert_eq!(wrapped("q".into(), "quit", 12).len(), 1);
     }
 }

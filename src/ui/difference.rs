@@ -19,7 +19,7 @@ pub(super) enum DiffKind {
 }
 
 impl DiffKind {
-    pub(super) fn tone(self) -> Tone {
+    pub fn tone(self) -> Tone {
         match self {
             DiffKind::Kept => Tone::Text,
             DiffKind::Gone => Tone::Dim,

@@ -16,7 +16,7 @@ pub(super) struct Editor {
 
 impl Editor {
     /// Edits the command that these remedies make.
-    pub(super) fn new(command: CommandLine, remedies: Vec<RemedyId>) -> Editor {
+    pub fn new(command: CommandLine, remedies: Vec<RemedyId>) -> Editor {
         Editor {
             line: LineEdit::new(command.shown()),
             origin: command,
@@ -25,16 +25,16 @@ impl Editor {
         }
     }
 
-    pub(super) fn remedies(&self) -> &[RemedyId] {
+    pub fn remedies(&self) -> &[RemedyId] {
         &self.remedies
     }
 
-    pub(super) fn origin(&self) -> &CommandLine {
+    pub fn origin(&self) -> &CommandLine {
         &self.origin
     }
 
     /// The text as a command; `None` if it is unchanged.
-    pub(super) fn read(&self) -> Result<Option<CommandLine>, String> {
+    pub fn read(&self) -> Result<Option<CommandLine>, String> {
         if self.line.text() == self.origin.shown() {
             return Ok(None);
         }
@@ -128,21 +128,21 @@ pub(super) struct LineEdit {
 }
 
 impl LineEdit {
-    pub(super) fn new(text: String) -> LineEdit {
+    pub fn new(text: String) -> LineEdit {
         let cursor = text.len();
         LineEdit { text, cursor }
     }
 
-    pub(super) fn text(&self) -> &str {
+    pub fn text(&self) -> &str {
         &self.text
     }
 
     /// The text before and after the cursor.
-    pub(super) fn halves(&self) -> (&str, &str) {
+    pub fn halves(&self) -> (&str, &str) {
         self.text.split_at(self.cursor)
     }
 
-    pub(super) fn key(&mut self, key: &KeyEvent) {
+    pub fn key(&mut self, key: &KeyEvent) {
         let control = key.modifiers.contains(KeyModifiers::CONTROL);
         let alt = key.modifiers.contains(KeyModifiers::ALT);
         match key.code {
@@ -174,7 +174,7 @@ impl LineEdit {
     }
 
     /// Line ends become spaces.
-    pub(super) fn paste(&mut self, text: &str) {
+    pub fn paste(&mut self, text: &str) {
         for c in text.trim_end_matches(['\r', '\n']).chars() {
             self.insert(if c.is_control() { ' ' } else { c });
         }

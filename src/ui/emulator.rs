@@ -31,7 +31,7 @@ pub(super) struct Emulator {
 
 impl Emulator {
     /// Sizes below 2 count as 2.
-    pub(super) fn new(rows: u16, columns: u16) -> Emulator {
+    pub fn new(rows: u16, columns: u16) -> Emulator {
         Emulator {
             parser: Parser::new_with_callbacks(
                 at_least_two(rows),
@@ -44,13 +44,13 @@ impl Emulator {
     }
 
     /// Takes output of the program, cut anywhere.
-    pub(super) fn feed(&mut self, bytes: &[u8]) {
+    pub fn feed(&mut self, bytes: &[u8]) {
         let parser = &mut self.parser;
         self.cutter.feed(bytes, |piece| parser.process(piece));
     }
 
     /// Returns whether the size has changed. Sizes below 2 count as 2.
-    pub(super) fn resize(&mut self, rows: u16, columns: u16) -> bool {
+    pub fn resize(&mut self, rows: u16, columns: u16) -> bool {
         let changes = self.size() != (rows.max(SMALLEST), columns.max(SMALLEST));
         if changes {
             self.parser
@@ -60,21 +60,21 @@ impl Emulator {
     }
 
     /// Rows and columns.
-    pub(super) fn size(&self) -> (u16, u16) {
+    pub fn size(&self) -> (u16, u16) {
         let (rows, columns) = self.screen().size();
         (rows.get(), columns.get())
     }
 
-    pub(super) fn screen(&self) -> &Screen {
+    pub fn screen(&self) -> &Screen {
         self.parser.screen()
     }
 
-    pub(super) fn screen_mut(&mut self) -> &mut Screen {
+    pub fn screen_mut(&mut self) -> &mut Screen {
         self.parser.screen_mut()
     }
 
     /// Takes what a terminal would have answered to the program since the last call.
-    pub(super) fn take_answers(&mut self) -> Vec<u8> {
+    pub fn take_answers(&mut self) -> Vec<u8> {
         std::mem::take(&mut self.parser.callbacks_mut().pending)
     }
 }

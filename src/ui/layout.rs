@@ -52,17 +52,17 @@ pub(super) struct Layout {
 }
 
 impl Layout {
-    pub(super) fn place(&self, pane: Pane) -> Option<Rect> {
+    pub fn place(&self, pane: Pane) -> Option<Rect> {
         let of = |(placed, area): &(Pane, Rect)| (*placed == pane).then_some(*area);
         self.placed.iter().find_map(of)
     }
 
-    pub(super) fn chart(&self) -> Option<Rect> {
+    pub fn chart(&self) -> Option<Rect> {
         self.place(Pane::Memory)
     }
 
     /// The panes that Tab goes through.
-    pub(super) fn tabs(&self) -> Vec<Pane> {
+    pub fn tabs(&self) -> Vec<Pane> {
         let has_none = |pane: &Pane| self.place(*pane).is_none();
         Pane::below()
             .filter(|pane| pane.spec().gains_from_width || has_none(pane))
@@ -88,7 +88,7 @@ impl Layout {
         below.chain(lines).for_each(|area| area.y += spare);
     }
 
-    pub(super) fn pane_rows(&self) -> usize {
+    pub fn pane_rows(&self) -> usize {
         self.pane
             .map_or(0, |pane| usize::from(pane.height.saturating_sub(1)))
     }

@@ -26,7 +26,7 @@ pub(super) struct Selection {
 }
 
 impl Selection {
-    pub(super) fn rows(self) -> RangeInclusive<usize> {
+    pub fn rows(self) -> RangeInclusive<usize> {
         self.anchor.min(self.head)..=self.anchor.max(self.head)
     }
 }

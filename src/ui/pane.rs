@@ -80,7 +80,7 @@ pub(super) struct ListScroll {
 
 impl ListScroll {
     /// Scrolls a list of `rows` rows of which `shown` fit.
-    pub(super) fn scroll(&mut self, scroll: Scroll, rows: usize, shown: usize) {
+    pub fn scroll(&mut self, scroll: Scroll, rows: usize, shown: usize) {
         let most = rows.saturating_sub(shown);
         let back = self.back.min(most);
         self.back = match scroll {
@@ -92,7 +92,7 @@ impl ListScroll {
     }
 
     /// The first row in view of a list of `rows` rows of which `shown` fit.
-    pub(super) fn first(&self, rows: usize, shown: usize) -> usize {
+    pub fn first(&self, rows: usize, shown: usize) -> usize {
         let most = rows.saturating_sub(shown);
         most - self.back.min(most)
     }

@@ -238,7 +238,7 @@ static TAKEN: Mutex<Option<(File, Termios)>> = Mutex::new(None);
 pub(super) struct Raw;
 
 impl Raw {
-    pub(super) fn enter(tty: File) -> io::Result<Raw> {
+    pub fn enter(tty: File) -> io::Result<Raw> {
         let before = tcgetattr(&tty)?;
         let mut raw = before.clone();
         cfmakeraw(&mut raw);
@@ -255,7 +255,7 @@ impl Raw {
         Ok(Raw)
     }
 
-    pub(super) fn leave(self) {
+    pub fn leave(self) {
         leave_from_anywhere();
     }
 }

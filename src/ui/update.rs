@@ -1,23 +1,25 @@
 //! Changes to a [`View`] by keys, pasted text, the mouse, and what happened in the session. What
 //! the loop has to carry out is returned as an [`Effect`].
 
-use super::act;
-use super::action::{Action, Effect};
-use super::available::is_available;
+use super::action::{Action, Effect, ReplayControl, Scroll};
+use super::available::{has_output, is_available, list_rows};
 use super::chart::{self, Move};
-use super::dialog::{Dialog, OomDialog};
-use super::dialogs;
+use super::child::SearchDirection;
+use super::dialog::{Details, Dialog, HelpDialog, NextCopy, OomDialog};
+use super::dialogs::oom;
+use super::editor::{Editor, LineEdit};
 use super::keymap::{self, InputMode};
 use super::layout::{self, layout_of};
-use super::pane::Pane;
-use super::pane::rank_map;
+use super::pane::spec::Scrolling;
+use super::pane::{ListScroll, Pane, rank_map};
 use super::scene::Scene;
 use super::step::choice;
+use super::step::layout::step_layout;
 use super::theme::UNICODE;
-use super::view::{Keyboard, Notice, View};
+use super::view::{Keyboard, Maximized, Mouse, Notice, View};
+use super::{dialogs, emulator};
 use crate::recognize::{LaunchEnvironment, WorkloadKey};
 use crate::state::{RunOutcome, State};
-use crate::ui::emulator;
 use crate::units::Uuid;
 use ratatui::crossterm::event::{KeyEvent, KeyEventKind, MouseButton, MouseEvent, MouseEventKind};
 use ratatui::layout::{Position, Rect};
@@ -50,7 +52,7 @@ impl View {
 
     /// Opens the OOM dialog because the last run rejected a remedy's change.
     pub fn open_remedies(&mut self, scene: &Scene) {
-        act::open_oom(self, scene);
+        open_oom(self, scene);
     }
 
     /// Opens the dialog if the run ended with an OOM, and closes dialogs of an earlier run. To be
@@ -99,7 +101,7 @@ impl View {
             let action = means.find(|action| is_available(self, *action, scene));
             let must_stop = is_available(self, Action::StopAndRelaunch, scene);
             return match (action, &mut self.dialog) {
-                (Some(action), _) => act::act(self, action, scene),
+                (Some(action), _) => act(self, action, scene),
                 (None, Some(Dialog::Edit(editor))) if must_stop => {
                     editor.error = Some(must_stop_first());
                     None
@@ -118,7 +120,7 @@ impl View {
                 editor.error = None;
                 editor.line.key(&key);
             }
-            (InputMode::Searching, _) => act::edit_search(self, |line| line.key(&key)),
+            (InputMode::Searching, _) => edit_search(self, |line| line.key(&key)),
             (InputMode::Oom, Some(Dialog::Oom(dialog))) if may_relaunch => {
                 return dialog.remedy_key(&key, scene);
             }
@@ -155,7 +157,7 @@ impl View {
             }
             (InputMode::Searching, _) => {
                 let first = text.lines().next().unwrap_or_default();
-                act::edit_search(self, |line| line.paste(first));
+                edit_search(self, |line| line.paste(first));
             }
             (_, _) if scene.is_running() => self.took_text(scene),
             (_, _) => {}
@@ -177,7 +179,7 @@ impl View {
             (MouseEventKind::ScrollUp, false) => Action::Up,
             (MouseEventKind::ScrollDown, false) => Action::Down,
             (MouseEventKind::Drag(MouseButton::Left), false) if self.mode() != InputMode::Step => {
-                act::drag(self, at, scene);
+                drag(self, at, scene);
                 return None;
             }
             (
@@ -196,7 +198,7 @@ impl View {
         };
         let bound = keymap::bindings(self.mode()).any(|binding| binding.action == action);
         (bound && is_available(self, action, scene))
-            .then(|| act::act(self, action, scene))
+            .then(|| act(self, action, scene))
             .flatten()
     }
 }
@@ -263,5 +265,444 @@ fn click(view: &mut View, at: Position, scene: &Scene) {
         && let Some(row) = dialogs::oom::remedy_at(view.size, &view.theme, dialog, scene, at)
     {
         dialog.select(row, scene.remedies);
+    }
+}
+
+pub(super) fn act(view: &mut View, action: Action, scene: &Scene) -> Option<Effect> {
+    match action {
+        Action::NextPane => step_pane(view, 1, scene),
+        Action::PreviousPane => step_pane(view, usize::MAX, scene),
+        Action::ShowPane(number) => show_pane(view, number, scene),
+        Action::MaximizePane => view.maximized = toggled(view.maximized, Maximized::Pane),
+        Action::MaximizeChart => view.maximized = toggled(view.maximized, Maximized::Chart),
+        Action::NextDevice => step_device(view, 1, scene),
+        Action::PreviousDevice => {
+            let all = match rank_map::is_wanted(scene.state) {
+                true => rank_map::order(scene.state).len(),
+                false => scene.state.devices.len(),
+            };
+            step_device(view, all.saturating_sub(1), scene);
+        }
+        Action::NextStandout => step_standout(view, scene),
+        Action::Time(step) => {
+            let chart = layout_of(view, scene).chart();
+            let columns = chart.map_or(1, |area| chart::plot_of(area).width);
+            view.time.apply(step, scene.state.now, columns);
+        }
+        Action::Compare => compare_next(view, scene),
+        Action::OtherHeight => view.height = view.height.other(),
+        Action::Up => scroll(view, Scroll::Up(1), scene),
+        Action::Down => scroll(view, Scroll::Down(1), scene),
+        Action::PageUp => scroll(view, Scroll::Up(page(view, scene)), scene),
+        Action::PageDown => scroll(view, Scroll::Down(page(view, scene)), scene),
+        Action::ToStart => scroll(view, Scroll::Start, scene),
+        Action::ToEnd => scroll(view, Scroll::End, scene),
+        Action::OpenStep => choice::open(view, scene),
+        Action::Step(wanted) => return choice::go(view, wanted, scene),
+        Action::SaveSnapshot => {
+            view.notice = Some((Notice::Snapshot, scene.state.now));
+            return choice::askable(view, scene).map(Effect::SaveSnapshot);
+        }
+        Action::OpenOom => open_oom(view, scene),
+        Action::EditCommand => open_editor(view, scene),
+        Action::TypeToTraining => {
+            show_output(view);
+            view.keyboard = Keyboard::Training;
+            view.output.scroll(Scroll::End);
+        }
+        Action::Search => open_search(view),
+        Action::SearchOlder => view.output.search_next(SearchDirection::Older),
+        Action::SearchNewer => view.output.search_next(SearchDirection::Newer),
+        Action::KeepSearch => keep_search(view),
+        Action::EndSearch => view.output.end_search(),
+        Action::Select => begin_selecting(view, None),
+        Action::Copy if view.keyboard == Keyboard::Selection => {
+            return copy_selected(view, scene);
+        }
+        Action::Copy => return copy(view, scene),
+        Action::Help => {
+            let mode = view.mode();
+            let over = match view.dialog.take() {
+                Some(Dialog::Oom(dialog)) => Some(dialog),
+                Some(_) | None => None,
+            };
+            view.dialog = Some(Dialog::Help(HelpDialog::over(mode, over)));
+        }
+        Action::Quit => return quit(view, scene),
+        Action::AskToStop => view.dialog = Some(Dialog::Stop),
+        Action::Interrupt => return Some(interrupt(scene)),
+        Action::Suspend => return Some(Effect::Suspend),
+        Action::Redraw => return Some(Effect::Redraw),
+        Action::NextTheme => {
+            view.theme = view.theme.next();
+            view.notice = Some((Notice::Theme, scene.state.now));
+        }
+        Action::Mouse => {
+            view.mouse = match view.mouse {
+                Mouse::Terminal => Mouse::Oomph,
+                Mouse::Oomph => Mouse::Terminal,
+            };
+            return Some(Effect::CaptureMouse(view.mouse == Mouse::Oomph));
+        }
+        Action::PlayOrPause => return Some(Effect::Replay(ReplayControl::PlayOrPause)),
+        Action::Faster => return Some(Effect::Replay(ReplayControl::Faster)),
+        Action::Slower => return Some(Effect::Replay(ReplayControl::Slower)),
+        Action::Seek(target) => return Some(Effect::Replay(ReplayControl::Seek(target))),
+        Action::Combine => {
+            if let Some(Dialog::Oom(dialog)) = &mut view.dialog {
+                dialog.combine(scene);
+            }
+        }
+        Action::Details => {
+            if let Some(Dialog::Oom(dialog)) = &mut view.dialog {
+                dialog.toggle_details(scene);
+            }
+        }
+        Action::Relaunch | Action::StopAndRelaunch => return relaunch(view, scene),
+        Action::Back => back(view, scene),
+        Action::QuitAndStop => return Some(QUIT),
+        Action::QuitAndLeave => {
+            return Some(Effect::Quit {
+                stop_training: false,
+            });
+        }
+        Action::Stop => {
+            view.dialog = None;
+            return Some(Effect::Stop);
+        }
+        Action::Kill => {
+            view.dialog = None;
+            return Some(Effect::Kill);
+        }
+    }
+    None
+}
+
+/// In the OOM dialog the diagnosis, then the next command; elsewhere the run's command.
+fn copy(view: &mut View, scene: &Scene) -> Option<Effect> {
+    let (notice, text) = match &mut view.dialog {
+        Some(Dialog::Oom(dialog)) => match (dialog.copies, dialogs::oom::command(dialog, scene)) {
+            (NextCopy::Diagnosis, command) => {
+                if command.is_some() {
+                    dialog.copies = NextCopy::Command;
+                }
+                let text = dialogs::oom::markdown(dialog, scene);
+                (
+                    command.map_or(Notice::Copied, |_| Notice::CopiedDiagnosis),
+                    text,
+                )
+            }
+            (NextCopy::Command, command) => {
+                dialog.copies = NextCopy::Diagnosis;
+                (Notice::CopiedCommand, command?)
+            }
+        },
+        Some(_) | None => (Notice::CopiedCommand, scene.state.run()?.shown.clone()),
+    };
+    view.notice = Some((notice, scene.state.now));
+    Some(Effect::Copy(text))
+}
+
+const QUIT: Effect = Effect::Quit {
+    stop_training: true,
+};
+
+/// Overlays the run before, then the one before that, then none.
+fn compare_next(view: &mut View, scene: &Scene) {
+    let mut runs = scene.state.runs.iter().rev().skip(1);
+    view.compared = match view.compared {
+        None => runs.next().map(|run| run.number),
+        Some(number) => runs.find(|run| run.number < number).map(|run| run.number),
+    };
+}
+
+fn step_pane(view: &mut View, by: usize, scene: &Scene) {
+    // Panes with a place of their own are left out.
+    let tabs = layout_of(view, scene).tabs();
+    let by = by.min(tabs.len().saturating_sub(1));
+    view.pane = stepped(&tabs, view.pane, by);
+    view.list = ListScroll::default();
+}
+
+fn show_pane(view: &mut View, number: u8, scene: &Scene) {
+    let tabs = layout_of(view, scene).tabs();
+    if let Some(pane) = tabs.get(usize::from(number).wrapping_sub(1)) {
+        view.pane = *pane;
+        view.list = ListScroll::default();
+    }
+}
+
+fn step_device(view: &mut View, by: usize, scene: &Scene) {
+    view.device = match rank_map::is_wanted(scene.state) {
+        true => stepped(&rank_map::order(scene.state), view.device, by),
+        false => (view.device + by) % scene.state.devices.len().max(1),
+    };
+    choice::follow(view, scene);
+}
+
+/// What is `by` places after `from` in a row, wrapping around; the first of the row where `from` is not in it.
+fn stepped<T: Copy + PartialEq>(row: &[T], from: T, by: usize) -> T {
+    let at = row.iter().position(|other| *other == from);
+    let next = at.map_or(0, |at| (at + by) % row.len().max(1));
+    row.get(next).copied().unwrap_or(from)
+}
+
+fn step_standout(view: &mut View, scene: &Scene) {
+    view.device = stepped(&rank_map::outliers(scene.state), view.device, 1);
+    choice::follow(view, scene);
+}
+
+fn open_oom(view: &mut View, scene: &Scene) {
+    if let Some(run) = scene.state.run() {
+        view.dialog = Some(Dialog::Oom(OomDialog::new(run.number, scene)));
+    }
+}
+
+fn open_editor(view: &mut View, scene: &Scene) {
+    let remedies = match &view.dialog {
+        Some(Dialog::Oom(dialog)) => dialog.to_apply(scene),
+        Some(_) | None => Vec::new(),
+    };
+    if let Some(command) = (scene.plan)(&remedies) {
+        view.dialog = Some(Dialog::Edit(Editor::new(command, remedies)));
+    }
+}
+
+fn quit(view: &mut View, scene: &Scene) -> Option<Effect> {
+    if scene.is_running() {
+        view.dialog = Some(Dialog::Quit);
+        return None;
+    }
+    Some(QUIT)
+}
+
+fn relaunch(view: &mut View, scene: &Scene) -> Option<Effect> {
+    let effect = match &mut view.dialog {
+        Some(Dialog::Oom(dialog)) => {
+            let remedies = dialog.to_apply(scene);
+            // The unchanged command would fail again.
+            if remedies.is_empty() {
+                let why = match dialog.remedy(scene) {
+                    Some(_) => Notice::NotOffered,
+                    None => Notice::NothingFits,
+                };
+                dialog.details = Details::Full { scrolled: 0 };
+                view.notice = Some((why, scene.state.now));
+                return None;
+            }
+            (scene.plan)(&remedies)?;
+            Effect::Relaunch {
+                remedies,
+                command: None,
+            }
+        }
+        Some(Dialog::Edit(editor)) => match editor.read() {
+            Ok(command) => Effect::Relaunch {
+                remedies: editor.remedies().to_vec(),
+                command,
+            },
+            Err(error) => {
+                editor.error = Some(error);
+                return None;
+            }
+        },
+        Some(_) | None => return None,
+    };
+    view.dialog = None;
+    Some(effect)
+}
+
+/// One step back: from the details to the brief dialog, from the editor or the help to the dialog
+/// it was opened from, from a dialog to the panes.
+fn back(view: &mut View, scene: &Scene) {
+    let selecting = std::mem::take(&mut view.keyboard) == Keyboard::Selection;
+    if view.dialog.is_none() && view.step.take().is_some() {
+        return;
+    }
+    if let Some(Dialog::Oom(dialog)) = &mut view.dialog
+        && dialog.details != Details::Brief
+    {
+        dialog.toggle_details(scene);
+        return;
+    }
+    let run = scene.state.run();
+    let failed = run.filter(|run| run.outcome() == RunOutcome::OutOfMemory);
+    view.dialog = match (view.dialog.take(), failed) {
+        (Some(Dialog::Edit(editor)), Some(run)) if !editor.remedies().is_empty() => {
+            let mut dialog = OomDialog::new(run.number, scene);
+            dialog.choose(editor.remedies());
+            Some(Dialog::Oom(dialog))
+        }
+        (Some(Dialog::Help(help)), _) => help.closed().map(Dialog::Oom),
+        (Some(Dialog::Search(_)), _) => {
+            view.output.end_search();
+            None
+        }
+        (None, _) if selecting => {
+            view.output.end_selection();
+            None
+        }
+        (_, _) => None,
+    };
+}
+
+/// Ctrl-C interrupts a running training, or else quits oomph.
+fn interrupt(scene: &Scene) -> Effect {
+    match scene.is_running() {
+        true => Effect::Interrupt,
+        false => QUIT,
+    }
+}
+
+fn toggled(now: Maximized, wanted: Maximized) -> Maximized {
+    match now == wanted {
+        true => Maximized::Nothing,
+        false => wanted,
+    }
+}
+
+/// A longer text was pasted by mistake.
+const LONGEST: usize = 200;
+
+/// Brings the output into view.
+fn show_output(view: &mut View) {
+    view.pane = Pane::Output;
+    view.list = ListScroll::default();
+    if view.maximized == Maximized::Chart {
+        view.maximized = Maximized::Nothing;
+    }
+}
+
+fn open_search(view: &mut View) {
+    show_output(view);
+    view.dialog = Some(Dialog::Search(LineEdit::default()));
+}
+
+/// Edits the search text, and searches again.
+fn edit_search(view: &mut View, edit: impl FnOnce(&mut LineEdit)) {
+    if let Some(Dialog::Search(line)) = &mut view.dialog {
+        let before = line.clone();
+        edit(line);
+        if line.text().len() > LONGEST {
+            *line = before;
+        } else if line.text() != before.text() {
+            view.output.search_for(line.text().to_string());
+        }
+    }
+}
+
+/// Closes the search line and keeps the matches, if there is a text.
+fn keep_search(view: &mut View) {
+    if !matches!(view.dialog.take(), Some(Dialog::Search(line)) if !line.text().is_empty()) {
+        view.output.end_search();
+    }
+}
+
+/// Starts a selection at a row of the view, or at the newest row.
+fn begin_selecting(view: &mut View, row: Option<u16>) {
+    show_output(view);
+    view.keyboard = Keyboard::Selection;
+    view.output.begin_selection(row);
+}
+
+/// Selects the rows from where the button went down to the mouse.
+pub(super) fn drag(view: &mut View, at: Position, scene: &Scene) {
+    let on_output = view.dialog.is_none() && view.pane == Pane::Output && has_output(scene);
+    let pane = layout_of(view, scene).pane;
+    let Some(pane) = pane.filter(|pane| on_output && pane.contains(view.pressed)) else {
+        return;
+    };
+    let top = pane.y + 1;
+    let row = |y: u16| y.saturating_sub(top).min(pane.height.saturating_sub(2));
+    match view.keyboard {
+        Keyboard::Selection => view.output.select_to(row(at.y)),
+        Keyboard::Oomph => begin_selecting(view, Some(row(view.pressed.y))),
+        Keyboard::Training => {}
+    }
+}
+
+/// Copies the selected rows and follows the output again.
+fn copy_selected(view: &mut View, scene: &Scene) -> Option<Effect> {
+    view.keyboard = Keyboard::Oomph;
+    let text = view.output.selected_text();
+    view.output.end_selection();
+    view.notice = Some((Notice::Copied, scene.state.now));
+    text.map(Effect::Copy)
+}
+
+fn scroll(view: &mut View, scroll: Scroll, scene: &Scene) {
+    match &mut view.dialog {
+        Some(Dialog::Oom(dialog)) => {
+            let (_, most) = oom::scrolling(view.size, &view.theme, dialog, scene);
+            return dialog.scroll(scroll, most, scene);
+        }
+        Some(Dialog::Help(help)) => return help.scroll(scroll),
+        Some(Dialog::Edit(_) | Dialog::Quit | Dialog::Stop | Dialog::Search(_)) => return,
+        None => {}
+    }
+    if view.step.is_some() {
+        return choice::scroll(view, scroll, scene);
+    }
+    if view.keyboard == Keyboard::Selection {
+        return view.output.extend_selection(scroll);
+    }
+    match view.pane.spec().scrolling {
+        Scrolling::Nothing => {}
+        Scrolling::Output => view.output.scroll(scroll),
+        Scrolling::Devices if rank_map::is_wanted(scene.state) => {
+            let order = rank_map::order(scene.state);
+            let at = order
+                .iter()
+                .position(|place| *place == view.device)
+                .unwrap_or(0);
+            let last = order.len().saturating_sub(1);
+            let to = match scroll {
+                Scroll::Up(by) => at.saturating_sub(by),
+                Scroll::Down(by) => (at + by).min(last),
+                Scroll::Start => 0,
+                Scroll::End => last,
+            };
+            view.device = order.get(to).copied().unwrap_or(view.device);
+        }
+        Scrolling::Devices => {
+            let last = scene.state.devices.len().saturating_sub(1);
+            view.device = match scroll {
+                Scroll::Up(_) => view.device.saturating_sub(1),
+                Scroll::Down(_) => (view.device + 1).min(last),
+                Scroll::Start => 0,
+                Scroll::End => last,
+            };
+        }
+        Scrolling::List { .. } => {
+            let (all, shown) = list_rows(view, scene);
+            view.list.scroll(scroll, all, shown);
+        }
+    }
+}
+
+fn page(view: &View, scene: &Scene) -> usize {
+    if let Some(Dialog::Oom(dialog)) = &view.dialog {
+        let (shown, _) = oom::scrolling(view.size, &view.theme, dialog, scene);
+        return shown.max(1);
+    }
+    let rows = match view.step {
+        Some(_) if view.dialog.is_none() => step_layout(view, scene).lines_shown(),
+        Some(_) | None => layout_of(view, scene).pane_rows(),
+    };
+    rows.saturating_sub(1).max(1)
+}
+
+#[cfg(test)]
+mod act_tests {
+    use super::*;
+
+    #[test]
+    fn stepping_goes_round() {
+        let row = [Pane::Output, Pane::Runs, Pane::Events];
+        assert_eq!(stepped(&row, Pane::Output, 1), Pane::Runs);
+        assert_eq!(stepped(&row, Pane::Events, 1), Pane::Output);
+        assert_eq!(stepped(&row, Pane::Output, row.len() - 1), Pane::Events);
+        assert_eq!(stepped(&row, Pane::Devices, 1), Pane::Output);
+        assert_eq!(stepped(&[], Pane::Devices, 1), Pane::Devices);
     }
 }

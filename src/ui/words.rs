@@ -13,7 +13,7 @@ pub(super) struct Figures {
 }
 
 impl Figures {
-    pub(super) fn of(capacity: Option<Bytes>) -> Figures {
+    pub fn of(capacity: Option<Bytes>) -> Figures {
         Figures {
             decimals: match capacity {
                 Some(capacity) if capacity < Bytes::gib(10) => 2,
@@ -23,12 +23,12 @@ impl Figures {
     }
 
     /// In GiB, without the unit.
-    pub(super) fn gib(self, bytes: Bytes) -> String {
+    pub fn gib(self, bytes: Bytes) -> String {
         format!("{:.*}", self.decimals, bytes.as_gib())
     }
 
     /// Right-aligned in five columns (`141.0`); `?` if unknown.
-    pub(super) fn column(self, bytes: Option<Bytes>) -> String {
+    pub fn column(self, bytes: Option<Bytes>) -> String {
         match bytes {
             Some(bytes) => format!("{:>5}", self.gib(bytes)),
             None => format!("{:>5}", "?"),

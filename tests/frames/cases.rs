@@ -4,8 +4,8 @@ use crate::frames::epochs;
 use crate::frames::nodes;
 use crate::frames::offers::remedies;
 use crate::frames::steps;
-use crate::frames::story::{Shape, Story};
-use oomph::diagnosis::Cause;
+use crate::frames::story::{Shape, Story, clauses};
+use oomph::diagnosis::{Cause, LittleUse};
 use oomph::event::{EventKind, Level, Note, ProbeGone};
 use oomph::forecast::{BatchRoom, RoomBasis};
 use oomph::remedy::{Expectation, Remedy};
@@ -400,10 +400,10 @@ fn oom_many() -> Story {
         title: title.into(),
         changes: changes.into(),
         expectation: Expectation {
-            words: words.into(),
+            words: clauses(words),
             ..remedy.expectation.clone()
         },
-        cost: cost.into(),
+        cost: clauses(cost),
         ..remedy.clone()
     };
     let more = [
@@ -485,7 +485,7 @@ fn oom_leak() -> Story {
     story.findings[0].retainer = steps::retainers().into_iter().next();
     for remedy in &mut story.remedies {
         remedy.expectation = Expectation {
-            futile: Some("only delays the OOM"),
+            futile: Some(LittleUse::OnlyDelays),
             words: "only delays the OOM: each step leaks less, but it still leaks".into(),
             ..Expectation::default()
         };

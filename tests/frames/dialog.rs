@@ -3,7 +3,7 @@
 
 use crate::frames::cases::CASES;
 use crate::frames::keys::press;
-use crate::frames::story::Story;
+use crate::frames::story::{Story, parted};
 use crate::frames::{draw, keep_picture, text};
 use oomph::diagnosis::{Cause, Finding, diagnose_incident};
 use oomph::remedy::RemedyId;
@@ -71,7 +71,11 @@ fn of_the_words() -> Vec<(String, Vec<Finding>)> {
                 .remove(0);
             finding.advice.clear();
             while let Some(advice) = lines.next_if(|line| line.starts_with("    > ")) {
-                finding.advice.push(advice[6..].to_string());
+                let mut words = parted(&advice[6..], " (");
+                if !advice.ends_with(')') {
+                    words = advice[6..].into();
+                }
+                finding.advice.push(words);
             }
             found.push(finding);
         }
@@ -160,7 +164,7 @@ fn no_sentence_of_the_dialog_is_cut() {
             assert!(!is_cut, "{}", said(&brief));
             if let Some(finding) = story.findings.first() {
                 let whole = finding.headline.as_str();
-                let first = whole.split_once(": ").map_or(whole, |(first, _)| first);
+                let first = finding.headline.shortest();
                 let words = joined(&brief);
                 assert!(
                     words.contains(whole) || words.contains(&format!("{first}.")),
@@ -188,7 +192,7 @@ fn no_sentence_of_the_dialog_is_cut() {
             }
             let details = joined(&[details]);
             for finding in story.findings.iter().take(1) {
-                for words in [&finding.headline, &finding.explanation] {
+                for words in [finding.headline.as_str(), &finding.explanation] {
                     for sentence in words.split_inclusive(". ").map(str::trim) {
                         assert!(
                             details.contains(&joined(&[sentence.to_string()])),

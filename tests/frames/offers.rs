@@ -2,6 +2,7 @@
 
 use crate::frames::story::gib;
 use oomph::command::{CommandLine, Word};
+use oomph::diagnosis::Phrase;
 use oomph::remedy::{Availability, Edit, Expectation, Remedy, RemedyId};
 
 /// What the remedies make of a command; the edits themselves are the remedies' tests' business.
@@ -97,7 +98,7 @@ pub fn remedies() -> Vec<Remedy> {
             },
             takes: None,
             alters: None,
-            cost: String::new(),
+            cost: Phrase::default(),
         },
     ]
 }

@@ -3,7 +3,7 @@
 
 use crate::frames::offers::planned;
 use oomph::command::{CommandLine, Word};
-use oomph::diagnosis::{Cause, Certainty, Evidence, Finding, diagnose};
+use oomph::diagnosis::{Cause, Certainty, Evidence, Finding, Phrase, diagnose};
 use oomph::event::*;
 use oomph::forecast::{BatchRoom, ForecastInputs};
 use oomph::oom::{OomKind, OomReport};
@@ -451,11 +451,12 @@ impl Story {
         }))
     }
 
+    /// The headline's figures stand behind its first colon.
     pub fn find(&mut self, cause: Cause, headline: &str, explanation: &str) -> &mut Story {
         self.findings.push(Finding {
             cause,
             certainty: Certainty::Certain,
-            headline: headline.into(),
+            headline: parted(headline, ": "),
             explanation: explanation.into(),
             evidence: vec![
                 evidence("allocated", 22.6),
@@ -525,4 +526,18 @@ fn holding(file: &str, number: u32, function: &str, n: f64, blocks: u64) -> Line
         blocks,
         kind: None,
     }
+}
+
+/// Words of which everything from the first `joint` on can be left out.
+pub fn parted(words: &str, joint: &str) -> Phrase {
+    match words.split_once(joint) {
+        Some((first, more)) => Phrase::from(first).and(joint, more),
+        None => words.into(),
+    }
+}
+
+/// Words of which each clause behind the first can be left out.
+pub fn clauses(words: &str) -> Phrase {
+    let each = words.split("; ");
+    each.fold(Phrase::default(), |said, clause| said.and("; ", clause))
 }

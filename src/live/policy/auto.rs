@@ -43,7 +43,7 @@ impl Auto {
             .map_or("memory ran out".to_string(), |finding| {
                 match &finding.ranks {
                     Some(ranks) => format!("{} {}", ranks.who(), finding.headline),
-                    None => finding.headline.clone(),
+                    None => finding.headline.to_string(),
                 }
             });
         let words = format!(

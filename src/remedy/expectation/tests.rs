@@ -1,7 +1,7 @@
 //! What is expected of each remedy after runs that showed much or little.
 
 use crate::command::{CommandLine, Word};
-use crate::diagnosis::{Cause, Certainty, Finding};
+use crate::diagnosis::{Cause, Certainty, Finding, Phrase};
 use crate::event::{
     Hello, InputSizes, ModelBytes, OomRecord, Phase, Rehearsal, RehearsedVariant, Sample, Step,
     StepReading, Structure,
@@ -129,7 +129,7 @@ fn finding(cause: Cause) -> Finding {
     Finding {
         cause,
         certainty: Certainty::Certain,
-        headline: String::new(),
+        headline: Phrase::default(),
         explanation: String::new(),
         evidence: Vec::new(),
         place: None,
@@ -376,7 +376,7 @@ fn chosen_under(command: &str, state: &State, oom: &OomIncident) -> (String, Str
     };
     let all = remedies(&command, &context);
     let batch = of(&all, RemedyId::Batch);
-    (batch.changes.clone(), batch.expectation.words.clone())
+    (batch.changes.clone(), batch.expectation.words.to_string())
 }
 
 #[test]
@@ -509,7 +509,7 @@ fn a_step_longer_than_those_before_is_not_promised_their_peak() {
     let segments = |failed: &OomIncident, state: &State| {
         let all = all(state, failed, Cause::Fragmentation);
         let expectation = of(&all, RemedyId::ExpandableSegments).expectation.clone();
-        (expectation.fits, expectation.words)
+        (expectation.fits, expectation.words.to_string())
     };
     assert_eq!(
         segments(&failed, &longer),

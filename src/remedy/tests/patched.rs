@@ -66,7 +66,7 @@ fn one(remedies: &[Remedy], id: RemedyId) -> &Remedy {
 #[track_caller]
 fn reason(scene: &StagedSession, id: RemedyId) -> String {
     match one(&offers(scene).1, id).availability.clone() {
-        Availability::NotOffered(reason) => reason,
+        Availability::NotOffered(reason) => reason.to_string(),
         Availability::Offered => panic!("{id:?} is offered"),
     }
 }

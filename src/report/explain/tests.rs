@@ -2,13 +2,9 @@
 
 use super::*;
 use crate::anatomy::GrownModule;
-use crate::event::{
-    GrowingLine, LineUsage, MemoryKind, OomRecord, Phase, Retainer, RetainerKind, Sample,
-    SourceLine, Structure,
-};
-use crate::oom::{OomReport, OtherProcess};
-use crate::units::{Bytes, Moment, Pid};
-use serde_json::Value;
+use crate::event::{BlockOrigin, MemoryKind, PhaseStart, RetainerKind, Sample, StepTrace};
+use crate::oom::OomReport;
+use crate::units::{Moment, Pid};
 
 fn report(line: u64, outcome: OomOutcome) -> OomReport {
     OomReport {
@@ -121,7 +117,7 @@ fn what_a_text_lacks_is_null_and_never_worked_out() {
     let empty = parsed(&[]);
     assert_eq!(
         empty,
-        serde_json::json!({"ooms": [], "findings": [], "remedies": []})
+        serde_json::json!({"version": 1, "ooms": [], "findings": [], "remedies": []})
     );
 }
 
@@ -287,4 +283,47 @@ fn hundreds_are_counted_and_some_listed() {
     assert!(said.contains("and 279 more"), "{said}");
     assert!(said.lines().count() < 40);
     assert_eq!(parsed(&made)["ooms"].as_array().map(Vec::len), Some(300));
+}
+
+#[test]
+fn the_peak_is_named_with_its_categories_and_its_five_largest_lines() {
+    let origin = |line: u32| BlockOrigin {
+        line: Some(SourceLine {
+            file: "/w/model.py".into(),
+            line,
+            function: "forward".into(),
+        }),
+        ..BlockOrigin::default()
+    };
+    let start = |phase, from| PhaseStart { phase, from };
+    let trace = StepTrace {
+        step: 3,
+        failed: true,
+        trace: "512 | 1024 2048 3072 4096 5120 -5".into(),
+        phases: vec![start(Phase::Forward, 0)],
+        origins: (1..=5).map(origin).collect(),
+        blocks: "0 1 2 3 4 5".into(),
+        ..StepTrace::default()
+    };
+    let step = StepAnatomy::of(&trace).expect("a step");
+    let said = |source: &SourceTexts| lines(&of_step(&step, source), TextLayout::Parts);
+    let expected = [
+        "\nThe peak of step 3, which ran out of memory: 15.5 KiB in forward:",
+        "  activations 14.0 KiB, temporaries 1.0 KiB, other 512 B",
+        "  model.py:5 forward: 5.0 KiB in 1 block (activations)",
+        "  model.py:4 forward: 4.0 KiB in 1 block (activations)",
+        "  model.py:3 forward: 3.0 KiB in 1 block (activations)",
+        "  model.py:2 forward: 2.0 KiB in 1 block (activations)",
+        "  model.py:1 forward: 1.0 KiB in 1 block (temporaries)",
+    ];
+    assert_eq!(said(&SourceTexts::default()), expected);
+    let mut source = SourceTexts::default();
+    source.keep(&[LineText {
+        file: "/w/model.py".into(),
+        line: 4,
+        text: "return self.mlp(x)".into(),
+    }]);
+    let lines = said(&source);
+    assert_eq!(lines.len(), expected.len() + 1);
+    assert_eq!(lines[4], "      return self.mlp(x)", "below its line");
 }

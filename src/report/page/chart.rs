@@ -1,13 +1,13 @@
 //! Memory over the whole session: the numbers for the chart of each device, and what happened when.
 
-use super::escape::{json, text};
-use super::grid;
 use crate::command;
+use crate::document::html::{json, text};
 use crate::report::story::SessionStory;
 use crate::state::{DeviceState, Series, SeriesBucket, State};
 use crate::units::{Bytes, Moment, RunNumber};
 use serde::Serialize;
 use std::fmt::Write;
+use std::time::Duration;
 
 /// Everything that the page's script draws.
 #[derive(Serialize)]
@@ -109,7 +109,7 @@ fn name_of(device: &DeviceState) -> String {
 
 impl ChartData {
     fn new(story: &SessionStory, devices: &[&DeviceState]) -> ChartData {
-        let bounds = grid::moments(story);
+        let bounds = moments(story);
         let state = &story.state;
         let largest = devices.iter().filter_map(|device| device.capacity).max();
         // Of four digits at the least, for small (simulated) devices too.
@@ -218,4 +218,65 @@ fn clean(name: &str) -> String {
 /// To the millisecond.
 fn seconds(at: Moment) -> f64 {
     (at.as_secs_f64() * 1e3).round() / 1e3
+}
+
+/// Parts of the whole session, of a run, and of the time around an OOM.
+const WHOLE: u64 = 1_600;
+const OF_A_RUN: u64 = 500;
+const AROUND_AN_OOM: u64 = 160;
+
+/// Runs and OOMs with a finer grid: the latest.
+const FINER: usize = 6;
+
+/// The time around an OOM that one wants to zoom into.
+const AROUND: Duration = Duration::from_secs(10);
+
+/// In order, without repetitions; at least two.
+pub(super) fn moments(story: &SessionStory) -> Vec<Moment> {
+    let end = Moment(story.state.now.0.max(1) + 1);
+    let mut all = Vec::new();
+    part(&mut all, Moment::ZERO, end, WHOLE);
+    for run in story.state.runs.iter().rev().take(FINER) {
+        let ended = run.ended.map_or(end, |(at, _)| at).min(end);
+        part(&mut all, run.started, ended, OF_A_RUN);
+        // A run's start and end are where its curves begin and end.
+        all.extend([run.started, ended]);
+    }
+    for oom in story.ooms.iter().rev().take(FINER) {
+        let at = oom.incident.at;
+        let from = Moment(at.0.saturating_sub(AROUND.as_micros() as u64));
+        part(&mut all, from, (at + AROUND).min(end), AROUND_AN_OOM);
+        all.push(at);
+    }
+    all.retain(|at| *at <= end);
+    all.sort_unstable();
+    all.dedup();
+    all
+}
+
+fn part(all: &mut Vec<Moment>, from: Moment, to: Moment, parts: u64) {
+    let span = to.0.saturating_sub(from.0);
+    // A millisecond is finer than anything that was sampled.
+    let parts = parts.min(span / 1_000).max(1);
+    all.extend(
+        (0..=parts).map(|n| {
+            Moment(from.0 + (u128::from(span) * u128::from(n) / u128::from(parts)) as u64)
+        }),
+    );
+}
+
+#[cfg(test)]
+mod grid_tests {
+    use super::*;
+
+    #[test]
+    fn a_day_has_no_more_parts_than_a_page_takes() {
+        let mut story = SessionStory::default();
+        story.state.now = Moment::from_secs_f64(86_400.0);
+        let all = moments(&story);
+        assert!((1_500..1_700).contains(&all.len()), "{}", all.len());
+        assert!(all.windows(2).all(|pair| pair[0] < pair[1]));
+        story.state.now = Moment::ZERO;
+        assert!(moments(&story).len() >= 2);
+    }
 }

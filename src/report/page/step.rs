@@ -1,9 +1,10 @@
 //! What one step is made of, for each run that has a traced one: memory over its events by category,
 //! and the lines at its peak.
 
-use super::escape::{json, text};
-use super::{lines, memory_bar, modules};
-use crate::anatomy::{Category, StepAnatomy, by_category, by_line, categories_over_time};
+use super::bar;
+use crate::anatomy::{Category, FlameNode, StepAnatomy, by_category, categories_over_time, flame};
+use crate::document::html::{class_of, html, json, text};
+use crate::document::{self, DocumentBlock, Tree};
 use crate::event::Phase;
 use crate::report::story::SessionStory;
 use crate::state::{RankState, Run};
@@ -75,12 +76,16 @@ pub(super) fn section(page: &mut String, story: &SessionStory) {
         let parts: Vec<(&str, &str, Bytes)> = by_category(step, peak)
             .into_iter()
             .filter(|(_, bytes)| *bytes > Bytes::ZERO)
-            .map(|(category, bytes)| (category.title(), lines::class_of(category), bytes))
+            .map(|(category, bytes)| (category.title(), class_of(Some(category)), bytes))
             .collect();
-        memory_bar::bar(page, "At its peak", &parts);
-        let holdings = by_line(step, peak);
-        lines::of_holdings(page, "Lines at its peak", &holdings, &run.source);
-        modules::section(page, step, peak);
+        bar(page, "At its peak", &parts);
+        let held = document::lines_at(step, peak, &run.source);
+        let lines = [
+            DocumentBlock::heading("Lines at its peak"),
+            DocumentBlock::Tree(Tree::Lines(held)),
+        ];
+        page.push_str(&html(&lines));
+        modules(page, step, peak);
         page.push_str("</section>\n");
     }
 }
@@ -114,7 +119,7 @@ impl StepData {
                 .any(|value| *value > 0)
                 .then(|| CategoryCurve {
                     name: category.title(),
-                    class: lines::class_of(category),
+                    class: class_of(Some(category)),
                     values,
                 })
         });
@@ -159,3 +164,73 @@ fn positions(step: &StepAnatomy) -> Vec<usize> {
     }
     chosen
 }
+
+/// Rows of the graph: what lies deeper is in the list.
+const MOST_ROWS: usize = 7;
+
+/// Nobody sees a share less than this, …
+const LEAST: f64 = 0.003;
+
+/// … and a name has no room in one less than this.
+const LEAST_NAMED: f64 = 0.045;
+
+/// The modules at a position of the step; nothing where no module is known.
+fn modules(page: &mut String, step: &StepAnatomy, position: usize) {
+    let held = document::modules_at(step, position);
+    if held.is_empty() {
+        return;
+    }
+    page.push_str("<h4>Modules at its peak</h4>\n");
+    let mut graph = FlameGraph {
+        whole: held.iter().map(|module| module.bytes).sum(),
+        rows: 0,
+        boxes: String::new(),
+    };
+    graph.row(&flame(step, position), 0, 0.0);
+    let _ = writeln!(
+        page,
+        "<div class=\"flame\" aria-hidden=\"true\" style=\"--rows:{}\">\n{}</div>",
+        graph.rows, graph.boxes
+    );
+    page.push_str(&html(&[DocumentBlock::Tree(Tree::Modules(held))]));
+}
+
+/// Boxes in rows, from the outermost modules down; widths are shares of the whole.
+struct FlameGraph {
+    whole: Bytes,
+    rows: usize,
+    boxes: String,
+}
+
+impl FlameGraph {
+    /// These nodes from `left` on, and below them what they contain.
+    fn row(&mut self, nodes: &[FlameNode], depth: usize, left: f64) {
+        let mut left = left;
+        for node in nodes {
+            let width = node.bytes.fraction_of(self.whole).unwrap_or(0.0);
+            if width < LEAST || depth >= MOST_ROWS {
+                continue;
+            }
+            self.rows = self.rows.max(depth + 1);
+            let size = format!("{} {}", node.name, node.bytes);
+            let label = match width >= LEAST_NAMED {
+                true => text(&size),
+                false => String::new(),
+            };
+            let _ = writeln!(
+                self.boxes,
+                "<div class=\"c-{}\" style=\"left:{:.3}%;width:{:.3}%;top:{}px\" title=\"{}\">{label}</div>",
+                class_of(Some(node.category)),
+                left * 100.0,
+                width * 100.0,
+                depth * ROW,
+                text(&size),
+            );
+            self.row(&node.children, depth + 1, left);
+            left += width;
+        }
+    }
+}
+
+/// The height of a row in pixels: the style sheet has the same.
+const ROW: usize = 27;

@@ -30,13 +30,13 @@ pub(super) struct Curve {
 
 impl Curve {
     /// Takes the figure from the cursor's column.
-    pub(super) fn point_at(&mut self, column: u16) {
+    pub fn point_at(&mut self, column: u16) {
         let bucket = self.columns.get(usize::from(column)).copied().flatten();
         self.latest = bucket.map(|bucket| bucket.max);
     }
 
     /// Whether the curve is drawn as a band: a column of it has a least and a most that differ.
-    pub(super) fn is_band(&self) -> bool {
+    pub fn is_band(&self) -> bool {
         let mut buckets = self.columns.iter().flatten();
         self.tone == Tone::Allocated && buckets.any(|bucket| bucket.min != bucket.max)
     }
@@ -84,25 +84,20 @@ pub(super) struct Overlay {
 }
 
 impl Overlay {
-    pub(super) fn new(
-        state: &State,
-        device: &DeviceState,
-        earlier: &Run,
-        known: &Window,
-    ) -> Overlay {
+    pub fn new(state: &State, device: &DeviceState, earlier: &Run, known: &Window) -> Overlay {
         Overlay {
             name: format!("run {}", earlier.number),
             columns: columns_of_earlier(state, device, earlier, known),
         }
     }
 
-    pub(super) fn draw(&self, plot: &mut Plot) {
+    pub fn draw(&self, plot: &mut Plot) {
         plot.line(&self.columns, COMPARED, Stroke::Solid);
     }
 
     /// The run's name and its figure at the cursor's column, or its largest one if there is no cursor. `None` where the run has no
     /// figure.
-    pub(super) fn label(self, cursor: Option<u16>) -> Option<(String, Bytes)> {
+    pub fn label(self, cursor: Option<u16>) -> Option<(String, Bytes)> {
         let most = match cursor {
             Some(column) => *self.columns.get(usize::from(column))?,
             None => self.columns.iter().flatten().copied().max_by_key(|b| b.max),
@@ -212,7 +207,7 @@ impl Plot<'_> {
     }
 
     /// Draws a rule from a column on, behind everything already drawn.
-    pub(super) fn rule(&mut self, from: u16, at: Bytes, tone: Tone, glyph: &str) {
+    pub fn rule(&mut self, from: u16, at: Bytes, tone: Tone, glyph: &str) {
         let style = self.canvas.theme.style(tone);
         for column in from..self.canvas.area.width {
             if let Some(cell) = self.canvas.cell(column, self.scale.row(at))
@@ -224,7 +219,7 @@ impl Plot<'_> {
     }
 
     /// Draws the cursor as a vertical line.
-    pub(super) fn cursor(&mut self, column: u16) {
+    pub fn cursor(&mut self, column: u16) {
         for row in 0..self.canvas.area.height {
             let riser = self.canvas.theme.glyphs.riser;
             self.canvas.over(column, row, riser, Tone::Accent);

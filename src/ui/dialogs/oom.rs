@@ -1,21 +1,25 @@
 //! The OOM dialog: the cause and its evidence, the lines with the most memory, the remedies with
 //! what they change and are expected to need, and the next command as a diff.
+//!
+//! Here is how they share the rows. The remedies come first; if even they do not fit, they scroll with the
+//! selection. No sentence is cut: a paragraph is there as a whole or left to the details, which scroll.
 
-mod body;
-mod copied;
-mod evidence;
-mod next;
-mod offers;
-mod title;
+mod blocks;
+mod diagnosis;
+mod remedies;
 
-pub(crate) use copied::{command, markdown};
-
-use crate::ui::canvas::Canvas;
-use crate::ui::dialog::OomDialog;
-use crate::ui::paragraph::{self, StyledLine};
+use super::{place, width_within};
+use crate::event::{OomRecord, Phase};
+use crate::state::RunOutcome;
+use crate::ui::canvas::{self, Canvas, StyledLine, columns};
+use crate::ui::dialog::{Details, OomDialog};
 use crate::ui::scene::Scene;
 use crate::ui::theme::{Theme, Tone};
+use crate::ui::words::count;
+use crate::units::RunNumber;
+pub(crate) use diagnosis::{command, markdown};
 use ratatui::layout::{Position, Rect};
+use std::ops::Range;
 
 /// What the lines of the dialog are made from.
 #[derive(Clone, Copy)]
@@ -40,9 +44,9 @@ impl Page<'_> {
     fn labelled(self, label: &str, mut parts: Vec<(String, Tone)>) -> Vec<StyledLine> {
         if self.is_narrow() {
             parts.insert(0, (format!("{label} "), Tone::Dim));
-            return paragraph::labelled("", &parts, self.width);
+            return canvas::labelled("", &parts, self.width);
         }
-        paragraph::labelled(&format!("{label:<LABEL$}"), &parts, self.width)
+        canvas::labelled(&format!("{label:<LABEL$}"), &parts, self.width)
     }
 }
 
@@ -51,10 +55,10 @@ const LABEL: usize = 10;
 
 pub(crate) fn draw(canvas: &mut Canvas, dialog: &OomDialog, scene: &Scene) {
     let theme = canvas.theme;
-    let body = body::compose(canvas.area, theme, dialog, scene);
+    let body = compose(canvas.area, theme, dialog, scene);
     // Corners, and a rule and a space on both sides.
     let room = body.rect.width.saturating_sub(6);
-    let title = title::within(scene, dialog.run, theme.glyphs.separator, room);
+    let title = title_within(scene, dialog.run, theme.glyphs.separator, room);
     let mut inside = canvas.boxed(body.rect, &title, Tone::Wrong);
     for (row, line) in (0..inside.area.height).zip(&body.lines) {
         line.draw(&mut inside, row);
@@ -70,7 +74,7 @@ pub(crate) fn remedy_at(
     scene: &Scene,
     at: Position,
 ) -> Option<Option<usize>> {
-    let body = body::compose(area, theme, dialog, scene);
+    let body = compose(area, theme, dialog, scene);
     let row = usize::from(at.y.checked_sub(body.rect.y + 1)?);
     let inside = body.rect.contains(at);
     let place = row.checked_sub(body.offers.start).filter(|_| inside)?;
@@ -84,6 +88,342 @@ pub(crate) fn scrolling(
     dialog: &OomDialog,
     scene: &Scene,
 ) -> (usize, usize) {
-    let body = body::compose(area, theme, dialog, scene);
+    let body = compose(area, theme, dialog, scene);
     (body.shown, body.most)
+}
+
+/// As many of its parts as have room, from the first on.
+fn title_within(scene: &Scene, number: RunNumber, separator: &str, room: u16) -> String {
+    let mut fitting = String::new();
+    for part in title_parts(scene, number) {
+        let longer = match fitting.is_empty() {
+            true => part,
+            false => format!("{fitting}{separator}{part}"),
+        };
+        if !fitting.is_empty() && columns(&longer) > room {
+            break;
+        }
+        fitting = longer;
+    }
+    fitting
+}
+
+fn title_parts(scene: &Scene, number: RunNumber) -> Vec<String> {
+    let state = scene.state;
+    let run = state.run_numbered(number);
+    let oom = run.and_then(|run| run.oom().or(run.ooms.last()));
+    let kind = oom
+        .and_then(|oom| oom.report.as_ref())
+        .map(|report| report.kind);
+    if run.is_some_and(|run| run.ooms.is_empty()) {
+        // Opened because the program rejected a remedy's change.
+        return vec![format!("Run {number} rejected the change")];
+    }
+    let mut parts = vec![kind.unwrap_or_default().spec().title.to_string()];
+    if let Some(device) = oom
+        .and_then(|oom| oom.device.as_ref())
+        .and_then(|uuid| state.device(uuid))
+    {
+        parts.push(device.label());
+    }
+    if let Some(rank) = oom.and_then(|oom| oom.rank) {
+        parts.push(format!("rank {rank}"));
+    }
+    parts.push(match run.map(|run| run.outcome()) {
+        Some(RunOutcome::Running) => format!("run {number}, still running"),
+        Some(
+            RunOutcome::Finished
+            | RunOutcome::TrainedNothing
+            | RunOutcome::Stopped
+            | RunOutcome::Failed(_),
+        ) => format!("run {number}, which continued"),
+        Some(RunOutcome::OutOfMemory) | None => format!("run {number}"),
+    });
+    if let Some(record) = oom.and_then(|oom| oom.record.as_ref()) {
+        parts.push(phase_of(record));
+    }
+    parts
+}
+
+/// Where in the training. The record counts ended steps; the OOM was in the next one.
+fn phase_of(record: &OomRecord) -> String {
+    let ended = record.step;
+    let step = count(ended + 1);
+    match record.phase {
+        Phase::Load => String::from("while loading"),
+        Phase::Forward => format!("in the forward pass of step {step}"),
+        Phase::Backward => format!("in the backward pass of step {step}"),
+        Phase::Optimizer => format!("in optimizer step {step}"),
+        Phase::Evaluation if ended == 0 => String::from("during evaluation"),
+        Phase::Evaluation => format!("during evaluation after step {}", count(ended)),
+        Phase::Unknown => format!("in step {step}"),
+    }
+}
+
+/// The dialog, laid out.
+struct Body {
+    pub rect: Rect,
+    pub lines: Vec<StyledLine>,
+    /// The lines that are remedies.
+    pub offers: Range<usize>,
+    /// The row on the first of them.
+    pub first: usize,
+    /// Rows above the first remedy.
+    pub above: usize,
+    /// Lines of the details in view, and the most that can be above them.
+    pub shown: usize,
+    pub most: usize,
+}
+
+/// Lines of the cause, at least.
+const HEADLINE: usize = 2;
+
+/// Lines of what is expected and of the command, at least.
+const NEXT: usize = 2;
+
+/// Remedies in view, at least.
+const REMEDIES: usize = 3;
+
+/// Lines of the details in view, at least, where what follows from the selection stays below the table.
+const DETAILS: usize = 5;
+
+/// Columns and lines in the smallest screen that is drawn in full, 40x12.
+const LEAST: (u16, usize) = (36, 8);
+
+/// Lines longer than this are tiring to read.
+const WIDEST: u16 = 118;
+
+/// What stands in the dialog's last line where not all of it has room.
+const MORE: &str = "d: more of this, and the evidence";
+
+fn compose(area: Rect, theme: &Theme, dialog: &OomDialog, scene: &Scene) -> Body {
+    let width = width_within(area, WIDEST);
+    let room = usize::from(area.height.saturating_sub(4)).max(1);
+    let page = Page {
+        theme,
+        scene,
+        dialog,
+        width: width.saturating_sub(4).max(1),
+    };
+    let parts = match dialog.details {
+        Details::Brief => brief(page, room),
+        Details::Full { scrolled } => full(page, room, scrolled),
+    };
+    let used = parts.over.len() + parts.offers.len() + parts.under.len();
+    let spare = room.saturating_sub(used);
+    let is_tiny = room < LEAST.1 || page.width < LEAST.0;
+    debug_assert!(is_tiny || used <= room, "{used} of {room} lines");
+
+    let mut lines = parts.over;
+    if spare > 0 {
+        lines.push(StyledLine::default());
+    }
+    let begin = lines.len();
+    lines.extend(parts.offers);
+    let offers = begin..lines.len();
+    if spare > 1 && !parts.under.is_empty() {
+        lines.push(StyledLine::default());
+    }
+    lines.extend(parts.under);
+    lines.truncate(room);
+    Body {
+        rect: place(area, width, lines.len() as u16 + 2),
+        lines,
+        offers,
+        first: parts.first,
+        above: usize::from(OomDialog::leads_with_code(scene)),
+        shown: parts.shown,
+        most: parts.most,
+    }
+}
+
+/// What stands over the remedies, the remedies in view, and what stands under them.
+#[derive(Default)]
+struct Parts {
+    over: Vec<StyledLine>,
+    offers: Vec<StyledLine>,
+    under: Vec<StyledLine>,
+    first: usize,
+    shown: usize,
+    most: usize,
+}
+
+/// The cause, the remedies, and of the rest each paragraph that has room as a whole: those first that
+/// help to decide.
+fn brief(page: Page, room: usize) -> Parts {
+    let mut fits_all = true;
+    let cause = diagnosis::cause(page, (room / 2).max(HEADLINE));
+    let below = diagnosis::below(page);
+    let expected = remedies::expected(page);
+    let others = [remedies::command(page), remedies::meanwhile(page)];
+    let longest = expected.first().map_or(0, Vec::len);
+    let under: usize = longest + others.iter().map(Vec::len).sum::<usize>();
+    let most = room.saturating_sub(cause.len().max(HEADLINE) + under.min(NEXT));
+    let (first, offers) = offers_within(page, most, room.saturating_sub(cause.len() + 1));
+
+    let mut parts = Parts {
+        offers,
+        first,
+        over: cause,
+        ..Parts::default()
+    };
+    let whole = below.iter().chain(&others).map(Vec::len).sum::<usize>() + longest;
+    let mut left = room.saturating_sub(parts.over.len() + parts.offers.len());
+    if whole > left || diagnosis::cause(page, usize::MAX).len() > parts.over.len() {
+        fits_all = false;
+        left = left.saturating_sub(1);
+    }
+    let mut take = |paragraph: Vec<StyledLine>, into: &mut Vec<StyledLine>| {
+        let fits = paragraph.len() <= left;
+        if fits {
+            left -= paragraph.len();
+            into.extend(paragraph);
+        }
+        fits
+    };
+    for shorter in expected {
+        if take(shorter, &mut parts.under) {
+            break;
+        }
+    }
+    let [command, meanwhile] = others;
+    take(command, &mut parts.under);
+    for paragraph in below {
+        take(paragraph, &mut parts.over);
+    }
+    match fits_all {
+        true => drop(take(meanwhile, &mut parts.under)),
+        false => parts.under.push(StyledLine::of(MORE, Tone::Dim)),
+    }
+    parts
+}
+
+/// All of it: where it has no room, it is scrolled, what follows from the selection with it if
+/// need be.
+fn full(page: Page, room: usize, scrolled: usize) -> Parts {
+    let mut under = next_lines(page);
+    let mut text = diagnosis::full(page);
+    let least = text.len().min(DETAILS) + under.len();
+    let (first, offers) = offers_within(page, room.saturating_sub(least), room / 2);
+    let left = room.saturating_sub(offers.len());
+    if left < least {
+        let cause = diagnosis::cause(page, usize::MAX).len();
+        text.splice(cause..cause, under.drain(..));
+    }
+    let blank = usize::from(!under.is_empty());
+    let height = left.saturating_sub(under.len() + blank).max(1);
+    let (over, shown, most) = part_of(text, scrolled, height);
+    Parts {
+        over,
+        offers,
+        under,
+        first,
+        shown,
+        most,
+    }
+}
+
+fn next_lines(page: Page) -> Vec<StyledLine> {
+    let mut lines = remedies::expected(page)
+        .into_iter()
+        .next()
+        .unwrap_or_default();
+    lines.extend(remedies::command(page));
+    lines.extend(remedies::meanwhile(page));
+    lines
+}
+
+/// The remedies around the selected one, at most so many, but a few if they have room; without that
+/// the selected one alone. Also which is the first.
+fn offers_within(page: Page, most: usize, room: usize) -> (usize, Vec<StyledLine>) {
+    let all = remedies::lines(page);
+    let above = usize::from(OomDialog::leads_with_code(page.scene));
+    let selected = page
+        .dialog
+        .selected(page.scene)
+        .map_or(0, |selected| selected + above);
+    let most = most.max(REMEDIES.min(room));
+    let window = match most < REMEDIES && all.len() > most {
+        true => selected..(selected + 1).min(all.len()),
+        false => window(all.len(), selected, most),
+    };
+    cut(all, window, page.theme)
+}
+
+/// Which of `rows` rows to show if `most` fit: with the selected one and its neighbours.
+fn window(rows: usize, selected: usize, most: usize) -> Range<usize> {
+    if rows <= most {
+        return 0..rows;
+    }
+    let first = (selected + 2).saturating_sub(most).min(rows - most);
+    first..first + most
+}
+
+/// The lines of a window; its first and last say how many are hidden.
+fn cut(mut all: Vec<StyledLine>, window: Range<usize>, theme: &Theme) -> (usize, Vec<StyledLine>) {
+    let rows = all.len();
+    let [up, down, ..] = theme.glyphs.arrow_keys;
+    if window.len() == 1 {
+        return (window.start, all.drain(window).collect());
+    }
+    if window.end < rows {
+        let more = format!("  {down} {} more", rows - window.end + 1);
+        all[window.end - 1] = StyledLine::of(more, Tone::Dim);
+    }
+    if window.start > 0 {
+        let more = format!("  {up} {} more", window.start + 1);
+        all[window.start] = StyledLine::of(more, Tone::Dim);
+    }
+    all.truncate(window.end);
+    (window.start, all.split_off(window.start))
+}
+
+/// So many lines from one on; the last tells the position if they are not all. Also how many there
+/// are of them, and the most that can be before them.
+fn part_of(
+    mut all: Vec<StyledLine>,
+    from: usize,
+    height: usize,
+) -> (Vec<StyledLine>, usize, usize) {
+    if all.len() <= height {
+        let shown = all.len();
+        return (all, shown, 0);
+    }
+    let shown = height.saturating_sub(1).max(1);
+    let most = all.len() - shown;
+    let first = from.min(most);
+    let place = format!(
+        "PgUp PgDn: lines {}-{} of {}",
+        first + 1,
+        first + shown,
+        all.len()
+    );
+    all.truncate(first + shown);
+    all.drain(..first);
+    all.push(StyledLine::of(place, Tone::Dim));
+    (all, shown, most)
+}
+
+#[cfg(test)]
+mod body_tests {
+    use super::*;
+
+    #[test]
+    fn the_selected_remedy_is_never_behind_an_end() {
+        for rows in 0..20 {
+            for most in 3..12 {
+                for selected in 0..rows {
+                    let window = window(rows, selected, most);
+                    assert!(window.end <= rows && window.len() <= most);
+                    assert!(window.contains(&selected), "{selected} in {window:?}");
+                    let hidden_above = window.start > 0 && selected == window.start;
+                    let hidden_below = window.end < rows && selected + 1 == window.end;
+                    assert!(
+                        !hidden_above && !hidden_below,
+                        "{selected} in {window:?} of {rows}"
+                    );
+                }
+            }
+        }
+    }
 }

@@ -4,7 +4,7 @@
 use crate::event::{Level, Note, ProbeErrors};
 use crate::state::{EpochMark, Epochs, OomIncident, RankState, Run, RunOutcome, State};
 use crate::ui::canvas::Canvas;
-use crate::ui::chart::marks::round_numbers;
+use crate::ui::chart::axis::round_numbers;
 use crate::ui::pane::ListScroll;
 use crate::ui::pane::spec::{PaneSpec, Scrolling};
 use crate::ui::scene::Scene;

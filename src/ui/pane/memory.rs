@@ -2,12 +2,11 @@
 
 use crate::event::NvmlState;
 use crate::state::{DeviceState, ProbeState, State};
-use crate::ui::canvas::Canvas;
 use crate::ui::canvas::columns;
+use crate::ui::canvas::{self, Canvas, StyledLine};
 use crate::ui::chart::{self, Choice};
 use crate::ui::pane::ListScroll;
 use crate::ui::pane::spec::PaneSpec;
-use crate::ui::paragraph::{self, StyledLine};
 use crate::ui::scene::Scene;
 use crate::ui::theme::Tone;
 use crate::ui::view::View;
@@ -82,7 +81,7 @@ fn draw_reasons(canvas: &mut Canvas, lines: &[String]) {
     // A sentence that is too long is wrapped.
     let of_line = |line: &String| match columns(line) <= width {
         true => vec![StyledLine::of(line, Tone::Dim).behind(&blanks(width, line), Tone::Dim)],
-        false => paragraph::text(line, width, Tone::Dim),
+        false => canvas::text(line, width, Tone::Dim),
     };
     let lines: Vec<StyledLine> = lines.iter().flat_map(of_line).collect();
     let first = canvas.area.height.saturating_sub(lines.len() as u16) / 2;

@@ -42,7 +42,7 @@ type Draw = fn(&mut Canvas, &View, &Scene, ListScroll);
 
 impl PaneSpec {
     /// A pane that is only shown below the chart and does not scroll.
-    pub(super) const fn plain(title: &'static str, draw: Draw) -> PaneSpec {
+    pub const fn plain(title: &'static str, draw: Draw) -> PaneSpec {
         PaneSpec {
             title,
             subtitle: |_, _| None,

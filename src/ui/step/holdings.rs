@@ -10,8 +10,7 @@
 
 use crate::anatomy::{Category, FlameNode};
 use crate::state::SourceTexts;
-use crate::ui::canvas::{Canvas, columns};
-use crate::ui::paragraph;
+use crate::ui::canvas::{self, Canvas, columns};
 use crate::ui::step::layout::StepLayout;
 use crate::ui::step::traced::{Grouping, ReadStep, RowOrder};
 use crate::ui::theme::{Theme, Tone};
@@ -151,7 +150,7 @@ fn unknown(canvas: &mut Canvas) {
     let words = "Which module allocated what is not known of this step: modules are seen from the first \
                  model call on, and not where torch.compile is used.";
     let width = canvas.area.width;
-    for (row, line) in (0..).zip(paragraph::text(words, width, Tone::Dim)) {
+    for (row, line) in (0..).zip(canvas::text(words, width, Tone::Dim)) {
         line.draw(canvas, row);
     }
 }

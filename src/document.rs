@@ -1,0 +1,400 @@
+//! What is said of an OOM, once for every output: blocks, each of which text, Markdown, HTML and the
+//! screen lay out in one way of their own.
+//!
+//! Here are the blocks, and what a finding, the lines that held memory and the remedies are as such.
+//! Which of them an output has, and in what order, is its own choice. No I/O.
+
+pub mod html;
+pub mod markdown;
+pub mod text;
+
+use crate::anatomy::{
+    Category, Holding, ModuleHolding, StepAnatomy, StepGrowth, by_category, by_line, by_module,
+};
+use crate::command::CommandLine;
+use crate::diagnosis::{AmongRanks, Certainty, Evidence, Finding, Phrase};
+use crate::event::{LineUsage, MemoryKind, Retainers, SourceLine};
+use crate::remedy::{Plan, Remedy};
+use crate::state::{OomIncident, SourceTexts};
+use crate::units::Bytes;
+
+#[derive(Debug, Clone, PartialEq)]
+pub enum DocumentBlock {
+    /// What the blocks below it are about.
+    Heading(Heading),
+    Sentence(Sentence),
+    /// Figures that belong together.
+    FigureSum(FigureSum),
+    /// Names and figures, a row each.
+    Table(Vec<Figure>),
+    Tree(Tree),
+    /// A changed command.
+    Relaunch(Relaunch),
+    Remark(Remark),
+}
+
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Heading {
+    pub words: String,
+    /// What the part leaves out, for brackets.
+    pub aside: Option<&'static str>,
+}
+
+#[derive(Debug, Clone, PartialEq)]
+pub struct Sentence {
+    pub voice: Voice,
+    pub words: Phrase,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub enum Voice {
+    /// Why memory ran out.
+    Cause(Certainty, &'static str),
+    /// What is true as well, but less certain.
+    Also(Certainty, &'static str),
+    /// What the ranks did.
+    Ranks,
+    /// What stands below a heading or a cause.
+    Detail,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Figure {
+    pub name: String,
+    pub value: String,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct FigureSum {
+    /// What the figures are.
+    pub of: SumOf,
+    pub figures: Vec<Figure>,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum SumOf {
+    /// What a finding rests on.
+    Evidence,
+    /// The parts of a whole that a heading names.
+    Parts,
+}
+
+/// Places, and what each holds.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Tree {
+    /// Lines of the program.
+    Lines(Vec<MemoryHolder>),
+    /// Modules of the model.
+    Modules(Vec<MemoryHolder>),
+    /// What grew from step to step.
+    Growing(Vec<Growing>),
+    /// What in the program keeps the memory alive.
+    Retainers(Retainers),
+    /// A stack, the innermost line first.
+    Stack(Vec<SourceLine>),
+}
+
+/// A line or a module that holds memory.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct MemoryHolder {
+    /// "train.py:88 forward", "in transformer.h.0–11".
+    pub place: String,
+    /// The library's line below it.
+    pub inside: Option<String>,
+    /// What the program's line says.
+    pub says: Option<String>,
+    pub category: Option<Category>,
+    pub bytes: Bytes,
+    pub blocks: u64,
+    /// So many modules, alike but for a number.
+    pub alike: usize,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Growing {
+    pub place: String,
+    /// What the program's line says.
+    pub says: Option<String>,
+    pub per_step: Bytes,
+    pub bytes: Bytes,
+    /// "by then", "in all".
+    pub when: &'static str,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Relaunch {
+    /// The remedy.
+    pub what: String,
+    /// What it changes, is expected to need, and costs.
+    pub facts: Vec<String>,
+    /// The whole new command, secrets masked.
+    pub command: String,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Remark {
+    pub of: RemarkOf,
+    pub words: String,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum RemarkOf {
+    /// What the user can do, and oomph cannot.
+    Advice,
+    /// What to change in the program, and where.
+    InCode,
+}
+
+const LINE_UNKNOWN: &str = "line not known";
+
+fn in_module(name: Option<&str>) -> String {
+    name.map_or_else(|| "outside of modules".into(), |name| format!("in {name}"))
+}
+
+impl DocumentBlock {
+    pub fn heading(words: impl Into<String>) -> DocumentBlock {
+        DocumentBlock::Heading(Heading {
+            words: words.into(),
+            aside: None,
+        })
+    }
+
+    pub fn detail(words: impl Into<Phrase>) -> DocumentBlock {
+        DocumentBlock::Sentence(Sentence {
+            voice: Voice::Detail,
+            words: words.into(),
+        })
+    }
+}
+
+impl Figure {
+    pub fn new(name: impl Into<String>, value: impl ToString) -> Figure {
+        Figure {
+            name: name.into(),
+            value: value.to_string(),
+        }
+    }
+}
+
+impl MemoryHolder {
+    pub fn path(&self, arrow: &str) -> String {
+        match &self.inside {
+            Some(inside) => format!("{} {arrow} {inside}", self.place),
+            None => self.place.clone(),
+        }
+    }
+
+    /// "96 blocks".
+    pub fn blocks(&self) -> String {
+        match self.blocks {
+            1 => "1 block".into(),
+            blocks => format!("{blocks} blocks"),
+        }
+    }
+
+    fn of_record(line: &LineUsage, source: &SourceTexts) -> MemoryHolder {
+        MemoryHolder {
+            place: line.line.path_to(None, ""),
+            inside: line.inside.as_ref().map(|inside| inside.path_to(None, "")),
+            says: source.of(&line.line).map(String::from),
+            category: match line.kind {
+                Some(MemoryKind::Parameters) => Some(Category::Parameters),
+                Some(MemoryKind::Gradients) => Some(Category::Gradients),
+                Some(MemoryKind::OptimizerState) => Some(Category::OptimizerState),
+                Some(MemoryKind::Unknown) | None => None,
+            },
+            bytes: line.bytes,
+            blocks: line.blocks,
+            alike: 1,
+        }
+    }
+
+    fn of_step(holding: &Holding, source: &SourceTexts) -> MemoryHolder {
+        let line = holding.line.as_ref();
+        let place = line.map(|line| line.path_to(None, ""));
+        let inside = holding.inside.as_ref();
+        MemoryHolder {
+            place: place.unwrap_or_else(|| LINE_UNKNOWN.into()),
+            inside: inside.map(|inside| inside.path_to(None, "")),
+            says: line.and_then(|line| source.of(line)).map(String::from),
+            category: Some(holding.category),
+            bytes: holding.bytes,
+            blocks: holding.blocks as u64,
+            alike: 1,
+        }
+    }
+
+    fn of_module(holding: &ModuleHolding) -> MemoryHolder {
+        MemoryHolder {
+            place: in_module(holding.module.as_deref()),
+            inside: None,
+            says: None,
+            category: Some(holding.category),
+            bytes: holding.bytes,
+            blocks: holding.blocks as u64,
+            alike: holding.alike,
+        }
+    }
+}
+
+/// A finding with everything that belongs to it. The one that is not the first is told as something that
+/// is true as well.
+pub fn finding(finding: &Finding, is_first: bool) -> Vec<DocumentBlock> {
+    let mut blocks = vec![headline(finding, is_first)];
+    blocks.extend(ranks(finding));
+    if !finding.explanation.is_empty() {
+        blocks.push(DocumentBlock::detail(finding.explanation.as_str()));
+    }
+    blocks.extend(evidence(finding.evidence.iter()));
+    blocks.extend(advice(finding));
+    blocks
+}
+
+/// What the user can do, most useful first.
+pub fn advice(finding: &Finding) -> impl Iterator<Item = DocumentBlock> {
+    finding.advice.iter().map(|advice| {
+        DocumentBlock::Remark(Remark {
+            of: RemarkOf::Advice,
+            words: advice.to_string(),
+        })
+    })
+}
+
+pub fn headline(finding: &Finding, is_first: bool) -> DocumentBlock {
+    let (certainty, title) = (finding.certainty, finding.cause.spec().title);
+    DocumentBlock::Sentence(Sentence {
+        voice: match is_first {
+            true => Voice::Cause(certainty, title),
+            false => Voice::Also(certainty, title),
+        },
+        words: finding.headline.clone(),
+    })
+}
+
+/// Which rank it was, whether it is that rank's need alone, and what followed.
+pub fn ranks(finding: &Finding) -> impl Iterator<Item = DocumentBlock> {
+    let sentences = finding.ranks.iter().flat_map(AmongRanks::sentences);
+    sentences.map(|words| {
+        DocumentBlock::Sentence(Sentence {
+            voice: Voice::Ranks,
+            words: words.into(),
+        })
+    })
+}
+
+pub fn evidence<'a>(numbers: impl Iterator<Item = &'a Evidence>) -> Option<DocumentBlock> {
+    let figures = numbers.map(|number| Figure::new(&number.what, number.bytes));
+    let figures: Vec<Figure> = figures.collect();
+    (!figures.is_empty()).then_some(DocumentBlock::FigureSum(FigureSum {
+        of: SumOf::Evidence,
+        figures,
+    }))
+}
+
+/// What to change in the program, where the place is known.
+pub fn in_code(finding: &Finding) -> Option<DocumentBlock> {
+    finding.place.as_ref()?;
+    let words = finding.in_code()?.to_string();
+    Some(DocumentBlock::Remark(Remark {
+        of: RemarkOf::InCode,
+        words,
+    }))
+}
+
+/// The lines with the most live memory at an OOM, as the probe's observer saw them.
+pub fn lines_of(oom: &OomIncident, source: &SourceTexts) -> Vec<MemoryHolder> {
+    let lines = oom.record.iter().flat_map(|record| &record.lines);
+    lines
+        .map(|line| MemoryHolder::of_record(line, source))
+        .collect()
+}
+
+/// The lines that hold memory at a position of a traced step.
+pub fn lines_at(step: &StepAnatomy, position: usize, source: &SourceTexts) -> Vec<MemoryHolder> {
+    let lines = by_line(step, position);
+    lines
+        .iter()
+        .map(|of| MemoryHolder::of_step(of, source))
+        .collect()
+}
+
+/// The modules that hold memory at a position of a traced step.
+pub fn modules_at(step: &StepAnatomy, position: usize) -> Vec<MemoryHolder> {
+    let modules = by_module(step, position);
+    modules.iter().map(MemoryHolder::of_module).collect()
+}
+
+/// What is allocated at a position of a traced step, the largest part first.
+pub fn parts_at(step: &StepAnatomy, position: usize) -> DocumentBlock {
+    let mut parts = Vec::from(by_category(step, position));
+    parts.retain(|(_, bytes)| *bytes > Bytes::ZERO);
+    parts.sort_by_key(|(_, bytes)| std::cmp::Reverse(*bytes));
+    let figures = parts.iter();
+    DocumentBlock::FigureSum(FigureSum {
+        of: SumOf::Parts,
+        figures: figures
+            .map(|(category, bytes)| Figure::new(category.title(), bytes))
+            .collect(),
+    })
+}
+
+/// The lines whose live memory grew up to the OOM, with the steps between which it was looked at.
+pub fn growing_lines(
+    oom: &OomIncident,
+    source: &SourceTexts,
+) -> Option<((u64, u64), Vec<Growing>)> {
+    let lines = &oom.record.as_ref()?.growing;
+    let first = lines.first()?;
+    let growing = lines.iter().map(|of| Growing {
+        place: of.line.path_to(of.inside.as_ref(), "→"),
+        says: source.of(&of.line).map(String::from),
+        per_step: of.per_step,
+        bytes: of.bytes,
+        when: "by then",
+    });
+    Some(((first.from_step, first.to_step), growing.collect()))
+}
+
+/// What grew over the traced steps: lines if they are asked for, then modules.
+pub fn grown(growth: &StepGrowth, with_lines: bool) -> Vec<Growing> {
+    let lines = growth.lines.iter().filter(|_| with_lines).map(|of| {
+        let line = of.line.as_ref().map(|line| line.path_to(None, ""));
+        (line.unwrap_or(LINE_UNKNOWN.into()), of.bytes)
+    });
+    let modules = growth
+        .modules
+        .iter()
+        .map(|of| (in_module(of.module.as_deref()), of.bytes));
+    let all = lines.chain(modules).map(|(place, bytes)| Growing {
+        place,
+        says: None,
+        per_step: growth.each_step(bytes),
+        bytes,
+        when: "in all",
+    });
+    all.collect()
+}
+
+/// Who keeps the memory alive, with its heading; nothing if no name was found.
+pub fn kept_alive(found: &Retainers, heading: &str) -> Vec<DocumentBlock> {
+    if found.retainers.is_empty() {
+        return Vec::new();
+    }
+    vec![
+        DocumentBlock::Heading(Heading {
+            words: heading.into(),
+            aside: Some("parameters, gradients and optimizer state left out"),
+        }),
+        DocumentBlock::Tree(Tree::Retainers(found.clone())),
+    ]
+}
+
+/// A remedy and the command it makes; `facts` without those that are empty.
+pub fn relaunch(command: &CommandLine, remedy: &Remedy, facts: &[&str]) -> DocumentBlock {
+    let facts = facts.iter().filter(|fact| !fact.is_empty());
+    DocumentBlock::Relaunch(Relaunch {
+        what: remedy.title.clone(),
+        facts: facts.map(|fact| fact.to_string()).collect(),
+        command: Plan::new(command, &[remedy]).command.shown(),
+    })
+}

@@ -1,0 +1,158 @@
+//! Blocks as plain text.
+
+use super::{DocumentBlock, FigureSum, Growing, MemoryHolder, RemarkOf, SumOf, Tree, Voice};
+use crate::event::Retainers;
+
+/// What stands before the lines of a block.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum TextLayout {
+    /// Parts with an empty line between them, to read and to paste.
+    Parts,
+    /// Lines that say what they are, each with a prefix of the caller's.
+    Lines,
+}
+
+/// Lines without a trailing newline; one that begins a part begins with a newline.
+pub fn lines(blocks: &[DocumentBlock], layout: TextLayout) -> Vec<String> {
+    let lines = blocks.iter().flat_map(|block| of_block(block, layout));
+    lines.collect()
+}
+
+fn of_block(block: &DocumentBlock, layout: TextLayout) -> Vec<String> {
+    let is_parts = layout == TextLayout::Parts;
+    let indent = if is_parts { "  " } else { "" };
+    match block {
+        DocumentBlock::Heading(heading) => {
+            let aside = heading.aside.map(|aside| format!(" ({aside})"));
+            let words = format!("{}{}:", heading.words, aside.unwrap_or_default());
+            vec![if is_parts {
+                format!("\n{words}")
+            } else {
+                words
+            }]
+        }
+        DocumentBlock::Sentence(sentence) => {
+            let words = &sentence.words;
+            vec![match (sentence.voice, layout) {
+                (
+                    Voice::Cause(certainty, cause) | Voice::Also(certainty, cause),
+                    TextLayout::Parts,
+                ) => {
+                    format!("\nCause ({}): {cause}. {words}", certainty.word())
+                }
+                (Voice::Cause(..), TextLayout::Lines) => format!("out of memory: {words}"),
+                (Voice::Also(..), TextLayout::Lines) => format!("also: {words}"),
+                (Voice::Ranks | Voice::Detail, _) => format!("{indent}{words}"),
+            }]
+        }
+        DocumentBlock::FigureSum(sum) => vec![format!("{indent}{}", in_a_row(sum))],
+        DocumentBlock::Table(rows) => rows
+            .iter()
+            .map(|row| format!("{indent}{:<15} {}", row.name, row.value))
+            .collect(),
+        // Without a heading above it each line says what it is.
+        DocumentBlock::Tree(tree @ Tree::Lines(_)) if !is_parts => of_tree(tree, "allocated at "),
+        DocumentBlock::Tree(tree) => of_tree(tree, indent),
+        DocumentBlock::Relaunch(relaunch) => vec![
+            format!("  {} ({}):", relaunch.what, relaunch.facts.join("; ")),
+            format!("    {}", relaunch.command),
+        ],
+        DocumentBlock::Remark(note) => {
+            let words = &note.words;
+            vec![match (note.of, layout) {
+                (RemarkOf::Advice, TextLayout::Parts) => format!("  - {words}"),
+                (RemarkOf::Advice, TextLayout::Lines) => format!("advice: {words}"),
+                (RemarkOf::InCode, _) => format!("{indent}in the code: {words}"),
+            }]
+        }
+    }
+}
+
+/// "Evidence: allocated 22.6 GiB, requested 1.20 GiB."
+fn in_a_row(sum: &FigureSum) -> String {
+    let figures = sum.figures.iter();
+    let figures: Vec<String> = figures
+        .map(|figure| format!("{} {}", figure.name, figure.value))
+        .collect();
+    let figures = figures.join(", ");
+    match sum.of {
+        SumOf::Evidence => format!("Evidence: {figures}."),
+        SumOf::Parts => figures,
+    }
+}
+
+fn of_tree(tree: &Tree, indent: &str) -> Vec<String> {
+    match tree {
+        Tree::Lines(lines) => lines
+            .iter()
+            .flat_map(|held| with_source(line(held, indent), held.says.as_ref(), indent))
+            .collect(),
+        Tree::Modules(modules) => {
+            let modules = modules.iter().map(|held| module(held, indent));
+            modules.collect()
+        }
+        Tree::Growing(growing) => growing
+            .iter()
+            .flat_map(|one| with_source(grows(one, indent), one.says.as_ref(), indent))
+            .collect(),
+        Tree::Retainers(found) => retainers(found, indent),
+        Tree::Stack(stack) => stack
+            .iter()
+            .map(|line| format!("{indent}{}", line.path_to(None, "")))
+            .collect(),
+    }
+}
+
+fn with_source(line: String, says: Option<&String>, indent: &str) -> Vec<String> {
+    let says = says.map(|says| format!("{indent}    {says}"));
+    [line].into_iter().chain(says).collect()
+}
+
+/// "train.py:88 forward → modeling_gpt2.py:240 mlp: 6.10 GiB in 48 blocks (gradients)".
+fn line(held: &MemoryHolder, indent: &str) -> String {
+    let kind = held
+        .category
+        .map(|category| format!(" ({})", category.title()));
+    let (place, bytes, blocks) = (held.path("→"), held.bytes, held.blocks());
+    format!(
+        "{indent}{place}: {bytes} in {blocks}{}",
+        kind.unwrap_or_default()
+    )
+}
+
+/// "in transformer.h.0–11.mlp: 14.5 GiB, 12 × 1.21 GiB (activations)".
+fn module(held: &MemoryHolder, indent: &str) -> String {
+    let each = match held.alike {
+        0 | 1 => String::new(),
+        n => format!(", {n} × {}", held.bytes.scale(1.0 / n as f64)),
+    };
+    let kind = held
+        .category
+        .map(|category| format!(" ({})", category.title()));
+    let (place, bytes) = (&held.place, held.bytes);
+    format!("{indent}{place}: {bytes}{each}{}", kind.unwrap_or_default())
+}
+
+fn grows(one: &Growing, indent: &str) -> String {
+    let Growing {
+        place,
+        per_step,
+        bytes,
+        when,
+        ..
+    } = one;
+    format!("{indent}{place}: +{per_step} per step, {bytes} {when}")
+}
+
+fn retainers(found: &Retainers, indent: &str) -> Vec<String> {
+    let each = found.retainers.iter().map(|retainer| {
+        let levels = match retainer.above.is_empty() {
+            true => String::new(),
+            false => format!(" ← {}", retainer.levels("←")),
+        };
+        format!("{indent}{}: {}{levels}", retainer.words(), retainer.kept())
+    });
+    let left = found.left.iter();
+    each.chain(left.map(|why| format!("{indent}not all was searched: {why}")))
+        .collect()
+}

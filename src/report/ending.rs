@@ -1,0 +1,241 @@
+//! What is printed when a run or a session has ended: one line of the whole, an OOM that its outcome does not
+//! show, and the diagnosis with commands to copy.
+
+use super::score;
+use super::story::place_of;
+use crate::command::CommandLine;
+use crate::diagnosis::Finding;
+use crate::document::text::{TextLayout, lines};
+use crate::document::{self, DocumentBlock, Tree};
+use crate::recognize::{CommandLayout, LaunchEnvironment, ProgramKind, WorkloadKey};
+use crate::remedy::{Availability, Remedy};
+use crate::state::{Doubt, HiddenOom, Run, RunOutcome, State};
+use crate::units::{Bytes, clock_face};
+use std::fmt::Write;
+
+/// Runs that are told one by one; of more only the last ones are.
+const TOLD: usize = 4;
+
+/// One line about the whole session, for the terminal after the screen has closed: "finished after
+/// 0:14 · run 1 ran out of memory at step 25, run 2 (batch 32 × 2) peaked at 16.5 of 24.0 GiB".
+pub fn summary(state: &State) -> Option<String> {
+    let run = state.run()?;
+    let (ended, _) = run.ended?;
+    let mut line = match run.outcome() {
+        RunOutcome::Running => return None,
+        RunOutcome::Finished if run.is_hidden_failure() => {
+            "ended with exit 0 though memory ran out,".to_string()
+        }
+        RunOutcome::Finished => "finished".to_string(),
+        RunOutcome::TrainedNothing => "ended with exit 0 without a training step".to_string(),
+        RunOutcome::OutOfMemory => "ran out of memory".to_string(),
+        RunOutcome::Stopped => "stopped".to_string(),
+        RunOutcome::Failed(exit) => format!("ended with {exit}"),
+    };
+    let _ = write!(line, " after {}", clock_face(ended.since(run.started)));
+    match &state.runs[..] {
+        [_] => {
+            if let Some(peak) = peak(state, run) {
+                let _ = write!(line, " · peak {peak}");
+            }
+        }
+        runs => {
+            let last = &runs[runs.len().saturating_sub(TOLD)..];
+            let told: Vec<String> = last.iter().map(|run| of_run(state, run)).collect();
+            let _ = write!(line, " · {}", told.join(", "));
+        }
+    }
+    if run.steps() > 0 {
+        let _ = write!(line, " · {} steps", run.steps());
+    }
+    if let (Some(predicted), RunOutcome::Finished) = (run.predicted_peak, run.outcome()) {
+        line.push_str(&score::after_peak(run, predicted));
+    }
+    // Otherwise a notice of its own follows.
+    let survived = run.outcome() == RunOutcome::Finished && hidden_oom(state).is_none();
+    match run.oom_count {
+        1 if survived => line.push_str(" · 1 OOM survived"),
+        count @ 2.. if survived => {
+            let _ = write!(line, " · {count} OOMs survived");
+        }
+        _ => {}
+    }
+    Some(line)
+}
+
+/// What to say of a last run that did not train, though one before it had, or had tried to.
+pub fn nothing_trained(state: &State) -> Option<String> {
+    let run = state.run()?;
+    (run.outcome() == RunOutcome::TrainedNothing).then(|| {
+        format!(
+            "run {} ended with exit 0 without a training step, unlike an earlier run: it did not train",
+            run.number
+        )
+    })
+}
+
+/// "run 2 (batch 32 × 2) peaked at 16.5 of 24.0 GiB"
+fn of_run(state: &State, run: &Run) -> String {
+    let named = match differs(state, run) {
+        Some(how) => format!("run {} ({how})", run.number),
+        None => format!("run {}", run.number),
+    };
+    if run.outcome() == RunOutcome::OutOfMemory {
+        // The record counts ended steps; memory ran out in the next one.
+        let step = run.oom().and_then(|oom| oom.record.as_ref());
+        let step = step.map_or(String::new(), |record| {
+            format!(" at step {}", record.step + 1)
+        });
+        return format!("{named} ran out of memory{step}");
+    }
+    match peak(state, run) {
+        Some(peak) => format!("{named} peaked at {peak}"),
+        None => format!("{named}, whose peak is unknown"),
+    }
+}
+
+/// What a relaunch changed: the batch, or else the remedies' words.
+fn differs(state: &State, run: &Run) -> Option<String> {
+    let before = state
+        .runs
+        .iter()
+        .rev()
+        .find(|one| one.number < run.number)?;
+    let [now, before] = [run, before].map(reading);
+    if (now.at_once, now.accumulation) == (before.at_once, before.accumulation)
+        || now.batch.is_none()
+    {
+        return (!run.remedies.is_empty()).then(|| run.remedies.join(" and "));
+    }
+    Some(match now.accumulation {
+        1 => format!("batch {}", now.at_once),
+        parts => format!("batch {} × {parts}", now.at_once),
+    })
+}
+
+fn reading(run: &Run) -> WorkloadKey {
+    WorkloadKey::new(
+        &run.command.without_secrets(),
+        &LaunchEnvironment::default(),
+    )
+}
+
+/// "16.5 of 24.0 GiB"
+fn peak(state: &State, run: &Run) -> Option<String> {
+    let peak = run.peak()?;
+    let device = run.ranks.iter().find_map(|rank| rank.device.as_ref());
+    let capacity = device.and_then(|uuid| state.device(uuid)?.capacity);
+    Some(
+        match capacity.filter(|capacity| *capacity >= Bytes::gib(1) && peak >= Bytes::gib(1)) {
+            Some(capacity) => format!("{:.1} of {:.1} GiB", peak.as_gib(), capacity.as_gib()),
+            None => peak.to_string(),
+        },
+    )
+}
+
+/// What happened in the latest run, if its outcome does not show an OOM.
+pub fn hidden_oom(state: &State) -> Option<String> {
+    let run = state.run()?;
+    let hidden = run.hidden_oom().filter(|hidden| may_hide(run, *hidden))?;
+    let what = what(run, hidden);
+    Some(match hidden {
+        HiddenOom::Fatal(_) => format!(
+            "{what}, though the command ended with exit 0: of a pipe that is the last command's status \
+             (`set -o pipefail` in bash changes that), of a script the last line's"
+        ),
+        HiddenOom::Possible(_) => format!(
+            "{what}, and the command ended with exit 0: the program caught it, or a pipe or a script \
+             hid its status"
+        ),
+        HiddenOom::Doubtful(_, doubt) => {
+            let why = match doubt {
+                Doubt::WentOn => "training went on after it",
+                Doubt::Unseen => "only the output has it, and the probe saw none",
+                Doubt::AnotherError => "the program's last error is another one",
+                Doubt::KilledLater => "its process went on for a while and was killed later",
+            };
+            format!("possibly {what}, but {why}: it is not taken for the end of this run")
+        }
+    })
+}
+
+/// Of an OOM that only the output tells of the process is not known. A program that ended with 0 has
+/// survived it; one that a shell has started may not have.
+fn may_hide(run: &Run, hidden: HiddenOom<'_>) -> bool {
+    let kind = || CommandLayout::new(&run.command).kind;
+    matches!(hidden, HiddenOom::Doubtful(..))
+        || hidden.incident().pid.is_some()
+        || matches!(kind(), ProgramKind::ShellScript | ProgramKind::ShellString)
+}
+
+/// "memory ran out after 0:03 in the forward pass of step 25"
+fn what(run: &Run, hidden: HiddenOom<'_>) -> String {
+    let oom = hidden.incident();
+    let after = clock_face(oom.at.since(run.started));
+    format!("memory ran out after {after}{}", place_of(oom))
+}
+
+/// Lines of the program that are named.
+const LINES: usize = 3;
+
+/// The diagnosis of the current run's OOM: the cause, its numbers, the lines with the most memory,
+/// and each remedy as a command to copy. Empty without an OOM.
+///
+/// Lines have no prefix or trailing newline; the caller adds `oomph: `.
+pub fn diagnosis(
+    state: &State,
+    findings: &[Finding],
+    remedies: &[Remedy],
+    command: &CommandLine,
+) -> Vec<String> {
+    let Some(first) = findings.first() else {
+        return Vec::new();
+    };
+    // Figures and advice are told apart: lines to read in a log.
+    let mut blocks = document::finding(first, true);
+    blocks.retain(|block| {
+        !matches!(
+            block,
+            DocumentBlock::FigureSum(_) | DocumentBlock::Remark(_)
+        )
+    });
+    if let (Some(run), Some(oom)) = (state.run(), state.oom()) {
+        let mut held = document::lines_of(oom, &run.source);
+        held.truncate(LINES);
+        held.iter_mut().for_each(|held| held.says = None);
+        blocks.push(DocumentBlock::Tree(Tree::Lines(held)));
+    }
+    let others = findings.iter().skip(1);
+    blocks.extend(others.map(|other| document::headline(other, false)));
+    blocks.extend(document::advice(first));
+    let offered: Vec<&Remedy> = remedies
+        .iter()
+        .filter(|remedy| remedy.is_offered() && remedy.expectation.fits != Some(false))
+        .collect();
+    if !offered.is_empty() {
+        blocks.push(DocumentBlock::heading("to run it again"));
+    }
+    blocks.extend(offered.into_iter().map(|remedy| {
+        let facts = [remedy.expectation.words.as_str(), &remedy.cost];
+        document::relaunch(command, remedy, &facts)
+    }));
+    blocks.extend(for_all_parts(remedies, command));
+    lines(&blocks, TextLayout::Lines)
+}
+
+/// The remedies of one part of a job, which every part needs: nothing is started here.
+fn for_all_parts(remedies: &[Remedy], command: &CommandLine) -> Vec<DocumentBlock> {
+    let may_help = |remedy: &&Remedy| {
+        !remedy.is_offered() && !remedy.edits.is_empty() && remedy.expectation.fits != Some(false)
+    };
+    let mut blocks = Vec::new();
+    for remedy in remedies.iter().filter(may_help) {
+        if let (true, Availability::NotOffered(why)) = (blocks.is_empty(), &remedy.availability) {
+            blocks.push(DocumentBlock::heading(format!("not started again, {why}")));
+        }
+        let everywhere = format!("on every node {}; on this one", remedy.changes);
+        let facts = [remedy.expectation.words.as_str(), &remedy.cost, &everywhere];
+        blocks.push(document::relaunch(command, remedy, &facts));
+    }
+    blocks
+}

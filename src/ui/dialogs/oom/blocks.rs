@@ -1,0 +1,173 @@
+//! Blocks on the screen: wrapped to the dialog's width, none cut.
+
+use super::Page;
+use crate::document::{DocumentBlock, Figure, Heading, MemoryHolder, Sentence, Tree, Voice};
+use crate::event::{Retainer, Retainers};
+use crate::ui::canvas::{self, StyledLine, columns};
+use crate::ui::theme::Tone;
+use crate::ui::words::count;
+use crate::units::Bytes;
+
+/// Columns of a number's name, at most.
+const NAME: u16 = 26;
+
+/// Columns of a number: `1023 KiB`.
+const NUMBER: usize = 10;
+
+/// From this width on a line's memory is told in a sentence.
+const WIDTH_FOR_SENTENCE: u16 = 90;
+
+pub(super) fn lines(page: Page, blocks: &[DocumentBlock]) -> Vec<StyledLine> {
+    let mut lines = Vec::new();
+    let mut rest = blocks;
+    while let Some((block, behind)) = rest.split_first() {
+        rest = behind;
+        match block {
+            // What the ranks did is one paragraph.
+            DocumentBlock::Sentence(sentence) if sentence.voice == Voice::Ranks => {
+                let mut words = sentence.words.to_string();
+                while let Some((DocumentBlock::Sentence(next), behind)) = rest.split_first()
+                    && next.voice == Voice::Ranks
+                {
+                    words = format!("{words} {}", next.words);
+                    rest = behind;
+                }
+                lines.extend(text(page, &words, Tone::Text));
+            }
+            block => lines.extend(of_block(page, block)),
+        }
+    }
+    lines
+}
+
+fn of_block(page: Page, block: &DocumentBlock) -> Vec<StyledLine> {
+    match block {
+        DocumentBlock::Heading(Heading { words, aside }) => {
+            let aside = aside.map(|aside| format!(" ({aside})"));
+            let words = format!("{words}{}", aside.unwrap_or_default());
+            text(page, &words, Tone::Strong)
+        }
+        DocumentBlock::Sentence(Sentence { voice, words }) => match voice {
+            Voice::Cause(..) => text(page, words, Tone::Strong),
+            Voice::Also(..) => text(page, &format!("also: {words}"), Tone::Dim),
+            Voice::Ranks | Voice::Detail => text(page, words, Tone::Text),
+        },
+        DocumentBlock::FigureSum(sum) => numbers(page, &sum.figures),
+        DocumentBlock::Table(rows) => numbers(page, rows),
+        DocumentBlock::Tree(tree) => of_tree(page, tree),
+        DocumentBlock::Relaunch(relaunch) => {
+            let words = format!("{} ({})", relaunch.what, relaunch.facts.join("; "));
+            let mut lines = text(page, &words, Tone::Text);
+            let command = [(spelled(page, &relaunch.command), Tone::Good)];
+            lines.extend(canvas::labelled("  ", &command, page.width));
+            lines
+        }
+        DocumentBlock::Remark(note) => {
+            let words = format!("{} {}", page.theme.glyphs.arrow, note.words);
+            canvas::text(&words, page.width, Tone::Text)
+        }
+    }
+}
+
+pub(super) fn text(page: Page, words: &str, tone: Tone) -> Vec<StyledLine> {
+    canvas::text(&spelled(page, words), page.width, tone)
+}
+
+fn spelled(page: Page, words: &str) -> String {
+    page.theme.glyphs.spelled(words)
+}
+
+fn numbers(page: Page, figures: &[Figure]) -> Vec<StyledLine> {
+    let figures = figures.iter();
+    figures.flat_map(|figure| number(page, figure)).collect()
+}
+
+fn number(page: Page, Figure { name, value }: &Figure) -> Vec<StyledLine> {
+    let room = NAME.min(page.width.saturating_sub(2 + NUMBER as u16));
+    if columns(name) >= room {
+        let parts = [(format!("{name} "), Tone::Dim), (value.clone(), Tone::Text)];
+        return canvas::labelled("  ", &parts, page.width);
+    }
+    let mut line = StyledLine::of("  ", Tone::Text);
+    line.column(name, room, Tone::Dim)
+        .push(format!("{value:>NUMBER$}"), Tone::Text);
+    vec![line]
+}
+
+fn of_tree(page: Page, tree: &Tree) -> Vec<StyledLine> {
+    let width = page.width;
+    match tree {
+        Tree::Lines(lines) | Tree::Modules(lines) => {
+            let lines = lines.iter();
+            lines.flat_map(|one| held(page, one)).collect()
+        }
+        Tree::Growing(growing) => {
+            let of = growing.iter().map(|one| {
+                let place = (spelled(page, &one.place), Tone::Accent);
+                let grows = format!("  +{} per step, {} {}", one.per_step, one.bytes, one.when);
+                canvas::labelled("", &[place, (grows, Tone::Text)], width)
+            });
+            of.flatten().collect()
+        }
+        Tree::Retainers(Retainers { retainers, .. }) => {
+            let each = retainers.iter();
+            each.flat_map(|one| [kept_alive(page, one), levels(page, one)])
+                .flatten()
+                .collect()
+        }
+        Tree::Stack(stack) => {
+            let frames = stack.iter().map(|frame| {
+                let function = format!(" {}", frame.function);
+                let parts = [(frame.place(), Tone::Text), (function, Tone::Dim)];
+                canvas::labelled("  ", &parts, width)
+            });
+            frames.flatten().collect()
+        }
+    }
+}
+
+/// `train.py:88 forward → modeling_gpt2.py:240 mlp  allocated 11.3 GiB that is still live (96
+/// blocks)`, and what the program's line says.
+fn held(page: Page, held: &MemoryHolder) -> Vec<StyledLine> {
+    let blocks = match held.blocks {
+        1 => "1 block".to_string(),
+        n => format!("{} blocks", count(n)),
+    };
+    let live = match page.width < WIDTH_FOR_SENTENCE {
+        true => format!("  {} live ({blocks})", held.bytes),
+        false => format!("  allocated {} that is still live ({blocks})", held.bytes),
+    };
+    let place = held.path(page.theme.glyphs.arrow);
+    let parts = [(place, Tone::Accent), (live, Tone::Text)];
+    let mut lines = canvas::labelled("", &parts, page.width);
+    if let Some(says) = &held.says {
+        let says = [(spelled(page, says), Tone::Dim)];
+        lines.extend(canvas::labelled("    ", &says, page.width));
+    }
+    lines
+}
+
+/// `scenarios.py:41 losses: list of 18  keeps 21.3 GiB alive`.
+pub(super) fn kept_alive(page: Page, retainer: &Retainer) -> Vec<StyledLine> {
+    let words = spelled(page, &retainer.words());
+    let keeps = format!("  keeps {} alive", retainer.bytes);
+    let parts = [(words, Tone::Accent), (keeps, Tone::Text)];
+    canvas::labelled("", &parts, page.width)
+}
+
+/// What refers to it, and how much of it graphs keep.
+fn levels(page: Page, retainer: &Retainer) -> Vec<StyledLine> {
+    let arrow = page.theme.glyphs.arrow_keys[2];
+    let mut parts = Vec::new();
+    if retainer.graph > Bytes::ZERO {
+        parts.push(format!("{} of it in autograd graphs", retainer.graph));
+    }
+    if !retainer.above.is_empty() {
+        parts.push(format!("{arrow} {}", retainer.levels(arrow)));
+    }
+    if parts.is_empty() {
+        return Vec::new();
+    }
+    let words = spelled(page, &parts.join("  "));
+    canvas::labelled("  ", &[(words, Tone::Dim)], page.width)
+}

@@ -1,0 +1,222 @@
+//! The diagnosis in the dialog, brief or with all its evidence, and as it is copied. No sentence is cut: what
+//! has no room is left out whole, and that is said.
+
+use super::remedies::need;
+use super::{Page, blocks, title_parts};
+use crate::diagnosis::{Finding, Phrase};
+use crate::document::markdown::{code, markdown as list};
+use crate::document::{
+    self, DocumentBlock, Figure, FigureSum, MemoryHolder, Relaunch, SumOf, Tree,
+};
+use crate::event::{NvmlState, Retainers};
+use crate::remedy::Remedy;
+use crate::state::{OomIncident, Run};
+use crate::ui::canvas::StyledLine;
+use crate::ui::dialog::OomDialog;
+use crate::ui::scene::Scene;
+use crate::ui::theme::Tone;
+
+/// Lines of the program that are named in what is copied.
+const LINES: usize = 3;
+
+/// The cause in one sentence; in so many lines, the sums that belong to it are left to the details.
+pub(super) fn cause(page: Page, most: usize) -> Vec<StyledLine> {
+    let words = match page.scene.findings.first() {
+        Some(finding) => finding.headline.clone(),
+        None => no_cause(),
+    };
+    let whole = blocks::text(page, &words, Tone::Strong);
+    let shortest = words.shortest();
+    match whole.len() > most && shortest.len() < words.len() {
+        true => blocks::text(page, &format!("{shortest}."), Tone::Strong),
+        false => whole,
+    }
+}
+
+fn no_cause() -> Phrase {
+    "Out of memory; the numbers do not show why.".into()
+}
+
+/// What stands below the cause: what is said of the ranks, and who keeps the memory alive, or else
+/// the line with the most memory.
+pub(super) fn below(page: Page) -> Vec<Vec<StyledLine>> {
+    let finding = page.scene.findings.first();
+    let ranks: Vec<DocumentBlock> = finding
+        .into_iter()
+        .flat_map(document::ranks)
+        .take(2)
+        .collect();
+    let mut paragraphs = vec![blocks::lines(page, &ranks)];
+    if let Some(retainer) = finding.and_then(|finding| finding.retainer.as_ref()) {
+        paragraphs.push(blocks::kept_alive(page, retainer));
+    } else if let Some(mut most) = record_lines(page.scene).into_iter().next() {
+        most.says = None;
+        paragraphs.push(blocks::lines(
+            page,
+            &[DocumentBlock::Tree(Tree::Lines(vec![most]))],
+        ));
+    }
+    paragraphs
+}
+
+pub(super) fn full(page: Page) -> Vec<StyledLine> {
+    blocks::lines(page, &evidence(page))
+}
+
+/// All that is known of the OOM.
+fn evidence(page: Page) -> Vec<DocumentBlock> {
+    let scene = page.scene;
+    let mut all = match scene.findings.first() {
+        Some(finding) => document::finding(finding, true),
+        None => vec![DocumentBlock::heading(no_cause().as_str())],
+    };
+    if scene.findings.is_empty() {
+        all.extend(incident(scene).map(|oom| DocumentBlock::Table(figures(oom))));
+    }
+    let others = scene.findings.iter().skip(1);
+    all.extend(others.map(|other| document::headline(other, false)));
+    let categories = &page.dialog.categories;
+    if !categories.is_empty() {
+        let of = categories.iter();
+        all.push(DocumentBlock::heading(
+            "what the step held when memory ran out (Esc, then s: all of it)",
+        ));
+        all.push(DocumentBlock::FigureSum(FigureSum {
+            of: SumOf::Parts,
+            figures: of
+                .map(|(category, bytes)| Figure::new(category.title(), bytes))
+                .collect(),
+        }));
+    }
+    let found = retainers(scene).into_iter();
+    all.extend(found.flat_map(|found| document::kept_alive(found, "kept alive by")));
+    let held = record_lines(scene);
+    if !held.is_empty() {
+        all.push(DocumentBlock::heading("lines with the most live memory"));
+        all.push(DocumentBlock::Tree(Tree::Lines(held)));
+    }
+    let record = incident(scene).and_then(|oom| oom.record.as_ref());
+    if let Some(record) = record.filter(|record| !record.stack.is_empty()) {
+        all.push(DocumentBlock::heading("where the allocation failed"));
+        all.push(DocumentBlock::Tree(Tree::Stack(record.stack.clone())));
+    }
+    all
+}
+
+fn incident<'a>(scene: &Scene<'a>) -> Option<&'a OomIncident> {
+    scene.state.oom()
+}
+
+fn record_lines(scene: &Scene) -> Vec<MemoryHolder> {
+    match (scene.state.run(), incident(scene)) {
+        (Some(run), Some(oom)) => document::lines_of(oom, &run.source),
+        (_, _) => Vec::new(),
+    }
+}
+
+fn retainers<'a>(scene: &Scene<'a>) -> Option<&'a Retainers> {
+    let run = scene.state.run()?;
+    let rank = run.rank_of(incident(scene)?)?;
+    rank.retainers.as_ref().map(|(_, found)| found)
+}
+
+/// The OOM's own figures, for when there is no finding.
+fn figures(oom: &OomIncident) -> Vec<Figure> {
+    let known = [
+        ("requested", oom.requested()),
+        ("allocated", oom.allocated()),
+        ("reserved", oom.reserved()),
+        ("free on the GPU", oom.free()),
+        ("capacity", oom.capacity()),
+        ("limit", oom.limit()),
+    ]
+    .into_iter();
+    known
+        .filter_map(|(name, bytes)| Some(Figure::new(name, bytes?)))
+        .collect()
+}
+
+/// What `y` copies first: command, versions, GPU, cause, figures, lines, remedy.
+pub(crate) fn markdown(dialog: &OomDialog, scene: &Scene) -> String {
+    let run = scene.state.run_numbered(dialog.run);
+    let oom = run.and_then(|run| run.oom().or(run.ooms.last()));
+    let mut text = format!("**{}**\n\n", title_parts(scene, dialog.run).join(", "));
+    if let Some(run) = run {
+        text.push_str(&format!("- Command: {}\n", code(&run.shown)));
+        text.push_str(&format!("- On: {}\n", versions(scene, run, oom)));
+    }
+    let mut all: Vec<DocumentBlock> = scene.findings.first().map(of_finding).unwrap_or_default();
+    if let (Some(run), Some(oom)) = (run, oom) {
+        let mut held = document::lines_of(oom, &run.source);
+        held.truncate(LINES);
+        all.push(DocumentBlock::Tree(Tree::Lines(held)));
+    }
+    all.extend(remedy(dialog, scene));
+    text + &list(&all)
+}
+
+/// The cause, and of what can be done what is to be changed in the code, if the place is known.
+fn of_finding(finding: &Finding) -> Vec<DocumentBlock> {
+    let mut all = document::finding(finding, true);
+    all.retain(|block| !matches!(block, DocumentBlock::Remark(_)));
+    all.extend(document::in_code(finding));
+    all
+}
+
+/// The command that Enter would run.
+pub(crate) fn command(dialog: &OomDialog, scene: &Scene) -> Option<String> {
+    let command = (scene.plan)(&dialog.to_show(scene))?;
+    Some(command.shown())
+}
+
+fn versions(scene: &Scene, run: &Run, oom: Option<&OomIncident>) -> String {
+    let state = scene.state;
+    let rank = oom.and_then(|oom| run.rank_of(oom)).or(run.ranks.first());
+    let uuid = oom.and_then(|oom| oom.device.as_ref());
+    let device = uuid
+        .and_then(|uuid| state.device(uuid))
+        .or(state.devices.first());
+    let mut parts = Vec::new();
+    if let Some(device) = device {
+        let capacity = device.capacity.map(|bytes| format!(" ({bytes})"));
+        parts.push(format!("{}{}", device.name, capacity.unwrap_or_default()));
+    }
+    if let Some(rank) = rank {
+        parts.push(format!("torch {}", rank.hello.torch));
+        parts.push(format!("Python {}", rank.hello.python));
+    }
+    if let Some(NvmlState::Live { driver, .. }) = &state.nvml {
+        parts.push(format!("driver {driver}"));
+    }
+    parts.extend(
+        state
+            .session
+            .as_ref()
+            .map(|session| format!("oomph {}", session.version)),
+    );
+    parts.join(", ")
+}
+
+/// The remedies that Enter would apply.
+fn remedy(dialog: &OomDialog, scene: &Scene) -> Option<DocumentBlock> {
+    let show = dialog.to_show(scene);
+    let chosen = scene
+        .remedies
+        .iter()
+        .filter(|remedy| show.contains(&remedy.id));
+    let chosen: Vec<String> = chosen.map(one_remedy).collect();
+    let next = command(dialog, scene).filter(|_| !chosen.is_empty())?;
+    Some(DocumentBlock::Relaunch(Relaunch {
+        what: chosen.join(" and "),
+        facts: Vec::new(),
+        command: next,
+    }))
+}
+
+fn one_remedy(remedy: &Remedy) -> String {
+    let verdict = remedy.expectation.verdict().words();
+    let need = need(&remedy.expectation);
+    let parts = [need.as_str(), verdict, &remedy.numerics()];
+    let parts: Vec<&str> = parts.into_iter().filter(|part| !part.is_empty()).collect();
+    format!("{} ({})", remedy.title, parts.join(", "))
+}

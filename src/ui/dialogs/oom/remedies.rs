@@ -1,0 +1,462 @@
+//! The remedies as a table, and below it what follows from the selection: its expected effect and cost, the
+//! next command as a diff, and what happens until something is chosen.
+
+use super::Page;
+use crate::diagnosis::{Finding, Phrase};
+use crate::remedy::{Availability, Expectation, FitVerdict, Remedy};
+use crate::state::RunOutcome;
+use crate::ui::canvas::{self, StyledLine, columns};
+use crate::ui::dialog::{Details, OomDialog};
+use crate::ui::difference;
+use crate::ui::scene::{Scene, Subject};
+use crate::ui::theme::Tone;
+use crate::units::Bytes;
+
+/// Columns of pointer, combination mark and key, where there is room and where there is not.
+const LEAD: u16 = 6;
+const NARROW_LEAD: u16 = 4;
+
+/// Columns of the longest short verdict with the space before it.
+const SHORT_VERDICT: u16 = 8;
+
+/// What is to be changed in the code.
+const IN_CODE: &str = "in the code  ";
+
+/// Columns of a change that are worth showing; the line below the table has it whole.
+const CHANGES: u16 = 24;
+
+pub(super) fn lines(page: Page) -> Vec<StyledLine> {
+    let all = page.scene.remedies;
+    if all.is_empty() {
+        let words = match page.scene.subject {
+            Subject::Own => "No known remedy for this command: press v to edit it.",
+            Subject::Recording(_) => "Remedies are offered while a session runs.",
+            Subject::Elsewhere(_) => "Remedies are offered where it runs.",
+        };
+        return canvas::text(words, page.width, Tone::Dim);
+    }
+    let remedies = page.dialog.listed(all);
+    let widths = Widths::new(page, remedies);
+    let code = OomDialog::leads_with_code(page.scene).then(|| code(page));
+    let selected = page.dialog.selected(page.scene);
+    let each = remedies.iter().enumerate();
+    let each = each.map(|(n, remedy)| line(page, remedy, Some(n) == selected, &widths));
+    code.into_iter().chain(each).collect()
+}
+
+/// How many remedies are not listed.
+pub(super) fn hidden(page: Page) -> usize {
+    let all = page.scene.remedies;
+    all.len() - page.dialog.listed(all).len()
+}
+
+/// What is to be changed in the code, or where; without room for either the lines below say it.
+fn code(page: Page) -> StyledLine {
+    let glyphs = page.theme.glyphs;
+    let (pointer, tone) = match page.dialog.selected(page.scene) {
+        None => (glyphs.pointer, Tone::Strong),
+        Some(_) => (" ", Tone::Text),
+    };
+    let finding = page.scene.findings.first();
+    let place = finding.and_then(|finding| finding.place.clone());
+    let words = match finding.and_then(Finding::in_code) {
+        Some(words) => {
+            let shorter = words.shorter().map(String::from).chain(place);
+            let mut all = [words.to_string()].into_iter().chain(shorter);
+            all.find(|words| has_room_for_code(page, words))
+        }
+        None => Some("no remedy here helps: see the details".into()),
+    };
+    let lead = code_lead(page) - columns(IN_CODE);
+    let mut line = StyledLine::default();
+    line.column(pointer, lead, Tone::Accent).push(IN_CODE, tone);
+    if let Some(words) = words {
+        line.push(glyphs.spelled(&words), Tone::Good);
+    }
+    line
+}
+
+/// Columns before the words of what is to be changed in the code.
+fn code_lead(page: Page) -> u16 {
+    lead(page) + columns(IN_CODE)
+}
+
+fn has_room_for_code(page: Page, words: &str) -> bool {
+    code_lead(page) + columns(&page.theme.glyphs.spelled(words)) <= page.width
+}
+
+fn lead(page: Page) -> u16 {
+    match page.is_narrow() {
+        true => NARROW_LEAD,
+        false => LEAD,
+    }
+}
+
+/// Whether the table cuts a remedy's title.
+fn cuts_title(page: Page, remedy: &Remedy) -> bool {
+    let listed = page.dialog.listed(page.scene.remedies);
+    columns(&remedy.title) >= Widths::new(page, listed).title
+}
+
+/// The widths of the columns; 0 for one that has no room.
+struct Widths {
+    title: u16,
+    changes: u16,
+    need: u16,
+    verdict: u16,
+    /// Whether verdicts are short.
+    short: bool,
+    numbers: u16,
+}
+
+impl Widths {
+    /// What a remedy does to the numbers goes before its change: it warns, and the change is also
+    /// below the table.
+    fn new(page: Page, remedies: &[Remedy]) -> Widths {
+        let width = page.width;
+        let widest = |text: &dyn Fn(&Remedy) -> String, most: u16| {
+            let offered = remedies.iter().filter(|remedy| remedy.is_offered());
+            let widths = offered.map(|remedy| columns(&text(remedy)));
+            widths.max().unwrap_or(0).min(most) + 2
+        };
+        let titles = remedies.iter().map(|remedy| columns(&remedy.title));
+        let title = titles.max().unwrap_or(0);
+        if page.is_narrow() {
+            let title = (title + 1).min(width.saturating_sub(NARROW_LEAD + SHORT_VERDICT - 1));
+            return Widths {
+                title,
+                changes: 0,
+                need: 0,
+                verdict: SHORT_VERDICT,
+                short: true,
+                numbers: 0,
+            };
+        }
+        let need = widest(&|remedy| need(&remedy.expectation), 14);
+        let verdict = widest(&|remedy| remedy.expectation.verdict().words().into(), 20);
+        let title = title.min(40) + 2;
+        let short = LEAD + title + need + verdict > width;
+        let verdict = if short { SHORT_VERDICT } else { verdict };
+        // The line below the table has the need as well.
+        let need = match LEAD + title + need + verdict > width {
+            true => 0,
+            false => need,
+        };
+        let title = title.min(width.saturating_sub(LEAD + need + verdict));
+        let room = width.saturating_sub(LEAD + title + need + verdict);
+        let numbers = widest(&|remedy| remedy.numerics(), 40) - 2;
+        let numbers = if numbers <= room { numbers } else { 0 };
+        let changes = widest(&|remedy| remedy.changes.clone(), 50).min(room - numbers);
+        Widths {
+            title,
+            changes: if changes < CHANGES { 0 } else { changes },
+            need,
+            verdict,
+            short,
+            numbers,
+        }
+    }
+}
+
+fn line(page: Page, remedy: &Remedy, selected: bool, widths: &Widths) -> StyledLine {
+    let (glyphs, dialog) = (page.theme.glyphs, page.dialog);
+    let pointer = if selected { glyphs.pointer } else { " " };
+    // Where there is little room, mark and pointer stand side by side.
+    let gap = u16::from(!page.is_narrow());
+    let mut line = StyledLine::default();
+    line.column(pointer, 1 + gap, Tone::Accent);
+    match &remedy.availability {
+        Availability::Offered => {
+            let chosen = dialog.chosen.contains(&remedy.id);
+            let (mark, mark_tone) = match (chosen, dialog.chosen.is_empty()) {
+                (true, _) => (glyphs.ticked, Tone::Accent),
+                (false, true) => (" ", Tone::Dim),
+                (false, false) => (glyphs.unticked, Tone::Dim),
+            };
+            let title_tone = if selected { Tone::Strong } else { Tone::Text };
+            let verdict = remedy.expectation.verdict();
+            let tone = tone_of(verdict);
+            let words = match widths.short {
+                true => verdict.short(),
+                false => verdict.words(),
+            };
+            line.column(mark, 1 + gap, mark_tone)
+                .column(&remedy.key.to_string(), 2, Tone::Accent);
+            for (text, width, tone) in [
+                (remedy.title.as_str(), widths.title, title_tone),
+                (&remedy.changes, widths.changes, Tone::Text),
+                (&need(&remedy.expectation), widths.need, tone),
+                (words, widths.verdict, tone),
+                (&remedy.numerics(), widths.numbers + 1, Tone::Text),
+            ] {
+                field(&mut line, glyphs.spelled(text), width, tone);
+            }
+        }
+        Availability::NotOffered(reason) => {
+            line.column("", lead(page) - 1 - gap, Tone::Dim);
+            field(
+                &mut line,
+                glyphs.spelled(&remedy.title),
+                widths.title,
+                Tone::Dim,
+            );
+            // The reason stands below the table, once the row is selected.
+            let [whole, brief] = [reason.as_str(), reason.shortest()]
+                .map(|why| format!("not offered: {}", glyphs.spelled(why)));
+            let room = page.width.saturating_sub(lead(page) + widths.title);
+            let fitting = [whole.as_str(), brief.as_str(), "not offered", "none"];
+            let fitting = fitting.into_iter().find(|words| columns(words) <= room);
+            line.push(fitting.unwrap_or_default(), Tone::Dim);
+        }
+    }
+    line
+}
+
+/// A column with a gap behind it, even if its text is cut.
+fn field(line: &mut StyledLine, text: String, width: u16, tone: Tone) {
+    line.column(&text, width.saturating_sub(1), tone)
+        .column("", width.min(1), tone);
+}
+
+pub(super) fn tone_of(verdict: FitVerdict) -> Tone {
+    match verdict {
+        FitVerdict::Fits => Tone::Good,
+        FitVerdict::WontFit | FitVerdict::OfLittleUse(_) => Tone::Warning,
+        FitVerdict::MayNotFit | FitVerdict::Unknown => Tone::Text,
+    }
+}
+
+/// What it needs: a figure, a lower bound, or an interval where that is what is open.
+pub(super) fn need(expectation: &Expectation) -> String {
+    let open = expectation.fits.is_none();
+    match (expectation.needs, expectation.at_least) {
+        (Some(needs), _) => match expectation.within.zip(expectation.room) {
+            Some(((low, high), room)) if open => {
+                let [low, high] = [low, high].map(|bytes| round_gib(bytes, room));
+                format!("{low}–{high} GiB")
+            }
+            Some(_) | None => needs.to_string(),
+        },
+        (None, Some(least)) => format!("≥ {least}"),
+        (None, None) => String::new(),
+    }
+}
+
+/// A figure of an interval, with a decimal only on small devices.
+fn round_gib(bytes: Bytes, room: Bytes) -> String {
+    let decimals = usize::from(room < Bytes::gib(10));
+    format!("{:.decimals$}", bytes.as_gib())
+}
+
+/// From this width on the whole command is shown, below it only the changes.
+const WIDTH_FOR_WHOLE: u16 = 60;
+
+/// Where no row is selected.
+const NONE_RECOMMENDED: &str = "no remedy is sure to fit: press a remedy's key, or select one";
+
+/// Text in one tone.
+type TonedText = (String, Tone);
+
+/// What is expected of the selected remedy, or of each combined one: first as a whole, then with ever
+/// fewer of its clauses.
+pub(super) fn expected(page: Page) -> Vec<Vec<StyledLine>> {
+    let Page { scene, dialog, .. } = page;
+    let chosen = dialog.chosen.iter();
+    let together: Vec<&Remedy> = chosen
+        .filter_map(|id| scene.remedies.iter().find(|remedy| remedy.id == *id))
+        .collect();
+    let whole = match (&together[..], dialog.remedy(scene)) {
+        ([_, _, ..], _) => each(page, &together),
+        ([one], _) => return of_one(page, one),
+        ([], Some(selected)) => return of_one(page, selected),
+        ([], None) if is_code_next(scene) => return in_code(page),
+        ([], None) => page.labelled("expected", vec![(NONE_RECOMMENDED.into(), Tone::Warning)]),
+    };
+    Vec::from_iter((!whole.is_empty()).then_some(whole))
+}
+
+/// Whether there is no remedy to choose, or none that may help.
+fn is_code_next(scene: &Scene) -> bool {
+    let is_offered = scene.remedies.iter().any(Remedy::is_offered);
+    !is_offered || OomDialog::leads_with_code(scene)
+}
+
+/// What is to be changed in the code, if its row has no room for it: as a whole, without its reason,
+/// without the line that the row has.
+fn in_code(page: Page) -> Vec<Vec<StyledLine>> {
+    let Some(finding) = page.scene.findings.first() else {
+        return Vec::new();
+    };
+    let words = finding.in_code();
+    let Some(words) = words.filter(|words| !has_room_for_code(page, words)) else {
+        return Vec::new();
+    };
+    let of = |words: &str| {
+        let words = page.theme.glyphs.spelled(words);
+        page.labelled("change", vec![(words, Tone::Good)])
+    };
+    let advice = finding.advice.first().filter(|_| finding.place.is_some());
+    let of_advice = advice.into_iter().flat_map(every_length);
+    every_length(&words).chain(of_advice).map(of).collect()
+}
+
+/// Words as a whole, then with ever less of them.
+fn every_length(words: &Phrase) -> impl Iterator<Item = &str> {
+    std::iter::once(words.as_str()).chain(words.shorter())
+}
+
+fn of_one(page: Page, remedy: &Remedy) -> Vec<Vec<StyledLine>> {
+    let glyphs = page.theme.glyphs;
+    if let Availability::NotOffered(reason) = &remedy.availability {
+        let reason = (glyphs.spelled(reason), Tone::Text);
+        return vec![page.labelled("why not", vec![reason])];
+    }
+    let tone = tone_of(remedy.expectation.verdict());
+    let mut title = Vec::new();
+    if cuts_title(page, remedy) {
+        title.push((format!("{}: ", remedy.title), Tone::Strong));
+    }
+    let clauses = clauses(page, remedy, tone);
+    let of_first = |count: usize| {
+        let mut parts = title.clone();
+        for (n, (before, clause)) in clauses[..count].iter().enumerate() {
+            parts.extend((n > 0).then(|| before.clone()));
+            parts.push(clause.clone());
+        }
+        page.labelled("expected", parts)
+    };
+    (1..=clauses.len()).rev().map(of_first).collect()
+}
+
+/// What is expected and what it costs, clause by clause, each behind what parts it from the one
+/// before.
+fn clauses(page: Page, remedy: &Remedy, tone: Tone) -> Vec<(TonedText, TonedText)> {
+    let glyphs = page.theme.glyphs;
+    let words = [
+        (&remedy.expectation.words, tone),
+        (&remedy.cost, Tone::Text),
+    ];
+    let mut clauses = Vec::new();
+    for (words, tone) in words.iter().filter(|(words, _)| !words.is_empty()) {
+        for (n, part) in words.parts().enumerate() {
+            let before = match n {
+                0 => (glyphs.separator.to_string(), Tone::Dim),
+                _ => (String::new(), *tone),
+            };
+            clauses.push((before, (glyphs.spelled(part), *tone)));
+        }
+    }
+    clauses
+}
+
+/// There is no prediction for a combination: each remedy is told on its own, and that is said.
+fn each(page: Page, together: &[&Remedy]) -> Vec<StyledLine> {
+    let mut parts = Vec::new();
+    for remedy in together {
+        let verdict = remedy.expectation.verdict();
+        let words = format!("{} {}, ", need(&remedy.expectation), verdict.words());
+        let tone = tone_of(verdict);
+        parts.push((format!("{} ", remedy.title), Tone::Text));
+        parts.push((page.theme.glyphs.spelled(words.trim_start()), tone));
+    }
+    parts.push(("each on its own".into(), Tone::Dim));
+    page.labelled("expected", parts)
+}
+
+pub(super) fn command(page: Page) -> Vec<StyledLine> {
+    let Page {
+        theme,
+        scene,
+        dialog,
+        width,
+    } = page;
+    let show = dialog.to_show(scene);
+    if show.is_empty() {
+        return Vec::new();
+    }
+    let label = match dialog.to_apply(scene).is_empty() {
+        true => "y copies",
+        false => "next run",
+    };
+    match ((scene.plan)(&[]), (scene.plan)(&show)) {
+        (Some(now), Some(next)) => {
+            let pieces = if width < WIDTH_FOR_WHOLE {
+                let (now, next) = (now.without_secrets(), next.without_secrets());
+                let changes = crate::command::difference(&now, &next);
+                difference::brief(theme, Some(&now), &changes)
+            } else {
+                difference::whole(theme, &now, &next)
+            };
+            let parts = pieces.into_iter().flat_map(|word| {
+                let tone = word.kind.tone();
+                [(word.text, tone), (String::from(" "), Tone::Text)]
+            });
+            page.labelled(label, parts.collect())
+        }
+        (_, None) => vec![StyledLine::of("these cannot be combined", Tone::Warning)],
+        (None, Some(_)) => Vec::new(),
+    }
+}
+
+/// What the details have that the brief dialog has not.
+fn behind(page: Page) -> String {
+    match (page.dialog.details, hidden(page)) {
+        (Details::Full { .. }, _) => String::new(),
+        (Details::Brief, 0) => format!("{}d: the evidence", page.theme.glyphs.separator),
+        (Details::Brief, hidden) => {
+            let separator = page.theme.glyphs.separator;
+            format!("{separator}d: the evidence, {hidden} not offered")
+        }
+    }
+}
+
+/// What happens until a key is pressed.
+pub(super) fn meanwhile(page: Page) -> Vec<StyledLine> {
+    let scene = page.scene;
+    if let Some(waiting) = scene.waiting {
+        return page.labelled("waiting", vec![(waiting.to_string(), Tone::Accent)]);
+    }
+    let run = match (scene.subject, scene.state.run()) {
+        (Subject::Own, Some(run)) => run,
+        (Subject::Elsewhere(session), _) => {
+            let words = format!(
+                "to choose what follows: {}{}",
+                session.command,
+                behind(page)
+            );
+            return page.labelled("now", vec![(words, Tone::Dim)]);
+        }
+        (Subject::Own, None) | (Subject::Recording(_), _) => return Vec::new(),
+    };
+    let words = match run.outcome() {
+        RunOutcome::Running => format!(
+            "run {} keeps running; a relaunch stops it first",
+            run.number
+        ),
+        RunOutcome::OutOfMemory
+        | RunOutcome::Finished
+        | RunOutcome::TrainedNothing
+        | RunOutcome::Stopped
+        | RunOutcome::Failed(_) => {
+            format!("nothing runs until you choose{}", of_device(scene))
+        }
+    };
+    let words = format!("{words}{}", behind(page));
+    page.labelled("now", vec![(words, Tone::Dim)])
+}
+
+/// How much of the device is in use since the run ended, if NVML says it.
+fn of_device(scene: &Scene) -> String {
+    let state = scene.state;
+    let oom = state.oom().and_then(|oom| oom.device.as_ref());
+    let device = oom.and_then(|uuid| state.device(uuid));
+    let ended = state.run().and_then(|run| Some(run.ended?.0));
+    let since = device.zip(ended).and_then(|(device, ended)| {
+        let (at, reading) = device.reading.as_ref()?;
+        let used = reading.used.filter(|_| *at > ended)?;
+        let of = device.capacity.map(|all| format!(" of {all}"));
+        let of = of.unwrap_or_default();
+        Some(format!("; {used}{of} in use on {}", device.label()))
+    });
+    since.unwrap_or_default()
+}
