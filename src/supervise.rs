@@ -25,7 +25,7 @@
 //! Nothing in this room may panic, on either side: the lints below see to it.
 //!
 //! This module knows nothing about memory, devices or remedies: it runs a command and reports what
-//! became of it. Waiting for free memory before a relaunch is the app's business.
+//! became of it. Waiting for free memory before a relaunch is for `live`.
 
 #![cfg_attr(
     not(test),

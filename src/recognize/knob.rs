@@ -91,7 +91,7 @@ pub(super) fn source<'a>(
     }
     let mut source = BatchSource::new(vec![knob(number, &arguments, recognized)?]);
     // A later run may have another value of the same argument.
-    source.at_once = (source.at_once * size / number.value).max(1);
+    source.at_once = (source.at_once.saturating_mul(size) / number.value).max(1);
     if let (SizeRelation::Given, [steps]) = (relation, steps.as_slice()) {
         source.steps = vec![knob(steps, &arguments, recognized)?];
     }
@@ -120,7 +120,7 @@ pub(super) fn confirms(told: &Knobs, source: &mut BatchSource<'_>) -> bool {
     };
     match told.relation(number.value, source.accumulation()) {
         Some((_, size)) => {
-            source.at_once = (knob.value * size / number.value).max(1);
+            source.at_once = (knob.value.saturating_mul(size) / number.value).max(1);
             true
         }
         None => false,
@@ -197,7 +197,7 @@ impl Knobs {
             return Some((SizeRelation::Given, value));
         }
         let world = self.world.max(1);
-        [world * accumulation, accumulation, world]
+        [world.saturating_mul(accumulation), accumulation, world]
             .into_iter()
             .filter(|parts| *parts > 1 && value.is_multiple_of(*parts))
             .map(|parts| value / parts)
