@@ -186,7 +186,7 @@ impl KeeperLoop {
                 }
             }
         }
-        self.fanout.close(LAST_WRITE);
+        self.fanout.end_log(LAST_WRITE);
     }
 
     fn act(&mut self, now: Instant) {
@@ -243,6 +243,10 @@ impl KeeperLoop {
         }
         if self.socket.is_some() {
             if !self.finished && self.fanout.all_written() {
+                if !self.runs.iter().any(TrainerRun::is_held) {
+                    // The session's end is reported once its log is whole: somebody may read that next.
+                    self.fanout.end_log(LAST_WRITE);
+                }
                 self.fanout.report_log_now(now);
                 self.fanout.report(KeeperReport::Finished);
                 self.finished = true;

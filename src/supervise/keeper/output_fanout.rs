@@ -311,9 +311,9 @@ impl OutputFanout {
         self.sink(stream).is_some()
     }
 
-    /// Closes the log, within `limit`.
-    pub fn close(self, limit: Duration) {
-        if let Some(log) = self.log {
+    /// Waits up to `limit` for the log to be written and closed: nothing more will come.
+    pub fn end_log(&self, limit: Duration) {
+        if let Some(log) = &self.log {
             log.close(limit);
         }
     }
