@@ -7,14 +7,19 @@
 use crate::collect::line;
 use crate::event::{Clock, Dropped, Event, EventKind, Level, Note, ProbeGone};
 use crate::units::Pid;
+use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 use nix::unistd::Uid;
 use serde::Serialize;
 use std::fs::{self, Permissions};
 use std::io;
+use std::os::fd::{AsRawFd, BorrowedFd, RawFd};
 use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::{FileTypeExt, PermissionsExt};
 use std::os::unix::net::UnixStream as BlockingStream;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::atomic::Ordering::Relaxed;
+use std::sync::atomic::{AtomicI32, AtomicUsize};
 use std::time::Duration;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{UnixListener, UnixStream};
@@ -117,6 +122,7 @@ async fn serve_within(
     hello_within: Duration,
 ) {
     let mut connections = JoinSet::new();
+    let _listening = requests.0.listen(&listener);
     let mut refusals = RejectionNotes::default();
     loop {
         while connections.try_join_next().is_some() {}
@@ -133,14 +139,19 @@ async fn serve_within(
         };
         match admit(&stream, connections.len()) {
             Ok(peer) => {
-                connections.spawn(follow(
+                let open = OpenConnection::new(&requests.0);
+                let read = follow(
                     stream,
                     peer,
                     clock,
                     requests.subscribe(),
                     sender.clone(),
                     hello_within,
-                ));
+                );
+                connections.spawn(async move {
+                    read.await;
+                    drop(open);
+                });
             }
             Err(refusal) => {
                 if let Some(text) = refusals.first_word_of(refusal) {
@@ -421,11 +432,24 @@ pub enum ProbeRequest {
 
 /// The way to the connections there are, and will be.
 #[derive(Debug, Clone)]
-pub struct ProbeRequests(broadcast::Sender<(Pid, ProbeRequest)>);
+pub struct ProbeRequests(Arc<Connections>);
+
+#[derive(Debug)]
+struct Connections {
+    requests: broadcast::Sender<(Pid, ProbeRequest)>,
+    /// Those that are accepted and not yet read to their end.
+    open: AtomicUsize,
+    /// The socket's descriptor; -1 while nobody listens.
+    listener: AtomicI32,
+}
 
 impl Default for ProbeRequests {
     fn default() -> ProbeRequests {
-        ProbeRequests(broadcast::channel(WAITING).0)
+        ProbeRequests(Arc::new(Connections {
+            requests: broadcast::channel(WAITING).0,
+            open: AtomicUsize::new(0),
+            listener: AtomicI32::new(-1),
+        }))
     }
 }
 
@@ -433,11 +457,70 @@ impl ProbeRequests {
     /// Asks the probe of one process, if it is connected.
     pub fn ask(&self, pid: Pid, request: ProbeRequest) {
         // Without any connection nobody is there to be asked.
-        let _ = self.0.send((pid, request));
+        let _ = self.0.requests.send((pid, request));
     }
 
     fn subscribe(&self) -> RequestReceiver {
-        RequestReceiver(self.0.subscribe())
+        RequestReceiver(self.0.requests.subscribe())
+    }
+
+    /// Whether a process is connected, or waits for its connection to be accepted. If not, all that the
+    /// probes of dead processes had to say is in the channel or has been received.
+    pub fn is_connected(&self) -> bool {
+        self.0.open.load(Relaxed) > 0 || self.0.has_callers()
+    }
+}
+
+impl Connections {
+    fn listen(self: &Arc<Connections>, listener: &UnixListener) -> Listening {
+        let descriptor = listener.as_raw_fd();
+        self.listener.store(descriptor, Relaxed);
+        Listening {
+            connections: Arc::clone(self),
+            descriptor,
+        }
+    }
+
+    fn has_callers(&self) -> bool {
+        let descriptor = self.listener.load(Relaxed);
+        if descriptor < 0 {
+            return false;
+        }
+        // SAFETY: whoever closes the descriptor has taken it back before (`Listening`), in this thread.
+        let listener = unsafe { BorrowedFd::borrow_raw(descriptor) };
+        let mut polled = [PollFd::new(listener, PollFlags::POLLIN)];
+        poll(&mut polled, PollTimeout::ZERO).is_ok_and(|ready| ready > 0)
+    }
+}
+
+/// Says that a socket is listened on, for as long as it is.
+struct Listening {
+    connections: Arc<Connections>,
+    descriptor: RawFd,
+}
+
+impl Drop for Listening {
+    fn drop(&mut self) {
+        // A later one may have taken its place.
+        let own = self.descriptor;
+        let listener = &self.connections.listener;
+        let _ = listener.compare_exchange(own, -1, Relaxed, Relaxed);
+    }
+}
+
+/// Counts a connection, for as long as it is read.
+struct OpenConnection(Arc<Connections>);
+
+impl OpenConnection {
+    fn new(connections: &Arc<Connections>) -> OpenConnection {
+        connections.open.fetch_add(1, Relaxed);
+        OpenConnection(Arc::clone(connections))
+    }
+}
+
+impl Drop for OpenConnection {
+    fn drop(&mut self) {
+        self.0.open.fetch_sub(1, Relaxed);
     }
 }
 

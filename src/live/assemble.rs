@@ -151,6 +151,7 @@ fn assemble(parts: SessionParts) -> Assembled {
             keeper,
             environment: parts.environment,
             requests: parts.requests,
+            hears_out: false,
             recorder: parts.recorder,
             metrics: metrics.and_then(|path| MetricsFile::start(&path)),
             messenger: parts.messenger,

@@ -56,7 +56,10 @@ impl GateTiming {
 
 #[derive(Debug)]
 pub(crate) struct Gate {
-    opened: Moment,
+    /// What was read before says nothing of what is free now.
+    begun: Moment,
+    /// From when on the deadline counts.
+    waiting_since: Moment,
     timing: GateTiming,
     watched: BTreeMap<Uuid, Watched>,
     needed: Option<Bytes>,
@@ -84,7 +87,7 @@ impl Gate {
     /// For the devices that the last run used, with their usage before the first run (`baselines`), what
     /// the next run is predicted to need, and the last run's processes. Simulated devices have no gate.
     pub(crate) fn new(
-        opened: Moment,
+        now: Moment,
         timing: GateTiming,
         baselines: impl IntoIterator<Item = (Uuid, Option<Bytes>)>,
         needed: Option<Bytes>,
@@ -94,7 +97,8 @@ impl Gate {
         let devices: Vec<(Uuid, Option<Bytes>)> = baselines.into_iter().collect();
         Gate {
             simulated: !devices.is_empty() && devices.iter().all(|(uuid, _)| uuid.is_simulated()),
-            opened,
+            begun: now,
+            waiting_since: now,
             timing,
             watched: devices
                 .into_iter()
@@ -124,7 +128,11 @@ impl Gate {
         }
     }
 
-    pub(crate) fn read(&mut self, reading: &DeviceReading) {
+    /// A reading that was taken at `at`.
+    pub(crate) fn read(&mut self, at: Moment, reading: &DeviceReading) {
+        if at < self.begun {
+            return;
+        }
         let Some(watched) = self.watched.get_mut(&reading.uuid) else {
             return;
         };
@@ -160,10 +168,10 @@ impl Gate {
         }
         if let Some(verdict) = self.verdict_on_awaited() {
             // Their memory is freed once they are gone; the time for that starts then.
-            self.opened = now;
+            self.waiting_since = now;
             return verdict;
         }
-        let waited = now.since(self.opened);
+        let waited = now.since(self.waiting_since);
         let blind = match (self.sight, self.watched.is_empty()) {
             (GateSight::Blind, _) => Some("NVML does not answer"),
             (GateSight::Nvml, true) => Some("the device that the run used is unknown"),
@@ -313,23 +321,37 @@ mod tests {
     #[test]
     fn opens_after_three_readings_at_the_baseline() {
         let mut gate = gate(None);
-        gate.read(&reading(Bytes::gib(20), &[(7, Bytes::gib(20))]));
+        gate.read(at(0.1), &reading(Bytes::gib(20), &[(7, Bytes::gib(20))]));
         assert!(
             matches!(gate.verdict(at(0.1)), GateVerdict::Wait(why) if why.contains("python 7"))
         );
         for _ in 0..2 {
-            gate.read(&reading(Bytes::mib(310), &[]));
+            gate.read(at(0.1), &reading(Bytes::mib(310), &[]));
             assert!(matches!(gate.verdict(at(0.3)), GateVerdict::Wait(_)));
         }
-        gate.read(&reading(Bytes::mib(310), &[]));
+        gate.read(at(0.1), &reading(Bytes::mib(310), &[]));
         assert_eq!(gate.verdict(at(0.4)), GateVerdict::Open);
+    }
+
+    #[test]
+    fn a_reading_from_before_it_began_says_nothing() {
+        let mut gate = Gate {
+            begun: at(10.0),
+            ..gate(None)
+        };
+        for _ in 0..5 {
+            gate.read(at(9.9), &reading(Bytes::mib(310), &[]));
+        }
+        assert!(
+            matches!(gate.verdict(at(10.1)), GateVerdict::Wait(why) if why.contains("no reading"))
+        );
     }
 
     #[test]
     fn a_process_of_ours_keeps_it_shut_whatever_is_free() {
         let mut gate = gate(Some(Bytes::gib(1)));
         for _ in 0..5 {
-            gate.read(&reading(Bytes::mib(310), &[(7, Bytes::mib(10))]));
+            gate.read(at(0.1), &reading(Bytes::mib(310), &[(7, Bytes::mib(10))]));
         }
         assert!(matches!(gate.verdict(at(1.0)), GateVerdict::Wait(_)));
     }
@@ -338,7 +360,7 @@ mod tests {
     fn on_a_shared_device_enough_free_is_enough() {
         let mut gate = gate(Some(Bytes::gib(10)));
         for _ in 0..3 {
-            gate.read(&reading(Bytes::gib(8), &[(99, Bytes::gib(8))]));
+            gate.read(at(0.1), &reading(Bytes::gib(8), &[(99, Bytes::gib(8))]));
         }
         assert_eq!(gate.verdict(at(1.0)), GateVerdict::Open);
     }
@@ -346,7 +368,7 @@ mod tests {
     #[test]
     fn refuses_at_the_deadline_and_names_the_holder() {
         let mut gate = gate(Some(Bytes::gib(20)));
-        gate.read(&reading(Bytes::gib(8), &[(99, Bytes::gib(8))]));
+        gate.read(at(0.1), &reading(Bytes::gib(8), &[(99, Bytes::gib(8))]));
         let GateVerdict::Refused(why) = gate.verdict(at(60.0)) else {
             panic!("not refused")
         };
@@ -357,13 +379,13 @@ mod tests {
     fn who_is_awaited_keeps_it_shut_for_as_long_as_they_stay() {
         let mut gate = gate(None).awaiting(vec![Pid(99)]);
         assert!(matches!(gate.verdict(at(0.0)), GateVerdict::Wait(why) if why.contains("reading")));
-        gate.read(&reading(Bytes::gib(8), &[(99, Bytes::gib(8))]));
+        gate.read(at(0.1), &reading(Bytes::gib(8), &[(99, Bytes::gib(8))]));
         let GateVerdict::Wait(why) = gate.verdict(at(4000.0)) else {
             panic!("there is no time limit")
         };
         assert!(why.contains("python 99 uses 8.00 GiB"), "{why}");
         for _ in 0..3 {
-            gate.read(&reading(Bytes::mib(310), &[]));
+            gate.read(at(0.1), &reading(Bytes::mib(310), &[]));
         }
         assert_eq!(gate.verdict(at(4001.0)), GateVerdict::Open);
         gate.lose_nvml();

@@ -59,6 +59,8 @@ pub(crate) enum Message {
     Done(Finished),
     /// These processes do not exist any more.
     Gone(Vec<Pid>),
+    /// No probe is connected, and all that they sent has been taken in.
+    HeardOut,
     Note(Level, String),
     /// A warning that is also said aloud.
     Say(String),
@@ -127,6 +129,8 @@ pub(crate) enum SessionEffect {
     Begin(BackgroundTask),
     /// Find out which of these processes of this node have ended: `Message::Gone`.
     LookAtProcesses(Vec<Pid>),
+    /// `Message::HeardOut`, once all that the probes of a run that has ended had to say is taken in.
+    HearOut,
     /// Ask the probe of a process.
     AskProbe(Pid, ProbeRequest),
     /// Send SIGTERM to processes that an earlier session left.
@@ -250,6 +254,11 @@ impl Inbox {
             FirstTaken::Events(_) => Message::Events(batch),
             FirstTaken::Finished(None) | FirstTaken::Woken => Message::Tick,
         })
+    }
+
+    /// Whether there are events to be taken.
+    pub(crate) fn has_events(&self) -> bool {
+        !self.events.is_empty()
     }
 
     /// The next result of work beside the loop, at the end of a session.

@@ -252,9 +252,9 @@ impl SessionPhase {
     }
 
     /// A reading of a device, for the gate.
-    pub(crate) fn read(&mut self, reading: &DeviceReading) {
+    pub(crate) fn read(&mut self, at: Moment, reading: &DeviceReading) {
         if let SessionStage::Gating { gate, .. } = &mut self.0 {
-            gate.read(reading);
+            gate.read(at, reading);
         }
     }
 

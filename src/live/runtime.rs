@@ -46,6 +46,8 @@ use tokio::sync::mpsc;
 
 /// How often to look whether a shell has brought us to the foreground again.
 const PARKED: Duration = Duration::from_millis(500);
+/// How often to look whether the probes of a run that has ended have said all.
+const HEARING: Duration = Duration::from_millis(5);
 /// How long the end waits for the keeper's log.
 const KEEPER_PATIENCE: Duration = Duration::from_secs(1);
 /// How long exiting waits for a slow disk with the recording.
@@ -64,6 +66,8 @@ pub(super) struct Runtime {
     pub environment: ProbeSetup,
     /// The way to the probes.
     pub requests: ProbeRequests,
+    /// The run that has ended waits for what its probes had to say.
+    pub hears_out: bool,
     pub recorder: Recorder,
     pub metrics: Option<MetricsFile>,
     pub messenger: Messenger,
@@ -130,6 +134,7 @@ impl Runtime {
         // A training may be silent for a long time: publish the status at once.
         self.pass_time();
         loop {
+            self.hear_out(inbox);
             if let Some(leaving) = self.controller.phase().leaving() {
                 return leaving;
             }
@@ -149,6 +154,15 @@ impl Runtime {
         }
     }
 
+    /// A program may run and end between two turns of this loop: its exit is read before its probe.
+    fn hear_out(&mut self, inbox: &Inbox) {
+        if self.hears_out && !inbox.has_events() && !self.requests.is_connected() {
+            self.hears_out = false;
+            self.handle(Message::HeardOut);
+            self.pass_time();
+        }
+    }
+
     pub(super) fn session(&self) -> &Session {
         &self.controller.session
     }
@@ -156,10 +170,12 @@ impl Runtime {
     /// When the loop must wake even if nothing comes.
     fn next_wake(&self) -> Option<Moment> {
         let parked = (self.display.is_parked()).then(|| self.clock.now() + PARKED);
+        let hears = self.hears_out.then(|| self.clock.now() + HEARING);
         let looks = (!self.loss.is_orphaned).then(|| self.reachable.due());
         [
             self.controller.next_wake(),
             parked,
+            hears,
             self.display.next_frame(),
             self.display.prompt_due(),
             self.display.leaving,
@@ -237,6 +253,7 @@ impl Runtime {
                 let gone: Vec<Pid> = pids.into_iter().filter(|pid| has_ended(*pid)).collect();
                 return (!gone.is_empty()).then_some(Message::Gone(gone));
             }
+            SessionEffect::HearOut => self.hears_out = true,
             SessionEffect::AskProbe(pid, request) => self.requests.ask(pid, request),
             SessionEffect::EndLeftovers(leftovers) => {
                 for words in leftovers.iter().map(end) {

@@ -362,3 +362,28 @@ async fn a_probe_that_does_not_read_is_still_heard() {
     probe.write_all(&sample(7)).await.unwrap();
     assert!(matches!(served.next().await, EventKind::Sample(_)));
 }
+
+#[tokio::test]
+async fn it_is_known_whether_a_probe_may_still_have_something_to_say() {
+    let mut served = Served::with_room_for(8);
+    let asked = served.requests.clone();
+    assert!(!asked.is_connected());
+    // It connects, says all and ends before anybody has looked.
+    let mut blocking = BlockingStream::connect(served.path()).unwrap();
+    std::io::Write::write_all(&mut blocking, &[hello(), step(1)].concat()).unwrap();
+    drop(blocking);
+    tokio::task::yield_now().await;
+    assert!(asked.is_connected());
+    while !matches!(served.next().await, EventKind::ProbeGone(_)) {}
+    let closed = async {
+        while asked.is_connected() {
+            tokio::task::yield_now().await;
+        }
+    };
+    tokio::time::timeout(PATIENCE, closed)
+        .await
+        .expect("closed");
+    served.server.abort();
+    assert!(served.server.await.is_err());
+    assert!(!asked.is_connected(), "nobody listens");
+}

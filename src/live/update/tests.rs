@@ -144,6 +144,18 @@ impl DrivenSession {
 
     /// What follows once so much time has passed.
     fn wait(&mut self, milliseconds: u64) -> Vec<SessionEffect> {
+        let mut effects = self.wait_for_probes(milliseconds);
+        // As where no probe is connected.
+        if let Some(asked) = (effects.iter()).position(|of| matches!(of, SessionEffect::HearOut)) {
+            effects.remove(asked);
+            effects.extend(self.tell(Message::HeardOut));
+            effects.extend(self.tell(Message::Tick));
+        }
+        effects
+    }
+
+    /// The same while probes may be connected that have said nothing yet.
+    fn wait_for_probes(&mut self, milliseconds: u64) -> Vec<SessionEffect> {
         self.now = self.now + Duration::from_millis(milliseconds);
         self.tell(Message::Tick)
     }
@@ -228,6 +240,40 @@ fn the_last_words_of_a_probe_are_awaited_longer_if_its_process_is_dead() {
     }));
     dead.wait(0);
     assert_ne!(dead.phase(), PhaseName::Settling, "it has said all");
+}
+
+#[test]
+fn a_program_that_ended_before_its_probe_was_read_is_heard_out() {
+    let mut told = DrivenSession::running(OnOom::Exit);
+    told.exit(0);
+    let effects = told.wait_for_probes(0);
+    assert!(
+        (effects.iter()).any(|of| matches!(of, SessionEffect::HearOut)),
+        "{effects:?}"
+    );
+    told.wait_for_probes(1_900);
+    assert_eq!(told.phase(), PhaseName::Settling);
+    told.happen(hello(1, PID, None));
+    told.happen(EventKind::ProbeGone(ProbeGone {
+        pid: Pid(PID),
+        reason: None,
+        said_end: false,
+    }));
+    told.tell(Message::HeardOut);
+    told.wait_for_probes(0);
+    assert_ne!(told.phase(), PhaseName::Settling);
+    let ranks = told
+        .controller
+        .session
+        .state
+        .run()
+        .map(|run| run.ranks.len());
+    assert_eq!(ranks, Some(1));
+
+    let mut mute = DrivenSession::running(OnOom::Exit);
+    mute.exit(0);
+    mute.wait_for_probes(2_000);
+    assert_ne!(mute.phase(), PhaseName::Settling, "but not for ever");
 }
 
 #[test]

@@ -2,7 +2,8 @@
 //!
 //! What counts is time that something kept it from working, not time for which a busy machine gave
 //! its processor to others: the kernel says how long the thread stood in the queue for one
-//! (`/proc/self/schedstat`, the second number), and that is taken off.
+//! (`/proc/self/schedstat`, the second number), and that is taken off. So is what the keeper stood there, which
+//! the training waits for where a terminal or a pipe is full.
 
 use std::fs::File;
 use std::os::unix::fs::FileExt;
@@ -10,9 +11,10 @@ use std::time::{Duration, Instant};
 
 pub struct Heart {
     file: File,
-    queue: Option<File>,
+    /// What the kernel says of this process and of its parent.
+    queues: Vec<File>,
     last: Instant,
-    /// What the kernel said, and when.
+    /// What it said of both together, and when.
     queued: (Instant, Duration),
     longest: Duration,
     written: Instant,
@@ -24,13 +26,15 @@ const BETWEEN_LOOKS: Duration = Duration::from_millis(1);
 impl Heart {
     pub fn begin(name: &str) -> Heart {
         let file = File::create(name).expect("the heartbeat's file");
-        let queue = File::open("/proc/self/schedstat").ok();
+        let parent = format!("/proc/{}/schedstat", std::os::unix::process::parent_id());
+        let queues = ["/proc/self/schedstat", &parent];
+        let queues: Vec<File> = queues.iter().filter_map(|path| File::open(path).ok()).collect();
         let now = Instant::now();
         let heart = Heart {
             file,
             last: now,
-            queued: (now, waited(queue.as_ref())),
-            queue,
+            queued: (now, waited(&queues)),
+            queues,
             longest: Duration::ZERO,
             written: now,
         };
@@ -43,7 +47,7 @@ impl Heart {
         let mut gap = now - self.last;
         self.last = now;
         if now - self.queued.0 >= BETWEEN_LOOKS {
-            let queued = waited(self.queue.as_ref());
+            let queued = waited(&self.queues);
             gap = gap.saturating_sub(queued.saturating_sub(self.queued.1));
             self.queued = (now, queued);
         }
@@ -61,10 +65,13 @@ impl Heart {
     }
 }
 
-fn waited(queue: Option<&File>) -> Duration {
-    let mut text = [0; 128];
-    let length = queue.and_then(|file| file.read_at(&mut text, 0).ok()).unwrap_or(0);
-    let text = String::from_utf8_lossy(&text[..length]);
-    let nanos = text.split_whitespace().nth(1).and_then(|word| word.parse().ok());
-    Duration::from_nanos(nanos.unwrap_or(0))
+fn waited(queues: &[File]) -> Duration {
+    let of = |queue: &File| {
+        let mut text = [0; 128];
+        let length = queue.read_at(&mut text, 0).unwrap_or(0);
+        let text = String::from_utf8_lossy(&text[..length]);
+        let nanos = text.split_whitespace().nth(1).and_then(|word| word.parse().ok());
+        Duration::from_nanos(nanos.unwrap_or(0))
+    };
+    queues.iter().map(of).sum()
 }
