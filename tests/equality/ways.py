@@ -276,10 +276,12 @@ def be_a_shell(argv, way, row, work, environment, inner, slave, saying, hold):
             if error.errno == errno.ENOEXEC:
                 os.execve("/bin/sh", ["sh"] + argv, environment)
             os._exit(127 if error.errno == errno.ENOENT else 126)
-    try:
-        os.setpgid(job, job)
-    except OSError:
-        pass
+    if not row.setup:
+        # As shells do, whoever of the two comes first. A setup may choose another group, which this would undo.
+        try:
+            os.setpgid(job, job)
+        except OSError:
+            pass
     os.write(saying, struct.pack("i", job))
     _, status = os.waitpid(job, 0)
     if way.terminal:
