@@ -198,8 +198,7 @@ impl Session {
     }
 
     pub(crate) fn note(&mut self, level: Level, text: impl Into<String>) {
-        let text = text.into();
-        self.record(EventKind::Note(Note { level, text }));
+        self.record(EventKind::Note(Note::new(level, text)));
     }
 
     /// Notes warnings before a run fails, and begins to read source that was asked for.

@@ -205,7 +205,7 @@ impl Recorder {
 
     fn say(&mut self, level: Level, text: String) {
         if self.notes.len() < NOTES_KEPT {
-            self.notes.push_back(Note { level, text });
+            self.notes.push_back(Note::new(level, text));
         }
     }
 
@@ -463,10 +463,7 @@ mod tests {
     use std::time::Duration;
 
     fn line(at: u64) -> RecordLine {
-        let note = Note {
-            level: Level::Info,
-            text: format!("{at} {}", "x".repeat(1_000)),
-        };
+        let note = Note::new(Level::Info, format!("{at} {}", "x".repeat(1_000)));
         let event = Event {
             at: Moment(at),
             what: EventKind::Note(note),

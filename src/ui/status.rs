@@ -15,7 +15,7 @@ use super::words::{
     Figures, count, outcome_words, patching_words, ranks_on, rate, steps_per_second,
 };
 use crate::diagnosis;
-use crate::event::NvmlState;
+use crate::event::{NoteSubject, NvmlState};
 use crate::forecast::RoomBasis;
 use crate::state::{DeviceState, ProbeState, Run, RunOutcome, State};
 use crate::units::{Bytes, Moment, clock_face};
@@ -219,10 +219,8 @@ fn held(view: &View, mode: InputMode) -> String {
 fn snapshot(view: &View, scene: &Scene) -> String {
     let since = view.notice.map(|(_, at)| at);
     let mut notes = scene.state.notes.iter().rev();
-    let said = notes.find(|(at, note)| {
-        let is_it = ["snapshot saved:", "no snapshot in"];
-        Some(*at) >= since && is_it.iter().any(|begin| note.text.starts_with(begin))
-    });
+    let said =
+        notes.find(|(at, note)| Some(*at) >= since && note.about == Some(NoteSubject::Snapshot));
     let words = said.map_or("saving PyTorch's snapshot", |(_, note)| note.text.as_str());
     format!("{words}  ")
 }
