@@ -78,7 +78,7 @@ impl SpoolReader {
         }
         let mut moved = false;
         for name in spool.names() {
-            let Some(file) = SpoolFile::of(&name) else {
+            let Some(file) = SpoolFile::parse(&name) else {
                 continue;
             };
             match spool.read(&name, self.position(&file)) {

@@ -130,7 +130,7 @@ impl SessionConfig {
             command: self.command.without_secrets(),
             probe: has_probe,
             nvml: self.nvml,
-            job: Job::of(|name| std::env::var(name).ok()),
+            job: Job::read(|name| std::env::var(name).ok()),
             host: Some(PidScope::here().host().to_string()),
         }
     }

@@ -307,7 +307,7 @@ type Said = Arc<Mutex<Vec<String>>>;
 impl RecordingFile {
     pub fn new(path: PathBuf, file: File) -> RecordingFile {
         RecordingFile {
-            home: Home::of(&path),
+            home: Home::new(&path),
             path,
             file: Some(file),
             torn: false,
@@ -346,7 +346,7 @@ impl RecordingFile {
         drop(said);
         self.file = Some(made?);
         self.removed = None;
-        self.home = Home::of(&self.path);
+        self.home = Home::new(&self.path);
         Ok(())
     }
 

@@ -30,7 +30,7 @@ fn handover(on_oom: Option<OnOom>) -> HandoverState {
             command: command.clone(),
             probe: true,
             nvml: true,
-            job: Job::of(|_| None),
+            job: Job::read(|_| None),
             host: None,
         },
         runtime: Some("/nowhere".into()),
