@@ -67,7 +67,7 @@ impl StepAnatomy {
     /// # Errors
     ///
     /// Where the trace or the list of origins is no such text, or one is not as long as the other.
-    pub fn of(step: &StepTrace) -> Result<StepAnatomy, BadTrace> {
+    pub fn new(step: &StepTrace) -> Result<StepAnatomy, BadTrace> {
         let trace: Trace = step.trace.parse()?;
         let origins = places_of(&step.blocks, step.origins.len())?;
         let modules = places_of(&step.block_modules, step.modules.len())?;
@@ -135,7 +135,7 @@ impl StepAnatomy {
     /// ran out of memory, or else the latest.
     pub fn of_oom(traces: &StepTraces) -> Option<StepAnatomy> {
         let trace = traces.failed().or_else(|| traces.last())?;
-        StepAnatomy::of(trace).ok()
+        StepAnatomy::new(trace).ok()
     }
 
     /// The last position.

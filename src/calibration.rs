@@ -25,8 +25,8 @@ pub const FIXED_LEAST_WASTE: f64 = 0.02;
 /// A prediction takes this, which seldom is too little.
 pub const OVERHEAD_NEEDED_SAFELY: f64 = 0.92;
 
-/// The same for a search, which tries the likeliest value and may fail: too careful a guess would
-/// stop it short of the largest batch. Chosen on the limits in `live/policy/fit/search/limits.toml`.
+/// The likeliest such share, for a search, whose runs may fail: too careful a guess would stop it short of
+/// the largest batch. Chosen on the limits in `live/policy/fit/search/limits.toml`.
 pub const OVERHEAD_NEEDED_LIKELY: f64 = 0.7;
 
 /// Nearly all of it could be given back where no more than this share of the peak was ever in
@@ -50,11 +50,11 @@ pub const USUAL_CACHE: f64 = 0.08;
 /// workspaces of cuBLAS and cuDNN.
 pub const NON_TORCH_USUAL: Bytes = Bytes::mib(640);
 
-/// The same at the most for a process without NCCL: a context takes 300 to 600 MiB, depending on
+/// What a process without NCCL holds outside PyTorch's allocator at the most: a context takes 300 to 600 MiB, depending on
 /// GPU and driver, and cuBLAS, cuDNN and lazily loaded kernels as much again.
 pub const NON_TORCH_AT_MOST: Bytes = Bytes::mib(1_200);
 
-/// The same where NCCL's buffers are included. A process that holds more than this beside what its
+/// What one with NCCL's buffers holds there at the most. A process that holds more than this beside what its
 /// allocator reserved is another one.
 pub const NON_TORCH_WITH_NCCL: Bytes = Bytes::gib(4);
 
@@ -92,7 +92,7 @@ pub const EIGHT_BIT_ADAM_SAVES: f64 = 0.74;
 /// the median. The rest is for what a GPU's kernels keep in addition.
 pub const FORWARD_SPREAD: f64 = 1.35;
 
-/// The same in backward: the activations are all there, the largest gradients may be to come.
+/// How much more a backward may need than its share says: the activations are all there, the largest gradients may be to come.
 pub const BACKWARD_SPREAD: f64 = 1.15;
 
 /// What fails near the end of a forward is often the logits or their softmax; the loss keeps as

@@ -27,7 +27,7 @@ use crate::cli;
 use crate::command::{CommandLine, Word};
 use crate::config;
 use crate::live::display::mode;
-use crate::live::{Ending, FitOptions, print};
+use crate::live::{Ending, FitOptions, SessionConfig, named_in, print};
 use crate::ui::Theme;
 use crate::ui::theme::Scheme;
 use anyhow::Context;
@@ -44,7 +44,6 @@ use ls::LsCommand;
 use plan::PlanCommand;
 use replay::ReplayCommand;
 use report::ReportCommand;
-use run::RunArguments;
 use std::ffi::OsString;
 use std::fmt;
 use std::io::{self, Write};
@@ -65,7 +64,7 @@ use stop::StopCommand;
 )]
 struct Cli {
     #[command(flatten)]
-    run: RunArguments,
+    run: SessionConfig,
     #[command(subcommand)]
     subcommand: Option<Subcommand>,
 }
@@ -139,7 +138,7 @@ fn no_command() -> Mistake {
 /// What one typed: oomph's own words, parsed, and the command behind them.
 #[derive(Debug, PartialEq)]
 pub struct Invocation {
-    run: RunArguments,
+    run: SessionConfig,
     subcommand: Option<Subcommand>,
     command: Option<CommandLine>,
 }
@@ -188,7 +187,7 @@ impl Invocation {
         };
         match subcommand {
             Subcommand::Ls(ls) => ls::run(&ls),
-            Subcommand::Attach(attach) => attach::run(&attach, !self.run.no_nvml),
+            Subcommand::Attach(attach) => attach::run(&attach, self.run.nvml),
             Subcommand::Stop(stop) => stop::run(&stop),
             Subcommand::Logs(logs) => logs::run(&logs),
             Subcommand::Replay(replay) => replay::run(&replay),
@@ -231,11 +230,12 @@ fn answer(text: &str) -> anyhow::Result<Ending> {
 
 /// Plays something on the screen, in the theme that the user has chosen.
 fn on_screen<T>(
-    scheme: Option<Scheme>,
+    mut scheme: Option<Scheme>,
     play: impl AsyncFnOnce(Theme) -> anyhow::Result<T>,
 ) -> anyhow::Result<T> {
     let settings = config::read(&std::env::current_dir().unwrap_or_default());
-    let (theme, problem) = mode::theme(scheme, &settings);
+    let problem = named_in(settings.theme.as_ref(), "theme", &mut scheme);
+    let theme = mode::theme(scheme);
     for problem in settings.problems.into_iter().chain(problem) {
         print::complain(&problem);
     }

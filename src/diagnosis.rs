@@ -193,7 +193,7 @@ pub fn diagnose(state: &State) -> Vec<Finding> {
 pub fn diagnose_incident(state: &State, run: Option<&Run>, oom: &OomIncident) -> Vec<Finding> {
     let mut findings = causes(&OomContext::new(state, run, oom));
     if let Some(first) = findings.first_mut()
-        && let Some(ranks) = run.and_then(|run| AmongRanks::of(run, oom))
+        && let Some(ranks) = run.and_then(|run| AmongRanks::new(run, oom))
     {
         first.advice.extend(ranks.advice(first.cause));
         first.ranks = Some(ranks);

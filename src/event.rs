@@ -254,6 +254,27 @@ pub struct StopRequested {
 pub struct Note {
     pub level: Level,
     pub text: String,
+    /// What it answers, where something waits for that.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub about: Option<NoteSubject>,
+}
+
+impl Note {
+    /// One that nothing waits for.
+    pub fn new(level: Level, text: impl Into<String>) -> Note {
+        Note {
+            level,
+            text: text.into(),
+            about: None,
+        }
+    }
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum NoteSubject {
+    /// PyTorch's memory snapshot was saved, or why it was not.
+    Snapshot,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]

@@ -249,7 +249,7 @@ pub(crate) fn replace_without_waiting(
 pub(crate) struct Home(Option<(u64, u64, Option<SystemTime>)>);
 
 impl Home {
-    pub(crate) fn of(path: &Path) -> Home {
+    pub(crate) fn new(path: &Path) -> Home {
         let about = path.parent().and_then(|parent| fs::metadata(parent).ok());
         // Numbers are given again to new directories, at once on some file systems.
         Home(about.map(|about| (about.dev(), about.ino(), about.created().ok())))
@@ -260,7 +260,7 @@ impl Home {
     pub(crate) fn is_gone(&self, file: &File, path: &Path) -> bool {
         file.metadata()
             .is_ok_and(|about| about.is_file() && about.nlink() == 0)
-            && *self != Home::of(path)
+            && *self != Home::new(path)
     }
 }
 

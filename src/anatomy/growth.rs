@@ -52,8 +52,8 @@ type Sums<'a> = HashMap<Option<&'a SourceLine>, Bytes>;
 
 impl StepGrowth {
     /// The growth over the traced steps of a process; `None` if there is none, or nothing grew.
-    pub fn of(traces: &StepTraces) -> Option<StepGrowth> {
-        let read = |trace| StepAnatomy::of(trace).ok();
+    pub fn new(traces: &StepTraces) -> Option<StepGrowth> {
+        let read = |trace| StepAnatomy::new(trace).ok();
         let first = read(traces.first()?)?;
         let last = traces.last().and_then(read)?;
         let whole = traces.all().rfind(|trace| !trace.failed).and_then(read)?;
@@ -263,7 +263,7 @@ mod tests {
         for step in steps {
             traces.keep(step);
         }
-        StepGrowth::of(&traces)
+        StepGrowth::new(&traces)
     }
 
     #[test]

@@ -43,7 +43,7 @@ fn step() -> StepTrace {
 
 #[test]
 fn each_position_has_its_bytes_and_its_phase() {
-    let anatomy = StepAnatomy::of(&step()).expect("a step");
+    let anatomy = StepAnatomy::new(&step()).expect("a step");
     let bytes: Vec<u64> = anatomy.allocated.iter().map(|bytes| bytes.0).collect();
     assert_eq!(bytes, [1536, 5632, 6144, 5632, 6656, 2560, 4608, 2560]);
     assert_eq!((anatomy.peak(), anatomy.end()), (4, 7));
@@ -54,7 +54,7 @@ fn each_position_has_its_bytes_and_its_phase() {
 
 #[test]
 fn a_blocks_life_tells_what_it_is_for() {
-    let anatomy = StepAnatomy::of(&step()).expect("a step");
+    let anatomy = StepAnatomy::new(&step()).expect("a step");
     let categories: Vec<Category> = anatomy.blocks.iter().map(|block| block.category).collect();
     use Category::*;
     let expected = [
@@ -70,7 +70,7 @@ fn a_blocks_life_tells_what_it_is_for() {
 
 #[test]
 fn what_is_alive_at_the_peak_is_told_by_line() {
-    let anatomy = StepAnatomy::of(&step()).expect("a step");
+    let anatomy = StepAnatomy::new(&step()).expect("a step");
     let held: Vec<_> = by_line(&anatomy, anatomy.peak())
         .iter()
         .map(|of| {
@@ -98,7 +98,7 @@ fn what_is_alive_at_the_peak_is_told_by_line() {
 
 #[test]
 fn what_is_drawn_over_time_is_what_is_alive_at_each_position() {
-    let anatomy = StepAnatomy::of(&step()).expect("a step");
+    let anatomy = StepAnatomy::new(&step()).expect("a step");
     let over_time = categories_over_time(&anatomy);
     assert_eq!(over_time.len(), anatomy.allocated.len());
     for (position, sums) in over_time.iter().enumerate() {
@@ -116,7 +116,7 @@ fn what_a_failed_step_still_holds_is_an_activation() {
         failed: true,
         ..step()
     };
-    let anatomy = StepAnatomy::of(&failed).expect("a step");
+    let anatomy = StepAnatomy::new(&failed).expect("a step");
     assert_eq!(anatomy.blocks[2].category, Category::Activations);
 }
 
@@ -131,7 +131,7 @@ fn of_modules() -> StepTrace {
 
 #[test]
 fn what_is_alive_is_told_by_module_and_repeated_ones_are_one() {
-    let anatomy = StepAnatomy::of(&of_modules()).expect("a step");
+    let anatomy = StepAnatomy::new(&of_modules()).expect("a step");
     let held: Vec<_> = by_module(&anatomy, 2)
         .into_iter()
         .map(|of| (of.module, of.alike, of.category, of.bytes.0))
@@ -168,7 +168,7 @@ fn what_is_alive_is_told_by_module_and_repeated_ones_are_one() {
         ],
         ..of_modules()
     };
-    let anatomy = StepAnatomy::of(&both).expect("a step");
+    let anatomy = StepAnatomy::new(&both).expect("a step");
     let first = by_module(&anatomy, 2).remove(0);
     assert_eq!(
         (first.module, first.alike, first.bytes.0),
@@ -178,7 +178,7 @@ fn what_is_alive_is_told_by_module_and_repeated_ones_are_one() {
 
 #[test]
 fn a_flame_has_each_module_within_the_one_that_contains_it() {
-    let anatomy = StepAnatomy::of(&of_modules()).expect("a step");
+    let anatomy = StepAnatomy::new(&of_modules()).expect("a step");
     let flame = flame(&anatomy, anatomy.peak());
     let names: Vec<&str> = flame.iter().map(|node| node.name.as_str()).collect();
     assert_eq!(names, ["h.0", "head", "outside of modules"]);
@@ -186,7 +186,7 @@ fn a_flame_has_each_module_within_the_one_that_contains_it() {
     assert_eq!(flame[0].bytes, flame[0].children[0].bytes);
     let sum: Bytes = flame.iter().map(|node| node.bytes).sum();
     assert_eq!(sum, anatomy.allocated[anatomy.peak()]);
-    let by_lines = super::flame(&StepAnatomy::of(&step()).expect("a step"), 4);
+    let by_lines = super::flame(&StepAnatomy::new(&step()).expect("a step"), 4);
     assert_eq!(by_lines[0].name, "train.py", "without modules");
 }
 
@@ -197,7 +197,7 @@ fn modules_for_other_blocks_are_refused() {
             block_modules: block_modules.into(),
             ..of_modules()
         };
-        assert!(StepAnatomy::of(&bad).is_err(), "{block_modules}");
+        assert!(StepAnatomy::new(&bad).is_err(), "{block_modules}");
     }
 }
 
@@ -216,7 +216,7 @@ fn a_text_that_is_no_step_is_refused() {
             blocks: blocks.into(),
             ..step()
         };
-        assert!(StepAnatomy::of(&bad).is_err(), "{trace} with {blocks}");
+        assert!(StepAnatomy::new(&bad).is_err(), "{trace} with {blocks}");
     }
 }
 

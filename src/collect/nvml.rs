@@ -8,6 +8,7 @@ mod outbox;
 mod reading;
 mod survey;
 
+pub use reading::NvmlProblem;
 pub use survey::{NoSurvey, Survey, SurveyedDevice, survey};
 
 use crate::event::{Clock, Event, EventKind, NvmlState};
@@ -15,7 +16,7 @@ use crate::units::{Pid, Uuid};
 use nvml_wrapper::error::NvmlError;
 use nvml_wrapper::{Device, Nvml};
 use outbox::Outbox;
-use reading::{DeviceAnswer, Owners, SeldomAsked, WatchedDevice, reason};
+use reading::{DeviceAnswer, Owners, SeldomAsked, WatchedDevice, problem};
 use std::path::PathBuf;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard};
 use std::time::{Duration, Instant};
@@ -133,7 +134,7 @@ fn run(options: &Options, pulse: &Pulse, outbox: &Outbox) {
                 pulse.call(|| drop(nvml));
             }
             Err(error) => outbox.report_state(NvmlState::Unavailable {
-                reason: reason(&error),
+                reason: problem(&error).to_string(),
             }),
         }
         if !rest(options.retry, options, pulse, outbox) {
@@ -262,7 +263,7 @@ impl<'a, 'nvml> PollRound<'a, 'nvml> {
             Ok(count) => count,
             Err(error) => {
                 self.outbox.report_state(NvmlState::Unavailable {
-                    reason: reason(&error),
+                    reason: problem(&error).to_string(),
                 });
                 return false;
             }

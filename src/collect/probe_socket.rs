@@ -155,10 +155,7 @@ async fn serve_within(
             }
             Err(refusal) => {
                 if let Some(text) = refusals.first_word_of(refusal) {
-                    let note = EventKind::Note(Note {
-                        level: Level::Warning,
-                        text,
-                    });
+                    let note = EventKind::Note(Note::new(Level::Warning, text));
                     let at = clock.now();
                     if sender.send(Event { at, what: note }).await.is_err() {
                         return;

@@ -78,7 +78,7 @@ impl SpoolReader {
         }
         let mut moved = false;
         for name in spool.names() {
-            let Some(file) = SpoolFile::of(&name) else {
+            let Some(file) = SpoolFile::parse(&name) else {
                 continue;
             };
             match spool.read(&name, self.position(&file)) {
@@ -130,10 +130,7 @@ impl SpoolReader {
     fn note(&self, level: Level, text: &str) -> Event {
         Event {
             at: self.clock.now(),
-            what: EventKind::Note(Note {
-                level,
-                text: text.to_string(),
-            }),
+            what: EventKind::Note(Note::new(level, text)),
         }
     }
 }
@@ -192,17 +189,17 @@ impl SpoolWatch {
         }
         let directory = self.directory.display();
         Some(match hangs {
-            true => Note {
-                level: Level::Warning,
-                text: format!(
+            true => Note::new(
+                Level::Warning,
+                format!(
                     "the spool directory {directory} has not answered for {} s: ranks of other nodes are not seen until it does",
                     PATIENCE.as_secs()
                 ),
-            },
-            false => Note {
-                level: Level::Info,
-                text: format!("the spool directory {directory} answers again"),
-            },
+            ),
+            false => Note::new(
+                Level::Info,
+                format!("the spool directory {directory} answers again"),
+            ),
         })
     }
 }

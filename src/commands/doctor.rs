@@ -106,7 +106,12 @@ fn nvml() -> NvmlFacts {
     let library = std::env::var_os("OOMPH_NVML_LIBRARY").map(PathBuf::from);
     let seen = match nvml::survey(library, PATIENCE) {
         Ok(seen) => seen,
-        Err(NoSurvey::Unavailable(reason)) => return NvmlFacts::Unavailable(reason),
+        Err(NoSurvey::Unavailable(problem)) => {
+            return NvmlFacts::Unavailable {
+                finding: problem.what,
+                advice: problem.mend,
+            };
+        }
         Err(NoSurvey::Silent) => return NvmlFacts::Silent(PATIENCE.as_secs()),
     };
     let gpus = seen.devices.into_iter().map(|device| GpuFacts {
@@ -129,7 +134,10 @@ fn nvml() -> NvmlFacts {
 
 /// The thread that asks ended without an answer.
 fn crashed() -> NvmlFacts {
-    NvmlFacts::Unavailable("NVML broke off: does nvidia-smi answer?".into())
+    NvmlFacts::Unavailable {
+        finding: "NVML broke off".into(),
+        advice: "does nvidia-smi answer?",
+    }
 }
 
 fn state() -> Vec<PlaceFacts> {

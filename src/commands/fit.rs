@@ -3,14 +3,13 @@
 //! A session whose runs are chosen by a search instead of a person; each is stopped after some optimizer
 //! steps. The program's output goes to standard error, the answer to standard output.
 
-use super::Mistake;
-use super::run::RunArguments;
+use super::run::configure;
 use crate::command::CommandLine;
 use crate::live::FitOptions;
 use crate::live::policy::fit::{AT_MOST, Fit, search};
 use crate::live::print;
 use crate::live::session::earlier;
-use crate::live::{self, Ending, OWN_FAILURE};
+use crate::live::{self, Ending, OWN_FAILURE, SessionConfig};
 use crate::remedy::{Which, places_written};
 use crate::supervise;
 use anyhow::Context;
@@ -22,13 +21,13 @@ use std::io::{self, BufRead, IsTerminal, Write};
 /// # Errors
 /// What kept oomph itself from starting the command.
 pub(super) fn run(fit: FitOptions, command: CommandLine) -> anyhow::Result<Ending> {
-    let asked = RunArguments {
+    let asked = SessionConfig {
         headless: true,
-        no_nvml: fit.no_nvml,
+        nvml: !fit.no_nvml,
         record: fit.record.clone(),
-        ..RunArguments::default()
+        ..SessionConfig::default()
     };
-    let mut config = asked.into_config(command).map_err(Mistake)?;
+    let mut config = configure(asked, command)?;
     let path = std::env::var_os("PATH");
     if let Err(missing) = supervise::resolve(&config.command, path.as_deref()) {
         print::complain(&missing.to_string());

@@ -137,7 +137,7 @@ pub(super) fn run(ls: &LsCommand) -> anyhow::Result<Ending> {
         }
     } else {
         let width = terminal_size().map(|size| usize::from(size.cols));
-        let kept = score::summary(&ScoreSheet::of(&scores));
+        let kept = score::summary(&ScoreSheet::new(&scores));
         let kept = kept.map_or(String::new(), |words| format!("\npredictions: {words}\n"));
         table(&rows, third, width) + &kept
     };
@@ -278,7 +278,7 @@ fn recorded_row_of(id: &str, path: &Path, state: &State) -> (Row, Vec<Score>) {
     let run = state.run();
     let header = state.session.as_ref();
     let log = recording::log_beside(path);
-    let scores: Vec<Score> = state.runs.iter().filter_map(Score::of).collect();
+    let scores: Vec<Score> = state.runs.iter().filter_map(Score::new).collect();
     let row = Row {
         id: id.to_string(),
         state: outcome(state),

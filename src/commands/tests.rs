@@ -13,7 +13,7 @@ fn run(words: &[&str]) -> SessionConfig {
     let invocation = parsed(words).unwrap_or_else(|error| panic!("{words:?}: {error:?}"));
     assert_eq!(invocation.subcommand, None, "{words:?}");
     let command = invocation.command.expect("a command");
-    invocation.run.into_config(command).expect("options")
+    run::configure(invocation.run, command).expect("options")
 }
 
 fn argv(options: &SessionConfig) -> Vec<String> {
@@ -32,7 +32,7 @@ fn mistake_of(words: &[&str]) -> String {
             run,
             subcommand: None,
             command: Some(command),
-        }) => run.into_config(command).expect_err("a mistake"),
+        }) => run::configure(run, command).expect_err("a mistake").0,
         other => panic!("{words:?}: {other:?}"),
     }
 }
@@ -102,15 +102,15 @@ fn options_become_plain_values() {
     assert_eq!(options.snapshot, None);
     let saved = run(&["--snapshot", "out/snaps", "true"]);
     assert_eq!(saved.snapshot, Some("out/snaps".into()));
-    assert_eq!(options.recording, Recording::To("/tmp/a.jsonl".into()));
+    assert_eq!(options.recording(), Recording::To("/tmp/a.jsonl".into()));
     assert_eq!(options.on_oom, Some(OnOom::Exit));
     assert_eq!(
         options.alloc_conf.as_deref(),
         Some("expandable_segments:True")
     );
     assert!(!options.lines);
-    assert_eq!(run(&["--no-record", "true"]).recording, Recording::Off);
-    assert_eq!(run(&["true"]).recording, Recording::InStateDirectory);
+    assert_eq!(run(&["--no-record", "true"]).recording(), Recording::Off);
+    assert_eq!(run(&["true"]).recording(), Recording::InStateDirectory);
 }
 
 #[test]

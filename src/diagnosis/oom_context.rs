@@ -242,7 +242,7 @@ fn whole_step(rank: &RankState, phase: Phase) -> Option<WholeStep> {
         Phase::Load | Phase::Evaluation | Phase::Unknown => false,
     };
     let rehearsal = rank.rehearsal.as_ref().filter(|_| of_a_step)?;
-    Rehearsed::of(rehearsal, rehearsal.batch)?.whole_step()
+    Rehearsed::new(rehearsal, rehearsal.batch)?.whole_step()
 }
 
 /// The step that failed, if any step is known or the phase is one of a step.

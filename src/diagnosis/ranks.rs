@@ -70,7 +70,7 @@ pub struct AmongRanks {
 
 impl AmongRanks {
     /// `None` if there is one rank.
-    pub(super) fn of(run: &Run, oom: &OomIncident) -> Option<AmongRanks> {
+    pub(super) fn new(run: &Run, oom: &OomIncident) -> Option<AmongRanks> {
         let ranks = current(run);
         let of = (run.world_size().unwrap_or(0) as usize).max(ranks.len());
         if of < 2 {

@@ -34,7 +34,7 @@ impl Phrase {
         self.text.push_str(more);
     }
 
-    /// The same words behind others, without which they cannot stand.
+    /// These words behind `lead`, without which none of them can stand.
     pub fn behind(&self, lead: &str) -> Phrase {
         Phrase {
             text: format!("{lead}{}", self.text),

@@ -48,8 +48,11 @@ pub struct ProbeErrorFacts {
 /// What NVML said.
 #[derive(Debug, Clone)]
 pub enum NvmlFacts {
-    /// Why it can't be used, with what to do.
-    Unavailable(String),
+    /// Why it can't be used, and what to do.
+    Unavailable {
+        finding: String,
+        advice: &'static str,
+    },
     /// It did not answer in this many seconds.
     Silent(u64),
     Answered(DriverFacts),

@@ -13,14 +13,8 @@ const OLDEST: u32 = 510;
 
 pub(super) fn driver(nvml: &NvmlFacts) -> Vec<Check> {
     let driver = match nvml {
-        NvmlFacts::Unavailable(reason) => {
-            // The reason ends with what to do, behind a colon.
-            let (finding, advice) = reason.split_once(": ").unwrap_or((reason, ""));
-            let advice = match advice {
-                "" => "is this a machine with an NVIDIA GPU? nvidia-smi may say more",
-                advice => advice,
-            };
-            return vec![Check::error(DRIVER, finding, advice)];
+        NvmlFacts::Unavailable { finding, advice } => {
+            return vec![Check::error(DRIVER, finding.clone(), *advice)];
         }
         NvmlFacts::Silent(seconds) => {
             return vec![Check::error(

@@ -129,7 +129,7 @@ fn major_of(version: &str) -> Option<u32> {
 fn newest_cuda(facts: &Facts) -> Option<u32> {
     match &facts.nvml {
         NvmlFacts::Answered(driver) => driver.cuda.map(|(major, _)| major),
-        NvmlFacts::Unavailable(_) | NvmlFacts::Silent(_) => None,
+        NvmlFacts::Unavailable { .. } | NvmlFacts::Silent(_) => None,
     }
 }
 

@@ -143,7 +143,7 @@ fn complaint(change: impl FnOnce(&mut Facts)) -> (Verdict, String) {
 fn driver(facts: &mut Facts) -> &mut DriverFacts {
     match &mut facts.nvml {
         NvmlFacts::Answered(driver) => driver,
-        NvmlFacts::Unavailable(_) | NvmlFacts::Silent(_) => panic!("the driver answers"),
+        NvmlFacts::Unavailable { .. } | NvmlFacts::Silent(_) => panic!("the driver answers"),
     }
 }
 
@@ -182,14 +182,18 @@ fn a_sound_machine_has_nothing_to_complain_of() {
 #[test]
 fn a_machine_without_a_gpu_says_so_once() {
     let found = complaint(|facts| {
-        facts.nvml = NvmlFacts::Unavailable(
-            "libnvidia-ml.so.1 cannot be loaded (x): install the NVIDIA driver".into(),
-        );
+        facts.nvml = NvmlFacts::Unavailable {
+            finding: "libnvidia-ml.so.1 cannot be loaded: x".into(),
+            advice: "install the NVIDIA driver",
+        };
     });
     expect(
         found,
         Verdict::Error,
-        &["driver: libnvidia-ml.so.1", "-> install the NVIDIA driver"],
+        &[
+            "driver: libnvidia-ml.so.1 cannot be loaded: x",
+            "-> install the NVIDIA driver",
+        ],
     );
     let found = complaint(|facts| facts.nvml = NvmlFacts::Silent(6));
     expect(found, Verdict::Error, &["within 6 s", "nvidia-smi"]);

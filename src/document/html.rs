@@ -281,7 +281,7 @@ pub fn text(value: &str) -> String {
     whole
 }
 
-/// The same for a command: a line is broken between words, not after the dash of an option.
+/// A command, escaped; a line is broken between its words, not after the dash of an option.
 pub fn words(value: &str) -> String {
     let value = command::without_secrets(value);
     let words: Vec<String> = (value.split(' '))

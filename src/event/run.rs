@@ -158,7 +158,7 @@ fn is_zero(count: &u32) -> bool {
 
 impl Job {
     /// The job of the environment that `value_of` reads, if there is one.
-    pub fn of(value_of: impl Fn(&str) -> Option<String>) -> Option<Job> {
+    pub fn read(value_of: impl Fn(&str) -> Option<String>) -> Option<Job> {
         let number = |name: &str| {
             let text = value_of(name)?.trim().to_string();
             let is_number = text.bytes().all(|byte| byte.is_ascii_digit());
@@ -236,7 +236,7 @@ mod tests {
     }
 
     fn of(variables: &[(&str, &str)]) -> Option<Job> {
-        Job::of(|name| {
+        Job::read(|name| {
             let found = variables.iter().find(|(known, _)| *known == name);
             found.map(|(_, value)| value.to_string())
         })

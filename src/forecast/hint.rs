@@ -222,7 +222,7 @@ pub enum TracedHint {
 
 impl TracedHint {
     /// Searches, which may take a second.
-    pub fn of(search: &TracedSearch) -> TracedHint {
+    pub fn new(search: &TracedSearch) -> TracedHint {
         let Some(traced) = search.run() else {
             return TracedHint::NotBelieved;
         };
@@ -246,7 +246,6 @@ fn has_settled(rank: &RankState) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::command::Word;
     use crate::event::{Event, EventKind, StepTrace};
     use crate::forecast::replay::{ReplayRoom, replay_until_steady};
     use crate::forecast::traced;
@@ -258,14 +257,7 @@ mod tests {
     }
 
     fn command() -> CommandLine {
-        CommandLine {
-            argv: "python train.py --batch-size 64"
-                .split(' ')
-                .map(Word::from)
-                .collect(),
-            env: Vec::new(),
-            cwd: "/".into(),
-        }
+        CommandLine::typed("python train.py --batch-size 64")
     }
 
     /// A run of so many steps with this floor and peak, on a card that NVML sees.
@@ -333,7 +325,7 @@ mod tests {
         let mut search = search(&state).unwrap();
         assert_eq!(search.batch, 64);
         search.reserved = Bytes(played.reserved_peak);
-        let TracedHint::Gain(found) = TracedHint::of(&search) else {
+        let TracedHint::Gain(found) = TracedHint::new(&search) else {
             panic!("{search:?}");
         };
         let words = Hint::RoomForBatch(found).to_string();
@@ -342,9 +334,9 @@ mod tests {
         assert_eq!(words, format!("{begins}{ends}"));
         // Less room, no gain; and what the run does not show is not believed.
         search.room = search.reserved.scale(1.1);
-        assert_eq!(TracedHint::of(&search), TracedHint::NoGain);
+        assert_eq!(TracedHint::new(&search), TracedHint::NoGain);
         search.reserved = search.reserved.scale(2.0);
-        assert_eq!(TracedHint::of(&search), TracedHint::NotBelieved);
+        assert_eq!(TracedHint::new(&search), TracedHint::NotBelieved);
     }
 
     #[test]

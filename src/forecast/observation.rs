@@ -98,7 +98,7 @@ impl Observation {
             }
             None => None,
         };
-        Observation::of(rank, oom, workload)
+        Observation::new(rank, oom, workload)
     }
 
     /// Those of these runs whose command is that of `workload` but for the batch.
@@ -117,7 +117,7 @@ impl Observation {
     }
 
     /// From a process's figures and the out-of-memory that ended it.
-    pub fn of(
+    pub fn new(
         rank: Option<&RankState>,
         oom: Option<&OomIncident>,
         workload: &WorkloadKey,
@@ -343,7 +343,7 @@ pub enum Progress {
 
 impl Progress {
     /// By the observer's record; `None` where it does not say.
-    pub(super) fn of(record: &OomRecord) -> Option<Progress> {
+    pub(super) fn from_record(record: &OomRecord) -> Option<Progress> {
         match record.phase {
             Phase::Backward => Some(Progress::Backward),
             Phase::Forward => record
@@ -407,7 +407,7 @@ impl PartialStep {
         if record.step > 0 {
             return PartialStep::of_structure(record);
         }
-        let progress = Progress::of(record)?;
+        let progress = Progress::from_record(record)?;
         let (parameters, trained) = model(record)?;
         let wanted = record.sample.allocated + record.requested;
         let reached = match progress {
@@ -456,7 +456,7 @@ impl PartialStep {
     ) -> Option<PartialStep> {
         let reached = record.sample.allocated + record.requested;
         Some(PartialStep {
-            progress: Progress::of(record)?,
+            progress: Progress::from_record(record)?,
             reached,
             requested: record.requested,
             held: base.likely.min(reached),

@@ -51,7 +51,7 @@ pub struct Rehearsed {
 
 impl Rehearsed {
     /// A rehearsal of a run whose command says a batch of `counted`; `None` where it came to nothing.
-    pub fn of(said: &Rehearsal, counted: u64) -> Option<Rehearsed> {
+    pub fn new(said: &Rehearsal, counted: u64) -> Option<Rehearsed> {
         let read = |variant: &RehearsedVariant| {
             let template = variant.trace.as_ref()?.parse().ok()?;
             Some((variant.clone(), template))

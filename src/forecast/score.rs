@@ -21,7 +21,7 @@ pub struct Score {
 
 impl Score {
     /// Of a run that was predicted and has ended.
-    pub fn of(run: &Run) -> Option<Score> {
+    pub fn new(run: &Run) -> Option<Score> {
         let prediction = match (&run.prediction, run.predicted_peak) {
             (Some(prediction), _) => prediction.clone(),
             // Of a recording before predictions were recorded whole.
@@ -88,7 +88,7 @@ pub struct ScoreSheet {
 }
 
 impl ScoreSheet {
-    pub fn of<'a>(scores: impl IntoIterator<Item = &'a Score>) -> ScoreSheet {
+    pub fn new<'a>(scores: impl IntoIterator<Item = &'a Score>) -> ScoreSheet {
         let mut sheet = ScoreSheet::default();
         let mut offs = Vec::new();
         for score in scores {
@@ -160,7 +160,7 @@ mod tests {
         } else {
             scene.add(90.0, end);
         }
-        Score::of(scene.state.run().expect("a run")).expect("a score")
+        Score::new(scene.state.run().expect("a run")).expect("a score")
     }
 
     fn finished() -> EventKind {
@@ -213,7 +213,7 @@ mod tests {
             }),
             ..Run::default()
         };
-        assert!((Score::of(&run).expect("a score").off.expect("a peak") - 0.2).abs() < 1e-6);
+        assert!((Score::new(&run).expect("a score").off.expect("a peak") - 0.2).abs() < 1e-6);
     }
 
     #[test]
@@ -225,7 +225,7 @@ mod tests {
             ran(fits(Basis::Measured), 5, 10.0, finished()),
             ran(fits(Basis::Estimated), 5, 10.0, oom()),
         ];
-        let sheet = ScoreSheet::of(&scores);
+        let sheet = ScoreSheet::new(&scores);
         assert_eq!((sheet.count, sheet.judged, sheet.held), (4, 4, 3));
         assert_eq!(sheet.peaks, 3);
         assert!((sheet.median.expect("one") - 0.01).abs() < 1e-6);
@@ -236,6 +236,6 @@ mod tests {
             (Basis::Estimated, 1),
         ];
         assert_eq!(sheet.bases, bases);
-        assert_eq!(ScoreSheet::of([]), ScoreSheet::default());
+        assert_eq!(ScoreSheet::new([]), ScoreSheet::default());
     }
 }

@@ -71,7 +71,7 @@ impl TracedSearch {
     /// The largest batch that fits, rounded as people write them; `None` where the trace does not
     /// give what the run showed, or not even the run's own batch fits.
     pub fn run(&self) -> Option<TracedRoom> {
-        let traced = TracedStep::of(&self.step)?;
+        let traced = TracedStep::new(&self.step)?;
         let play = |share: f64, room: Option<u64>| {
             let room = ReplayRoom {
                 device: room,
@@ -119,7 +119,7 @@ impl TracedSearch {
 
 impl TracedStep {
     /// `None` for a step that ran out of memory, is no such text, or leaves more than it found.
-    fn of(step: &StepTrace) -> Option<TracedStep> {
+    fn new(step: &StepTrace) -> Option<TracedStep> {
         let trace: Trace = step.trace.parse().ok()?;
         let origins = places_of(&step.blocks, step.origins.len()).ok()?;
         let sizes: Vec<u64> = trace.allocations().map(|block| block.size).collect();

@@ -22,9 +22,9 @@ use super::{Ending, torch};
 use crate::collect::probe_socket::{self, ProbeRequests};
 use crate::command::Word;
 use crate::config;
-use crate::event::{Clock, Event, EventKind, Job, NvmlState, SCHEMA, SessionStarted};
+use crate::event::{Clock, Event, EventKind, NvmlState};
 use crate::recognize::reads_standard_input;
-use crate::recording::{self, BaseDirs, Directories, PidScope, Recorder, RecorderOptions};
+use crate::recording::{self, BaseDirs, Directories, Recorder, RecorderOptions};
 use crate::state::State;
 use crate::supervise::{
     self, GroupPlace, HeadlessFront, Io, Keeper, KeeperOrder, KeeperReport, KeeperTimeouts, Launch,
@@ -206,14 +206,14 @@ fn on_a_runtime(front: impl Future<Output = anyhow::Result<Ending>>) -> anyhow::
 /// Before the first run: sets everything up, in the order that delays the command least. Only two
 /// things may prevent the run here: an error in oomph's own options, and a keeper that can't be
 /// started.
-fn start(options: SessionConfig, policy: Option<Box<dyn Policy>>) -> anyhow::Result<Assembled> {
+fn start(mut options: SessionConfig, policy: Option<Box<dyn Policy>>) -> anyhow::Result<Assembled> {
     let clock = Clock::start();
     let mode = mode::choose(options.headless, &Surface::of_this_process());
     // Before any thread is started: threads inherit the mask.
     let signals = Signals::take(|signal| supervise::inherited().is_ignored(signal))?;
 
-    let command = torch::configured(&options.command, options.alloc_conf.as_deref())?;
-
+    options.command = torch::configured(&options.command, options.alloc_conf.as_deref())?;
+    let command = &options.command;
     let program = command.argv.first().context("no command given")?;
     let directories =
         Directories::create(program, Zoned::now().datetime(), &BaseDirs::of_this_user());
@@ -222,7 +222,7 @@ fn start(options: SessionConfig, policy: Option<Box<dyn Policy>>) -> anyhow::Res
         recorder,
         place: recording,
         moved: renamed,
-    } = setup::record(&options.recording, &directories, &mut notes)?;
+    } = setup::record(&options.recording(), &directories, &mut notes)?;
     let channel = mpsc::channel(EVENTS);
     let requests = ProbeRequests::default();
     let socket = options
@@ -259,7 +259,7 @@ fn start(options: SessionConfig, policy: Option<Box<dyn Policy>>) -> anyhow::Res
         timing: KeeperTimeouts::scaled(options.scaled),
         forwarding: options.forward,
         input: match policy.as_ref().is_some_and(|policy| policy.runs_again())
-            || reads_standard_input(&command)
+            || reads_standard_input(command)
         {
             true => PipedInput::Kept,
             false => PipedInput::Inherited,
@@ -277,7 +277,7 @@ fn start(options: SessionConfig, policy: Option<Box<dyn Policy>>) -> anyhow::Res
     let first = RunNumber::FIRST;
     keeper.send(KeeperOrder::Launch(Launch {
         run: first,
-        command: environment.around(&command, first, policy.rehearses()),
+        command: environment.around(command, first, policy.rehearses()),
         size: match mode {
             Mode::Screen => first_child_size(),
             Mode::Headless(_) => terminal_size(),
@@ -290,22 +290,10 @@ fn start(options: SessionConfig, policy: Option<Box<dyn Policy>>) -> anyhow::Res
     let (inputs, problems) = SessionInputs::at_start(&settings);
     let inputs = inputs.with_copies(directories.state.clone());
     notes.extend(problems);
-    let (theme, problem) = mode::theme(options.theme, &settings);
-    notes.extend(problem);
-    let (messenger, problem) = Messenger::new(options.alert, &settings, options.scaled);
-    notes.extend(problem);
-    let header = SessionStarted {
-        id: directories.id.clone(),
-        wall: Zoned::now().timestamp().as_microsecond() as f64 / 1e6,
-        monotonic: clock.origin_us(),
-        schema: SCHEMA,
-        version: env!("CARGO_PKG_VERSION").into(),
-        command: command.without_secrets(),
-        probe: place.is_some(),
-        nvml: options.nvml,
-        job: Job::of(|name| std::env::var(name).ok()),
-        host: Some(PidScope::here().host().to_string()),
-    };
+    let mut completed = options.clone();
+    notes.extend(completed.complete(&settings));
+    let messenger = Messenger::new(completed.alert, settings.notify.as_ref(), options.scaled);
+    let header = options.first_line(&directories.id, clock, place.is_some());
     let handover = HandoverState {
         header: header.clone(),
         runtime: directories.runtime.as_deref().map(Word::from),
@@ -332,7 +320,6 @@ fn start(options: SessionConfig, policy: Option<Box<dyn Policy>>) -> anyhow::Res
         log: log.as_deref().map(Word::from),
         // As it came to be, for whoever takes over.
         config: SessionConfig {
-            command: command.clone(),
             probe: environment.has_probe(),
             spool: spool.as_deref().map(Word::from),
             snapshot: environment.snapshot().map(Word::from),
@@ -347,7 +334,7 @@ fn start(options: SessionConfig, policy: Option<Box<dyn Policy>>) -> anyhow::Res
     let mut assembled = assemble(SessionParts {
         role: Role::First,
         mode,
-        theme,
+        theme: mode::theme(completed.theme),
         clock,
         signals,
         keeper,
@@ -487,9 +474,9 @@ fn settle_in(place: AttachHandshake) -> Assembled {
     let settings = config::read(&handover.config.command.cwd);
     let (inputs, problems) = SessionInputs::again(handover.surroundings.clone(), &settings);
     notes.extend(problems);
-    let (messenger, problem) =
-        Messenger::new(handover.config.alert, &settings, handover.config.scaled);
-    notes.extend(problem);
+    let mut completed = handover.config.clone();
+    notes.extend(completed.complete(&settings));
+    let messenger = Messenger::new(completed.alert, settings.notify.as_ref(), completed.scaled);
     let role = match place.arrival {
         Arrival::Attached { .. } => Role::Attached,
         Arrival::Headless(_) => Role::Headless,
@@ -506,7 +493,7 @@ fn settle_in(place: AttachHandshake) -> Assembled {
     let mut assembled = assemble(SessionParts {
         role,
         mode: place.mode,
-        theme: mode::theme(None, &settings).0,
+        theme: mode::theme(completed.theme),
         clock,
         signals: place.signals,
         keeper: place.keeper,

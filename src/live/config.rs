@@ -7,75 +7,174 @@ use super::policy::auto::AutoOptions;
 use super::session::inputs::StartEnvironment;
 use super::signals::{OnHup, SignalRules};
 use crate::command::{CommandLine, Word};
-use crate::event::{Prediction, SessionStarted};
-use crate::recording::Directories;
+use crate::config::{UserSetting, UserSettings};
+use crate::event::{Clock, Job, Prediction, SCHEMA, SessionStarted};
+use crate::recording::{Directories, PidScope};
 use crate::supervise::Forwarding;
 use crate::ui::terminal::Alert;
 use crate::ui::theme::Scheme;
 use crate::units::{Bytes, Uuid};
+use clap::ArgAction::SetFalse;
+use clap::{Args, FromArgMatches, ValueEnum};
+use jiff::Zoned;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, SystemTime};
 
-/// What a session was asked to do: by the options of the command line or, where one is `None`, by
-/// `oomph.toml` or the mode. The front that follows another one has it from that.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+/// What a session was asked to do. The options of `oomph run` are these fields, read by clap; where one is
+/// `None`, `oomph.toml` or the mode decides. The keeper keeps it as JSON for the front that follows, and the
+/// recording's first line is made of it.
+#[derive(Debug, Clone, PartialEq, Args, Serialize, Deserialize)]
+#[serde(default)]
 pub struct SessionConfig {
     /// The command; its environment holds the words typed before it. In a session, the current run's.
+    #[arg(skip)]
     pub command: CommandLine,
-    /// No screen, even where there is a terminal.
-    #[serde(default)]
+    /// No screen: pass the output through unchanged, print the diagnosis at the end on stderr
+    #[arg(long)]
     pub headless: bool,
-    /// Put the probe in front.
+    /// Run without the probe (no allocated/reserved curve)
+    #[arg(id = "no_probe", long = "no-probe", action = SetFalse)]
     pub probe: bool,
-    /// Ask NVML.
-    #[serde(default = "yes")]
+    /// Run without NVML
+    #[arg(id = "no_nvml", long = "no-nvml", action = SetFalse)]
     pub nvml: bool,
-    /// Let the probe record which lines hold the memory.
+    /// Do not record which lines of the program allocate the memory
+    #[arg(id = "no_lines", long = "no-lines", action = SetFalse)]
     pub lines: bool,
-    /// Where the probe saves PyTorch's own snapshot at an out-of-memory, if anywhere.
+    /// Save PyTorch's own memory snapshot here when memory runs out (opens in memory_viz)
+    #[arg(long, value_name = "DIR", value_hint = clap::ValueHint::DirPath, conflicts_with_all = ["no_probe", "no_lines"])]
     pub snapshot: Option<Word>,
-    /// Time between two samples.
+    /// Time between two samples: 100ms, 0.5s
+    #[arg(long, value_name = "TIME", value_parser = interval, default_value = "100ms")]
     pub interval: Duration,
-    /// Where the recording is to go; where it went is told to the next front.
+    /// Record the session to this file
+    #[arg(long, value_name = "PATH", conflicts_with = "no_record")]
     #[serde(skip)]
-    pub recording: Recording,
-    /// A directory that all nodes of the job share, for what ranks of other nodes report.
-    #[serde(default)]
+    pub record: Option<PathBuf>,
+    /// Record nothing
+    #[arg(long)]
+    #[serde(skip)]
+    pub no_record: bool,
+    /// A directory that all nodes share, for what ranks of other nodes report [default: the session's, if it is
+    /// on NFS, Lustre or the like]
+    #[arg(long, value_name = "DIR", value_hint = clap::ValueHint::DirPath)]
     pub spool: Option<Word>,
-    /// Where metrics are written for Prometheus, if anywhere.
-    #[serde(default)]
+    /// Write metrics to this file every 5 s, as Prometheus' text (for node_exporter: NAME.prom)
+    #[arg(long, value_name = "FILE")]
     pub metrics: Option<Word>,
-    /// Allocator settings for the first launch, as typed.
-    #[serde(default)]
+    /// Allocator settings of the first launch, merged with those of the environment
+    #[arg(long, value_name = "KEY:VALUE[,...]")]
     pub alloc_conf: Option<String>,
-    /// What to do at an OOM; `None` where the mode decides.
+    /// What to do when memory runs out [default: ask with a screen, exit without]
+    #[arg(long, value_name = "ask|exit|auto")]
     pub on_oom: Option<OnOom>,
-    /// How the terminal tells of an OOM; `None` where `oomph.toml` decides.
-    #[serde(default)]
-    pub alert: Option<Alert>,
-    /// The last screen stays until a person quits.
-    #[serde(default)]
-    pub hold: bool,
-    /// What relaunching unasked may do.
-    #[serde(default)]
+    #[command(flatten)]
     pub auto: AutoOptions,
-    /// Whether signals are passed on.
-    #[serde(default)]
+    /// Pass signals on to the command
+    #[arg(long, value_name = "auto|always|never", default_value = "auto")]
     pub forward: Forwarding,
-    /// What a hang-up of the terminal does.
-    #[serde(default)]
+    /// How the terminal tells of an OOM, a leak, or an end after a minute [default: that of oomph.toml]
+    #[arg(long, value_name = "bell|osc9|osc777")]
+    pub alert: Option<Alert>,
+    /// Keep the last screen when the session ends, until you quit
+    #[arg(long, conflicts_with = "headless")]
+    pub hold: bool,
+    /// When the terminal hangs up: keep training without a screen, or stop
+    #[arg(long, value_name = "keep|stop", default_value = "keep")]
     pub on_hup: OnHup,
-    /// How many times shorter graces and deadlines are than they should be; 1 but in tests.
+    /// Divide timeouts by N (tests)
+    #[arg(long, hide = true, value_name = "N", default_value_t = 1)]
     pub scaled: u32,
-    /// The screen's theme; `None` where `oomph.toml` decides. Whoever attaches has their own.
+    /// Colours of the screen [default: that of oomph.toml]
+    #[arg(long, value_name = "NAME", value_enum)]
     #[serde(skip)]
     pub theme: Option<Scheme>,
 }
 
-fn yes() -> bool {
-    true
+/// A session of no words: each option's own default.
+impl Default for SessionConfig {
+    fn default() -> SessionConfig {
+        let options = SessionConfig::augment_args(clap::Command::new("oomph"));
+        let matches = options.get_matches_from(["oomph"]);
+        SessionConfig::from_arg_matches(&matches).expect("every option has a default")
+    }
+}
+
+impl SessionConfig {
+    /// Where the recording is to go.
+    pub(crate) fn recording(&self) -> Recording {
+        match (&self.record, self.no_record) {
+            (_, true) => Recording::Off,
+            (Some(path), false) => Recording::To(path.clone()),
+            (None, false) => Recording::InStateDirectory,
+        }
+    }
+
+    /// Fills in from `oomph.toml` what no option has said; returns what is wrong there.
+    pub(crate) fn complete(&mut self, settings: &UserSettings) -> Vec<String> {
+        let theme = named_in(settings.theme.as_ref(), "theme", &mut self.theme);
+        let alert = named_in(settings.alert.as_ref(), "alert", &mut self.alert);
+        theme.into_iter().chain(alert).collect()
+    }
+
+    /// The recording's first line.
+    pub(crate) fn first_line(&self, id: &str, clock: Clock, has_probe: bool) -> SessionStarted {
+        SessionStarted {
+            id: id.into(),
+            wall: Zoned::now().timestamp().as_microsecond() as f64 / 1e6,
+            monotonic: clock.origin_us(),
+            schema: SCHEMA,
+            version: env!("CARGO_PKG_VERSION").into(),
+            command: self.command.without_secrets(),
+            probe: has_probe,
+            nvml: self.nvml,
+            job: Job::read(|name| std::env::var(name).ok()),
+            host: Some(PidScope::here().host().to_string()),
+        }
+    }
+}
+
+/// Puts the value that `setting` names into `place`, unless there is one already; returns what to mend
+/// where there is no such value.
+pub(crate) fn named_in<T: ValueEnum>(
+    setting: Option<&UserSetting>,
+    what: &str,
+    place: &mut Option<T>,
+) -> Option<String> {
+    let setting = setting.filter(|_| place.is_none())?;
+    *place = T::from_str(&setting.value, false).ok();
+    if place.is_some() {
+        return None;
+    }
+    let names = T::value_variants().iter().filter_map(T::to_possible_value);
+    let names: Vec<String> = names.map(|value| value.get_name().into()).collect();
+    Some(format!(
+        "{}: there is no {what} {:?}; choose one of {}",
+        setting.place(),
+        setting.value,
+        names.join(", ")
+    ))
+}
+
+/// `100ms`, `0.5s`, `2`: from 10 ms (a launch-bound program loses time above 100 samples a second)
+/// to a minute.
+fn interval(text: &str) -> Result<Duration, String> {
+    let (number, unit) = match text.strip_suffix("ms") {
+        Some(number) => (number, 1e-3),
+        None => (text.strip_suffix('s').unwrap_or(text), 1.0),
+    };
+    let seconds = number
+        .trim()
+        .parse::<f64>()
+        .map_err(|_| "write a time such as 100ms or 0.5s".to_string())?
+        * unit;
+    if (0.01..=60.0).contains(&seconds) {
+        Ok(Duration::from_secs_f64(seconds))
+    } else {
+        Err("choose a time between 10ms and 60s".into())
+    }
 }
 
 /// Where a recording goes.
@@ -191,5 +290,39 @@ mod tests {
             }
         }
         assert_eq!(HandoverState::read(&handover.text()).unwrap(), handover);
+    }
+
+    #[test]
+    fn the_option_goes_before_the_file() {
+        let with = |theme: Option<Scheme>, value: &str| {
+            let settings = UserSettings {
+                theme: Some(UserSetting {
+                    value: value.into(),
+                    path: "oomph.toml".into(),
+                    line: 2,
+                }),
+                ..UserSettings::default()
+            };
+            let mut config = SessionConfig {
+                theme,
+                ..SessionConfig::default()
+            };
+            let problems = config.complete(&settings);
+            (config.theme, problems)
+        };
+        let dark = Some(Scheme::Dark);
+        assert_eq!(with(None, "light"), (Some(Scheme::Light), vec![]));
+        assert_eq!(with(dark, "light"), (dark, vec![]));
+        assert_eq!(with(dark, "drak"), (dark, vec![]));
+        let mut alert: Option<Alert> = None;
+        let flash = UserSetting {
+            value: "flash".into(),
+            path: "oomph.toml".into(),
+            line: 1,
+        };
+        let said = named_in(Some(&flash), "alert", &mut alert).unwrap();
+        assert!(said.ends_with("bell, osc9, osc777"), "{said}");
+        let mend = "oomph.toml:2: there is no theme \"drak\"; choose one of default, dark, light, contrast";
+        assert_eq!(with(None, "drak"), (None, vec![mend.into()]));
     }
 }

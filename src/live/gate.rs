@@ -119,7 +119,7 @@ impl Gate {
         }
     }
 
-    /// The same gate, which also waits while one of these processes is on a watched device, without a
+    /// This gate, made to wait also while one of these processes is on a watched device, without a
     /// deadline: the user has chosen to wait.
     pub(crate) fn awaiting(self, pids: Vec<Pid>) -> Gate {
         Gate {

@@ -2,7 +2,7 @@
 //! first warning of a leak and an end are news, each once a run, also where one front follows another. It
 //! goes out by the terminal, and by the command that the user has named for it.
 
-use crate::config::{UserSetting, UserSettings};
+use crate::config::UserSetting;
 use crate::report::news::{News, NewsKind, WhatFollows};
 use crate::state::{Run, RunOutcome, State};
 use crate::supervise::NotifyHooks;
@@ -28,33 +28,23 @@ pub(crate) struct Messenger {
 }
 
 impl Messenger {
-    /// By the option, else by the settings; also returns what is wrong with those.
     pub(crate) fn new(
         alert: Option<Alert>,
-        settings: &UserSettings,
+        notify: Option<&UserSetting>,
         scaled: u32,
-    ) -> (Messenger, Option<String>) {
-        let named = settings.alert.as_ref().map(|setting| {
-            Alert::of_name(&setting.value).map_err(|mend| format!("{}: {mend}", setting.place()))
-        });
-        let (set, problem) = match named {
-            Some(Ok(alert)) => (Some(alert), None),
-            Some(Err(problem)) => (None, Some(problem)),
-            None => (None, None),
-        };
+    ) -> Messenger {
         let limit = LIMIT / scaled.max(1);
         let hooks = |setting: &UserSetting| {
             let hooks = NotifyHooks::new(setting.value.clone(), limit);
             (hooks, setting.place())
         };
         let host = fs::read_to_string("/proc/sys/kernel/hostname").unwrap_or_default();
-        let messenger = Messenger {
-            alert: alert.or(set),
-            notify: settings.notify.as_ref().map(hooks),
+        Messenger {
+            alert,
+            notify: notify.map(hooks),
             host: host.trim().into(),
             in_tmux: std::env::var_os("TMUX").is_some_and(|value| !value.is_empty()),
-        };
-        (messenger, problem)
+        }
     }
 
     pub(crate) fn host(&self) -> &str {

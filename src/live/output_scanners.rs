@@ -9,7 +9,7 @@ use crate::units::{Moment, Rank};
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-/// The same of a rank within this time is not told again.
+/// A consequence of one kind is told once a rank within this time.
 const AGAIN: Duration = Duration::from_secs(30);
 
 #[derive(Default)]

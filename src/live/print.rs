@@ -17,7 +17,7 @@ pub(crate) fn text(text: &str) -> Cow<'_, str> {
     spelled(text, |c| is_active(c) && c != '\n')
 }
 
-/// The same for a single line.
+/// Escapes them in a single line: newlines too.
 pub(crate) fn line(text: &str) -> Cow<'_, str> {
     spelled(text, is_active)
 }

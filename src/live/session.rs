@@ -198,8 +198,7 @@ impl Session {
     }
 
     pub(crate) fn note(&mut self, level: Level, text: impl Into<String>) {
-        let text = text.into();
-        self.record(EventKind::Note(Note { level, text }));
+        self.record(EventKind::Note(Note::new(level, text)));
     }
 
     /// Notes warnings before a run fails, and begins to read source that was asked for.
@@ -248,7 +247,7 @@ impl Session {
             return;
         }
         let (inputs, command) = (self.inputs.clone(), self.command().clone());
-        let (since, suspects) = (self.handover.began, Suspects::of(&self.state));
+        let (since, suspects) = (self.handover.began, Suspects::new(&self.state));
         // Without a probe torch's version is read from the disk, but only once memory has run out.
         let is_probed = !self.state.runs.iter().all(|run| run.ranks.is_empty());
         self.pending.look_again = false;
@@ -359,7 +358,7 @@ impl Session {
         match traced_search(self.command(), &self.state, launch, forecast) {
             Some(search) => {
                 if self.pending.hint.is_none() && self.hints.begins(&search) {
-                    let work = move || TaskResult::Hint(TracedHint::of(&search));
+                    let work = move || TaskResult::Hint(TracedHint::new(&search));
                     self.pending.hint = Some(self.begin("headroom", work));
                 }
             }

@@ -96,7 +96,7 @@ impl Signals {
             let mut ready = self.fd.readable().await?;
             match ready.get_inner().read_signal() {
                 Ok(Some(info)) => {
-                    let (sent, sender) = SentSignal::of(&info);
+                    let (sent, sender) = SentSignal::read(&info);
                     if supervise::is_meant(sent.number(), sender, own) {
                         return Ok(ReceivedSignal { sent, sender });
                     }

@@ -224,10 +224,10 @@ mod tests {
         let file = file(
             "a.yaml",
             concat!(
-                "# one\n---\nmicro_batch_size: 4   # per GPU\n\"bf16\": auto\nname: 'x y'\n",
+                "# one\n---\nmicro_batch_size: 4   # per GPU\n\"bf16\": auto\nname: 'x y'  # n\n",
                 "train:\n  batch_size: 16\n  note: |\n    batch_size: 99\n    # text\n  lr: 1e-4\n",
                 "datasets:\n- path: a\n  type: b:c\n- path: d\nlist:\n  - 1\n  - 2\n",
-                "flow: {batch_size: 3,\n  more: 4}\nlong: this goes\n  on here\nref: *x\nempty:\nlast: 7\n",
+                "flow: {batch_size: 3,\n  more: 4}\nlong: this goes\n  on here\nbase: &x 3\nref: *x\nempty:\nlast: 7\n",
             ),
         );
         for (name, value) in [
@@ -241,12 +241,12 @@ mod tests {
             ("datasets.1.path", Some("d")),
             ("list.1", Some("2")),
             ("last", Some("7")),
-            ("flow.batch_size", None),
+            ("flow.batch_size", Some("3")),
             ("empty", None),
         ] {
             assert_eq!(found(&file, name).as_deref(), value, "{name}");
         }
-        for name in ["long", "ref", "flow", "train.note"] {
+        for name in ["long", "base", "ref", "flow", "train.note"] {
             assert!(found(&file, name).unwrap().starts_with('?'), "{name}");
         }
     }
@@ -282,6 +282,9 @@ mod tests {
             assert_eq!(found(&json, name).as_deref(), Some(value), "{name}");
         }
         assert_eq!(found(&json, "b"), None);
+        let tabs = file("ds.json", "{\n\t\"ü\": {},\n\t\"size\":8\n}\n");
+        assert_eq!(found(&tabs, "size").as_deref(), Some("8"));
+        assert_eq!(tabs.names(), Ok(vec!["size".into()]));
         assert!(
             found(&file("x.json", "{a: 1}"), "a")
                 .unwrap()

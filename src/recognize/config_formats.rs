@@ -1,6 +1,8 @@
 //! The settings of a config file with their byte ranges: YAML, JSON, TOML, and Python files of plain
 //! assignments. Whatever isn't surely understood is reported as unclear and never edited.
 
+use saphyr_parser::{Event, Parser, ScalarStyle};
+use std::ops::Range;
 use toml::Spanned;
 use toml::de::{DeTable, DeValue};
 
@@ -23,351 +25,135 @@ pub(crate) struct FileSettings {
     pub may_hide: bool,
 }
 
-/// All scalars of a YAML document.
+/// All scalars of a YAML document, and the collections in brackets.
 pub(super) fn yaml_settings(text: &str) -> Result<FileSettings, String> {
     let mut reader = YamlReader::default();
-    let mut offset = 0;
-    for line in text.split_inclusive('\n') {
-        reader.line(offset, line.trim_end_matches(['\n', '\r']))?;
-        offset += line.len();
-    }
-    if reader.open > 0 {
-        return Err("a bracket is not closed".into());
+    // The parser counts characters.
+    let bytes: Vec<usize> = text.char_indices().map(|(at, _)| at).collect();
+    let byte = |index: usize| bytes.get(index).copied().unwrap_or(text.len());
+    for event in Parser::new_from_str(text) {
+        let (event, span) = event.map_err(|error| format!("it isn't valid YAML ({error})"))?;
+        let range = byte(span.start.index())..byte(span.end.index());
+        reader.event(text, &event, range)?;
     }
     Ok(reader.settings)
 }
 
-#[derive(Debug)]
-struct IndentLevel {
-    indent: usize,
-    part: LevelPart,
-}
-
-#[derive(Debug)]
-enum LevelPart {
-    Key(String),
-    Item(usize),
+/// All scalars of a JSON document.
+pub(super) fn json_settings(text: &str) -> Result<FileSettings, String> {
+    // A program that accepts comments in JSON may read it differently.
+    serde_json::from_str::<serde::de::IgnoredAny>(text)
+        .map_err(|error| format!("it isn't valid JSON ({error})"))?;
+    let mut settings = yaml_settings(text)?;
+    let is_collection = |setting: &FileSetting| text[setting.from..].starts_with(['{', '[']);
+    settings
+        .all
+        .retain(|setting| setting.is_plain || !is_collection(setting));
+    settings.may_hide = false;
+    Ok(settings)
 }
 
 #[derive(Default)]
 struct YamlReader {
-    levels: Vec<IndentLevel>,
+    /// The mappings and lists around what is read, the innermost last.
+    levels: Vec<YamlLevel>,
     settings: FileSettings,
-    /// The lines of a block scalar are indented deeper than this.
-    text_below: Option<usize>,
-    /// Open brackets.
-    open: usize,
-    /// The indentation of the key whose value may continue on the next line.
-    value_at: Option<usize>,
-    has_content: bool,
+    has_document: bool,
+}
+
+struct YamlLevel {
+    /// Dotted.
+    name: String,
+    at: LevelPart,
+}
+
+enum LevelPart {
+    /// In a mapping; `None` before a key.
+    Key(Option<String>),
+    /// In a list, before the item of this number.
+    Item(usize),
 }
 
 impl YamlReader {
-    fn line(&mut self, offset: usize, line: &str) -> Result<(), String> {
-        let content = line.trim_start_matches(' ');
-        let indent = line.len() - content.len();
-        if content.is_empty() {
-            return Ok(());
-        }
-        if let Some(below) = self.text_below {
-            if indent > below {
-                return Ok(());
-            }
-            self.text_below = None;
-        }
-        if self.open > 0 {
-            self.open = brackets(content, self.open)?;
-            return Ok(());
-        }
-        if content.starts_with('#') {
-            return Ok(());
-        }
-        if content.starts_with('\t') {
-            return Err("it is indented by tabs".into());
-        }
-        if content.starts_with('%') || line == "..." {
-            return Err("it has more than one document, or directives".into());
-        }
-        if line == "---" || line.starts_with("--- ") {
-            if self.has_content || line != "---" {
+    fn event(&mut self, text: &str, event: &Event<'_>, at: Range<usize>) -> Result<(), String> {
+        match event {
+            Event::DocumentStart(_) if self.has_document => {
                 return Err("it has more than one document".into());
             }
-            return Ok(());
-        }
-        self.has_content = true;
-        if let Some(at) = self.value_at.take()
-            && indent > at
-            && !is_item(content)
-        {
-            // The value continues, so it isn't plain.
-            if let Some(last) = self.settings.all.last_mut() {
-                last.is_plain = false;
+            Event::DocumentStart(_) => self.has_document = true,
+            Event::MappingStart(..) | Event::SequenceStart(..) => {
+                let name = match self.levels.is_empty() {
+                    true => String::new(),
+                    false => self.name(None)?.unwrap_or_default(),
+                };
+                if text[at.start..].starts_with(['{', '[']) {
+                    self.push(name.clone(), at, false);
+                }
+                let at = match event {
+                    Event::MappingStart(..) => LevelPart::Key(None),
+                    _ => LevelPart::Item(0),
+                };
+                self.levels.push(YamlLevel { name, at });
             }
-            self.value_at = Some(at);
-            return Ok(());
-        }
-        self.content(offset + indent, indent, content)
-    }
-
-    fn content(&mut self, offset: usize, indent: usize, content: &str) -> Result<(), String> {
-        if is_item(content) {
-            self.item(indent);
-            let rest = content[1..].trim_start_matches(' ');
-            let moved = content.len() - rest.len();
-            if rest.is_empty() || rest.starts_with('#') {
-                return Ok(());
+            Event::MappingEnd | Event::SequenceEnd => {
+                self.levels.pop();
             }
-            if is_item(rest) || key_of(rest).is_some() {
-                return self.content(offset + moved, indent + moved, rest);
+            Event::Alias(_) => {
+                let name = self.name(None)?.unwrap_or_default();
+                self.push(name, at, false);
             }
-            return self.value(offset + moved, indent, rest);
-        }
-        let Some((key, rest)) = key_of(content) else {
-            return Err("it has a line that is not understood".into());
-        };
-        while self
-            .levels
-            .last()
-            .is_some_and(|level| level.indent >= indent)
-        {
-            self.levels.pop();
-        }
-        if key == "<<" {
-            self.settings.may_hide = true;
-        }
-        self.levels.push(IndentLevel {
-            indent,
-            part: LevelPart::Key(key.to_string()),
-        });
-        let value = rest.trim_start_matches(' ');
-        let at = offset + content.len() - value.len();
-        if value.is_empty() || value.starts_with('#') {
-            return Ok(());
-        }
-        self.value(at, indent, value)
-    }
-
-    fn item(&mut self, indent: usize) {
-        let mut index = 0;
-        while let Some(level) = self.levels.last() {
-            match level.part {
-                // A list may be indented no deeper than its key.
-                LevelPart::Key(_) if level.indent <= indent => break,
-                LevelPart::Item(_) if level.indent < indent => break,
-                LevelPart::Item(last) if level.indent == indent => index = last + 1,
-                LevelPart::Key(_) | LevelPart::Item(_) => {}
+            Event::Scalar(value, style, anchor, tag) => {
+                let Some(name) = self.name(Some(value))? else {
+                    return Ok(());
+                };
+                let (at, is_block) = match style {
+                    // There is no value.
+                    ScalarStyle::Plain if at.is_empty() => return Ok(()),
+                    ScalarStyle::Plain => (at, false),
+                    // The parser counts what stands behind the quote up to the next value too.
+                    ScalarStyle::SingleQuoted | ScalarStyle::DoubleQuoted => {
+                        (at.start + 1..at.start + 1 + value.len(), false)
+                    }
+                    ScalarStyle::Literal | ScalarStyle::Folded => (at, true),
+                };
+                // Escapes, and text over several lines, are not read as they are written.
+                let is_as_written = text.get(at.clone()) == Some(value.as_ref());
+                let is_plain = is_as_written && !is_block && *anchor == 0 && tag.is_none();
+                self.push(name, at, is_plain);
             }
-            let was_item = matches!(level.part, LevelPart::Item(_)) && level.indent == indent;
-            self.levels.pop();
-            if was_item {
-                break;
-            }
+            Event::Nothing | Event::StreamStart | Event::StreamEnd | Event::DocumentEnd => {}
         }
-        self.levels.push(IndentLevel {
-            indent,
-            part: LevelPart::Item(index),
-        });
-    }
-
-    fn value(&mut self, at: usize, indent: usize, value: &str) -> Result<(), String> {
-        let first = value.as_bytes()[0];
-        if matches!(first, b'|' | b'>') {
-            self.text_below = Some(indent);
-            self.push(at, at + value.len(), false);
-            return Ok(());
-        }
-        if matches!(first, b'{' | b'[') {
-            self.open = brackets(value, 0)?;
-            self.push(at, at + value.len(), false);
-            return Ok(());
-        }
-        if matches!(first, b'&' | b'*' | b'!' | b'@' | b'`' | b'?') {
-            self.push(at, at + value.len(), false);
-            return Ok(());
-        }
-        if matches!(first, b'"' | b'\'') {
-            let quote = char::from(first);
-            let inner = &value[1..];
-            let Some(end) = inner.find(quote) else {
-                return Err("a quoted text goes over several lines".into());
-            };
-            let rest = inner[end + 1..].trim_start();
-            let plain = (rest.is_empty() || rest.starts_with('#')) && !inner[..end].contains('\\');
-            self.push(at + 1, at + 1 + end, plain);
-            return Ok(());
-        }
-        let end = value.find(" #").unwrap_or(value.len());
-        let plain = value[..end].trim_end();
-        self.push(at, at + plain.len(), true);
-        self.value_at = Some(indent);
         Ok(())
     }
 
-    fn push(&mut self, from: usize, to: usize, is_plain: bool) {
-        let parts: Vec<String> = self
-            .levels
-            .iter()
-            .map(|level| match &level.part {
-                LevelPart::Key(key) => key.clone(),
-                LevelPart::Item(index) => index.to_string(),
-            })
-            .collect();
+    /// The dotted name of what comes here; `None` for the key of a mapping, which is `scalar`.
+    fn name(&mut self, scalar: Option<&str>) -> Result<Option<String>, String> {
+        let level = self.levels.last_mut().ok_or("it has no settings")?;
+        let part = match &mut level.at {
+            LevelPart::Item(next) => {
+                *next += 1;
+                (*next - 1).to_string()
+            }
+            LevelPart::Key(key) => match key.take() {
+                Some(key) => key,
+                None => {
+                    let name = scalar.ok_or("a key of it is no text")?;
+                    self.settings.may_hide |= name == "<<";
+                    *key = Some(name.into());
+                    return Ok(None);
+                }
+            },
+        };
+        let dot = if level.name.is_empty() { "" } else { "." };
+        Ok(Some(format!("{}{dot}{part}", level.name)))
+    }
+
+    fn push(&mut self, name: String, at: Range<usize>, is_plain: bool) {
         self.settings.all.push(FileSetting {
-            name: parts.join("."),
-            from,
-            to,
-            is_plain,
-        });
-    }
-}
-
-fn is_item(content: &str) -> bool {
-    content == "-" || content.starts_with("- ")
-}
-
-/// The key at the start of a line, and what follows its colon.
-fn key_of(content: &str) -> Option<(&str, &str)> {
-    if let Some(quote @ ('"' | '\'')) = content.chars().next() {
-        let end = content[1..].find(quote)? + 1;
-        let rest = content[end + 1..].trim_start().strip_prefix(':')?;
-        let ends = rest.is_empty() || rest.starts_with(' ');
-        return ends.then_some((&content[1..end], rest));
-    }
-    let at = content
-        .match_indices(':')
-        .map(|(at, _)| at)
-        .find(|at| content[at + 1..].is_empty() || content[at + 1..].starts_with(' '))?;
-    let key = content[..at].trim_end();
-    let is_key = !key.is_empty()
-        && !key.contains(" #")
-        && !key.starts_with(['{', '[', '&', '*', '!', '?', '|', '>', '#']);
-    is_key.then_some((key, &content[at + 1..]))
-}
-
-/// The number of open brackets after a line of a flow value.
-fn brackets(line: &str, mut open: usize) -> Result<usize, String> {
-    let mut quote = None;
-    let mut before = ' ';
-    for c in line.chars() {
-        match (quote, c) {
-            (Some(q), _) if c == q => quote = None,
-            (Some(_), _) => {}
-            (None, '"' | '\'') => quote = Some(c),
-            (None, '{' | '[') => open += 1,
-            (None, '}' | ']') => open = open.saturating_sub(1),
-            (None, '#') if before == ' ' => break,
-            (None, _) => {}
-        }
-        before = c;
-    }
-    if quote.is_some() {
-        return Err("a quoted text goes over several lines".into());
-    }
-    Ok(open)
-}
-
-/// All scalars of a JSON document.
-pub(super) fn json_settings(text: &str) -> Result<FileSettings, String> {
-    let mut reader = JsonReader {
-        text: text.as_bytes(),
-        at: 0,
-        found: Vec::new(),
-    };
-    // A program that accepts comments in JSON may read it differently.
-    serde_json::from_str::<serde::de::IgnoredAny>(text)
-        .map_err(|error| format!("it isn't valid JSON ({error})"))?;
-    reader.value(String::new());
-    Ok(FileSettings {
-        all: reader.found,
-        may_hide: false,
-    })
-}
-
-/// Walks over valid JSON.
-struct JsonReader<'a> {
-    text: &'a [u8],
-    at: usize,
-    found: Vec<FileSetting>,
-}
-
-impl JsonReader<'_> {
-    fn peek(&mut self) -> u8 {
-        while self.text.get(self.at).is_some_and(u8::is_ascii_whitespace) {
-            self.at += 1;
-        }
-        self.text.get(self.at).copied().unwrap_or(0)
-    }
-
-    /// The byte range of the string that begins here, without quotes.
-    fn string(&mut self) -> (usize, usize) {
-        self.at += 1;
-        let from = self.at;
-        while let Some(byte) = self.text.get(self.at) {
-            match byte {
-                b'"' => break,
-                b'\\' => self.at += 2,
-                _ => self.at += 1,
-            }
-        }
-        let to = self.at.min(self.text.len());
-        self.at += 1;
-        (from, to)
-    }
-
-    fn value(&mut self, name: String) {
-        match self.peek() {
-            b'{' => self.members(&name, b'}', true),
-            b'[' => self.members(&name, b']', false),
-            b'"' => {
-                let (from, to) = self.string();
-                self.push(name, from, to);
-            }
-            0 => {}
-            _ => {
-                let from = self.at;
-                let ends = |byte: &u8| byte.is_ascii_whitespace() || b",]}".contains(byte);
-                while self.text.get(self.at).is_some_and(|byte| !ends(byte)) {
-                    self.at += 1;
-                }
-                self.push(name, from, self.at);
-            }
-        }
-    }
-
-    fn members(&mut self, name: &str, end: u8, named: bool) {
-        self.at += 1;
-        let mut index = 0;
-        loop {
-            match self.peek() {
-                0 => return,
-                byte if byte == end => {
-                    self.at += 1;
-                    return;
-                }
-                b',' => self.at += 1,
-                _ => {
-                    let part = if named {
-                        let (from, to) = self.string();
-                        self.peek();
-                        self.at += 1;
-                        String::from_utf8_lossy(&self.text[from..to]).into_owned()
-                    } else {
-                        index.to_string()
-                    };
-                    index += 1;
-                    let dot = if name.is_empty() { "" } else { "." };
-                    self.value(format!("{name}{dot}{part}"));
-                }
-            }
-        }
-    }
-
-    fn push(&mut self, name: String, from: usize, to: usize) {
-        self.found.push(FileSetting {
             name,
-            from,
-            to,
-            is_plain: true,
+            from: at.start,
+            to: at.end,
+            is_plain,
         });
     }
 }

@@ -153,10 +153,7 @@ mod tests {
     }
 
     fn note(at: u64) -> Event {
-        let note = Note {
-            level: Level::Info,
-            text: "line\nbreak".into(),
-        };
+        let note = Note::new(Level::Info, "line\nbreak");
         Event {
             at: Moment(at),
             what: EventKind::Note(note),

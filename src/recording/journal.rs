@@ -216,10 +216,7 @@ fn write_once(more: impl IntoIterator<Item = RecordLine>, lines: &mut Vec<Record
 pub(super) fn warning(at: Moment, text: String) -> Event {
     Event {
         at,
-        what: EventKind::Note(Note {
-            level: Level::Warning,
-            text,
-        }),
+        what: EventKind::Note(Note::new(Level::Warning, text)),
     }
 }
 

@@ -205,7 +205,7 @@ impl Recorder {
 
     fn say(&mut self, level: Level, text: String) {
         if self.notes.len() < NOTES_KEPT {
-            self.notes.push_back(Note { level, text });
+            self.notes.push_back(Note::new(level, text));
         }
     }
 
@@ -307,7 +307,7 @@ type Said = Arc<Mutex<Vec<String>>>;
 impl RecordingFile {
     pub fn new(path: PathBuf, file: File) -> RecordingFile {
         RecordingFile {
-            home: Home::of(&path),
+            home: Home::new(&path),
             path,
             file: Some(file),
             torn: false,
@@ -346,7 +346,7 @@ impl RecordingFile {
         drop(said);
         self.file = Some(made?);
         self.removed = None;
-        self.home = Home::of(&self.path);
+        self.home = Home::new(&self.path);
         Ok(())
     }
 
@@ -463,10 +463,7 @@ mod tests {
     use std::time::Duration;
 
     fn line(at: u64) -> RecordLine {
-        let note = Note {
-            level: Level::Info,
-            text: format!("{at} {}", "x".repeat(1_000)),
-        };
+        let note = Note::new(Level::Info, format!("{at} {}", "x".repeat(1_000)));
         let event = Event {
             at: Moment(at),
             what: EventKind::Note(note),

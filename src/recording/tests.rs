@@ -103,10 +103,7 @@ fn oom(seconds: f64) -> Event {
 }
 
 fn note(seconds: f64, text: &str) -> Event {
-    let note = Note {
-        level: Level::Info,
-        text: text.into(),
-    };
+    let note = Note::new(Level::Info, text);
     event(seconds, EventKind::Note(note))
 }
 

@@ -318,7 +318,7 @@ impl<'a> RemedyPredictor<'a> {
 
 /// The rehearsal of the step that failed, with the allocator settings of its run.
 fn rehearsed(rank: &RankState, reading: &WorkloadKey) -> Option<Rehearsed> {
-    let rehearsed = Rehearsed::of(rank.rehearsal.as_ref()?, reading.at_once)?;
+    let rehearsed = Rehearsed::new(rank.rehearsal.as_ref()?, reading.at_once)?;
     Some(match &rank.hello.alloc_conf {
         Some(conf) => rehearsed.under(conf),
         None => rehearsed,
@@ -362,7 +362,7 @@ fn observations(
     {
         observations.extend(Observation::of_runs(earlier, reading, &inputs.launch));
     }
-    observations.extend(Observation::of(rank, inputs.forecast.oom, reading));
+    observations.extend(Observation::new(rank, inputs.forecast.oom, reading));
     observations
 }
 

@@ -109,7 +109,7 @@ impl Explained {
             retainers: rank
                 .and_then(|rank| rank.retainers.as_ref())
                 .map(|(_, found)| found.clone()),
-            growth: rank.and_then(|rank| StepGrowth::of(&rank.traces)),
+            growth: rank.and_then(|rank| StepGrowth::new(&rank.traces)),
             source: run.source.clone(),
         }
     }

@@ -11,7 +11,7 @@ const SAME: f64 = 0.0005;
 /// Of a run that has ended, for its end: "run 2: peak 10.4 GiB, as predicted (rehearsed)". `None` where
 /// nothing was predicted, or nothing was seen of it.
 pub fn verdict(run: &Run) -> Option<String> {
-    let score = Score::of(run)?;
+    let score = Score::new(run)?;
     let (number, prediction) = (run.number, &score.prediction);
     let rests_on = rests_on(prediction.basis);
     if let (Some(false), RunEnd::OutOfMemory) = (score.held, score.outcome.end) {
@@ -45,7 +45,7 @@ pub fn beside(run: &Run) -> Option<String> {
         (None, Some(needs)) => format!("a need of {needs}"),
         (None, None) => return None,
     };
-    Some(figure + &basis + &outcome(Score::of(run).as_ref()))
+    Some(figure + &basis + &outcome(Score::new(run).as_ref()))
 }
 
 fn outcome(score: Option<&Score>) -> String {
@@ -98,7 +98,7 @@ fn percent(share: f64) -> String {
 pub fn after_peak(run: &Run, predicted: Bytes) -> String {
     let basis = run.prediction.as_ref().and_then(|said| said.basis);
     let basis = basis.map_or(String::new(), |basis| format!(", {}", basis.word()));
-    let off = outcome(Score::of(run).as_ref());
+    let off = outcome(Score::new(run).as_ref());
     format!(" (predicted {predicted}{basis}{off})")
 }
 
@@ -171,13 +171,13 @@ mod tests {
             run(true, RunEnd::Finished, 9.5),
             run(true, RunEnd::OutOfMemory, 23.0),
         ];
-        let scores: Vec<Score> = runs.iter().filter_map(Score::of).collect();
+        let scores: Vec<Score> = runs.iter().filter_map(Score::new).collect();
         assert_eq!(
-            summary(&ScoreSheet::of(&scores)).expect("words"),
+            summary(&ScoreSheet::new(&scores)).expect("words"),
             "3 relaunches were predicted (3 rehearsed); 2 of 3 fitted or ran out as said; peaks were off by 3.0 % in the median, -5.0 % at the worst"
         );
         assert_eq!(
-            summary(&ScoreSheet::of(&scores[..1])).expect("words"),
+            summary(&ScoreSheet::new(&scores[..1])).expect("words"),
             "1 relaunch was predicted (1 rehearsed); 1 of 1 fitted or ran out as said; its peak was off by +1.0 %"
         );
         assert_eq!(summary(&ScoreSheet::default()), None);

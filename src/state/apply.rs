@@ -81,7 +81,7 @@ impl State {
                     run.stop_requested.get_or_insert(at);
                 }
             }
-            EventKind::Note(note) => self.note(at, note.level, note.text.clone()),
+            EventKind::Note(note) => push_bounded(&mut self.notes, (at, note.clone()), NOTES),
             EventKind::Dropped(dropped) => self.dropped(dropped),
             EventKind::Logged(_) | EventKind::Unknown => {}
         }
@@ -101,7 +101,7 @@ impl State {
     }
 
     pub(super) fn note(&mut self, at: Moment, level: Level, text: String) {
-        push_bounded(&mut self.notes, (at, Note { level, text }), NOTES);
+        push_bounded(&mut self.notes, (at, Note::new(level, text)), NOTES);
     }
 
     fn dropped(&mut self, more: &Dropped) {
@@ -224,8 +224,8 @@ impl State {
 /// a launcher passes it on.
 const TOGETHER: Duration = Duration::from_secs(10);
 
-/// The same if they agree on requested and allocated memory to the last printed digit: a program
-/// may save a checkpoint before it lets the exception through.
+/// Time between record and message of one OOM where they agree on requested and allocated memory to the
+/// last printed digit: a program may save a checkpoint before it lets the exception through.
 const TOGETHER_BY_FIGURES: Duration = Duration::from_secs(120);
 
 /// Incidents kept: the first of a run, and in total.

@@ -39,7 +39,7 @@ pub struct RankState {
     pub steps: StepTrack,
     /// What its optimizers know of the memory on that device.
     pub structure: Option<Structure>,
-    /// The same for each device.
+    /// What its optimizers know of the memory, one for each device.
     pub structures: Vec<Structure>,
     /// What can be patched in it, found at an OOM.
     pub patchable: Option<Patchable>,

@@ -390,7 +390,7 @@ impl SourceTexts {
         Some(&self.text_of(line)?.text)
     }
 
-    /// The same with its place.
+    /// The text of a line with its place, if it could be read.
     pub fn text_of(&self, line: &SourceLine) -> Option<&LineText> {
         self.0.iter().find(|text| text.is_of(line))
     }

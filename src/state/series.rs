@@ -136,7 +136,7 @@ impl Series {
         })
     }
 
-    /// The same for parts of any lengths: between each two of these moments, which are in order.
+    /// A bucket for each part of the time, of any length: between each two of these moments, which are in order.
     pub fn between(&self, bounds: &[Moment]) -> Vec<Option<SeriesBucket>> {
         let [from, .., to] = bounds else {
             return Vec::new();

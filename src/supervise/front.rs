@@ -77,7 +77,7 @@ impl Keeper {
             Io::PassThrough => controlling_terminal(),
             Io::Screen => None,
         };
-        let line = users_line().or_else(|| LineSettings::of(controlling.as_ref()?));
+        let line = users_line().or_else(|| LineSettings::read(controlling.as_ref()?));
         Keeper::start_as(command, setup, line, controlling)
     }
 
@@ -284,9 +284,9 @@ impl Reports {
 
 /// The settings of the user's terminal: the first of stdout, stderr, stdin that is one.
 fn users_line() -> Option<LineSettings> {
-    LineSettings::of(io::stdout())
-        .or_else(|| LineSettings::of(io::stderr()))
-        .or_else(|| LineSettings::of(io::stdin()))
+    LineSettings::read(io::stdout())
+        .or_else(|| LineSettings::read(io::stderr()))
+        .or_else(|| LineSettings::read(io::stdin()))
 }
 
 /// The controlling terminal, where standard input isn't one: programs may ask there all the same. The

@@ -92,7 +92,7 @@ pub enum Sender {
 
 impl SentSignal {
     /// What came, and who sent it.
-    pub fn of(info: &signalfd_siginfo) -> (SentSignal, Sender) {
+    pub fn read(info: &signalfd_siginfo) -> (SentSignal, Sender) {
         let (number, pid) = (info.ssi_signo as i32, info.ssi_pid as i32);
         let sender = match info.ssi_code {
             libc::SI_USER | libc::SI_QUEUE | libc::SI_TKILL => Sender::Process(Pid(pid)),
@@ -234,7 +234,7 @@ mod tests {
         info.ssi_signo = 15;
         info.ssi_code = libc::SI_USER;
         // From outside our PID namespace.
-        let from = |info: &signalfd_siginfo| SentSignal::of(info).1;
+        let from = |info: &signalfd_siginfo| SentSignal::read(info).1;
         assert_eq!(from(&info), Sender::Process(Pid(0)));
         info.ssi_code = libc::SI_KERNEL;
         assert_eq!(from(&info), Sender::Kernel);

@@ -35,7 +35,7 @@ pub struct LineSettings {
 
 impl LineSettings {
     /// The settings of the terminal `fd`; `None` if it isn't one, or is gone.
-    pub fn of(fd: impl AsFd) -> Option<LineSettings> {
+    pub fn read(fd: impl AsFd) -> Option<LineSettings> {
         let raw: libc::termios = termios::tcgetattr(fd).ok()?.into();
         Some(LineSettings {
             input: raw.c_iflag,

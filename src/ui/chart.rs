@@ -134,7 +134,7 @@ pub(super) fn draw(canvas: &mut Canvas, state: &State, device: &DeviceState, cho
             width: legend_width(area),
             ..plot
         };
-        let figures = Figures::of(device.capacity);
+        let figures = Figures::new(device.capacity);
         let overlay = laid_over.and_then(|overlay| overlay.label(cursor));
         let labels = labels(&curves, &rules, overlay);
         draw_legend(&mut canvas.at(gutter), labels, &scale, figures);

@@ -112,7 +112,7 @@ fn is_offered(remedy: &Remedy) -> bool {
 fn at_the_failure(scene: &Scene) -> Option<Vec<(Category, Bytes)>> {
     let run = scene.state.run()?;
     let trace = run.rank_of(run.oom()?)?.traces.failed()?;
-    let step = StepAnatomy::of(trace).ok()?;
+    let step = StepAnatomy::new(trace).ok()?;
     let held = by_category(&step, step.end()).into_iter();
     Some(held.filter(|(_, bytes)| *bytes > Bytes::ZERO).collect())
 }

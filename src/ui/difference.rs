@@ -139,14 +139,6 @@ fn piece(text: String, kind: DiffKind) -> DiffWord {
 mod tests {
     use super::*;
 
-    fn command(text: &str) -> CommandLine {
-        CommandLine {
-            argv: text.split(' ').map(Word::from).collect(),
-            env: Vec::new(),
-            cwd: "/".into(),
-        }
-    }
-
     fn joined(pieces: &[DiffWord]) -> String {
         let texts: Vec<&str> = pieces.iter().map(|piece| piece.text.as_str()).collect();
         texts.join(" ")
@@ -170,7 +162,7 @@ mod tests {
             ),
             ("python t.py", "python t.py", "python t.py", ""),
         ] {
-            let (old, new) = (command(old), command(new));
+            let (old, new) = (CommandLine::typed(old), CommandLine::typed(new));
             assert_eq!(joined(&whole(&theme, &old, &new)), whole_text);
             let changes = difference(&old, &new);
             assert_eq!(joined(&brief(&theme, Some(&old), &changes)), brief_text);
@@ -180,7 +172,7 @@ mod tests {
     #[test]
     fn the_environment_is_part_of_it_and_secrets_are_not() {
         let theme = Theme::full();
-        let mut old = command("x --token abc");
+        let mut old = CommandLine::typed("x --token abc");
         old.set_env("MY_KEY", Some(Word::from("s3")));
         let mut new = old.clone();
         new.set_env("CONF", Some(Word::from("a:True")));

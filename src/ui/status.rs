@@ -15,7 +15,7 @@ use super::words::{
     Figures, count, outcome_words, patching_words, ranks_on, rate, steps_per_second,
 };
 use crate::diagnosis;
-use crate::event::NvmlState;
+use crate::event::{NoteSubject, NvmlState};
 use crate::forecast::RoomBasis;
 use crate::state::{DeviceState, ProbeState, Run, RunOutcome, State};
 use crate::units::{Bytes, Moment, clock_face};
@@ -219,10 +219,8 @@ fn held(view: &View, mode: InputMode) -> String {
 fn snapshot(view: &View, scene: &Scene) -> String {
     let since = view.notice.map(|(_, at)| at);
     let mut notes = scene.state.notes.iter().rev();
-    let said = notes.find(|(at, note)| {
-        let is_it = ["snapshot saved:", "no snapshot in"];
-        Some(*at) >= since && is_it.iter().any(|begin| note.text.starts_with(begin))
-    });
+    let said =
+        notes.find(|(at, note)| Some(*at) >= since && note.about == Some(NoteSubject::Snapshot));
     let words = said.map_or("saving PyTorch's snapshot", |(_, note)| note.text.as_str());
     format!("{words}  ")
 }
@@ -318,7 +316,7 @@ pub(super) fn draw_smallest(canvas: &mut Canvas, view: &View, scene: &Scene) {
         pen.text("read-only ", Tone::Warning);
     }
     if let Some(device) = view.device(state) {
-        let figures = Figures::of(device.capacity);
+        let figures = Figures::new(device.capacity);
         let held = device.used.current().or(device.reserved.current());
         let held = held.map_or("?".to_string(), |bytes| figures.gib(bytes));
         let of = device.capacity.map_or(String::new(), |capacity| {
@@ -405,7 +403,7 @@ fn with_warnings(mut pieces: Vec<(String, Tone)>, room: u16, gap: u16) -> Vec<(S
 /// The pieces, the most important first.
 fn headroom_pieces(theme: &Theme, scene: &Scene, device: &DeviceState) -> Vec<(String, Tone)> {
     let state = scene.state;
-    let figures = Figures::of(device.capacity);
+    let figures = Figures::new(device.capacity);
     if let Some((run, at)) = state.run().and_then(|run| Some((run, run.ended?.0))) {
         return pieces_after(run, at, device, figures);
     }
@@ -463,7 +461,7 @@ fn headroom_pieces(theme: &Theme, scene: &Scene, device: &DeviceState) -> Vec<(S
 
 /// The pieces for the cursor's column: each quantity's minimum and maximum in it.
 fn pieces_at(state: &State, device: &DeviceState, from: Moment, to: Moment) -> Vec<(String, Tone)> {
-    let figures = Figures::of(device.capacity);
+    let figures = Figures::new(device.capacity);
     let time = clock_face(from.since(Moment::ZERO));
     let mut pieces = vec![(format!("at {time}"), Tone::Accent)];
     let begun = |run: &&Run| run.started < to && run.ended.is_none_or(|(at, _)| at >= from);

@@ -282,15 +282,6 @@ impl Scheme {
         value.map_or_else(String::new, |value| value.get_name().to_string())
     }
 
-    pub fn of_name(name: &str) -> Result<Scheme, String> {
-        Scheme::from_str(name, false).map_err(|_| {
-            let all = Scheme::value_variants().iter();
-            let names: Vec<String> = all.map(|scheme| scheme.name()).collect();
-            let names = names.join(", ");
-            format!("there is no theme {name:?}; choose one of {names}")
-        })
-    }
-
     fn next(self) -> Scheme {
         let all = Scheme::value_variants();
         all[(self as usize + 1) % all.len()]
@@ -600,12 +591,10 @@ mod tests {
         let mut scheme = Scheme::default();
         for &expected in Scheme::value_variants() {
             assert_eq!(scheme, expected);
-            assert_eq!(Scheme::of_name(&scheme.name()), Ok(scheme));
+            assert_eq!(Scheme::from_str(&scheme.name(), false), Ok(scheme));
             scheme = scheme.next();
         }
         assert_eq!(scheme, Scheme::default(), "around");
-        let said = Scheme::of_name("drak").unwrap_err();
-        assert!(said.contains("\"drak\"") && said.ends_with("default, dark, light, contrast"));
     }
 }
 

@@ -13,7 +13,7 @@ pub(super) struct Figures {
 }
 
 impl Figures {
-    pub fn of(capacity: Option<Bytes>) -> Figures {
+    pub fn new(capacity: Option<Bytes>) -> Figures {
         Figures {
             decimals: match capacity {
                 Some(capacity) if capacity < Bytes::gib(10) => 2,
@@ -129,11 +129,11 @@ mod tests {
 
     #[test]
     fn figures_keep_their_width() {
-        let large = Figures::of(Some(Bytes::gib(141)));
+        let large = Figures::new(Some(Bytes::gib(141)));
         assert_eq!(large.column(Some(Bytes::mib(512))), "  0.5");
         assert_eq!(large.column(Some(Bytes::gib(141))), "141.0");
         assert_eq!(large.column(None), "    ?");
-        let small = Figures::of(Some(Bytes::gib(8)));
+        let small = Figures::new(Some(Bytes::gib(8)));
         assert_eq!(small.column(Some(Bytes::mib(512))), " 0.50");
     }
 

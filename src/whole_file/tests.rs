@@ -141,7 +141,7 @@ fn a_file_whose_directory_was_removed_is_made_again_and_one_that_was_removed_alo
     fs::create_dir(path.parent().unwrap()).unwrap();
     let mut file = File::create(&path).unwrap();
     file.write_all(b"one").unwrap();
-    let home = Home::of(&path);
+    let home = Home::new(&path);
     assert!(!home.is_gone(&file, &path));
     fs::remove_file(&path).unwrap();
     assert!(!home.is_gone(&file, &path));

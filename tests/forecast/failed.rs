@@ -66,7 +66,7 @@ impl Failed {
             likeness: String::new(),
         };
         Model::new(
-            Observation::of(None, Some(&incident), &reading)
+            Observation::new(None, Some(&incident), &reading)
                 .into_iter()
                 .collect(),
         )

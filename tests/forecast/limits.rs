@@ -20,7 +20,7 @@ fn a_replay_knows_the_largest_batch_that_runs_under_a_cap() {
     for line in include_str!("rehearsals.jsonl").lines() {
         let real: RealLimits = serde_json::from_str(line).expect("a line of the file");
         let batch = real.rehearsal.batch;
-        let rehearsed = Rehearsed::of(&real.rehearsal, batch).expect("it was rehearsed");
+        let rehearsed = Rehearsed::new(&real.rehearsal, batch).expect("it was rehearsed");
         for (cap, largest) in real.limits {
             let room = Bytes((cap * f64::from(1 << 30)) as u64);
             let runs = |batch| {

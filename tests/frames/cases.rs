@@ -666,10 +666,10 @@ fn lost_probe() -> Story {
     for _ in 0..20 {
         story.wait(1.0).device(0, GPU, 15.7, 0.0);
     }
-    story.tell(EventKind::Note(Note {
-        level: Level::Warning,
-        text: "the probe's socket was closed; allocated and reserved are not known".into(),
-    }));
+    story.tell(EventKind::Note(Note::new(
+        Level::Warning,
+        "the probe's socket was closed; allocated and reserved are not known",
+    )));
     story
 }
 

@@ -219,7 +219,7 @@ fn the_third_step_is_traced_allocation_by_allocation() {
         panic!("{:?}", front.step_traces());
     };
     assert_eq!((traced.step, traced.failed), (3, false));
-    let step = StepAnatomy::of(traced).expect("a step");
+    let step = StepAnatomy::new(traced).expect("a step");
     assert_eq!(step.allocated[step.peak()], Bytes::mib(6));
     let held = by_line(&step, step.peak());
     let lines: Vec<_> = held
@@ -245,7 +245,7 @@ fn a_first_step_that_runs_out_of_memory_is_traced_to_its_end() {
         panic!("{:?}", front.step_traces());
     };
     assert_eq!((traced.step, traced.failed), (1, true));
-    let step = StepAnatomy::of(traced).expect("a step");
+    let step = StepAnatomy::new(traced).expect("a step");
     assert_eq!(step.allocated[step.end()], Bytes::mib(4));
 }
 

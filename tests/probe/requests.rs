@@ -3,7 +3,7 @@
 use crate::probe::front::{Front, Place};
 use crate::probe::program::Program;
 use oomph::collect::probe_socket::ProbeRequest;
-use oomph::event::EventKind;
+use oomph::event::{EventKind, NoteSubject};
 use oomph::units::{Bytes, Pid};
 use std::os::unix::fs::PermissionsExt;
 
@@ -110,7 +110,7 @@ fn a_snapshot_of_now_is_saved_where_it_is_said() {
         .requests
         .ask(pid, ProbeRequest::Snapshot { directory });
     front.wait_until(|seen| {
-        let of = |what: &EventKind| matches!(what, EventKind::Note(note) if note.text.starts_with("no snapshot in /dev/null"));
+        let of = |what: &EventKind| matches!(what, EventKind::Note(note) if note.about == Some(NoteSubject::Snapshot) && note.text.starts_with("no snapshot in /dev/null"));
         seen.iter().any(of)
     });
     running.tell("enough");

@@ -60,7 +60,7 @@ fn told(step: &StepAnatomy) -> String {
 fn the_peak_of_a_traced_step_is_made_of_lines_and_modules() {
     for name in ["vit", "lora", "unet"] {
         let rank = rank_of(name);
-        let step = StepAnatomy::of(rank.traces.largest().expect("a trace")).expect("a sound one");
+        let step = StepAnatomy::new(rank.traces.largest().expect("a trace")).expect("a sound one");
         let traced = step.allocated[step.peak()];
         let missing = rank.allocated_peak.0.abs_diff(traced.0);
         assert!(
@@ -80,7 +80,7 @@ fn the_peak_of_a_traced_step_is_made_of_lines_and_modules() {
 #[test]
 fn what_grows_between_two_traced_steps_is_the_leak() {
     let rank = rank_of("leak-traced");
-    let growth = StepGrowth::of(&rank.traces).expect("two traces");
+    let growth = StepGrowth::new(&rank.traces).expect("two traces");
     let mut told = format!(
         "{} a step, from step {} to {}\n",
         growth.per_step(),

@@ -92,7 +92,7 @@ impl Front {
     }
 
     fn line(&self) -> LineSettings {
-        LineSettings::of(&self.terminal.as_ref().unwrap().slave).unwrap()
+        LineSettings::read(&self.terminal.as_ref().unwrap().slave).unwrap()
     }
 
     fn types(&self, keys: &[u8]) {

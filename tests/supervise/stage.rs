@@ -155,7 +155,7 @@ impl Casting {
             stdin: terminal.stdio(),
             stdout: terminal.stdio(),
             stderr: terminal.stdio(),
-            line: LineSettings::of(&terminal.slave),
+            line: LineSettings::read(&terminal.slave),
             ..Casting::silent()
         }
     }

@@ -79,7 +79,7 @@ fn a_front_that_dies_leaves_the_program_alone_and_the_terminal_in_order() {
     let (log, go) = (directory.path().join("log"), directory.path().join("go"));
     let terminal = UsersTerminal::open();
     let seen = Collected::from(terminal.master.try_clone().unwrap());
-    let found = LineSettings::of(&terminal.slave).unwrap();
+    let found = LineSettings::read(&terminal.slave).unwrap();
     let mut casting = Casting::on(&terminal, Io::Screen);
     casting.log = Some(log.clone());
     let mut stage = casting.start();
@@ -95,7 +95,7 @@ fn a_front_that_dies_leaves_the_program_alone_and_the_terminal_in_order() {
     let keeper = stage.keeper.pid();
     drop(stage);
     wait_for("the terminal to be restored", || {
-        (LineSettings::of(&terminal.slave).as_ref() == Some(&found)).then_some(())
+        (LineSettings::read(&terminal.slave).as_ref() == Some(&found)).then_some(())
     });
     wait_for("the reset", || {
         (seen.so_far() == RESET.as_bytes()).then_some(())

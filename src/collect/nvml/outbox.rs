@@ -65,7 +65,7 @@ impl Outbox {
     /// Reports a warning.
     pub fn note(&self, text: String) {
         let level = Level::Warning;
-        self.send_surely(EventKind::Note(Note { level, text }));
+        self.send_surely(EventKind::Note(Note::new(level, text)));
     }
 
     /// Reports something that must arrive.

@@ -11,6 +11,7 @@ use nvml_wrapper::error::NvmlError;
 use nvml_wrapper::struct_wrappers::device::{MemoryInfo, ProcessInfo};
 use procfs::process::Process;
 use std::collections::{BTreeMap, HashMap};
+use std::fmt;
 use std::path::Path;
 
 /// More processes than any device has; NVML has been seen to report four billion, and the wrapper
@@ -259,44 +260,75 @@ fn shown_name(cmdline: &[String], comm: &str) -> String {
     }
 }
 
-// Why NVML can't be used, in one line that says what to do. The return values are those of
-// `nvmlReturn_t` in NVIDIA's nvml.h.
+/// Why NVML can't be used.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct NvmlProblem {
+    pub what: String,
+    /// What to do about it.
+    pub mend: &'static str,
+}
 
-/// The line for an error of initialisation.
-pub(super) fn reason(error: &NvmlError) -> String {
-    match error {
-        NvmlError::LibloadingError(error) => missing(&error.to_string()),
-        NvmlError::LibraryNotFound => missing("a library it needs is missing"),
-        NvmlError::FailedToLoadSymbol(symbol) => format!(
-            "this NVML is too old, or not NVML at all ({symbol}): is libnvidia-ml.so.1 the driver's?"
-        ),
-        NvmlError::DriverNotLoaded => {
-            "the NVIDIA driver is not loaded: load it (modprobe nvidia), \
-             or give the container its GPUs (docker run --gpus all)"
-                .into()
+impl NvmlProblem {
+    pub(super) fn new(what: impl Into<String>, mend: &'static str) -> NvmlProblem {
+        NvmlProblem {
+            what: what.into(),
+            mend,
         }
-        NvmlError::LibRmVersionMismatch => "the NVIDIA driver and its library differ in version \
-             (updated while in use): reload the nvidia modules or reboot"
-            .into(),
-        NvmlError::NoPermission => "no permission to use the NVIDIA driver: check the modes of \
-             /dev/nvidia* and the groups of your user"
-            .into(),
-        NvmlError::GpuLost => "the GPU is lost (fallen off the bus): reset it or reboot".into(),
-        error => format!("NVML does not start: {error}; nvidia-smi may say more"),
     }
 }
 
-fn missing(error: &str) -> String {
+/// In one line.
+impl fmt::Display for NvmlProblem {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}: {}", self.what, self.mend)
+    }
+}
+
+/// For an error of initialisation. The return values are those of `nvmlReturn_t` in NVIDIA's nvml.h.
+pub(super) fn problem(error: &NvmlError) -> NvmlProblem {
+    match error {
+        NvmlError::LibloadingError(error) => missing(&error.to_string()),
+        NvmlError::LibraryNotFound => missing("a library it needs is missing"),
+        NvmlError::FailedToLoadSymbol(symbol) => NvmlProblem::new(
+            format!("this NVML is too old, or not NVML at all ({symbol})"),
+            "is libnvidia-ml.so.1 the driver's?",
+        ),
+        NvmlError::DriverNotLoaded => NvmlProblem::new(
+            "the NVIDIA driver is not loaded",
+            "load it (modprobe nvidia), or give the container its GPUs (docker run --gpus all)",
+        ),
+        NvmlError::LibRmVersionMismatch => NvmlProblem::new(
+            "the NVIDIA driver and its library differ in version (updated while in use)",
+            "reload the nvidia modules or reboot",
+        ),
+        NvmlError::NoPermission => NvmlProblem::new(
+            "no permission to use the NVIDIA driver",
+            "check the modes of /dev/nvidia* and the groups of your user",
+        ),
+        NvmlError::GpuLost => {
+            NvmlProblem::new("the GPU is lost (fallen off the bus)", "reset it or reboot")
+        }
+        error => NvmlProblem::new(
+            format!("NVML does not start ({error})"),
+            "nvidia-smi may say more",
+        ),
+    }
+}
+
+fn missing(error: &str) -> NvmlProblem {
     // Of the loader's words only what is not said here anyway: why a library that is there won't do.
     let is_absent = error.contains("No such file") || error.contains("cannot open shared object");
-    let why = match is_absent {
+    let what = match is_absent {
         true => String::from("no libnvidia-ml.so.1"),
         false => format!(
             "libnvidia-ml.so.1 cannot be loaded ({})",
             error.split(": ").last().unwrap_or(error)
         ),
     };
-    format!("{why}: install the NVIDIA driver, or run the container with --gpus all")
+    NvmlProblem::new(
+        what,
+        "install the NVIDIA driver, or run the container with --gpus all",
+    )
 }
 
 /// Why a device gives no more readings, if that is what `error` means.
@@ -357,7 +389,7 @@ mod tests {
                 "nvmlInit_v2",
             ),
         ] {
-            let line = reason(&error);
+            let line = problem(&error).to_string();
             assert!(line.contains(words), "{line}");
             assert!(!line.contains('\n') && !line.contains("  "), "{line}");
         }

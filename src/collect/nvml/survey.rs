@@ -1,9 +1,7 @@
 //! One look at all devices, for `oomph doctor`: with what only a person wants to know.
 
 use super::Options;
-use super::reading::DeviceAnswer;
-use crate::collect::nvml::reading::Owners;
-use crate::collect::nvml::reading::reason;
+use super::reading::{DeviceAnswer, NvmlProblem, Owners, problem};
 use crate::collect::nvml::{MIG_ENABLED, MOST_DEVICES, start, watched};
 use crate::event::DeviceReading;
 use nvml_wrapper::Nvml;
@@ -42,8 +40,7 @@ pub struct SurveyedDevice {
 /// Why there is no survey.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum NoSurvey {
-    /// In one line that says what to do.
-    Unavailable(String),
+    Unavailable(NvmlProblem),
     /// A call hangs.
     Silent,
 }
@@ -60,11 +57,12 @@ pub fn survey(library: Option<PathBuf>, patience: Duration) -> Result<Survey, No
     };
     let asking = super::spawn("nvml-survey", move || {
         let seen = start(&options).and_then(|nvml| look(&nvml));
-        let _ = sender.send(seen.map_err(|error| reason(&error)));
+        let _ = sender.send(seen.map_err(|error| problem(&error)));
     });
     if let Err(error) = asking {
-        return Err(NoSurvey::Unavailable(format!(
-            "cannot start a thread ({error}): is there a limit on processes (ulimit -u)?"
+        return Err(NoSurvey::Unavailable(NvmlProblem::new(
+            format!("cannot start a thread ({error})"),
+            "is there a limit on processes (ulimit -u)?",
         )));
     }
     match answer.recv_timeout(patience) {

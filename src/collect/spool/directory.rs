@@ -25,7 +25,7 @@ pub(super) struct SpoolFile<'a> {
 }
 
 impl SpoolFile<'_> {
-    pub fn of(name: &str) -> Option<SpoolFile<'_>> {
+    pub fn parse(name: &str) -> Option<SpoolFile<'_>> {
         let (stem, generation) = name.strip_suffix(".jsonl")?.rsplit_once('-')?;
         Some(SpoolFile {
             stem,
@@ -69,8 +69,9 @@ impl OpenSpool {
         let mut names: Vec<String> = entries
             .filter_map(|entry| entry.file_name().into_string().ok())
             .collect();
-        let key =
-            |name: &str| SpoolFile::of(name).map(|file| (file.stem.to_string(), file.generation));
+        let key = |name: &str| {
+            SpoolFile::parse(name).map(|file| (file.stem.to_string(), file.generation))
+        };
         names.sort_by_cached_key(|name| key(name));
         names
     }

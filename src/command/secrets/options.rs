@@ -22,7 +22,7 @@ pub(super) fn values<T: AsRef<str>>(words: &[T]) -> Hidden {
     while let Some(word) = words.get(at).map(AsRef::as_ref) {
         holding.see(word);
         let next = words.get(at + 1).map(AsRef::as_ref);
-        let inner = Inner::of(word);
+        let inner = Inner::parse(word);
         pairs = pairs.at(&inner);
         let before = inner.option.unwrap_or(previous);
         previous = word;
@@ -70,7 +70,7 @@ struct Inner<'a> {
 }
 
 impl Inner<'_> {
-    fn of(word: &str) -> Inner<'_> {
+    fn parse(word: &str) -> Inner<'_> {
         let quotes = ['"', '\''];
         let mut inner = Inner {
             text: word.trim_start_matches(quotes),
@@ -289,7 +289,7 @@ fn look_into(text: &str, base: usize, depth: usize, found: &mut Vec<(usize, usiz
 /// Whether two words that are all of a text are a name and its secret: `hf_token x`, `key a9FX20`,
 /// but not `secret garden`.
 fn is_name_and_value(name: &Placed, value: &Placed) -> bool {
-    let name = Inner::of(&name.word).text;
+    let name = Inner::parse(&name.word).text;
     let last = name.rsplit('.').next().unwrap_or_default();
     let is_named = is_name(name) && !name.starts_with('-') && is_secret(last);
     is_named

@@ -47,7 +47,7 @@ fn target(batch: u64) -> Target {
 
 #[test]
 fn the_second_step_has_the_optimizers_state() {
-    let step = Rehearsed::of(&said(), 16).unwrap();
+    let step = Rehearsed::new(&said(), 16).unwrap();
     for batch in [1, 16, 100] {
         // The weight, two states, the arguments, what forward keeps and the gradient.
         let expected = Bytes((64 + 128 + batch + 8 * batch + 64) * MIB);
@@ -61,7 +61,7 @@ fn the_second_step_has_the_optimizers_state() {
 
 #[test]
 fn gradients_that_are_kept_and_other_treatments() {
-    let step = Rehearsed::of(&said(), 16).unwrap();
+    let step = Rehearsed::new(&said(), 16).unwrap();
     let plain = step.peak(&target(16)).unwrap();
     let kept = Target {
         keeps_gradients: true,
@@ -87,8 +87,8 @@ fn gradients_that_are_kept_and_other_treatments() {
 #[test]
 fn the_commands_batch_may_be_another_count() {
     // 4 in the command are 16 samples of the call: sequences of one text, or devices.
-    let step = Rehearsed::of(&said(), 4).unwrap();
-    let plain = Rehearsed::of(&said(), 16).unwrap();
+    let step = Rehearsed::new(&said(), 4).unwrap();
+    let plain = Rehearsed::new(&said(), 16).unwrap();
     assert_eq!(step.peak(&target(2)), plain.peak(&target(8)));
 }
 
@@ -99,7 +99,7 @@ fn what_came_to_nothing_is_no_rehearsal() {
         why_not: Some("it took too long".into()),
         ..RehearsedVariant::default()
     }];
-    assert!(Rehearsed::of(&said, 16).is_none());
+    assert!(Rehearsed::new(&said, 16).is_none());
     assert_eq!(said.why_not(), Some("it took too long"));
 }
 
@@ -119,7 +119,7 @@ fn in_pieces() -> Rehearsal {
 
 #[test]
 fn a_need_is_what_it_runs_in_though_it_reserves_more_where_there_is_more() {
-    let step = Rehearsed::of(&in_pieces(), 16).unwrap();
+    let step = Rehearsed::new(&in_pieces(), 16).unwrap();
     let fixed = Target {
         allocator: Allocator::Fixed,
         ..target(48)
@@ -141,7 +141,7 @@ fn the_largest_batch_that_is_said_to_fit_is_near_the_largest_that_does() {
                 allocator,
                 ..target(1)
             };
-            let step = Rehearsed::of(&said, 4096).unwrap().counted(16, 4096);
+            let step = Rehearsed::new(&said, 4096).unwrap().counted(16, 4096);
             for room in [Bytes::gib(16), Bytes::gib(24), Bytes::gib(80)] {
                 let runs = |batch| {
                     let target = Target { batch, ..like };
@@ -165,7 +165,7 @@ fn the_largest_batch_that_is_said_to_fit_is_near_the_largest_that_does() {
 
 #[test]
 fn the_programs_own_settings_stay() {
-    let step = Rehearsed::of(&said(), 16)
+    let step = Rehearsed::new(&said(), 16)
         .unwrap()
         .under("max_split_size_mb:128");
     assert_eq!(step.settings(&target(1)).max_split_size, 128 * MIB);
@@ -177,7 +177,7 @@ fn a_step_that_has_its_optimizers_state_says_the_same_of_a_new_process() {
     let mut later = said();
     later.before += Bytes(128 * MIB);
     later.optimizer.as_mut().unwrap().has_state = true;
-    let [first, later] = [first, later].map(|said| Rehearsed::of(&said, 16).unwrap());
+    let [first, later] = [first, later].map(|said| Rehearsed::new(&said, 16).unwrap());
     for batch in [1, 16, 100] {
         let of = Target {
             allocator: Allocator::Fixed,
@@ -199,9 +199,9 @@ fn inputs_that_differ_leave_room_for_larger_ones() {
             possible: None,
         });
         let said = Rehearsal { inputs, ..said() };
-        Rehearsed::of(&said, 16).unwrap()
+        Rehearsed::new(&said, 16).unwrap()
     };
-    let alike = Rehearsed::of(&said(), 16).unwrap();
+    let alike = Rehearsed::new(&said(), 16).unwrap();
     for step in [of(1, 300, 300), of(5, 300, 300)] {
         assert_eq!(step.needs(&target(16)), alike.needs(&target(16)));
     }
@@ -234,7 +234,7 @@ fn inputs_that_differ_leave_room_for_larger_ones() {
             inputs: Some(inputs),
             ..said()
         };
-        let needs = Rehearsed::of(&said, 16)
+        let needs = Rehearsed::new(&said, 16)
             .unwrap()
             .needs(&target(16))
             .unwrap();
@@ -256,7 +256,7 @@ fn inputs_that_differ_leave_room_for_larger_ones() {
 fn a_loss_over_all_pairs_grows_with_the_square() {
     let mut said = said();
     said.variants[0].trace = Some(format!("x{} xx{} -1 {} -3", 8 * MIB, MIB, 64 * MIB));
-    let step = Rehearsed::of(&said, 16).unwrap();
+    let step = Rehearsed::new(&said, 16).unwrap();
     let peak = |batch| step.peak(&target(batch)).unwrap().low;
     let rest = |batch: u64| Bytes((64 + 128 + 9 * batch + batch * batch) * MIB);
     for batch in [16, 100] {
@@ -274,8 +274,9 @@ fn what_checkpointing_computes_again() {
         },
         ..target(16)
     };
-    let share =
-        |said: &Rehearsal, target: &Target| Rehearsed::of(said, 16).unwrap().computes_again(target);
+    let share = |said: &Rehearsal, target: &Target| {
+        Rehearsed::new(said, 16).unwrap().computes_again(target)
+    };
     assert_eq!(share(&said, &recomputed(false)), None, "not counted");
     said.variants[0].flops = 300;
     said.variants[1].flops = 400;

@@ -258,7 +258,7 @@ impl Fit {
             steps: run.run.steps(),
             rehearsed: (ranks.iter().find_map(|rank| rank.rehearsal.as_ref()))
                 .filter(|_| self.options.which() == Which::Batch)
-                .and_then(|said| Rehearsed::of(said, value)),
+                .and_then(|said| Rehearsed::new(said, value)),
         });
     }
 }

@@ -52,7 +52,8 @@ impl SessionInputs {
         SessionInputs::again(around, settings)
     }
 
-    /// The same for a front that takes over from one that left `around`.
+    /// For a front that takes over from one that left `around`; also returns what is wrong with the user's
+    /// own program entries.
     pub(crate) fn again(
         around: StartEnvironment,
         settings: &UserSettings,

@@ -37,7 +37,7 @@ pub(crate) struct Suspects {
 }
 
 impl Suspects {
-    pub(crate) fn of(state: &State) -> Suspects {
+    pub(crate) fn new(state: &State) -> Suspects {
         let device = state.oom().and_then(|oom| oom.device.as_ref());
         let reading = device
             .and_then(|device| state.device(device))

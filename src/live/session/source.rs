@@ -79,7 +79,7 @@ fn place_of(line: &SourceLine) -> FileLine {
 
 /// The lines that hold the most at the peak of a step, and at its end if it ran out of memory.
 fn of_step(trace: &StepTrace) -> Vec<FileLine> {
-    let Ok(step) = StepAnatomy::of(trace) else {
+    let Ok(step) = StepAnatomy::new(trace) else {
         return Vec::new();
     };
     let end = step.failed.then(|| step.end());

@@ -51,7 +51,7 @@ pub(crate) struct Summary {
 }
 
 impl Summary {
-    pub(crate) fn of(state: &State, activity: Activity, attached: bool) -> Summary {
+    pub(crate) fn new(state: &State, activity: Activity, attached: bool) -> Summary {
         let run = state.run();
         let session = state.session.as_ref();
         let ranks = run.into_iter().flat_map(|run| &run.ranks);

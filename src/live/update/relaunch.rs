@@ -22,9 +22,9 @@ use std::time::Duration;
 
 /// After a run's end: how long to wait for the last events of probes that are still alive.
 const LAST_WORDS: Duration = Duration::from_millis(40);
-/// The same for probes of dead processes: on a busy machine we get to read them late.
+/// How long to wait for those of processes that are dead: on a busy machine we get to read them late.
 const LAST_WORDS_OF_THE_DEAD: Duration = Duration::from_secs(2);
-/// The same for probes of other nodes, whose files we read late: a network file system shows a change
+/// How long to wait for probes of other nodes, whose files we read late: a network file system shows a change
 /// after seconds.
 const LAST_WORDS_FROM_AFAR: Duration = Duration::from_secs(4);
 

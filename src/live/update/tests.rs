@@ -3,10 +3,9 @@
 use super::*;
 use crate::event::{Job, ProbeGone, SCHEMA, SessionStarted};
 use crate::live::config::HandoverState;
-use crate::live::policy::auto::AutoOptions;
 use crate::live::policy::{self, auto};
 use crate::live::session::inputs::SessionInputs;
-use crate::live::{OnOom, Recording, SessionConfig, news};
+use crate::live::{OnOom, SessionConfig, news};
 use crate::oom::OomReport;
 use crate::state::tests::staged::hello;
 use crate::supervise::{Forwarding, TrainerStreams};
@@ -31,7 +30,7 @@ fn handover(on_oom: Option<OnOom>) -> HandoverState {
             command: command.clone(),
             probe: true,
             nvml: true,
-            job: Job::of(|_| None),
+            job: Job::read(|_| None),
             host: None,
         },
         runtime: Some("/nowhere".into()),
@@ -53,24 +52,8 @@ fn handover(on_oom: Option<OnOom>) -> HandoverState {
         told: news::SentNotifications::default(),
         config: SessionConfig {
             command,
-            headless: false,
-            probe: true,
-            nvml: true,
-            lines: true,
-            snapshot: None,
-            interval: Duration::from_millis(100),
-            recording: Recording::Off,
-            spool: None,
-            metrics: None,
-            alloc_conf: None,
             on_oom,
-            alert: None,
-            hold: false,
-            auto: AutoOptions::default(),
-            forward: Forwarding::Auto,
-            on_hup: OnHup::Keep,
-            scaled: 1,
-            theme: None,
+            ..SessionConfig::default()
         },
         baselines: BTreeMap::new(),
     }

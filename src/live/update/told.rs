@@ -75,7 +75,7 @@ impl SessionController {
         if same {
             return;
         }
-        let summary = Summary::of(&self.session.state, activity, attached);
+        let summary = Summary::new(&self.session.state, activity, attached);
         if said.is_none_or(|(_, said)| *said != summary) {
             self.session.order(KeeperOrder::Describe(summary.text()));
         }

@@ -1,6 +1,6 @@
 //! What is expected of each remedy after runs that showed much or little.
 
-use crate::command::{CommandLine, Word};
+use crate::command::CommandLine;
 use crate::diagnosis::{Cause, Certainty, Finding, Phrase};
 use crate::event::{
     Hello, InputSizes, ModelBytes, OomRecord, Phase, Rehearsal, RehearsedVariant, Sample, Step,
@@ -13,13 +13,7 @@ use crate::state::{OomIncident, RankState, Run, Series, State, StepTrack};
 use crate::units::{Bytes, Moment, Pid, RunNumber};
 
 fn command() -> CommandLine {
-    CommandLine {
-        argv: ["python", "a.py", "--batch-size", "8", "--amp", "False"]
-            .map(Word::from)
-            .into(),
-        env: Vec::new(),
-        cwd: "/".into(),
-    }
+    CommandLine::typed("python a.py --batch-size 8 --amp False")
 }
 
 fn hello() -> Hello {
@@ -356,11 +350,7 @@ fn chosen(command: &str, state: &State) -> (String, String) {
 }
 
 fn chosen_under(command: &str, state: &State, oom: &OomIncident) -> (String, String) {
-    let command = CommandLine {
-        argv: command.split(' ').map(Word::from).collect(),
-        env: Vec::new(),
-        cwd: "/".into(),
-    };
+    let command = CommandLine::typed(command);
     let mut state = state.clone();
     state.runs[0].command = command.clone();
     let findings = [finding(Cause::Capacity)];

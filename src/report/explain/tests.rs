@@ -305,7 +305,7 @@ fn the_peak_is_named_with_its_categories_and_its_five_largest_lines() {
         blocks: "0 1 2 3 4 5".into(),
         ..StepTrace::default()
     };
-    let step = StepAnatomy::of(&trace).expect("a step");
+    let step = StepAnatomy::new(&trace).expect("a step");
     let said = |source: &SourceTexts| lines(&of_step(&step, source), TextLayout::Parts);
     let expected = [
         "\nThe peak of step 3, which ran out of memory: 15.5 KiB in forward:",

@@ -166,10 +166,7 @@ fn put_in(event: &mut Event, text: &str) {
             }
         }
         EventKind::Exited(_) => {
-            event.what = EventKind::Note(Note {
-                level: crate::event::Level::Warning,
-                text: text.into(),
-            });
+            event.what = EventKind::Note(Note::new(crate::event::Level::Warning, text));
         }
         _ => {}
     }

@@ -57,10 +57,10 @@ fn tell(session: &mut State, now: u64, count: u64) {
     tell(EventKind::Device(reading(&processes)));
     if count.is_multiple_of(2) {
         tell(EventKind::Epoch(Epoch { number: count / 2 }));
-        tell(EventKind::Note(Note {
-            level: Level::Warning,
-            text: "something was noticed".into(),
-        }));
+        tell(EventKind::Note(Note::new(
+            Level::Warning,
+            "something was noticed",
+        )));
         tell(EventKind::Dropped(Dropped {
             samples: 1,
             ..Dropped::default()

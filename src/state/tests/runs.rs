@@ -167,10 +167,7 @@ fn a_hello_of_no_run_of_ours_is_not_believed() {
 fn lines_and_losses_are_bounded_and_counted() {
     let mut scene = StagedSession::default();
     for i in 0..1_000 {
-        let note = Note {
-            level: Level::Info,
-            text: i.to_string(),
-        };
+        let note = Note::new(Level::Info, i.to_string());
         scene.add(f64::from(i), EventKind::Note(note));
         let dropped = Dropped {
             samples: 2,

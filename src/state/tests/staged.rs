@@ -1,6 +1,6 @@
 //! Sessions made by hand, event by event, for the tests of state and diagnosis. Exists in tests only.
 
-use crate::command::{CommandLine, Word};
+use crate::command::CommandLine;
 use crate::event::*;
 use crate::oom;
 use crate::state::State;
@@ -22,9 +22,8 @@ pub(crate) fn gib(gib: f64) -> Bytes {
 
 pub(crate) fn command(words: &str) -> CommandLine {
     CommandLine {
-        argv: words.split(' ').map(Word::from).collect(),
-        env: Vec::new(),
         cwd: "/tmp".into(),
+        ..CommandLine::typed(words)
     }
 }
 

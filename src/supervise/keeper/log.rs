@@ -135,7 +135,7 @@ impl LogParts {
         }
         let again = whole_file::make_again(file, &self.path)?;
         self.ours = Some(identity(&again.metadata()?));
-        self.home = Some(Home::of(&self.path));
+        self.home = Some(Home::new(&self.path));
         self.open = Some((again, *length));
         Ok(())
     }
@@ -173,7 +173,7 @@ impl LogParts {
                     return Err(taken(&self.path));
                 }
                 self.ours = Some(identity(&about));
-                self.home = Some(Home::of(&self.path));
+                self.home = Some(Home::new(&self.path));
                 (file, about.len())
             }
         };

@@ -147,7 +147,7 @@ impl Relay {
 
     /// Gives the user's terminal the settings that the trainer has given its own.
     pub fn mirror(&mut self, pty: &Pty) {
-        let Some(theirs) = LineSettings::of(&pty.master) else {
+        let Some(theirs) = LineSettings::read(&pty.master) else {
             return;
         };
         let wanted = self.found.with_input_of(&theirs);

@@ -146,7 +146,7 @@ fn draw(canvas: &mut Canvas, view: &View, scene: &Scene, _: ListScroll) {
         area.height -= 1;
     }
     let (breakdown, _) = shown(state, device);
-    let figures = Figures::of(device.capacity);
+    let figures = Figures::new(device.capacity);
     let parts = parts(&breakdown);
     let whole = device
         .capacity
@@ -257,7 +257,7 @@ pub(in crate::ui) fn draw_bar(canvas: &mut Canvas, view: &View, state: &State) {
     let parts = parts(&shown(state, device).0);
     let known: Bytes = parts.iter().filter_map(|part| part.bytes).sum();
     let whole = device.capacity.unwrap_or(known).max(known);
-    let figures = Figures::of(device.capacity);
+    let figures = Figures::new(device.capacity);
     let mut pen = canvas.pen(0);
     let mut so_far = Bytes::ZERO;
     let unknown = BreakdownPart {

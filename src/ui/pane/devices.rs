@@ -120,7 +120,7 @@ struct DeviceTable<'a> {
 impl DeviceTable<'_> {
     fn draw_row(&self, mut pen: Pen, row: &DeviceRow) {
         let theme = &self.view.theme;
-        let figures = Figures::of(row.device.capacity);
+        let figures = Figures::new(row.device.capacity);
         let gone = row.rank.is_some_and(|rank| rank.disconnected.is_some());
         let text = if gone { Tone::Dim } else { Tone::Text };
         let selected = row.number == self.view.device;

@@ -36,7 +36,7 @@ fn draw(canvas: &mut Canvas, view: &View, scene: &Scene, _: ListScroll) {
         .map(|capacity| {
             format!(
                 "{separator}{} GiB",
-                Figures::of(device.capacity).gib(capacity)
+                Figures::new(device.capacity).gib(capacity)
             )
         })
         .unwrap_or_default();

@@ -296,7 +296,7 @@ fn standing_out(found: &Outliers<'_>, state: &State) -> Vec<(String, Tone)> {
         let device = out.rank.device.as_ref().and_then(|uuid| state.device(uuid));
         let capacity = device.and_then(|device| device.capacity);
         let reserved = out.rank.sample.as_ref().map(|(_, sample)| sample.reserved);
-        let gib = |bytes: Option<Bytes>| Figures::of(capacity).gib(bytes.unwrap_or_default());
+        let gib = |bytes: Option<Bytes>| Figures::new(capacity).gib(bytes.unwrap_or_default());
         lines.push((
             format!(
                 "fullest  {}: {} of {} GiB reserved (median {:.0} %)",

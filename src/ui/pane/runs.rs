@@ -97,7 +97,7 @@ fn draw(canvas: &mut Canvas, view: &View, scene: &Scene, list: ListScroll) {
 fn figures_of(state: &State, run: &Run) -> Figures {
     let uuid = run.ranks.first().and_then(|rank| rank.device.as_ref());
     let device = uuid.and_then(|uuid| state.device(uuid));
-    Figures::of(
+    Figures::new(
         device
             .or(state.devices.first())
             .and_then(|device| device.capacity),

@@ -192,7 +192,7 @@ pub(in crate::ui) fn follow_peak(view: &mut View, scene: &Scene) {
     let latest = process.and_then(|(run, rank)| Some((run.number, rank.traces.last()?)));
     let key = view.peak.as_ref().and_then(StepView::key);
     if latest.map(|(run, trace)| StepKey::new(run, trace)) != key {
-        view.growth = process.and_then(|(_, rank)| StepGrowth::of(&rank.traces));
+        view.growth = process.and_then(|(_, rank)| StepGrowth::new(&rank.traces));
     }
     match latest {
         Some((run, trace)) if key != Some(StepKey::new(run, trace)) => {

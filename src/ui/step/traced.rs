@@ -121,7 +121,7 @@ impl StepView {
     /// A step, with the cursor at its peak.
     pub(in crate::ui) fn new(run: RunNumber, trace: &StepTrace) -> StepView {
         let key = StepKey::new(run, trace);
-        let Ok(anatomy) = StepAnatomy::of(trace) else {
+        let Ok(anatomy) = StepAnatomy::new(trace) else {
             return StepView::Unreadable(key);
         };
         let mut read = ReadStep {

@@ -51,11 +51,26 @@ pub enum RemedyKind {
     Device,
 }
 
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+/// What relaunching unasked may do.
+#[derive(Debug, Clone, PartialEq, Eq, clap::Args, Serialize, Deserialize)]
 pub struct AutoOptions {
-    /// Permissions beyond changes of arguments and environment that keep the numerics.
+    /// What `--on-oom auto` may change that alters results or loses progress
+    #[arg(
+        long,
+        value_name = "amp,recompute,effective-batch,restart",
+        value_delimiter = ','
+    )]
     pub allow: Vec<Permission>,
+    /// What `--on-oom auto` tries first
+    #[arg(
+        long,
+        value_name = "segments,batch,device",
+        value_delimiter = ',',
+        default_value = "segments,batch,device"
+    )]
     pub order: Vec<RemedyKind>,
+    /// Maximum number of relaunches by `--on-oom auto`
+    #[arg(long, value_name = "N", default_value_t = 3)]
     pub max_relaunches: u32,
 }
 
@@ -329,21 +344,12 @@ impl fmt::Display for AutoVeto {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::command::Word;
     use crate::event::Exit;
-
-    fn command(text: &str) -> CommandLine {
-        CommandLine {
-            argv: text.split(' ').map(Word::from).collect(),
-            env: Vec::new(),
-            cwd: "/".into(),
-        }
-    }
 
     fn candidate(remedies: &[RemedyId], fits: Option<bool>, alters: &[Alteration]) -> Candidate {
         Candidate {
             remedies: remedies.to_vec(),
-            command: command(&format!("python t.py {remedies:?}")),
+            command: CommandLine::typed(&format!("python t.py {remedies:?}")),
             expectation: Expectation {
                 fits,
                 ..Expectation::default()
@@ -591,7 +597,7 @@ mod tests {
     #[test]
     fn the_same_plan_is_never_tried_twice() {
         let all = usual();
-        let mut tried = vec![command("python t.py")];
+        let mut tried = vec![CommandLine::typed("python t.py")];
         let mut taken = Vec::new();
         loop {
             let situation = AutoSituation {

@@ -20,7 +20,7 @@ enum FitResult {
 }
 
 impl FitResult {
-    fn of(fit: &Fit) -> FitResult {
+    fn new(fit: &Fit) -> FitResult {
         match (fit.answer, fit.ran()) {
             (Some(SearchAnswer::Proven(value)), _) => FitResult::Largest(value),
             (Some(SearchAnswer::Expected(value)), _) => FitResult::Expected(value),
@@ -42,7 +42,7 @@ impl FitResult {
 /// Prints the result on standard output, or on standard error why there is none. Returns the exit code: 0
 /// with a result.
 pub(crate) fn say(fit: &Fit) -> i32 {
-    let found = FitResult::of(fit);
+    let found = FitResult::new(fit);
     if let Some(rooms) = fit.rooms().filter(|rooms| !rooms.is_empty()) {
         write(fit, &on_others(fit, &rooms));
         return i32::from(rooms.iter().all(|(_, value)| value.is_none()));

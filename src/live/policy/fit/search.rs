@@ -393,7 +393,7 @@ impl SizeSearch {
 const LITTLE: f64 = 0.002;
 const MUCH: f64 = 0.03;
 const MOST: f64 = 0.2;
-/// The same where no run will try it: four answers for capped cards were the truth, and the next larger
+/// What a rehearsed step may be off by where no run will try it: four answers for capped cards were the truth, and the next larger
 /// batch needed 0.4 % more. Where there are convolutions, cuDNN takes its workspaces as there is room.
 const UNTRIED: f64 = 0.003;
 const UNTRIED_CONVOLUTIONS: f64 = 0.03;

@@ -208,8 +208,11 @@ class Attached:
             )
             hooks.register()
 
-    def note(self, text: str) -> None:
-        self.wire.put({"event": "note", "level": "info", "text": text}, keep=True)
+    def note(self, text: str, about: str | None = None) -> None:
+        line: Line = {"event": "note", "level": "info", "text": text}
+        if about:
+            line["about"] = about
+        self.wire.put(line, keep=True)
 
     def disarm(self) -> None:
         """In a forked child: the thread is gone, the socket is the parent's, CUDA cannot be used."""

@@ -34,7 +34,7 @@ impl KeeperLoop {
                     taken += n;
                     run.heard = Instant::now();
                     let bytes = self.buffer.get(..n).unwrap_or_default();
-                    let settings = LineSettings::of(&terminal.pty.master);
+                    let settings = LineSettings::read(&terminal.pty.master);
                     let adds_returns = settings.is_some_and(|line| line.adds_returns());
                     self.fanout.deliver_terminal(bytes, adds_returns, last);
                 }

@@ -165,7 +165,7 @@ impl KeeperLoop {
             if info.ssi_signo as i32 == libc::SIGCHLD {
                 self.reap_more = true;
             } else if self.socket.is_none() {
-                let (sent, sender) = SentSignal::of(&info);
+                let (sent, sender) = SentSignal::read(&info);
                 self.take_for_the_front(sent, sender);
             }
             // While there is a front, the rest is its business: SLURM and others signal all processes,

@@ -267,7 +267,7 @@ fn rehearsed() -> Rehearsed {
         }],
         ..Rehearsal::default()
     };
-    Rehearsed::of(&said, 16).expect("a rehearsal")
+    Rehearsed::new(&said, 16).expect("a rehearsal")
 }
 
 /// The runs need a little more than the rehearsal says.

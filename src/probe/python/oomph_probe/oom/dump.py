@@ -20,13 +20,15 @@ if TYPE_CHECKING:
     from ..common.protocols import Torch
 
 MOST = 3
+# The front shows the note that is about this after the key was pressed.
+ABOUT = "snapshot"
 OPENS = "opens in pytorch.org/memory_viz"
 
 
 class Dump:
     """The snapshots of this process."""
 
-    def __init__(self, torch: Torch, pid: int, note: Callable[[str], None]) -> None:
+    def __init__(self, torch: Torch, pid: int, note: Callable[[str, str], None]) -> None:
         self.torch = torch
         self.pid = pid
         self.note = note
@@ -64,10 +66,10 @@ class Dump:
                 is_ours = True
                 pickle.dump(whole, out)
             os.replace(part, path)
-            self.note("snapshot saved: %s (%s)" % (path, opens(whole)))
+            self.note("snapshot saved: %s (%s)" % (path, opens(whole)), ABOUT)
         except Exception as error:
             errors.foreseen("save a snapshot")
-            self.note("no snapshot in %s: %s" % (directory, error))
+            self.note("no snapshot in %s: %s" % (directory, error), ABOUT)
             try:
                 if is_ours:
                     os.unlink(part)
