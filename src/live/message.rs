@@ -127,6 +127,8 @@ pub(crate) enum SessionEffect {
     Begin(BackgroundTask),
     /// Find out which of these processes of this node have ended: `Message::Gone`.
     LookAtProcesses(Vec<Pid>),
+    /// A run has ended: find out whether the kernel has killed for memory: `Message::Events`.
+    LookAtHost,
     /// Ask the probe of a process.
     AskProbe(Pid, ProbeRequest),
     /// Send SIGTERM to processes that an earlier session left.
