@@ -12,14 +12,19 @@ mod evaluation_graph;
 mod finding;
 mod foreign_process;
 mod fragmentation;
+mod host_figures;
 mod host_memory;
+mod host_process;
+mod host_workers;
 mod leak;
 mod limit;
 mod non_pytorch;
 mod odd_batch;
 mod oom_context;
 mod optimizer_state;
+mod pinned_memory;
 mod ranks;
+mod shared_memory;
 #[cfg(test)]
 mod tests;
 mod thrashing;
@@ -28,6 +33,7 @@ mod wording;
 
 pub use baseline_growth::{BaselineGrowth, baseline_growth};
 pub use finding::{Certainty, Evidence, Finding};
+pub use host_figures::without_an_end;
 pub use leak::{LeakForecast, leak_forecast};
 pub use ranks::{AmongRanks, RankNeed};
 pub use watch::{LiveWarnings, warnings};
@@ -63,7 +69,15 @@ macro_rules! causes {
 
 // Outside influences come first, then particular causes, then capacity.
 causes! {
-    /// The host's memory, not the device's.
+    /// Shared memory of the host: /dev/shm.
+    SharedMemory: shared_memory,
+    /// Memory of the host that is pinned for the GPU.
+    PinnedMemory: pinned_memory,
+    /// Workers of the data's loading filled the host's memory.
+    HostWorkers: host_workers,
+    /// One process of the program did.
+    HostProcess: host_process,
+    /// The host's memory, not the device's; nobody is known to have filled it.
     HostMemory: host_memory,
     /// The device itself failed.
     DeviceFault: device_fault,
@@ -137,6 +151,8 @@ pub struct CauseSpec {
     pub ineffective_against: Option<IneffectiveAgainst>,
     /// Whether it may be that one rank of many has more to do than the others.
     of_one_rank: bool,
+    /// Whether it is of the host's memory: then of no other.
+    of_host: bool,
 }
 
 type Rule = fn(&OomContext) -> Option<Finding>;
@@ -152,6 +168,7 @@ impl CauseSpec {
             prefers: Help::LessMemory,
             ineffective_against: None,
             of_one_rank: false,
+            of_host: false,
         }
     }
 
@@ -167,6 +184,11 @@ impl CauseSpec {
 
     const fn prefers(mut self, help: Help) -> CauseSpec {
         self.prefers = help;
+        self
+    }
+
+    const fn of_host(mut self) -> CauseSpec {
+        self.of_host = true;
         self
     }
 
@@ -202,13 +224,16 @@ pub fn diagnose_incident(state: &State, run: Option<&Run>, oom: &OomIncident) ->
 }
 
 fn causes(case: &OomContext) -> Vec<Finding> {
-    if case.kind == OomKind::HostOom {
-        return (Cause::HostMemory.spec().examine)(case)
-            .into_iter()
-            .collect();
-    }
-    let mut findings: Vec<Finding> = Cause::ALL
+    let of_host = case.kind == OomKind::HostOom;
+    let mut findings = Cause::ALL
         .iter()
+        .filter(|cause| cause.spec().of_host == of_host);
+    if of_host {
+        // The first that names somebody: the last of them always applies.
+        let first = findings.find_map(|cause| (cause.spec().examine)(case));
+        return first.into_iter().collect();
+    }
+    let mut findings: Vec<Finding> = findings
         .filter_map(|cause| (cause.spec().examine)(case))
         .collect();
     if findings.is_empty() {

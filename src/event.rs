@@ -8,6 +8,7 @@
 //! must skip unknown kinds and fields, since recordings outlive versions.
 
 mod device;
+mod host;
 mod inspection;
 mod knobs;
 mod patch;
@@ -18,6 +19,9 @@ use crate::command::CommandLine;
 use crate::oom;
 use crate::units::{Bytes, Moment, Pid, Rank, RunNumber};
 pub use device::{DeviceProcess, DeviceReading, NvmlState};
+pub use host::{
+    HostKill, HostMemory, HostProcess, HostRole, HostUnseen, LimitedBy, RoleUse, ShmUse,
+};
 pub use inspection::{
     BlockOrigin, InputSizes, OptimizerMemory, PhaseStart, Rehearsal, RehearsedVariant, Retainer,
     RetainerKind, Retainers, StepTrace,
@@ -56,6 +60,10 @@ pub enum EventKind {
     Nvml(NvmlState),
     /// A reading of a device through NVML.
     Device(DeviceReading),
+    /// A reading of the host's memory.
+    HostMemory(Box<HostMemory>),
+    /// The kernel killed processes because memory was short.
+    HostKill(Box<HostKill>),
     /// A process of the training initialised CUDA and its probe connected.
     Hello(Hello),
     /// A reading of the allocator for one device in one process.

@@ -6,6 +6,7 @@
 mod apply;
 mod device;
 mod doubt;
+mod host;
 mod indexed;
 mod oom;
 mod outliers;
@@ -21,8 +22,9 @@ pub use device::Headroom;
 pub use device::{Breakdown, DeviceState};
 pub use doubt::Doubt;
 pub use doubt::HiddenOom;
+pub use host::{HostGrowth, HostState};
 pub use indexed::{Indexed, Keyed};
-pub use oom::{NvmlAtOom, OomIncident};
+pub use oom::{HostAtOom, NvmlAtOom, OomIncident, RoleGrowth};
 pub use outliers::{Outlier, Outliers, ranges};
 pub use rank::{DeviceUsage, RankState, StepTrack};
 pub use run::{EarlierRuns, Patching, Run, RunOutcome};
@@ -49,6 +51,8 @@ pub struct State {
     pub devices: Indexed<DeviceState>,
     /// NVML's state; `None` before it was first asked.
     pub nvml: Option<NvmlState>,
+    /// The host's memory.
+    pub host: HostState,
     /// What was lost so far, by all sources together.
     pub dropped: Dropped,
     /// Lines for the list of events, oldest first; bounded.

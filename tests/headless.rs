@@ -548,3 +548,68 @@ fn what_a_demo_keeps_is_named_with_its_line() {
         assert!(said.contains(&wanted), "{wanted} in {said}");
     }
 }
+
+/// A control group's files, made up: a limit of 4 GiB, and nothing killed yet.
+const HOST_FILES: [(&str, &str); 7] = [
+    (
+        "proc/self/mountinfo",
+        "31 23 0:28 / /sys/fs/cgroup rw - cgroup2 cgroup2 rw\n",
+    ),
+    ("proc/self/cgroup", "0::/job\n"),
+    (
+        "proc/meminfo",
+        "MemTotal: 16777216 kB\nMemAvailable: 8388608 kB\n",
+    ),
+    ("sys/fs/cgroup/job/memory.max", "4294967296\n"),
+    ("sys/fs/cgroup/job/memory.current", "4187593113\n"),
+    (
+        "sys/fs/cgroup/job/memory.stat",
+        "shmem 0\ninactive_file 0\nactive_file 0\n",
+    ),
+    ("sys/fs/cgroup/job/memory.events", "oom 0\noom_kill 0\n"),
+];
+
+/// The kernel kills the program without a word: only its count says so, and the status is the program's.
+#[test]
+fn a_silent_kill_for_memory_is_told_and_the_status_stays() {
+    let state = TempDir::new().expect("a directory");
+    let files = state.path().join("files");
+    for (path, text) in HOST_FILES {
+        let path = files.join(path);
+        fs::create_dir_all(path.parent().expect("a parent")).expect("a directory");
+        fs::write(path, text).expect("a file");
+    }
+    let recording = state.path().join("events.jsonl");
+    // It goes on until it was looked at.
+    let script = r#"
+        for again in $(seq 600); do
+            grep -q '"processes":' "$0" && break
+            sleep 0.1
+        done
+        printf 'oom 1\noom_kill 1\n' > "$1/sys/fs/cgroup/job/memory.events"
+        kill -KILL $$"#;
+    let done = oomph(state.path())
+        .env("OOMPH_HOST_FILES", &files)
+        .arg(format!("--record={}", recording.display()))
+        .args(["--no-nvml", "--on-oom=exit", "sh", "-c", script])
+        .args([&recording, &files])
+        .output()
+        .expect("oomph runs");
+    assert_eq!(done.status.signal(), Some(9), "{}", text(&done.stderr));
+    let said = text(&done.stderr);
+    assert!(
+        said.contains("The host ran out of memory, not the GPU: RAM 3.90 GiB of 4.00 GiB"),
+        "{said}"
+    );
+    assert!(said.contains("The kernel killed process"), "{said}");
+    let explained = oomph(state.path())
+        .args(["explain", "--json"])
+        .arg(&recording)
+        .output()
+        .expect("oomph runs");
+    assert!(
+        text(&explained.stdout).contains("\"host_memory\""),
+        "{}",
+        text(&explained.stdout)
+    );
+}

@@ -57,6 +57,8 @@ pub(super) fn event(
         | EventKind::Exited(_)
         | EventKind::Nvml(_)
         | EventKind::Device(_)
+        | EventKind::HostMemory(_)
+        | EventKind::HostKill(_)
         | EventKind::ProbeGone(_)
         | EventKind::OomText(_)
         | EventKind::PredictionOutcome(_)

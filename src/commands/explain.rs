@@ -90,7 +90,7 @@ pub(super) fn run(asked: &ExplainCommand, command: Option<&CommandLine>) -> anyh
     };
     let text = match asked.json {
         true => explain::json(&explanation) + "\n",
-        false => explain::text(&explanation),
+        false => explain::text(&explanation) + &found.without_an_end(),
     };
     answer(&text)
 }
@@ -105,6 +105,13 @@ struct Found {
 }
 
 impl Found {
+    /// What is to be said if nothing was found, and the recording stops where the host's memory was nearly gone.
+    fn without_an_end(&self) -> String {
+        let state = self.state.as_ref().filter(|_| self.ooms.is_empty());
+        let words = state.and_then(diagnosis::without_an_end);
+        words.map_or_else(String::new, |words| words + "\n")
+    }
+
     /// The recorded torch version.
     fn torch(&self) -> Option<String> {
         let run = self.state.as_ref()?.run()?;

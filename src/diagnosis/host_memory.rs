@@ -1,5 +1,6 @@
 //! The host's memory ran out, not the device's: nothing that is changed on the GPU helps.
 
+use super::host_figures::HostFigures;
 use super::oom_context::OomContext;
 use super::wording::with_figures;
 use super::{Cause, CauseSpec, Certainty, Finding, Help};
@@ -7,11 +8,27 @@ use crate::oom::OomKind;
 
 pub(super) const CAUSE: CauseSpec = CauseSpec::new("host memory", examine)
     .recurs("host memory ran out, not GPU memory")
-    .prefers(Help::LessHostMemory);
+    .prefers(Help::LessHostMemory)
+    .of_host();
+
+const ADVICE: [&str; 2] = [
+    "fewer DataLoader workers, or a smaller prefetch_factor",
+    "a larger memory limit for the job or container, or a larger /dev/shm",
+];
 
 fn examine(case: &OomContext) -> Option<Finding> {
     if case.kind != OomKind::HostOom {
         return None;
+    }
+    if let Some(figures) = HostFigures::of(case) {
+        let what = match case.requested {
+            Some(requested) => {
+                format!("The host ran out of memory, not the GPU ({requested} requested)")
+            }
+            None => "The host ran out of memory, not the GPU".into(),
+        };
+        let advice = [ADVICE[0].into(), figures.more_memory()];
+        return Some(figures.finding(Cause::HostMemory, &what).advises(advice));
     }
     let headline = match case.requested {
         Some(requested) => with_figures(
@@ -32,8 +49,5 @@ fn examine(case: &OomContext) -> Option<Finding> {
         }
         None => "The kernel's OOM killer, the job's memory limit or a full /dev/shm ended it.",
     };
-    Some(finding.says(how).advises([
-        "fewer DataLoader workers, or a smaller prefetch_factor",
-        "a larger memory limit for the job or container, or a larger /dev/shm",
-    ]))
+    Some(finding.says(how).advises(ADVICE))
 }

@@ -58,7 +58,7 @@ impl<'a> OomContext<'a> {
         let sample = rank
             .and_then(|rank| rank.usage_on(oom.device.as_ref()?))
             .map(|usage| &usage.sample);
-        let kind = (oom.report.as_ref()).map_or(OomKind::CudaOom, |report| report.kind);
+        let kind = oom.kind();
         let phase = record.map_or(Phase::Unknown, |record| record.phase);
         let reserved = oom.reserved().or(sample.map(|s| s.reserved));
         let mut limit = oom.limit();

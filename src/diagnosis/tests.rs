@@ -2,6 +2,7 @@
 
 mod climbs;
 mod forecasts;
+mod host;
 mod leaks;
 mod messages;
 mod ranks;
@@ -23,6 +24,11 @@ fn the_words() {
             scenes()
                 .into_iter()
                 .map(|(what, scene, ..)| (format!("probe: {what}"), diagnose(&scene.state))),
+        )
+        .chain(
+            host::scenes()
+                .into_iter()
+                .map(|(what, scene, _)| (format!("host: {what}"), diagnose(&scene.state))),
         );
     for (what, findings) in cases {
         let _ = writeln!(words, "# {what}");
@@ -48,6 +54,10 @@ fn the_published_names_of_causes_stay() {
         .collect();
     for name in [
         "host_memory",
+        "shared_memory",
+        "pinned_memory",
+        "host_workers",
+        "host_process",
         "device_fault",
         "limit",
         "foreign_process",

@@ -2,6 +2,7 @@
 //! device. Each is reported once.
 
 use super::baseline_growth::baseline_growth;
+use super::host_figures::filling;
 use super::leak::{self, leak_forecast};
 use super::thrashing::{self, thrash};
 use super::wording::{sentence, with_figures};
@@ -31,6 +32,7 @@ pub fn warnings(state: &State) -> Vec<Finding> {
             });
         }
     }
+    found.extend(filling(state));
     found.extend(alive().filter_map(|rank| leaking(state, rank)));
     found.extend(alive().filter_map(thrashing));
     found

@@ -112,6 +112,7 @@ fn assemble(parts: SessionParts) -> Assembled {
     } = parts;
     let (events_in, events) = parts.events;
     let spool = setup::follow_files(&handover, clock, &events_in);
+    let host = setup::watch_host(keeper.pid(), clock, events_in.clone());
     let metrics = handover
         .config
         .metrics
@@ -152,6 +153,7 @@ fn assemble(parts: SessionParts) -> Assembled {
             environment: parts.environment,
             requests: parts.requests,
             hears_out: false,
+            host,
             recorder: parts.recorder,
             metrics: metrics.and_then(|path| MetricsFile::start(&path)),
             messenger: parts.messenger,

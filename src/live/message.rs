@@ -131,6 +131,8 @@ pub(crate) enum SessionEffect {
     LookAtProcesses(Vec<Pid>),
     /// `Message::HeardOut`, once all that the probes of a run that has ended had to say is taken in.
     HearOut,
+    /// A run has ended: find out whether the kernel has killed for memory: `Message::Events`.
+    LookAtHost,
     /// Ask the probe of a process.
     AskProbe(Pid, ProbeRequest),
     /// Send SIGTERM to processes that an earlier session left.

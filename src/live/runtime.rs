@@ -23,6 +23,7 @@ use super::setup::SessionGuard;
 use super::signals::{ReceivedSignal, descends_from, has_shell, suspend};
 use super::update::{Role, SessionController, update};
 use super::{Ending, print};
+use crate::collect::host::HostWatch;
 use crate::collect::probe_socket::{self, ProbeRequests};
 use crate::collect::spool::SpoolWatch;
 use crate::command::Word;
@@ -68,6 +69,8 @@ pub(super) struct Runtime {
     pub requests: ProbeRequests,
     /// The run that has ended waits for what its probes had to say.
     pub hears_out: bool,
+    /// What looks at the host's memory.
+    pub host: HostWatch,
     pub recorder: Recorder,
     pub metrics: Option<MetricsFile>,
     pub messenger: Messenger,
@@ -255,6 +258,10 @@ impl Runtime {
             }
             SessionEffect::HearOut => self.hears_out = true,
             SessionEffect::AskProbe(pid, request) => self.requests.ask(pid, request),
+            SessionEffect::LookAtHost => {
+                let found = self.host.look_at_the_end();
+                return (!found.is_empty()).then_some(Message::Events(found));
+            }
             SessionEffect::EndLeftovers(leftovers) => {
                 for words in leftovers.iter().map(end) {
                     self.handle(Message::Note(Level::Warning, words));

@@ -5,15 +5,16 @@
 use super::Recording;
 use super::config::{HandoverState, SessionConfig};
 use super::probe_setup::ProbeSetup;
-use crate::collect::nvml;
 use crate::collect::probe_socket::{self, ProbeRequests};
 use crate::collect::spool::{self, SpoolOptions, SpoolWatch};
+use crate::collect::{host, nvml};
 use crate::event::{Clock, Event};
 use crate::probe;
 use crate::recognize::{self, LaunchEnvironment, Recognized};
 use crate::recording::{
     self, Claimed, Directories, Presence, Recorder, RecorderOptions, SpoolPlace, make_spool,
 };
+use crate::units::Pid;
 use anyhow::Context;
 use std::fs;
 use std::os::unix::fs::MetadataExt;
@@ -62,6 +63,26 @@ pub(super) fn watch_nvml(
             interval,
             library,
             ..nvml::Options::default()
+        },
+        clock,
+        events,
+    )
+}
+
+/// Looks at the host's memory for the run below `keeper`.
+pub(super) fn watch_host(
+    keeper: Pid,
+    clock: Clock,
+    events: mpsc::Sender<Event>,
+) -> host::HostWatch {
+    let system = std::env::var_os("OOMPH_HOST_FILES").map_or_else(|| "/".into(), PathBuf::from);
+    let this = i32::try_from(std::process::id()).unwrap_or(0);
+    host::watch(
+        host::HostOptions {
+            system,
+            root: keeper.0,
+            but: vec![this],
+            interval: Duration::from_secs(1),
         },
         clock,
         events,

@@ -395,6 +395,7 @@ impl SessionController {
     /// The end is applied once the run has settled, after the last events of its probes.
     fn exited(&mut self, exited: Exited) {
         self.session.push(SessionEffect::ForgetPrompt);
+        self.session.push(SessionEffect::LookAtHost);
         let at = self.session.now;
         for what in self.scanners.finish(at) {
             self.session.apply(Event { at, what });

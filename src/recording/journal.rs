@@ -17,6 +17,9 @@ use std::time::Duration;
 /// The minimum time between two notes about events that exceeded the limits.
 const BETWEEN_OVERFLOWS: Duration = Duration::from_secs(600);
 
+/// At most one line a second, though a look may come a little early.
+const BETWEEN_HOST_LINES: Duration = Duration::from_millis(990);
+
 /// How often an open bucket is saved.
 const BETWEEN_SAVES: Duration = Duration::from_secs(10);
 
@@ -32,6 +35,7 @@ pub(super) struct Journal {
     last_minute: VecDeque<RecordLine>,
     last_minute_cost: u64,
     full_rate_until: Option<Moment>,
+    host: HostLines,
     overflow: Overflow,
 }
 
@@ -55,6 +59,7 @@ impl Journal {
             last_minute: VecDeque::new(),
             last_minute_cost: 0,
             full_rate_until: None,
+            host: HostLines::new(limits),
             overflow: Overflow::default(),
         }
     }
@@ -75,7 +80,15 @@ impl Journal {
             Fidelity::Exact if self.exact.spend(line.cost(), self.now) => lines.push(line),
             Fidelity::Exact => self.count_overflow(),
             Fidelity::Thinned(stream, value) => self.take_reading(stream, value, line, &mut lines),
+            Fidelity::Host { is_urgent } => {
+                self.remember(line.clone());
+                lines.extend(self.host.take(line, is_urgent, self.now));
+            }
             Fidelity::Nothing => {}
+        }
+        if matches!(event.what, EventKind::Exited(_) | EventKind::HostKill(_)) {
+            // What it came to, however seldom that could be written.
+            write_once(self.host.latest.clone(), &mut lines);
         }
         if self.bucket_is_due() {
             write_once(self.bucket.close(), &mut lines);
@@ -86,10 +99,16 @@ impl Journal {
 
     /// The lines of the open bucket, if it is time to save them in case the front is killed.
     pub fn bucket_to_save(&mut self) -> Option<Vec<RecordLine>> {
-        let since = self.bucket.opened()?.max(self.bucket_saved);
-        (self.now.since(since) >= BETWEEN_SAVES).then(|| {
+        let since = self
+            .bucket
+            .opened()
+            .map(|opened| opened.max(self.bucket_saved));
+        let is_due = since.is_some_and(|since| self.now.since(since) >= BETWEEN_SAVES);
+        (is_due || self.host.is_to_be_saved()).then(|| {
             self.bucket_saved = self.now;
-            self.bucket.lines()
+            let mut lines = self.bucket.lines();
+            lines.extend(self.host.saved());
+            lines
         })
     }
 
@@ -98,6 +117,7 @@ impl Journal {
         let mut lines = Vec::new();
         write_once(self.bucket.close(), &mut lines);
         write_once(std::mem::take(&mut self.last_minute), &mut lines);
+        write_once(self.host.latest.take(), &mut lines);
         self.overflow.told = None;
         lines.extend(self.overflow_note());
         lines
@@ -203,6 +223,49 @@ impl Journal {
             ..Overflow::default()
         };
         RecordLine::new(&warning(self.now, text), true).ok()
+    }
+}
+
+/// Readings of the host's memory. They are written as far as their budget goes, less often the longer the session lasts. Near the
+/// limit the latest is saved beside the recording each time: the kernel may kill us with the training.
+#[derive(Debug)]
+struct HostLines {
+    allowance: Allowance,
+    latest: Option<RecordLine>,
+    is_unsaved: bool,
+    next: Moment,
+}
+
+impl HostLines {
+    fn new(limits: Limits) -> HostLines {
+        HostLines {
+            allowance: Allowance::full(limits.host),
+            latest: None,
+            is_unsaved: false,
+            next: Moment::ZERO,
+        }
+    }
+
+    /// The line if it may be written.
+    fn take(&mut self, line: RecordLine, is_urgent: bool, now: Moment) -> Option<RecordLine> {
+        self.latest = Some(line.clone());
+        self.is_unsaved = is_urgent;
+        let may_be_written = now >= self.next && self.allowance.spend(line.cost(), now);
+        may_be_written.then(|| {
+            self.next = now + BETWEEN_HOST_LINES;
+            self.is_unsaved = false;
+            line.set_written();
+            line
+        })
+    }
+
+    fn is_to_be_saved(&self) -> bool {
+        self.is_unsaved
+    }
+
+    fn saved(&mut self) -> Option<RecordLine> {
+        self.is_unsaved = false;
+        self.latest.clone()
     }
 }
 

@@ -11,6 +11,9 @@ use std::time::Duration;
 
 const MB: u64 = 1_000_000;
 
+/// Above this share of its limit the host's memory may be gone, and we with it, a second later.
+const URGENT: f64 = 0.7;
+
 /// Most trainings end within hours: their readings are thinned out less.
 const FIRST_HOURS: Moment = Moment(2 * 3_600 * 1_000_000);
 
@@ -26,6 +29,8 @@ pub struct Limits {
     pub oom: Share,
     /// The part of that for the records only.
     pub oom_records: Bytes,
+    /// For readings of the host's memory.
+    pub host: Share,
     /// For occasional events: processes that come and go, notes, the structure of memory.
     pub exact: Share,
     /// How long before an OOM, or the end, readings are kept at full rate, …
@@ -61,6 +66,10 @@ impl Default for Limits {
                 per_day: Bytes(7 * MB),
             },
             oom_records: Bytes(3 * MB),
+            host: Share {
+                burst: Bytes(600_000),
+                per_day: Bytes(1_200_000),
+            },
             exact: Share {
                 burst: Bytes(2 * MB),
                 per_day: Bytes(2 * MB),
@@ -142,6 +151,8 @@ pub(super) enum Fidelity {
     Exact,
     /// A reading of a stream whose smallest, largest and last values are kept.
     Thinned(ReadingStream, u64),
+    /// A reading of the host's memory: the latest one of a stretch of time, within its own budget.
+    Host { is_urgent: bool },
     /// Not recorded: a kind that this version can't write.
     Nothing,
 }
@@ -165,6 +176,10 @@ pub(super) fn fidelity(what: &EventKind) -> Fidelity {
         | EventKind::Exited(_)
         | EventKind::StopRequested(_) => Fidelity::Vital,
         EventKind::Oom(_) | EventKind::OomText(_) => Fidelity::Oom,
+        EventKind::HostMemory(reading) => Fidelity::Host {
+            is_urgent: reading.used > reading.limit.scale(URGENT),
+        },
+        EventKind::HostKill(_) => Fidelity::Oom,
         EventKind::Nvml(_)
         | EventKind::Hello(_)
         | EventKind::Structure(_)
@@ -210,7 +225,9 @@ mod tests {
         let limits = Limits::default();
         let at_first = u64::from(limits.thinned_at_first) * 2 * 3_600;
         let later = u64::from(limits.thinned_later) * 22 * 3_600;
-        let exact = limits.oom.most_in_a_day().0 + limits.exact.most_in_a_day().0;
+        let host = limits.host.most_in_a_day().0;
+        assert!(host <= 2 * MB);
+        let exact = host + limits.oom.most_in_a_day().0 + limits.exact.most_in_a_day().0;
         // The open bucket and the last minute are written at the end.
         let at_end = limits.bucket_held.0 + limits.before_oom_held.0;
         let most = at_first + later + exact + at_end;

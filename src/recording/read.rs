@@ -170,7 +170,7 @@ impl Events {
         match fidelity(&event.what) {
             Fidelity::Nothing => false,
             Fidelity::Vital | Fidelity::Oom | Fidelity::Exact => true,
-            Fidelity::Thinned(..) => {
+            Fidelity::Thinned(..) | Fidelity::Host { .. } => {
                 let new = !self.readings.contains(&event.what);
                 if new {
                     self.readings.push(event.what.clone());

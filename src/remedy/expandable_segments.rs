@@ -198,7 +198,7 @@ fn are_in_force(inputs: &RemedyInputs<'_>) -> bool {
 /// that has expandable segments.
 fn outside_the_allocator(inputs: &RemedyInputs<'_>) -> Option<&'static str> {
     let oom = inputs.forecast.oom.filter(|oom| oom.record.is_none())?;
-    let spec = oom.report.as_ref()?.kind.spec();
+    let spec = oom.kind().spec();
     (!spec.has_segments).then_some(spec.component)
 }
 

@@ -25,7 +25,7 @@ fn fewer(offering: &Offering<'_>) -> Result<Draft, String> {
     if offering
         .inputs
         .cause()
-        .is_some_and(|cause| cause != Cause::HostMemory)
+        .is_some_and(|cause| cause.spec().prefers != Help::LessHostMemory)
     {
         return Err("GPU memory ran out, not host memory".into());
     }
@@ -63,7 +63,8 @@ fn fewer(offering: &Offering<'_>) -> Result<Draft, String> {
 
 fn propose(offering: &Offering<'_>) -> Option<Proposal> {
     let inputs = offering.inputs;
-    if inputs.forecast.oom.is_some() && inputs.cause() != Some(Cause::HostMemory) {
+    let is_of_host = |cause: Cause| cause.spec().prefers == Help::LessHostMemory;
+    if inputs.forecast.oom.is_some() && !inputs.cause().is_some_and(is_of_host) {
         return None;
     }
     let draft = fewer(offering);

@@ -116,8 +116,7 @@ impl Explained {
 
     /// What ran out of memory. The probe only observes PyTorch's CUDA allocator.
     fn kind(&self) -> OomKind {
-        let report = self.incident.report.as_ref();
-        report.map_or(OomKind::CudaOom, |report| report.kind)
+        self.incident.kind()
     }
 
     /// The device's index in the process.

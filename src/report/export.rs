@@ -4,7 +4,7 @@
 //! of any length is written in bounded memory. This writes to what it is given.
 
 use crate::command;
-use crate::event::{DeviceReading, Event, EventKind, Sample, Step};
+use crate::event::{DeviceReading, Event, EventKind, HostMemory, Sample, Step};
 use crate::state::{RankState, Run, State};
 use crate::units::{Bytes, Moment, Pid, RunNumber};
 use serde_json::{Value, json};
@@ -115,6 +115,27 @@ impl<W: Write> CsvExport<W> {
         ])
     }
 
+    /// The host's memory, in the columns of used and free.
+    fn host(&mut self, state: &State, at: Moment, memory: &HostMemory) -> io::Result<()> {
+        let mut cells = [const { String::new() }; COLUMNS.len()];
+        let [seconds, unix] = times(state, at);
+        let run = state.run().map(|run| run.number.to_string());
+        let known = [
+            ("seconds", seconds),
+            ("unix_time", unix),
+            ("source", "host".into()),
+            ("run", run.unwrap_or_default()),
+            ("used_bytes", memory.used.0.to_string()),
+            ("free_bytes", (memory.limit - memory.used).0.to_string()),
+        ];
+        for (name, value) in known {
+            if let Some(place) = COLUMNS.iter().position(|column| *column == name) {
+                cells[place] = value;
+            }
+        }
+        self.row(cells)
+    }
+
     fn device(&mut self, state: &State, at: Moment, reading: &DeviceReading) -> io::Result<()> {
         let [seconds, unix] = times(state, at);
         self.row([
@@ -148,6 +169,7 @@ impl<W: Write> Export for CsvExport<W> {
         match &event.what {
             EventKind::Sample(sample) => self.sample(state, event.at, sample),
             EventKind::Device(reading) => self.device(state, event.at, reading),
+            EventKind::HostMemory(memory) => self.host(state, event.at, memory),
             _ => Ok(()),
         }
     }
@@ -286,6 +308,10 @@ impl<W: Write> Export for TraceExport<W> {
                     "ts": at.0, "args": {"used": mib(used)}
                 }))
             }
+            EventKind::HostMemory(memory) => self.write(json!({
+                "ph": "C", "pid": DEVICES, "name": "RAM used MiB",
+                "ts": at.0, "args": {"used": mib(memory.used)}
+            })),
             EventKind::Step(step) => {
                 let pid = self.number(state, step.pid)?;
                 let known = self.processes.get_mut(&step.pid);

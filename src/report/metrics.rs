@@ -54,6 +54,7 @@ pub fn metrics(state: &State) -> String {
     let mut families = session(state);
     families.extend(devices(state));
     families.extend(ranks(state));
+    families.extend(host(state));
     let mut text = String::new();
     for family in families.iter().filter(|family| !family.samples.is_empty()) {
         let name = family.name;
@@ -168,6 +169,33 @@ fn ranks(state: &State) -> Vec<Family> {
         steps.add(&labels, rank.steps.count);
     }
     vec![allocated, reserved, peak, reserved_peak, retries, steps]
+}
+
+fn host(state: &State) -> Vec<Family> {
+    let mut used = Family::gauge(
+        "oomph_host_used_bytes",
+        "Memory of the host that counts against its limit, without the cache of files.",
+    );
+    let mut limit = Family::gauge(
+        "oomph_host_limit_bytes",
+        "What the host or the control group allows.",
+    );
+    let mut held = Family::gauge(
+        "oomph_host_held_bytes",
+        "Memory of the host held by the run's processes, by what they are there for; shared pages may count in each.",
+    );
+    let mut shm = Family::gauge("oomph_host_shm_used_bytes", "Memory in /dev/shm.");
+    let mut shm_size = Family::gauge("oomph_host_shm_size_bytes", "The size of /dev/shm.");
+    if let Some((_, memory)) = state.host.latest() {
+        used.add(&[], memory.used.0);
+        limit.add(&[], memory.limit.0);
+        shm.add_bytes(&[], memory.shm.map(|shm| shm.used));
+        shm_size.add_bytes(&[], memory.shm.map(|shm| shm.size));
+        for role in &memory.roles {
+            held.add(&[("role", role.role.name())], role.held.0);
+        }
+    }
+    vec![used, limit, held, shm, shm_size]
 }
 
 fn number(rank: &RankState) -> String {

@@ -35,6 +35,8 @@ impl State {
             EventKind::Exited(exited) => self.run_exited(at, exited),
             EventKind::Nvml(nvml) => self.nvml_said(at, nvml),
             EventKind::Device(reading) => self.device_read(at, reading),
+            EventKind::HostMemory(memory) => self.host_read(at, memory),
+            EventKind::HostKill(kill) => self.host_killed(at, kill),
             EventKind::Hello(hello) => self.hello(at, hello),
             EventKind::Sample(sample) => self.sampled(at, sample),
             EventKind::Step(step) => self.stepped(at, step),
@@ -126,6 +128,7 @@ const RUNS: usize = 256;
 impl State {
     fn run_started(&mut self, at: Moment, started: &Started) {
         self.spawn_failed = None;
+        self.host_run_started();
         for device in &mut self.devices {
             device.limit = None;
             device.non_torch = NonTorch::default();
@@ -188,6 +191,7 @@ impl State {
         for pid in ended {
             self.rank_ended(at, exited.run, pid);
         }
+        self.end_by_kill(exited.run);
     }
 
     fn bound_runs(&mut self) {
@@ -294,6 +298,7 @@ impl State {
     fn oom_read(&mut self, at: Moment, report: &OomReport) {
         let (pid, device) = self.speaker(at, report);
         let nvml_at_oom = self.nvml_at_oom_of(device.as_ref(), pid);
+        let host = self.host_at(at, report.kind);
         let Some(run) = run_at(&mut self.runs, at) else {
             return;
         };
@@ -329,6 +334,7 @@ impl State {
                 .or_else(|| pid.and_then(|pid| run.rank_with(pid)?.hello.rank)),
             device,
             nvml_at_oom,
+            host,
             ..OomIncident::of_report(at, report.clone())
         });
         run.settle_ooms();
@@ -392,7 +398,7 @@ impl Run {
             .min_by_key(|oom| apart(oom.at, at))
     }
 
-    fn keep(&mut self, oom: OomIncident) {
+    pub(super) fn keep(&mut self, oom: OomIncident) {
         self.oom_count = self.oom_count.saturating_add(1);
         if self.ooms.len() >= KEPT {
             self.ooms.remove(FIRST_KEPT);
@@ -402,7 +408,7 @@ impl Run {
 
     /// Sorts the incidents and marks those that were survived, in whatever order record, message
     /// and next step arrived.
-    fn settle_ooms(&mut self) {
+    pub(super) fn settle_ooms(&mut self) {
         self.ooms.sort_by_key(|oom| oom.at);
         let stepped: Vec<(Pid, Moment)> = self
             .ranks

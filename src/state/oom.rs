@@ -1,8 +1,9 @@
 //! An OOM: the probe's record and the message in the output, joined.
 
-use crate::event::{DeviceProcess, OomRecord};
-use crate::oom::{OomOutcome, OomReport};
+use crate::event::{DeviceProcess, HostKill, HostMemory, HostProcess, HostRole, OomRecord};
+use crate::oom::{OomKind, OomOutcome, OomReport};
 use crate::units::{Bytes, Moment, Pid, Rank, Uuid};
+use std::time::Duration;
 
 /// An OOM from the probe's record, a message, or both.
 #[derive(Debug, Clone, Default, PartialEq)]
@@ -21,6 +22,8 @@ pub struct OomIncident {
     pub device: Option<Uuid>,
     /// NVML's reading at that time.
     pub nvml_at_oom: Option<NvmlAtOom>,
+    /// The host's memory at that time, if that ran out.
+    pub host: Option<Box<HostAtOom>>,
     /// Whether its process is known to have survived it: it ended another step, or its output says so.
     pub caught: bool,
 }
@@ -36,6 +39,32 @@ pub struct NvmlAtOom {
     pub others: Option<Vec<DeviceProcess>>,
 }
 
+/// The host's memory when it ran out.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct HostAtOom {
+    /// The latest reading before it, and when that was.
+    pub memory: Option<(Moment, HostMemory)>,
+    pub grew: Option<RoleGrowth>,
+    /// What the kernel killed, if it did.
+    pub kill: Option<HostKill>,
+}
+
+/// Whose memory has grown most.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct RoleGrowth {
+    pub role: HostRole,
+    pub count: u32,
+    pub by: Bytes,
+    pub over: Duration,
+}
+
+impl HostAtOom {
+    /// The process that the kernel killed: it takes the largest.
+    pub fn victim(&self) -> Option<&HostProcess> {
+        self.kill.as_ref()?.gone.first()
+    }
+}
+
 impl OomIncident {
     /// An OOM known only from a message.
     pub fn of_report(at: Moment, report: OomReport) -> OomIncident {
@@ -48,9 +77,26 @@ impl OomIncident {
         }
     }
 
+    /// Whose memory ran out.
+    pub fn kind(&self) -> OomKind {
+        match (&self.report, &self.record) {
+            (Some(report), _) => report.kind,
+            // The kernel's kill is all there is of it.
+            (None, None) if self.host.is_some() => OomKind::HostOom,
+            (None, _) => OomKind::CudaOom,
+        }
+    }
+
+    /// What the kernel killed, if it did.
+    pub fn kill(&self) -> Option<&HostKill> {
+        self.host.as_ref()?.kill.as_ref()
+    }
+
     /// Whether a shell's "Killed" is all there is of it.
     pub(super) fn is_hearsay(&self) -> bool {
-        self.record.is_none() && self.report.as_ref().is_some_and(|report| report.hearsay)
+        self.record.is_none()
+            && self.kill().is_none()
+            && self.report.as_ref().is_some_and(|report| report.hearsay)
     }
 
     /// The process, as far as known, to tell the OOMs of two processes apart.

@@ -2,6 +2,7 @@
 
 mod breakdown;
 mod devices;
+pub(crate) mod host;
 mod month;
 mod ooms;
 mod runs;

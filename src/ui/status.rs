@@ -38,6 +38,9 @@ fn piece(text: impl Into<String>, tone: Tone, weight: u8) -> HeaderItem {
     }
 }
 
+/// From this share of what there is of RAM the kernel may soon kill.
+const NEARLY_FULL: f64 = 0.9;
+
 /// Columns of the command, at least.
 const COMMAND_AT_LEAST: u16 = 20;
 
@@ -124,6 +127,7 @@ fn pieces(theme: &Theme, scene: &Scene) -> Vec<HeaderItem> {
             }
         }
     }
+    pieces.extend(ram(state).map(|(text, tone)| piece(text, tone, 8)));
     let (text, tone) = probe(theme, state);
     pieces.push(piece(text, tone, 2));
     let (text, tone) = nvml(theme, state);
@@ -148,6 +152,20 @@ fn activity(run: &Run, scene: &Scene) -> Option<(String, Tone)> {
         | RunOutcome::Stopped
         | RunOutcome::Failed(_) => Some(outcome_words(run)),
     }
+}
+
+/// The host's memory, once it matters: nearly full, or full within the hour.
+fn ram(state: &State) -> Option<(String, Tone)> {
+    let is_running = state.run().is_some_and(|run| run.ended.is_none());
+    let (_, memory) = state
+        .host
+        .latest()
+        .filter(|_| is_running && state.host.matters())?;
+    let tone = match memory.used > memory.limit.scale(NEARLY_FULL) {
+        true => Tone::Wrong,
+        false => Tone::Warning,
+    };
+    Some((format!("RAM {} of {}", memory.used, memory.limit), tone))
 }
 
 fn probe(theme: &Theme, state: &State) -> (String, Tone) {

@@ -55,6 +55,7 @@ impl Failed {
             report: None,
             pid: None,
             nvml_at_oom: None,
+            host: None,
             rank: None,
             device: None,
             caught: false,

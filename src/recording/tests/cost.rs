@@ -3,9 +3,9 @@
 use super::super::journal::Journal;
 use super::super::limits::Limits;
 use super::{device, exited, note, oom, sample, started, step};
-use crate::event::{Event, EventKind};
+use crate::event::{Event, EventKind, HostMemory, HostProcess, HostRole};
 use crate::recording::journal::RecordLine;
-use crate::units::Bytes;
+use crate::units::{Bytes, Pid};
 
 /// What the journal would have written.
 #[derive(Default)]
@@ -191,4 +191,46 @@ fn take(journal: &mut Journal, event: &Event, bytes: &mut u64, kept: &mut Vec<Ev
             }
         }
     }
+}
+
+/// A day in which the host's memory changes each second, near its limit: within its budget, and what it came to is there.
+#[test]
+fn a_day_of_the_hosts_memory_is_two_megabytes_at_most() {
+    let process = |pid| HostProcess {
+        pid: Pid(pid),
+        role: HostRole::LoaderWorker,
+        name: "pt_data_worker".into(),
+        resident: Bytes(5_123_456_789),
+        shared: Bytes(123_456_789),
+        own: Some(Bytes(4_123_456_789)),
+        locked: None,
+    };
+    let reading = |n: u64| HostMemory {
+        used: Bytes::gib(25 + n % 6),
+        limit: Bytes::gib(32),
+        cache: Some(Bytes(12_345_678_901)),
+        shared: Some(Bytes(2_345_678_901)),
+        processes: (0..6).map(|n| process(100_000 + n)).collect(),
+        ..HostMemory::default()
+    };
+    let mut journal = Journal::new(Limits::default());
+    let mut disk = Disk::default();
+    let mut saved = 0;
+    for n in 0..86_400 {
+        let what = EventKind::HostMemory(Box::new(reading(n)));
+        disk.take(&mut journal, &super::event(n as f64, what));
+        saved += usize::from(journal.bucket_to_save().is_some());
+    }
+    assert!(disk.bytes <= 2 * MB, "{}", disk.bytes);
+    assert!(disk.lines > 1_000, "{}", disk.lines);
+    let unsaved = 86_400 - saved - disk.lines as usize;
+    assert_eq!(
+        unsaved, 0,
+        "near the limit each one is on the disk within its second"
+    );
+    let lines = journal.accept(&exited(86_400.0)).unwrap();
+    let told = lines
+        .iter()
+        .filter(|line| line.text().windows(11).any(|part| part == b"host_memory"));
+    assert_eq!(told.count(), 1, "what it came to stands before the end");
 }

@@ -113,6 +113,7 @@ fn oom(allocated: u64, reserved: u64, requested: u64, free: u64) -> OomIncident 
         report: None,
         pid: None,
         nvml_at_oom: Default::default(),
+        host: None,
         rank: None,
         device: None,
         caught: false,

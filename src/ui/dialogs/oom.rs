@@ -10,7 +10,7 @@ mod remedies;
 
 use super::{place, width_within};
 use crate::event::{OomRecord, Phase};
-use crate::state::RunOutcome;
+use crate::state::{OomIncident, RunOutcome};
 use crate::ui::canvas::{self, Canvas, StyledLine, columns};
 use crate::ui::dialog::{Details, OomDialog};
 use crate::ui::scene::Scene;
@@ -112,9 +112,8 @@ fn title_parts(scene: &Scene, number: RunNumber) -> Vec<String> {
     let state = scene.state;
     let run = state.run_numbered(number);
     let oom = run.and_then(|run| run.oom().or(run.ooms.last()));
-    let kind = oom
-        .and_then(|oom| oom.report.as_ref())
-        .map(|report| report.kind);
+    let is_told = |oom: &&OomIncident| oom.report.is_some() || oom.host.is_some();
+    let kind = oom.filter(is_told).map(OomIncident::kind);
     if run.is_some_and(|run| run.ooms.is_empty()) {
         // Opened because the program rejected a remedy's change.
         return vec![format!("Run {number} rejected the change")];

@@ -1,0 +1,423 @@
+//! The host's memory, on a thread of its own: what the run's processes hold, what they may hold, and whether the kernel has
+//! killed for it.
+//!
+//! It only reads files of the kernel; nothing is sent to the processes and nothing waits for it. A look at what counts against
+//! the limit is a read or two; the processes are only read when that has moved.
+
+mod cgroup;
+mod files;
+mod machine;
+#[cfg(test)]
+mod tests;
+mod tree;
+
+use crate::event::{
+    Clock, Event, EventKind, HostKill, HostMemory, HostProcess, HostRole, HostUnseen, LimitedBy,
+    RoleUse,
+};
+use crate::units::Bytes;
+use cgroup::{Cgroup, LevelStat};
+use files::read_small;
+use machine::MachineUse;
+use std::path::PathBuf;
+use std::sync::{Arc, Condvar, Mutex, MutexGuard};
+use std::time::{Duration, Instant};
+use tokio::sync::mpsc::Sender;
+use tree::RunTree;
+
+/// Where the kernel's files are, and whose processes are the run.
+#[derive(Debug, Clone)]
+pub struct HostOptions {
+    /// The root of the files that say what the machine and the control group have: `/`, or another for tests.
+    pub system: PathBuf,
+    /// Its descendants are the run: the keeper, which becomes the parent of whatever the run leaves behind.
+    pub root: i32,
+    /// Descendants of it that are not: a front that the keeper started.
+    pub but: Vec<i32>,
+    /// The time between two looks.
+    pub interval: Duration,
+}
+
+/// Above this share of the limit it is looked closely.
+const NEAR: f64 = 0.7;
+
+/// There the looks come this much closer together: what is known before a kill is then younger.
+const NEAR_FACTOR: u32 = 2;
+
+/// A change by this part of the limit is news; any change is, after a while.
+const NEWS: u64 = 100;
+const NEWS_AFTER: Duration = Duration::from_secs(60);
+
+/// Processes are read again after this even if nothing has moved.
+const PROCESSES_AFTER: Duration = Duration::from_secs(10);
+
+/// How often the control group is looked up anew: the program may have been moved.
+const LOOKED_UP: Duration = Duration::from_secs(15);
+
+/// A process may take so long to end after it was killed, and the news of it to be taken.
+const DYING: Duration = Duration::from_secs(3);
+
+/// Milliseconds that the end of a run waits for a look under way.
+const PATIENCE: u32 = 50;
+
+/// Processes named in a reading.
+const NAMED: usize = 6;
+
+/// A process that holds less than this is not worth a word.
+const WORTH_NAMING: Bytes = Bytes::mib(1);
+
+/// Looks until it is dropped; dropping does not wait for a look under way.
+#[derive(Debug)]
+pub struct HostWatch {
+    shared: Arc<SharedWatch>,
+}
+
+#[derive(Debug)]
+struct SharedWatch {
+    watcher: Mutex<Watcher>,
+    stop: Mutex<bool>,
+    stopped: Condvar,
+    clock: Clock,
+}
+
+impl HostWatch {
+    /// Whether the kernel has killed by now: a run has ended, and that must not be told a second later. A look under way is
+    /// waited for a moment.
+    pub fn look_at_the_end(&self) -> Vec<Event> {
+        for _ in 0..PATIENCE {
+            if let Ok(mut watcher) = self.shared.watcher.try_lock() {
+                return self.shared.stamped(watcher.look(true));
+            }
+            std::thread::sleep(Duration::from_millis(1));
+        }
+        Vec::new()
+    }
+}
+
+impl Drop for HostWatch {
+    fn drop(&mut self) {
+        *lock(&self.shared.stop) = true;
+        self.shared.stopped.notify_all();
+    }
+}
+
+impl SharedWatch {
+    fn stamped(&self, found: Vec<EventKind>) -> Vec<Event> {
+        let at = self.clock.now();
+        found.into_iter().map(|what| Event { at, what }).collect()
+    }
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(|held| held.into_inner())
+}
+
+/// Starts looking. Readings that `sender` has no room for are dropped: the next one says the same.
+pub fn watch(options: HostOptions, clock: Clock, sender: Sender<Event>) -> HostWatch {
+    let interval = options.interval;
+    let shared = Arc::new(SharedWatch {
+        watcher: Mutex::new(Watcher::new(options)),
+        stop: Mutex::new(false),
+        stopped: Condvar::new(),
+        clock,
+    });
+    let of_thread = Arc::clone(&shared);
+    // Without its thread the host's memory is not told; the training is unharmed.
+    let _ = std::thread::Builder::new()
+        .name("host-memory".into())
+        .spawn(move || run(&of_thread, interval, &sender));
+    HostWatch { shared }
+}
+
+fn run(shared: &SharedWatch, interval: Duration, sender: &Sender<Event>) {
+    loop {
+        let (found, is_near) = {
+            let mut watcher = lock(&shared.watcher);
+            (watcher.look(false), watcher.is_near)
+        };
+        let found = shared.stamped(found);
+        for event in found {
+            let _ = sender.try_send(event);
+        }
+        let pause = match is_near {
+            true => interval / NEAR_FACTOR,
+            false => interval,
+        };
+        let stop = lock(&shared.stop);
+        let (stop, _) = shared
+            .stopped
+            .wait_timeout_while(stop, pause, |stop| !*stop)
+            .unwrap_or_else(|held| held.into_inner());
+        if *stop || sender.is_closed() {
+            return;
+        }
+    }
+}
+
+#[derive(Debug)]
+struct Watcher {
+    options: HostOptions,
+    tree: RunTree,
+    membership: String,
+    cgroup: Option<Cgroup>,
+    looked_up: Option<Instant>,
+    /// Whether that was for a process of the run, or only for what it inherits.
+    has_looked_at_run: bool,
+    /// The kernel's counter at the last look, and whether it is the machine's.
+    kills: Option<(u64, bool)>,
+    /// The latest kill: it is told again while its victims end.
+    killed: Option<(Instant, HostKill)>,
+    told: Option<(Instant, HostMemory)>,
+    /// When the processes were read, and what counted against the limit then.
+    read: Option<(Instant, Bytes)>,
+    /// Whether what is used is near the limit.
+    is_near: bool,
+}
+
+impl Watcher {
+    fn new(options: HostOptions) -> Watcher {
+        let tree = RunTree::new("/proc".into(), options.root, options.but.clone());
+        Watcher {
+            tree,
+            membership: String::new(),
+            cgroup: None,
+            looked_up: None,
+            has_looked_at_run: false,
+            kills: None,
+            killed: None,
+            told: None,
+            read: None,
+            is_near: false,
+            options,
+        }
+    }
+
+    /// What is new. `is_end`: a run has ended, and whatever is known counts.
+    fn look(&mut self, is_end: bool) -> Vec<EventKind> {
+        let now = Instant::now();
+        self.tree.find(machine::last_pid(&self.options.system));
+        self.look_up(now);
+        let Some(machine) = MachineUse::read(&self.options.system) else {
+            return Vec::new();
+        };
+        let reading = self.measured(&machine);
+        let moved = self.read.is_none_or(|(at, used)| {
+            now.duration_since(at) >= PROCESSES_AFTER
+                || used.0.abs_diff(reading.used.0) > reading.limit.0 / (NEWS * 10)
+        });
+        self.is_near = reading.used > reading.limit.scale(NEAR);
+        let mut found = Vec::new();
+        let more = self.count_kills();
+        let is_dying = self
+            .killed
+            .as_ref()
+            .is_some_and(|(at, _)| now.duration_since(*at) < DYING);
+        if moved || more > 0 || is_dying || is_end {
+            let gone = self.tree.read();
+            self.read = Some((now, reading.used));
+            found.extend(self.kill(now, more, gone, is_end));
+        }
+        let is_closer = self.is_near && !is_end && self.tree.look_closely();
+        // What is left of a run that has ended says nothing of what it held.
+        if !is_end
+            && more == 0
+            && !self.tree.is_empty()
+            && let Some(reading) = self.news(now, reading, is_closer)
+        {
+            found.push(EventKind::HostMemory(Box::new(reading)));
+        }
+        found
+    }
+
+    /// What the kernel has killed, with those that have ended since; told again as more of them do.
+    fn kill(
+        &mut self,
+        now: Instant,
+        more: u64,
+        gone: Vec<HostProcess>,
+        is_end: bool,
+    ) -> Option<EventKind> {
+        let is_dying = |at: Instant| now.duration_since(at) < DYING;
+        self.killed.take_if(|(at, _)| !is_dying(*at));
+        let is_news = more > 0 || !gone.is_empty() || is_end;
+        if more > 0 {
+            let (total, of_machine) = self.kills?;
+            let (_, kill) = self.killed.get_or_insert((now, HostKill::default()));
+            kill.count += more;
+            (kill.total, kill.of_machine) = (total, of_machine);
+        }
+        let (_, kill) = self.killed.as_mut()?;
+        kill.gone.extend(gone);
+        kill.gone
+            .sort_by_key(|process| std::cmp::Reverse(process.resident));
+        kill.gone = named(std::mem::take(&mut kill.gone));
+        is_news.then(|| EventKind::HostKill(Box::new(kill.clone())))
+    }
+
+    /// The reading with its processes, if it is news.
+    fn news(&mut self, now: Instant, reading: HostMemory, is_closer: bool) -> Option<HostMemory> {
+        let step = reading.limit.0 / NEWS;
+        let is_news = self.told.as_ref().is_none_or(|(at, told)| {
+            let moved = |a: Bytes, b: Bytes| a.0.abs_diff(b.0) > step;
+            let shm = |reading: &HostMemory| reading.shm.map_or(Bytes::ZERO, |shm| shm.used);
+            moved(told.used, reading.used)
+                || moved(shm(told), shm(&reading))
+                || told.limit != reading.limit
+                || (now.duration_since(*at) >= NEWS_AFTER && told.used != reading.used)
+        });
+        if !is_news && !is_closer {
+            return None;
+        }
+        let processes = self.tree.processes();
+        let mut reading = HostMemory {
+            roles: by_role(&processes),
+            processes: named(processes),
+            ..reading
+        };
+        // Told once, not in every line.
+        let is_known = |what: &HostUnseen| {
+            self.told
+                .as_ref()
+                .is_some_and(|(_, told)| told.unseen.contains(what))
+        };
+        let all = reading.unseen.clone();
+        reading.unseen.retain(|what| !is_known(what));
+        let told = HostMemory {
+            unseen: all,
+            ..reading.clone()
+        };
+        self.told = Some((now, told));
+        Some(reading)
+    }
+
+    /// The figures but for the processes'.
+    fn measured(&mut self, machine: &MachineUse) -> HostMemory {
+        let of_cgroup = self.cgroup.as_mut().and_then(Cgroup::tightest);
+        let mut unseen = Vec::new();
+        if of_cgroup.is_none() {
+            unseen.push(HostUnseen::CgroupLimit);
+        }
+        if self.kills.is_none() && self.has_looked_at_run {
+            unseen.push(HostUnseen::Kills);
+        }
+        // All that the machine has may be nearer than a limit.
+        let of_cgroup =
+            of_cgroup.filter(|group| group.limit - group.used < machine.total - machine.used);
+        let shm = machine::shm(&self.options.system);
+        match of_cgroup {
+            Some(group) => {
+                let LevelStat {
+                    cache,
+                    shared,
+                    swap,
+                    ..
+                } = group.stat;
+                HostMemory {
+                    used: group.used,
+                    limit: group.limit,
+                    limited_by: group.by,
+                    cache: Some(cache),
+                    shared: Some(shared),
+                    swap: swap.filter(|swap| *swap > Bytes::ZERO),
+                    pressure: self.pressure(),
+                    shm,
+                    unseen,
+                    ..HostMemory::default()
+                }
+            }
+            None => HostMemory {
+                used: machine.used,
+                limit: machine.total,
+                limited_by: LimitedBy::Machine,
+                cache: machine.cache,
+                shared: machine.shared,
+                swap: machine.swap.filter(|swap| *swap > Bytes::ZERO),
+                pressure: self.pressure(),
+                shm,
+                unseen,
+                ..HostMemory::default()
+            },
+        }
+    }
+
+    /// Only near the limit: elsewhere nobody waits for memory.
+    fn pressure(&self) -> Option<u32> {
+        if !self.is_near {
+            return None;
+        }
+        let of_cgroup = self.cgroup.as_ref().and_then(Cgroup::pressure);
+        of_cgroup.or_else(|| machine::pressure_of(&self.options.system))
+    }
+
+    fn look_up(&mut self, now: Instant) {
+        if self
+            .looked_up
+            .is_some_and(|at| now.duration_since(at) < LOOKED_UP)
+            && self.has_looked_at_run
+        {
+            return;
+        }
+        let main = self.tree.main();
+        self.has_looked_at_run = main.is_some();
+        self.looked_up = Some(now);
+        let system = &self.options.system;
+        // Before there is a run: what it will inherit.
+        let of_process =
+            main.and_then(|main| read_small(&system.join(format!("proc/{main}/cgroup"))));
+        let membership = of_process.or_else(|| read_small(&system.join("proc/self/cgroup")));
+        let membership = membership.unwrap_or_default();
+        if self.cgroup.is_none() || membership != self.membership {
+            self.cgroup = Cgroup::of(system, &membership);
+            self.membership = membership;
+            self.kills = None;
+            self.count_kills();
+        }
+    }
+
+    /// How many more the kernel has killed since the last look.
+    fn count_kills(&mut self) -> u64 {
+        let of_cgroup = self.cgroup.as_mut().and_then(Cgroup::kills);
+        let now = match of_cgroup {
+            Some(count) => Some((count, false)),
+            None => machine::kills(&self.options.system).map(|count| (count, true)),
+        };
+        let before = std::mem::replace(&mut self.kills, now);
+        match (before, now) {
+            (Some((before, of)), Some((now, still))) if of == still => now.saturating_sub(before),
+            _ => 0,
+        }
+    }
+}
+
+/// The largest, as far as a reading names them.
+fn named(mut processes: Vec<HostProcess>) -> Vec<HostProcess> {
+    processes.retain(|process| process.resident >= WORTH_NAMING);
+    processes.truncate(NAMED);
+    processes
+}
+
+fn by_role(processes: &[HostProcess]) -> Vec<RoleUse> {
+    let roles = [
+        HostRole::Main,
+        HostRole::LoaderWorker,
+        HostRole::Worker,
+        HostRole::CompileWorker,
+        HostRole::Other,
+    ];
+    let of = |role| {
+        let of_role = || processes.iter().filter(move |process| process.role == role);
+        RoleUse {
+            role,
+            count: of_role().count() as u32,
+            held: of_role().map(HostProcess::held).sum(),
+            exact: of_role().all(|process| process.own.is_some()),
+        }
+    };
+    let mut all: Vec<RoleUse> = roles
+        .into_iter()
+        .map(of)
+        .filter(|role| role.count > 0)
+        .collect();
+    all.sort_by_key(|role| std::cmp::Reverse(role.held));
+    all
+}

@@ -1,0 +1,267 @@
+//! The control group of the run: its limit or the tightest of those above it, what counts against that, and how often the
+//! kernel has killed in it. Version 1 and 2, and both side by side.
+
+use super::files::{KeptFile, first_number, read_small, value_of};
+use crate::event::LimitedBy;
+use crate::units::Bytes;
+use std::path::{Path, PathBuf};
+
+/// A limit of this size means that there is none: version 1 has no other word for it.
+const NONE_AT: u64 = 1 << 60;
+
+/// More groups than are nested anywhere.
+const DEEPEST: usize = 32;
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Version {
+    One,
+    Two,
+}
+
+impl Version {
+    fn limit(self) -> &'static str {
+        match self {
+            Version::One => "memory.limit_in_bytes",
+            Version::Two => "memory.max",
+        }
+    }
+
+    fn current(self) -> &'static str {
+        match self {
+            Version::One => "memory.usage_in_bytes",
+            Version::Two => "memory.current",
+        }
+    }
+
+    fn kills(self) -> &'static str {
+        match self {
+            Version::One => "memory.oom_control",
+            Version::Two => "memory.events",
+        }
+    }
+
+    /// The names in `memory.stat` for what groups below count in as well.
+    fn name(self, of_two: &'static str) -> &'static str {
+        match (self, of_two) {
+            (Version::One, "shmem") => "total_shmem",
+            (Version::One, "active_file") => "total_active_file",
+            (Version::One, "inactive_file") => "total_inactive_file",
+            (Version::One, "swap") => "total_swap",
+            (_, name) => name,
+        }
+    }
+}
+
+/// The groups of the run that say something of memory, from its own to the outermost that can be seen.
+#[derive(Debug)]
+pub(super) struct Cgroup {
+    version: Version,
+    own: PathBuf,
+    limited: Vec<LimitedGroup>,
+    kills: KeptFile,
+}
+
+/// A group with a limit.
+#[derive(Debug)]
+struct LimitedGroup {
+    directory: PathBuf,
+    limit: Bytes,
+    by: LimitedBy,
+    current: KeptFile,
+    stat: Option<(Bytes, LevelStat)>,
+}
+
+/// What `memory.stat` says.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub(super) struct LevelStat {
+    /// The cache of files, and what else is given back when memory is short.
+    pub reclaimable: Bytes,
+    pub cache: Bytes,
+    pub shared: Bytes,
+    pub swap: Option<Bytes>,
+}
+
+/// What counts against the tightest limit.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct CgroupUse {
+    pub used: Bytes,
+    pub limit: Bytes,
+    pub by: LimitedBy,
+    pub stat: LevelStat,
+}
+
+impl Cgroup {
+    /// The groups of a process, by what the kernel says of it below `system`; `None` if no file says anything of memory.
+    pub fn of(system: &Path, membership: &str) -> Option<Cgroup> {
+        let mounts = read_small(&system.join("proc/self/mountinfo"))?;
+        let (version, mount, path) = find(&mounts, membership)?;
+        let top = system.join(mount.strip_prefix("/").unwrap_or(&mount));
+        let own = top.join(path.strip_prefix("/").unwrap_or(&path));
+        // A path that is not in this mount is outside of the container's view.
+        let own = match own.is_dir() {
+            true => own,
+            false => top.clone(),
+        };
+        let levels: Vec<PathBuf> = own
+            .ancestors()
+            .take_while(|level| level.starts_with(&top))
+            .take(DEEPEST)
+            .map(Path::to_path_buf)
+            .collect();
+        let says_something = |level: &PathBuf| level.join(version.current()).exists();
+        if !levels.iter().any(says_something) {
+            return None;
+        }
+        let limited = levels.iter().filter_map(|directory| {
+            LimitedGroup::of(system, version, directory, directory == &own)
+        });
+        Some(Cgroup {
+            version,
+            kills: KeptFile::new(own.join(version.kills())),
+            limited: limited.collect(),
+            own,
+        })
+    }
+
+    /// What is closest to its limit; `None` if no group has one.
+    pub fn tightest(&mut self) -> Option<CgroupUse> {
+        let version = self.version;
+        let uses = self.limited.iter_mut();
+        uses.filter_map(|level| level.look(version))
+            .min_by_key(|found| found.limit - found.used)
+    }
+
+    /// How many processes of it the kernel has killed for memory.
+    pub fn kills(&mut self) -> Option<u64> {
+        value_of(self.kills.read()?, "oom_kill")
+    }
+
+    /// The share of the last ten seconds in which some process of it waited for memory, in thousandths.
+    pub fn pressure(&self) -> Option<u32> {
+        match self.version {
+            Version::One => None,
+            Version::Two => pressure(&read_small(&self.own.join("memory.pressure"))?),
+        }
+    }
+}
+
+/// `some avg10=12.34 …`, in thousandths.
+pub(super) fn pressure(text: &str) -> Option<u32> {
+    let some = text.lines().find_map(|line| line.strip_prefix("some "))?;
+    let word = some.split(' ').find_map(|word| word.strip_prefix("avg10="));
+    let percent: f64 = word?.parse().ok()?;
+    Some((percent * 10.0).round().max(0.0) as u32)
+}
+
+impl LimitedGroup {
+    fn of(system: &Path, version: Version, directory: &Path, is_own: bool) -> Option<LimitedGroup> {
+        let text = read_small(&directory.join(version.limit()))?;
+        let own = text.trim().parse().ok().filter(|limit| *limit < NONE_AT);
+        // Version 1 says here what a group above allows that cannot be seen.
+        let above = (is_own && version == Version::One).then(|| {
+            let stat = read_small(&directory.join("memory.stat"))?;
+            value_of(&stat, "hierarchical_memory_limit").filter(|limit| *limit < NONE_AT)
+        });
+        let limit = [own, above.flatten()].into_iter().flatten().min()?;
+        Some(LimitedGroup {
+            limit: Bytes(limit),
+            by: named(system, directory),
+            current: KeptFile::new(directory.join(version.current())),
+            directory: directory.to_path_buf(),
+            stat: None,
+        })
+    }
+
+    fn look(&mut self, version: Version) -> Option<CgroupUse> {
+        let current = Bytes(first_number(self.current.read()?)?);
+        let moved = |(at, _): &(Bytes, LevelStat)| at.0.abs_diff(current.0) > self.limit.0 / 200;
+        if self.stat.as_ref().is_none_or(moved) {
+            let stat = read_stat(version, &self.directory)?;
+            self.stat = Some((current, stat));
+        }
+        let (_, stat) = self.stat?;
+        Some(CgroupUse {
+            used: current - stat.reclaimable,
+            limit: self.limit,
+            by: self.by,
+            stat,
+        })
+    }
+}
+
+fn read_stat(version: Version, directory: &Path) -> Option<LevelStat> {
+    let text = read_small(&directory.join("memory.stat"))?;
+    let value = |name| value_of(&text, version.name(name)).map(Bytes);
+    let cache =
+        value("active_file").unwrap_or_default() + value("inactive_file").unwrap_or_default();
+    let swap = match version {
+        Version::One => value("swap"),
+        Version::Two => read_small(&directory.join("memory.swap.current"))
+            .and_then(|text| Some(Bytes(first_number(&text)?))),
+    };
+    Some(LevelStat {
+        reclaimable: cache + value("slab_reclaimable").unwrap_or_default(),
+        cache,
+        shared: value("shmem").unwrap_or_default(),
+        swap,
+    })
+}
+
+/// The hierarchy that has memory: its version, where it is mounted, and the process's path in that mount.
+fn find(mounts: &str, membership: &str) -> Option<(Version, PathBuf, PathBuf)> {
+    let of = |line: &str| -> Option<(Version, PathBuf, PathBuf)> {
+        let mut parts = line.splitn(3, ':');
+        let (number, controllers, path) = (parts.next()?, parts.next()?, parts.next()?);
+        let version = match controllers.split(',').any(|name| name == "memory") {
+            true => Version::One,
+            false if number == "0" && controllers.is_empty() => Version::Two,
+            false => return None,
+        };
+        let (root, mount) = mount_of(mounts, version)?;
+        let inside = match Path::new(path).strip_prefix(&root) {
+            Ok(inside) if !path.contains("/..") => inside.to_path_buf(),
+            Ok(_) | Err(_) => PathBuf::new(),
+        };
+        Some((version, mount, inside))
+    };
+    let found: Vec<_> = membership.lines().filter_map(of).collect();
+    // Where both are mounted, memory is in one of them: version 1 says so in its list of controllers.
+    let one = found.iter().find(|(version, ..)| *version == Version::One);
+    one.or(found.first()).cloned()
+}
+
+/// The root and the place of a mount, by `/proc/self/mountinfo`.
+fn mount_of(mounts: &str, version: Version) -> Option<(PathBuf, PathBuf)> {
+    mounts.lines().find_map(|line| {
+        let (before, after) = line.split_once(" - ")?;
+        let mut after = after.split(' ');
+        let (kind, options) = (after.next()?, after.nth(1).unwrap_or(""));
+        let fits = match version {
+            Version::One => kind == "cgroup" && options.split(',').any(|word| word == "memory"),
+            Version::Two => kind == "cgroup2",
+        };
+        let mut before = before.split(' ').skip(3);
+        let (root, place) = (before.next()?, before.next()?);
+        fits.then(|| (root.into(), place.into()))
+    })
+}
+
+/// Whose limit it is, by the group's path.
+fn named(system: &Path, directory: &Path) -> LimitedBy {
+    let path = directory.to_string_lossy();
+    let has = |words: &[&str]| words.iter().any(|word| path.contains(word));
+    let in_container = || {
+        let marks = [".dockerenv", "run/.containerenv"];
+        marks.iter().any(|mark| system.join(mark).exists())
+    };
+    if has(&["slurm", "/job_"]) {
+        LimitedBy::Slurm
+    } else if has(&["docker", "kubepods", "containerd", "libpod", "crio", "/lxc"]) || in_container()
+    {
+        LimitedBy::Container
+    } else if has(&[".scope", ".service", ".slice"]) {
+        LimitedBy::Systemd
+    } else {
+        LimitedBy::Cgroup
+    }
+}

@@ -1,0 +1,323 @@
+//! Made-up trees of files: control groups of both versions, nested, in containers, and without a limit.
+
+use super::cgroup::{Cgroup, pressure};
+use super::files::value_of;
+use super::machine::MachineUse;
+use super::tree::{RunTree, role};
+use super::*;
+use crate::units::Pid;
+use std::fs;
+use std::path::Path;
+use std::process::Command;
+
+const GIB: u64 = 1 << 30;
+
+/// A root with these files.
+fn system(files: &[(&str, String)]) -> tempfile::TempDir {
+    let root = tempfile::tempdir().unwrap();
+    for (path, text) in files {
+        let path = root.path().join(path);
+        fs::create_dir_all(path.parent().unwrap()).unwrap();
+        fs::write(path, text).unwrap();
+    }
+    root
+}
+
+const ONE: &str = "30 23 0:27 / /sys/fs/cgroup/cpu rw - cgroup cgroup rw,cpu\n\
+                   31 23 0:28 / /sys/fs/cgroup/memory rw - cgroup cgroup rw,memory\n\
+                   32 23 0:29 / /sys/fs/cgroup/unified rw - cgroup2 cgroup2 rw\n";
+const TWO: &str = "31 23 0:28 / /sys/fs/cgroup rw - cgroup2 cgroup2 rw\n";
+
+fn two(path: &str, limit: &str, current: u64, kills: u64) -> Vec<(String, String)> {
+    let file = |name: &str| format!("sys/fs/cgroup{path}/{name}");
+    let stat =
+        format!("anon 1\nshmem {GIB}\ninactive_file {GIB}\nactive_file 0\nslab_reclaimable 0\n");
+    vec![
+        (file("memory.max"), format!("{limit}\n")),
+        (file("memory.current"), format!("{current}\n")),
+        (file("memory.stat"), stat),
+        (
+            file("memory.events"),
+            format!("low 0\nhigh 0\nmax 7\noom 1\noom_kill {kills}\n"),
+        ),
+        (
+            file("memory.pressure"),
+            "some avg10=12.34 avg60=0.00 avg300=0.00 total=0\n".into(),
+        ),
+    ]
+}
+
+fn of(mounts: &str, files: Vec<(String, String)>) -> tempfile::TempDir {
+    let mut all = files;
+    all.push(("proc/self/mountinfo".into(), mounts.into()));
+    let all: Vec<(&str, String)> = all
+        .iter()
+        .map(|(path, text)| (path.as_str(), text.clone()))
+        .collect();
+    system(&all)
+}
+
+#[test]
+fn version_2_says_what_counts_and_what_was_killed() {
+    let root = of(TWO, two("/job", &(32 * GIB).to_string(), 30 * GIB, 3));
+    let mut group = Cgroup::of(root.path(), "0::/job\n").unwrap();
+    let found = group.tightest().unwrap();
+    assert_eq!((found.used, found.limit), (Bytes::gib(29), Bytes::gib(32)));
+    assert_eq!(
+        (found.stat.cache, found.stat.shared),
+        (Bytes::gib(1), Bytes::gib(1))
+    );
+    assert_eq!(group.kills(), Some(3));
+    assert_eq!(group.pressure(), Some(123));
+    // The files are read again, not remembered.
+    fs::write(
+        root.path().join("sys/fs/cgroup/job/memory.events"),
+        "oom_kill 4\n",
+    )
+    .unwrap();
+    fs::write(
+        root.path().join("sys/fs/cgroup/job/memory.current"),
+        format!("{}\n", 31 * GIB),
+    )
+    .unwrap();
+    assert_eq!(group.kills(), Some(4));
+    assert_eq!(group.tightest().unwrap().used, Bytes::gib(30));
+}
+
+#[test]
+fn of_nested_limits_the_nearest_one_counts() {
+    let mut files = two("/slurm/job_7", &(64 * GIB).to_string(), 20 * GIB, 0);
+    files.extend(two("/slurm/job_7/step_0", "max", 12 * GIB, 5));
+    files.extend(two("/slurm", &(22 * GIB).to_string(), 21 * GIB, 9));
+    let root = of(TWO, files);
+    let mut group = Cgroup::of(root.path(), "0::/slurm/job_7/step_0\n").unwrap();
+    let found = group.tightest().unwrap();
+    assert_eq!((found.limit, found.by), (Bytes::gib(22), LimitedBy::Slurm));
+    assert_eq!(group.kills(), Some(5), "its own, not its neighbours'");
+}
+
+#[test]
+fn version_1_is_read_where_memory_is_its_own_hierarchy() {
+    let file = |name: &str| format!("sys/fs/cgroup/memory/docker/abc/{name}");
+    let none = 9_223_372_036_854_771_712_u64;
+    let stat = format!(
+        "cache {GIB}\nhierarchical_memory_limit {}\ntotal_inactive_file {GIB}\ntotal_active_file 0\ntotal_shmem 0\ntotal_swap 4096\n",
+        8 * GIB
+    );
+    let root = of(
+        ONE,
+        vec![
+            (file("memory.limit_in_bytes"), format!("{none}\n")),
+            (file("memory.usage_in_bytes"), format!("{}\n", 7 * GIB)),
+            (file("memory.stat"), stat),
+            (
+                file("memory.oom_control"),
+                "oom_kill_disable 0\nunder_oom 0\noom_kill 2\n".into(),
+            ),
+        ],
+    );
+    let membership = "5:cpu:/docker/abc\n4:memory:/docker/abc\n0::/\n";
+    let mut group = Cgroup::of(root.path(), membership).unwrap();
+    let found = group.tightest().unwrap();
+    assert_eq!((found.used, found.limit), (Bytes::gib(6), Bytes::gib(8)));
+    assert_eq!(
+        (found.by, found.stat.swap),
+        (LimitedBy::Container, Some(Bytes(4_096)))
+    );
+    assert_eq!(group.kills(), Some(2));
+}
+
+#[test]
+fn in_a_container_the_path_may_be_outside_of_what_is_mounted() {
+    for membership in ["0::/../../kubepods/pod7\n", "0::/elsewhere\n", "0::/\n"] {
+        let root = of(TWO, two("", &GIB.to_string(), GIB / 2, 0));
+        let mut group = Cgroup::of(root.path(), membership).unwrap();
+        assert_eq!(
+            group.tightest().unwrap().limit,
+            Bytes::gib(1),
+            "{membership}"
+        );
+    }
+}
+
+#[test]
+fn without_files_nothing_is_made_up() {
+    assert!(Cgroup::of(Path::new("/nonexistent"), "0::/\n").is_none());
+    let root = of(TWO, Vec::new());
+    assert!(
+        Cgroup::of(root.path(), "0::/\n").is_none(),
+        "no memory controller"
+    );
+    assert!(Cgroup::of(root.path(), "").is_none());
+    let root = of(TWO, two("/job", "max", GIB, 0));
+    let mut group = Cgroup::of(root.path(), "0::/job\n").unwrap();
+    assert_eq!(group.tightest(), None, "no limit");
+    assert_eq!(pressure("full avg10=1.00\n"), None);
+    assert_eq!(
+        value_of("oom_kill_disable 0\noom_kill 2\n", "oom_kill"),
+        Some(2)
+    );
+    assert_eq!(MachineUse::read(root.path()), None);
+}
+
+const MEMINFO: &str = "MemTotal: 16777216 kB\nMemFree: 100 kB\nMemAvailable: 8388608 kB\nCached: 2097152 kB\nShmem: 1048576 kB\nSwapTotal: 10 kB\nSwapFree: 6 kB\n";
+
+#[test]
+fn the_machine_has_what_is_available_and_no_more() {
+    let root = system(&[("proc/meminfo", MEMINFO.into())]);
+    let machine = MachineUse::read(root.path()).unwrap();
+    assert_eq!(
+        (machine.total, machine.used),
+        (Bytes::gib(16), Bytes::gib(8))
+    );
+    assert_eq!(
+        (machine.cache, machine.shared),
+        (Some(Bytes::gib(1)), Some(Bytes::gib(1)))
+    );
+    assert_eq!(machine.swap, Some(Bytes(4_096)));
+}
+
+#[test]
+fn what_a_process_is_there_for_is_told_by_its_words_and_its_parent() {
+    let train = b"python3\0train.py\0".as_slice();
+    let main = Some((train, HostRole::Main));
+    for (name, words, parent, expected) in [
+        ("python3", train, None, HostRole::Main),
+        ("python3", train, main, HostRole::Worker),
+        ("pt_data_worker", train, main, HostRole::LoaderWorker),
+        (
+            "python3",
+            b"/env/bin/python\0-c\0from multiprocessing.spawn import spawn_main\0".as_slice(),
+            main,
+            HostRole::Worker,
+        ),
+        (
+            "python3",
+            b"python\0-c\0from multiprocessing.resource_tracker import main\0".as_slice(),
+            main,
+            HostRole::Other,
+        ),
+        (
+            "python3",
+            b"python\0/torch/_inductor/compile_worker/__main__.py\0".as_slice(),
+            main,
+            HostRole::CompileWorker,
+        ),
+        (
+            "python3",
+            b"python3\0-u\0other.py\0".as_slice(),
+            main,
+            HostRole::Main,
+        ),
+        ("tee", b"tee\0log\0".as_slice(), main, HostRole::Other),
+        ("oomph-session", train, None, HostRole::Other),
+    ] {
+        assert_eq!(role(name, words, parent), expected, "{name}");
+    }
+}
+
+/// A real process below this one: found, read, and told when it has ended.
+#[test]
+fn the_processes_below_are_read_and_their_end_is_seen() {
+    let mut child = Command::new("sleep").arg("600").spawn().unwrap();
+    let pid = Pid(child.id() as i32);
+    let mut tree = RunTree::new("/proc".into(), std::process::id() as i32, Vec::new());
+    // Other tests of this process have children too.
+    let known = |tree: &RunTree| {
+        tree.processes()
+            .into_iter()
+            .find(|process| process.pid == pid)
+    };
+    tree.find(None);
+    tree.read();
+    let process = known(&tree).expect("it is a child");
+    assert!(process.resident > Bytes::ZERO, "{process:?}");
+    child.kill().unwrap();
+    let gone = loop {
+        let gone = tree.read();
+        if let Some(gone) = gone.into_iter().find(|process| process.pid == pid) {
+            break gone;
+        }
+        std::thread::yield_now();
+    };
+    assert!(gone.resident > Bytes::ZERO, "as it was before");
+    assert_eq!(known(&tree), None);
+    child.wait().unwrap();
+}
+
+/// A watcher over a made-up machine; the run is this process's children, of which there is one at least.
+fn watcher(files: Vec<(String, String)>) -> (tempfile::TempDir, Watcher, std::process::Child) {
+    let child = Command::new("sleep").arg("600").spawn().unwrap();
+    let mut files = files;
+    files.push(("proc/meminfo".into(), MEMINFO.into()));
+    files.push(("proc/self/cgroup".into(), "0::/job\n".into()));
+    let root = of(TWO, files);
+    let options = HostOptions {
+        system: root.path().to_path_buf(),
+        root: std::process::id() as i32,
+        but: Vec::new(),
+        interval: Duration::from_secs(1),
+    };
+    (root, Watcher::new(options), child)
+}
+
+#[test]
+fn a_kill_is_told_with_the_figures_before_it() {
+    let (root, mut watcher, mut child) = watcher(two("/job", &(4 * GIB).to_string(), 3 * GIB, 7));
+    let found = watcher.look(false);
+    let [EventKind::HostMemory(memory)] = &found[..] else {
+        panic!("{found:?}");
+    };
+    assert_eq!((memory.used, memory.limit), (Bytes::gib(2), Bytes::gib(4)));
+    assert_eq!(memory.unseen, []);
+    assert!(!memory.roles.is_empty());
+    assert_eq!(watcher.look(false), [], "nothing has changed");
+    // The kernel counts first and kills then.
+    fs::write(
+        root.path().join("sys/fs/cgroup/job/memory.events"),
+        "oom_kill 8\n",
+    )
+    .unwrap();
+    child.kill().unwrap();
+    child.wait().unwrap();
+    let found = watcher.look(true);
+    let [EventKind::HostKill(kill)] = &found[..] else {
+        panic!("{found:?}");
+    };
+    assert_eq!((kill.count, kill.total, kill.of_machine), (1, 8, false));
+    let found = watcher.look(true);
+    let [EventKind::HostKill(again)] = &found[..] else {
+        panic!("{found:?}");
+    };
+    assert_eq!((again.count, again.total), (1, 8), "the same one");
+}
+
+#[test]
+fn what_cannot_be_seen_is_said_once() {
+    let (_root, mut watcher, mut child) = watcher(Vec::new());
+    let found = watcher.look(false);
+    let [EventKind::HostMemory(memory)] = &found[..] else {
+        panic!("{found:?}");
+    };
+    assert_eq!(
+        (memory.limited_by, memory.limit),
+        (LimitedBy::Machine, Bytes::gib(16))
+    );
+    assert_eq!(memory.unseen, [HostUnseen::CgroupLimit, HostUnseen::Kills]);
+    watcher.told = watcher.told.map(|(at, told)| {
+        (
+            at,
+            HostMemory {
+                used: Bytes::ZERO,
+                ..told
+            },
+        )
+    });
+    let found = watcher.look(false);
+    let [EventKind::HostMemory(memory)] = &found[..] else {
+        panic!("{found:?}");
+    };
+    assert_eq!(memory.unseen, []);
+    child.kill().unwrap();
+    child.wait().unwrap();
+}

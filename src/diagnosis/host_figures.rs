@@ -1,0 +1,276 @@
+//! Who held the host's memory when it ran out, by the last reading before that. Each cause that names somebody asks here, so that
+//! one of them does; where the figures do not decide, nobody is named.
+
+use super::oom_context::OomContext;
+use super::wording::with_figures;
+use super::{Cause, Certainty, Finding, Phrase};
+use crate::event::{HostMemory, HostProcess, HostRole, LimitedBy, RoleUse, ShmUse};
+use crate::oom::OomKind;
+use crate::state::{HostAtOom, State};
+use crate::units::Bytes;
+use std::time::Duration;
+
+/// Whoever holds this share of what is used is named.
+const MOST_OF_IT: f64 = 0.5;
+
+/// /dev/shm is full from here on: a batch more does not fit.
+const SHM_FULL: f64 = 0.9;
+
+/// Figures of processes that share pages may count them twice. Up to this much more than what is used says nothing against them.
+const COUNTED_TWICE: f64 = 1.15;
+
+/// A reading that is older says nothing of the end.
+const STALE: Duration = Duration::from_secs(70);
+
+/// What the rules need to know, if the host's memory ran out and was read before.
+pub(super) struct HostFigures<'a> {
+    case: &'a OomContext<'a>,
+    host: &'a HostAtOom,
+    pub memory: &'a HostMemory,
+    age: Duration,
+}
+
+/// Who holds most of it.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub(super) enum Holder<'a> {
+    /// Locked in RAM by the program.
+    Pinned(Bytes),
+    /// Nothing more fits into /dev/shm.
+    FullShm(ShmUse),
+    /// Shared memory, within the limit of all.
+    Shared(Bytes),
+    /// Workers together.
+    Workers(RoleUse),
+    /// One process that is no worker.
+    Process(&'a HostProcess),
+}
+
+impl<'a> HostFigures<'a> {
+    pub fn of(case: &'a OomContext<'a>) -> Option<HostFigures<'a>> {
+        let host = case
+            .oom
+            .host
+            .as_deref()
+            .filter(|_| case.kind == OomKind::HostOom)?;
+        let (at, memory) = host.memory.as_ref()?;
+        let age = case.oom.at.since(*at);
+        (age <= STALE).then_some(HostFigures {
+            case,
+            host,
+            memory,
+            age,
+        })
+    }
+
+    pub fn holder(&self) -> Option<Holder<'a>> {
+        let memory = self.memory;
+        let used = memory.used;
+        let is_most = |bytes: Bytes| bytes >= used.scale(MOST_OF_IT);
+        if let Some(shm) = memory.shm
+            && shm.used >= shm.size.scale(SHM_FULL)
+            && self.host.kill.is_none()
+        {
+            return Some(Holder::FullShm(shm));
+        }
+        let locked: Bytes = memory
+            .processes
+            .iter()
+            .filter_map(|process| process.locked)
+            .sum();
+        if is_most(locked) {
+            return Some(Holder::Pinned(locked));
+        }
+        if let Some(shared) = memory.shared.filter(|shared| is_most(*shared)) {
+            return Some(Holder::Shared(shared));
+        }
+        let held: Bytes = memory.roles.iter().map(|role| role.held).sum();
+        if held > used.scale(COUNTED_TWICE) {
+            // Pages that are shared count in each of them.
+            return None;
+        }
+        let workers = self.workers();
+        if let Some(workers) = workers.filter(|workers| is_most(workers.held)) {
+            return Some(Holder::Workers(workers));
+        }
+        let mut others = memory
+            .processes
+            .iter()
+            .filter(|process| !is_worker(process.role));
+        others
+            .find(|process| is_most(process.held()))
+            .map(Holder::Process)
+    }
+
+    /// The workers of the data's loading, together.
+    fn workers(&self) -> Option<RoleUse> {
+        let roles = self.memory.roles.iter().filter(|role| is_worker(role.role));
+        roles.copied().reduce(|all, more| RoleUse {
+            role: all.role.max(more.role),
+            count: all.count + more.count,
+            held: all.held + more.held,
+            exact: all.exact && more.exact,
+        })
+    }
+
+    /// A finding of this cause: its headline, who was killed, and the figures of the last second.
+    pub fn finding(&self, cause: Cause, what: &str) -> Finding {
+        let memory = self.memory;
+        let headline: Phrase =
+            with_figures(what, format!("RAM {} of {}", memory.used, memory.limit));
+        let finding = Finding {
+            // The GPU's numbers are irrelevant here.
+            evidence: Vec::new(),
+            ..self.case.finding(cause, Certainty::Certain, headline)
+        };
+        finding
+            .says_if(self.killed())
+            .says(self.looked())
+            .says_if(self.grew())
+            .shows([("RAM used", memory.used), ("RAM limit", memory.limit)])
+            .shows(memory.shared.map(|shared| ("shared memory", shared)))
+            .shows(memory.cache.map(|cache| ("cache of files", cache)))
+    }
+
+    /// "The kernel killed process 4711 (python, 5.1 GiB) at the container's limit."
+    fn killed(&self) -> Option<String> {
+        let kill = self.host.kill.as_ref()?;
+        let at = match self.memory.limited_by {
+            LimitedBy::Machine => "because no RAM was left on this machine".to_string(),
+            by => format!("at {}", by.words()),
+        };
+        Some(match self.host.victim() {
+            Some(process) => format!(
+                "The kernel killed process {} ({}, {}) {at}.",
+                process.pid, process.name, process.resident
+            ),
+            None if kill.count == 1 => format!("The kernel killed a process {at}."),
+            None => format!("The kernel killed {} processes {at}.", kill.count),
+        })
+    }
+
+    /// "The last look was 0.4 s before: 4 data loader workers held 22.0 GiB, …"
+    fn looked(&self) -> String {
+        let roles = self
+            .memory
+            .roles
+            .iter()
+            .filter(|role| role.held >= Bytes::mib(16));
+        let held: Vec<String> = roles
+            .take(3)
+            .map(|role| {
+                let most = if role.exact { "" } else { "at most " };
+                format!("{} held {most}{}", role.role.words(role.count), role.held)
+            })
+            .collect();
+        let shared = self
+            .memory
+            .shared
+            .filter(|shared| *shared >= Bytes::mib(16));
+        let shared = shared.map(|shared| format!("shared memory was {shared}"));
+        let parts: Vec<String> = held.into_iter().chain(shared).collect();
+        let parts = match parts.is_empty() {
+            true => String::new(),
+            false => format!(": {}", parts.join(", ")),
+        };
+        format!(
+            "The last look was {:.1} s before{parts}.",
+            self.age.as_secs_f64()
+        )
+    }
+
+    fn grew(&self) -> Option<String> {
+        let grew = self
+            .host
+            .grew
+            .filter(|grew| grew.by >= self.memory.limit.scale(0.02))?;
+        Some(format!(
+            "In the {} s before that, {} grew by {}.",
+            grew.over.as_secs().max(1),
+            grew.role.words(grew.count),
+            grew.by
+        ))
+    }
+
+    /// What to ask for: more than there was.
+    pub fn more_memory(&self) -> Phrase {
+        let limit = self.memory.limit;
+        match self.memory.limited_by {
+            LimitedBy::Slurm => format!("--mem of the job above {limit}: sbatch --mem={}G", more(limit)),
+            LimitedBy::Container => format!(
+                "a larger memory limit of the container: docker run --memory={}g, or resources.limits.memory",
+                more(limit)
+            ),
+            LimitedBy::Systemd => format!("MemoryMax= of the unit above {limit}"),
+            LimitedBy::Cgroup => format!("a memory limit above {limit}"),
+            LimitedBy::Machine => format!("a machine with more than {limit} of RAM"),
+        }
+        .into()
+    }
+}
+
+/// A warning while the run goes on: the host's memory grows steadily and will be gone within the hour.
+pub(super) fn filling(state: &State) -> Option<Finding> {
+    let growth = state.host.growth()?;
+    let (_, memory) = state.host.latest()?;
+    let minutes = growth.full_in.as_secs() / 60;
+    let when = match minutes {
+        0 => "full in less than a minute".to_string(),
+        1 => "full in about a minute".to_string(),
+        n => format!("full in about {n} minutes"),
+    };
+    let who = growth
+        .role
+        .and_then(|role| memory.roles.iter().find(|known| known.role == role));
+    let who = who.map_or(String::new(), |who| {
+        format!(": {}", who.role.words(who.count))
+    });
+    let headline = with_figures(
+        "RAM is filling up",
+        format!(
+            "{} of {}, growing {} a minute{who}; {when}",
+            memory.used, memory.limit, growth.per_minute
+        ),
+    );
+    Some(
+        Finding::new(Cause::HostMemory, Certainty::Likely, headline)
+            .says("What is used has grown steadily over the last minutes.")
+            .shows([("RAM used", memory.used), ("RAM limit", memory.limit)])
+            .advises(["look for what is kept from batch to batch, in the workers too"]),
+    )
+}
+
+/// From this share of the limit on a recording that stops may have been stopped by the kill.
+const NEARLY_ALL: f64 = 0.9;
+
+/// How old the last reading may be for that.
+const JUST_BEFORE: Duration = Duration::from_secs(5);
+
+/// What a recording without its run's end says of the host's memory, if that was nearly gone: the kill may have taken oomph too.
+pub fn without_an_end(state: &State) -> Option<String> {
+    let (at, memory) = state.host.latest()?;
+    let is_open = state.run().is_some_and(|run| run.ended.is_none());
+    let is_nearly_gone = memory.used >= memory.limit.scale(NEARLY_ALL);
+    if !is_open || !is_nearly_gone || state.now.since(*at) > JUST_BEFORE {
+        return None;
+    }
+    let most = memory.roles.first().map_or(String::new(), |role| {
+        format!(
+            ", most of it {} with {}",
+            role.role.words(role.count),
+            role.held
+        )
+    });
+    Some(format!(
+        "The recording has no end of the run. In its last second the RAM was at {} of {}{most}: if the run is gone, whoever killed it killed oomph too, as the kernel does with memory.oom.group, and SLURM at a job's limit.",
+        memory.used, memory.limit
+    ))
+}
+
+/// A quarter more, in whole GiB.
+pub(super) fn more(limit: Bytes) -> u64 {
+    (limit.scale(1.25).as_gib().ceil() as u64).max(1)
+}
+
+fn is_worker(role: HostRole) -> bool {
+    matches!(role, HostRole::LoaderWorker | HostRole::Worker)
+}

@@ -1,0 +1,33 @@
+//! One process of the program, no worker, held most of the host's memory.
+
+use super::host_figures::{Holder, HostFigures};
+use super::oom_context::OomContext;
+use super::{Cause, CauseSpec, Finding, Help};
+
+pub(super) const CAUSE: CauseSpec = CauseSpec::new("the program's own RAM", examine)
+    .recurs("the program itself fills the RAM")
+    .prefers(Help::LessHostMemory)
+    .of_host();
+
+fn examine(case: &OomContext) -> Option<Finding> {
+    let figures = HostFigures::of(case)?;
+    let Some(Holder::Process(process)) = figures.holder() else {
+        return None;
+    };
+    let what = format!(
+        "Process {} ({}), no worker, filled the RAM with {}",
+        process.pid,
+        process.name,
+        process.held()
+    );
+    let finding = figures.finding(Cause::HostProcess, &what);
+    let advice = [
+        "look for what is kept in RAM: a data set that is read whole, outputs of an evaluation moved to the CPU, a checkpoint gathered on one rank".into(),
+        figures.more_memory(),
+    ];
+    Some(
+        finding
+            .shows_first([("process", process.held())])
+            .advises(advice),
+    )
+}

@@ -1,0 +1,176 @@
+//! The host's memory: who filled it.
+
+use crate::diagnosis::*;
+use crate::event::*;
+use crate::oom::{OomKind, OomReport};
+use crate::state::tests::host::{host, killed};
+use crate::state::tests::staged::*;
+use crate::units::Bytes;
+
+/// A run that the kernel killed half a second after this reading.
+fn after(change: impl FnOnce(&mut HostMemory)) -> StagedSession {
+    let mut scene = StagedSession::training();
+    scene.add(10.0, host(12.0, 6.0));
+    let EventKind::HostMemory(mut memory) = host(31.6, 24.0) else {
+        unreachable!("it is one");
+    };
+    change(&mut memory);
+    scene.add(69.5, EventKind::HostMemory(memory));
+    scene.add(70.0, killed(1, &[100]));
+    scene.add(70.2, exited(1, Exit::Signal(9)));
+    scene
+}
+
+/// /dev/shm is full, and the program says what torch says then.
+fn full_shm() -> StagedSession {
+    let mut scene = StagedSession::training();
+    let EventKind::HostMemory(mut memory) = host(12.0, 6.0) else {
+        unreachable!("it is one");
+    };
+    memory.shm = Some(ShmUse {
+        used: Bytes::mib(63),
+        size: Bytes::mib(64),
+    });
+    scene.add(69.5, EventKind::HostMemory(memory));
+    let report = OomReport {
+        kind: OomKind::HostOom,
+        ..OomReport::default()
+    };
+    scene.add(70.0, EventKind::OomText(report));
+    scene.add(70.2, exited(1, Exit::Code(1)));
+    scene
+}
+
+pub(super) fn scenes() -> Vec<(&'static str, StagedSession, Cause)> {
+    use Cause::{HostMemory, HostProcess, HostWorkers, PinnedMemory, SharedMemory};
+    vec![
+        ("four workers", after(|_| ()), HostWorkers),
+        (
+            "the main process, at a job's limit",
+            after(|memory| {
+                memory.limited_by = LimitedBy::Slurm;
+                memory.roles.remove(0);
+                memory.roles[0].held = gib(30.0);
+                memory.processes.remove(0);
+                memory.processes[0].own = Some(gib(30.0));
+            }),
+            HostProcess,
+        ),
+        (
+            "shared memory, within the limit",
+            after(|memory| {
+                memory.shared = Some(gib(20.0));
+                memory.roles[0].held = gib(2.0);
+            }),
+            SharedMemory,
+        ),
+        ("a full /dev/shm", full_shm(), SharedMemory),
+        (
+            "pinned memory",
+            after(|memory| memory.processes[1].locked = Some(gib(20.0))),
+            PinnedMemory,
+        ),
+        (
+            "what workers share counts in each of them",
+            after(|memory| {
+                memory.roles[0].held = gib(60.0);
+                memory.roles[0].exact = false;
+            }),
+            HostMemory,
+        ),
+        (
+            "a machine on which others hold most",
+            after(|memory| {
+                memory.limited_by = LimitedBy::Machine;
+                memory.roles[0].held = gib(4.0);
+                memory.processes[1].own = Some(gib(3.0));
+                memory.roles[1].held = gib(3.0);
+            }),
+            HostMemory,
+        ),
+    ]
+}
+
+#[test]
+fn each_killed_run_has_its_cause_and_the_figures_of_the_last_second() {
+    for (what, scene, cause) in scenes() {
+        let findings = diagnose(&scene.state);
+        let [finding] = &findings[..] else {
+            panic!("{what}: {findings:#?}");
+        };
+        assert_eq!(
+            (finding.cause, finding.certainty),
+            (cause, Certainty::Certain),
+            "{what}"
+        );
+        assert!(
+            finding
+                .explanation
+                .contains("The last look was 0.5 s before"),
+            "{what}"
+        );
+        let names: Vec<&str> = finding
+            .evidence
+            .iter()
+            .map(|known| known.what.as_str())
+            .collect();
+        assert!(
+            names.contains(&"RAM used") && names.contains(&"RAM limit"),
+            "{what}: {names:?}"
+        );
+        assert!(
+            !names.contains(&"allocated"),
+            "{what}: the GPU's are no matter"
+        );
+    }
+}
+
+#[test]
+fn a_reading_of_long_ago_names_nobody() {
+    let mut scene = StagedSession::training();
+    scene.add(10.0, host(31.6, 24.0));
+    scene.add(270.0, killed(1, &[100]));
+    scene.add(270.2, exited(1, Exit::Signal(9)));
+    let findings = diagnose(&scene.state);
+    assert_eq!(findings[0].cause, Cause::HostMemory);
+    assert!(findings[0].evidence.is_empty());
+}
+
+#[test]
+fn growth_is_a_warning_while_the_run_goes_on() {
+    let mut scene = StagedSession::training();
+    for n in 0..120 {
+        let used = 10.0 + f64::from(n) / 10.0;
+        scene.add(2.0 + 5.0 * f64::from(n), host(used, used - 6.0));
+    }
+    let found = warnings(&scene.state);
+    let [warning] = &found[..] else {
+        panic!("{found:#?}");
+    };
+    assert_eq!(warning.cause, Cause::HostMemory);
+    assert_eq!(
+        warning.headline.as_str(),
+        "RAM is filling up: 21.9 GiB of 32.0 GiB, growing 1.20 GiB a minute: 4 data loader workers; full in about 8 minutes."
+    );
+    let mut once = LiveWarnings::default();
+    assert_eq!(once.look(&scene.state).len(), 1);
+    scene.add(620.0, host(22.0, 16.0));
+    assert_eq!(once.look(&scene.state), []);
+}
+
+#[test]
+fn a_recording_that_stops_where_the_memory_was_nearly_gone_says_so() {
+    let mut scene = StagedSession::training();
+    scene.add(69.5, host(31.6, 24.0));
+    let words = without_an_end(&scene.state).expect("it is nearly gone");
+    assert!(words.contains("31.6 GiB of 32.0 GiB"), "{words}");
+    assert!(
+        words.contains("4 data loader workers with 24.0 GiB"),
+        "{words}"
+    );
+    scene.add(80.0, host(12.0, 6.0));
+    assert_eq!(without_an_end(&scene.state), None, "there is room again");
+    scene.add(81.0, host(31.6, 24.0));
+    scene.add(81.5, exited(1, Exit::Signal(9)));
+    assert_eq!(without_an_end(&scene.state), None, "it has an end");
+}

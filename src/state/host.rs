@@ -1,0 +1,286 @@
+//! The host's memory, folded: the latest reading, what it has grown by, and what the kernel has killed for it.
+//!
+//! A kill counts as the end of a run where three things come together: the kernel's counter has risen, a process of the run was
+//! gone in the same moment, and the run failed then. Nothing else says so of a process that ends without a word.
+
+use crate::event::{Exit, HostKill, HostMemory, HostRole, HostUnseen, RoleUse};
+use crate::oom::OomKind;
+use crate::state::{HostAtOom, OomIncident, RoleGrowth, Run, State};
+use crate::units::{Bytes, Moment, RunNumber};
+use std::collections::VecDeque;
+use std::time::Duration;
+
+/// Readings kept; beyond that every second one is dropped.
+const KEPT: usize = 256;
+
+/// A run that fails so soon after a kill was ended by it: a launcher takes a while to notice.
+const ENDS_WITHIN: Duration = Duration::from_secs(15);
+
+/// A message and a kill so close together are of one thing.
+const TOGETHER: Duration = Duration::from_secs(10);
+
+/// What counts as the time just before: who has grown in it is told.
+const JUST_BEFORE: Duration = Duration::from_secs(60);
+
+/// The stretch that growth is told from, at least and at most.
+const GROWS_FOR: Duration = Duration::from_secs(120);
+const GROWS_OVER: Duration = Duration::from_secs(600);
+
+/// What is full within this time is worth a word.
+const SOON: Duration = Duration::from_secs(3_600);
+
+/// Above this share of the limit it is.
+const FULL: f64 = 0.7;
+
+/// What is known of the host's memory.
+#[derive(Debug, Clone, Default)]
+pub struct HostState {
+    latest: Option<(Moment, HostMemory)>,
+    history: VecDeque<HostPoint>,
+    spacing: Duration,
+    unseen: Vec<HostUnseen>,
+    /// When the kernel last killed, and what.
+    kill: Option<(Moment, HostKill)>,
+}
+
+/// What was held at a moment.
+#[derive(Debug, Clone, PartialEq)]
+struct HostPoint {
+    at: Moment,
+    used: Bytes,
+    roles: Vec<RoleUse>,
+}
+
+/// Steady growth of all that counts against the limit.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct HostGrowth {
+    pub per_minute: Bytes,
+    /// When nothing will be left, if it goes on.
+    pub full_in: Duration,
+    /// Who grows, if one role has most of it.
+    pub role: Option<HostRole>,
+}
+
+impl HostState {
+    /// The latest reading, and when it was.
+    pub fn latest(&self) -> Option<&(Moment, HostMemory)> {
+        self.latest.as_ref()
+    }
+
+    /// What cannot be seen here.
+    pub fn unseen(&self) -> &[HostUnseen] {
+        &self.unseen
+    }
+
+    /// The readings so far, thinned: when, and what counted against the limit.
+    pub fn history(&self) -> impl Iterator<Item = (Moment, Bytes)> {
+        self.history.iter().map(|point| (point.at, point.used))
+    }
+
+    /// Whether a person should see it: it is nearly full, or will be within the hour.
+    pub fn matters(&self) -> bool {
+        let is_full = |memory: &HostMemory| memory.used > memory.limit.scale(FULL);
+        self.latest
+            .as_ref()
+            .is_some_and(|(_, memory)| is_full(memory))
+            || self.growth().is_some()
+    }
+
+    /// Steady growth that fills what is left within the hour; `None` if it is not steady: a leak is told for certain or not at
+    /// all.
+    pub fn growth(&self) -> Option<HostGrowth> {
+        let (_, memory) = self.latest.as_ref()?;
+        let end = self.history.back()?.at;
+        let first = self
+            .history
+            .iter()
+            .find(|point| end.since(point.at) <= GROWS_OVER)?;
+        let span = end.since(first.at);
+        if span < GROWS_FOR {
+            return None;
+        }
+        // The least of each quarter: what a cache gives back between two epochs is no leak.
+        let quarter = |n: u32| self.least(first.at + span * n / 4, first.at + span * (n + 1) / 4);
+        let least = [quarter(0)?, quarter(1)?, quarter(2)?, quarter(3)?];
+        let all = least[3] - least[0];
+        if all < memory.limit.scale(0.02) {
+            return None;
+        }
+        let is_steady = least
+            .windows(2)
+            .all(|pair| pair[1] - pair[0] > all.scale(0.15));
+        let per_second = all.0 as f64 / (span.as_secs_f64() * 0.75);
+        let left = (memory.limit - memory.used).0 as f64 / per_second;
+        let full_in = Duration::try_from_secs_f64(left).ok()?;
+        (is_steady && full_in <= SOON).then(|| HostGrowth {
+            per_minute: Bytes((per_second * 60.0) as u64),
+            full_in,
+            role: (self.grown_since(first.at))
+                .filter(|grown| grown.by > all.scale(0.6))
+                .map(|grown| grown.role),
+        })
+    }
+
+    /// The least that was used in a stretch; a reading holds until the next.
+    fn least(&self, from: Moment, to: Moment) -> Option<Bytes> {
+        let before = self.history.iter().rfind(|point| point.at <= from);
+        let inside = self
+            .history
+            .iter()
+            .filter(|point| point.at > from && point.at < to);
+        before
+            .into_iter()
+            .chain(inside)
+            .map(|point| point.used)
+            .min()
+    }
+
+    /// The role that has grown most since a moment.
+    fn grown_since(&self, from: Moment) -> Option<RoleGrowth> {
+        let (at, memory) = self.latest.as_ref()?;
+        let before = self.history.iter().rfind(|point| point.at <= from);
+        let before = before.or(self.history.front())?;
+        let grown = memory.roles.iter().filter_map(|now| {
+            let then = before.roles.iter().find(|then| then.role == now.role);
+            let then = then.copied().unwrap_or(RoleUse {
+                exact: now.exact,
+                ..RoleUse::default()
+            });
+            // A bound and a figure do not compare.
+            (then.exact == now.exact).then(|| RoleGrowth {
+                role: now.role,
+                count: now.count,
+                by: now.held - then.held,
+                over: at.since(before.at),
+            })
+        });
+        grown
+            .max_by_key(|grown| grown.by)
+            .filter(|grown| grown.by > Bytes::ZERO)
+    }
+
+    fn read(&mut self, at: Moment, memory: &HostMemory) {
+        for what in &memory.unseen {
+            if !self.unseen.contains(what) {
+                self.unseen.push(*what);
+            }
+        }
+        if self.latest.as_ref().is_some_and(|(last, _)| at < *last) {
+            return;
+        }
+        self.latest = Some((at, memory.clone()));
+        let is_due = |last: &HostPoint| at.since(last.at) >= self.spacing;
+        if self.history.back().is_none_or(is_due) {
+            let (used, roles) = (memory.used, memory.roles.clone());
+            self.history.push_back(HostPoint { at, used, roles });
+        }
+        if self.history.len() > KEPT {
+            let mut place = 0..;
+            self.history
+                .retain(|_| place.next().is_some_and(|n| n % 2 == 0));
+            self.spacing = (self.spacing * 2).max(Duration::from_secs(2));
+        }
+    }
+
+    /// The figures for an OOM at a moment.
+    fn at_oom(&self, at: Moment) -> HostAtOom {
+        let from = Moment(at.0.saturating_sub(JUST_BEFORE.as_micros() as u64));
+        let kill = self
+            .kill
+            .as_ref()
+            .filter(|(killed, _)| apart(*killed, at) <= TOGETHER);
+        HostAtOom {
+            memory: self.latest.clone(),
+            grew: self.grown_since(from),
+            kill: kill.map(|(_, kill)| kill.clone()),
+        }
+    }
+}
+
+fn apart(a: Moment, b: Moment) -> Duration {
+    a.since(b).max(b.since(a))
+}
+
+impl State {
+    pub(super) fn host_read(&mut self, at: Moment, memory: &HostMemory) {
+        self.host.read(at, memory);
+    }
+
+    /// What a run begins with is its own.
+    pub(super) fn host_run_started(&mut self) {
+        self.host = HostState {
+            unseen: std::mem::take(&mut self.host.unseen),
+            ..HostState::default()
+        };
+    }
+
+    pub(super) fn host_killed(&mut self, at: Moment, kill: &HostKill) {
+        let first = match &self.host.kill {
+            Some((first, known)) if known.total == kill.total => *first,
+            Some(_) | None => at,
+        };
+        self.host.kill = Some((first, kill.clone()));
+        let Some(run) = self.runs.last_mut() else {
+            return;
+        };
+        for oom in &mut run.ooms {
+            if let Some(host) = &mut oom.host
+                && apart(oom.at, first) <= TOGETHER
+            {
+                host.kill = Some(kill.clone());
+            }
+        }
+        let number = run.number;
+        self.end_by_kill(number);
+    }
+
+    /// The figures for a message that says that the host's memory ran out.
+    pub(super) fn host_at(&self, at: Moment, kind: OomKind) -> Option<Box<HostAtOom>> {
+        (kind == OomKind::HostOom).then(|| Box::new(self.host.at_oom(at)))
+    }
+
+    /// If a run failed when the kernel had killed a process of it, and nothing in its output says so: that is its end.
+    pub(super) fn end_by_kill(&mut self, number: RunNumber) {
+        let Some((killed, kill)) = self.host.kill.clone() else {
+            return;
+        };
+        let host = self.host.at_oom(killed);
+        let mut runs = self.runs.iter_mut();
+        let Some(run) = runs.find(|run| run.number == number) else {
+            return;
+        };
+        if !run.failed_soon_after(killed, &kill) || run.has_host_oom(killed) {
+            return;
+        }
+        run.keep(OomIncident {
+            at: killed,
+            pid: kill.gone.first().map(|process| process.pid),
+            host: Some(Box::new(host)),
+            ..OomIncident::default()
+        });
+        run.settle_ooms();
+    }
+}
+
+impl Run {
+    fn failed_soon_after(&self, killed: Moment, kill: &HostKill) -> bool {
+        let Some((ended, exit)) = self.ended else {
+            return false;
+        };
+        let is_killed = matches!(exit, Exit::Signal(9) | Exit::Code(137));
+        // Where all of the machine is counted it may have been somebody else's process.
+        let is_ours = !kill.gone.is_empty() && (is_killed || !kill.of_machine);
+        !exit.is_success()
+            && is_ours
+            && apart(killed, ended) <= ENDS_WITHIN
+            && self.started <= killed
+    }
+
+    /// Whether its output says it already.
+    fn has_host_oom(&self, at: Moment) -> bool {
+        let is_of_host = |oom: &OomIncident| oom.kind() == OomKind::HostOom;
+        self.ooms
+            .iter()
+            .any(|oom| is_of_host(oom) && apart(oom.at, at) <= ENDS_WITHIN)
+    }
+}

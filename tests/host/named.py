@@ -1,0 +1,157 @@
+"""Who filled the host's memory is named rightly: real programs, each under a real limit of a control group.
+
+    python3 tests/host/named.py --oomph target/release/oomph [--times 3] [--cost]
+
+Needs root and a control group for memory that can be written to, of version 1 or 2; says so and ends with 2 where there is none. Pinned
+memory stands for itself without a GPU: it is locked by mlock. `--cost` measures instead what looking costs, with 64 workers.
+"""
+import argparse
+import glob
+import json
+import os
+import subprocess
+import sys
+import tempfile
+import time
+
+HERE = os.path.dirname(os.path.abspath(__file__))
+LIMIT = 700 << 20
+CAUSES = {"workers": "host_workers", "main": "host_process", "shm": "shared_memory", "pinned": "pinned_memory"}
+
+
+def group():
+    """A control group with a limit, and its version's name for that."""
+    for root, limit, swap in [
+        ("/sys/fs/cgroup/memory", "memory.limit_in_bytes", "memory.memsw.limit_in_bytes"),
+        ("/sys/fs/cgroup", "memory.max", "memory.swap.max"),
+    ]:
+        place = f"{root}/oomph-test-{os.getpid()}"
+        try:
+            os.mkdir(place)
+        except OSError:
+            continue
+        if os.path.exists(f"{place}/{limit}"):
+            write(f"{place}/{limit}", LIMIT)
+            try:
+                write(f"{place}/{swap}", LIMIT if "memsw" in swap else 0)
+            except OSError:
+                pass  # without swap there is nothing to forbid
+            return place
+        os.rmdir(place)
+    return None
+
+
+def write(path, value):
+    with open(path, "w") as file:
+        file.write(str(value))
+
+
+def run(oomph, place, kind, directory):
+    """Runs a program of this kind below oomph within the group; its status and the recording."""
+    recording = f"{directory}/{kind}-{time.monotonic_ns()}.jsonl"
+    command = [oomph, "--no-nvml", "--on-oom=exit", "--record", recording]
+    command += [sys.executable, f"{HERE}/programs.py", kind]
+    environment = dict(os.environ, XDG_STATE_HOME=directory)
+    done = subprocess.run(
+        command,
+        env=environment,
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.PIPE,
+        text=True,
+        timeout=180,
+        preexec_fn=lambda: write(f"{place}/cgroup.procs", os.getpid()),
+    )
+    for left in glob.glob("/dev/shm/oomph-test-*"):
+        os.unlink(left)
+    return done, recording
+
+
+def bare(place, kind):
+    command = [sys.executable, f"{HERE}/programs.py", kind]
+    done = subprocess.run(
+        command, timeout=180, stderr=subprocess.DEVNULL, preexec_fn=lambda: write(f"{place}/cgroup.procs", os.getpid())
+    )
+    for left in glob.glob("/dev/shm/oomph-test-*"):
+        os.unlink(left)
+    return done.returncode
+
+
+def age_of_last_figure(recording):
+    """Seconds from the last reading to the kill's first mention."""
+    with open(recording) as file:
+        events = sorted((json.loads(line) for line in file), key=lambda event: event["at"])
+    kills = [event["at"] for event in events if event["event"] == "host_kill"]
+    if not kills:
+        return None
+    readings = [event["at"] for event in events if event["event"] == "host_memory" and event["at"] <= kills[0]]
+    return (kills[0] - readings[-1]) / 1e6 if readings else None
+
+
+def named(oomph, times, place, directory):
+    rightly = 0
+    for kind, cause in CAUSES.items():
+        status = bare(place, kind)
+        for _ in range(times):
+            done, recording = run(oomph, place, kind, directory)
+            text = subprocess.run([oomph, "explain", "--json", recording], stdout=subprocess.PIPE, text=True).stdout
+            findings = json.loads(text)["findings"] if text else []
+            found = [finding["cause"] for finding in findings]
+            age = age_of_last_figure(recording)
+            # A shell's way of telling a signal, where oomph ends by it.
+            same = done.returncode == status
+            good = found[:1] == [cause] and same and age is not None
+            rightly += good
+            words = next((line for line in done.stderr.splitlines() if "out of memory" in line), "")
+            print(f"{'ok ' if good else 'BAD'} {kind}: {found} status {done.returncode} (bare {status}), last figure {age} s before; {words}")
+    total = times * len(CAUSES)
+    print(f"{rightly} of {total} named rightly")
+    return rightly == total
+
+
+def cost(oomph, directory, seconds=60):
+    """What the thread that looks, and the others, take of a core with 64 workers."""
+    command = [oomph, "--no-nvml", "--on-oom=exit", "--record", f"{directory}/cost.jsonl"]
+    command += [sys.executable, f"{HERE}/programs.py", "sleepers", str(seconds + 30)]
+    front = subprocess.Popen(command, env=dict(os.environ, XDG_STATE_HOME=directory))
+
+    def used():
+        threads = {}
+        for task in glob.glob(f"/proc/{front.pid}/task/*"):
+            with open(f"{task}/comm") as name, open(f"{task}/schedstat") as stat:
+                threads[name.read().strip()] = int(stat.read().split()[0]) / 1e9
+        return threads
+
+    time.sleep(15)
+    before, began = used(), time.monotonic()
+    time.sleep(seconds)
+    after, took = used(), time.monotonic() - began
+    for name, spent in after.items():
+        print(f"{name}: {100 * (spent - before.get(name, 0)) / took:.3f} % of a core")
+    front.wait()
+    share = (after["host-memory"] - before["host-memory"]) / took
+    return share <= 0.001
+
+
+def parsed():
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--oomph", required=True)
+    parser.add_argument("--times", type=int, default=3)
+    parser.add_argument("--cost", action="store_true")
+    return parser.parse_args()
+
+
+if __name__ == "__main__":
+    given = parsed()
+    oomph = os.path.abspath(given.oomph)
+    with tempfile.TemporaryDirectory() as directory:
+        if given.cost:
+            sys.exit(0 if cost(oomph, directory) else 1)
+        place = group()
+        if place is None:
+            print("no control group for memory can be made here: nothing was tested")
+            sys.exit(2)
+        try:
+            sys.exit(0 if named(oomph, given.times, place, directory) else 1)
+        finally:
+            time.sleep(0.5)
+            os.rmdir(place)
