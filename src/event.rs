@@ -13,6 +13,7 @@ mod knobs;
 mod patch;
 mod probe;
 mod run;
+mod source_edit;
 
 use crate::command::CommandLine;
 use crate::oom;
@@ -22,7 +23,9 @@ pub use inspection::{
     BlockOrigin, InputSizes, OptimizerMemory, PhaseStart, Rehearsal, RehearsedVariant, Retainer,
     RetainerKind, Retainers, StepTrace,
 };
-pub use knobs::{GivenSize, Knobs, NamedNumber, ParsedNumber, SourceNumber, SourceNumberKind};
+pub use knobs::{
+    Called, GivenSize, Knobs, NamedNumber, ParsedNumber, SourceNumber, SourceNumberKind,
+};
 use nix::time::{ClockId, clock_gettime};
 pub use patch::{Blocks, PATCHES, Patch, PatchOutcome, Patchable, Patched};
 pub use probe::{
@@ -31,6 +34,7 @@ pub use probe::{
 };
 pub use run::{ArrayTask, Basis, Exit, Job, Prediction, PredictionOutcome, RunEnd};
 use serde::{Deserialize, Serialize};
+pub use source_edit::{EDITS, SourceEdit, as_typed, crc32};
 use std::path::{Path, PathBuf};
 
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -72,6 +76,8 @@ pub enum EventKind {
     Rehearsal(Box<Rehearsal>),
     /// The numbers that set the sizes of a process that ran out of memory.
     Knobs(Box<Knobs>),
+    /// What the model of a relaunched run was given in its first call.
+    Called(Called),
     /// A step of a process was traced, allocation by allocation.
     StepTrace(Box<StepTrace>),
     /// What lines of the program say that hold memory.
