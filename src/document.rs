@@ -13,7 +13,7 @@ use crate::anatomy::{
 };
 use crate::command::CommandLine;
 use crate::diagnosis::{AmongRanks, Certainty, Evidence, Finding, Phrase};
-use crate::event::{LineUsage, MemoryKind, Retainers, SourceLine};
+use crate::event::{LineUsage, MemoryKind, Retainers, SourceLine, as_typed};
 use crate::remedy::{Plan, Remedy};
 use crate::state::{OomIncident, SourceTexts};
 use crate::units::Bytes;
@@ -395,6 +395,6 @@ pub fn relaunch(command: &CommandLine, remedy: &Remedy, facts: &[&str]) -> Docum
     DocumentBlock::Relaunch(Relaunch {
         what: remedy.title.clone(),
         facts: facts.map(|fact| fact.to_string()).collect(),
-        command: Plan::new(command, &[remedy]).command.shown(),
+        command: as_typed(&Plan::new(command, &[remedy]).command),
     })
 }

@@ -14,6 +14,7 @@ mod knobs;
 mod patch;
 mod probe;
 mod run;
+mod source_edit;
 
 use crate::command::CommandLine;
 use crate::oom;
@@ -26,7 +27,9 @@ pub use inspection::{
     BlockOrigin, InputSizes, OptimizerMemory, PhaseStart, Rehearsal, RehearsedVariant, Retainer,
     RetainerKind, Retainers, StepTrace,
 };
-pub use knobs::{GivenSize, Knobs, NamedNumber, ParsedNumber, SourceNumber, SourceNumberKind};
+pub use knobs::{
+    Called, GivenSize, Knobs, NamedNumber, ParsedNumber, SourceNumber, SourceNumberKind,
+};
 use nix::time::{ClockId, clock_gettime};
 pub use patch::{Blocks, PATCHES, Patch, PatchOutcome, Patchable, Patched};
 pub use probe::{
@@ -35,6 +38,7 @@ pub use probe::{
 };
 pub use run::{ArrayTask, Basis, Exit, Job, Prediction, PredictionOutcome, RunEnd};
 use serde::{Deserialize, Serialize};
+pub use source_edit::{EDITS, SourceEdit, as_typed, crc32};
 use std::path::{Path, PathBuf};
 
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -80,6 +84,8 @@ pub enum EventKind {
     Rehearsal(Box<Rehearsal>),
     /// The numbers that set the sizes of a process that ran out of memory.
     Knobs(Box<Knobs>),
+    /// What the model of a relaunched run was given in its first call.
+    Called(Called),
     /// A step of a process was traced, allocation by allocation.
     StepTrace(Box<StepTrace>),
     /// What lines of the program say that hold memory.

@@ -2,6 +2,7 @@
 //!
 //! The only thing these ask of the machine is `python3` (another one with OOMPH_TEST_PYTHON).
 
+mod edits;
 mod errors;
 mod front;
 mod growth;

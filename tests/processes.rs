@@ -7,6 +7,7 @@ mod harness;
 
 mod attach;
 mod auto;
+mod batches;
 mod command_line;
 mod demo;
 mod doctor;

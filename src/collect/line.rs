@@ -45,6 +45,7 @@ pub(super) fn event(
         EventKind::Patchable(patchable) => set(&mut patchable.pid, peer),
         EventKind::Rehearsal(rehearsal) => set(&mut rehearsal.pid, peer),
         EventKind::Knobs(knobs) => set(&mut knobs.pid, peer),
+        EventKind::Called(called) => set(&mut called.pid, peer),
         EventKind::StepTrace(trace) => set(&mut trace.pid, peer),
         EventKind::Retainers(found) => set(&mut found.pid, peer),
         EventKind::Patch(patched) => set(&mut patched.pid, peer),

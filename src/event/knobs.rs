@@ -25,6 +25,42 @@ pub struct Knobs {
     pub literals: Vec<SourceNumber>,
 }
 
+impl Knobs {
+    /// Whether a call had tensors of the same sizes at the same places.
+    pub fn given_alike(&self, other: &[GivenSize]) -> bool {
+        let shapes = |given: &[GivenSize]| -> Vec<(String, Vec<u64>)> {
+            let tensors = given.iter().filter(|one| !one.shape.is_empty());
+            tensors
+                .map(|one| (one.at.clone(), one.shape.clone()))
+                .collect()
+        };
+        let own = shapes(&self.given);
+        !own.is_empty() && own == shapes(other)
+    }
+
+    /// For a person: the first few different sizes.
+    pub fn shapes(&self) -> String {
+        let with_shape = self.given.iter().filter(|given| !given.shape.is_empty());
+        let mut shapes: Vec<String> = with_shape
+            .map(|given| {
+                let sizes: Vec<String> = given.shape.iter().map(u64::to_string).collect();
+                sizes.join("×")
+            })
+            .collect();
+        shapes.dedup();
+        shapes.truncate(3);
+        shapes.join(", ")
+    }
+}
+
+/// The first call of a relaunched run's model.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct Called {
+    pub pid: Pid,
+    pub given: Vec<GivenSize>,
+}
+
 /// A tensor among a model's arguments, or a list of them.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
@@ -81,11 +117,12 @@ pub struct NamedNumber {
 #[serde(default)]
 pub struct SourceNumber {
     pub file: String,
+    /// The file's checksum, as it was read.
+    pub crc: u32,
     /// Counted from 1.
     pub line: u32,
-    /// The bytes of the line that it takes.
+    /// The byte of the line, as UTF-8, at which it begins.
     pub column: u32,
-    pub end: u32,
     /// What it is assigned to, or passed as.
     pub name: String,
     pub kind: SourceNumberKind,

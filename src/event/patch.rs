@@ -129,11 +129,18 @@ pub struct Blocks {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Patched {
     pub pid: Pid,
-    /// `recompute`, `amp`, `batch`.
+    /// `recompute`, `amp`, `batch`, or `edit` for the program's own text.
     pub patch: String,
     pub outcome: PatchOutcome,
     /// What it does, or why it does nothing.
     pub words: String,
+}
+
+impl Patched {
+    /// Whether it is of the program's own text.
+    pub fn is_edit(&self) -> bool {
+        self.patch == "edit"
+    }
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]

@@ -474,6 +474,12 @@ impl Session {
         }
     }
 
+    /// What shows that the changed batch of this run is not in force.
+    pub(crate) fn change_without_effect(&mut self) -> Option<String> {
+        let run = self.state.run().filter(|run| run.ended.is_none())?;
+        self.changes.has_no_effect(run, self.state.knobs.as_ref())
+    }
+
     /// Takes back what the run that has just ended rejected; whether there was something.
     pub(crate) fn take_back(&mut self, exit: Exit) -> bool {
         let Some(taken) = self.changes.take_back(self.state.run(), exit) else {

@@ -273,6 +273,13 @@ impl SessionController {
                 // From here on the baselines are final.
                 self.session.hand_over();
             }
+            EventKind::Called(_) | EventKind::Patch(_) => {
+                if let Some(why) = self.session.change_without_effect() {
+                    self.session.note(Level::Warning, why.clone());
+                    self.session.push(SessionEffect::Say(why));
+                    self.session.order(KeeperOrder::Stop);
+                }
+            }
             EventKind::ProbeGone(gone) => drop(self.speaking.remove(&gone.pid)),
             _ => {}
         }

@@ -11,6 +11,7 @@ use super::launch::ConfigFile;
 use super::program::{ProgramEntry, Scope};
 use super::recognized::Recognized;
 use super::spellings::BatchArgument;
+use crate::event::SourceEdit;
 
 /// The batch of a command and everything that a smaller batch depends on.
 #[derive(Debug)]
@@ -29,6 +30,50 @@ pub(crate) struct BatchSource<'a> {
     pub unit: Option<&'a str>,
     /// The file that sets the batch, if the command does not.
     pub file: Option<&'a ConfigFile>,
+    pub bounds: BatchBounds<'a>,
+}
+
+/// What the program itself accepts as its batch.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct BatchBounds<'a> {
+    /// The values that its parser takes; empty if any.
+    pub choices: &'a [u64],
+    /// What a total is divided by.
+    pub multiple_of: u64,
+    /// What it must divide.
+    pub divisor_of: Option<u64>,
+}
+
+impl BatchBounds<'_> {
+    /// The largest value that is accepted and no larger than this one.
+    pub(crate) fn at_most(&self, most: u64) -> Option<u64> {
+        let is_taken = |value: &u64| {
+            value.is_multiple_of(self.multiple_of.max(1))
+                && self
+                    .divisor_of
+                    .is_none_or(|total| total.is_multiple_of(*value))
+        };
+        match self.choices {
+            [] => (1..=most).rev().find(is_taken),
+            choices => {
+                let taken = choices
+                    .iter()
+                    .copied()
+                    .filter(|value| *value > 0 && *value <= most);
+                taken.filter(is_taken).max()
+            }
+        }
+    }
+
+    /// For display.
+    pub(crate) fn shown(&self) -> String {
+        let listed: Vec<String> = self.choices.iter().map(u64::to_string).collect();
+        match (self.choices, self.divisor_of) {
+            ([], Some(total)) => format!("what divides {total}"),
+            ([], None) => format!("multiples of {}", self.multiple_of),
+            _ => listed.join(", "),
+        }
+    }
 }
 
 /// A number in the command and how to replace it.
@@ -53,6 +98,13 @@ pub(crate) enum Place<'a> {
     File(&'a ConfigFile, FoundValue),
     /// Not set: words are added for it.
     Added(Addition),
+    /// In the text of the program itself.
+    Literal {
+        /// The file, the line, and what comes before the number.
+        spelled: String,
+        /// As it is now: it becomes what it is.
+        edit: SourceEdit,
+    },
 }
 
 /// Words to add, ending in a number.
@@ -140,6 +192,11 @@ impl<'a> BatchSource<'a> {
             split_among: 1,
             unit: None,
             file: None,
+            bounds: BatchBounds {
+                choices: &[],
+                multiple_of: 1,
+                divisor_of: None,
+            },
         }
     }
 

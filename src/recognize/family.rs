@@ -57,6 +57,16 @@ pub(crate) fn like_a_batch(name: &str) -> Option<BatchArgument> {
     (is_in(&listed.like_a_batch) && !other).then_some(BatchArgument::Plain)
 }
 
+/// Whether a name says that it is a size of something else, or no size at all.
+pub(crate) fn is_other_size(name: &str) -> bool {
+    let listed = spellings();
+    words(name).iter().any(|word| {
+        is_one(&listed.other_sizes, word)
+            || is_one(&listed.not_of_training, word)
+            || is_one(&listed.beside_a_batch, word)
+    })
+}
+
 pub(crate) fn is_accumulation(name: &str) -> bool {
     leaf(name).is_some_and(|leaf| is_one(&spellings().accumulation, &leaf))
 }

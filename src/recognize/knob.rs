@@ -7,34 +7,19 @@
 use super::argument::{Arguments, InsertPoint, Name, same};
 use super::batch::{Addition, BatchSource, Knob, Place, WholeBatch};
 use super::family;
-use super::recognized::Recognized;
+use super::recognized::{Reach, Recognized};
 use super::spellings::BatchArgument;
-use crate::event::{Knobs, ParsedNumber};
+use crate::event::{Knobs, ParsedNumber, SourceEdit, SourceNumber, SourceNumberKind};
+use std::path::Path;
 
-/// What an argument's name says that it is.
+/// What a number's name says that it is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Meaning {
     Batch(BatchArgument),
     Accumulation,
-    /// Something else, or nothing that is known.
+    /// A size of something else, or no size.
     Other,
-}
-
-impl Meaning {
-    fn new(number: &ParsedNumber) -> Meaning {
-        let spelled = || {
-            let options = number.options.iter().map(String::as_str);
-            options.chain([number.name.as_str()])
-        };
-        if spelled().any(family::is_accumulation) {
-            return Meaning::Accumulation;
-        }
-        let level = spelled().find_map(family::batch_level);
-        match level.or_else(|| spelled().find_map(family::like_a_batch)) {
-            Some(level) => Meaning::Batch(level),
-            None => Meaning::Other,
-        }
-    }
+    Unknown,
 }
 
 /// How a number is a batch of the model's calls.
@@ -46,68 +31,247 @@ enum SizeRelation {
     Total,
 }
 
-/// Where the program's own parsers have the batch: the arguments that set it and its accumulation. The error says what was
-/// looked at.
+/// A number of the program, and where it is set.
+#[derive(Debug, Clone, Copy, PartialEq)]
+enum Origin<'a> {
+    Parsed(&'a ParsedNumber),
+    Literal(&'a SourceNumber),
+}
+
+impl<'a> Origin<'a> {
+    fn names(self) -> Vec<&'a str> {
+        match self {
+            Origin::Parsed(number) => {
+                let options = number.options.iter().map(String::as_str);
+                options.chain([number.name.as_str()]).collect()
+            }
+            Origin::Literal(number) => vec![&number.name],
+        }
+    }
+
+    fn value(self) -> u64 {
+        match self {
+            Origin::Parsed(number) => number.value,
+            Origin::Literal(number) => number.value,
+        }
+    }
+
+    fn meaning(self) -> Meaning {
+        let names = self.names();
+        if names.iter().any(|name| family::is_accumulation(name)) {
+            return Meaning::Accumulation;
+        }
+        let level = names.iter().find_map(|name| family::batch_level(name));
+        match level.or_else(|| names.iter().find_map(|name| family::like_a_batch(name))) {
+            Some(level) => Meaning::Batch(level),
+            None if names.iter().any(|name| family::is_other_size(name)) => Meaning::Other,
+            None => Meaning::Unknown,
+        }
+    }
+
+    /// As one types it, or where one reads it.
+    fn shown(self) -> String {
+        match self {
+            Origin::Parsed(number) => shown(number).into(),
+            Origin::Literal(number) => format!("{} {}", place(number), number.name),
+        }
+    }
+}
+
+/// What was told of the numbers, each with what its name says.
+struct ToldNumbers<'a> {
+    told: &'a Knobs,
+    all: Vec<(Meaning, Origin<'a>)>,
+    /// What counts the micro-batches of a step, if there is one number that does.
+    steps: Option<Origin<'a>>,
+}
+
+/// A number that may set the batch.
+#[derive(Clone, Copy)]
+struct BatchCandidate<'a> {
+    relation: SizeRelation,
+    level: BatchArgument,
+    origin: Origin<'a>,
+    /// The batch of one call.
+    size: u64,
+}
+
+impl BatchCandidate<'_> {
+    /// What is typed or parsed before what stands in a file; else by how sure the name is.
+    fn rank(&self) -> (SizeRelation, bool, BatchArgument) {
+        let in_file = matches!(self.origin, Origin::Literal(_));
+        (self.relation, in_file, self.level)
+    }
+}
+
+impl<'a> ToldNumbers<'a> {
+    fn new(told: &'a Knobs) -> ToldNumbers<'a> {
+        let parsed = told.parsed.iter().filter(|number| number.reads_command);
+        let literals = told.literals.iter().filter(|number| told.is_in_use(number));
+        let all: Vec<(Meaning, Origin<'a>)> = parsed
+            .map(Origin::Parsed)
+            .chain(literals.map(Origin::Literal))
+            .map(|origin| (origin.meaning(), origin))
+            .collect();
+        let steps: Vec<Origin<'a>> = all
+            .iter()
+            .filter(|(meaning, _)| *meaning == Meaning::Accumulation)
+            .map(|(_, origin)| *origin)
+            .collect();
+        let of_words: Vec<Origin<'a>> = (steps.iter().copied())
+            .filter(|origin| matches!(origin, Origin::Parsed(_)))
+            .collect();
+        let steps = match of_words.as_slice() {
+            [] => told.confirmed(steps),
+            _ => of_words,
+        };
+        ToldNumbers {
+            told,
+            all,
+            steps: match steps.as_slice() {
+                [one] => Some(*one),
+                _ => None,
+            },
+        }
+    }
+
+    fn accumulation(&self) -> u64 {
+        self.steps.map_or(1, |steps| steps.value().max(1))
+    }
+
+    fn candidates(&self) -> Vec<BatchCandidate<'a>> {
+        let accumulation = self.accumulation();
+        let mut found: Vec<BatchCandidate<'a>> = self
+            .all
+            .iter()
+            .filter_map(|(meaning, origin)| match meaning {
+                Meaning::Batch(level) => {
+                    let (relation, size) = self.told.relation(origin.value(), accumulation)?;
+                    Some(BatchCandidate {
+                        relation,
+                        level: *level,
+                        origin: *origin,
+                        size,
+                    })
+                }
+                Meaning::Accumulation | Meaning::Other | Meaning::Unknown => None,
+            })
+            .collect();
+        found.sort_by_key(BatchCandidate::rank);
+        found
+    }
+
+    /// The one number that can be the batch though its name does not say so: a size that only the first dimension has.
+    fn by_number_alone(&self) -> Result<Option<BatchCandidate<'a>>, String> {
+        let Some(size) = self.told.only_first() else {
+            return Ok(None);
+        };
+        let is_it = |(meaning, origin): &&(Meaning, Origin<'a>)| {
+            *meaning == Meaning::Unknown && origin.value() == size
+        };
+        let found: Vec<Origin<'a>> = self.all.iter().filter(is_it).map(|(_, o)| *o).collect();
+        match found.as_slice() {
+            [] => Ok(None),
+            [origin] => Ok(Some(BatchCandidate {
+                relation: SizeRelation::Given,
+                level: BatchArgument::Plain,
+                origin: *origin,
+                size,
+            })),
+            several => Err(not_sure(several)),
+        }
+    }
+
+    /// A total that the program keeps beside the number that was found.
+    fn total(&self, found: &BatchCandidate<'a>) -> Option<Origin<'a>> {
+        let is_it = |(meaning, origin): &&(Meaning, Origin<'a>)| {
+            *meaning == Meaning::Batch(BatchArgument::Total)
+                && *origin != found.origin
+                && origin.value() >= found.origin.value()
+        };
+        self.all.iter().find(is_it).map(|(_, origin)| *origin)
+    }
+
+    /// Keeps a new value to what the program accepts: choices, equal shares of a total, and a divisor of a total beside
+    /// it.
+    fn bound(&self, source: &mut BatchSource<'a>, found: &BatchCandidate<'a>) {
+        let bounds = &mut source.bounds;
+        if let Origin::Parsed(number) = found.origin {
+            bounds.choices = &number.choices;
+        }
+        match found.relation {
+            SizeRelation::Total => bounds.multiple_of = (found.origin.value() / found.size).max(1),
+            SizeRelation::Given => {
+                let total = self.total(found).map(Origin::value);
+                bounds.divisor_of = total.map(|total| self.told.share(total, found.size));
+            }
+        }
+    }
+}
+
+/// Where the program's own parsers, or its own files, have the batch: the numbers that set it and its accumulation. The
+/// error says what was looked at.
 pub(super) fn source<'a>(
     recognized: &Recognized<'a>,
     told: &'a Knobs,
 ) -> Result<BatchSource<'a>, String> {
-    let arguments = recognized.opened()?;
-    let numbers = || told.parsed.iter().filter(|number| number.reads_command);
-    let steps: Vec<&ParsedNumber> = numbers()
-        .filter(|number| Meaning::new(number) == Meaning::Accumulation)
-        .collect();
-    let accumulation = match steps.as_slice() {
-        [one] => one.value.max(1),
-        _ => 1,
+    let numbers = ToldNumbers::new(told);
+    let candidates = numbers.candidates();
+    let Some(first) = candidates.first() else {
+        return match numbers.by_number_alone()? {
+            Some(found) => of_candidate(recognized, &numbers, found),
+            None => Err(told.looked_at()),
+        };
     };
-    let mut found: Vec<(SizeRelation, BatchArgument, &ParsedNumber, u64)> = numbers()
-        .filter_map(|number| match Meaning::new(number) {
-            Meaning::Batch(level) => {
-                let (relation, size) = told.relation(number.value, accumulation)?;
-                Some((relation, level, number, size))
-            }
-            Meaning::Accumulation | Meaning::Other => None,
-        })
-        .collect();
-    found.sort_by_key(|(relation, level, _, _)| (*relation, *level));
-    let Some(&(relation, level, number, size)) = found.first() else {
-        return Err(told.looked_at());
-    };
-    let same = |(other, at, _, _): &&(SizeRelation, BatchArgument, &ParsedNumber, u64)| {
-        (*other, *at) == (relation, level)
-    };
-    let rivals: Vec<&str> = found
+    let rivals = candidates
         .iter()
-        .filter(same)
-        .map(|(.., n, _)| shown(n))
-        .collect();
-    if rivals.len() > 1 {
-        return Err(format!(
-            "not sure which sets the batch: {} are all {}",
-            rivals.join(", "),
-            number.value
-        ));
+        .filter(|other| other.rank() == first.rank());
+    let rivals = told.confirmed(rivals.map(|rival| rival.origin).collect());
+    let found = candidates
+        .iter()
+        .find(|one| rivals.first() == Some(&one.origin));
+    match (found, rivals.len()) {
+        (Some(found), 1) => of_candidate(recognized, &numbers, *found),
+        _ => Err(not_sure(&rivals)),
     }
-    let mut source = BatchSource::new(vec![knob(number, &arguments, recognized)?]);
-    // A later run may have another value of the same argument.
-    source.at_once = (source.at_once.saturating_mul(size) / number.value).max(1);
-    if let (SizeRelation::Given, [steps]) = (relation, steps.as_slice()) {
-        source.steps = vec![knob(steps, &arguments, recognized)?];
-    }
-    let total = found.iter().find(|(_, level, other, _)| {
-        *level == BatchArgument::Total && other.name != number.name && other.value >= number.value
-    });
-    if let (SizeRelation::Given, Some((_, _, total, _)), true) = (relation, total, steps.is_empty())
-    {
-        source.whole = WholeBatch::Kept(format!("{} {} stays", shown(total), total.value));
+}
+
+fn of_candidate<'a>(
+    recognized: &Recognized<'a>,
+    numbers: &ToldNumbers<'a>,
+    found: BatchCandidate<'a>,
+) -> Result<BatchSource<'a>, String> {
+    let arguments = recognized.opened()?;
+    let mut source = BatchSource::new(vec![knob(found.origin, &arguments, recognized)?]);
+    // A later run may have another value of the same number.
+    let size = u128::from(source.at_once) * u128::from(found.size);
+    let at_once = size / u128::from(found.origin.value().max(1));
+    source.at_once = u64::try_from(at_once).unwrap_or(u64::MAX).max(1);
+    numbers.bound(&mut source, &found);
+    match (found.relation, numbers.steps, numbers.total(&found)) {
+        (SizeRelation::Given, Some(steps), _) => {
+            source.steps = vec![knob(steps, &arguments, recognized)?];
+        }
+        (SizeRelation::Given, None, Some(total)) => {
+            source.whole = WholeBatch::Kept(format!("{} {} stays", total.shown(), total.value()));
+        }
+        (SizeRelation::Given, None, None) | (SizeRelation::Total, _, _) => {}
     }
     Ok(source)
 }
 
+fn not_sure(rivals: &[Origin<'_>]) -> String {
+    let named: Vec<String> = rivals.iter().map(|rival| rival.shown()).collect();
+    format!(
+        "not sure which sets the batch: {} are all {}",
+        named.join(", "),
+        rivals.first().map_or(0, |rival| rival.value())
+    )
+}
+
 /// Whether the batch that was found by its name is what the program parsed and its model was given; sets the batch of one
-/// call, of which a total has several.
-pub(super) fn confirms(told: &Knobs, source: &mut BatchSource<'_>) -> bool {
+/// call, of which a total has several, and what bounds a new value.
+pub(super) fn confirms<'a>(told: &'a Knobs, source: &mut BatchSource<'a>) -> bool {
     let Some(knob) = source.sizes.first() else {
         return true;
     };
@@ -118,29 +282,36 @@ pub(super) fn confirms(told: &Knobs, source: &mut BatchSource<'_>) -> bool {
     let Some(number) = told.parsed.iter().find(is_it) else {
         return true;
     };
-    match told.relation(number.value, source.accumulation()) {
-        Some((_, size)) => {
-            source.at_once = (knob.value.saturating_mul(size) / number.value).max(1);
-            true
-        }
-        None => false,
+    let numbers = ToldNumbers::new(told);
+    let accumulation = source.accumulation().max(numbers.accumulation());
+    let Some((relation, size)) = told.relation(number.value, accumulation) else {
+        return false;
+    };
+    // Beside a number of one device's batch a total is not what memory depends on.
+    let is_of_device = |other: &BatchCandidate<'_>| {
+        other.relation == SizeRelation::Given && other.level != BatchArgument::Total
+    };
+    if relation == SizeRelation::Total && numbers.candidates().iter().any(is_of_device) {
+        return false;
     }
+    let at_once = u128::from(knob.value) * u128::from(size) / u128::from(number.value.max(1));
+    source.at_once = u64::try_from(at_once).unwrap_or(u64::MAX).max(1);
+    let found = BatchCandidate {
+        relation,
+        level: BatchArgument::Plain,
+        origin: Origin::Parsed(number),
+        size,
+    };
+    numbers.bound(source, &found);
+    true
 }
 
 /// The options that set the batch or its accumulation, as they were found by number.
-pub(super) fn options<'a>(recognized: &Recognized<'_>, told: &'a Knobs) -> Vec<&'a str> {
-    let names: Vec<String> = match source(recognized, told) {
-        Ok(source) => source
-            .sizes
-            .iter()
-            .chain(&source.steps)
-            .map(|k| k.name.clone())
-            .collect(),
-        Err(_) => return Vec::new(),
-    };
+pub(super) fn options<'a>(source: &BatchSource<'_>, told: &'a Knobs) -> Vec<&'a str> {
+    let named = || source.sizes.iter().chain(&source.steps);
     let is_it = |number: &&ParsedNumber| {
         let mut options = number.options.iter();
-        options.any(|option| names.iter().any(|name| same(option, name)))
+        options.any(|option| named().any(|knob| same(option, &knob.name)))
     };
     let found = told.parsed.iter().filter(is_it);
     found
@@ -154,8 +325,26 @@ fn shown(number: &ParsedNumber) -> &str {
     longest.unwrap_or(&number.name)
 }
 
-/// The word of the command that sets it, or the words that will.
+/// The file's name and the line.
+fn place(number: &SourceNumber) -> String {
+    let name = Path::new(&number.file).file_name();
+    let name = name.map_or_else(|| number.file.clone().into(), |name| name.to_string_lossy());
+    format!("{name}:{}", number.line)
+}
+
+/// The word of the command that sets it, the words that will, or its place in a file.
 fn knob<'a>(
+    origin: Origin<'a>,
+    arguments: &Arguments<'a>,
+    recognized: &Recognized<'a>,
+) -> Result<Knob<'a>, String> {
+    match origin {
+        Origin::Parsed(number) => knob_of_parsed(number, arguments, recognized),
+        Origin::Literal(number) => knob_of_literal(number, recognized),
+    }
+}
+
+fn knob_of_parsed<'a>(
     number: &'a ParsedNumber,
     arguments: &Arguments<'a>,
     recognized: &Recognized<'a>,
@@ -185,6 +374,48 @@ fn knob<'a>(
         name: shown(number).into(),
         value: number.value,
         place: Place::Added(Addition::new(&spec, end)),
+        least: None,
+    })
+}
+
+fn knob_of_literal<'a>(
+    number: &'a SourceNumber,
+    recognized: &Recognized<'a>,
+) -> Result<Knob<'a>, String> {
+    let at = place(number);
+    if recognized.reach() != Reach::ThisNode {
+        return Err(format!(
+            "{} is {} in {at}; a file is edited only where all ranks are on this node",
+            number.name, number.value
+        ));
+    }
+    let mut edit = SourceEdit {
+        file: number.file.clone(),
+        line: number.line,
+        column: number.column,
+        from: number.value,
+        to: number.value,
+        crc: number.crc,
+    };
+    // The command may have it changed already; it was told before that or after it.
+    let edits = SourceEdit::of(recognized.command);
+    if let Some(made) = edits.into_iter().find(|made| made.is_at(&edit)) {
+        edit = made;
+    }
+    Ok(Knob {
+        name: number.name.clone(),
+        value: edit.to,
+        place: Place::Literal {
+            spelled: match number.kind {
+                SourceNumberKind::Assignment => format!("{at}  {} = ", number.name),
+                SourceNumberKind::Entry => format!("{at}  \"{}\": ", number.name),
+                SourceNumberKind::Declared => format!("{at}  {}, default ", number.name),
+                SourceNumberKind::Keyword | SourceNumberKind::Default | SourceNumberKind::Other => {
+                    format!("{at}  {}=", number.name)
+                }
+            },
+            edit,
+        },
         least: None,
     })
 }
@@ -221,23 +452,78 @@ impl Knobs {
             .chain(self.given.iter().filter_map(|given| given.length))
     }
 
-    /// For a person: which sizes were looked for among what.
-    fn looked_at(&self) -> String {
-        let mut shapes: Vec<String> = self
+    /// The size that is the first dimension of every tensor, and nothing else; too small numbers are everywhere.
+    fn only_first(&self) -> Option<u64> {
+        let mut shapes = self.given.iter().map(|given| given.shape.as_slice());
+        let tensors = || self.given.iter().filter(|given| !given.shape.is_empty());
+        let size = *shapes.find_map(<[u64]>::first)?;
+        let leads = tensors().all(|given| given.shape.first() == Some(&size));
+        let mut others = tensors().flat_map(|given| given.shape.iter().skip(1));
+        let is_another = others.any(|other| *other == size) || self.world == size;
+        (leads && !is_another && size > 16).then_some(size)
+    }
+
+    /// Whether a number of the program's text is the one that counts: not where an argument of this name is as good, or
+    /// was given.
+    fn is_in_use(&self, literal: &SourceNumber) -> bool {
+        let name = family::plain(&literal.name);
+        let is_same = |number: &&ParsedNumber| {
+            let mut options = number.options.iter();
+            family::plain(&number.name) == name
+                || options.any(|option| family::plain(option) == name)
+        };
+        let mut parsed = self.parsed.iter().filter(is_same);
+        !parsed.any(|number| number.typed || number.reads_command || number.value != literal.value)
+    }
+
+    /// Of several numbers in the program's text, those that a variable of this name and value confirms; all where none
+    /// is.
+    fn confirmed<'a>(&self, rivals: Vec<Origin<'a>>) -> Vec<Origin<'a>> {
+        if rivals.len() < 2 {
+            return rivals;
+        }
+        let is_seen = |origin: &Origin<'a>| match origin {
+            Origin::Parsed(_) => true,
+            Origin::Literal(literal) => self.names.iter().any(|named| {
+                let leaf = named.name.rsplit('.').next().unwrap_or_default();
+                let is_here =
+                    Path::new(&named.file).file_name() == Path::new(&literal.file).file_name();
+                leaf == literal.name
+                    && named.value == literal.value
+                    && (is_here || named.name.contains('.'))
+            }),
+        };
+        let seen: Vec<Origin<'a>> = rivals.iter().copied().filter(|o| is_seen(o)).collect();
+        match seen.is_empty() {
+            true => rivals,
+            false => seen,
+        }
+    }
+
+    /// The samples of a total that one device takes, whose divisors a batch may be. A total may count tokens.
+    fn share(&self, total: u64, size: u64) -> u64 {
+        let of_device = total / self.world.max(1);
+        let mut lengths = self
             .given
             .iter()
-            .filter(|given| !given.shape.is_empty())
-            .map(|given| {
-                given
-                    .shape
-                    .iter()
-                    .map(u64::to_string)
-                    .collect::<Vec<_>>()
-                    .join("×")
-            })
-            .collect();
-        shapes.dedup();
-        shapes.truncate(3);
+            .filter_map(|given| match given.shape.as_slice() {
+                [first, length] if *first == size => Some(*length),
+                _ => None,
+            });
+        let in_tokens = lengths.find(|length| {
+            let product = size.saturating_mul(*length);
+            product > 0 && of_device.is_multiple_of(product)
+        });
+        match in_tokens {
+            Some(length) => of_device / length,
+            None if of_device > 0 && of_device.is_multiple_of(size) => of_device,
+            None => size,
+        }
+    }
+
+    /// For a person: which sizes were looked for among what.
+    fn looked_at(&self) -> String {
+        let shapes = self.shapes();
         let parsed = self
             .parsed
             .iter()
@@ -249,222 +535,12 @@ impl Knobs {
         };
         match shapes.is_empty() {
             true => "no batch size in the command".into(),
-            false => format!("the model was given {}; {among}", shapes.join(", ")),
+            false => format!(
+                "the model was given {shapes}; {among}, and none in its files is named like a batch"
+            ),
         }
     }
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::command::{CommandLine, Word};
-    use crate::event::GivenSize;
-    use crate::recognize::LaunchEnvironment;
-
-    fn number(option: &str, value: u64, typed: bool) -> ParsedNumber {
-        ParsedNumber {
-            name: option.trim_start_matches('-').replace('-', "_"),
-            options: vec![option.into()],
-            value,
-            default: Some(value),
-            typed,
-            reads_command: true,
-            by: "argparse".into(),
-            ..ParsedNumber::default()
-        }
-    }
-
-    fn shape(dimensions: &[u64]) -> GivenSize {
-        GivenSize {
-            at: "0".into(),
-            shape: dimensions.to_vec(),
-            ..GivenSize::default()
-        }
-    }
-
-    fn told(given: &[&[u64]], parsed: &[ParsedNumber]) -> Knobs {
-        Knobs {
-            given: given.iter().map(|each| shape(each)).collect(),
-            parsed: parsed.to_vec(),
-            world: 1,
-            ..Knobs::default()
-        }
-    }
-
-    fn command(text: &str) -> CommandLine {
-        CommandLine {
-            argv: text.split(' ').map(Word::from).collect(),
-            env: Vec::new(),
-            cwd: "/".into(),
-        }
-    }
-
-    /// What sets the batch, its value, the batch of one call, and what counts the micro-batches.
-    fn found(text: &str, told: &Knobs) -> Result<(String, u64, u64, Vec<String>), String> {
-        let command = command(text);
-        let launch = LaunchEnvironment {
-            told: Some(told),
-            ..LaunchEnvironment::default()
-        };
-        let recognized = Recognized::new(&command, &launch);
-        let source = recognized.batch_source()?;
-        let knob = &source.sizes[0];
-        let steps = source.steps.iter().map(|knob| knob.name.clone()).collect();
-        Ok((knob.name.clone(), knob.value, source.at_once, steps))
-    }
-
-    fn is(name: &str, value: u64, at_once: u64) -> Result<(String, u64, u64, Vec<String>), String> {
-        Ok((name.into(), value, at_once, Vec::new()))
-    }
-
-    #[test]
-    fn a_default_is_found_and_becomes_an_argument() {
-        let told = told(
-            &[&[256, 3, 224, 224], &[256]],
-            &[
-                number("--batch-size", 256, false),
-                number("--workers", 4, false),
-            ],
-        );
-        assert_eq!(
-            found("python train.py data", &told),
-            is("--batch-size", 256, 256)
-        );
-        let command = command("python train.py data");
-        let launch = LaunchEnvironment {
-            told: Some(&told),
-            ..LaunchEnvironment::default()
-        };
-        let recognized = Recognized::new(&command, &launch);
-        let source = recognized.batch_source().unwrap();
-        let Place::Added(addition) = &source.sizes[0].place else {
-            panic!("{source:?}");
-        };
-        assert_eq!(addition.saying(128), ["--batch-size", "128"]);
-        assert_eq!(addition.gap, InsertPoint::Before(3));
-    }
-
-    #[test]
-    fn a_typed_number_beside_it_is_no_batch() {
-        let told = told(
-            &[&[64, 3, 32, 32]],
-            &[number("--workers", 64, true), number("--batch", 64, false)],
-        );
-        assert_eq!(
-            found("python train.py --workers 64", &told),
-            is("--batch", 64, 64)
-        );
-    }
-
-    #[test]
-    fn a_name_of_its_own_is_confirmed_by_its_number() {
-        let told = told(
-            &[&[96, 3, 64, 64]],
-            &[
-                number("--batch_size_A", 96, false),
-                number("--num_batches", 96, false),
-                number("--val-batch-size", 96, false),
-            ],
-        );
-        assert_eq!(
-            found("python train.py", &told),
-            is("--batch_size_A", 96, 96)
-        );
-    }
-
-    #[test]
-    fn the_second_dimension_counts_unless_the_modules_say_otherwise() {
-        let mut told = told(
-            &[&[35, 20], &[2, 20, 200]],
-            &[number("--batch_size", 20, false)],
-        );
-        assert_eq!(found("python main.py", &told), is("--batch_size", 20, 20));
-        told.batch_first = Some(true);
-        assert!(found("python main.py", &told).is_err());
-    }
-
-    #[test]
-    fn a_total_is_told_from_the_size_per_device() {
-        let per_device = [
-            number("--batch-size", 64, false),
-            number("--batch-per-gpu", 8, false),
-        ];
-        let given: &[&[u64]] = &[&[8, 3, 64, 64]];
-        assert_eq!(
-            found("python t.py", &told(given, &per_device)),
-            is("--batch-per-gpu", 8, 8)
-        );
-        let mut total = told(&[&[8, 3, 64, 64]], &[number("--batch-size", 64, true)]);
-        total.world = 8;
-        assert_eq!(
-            found("torchrun t.py --batch-size 64", &total),
-            is("--batch-size", 64, 8)
-        );
-    }
-
-    #[test]
-    fn accumulation_moves_along() {
-        let told = told(
-            &[&[16, 1024]],
-            &[
-                number("--batch", 16, false),
-                number("--grad-accum-steps", 4, false),
-            ],
-        );
-        let (.., steps) = found("python t.py", &told).unwrap();
-        assert_eq!(steps, ["--grad-accum-steps"]);
-    }
-
-    #[test]
-    fn where_the_name_says_nothing_the_number_alone_does_not_suffice() {
-        let told = told(
-            &[&[512, 64]],
-            &[number("--hidden", 512, false), number("--width", 64, false)],
-        );
-        let why = found("python t.py", &told).unwrap_err();
-        assert!(why.contains("512×64"), "{why}");
-        assert!(why.contains("none of its 2 arguments"), "{why}");
-    }
-
-    #[test]
-    fn two_that_are_alike_are_not_sure() {
-        let told = told(
-            &[&[32, 64]],
-            &[
-                number("--batch-a", 32, false),
-                number("--batch-b", 32, false),
-            ],
-        );
-        assert!(
-            found("python t.py", &told)
-                .unwrap_err()
-                .contains("not sure")
-        );
-    }
-
-    #[test]
-    fn what_does_not_read_the_command_is_not_added() {
-        let mut hidden = number("--batch-size", 64, false);
-        hidden.reads_command = false;
-        assert!(found("python t.py", &told(&[&[64, 3]], &[hidden])).is_err());
-    }
-
-    #[test]
-    fn runs_with_a_default_and_with_the_argument_are_compared() {
-        let told = told(&[&[256, 3]], &[number("--nbatch", 256, false)]);
-        let launch = LaunchEnvironment {
-            told: Some(&told),
-            ..LaunchEnvironment::default()
-        };
-        let key = |text: &str| {
-            let command = command(text);
-            Recognized::new(&command, &launch).workload()
-        };
-        let (default, typed) = (
-            key("python t.py data"),
-            key("python t.py data --nbatch 128"),
-        );
-        assert_eq!(default.likeness, typed.likeness);
-        assert_eq!((default.at_once, typed.at_once), (256, 128));
-    }
-}
+mod tests;

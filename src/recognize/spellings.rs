@@ -14,6 +14,7 @@ pub(crate) struct Spellings {
     pub accumulation: Vec<String>,
     pub like_a_batch: Vec<String>,
     pub beside_a_batch: Vec<String>,
+    pub other_sizes: Vec<String>,
     pub workers: Vec<String>,
     pub groups: Vec<String>,
     pub config_files: Vec<String>,
@@ -94,6 +95,42 @@ pub(crate) fn spellings() -> &'static Spellings {
 
 pub(crate) fn is_one(list: &[String], word: &str) -> bool {
     list.iter().any(|one| one == word)
+}
+
+/// What the probe has of these names, as the text of its `knobs/names.py`.
+#[cfg(test)]
+fn names_of_the_probe() -> String {
+    let listed = spellings();
+    let set = |name: &str, comment: &str, words: Vec<&String>| {
+        let words: std::collections::BTreeSet<&String> = words.into_iter().collect();
+        let rows: Vec<String> = words
+            .iter()
+            .map(|word| format!("    \"{word}\",\n"))
+            .collect();
+        format!("# {comment}\n{name} = {{\n{}}}\n", rows.concat())
+    };
+    let other = listed.not_of_training.iter().chain(&listed.beside_a_batch);
+    format!(
+        "\"\"\"What names say of a batch. They are those of recognize/spellings.toml, as its test says.\n\"\"\"\n{}{}",
+        set(
+            "BATCH",
+            "Words of a batch's name.",
+            listed.like_a_batch.iter().collect()
+        ),
+        set(
+            "OTHER",
+            "Beside them these say that it is something else.",
+            other.collect()
+        ),
+    )
+}
+
+#[cfg(test)]
+#[test]
+fn the_names_of_the_probe_are_these() {
+    let is = include_str!("../probe/python/oomph_probe/knobs/names.py");
+    let wanted = names_of_the_probe();
+    assert!(is == wanted, "knobs/names.py should be:\n{wanted}");
 }
 
 /// The meaning of a name.

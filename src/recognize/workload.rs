@@ -3,13 +3,14 @@
 //! batch.
 
 use super::argument::{Arguments, Hit, Name};
-use super::batch;
+use super::batch::{self, Place};
 use super::family;
 use super::knob;
 use super::launch::LaunchEnvironment;
 use super::program::ProgramEntry;
 use super::recognized::Recognized;
 use crate::command::{CommandLine, Word};
+use crate::event::EDITS;
 
 /// A command as the memory model sees it.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -43,7 +44,7 @@ impl Recognized<'_> {
         let batch = self.batch().map(|batch| batch.value);
         // The per-device batch may be the batch divided by something.
         let source = self.batch_source().ok();
-        let at_once = source.map(|source| source.at_once).or(batch);
+        let at_once = source.as_ref().map(|source| source.at_once).or(batch);
         let arguments = self.opened().ok();
         let steps = match (&arguments, self.known) {
             (None, _) => Vec::new(),
@@ -55,11 +56,22 @@ impl Recognized<'_> {
                     .collect()
             }
         };
-        let told = self.launch.told.map(|told| knob::options(self, told));
+        let told = self.launch.told.zip(source.as_ref());
+        let told = told.map(|(told, source)| knob::options(source, told));
+        // In the program's own text it is no word of the command.
+        let in_text = source.iter().flat_map(|source| &source.steps);
+        let in_text = in_text.filter(|knob| matches!(knob.place, Place::Literal { .. }));
+        let in_text = in_text.map(|knob| knob.value).next();
         let number = |hit: &Hit<'_>| hit.value.and_then(|value| value.text.parse::<u64>().ok());
         WorkloadKey {
             at_once: at_once.unwrap_or(1).max(1),
-            accumulation: steps.iter().rev().find_map(number).unwrap_or(1).max(1),
+            accumulation: steps
+                .iter()
+                .rev()
+                .find_map(number)
+                .or(in_text)
+                .unwrap_or(1)
+                .max(1),
             batch,
             likeness: likeness(
                 self.command,
@@ -108,7 +120,7 @@ fn likeness(
     let mut text = String::new();
     for change in &command.env {
         let name = change.name.to_string_lossy();
-        if !only_for_the_allocator(&name) && family::batch_level(&name).is_none() {
+        if !only_for_the_allocator(&name) && family::batch_level(&name).is_none() && name != EDITS {
             let value = change.value.as_ref().map(Word::to_string_lossy);
             text.push_str(&format!("{name}={}\u{1f}", value.unwrap_or_default()));
         }

@@ -186,6 +186,7 @@ pub(super) fn fidelity(what: &EventKind) -> Fidelity {
         | EventKind::Patchable(_)
         | EventKind::Rehearsal(_)
         | EventKind::Knobs(_)
+        | EventKind::Called(_)
         | EventKind::StepTrace(_)
         | EventKind::Retainers(_)
         | EventKind::SourceText(_)

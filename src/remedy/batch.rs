@@ -153,6 +153,7 @@ impl BatchEdit {
     ) -> Result<BatchEdit, String> {
         check_scale(scale)?;
         let mut draft = Draft::default();
+        let scale = within_bounds(source, scale)?;
         let (before, after) = (source.accumulation(), longer(source.accumulation(), scale));
         let mut sizes = Vec::new();
         for knob in &source.sizes {
@@ -254,6 +255,24 @@ fn check_scale(scale: f64) -> Result<(), String> {
         true => Ok(()),
         false => Err(format!(
             "{scale} isn't a valid scale: it must be between 0 and 1"
+        )),
+    }
+}
+
+/// A scale that leads to a batch which the program accepts.
+fn within_bounds(source: &BatchSource<'_>, scale: f64) -> Result<f64, String> {
+    let Some(knob) = source.sizes.first() else {
+        return Ok(scale);
+    };
+    match reduced(knob.value, scale).map(|new| (new, source.bounds.at_most(new))) {
+        None => Ok(scale),
+        Some((new, Some(accepted))) if new == accepted => Ok(scale),
+        // Slightly more than the quotient, so that flooring the product gives the batch.
+        Some((_, Some(accepted))) => Ok((accepted as f64 + 1e-3) / knob.value as f64),
+        Some((new, None)) => Err(format!(
+            "{} {new} is not among {}",
+            knob.name,
+            source.bounds.shown()
         )),
     }
 }

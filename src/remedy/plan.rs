@@ -4,7 +4,7 @@
 use super::RemedyId;
 use crate::command::{CommandLine, Word};
 use crate::diagnosis::{LittleUse, Phrase};
-use crate::event::{PATCHES, Patch, Prediction};
+use crate::event::{EDITS, PATCHES, Patch, Prediction, SourceEdit};
 use crate::forecast::{Basis, Estimate, Target};
 use crate::units::Bytes;
 use serde::Serialize;
@@ -309,6 +309,8 @@ pub enum Edit {
     /// A change that the probe makes inside the process: an entry in the variable that the probe
     /// reads, replacing one of the same name.
     Patch(Patch),
+    /// A number in the program's own text, which the probe has compiled as another.
+    Source(SourceEdit),
 }
 
 /// One edit of a copy of a config file. The file itself is never touched.
@@ -356,7 +358,26 @@ pub(super) fn edited(command: &CommandLine, edits: &[&Edit]) -> CommandLine {
         }
     }
     add_patches(&mut new, edits);
+    add_source_edits(&mut new, edits);
     new
+}
+
+/// Merges the edits of the program's text into those that the command has already: of one number, the file's own comes
+/// first and the latest last.
+fn add_source_edits(command: &mut CommandLine, edits: &[&Edit]) {
+    let mut all = SourceEdit::of(command);
+    let before = all.clone();
+    for edit in edits {
+        if let Edit::Source(edit) = edit {
+            match all.iter_mut().find(|earlier| earlier.is_at(edit)) {
+                Some(earlier) => earlier.to = edit.to,
+                None => all.push(edit.clone()),
+            }
+        }
+    }
+    if all != before {
+        replace_env(command, EDITS, Some(Word::from(SourceEdit::value(&all))));
+    }
 }
 
 /// Merges the edits' patches into those that the command has already.

@@ -6,6 +6,7 @@ use super::inputs::RemedyInputs;
 use super::offer::remedies_of;
 use super::plan::{Availability, Edit, Plan, Remedy};
 use crate::command::{CommandLine, Word};
+use crate::event::EDITS;
 use serde_json::{Value, json};
 use std::ffi::OsString;
 use std::os::unix::ffi::OsStringExt;
@@ -51,6 +52,10 @@ fn in_json(command: &CommandLine, remedy: &Remedy) -> Value {
                 env.insert(name.clone(), value.as_ref().map_or(Value::Null, word));
             }
             Edit::Patch(patch) => patches.push(patch.to_string()),
+            Edit::Source(_) => {
+                let value = edited.env_value(EDITS).map_or(Value::Null, word);
+                env.insert(EDITS.into(), value);
+            }
             Edit::Splice { .. } | Edit::Insert { .. } | Edit::Remove { .. } => {}
         }
     }

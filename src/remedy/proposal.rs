@@ -9,7 +9,7 @@ use super::inputs::RemedyInputs;
 use super::plan::{Alteration, BatchChange, Edit, Expectation, FileEdit};
 use crate::command::{CommandLine, Word};
 use crate::diagnosis::Phrase;
-use crate::event::{Patch, PatchOutcome, Patchable};
+use crate::event::{Patch, PatchOutcome, Patchable, SourceEdit};
 use crate::recognize::argument::{ArgumentForm, Arguments, Hit, InsertPoint, Value};
 use crate::recognize::batch::{Knob, Place};
 use crate::recognize::config_file::FoundValue;
@@ -145,6 +145,13 @@ impl Draft {
             Place::Word(value) => self.set(&knob.name, *value, &new.to_string()),
             Place::Variable(old) => self.set_env(&knob.name, Some(old), &new.to_string()),
             Place::Added(addition) => self.insert(addition.gap, &addition.saying(new)),
+            Place::Literal { spelled, edit } => {
+                self.shown.push(format!("{spelled}{}→{new}", knob.value));
+                self.edits.push(Edit::Source(SourceEdit {
+                    to: new,
+                    ..edit.clone()
+                }));
+            }
             Place::File(file, found) => {
                 let copies = copies.ok_or_else(|| {
                     format!(

@@ -131,7 +131,7 @@ pub fn rejected(applied: &[Remedy], ended: &Ended<'_>) -> Option<RejectedRemedy>
 fn changes_words(remedy: &Remedy) -> bool {
     remedy.edits.iter().any(|edit| match edit {
         Edit::Splice { .. } | Edit::Insert { .. } | Edit::Remove { .. } => true,
-        Edit::Env { .. } | Edit::Patch(_) => false,
+        Edit::Env { .. } | Edit::Patch(_) | Edit::Source(_) => false,
     })
 }
 

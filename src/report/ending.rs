@@ -6,9 +6,9 @@ use super::story::place_of;
 use crate::command::CommandLine;
 use crate::diagnosis::Finding;
 use crate::document::text::{TextLayout, lines};
-use crate::document::{self, DocumentBlock, Tree};
+use crate::document::{self, DocumentBlock, Sentence, Tree, Voice};
 use crate::recognize::{CommandLayout, LaunchEnvironment, ProgramKind, WorkloadKey};
-use crate::remedy::{Availability, Remedy};
+use crate::remedy::{Availability, Remedy, RemedyId};
 use crate::state::{Doubt, HiddenOom, Run, RunOutcome, State};
 use crate::units::{Bytes, clock_face};
 use std::fmt::Write;
@@ -220,7 +220,23 @@ pub fn diagnosis(
         document::relaunch(command, remedy, &facts)
     }));
     blocks.extend(for_all_parts(remedies, command));
+    blocks.extend(batch_left(state, remedies));
     lines(&blocks, TextLayout::Lines)
+}
+
+/// Why no smaller batch is proposed, where the program's numbers were looked at.
+fn batch_left(state: &State, remedies: &[Remedy]) -> Option<DocumentBlock> {
+    state.knobs.as_ref()?;
+    let batch = remedies
+        .iter()
+        .find(|remedy| remedy.id == RemedyId::Batch)?;
+    match &batch.availability {
+        Availability::NotOffered(why) => Some(DocumentBlock::Sentence(Sentence {
+            voice: Voice::Detail,
+            words: why.clone().behind("no smaller batch is proposed: "),
+        })),
+        Availability::Offered => None,
+    }
 }
 
 /// The remedies of one part of a job, which every part needs: nothing is started here.

@@ -361,6 +361,7 @@ fn row(page: &mut String, story: &SessionStory, run: &Run) {
             Patching::Asked => "patches were requested",
             Patching::Applied => "patched at runtime",
             Patching::Declined => "not patched",
+            Patching::Edited => "edited copy",
         };
         let _ = write!(page, " <span class=\"tag\">{words}</span>");
     }

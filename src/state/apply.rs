@@ -45,6 +45,11 @@ impl State {
             EventKind::Patchable(found) => self.patchable_found(found),
             EventKind::Rehearsal(rehearsal) => self.rehearsed(at, rehearsal),
             EventKind::Knobs(knobs) => self.knobs = Some((**knobs).clone()),
+            EventKind::Called(called) => {
+                if let Some(run) = self.run_of_mut(called.pid) {
+                    run.called.get_or_insert_with(|| called.given.clone());
+                }
+            }
             EventKind::StepTrace(trace) => self.step_traced(trace),
             EventKind::SourceText(texts) => {
                 let mut runs = self.runs.iter_mut();
@@ -149,8 +154,10 @@ impl State {
             .unwrap_or_default();
         let earlier = self.runs.iter().filter(|run| run.number < started.run);
         let before = earlier.map(|run| run.came_to().max(run.before)).max();
+        let tells_calls = self.knobs.is_some();
         let run = self.run_or_new(at, started.run);
         run.before = before.unwrap_or_default();
+        run.tells_calls = tells_calls;
         run.command = started.command.clone();
         run.shown = started.command.shown();
         run.changes = changes;

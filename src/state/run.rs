@@ -3,7 +3,8 @@
 
 use crate::command::{Change, CommandLine};
 use crate::event::{
-    Consequence, Exit, LineText, Patch, PatchOutcome, Prediction, PredictionOutcome, SourceLine,
+    Consequence, Exit, GivenSize, LineText, Patch, PatchOutcome, Patched, Prediction,
+    PredictionOutcome, SourceEdit, SourceLine,
 };
 use crate::state::{Indexed, OomIncident, RankState};
 use crate::units::{Bytes, Moment, Pid, RunNumber};
@@ -56,6 +57,10 @@ pub struct Run {
     pub prediction_outcome: Option<PredictionOutcome>,
     /// What earlier runs of the session had come to.
     pub before: EarlierRuns,
+    /// What its model was given first, in a run after the first.
+    pub called: Option<Vec<GivenSize>>,
+    /// Whether its probe would tell that.
+    pub tells_calls: bool,
 }
 
 /// How far any earlier run of a session came.
@@ -79,6 +84,8 @@ pub enum Patching {
     Applied,
     /// None is active.
     Declined,
+    /// It runs with a number of its own text changed.
+    Edited,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -131,9 +138,12 @@ impl Run {
 
     /// `None` if its command asks for no patches.
     pub fn patching(&self) -> Option<Patching> {
-        let asked = Patch::of(&self.command);
-        if asked.is_empty() {
-            return None;
+        let is_edited = !SourceEdit::of(&self.command).is_empty();
+        if Patch::of(&self.command).is_empty() {
+            return is_edited.then(|| match self.unmade_edit() {
+                Some(_) => Patching::Declined,
+                None => Patching::Edited,
+            });
         }
         let mut said = self.ranks.iter().flat_map(|rank| &rank.patches).peekable();
         if said.peek().is_none() {
@@ -145,6 +155,12 @@ impl Run {
                 false => Patching::Declined,
             },
         )
+    }
+
+    /// What a process says that trains without the changed text of the program.
+    pub fn unmade_edit(&self) -> Option<&Patched> {
+        let mut said = self.ranks.iter().flat_map(|rank| &rank.patches);
+        said.find(|said| said.is_edit() && said.outcome == PatchOutcome::Declined)
     }
 
     /// The most optimizer steps of any process.
@@ -273,7 +289,9 @@ impl Run {
         }
         match self.before {
             EarlierRuns::Nothing => false,
-            EarlierRuns::Tried => self.peak().is_none(),
+            EarlierRuns::Tried => {
+                self.peak().is_none() || self.tells_calls && self.called.is_none()
+            }
             EarlierRuns::Trained => true,
         }
     }

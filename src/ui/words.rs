@@ -74,6 +74,7 @@ pub(super) fn patching_words(patching: Patching) -> (&'static str, Tone) {
         Patching::Asked => ("patches requested", Tone::Warning),
         Patching::Applied => ("patched at runtime", Tone::Warning),
         Patching::Declined => ("not patched", Tone::Warning),
+        Patching::Edited => ("edited copy", Tone::Warning),
     }
 }
 

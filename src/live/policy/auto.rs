@@ -58,6 +58,7 @@ impl Auto {
         let next = NextRun {
             prediction: chosen.expectation.prediction(),
             applied,
+            files: chosen.files.clone(),
             ..NextRun::plain(chosen.command.clone(), titles)
         };
         FollowUp::Launch(Box::new(next), words)
@@ -136,7 +137,7 @@ fn candidate(run: &RunSummary<'_>, chosen: &[&Remedy]) -> Candidate {
         resumes: plan.remedies.contains(&RemedyId::Resume),
         remedies: plan.remedies,
         command: plan.command,
-        writes_files: !plan.files.is_empty(),
+        files: plan.files,
         alters: chosen.iter().filter_map(|remedy| remedy.alters).collect(),
     }
 }

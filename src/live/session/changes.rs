@@ -2,7 +2,7 @@
 //! is taken back; the dialog then offers to continue without it.
 
 use crate::command::CommandLine;
-use crate::event::{Exit, Hello, Prediction};
+use crate::event::{Exit, Hello, Knobs, Prediction, SourceEdit, crc32};
 use crate::remedy::{self, Ended, FileCopy, Leftover, RejectedRemedy, Remedy};
 use crate::state::{Run, RunOutcome};
 use crate::units::{Moment, Pid, RunNumber, Uuid};
@@ -41,8 +41,22 @@ impl NextRun {
     }
 }
 
-/// Writes the edited copies of files.
-pub(crate) fn write_copies(files: &[FileCopy]) -> Result<(), String> {
+/// Writes the edited copies of files, and looks whether the sources whose numbers are changed are still those that were
+/// read.
+pub(crate) fn write_copies(files: &[FileCopy], edits: &[SourceEdit]) -> Result<(), String> {
+    for edit in edits {
+        let file = &edit.file;
+        match std::fs::read(file) {
+            Ok(bytes) if crc32(&bytes) == edit.crc => {}
+            Ok(_) => {
+                return Err(format!(
+                    "{file} has changed since it ran, so line {} is not edited; not relaunched",
+                    edit.line
+                ));
+            }
+            Err(error) => return Err(format!("cannot read {file} ({error}); not relaunched")),
+        }
+    }
     for copy in files {
         let written = whole_file::replace(&copy.path, Readers::Owner, copy.text.as_bytes());
         written.map_err(|error| {
@@ -62,6 +76,8 @@ pub(crate) struct Changes {
     rejected: Vec<RejectedRemedy>,
     /// What was chosen besides the edit that the latest run rejected; `None` once another run has started.
     others: Option<Vec<Remedy>>,
+    /// Why the current run is ended: what was changed is not in force.
+    without_effect: Option<String>,
 }
 
 /// The remedies that made the current run.
@@ -102,6 +118,7 @@ impl Changes {
             is_verified: false,
         });
         self.others = None;
+        self.without_effect = None;
         self.tail.clear();
     }
 
@@ -124,9 +141,51 @@ impl Changes {
         remedy::not_in_force(&applied.remedies, hello, applied.failed.as_ref())
     }
 
-    /// Takes back what the run that has just ended rejected.
+    /// What shows that a changed batch is not in force, in words: the model is given the same as before, or a process
+    /// trains without the changed text. Told once.
+    pub(crate) fn has_no_effect(&mut self, run: &Run, before: Option<&Knobs>) -> Option<String> {
+        let applied = self.applied.as_ref()?;
+        let remedy = applied
+            .remedies
+            .iter()
+            .find(|remedy| remedy.takes.is_some())?;
+        if self.without_effect.is_some() {
+            return None;
+        }
+        let same = || {
+            let shapes = run.called.as_ref().filter(|given| !given.is_empty())?;
+            let before = before.filter(|before| before.given_alike(shapes))?;
+            Some(format!("the model is still given {}", before.shapes()))
+        };
+        let unmade = run.unmade_edit().map(|said| said.words.clone());
+        let why = unmade.or_else(same)?;
+        let words = format!("{} had no effect: {why}", remedy.changes);
+        self.without_effect = Some(words.clone());
+        Some(words)
+    }
+
+    /// Takes back what the run that has just ended rejected, or what had no effect in it.
     pub(crate) fn take_back(&mut self, run: Option<&Run>, exit: Exit) -> Option<TakenBack> {
         let applied = self.applied.take()?;
+        if let Some(words) = self.without_effect.take() {
+            let is_batch = |remedy: &&Remedy| remedy.takes.is_some();
+            let id = applied.remedies.iter().find(is_batch)?.id;
+            self.others = Some(
+                applied
+                    .remedies
+                    .into_iter()
+                    .filter(|r| r.id != id)
+                    .collect(),
+            );
+            self.rejected.push(RejectedRemedy {
+                id,
+                words: words.clone(),
+            });
+            return Some(TakenBack {
+                command: applied.before,
+                words: format!("undone: {words}"),
+            });
+        }
         let run = run.filter(|run| matches!(run.outcome(), RunOutcome::Failed(_)))?;
         let ended = run.ended.map_or(run.started, |(at, _)| at);
         let rejected = remedy::rejected(

@@ -4,7 +4,7 @@
 
 use super::SessionController;
 use crate::collect::scheduler;
-use crate::event::{Event, EventKind, Exit, Level};
+use crate::event::{Event, EventKind, Exit, Level, SourceEdit};
 use crate::live::Ending;
 use crate::live::background_task::{TaskId, TaskResult};
 use crate::live::display::screen::Due;
@@ -385,11 +385,12 @@ impl SessionController {
 
     /// The memory is free: writes the next run's files, if it has any.
     fn prepare(&mut self) {
-        let files = self.phase.prepare().map(|next| next.files.clone());
-        match files.unwrap_or_default() {
-            files if files.is_empty() => self.launch(),
-            files => {
-                let write = move || TaskResult::Copies(write_copies(&files));
+        let next = self.phase.prepare();
+        let next = next.map(|next| (next.files.clone(), SourceEdit::of(&next.command)));
+        match next.unwrap_or_default() {
+            (files, edits) if files.is_empty() && edits.is_empty() => self.launch(),
+            (files, edits) => {
+                let write = move || TaskResult::Copies(write_copies(&files, &edits));
                 self.copies = Some(self.session.begin("copies", write));
             }
         }

@@ -111,7 +111,7 @@ print(64)
              (7, "bsz", "assignment"), (8, "batch_size", "keyword"), (9, "batch", "entry")],
         )
         for each in found:
-            self.assertEqual(lines[each["line"] - 1][each["column"] : each["end"]], "64")
+            self.assertEqual(lines[each["line"] - 1][each["column"] :][:2], "64")
 
     def test_a_file_that_cannot_be_read_is_passed_over(self):
         self.assertEqual(search.literals(["/nowhere/at/all.py"], {64}), [])

@@ -81,7 +81,7 @@ class Training:
         sources = sampler.Sources(
             7, readings.Readings(None, 7, self.allocator), self.steps, structure=nothing,
             tracing=types.SimpleNamespace(take=lambda: None),
-            requests=types.SimpleNamespace(take=lambda received: None), recording=None, patches=None, reads=True,
+            requests=types.SimpleNamespace(take=lambda received: None), recording=None, patches=None, reads=True, called=lambda: None,
         )
         self.sampler = sampler.Sampler(None, self.wire, sampler.Alarm(), sources, interval)
 

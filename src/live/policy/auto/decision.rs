@@ -7,7 +7,7 @@
 use crate::command::CommandLine;
 use crate::diagnosis::Cause;
 use crate::remedy::{
-    Alteration, Expectation, Promise, RemedyAction, RemedyEffect, RemedyId, promise,
+    Alteration, Expectation, FileCopy, Promise, RemedyAction, RemedyEffect, RemedyId, promise,
 };
 use crate::state::RunOutcome;
 use serde::{Deserialize, Serialize};
@@ -144,8 +144,8 @@ pub(super) struct Candidate {
     pub command: CommandLine,
     pub expectation: Expectation,
     pub alters: Vec<Alteration>,
-    /// Whether it needs edited files; only arguments and environment are changed unasked.
-    pub writes_files: bool,
+    /// Edited copies of files that it needs.
+    pub files: Vec<FileCopy>,
     /// Whether the command resumes from a checkpoint.
     pub resumes: bool,
 }
@@ -227,7 +227,7 @@ fn choose(situation: &AutoSituation<'_>, options: &AutoOptions) -> AutoDecision 
             against(AutoVeto::NothingFits);
             continue;
         };
-        if candidate.writes_files || candidate.remedies.iter().any(|id| acts(*id)) {
+        if candidate.remedies.iter().any(|id| acts(*id)) {
             continue;
         }
         let masked = candidate.command.without_secrets();
@@ -355,7 +355,7 @@ mod tests {
                 ..Expectation::default()
             },
             alters: alters.to_vec(),
-            writes_files: false,
+            files: Vec::new(),
             resumes: false,
         }
     }

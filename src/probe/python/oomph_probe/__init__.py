@@ -30,6 +30,7 @@ knobs/ The numbers that set the program's sizes:
     search         where such a number stands in its variables and its text
     knobs          all of that together, when memory has run out
     batch          which size of a call the program calls its batch
+    names          the words of a batch's name
 
 patch/ Only where the user chose a patch at runtime, and then these change what they say:
 
@@ -37,6 +38,7 @@ patch/ Only where the user chose a patch at runtime, and then these change what 
     recompute      activation checkpointing of repeated blocks
     amp            bf16 autocast around a model's forward
     loader         another batch size for DataLoaders
+    source         numbers in the text of the program's own files
     purity         whether a forward can be run a second time
     precision      whether the program sets a precision itself
 

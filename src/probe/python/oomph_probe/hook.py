@@ -30,10 +30,24 @@ def install() -> None:
     """Starts watching for torch; loads the probe at once if torch is imported already."""
     wanted: Dict[str, Callable[[Any], None]] = {"torch": lambda module: load_probe()}
     wanted.update((name, watch_parser) for name in PARSERS)
+    if os.environ.get("OOMPH_EDITS"):
+        watch_sources(wanted)
     for name in list(wanted):
         if name in sys.modules:
             wanted.pop(name)(sys.modules[name])
     sys.meta_path.insert(0, Finder(wanted))
+
+
+def watch_sources(wanted: "Dict[str, Callable[[Any], None]]") -> None:
+    """Has the sources compiled as the user changed them."""
+    try:
+        source: Any = run_by_itself("_oomph_source", "patch", "source.py")
+        edits = source.install(as_if, swallowed)
+        sys.modules["_oomph_source"] = source
+        source.edits = edits
+        wanted["linecache"] = edits.fill_linecache
+    except Exception:
+        swallowed("edit sources")
 
 
 def load_probe() -> None:
@@ -167,6 +181,9 @@ class Finder:
     def watch(self, loader: "Any", name: str) -> None:
         """Makes `loader` call back, once, after it executed the module."""
         try:
+            if isinstance(loader, type):
+                # One for all modules of its kind: frozen ones.
+                return
             original = loader.exec_module
 
             def exec_module(module: "Any") -> None:

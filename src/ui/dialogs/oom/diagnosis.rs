@@ -8,7 +8,7 @@ use crate::document::markdown::{code, markdown as list};
 use crate::document::{
     self, DocumentBlock, Figure, FigureSum, MemoryHolder, Relaunch, SumOf, Tree,
 };
-use crate::event::{NvmlState, Retainers};
+use crate::event::{NvmlState, Retainers, as_typed};
 use crate::remedy::Remedy;
 use crate::state::{OomIncident, Run};
 use crate::ui::canvas::StyledLine;
@@ -166,7 +166,7 @@ fn of_finding(finding: &Finding) -> Vec<DocumentBlock> {
 /// The command that Enter would run.
 pub(crate) fn command(dialog: &OomDialog, scene: &Scene) -> Option<String> {
     let command = (scene.plan)(&dialog.to_show(scene))?;
-    Some(command.shown())
+    Some(as_typed(&command))
 }
 
 fn versions(scene: &Scene, run: &Run, oom: Option<&OomIncident>) -> String {

@@ -10,6 +10,7 @@ import re
 from ..common import frames
 from . import search
 from .knobs import parsed_numbers
+from .names import BATCH, OTHER
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -17,13 +18,6 @@ if TYPE_CHECKING:
 
     from ..common.frames import Owners
 
-BATCH = {"batch", "batchsize", "minibatch", "microbatch", "bs", "bsz", "nbatch"}
-# Beside them these say that it is something else.
-OTHER = {
-    "val", "valid", "validation", "eval", "evaluation", "test", "dev", "inference", "sample", "sampling", "num",
-    "number", "norm", "first", "every", "freq", "interval", "epoch", "idx", "index", "total", "global", "accum",
-    "accumulation", "seed", "max",
-}
 WORD = re.compile("[A-Z]?[a-z0-9]+|[A-Z]+")
 
 

@@ -94,8 +94,8 @@ class Given:
             return []
         return [
             {"at": path, "shape": list(shape), "varies": sorted(seen.varying.get(path, ()))}
-            for path, shape in seen.shapes.items()
-        ] + [{"at": path, "length": length} for path, length in seen.lists.items()]
+            for path, shape in list(seen.shapes.items())
+        ] + [{"at": path, "length": length} for path, length in list(seen.lists.items())]
 
 
 def items(value: Any) -> Any:

@@ -73,6 +73,22 @@ class Knobs:
         return bool(said.pop()) if len(said) == 1 else None
 
 
+class FirstCall:
+    """What the model was given first, told once in a run after the first: it shows whether a changed batch is in
+    force."""
+
+    def __init__(self, pid: int, run: int, given: Given | None) -> None:
+        self.pid = pid
+        self.given = given if run > 1 else None
+
+    def take(self) -> Line | None:
+        lines = self.given.lines() if self.given is not None else []
+        if not lines:
+            return None
+        self.given = None
+        return {"event": "called", "pid": self.pid, "given": lines}
+
+
 def parsed_numbers() -> list[Line]:
     parsers: Any = sys.modules.get("_oomph_parsers")
     return list(parsers.noted.values()) if parsers is not None else []

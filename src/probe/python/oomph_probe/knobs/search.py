@@ -10,6 +10,7 @@ import ast
 import os
 import sys
 import types
+from binascii import crc32
 
 from ..common import errors, frames
 
@@ -110,26 +111,33 @@ def literals(files: Iterable[str], values: set[int]) -> list[Line]:
     """The places of the program's text where one of `values` is written down and has a name: assigned to it, passed
     as it, its default, or in a dict under it."""
     found: list[Line] = []
+    edits = getattr(sys.modules.get("_oomph_source"), "edits", None)
     for path in files:
+        edited = edits.file(path) if edits is not None else None
         try:
             if os.path.getsize(path) > LONGEST_FILE:
                 continue
             with open(path, "rb") as file:
                 text = file.read()
-            if not any(b"%d" % value in text.replace(b"_", b"") for value in values):
+            crc = crc32(text)
+            # What runs is the changed text; its places are told as they are in the file.
+            source = text if edited is None or edited.text is None else edited.text.encode()
+            if not any(b"%d" % value in source.replace(b"_", b"") for value in values):
                 continue
-            tree = ast.parse(text)
+            tree = ast.parse(text if source is text else source.decode())
         except (OSError, SyntaxError, ValueError):
             errors.foreseen("read a source")
             continue
         for name, kind, node in named_numbers(tree):
-            if node.value in values and len(found) < MOST_LITERALS:
+            is_wanted = node.value in values or (node.value == 1 and "accum" in name.lower())
+            if is_wanted and len(found) < MOST_LITERALS:
+                column = node.col_offset if edited is None else edited.column_in_file(node.lineno, node.col_offset)
                 found.append(
                     {
-                        "file": path,
+                        "file": os.path.realpath(path),
+                        "crc": crc,
                         "line": node.lineno,
-                        "column": node.col_offset,
-                        "end": node.end_col_offset,
+                        "column": column,
                         "name": name,
                         "kind": kind,
                         "value": node.value,
@@ -188,4 +196,4 @@ def assigned(target: ast.AST, value: ast.AST) -> Iterator[tuple[str, str, Any]]:
 
 
 def is_number(node: ast.AST) -> bool:
-    return isinstance(node, ast.Constant) and is_size(node.value)
+    return isinstance(node, ast.Constant) and type(node.value) is int and 0 < node.value <= LARGEST

@@ -16,7 +16,9 @@ from ..common import errors
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from ..common.protocols import Torch, Wire
+    from typing import Callable
+
+    from ..common.protocols import Line, Torch, Wire
     from ..patch.patches import Patches
     from .readings import Readings
     from .recording import Recording
@@ -81,6 +83,7 @@ class Sources:
         recording: Recording | None,
         patches: Patches | None,
         reads: bool,
+        called: Callable[[], Line | None],
     ) -> None:
         self.pid = pid
         self.readings = readings
@@ -92,6 +95,8 @@ class Sources:
         self.patches = patches
         # Whether this allocator is read.
         self.reads = reads
+        # What the model was given first, once.
+        self.called = called
 
     def begin_anew(self) -> None:
         """A new connection knows nothing yet."""
@@ -104,6 +109,9 @@ class Sources:
     def gather(self, wire: Wire, at_end: bool) -> None:
         """On the sampler's thread."""
         self.gather_patches(wire)
+        called = self.called()
+        if called is not None:
+            wire.put(called, keep=True)
         self.put_errors(wire, at_end)
         if not self.reads:
             return

@@ -1,8 +1,9 @@
 """Patches applied at runtime: which ones the user chose, and what became of each.
 
 Named in OOMPH_PATCHES, separated by commas: `recompute`, `amp`, `batch=64:32`. Without the variable
-nothing is touched. Each patch is applied or declines, and reports which and why. One that fails
-disables itself, and the training goes on without it.
+nothing is touched. What became of changed sources (source.py) is told in the same way. Each patch is
+applied or declines, and reports which and why. One that fails disables itself, and the training goes
+on without it.
 """
 
 from __future__ import annotations
@@ -40,6 +41,7 @@ class Patches:
         self.recompute: recompute.Recompute | None = None
         self.amp: amp.Amp | None = None
         self.loader: loader.Loader | None = None
+        self.edits: Any = getattr(sys.modules.get("_oomph_source"), "edits", None)
         for word in chosen:
             self.choose(word)
 
@@ -115,6 +117,7 @@ class Patches:
 
     def take(self, pid: int, steps: int) -> list[Line]:
         """The lines not taken yet; called on the sampler's thread."""
+        self.say_edits(steps)
         if steps >= SETTLED_STEPS:
             self.settle()
         lines = []
@@ -130,6 +133,13 @@ class Patches:
                 }
             )
         return lines
+
+    def say_edits(self, steps: int) -> None:
+        """A process that trains without its changed sources says so at its first step."""
+        outcome = self.edits.outcome(steps > 0) if self.edits is not None else None
+        if outcome is not None:
+            made, words = outcome
+            self.say("edit", "applied" if made else "declined", words)
 
     def settle(self) -> None:
         for name, patch in (
@@ -150,7 +160,7 @@ def of_environment(torch: Torch, version: tuple[int, int]) -> Patches | None:
     """The patches named in the environment, or None."""
     chosen = os.environ.get(VARIABLE, "").replace(" ", "").split(",")
     chosen = [word for word in chosen if word]
-    if not chosen:
+    if not chosen and "_oomph_source" not in sys.modules:
         return None
     return Patches(torch, version, chosen, on_cpu=os.environ.get(ON_CPU) == "1")
 

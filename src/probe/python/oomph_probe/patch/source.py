@@ -1,0 +1,250 @@
+"""Numbers of the program's own sources that the user chose to change: in each of its Pythons such a file is compiled
+from its text with these numbers replaced, under the file's own path. The file is not written, and no bytecode is read
+or written for it.
+
+Named in OOMPH_EDITS, separated by commas: `PATH:LINE:COLUMN:OLD=NEW@CRC`. The column counts bytes of UTF-8 from 0, CRC
+is that of the file's bytes: where the file is another one by now, it runs as it is, and its process says so. Run by
+itself (hook.py) where the variable is set, before there is a package.
+"""
+import os
+import re
+import sys
+from binascii import crc32
+
+# Annotations are strings here: this file is run by itself.
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any, Callable, Dict, List, Optional
+
+VARIABLE = "OOMPH_EDITS"
+ENTRY = re.compile(r"(.*):(\d+):(\d+):(\d+)=(\d+)@([0-9a-f]{8})", re.DOTALL)
+NUMBER = re.compile(rb"[0-9][0-9a-zA-Z_.]*")
+
+
+class File:
+    """A source with all its changes."""
+
+    def __init__(self, path: str, crc: int) -> None:
+        self.path, self.crc = path, crc
+        self.changes: List[Any] = []
+        seen = os.stat(path)
+        self.identity = seen.st_dev, seen.st_ino
+        # Its text as it is compiled, and why it is not.
+        self.text: Optional[str] = None
+        self.refused: Optional[str] = None
+
+    def edited(self) -> "Optional[str]":
+        """Its text with the changes; None where the file is not what they are for."""
+        if self.text is None and self.refused is None:
+            try:
+                self.text = self.read()
+            except (OSError, ValueError, LookupError, SyntaxError) as error:
+                self.refused = "%s: %s" % (self.path, error)
+        return self.text
+
+    def read(self) -> str:
+        from importlib.util import decode_source
+
+        with open(self.path, "rb") as file:
+            data = file.read()
+        if crc32(data) != self.crc:
+            raise ValueError("the file has changed since")
+        lines = [line.encode() for line in decode_source(data).split("\n")]
+        # From the end of a line to its beginning: a column stays where it is.
+        for line, column, old, new in sorted(self.changes, reverse=True):
+            text = lines[line - 1]
+            found = NUMBER.match(text, column)
+            if found is None or int(found.group(), 0) != old:
+                raise ValueError("line %d has no %d at byte %d" % (line, old, column))
+            lines[line - 1] = text[:column] + b"%d" % new + text[found.end() :]
+        return b"\n".join(lines).decode()
+
+    def column_in_file(self, line: int, column: int) -> int:
+        """Where a place of the changed text is in the file."""
+        for at, start, old, new in sorted(self.changes):
+            if at == line and start < column:
+                column += len(str(old)) - len(str(new))
+        return column
+
+    def shown(self) -> str:
+        name = os.path.basename(self.path)
+        return ", ".join("%s:%d %d → %d" % (name, line, old, new) for line, _, old, new in self.changes)
+
+
+class Edits:
+    """The changed sources of this process."""
+
+    def __init__(self, value: str) -> None:
+        self.files: Dict[str, File] = {}
+        self.refused: List[str] = []
+        # By the name that code objects have for it.
+        self.loaded: Dict[str, File] = {}
+        for entry in value.split(","):
+            self.add(entry)
+
+    def add(self, entry: str) -> None:
+        try:
+            found = ENTRY.fullmatch(entry)
+            if found is None:
+                raise ValueError("this is no edit")
+            path = found.group(1).replace("%2C", ",").replace("%25", "%")
+            file = self.files.get(path)
+            if file is None:
+                file = self.files[path] = File(path, int(found.group(6), 16))
+            file.changes.append(tuple(int(found.group(at)) for at in (2, 3, 4, 5)))
+        except (OSError, ValueError) as error:
+            self.refused.append("%s: %s" % (entry, error))
+
+    def file(self, path: "Any") -> "Optional[File]":
+        """The changed source that a path leads to."""
+        try:
+            seen = os.stat(path)
+        except (OSError, TypeError, ValueError):
+            return None
+        for file in self.files.values():
+            if file.identity == (seen.st_dev, seen.st_ino):
+                return file
+        return None
+
+    def code(self, path: str, make: "Callable[[str, str], Any]") -> "Any":
+        """What `make` compiles of the changed text; None where the file is none of them, or another one by now."""
+        file = self.file(path)
+        text = file.edited() if file is not None else None
+        if file is None or text is None:
+            return None
+        code = make(text, path)
+        self.loaded[path] = file
+        self.fill_linecache()
+        return code
+
+    def fill_linecache(self, module: "Any" = None) -> None:
+        """Sources that are looked up, by torch.jit say, are those that run."""
+        cache: Any = getattr(sys.modules.get("linecache"), "cache", None)
+        for path, file in self.loaded.items() if type(cache) is dict else ():
+            lines = [line + "\n" for line in (file.text or "").split("\n")]
+            cache[path] = sum(map(len, lines)), None, lines[:-1] if lines[-1] == "\n" else lines, path
+
+    def outcome(self, is_settled: bool) -> "Any":
+        """Whether all changes are made in this process, and in words which are, or which are not and why; None where a
+        file may yet be loaded."""
+        refused = self.refused + [file.refused for file in self.files.values() if file.refused is not None]
+        if refused:
+            return False, "; ".join(refused)
+        loaded = list(self.loaded.values())
+        missing = [file.path for file in self.files.values() if file not in loaded]
+        if missing:
+            return (False, "this process has not loaded " + ", ".join(missing)) if is_settled else None
+        return True, ", ".join(file.shown() for file in self.files.values())
+
+
+class Script:
+    """An entry of sys.path_hooks for the script that Python was started with, and the loader of its code. To Python the
+    script is then a place that a `__main__` is found in; before the first line runs, all is as for a script again."""
+
+    def __init__(self, edits: Edits) -> None:
+        self.edits = edits
+        self.path = ""
+        self.code: Any = None
+
+    def __call__(self, path: str) -> "Script":
+        """Answers Python's own start alone, which asks without a caller."""
+        try:
+            sys._getframe(1)
+        except ValueError:
+            try:
+                self.code = self.edits.code(path, compiled)
+                self.path = path
+            except Exception:
+                # A syntax error, say, which Python then finds by itself.
+                raise ImportError from None
+        if self.code is None or path != self.path:
+            raise ImportError
+        return self
+
+    def find_spec(self, name: str, target: "Any" = None) -> "Any":
+        from importlib.machinery import ModuleSpec
+
+        if name != "__main__":
+            return None
+        loader: Any = self
+        spec = ModuleSpec(name, loader, origin=self.path)
+        spec.has_location = True
+        return spec
+
+    def create_module(self, spec: "Any") -> None:
+        return None
+
+    def exec_module(self, module: "Any") -> None:
+        exec(self.get_code("__main__"), module.__dict__)
+
+    def get_code(self, name: str) -> "Any":
+        return compile("exec(__spec__.loader.begin(globals()), globals())", "<frozen runpy>", "exec", 0, True)
+
+    def begin(self, values: "Dict[str, Any]") -> "Any":
+        """The script's code, and the module's names as they are for a script."""
+        from _frozen_importlib_external import SourceFileLoader
+
+        values.update(
+            __spec__=None,
+            __file__=self.path,
+            __cached__=None,
+            __doc__=None,
+            __package__=None,
+            __loader__=SourceFileLoader("__main__", self.path),
+        )
+        if sys.version_info >= (3, 15):
+            values.pop("__cached__", None)
+        if sys.path[:1] == [self.path]:
+            if getattr(sys.flags, "safe_path", False) or sys.flags.isolated:
+                del sys.path[0]
+            else:
+                sys.path[0] = os.path.dirname(os.path.realpath(self.path))
+        sys.path_importer_cache.pop(self.path, None)
+        if self in sys.path_hooks:
+            sys.path_hooks.remove(self)
+        code, self.code = self.code, None
+        return code
+
+
+def compiled(text: str, path: str) -> "Any":
+    return compile(text, path, "exec", 0, True)
+
+
+def install(as_if: "Callable[..., Any]", swallowed: "Callable[[str], None]") -> Edits:
+    """Has the changed files compiled from their changed text: as a script, in a child of multiprocessing, and where
+    they are imported or started by `-m`."""
+    import runpy
+    from _frozen_importlib_external import SourceLoader
+
+    edits = Edits(os.environ[VARIABLE])
+    sys.path_hooks.insert(0, Script(edits))
+
+    loader: Any = SourceLoader
+    of_loader = loader.get_code
+
+    def get_code(self: "Any", fullname: str) -> "Any":
+        code = None
+        try:
+            code = edits.code(self.get_filename(fullname), lambda text, path: self.source_to_code(text, path))
+        except Exception:
+            swallowed("compile an edited source")
+        return of_loader(self, fullname) if code is None else code
+
+    loader.get_code = as_if(of_loader, get_code)
+
+    run: Any = runpy
+    of_file = run._get_code_from_file
+
+    def _get_code_from_file(*args: "Any") -> "Any":
+        code = None
+        try:
+            code = edits.code(args[-1], compiled)
+        except Exception:
+            swallowed("compile an edited script")
+        if code is None:
+            return of_file(*args)
+        # Before 3.12 the file's name goes with it.
+        return code if of_file.__code__.co_argcount == 1 else (code, args[-1])
+
+    run._get_code_from_file = as_if(of_file, _get_code_from_file)
+    return edits

@@ -1,0 +1,372 @@
+//! Which number is taken for the batch, by its name and by what the model was given.
+
+use super::*;
+use crate::command::{CommandLine, Word};
+use crate::event::{GivenSize, NamedNumber};
+use crate::recognize::LaunchEnvironment;
+
+fn number(option: &str, value: u64, typed: bool) -> ParsedNumber {
+    ParsedNumber {
+        name: option.trim_start_matches('-').replace('-', "_"),
+        options: vec![option.into()],
+        value,
+        default: Some(value),
+        typed,
+        reads_command: true,
+        by: "argparse".into(),
+        ..ParsedNumber::default()
+    }
+}
+
+fn shape(dimensions: &[u64]) -> GivenSize {
+    GivenSize {
+        at: "0".into(),
+        shape: dimensions.to_vec(),
+        ..GivenSize::default()
+    }
+}
+
+fn told(given: &[&[u64]], parsed: &[ParsedNumber]) -> Knobs {
+    Knobs {
+        given: given.iter().map(|each| shape(each)).collect(),
+        parsed: parsed.to_vec(),
+        world: 1,
+        ..Knobs::default()
+    }
+}
+
+fn command(text: &str) -> CommandLine {
+    let (typed, words) = match text.split_once(" python") {
+        Some((front, rest)) if front.contains('=') => (Some(front), format!("python{rest}")),
+        _ => (None, text.to_string()),
+    };
+    let mut command = CommandLine {
+        argv: words.split(' ').map(Word::from).collect(),
+        env: Vec::new(),
+        cwd: "/".into(),
+    };
+    if let Some((name, value)) = typed.and_then(|typed| typed.split_once('=')) {
+        command.set_env(name, Some(Word::from(value)));
+    }
+    command
+}
+
+/// What sets the batch, its value, the batch of one call, and what counts the micro-batches.
+fn found(text: &str, told: &Knobs) -> Result<(String, u64, u64, Vec<String>), String> {
+    let command = command(text);
+    let launch = LaunchEnvironment {
+        told: Some(told),
+        ..LaunchEnvironment::default()
+    };
+    let recognized = Recognized::new(&command, &launch);
+    let source = recognized.batch_source()?;
+    let knob = &source.sizes[0];
+    let steps = source.steps.iter().map(|knob| knob.name.clone()).collect();
+    Ok((knob.name.clone(), knob.value, source.at_once, steps))
+}
+
+fn is(name: &str, value: u64, at_once: u64) -> Result<(String, u64, u64, Vec<String>), String> {
+    Ok((name.into(), value, at_once, Vec::new()))
+}
+
+#[test]
+fn a_default_is_found_and_becomes_an_argument() {
+    let told = told(
+        &[&[256, 3, 224, 224], &[256]],
+        &[
+            number("--batch-size", 256, false),
+            number("--workers", 4, false),
+        ],
+    );
+    assert_eq!(
+        found("python train.py data", &told),
+        is("--batch-size", 256, 256)
+    );
+    let command = command("python train.py data");
+    let launch = LaunchEnvironment {
+        told: Some(&told),
+        ..LaunchEnvironment::default()
+    };
+    let recognized = Recognized::new(&command, &launch);
+    let source = recognized.batch_source().unwrap();
+    let Place::Added(addition) = &source.sizes[0].place else {
+        panic!("{source:?}");
+    };
+    assert_eq!(addition.saying(128), ["--batch-size", "128"]);
+    assert_eq!(addition.gap, InsertPoint::Before(3));
+}
+
+#[test]
+fn a_typed_number_beside_it_is_no_batch() {
+    let told = told(
+        &[&[64, 3, 32, 32]],
+        &[number("--workers", 64, true), number("--batch", 64, false)],
+    );
+    assert_eq!(
+        found("python train.py --workers 64", &told),
+        is("--batch", 64, 64)
+    );
+}
+
+#[test]
+fn a_name_of_its_own_is_confirmed_by_its_number() {
+    let told = told(
+        &[&[96, 3, 64, 64]],
+        &[
+            number("--batch_size_A", 96, false),
+            number("--num_batches", 96, false),
+            number("--val-batch-size", 96, false),
+        ],
+    );
+    assert_eq!(
+        found("python train.py", &told),
+        is("--batch_size_A", 96, 96)
+    );
+}
+
+#[test]
+fn the_second_dimension_counts_unless_the_modules_say_otherwise() {
+    let mut told = told(
+        &[&[35, 20], &[2, 20, 200]],
+        &[number("--batch_size", 20, false)],
+    );
+    assert_eq!(found("python main.py", &told), is("--batch_size", 20, 20));
+    told.batch_first = Some(true);
+    assert!(found("python main.py", &told).is_err());
+}
+
+#[test]
+fn a_total_is_told_from_the_size_per_device() {
+    let per_device = [
+        number("--batch-size", 64, false),
+        number("--batch-per-gpu", 8, false),
+    ];
+    let given: &[&[u64]] = &[&[8, 3, 64, 64]];
+    assert_eq!(
+        found("python t.py", &told(given, &per_device)),
+        is("--batch-per-gpu", 8, 8)
+    );
+    let mut total = told(&[&[8, 3, 64, 64]], &[number("--batch-size", 64, true)]);
+    total.world = 8;
+    assert_eq!(
+        found("torchrun t.py --batch-size 64", &total),
+        is("--batch-size", 64, 8)
+    );
+}
+
+#[test]
+fn accumulation_moves_along() {
+    let told = told(
+        &[&[16, 1024]],
+        &[
+            number("--batch", 16, false),
+            number("--grad-accum-steps", 4, false),
+        ],
+    );
+    let (.., steps) = found("python t.py", &told).unwrap();
+    assert_eq!(steps, ["--grad-accum-steps"]);
+}
+
+#[test]
+fn where_the_name_says_nothing_the_number_alone_does_not_suffice() {
+    let told = told(
+        &[&[512, 64]],
+        &[number("--hidden", 512, false), number("--width", 64, false)],
+    );
+    let why = found("python t.py", &told).unwrap_err();
+    assert!(why.contains("512×64"), "{why}");
+    assert!(why.contains("none of its 2 arguments"), "{why}");
+}
+
+#[test]
+fn two_that_are_alike_are_not_sure() {
+    let told = told(
+        &[&[32, 64]],
+        &[
+            number("--batch-a", 32, false),
+            number("--batch-b", 32, false),
+        ],
+    );
+    assert!(
+        found("python t.py", &told)
+            .unwrap_err()
+            .contains("not sure")
+    );
+}
+
+#[test]
+fn what_does_not_read_the_command_is_not_added() {
+    let mut hidden = number("--batch-size", 64, false);
+    hidden.reads_command = false;
+    assert!(found("python t.py", &told(&[&[64, 3]], &[hidden])).is_err());
+}
+
+fn literal(place: &str, name: &str, value: u64) -> SourceNumber {
+    let (file, line) = place.split_once(':').unwrap();
+    SourceNumber {
+        file: format!("/work/{file}"),
+        crc: 7,
+        line: line.parse().unwrap(),
+        column: 8,
+        name: name.into(),
+        kind: SourceNumberKind::Assignment,
+        value,
+    }
+}
+
+/// Given this, with these numbers in its files.
+fn written(given: &[&[u64]], literals: &[SourceNumber]) -> Knobs {
+    Knobs {
+        literals: literals.to_vec(),
+        ..told(given, &[])
+    }
+}
+
+#[test]
+fn a_literal_is_found_by_its_name_and_its_number() {
+    let told = written(
+        &[&[128, 1024]],
+        &[
+            literal("train.py:3", "eval_batch_size", 128),
+            literal("train.py:4", "batch_size", 128),
+            literal("train.py:5", "block_size", 1024),
+            literal("train.py:6", "grad_accum", 4),
+        ],
+    );
+    let (name, value, at_once, steps) = found("python train.py", &told).unwrap();
+    assert_eq!((name.as_str(), value, at_once), ("batch_size", 128, 128));
+    assert_eq!(steps, ["grad_accum"]);
+    // It is on other machines as well.
+    let why = found("srun -N 2 python train.py", &told).unwrap_err();
+    assert!(
+        why.contains("only where all ranks are on this node"),
+        "{why}"
+    );
+    // After a relaunch it was told with the value that it had then, or before one.
+    let edit = "OOMPH_EDITS=/work/train.py:4:8:128=64@00000007";
+    let (_, value, at_once, _) = found(&format!("{edit} python train.py"), &told).unwrap();
+    assert_eq!((value, at_once), (64, 64));
+}
+
+#[test]
+fn of_several_literals_the_one_counts_that_a_variable_confirms() {
+    let mut told = written(
+        &[&[128, 1024]],
+        &[
+            literal("old.py:3", "batch_size", 128),
+            literal("train.py:4", "batch_size", 128),
+        ],
+    );
+    let why = found("python train.py", &told).unwrap_err();
+    assert_eq!(
+        why,
+        "not sure which sets the batch: old.py:3 batch_size, train.py:4 batch_size are all 128"
+    );
+    told.names = vec![NamedNumber {
+        name: "batch_size".into(),
+        value: 128,
+        file: "train.py".into(),
+        function: "<module>".into(),
+    }];
+    assert_eq!(found("python train.py", &told), is("batch_size", 128, 128));
+}
+
+#[test]
+fn an_argument_of_another_name_is_found_where_nothing_else_can_be_it() {
+    let n = number("--n", 96, true);
+    let alone = |given: &[&[u64]], parsed: &[ParsedNumber]| {
+        found("python t.py --n 96", &told(given, parsed))
+    };
+    let given: &[&[u64]] = &[&[96, 512], &[96]];
+    assert_eq!(alone(given, std::slice::from_ref(&n)), is("--n", 96, 96));
+    // Another number is the same, the size is another dimension's, too, or it is small.
+    let both = [n.clone(), number("--m", 96, false)];
+    assert!(alone(given, &both).unwrap_err().contains("--n, --m"));
+    assert!(alone(&[&[96, 96]], std::slice::from_ref(&n)).is_err());
+    assert!(alone(&[&[96, 512], &[64, 96]], &[n]).is_err());
+    let small = told(&[&[8, 512]], &[number("--n", 8, true)]);
+    assert!(found("python t.py --n 8", &small).is_err());
+    let other = told(&[&[96, 512]], &[number("--num-workers", 96, true)]);
+    assert!(found("python t.py --num-workers 96", &other).is_err());
+}
+
+#[test]
+fn new_values_are_what_the_program_accepts() {
+    let bounds = |text: &str, told: &Knobs| {
+        let command = command(text);
+        let launch = LaunchEnvironment {
+            told: Some(told),
+            ..LaunchEnvironment::default()
+        };
+        let source = Recognized::new(&command, &launch).batch_source().unwrap();
+        let most = [100, 60, 20].map(|most| source.bounds.at_most(most));
+        (source.sizes[0].name.clone(), most)
+    };
+    let mut chosen = number("--batch-size", 128, true);
+    chosen.choices = vec![32, 64, 128];
+    assert_eq!(
+        bounds(
+            "python t.py --batch-size 128",
+            &told(&[&[128, 3]], &[chosen])
+        ),
+        ("--batch-size".into(), [Some(64), Some(32), None])
+    );
+    let per_device = [
+        number("--batch-size", 384, true),
+        number("--micro-batch", 96, false),
+    ];
+    assert_eq!(
+        bounds(
+            "python t.py --batch-size 384",
+            &told(&[&[96, 3, 8, 8]], &per_device)
+        ),
+        ("--micro-batch".into(), [Some(100), Some(60), Some(20)])
+    );
+    let with_total = [
+        number("--total-batch-size", 384, true),
+        number("--batch-size", 96, false),
+    ];
+    assert_eq!(
+        bounds(
+            "python t.py --total-batch-size 384",
+            &told(&[&[96, 3, 8, 8]], &with_total)
+        ),
+        ("--batch-size".into(), [Some(96), Some(48), Some(16)])
+    );
+    let tokens = written(
+        &[&[96, 1000]],
+        &[
+            literal("t.py:1", "total_batch_size", 96_000 * 4),
+            literal("t.py:2", "batch_size", 96),
+        ],
+    );
+    assert_eq!(
+        bounds("python t.py", &tokens),
+        ("batch_size".into(), [Some(96), Some(48), Some(16)])
+    );
+    let mut ranks = told(&[&[8, 3, 64, 64]], &[number("--batch-size", 64, true)]);
+    ranks.world = 8;
+    assert_eq!(
+        bounds("torchrun t.py --batch-size 64", &ranks),
+        ("--batch-size".into(), [Some(96), Some(56), Some(16)])
+    );
+}
+
+#[test]
+fn runs_with_a_default_and_with_the_argument_are_compared() {
+    let told = told(&[&[256, 3]], &[number("--nbatch", 256, false)]);
+    let launch = LaunchEnvironment {
+        told: Some(&told),
+        ..LaunchEnvironment::default()
+    };
+    let key = |text: &str| {
+        let command = command(text);
+        Recognized::new(&command, &launch).workload()
+    };
+    let (default, typed) = (
+        key("python t.py data"),
+        key("python t.py data --nbatch 128"),
+    );
+    assert_eq!(default.likeness, typed.likeness);
+    assert_eq!((default.at_once, typed.at_once), (256, 128));
+}
