@@ -19,6 +19,7 @@ use crate::units::Bytes;
 use cgroup::{Cgroup, LevelStat};
 use files::read_small;
 use machine::MachineUse;
+use nix::sys::resource::{Resource, getrlimit};
 use std::path::PathBuf;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard};
 use std::time::{Duration, Instant};
@@ -121,12 +122,21 @@ pub fn watch(options: HostOptions, clock: Clock, sender: Sender<Event>) -> HostW
         stopped: Condvar::new(),
         clock,
     });
-    let of_thread = Arc::clone(&shared);
-    // Without its thread the host's memory is not told; the training is unharmed.
-    let _ = std::thread::Builder::new()
-        .name("host-memory".into())
-        .spawn(move || run(&of_thread, interval, &sender));
+    if has_address_space() {
+        let of_thread = Arc::clone(&shared);
+        // Without its thread the host's memory is not told; the training is unharmed.
+        let _ = std::thread::Builder::new()
+            .name("host-memory".into())
+            .spawn(move || run(&of_thread, interval, &sender));
+    }
     HostWatch { shared }
+}
+
+/// Whether a further thread leaves the others their room: each reserves up to 128 MiB of addresses for its
+/// allocations (glibc's arenas), and under `ulimit -v` what then cannot be allocated ends this process.
+fn has_address_space() -> bool {
+    const ENOUGH: u64 = 4 << 30;
+    getrlimit(Resource::RLIMIT_AS).is_ok_and(|(soft, _)| soft >= ENOUGH)
 }
 
 fn run(shared: &SharedWatch, interval: Duration, sender: &Sender<Event>) {
