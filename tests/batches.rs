@@ -354,6 +354,23 @@ struct Session {
     touched: Vec<PathBuf>,
 }
 
+/// Without a screen, on a card of 1 GiB.
+fn oomph(project: &Path, home: &Path) -> Command {
+    let simulated = Path::new(env!("CARGO_MANIFEST_DIR")).join("demo/simulated");
+    let mut command = Command::new(env!("CARGO_BIN_EXE_oomph"));
+    command
+        .args(["--headless", "--no-nvml", "--on-oom", "auto"])
+        .args(["--allow", "effective-batch", "--scaled=100"])
+        .current_dir(project)
+        .env("PYTHONPATH", simulated)
+        .env("PYTHONDONTWRITEBYTECODE", "1")
+        .env("OOMPH_SIMULATED_SPEED", "100")
+        .env("OOMPH_SIMULATED_CARD_GIB", "1")
+        .stdin(Stdio::null());
+    at_home(&mut command, home);
+    command
+}
+
 fn run(kind: &Kind) -> Session {
     let home = TempDir::new().expect("a directory");
     let project = TempDir::new().expect("a directory");
@@ -375,29 +392,12 @@ fn run(kind: &Kind) -> Session {
         fs::write(path, text).expect("a file");
     }
     let recording = home.path().join("events.jsonl");
-    let simulated = Path::new(env!("CARGO_MANIFEST_DIR")).join("demo/simulated");
-    let mut command = Command::new(env!("CARGO_BIN_EXE_oomph"));
+    let mut command = oomph(project.path(), home.path());
     command
-        .args([
-            "--headless",
-            "--no-nvml",
-            "--on-oom",
-            "auto",
-            "--allow",
-            "effective-batch",
-            "--scaled=100",
-            "--record",
-        ])
+        .arg("--record")
         .arg(&recording)
         .arg("python3")
-        .args(kind.words)
-        .current_dir(project.path())
-        .env("PYTHONPATH", simulated)
-        .env("PYTHONDONTWRITEBYTECODE", "1")
-        .env("OOMPH_SIMULATED_SPEED", "100")
-        .env("OOMPH_SIMULATED_CARD_GIB", "1")
-        .stdin(Stdio::null());
-    at_home(&mut command, home.path());
+        .args(kind.words);
     let output = command.output().expect("oomph runs");
     let events: Vec<EventKind> = oomph::recording::read(&recording)
         .expect("a recording")
@@ -515,4 +515,27 @@ fn each_kind_of_program_has_the_right_number_changed_or_none() {
         complaints.len(),
         complaints.join("\n")
     );
+}
+
+/// Of an earlier session only the command is known: another number may have stood in the program.
+#[test]
+fn a_session_from_before_the_program_was_changed_says_nothing_of_it() {
+    let home = TempDir::new().expect("a directory");
+    let project = TempDir::new().expect("a directory");
+    fs::write(project.path().join("common.py"), COMMON).expect("a file");
+    for (batch, prints) in [
+        (32, "trained with 32 x 1\n"),
+        (128, "trained with 64 x 1\n"),
+    ] {
+        let program =
+            format!("from common import train\nbatch_size = {batch}\ntrain(batch_size)\n");
+        fs::write(project.path().join("train.py"), program).expect("a file");
+        let done = oomph(project.path(), home.path())
+            .args(["python3", "train.py"])
+            .output()
+            .expect("oomph runs");
+        let said = String::from_utf8_lossy(&done.stderr);
+        assert!(done.stdout.ends_with(prints.as_bytes()), "{said}");
+        assert!(done.status.success(), "{said}");
+    }
 }

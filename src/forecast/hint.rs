@@ -150,7 +150,7 @@ fn larger(
 ) -> Option<Hint> {
     let workload = WorkloadKey::new(command, launch);
     workload.batch?;
-    let mut observations = inputs.earlier.to_vec();
+    let mut observations = Observation::of_earlier(inputs.earlier, command, &workload).to_vec();
     observations.extend(Observation::of_run(run, launch));
     let model = Model::new(observations);
     let like = Target {

@@ -10,6 +10,7 @@ use super::estimate::Target;
 use crate::calibration::{
     ADAM_STATE, BACKWARD_SPREAD, FOREACH_TEMPORARIES, FORWARD_SPREAD, LOSS_COPIES,
 };
+use crate::command::CommandLine;
 use crate::event::{OomRecord, Phase, SourceLine};
 use crate::recognize::{LaunchEnvironment, WorkloadKey};
 use crate::state::{OomIncident, RankState, Run, StepTrack};
@@ -114,6 +115,21 @@ impl Observation {
                 .flatten()
         };
         runs.iter().filter_map(of_run).collect()
+    }
+
+    /// Those of earlier sessions that say something of this command, whose workload is `known`. Of those sessions only the
+    /// command is read: where the batch is a default, in a config file or in the program's text, theirs is not known, and
+    /// may have been another one.
+    pub fn of_earlier<'a>(
+        earlier: &'a [Observation],
+        command: &CommandLine,
+        known: &WorkloadKey,
+    ) -> &'a [Observation] {
+        let by_command = WorkloadKey::new(command, &LaunchEnvironment::default());
+        match by_command.batch.is_some() == known.batch.is_some() {
+            true => earlier,
+            false => &[],
+        }
     }
 
     /// From a process's figures and the out-of-memory that ended it.

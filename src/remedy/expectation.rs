@@ -52,11 +52,13 @@ impl<'a> RemedyPredictor<'a> {
     pub fn new(command: &CommandLine, inputs: &'a RemedyInputs<'a>) -> RemedyPredictor<'a> {
         let oom = inputs.forecast.oom;
         let rank = oom.and_then(|oom| rank_of(inputs, oom));
-        let reading = WorkloadKey::new(&command.without_secrets(), &inputs.launch);
+        let command = command.without_secrets();
+        let reading = WorkloadKey::new(&command, &inputs.launch);
+        let earlier = Observation::of_earlier(inputs.forecast.earlier, &command, &reading);
         let record = oom.and_then(|oom| oom.record.as_ref());
         let expandable = rank.and_then(|rank| rank.hello.expandable_segments);
         RemedyPredictor {
-            model: Model::new(observations(inputs, rank, &reading))
+            model: Model::new(observations(inputs, earlier, rank, &reading))
                 .with_rehearsal(rank.and_then(|rank| rehearsed(rank, &reading))),
             reading,
             room: inputs.forecast.room.or_else(|| oom.and_then(room_at)),
@@ -351,10 +353,11 @@ fn room_at(oom: &OomIncident) -> Option<Bytes> {
 /// Observations of earlier sessions, earlier runs and the current run, in this order.
 fn observations(
     inputs: &RemedyInputs<'_>,
+    earlier: &[Observation],
     rank: Option<&RankState>,
     reading: &WorkloadKey,
 ) -> Vec<Observation> {
-    let mut observations = inputs.forecast.earlier.to_vec();
+    let mut observations = earlier.to_vec();
     if let Some((_, earlier)) = inputs
         .forecast
         .state
