@@ -202,6 +202,22 @@ fn each_run_gets_the_program_that_comes_through_a_pipe() {
     assert!(said.contains("left: \n"), "{said}");
 }
 
+/// The program reads while oomph looks how much it has read.
+#[test]
+fn a_pipe_that_is_read_piece_by_piece_comes_once() {
+    let state = directory();
+    let program = state.path().join("reader.py");
+    let code = "import os\ngot = b''.join(iter(lambda: os.read(0, 3), b''))\nprint('read %d of %d' % (len(got), 2000 * 6), got == b''.join(b'%05d\\n' % n for n in range(2000)))\n";
+    std::fs::write(&program, code).expect("a program");
+    let writer = "python3 -c 'import os, time\nfor n in range(2000):\n  os.write(1, b\"%05d\\n\" % n)\n  n % 3 or time.sleep(0.0002)'";
+    let said = fit_behind_a_pipe(
+        &state,
+        writer,
+        &format!("python3 {} --batch-size 4", program.display()),
+    );
+    assert!(said.contains("read 12000 of 12000 True"), "{said}");
+}
+
 #[test]
 fn a_pipe_that_the_program_does_not_read_is_left_to_whoever_does() {
     let said = fit_behind_a_pipe(

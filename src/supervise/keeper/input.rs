@@ -320,7 +320,7 @@ impl KeptInput {
         if let Some(watch) = &feed.watch {
             while let Got::Bytes(_) = descriptor::read(watch, &mut [0; 4096]) {}
         }
-        self.account(&mut feed);
+        let is_read = self.account_to_the_last(&mut feed);
         if descriptor::ready(&feed.pipe, 0) & libc::POLLERR != 0 {
             // Nobody reads it any more; what was not read stays in the user's pipe.
             return;
@@ -332,7 +332,7 @@ impl KeptInput {
                 Put::Broken(_) => return,
             }
         }
-        if feed.given >= self.kept.len() && descriptor::waiting(&feed.pipe) == 0 {
+        if feed.given >= self.kept.len() && is_read {
             match self.duplicate(&feed.pipe) {
                 // Its end, and so the program's.
                 Ok(0) => return,
@@ -348,6 +348,19 @@ impl KeptInput {
     fn end_run(&mut self) {
         if let Some(mut feed) = self.feed.take() {
             self.account(&mut feed);
+        }
+    }
+
+    /// Takes from the user's pipe what the program has read of its copy; whether that is all of it. The program reads
+    /// meanwhile: while something read is not taken yet, it would be duplicated a second time.
+    fn account_to_the_last(&mut self, feed: &mut Feed) -> bool {
+        loop {
+            self.account(feed);
+            match (feed.ahead, descriptor::waiting(&feed.pipe)) {
+                (0, 0) => return true,
+                (_, 0) => {}
+                (_, _) => return false,
+            }
         }
     }
 
