@@ -1,7 +1,7 @@
 //! Sets a session up: for the first launch, for a person who attaches, and for a front that the keeper
 //! starts. What each brings along is different; what is made of it is one.
 
-use super::background_task::TaskThreads;
+use super::background_task::{TaskThreads, ThreadReport};
 use super::config::{HandoverState, SessionConfig};
 use super::display::Display;
 use super::display::mode::{self, Mode, Reason, Surface};
@@ -21,7 +21,7 @@ use super::update::{FrontPlace, Role, SessionController};
 use super::{Ending, torch};
 use crate::collect::probe_socket::{self, ProbeRequests};
 use crate::command::Word;
-use crate::config;
+use crate::config::{self, UserSetting};
 use crate::event::{Clock, Event, EventKind, NvmlState};
 use crate::recognize::reads_standard_input;
 use crate::recording::{self, BaseDirs, Directories, Recorder, RecorderOptions};
@@ -31,6 +31,7 @@ use crate::supervise::{
     PipedInput, Reports, SessionStatus, Setup,
 };
 use crate::ui::Theme;
+use crate::ui::terminal::Alert;
 use crate::units::{Moment, RunNumber};
 use anyhow::{Context, bail};
 use jiff::Zoned;
@@ -85,7 +86,8 @@ struct SessionParts {
     state: State,
     handover: HandoverState,
     policy: Box<dyn Policy>,
-    messenger: Messenger,
+    alert: Option<Alert>,
+    notify: Option<UserSetting>,
     asks_nvml: bool,
     directories: Directories,
 }
@@ -111,6 +113,12 @@ fn assemble(parts: SessionParts) -> Assembled {
         ..
     } = parts;
     let (events_in, events) = parts.events;
+    let scaled = handover.config.scaled;
+    let (threads, thread_reports) = TaskThreads::new();
+    let tell = threads.listener(ThreadReport::Problem);
+    let messenger = Messenger::new(parts.alert, parts.notify.as_ref(), scaled, tell);
+    let mut recorder = parts.recorder;
+    recorder.tell(threads.listener(ThreadReport::Aloud));
     let spool = setup::follow_files(&handover, clock, &events_in);
     let host = setup::watch_host(keeper.pid(), clock, events_in.clone());
     let metrics = handover
@@ -136,15 +144,14 @@ fn assemble(parts: SessionParts) -> Assembled {
         is_run_by_script: is_run_by_script(),
         minds_hang_up: !supervise::inherited().is_ignored(Signal::SIGHUP as i32),
         follows_files: spool.is_some(),
-        tells_news: parts.messenger.is_wanted(),
+        tells_news: messenger.is_wanted(),
     };
-    let reachable = Reachable::new(clock.now(), handover.config.scaled);
-    let recording = parts.recorder.path().map(Path::to_path_buf);
+    let reachable = Reachable::new(clock.now(), scaled);
+    let recording = recorder.path().map(Path::to_path_buf);
     let mut session = Session::new(recording, parts.inputs, handover);
     session.state = parts.state;
-    let (threads, finished) = TaskThreads::new();
     Assembled {
-        inbox: Inbox::new(parts.reports, parts.signals, events, finished),
+        inbox: Inbox::new(parts.reports, parts.signals, events, thread_reports),
         runtime: Runtime {
             controller: SessionController::new(session, parts.policy, place),
             display: Display::new(parts.mode, parts.theme),
@@ -152,11 +159,10 @@ fn assemble(parts: SessionParts) -> Assembled {
             keeper,
             environment: parts.environment,
             requests: parts.requests,
-            hears_out: false,
             host,
-            recorder: parts.recorder,
+            recorder,
             metrics: metrics.and_then(|path| MetricsFile::start(&path)),
-            messenger: parts.messenger,
+            messenger,
             spool,
             events: events_in,
             threads,
@@ -294,7 +300,6 @@ fn start(mut options: SessionConfig, policy: Option<Box<dyn Policy>>) -> anyhow:
     notes.extend(problems);
     let mut completed = options.clone();
     notes.extend(completed.complete(&settings));
-    let messenger = Messenger::new(completed.alert, settings.notify.as_ref(), options.scaled);
     let header = options.first_line(&directories.id, clock, place.is_some());
     let handover = HandoverState {
         header: header.clone(),
@@ -349,7 +354,8 @@ fn start(mut options: SessionConfig, policy: Option<Box<dyn Policy>>) -> anyhow:
         state: State::default(),
         handover,
         policy,
-        messenger,
+        alert: completed.alert,
+        notify: settings.notify,
         asks_nvml: options.nvml,
         directories: directories.clone(),
     });
@@ -478,7 +484,6 @@ fn settle_in(place: AttachHandshake) -> Assembled {
     notes.extend(problems);
     let mut completed = handover.config.clone();
     notes.extend(completed.complete(&settings));
-    let messenger = Messenger::new(completed.alert, settings.notify.as_ref(), completed.scaled);
     let role = match place.arrival {
         Arrival::Attached { .. } => Role::Attached,
         Arrival::Headless(_) => Role::Headless,
@@ -508,7 +513,8 @@ fn settle_in(place: AttachHandshake) -> Assembled {
         state,
         policy: policy::chosen(handover.config.on_oom, has_person, &handover.config.auto),
         handover,
-        messenger,
+        alert: completed.alert,
+        notify: settings.notify,
         asks_nvml,
         directories,
     });

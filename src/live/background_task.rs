@@ -1,5 +1,5 @@
 //! Work that the loop must not wait for, because a disk may hang or a prediction takes seconds: it runs on a
-//! thread of its own, and its result comes back as a message. What it is told was true when it began;
+//! thread of its own, and its result comes back as a message; so does what other threads have to say. What it is told was true when it began;
 //! whoever takes the result asks whether it still is.
 //!
 //! Each has its own thread: one behind a dead disk holds up no other, and nothing waits for it at the end.
@@ -75,14 +75,34 @@ impl fmt::Debug for BackgroundTask {
 /// A task that is over; `None` where it panicked, or no thread could be had for it.
 pub(crate) type Finished = (TaskId, Option<TaskResult>);
 
-/// Starts tasks, each on a thread.
-pub(crate) struct TaskThreads(UnboundedSender<Finished>);
+/// What a thread beside the loop has to say.
+#[derive(Debug)]
+pub(crate) enum ThreadReport {
+    Finished(Finished),
+    /// A warning.
+    Problem(String),
+    /// A warning that is also printed at once.
+    Aloud(String),
+}
+
+/// Starts tasks, each on a thread, and hears of others.
+pub(crate) struct TaskThreads(UnboundedSender<ThreadReport>);
 
 impl TaskThreads {
-    /// Also returns where results arrive.
-    pub(crate) fn new() -> (TaskThreads, UnboundedReceiver<Finished>) {
+    /// Also returns where reports arrive.
+    pub(crate) fn new() -> (TaskThreads, UnboundedReceiver<ThreadReport>) {
         let (sender, receiver) = unbounded_channel();
         (TaskThreads(sender), receiver)
+    }
+
+    /// Where a thread of another room tells its words, made a report by `report`.
+    pub(crate) fn listener(
+        &self,
+        report: fn(String) -> ThreadReport,
+    ) -> impl Fn(String) + Send + Sync + 'static {
+        let to = self.0.clone();
+        // Where the session has ended nobody takes it.
+        move |words| drop(to.send(report(words)))
     }
 
     pub(crate) fn begin(&self, task: BackgroundTask) {
@@ -105,13 +125,14 @@ impl TaskThreads {
 struct TaskAnswer {
     id: TaskId,
     result: Option<TaskResult>,
-    to: UnboundedSender<Finished>,
+    to: UnboundedSender<ThreadReport>,
 }
 
 impl Drop for TaskAnswer {
     fn drop(&mut self) {
         // The session may have ended: then nobody takes it.
-        let _ = self.to.send((self.id, self.result.take()));
+        let finished = (self.id, self.result.take());
+        let _ = self.to.send(ThreadReport::Finished(finished));
     }
 }
 
@@ -119,6 +140,13 @@ impl Drop for TaskAnswer {
 mod tests {
     use super::*;
     use std::sync::mpsc::sync_channel;
+
+    fn next(reports: &mut UnboundedReceiver<ThreadReport>) -> Finished {
+        match reports.blocking_recv() {
+            Some(ThreadReport::Finished(finished)) => finished,
+            other => panic!("{other:?}"),
+        }
+    }
 
     #[test]
     fn a_result_arrives_once_it_is_there_and_a_task_that_hangs_holds_up_no_other() {
@@ -133,11 +161,11 @@ mod tests {
         threads.begin(BackgroundTask::new(other, "other", || {
             TaskResult::Copies(Ok(()))
         }));
-        let (first, result) = finished.blocking_recv().unwrap();
+        let (first, result) = next(&mut finished);
         assert_eq!(first, other);
         assert!(matches!(result, Some(TaskResult::Copies(Ok(())))));
         go_on.send(()).unwrap();
-        let (second, result) = finished.blocking_recv().unwrap();
+        let (second, result) = next(&mut finished);
         assert_eq!(second, hung);
         assert!(matches!(result, Some(TaskResult::Remedies(_))));
     }
@@ -147,7 +175,7 @@ mod tests {
         let (threads, mut finished) = TaskThreads::new();
         let id = TaskIds::default().next();
         threads.begin(BackgroundTask::new(id, "panics", || panic!("on purpose")));
-        let (ended, result) = finished.blocking_recv().unwrap();
+        let (ended, result) = next(&mut finished);
         assert!(ended == id && result.is_none());
     }
 }

@@ -2,7 +2,7 @@
 //! taken: a signal or a key never waits for what the training writes or what is measured of it, however
 //! much there is.
 
-use super::background_task::{BackgroundTask, Finished};
+use super::background_task::{BackgroundTask, Finished, ThreadReport};
 use super::display::keyboard::Typed;
 use super::display::screen::Due;
 use super::signals::{ReceivedSignal, Signals};
@@ -81,6 +81,16 @@ pub(crate) enum Message {
     Tick,
 }
 
+impl Message {
+    fn of_thread(report: ThreadReport) -> Message {
+        match report {
+            ThreadReport::Finished(finished) => Message::Done(finished),
+            ThreadReport::Problem(words) => Message::Note(Level::Warning, words),
+            ThreadReport::Aloud(words) => Message::Say(words),
+        }
+    }
+}
+
 /// What a front that takes over begins with.
 #[derive(Debug)]
 pub(crate) struct TakenOver {
@@ -129,8 +139,6 @@ pub(crate) enum SessionEffect {
     Begin(BackgroundTask),
     /// Find out which of these processes of this node have ended: `Message::Gone`.
     LookAtProcesses(Vec<Pid>),
-    /// `Message::HeardOut`, once all that the probes of a run that has ended had to say is taken in.
-    HearOut,
     /// A run has ended: find out whether the kernel has killed for memory: `Message::Events`.
     LookAtHost,
     /// Ask the probe of a process.
@@ -202,7 +210,7 @@ pub(crate) struct Inbox {
     pub reports: Reports,
     pub signals: Signals,
     events: Receiver<Event>,
-    finished: UnboundedReceiver<Finished>,
+    threads: UnboundedReceiver<ThreadReport>,
     share: ReportShare,
 }
 
@@ -211,13 +219,13 @@ impl Inbox {
         reports: Reports,
         signals: Signals,
         events: Receiver<Event>,
-        finished: UnboundedReceiver<Finished>,
+        threads: UnboundedReceiver<ThreadReport>,
     ) -> Inbox {
         Inbox {
             reports,
             signals,
             events,
-            finished,
+            threads,
             share: ReportShare::default(),
         }
     }
@@ -238,7 +246,7 @@ impl Inbox {
             Waiting {
                 signal: self.signals.next(),
                 typed,
-                finished: self.finished.recv(),
+                thread: self.threads.recv(),
                 report: self.reports.next(),
                 events: self.events.recv_many(&mut batch, BATCH),
                 woken,
@@ -250,11 +258,11 @@ impl Inbox {
             FirstTaken::Signal(Err(_)) => Message::Tick,
             FirstTaken::Typed(Some(Typed::Event(event))) => Message::Key(event),
             FirstTaken::Typed(Some(Typed::HungUp) | None) => Message::HungUp,
-            FirstTaken::Finished(Some(finished)) => Message::Done(finished),
+            FirstTaken::Thread(Some(report)) => Message::of_thread(report),
             FirstTaken::Report(Some(report)) => Message::Report(report),
             FirstTaken::Report(None) => return Received::ReportsEnded,
             FirstTaken::Events(_) => Message::Events(batch),
-            FirstTaken::Finished(None) | FirstTaken::Woken => Message::Tick,
+            FirstTaken::Thread(None) | FirstTaken::Woken => Message::Tick,
         })
     }
 
@@ -263,9 +271,14 @@ impl Inbox {
         !self.events.is_empty()
     }
 
-    /// The next result of work beside the loop, at the end of a session.
-    pub(crate) async fn next_result(&mut self) -> Option<Finished> {
-        self.finished.recv().await
+    /// What the next thread beside the loop has to say, at the end of a session.
+    pub(crate) async fn next_of_threads(&mut self) -> Option<Message> {
+        self.threads.recv().await.map(Message::of_thread)
+    }
+
+    /// What one has said already.
+    pub(crate) fn ready_of_threads(&mut self) -> Option<Message> {
+        self.threads.try_recv().ok().map(Message::of_thread)
     }
 }
 
@@ -285,7 +298,7 @@ impl ReportShare {
 struct Waiting<S, K, F, R, E, W> {
     signal: S,
     typed: K,
-    finished: F,
+    thread: F,
     report: R,
     events: E,
     woken: W,
@@ -296,13 +309,13 @@ struct Waiting<S, K, F, R, E, W> {
 enum FirstTaken<S, K, F, R, E> {
     Signal(S),
     Typed(K),
-    Finished(F),
+    Thread(F),
     Report(R),
     Events(E),
     Woken,
 }
 
-/// Takes the most urgent that is ready: a signal, a key, a result, a report of the keeper (whose exits must
+/// Takes the most urgent that is ready: a signal, a key, a thread's report, a report of the keeper (whose exits must
 /// not pass the output before them, which says why), events. Events come first once reports have had their
 /// share.
 async fn first<S, K, F, R, E, W>(
@@ -340,7 +353,7 @@ where
         biased;
         signal = waiting.signal => FirstTaken::Signal(signal),
         typed = waiting.typed => FirstTaken::Typed(typed),
-        finished = waiting.finished => FirstTaken::Finished(finished),
+        thread = waiting.thread => FirstTaken::Thread(thread),
         bulk = bulk => bulk,
         _ = waiting.woken => FirstTaken::Woken,
     };
@@ -349,7 +362,7 @@ where
         FirstTaken::Events(_) => share.reports = 0,
         FirstTaken::Signal(_)
         | FirstTaken::Typed(_)
-        | FirstTaken::Finished(_)
+        | FirstTaken::Thread(_)
         | FirstTaken::Woken => {}
     }
     taken
@@ -379,7 +392,7 @@ mod tests {
             Waiting {
                 signal: or_never(signal),
                 typed: key,
-                finished: pending(),
+                thread: pending(),
                 report: ready("output"),
                 events: ready(256),
                 woken: ready(()),
@@ -432,7 +445,7 @@ mod tests {
             Waiting {
                 signal: pending::<()>(),
                 typed: pending::<()>(),
-                finished: pending::<()>(),
+                thread: pending::<()>(),
                 report: ready(1),
                 events: pending::<()>(),
                 woken: pending::<()>(),

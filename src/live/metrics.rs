@@ -33,12 +33,13 @@ impl MetricsFile {
         self.due
     }
 
-    /// Writes it where it is time; what is wrong with it comes back.
+    /// Writes it where it is time; what was wrong with the last one comes back.
     pub(crate) fn look(&mut self, state: &State, now: Moment) -> Option<String> {
-        if now >= self.due {
-            self.due = now + EVERY;
-            self.file.put(&metrics(state));
+        if now < self.due {
+            return None;
         }
+        self.due = now + EVERY;
+        self.file.put(&metrics(state));
         self.file.problem()
     }
 

@@ -21,22 +21,25 @@ const PATIENCE: Duration = Duration::from_secs(5);
 
 pub(crate) struct Messenger {
     alert: Option<Alert>,
-    /// The command, and where it is set.
-    notify: Option<(NotifyHooks, String)>,
+    notify: Option<NotifyHooks>,
     host: String,
     in_tmux: bool,
 }
 
 impl Messenger {
+    /// `tell` hears what goes wrong with the user's command.
     pub(crate) fn new(
         alert: Option<Alert>,
         notify: Option<&UserSetting>,
         scaled: u32,
+        tell: impl Fn(String) + Send + Sync + 'static,
     ) -> Messenger {
         let limit = LIMIT / scaled.max(1);
         let hooks = |setting: &UserSetting| {
-            let hooks = NotifyHooks::new(setting.value.clone(), limit);
-            (hooks, setting.place())
+            let place = setting.place();
+            NotifyHooks::new(setting.value.clone(), limit, move |problem| {
+                tell(format!("{place}: the notify command {problem}"));
+            })
         };
         let host = fs::read_to_string("/proc/sys/kernel/hostname").unwrap_or_default();
         Messenger {
@@ -58,27 +61,16 @@ impl Messenger {
 
     /// Gives it to the user's command; returns the bytes for the terminal.
     pub(crate) fn send(&self, news: &News<'_>) -> Option<Vec<u8>> {
-        if let Some((hooks, _)) = &self.notify {
+        if let Some(hooks) = &self.notify {
             hooks.start(news.json() + "\n");
         }
         let alert = self.alert?;
         Some(alert.sequence(&news.title(), &news.text(), self.in_tmux))
     }
 
-    /// What went wrong since this was asked last, in words.
-    pub(crate) fn problems(&self) -> Vec<String> {
-        let Some((hooks, place)) = &self.notify else {
-            return Vec::new();
-        };
-        let problems = hooks.problems().into_iter();
-        problems
-            .map(|problem| format!("{place}: the notify command {problem}"))
-            .collect()
-    }
-
     /// At the end: lets the command end, if nobody waits for us.
     pub(crate) fn finish(&self) {
-        if let Some((hooks, _)) = &self.notify {
+        if let Some(hooks) = &self.notify {
             hooks.wait(PATIENCE);
         }
     }

@@ -34,6 +34,8 @@ enum SessionStage {
         exited: Exited,
         since: Moment,
         then: AfterRun,
+        /// Whether all that the probes of its processes had to say was taken in.
+        is_heard_out: bool,
     },
     /// Nothing runs, and the policy decides once it knows more.
     Deciding {
@@ -228,6 +230,24 @@ impl SessionPhase {
         }
     }
 
+    /// Whether the end of a run waits for what its probes have still to say.
+    pub(crate) fn hears_out(&self) -> bool {
+        matches!(
+            self.0,
+            SessionStage::Settling {
+                is_heard_out: false,
+                ..
+            }
+        )
+    }
+
+    /// They have said all.
+    pub(crate) fn heard_out(&mut self) {
+        if let SessionStage::Settling { is_heard_out, .. } = &mut self.0 {
+            *is_heard_out = true;
+        }
+    }
+
     /// Until when the policy waits for earlier sessions.
     pub(crate) fn decides_by(&self) -> Option<Moment> {
         match self.0 {
@@ -281,6 +301,7 @@ impl SessionPhase {
                     exited,
                     since,
                     then,
+                    is_heard_out: false,
                 })
             }
             other => PhaseChange::Refused(other),
@@ -322,6 +343,7 @@ impl SessionPhase {
                 exited,
                 since,
                 then,
+                ..
             } => Some((exited, since, then)),
             _ => None,
         }

@@ -67,8 +67,6 @@ pub(super) struct Runtime {
     pub environment: ProbeSetup,
     /// The way to the probes.
     pub requests: ProbeRequests,
-    /// The run that has ended waits for what its probes had to say.
-    pub hears_out: bool,
     /// What looks at the host's memory.
     pub host: HostWatch,
     pub recorder: Recorder,
@@ -159,8 +157,8 @@ impl Runtime {
 
     /// A program may run and end between two turns of this loop: its exit is read before its probe.
     fn hear_out(&mut self, inbox: &Inbox) {
-        if self.hears_out && !inbox.has_events() && !self.requests.is_connected() {
-            self.hears_out = false;
+        let waits = self.controller.phase().hears_out();
+        if waits && !inbox.has_events() && !self.requests.is_connected() {
             self.handle(Message::HeardOut);
             self.pass_time();
         }
@@ -173,7 +171,8 @@ impl Runtime {
     /// When the loop must wake even if nothing comes.
     fn next_wake(&self) -> Option<Moment> {
         let parked = (self.display.is_parked()).then(|| self.clock.now() + PARKED);
-        let hears = self.hears_out.then(|| self.clock.now() + HEARING);
+        let waits = self.controller.phase().hears_out();
+        let hears = waits.then(|| self.clock.now() + HEARING);
         let looks = (!self.loss.is_orphaned).then(|| self.reachable.due());
         [
             self.controller.next_wake(),
@@ -229,7 +228,12 @@ impl Runtime {
 
     fn carry_out(&mut self, effect: SessionEffect, now: Moment) -> Option<Message> {
         match effect {
-            SessionEffect::Record(event) => self.recorder.write(&event),
+            SessionEffect::Record(event) => {
+                self.recorder.write(&event);
+                // It is recorded in its turn, and then the next one is asked for.
+                let note = self.recorder.note()?;
+                return Some(Message::Note(note.level, note.text));
+            }
             SessionEffect::Order(order) => return self.order(order),
             SessionEffect::Launch {
                 run,
@@ -256,7 +260,6 @@ impl Runtime {
                 let gone: Vec<Pid> = pids.into_iter().filter(|pid| has_ended(*pid)).collect();
                 return (!gone.is_empty()).then_some(Message::Gone(gone));
             }
-            SessionEffect::HearOut => self.hears_out = true,
             SessionEffect::AskProbe(pid, request) => self.requests.ask(pid, request),
             SessionEffect::LookAtHost => {
                 let found = self.host.look_at_the_end();
@@ -322,10 +325,10 @@ impl Runtime {
         None
     }
 
-    /// What happens without a message: the time is told, and what others have to say is collected.
+    /// What happens without a message: the time is told, and what is due by it is done.
     fn pass_time(&mut self) {
         let now = self.clock.now();
-        for message in self.collected(now) {
+        for message in self.due(now) {
             self.handle(message);
         }
         self.handle(Message::Tick);
@@ -337,17 +340,13 @@ impl Runtime {
         self.display.look_for_prompt(now, trainer);
     }
 
-    /// What the recorder, the metrics, the user's command and the terminal have to say; none is waited for.
-    fn collected(&mut self, now: Moment) -> Vec<Message> {
-        let said = self.recorder.said().into_iter().map(Message::Say);
-        let mut messages: Vec<Message> = said.collect();
-        while let Some(note) = self.recorder.note() {
-            messages.push(Message::Note(note.level, note.text));
-        }
+    /// What the clock says is due: the metrics, a look at a spool that may hang and at the session's directory,
+    /// the terminal that is ours again, leaving.
+    fn due(&mut self, now: Moment) -> Vec<Message> {
         let metrics = self.metrics.as_mut();
         let problem = metrics.and_then(|file| file.look(&self.controller.session.state, now));
-        let problems = problem.into_iter().chain(self.messenger.problems());
-        messages.extend(problems.map(|words| Message::Note(Level::Warning, words)));
+        let problem = problem.map(|words| Message::Note(Level::Warning, words));
+        let mut messages: Vec<Message> = problem.into_iter().collect();
         let spool = self.spool.as_mut();
         let note = spool.and_then(|spool| spool.note(Instant::now()));
         messages.extend(note.map(|note| Message::Note(note.level, note.text)));
@@ -547,24 +546,26 @@ impl Runtime {
     ) {
         let until = tokio::time::Instant::now() + patience;
         while is_awaited(self.session()) {
-            match tokio::time::timeout_at(until, inbox.next_result()).await {
-                Ok(Some(finished)) => self.handle(Message::Done(finished)),
+            match tokio::time::timeout_at(until, inbox.next_of_threads()).await {
+                Ok(Some(message)) => self.handle(message),
                 Ok(None) | Err(_) => return,
             }
         }
     }
 
-    /// Ends the recording, with what was still to be read for it. Returns what a person should know of it.
-    async fn finish_recording(&mut self, inbox: &mut Inbox) -> Vec<String> {
+    /// Ends the recording, with what was still to be read for it. Returns why the metrics
+    /// are not there.
+    async fn finish_recording(&mut self, inbox: &mut Inbox) -> Option<String> {
         self.handle(Message::Finishing);
         self.await_work(inbox, SOURCE_PATIENCE, Session::is_reading_source)
             .await;
         let metrics = self.metrics.take();
         let problem = metrics.and_then(|file| file.finish(&self.session().state));
         self.recorder.finish(RECORDING_PATIENCE);
-        let mut problems = self.recorder.said();
-        problems.extend(problem);
-        problems
+        while let Some(message) = inbox.ready_of_threads() {
+            self.handle(message);
+        }
+        problem
     }
 
     async fn say_last_words(

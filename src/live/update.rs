@@ -94,8 +94,6 @@ pub(crate) struct SessionController {
     speaking: BTreeSet<Pid>,
     /// Processes of the last run that do not exist any more, as far as was looked.
     gone: BTreeSet<Pid>,
-    /// Whether all that the probes of the run that has ended had to say was taken in.
-    is_heard_out: bool,
     /// Why there can't be another run with the same standard input, if so.
     input_spent: Option<String>,
     /// The next run's files that are being written.
@@ -135,7 +133,6 @@ impl SessionController {
             scanners: OutputScanners::default(),
             speaking: BTreeSet::new(),
             gone: BTreeSet::new(),
-            is_heard_out: false,
             input_spent: None,
             copies: None,
             described: None,
@@ -195,7 +192,7 @@ impl SessionController {
             Message::TookLeave => self.quit(false),
             Message::Done((id, result)) => self.done(id, result),
             Message::Gone(pids) => self.gone.extend(pids),
-            Message::HeardOut => self.is_heard_out = true,
+            Message::HeardOut => self.phase.heard_out(),
             Message::Note(level, words) => self.session.note(level, words),
             Message::Say(words) => {
                 self.session.note(Level::Warning, words.clone());
@@ -408,7 +405,6 @@ impl SessionController {
             self.session.apply(Event { at, what });
         }
         self.gone.clear();
-        self.is_heard_out = false;
         self.phase.exited(exited, at);
     }
 

@@ -16,11 +16,12 @@ use crate::whole_file::{self, Home, Readers, WriteTarget};
 use anyhow::{Context, Result, bail};
 use nix::fcntl::{FcntlArg, OFlag, fcntl};
 use std::collections::VecDeque;
+use std::fmt;
 use std::fs::{self, File, OpenOptions, TryLockError};
 use std::io::{self, Read, Seek, SeekFrom, Write};
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 /// Bytes that may wait for a slow disk; lines that must not be lost may take twice as much.
@@ -53,7 +54,7 @@ impl Default for RecorderOptions {
 pub struct Recorder {
     open: Option<Open>,
     notes: VecDeque<Note>,
-    said: Option<Said>,
+    listener: Listener,
 }
 
 #[derive(Debug)]
@@ -91,7 +92,7 @@ impl Recorder {
         Recorder {
             open: None,
             notes: VecDeque::new(),
-            said: None,
+            listener: Listener::default(),
         }
     }
 
@@ -162,7 +163,7 @@ impl Recorder {
     ) -> Result<Recorder> {
         let RecorderOptions { limits, retry } = options;
         let policy = OverflowPolicy::Retry { retry, kept: KEPT };
-        let said = file.said();
+        let listener = file.listener.clone();
         let writer = BackgroundWriter::start("recording", QUEUE, policy, file)
             .context("cannot start the recording thread")?;
         let recent = save_bucket.then(|| save_beside(path, limits.bucket_held, retry).ok());
@@ -175,7 +176,7 @@ impl Recorder {
                 retry,
             }),
             notes: VecDeque::new(),
-            said: Some(said),
+            listener,
         })
     }
 
@@ -231,12 +232,10 @@ impl Recorder {
         self.notes.pop_front()
     }
 
-    /// What became of the recording that a person should know at once.
-    pub fn said(&self) -> Vec<String> {
-        let said = self.said.as_ref().map(|said| said.lock());
-        said.map_or_else(Vec::new, |said| {
-            std::mem::take(&mut *said.unwrap_or_else(PoisonError::into_inner))
-        })
+    /// From here on `listener` hears, from the thread that writes, what became of the recording that a person
+    /// should know at once.
+    pub fn tell(&mut self, listener: impl Fn(String) + Send + 'static) {
+        *self.listener.lock() = Some(Box::new(listener));
     }
 
     /// Ends the recording and waits until it is completely on disk, for at most `patience`. Returns
@@ -298,11 +297,26 @@ pub(super) struct RecordingFile {
     /// What was removed with its directory and is not made again yet.
     removed: Option<File>,
     home: Home,
-    said: Said,
+    listener: Listener,
 }
 
-/// What a person should know at once.
-type Said = Arc<Mutex<Vec<String>>>;
+/// Who hears what a person should know at once, if anybody does.
+#[derive(Clone, Default)]
+struct Listener(Arc<Mutex<Option<BoxedListener>>>);
+
+type BoxedListener = Box<dyn Fn(String) + Send>;
+
+impl Listener {
+    fn lock(&self) -> MutexGuard<'_, Option<BoxedListener>> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl fmt::Debug for Listener {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Listener")
+    }
+}
 
 impl RecordingFile {
     pub fn new(path: PathBuf, file: File) -> RecordingFile {
@@ -312,13 +326,8 @@ impl RecordingFile {
             file: Some(file),
             torn: false,
             removed: None,
-            said: Said::default(),
+            listener: Listener::default(),
         }
-    }
-
-    /// What is said while it is written.
-    fn said(&self) -> Said {
-        Arc::clone(&self.said)
     }
 
     /// If the session's directory was removed: makes it and the file again.
@@ -341,9 +350,9 @@ impl RecordingFile {
                 format!("{place} was removed and cannot be made again ({error}): this session is not recorded")
             }),
         };
-        let mut said = self.said.lock().unwrap_or_else(PoisonError::into_inner);
-        said.extend(words);
-        drop(said);
+        if let (Some(words), Some(tell)) = (words, &*self.listener.lock()) {
+            tell(words);
+        }
         self.file = Some(made?);
         self.removed = None;
         self.home = Home::new(&self.path);

@@ -30,49 +30,50 @@ const PAUSE: Duration = Duration::from_millis(20);
 /// NotifyHooks that run at once; a command that hangs must not fill the machine with its copies.
 const MOST: usize = 4;
 
-/// The front's side: starts hooks, and hears of those that went wrong.
-#[derive(Debug)]
+/// The front's side: starts hooks, and tells of those that went wrong.
 pub struct NotifyHooks {
     command: String,
     limit: Duration,
     shared: Arc<HookShare>,
 }
 
-#[derive(Debug, Default)]
 struct HookShare {
-    state: Mutex<HookState>,
+    running: Mutex<usize>,
     fewer: Condvar,
-}
-
-#[derive(Debug, Default)]
-struct HookState {
-    running: usize,
-    problems: Vec<String>,
+    /// Told what went wrong, in words, by whatever thread finds it.
+    tell: Box<dyn Fn(String) + Send + Sync>,
 }
 
 impl HookShare {
-    fn lock(&self) -> MutexGuard<'_, HookState> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    fn running(&self) -> MutexGuard<'_, usize> {
+        self.running.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
 impl NotifyHooks {
-    /// Each runs this shell command for at most `limit`.
-    pub fn new(command: String, limit: Duration) -> NotifyHooks {
+    /// Each runs this shell command for at most `limit`; `tell` hears, in words, of each that went wrong.
+    pub fn new(
+        command: String,
+        limit: Duration,
+        tell: impl Fn(String) + Send + Sync + 'static,
+    ) -> NotifyHooks {
         NotifyHooks {
             command,
             limit,
-            shared: Arc::default(),
+            shared: Arc::new(HookShare {
+                running: Mutex::new(0),
+                fewer: Condvar::new(),
+                tell: Box::new(tell),
+            }),
         }
     }
 
     /// Starts one with this text on its standard input.
     pub fn start(&self, input: String) {
-        let mut state = self.shared.lock();
-        if state.running >= MOST {
+        let mut running = self.shared.running();
+        if *running >= MOST {
             let words = format!("not run: {MOST} earlier ones have not ended yet");
-            state.problems.push(words);
-            return;
+            return (self.shared.tell)(words);
         }
         let (command, limit, shared) = (self.command.clone(), self.limit, self.shared.clone());
         // In a thread: starting a process waits for the disk that the program is on.
@@ -80,27 +81,22 @@ impl NotifyHooks {
             .name("notify-hook".into())
             .stack_size(STACK)
             .spawn(move || {
-                let problem = run(&command, limit, &input);
-                let mut state = shared.lock();
-                state.running -= 1;
-                state.problems.extend(problem);
+                if let Some(problem) = run(&command, limit, &input) {
+                    (shared.tell)(problem);
+                }
+                *shared.running() -= 1;
                 shared.fewer.notify_all();
             });
         match thread {
-            Ok(_) => state.running += 1,
-            Err(error) => state.problems.push(error.to_string()),
+            Ok(_) => *running += 1,
+            Err(error) => (self.shared.tell)(error.to_string()),
         }
-    }
-
-    /// What went wrong since this was asked last, in words.
-    pub fn problems(&self) -> Vec<String> {
-        std::mem::take(&mut self.shared.lock().problems)
     }
 
     /// Waits until all have ended, for at most `patience`.
     pub fn wait(&self, patience: Duration) {
-        let running = |state: &mut HookState| state.running > 0;
-        let _ = (self.shared.fewer).wait_timeout_while(self.shared.lock(), patience, running);
+        let run = |running: &mut usize| *running > 0;
+        let _ = (self.shared.fewer).wait_timeout_while(self.shared.running(), patience, run);
     }
 }
 
@@ -234,6 +230,7 @@ fn failure(ended: WaitStatus) -> Option<String> {
 mod tests {
     use super::*;
     use std::fs;
+    use std::sync::mpsc::{TryRecvError, channel};
 
     // Not `run` and `start`: the test's own binary is no hook.
 
@@ -279,14 +276,15 @@ mod tests {
 
     #[test]
     fn no_more_than_a_few_at_once() {
-        let hooks = NotifyHooks::new("true".into(), Duration::from_secs(1));
-        hooks.shared.lock().running = MOST;
+        let (tell, told) = channel();
+        let hooks = NotifyHooks::new("true".into(), Duration::from_secs(1), move |words| {
+            tell.send(words).unwrap();
+        });
+        *hooks.shared.running() = MOST;
         hooks.start(String::new());
-        let [problem] = &hooks.problems()[..] else {
-            panic!("one problem");
-        };
+        let problem = told.try_recv().unwrap();
         assert!(problem.contains("not run"), "{problem}");
-        assert_eq!(hooks.problems(), [""; 0]);
+        assert_eq!(told.try_recv(), Err(TryRecvError::Empty));
         hooks.wait(Duration::ZERO);
     }
 }

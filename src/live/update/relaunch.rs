@@ -83,7 +83,7 @@ impl SessionController {
         // The kernel has closed a dead process's connection: we only have to get to read it.
         let patience = match speaking.iter().any(|pid| self.gone.contains(pid)) {
             _ if awaits_files || speaking.iter().any(|pid| !pid.is_here()) => LAST_WORDS_FROM_AFAR,
-            _ if speaking.is_empty() && self.is_heard_out => Duration::ZERO,
+            _ if speaking.is_empty() && !self.phase.hears_out() => Duration::ZERO,
             // One that has not been read at all: it may be dead as well.
             _ if speaking.is_empty() => LAST_WORDS_OF_THE_DEAD,
             true => LAST_WORDS_OF_THE_DEAD,
@@ -96,7 +96,7 @@ impl SessionController {
                 self.session.apply(Event { at: since, what });
                 self.conclude(exit, then);
             }
-            None if speaking.is_empty() => self.session.push(SessionEffect::HearOut),
+            None if speaking.is_empty() => {}
             None => self.session.push(SessionEffect::LookAtProcesses(speaking)),
         }
     }
