@@ -5,6 +5,7 @@
 //! is asked (`memory`), and the answer is a forecast of the allocated peak or of what the allocator
 //! must be able to reserve (`replay`). Pure; it knows neither keys nor edits of commands.
 
+mod contradiction;
 mod estimate;
 mod hint;
 mod largest;

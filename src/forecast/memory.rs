@@ -6,6 +6,7 @@
 //! known; two runs with different batches give both; a run that failed gives a bound. What the
 //! allocator reserves for such a peak is computed here too.
 
+use super::contradiction::consistent;
 use super::estimate::Estimate;
 use super::estimate::{Allocator, Target};
 use super::observation::Progress;
@@ -69,10 +70,10 @@ impl Line {
 }
 
 impl Model {
-    /// A model of these observations, the earliest first.
+    /// A model of these observations, the earliest first; of those that contradict each other the later ones.
     pub fn new(observations: Vec<Observation>) -> Model {
         Model {
-            observations,
+            observations: consistent(observations),
             rehearsed: None,
         }
     }
