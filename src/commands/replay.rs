@@ -128,12 +128,7 @@ async fn play(file: &Path, at: Option<Moment>, theme: Theme) -> anyhow::Result<u
     let mut drawn = (None, 0);
     loop {
         let now = clock.now();
-        let sought = player.is_seeking();
-        playback.advance(now, player.next_at().is_none() || sought);
-        let turn = player.turn(playback.position);
-        if sought && !player.is_seeking() {
-            playback.position = player.state.now;
-        }
+        let turn = playback.play(now, &mut player);
         // The header says where it is, second by second.
         let shown = (player.next_at(), playback.position.0 / 1_000_000);
         if shown != drawn || turn != Turn::Done {
@@ -244,6 +239,18 @@ impl Playback {
         }
     }
 
+    /// Plays what has happened by now, or goes on with what is sought.
+    fn play(&mut self, now: Moment, player: &mut RecordingPlayer) -> Turn {
+        let sought = player.is_seeking();
+        self.advance(now, player.next_at().is_none() || sought);
+        let turn = player.turn(self.position);
+        // What is sought, or stopped at, may be before the time that was to be played.
+        if (sought && !player.is_seeking()) || turn == Turn::RanOut {
+            self.position = player.state.now;
+        }
+        turn
+    }
+
     fn advance(&mut self, now: Moment, at_end: bool) {
         let passed = now.since(self.looked);
         self.looked = now;
@@ -322,6 +329,32 @@ mod tests {
             playback.shown(false, RecordedOutput::Shown).pace,
             Pace::Paused
         );
+    }
+
+    #[test]
+    fn playing_fast_stops_at_an_oom_and_not_in_the_run_after_it() {
+        let one = include_str!("../../tests/replay/capacity.jsonl");
+        let last = one.lines().last().unwrap();
+        let last: Event = serde_json::from_str(last).unwrap();
+        let started = Event {
+            at: last.at + Duration::from_secs(1),
+            what: crate::state::tests::staged::started(2, 200, "python train.py"),
+        };
+        let two = format!("{one}{}\n", serde_json::to_string(&started).unwrap());
+        let file = tempfile::NamedTempFile::new().unwrap();
+        std::fs::write(file.path(), two).unwrap();
+        let mut player = RecordingPlayer::open(file.path()).unwrap();
+        let mut playback = Playback::new(at(0.0), at(0.0));
+        let later = at(3_600.0);
+        let mut turn = playback.play(later, &mut player);
+        while turn == Turn::More {
+            turn = playback.play(later, &mut player);
+        }
+        assert_eq!(turn, Turn::RanOut);
+        playback.hold();
+        playback.play(later + Duration::from_secs(60), &mut player);
+        let run = player.state.run().unwrap();
+        assert!(run.number.0 == 1 && run.ended.is_some());
     }
 
     #[test]

@@ -35,6 +35,8 @@ pub(super) struct RecordingPlayer {
 enum Seeking {
     /// This moment.
     To(Moment),
+    /// This moment, or the end of a run before it that memory runs out in.
+    Forward(Moment),
     /// The end of the next run that memory runs out in.
     Oom,
     /// The start of this run.
@@ -115,7 +117,9 @@ impl RecordingPlayer {
                 return Turn::Done;
             }
             let is_due = match self.seeking {
-                Some(Seeking::To(moment)) => self.next_at() <= Some(moment),
+                Some(Seeking::To(moment) | Seeking::Forward(moment)) => {
+                    self.next_at() <= Some(moment)
+                }
                 Some(Seeking::Oom | Seeking::RunStart(_)) => true,
                 None => self.next_at() <= Some(until),
             };
@@ -134,7 +138,7 @@ impl RecordingPlayer {
 
     fn has_arrived(&self) -> bool {
         match self.seeking {
-            Some(Seeking::To(moment)) => self.next_at() > Some(moment),
+            Some(Seeking::To(moment) | Seeking::Forward(moment)) => self.next_at() > Some(moment),
             Some(Seeking::RunStart(number)) => {
                 self.state.run().map(|run| run.number) >= Some(number)
             }
@@ -160,7 +164,7 @@ impl RecordingPlayer {
     ) -> anyhow::Result<()> {
         let run = self.state.run().map_or(RunNumber(0), |run| run.number);
         self.seeking = Some(match target {
-            SeekTarget::Forward => Seeking::To(position + stride),
+            SeekTarget::Forward => Seeking::Forward(position + stride),
             SeekTarget::Back => {
                 let stride = stride.as_micros() as u64;
                 self.rewind()?;
@@ -303,9 +307,14 @@ mod tests {
                 Duration::from_secs(60),
             )
             .unwrap();
-        settle(&mut player, start);
-        assert_eq!(player.next_at(), None);
+        assert_eq!(settle(&mut player, start), Turn::RanOut, "not past it");
         assert!(player.state.oom().is_some());
+        let found = player.state.now;
+        player
+            .seek(SeekTarget::Forward, found, Duration::from_secs(60))
+            .unwrap();
+        settle(&mut player, start);
+        assert_eq!(player.next_at(), None, "and on from there");
     }
 
     #[test]
