@@ -37,7 +37,7 @@ pub enum DocumentBlock {
 pub struct Heading {
     pub words: String,
     /// What the part leaves out, for brackets.
-    pub aside: Option<&'static str>,
+    pub aside: Option<String>,
 }
 
 #[derive(Debug, Clone, PartialEq)]
@@ -309,6 +309,86 @@ pub fn lines_of(oom: &OomIncident, source: &SourceTexts) -> Vec<MemoryHolder> {
         .collect()
 }
 
+/// Below this share of what is allocated the lines that are known are not those that took the memory.
+const MOST_OF_IT: f64 = 0.5;
+
+/// From this share on they are as good as all.
+const NEARLY_ALL: f64 = 0.95;
+
+/// How much of what was allocated at an OOM has a line that is known.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct KnownLines {
+    known: Bytes,
+    of: Bytes,
+}
+
+impl KnownLines {
+    /// `None` where the probe recorded no line.
+    pub fn at(oom: &OomIncident) -> Option<KnownLines> {
+        let record = oom
+            .record
+            .as_ref()
+            .filter(|record| !record.lines.is_empty())?;
+        // An earlier probe sent the largest alone.
+        let named = || record.lines.iter().map(|line| line.bytes).sum();
+        Some(KnownLines {
+            known: record.lines_known.unwrap_or_else(named),
+            of: record.sample.allocated,
+        })
+    }
+
+    /// Whether the largest of them can be said to have taken the memory.
+    pub fn is_most(self) -> bool {
+        self.share() >= MOST_OF_IT
+    }
+
+    fn share(self) -> f64 {
+        self.known.fraction_of(self.of).unwrap_or(1.0)
+    }
+
+    /// "known for 0.5 of 23.4 GiB", where that is not nearly all.
+    pub fn words(self) -> Option<String> {
+        let (known, of) = (self.known.as_gib(), self.of.as_gib());
+        (self.share() < NEARLY_ALL).then(|| match of >= 1.0 {
+            true => format!("known for {known:.1} of {of:.1} GiB"),
+            false => format!("known for {} of {}", self.known, self.of),
+        })
+    }
+}
+
+/// The lines with the most live memory at an OOM, so many at the most, for whoever has no room for more; where
+/// too little is known of them, that.
+pub fn largest_lines(oom: &OomIncident, source: &SourceTexts, most: usize) -> Vec<DocumentBlock> {
+    let Some(known) = KnownLines::at(oom) else {
+        return Vec::new();
+    };
+    match known.words().filter(|_| !known.is_most()) {
+        Some(words) => vec![DocumentBlock::detail(format!("Lines {words}"))],
+        None => {
+            let mut lines = lines_of(oom, source);
+            lines.truncate(most);
+            vec![DocumentBlock::Tree(Tree::Lines(lines))]
+        }
+    }
+}
+
+/// Without what the program's lines say.
+pub fn leave_out_source(blocks: &mut [DocumentBlock]) {
+    for block in blocks {
+        if let DocumentBlock::Tree(Tree::Lines(lines)) = block {
+            lines.iter_mut().for_each(|line| line.says = None);
+        }
+    }
+}
+
+/// A heading for all lines of an OOM, with how much of it is known.
+pub fn lines_heading(words: &str, oom: &OomIncident) -> DocumentBlock {
+    DocumentBlock::Heading(Heading {
+        words: words.into(),
+        aside: KnownLines::at(oom).and_then(KnownLines::words),
+    })
+}
+
 /// The lines that hold memory at a position of a traced step.
 pub fn lines_at(step: &StepAnatomy, position: usize, source: &SourceTexts) -> Vec<MemoryHolder> {
     let lines = by_line(step, position);
@@ -383,7 +463,7 @@ pub fn kept_alive(found: &Retainers, heading: &str) -> Vec<DocumentBlock> {
     vec![
         DocumentBlock::Heading(Heading {
             words: heading.into(),
-            aside: Some("parameters, gradients and optimizer state left out"),
+            aside: Some("parameters, gradients and optimizer state left out".into()),
         }),
         DocumentBlock::Tree(Tree::Retainers(found.clone())),
     ]

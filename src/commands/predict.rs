@@ -50,7 +50,7 @@ pub(super) fn predict(
         }
         observations.extend(Observation::of_runs(&state.runs, &reading, &launch));
     }
-    let model = Model::new(observations);
+    let model = Model::of_sessions(observations);
     let mut out = print::out();
     for batch in batches {
         let target = Target {

@@ -24,7 +24,7 @@ pub fn html(blocks: &[DocumentBlock]) -> String {
         match block {
             DocumentBlock::Heading(heading) => {
                 let _ = writeln!(page, "<h4>{}</h4>", text(&heading.words));
-                if let Some(aside) = heading.aside {
+                if let Some(aside) = &heading.aside {
                     let _ = writeln!(page, "<p class=\"dim\">{}.</p>", text(&capitalized(aside)));
                 }
             }

@@ -25,7 +25,10 @@ fn of_block(block: &DocumentBlock) -> Vec<String> {
     let item = |text: String| format!("- {text}\n");
     match block {
         DocumentBlock::Heading(heading) => {
-            let aside = heading.aside.map(|aside| format!(" ({})", plain(aside)));
+            let aside = heading
+                .aside
+                .as_ref()
+                .map(|aside| format!(" ({})", plain(aside)));
             let words = plain(&heading.words);
             vec![format!("\n**{words}**{}\n\n", aside.unwrap_or_default())]
         }

@@ -23,7 +23,7 @@ fn of_block(block: &DocumentBlock, layout: TextLayout) -> Vec<String> {
     let indent = if is_parts { "  " } else { "" };
     match block {
         DocumentBlock::Heading(heading) => {
-            let aside = heading.aside.map(|aside| format!(" ({aside})"));
+            let aside = heading.aside.as_ref().map(|aside| format!(" ({aside})"));
             let words = format!("{}{}:", heading.words, aside.unwrap_or_default());
             vec![if is_parts {
                 format!("\n{words}")

@@ -307,6 +307,10 @@ pub struct OomRecord {
     /// The lines with the most live memory, most first.
     #[serde(default)]
     pub lines: Vec<LineUsage>,
+    /// The bytes of all lines: of the rest it is not known which line allocated it. `None` from earlier
+    /// probes.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub lines_known: Option<Bytes>,
     /// The lines whose live memory grows from step to step, from two sums taken after steps; most
     /// first.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]

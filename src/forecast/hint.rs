@@ -152,7 +152,7 @@ fn larger(
     workload.batch?;
     let mut observations = Observation::of_earlier(inputs.earlier, command, &workload).to_vec();
     observations.extend(Observation::of_run(run, launch));
-    let model = Model::new(observations);
+    let model = Model::of_sessions(observations);
     let like = Target {
         batch: workload.at_once,
         keeps_gradients: workload.keeps_gradients(),

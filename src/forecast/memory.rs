@@ -70,12 +70,18 @@ impl Line {
 }
 
 impl Model {
-    /// A model of these observations, the earliest first; of those that contradict each other the later ones.
+    /// A model of these observations, the earliest first, whose inputs were of the same sizes but for the batch.
     pub fn new(observations: Vec<Observation>) -> Model {
         Model {
-            observations: consistent(observations),
+            observations,
             rehearsed: None,
         }
+    }
+
+    /// A model of runs of several sessions, the earliest first: of those that contradict each other the later
+    /// ones count.
+    pub fn of_sessions(observations: Vec<Observation>) -> Model {
+        Model::new(consistent(observations))
     }
 
     /// With the step that memory ran out in, rehearsed.

@@ -58,7 +58,7 @@ impl<'a> RemedyPredictor<'a> {
         let record = oom.and_then(|oom| oom.record.as_ref());
         let expandable = rank.and_then(|rank| rank.hello.expandable_segments);
         RemedyPredictor {
-            model: Model::new(observations(inputs, earlier, rank, &reading))
+            model: Model::of_sessions(observations(inputs, earlier, rank, &reading))
                 .with_rehearsal(rank.and_then(|rank| rehearsed(rank, &reading))),
             reading,
             room: inputs.forecast.room.or_else(|| oom.and_then(room_at)),

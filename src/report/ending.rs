@@ -6,7 +6,7 @@ use super::story::place_of;
 use crate::command::CommandLine;
 use crate::diagnosis::Finding;
 use crate::document::text::{TextLayout, lines};
-use crate::document::{self, DocumentBlock, Sentence, Tree, Voice};
+use crate::document::{self, DocumentBlock, Sentence, Voice};
 use crate::recognize::{CommandLayout, LaunchEnvironment, ProgramKind, WorkloadKey};
 use crate::remedy::{Availability, Remedy, RemedyId};
 use crate::state::{Doubt, HiddenOom, Run, RunOutcome, State};
@@ -200,10 +200,9 @@ pub fn diagnosis(
         )
     });
     if let (Some(run), Some(oom)) = (state.run(), state.oom()) {
-        let mut held = document::lines_of(oom, &run.source);
-        held.truncate(LINES);
-        held.iter_mut().for_each(|held| held.says = None);
-        blocks.push(DocumentBlock::Tree(Tree::Lines(held)));
+        let mut largest = document::largest_lines(oom, &run.source, LINES);
+        document::leave_out_source(&mut largest);
+        blocks.extend(largest);
     }
     let others = findings.iter().skip(1);
     blocks.extend(others.map(|other| document::headline(other, false)));

@@ -10,7 +10,7 @@ use crate::anatomy::{StepAnatomy, StepGrowth};
 use crate::command::CommandLine;
 use crate::diagnosis::Finding;
 use crate::document::text::{TextLayout, lines};
-use crate::document::{self, DocumentBlock, Figure, MemoryHolder, Tree};
+use crate::document::{self, DocumentBlock, Figure, KnownLines, MemoryHolder, Tree};
 use crate::event::{
     GrowingLine, LineText, LineUsage, OomRecord, Phase, Retainer, Retainers, SourceLine, Structure,
 };
@@ -307,6 +307,8 @@ fn holders(oom: &Explained) -> Vec<DocumentBlock> {
             record.sample.allocated,
         )));
     }
+    let known = KnownLines::at(&oom.incident).and_then(KnownLines::words);
+    blocks.extend(known.map(|words| DocumentBlock::detail(format!("lines {words}"))));
     let mut held = document::lines_of(&oom.incident, &oom.source);
     let more = held.split_off(HOLDERS.min(held.len()));
     blocks.push(DocumentBlock::Tree(Tree::Lines(held)));

@@ -8,7 +8,7 @@ use super::score;
 use super::story::{SessionStory, place_of};
 use crate::command;
 use crate::document::markdown::{code, plain};
-use crate::document::{self, DocumentBlock, Tree};
+use crate::document::{self, DocumentBlock};
 use crate::state::DeviceState;
 use crate::units::{Bytes, Moment, clock_face};
 use std::fmt::Write;
@@ -168,9 +168,7 @@ fn cause(text: &mut String, story: &SessionStory, oom: &Explained) {
             _ => vec![document::headline(finding, false)],
         })
         .collect();
-    let mut held = document::lines_of(&oom.incident, &oom.source);
-    held.truncate(LINES);
-    blocks.push(DocumentBlock::Tree(Tree::Lines(held)));
+    blocks.extend(document::largest_lines(&oom.incident, &oom.source, LINES));
     text.push_str(&document::markdown::markdown(&blocks));
 }
 

@@ -475,12 +475,14 @@ fn of_finding(finding: &Finding, is_first: bool) -> Vec<DocumentBlock> {
 /// grew.
 fn memory(oom: &Explained) -> Vec<DocumentBlock> {
     let mut held = document::lines_of(&oom.incident, &oom.source);
+    let mut heading = document::lines_heading("Lines that held the memory", &oom.incident);
     if let (true, Some(step)) = (held.is_empty(), &oom.step) {
         held = document::lines_at(step, step.peak(), &oom.source);
+        heading = DocumentBlock::heading("Lines that held the memory");
     }
     let mut blocks = Vec::new();
     if !held.is_empty() {
-        blocks.push(DocumentBlock::heading("Lines that held the memory"));
+        blocks.push(heading);
         blocks.push(DocumentBlock::Tree(Tree::Lines(held)));
     }
     let found = oom.retainers.as_ref();

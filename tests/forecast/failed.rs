@@ -22,6 +22,7 @@ impl Failed {
             kind: None,
         };
         OomRecord {
+            lines_known: None,
             pid: Pid(7),
             device: 0,
             requested: gib(self.requested),

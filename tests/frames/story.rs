@@ -388,6 +388,7 @@ impl Story {
     /// Memory runs out, and the program has not ended yet.
     pub fn oom_record(&mut self, record: impl FnOnce(&mut OomRecord)) -> &mut Story {
         let mut oom = OomRecord {
+            lines_known: None,
             pid: self.pid(0),
             device: 0,
             requested: gib(1.2),

@@ -86,6 +86,7 @@ fn oom(allocated: u64, reserved: u64, requested: u64, free: u64) -> OomIncident 
     OomIncident {
         at: Moment::ZERO,
         record: Some(OomRecord {
+            lines_known: None,
             pid: Pid(7),
             device: 0,
             requested: Bytes::gib(requested),

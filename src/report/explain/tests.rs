@@ -168,6 +168,7 @@ fn what_held_the_memory_is_named_line_by_line() {
     };
     let mut incident = OomIncident::of_report(Moment::ZERO, report(8, OomOutcome::Fatal));
     incident.record = Some(OomRecord {
+        lines_known: None,
         pid: Pid(5),
         device: 3,
         requested: Bytes::mib(512),

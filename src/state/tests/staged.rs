@@ -144,6 +144,7 @@ pub(crate) fn record(
     free: Bytes,
 ) -> OomRecord {
     OomRecord {
+        lines_known: None,
         pid: Pid(pid),
         device: 0,
         requested,

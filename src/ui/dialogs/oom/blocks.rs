@@ -43,7 +43,7 @@ pub(super) fn lines(page: Page, blocks: &[DocumentBlock]) -> Vec<StyledLine> {
 fn of_block(page: Page, block: &DocumentBlock) -> Vec<StyledLine> {
     match block {
         DocumentBlock::Heading(Heading { words, aside }) => {
-            let aside = aside.map(|aside| format!(" ({aside})"));
+            let aside = aside.as_ref().map(|aside| format!(" ({aside})"));
             let words = format!("{words}{}", aside.unwrap_or_default());
             text(page, &words, Tone::Strong)
         }

@@ -5,9 +5,7 @@ use super::remedies::need;
 use super::{Page, blocks, title_parts};
 use crate::diagnosis::{Finding, Phrase};
 use crate::document::markdown::{code, markdown as list};
-use crate::document::{
-    self, DocumentBlock, Figure, FigureSum, MemoryHolder, Relaunch, SumOf, Tree,
-};
+use crate::document::{self, DocumentBlock, Figure, FigureSum, Relaunch, SumOf, Tree};
 use crate::event::{NvmlState, Retainers, as_typed};
 use crate::remedy::Remedy;
 use crate::state::{OomIncident, Run};
@@ -49,12 +47,10 @@ pub(super) fn below(page: Page) -> Vec<Vec<StyledLine>> {
     let mut paragraphs = vec![blocks::lines(page, &ranks)];
     if let Some(retainer) = finding.and_then(|finding| finding.retainer.as_ref()) {
         paragraphs.push(blocks::kept_alive(page, retainer));
-    } else if let Some(mut most) = record_lines(page.scene).into_iter().next() {
-        most.says = None;
-        paragraphs.push(blocks::lines(
-            page,
-            &[DocumentBlock::Tree(Tree::Lines(vec![most]))],
-        ));
+    } else {
+        let mut largest = largest_lines(page.scene, 1);
+        document::leave_out_source(&mut largest);
+        paragraphs.push(blocks::lines(page, &largest));
     }
     paragraphs
 }
@@ -90,10 +86,12 @@ fn evidence(page: Page) -> Vec<DocumentBlock> {
     }
     let found = retainers(scene).into_iter();
     all.extend(found.flat_map(|found| document::kept_alive(found, "kept alive by")));
-    let held = record_lines(scene);
-    if !held.is_empty() {
-        all.push(DocumentBlock::heading("lines with the most live memory"));
-        all.push(DocumentBlock::Tree(Tree::Lines(held)));
+    if let (Some(run), Some(oom)) = (scene.state.run(), incident(scene)) {
+        let held = document::lines_of(oom, &run.source);
+        if !held.is_empty() {
+            let heading = document::lines_heading("lines with the most live memory", oom);
+            all.extend([heading, DocumentBlock::Tree(Tree::Lines(held))]);
+        }
     }
     let record = incident(scene).and_then(|oom| oom.record.as_ref());
     if let Some(record) = record.filter(|record| !record.stack.is_empty()) {
@@ -107,9 +105,9 @@ fn incident<'a>(scene: &Scene<'a>) -> Option<&'a OomIncident> {
     scene.state.oom()
 }
 
-fn record_lines(scene: &Scene) -> Vec<MemoryHolder> {
+fn largest_lines(scene: &Scene, most: usize) -> Vec<DocumentBlock> {
     match (scene.state.run(), incident(scene)) {
-        (Some(run), Some(oom)) => document::lines_of(oom, &run.source),
+        (Some(run), Some(oom)) => document::largest_lines(oom, &run.source, most),
         (_, _) => Vec::new(),
     }
 }
@@ -147,9 +145,7 @@ pub(crate) fn markdown(dialog: &OomDialog, scene: &Scene) -> String {
     }
     let mut all: Vec<DocumentBlock> = scene.findings.first().map(of_finding).unwrap_or_default();
     if let (Some(run), Some(oom)) = (run, oom) {
-        let mut held = document::lines_of(oom, &run.source);
-        held.truncate(LINES);
-        all.push(DocumentBlock::Tree(Tree::Lines(held)));
+        all.extend(document::largest_lines(oom, &run.source, LINES));
     }
     all.extend(remedy(dialog, scene));
     text + &list(&all)

@@ -55,10 +55,10 @@ class Holding:
         self.inside: dict[Any, Any] = {}
 
 
-def holdings(segments: Segments, owners: Owners, kinds: dict[int, str] | None = None) -> list[Line]:
-    """The lines that hold the most bytes, largest first, separately for each kind of content. `kinds`
-    maps an address to the kind of tensor there, as far as an optimizer knows it. Blocks without a stack
-    belong to no line: those of backward, and those from before the recording."""
+def holdings(segments: Segments, owners: Owners, kinds: dict[int, str] | None = None) -> tuple[list[Line], int]:
+    """The lines that hold the most bytes, largest first, separately for each kind of content, and the bytes of
+    all lines. `kinds` maps an address to the kind of tensor there, as far as an optimizer knows it. Blocks
+    without a stack belong to no line: those of backward, and those from before the recording."""
     kinds = kinds or {}
     found: dict[Any, Any] = {}
     for own, inside, block in placed(segments, owners):
@@ -70,7 +70,7 @@ def holdings(segments: Segments, owners: Owners, kinds: dict[int, str] | None = 
         of.blocks += 1
         of.inside[inside] = of.inside.get(inside, 0) + block["size"]
     most = sorted(found.items(), key=lambda item: -item[1].bytes)[:MAX_LINES]
-    return [as_line(own, kind, of) for (own, kind), of in most]
+    return [as_line(own, kind, of) for (own, kind), of in most], sum(of.bytes for of in found.values())
 
 
 def by_line(segments: Segments, owners: Owners) -> dict[Any, int]:

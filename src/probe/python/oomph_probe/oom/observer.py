@@ -247,7 +247,7 @@ class Records:
         except Exception:
             errors.ours("kinds of memory at an OOM")
             kinds = {}
-        record["lines"] = snapshot.holdings(segments, self.owners, kinds)
+        record["lines"], record["lines_known"] = snapshot.holdings(segments, self.owners, kinds)
         growing = self.growth.lines(device)
         if growing:
             record["growing"] = growing
