@@ -54,6 +54,7 @@ fn plan(command: &CommandLine, json: bool, batch_scale: f64) -> anyhow::Result<E
         print::complain(problem);
     }
     known.look(command, None);
+    known.read_text(command);
     let inputs = RemedyInputs {
         launch: LaunchEnvironment {
             torch: torch.as_deref(),

@@ -67,6 +67,17 @@ pub(crate) fn is_other_size(name: &str) -> bool {
     })
 }
 
+/// Whether a name of a function, a class or a variable is about something else than training: `evaluate`, `val_loader`,
+/// `testset`.
+pub(crate) fn is_not_of_training(name: &str) -> bool {
+    let listed = &spellings().not_of_training;
+    words(name).iter().any(|word| {
+        let endings = ["set", "loader", "data", "dataset", "dataloader", "iter"];
+        let mut stems = endings.iter().filter_map(|ending| word.strip_suffix(ending));
+        is_one(listed, word) || stems.any(|stem| is_one(listed, stem))
+    })
+}
+
 pub(crate) fn is_accumulation(name: &str) -> bool {
     leaf(name).is_some_and(|leaf| is_one(&spellings().accumulation, &leaf))
 }
