@@ -4,8 +4,8 @@
 use crate::command::{CommandLine, Word};
 use crate::project_files;
 use crate::recognize::text::{
-    ImportedModule, ProgramSource, ProgramText, SettingsFile, SourceRole, hydra_config, hydra_groups,
-    imports,
+    ImportedModule, ProgramSource, ProgramText, SettingsFile, SourceRole, hydra_config,
+    hydra_groups, imports,
 };
 use crate::recognize::{ProgramKind, Recognized};
 use std::collections::BTreeSet;
@@ -44,7 +44,8 @@ impl ProgramReader {
             ProgramKind::Module => {
                 roots.insert(0, cwd.clone());
                 let parts: Vec<String> = word.split('.').map(String::from).collect();
-                let inside = module_file(&roots, &[parts.clone(), vec!["__main__".into()]].concat());
+                let inside =
+                    module_file(&roots, &[parts.clone(), vec!["__main__".into()]].concat());
                 inside.or_else(|| module_file(&roots, &parts))?
             }
             ProgramKind::Code
@@ -93,7 +94,11 @@ impl ProgramReader {
     /// Configs in Python that the command names.
     fn read_configs(&mut self, recognized: &Recognized<'_>) {
         for named in recognized.named_files() {
-            if named.name.extension().is_some_and(|extension| extension == "py") {
+            if named
+                .name
+                .extension()
+                .is_some_and(|extension| extension == "py")
+            {
                 self.read(&named.name, SourceRole::Config);
             }
         }
@@ -164,7 +169,10 @@ impl ProgramReader {
             let chosen = chosen.filter_map(|word| word.trim_start_matches('+').split_once('='));
             let chosen = chosen.filter(|(name, _)| name == group).last();
             let option = chosen.map_or(option.as_str(), |(_, option)| option);
-            read(&format!("{group}/{option}"), &format!("{}.", group.replace('/', ".")))
+            read(
+                &format!("{group}/{option}"),
+                &format!("{}.", group.replace('/', ".")),
+            )
         });
         let groups: Vec<SettingsFile> = groups.take(MOST_FILES).collect();
         [vec![main], groups].concat()
@@ -188,7 +196,9 @@ fn python_path(recognized: &Recognized<'_>) -> Vec<PathBuf> {
     let command: &CommandLine = recognized.command;
     let words = recognized.layout.assignments.iter();
     let words = words.filter_map(|at| command.argv.get(*at)?.as_str()?.split_once('='));
-    let in_words = words.filter(|(name, _)| *name == "PYTHONPATH").map(|(_, value)| value);
+    let in_words = words
+        .filter(|(name, _)| *name == "PYTHONPATH")
+        .map(|(_, value)| value);
     let typed = command.env_value("PYTHONPATH").and_then(Word::as_str);
     let all = in_words.chain(typed).flat_map(|value| value.split(':'));
     all.map(|directory| command.cwd.join(directory)).collect()

@@ -73,7 +73,9 @@ pub(crate) fn is_not_of_training(name: &str) -> bool {
     let listed = &spellings().not_of_training;
     words(name).iter().any(|word| {
         let endings = ["set", "loader", "data", "dataset", "dataloader", "iter"];
-        let mut stems = endings.iter().filter_map(|ending| word.strip_suffix(ending));
+        let mut stems = endings
+            .iter()
+            .filter_map(|ending| word.strip_suffix(ending));
         is_one(listed, word) || stems.any(|stem| is_one(listed, stem))
     })
 }

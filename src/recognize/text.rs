@@ -141,7 +141,10 @@ impl TextNumber {
     pub fn names(&self) -> Vec<&str> {
         match &self.set {
             TextSetting::Argument(number) => {
-                let options = number.options.iter().map(|option| option.trim_end_matches('='));
+                let options = number
+                    .options
+                    .iter()
+                    .map(|option| option.trim_end_matches('='));
                 options.chain([number.name.as_str()]).collect()
             }
             TextSetting::Constant(number) => vec![&number.name],
@@ -197,7 +200,9 @@ pub(crate) fn hydra_groups(text: &str) -> Vec<(String, String)> {
     };
     let groups = settings.all.iter().filter_map(|setting| {
         let (_, group) = setting.name.strip_prefix("defaults.")?.split_once('.')?;
-        let group = group.trim_start_matches("override ").trim_start_matches("optional ");
+        let group = group
+            .trim_start_matches("override ")
+            .trim_start_matches("optional ");
         let group = group.trim_start_matches('/').split('@').next()?;
         let option = text.get(setting.from..setting.to)?;
         let is_one = !option.is_empty() && !matches!(option, "null" | "~") && !option.contains('$');
@@ -239,8 +244,11 @@ fn of_settings(file: &SettingsFile) -> Vec<TextNumber> {
 /// `batch_size // accumulation`, `args.batch_size / args.accumulation`.
 fn divisions(said: &SourceStatements<'_>) -> Vec<(String, String)> {
     let tokens = &said.tokens;
-    let by = (1..tokens.all.len())
-        .filter(|at| ["/", "//", "/=", "//="].iter().any(|op| tokens.is_operator(*at, op)));
+    let by = (1..tokens.all.len()).filter(|at| {
+        ["/", "//", "/=", "//="]
+            .iter()
+            .any(|op| tokens.is_operator(*at, op))
+    });
     let pairs = by.filter_map(|at| {
         let (dotted, _) = tokens.dotted(at + 1, tokens.all.len())?;
         let through = dotted.rsplit('.').next()?;

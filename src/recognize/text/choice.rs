@@ -7,6 +7,7 @@ use crate::recognize::argument::{Arguments, Hit, InsertPoint, Name, same};
 use crate::recognize::batch::{Addition, BatchSource, Knob, Place, WholeBatch};
 use crate::recognize::family;
 use crate::recognize::knob;
+use crate::recognize::program_settings::Scope;
 use crate::recognize::recognized::Recognized;
 use crate::recognize::spellings::BatchArgument;
 use serde::Serialize;
@@ -165,11 +166,17 @@ pub(crate) fn source<'a>(
 ) -> Result<BatchSource<'a>, String> {
     let by_words = match (by_words, recognized.known) {
         (Ok(source), Some(_)) => return Ok(source),
-        (Err(why), Some(entry)) if entry.batch.none.is_some() => return Err(why),
+        (Err(why), Some(entry))
+            if entry.batch.none.is_some() && entry.batch.constants.is_empty() =>
+        {
+            return Err(why);
+        }
         (by_words, _) => by_words,
     };
     let arguments = recognized.opened()?;
-    let is_configured = recognized.known.is_some_and(|entry| entry.is_configured(&arguments));
+    let is_configured = recognized
+        .known
+        .is_some_and(|entry| entry.is_configured(&arguments));
     let reading = TextReading {
         recognized,
         text,
@@ -177,7 +184,9 @@ pub(crate) fn source<'a>(
     };
     match (reading.choice(), by_words) {
         (_, by_words) if is_configured => by_words,
-        (TextChoice::One(found, _), Ok(source)) if !reading.knows_better(&found, &source) => Ok(source),
+        (TextChoice::One(found, _), Ok(source)) if !reading.knows_better(&found, &source) => {
+            Ok(source)
+        }
         (TextChoice::One(found, _), _) => reading.source(found),
         (TextChoice::Several(_) | TextChoice::Nothing(_), Ok(source)) => Ok(source),
         (TextChoice::Several(rivals), Err(_)) => Err(not_sure(&rivals)),
@@ -198,22 +207,34 @@ impl<'c> Recognized<'c> {
     /// What sets the batch, for a person: the number that would be changed and how sure that is, or those that remain.
     pub fn batch_finding(&self) -> BatchFinding {
         let source = self.batch_source();
-        let choice = self.launch.text.zip(self.opened().ok()).map(|(text, arguments)| {
-            let reading = TextReading {
-                recognized: self,
-                text,
-                arguments: &arguments,
-            };
-            match reading.choice() {
-                TextChoice::One(found, sure) => (sure, vec![BatchSpot::new(&found)]),
-                TextChoice::Several(rivals) => (HowSure::NotSure, rivals.iter().map(BatchSpot::new).collect()),
-                TextChoice::Nothing(_) => (HowSure::Nothing, Vec::new()),
-            }
-        });
+        let choice = self
+            .launch
+            .text
+            .zip(self.opened().ok())
+            .map(|(text, arguments)| {
+                let reading = TextReading {
+                    recognized: self,
+                    text,
+                    arguments: &arguments,
+                };
+                match reading.choice() {
+                    TextChoice::One(found, sure) => (sure, vec![BatchSpot::new(&found)]),
+                    TextChoice::Several(rivals) => (
+                        HowSure::NotSure,
+                        rivals.iter().map(BatchSpot::new).collect(),
+                    ),
+                    TextChoice::Nothing(_) => (HowSure::Nothing, Vec::new()),
+                }
+            });
         let (how_sure, of_text) = choice.unwrap_or((HowSure::Nothing, Vec::new()));
         match source {
             Ok(source) => {
-                let spots: Vec<BatchSpot> = source.sizes.iter().chain(source.sizes.is_empty().then_some(&source.steps).into_iter().flatten()).map(|knob| spot_of(knob, &of_text)).collect();
+                let knobs = match source.sizes.is_empty() {
+                    true => &source.steps,
+                    false => &source.sizes,
+                };
+                let spots: Vec<BatchSpot> =
+                    knobs.iter().map(|knob| spot_of(knob, &of_text)).collect();
                 let is_of_text = spots.first().is_some_and(|spot| of_text.contains(spot));
                 BatchFinding {
                     how_sure: if is_of_text { how_sure } else { HowSure::Sure },
@@ -249,14 +270,20 @@ fn spot_of(knob: &Knob<'_>, of_text: &[BatchSpot]) -> BatchSpot {
         Place::File(file, found) => {
             let before = file.text.get(..found.from).unwrap_or_default();
             let line = u32::try_from(before.matches('\n').count() + 1).ok();
-            place(SpotKind::Config, Some(file.name.display().to_string()), line)
+            place(
+                SpotKind::Config,
+                Some(file.name.display().to_string()),
+                line,
+            )
         }
         Place::Literal { edit, .. } => {
             place(SpotKind::Constant, Some(edit.file.clone()), Some(edit.line))
         }
         Place::Added(_) => {
             let known = of_text.iter().find(|spot| spot.name == knob.name);
-            known.cloned().unwrap_or_else(|| place(SpotKind::Default, None, None))
+            known
+                .cloned()
+                .unwrap_or_else(|| place(SpotKind::Default, None, None))
         }
     }
 }
@@ -269,8 +296,14 @@ struct TextReading<'r, 'a> {
 
 impl<'a> TextReading<'_, 'a> {
     fn choice(&self) -> TextChoice<'a> {
-        let numbers = self.text.numbers.iter().filter(|number| !number.is_overwritten);
-        let all: Vec<TextCandidate<'a>> = numbers.filter_map(|number| self.candidate(number)).collect();
+        let numbers = self
+            .text
+            .numbers
+            .iter()
+            .filter(|number| !number.is_overwritten);
+        let all: Vec<TextCandidate<'a>> = numbers
+            .filter_map(|number| self.candidate(number))
+            .collect();
         let (declared, constants): (Vec<_>, Vec<_>) = all
             .into_iter()
             .partition(|one| matches!(one.number.set, TextSetting::Argument(_)));
@@ -285,7 +318,10 @@ impl<'a> TextReading<'_, 'a> {
         let names = number.names();
         let typed = self.typed(number);
         let value = match typed {
-            Some(hit) => hit.value.and_then(|value| value.text.parse().ok()).unwrap_or(0),
+            Some(hit) => hit
+                .value
+                .and_then(|value| value.text.parse().ok())
+                .unwrap_or(0),
             None => number.value(),
         };
         let (level, is_listed) = self.level(number, &names)?;
@@ -302,11 +338,11 @@ impl<'a> TextReading<'_, 'a> {
     fn level(&self, number: &TextNumber, names: &[&str]) -> Option<(BatchArgument, bool)> {
         if let Some(entry) = self.recognized.known {
             let level = match entry.batch.scope {
-                crate::recognize::Scope::Micro => BatchArgument::Micro,
-                crate::recognize::Scope::Global => BatchArgument::Total,
+                Scope::Micro => BatchArgument::Micro,
+                Scope::Global => BatchArgument::Total,
             };
             let bare = |name: &str| family::plain(name.trim_end_matches('='));
-            let mut spelled = entry.batch.names.iter();
+            let mut spelled = entry.batch.names.iter().chain(&entry.batch.constants);
             let is_it = spelled.any(|spelled| names.iter().any(|name| bare(name) == bare(spelled)));
             return is_it.then_some((level, true));
         }
@@ -356,11 +392,18 @@ impl<'a> TextReading<'_, 'a> {
             .text
             .numbers
             .iter()
-            .filter(|number| number.names().iter().any(|name| family::is_accumulation(name)))
+            .filter(|number| {
+                number
+                    .names()
+                    .iter()
+                    .any(|name| family::is_accumulation(name))
+            })
             .filter(|number| self.is_alike(number, found.number) && number.value() > 0)
             .collect();
         if found.level == BatchArgument::Divided {
-            let through = steps.iter().find(|steps| self.text.divides(leaf(found.number), leaf(steps)));
+            let through = steps
+                .iter()
+                .find(|steps| self.text.divides(leaf(found.number), leaf(steps)));
             if let Some(through) = through {
                 return Err(format!(
                     "the program divides {} by {}",
@@ -401,7 +444,11 @@ impl<'a> TextReading<'_, 'a> {
 
     /// A total that the program keeps beside the batch of one device.
     fn total(&self, found: &TextCandidate<'a>) -> Option<TextCandidate<'a>> {
-        let numbers = self.text.numbers.iter().filter(|number| !number.is_overwritten);
+        let numbers = self
+            .text
+            .numbers
+            .iter()
+            .filter(|number| !number.is_overwritten);
         let mut all = numbers.filter_map(|number| self.candidate(number));
         all.find(|other| {
             let is_more = other.level == BatchArgument::Total
@@ -423,8 +470,12 @@ impl<'a> TextReading<'_, 'a> {
     /// The argument that a known program makes of it, or its place in the text.
     fn knob_of_constant(&self, constant: &'a SourceNumber) -> Result<Knob<'a>, String> {
         let entry = self.recognized.known;
-        let of_entry = entry.into_iter().flat_map(|entry| entry.batch.names.iter().chain(&entry.accumulation.names));
-        let mut of_entry = of_entry.filter(|name| family::plain(name.trim_end_matches('=')) == family::plain(&constant.name));
+        let of_entry = entry
+            .into_iter()
+            .flat_map(|entry| entry.batch.names.iter().chain(&entry.accumulation.names));
+        let mut of_entry = of_entry.filter(|name| {
+            family::plain(name.trim_end_matches('=')) == family::plain(&constant.name)
+        });
         if let Some(spec) = of_entry.next() {
             let end = InsertPoint::Before(self.recognized.layout.arguments.end);
             return Ok(Knob {
@@ -456,7 +507,9 @@ fn best(mut all: Vec<TextCandidate<'_>>) -> TextChoice<'_> {
     };
     all.retain(|one| one.value > 0);
     if all.is_empty() {
-        return TextChoice::Nothing(Some(format!("the program's text has no number for {missing}")));
+        return TextChoice::Nothing(Some(format!(
+            "the program's text has no number for {missing}"
+        )));
     }
     let keep_least = |all: &mut Vec<TextCandidate<'_>>, key: &dyn Fn(&TextCandidate<'_>) -> u8| {
         let least = all.iter().map(key).min();
@@ -465,7 +518,9 @@ fn best(mut all: Vec<TextCandidate<'_>>) -> TextChoice<'_> {
     keep_least(&mut all, &|one| one.rank());
     keep_least(&mut all, &|one| u8::from(!one.is_listed));
     // What an imported file has is less likely to be meant than what the script has.
-    keep_least(&mut all, &|one| u8::from(one.number.role == SourceRole::Imported));
+    keep_least(&mut all, &|one| {
+        u8::from(one.number.role == SourceRole::Imported)
+    });
     let mut different: Vec<TextCandidate<'_>> = Vec::new();
     for one in all {
         if !different.iter().any(|other| other.is_same(&one)) {
@@ -475,7 +530,14 @@ fn best(mut all: Vec<TextCandidate<'_>>) -> TextChoice<'_> {
     match different.as_slice() {
         [one] => {
             let is_sure = one.is_listed && one.level != BatchArgument::Unsure;
-            TextChoice::One(*one, if is_sure { HowSure::Sure } else { HowSure::Likely })
+            TextChoice::One(
+                *one,
+                if is_sure {
+                    HowSure::Sure
+                } else {
+                    HowSure::Likely
+                },
+            )
         }
         _ => TextChoice::Several(different),
     }

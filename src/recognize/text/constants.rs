@@ -43,7 +43,8 @@ impl<'t> ConstantReader<'_, 't> {
     fn entries(&self, found: &mut Vec<TextNumber>) {
         for (key, value) in self.said.entries.iter().filter(|(key, _)| is_near(key)) {
             let call = self.call_around(value.start);
-            if !self.is_elsewhere(value.start) && !call.is_some_and(|call| self.is_for_other(call)) {
+            if !self.is_elsewhere(value.start) && !call.is_some_and(|call| self.is_for_other(call))
+            {
                 found.extend(self.constant(key, SourceNumberKind::Entry, value));
             }
         }
@@ -51,7 +52,10 @@ impl<'t> ConstantReader<'_, 't> {
 
     /// `DataLoader(data, batch_size=64)`.
     fn keywords(&self, call: &CallSite<'t>, found: &mut Vec<TextNumber>) {
-        if !call.keywords.iter().any(|(name, _)| is_near(name)) || self.is_elsewhere(call.at) || self.is_for_other(call) {
+        if !call.keywords.iter().any(|(name, _)| is_near(name))
+            || self.is_elsewhere(call.at)
+            || self.is_for_other(call)
+        {
             return;
         }
         for (name, value) in &call.keywords {
@@ -76,7 +80,11 @@ impl<'t> ConstantReader<'_, 't> {
             (name, _) => name,
         };
         for (place, parameter) in function.parameters.iter().enumerate() {
-            let Some(default) = parameter.default.as_ref().filter(|_| is_near(parameter.name)) else {
+            let Some(default) = parameter
+                .default
+                .as_ref()
+                .filter(|_| is_near(parameter.name))
+            else {
                 continue;
             };
             let place = place - usize::from(is_method && place > 0);
@@ -114,10 +122,17 @@ impl<'t> ConstantReader<'_, 't> {
     /// The innermost call that this is an argument of.
     fn call_around(&self, at: usize) -> Option<&CallSite<'t>> {
         let calls = self.said.calls.iter();
-        calls.filter(|call| call.at < at && at < call.end).next_back()
+        calls
+            .filter(|call| call.at < at && at < call.end)
+            .next_back()
     }
 
-    fn constant(&self, name: &str, kind: SourceNumberKind, value: &TokenRange) -> Option<TextNumber> {
+    fn constant(
+        &self,
+        name: &str,
+        kind: SourceNumberKind,
+        value: &TokenRange,
+    ) -> Option<TextNumber> {
         let tokens = &self.said.tokens;
         let written = tokens.text_of(value);
         let number = python_number(written).filter(|number| *number > 0)?;

@@ -62,14 +62,13 @@ pub(super) fn arguments(sources: &[ReadSource<'_, '_>], found: &mut Vec<TextNumb
             sources,
         };
         for call in &said.calls {
-            // What an imported file declares where it is run itself.
-            let is_other = source.role == SourceRole::Imported && said.enclosing(call.at).is_guarded;
-            if !is_other {
+            if reader.is_used(call) {
                 reader.of_call(call, found);
             }
         }
         for function in &said.functions {
-            let is_command = |name: &&str| name.ends_with(".command") || name.ends_with(".callback");
+            let is_command =
+                |name: &&str| name.ends_with(".command") || name.ends_with(".callback");
             let is_typer = said.imports.iter().any(|one| one.parts == ["typer"]);
             if is_typer && function.decorators.iter().any(is_command) {
                 reader.of_function(function, CommandParser::Typer, found);
@@ -85,6 +84,30 @@ struct ArgumentReader<'a, 't> {
 }
 
 impl<'a, 't> ArgumentReader<'a, 't> {
+    /// Whether the program gets to a call: not in an imported file where that is run itself, or in a function of one that
+    /// nothing else calls.
+    fn is_used(&self, call: &CallSite<'t>) -> bool {
+        let inside = self.said.enclosing(call.at);
+        if self.source.role != SourceRole::Imported {
+            return true;
+        }
+        let function = inside.function.filter(|_| inside.class.is_none());
+        !inside.is_guarded && function.is_none_or(|name| self.is_called(name))
+    }
+
+    /// Whether a function of this file is called: by another file that has none of this name, or by this one as it is
+    /// imported.
+    fn is_called(&self, function: &str) -> bool {
+        self.sources.iter().any(|(source, said)| {
+            let is_own = source.path == self.source.path;
+            let has_one = said.functions.iter().any(|one| one.name == function);
+            let is_call = |call: &&CallSite<'_>| {
+                call.name() == function && !(is_own && said.enclosing(call.at).is_guarded)
+            };
+            (is_own || !has_one) && said.calls.iter().any(|call| is_call(&call))
+        })
+    }
+
     fn of_call(&self, call: &CallSite<'t>, found: &mut Vec<TextNumber>) {
         let first = call.positional.first();
         let named = || first.and_then(|part| self.said.tokens.dotted(part.start, part.end));
@@ -121,8 +144,13 @@ impl<'a, 't> ArgumentReader<'a, 't> {
         let tokens = &self.said.tokens;
         let words = call.positional.iter().filter(|part| part.len() == 1);
         let words: Vec<&str> = words.filter_map(|part| tokens.string(part.start)).collect();
-        let is_option = |word: &&&str| word.starts_with('-') && word.len() > 1 && !word.contains(' ');
-        let options: Vec<String> = words.iter().filter(is_option).map(|w| w.to_string()).collect();
+        let is_option =
+            |word: &&&str| word.starts_with('-') && word.len() > 1 && !word.contains(' ');
+        let options: Vec<String> = words
+            .iter()
+            .filter(is_option)
+            .map(|w| w.to_string())
+            .collect();
         let longest = options.iter().max_by_key(|option| option.len())?;
         let is_list = |nargs: &TokenRange| tokens.string(nargs.start) != Some("?");
         if call.keyword("nargs").is_some_and(is_list) || call.keyword("action").is_some() {
@@ -136,7 +164,9 @@ impl<'a, 't> ArgumentReader<'a, 't> {
         if value.is_none() && !(is_none && is_integer) || kind == "float" || kind == "str" {
             return None;
         }
-        let destination = call.keyword("dest").and_then(|dest| tokens.string(dest.start));
+        let destination = call
+            .keyword("dest")
+            .and_then(|dest| tokens.string(dest.start));
         let name = destination.map_or_else(
             || longest.trim_start_matches('-').replace('-', "_"),
             str::to_string,
@@ -146,10 +176,19 @@ impl<'a, 't> ArgumentReader<'a, 't> {
             false => CommandParser::Argparse,
         };
         let choices = call.keyword("choices").map(|choices| self.choices(choices));
-        let help = call.keyword("help").and_then(|help| tokens.string(help.start));
+        let help = call
+            .keyword("help")
+            .and_then(|help| tokens.string(help.start));
         Some(TextNumber {
             described: help.and_then(described),
-            ..self.argument(call.at, by, name, options, value, choices.unwrap_or_default())
+            ..self.argument(
+                call.at,
+                by,
+                name,
+                options,
+                value,
+                choices.unwrap_or_default(),
+            )
         })
     }
 
@@ -163,7 +202,14 @@ impl<'a, 't> ArgumentReader<'a, 't> {
         let options = vec![CommandParser::Absl.option(name)];
         Some(TextNumber {
             described: help.and_then(described),
-            ..self.argument(call.at, CommandParser::Absl, name.into(), options, value, Vec::new())
+            ..self.argument(
+                call.at,
+                CommandParser::Absl,
+                name.into(),
+                options,
+                value,
+                Vec::new(),
+            )
         })
     }
 
@@ -261,7 +307,14 @@ impl<'a, 't> ArgumentReader<'a, 't> {
             let name = format!("{prefix}{}", field.target);
             if let Some(value) = reader.field_number(&field.value) {
                 let options = vec![parser.option(&name)];
-                found.push(reader.argument(field.at, parser, name, options, Some(value), Vec::new()));
+                found.push(reader.argument(
+                    field.at,
+                    parser,
+                    name,
+                    options,
+                    Some(value),
+                    Vec::new(),
+                ));
                 continue;
             }
             let of_field = reader.class(Some(said.tokens.text_of(annotation)));
@@ -325,7 +378,9 @@ impl<'a, 't> ArgumentReader<'a, 't> {
         let is_word = |at: &usize| tokens.string(*at).is_some_and(|word| shown.contains(&word));
         let of_word = (at..tokens.after(at)).find(is_word);
         TextNumber {
-            line: of_word.and_then(|at| Some(tokens.all.get(at)?.line)).unwrap_or(line),
+            line: of_word
+                .and_then(|at| Some(tokens.all.get(at)?.line))
+                .unwrap_or(line),
             set: TextSetting::Argument(ParsedNumber {
                 name,
                 options,

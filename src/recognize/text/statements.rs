@@ -69,8 +69,6 @@ pub(super) struct Parameter<'t> {
 pub(super) struct ClassHead<'t> {
     pub name: &'t str,
     pub bases: Vec<&'t str>,
-    pub decorators: Vec<&'t str>,
-    pub at: usize,
 }
 
 /// `from ..package.module import name`.
@@ -106,7 +104,10 @@ impl<'t> SourceStatements<'t> {
             while open.last().is_some_and(|block| block.indent >= line.indent) {
                 open.pop();
             }
-            let inside = open.last().map(|block| block.inside.clone()).unwrap_or_default();
+            let inside = open
+                .last()
+                .map(|block| block.inside.clone())
+                .unwrap_or_default();
             said.enclosing.push(inside.clone());
             let (from, end) = (line.tokens.start, line.tokens.end);
             let first = match tokens.text(from) {
@@ -128,7 +129,7 @@ impl<'t> SourceStatements<'t> {
                     })
                 }
                 "class" => {
-                    let found = class_head(&tokens, first, &mut decorators);
+                    let found = class_head(&tokens, first);
                     let name = found.as_ref().map(|head| head.name);
                     said.classes.extend(found);
                     Some(EnclosingBlocks {
@@ -174,7 +175,9 @@ impl<'t> SourceStatements<'t> {
     /// The number of the statement that this token is of.
     fn statement(&self, at: usize) -> usize {
         let lines = &self.tokens.statements;
-        lines.partition_point(|line| line.tokens.start <= at).saturating_sub(1)
+        lines
+            .partition_point(|line| line.tokens.start <= at)
+            .saturating_sub(1)
     }
 
     /// The first call among these tokens.
@@ -242,12 +245,7 @@ fn function_head<'t>(
     })
 }
 
-fn class_head<'t>(
-    tokens: &SourceTokens<'t>,
-    at: usize,
-    decorators: &mut Vec<&'t str>,
-) -> Option<ClassHead<'t>> {
-    let decorators = std::mem::take(decorators);
+fn class_head<'t>(tokens: &SourceTokens<'t>, at: usize) -> Option<ClassHead<'t>> {
     if !tokens.is_name(at + 1) {
         return None;
     }
@@ -262,8 +260,6 @@ fn class_head<'t>(
     Some(ClassHead {
         name: tokens.text(at + 1),
         bases: names.collect(),
-        decorators,
-        at,
     })
 }
 
@@ -325,7 +321,10 @@ fn assignments<'t>(
         return;
     }
     let sides = tokens.split(line.clone(), "=");
-    let Some((value, targets)) = sides.split_last().filter(|(_, targets)| !targets.is_empty()) else {
+    let Some((value, targets)) = sides
+        .split_last()
+        .filter(|(_, targets)| !targets.is_empty())
+    else {
         return;
     };
     for target in targets {
@@ -335,7 +334,9 @@ fn assignments<'t>(
             (1, 1) => found.extend(one_assignment(tokens, target, value)),
             (left, right) if left == right => {
                 let pairs = several.iter().zip(&values);
-                found.extend(pairs.filter_map(|(target, value)| one_assignment(tokens, target, value)));
+                found.extend(
+                    pairs.filter_map(|(target, value)| one_assignment(tokens, target, value)),
+                );
             }
             _ => {}
         }
@@ -399,16 +400,12 @@ fn call<'t>(tokens: &SourceTokens<'t>, open: usize) -> Option<CallSite<'t>> {
 
 /// Words that may stand before a bracket and call nothing.
 const KEYWORDS: [&str; 18] = [
-    "and", "assert", "await", "elif", "else", "for", "if", "in", "is", "lambda", "not", "or", "print",
-    "raise", "return", "while", "with", "yield",
+    "and", "assert", "await", "elif", "else", "for", "if", "in", "is", "lambda", "not", "or",
+    "print", "raise", "return", "while", "with", "yield",
 ];
 
 /// The entries of a dict that opens here.
-fn entries<'t>(
-    tokens: &SourceTokens<'t>,
-    open: usize,
-    found: &mut Vec<(&'t str, TokenRange)>,
-) {
+fn entries<'t>(tokens: &SourceTokens<'t>, open: usize, found: &mut Vec<(&'t str, TokenRange)>) {
     let is_deep = |depth: u32| depth as usize > DEEPEST;
     let is_dict = tokens.is_operator(open, "{") && !is_deep(tokens.all[open].depth);
     if !is_dict {
@@ -417,7 +414,10 @@ fn entries<'t>(
     for part in tokens.parts(open) {
         let key = tokens.string(part.start);
         let is_entry = tokens.is_operator(part.start + 1, ":") && part.len() > 2;
-        found.extend(key.filter(|_| is_entry).map(|key| (key, part.start + 2..part.end)));
+        found.extend(
+            key.filter(|_| is_entry)
+                .map(|key| (key, part.start + 2..part.end)),
+        );
     }
 }
 
@@ -462,7 +462,11 @@ if __name__ == '__main__':
         let assigned: Vec<(&str, &str, Option<&str>)> = (said.assigned.iter())
             .map(|one| {
                 let inside = said.enclosing(one.at);
-                (one.target, said.tokens.text_of(&one.value), inside.function.or(inside.class))
+                (
+                    one.target,
+                    said.tokens.text_of(&one.value),
+                    inside.function.or(inside.class),
+                )
             })
             .collect();
         assert_eq!(

@@ -295,11 +295,17 @@ impl TokenReader<'_> {
     fn name(&mut self) {
         let from = self.at;
         let mut to = from;
-        while self.bytes.get(to).is_some_and(|b| is_name_byte(*b) || b.is_ascii_digit()) {
+        while self
+            .bytes
+            .get(to)
+            .is_some_and(|b| is_name_byte(*b) || b.is_ascii_digit())
+        {
             to += 1;
         }
         let is_prefix = to - from <= 2
-            && self.bytes[from..to].iter().all(|b| b"rbfutRBFUT".contains(b))
+            && self.bytes[from..to]
+                .iter()
+                .all(|b| b"rbfutRBFUT".contains(b))
             && matches!(self.bytes.get(to), Some(b'"' | b'\''));
         match is_prefix {
             true => self.string(to),
@@ -310,7 +316,10 @@ impl TokenReader<'_> {
     fn number(&mut self) {
         let from = self.at;
         let mut to = from;
-        let is_based = matches!(self.bytes.get(from + 1), Some(b'x' | b'X' | b'b' | b'B' | b'o' | b'O'));
+        let is_based = matches!(
+            self.bytes.get(from + 1),
+            Some(b'x' | b'X' | b'b' | b'B' | b'o' | b'O')
+        );
         while let Some(byte) = self.bytes.get(to) {
             let is_sign = matches!(byte, b'+' | b'-')
                 && !is_based
@@ -352,9 +361,13 @@ impl TokenReader<'_> {
     fn string(&mut self, quote: usize) {
         let (from, line, line_start) = (self.at, self.line, self.line_start);
         let prefix = &self.bytes[from..quote];
-        let has_expressions = prefix.iter().any(|b| matches!(b, b'f' | b'F' | b't' | b'T'));
+        let has_expressions = prefix
+            .iter()
+            .any(|b| matches!(b, b'f' | b'F' | b't' | b'T'));
         let end = match has_expressions {
-            true => self.formatted_end(quote, 0).or_else(|| self.plain_end(quote)),
+            true => self
+                .formatted_end(quote, 0)
+                .or_else(|| self.plain_end(quote)),
             false => self.plain_end(quote),
         };
         // An open quote: the rest of the line is no string.
@@ -456,7 +469,16 @@ mod tests {
         );
         assert_eq!(
             words("p(f\"{x[\"k\"]:>{w}} {{\" , rb'\\'', 1_0.5e-3)"),
-            ["p", "(", "f\"{x[\"k\"]:>{w}} {{\"", ",", "rb'\\''", ",", "1_0.5e-3", ")"]
+            [
+                "p",
+                "(",
+                "f\"{x[\"k\"]:>{w}} {{\"",
+                ",",
+                "rb'\\''",
+                ",",
+                "1_0.5e-3",
+                ")"
+            ]
         );
         let tokens = SourceTokens::new("if a:\n    b = f(1,\n  2) ; c = \\\n 3  # three\nd\n");
         let statements: Vec<(&str, u32)> = tokens
@@ -466,11 +488,19 @@ mod tests {
             .collect();
         assert_eq!(
             statements,
-            [("if a:", 0), ("b = f(1,\n  2)", 4), ("c = \\\n 3", 4), ("d", 0)]
+            [
+                ("if a:", 0),
+                ("b = f(1,\n  2)", 4),
+                ("c = \\\n 3", 4),
+                ("d", 0)
+            ]
         );
         assert_eq!(tokens.comment(4), Some(" three"));
         assert_eq!(tokens.comment(2), None);
-        let three = tokens.all.iter().find(|token| tokens.source[token.from..].starts_with('3'));
+        let three = tokens
+            .all
+            .iter()
+            .find(|token| tokens.source[token.from..].starts_with('3'));
         assert_eq!(three.map(|token| (token.line, token.column)), Some((4, 1)));
     }
 
