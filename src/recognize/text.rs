@@ -19,6 +19,9 @@ pub use choice::{BatchFinding, BatchSpot, HowSure, SpotKind};
 pub(crate) use statements::ImportedModule;
 use statements::{SourceStatements, TokenRange};
 
+/// Numbers that have nothing to do with batches, of which so many are kept.
+const MOST_OTHERS: usize = 4000;
+
 /// A file of the program.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct ProgramSource {
@@ -50,7 +53,10 @@ pub(crate) struct SettingsFile {
 /// The numbers of a program's text.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub(crate) struct ProgramText {
+    /// Those that have to do with batches.
     pub numbers: Vec<TextNumber>,
+    /// The other ones that have a name.
+    pub others: Vec<TextNumber>,
     /// Pairs of names where the text divides the first by the second.
     divided: Vec<(String, String)>,
     /// How many files were read.
@@ -95,7 +101,9 @@ impl ProgramText {
         for file in settings {
             text.numbers.extend(of_settings(file));
         }
-        text.numbers.retain(|number| number.meaning_is_near());
+        let (near, others) = text.numbers.into_iter().partition(TextNumber::is_near);
+        (text.numbers, text.others) = (near, others);
+        text.others.truncate(MOST_OTHERS);
         for number in &mut text.numbers {
             let name = number.attribute().to_string();
             number.is_overwritten = read.iter().any(|(_, said)| said.overwrites(&name));
@@ -104,7 +112,7 @@ impl ProgramText {
         // A number of a file has the file's checksum.
         for (source, _) in &read {
             let mut crc = None;
-            for number in &mut text.numbers {
+            for number in text.numbers.iter_mut().chain(&mut text.others) {
                 if let TextSetting::Constant(constant) = &mut number.set
                     && constant.file == source.path
                 {
@@ -159,7 +167,7 @@ impl TextNumber {
     }
 
     /// Whether its name or its description has to do with batches.
-    fn meaning_is_near(&self) -> bool {
+    fn is_near(&self) -> bool {
         self.described.is_some() || self.names().into_iter().any(is_near)
     }
 }

@@ -7,7 +7,7 @@ use crate::recognize::argument::{Arguments, Hit, InsertPoint, Name, same};
 use crate::recognize::batch::{Addition, BatchSource, Knob, Place, WholeBatch};
 use crate::recognize::family;
 use crate::recognize::knob;
-use crate::recognize::program_settings::Scope;
+use crate::recognize::program_settings::{AccumulationRule, Scope};
 use crate::recognize::recognized::Recognized;
 use crate::recognize::spellings::BatchArgument;
 use serde::Serialize;
@@ -252,6 +252,69 @@ impl<'c> Recognized<'c> {
                 candidates: Vec::new(),
                 why: Some(why),
             },
+        }
+    }
+}
+
+impl<'c> Recognized<'c> {
+    /// What a trial run changes to change the batch; several where only the first run can tell which one it is.
+    pub(crate) fn batch_knobs(&self) -> Vec<Knob<'c>> {
+        let is_split = self.known.is_some_and(|entry| {
+            let rule = &entry.accumulation.rule;
+            matches!(
+                rule,
+                AccumulationRule::MicroSize | AccumulationRule::Divides
+            )
+        });
+        let (Some(text), Ok(arguments), false) = (self.launch.text, self.opened(), is_split) else {
+            return Vec::new();
+        };
+        match self.batch_source() {
+            Ok(source) => return source.sizes.into_iter().take(1).collect(),
+            Err(_) if self.check_open().is_err() => return Vec::new(),
+            Err(_) => {}
+        }
+        let reading = TextReading {
+            recognized: self,
+            text,
+            arguments: &arguments,
+        };
+        match reading.choice() {
+            TextChoice::Several(rivals) => {
+                let knobs = rivals.iter().map(|rival| reading.knob(rival.number));
+                knobs.filter_map(Result::ok).collect()
+            }
+            TextChoice::One(..) | TextChoice::Nothing(_) => Vec::new(),
+        }
+    }
+
+    /// The number of this name in the program's text; none where there are several.
+    pub(crate) fn named_in_text(&self, name: &str) -> Vec<Knob<'c>> {
+        let (Some(text), Ok(arguments)) = (self.launch.text, self.opened()) else {
+            return Vec::new();
+        };
+        let reading = TextReading {
+            recognized: self,
+            text,
+            arguments: &arguments,
+        };
+        let wanted = family::plain(name.trim_end_matches('='));
+        let is_it = |number: &&TextNumber| {
+            let mut names = number.names().into_iter();
+            number.value() > 0 && names.any(|name| family::plain(name) == wanted)
+        };
+        let all = text.numbers.iter().chain(&text.others);
+        let (declared, constants): (Vec<&TextNumber>, Vec<&TextNumber>) = all
+            .filter(is_it)
+            .partition(|one| matches!(one.set, TextSetting::Argument(_)));
+        let found = if declared.is_empty() {
+            constants
+        } else {
+            declared
+        };
+        match found.as_slice() {
+            [one] => reading.knob(one).into_iter().collect(),
+            _ => Vec::new(),
         }
     }
 }
