@@ -38,6 +38,8 @@ class Program:
     parser: str
     command: str
     knob: dict
+    # Whether the reader of texts was written with these at hand ("first") or before they were read ("second").
+    set: str = "first"
     moves: str = ""
     note: str = ""
     directory: Path = field(default=Path(), init=False)
@@ -46,9 +48,10 @@ class Program:
         return shlex.split(self.command)
 
 
-def programs(only):
-    rows = tomllib.loads(MANIFEST.read_text())["program"]
-    return [Program(**row) for row in rows if only is None or only in row["name"]]
+def programs(options):
+    rows = [Program(**row) for row in tomllib.loads(MANIFEST.read_text())["program"]]
+    rows = [row for row in rows if options.only is None or options.only in row.name]
+    return [row for row in rows if options.set is None or row.set == options.set]
 
 
 def git(*arguments, **options):
@@ -145,14 +148,14 @@ def shown(spot):
 def compare_plans(options):
     """The table of what `plan` says, and its totals."""
     counts = Counter()
-    for program in programs(options.only):
+    for program in programs(options):
         check_out(program, options.mirror, options.programs)
         found = planned(options.oomph.resolve(), program)
         said = verdict(program, found)
         counts[said] += 1
         spots = ", ".join(shown(spot) for spot in found["candidates"]) or found.get("why", "")
         print(f"{program.name:26} {program.parser:26} {said:14} {found['how_sure']:8} {spots}")
-    with_knob = sum(counts.values()) - sum(program.knob["is"] == "none" for program in programs(options.only))
+    with_knob = sum(counts.values()) - sum(program.knob["is"] == "none" for program in programs(options))
     print()
     for said in ("right", "not sure", "wrong", "nothing", "right, nothing"):
         print(f"{said:14} {counts[said]:3}")
@@ -170,6 +173,7 @@ def main():
     parser.add_argument("--programs", type=Path, required=True, help="where they are checked out")
     parser.add_argument("--mirror", type=Path, help="bare repositories, OWNER+NAME")
     parser.add_argument("--only", help="programs whose name has this")
+    parser.add_argument("--set", choices=("first", "second"))
     options = parser.parse_args()
     options.programs.mkdir(parents=True, exist_ok=True)
     return MODES[options.mode](options)
