@@ -4,11 +4,11 @@
 use crate::command::{CommandLine, Word};
 use crate::project_files;
 use crate::recognize::text::{
-    ImportedModule, ProgramSource, ProgramText, SettingsFile, SourceRole, hydra_config,
-    hydra_groups, imports,
+    ImportedModule, ProgramSource, ProgramText, SettingsFile, SettingsNames, SourceRole,
+    default_files, hydra_config, hydra_groups, imports,
 };
 use crate::recognize::{ProgramKind, Recognized};
-use std::collections::BTreeSet;
+use std::collections::{BTreeSet, VecDeque};
 use std::path::{Path, PathBuf};
 
 /// Files of a program that are read.
@@ -104,23 +104,33 @@ impl ProgramReader {
         }
     }
 
-    /// Reads what the script and the configs import, one level deep; what a package's own file passes on counts as that.
+    /// Reads what the script and the configs import, and what that imports; what a package's own file passes on counts as if
+    /// it were imported from where it is.
     fn follow(&mut self) {
-        let mut pending: Vec<(PathBuf, String)> = self
+        let mut pending: VecDeque<(PathBuf, String, SourceRole)> = self
             .sources
             .iter()
-            .map(|source| (PathBuf::from(&source.path), source.text.clone()))
+            .map(|source| {
+                (
+                    PathBuf::from(&source.path),
+                    source.text.clone(),
+                    SourceRole::Imported,
+                )
+            })
             .collect();
-        while let Some((path, text)) = pending.pop() {
+        while let Some((path, text, role)) = pending.pop_front() {
             for module in imports(&text) {
                 let Some(file) = self.imported(&path, &module) else {
                     continue;
                 };
-                let Some(text) = self.read(&file, SourceRole::Imported) else {
+                let Some(text) = self.read(&file, role) else {
                     continue;
                 };
-                if file.file_name().is_some_and(|name| name == "__init__.py") {
-                    pending.push((file, text));
+                let is_package = file.file_name().is_some_and(|name| name == "__init__.py");
+                match (is_package, role) {
+                    (true, role) => pending.push_back((file, text, role)),
+                    (false, SourceRole::Distant) => {}
+                    (false, _) => pending.push_back((file, text, SourceRole::Distant)),
                 }
             }
         }
@@ -137,45 +147,65 @@ impl ProgramReader {
         module_file(&[directory.to_path_buf()], &module.parts)
     }
 
-    /// Hydra's config and the groups that it is composed of.
+    /// The files of settings that the program names itself: an option's default, hydra's config and the groups that it is
+    /// composed of.
     fn settings(&self, recognized: &Recognized<'_>) -> Vec<SettingsFile> {
         let Some(source) = self.sources.first() else {
             return Vec::new();
         };
-        let Some((directory, name)) = hydra_config(&source.text) else {
-            return Vec::new();
-        };
-        let Some(beside) = Path::new(&source.path).parent() else {
-            return Vec::new();
-        };
-        let directory = beside.join(directory);
-        let read = |name: &str, prefix: &str| {
-            let name = name.trim_end_matches(".yaml");
-            let path = directory.join(format!("{name}.yaml"));
-            let text = project_files::config_text(&self.cwd, &path)?;
-            Some(SettingsFile {
-                path: path.display().to_string(),
-                text,
-                prefix: prefix.into(),
-            })
-        };
-        let Some(main) = read(&name, "") else {
-            return Vec::new();
-        };
         let words = &recognized.command.argv[recognized.layout.arguments.clone()];
+        let words: Vec<&str> = words.iter().filter_map(Word::as_str).collect();
+        let is_typed = |option: &String| {
+            words
+                .iter()
+                .any(|word| word.split('=').next() == Some(option.as_str()))
+        };
+        let defaults = default_files(&source.text).into_iter();
+        let defaults = defaults.filter(|(options, _)| !options.iter().any(is_typed));
+        let defaults = defaults.filter_map(|(options, file)| {
+            let longest = options.into_iter().max_by_key(String::len)?;
+            self.settings_file(Path::new(&file), SettingsNames::DefaultOf(longest))
+        });
+        let mut files: Vec<SettingsFile> = defaults.collect();
+        files.extend(self.of_hydra(&source.path, &source.text, &words));
+        files
+    }
+
+    fn of_hydra(&self, script: &str, text: &str, words: &[&str]) -> Vec<SettingsFile> {
+        let Some((directory, name)) = hydra_config(text) else {
+            return Vec::new();
+        };
+        let Some(beside) = Path::new(script).parent() else {
+            return Vec::new();
+        };
+        let read = |name: &str, prefix: String| {
+            let name = name.trim_end_matches(".yaml");
+            let path = beside.join(&directory).join(format!("{name}.yaml"));
+            self.settings_file(&path, SettingsNames::Hydra(prefix))
+        };
+        let Some(main) = read(&name, String::new()) else {
+            return Vec::new();
+        };
         let groups = hydra_groups(&main.text);
         let groups = groups.iter().filter_map(|(group, option)| {
-            let chosen = words.iter().filter_map(Word::as_str);
-            let chosen = chosen.filter_map(|word| word.trim_start_matches('+').split_once('='));
+            let chosen = words
+                .iter()
+                .filter_map(|word| word.trim_start_matches('+').split_once('='));
             let chosen = chosen.filter(|(name, _)| name == group).last();
             let option = chosen.map_or(option.as_str(), |(_, option)| option);
-            read(
-                &format!("{group}/{option}"),
-                &format!("{}.", group.replace('/', ".")),
-            )
+            let prefix = format!("{}.", group.replace('/', "."));
+            read(&format!("{group}/{option}"), prefix)
         });
         let groups: Vec<SettingsFile> = groups.take(MOST_FILES).collect();
         [vec![main], groups].concat()
+    }
+
+    fn settings_file(&self, path: &Path, names: SettingsNames) -> Option<SettingsFile> {
+        Some(SettingsFile {
+            text: project_files::config_text(&self.cwd, path)?,
+            path: self.cwd.join(path).display().to_string(),
+            names,
+        })
     }
 }
 

@@ -11,13 +11,13 @@ mod declared;
 mod statements;
 mod tokens;
 
-use super::config_formats::{python_number, yaml_settings};
+use super::config_formats::{json_settings, python_number, toml_settings, yaml_settings};
 use super::family;
-use super::spellings::BatchArgument;
-use crate::event::{ParsedNumber, SourceNumber, crc32};
+use super::spellings::{BatchArgument, is_one, spellings};
+use crate::event::{ParsedNumber, SourceNumber, SourceNumberKind, crc32};
 pub use choice::{BatchFinding, BatchSpot, HowSure, SpotKind};
 pub(crate) use statements::ImportedModule;
-use statements::{SourceStatements, TokenRange};
+use statements::{SourceStatements, TokenRange, is_overwritten};
 
 /// Numbers that have nothing to do with batches, of which so many are kept.
 const MOST_OTHERS: usize = 4000;
@@ -39,6 +39,8 @@ pub(crate) enum SourceRole {
     Config,
     /// Imported by one of these.
     Imported,
+    /// Imported by what these import: only its classes and functions are looked up.
+    Distant,
 }
 
 /// A file of settings that the program itself names.
@@ -46,8 +48,16 @@ pub(crate) enum SourceRole {
 pub(crate) struct SettingsFile {
     pub path: String,
     pub text: String,
-    /// What precedes its names where one types them: `data.`.
-    pub prefix: String,
+    pub names: SettingsNames,
+}
+
+/// How the settings of a file are typed.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum SettingsNames {
+    /// As hydra's, behind what precedes them: `data.`.
+    Hydra(String),
+    /// Not at all: the file is the default of this option.
+    DefaultOf(String),
 }
 
 /// The numbers of a program's text.
@@ -75,6 +85,10 @@ pub(crate) struct TextNumber {
     pub described: Option<BatchArgument>,
     /// Whether the text replaces it before it is used.
     pub is_overwritten: bool,
+    /// Whether it is likely about something else, though its name is a batch's.
+    pub is_weak: bool,
+    /// Why it cannot be edited, if it cannot.
+    pub fixed: Option<String>,
 }
 
 /// Where a number is set.
@@ -82,7 +96,7 @@ pub(crate) struct TextNumber {
 pub(crate) enum TextSetting {
     /// An argument with a default; a value of 0 where it has none.
     Argument(ParsedNumber),
-    /// A number in the text itself. With the number 0 for its column it is computed, and not edited.
+    /// A number in the text itself, or in a file of settings.
     Constant(SourceNumber),
 }
 
@@ -104,9 +118,10 @@ impl ProgramText {
         let (near, others) = text.numbers.into_iter().partition(TextNumber::is_near);
         (text.numbers, text.others) = (near, others);
         text.others.truncate(MOST_OTHERS);
+        let all: Vec<&SourceStatements<'_>> = read.iter().map(|(_, said)| said).collect();
         for number in &mut text.numbers {
             let name = number.attribute().to_string();
-            number.is_overwritten = read.iter().any(|(_, said)| said.overwrites(&name));
+            number.is_overwritten = is_overwritten(&all, &name);
         }
         text.divided = read.iter().flat_map(|(_, said)| divisions(said)).collect();
         // A number of a file has the file's checksum.
@@ -219,31 +234,78 @@ pub(crate) fn hydra_groups(text: &str) -> Vec<(String, String)> {
     groups.collect()
 }
 
-/// The numbers of a file that the program names itself, as hydra's options.
+/// Options whose defaults are files of settings: the option and the file.
+pub(crate) fn default_files(source: &str) -> Vec<(Vec<String>, String)> {
+    let said = SourceStatements::new(source);
+    let calls = said.calls.iter().filter_map(|call| {
+        let words = call
+            .positional
+            .iter()
+            .filter_map(|part| said.tokens.string(part.start));
+        let options: Vec<String> = words.map(String::from).collect();
+        let names_config = |option: &String| is_one(&spellings().config_files, option);
+        let file = said.tokens.string(call.keyword("default")?.start)?;
+        let is_settings = SETTINGS.iter().any(|ending| file.ends_with(ending));
+        (is_settings && options.iter().any(names_config)).then(|| (options, file.to_string()))
+    });
+    calls.take(4).collect()
+}
+
+const SETTINGS: [&str; 4] = [".yaml", ".yml", ".json", ".toml"];
+
+/// The numbers of a file that the program names itself.
 fn of_settings(file: &SettingsFile) -> Vec<TextNumber> {
-    let Ok(settings) = yaml_settings(&file.text) else {
-        return Vec::new();
+    let settings = match file.path.rsplit('.').next() {
+        Some("json") => json_settings(&file.text),
+        Some("toml") => toml_settings(&file.text),
+        _ => yaml_settings(&file.text),
     };
+    let settings = settings.unwrap_or_default();
     let numbers = settings.all.iter().filter_map(|setting| {
         let written = file.text.get(setting.from..setting.to)?;
         let value = python_number(written).filter(|_| setting.is_plain)?;
-        let name = format!("{}{}", file.prefix, setting.name);
         let before = file.text.get(..setting.from)?;
+        let line = u32::try_from(before.matches('\n').count() + 1).unwrap_or(u32::MAX);
+        let (set, fixed) = match &file.names {
+            SettingsNames::Hydra(prefix) => {
+                let name = format!("{prefix}{}", setting.name);
+                let argument = ParsedNumber {
+                    options: vec![format!("{name}=")],
+                    name,
+                    value,
+                    default: Some(value),
+                    reads_command: true,
+                    by: "hydra".into(),
+                    ..ParsedNumber::default()
+                };
+                (TextSetting::Argument(argument), None)
+            }
+            SettingsNames::DefaultOf(option) => {
+                let shown = file.path.rsplit('/').next().unwrap_or(&file.path);
+                let constant = SourceNumber {
+                    file: file.path.clone(),
+                    line,
+                    name: setting.name.clone(),
+                    kind: SourceNumberKind::Entry,
+                    value,
+                    ..SourceNumber::default()
+                };
+                let why = format!(
+                    "{} is {value} in {shown}, the default of {option}: with {option} FILE in the command it can be changed",
+                    setting.name
+                );
+                (TextSetting::Constant(constant), Some(why))
+            }
+        };
         Some(TextNumber {
-            set: TextSetting::Argument(ParsedNumber {
-                options: vec![format!("{name}=")],
-                name,
-                value,
-                default: Some(value),
-                reads_command: true,
-                by: "hydra".into(),
-                ..ParsedNumber::default()
-            }),
+            set,
             file: file.path.clone(),
-            line: u32::try_from(before.matches('\n').count() + 1).unwrap_or(u32::MAX),
+            line,
             role: SourceRole::Config,
             described: None,
             is_overwritten: false,
+            is_weak: false,
+            fixed,
         })
     });
     numbers.collect()

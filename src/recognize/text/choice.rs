@@ -100,7 +100,15 @@ impl BatchSpot {
                 };
                 (name, stands)
             }
-            TextSetting::Constant(constant) => (constant.name.as_str(), SpotKind::Constant),
+            TextSetting::Constant(constant) => {
+                let is_python = constant.file.ends_with(".py");
+                let stands = if is_python {
+                    SpotKind::Constant
+                } else {
+                    SpotKind::Config
+                };
+                (constant.name.as_str(), stands)
+            }
         };
         let is_typed = candidate.typed.is_some();
         BatchSpot {
@@ -120,6 +128,8 @@ struct TextCandidate<'a> {
     level: BatchArgument,
     /// Whether its name is a listed one.
     is_listed: bool,
+    /// Whether only a number could tell.
+    is_weak: bool,
     /// As it is in the command, if it is.
     typed: Option<Hit<'a>>,
     /// 0 where it has no number.
@@ -242,7 +252,8 @@ impl<'c> Recognized<'c> {
                     why: None,
                 }
             }
-            Err(why) if how_sure == HowSure::NotSure => BatchFinding {
+            // Known, but not edited; or one of several.
+            Err(why) if !of_text.is_empty() && self.check_open().is_ok() => BatchFinding {
                 how_sure,
                 candidates: of_text,
                 why: Some(why),
@@ -388,10 +399,17 @@ impl<'a> TextReading<'_, 'a> {
             None => number.value(),
         };
         let (level, is_listed) = self.level(number, &names)?;
+        let mut named = names.iter();
+        let is_plain = is_listed
+            || number.described.is_some()
+            || named.any(|name| {
+                family::like_a_batch(name).is_some() && family::is_plainly_a_batch(name)
+            });
         Some(TextCandidate {
             number,
             level,
             is_listed,
+            is_weak: number.is_weak || !is_plain,
             typed,
             value,
         })
@@ -522,6 +540,13 @@ impl<'a> TextReading<'_, 'a> {
     }
 
     fn knob(&self, number: &'a TextNumber) -> Result<Knob<'a>, String> {
+        if let Some(why) = number
+            .fixed
+            .as_ref()
+            .filter(|_| self.recognized.known.is_none())
+        {
+            return Err(why.clone());
+        }
         match &number.set {
             TextSetting::Argument(argument) => {
                 knob::knob_of_parsed(argument, self.arguments, self.recognized)
@@ -548,12 +573,6 @@ impl<'a> TextReading<'_, 'a> {
                 least: None,
             });
         }
-        if constant.column == 0 {
-            return Err(format!(
-                "{} is {} by a computation, which is not edited",
-                constant.name, constant.value
-            ));
-        }
         knob::knob_of_literal(constant, self.recognized)
     }
 }
@@ -579,6 +598,7 @@ fn best(mut all: Vec<TextCandidate<'_>>) -> TextChoice<'_> {
         all.retain(|one| Some(key(one)) == least);
     };
     keep_least(&mut all, &|one| one.rank());
+    keep_least(&mut all, &|one| u8::from(one.is_weak));
     keep_least(&mut all, &|one| u8::from(!one.is_listed));
     // What an imported file has is less likely to be meant than what the script has.
     keep_least(&mut all, &|one| {
@@ -591,6 +611,7 @@ fn best(mut all: Vec<TextCandidate<'_>>) -> TextChoice<'_> {
         }
     }
     match different.as_slice() {
+        [one] if one.is_weak => TextChoice::Several(different),
         [one] => {
             let is_sure = one.is_listed && one.level != BatchArgument::Unsure;
             TextChoice::One(

@@ -2,7 +2,7 @@
 //! and defaults of parameters that are in force.
 
 use super::statements::{CallSite, FunctionHead, SourceStatements, TokenRange};
-use super::{ProgramSource, TextNumber, TextSetting, described, is_near};
+use super::{ProgramSource, SourceRole, TextNumber, TextSetting, described, is_near};
 use crate::event::{SourceNumber, SourceNumberKind};
 use crate::recognize::config_formats::python_number;
 use crate::recognize::family::is_not_of_training as is_elsewhere;
@@ -10,7 +10,10 @@ use crate::recognize::family::is_not_of_training as is_elsewhere;
 type ReadSource<'a, 't> = (&'a ProgramSource, SourceStatements<'t>);
 
 pub(super) fn constants(sources: &[ReadSource<'_, '_>], found: &mut Vec<TextNumber>) {
-    for (source, said) in sources {
+    let near = sources
+        .iter()
+        .filter(|(source, _)| source.role != SourceRole::Distant);
+    for (source, said) in near {
         let reader = ConstantReader { source, said };
         reader.assigned(found);
         reader.entries(found);
@@ -58,9 +61,26 @@ impl<'t> ConstantReader<'_, 't> {
         {
             return;
         }
-        for (name, value) in &call.keywords {
-            found.extend(self.constant(name, SourceNumberKind::Keyword, value));
+        // A library's own batch of whatever it maps over.
+        if call.keyword("batched").is_some() {
+            return;
         }
+        // In an imported file a call of something is less than a list of settings.
+        let is_weak = self.source.role == SourceRole::Imported && !self.is_all_settings(call);
+        for (name, value) in &call.keywords {
+            let number = self.constant(name, SourceNumberKind::Keyword, value);
+            found.extend(number.map(|number| TextNumber { is_weak, ..number }));
+        }
+    }
+
+    /// Whether a call is given nothing but values as they are written: `HParams(batch_size=64, lr=1e-3)`.
+    fn is_all_settings(&self, call: &CallSite<'t>) -> bool {
+        let tokens = &self.said.tokens;
+        let is_written = |value: &TokenRange| {
+            let is_word = matches!(tokens.text(value.start), "True" | "False" | "None");
+            is_word || !tokens.is_name(value.start)
+        };
+        call.positional.is_empty() && call.keywords.iter().all(|(_, value)| is_written(value))
     }
 
     /// `def train(batch_size=64)`, where it is called without one.
@@ -147,7 +167,7 @@ impl<'t> ConstantReader<'_, 't> {
                 file: self.source.path.clone(),
                 crc: 0,
                 line: token.line,
-                column: if is_plain { token.column } else { 0 },
+                column: token.column,
                 name: name.into(),
                 kind,
                 value: number,
@@ -157,6 +177,9 @@ impl<'t> ConstantReader<'_, 't> {
             role: self.source.role,
             described: comment,
             is_overwritten: false,
+            is_weak: false,
+            fixed: (!is_plain)
+                .then(|| format!("{name} is {number}, written {written}, which is not edited")),
         })
     }
 }

@@ -55,7 +55,10 @@ impl CommandParser {
 
 /// The declared arguments of all sources.
 pub(super) fn arguments(sources: &[ReadSource<'_, '_>], found: &mut Vec<TextNumber>) {
-    for (source, said) in sources {
+    let near = sources
+        .iter()
+        .filter(|(source, _)| source.role != SourceRole::Distant);
+    for (source, said) in near {
         let reader = ArgumentReader {
             source,
             said,
@@ -395,6 +398,8 @@ impl<'a, 't> ArgumentReader<'a, 't> {
             role: self.source.role,
             described: None,
             is_overwritten: false,
+            is_weak: false,
+            fixed: None,
         }
     }
 }

@@ -2,6 +2,7 @@
 //! A statement that is not understood is left out.
 
 use super::tokens::{DEEPEST, SourceTokens, TokenKind};
+use std::collections::BTreeSet;
 use std::ops::Range;
 
 /// More of one kind are not kept.
@@ -18,6 +19,8 @@ pub(super) type TokenRange = Range<usize>;
 pub(super) struct SourceStatements<'t> {
     pub tokens: SourceTokens<'t>,
     pub assigned: Vec<AssignedValue<'t>>,
+    /// `total += one`.
+    augmented: Vec<AssignedValue<'t>>,
     pub calls: Vec<CallSite<'t>>,
     /// Of `{"batch": 64}`: the key and the value.
     pub entries: Vec<(&'t str, TokenRange)>,
@@ -148,6 +151,7 @@ impl<'t> SourceStatements<'t> {
                 }
                 _ => {
                     assignments(&tokens, from..end, &mut said.assigned);
+                    said.augmented.extend(augmented(&tokens, from..end));
                     None
                 }
             };
@@ -193,23 +197,62 @@ impl<'t> SourceStatements<'t> {
         self.tokens.is_operator(behind, "=").then_some(name)
     }
 
-    /// The first part of a name that is assigned to something else: `args.batch_size = args.total // ranks` says that
-    /// what was parsed does not count.
-    pub fn overwrites(&self, name: &str) -> bool {
-        self.assigned.iter().any(|one| {
-            let Some((owner, leaf)) = one.target.rsplit_once('.') else {
-                return false;
-            };
-            let reads = |at: usize| self.tokens.text(at) == name;
-            let is_it = leaf == name && owner != "self" && !self.is_number(&one.value);
-            is_it && !one.value.clone().take(LONGEST_VALUE).any(reads)
+    /// The names of what is computed from one of these.
+    fn derived_from(&self, names: &BTreeSet<&'t str>) -> Vec<&'t str> {
+        let all = self.assigned.iter().chain(&self.augmented);
+        let derived = all.filter(|one| self.reads(&one.value, names));
+        derived
+            .filter_map(|one| one.target.rsplit('.').next())
+            .collect()
+    }
+
+    /// Whether an attribute of this name is assigned what comes of something else.
+    fn overwrites(&self, name: &str, derived: &BTreeSet<&str>) -> bool {
+        self.overwriting(name)
+            .any(|one| !self.reads(&one.value, derived))
+    }
+
+    fn overwriting<'n>(&'n self, name: &'n str) -> impl Iterator<Item = &'n AssignedValue<'t>> {
+        self.assigned.iter().filter(move |one| {
+            let parts = one.target.rsplit_once('.');
+            let is_it = parts.is_some_and(|(owner, leaf)| leaf == name && owner != "self");
+            is_it && !self.is_number(&one.value)
         })
+    }
+
+    fn reads(&self, value: &TokenRange, names: &BTreeSet<&str>) -> bool {
+        let mut tokens = value.clone().take(LONGEST_VALUE);
+        tokens.any(|at| names.contains(self.tokens.text(at)))
     }
 
     fn is_number(&self, value: &TokenRange) -> bool {
         let mut kinds = value.clone().filter_map(|at| self.tokens.all.get(at));
         kinds.any(|token| token.kind == TokenKind::Number) && value.len() == 1
     }
+}
+
+/// Whether these sources replace what an attribute of this name is: `args.batch_size = args.total // ranks` says that what
+/// was parsed does not count. What is computed from it does not replace it.
+pub(super) fn is_overwritten<'t>(sources: &[&SourceStatements<'t>], name: &'t str) -> bool {
+    if !sources
+        .iter()
+        .any(|said| said.overwriting(name).next().is_some())
+    {
+        return false;
+    }
+    let mut derived = BTreeSet::from([name]);
+    for _ in 0..4 {
+        let before = derived.len();
+        let more: Vec<&str> = sources
+            .iter()
+            .flat_map(|said| said.derived_from(&derived))
+            .collect();
+        derived.extend(more);
+        if derived.len() == before {
+            break;
+        }
+    }
+    sources.iter().any(|said| said.overwrites(name, &derived))
 }
 
 /// `@decorated def name(parameters)`; takes the decorators.
@@ -341,6 +384,20 @@ fn assignments<'t>(
             _ => {}
         }
     }
+}
+
+/// `total += one`.
+fn augmented<'t>(tokens: &SourceTokens<'t>, line: TokenRange) -> Option<AssignedValue<'t>> {
+    let (target, behind) = tokens.dotted(line.start, line.end)?;
+    let is_it = ["+=", "-=", "*=", "//=", "/="]
+        .iter()
+        .any(|op| tokens.is_operator(behind, op));
+    is_it.then(|| AssignedValue {
+        target,
+        annotation: None,
+        value: behind + 1..line.end,
+        at: line.start,
+    })
 }
 
 fn one_assignment<'t>(
@@ -479,7 +536,7 @@ if __name__ == '__main__':
                 ("args.batch", "args.total // ranks", None),
             ]
         );
-        assert!(said.overwrites("batch") && !said.overwrites("total"));
+        assert!(is_overwritten(&[&said], "batch") && !is_overwritten(&[&said], "total"));
         let calls: Vec<&str> = said.calls.iter().map(|call| call.callee).collect();
         assert_eq!(calls, ["click.command", "click.option", "run"]);
         assert!(said.calls[2].is_starred && said.enclosing(said.calls[2].at).is_guarded);
