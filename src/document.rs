@@ -1,4 +1,4 @@
-//! What is said of an OOM, once for every output: blocks, each of which text, Markdown, HTML and the
+//! What is said of an OOM or of a command, once for every output: blocks, each of which text, Markdown, HTML and the
 //! screen lay out in one way of their own.
 //!
 //! Here are the blocks, and what a finding, the lines that held memory and the remedies are as such.
@@ -14,7 +14,7 @@ use crate::anatomy::{
 use crate::command::CommandLine;
 use crate::diagnosis::{AmongRanks, Certainty, Evidence, Finding, Phrase};
 use crate::event::{LineUsage, MemoryKind, Retainers, SourceLine, as_typed};
-use crate::remedy::{Plan, Remedy};
+use crate::remedy::{Availability, Plan, Remedy};
 use crate::state::{OomIncident, SourceTexts};
 use crate::units::Bytes;
 
@@ -477,4 +477,22 @@ pub fn relaunch(command: &CommandLine, remedy: &Remedy, facts: &[&str]) -> Docum
         facts: facts.map(|fact| fact.to_string()).collect(),
         command: as_typed(&Plan::new(command, &[remedy]).command),
     })
+}
+
+/// The remedies that can be applied, with their commands, then those that cannot, with why.
+pub fn offers<'r>(
+    command: &CommandLine,
+    remedies: &'r [Remedy],
+    facts: impl Fn(&'r Remedy) -> Vec<&'r str>,
+) -> Vec<DocumentBlock> {
+    let offered = remedies.iter().filter(|remedy| remedy.is_offered());
+    let offered = offered.map(|remedy| relaunch(command, remedy, &facts(remedy)));
+    let others = remedies.iter().filter_map(|remedy| {
+        let Availability::NotOffered(reason) = &remedy.availability else {
+            return None;
+        };
+        let words = format!("{}: not offered: {reason}", remedy.title);
+        Some(DocumentBlock::detail(words))
+    });
+    offered.chain(others).collect()
 }

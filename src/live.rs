@@ -19,6 +19,7 @@ mod phase;
 pub(crate) mod policy;
 pub(crate) mod print;
 mod probe_setup;
+pub(crate) mod program_text;
 mod reachable;
 mod runtime;
 pub(crate) mod session;

@@ -3,7 +3,7 @@
 //! [`Recognized::new`] splits a command into launchers and program (`layout`) and looks the program up
 //! among known ones (`program`, `programs.toml`); one without an entry is read by common spellings
 //! (`family`). Settings are then found among its arguments (`argument`), in its environment or in its
-//! config files (`config_file`). No I/O: what the disk and the environment say is passed in
+//! config files (`config_file`); before anything ran, in the program's own text (`text`). No I/O: what the disk and the environment say is passed in
 //! ([`LaunchEnvironment`]).
 
 pub mod alloc_conf;
@@ -21,6 +21,7 @@ pub(crate) mod program;
 mod program_settings;
 pub(crate) mod recognized;
 pub(crate) mod spellings;
+pub(crate) mod text;
 mod workload;
 
 pub use argument::ArgumentForm;
@@ -33,4 +34,5 @@ pub use layout::{CommandLayout, EnvPropagation, Launcher, ProgramKind, reads_sta
 pub use program::{Catalogue, ProgramEntry};
 pub use program_settings::Scope;
 pub use recognized::{Reach, Recognized};
+pub use text::{BatchFinding, BatchSpot, HowSure, SpotKind};
 pub use workload::WorkloadKey;

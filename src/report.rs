@@ -10,6 +10,7 @@ pub mod markdown;
 pub mod metrics;
 pub mod news;
 pub mod page;
+pub mod plan;
 pub mod score;
 pub mod story;
 

@@ -76,19 +76,19 @@ fn the_largest_batch_is_found_and_proven() {
 
 #[test]
 fn what_cannot_be_fitted_says_why_and_runs_nothing() {
-    for (options, demo, why) in [
+    for (options, program, why) in [
         (
-            &["--arg", "seq_len"][..],
-            &["--steps", "2"][..],
-            "no argument seq_len",
+            &["--arg", "no_such_thing"][..],
+            "from common import train\ntrain(4)\n",
+            "no argument no_such_thing",
         ),
-        (&[], &["--steps", "2"], "no batch size in the command"),
+        (&[], "import common\n", "no batch size in the command"),
     ] {
-        let done = fit(options, demo);
+        let done = fit_program(program, options);
         let said = text(&done.stderr);
         assert_eq!(done.status.code(), Some(125), "{said}");
         assert!(said.contains(why), "{said}");
-        assert!(!said.contains("simulated GPU"), "{said}");
+        assert!(!said.contains("fit really runs"), "{said}");
         assert!(done.stdout.is_empty());
     }
 }
@@ -262,4 +262,99 @@ fn an_earlier_session_that_ran_out_is_remembered() {
     );
     assert!(!failed.status.success());
     assert_eq!(failed_before(&used), Value::from(64));
+}
+
+/// A model whose memory grows with its batch, and the loop that trains it.
+const TRAINS: &str = "\
+import torch
+class Net(torch.nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.layers = torch.nn.Sequential(*[torch.nn.Linear(256, 256) for _ in range(6)])
+    def forward(self, x):
+        return self.layers(x)
+def train(rows, length=1024):
+    model = Net().cuda()
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+    for _ in range(12):
+        model(torch.randn(rows, length, 256, device='cuda')).mean().backward()
+        optimizer.step()
+        optimizer.zero_grad()
+";
+
+/// `oomph fit` of this program on a simulated card of 1 GiB.
+fn fit_program(program: &str, options: &[&str]) -> Output {
+    let state = directory();
+    std::fs::write(state.path().join("common.py"), TRAINS).expect("a module");
+    std::fs::write(state.path().join("train.py"), program).expect("a program");
+    Command::new(env!("CARGO_BIN_EXE_oomph"))
+        .arg("fit")
+        .args(options)
+        .args(["--no-nvml", "--", "python3", "train.py"])
+        .current_dir(state.path())
+        .env("XDG_STATE_HOME", state.path())
+        .env(
+            "PYTHONPATH",
+            concat!(env!("CARGO_MANIFEST_DIR"), "/demo/simulated"),
+        )
+        .env("OOMPH_SIMULATED_SPEED", "100")
+        .env("OOMPH_SIMULATED_CARD_GIB", "1")
+        .stdin(Stdio::null())
+        .output()
+        .expect("oomph runs")
+}
+
+#[test]
+fn a_batch_that_is_not_typed_is_fitted_where_it_stands() {
+    let parser = "import argparse\nfrom common import train\nparser = argparse.ArgumentParser()\n";
+    for (program, options, name, typed) in [
+        (
+            format!(
+                "{parser}parser.add_argument('--batch-size', type=int, default=16)\n\
+                 train(parser.parse_args().batch_size)\n"
+            ),
+            &[][..],
+            "--batch-size",
+            "python3 train.py --batch-size ",
+        ),
+        (
+            "from common import train\nbatch_size = 16\ntrain(batch_size)\n".into(),
+            &[],
+            "batch_size",
+            "oomph OOMPH_EDITS=",
+        ),
+        // The first run tells which of two it is.
+        (
+            "from common import train\nbatch_size = 12\ntrain_bs = 16\ntrain(train_bs)\n".into(),
+            &[],
+            "train_bs",
+            "train.py:3:11:16=",
+        ),
+        (
+            format!(
+                "{parser}parser.add_argument('--seq-len', type=int, default=512)\n\
+                 train(4, parser.parse_args().seq_len)\n"
+            ),
+            &["--arg", "seq_len"],
+            "--seq-len",
+            "python3 train.py --seq-len ",
+        ),
+    ] {
+        let done = fit_program(&program, options);
+        let (answer, said) = (text(&done.stdout), text(&done.stderr));
+        assert!(done.status.success(), "{program}\n{answer}\n{said}");
+        let found = format!("largest {name} that fits: ");
+        assert!(answer.starts_with(&found), "{program}\n{answer}");
+        assert!(answer.contains(typed), "{program}\n{answer}");
+    }
+}
+
+#[test]
+fn a_number_without_effect_ends_the_search() {
+    let program = "from common import train\nbatch_size = 16\ntrain(8)\n";
+    let done = fit_program(program, &[]);
+    let said = text(&done.stderr);
+    let why = "has no effect: the model was given the same as with 4";
+    assert!(said.contains(why), "{said}");
+    assert!(!text(&done.stdout).contains("largest batch_size"), "{said}");
 }

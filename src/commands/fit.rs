@@ -8,8 +8,10 @@ use crate::command::CommandLine;
 use crate::live::FitOptions;
 use crate::live::policy::fit::{AT_MOST, Fit, search};
 use crate::live::print;
+use crate::live::program_text::program_text;
 use crate::live::session::earlier;
 use crate::live::{self, Ending, OWN_FAILURE, SessionConfig};
+use crate::recognize::{LaunchEnvironment, Recognized};
 use crate::remedy::{Which, places_written};
 use crate::supervise;
 use anyhow::Context;
@@ -37,7 +39,11 @@ pub(super) fn run(fit: FitOptions, command: CommandLine) -> anyhow::Result<Endin
         print::complain(&format!("fit: {lack}; nothing was run"));
         return Ok(Ending::Code(OWN_FAILURE));
     }
-    let mut fit = match Fit::new(fit, config.command.clone()) {
+    let text = program_text(&Recognized::new(
+        &config.command,
+        &LaunchEnvironment::default(),
+    ));
+    let mut fit = match Fit::new(fit, config.command.clone(), text.as_ref()) {
         Ok(fit) => fit,
         Err(reason) => {
             print::complain(&format!("fit: {reason}"));
@@ -62,10 +68,10 @@ pub(super) fn run(fit: FitOptions, command: CommandLine) -> anyhow::Result<Endin
 /// Prints what will happen, and asks for confirmation on a terminal. Whether to continue.
 fn warn(fit: &Fit) -> bool {
     let (options, mut text) = (&fit.options, String::new());
-    let (name, value) = fit.setting();
+    let from = fit.from();
     text.push_str(&format!(
         "oomph: fit really runs the program, at most {} times for {} optimizer steps each (up to {} while memory still grows), \
-         from {name} {value}.\n",
+         from {from}.\n",
         search::RUNS,
         options.steps,
         options.steps.saturating_mul(AT_MOST),

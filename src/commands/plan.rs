@@ -3,10 +3,12 @@
 use super::predict::predict;
 use crate::command::CommandLine;
 use crate::config;
+use crate::document::text::{TextLayout, lines};
 use crate::live::session::inputs::SessionInputs;
 use crate::live::{Ending, print, torch};
 use crate::recognize::LaunchEnvironment;
-use crate::remedy::{self, Availability, RemedyInputs};
+use crate::remedy::{self, RemedyInputs};
+use crate::report;
 use clap::Args;
 use std::ffi::OsString;
 use std::io::Write;
@@ -54,6 +56,7 @@ fn plan(command: &CommandLine, json: bool, batch_scale: f64) -> anyhow::Result<E
         print::complain(problem);
     }
     known.look(command, None);
+    known.read_text(command);
     let inputs = RemedyInputs {
         launch: LaunchEnvironment {
             torch: torch.as_deref(),
@@ -69,54 +72,14 @@ fn plan(command: &CommandLine, json: bool, batch_scale: f64) -> anyhow::Result<E
         writeln!(out, "{}", remedy::plan_text(&outline))?;
         return Ok(Ending::Code(0));
     }
-    let recognized = inputs.recognize(command);
-    let launchers: Vec<&str> = recognized
-        .launchers()
-        .iter()
-        .map(|launcher| launcher.name.as_str())
-        .collect();
-    let program = command.argv.get(recognized.layout.program);
-    let program = program.map_or("none found".to_string(), |word| word.to_string_lossy());
-    let known = recognized.known.map_or(
-        "unknown; its options are recognized by name".to_string(),
-        |entry| match &entry.source {
-            Some(source) => format!("known as {}, by {source}", entry.name),
-            None => format!("known as {}", entry.name),
-        },
-    );
-    line(&mut out, &format!("program    {program} ({known})"))?;
-    if !launchers.is_empty() {
-        line(&mut out, &format!("launchers  {}", launchers.join(", ")))?;
-    }
-    line(
-        &mut out,
-        &format!("torch      {}", torch.as_deref().unwrap_or("unknown")),
-    )?;
-    for offered in remedy::remedies(command, &inputs) {
-        writeln!(out)?;
-        line(&mut out, &offered.title.to_string())?;
-        match &offered.availability {
-            Availability::Offered => {
-                line(
-                    &mut out,
-                    &format!("  {} ({})", offered.changes, offered.cost),
-                )?;
-                line(
-                    &mut out,
-                    &format!(
-                        "  {}",
-                        remedy::Plan::new(command, &[&offered]).command.shown()
-                    ),
-                )?;
-            }
-            Availability::NotOffered(reason) => {
-                line(&mut out, &format!("  not offered: {reason}"))?
-            }
+    let blocks = report::plan::plan(command, &inputs);
+    for part in lines(&blocks, TextLayout::Parts) {
+        // A part begins with an empty line.
+        if let Some(rest) = part.strip_prefix('\n') {
+            writeln!(out, "\n{}", print::line(rest))?;
+        } else {
+            writeln!(out, "{}", print::line(&part))?;
         }
     }
     Ok(Ending::Code(0))
-}
-
-fn line(out: &mut impl Write, words: &str) -> std::io::Result<()> {
-    writeln!(out, "{}", print::line(words))
 }

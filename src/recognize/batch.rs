@@ -108,7 +108,7 @@ pub(crate) enum Place<'a> {
 }
 
 /// Words to add, ending in a number.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Addition {
     /// The number is appended to the last word.
     pub words: Vec<String>,

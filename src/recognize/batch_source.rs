@@ -2,7 +2,7 @@
 //! file; for one without, by common spellings among its arguments, in variables in front of the command
 //! or in its config file, and only if there is exactly one reading.
 
-use super::argument::{Arguments, Hit, InsertPoint, Name, Value, same, text};
+use super::argument::{Arguments, Hit, InsertPoint, Name, Value, same, text as word_text};
 use super::batch::{
     Addition, BatchSource, Knob, Place, WholeBatch, addition, agree_with_deepspeed,
     deepspeed_source, last, numbers, parsed,
@@ -15,6 +15,7 @@ use super::layout::{ProgramKind, file_name};
 use super::program::{AccumulationRule, InsertPlace, ProgramEntry};
 use super::recognized::Recognized;
 use super::spellings::{BatchArgument, is_one, spellings};
+use super::text;
 
 impl<'c> Recognized<'c> {
     /// Where the command sets its batch; the error says why it can't be changed.
@@ -22,7 +23,10 @@ impl<'c> Recognized<'c> {
         self.check_open()?;
         let by_words = self.spelled_batch();
         let Some(told) = self.launch.told else {
-            return by_words;
+            return match self.launch.text {
+                Some(text) => text::choice::source(self, text, by_words),
+                None => by_words,
+            };
         };
         match by_words {
             Ok(source) if self.known.is_some() => Ok(source),
@@ -359,7 +363,7 @@ fn of_unknown<'a>(
     arguments: &Arguments<'a>,
 ) -> Result<BatchSource<'a>, String> {
     let words = &recognized.command.argv;
-    let script = file_name(words.get(recognized.layout.program).map_or("", text));
+    let script = file_name(words.get(recognized.layout.program).map_or("", word_text));
     let typed = Spelled::among(arguments.all().map(NamedValue::Argument));
     let mut assigned = Spelled::among(variables(recognized));
     assigned
@@ -559,7 +563,7 @@ fn variables<'a>(recognized: &Recognized<'a>) -> impl Iterator<Item = NamedValue
         })
     });
     let words = recognized.layout.assignments.iter().filter_map(|at| {
-        let (name, value) = text(&command.argv[*at]).split_once('=')?;
+        let (name, value) = word_text(&command.argv[*at]).split_once('=')?;
         let place = Place::Word(Value {
             text: value,
             at: *at,

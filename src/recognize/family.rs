@@ -57,6 +57,15 @@ pub(crate) fn like_a_batch(name: &str) -> Option<BatchArgument> {
     (is_in(&listed.like_a_batch) && !other).then_some(BatchArgument::Plain)
 }
 
+/// Whether a name that is like a batch's says nothing more than that: `micro_bsz`, but not `gail_batch_size`.
+pub(crate) fn is_plainly_a_batch(name: &str) -> bool {
+    let listed = spellings();
+    let words = words(name).into_iter().filter(|word| !word.is_empty());
+    words
+        .into_iter()
+        .all(|word| is_one(&listed.like_a_batch, &word) || is_one(&listed.with_a_batch, &word))
+}
+
 /// Whether a name says that it is a size of something else, or no size at all.
 pub(crate) fn is_other_size(name: &str) -> bool {
     let listed = spellings();
@@ -64,6 +73,19 @@ pub(crate) fn is_other_size(name: &str) -> bool {
         is_one(&listed.other_sizes, word)
             || is_one(&listed.not_of_training, word)
             || is_one(&listed.beside_a_batch, word)
+    })
+}
+
+/// Whether a name of a function, a class or a variable is about something else than training: `evaluate`, `val_loader`,
+/// `testset`.
+pub(crate) fn is_not_of_training(name: &str) -> bool {
+    let listed = &spellings().not_of_training;
+    words(name).iter().any(|word| {
+        let endings = ["set", "loader", "data", "dataset", "dataloader", "iter"];
+        let mut stems = endings
+            .iter()
+            .filter_map(|ending| word.strip_suffix(ending));
+        is_one(listed, word) || stems.any(|stem| is_one(listed, stem))
     })
 }
 

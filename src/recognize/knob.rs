@@ -344,7 +344,7 @@ fn knob<'a>(
     }
 }
 
-fn knob_of_parsed<'a>(
+pub(super) fn knob_of_parsed<'a>(
     number: &'a ParsedNumber,
     arguments: &Arguments<'a>,
     recognized: &Recognized<'a>,
@@ -371,14 +371,14 @@ fn knob_of_parsed<'a>(
     };
     let end = InsertPoint::Before(recognized.layout.arguments.end);
     Ok(Knob {
-        name: shown(number).into(),
+        name: shown(number).trim_end_matches('=').into(),
         value: number.value,
         place: Place::Added(Addition::new(&spec, end)),
         least: None,
     })
 }
 
-fn knob_of_literal<'a>(
+pub(super) fn knob_of_literal<'a>(
     number: &'a SourceNumber,
     recognized: &Recognized<'a>,
 ) -> Result<Knob<'a>, String> {

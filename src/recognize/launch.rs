@@ -4,6 +4,7 @@
 use super::alloc_conf::Inherited;
 use super::program::Catalogue;
 use super::spellings::spellings;
+use super::text::ProgramText;
 use crate::event::Knobs;
 use std::path::{Path, PathBuf};
 
@@ -26,6 +27,8 @@ pub struct LaunchEnvironment<'a> {
     pub checkpoint: Option<&'a Checkpoint>,
     /// What the program's own process told of the numbers that set its sizes.
     pub told: Option<&'a Knobs>,
+    /// What the program's text says of them, where it was read: before anything ran.
+    pub(crate) text: Option<&'a ProgramText>,
 }
 
 /// A config file that the command names.

@@ -26,6 +26,8 @@ pub struct BatchSpec {
     pub unit: Option<String>,
     /// Why there is nothing to edit.
     pub none: Option<String>,
+    /// Its constants that set the batch, if there is no argument.
+    pub constants: Vec<String>,
     /// Arguments with which the batch argument isn't what counts, and why.
     pub refused_with: Vec<(String, String)>,
     /// An argument that is a lower bound for the new value (a sample must fit).

@@ -14,6 +14,7 @@ pub(crate) struct Spellings {
     pub accumulation: Vec<String>,
     pub like_a_batch: Vec<String>,
     pub beside_a_batch: Vec<String>,
+    pub with_a_batch: Vec<String>,
     pub other_sizes: Vec<String>,
     pub workers: Vec<String>,
     pub groups: Vec<String>,

@@ -11,7 +11,7 @@ use serde_json::{Value, json};
 use std::ffi::OsString;
 use std::os::unix::ffi::OsStringExt;
 
-/// `{"program", "launcher", "batch", "remedies"}`. Each `argv` begins with the variables typed
+/// `{"program", "launcher", "batch", "found", "remedies"}`. Each `argv` begins with the variables typed
 /// before the command; those that a remedy sets in addition are in its `env`.
 pub fn plan_json(command: &CommandLine, inputs: &RemedyInputs<'_>) -> Value {
     let recognized = inputs.recognize(command);
@@ -31,6 +31,7 @@ pub fn plan_json(command: &CommandLine, inputs: &RemedyInputs<'_>) -> Value {
             "scope": batch.scope,
             "arg": batch.argument,
         })),
+        "found": recognized.batch_finding(),
         "remedies": remedies_of(&recognized, inputs)
             .iter()
             .map(|remedy| in_json(command, remedy))

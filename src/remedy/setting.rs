@@ -1,4 +1,4 @@
-//! A command with one of its numeric arguments set to another value, larger or smaller, for trial
+//! A command with one of its numeric arguments, or of its program's numbers, set to another value, larger or smaller, for trial
 //! runs.
 //!
 //! Unlike a remedy this leaves everything else (accumulation, other limits) alone.
@@ -6,10 +6,12 @@
 use super::plan::{Edit, edited};
 use super::proposal::Draft;
 use crate::command::{CommandLine, Word};
+use crate::event::SourceEdit;
 use crate::recognize::argument::{Arguments, Hit, InsertPoint, Value, same};
-use crate::recognize::batch;
+use crate::recognize::batch::{self, Addition, Knob, Place};
 use crate::recognize::program::AccumulationRule;
 use crate::recognize::spellings::spellings;
+use crate::recognize::text::ProgramText;
 use crate::recognize::{CommandLayout, LaunchEnvironment, Recognized};
 
 /// Which argument a trial run changes.
@@ -21,20 +23,66 @@ pub enum Which {
     Named(String),
 }
 
-/// An integer argument of a command.
+/// A number that a command or its program sets, and how another one is set.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Setting {
-    /// As typed.
+    /// As typed, or as the program calls it.
     pub name: String,
     pub value: u64,
-    at: usize,
-    from: usize,
-    length: usize,
+    place: SettingPlace,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq)]
+enum SettingPlace {
+    /// In a word of the command.
+    Word {
+        at: usize,
+        from: usize,
+        length: usize,
+    },
+    /// The default of an argument that is not typed: words are added.
+    Added(Addition),
+    /// In the program's text, of which an edited copy runs.
+    Source(SourceEdit),
 }
 
 impl Setting {
-    /// Finds the argument; the error says why that isn't possible.
+    /// Finds the argument in the command alone; the error says why that isn't possible.
     pub fn find(command: &CommandLine, which: &Which) -> Result<Setting, String> {
+        Setting::typed(command, which)
+    }
+
+    /// Finds the argument in the command, or in the program's text where that was read. Several are as good before
+    /// anything ran; the first run tells them apart.
+    pub(crate) fn find_all(
+        command: &CommandLine,
+        which: &Which,
+        text: Option<&ProgramText>,
+    ) -> Result<Vec<Setting>, String> {
+        let typed = Setting::typed(command, which);
+        let Some(text) = text else {
+            return Ok(vec![typed?]);
+        };
+        let launch = LaunchEnvironment {
+            text: Some(text),
+            ..LaunchEnvironment::default()
+        };
+        let recognized = Recognized::new(command, &launch);
+        let of_text = match which {
+            Which::Named(name) => match typed {
+                Ok(setting) => return Ok(vec![setting]),
+                Err(_) => recognized.named_in_text(name),
+            },
+            Which::Batch => recognized.batch_knobs(),
+        };
+        let settings: Vec<Setting> = of_text.iter().filter_map(Setting::of_knob).collect();
+        match settings.is_empty() {
+            true => Ok(vec![typed?]),
+            false => Ok(settings),
+        }
+    }
+
+    fn typed(command: &CommandLine, which: &Which) -> Result<Setting, String> {
         let recognized = Recognized::new(command, &LaunchEnvironment::default());
         let arguments = recognized.arguments();
         let (hits, missing) = match which {
@@ -79,22 +127,55 @@ impl Setting {
         let number = value.text.parse::<u64>().ok().filter(|number| *number > 0);
         let number = number
             .ok_or_else(|| format!("{} is {}, which isn't an integer", hit.name, value.text))?;
-        Ok(Setting {
-            name: hit.name.to_string(),
-            value: number,
-            at: value.at,
-            from: value.from,
-            length: value.text.len(),
+        Ok(Setting::in_word(hit.name, number, &value))
+    }
+
+    fn in_word(name: &str, value: u64, word: &Value<'_>) -> Setting {
+        Setting {
+            name: name.to_string(),
+            value,
+            place: SettingPlace::Word {
+                at: word.at,
+                from: word.from,
+                length: word.text.len(),
+            },
+        }
+    }
+
+    /// `None` where a trial cannot change it: in a config file, or in a variable.
+    fn of_knob(knob: &Knob<'_>) -> Option<Setting> {
+        let place = match &knob.place {
+            Place::Word(word) => return Some(Setting::in_word(&knob.name, knob.value, word)),
+            Place::Added(addition) => SettingPlace::Added(addition.clone()),
+            Place::Literal { edit, .. } => SettingPlace::Source(edit.clone()),
+            Place::File(..) | Place::Variable(_) => return None,
+        };
+        Some(Setting {
+            name: knob.name.clone(),
+            value: knob.value,
+            place,
         })
     }
 
     /// The command with another value.
     pub fn to(&self, command: &CommandLine, value: u64) -> CommandLine {
-        let edit = Edit::Splice {
-            at: self.at,
-            from: self.from,
-            to: self.from + self.length,
-            with: Word::from(&value.to_string()),
+        let mut draft = Draft::default();
+        let edit = match &self.place {
+            SettingPlace::Word { at, from, length } => Edit::Splice {
+                at: *at,
+                from: *from,
+                to: from + length,
+                with: Word::from(&value.to_string()),
+            },
+            SettingPlace::Source(edit) => Edit::Source(SourceEdit {
+                to: value,
+                ..edit.clone()
+            }),
+            SettingPlace::Added(addition) => {
+                draft.insert(addition.gap, &addition.saying(value));
+                let edits: Vec<&Edit> = draft.edits.iter().collect();
+                return edited(command, &edits);
+            }
         };
         edited(command, &[&edit])
     }

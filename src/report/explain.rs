@@ -15,7 +15,7 @@ use crate::event::{
     GrowingLine, LineText, LineUsage, OomRecord, Phase, Retainer, Retainers, SourceLine, Structure,
 };
 use crate::oom::{OomKind, OomOutcome, OtherProcess};
-use crate::remedy::{self, Availability, Remedy, RemedyInputs};
+use crate::remedy::{self, Remedy, RemedyInputs};
 use crate::state::{OomIncident, Run, RunOutcome, SourceTexts};
 use crate::units::{Bytes, Rank, RunNumber};
 use serde::Serialize;
@@ -405,27 +405,12 @@ fn remedies(explanation: &Explanation) -> Vec<DocumentBlock> {
         false => "No remedy can be applied to this command",
     };
     let mut blocks = vec![DocumentBlock::heading(heading)];
-    blocks.extend(
-        remedies
-            .iter()
-            .filter(|remedy| remedy.is_offered())
-            .map(|remedy| {
-                let facts = [
-                    remedy.changes.as_str(),
-                    &remedy.expectation.words,
-                    &remedy.cost,
-                ];
-                document::relaunch(command, remedy, &facts)
-            }),
-    );
-    blocks.extend(remedies.iter().filter_map(|remedy| {
-        let Availability::NotOffered(reason) = &remedy.availability else {
-            return None;
-        };
-        Some(DocumentBlock::detail(format!(
-            "{}: not offered: {reason}",
-            remedy.title
-        )))
+    blocks.extend(document::offers(command, &remedies, |remedy| {
+        vec![
+            remedy.changes.as_str(),
+            &remedy.expectation.words,
+            &remedy.cost,
+        ]
     }));
     blocks
 }

@@ -6,11 +6,12 @@ pub(crate) mod search;
 use super::{FollowUp, OnStep, Policy, RunSummary};
 use crate::calibration::NON_TORCH_USUAL;
 use crate::command::CommandLine;
-use crate::event::Exit;
+use crate::event::{Exit, GivenSize};
 use crate::forecast::{Allocator, Observation, Rehearsed};
 use crate::live::Ending;
 use crate::live::session::changes::NextRun;
 use crate::probe::RehearsedStep;
+use crate::recognize::text::ProgramText;
 use crate::recognize::{LaunchEnvironment, WorkloadKey};
 use crate::remedy::{Setting, Which, with_argument};
 use crate::state::{Run, RunOutcome, State};
@@ -90,15 +91,20 @@ pub(crate) struct Fit {
     pub options: FitOptions,
     /// The user's command.
     typed: CommandLine,
-    /// The argument in the typed command.
+    /// What is fitted, in the typed command.
     setting: Setting,
-    /// The argument in the tried command.
+    /// The same in the tried command.
     tried: Setting,
+    /// What may be meant, in the typed and in the tried command, until the first run has told which it is. That run's
+    /// command is not changed.
+    rivals: Vec<(Setting, Setting)>,
     /// The tried command.
     command: CommandLine,
     search: SizeSearch,
     /// The current run's value.
     value: u64,
+    /// What the model was given first, with the value of that run.
+    given: Option<(u64, Vec<GivenSize>)>,
     /// What that run has shown so far.
     shown: RunShown,
     /// The run that has shown enough and is being stopped.
@@ -128,16 +134,26 @@ struct Unanswered {
 }
 
 impl Fit {
-    pub(crate) fn new(options: FitOptions, typed: CommandLine) -> Result<Fit, String> {
+    /// `text` is what the program's own text says, where it was read.
+    pub(crate) fn new(
+        options: FitOptions,
+        typed: CommandLine,
+        text: Option<&ProgramText>,
+    ) -> Result<Fit, String> {
         let which = options.which();
-        let setting = Setting::find(&typed, &which)?;
+        let settings = Setting::find_all(&typed, &which, text)?;
         let command = options
             .replace
             .iter()
             .fold(typed.clone(), |command, (name, value)| {
                 with_argument(&command, name, value)
             });
-        let tried = Setting::find(&command, &which)?;
+        let tried = Setting::find_all(&command, &which, text)?;
+        let mut rivals: Vec<(Setting, Setting)> = settings.into_iter().zip(tried).collect();
+        let (setting, tried) = rivals.first().cloned().ok_or("nothing to fit was found")?;
+        if rivals.len() == 1 {
+            rivals.clear();
+        }
         let search = SizeSearch {
             start: setting.value,
             margin: options.margin(),
@@ -150,14 +166,15 @@ impl Fit {
         };
         Ok(Fit {
             value: match search.next() {
-                SearchStep::Run(value) => value,
-                SearchStep::Done(_) => setting.value,
+                SearchStep::Run(value) if rivals.is_empty() => value,
+                SearchStep::Run(_) | SearchStep::Done(_) => setting.value,
             },
             search,
             shown: RunShown::default(),
             stopped: None,
             room: None,
             answer: None,
+            given: None,
             given_up: None,
             unanswered: None,
             failed_before: None,
@@ -166,8 +183,77 @@ impl Fit {
             typed,
             setting,
             tried,
+            rivals,
             command,
         })
+    }
+
+    /// Which of several numbers is the batch, by the sizes that the first run's model was given. The error names those that
+    /// remain.
+    fn settle(&mut self, run: &Run) -> Result<(), String> {
+        let rivals = std::mem::take(&mut self.rivals);
+        if rivals.is_empty() {
+            return Ok(());
+        }
+        let given = run.called.as_deref().unwrap_or_default();
+        let sizes = given
+            .iter()
+            .flat_map(|one| one.shape.iter().take(2).copied().chain(one.length));
+        let sizes: Vec<u64> = sizes.collect();
+        let is_given = |(setting, _): &&(Setting, Setting)| sizes.contains(&setting.value);
+        let found: Vec<&(Setting, Setting)> = rivals.iter().filter(is_given).collect();
+        match found.as_slice() {
+            [(setting, tried)] => {
+                (self.setting, self.tried) = (setting.clone(), tried.clone());
+                (self.value, self.search.start) = (setting.value, setting.value);
+                Ok(())
+            }
+            others => {
+                let left = if others.is_empty() {
+                    rivals.iter().collect()
+                } else {
+                    others.to_vec()
+                };
+                let names: Vec<String> = left
+                    .iter()
+                    .map(|(setting, _)| format!("{} {}", setting.name, setting.value))
+                    .collect();
+                Err(format!(
+                    "the first run does not tell {} apart; name one with --arg",
+                    names.join(" and ")
+                ))
+            }
+        }
+    }
+
+    /// Whether the batch had no effect: the model was given the same with two values.
+    fn had_no_effect(&mut self, run: &Run) -> Option<String> {
+        let called = run.called.as_ref().filter(|given| !given.is_empty())?;
+        let Some((value, given)) = &self.given else {
+            self.given = Some((self.value, called.clone()));
+            return None;
+        };
+        let is_batch = self.options.which() == Which::Batch;
+        (is_batch && *value != self.value && given == called).then(|| {
+            format!(
+                "{} {} has no effect: the model was given the same as with {value}; name what sets the batch with --arg",
+                self.setting.name, self.value
+            )
+        })
+    }
+
+    /// What is fitted, for display before anything ran.
+    pub(crate) fn from(&self) -> String {
+        match self.rivals.as_slice() {
+            [] => format!("{} {}", self.setting.name, self.value),
+            several => {
+                let names: Vec<&str> = several.iter().map(|(one, _)| one.name.as_str()).collect();
+                format!(
+                    "the unchanged command, which tells which of {} is the batch",
+                    names.join(", ")
+                )
+            }
+        }
     }
 
     /// Uses earlier sessions of the user's command that ran out of memory.
@@ -181,12 +267,11 @@ impl Fit {
         self.failed_before = values.min();
     }
 
-    pub(crate) fn setting(&self) -> (&str, u64) {
-        (&self.setting.name, self.value)
-    }
-
     /// The command to try next.
     pub(crate) fn trial(&self) -> CommandLine {
+        if !self.rivals.is_empty() {
+            return self.command.clone();
+        }
         self.tried.to(&self.command, self.value)
     }
 
@@ -292,6 +377,12 @@ impl Policy for Fit {
                 run.exit
             );
             return self.no_answer(run, &how);
+        }
+        if let Err(why) = self.settle(run.run) {
+            return self.give_up(why);
+        }
+        if let Some(why) = self.had_no_effect(run.run) {
+            return self.give_up(why);
         }
         self.learn(run, fits);
         if !self.options.room.is_empty() {

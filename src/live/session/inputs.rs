@@ -5,9 +5,11 @@
 use super::leftovers::Suspects;
 use crate::command::{CommandLine, Word};
 use crate::config::UserSettings;
+use crate::live::program_text::program_text;
 use crate::live::torch;
 use crate::live::torch::InheritedSettings;
 use crate::project_files;
+use crate::recognize::text::ProgramText;
 use crate::recognize::{self, Catalogue, Checkpoint, ConfigFile, LaunchEnvironment, Recognized};
 use crate::remedy::Leftover;
 use serde::{Deserialize, Serialize};
@@ -33,6 +35,8 @@ pub(crate) struct SessionInputs {
     files: Vec<ConfigFile>,
     checkpoint: Option<Checkpoint>,
     leftovers: Vec<Leftover>,
+    /// What the program's text says, where it was read.
+    text: Option<ProgramText>,
     /// torch's version as installed, if no probe has reported it.
     pub torch: Option<String>,
 }
@@ -110,6 +114,11 @@ impl SessionInputs {
             });
     }
 
+    /// Reads the program's own text: what is known of its batch before anything ran.
+    pub(crate) fn read_text(&mut self, command: &CommandLine) {
+        self.text = program_text(&self.recognize(command));
+    }
+
     /// What is on the disk after an out-of-memory, and which of the processes on the device an earlier
     /// session has left; torch's version where no probe has reported it.
     pub(crate) fn looked_up(
@@ -138,6 +147,7 @@ impl SessionInputs {
             own: &self.own,
             files: &self.files,
             checkpoint: self.checkpoint.as_ref(),
+            text: self.text.as_ref(),
             ..LaunchEnvironment::default()
         }
     }

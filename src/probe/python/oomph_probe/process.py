@@ -147,7 +147,7 @@ class Attached:
         sources = sampler.Sources(
             pid, self.readings, self.steps, self.structure, self.tracing, self.requests, recorded, patched,
             reads=self.allocator.resting is None,
-            called=knobs.FirstCall(pid, hello.number("OOMPH_PROBE_RUN") or 1, self.given).take,
+            called=knobs.FirstCall(pid, hello.number("OOMPH_PROBE_RUN") or 1, settings.rehearsed_step, self.given).take,
         )
         self.sampler = sampler.Sampler(torch, self.wire, alarm, sources, settings.interval)
 

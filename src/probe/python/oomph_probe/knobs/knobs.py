@@ -75,11 +75,11 @@ class Knobs:
 
 class FirstCall:
     """What the model was given first, told once in a run after the first: it shows whether a changed batch is in
-    force."""
+    force. It is told in the first run as well where that is to show which number the batch is."""
 
-    def __init__(self, pid: int, run: int, given: Given | None) -> None:
+    def __init__(self, pid: int, run: int, rehearsed_step: int, given: Given | None) -> None:
         self.pid = pid
-        self.given = given if run > 1 else None
+        self.given = given if run > 1 or rehearsed_step else None
 
     def take(self) -> Line | None:
         lines = self.given.lines() if self.given is not None else []

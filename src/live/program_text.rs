@@ -1,0 +1,235 @@
+//! The text of a program, read before anything ran: the script, the files of its own that it imports, and the settings that
+//! it names. What is in them is for `recognize`.
+
+use crate::command::{CommandLine, Word};
+use crate::project_files;
+use crate::recognize::text::{
+    ImportedModule, ProgramSource, ProgramText, SettingsFile, SettingsNames, SourceRole,
+    default_files, hydra_config, hydra_groups, imports,
+};
+use crate::recognize::{ProgramKind, Recognized};
+use std::collections::{BTreeSet, VecDeque};
+use std::path::{Path, PathBuf};
+
+/// Files of a program that are read.
+const MOST_FILES: usize = 64;
+
+/// The numbers of a command's program; `None` where it is no script or module that is found.
+pub(crate) fn program_text(recognized: &Recognized<'_>) -> Option<ProgramText> {
+    let mut reader = ProgramReader::new(recognized)?;
+    reader.read_script()?;
+    reader.read_configs(recognized);
+    reader.follow();
+    let settings = reader.settings(recognized);
+    Some(ProgramText::read(&reader.sources, &settings))
+}
+
+struct ProgramReader {
+    cwd: PathBuf,
+    script: PathBuf,
+    /// Where modules are looked for, first the script's own directory.
+    roots: Vec<PathBuf>,
+    sources: Vec<ProgramSource>,
+    seen: BTreeSet<PathBuf>,
+}
+
+impl ProgramReader {
+    fn new(recognized: &Recognized<'_>) -> Option<ProgramReader> {
+        let command = recognized.command;
+        let word = command.argv.get(recognized.layout.program)?.as_str()?;
+        let cwd = command.cwd.clone();
+        let mut roots = python_path(recognized);
+        let script = match recognized.layout.kind {
+            ProgramKind::Script => cwd.join(word),
+            ProgramKind::Module => {
+                roots.insert(0, cwd.clone());
+                let parts: Vec<String> = word.split('.').map(String::from).collect();
+                let inside =
+                    module_file(&roots, &[parts.clone(), vec!["__main__".into()]].concat());
+                inside.or_else(|| module_file(&roots, &parts))?
+            }
+            ProgramKind::Code
+            | ProgramKind::Executable
+            | ProgramKind::ShellScript
+            | ProgramKind::ShellString
+            | ProgramKind::Image
+            | ProgramKind::Remote
+            | ProgramKind::Missing => return None,
+        };
+        if recognized.layout.kind == ProgramKind::Script {
+            roots.insert(0, script.parent()?.to_path_buf());
+        }
+        Some(ProgramReader {
+            cwd,
+            script,
+            roots,
+            sources: Vec::new(),
+            seen: BTreeSet::new(),
+        })
+    }
+
+    /// Takes a file in; its text, if it was not read before.
+    fn read(&mut self, path: &Path, role: SourceRole) -> Option<String> {
+        if self.sources.len() >= MOST_FILES {
+            return None;
+        }
+        let path = std::fs::canonicalize(self.cwd.join(path)).ok()?;
+        if !self.seen.insert(path.clone()) {
+            return None;
+        }
+        let text = project_files::config_text(&self.cwd, &path)?;
+        self.sources.push(ProgramSource {
+            path: path.to_str()?.into(),
+            text: text.clone(),
+            role,
+        });
+        Some(text)
+    }
+
+    fn read_script(&mut self) -> Option<()> {
+        let script = self.script.clone();
+        self.read(&script, SourceRole::Script).map(drop)
+    }
+
+    /// Configs in Python that the command names.
+    fn read_configs(&mut self, recognized: &Recognized<'_>) {
+        for named in recognized.named_files() {
+            if named
+                .name
+                .extension()
+                .is_some_and(|extension| extension == "py")
+            {
+                self.read(&named.name, SourceRole::Config);
+            }
+        }
+    }
+
+    /// Reads what the script and the configs import, and what that imports; what a package's own file passes on counts as if
+    /// it were imported from where it is.
+    fn follow(&mut self) {
+        let mut pending: VecDeque<(PathBuf, String, SourceRole)> = self
+            .sources
+            .iter()
+            .map(|source| {
+                (
+                    PathBuf::from(&source.path),
+                    source.text.clone(),
+                    SourceRole::Imported,
+                )
+            })
+            .collect();
+        while let Some((path, text, role)) = pending.pop_front() {
+            for module in imports(&text) {
+                let Some(file) = self.imported(&path, &module) else {
+                    continue;
+                };
+                let Some(text) = self.read(&file, role) else {
+                    continue;
+                };
+                let is_package = file.file_name().is_some_and(|name| name == "__init__.py");
+                match (is_package, role) {
+                    (true, role) => pending.push_back((file, text, role)),
+                    (false, SourceRole::Distant) => {}
+                    (false, _) => pending.push_back((file, text, SourceRole::Distant)),
+                }
+            }
+        }
+    }
+
+    fn imported(&self, from: &Path, module: &ImportedModule) -> Option<PathBuf> {
+        if module.level == 0 {
+            return module_file(&self.roots, &module.parts);
+        }
+        let mut directory = from.parent()?;
+        for _ in 1..module.level {
+            directory = directory.parent()?;
+        }
+        module_file(&[directory.to_path_buf()], &module.parts)
+    }
+
+    /// The files of settings that the program names itself: an option's default, hydra's config and the groups that it is
+    /// composed of.
+    fn settings(&self, recognized: &Recognized<'_>) -> Vec<SettingsFile> {
+        let Some(source) = self.sources.first() else {
+            return Vec::new();
+        };
+        let words = &recognized.command.argv[recognized.layout.arguments.clone()];
+        let words: Vec<&str> = words.iter().filter_map(Word::as_str).collect();
+        let is_typed = |option: &String| {
+            words
+                .iter()
+                .any(|word| word.split('=').next() == Some(option.as_str()))
+        };
+        let defaults = default_files(&source.text).into_iter();
+        let defaults = defaults.filter(|(options, _)| !options.iter().any(is_typed));
+        let defaults = defaults.filter_map(|(options, file)| {
+            let longest = options.into_iter().max_by_key(String::len)?;
+            self.settings_file(Path::new(&file), SettingsNames::DefaultOf(longest))
+        });
+        let mut files: Vec<SettingsFile> = defaults.collect();
+        files.extend(self.of_hydra(&source.path, &source.text, &words));
+        files
+    }
+
+    fn of_hydra(&self, script: &str, text: &str, words: &[&str]) -> Vec<SettingsFile> {
+        let Some((directory, name)) = hydra_config(text) else {
+            return Vec::new();
+        };
+        let Some(beside) = Path::new(script).parent() else {
+            return Vec::new();
+        };
+        let read = |name: &str, prefix: String| {
+            let name = name.trim_end_matches(".yaml");
+            let path = beside.join(&directory).join(format!("{name}.yaml"));
+            self.settings_file(&path, SettingsNames::Hydra(prefix))
+        };
+        let Some(main) = read(&name, String::new()) else {
+            return Vec::new();
+        };
+        let groups = hydra_groups(&main.text);
+        let groups = groups.iter().filter_map(|(group, option)| {
+            let chosen = words
+                .iter()
+                .filter_map(|word| word.trim_start_matches('+').split_once('='));
+            let chosen = chosen.filter(|(name, _)| name == group).last();
+            let option = chosen.map_or(option.as_str(), |(_, option)| option);
+            let prefix = format!("{}.", group.replace('/', "."));
+            read(&format!("{group}/{option}"), prefix)
+        });
+        let groups: Vec<SettingsFile> = groups.take(MOST_FILES).collect();
+        [vec![main], groups].concat()
+    }
+
+    fn settings_file(&self, path: &Path, names: SettingsNames) -> Option<SettingsFile> {
+        Some(SettingsFile {
+            text: project_files::config_text(&self.cwd, path)?,
+            path: self.cwd.join(path).display().to_string(),
+            names,
+        })
+    }
+}
+
+/// The file of a module, below the first of these that has it.
+fn module_file(roots: &[PathBuf], parts: &[String]) -> Option<PathBuf> {
+    let path = parts.iter().collect::<PathBuf>();
+    roots.iter().find_map(|root| {
+        let module = root.join(&path);
+        let file = module.with_extension("py");
+        let package = module.join("__init__.py");
+        let found = [file, package].into_iter().find(|file| file.is_file());
+        found.filter(|_| !parts.is_empty() || module.join("__init__.py").is_file())
+    })
+}
+
+/// The directories of the command's PYTHONPATH, as it is typed before or in the command.
+fn python_path(recognized: &Recognized<'_>) -> Vec<PathBuf> {
+    let command: &CommandLine = recognized.command;
+    let words = recognized.layout.assignments.iter();
+    let words = words.filter_map(|at| command.argv.get(*at)?.as_str()?.split_once('='));
+    let in_words = words
+        .filter(|(name, _)| *name == "PYTHONPATH")
+        .map(|(_, value)| value);
+    let typed = command.env_value("PYTHONPATH").and_then(Word::as_str);
+    let all = in_words.chain(typed).flat_map(|value| value.split(':'));
+    all.map(|directory| command.cwd.join(directory)).collect()
+}

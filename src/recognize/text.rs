@@ -1,0 +1,342 @@
+//! What a program's own text says of the numbers that set its sizes, before anything ran: the arguments that it declares with
+//! their defaults, its constants, and its config's settings. Read as text; nothing of the user's is run.
+//!
+//! `tokens` cuts a source into tokens, `statements` says what is assigned, called and defined, `declared` and `constants`
+//! find the numbers, and `choice` says which one is the batch and how sure that is. No I/O: which files a source imports is
+//! said here, and read elsewhere.
+
+pub(crate) mod choice;
+mod constants;
+mod declared;
+mod statements;
+mod tokens;
+
+use super::config_formats::{json_settings, python_number, toml_settings, yaml_settings};
+use super::family;
+use super::spellings::{BatchArgument, is_one, spellings};
+use crate::event::{ParsedNumber, SourceNumber, SourceNumberKind, crc32};
+pub use choice::{BatchFinding, BatchSpot, HowSure, SpotKind};
+pub(crate) use statements::ImportedModule;
+use statements::{SourceStatements, TokenRange, is_overwritten};
+
+/// Numbers that have nothing to do with batches, of which so many are kept.
+const MOST_OTHERS: usize = 4000;
+
+/// A file of the program.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct ProgramSource {
+    /// Absolute, links resolved.
+    pub path: String,
+    pub text: String,
+    pub role: SourceRole,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) enum SourceRole {
+    /// What the command starts.
+    Script,
+    /// A config in Python that the command names.
+    Config,
+    /// Imported by one of these.
+    Imported,
+    /// Imported by what these import: only its classes and functions are looked up.
+    Distant,
+}
+
+/// A file of settings that the program itself names.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct SettingsFile {
+    pub path: String,
+    pub text: String,
+    pub names: SettingsNames,
+}
+
+/// How the settings of a file are typed.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum SettingsNames {
+    /// As hydra's, behind what precedes them: `data.`.
+    Hydra(String),
+    /// Not at all: the file is the default of this option.
+    DefaultOf(String),
+}
+
+/// The numbers of a program's text.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub(crate) struct ProgramText {
+    /// Those that have to do with batches.
+    pub numbers: Vec<TextNumber>,
+    /// The other ones that have a name.
+    pub others: Vec<TextNumber>,
+    /// Pairs of names where the text divides the first by the second.
+    divided: Vec<(String, String)>,
+    /// How many files were read.
+    pub files: usize,
+}
+
+/// A number that the text gives a name.
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) struct TextNumber {
+    pub set: TextSetting,
+    pub file: String,
+    /// Counted from 1.
+    pub line: u32,
+    pub role: SourceRole,
+    /// What its description says that it is.
+    pub described: Option<BatchArgument>,
+    /// Whether the text replaces it before it is used.
+    pub is_overwritten: bool,
+    /// Whether it is likely about something else, though its name is a batch's.
+    pub is_weak: bool,
+    /// Why it cannot be edited, if it cannot.
+    pub fixed: Option<String>,
+}
+
+/// Where a number is set.
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) enum TextSetting {
+    /// An argument with a default; a value of 0 where it has none.
+    Argument(ParsedNumber),
+    /// A number in the text itself, or in a file of settings.
+    Constant(SourceNumber),
+}
+
+impl ProgramText {
+    pub fn read(sources: &[ProgramSource], settings: &[SettingsFile]) -> ProgramText {
+        let read: Vec<(&ProgramSource, SourceStatements<'_>)> = sources
+            .iter()
+            .map(|source| (source, SourceStatements::new(&source.text)))
+            .collect();
+        let mut text = ProgramText {
+            files: sources.len() + settings.len(),
+            ..ProgramText::default()
+        };
+        declared::arguments(&read, &mut text.numbers);
+        constants::constants(&read, &mut text.numbers);
+        for file in settings {
+            text.numbers.extend(of_settings(file));
+        }
+        let (near, others) = text.numbers.into_iter().partition(TextNumber::is_near);
+        (text.numbers, text.others) = (near, others);
+        text.others.truncate(MOST_OTHERS);
+        let all: Vec<&SourceStatements<'_>> = read.iter().map(|(_, said)| said).collect();
+        for number in &mut text.numbers {
+            let name = number.attribute().to_string();
+            number.is_overwritten = is_overwritten(&all, &name);
+        }
+        text.divided = read.iter().flat_map(|(_, said)| divisions(said)).collect();
+        // A number of a file has the file's checksum.
+        for (source, _) in &read {
+            let mut crc = None;
+            for number in text.numbers.iter_mut().chain(&mut text.others) {
+                if let TextSetting::Constant(constant) = &mut number.set
+                    && constant.file == source.path
+                {
+                    constant.crc = *crc.get_or_insert_with(|| crc32(source.text.as_bytes()));
+                }
+            }
+        }
+        text
+    }
+
+    /// Whether the text divides one number by another.
+    pub fn divides(&self, name: &str, by: &str) -> bool {
+        let mut divided = self.divided.iter();
+        divided.any(|(what, through)| what == name && through == by)
+    }
+}
+
+impl TextNumber {
+    /// As the program knows it: dotted where it is a field.
+    pub fn name(&self) -> &str {
+        match &self.set {
+            TextSetting::Argument(number) => &number.name,
+            TextSetting::Constant(number) => &number.name,
+        }
+    }
+
+    /// The last part of its name.
+    fn attribute(&self) -> &str {
+        let name = self.name();
+        name.rsplit('.').next().unwrap_or(name)
+    }
+
+    /// Its name and how it is typed.
+    pub fn names(&self) -> Vec<&str> {
+        match &self.set {
+            TextSetting::Argument(number) => {
+                let options = number
+                    .options
+                    .iter()
+                    .map(|option| option.trim_end_matches('='));
+                options.chain([number.name.as_str()]).collect()
+            }
+            TextSetting::Constant(number) => vec![&number.name],
+        }
+    }
+
+    pub fn value(&self) -> u64 {
+        match &self.set {
+            TextSetting::Argument(number) => number.value,
+            TextSetting::Constant(number) => number.value,
+        }
+    }
+
+    /// Whether its name or its description has to do with batches.
+    fn is_near(&self) -> bool {
+        self.described.is_some() || self.names().into_iter().any(is_near)
+    }
+}
+
+/// Whether a name has to do with batches.
+fn is_near(name: &str) -> bool {
+    family::batch_level(name).is_some()
+        || family::like_a_batch(name).is_some()
+        || family::is_accumulation(name)
+}
+
+/// The modules that a source imports, by their names.
+pub(crate) fn imports(source: &str) -> Vec<ImportedModule> {
+    let mut all = SourceStatements::new(source).imports;
+    all.sort();
+    all.dedup();
+    all
+}
+
+/// What hydra is told to read: the directory, beside the source, and the name.
+pub(crate) fn hydra_config(source: &str) -> Option<(String, String)> {
+    let said = SourceStatements::new(source);
+    let text = |range: Option<&TokenRange>| Some(said.tokens.string(range?.start)?.to_string());
+    let mut calls = said.calls.iter();
+    calls.find_map(|call| {
+        let is_main = call.callee == "hydra.main" || call.callee.ends_with(".hydra.main");
+        let directory = text(call.keyword("config_path").or(call.positional.first()));
+        let name = text(call.keyword("config_name").or(call.positional.get(1)));
+        is_main.then_some(())?;
+        Some((directory.unwrap_or_default(), name?))
+    })
+}
+
+/// The files that hydra's config is composed of: groups and which of each, `data` and `mnist`.
+pub(crate) fn hydra_groups(text: &str) -> Vec<(String, String)> {
+    let Ok(settings) = yaml_settings(text) else {
+        return Vec::new();
+    };
+    let groups = settings.all.iter().filter_map(|setting| {
+        let (_, group) = setting.name.strip_prefix("defaults.")?.split_once('.')?;
+        let group = group
+            .trim_start_matches("override ")
+            .trim_start_matches("optional ");
+        let group = group.trim_start_matches('/').split('@').next()?;
+        let option = text.get(setting.from..setting.to)?;
+        let is_one = !option.is_empty() && !matches!(option, "null" | "~") && !option.contains('$');
+        is_one.then(|| (group.to_string(), option.to_string()))
+    });
+    groups.collect()
+}
+
+/// Options whose defaults are files of settings: the option and the file.
+pub(crate) fn default_files(source: &str) -> Vec<(Vec<String>, String)> {
+    let said = SourceStatements::new(source);
+    let calls = said.calls.iter().filter_map(|call| {
+        let words = call
+            .positional
+            .iter()
+            .filter_map(|part| said.tokens.string(part.start));
+        let options: Vec<String> = words.map(String::from).collect();
+        let names_config = |option: &String| is_one(&spellings().config_files, option);
+        let file = said.tokens.string(call.keyword("default")?.start)?;
+        let is_settings = SETTINGS.iter().any(|ending| file.ends_with(ending));
+        (is_settings && options.iter().any(names_config)).then(|| (options, file.to_string()))
+    });
+    calls.take(4).collect()
+}
+
+const SETTINGS: [&str; 4] = [".yaml", ".yml", ".json", ".toml"];
+
+/// The numbers of a file that the program names itself.
+fn of_settings(file: &SettingsFile) -> Vec<TextNumber> {
+    let settings = match file.path.rsplit('.').next() {
+        Some("json") => json_settings(&file.text),
+        Some("toml") => toml_settings(&file.text),
+        _ => yaml_settings(&file.text),
+    };
+    let settings = settings.unwrap_or_default();
+    let numbers = settings.all.iter().filter_map(|setting| {
+        let written = file.text.get(setting.from..setting.to)?;
+        let value = python_number(written).filter(|_| setting.is_plain)?;
+        let before = file.text.get(..setting.from)?;
+        let line = u32::try_from(before.matches('\n').count() + 1).unwrap_or(u32::MAX);
+        let (set, fixed) = match &file.names {
+            SettingsNames::Hydra(prefix) => {
+                let name = format!("{prefix}{}", setting.name);
+                let argument = ParsedNumber {
+                    options: vec![format!("{name}=")],
+                    name,
+                    value,
+                    default: Some(value),
+                    reads_command: true,
+                    by: "hydra".into(),
+                    ..ParsedNumber::default()
+                };
+                (TextSetting::Argument(argument), None)
+            }
+            SettingsNames::DefaultOf(option) => {
+                let shown = file.path.rsplit('/').next().unwrap_or(&file.path);
+                let constant = SourceNumber {
+                    file: file.path.clone(),
+                    line,
+                    name: setting.name.clone(),
+                    kind: SourceNumberKind::Entry,
+                    value,
+                    ..SourceNumber::default()
+                };
+                let why = format!(
+                    "{} is {value} in {shown}, the default of {option}: with {option} FILE in the command it can be changed",
+                    setting.name
+                );
+                (TextSetting::Constant(constant), Some(why))
+            }
+        };
+        Some(TextNumber {
+            set,
+            file: file.path.clone(),
+            line,
+            role: SourceRole::Config,
+            described: None,
+            is_overwritten: false,
+            is_weak: false,
+            fixed,
+        })
+    });
+    numbers.collect()
+}
+
+/// `batch_size // accumulation`, `args.batch_size / args.accumulation`.
+fn divisions(said: &SourceStatements<'_>) -> Vec<(String, String)> {
+    let tokens = &said.tokens;
+    let by = (1..tokens.all.len()).filter(|at| {
+        ["/", "//", "/=", "//="]
+            .iter()
+            .any(|op| tokens.is_operator(*at, op))
+    });
+    let pairs = by.filter_map(|at| {
+        let (dotted, _) = tokens.dotted(at + 1, tokens.all.len())?;
+        let through = dotted.rsplit('.').next()?;
+        let what = tokens.is_name(at - 1).then(|| tokens.text(at - 1))?;
+        family::is_accumulation(through).then(|| (what.to_string(), through.to_string()))
+    });
+    pairs.take(1000).collect()
+}
+
+/// What the first words of a description say: "batch size per GPU", "Total batch size (default: 64)".
+fn described(words: &str) -> Option<BatchArgument> {
+    let mut name = String::new();
+    let mut found = None;
+    let words = words.split(|c: char| !c.is_alphanumeric());
+    for word in words.filter(|word| !word.is_empty()).take(5) {
+        name.push_str(&word.to_lowercase());
+        found = family::batch_level(&name).or(found);
+    }
+    // One letter or two say nothing here: "b", "bs".
+    found.filter(|_| name.len() > 2)
+}

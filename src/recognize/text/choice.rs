@@ -1,0 +1,628 @@
+//! Which number of the program's text is the batch, and how sure that is. Names decide; that a number is typed, a default or
+//! a constant only says where to edit. Where two are as good, "not sure" is the answer.
+
+use super::{ProgramText, SourceRole, TextNumber, TextSetting};
+use crate::event::SourceNumber;
+use crate::recognize::argument::{Arguments, Hit, InsertPoint, Name, same};
+use crate::recognize::batch::{Addition, BatchSource, Knob, Place, WholeBatch};
+use crate::recognize::family;
+use crate::recognize::knob;
+use crate::recognize::program_settings::{AccumulationRule, Scope};
+use crate::recognize::recognized::Recognized;
+use crate::recognize::spellings::BatchArgument;
+use serde::Serialize;
+
+/// What sets the batch, as far as it can be told before anything ran.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct BatchFinding {
+    pub how_sure: HowSure,
+    /// The one that would be changed; where it is not sure, those that remain.
+    pub candidates: Vec<BatchSpot>,
+    /// Why nothing is known, or what is missing.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub why: Option<String>,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum HowSure {
+    Sure,
+    /// Its name or its description says so, but not as well-known ones do.
+    Likely,
+    NotSure,
+    Nothing,
+}
+
+impl HowSure {
+    pub fn words(self) -> &'static str {
+        match self {
+            HowSure::Sure => "sure",
+            HowSure::Likely => "likely",
+            HowSure::NotSure => "not sure",
+            HowSure::Nothing => "nothing found",
+        }
+    }
+}
+
+/// A number that may set the batch, and where it stands.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct BatchSpot {
+    /// As one types it, or as the program calls it.
+    pub name: String,
+    pub value: u64,
+    pub stands: SpotKind,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub file: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub line: Option<u32>,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum SpotKind {
+    /// In the command.
+    Typed,
+    /// The default of an argument.
+    Default,
+    /// In a file of settings.
+    Config,
+    /// In the program's text.
+    Constant,
+}
+
+impl BatchSpot {
+    /// "typed", "default at train.py:40".
+    pub fn stands_at(&self) -> String {
+        let kind = match self.stands {
+            SpotKind::Typed => "typed",
+            SpotKind::Default => "default",
+            SpotKind::Config => "config",
+            SpotKind::Constant => "constant",
+        };
+        match (&self.file, self.line) {
+            (Some(file), Some(line)) => {
+                let name = file.rsplit('/').next().unwrap_or(file);
+                format!("{kind} at {name}:{line}")
+            }
+            _ => kind.into(),
+        }
+    }
+
+    fn new(candidate: &TextCandidate<'_>) -> BatchSpot {
+        let number = candidate.number;
+        let (name, stands) = match &number.set {
+            TextSetting::Argument(argument) => {
+                let longest = argument.options.iter().max_by_key(|option| option.len());
+                let name = longest.unwrap_or(&argument.name).trim_end_matches('=');
+                let stands = match argument.by.as_str() {
+                    "hydra" if number.role == SourceRole::Config => SpotKind::Config,
+                    _ => SpotKind::Default,
+                };
+                (name, stands)
+            }
+            TextSetting::Constant(constant) => {
+                let is_python = constant.file.ends_with(".py");
+                let stands = if is_python {
+                    SpotKind::Constant
+                } else {
+                    SpotKind::Config
+                };
+                (constant.name.as_str(), stands)
+            }
+        };
+        let is_typed = candidate.typed.is_some();
+        BatchSpot {
+            name: name.into(),
+            value: candidate.value,
+            stands: if is_typed { SpotKind::Typed } else { stands },
+            file: (!is_typed).then(|| number.file.clone()),
+            line: (!is_typed).then_some(number.line),
+        }
+    }
+}
+
+/// A number that may set the batch by its name.
+#[derive(Debug, Clone, Copy)]
+struct TextCandidate<'a> {
+    number: &'a TextNumber,
+    level: BatchArgument,
+    /// Whether its name is a listed one.
+    is_listed: bool,
+    /// Whether only a number could tell.
+    is_weak: bool,
+    /// As it is in the command, if it is.
+    typed: Option<Hit<'a>>,
+    /// 0 where it has no number.
+    value: u64,
+}
+
+impl TextCandidate<'_> {
+    /// The batch of one device before a total.
+    fn rank(&self) -> u8 {
+        match self.level {
+            BatchArgument::Micro => 0,
+            BatchArgument::Plain | BatchArgument::Divided => 1,
+            BatchArgument::Unsure => 2,
+            BatchArgument::Total => 3,
+        }
+    }
+
+    fn is_same(&self, other: &TextCandidate<'_>) -> bool {
+        match (&self.number.set, &other.number.set) {
+            (TextSetting::Argument(one), TextSetting::Argument(two)) => {
+                one.options == two.options && self.value == other.value
+            }
+            (TextSetting::Constant(one), TextSetting::Constant(two)) => {
+                (&one.file, one.line, one.column) == (&two.file, two.line, two.column)
+            }
+            (TextSetting::Argument(_), TextSetting::Constant(_))
+            | (TextSetting::Constant(_), TextSetting::Argument(_)) => false,
+        }
+    }
+}
+
+/// What the text says of the batch.
+enum TextChoice<'a> {
+    One(TextCandidate<'a>, HowSure),
+    Several(Vec<TextCandidate<'a>>),
+    Nothing(Option<String>),
+}
+
+/// Where the text has the batch; `by_words` is what the command itself says, which is kept where the text knows no better.
+pub(crate) fn source<'a>(
+    recognized: &Recognized<'a>,
+    text: &'a ProgramText,
+    by_words: Result<BatchSource<'a>, String>,
+) -> Result<BatchSource<'a>, String> {
+    let by_words = match (by_words, recognized.known) {
+        (Ok(source), Some(_)) => return Ok(source),
+        (Err(why), Some(entry))
+            if entry.batch.none.is_some() && entry.batch.constants.is_empty() =>
+        {
+            return Err(why);
+        }
+        (by_words, _) => by_words,
+    };
+    let arguments = recognized.opened()?;
+    let is_configured = recognized
+        .known
+        .is_some_and(|entry| entry.is_configured(&arguments));
+    let reading = TextReading {
+        recognized,
+        text,
+        arguments: &arguments,
+    };
+    match (reading.choice(), by_words) {
+        (_, by_words) if is_configured => by_words,
+        (TextChoice::One(found, _), Ok(source)) if !reading.knows_better(&found, &source) => {
+            Ok(source)
+        }
+        (TextChoice::One(found, _), _) => reading.source(found),
+        (TextChoice::Several(_) | TextChoice::Nothing(_), Ok(source)) => Ok(source),
+        (TextChoice::Several(rivals), Err(_)) => Err(not_sure(&rivals)),
+        (TextChoice::Nothing(why), Err(by_words)) => Err(why.unwrap_or(by_words)),
+    }
+}
+
+fn not_sure(rivals: &[TextCandidate<'_>]) -> String {
+    let named: Vec<String> = rivals
+        .iter()
+        .map(BatchSpot::new)
+        .map(|spot| format!("{} {} ({})", spot.name, spot.value, spot.stands_at()))
+        .collect();
+    format!("not sure which sets the batch: {}", named.join(", "))
+}
+
+impl<'c> Recognized<'c> {
+    /// What sets the batch, for a person: the number that would be changed and how sure that is, or those that remain.
+    pub fn batch_finding(&self) -> BatchFinding {
+        let source = self.batch_source();
+        let choice = self
+            .launch
+            .text
+            .zip(self.opened().ok())
+            .map(|(text, arguments)| {
+                let reading = TextReading {
+                    recognized: self,
+                    text,
+                    arguments: &arguments,
+                };
+                match reading.choice() {
+                    TextChoice::One(found, sure) => (sure, vec![BatchSpot::new(&found)]),
+                    TextChoice::Several(rivals) => (
+                        HowSure::NotSure,
+                        rivals.iter().map(BatchSpot::new).collect(),
+                    ),
+                    TextChoice::Nothing(_) => (HowSure::Nothing, Vec::new()),
+                }
+            });
+        let (how_sure, of_text) = choice.unwrap_or((HowSure::Nothing, Vec::new()));
+        match source {
+            Ok(source) => {
+                let knobs = match source.sizes.is_empty() {
+                    true => &source.steps,
+                    false => &source.sizes,
+                };
+                let spots: Vec<BatchSpot> =
+                    knobs.iter().map(|knob| spot_of(knob, &of_text)).collect();
+                let is_of_text = spots.first().is_some_and(|spot| of_text.contains(spot));
+                BatchFinding {
+                    how_sure: if is_of_text { how_sure } else { HowSure::Sure },
+                    candidates: spots,
+                    why: None,
+                }
+            }
+            // Known, but not edited; or one of several.
+            Err(why) if !of_text.is_empty() && self.check_open().is_ok() => BatchFinding {
+                how_sure,
+                candidates: of_text,
+                why: Some(why),
+            },
+            Err(why) => BatchFinding {
+                how_sure: HowSure::Nothing,
+                candidates: Vec::new(),
+                why: Some(why),
+            },
+        }
+    }
+}
+
+impl<'c> Recognized<'c> {
+    /// What a trial run changes to change the batch; several where only the first run can tell which one it is.
+    pub(crate) fn batch_knobs(&self) -> Vec<Knob<'c>> {
+        let is_split = self.known.is_some_and(|entry| {
+            let rule = &entry.accumulation.rule;
+            matches!(
+                rule,
+                AccumulationRule::MicroSize | AccumulationRule::Divides
+            )
+        });
+        let (Some(text), Ok(arguments), false) = (self.launch.text, self.opened(), is_split) else {
+            return Vec::new();
+        };
+        match self.batch_source() {
+            Ok(source) => return source.sizes.into_iter().take(1).collect(),
+            Err(_) if self.check_open().is_err() => return Vec::new(),
+            Err(_) => {}
+        }
+        let reading = TextReading {
+            recognized: self,
+            text,
+            arguments: &arguments,
+        };
+        match reading.choice() {
+            TextChoice::Several(rivals) => {
+                let knobs = rivals.iter().map(|rival| reading.knob(rival.number));
+                knobs.filter_map(Result::ok).collect()
+            }
+            TextChoice::One(..) | TextChoice::Nothing(_) => Vec::new(),
+        }
+    }
+
+    /// The number of this name in the program's text; none where there are several.
+    pub(crate) fn named_in_text(&self, name: &str) -> Vec<Knob<'c>> {
+        let (Some(text), Ok(arguments)) = (self.launch.text, self.opened()) else {
+            return Vec::new();
+        };
+        let reading = TextReading {
+            recognized: self,
+            text,
+            arguments: &arguments,
+        };
+        let wanted = family::plain(name.trim_end_matches('='));
+        let is_it = |number: &&TextNumber| {
+            let mut names = number.names().into_iter();
+            number.value() > 0 && names.any(|name| family::plain(name) == wanted)
+        };
+        let all = text.numbers.iter().chain(&text.others);
+        let (declared, constants): (Vec<&TextNumber>, Vec<&TextNumber>) = all
+            .filter(is_it)
+            .partition(|one| matches!(one.set, TextSetting::Argument(_)));
+        let found = if declared.is_empty() {
+            constants
+        } else {
+            declared
+        };
+        match found.as_slice() {
+            [one] => reading.knob(one).into_iter().collect(),
+            _ => Vec::new(),
+        }
+    }
+}
+
+/// Where a number stands that would be changed.
+fn spot_of(knob: &Knob<'_>, of_text: &[BatchSpot]) -> BatchSpot {
+    let place = |stands, file: Option<String>, line| BatchSpot {
+        name: knob.name.clone(),
+        value: knob.value,
+        stands,
+        file,
+        line,
+    };
+    match &knob.place {
+        Place::Word(_) | Place::Variable(_) => place(SpotKind::Typed, None, None),
+        Place::File(file, found) => {
+            let before = file.text.get(..found.from).unwrap_or_default();
+            let line = u32::try_from(before.matches('\n').count() + 1).ok();
+            place(
+                SpotKind::Config,
+                Some(file.name.display().to_string()),
+                line,
+            )
+        }
+        Place::Literal { edit, .. } => {
+            place(SpotKind::Constant, Some(edit.file.clone()), Some(edit.line))
+        }
+        Place::Added(_) => {
+            let known = of_text.iter().find(|spot| spot.name == knob.name);
+            known
+                .cloned()
+                .unwrap_or_else(|| place(SpotKind::Default, None, None))
+        }
+    }
+}
+
+struct TextReading<'r, 'a> {
+    recognized: &'r Recognized<'a>,
+    text: &'a ProgramText,
+    arguments: &'r Arguments<'a>,
+}
+
+impl<'a> TextReading<'_, 'a> {
+    fn choice(&self) -> TextChoice<'a> {
+        let numbers = self
+            .text
+            .numbers
+            .iter()
+            .filter(|number| !number.is_overwritten);
+        let all: Vec<TextCandidate<'a>> = numbers
+            .filter_map(|number| self.candidate(number))
+            .collect();
+        let (declared, constants): (Vec<_>, Vec<_>) = all
+            .into_iter()
+            .partition(|one| matches!(one.number.set, TextSetting::Argument(_)));
+        // What the program takes as an argument goes before what else stands in its text.
+        match declared.is_empty() {
+            false => best(declared),
+            true => best(constants),
+        }
+    }
+
+    fn candidate(&self, number: &'a TextNumber) -> Option<TextCandidate<'a>> {
+        let names = number.names();
+        let typed = self.typed(number);
+        let value = match typed {
+            Some(hit) => hit
+                .value
+                .and_then(|value| value.text.parse().ok())
+                .unwrap_or(0),
+            None => number.value(),
+        };
+        let (level, is_listed) = self.level(number, &names)?;
+        let mut named = names.iter();
+        let is_plain = is_listed
+            || number.described.is_some()
+            || named.any(|name| {
+                family::like_a_batch(name).is_some() && family::is_plainly_a_batch(name)
+            });
+        Some(TextCandidate {
+            number,
+            level,
+            is_listed,
+            is_weak: number.is_weak || !is_plain,
+            typed,
+            value,
+        })
+    }
+
+    /// What a number's name says, and whether it is a well-known one.
+    fn level(&self, number: &TextNumber, names: &[&str]) -> Option<(BatchArgument, bool)> {
+        if let Some(entry) = self.recognized.known {
+            let level = match entry.batch.scope {
+                Scope::Micro => BatchArgument::Micro,
+                Scope::Global => BatchArgument::Total,
+            };
+            let bare = |name: &str| family::plain(name.trim_end_matches('='));
+            let mut spelled = entry.batch.names.iter().chain(&entry.batch.constants);
+            let is_it = spelled.any(|spelled| names.iter().any(|name| bare(name) == bare(spelled)));
+            return is_it.then_some((level, true));
+        }
+        if names.iter().any(|name| family::is_accumulation(name)) {
+            return None;
+        }
+        let listed = names.iter().find_map(|name| family::batch_level(name));
+        match (listed, number.described) {
+            // "Total batch size" of an argument that is called like any.
+            (Some(BatchArgument::Plain), Some(said)) => Some((said, true)),
+            (Some(level), _) => Some((level, true)),
+            (None, Some(said)) if !names.iter().any(|name| family::is_other_size(name)) => {
+                Some((said, false))
+            }
+            (None, _) => {
+                let like = names.iter().find_map(|name| family::like_a_batch(name));
+                like.map(|level| (number.described.unwrap_or(level), false))
+            }
+        }
+    }
+
+    /// The last word of the command that sets it.
+    fn typed(&self, number: &'a TextNumber) -> Option<Hit<'a>> {
+        let TextSetting::Argument(argument) = &number.set else {
+            return None;
+        };
+        let options = argument.options.iter();
+        let hits = options.flat_map(|option| self.arguments.find(Name::new(option)));
+        hits.max_by_key(|hit| hit.token)
+    }
+
+    /// Whether the text has more to say than the command alone: another number, or the accumulation beside it.
+    fn knows_better(&self, found: &TextCandidate<'_>, source: &BatchSource<'_>) -> bool {
+        match (source.sizes.first(), found.typed) {
+            (Some(knob), Some(hit)) if same(&knob.name, hit.name) => {
+                source.steps.is_empty() && matches!(source.whole, WholeBatch::Follows)
+            }
+            // Something else in the command that the text does not declare is somebody else's word for it.
+            (Some(_), None) => found.rank() == 0,
+            (Some(_), Some(_)) | (None, _) => true,
+        }
+    }
+
+    fn source(&self, found: TextCandidate<'a>) -> Result<BatchSource<'a>, String> {
+        let mut source = BatchSource::new(vec![self.knob(found.number)?]);
+        let steps: Vec<&TextNumber> = self
+            .text
+            .numbers
+            .iter()
+            .filter(|number| {
+                number
+                    .names()
+                    .iter()
+                    .any(|name| family::is_accumulation(name))
+            })
+            .filter(|number| self.is_alike(number, found.number) && number.value() > 0)
+            .collect();
+        if found.level == BatchArgument::Divided {
+            let through = steps
+                .iter()
+                .find(|steps| self.text.divides(leaf(found.number), leaf(steps)));
+            if let Some(through) = through {
+                return Err(format!(
+                    "the program divides {} by {}",
+                    found.number.name(),
+                    through.name()
+                ));
+            }
+        }
+        if let TextSetting::Argument(number) = &found.number.set {
+            source.bounds.choices = &number.choices;
+        }
+        let total = self.total(&found);
+        match (found.level, total, steps.as_slice()) {
+            (BatchArgument::Total, _, _) => {
+                let ranks = self.recognized.processes().unwrap_or(1);
+                source.bounds.multiple_of = u64::from(ranks.max(1));
+            }
+            (_, Some(total), _) => {
+                let (name, value) = (total.number.name(), total.value);
+                source.bounds.divisor_of = value.is_multiple_of(found.value).then_some(value);
+                source.whole = WholeBatch::Kept(format!("{name} {value} stays"));
+            }
+            (_, None, [one]) => source.steps.extend(self.knob(one).ok()),
+            (_, None, _) => {}
+        }
+        Ok(source)
+    }
+
+    /// Whether accumulation is set in the same way as the batch, and so belongs to it.
+    fn is_alike(&self, one: &TextNumber, other: &TextNumber) -> bool {
+        match (&one.set, &other.set) {
+            (TextSetting::Argument(one), TextSetting::Argument(other)) => one.by == other.by,
+            (TextSetting::Constant(_), TextSetting::Constant(_)) => one.file == other.file,
+            (TextSetting::Argument(_), TextSetting::Constant(_))
+            | (TextSetting::Constant(_), TextSetting::Argument(_)) => false,
+        }
+    }
+
+    /// A total that the program keeps beside the batch of one device.
+    fn total(&self, found: &TextCandidate<'a>) -> Option<TextCandidate<'a>> {
+        let numbers = self
+            .text
+            .numbers
+            .iter()
+            .filter(|number| !number.is_overwritten);
+        let mut all = numbers.filter_map(|number| self.candidate(number));
+        all.find(|other| {
+            let is_more = other.level == BatchArgument::Total
+                || found.level == BatchArgument::Micro && other.level == BatchArgument::Plain;
+            let is_alike = self.is_alike(other.number, found.number);
+            is_more && is_alike && other.value > found.value && found.level != other.level
+        })
+    }
+
+    fn knob(&self, number: &'a TextNumber) -> Result<Knob<'a>, String> {
+        if let Some(why) = number
+            .fixed
+            .as_ref()
+            .filter(|_| self.recognized.known.is_none())
+        {
+            return Err(why.clone());
+        }
+        match &number.set {
+            TextSetting::Argument(argument) => {
+                knob::knob_of_parsed(argument, self.arguments, self.recognized)
+            }
+            TextSetting::Constant(constant) => self.knob_of_constant(constant),
+        }
+    }
+
+    /// The argument that a known program makes of it, or its place in the text.
+    fn knob_of_constant(&self, constant: &'a SourceNumber) -> Result<Knob<'a>, String> {
+        let entry = self.recognized.known;
+        let of_entry = entry
+            .into_iter()
+            .flat_map(|entry| entry.batch.names.iter().chain(&entry.accumulation.names));
+        let mut of_entry = of_entry.filter(|name| {
+            family::plain(name.trim_end_matches('=')) == family::plain(&constant.name)
+        });
+        if let Some(spec) = of_entry.next() {
+            let end = InsertPoint::Before(self.recognized.layout.arguments.end);
+            return Ok(Knob {
+                name: constant.name.clone(),
+                value: constant.value,
+                place: Place::Added(Addition::new(spec, end)),
+                least: None,
+            });
+        }
+        knob::knob_of_literal(constant, self.recognized)
+    }
+}
+
+fn leaf(number: &TextNumber) -> &str {
+    let name = number.name();
+    name.rsplit('.').next().unwrap_or(name)
+}
+
+/// The one of several candidates that counts.
+fn best(mut all: Vec<TextCandidate<'_>>) -> TextChoice<'_> {
+    let Some(missing) = all.first().map(|one| BatchSpot::new(one).name) else {
+        return TextChoice::Nothing(None);
+    };
+    all.retain(|one| one.value > 0);
+    if all.is_empty() {
+        return TextChoice::Nothing(Some(format!(
+            "the program's text has no number for {missing}"
+        )));
+    }
+    let keep_least = |all: &mut Vec<TextCandidate<'_>>, key: &dyn Fn(&TextCandidate<'_>) -> u8| {
+        let least = all.iter().map(key).min();
+        all.retain(|one| Some(key(one)) == least);
+    };
+    keep_least(&mut all, &|one| one.rank());
+    keep_least(&mut all, &|one| u8::from(one.is_weak));
+    keep_least(&mut all, &|one| u8::from(!one.is_listed));
+    // What an imported file has is less likely to be meant than what the script has.
+    keep_least(&mut all, &|one| {
+        u8::from(one.number.role == SourceRole::Imported)
+    });
+    let mut different: Vec<TextCandidate<'_>> = Vec::new();
+    for one in all {
+        if !different.iter().any(|other| other.is_same(&one)) {
+            different.push(one);
+        }
+    }
+    match different.as_slice() {
+        [one] if one.is_weak => TextChoice::Several(different),
+        [one] => {
+            let is_sure = one.is_listed && one.level != BatchArgument::Unsure;
+            TextChoice::One(
+                *one,
+                if is_sure {
+                    HowSure::Sure
+                } else {
+                    HowSure::Likely
+                },
+            )
+        }
+        _ => TextChoice::Several(different),
+    }
+}

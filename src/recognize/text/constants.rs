@@ -1,0 +1,185 @@
+//! Numbers that stand in a program's text and are no arguments: constants, entries of dicts of settings, keywords of calls,
+//! and defaults of parameters that are in force.
+
+use super::statements::{CallSite, FunctionHead, SourceStatements, TokenRange};
+use super::{ProgramSource, SourceRole, TextNumber, TextSetting, described, is_near};
+use crate::event::{SourceNumber, SourceNumberKind};
+use crate::recognize::config_formats::python_number;
+use crate::recognize::family::is_not_of_training as is_elsewhere;
+
+type ReadSource<'a, 't> = (&'a ProgramSource, SourceStatements<'t>);
+
+pub(super) fn constants(sources: &[ReadSource<'_, '_>], found: &mut Vec<TextNumber>) {
+    let near = sources
+        .iter()
+        .filter(|(source, _)| source.role != SourceRole::Distant);
+    for (source, said) in near {
+        let reader = ConstantReader { source, said };
+        reader.assigned(found);
+        reader.entries(found);
+        for call in &said.calls {
+            reader.keywords(call, found);
+        }
+        for function in &said.functions {
+            reader.parameters(function, sources, found);
+        }
+    }
+}
+
+struct ConstantReader<'a, 't> {
+    source: &'a ProgramSource,
+    said: &'a SourceStatements<'t>,
+}
+
+impl<'t> ConstantReader<'_, 't> {
+    /// `batch_size = 64`, not in a function or a class of something else.
+    fn assigned(&self, found: &mut Vec<TextNumber>) {
+        for one in &self.said.assigned {
+            if !self.is_elsewhere(one.at) {
+                let kind = SourceNumberKind::Assignment;
+                found.extend(self.constant(one.target, kind, &one.value));
+            }
+        }
+    }
+
+    /// `{"batch_size": 64}`.
+    fn entries(&self, found: &mut Vec<TextNumber>) {
+        for (key, value) in self.said.entries.iter().filter(|(key, _)| is_near(key)) {
+            let call = self.call_around(value.start);
+            if !self.is_elsewhere(value.start) && !call.is_some_and(|call| self.is_for_other(call))
+            {
+                found.extend(self.constant(key, SourceNumberKind::Entry, value));
+            }
+        }
+    }
+
+    /// `DataLoader(data, batch_size=64)`.
+    fn keywords(&self, call: &CallSite<'t>, found: &mut Vec<TextNumber>) {
+        if !call.keywords.iter().any(|(name, _)| is_near(name))
+            || self.is_elsewhere(call.at)
+            || self.is_for_other(call)
+        {
+            return;
+        }
+        // A library's own batch of whatever it maps over.
+        if call.keyword("batched").is_some() {
+            return;
+        }
+        // In an imported file a call of something is less than a list of settings.
+        let is_weak = self.source.role == SourceRole::Imported && !self.is_all_settings(call);
+        for (name, value) in &call.keywords {
+            let number = self.constant(name, SourceNumberKind::Keyword, value);
+            found.extend(number.map(|number| TextNumber { is_weak, ..number }));
+        }
+    }
+
+    /// Whether a call is given nothing but values as they are written: `HParams(batch_size=64, lr=1e-3)`.
+    fn is_all_settings(&self, call: &CallSite<'t>) -> bool {
+        let tokens = &self.said.tokens;
+        let is_written = |value: &TokenRange| {
+            let is_word = matches!(tokens.text(value.start), "True" | "False" | "None");
+            is_word || !tokens.is_name(value.start)
+        };
+        call.positional.is_empty() && call.keywords.iter().all(|(_, value)| is_written(value))
+    }
+
+    /// `def train(batch_size=64)`, where it is called without one.
+    fn parameters(
+        &self,
+        function: &FunctionHead<'t>,
+        sources: &[ReadSource<'_, '_>],
+        found: &mut Vec<TextNumber>,
+    ) {
+        let class = self.said.enclosing(function.at).class;
+        if is_elsewhere(function.name) || class.is_some_and(is_elsewhere) {
+            return;
+        }
+        let is_method = class.is_some();
+        let name = match (function.name, class) {
+            ("__init__", Some(class)) => class,
+            (name, _) => name,
+        };
+        for (place, parameter) in function.parameters.iter().enumerate() {
+            let Some(default) = parameter
+                .default
+                .as_ref()
+                .filter(|_| is_near(parameter.name))
+            else {
+                continue;
+            };
+            let place = place - usize::from(is_method && place > 0);
+            let is_in_force = |call: &CallSite<'_>| {
+                call.name() == name
+                    && !call.is_starred
+                    && call.positional.len() <= place
+                    && call.keyword(parameter.name).is_none()
+            };
+            let mut calls = sources.iter().flat_map(|(_, said)| &said.calls);
+            if calls.any(is_in_force) {
+                let kind = SourceNumberKind::Default;
+                found.extend(self.constant(parameter.name, kind, default));
+            }
+        }
+    }
+
+    /// Whether this stands in a function or a class that is about something else than training.
+    fn is_elsewhere(&self, at: usize) -> bool {
+        let inside = self.said.enclosing(at);
+        inside.function.is_some_and(is_elsewhere) || inside.class.is_some_and(is_elsewhere)
+    }
+
+    /// Whether a call is about something else, by what is called, what it is given and what its value is called.
+    fn is_for_other(&self, call: &CallSite<'t>) -> bool {
+        let tokens = &self.said.tokens;
+        let given = call.positional.iter().filter_map(|part| {
+            let (name, behind) = tokens.dotted(part.start, part.end)?;
+            (behind == part.end).then_some(name)
+        });
+        let target = self.said.target_of(call);
+        given.chain([call.callee]).chain(target).any(is_elsewhere)
+    }
+
+    /// The innermost call that this is an argument of.
+    fn call_around(&self, at: usize) -> Option<&CallSite<'t>> {
+        let calls = self.said.calls.iter();
+        calls
+            .filter(|call| call.at < at && at < call.end)
+            .next_back()
+    }
+
+    fn constant(
+        &self,
+        name: &str,
+        kind: SourceNumberKind,
+        value: &TokenRange,
+    ) -> Option<TextNumber> {
+        let tokens = &self.said.tokens;
+        let written = tokens.text_of(value);
+        let number = python_number(written).filter(|number| *number > 0)?;
+        let token = tokens.all.get(value.start)?;
+        // Only a number as such is replaced.
+        let is_plain = value.len() == 1 && written.bytes().all(|byte| byte.is_ascii_digit());
+        let comment = tokens.comment(token.line).and_then(described);
+        // A comment names what its own name leaves open.
+        let comment = comment.filter(|_| kind == SourceNumberKind::Assignment && name.len() <= 3);
+        Some(TextNumber {
+            set: TextSetting::Constant(SourceNumber {
+                file: self.source.path.clone(),
+                crc: 0,
+                line: token.line,
+                column: token.column,
+                name: name.into(),
+                kind,
+                value: number,
+            }),
+            file: self.source.path.clone(),
+            line: token.line,
+            role: self.source.role,
+            described: comment,
+            is_overwritten: false,
+            is_weak: false,
+            fixed: (!is_plain)
+                .then(|| format!("{name} is {number}, written {written}, which is not edited")),
+        })
+    }
+}

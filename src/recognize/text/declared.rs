@@ -1,0 +1,405 @@
+//! Arguments that a program declares, with their defaults: argparse and what builds on it, click and typer, absl, fire,
+//! and dataclasses that a parser is made of.
+
+use super::statements::{CallSite, ClassHead, FunctionHead, SourceStatements, TokenRange};
+use super::{ProgramSource, SourceRole, TextNumber, TextSetting, described};
+use crate::event::ParsedNumber;
+use crate::recognize::config_formats::python_number;
+
+/// Fields inside of fields, up to which they are followed.
+const DEEPEST_FIELD: usize = 4;
+
+/// Choices that are kept.
+const MOST_CHOICES: usize = 64;
+
+type ReadSource<'a, 't> = (&'a ProgramSource, SourceStatements<'t>);
+
+/// What makes arguments of a function's parameters or of a class's fields.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum CommandParser {
+    Argparse,
+    Click,
+    Absl,
+    Fire,
+    Typer,
+    Tyro,
+    /// `a.b=64`.
+    Hydra,
+}
+
+impl CommandParser {
+    fn name(self) -> &'static str {
+        match self {
+            CommandParser::Argparse => "argparse",
+            CommandParser::Click => "click",
+            CommandParser::Absl => "absl",
+            CommandParser::Fire => "fire",
+            CommandParser::Typer => "typer",
+            CommandParser::Tyro => "tyro",
+            CommandParser::Hydra => "hydra",
+        }
+    }
+
+    /// How an argument of this name is typed.
+    fn option(self, name: &str) -> String {
+        match self {
+            CommandParser::Argparse
+            | CommandParser::Click
+            | CommandParser::Absl
+            | CommandParser::Fire => format!("--{name}"),
+            CommandParser::Typer | CommandParser::Tyro => format!("--{}", name.replace('_', "-")),
+            CommandParser::Hydra => format!("{name}="),
+        }
+    }
+}
+
+/// The declared arguments of all sources.
+pub(super) fn arguments(sources: &[ReadSource<'_, '_>], found: &mut Vec<TextNumber>) {
+    let near = sources
+        .iter()
+        .filter(|(source, _)| source.role != SourceRole::Distant);
+    for (source, said) in near {
+        let reader = ArgumentReader {
+            source,
+            said,
+            sources,
+        };
+        for call in &said.calls {
+            if reader.is_used(call) {
+                reader.of_call(call, found);
+            }
+        }
+        for function in &said.functions {
+            let is_command =
+                |name: &&str| name.ends_with(".command") || name.ends_with(".callback");
+            let is_typer = said.imports.iter().any(|one| one.parts == ["typer"]);
+            if is_typer && function.decorators.iter().any(is_command) {
+                reader.of_function(function, CommandParser::Typer, found);
+            }
+        }
+    }
+}
+
+struct ArgumentReader<'a, 't> {
+    source: &'a ProgramSource,
+    said: &'a SourceStatements<'t>,
+    sources: &'a [ReadSource<'a, 't>],
+}
+
+impl<'a, 't> ArgumentReader<'a, 't> {
+    /// Whether the program gets to a call: not in an imported file where that is run itself, or in a function of one that
+    /// nothing else calls.
+    fn is_used(&self, call: &CallSite<'t>) -> bool {
+        let inside = self.said.enclosing(call.at);
+        if self.source.role != SourceRole::Imported {
+            return true;
+        }
+        let function = inside.function.filter(|_| inside.class.is_none());
+        !inside.is_guarded && function.is_none_or(|name| self.is_called(name))
+    }
+
+    /// Whether a function of this file is called: by another file that has none of this name, or by this one as it is
+    /// imported.
+    fn is_called(&self, function: &str) -> bool {
+        self.sources.iter().any(|(source, said)| {
+            let is_own = source.path == self.source.path;
+            let has_one = said.functions.iter().any(|one| one.name == function);
+            let is_call = |call: &&CallSite<'_>| {
+                call.name() == function && !(is_own && said.enclosing(call.at).is_guarded)
+            };
+            (is_own || !has_one) && said.calls.iter().any(|call| is_call(&call))
+        })
+    }
+
+    fn of_call(&self, call: &CallSite<'t>, found: &mut Vec<TextNumber>) {
+        let first = call.positional.first();
+        let named = || first.and_then(|part| self.said.tokens.dotted(part.start, part.end));
+        let named = || named().map(|(name, _)| name.rsplit('.').next().unwrap_or(name));
+        match call.name() {
+            "DEFINE_integer" => found.extend(self.of_flag(call)),
+            "Fire" => self.of_callable(named(), CommandParser::Fire, found),
+            "CLI" | "auto_cli" => self.of_callable(named(), CommandParser::Argparse, found),
+            "run" if call.callee == "typer.run" => {
+                self.of_callable(named(), CommandParser::Typer, found);
+            }
+            "cli" if call.callee.starts_with("tyro") => {
+                let class = self.class(named());
+                self.fields_of(class, CommandParser::Tyro, "", 0, found);
+            }
+            "HfArgumentParser" | "add_arguments" | "parse" | "TypedArgumentParser" => {
+                for name in self.names_in(call) {
+                    let class = self.class(Some(name));
+                    self.fields_of(class, CommandParser::Argparse, "", 0, found);
+                }
+            }
+            "store" if call.keyword("group").is_none() => {
+                let node = call.keyword("node");
+                let node = node.and_then(|part| self.said.tokens.dotted(part.start, part.end));
+                let class = self.class(node.map(|(name, _)| name));
+                self.fields_of(class, CommandParser::Hydra, "", 0, found);
+            }
+            _ => found.extend(self.of_options(call)),
+        }
+    }
+
+    /// `add_argument("-b", "--batch", default=64)`, `@click.option("--batch", default=64)`.
+    fn of_options(&self, call: &CallSite<'t>) -> Option<TextNumber> {
+        let tokens = &self.said.tokens;
+        let words = call.positional.iter().filter(|part| part.len() == 1);
+        let words: Vec<&str> = words.filter_map(|part| tokens.string(part.start)).collect();
+        let is_option =
+            |word: &&&str| word.starts_with('-') && word.len() > 1 && !word.contains(' ');
+        let options: Vec<String> = words
+            .iter()
+            .filter(is_option)
+            .map(|w| w.to_string())
+            .collect();
+        let longest = options.iter().max_by_key(|option| option.len())?;
+        let is_list = |nargs: &TokenRange| tokens.string(nargs.start) != Some("?");
+        if call.keyword("nargs").is_some_and(is_list) || call.keyword("action").is_some() {
+            return None;
+        }
+        let default = call.keyword("default");
+        let value = default.and_then(|default| self.number(default));
+        let is_none = default.is_none_or(|default| tokens.text_of(default) == "None");
+        let kind = call.keyword("type").map_or("", |kind| tokens.text_of(kind));
+        let is_integer = kind.to_lowercase().contains("int");
+        if value.is_none() && !(is_none && is_integer) || kind == "float" || kind == "str" {
+            return None;
+        }
+        let destination = call
+            .keyword("dest")
+            .and_then(|dest| tokens.string(dest.start));
+        let name = destination.map_or_else(
+            || longest.trim_start_matches('-').replace('-', "_"),
+            str::to_string,
+        );
+        let by = match call.callee.ends_with("option") {
+            true => CommandParser::Click,
+            false => CommandParser::Argparse,
+        };
+        let choices = call.keyword("choices").map(|choices| self.choices(choices));
+        let help = call
+            .keyword("help")
+            .and_then(|help| tokens.string(help.start));
+        Some(TextNumber {
+            described: help.and_then(described),
+            ..self.argument(
+                call.at,
+                by,
+                name,
+                options,
+                value,
+                choices.unwrap_or_default(),
+            )
+        })
+    }
+
+    /// `flags.DEFINE_integer("batch", 64, "help")`.
+    fn of_flag(&self, call: &CallSite<'t>) -> Option<TextNumber> {
+        let tokens = &self.said.tokens;
+        let part = |place: usize, name: &str| call.keyword(name).or(call.positional.get(place));
+        let name = tokens.string(part(0, "name")?.start)?;
+        let value = part(1, "default").and_then(|default| self.number(default));
+        let help = part(2, "help").and_then(|help| tokens.string(help.start));
+        let options = vec![CommandParser::Absl.option(name)];
+        Some(TextNumber {
+            described: help.and_then(described),
+            ..self.argument(
+                call.at,
+                CommandParser::Absl,
+                name.into(),
+                options,
+                value,
+                Vec::new(),
+            )
+        })
+    }
+
+    /// The parameters of a function that is looked for by its name, or of a class.
+    fn of_callable(&self, name: Option<&str>, parser: CommandParser, found: &mut Vec<TextNumber>) {
+        let Some(name) = name else { return };
+        for (source, said) in self.sources {
+            let reader = ArgumentReader {
+                source,
+                said,
+                sources: self.sources,
+            };
+            let functions = said.functions.iter().filter(|function| {
+                let inside = said.enclosing(function.at);
+                let is_made = function.name == "__init__" && inside.class == Some(name);
+                is_made || function.name == name && inside.class.is_none()
+            });
+            for function in functions {
+                reader.of_function(function, parser, found);
+            }
+        }
+    }
+
+    fn of_function(
+        &self,
+        function: &FunctionHead<'t>,
+        parser: CommandParser,
+        found: &mut Vec<TextNumber>,
+    ) {
+        for parameter in &function.parameters {
+            let Some(default) = &parameter.default else {
+                continue;
+            };
+            let declared = self.said.first_call(default);
+            let declared = declared.filter(|call| matches!(call.name(), "Option" | "Argument"));
+            let value = match declared {
+                Some(call) => call.positional.first().or(call.keyword("default")),
+                None => Some(default),
+            };
+            let Some(number) = value.and_then(|value| self.number(value)) else {
+                continue;
+            };
+            let options = vec![parser.option(parameter.name)];
+            let name = parameter.name.to_string();
+            let line = default.start;
+            found.push(self.argument(line, parser, name, options, Some(number), Vec::new()));
+        }
+    }
+
+    /// Classes that a parser is made of, as they are named among what it is given.
+    fn names_in(&self, call: &CallSite<'t>) -> Vec<&'t str> {
+        let tokens = &self.said.tokens;
+        let inside = call.at + 1..call.end;
+        let names = inside.filter(|at| tokens.is_name(*at) && !tokens.is_operator(at + 1, "="));
+        names.map(|at| tokens.text(at)).take(16).collect()
+    }
+
+    fn class(&self, name: Option<&str>) -> Option<(&'a ReadSource<'a, 't>, &'a ClassHead<'t>)> {
+        let name = name?;
+        let mut all = self.sources.iter().flat_map(|read| {
+            let classes = read.1.classes.iter();
+            classes.map(move |class| (read, class))
+        });
+        all.find(|(_, class)| class.name == name)
+    }
+
+    /// The numbers among a class's fields, and among those of the classes that its fields are of.
+    fn fields_of(
+        &self,
+        class: Option<(&'a ReadSource<'a, 't>, &'a ClassHead<'t>)>,
+        parser: CommandParser,
+        prefix: &str,
+        depth: usize,
+        found: &mut Vec<TextNumber>,
+    ) {
+        let Some(((source, said), class)) = class.filter(|_| depth < DEEPEST_FIELD) else {
+            return;
+        };
+        let reader = ArgumentReader {
+            source,
+            said,
+            sources: self.sources,
+        };
+        for base in &class.bases {
+            self.fields_of(self.class(Some(base)), parser, prefix, depth + 1, found);
+        }
+        for field in &said.assigned {
+            let inside = said.enclosing(field.at);
+            let Some(annotation) = &field.annotation else {
+                continue;
+            };
+            if inside.class != Some(class.name) || inside.function.is_some() {
+                continue;
+            }
+            let name = format!("{prefix}{}", field.target);
+            if let Some(value) = reader.field_number(&field.value) {
+                let options = vec![parser.option(&name)];
+                found.push(reader.argument(
+                    field.at,
+                    parser,
+                    name,
+                    options,
+                    Some(value),
+                    Vec::new(),
+                ));
+                continue;
+            }
+            let of_field = reader.class(Some(said.tokens.text_of(annotation)));
+            let below = match parser {
+                CommandParser::Tyro | CommandParser::Hydra => format!("{name}."),
+                CommandParser::Argparse
+                | CommandParser::Click
+                | CommandParser::Absl
+                | CommandParser::Fire
+                | CommandParser::Typer => prefix.to_string(),
+            };
+            reader.fields_of(of_field, parser, &below, depth + 1, found);
+        }
+    }
+
+    /// `64`, `field(default=64)`.
+    fn field_number(&self, value: &TokenRange) -> Option<u64> {
+        let declared = self.said.first_call(value);
+        let default = declared.and_then(|call| call.keyword("default").or(call.positional.first()));
+        match declared {
+            Some(call) if call.end + 1 == value.end => self.number(default?),
+            _ => self.number(value),
+        }
+    }
+
+    /// A number as it is written, or that a name of this file stands for.
+    fn number(&self, value: &TokenRange) -> Option<u64> {
+        let tokens = &self.said.tokens;
+        if value.len() == 1 && tokens.is_name(value.start) {
+            let name = tokens.text(value.start);
+            let mut set = self.said.assigned.iter().filter(|one| one.target == name);
+            let one = set.next().filter(|_| set.next().is_none())?;
+            return python_number(tokens.text_of(&one.value));
+        }
+        python_number(tokens.text_of(value))
+    }
+
+    fn choices(&self, choices: &TokenRange) -> Vec<u64> {
+        let tokens = &self.said.tokens;
+        if !tokens.is_operator(choices.start, "[") && !tokens.is_operator(choices.start, "(") {
+            return Vec::new();
+        }
+        let parts = tokens.parts(choices.start).into_iter().take(MOST_CHOICES);
+        parts.filter_map(|part| self.number(&part)).collect()
+    }
+
+    fn argument(
+        &self,
+        at: usize,
+        by: CommandParser,
+        name: String,
+        options: Vec<String>,
+        value: Option<u64>,
+        choices: Vec<u64>,
+    ) -> TextNumber {
+        let tokens = &self.said.tokens;
+        // The line of the option's own word, where one looks for it.
+        let shown = options.iter().map(|option| option.trim_end_matches('='));
+        let shown: Vec<&str> = shown.collect();
+        let line = tokens.all.get(at).map_or(0, |token| token.line);
+        let is_word = |at: &usize| tokens.string(*at).is_some_and(|word| shown.contains(&word));
+        let of_word = (at..tokens.after(at)).find(is_word);
+        TextNumber {
+            line: of_word
+                .and_then(|at| Some(tokens.all.get(at)?.line))
+                .unwrap_or(line),
+            set: TextSetting::Argument(ParsedNumber {
+                name,
+                options,
+                value: value.unwrap_or(0),
+                default: value,
+                choices,
+                typed: false,
+                reads_command: true,
+                by: by.name().into(),
+            }),
+            file: self.source.path.clone(),
+            role: self.source.role,
+            described: None,
+            is_overwritten: false,
+            is_weak: false,
+            fixed: None,
+        }
+    }
+}

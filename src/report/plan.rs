@@ -1,0 +1,124 @@
+//! What oomph recognizes in a command before it runs, and what each remedy would change, as a document.
+//!
+//! No I/O: this is given what was read, and returns blocks.
+
+use crate::command::CommandLine;
+use crate::document::{self, DocumentBlock, Figure, Heading};
+use crate::recognize::{BatchFinding, HowSure, Recognized};
+use crate::remedy::{self, Remedy, RemedyInputs};
+
+/// First what the command is, then what sets its batch and how sure that is, then the remedies.
+pub fn plan(command: &CommandLine, inputs: &RemedyInputs<'_>) -> Vec<DocumentBlock> {
+    let recognized = inputs.recognize(command);
+    let mut blocks = vec![DocumentBlock::Table(about(&recognized))];
+    blocks.extend(batch(&recognized.batch_finding()));
+    let remedies = remedy::remedies(command, inputs);
+    blocks.push(DocumentBlock::heading(
+        match remedies.iter().any(Remedy::is_offered) {
+            true => "What each remedy would change",
+            false => "No remedy can be applied to this command",
+        },
+    ));
+    blocks.extend(document::offers(command, &remedies, |remedy| {
+        vec![remedy.changes.as_str(), &remedy.cost]
+    }));
+    blocks
+}
+
+/// The program, what starts it, and its torch.
+fn about(recognized: &Recognized<'_>) -> Vec<Figure> {
+    let program = recognized.command.argv.get(recognized.layout.program);
+    let program = program.map_or("none found".to_string(), |word| word.to_string_lossy());
+    let known = match recognized.known {
+        None => "unknown; its options are recognized by name".to_string(),
+        Some(entry) => match &entry.source {
+            Some(source) => format!("known as {}, by {source}", entry.name),
+            None => format!("known as {}", entry.name),
+        },
+    };
+    let launchers = recognized.launchers().iter();
+    let launchers: Vec<&str> = launchers.map(|launcher| launcher.name.as_str()).collect();
+    let mut rows = vec![Figure::new("program", format!("{program} ({known})"))];
+    if !launchers.is_empty() {
+        rows.push(Figure::new("launchers", launchers.join(", ")));
+    }
+    let torch = recognized.launch.torch.unwrap_or("unknown");
+    rows.push(Figure::new("torch", torch));
+    rows
+}
+
+/// What sets the batch: a row for each number, with where it stands.
+fn batch(found: &BatchFinding) -> Vec<DocumentBlock> {
+    let mut blocks = vec![DocumentBlock::Heading(Heading {
+        words: match found.how_sure {
+            HowSure::NotSure => "What may set the batch".into(),
+            HowSure::Sure | HowSure::Likely | HowSure::Nothing => "What sets the batch".into(),
+        },
+        aside: Some(found.how_sure.words()),
+    })];
+    if !found.candidates.is_empty() {
+        let rows = found.candidates.iter().map(|spot| {
+            let name = format!("{} {}", spot.name, spot.value);
+            Figure::new(name, spot.stands_at())
+        });
+        blocks.push(DocumentBlock::Table(rows.collect()));
+    }
+    let why = match found.how_sure {
+        HowSure::NotSure => Some("oomph fit tells them apart by number, in its first run".into()),
+        HowSure::Sure | HowSure::Likely | HowSure::Nothing => found.why.clone(),
+    };
+    blocks.extend(why.map(DocumentBlock::detail));
+    blocks
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::document::text::{TextLayout, lines};
+    use crate::recognize::{BatchSpot, SpotKind};
+
+    #[test]
+    fn a_number_is_told_with_where_it_stands_and_how_sure_that_is() {
+        let spot = |name: &str, stands, line| BatchSpot {
+            name: name.into(),
+            value: 64,
+            stands,
+            file: Some("/project/train.py".into()),
+            line: Some(line),
+        };
+        let mut found = BatchFinding {
+            how_sure: HowSure::Sure,
+            candidates: vec![spot("--batch-size", SpotKind::Default, 40)],
+            why: None,
+        };
+        let said = |found: &BatchFinding| lines(&batch(found), TextLayout::Parts);
+        assert_eq!(
+            said(&found),
+            [
+                "\nWhat sets the batch (sure):",
+                "  --batch-size 64 default at train.py:40"
+            ]
+        );
+        found.how_sure = HowSure::NotSure;
+        found.candidates.push(spot("bs", SpotKind::Constant, 3));
+        assert_eq!(
+            said(&found)[2..],
+            [
+                "  bs 64           constant at train.py:3",
+                "  oomph fit tells them apart by number, in its first run"
+            ]
+        );
+        found = BatchFinding {
+            how_sure: HowSure::Nothing,
+            candidates: Vec::new(),
+            why: Some("no batch size in the command".into()),
+        };
+        assert_eq!(
+            said(&found),
+            [
+                "\nWhat sets the batch (nothing found):",
+                "  no batch size in the command"
+            ]
+        );
+    }
+}
