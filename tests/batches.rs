@@ -327,6 +327,19 @@ fn kinds() -> Vec<Kind> {
             ..PLAIN
         },
         Kind {
+            name: "a number that is used beside one that is not",
+            program: "from common import train\nbatch_size = 128\ndef rows(n=128):\n    return n\ntrain(rows())\n",
+            outcome: Edited("train.py:3", 64, "trained with 64 x 1"),
+            ..PLAIN
+        },
+        Kind {
+            name: "an argument that the program does not use",
+            program: "parser.add_argument('--batch-size', type=int, default=8)\nparser.parse_args()\nrows = 128\ntrain(rows)\n",
+            words: &["train.py", "--batch-size", "128"],
+            outcome: Edited("train.py:6", 64, "trained with 64 x 1"),
+            ..PLAIN
+        },
+        Kind {
             name: "two numbers that may be it",
             program: "from common import train\nfoo = 128\nbar = 128\ntrain(min(foo, bar))\n",
             outcome: Left("not sure which sets the batch: train.py:2 foo, train.py:3 bar"),

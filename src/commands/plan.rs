@@ -92,6 +92,9 @@ fn plan(command: &CommandLine, json: bool, batch_scale: f64) -> anyhow::Result<E
         &mut out,
         &format!("torch      {}", torch.as_deref().unwrap_or("unknown")),
     )?;
+    for knob in inputs.launch.learned {
+        line(&mut out, &format!("learned    {knob}"))?;
+    }
     for offered in remedy::remedies(command, &inputs) {
         writeln!(out)?;
         line(&mut out, &offered.title.to_string())?;

@@ -2,6 +2,7 @@
 //! config files and checkpoints on disk.
 
 use super::alloc_conf::Inherited;
+use super::learned::LearnedKnob;
 use super::program::Catalogue;
 use super::spellings::spellings;
 use crate::event::Knobs;
@@ -26,6 +27,8 @@ pub struct LaunchEnvironment<'a> {
     pub checkpoint: Option<&'a Checkpoint>,
     /// What the program's own process told of the numbers that set its sizes.
     pub told: Option<&'a Knobs>,
+    /// What relaunches have shown of these numbers, in this session or an earlier one.
+    pub learned: &'a [LearnedKnob],
 }
 
 /// A config file that the command names.

@@ -7,6 +7,7 @@ use super::{NeedFrom, RemedyEffect, RemedySpec};
 use crate::diagnosis::Phrase;
 use crate::event::{Patch, Patchable};
 use crate::forecast::{Division, divided, rounded};
+use crate::recognize::KnobPlace;
 use crate::recognize::batch::{BatchSource, Knob, WholeBatch};
 use std::path::Path;
 
@@ -45,6 +46,7 @@ fn propose(offering: &Offering<'_>) -> Option<Proposal> {
                 at_once: edit.to,
                 accumulates: edit.accumulates,
             }),
+            set_by: edit.set_by,
             ..Proposal::new(Ok(edit.draft), cost(edit.cost, batch_norm))
         },
         Err(reason) => Proposal::new(Err(reason), ""),
@@ -130,6 +132,8 @@ struct BatchEdit {
     accumulates: bool,
     /// What it does to the training, for display.
     cost: Phrase,
+    /// The number that is changed; `None` for a patch.
+    set_by: Option<KnobPlace>,
 }
 
 /// What accumulation does to the effective batch.
@@ -207,6 +211,7 @@ impl BatchEdit {
             WholeBatch::Follows => Kept::None,
         };
         let mut edit = BatchEdit::new(draft, (old, new), kept, source.unit);
+        edit.set_by = source.sizes.first().map(KnobPlace::of);
         if let Some(file) = source.file {
             edit.cost.push("; ", format!("{} says {old}", file.shown()));
         }
@@ -246,6 +251,7 @@ impl BatchEdit {
             alters,
             accumulates,
             cost: cost.into(),
+            set_by: None,
         }
     }
 }

@@ -14,7 +14,7 @@ use crate::recognize::argument::{ArgumentForm, Arguments, Hit, InsertPoint, Valu
 use crate::recognize::batch::{Knob, Place};
 use crate::recognize::config_file::FoundValue;
 use crate::recognize::layout::Variable;
-use crate::recognize::{ConfigFile, Recognized};
+use crate::recognize::{ConfigFile, KnobPlace, Recognized};
 use std::path::Path;
 
 /// A command to find remedies for.
@@ -34,6 +34,8 @@ pub(super) struct Proposal {
     /// What it is expected to do, if [`NeedFrom`](super::NeedFrom) leaves that to the remedy.
     pub expectation: Expectation,
     pub takes: Option<BatchChange>,
+    /// The number that is changed for that.
+    pub set_by: Option<KnobPlace>,
     /// What it changes in the training beyond what its `REMEDY` says.
     pub alters: Option<Alteration>,
 }
@@ -45,6 +47,7 @@ impl Proposal {
             cost: cost.into(),
             expectation: Expectation::default(),
             takes: None,
+            set_by: None,
             alters: None,
         }
     }
