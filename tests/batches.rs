@@ -2,6 +2,8 @@
 //! out of memory in its first step, under `--on-oom auto`. Each ends well with the right number changed, or is left as it is
 //! with "not sure"; none has another number changed.
 
+mod learned;
+
 use crate::harness::at_home;
 use oomph::event::{EventKind, SourceEdit};
 use std::fs;
@@ -387,6 +389,11 @@ fn oomph(project: &Path, home: &Path) -> Command {
 fn run(kind: &Kind) -> Session {
     let home = TempDir::new().expect("a directory");
     let project = TempDir::new().expect("a directory");
+    run_in(project.path(), home.path(), kind)
+}
+
+/// A session of this home.
+fn run_in(project: &Path, home: &Path, kind: &Kind) -> Session {
     let mut files = vec![("common.py", COMMON.to_string())];
     files.extend(
         kind.files
@@ -400,12 +407,12 @@ fn run(kind: &Kind) -> Session {
     };
     files.push(("train.py", format!("{front}{}", kind.program)));
     for (name, text) in &files {
-        let path = project.path().join(name);
+        let path = project.join(name);
         fs::create_dir_all(path.parent().expect("a parent")).expect("a directory");
         fs::write(path, text).expect("a file");
     }
-    let recording = home.path().join("events.jsonl");
-    let mut command = oomph(project.path(), home.path());
+    let recording = home.join("events.jsonl");
+    let mut command = oomph(project, home);
     command
         .arg("--record")
         .arg(&recording)
@@ -428,7 +435,7 @@ fn run(kind: &Kind) -> Session {
         }
     }
     let is_touched = |(name, text): &&(&str, String)| {
-        fs::read_to_string(project.path().join(name)).expect("a file") != *text
+        fs::read_to_string(project.join(name)).expect("a file") != *text
     };
     Session {
         exit: output.status.code(),
