@@ -28,7 +28,8 @@ pub use inspection::{
     RetainerKind, Retainers, StepTrace,
 };
 pub use knobs::{
-    Called, GivenChange, GivenSize, Knobs, NamedNumber, ParsedNumber, SourceNumber, SourceNumberKind,
+    Called, GivenChange, GivenSize, Knobs, NamedNumber, ParsedNumber, SourceNumber,
+    SourceNumberKind,
 };
 use nix::time::{ClockId, clock_gettime};
 pub use patch::{Blocks, PATCHES, Patch, PatchOutcome, Patchable, Patched};

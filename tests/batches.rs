@@ -79,6 +79,12 @@ fn kinds() -> Vec<Kind> {
             ..PLAIN
         },
         Kind {
+            name: "a constant of which half is too much as well",
+            program: "from common import train\nBATCH = 256\ntrain(BATCH)\n",
+            outcome: Edited("train.py:2", 64, "trained with 64 x 1"),
+            ..PLAIN
+        },
+        Kind {
             name: "a constant beside accumulation",
             program: "from common import train\nbatch_size = 128\ngrad_accum = 1\ntrain(batch_size, accumulate=grad_accum)\n",
             outcome: Edited("train.py:2", 64, "trained with 64 x 2"),

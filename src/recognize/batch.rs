@@ -8,6 +8,7 @@ use super::argument::{ArgumentForm, Arguments, Hit, InsertPoint, Name, Value, sa
 use super::config_file::FoundValue;
 use super::family;
 use super::launch::ConfigFile;
+use super::learned::KnobPlace;
 use super::program::{ProgramEntry, Scope};
 use super::recognized::Recognized;
 use super::spellings::BatchArgument;
@@ -224,6 +225,24 @@ impl<'a> Knob<'a> {
             .value
             .ok_or_else(|| format!("{} has no value", hit.name))?;
         Knob::new(hit.name, value.text, Place::Word(value))
+    }
+
+    /// Where it is set, as it is known again in another session.
+    pub(crate) fn lasting_place(&self) -> KnobPlace {
+        let name = self.name.clone();
+        match &self.place {
+            Place::Word(_) | Place::Variable(_) | Place::Added(_) => KnobPlace::Argument { name },
+            Place::File(file, _) => KnobPlace::Setting {
+                file: file.shown(),
+                name,
+            },
+            Place::Literal { edit, .. } => KnobPlace::Literal {
+                file: edit.file.clone(),
+                line: edit.line,
+                column: edit.column,
+                name,
+            },
+        }
     }
 }
 

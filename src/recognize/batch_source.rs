@@ -11,8 +11,8 @@ use super::config_file::{self, FoundValue};
 use super::family;
 use super::knob;
 use super::launch::ConfigFile;
-use super::learned::{KnobEffect, KnobPlace, LearnedKnob};
 use super::layout::{ProgramKind, file_name};
+use super::learned::{KnobEffect, KnobPlace, LearnedKnob};
 use super::program::{AccumulationRule, InsertPlace, ProgramEntry};
 use super::recognized::Recognized;
 use super::spellings::{BatchArgument, is_one, spellings};
@@ -48,7 +48,7 @@ impl<'c> Recognized<'c> {
 
     /// What was learned of the number that sets this batch, if changing it has no effect.
     fn without_effect(&self, source: &BatchSource<'_>) -> Option<&LearnedKnob> {
-        let place = KnobPlace::of(source.sizes.first()?);
+        let place = source.sizes.first()?.lasting_place();
         let mut learned = self.launch.learned.iter().rev();
         let known = learned.find(|known| match &place {
             KnobPlace::Argument { name } => known.place.is_argument(&[name]),

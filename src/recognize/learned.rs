@@ -2,7 +2,6 @@
 //! size, and with which one it was not.
 
 use super::argument::same;
-use super::batch::{Knob, Place};
 use serde::{Deserialize, Serialize};
 use std::fmt;
 use std::path::Path;
@@ -57,23 +56,6 @@ pub(super) enum KnobStanding {
 }
 
 impl KnobPlace {
-    pub(crate) fn of(knob: &Knob<'_>) -> KnobPlace {
-        let name = knob.name.clone();
-        match &knob.place {
-            Place::Word(_) | Place::Variable(_) | Place::Added(_) => KnobPlace::Argument { name },
-            Place::File(file, _) => KnobPlace::Setting {
-                file: file.shown(),
-                name,
-            },
-            Place::Literal { edit, .. } => KnobPlace::Literal {
-                file: edit.file.clone(),
-                line: edit.line,
-                column: edit.column,
-                name,
-            },
-        }
-    }
-
     /// Whether it is an argument by one of these names.
     pub(super) fn is_argument(&self, names: &[&str]) -> bool {
         match self {

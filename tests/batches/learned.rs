@@ -58,13 +58,13 @@ impl Sessions {
 
 fn find(directory: &Path) -> Option<PathBuf> {
     let entries = fs::read_dir(directory).ok()?.flatten();
-    entries.map(|entry| entry.path()).find_map(|path| {
-        match path.file_name()?.to_str()? {
+    entries
+        .map(|entry| entry.path())
+        .find_map(|path| match path.file_name()?.to_str()? {
             "learned.json" => Some(path),
             _ if path.is_dir() => find(&path),
             _ => None,
-        }
-    })
+        })
 }
 
 #[test]
@@ -72,7 +72,8 @@ fn a_number_without_effect_is_not_taken_again_in_the_next_session() {
     let sessions = Sessions::new();
     let (runs, first) = sessions.runs(&TWO_NUMBERS);
     assert_eq!(runs, 3);
-    let undone = "train.py:2  batch_size = 128→64 had no effect: the model is still given 128×1024×256";
+    let undone =
+        "train.py:2  batch_size = 128→64 had no effect: the model is still given 128×1024×256";
     assert!(first.said.contains(undone), "{}", first.said);
     let goes_on = "the change of run 2 had no effect; relaunching with smaller batch";
     assert!(first.said.contains(goes_on), "{}", first.said);

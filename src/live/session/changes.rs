@@ -169,7 +169,11 @@ impl Changes {
 
     /// What shows whether a changed batch is in force: the sizes that the model is given, or a process that trains
     /// without the changed text. Told once.
-    pub(crate) fn judge_batch(&mut self, run: &Run, before: Option<&Knobs>) -> Option<BatchVerdict> {
+    pub(crate) fn judge_batch(
+        &mut self,
+        run: &Run,
+        before: Option<&Knobs>,
+    ) -> Option<BatchVerdict> {
         let applied = self.applied.as_ref()?;
         let (remedy, takes) = applied
             .remedies
@@ -179,9 +183,11 @@ impl Changes {
             return None;
         }
         let sizes = run.called.as_ref().filter(|given| !given.is_empty());
-        let change = before.zip(sizes).map_or(GivenChange::Unclear, |(before, sizes)| {
-            before.changed_to(sizes, takes.from, takes.at_once)
-        });
+        let change = before
+            .zip(sizes)
+            .map_or(GivenChange::Unclear, |(before, sizes)| {
+                before.changed_to(sizes, takes.from, takes.at_once)
+            });
         let learned = |effect| remedy.set_by.clone().map(|place| (place, effect));
         let (why, learned) = match (run.unmade_edit(), change, before) {
             // That the edit was not made says nothing of the number.
@@ -193,7 +199,10 @@ impl Changes {
             (None, GivenChange::Taken, _) if !self.is_batch_judged => {
                 self.is_batch_judged = true;
                 let learned = learned(KnobEffect::Took);
-                return Some(BatchVerdict { ended: None, learned });
+                return Some(BatchVerdict {
+                    ended: None,
+                    learned,
+                });
             }
             (None, _, _) => return None,
         };

@@ -9,7 +9,9 @@ use crate::config::UserSettings;
 use crate::live::torch;
 use crate::live::torch::InheritedSettings;
 use crate::project_files;
-use crate::recognize::{self, Catalogue, Checkpoint, ConfigFile, LaunchEnvironment, LearnedKnob, Recognized};
+use crate::recognize::{
+    self, Catalogue, Checkpoint, ConfigFile, LaunchEnvironment, LearnedKnob, Recognized,
+};
 use crate::remedy::Leftover;
 use serde::{Deserialize, Serialize};
 use std::path::{Path, PathBuf};

@@ -47,7 +47,10 @@ pub(crate) fn read(command: &CommandLine) -> Vec<LearnedKnob> {
 pub(crate) fn remember(command: &CommandLine, knob: &LearnedKnob) -> Result<(), String> {
     let directory = BaseDirs::of_this_user().beside_recordings();
     add(directory.as_deref(), command, knob).map_err(|why| {
-        format!("what was learned of {} is not kept for later sessions: {why}", knob.place)
+        format!(
+            "what was learned of {} is not kept for later sessions: {why}",
+            knob.place
+        )
     })
 }
 
@@ -101,7 +104,9 @@ fn entries(path: &Path) -> Vec<Entry> {
         return Vec::new();
     }
     let text = String::from_utf8_lossy(&bytes);
-    let read = text.lines().filter_map(|line| serde_json::from_str(line).ok());
+    let read = text
+        .lines()
+        .filter_map(|line| serde_json::from_str(line).ok());
     let all: Vec<Entry> = read.collect();
     all[all.len().saturating_sub(MOST)..].to_vec()
 }

@@ -118,7 +118,9 @@ impl SessionController {
         self.session.stop_waiting();
         let change = self.session.take_back(exit);
         match then {
-            AfterRun::Decide if (ran_out || change != ChangeFate::Kept) && self.waits_for_more() => {
+            AfterRun::Decide
+                if (ran_out || change != ChangeFate::Kept) && self.waits_for_more() =>
+            {
                 let until = self.session.now + EARLIER_PATIENCE;
                 self.phase.await_more(until, change);
                 // No dialog opens before there is something to choose.
