@@ -1,11 +1,11 @@
 //! The dialog for a program whose batch stands in its own text, driven in a real terminal.
 
 use super::{COMMON, PLAIN};
-use crate::harness::{Key, Terminal};
+use crate::harness::{Key, Terminal, wait_until};
 use oomph::event::Exit;
 use std::fs;
 use std::path::Path;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 use tempfile::TempDir;
 
 const PATIENCE: Duration = Duration::from_secs(60);
@@ -16,6 +16,21 @@ fn asks(change: &str) -> impl FnMut(&str) -> bool {
         let is_selected = |line: &str| line.contains('❯') && line.contains(change);
         screen.lines().any(is_selected) && screen.contains("nothing runs until you choose")
     }
+}
+
+/// Presses Enter in that dialog until this is on the screen: a key right behind another is not taken for an answer.
+fn answer(terminal: &mut Terminal, change: &str, then: &str) {
+    terminal.wait_for(asks(change), PATIENCE);
+    let mut pressed = Instant::now();
+    terminal.press(Key::Enter);
+    wait_until(then, PATIENCE, || {
+        let screen = terminal.screen();
+        if asks(change)(&screen) && pressed.elapsed() > Duration::from_secs(1) {
+            pressed = Instant::now();
+            terminal.press(Key::Enter);
+        }
+        screen.contains(then)
+    });
 }
 
 struct Screen {
@@ -59,10 +74,8 @@ fn enter_takes_the_next_number_after_one_without_effect() {
     let program = "from common import train\nbatch_size = 128\ndef rows(n=128):\n    return n\ntrain(rows())\n";
     let mut screen = Screen::start(program);
     let terminal = &mut screen.terminal;
-    terminal.wait_for(asks("batch_size = 128→64"), PATIENCE);
-    terminal.press(Key::Enter);
-    terminal.wait_for(asks("n=128→64"), PATIENCE);
-    terminal.press(Key::Enter);
+    answer(terminal, "batch_size = 128→64", "run 2");
+    answer(terminal, "n=128→64", "run 3");
     assert_eq!(terminal.exit(PATIENCE), Exit::Code(0));
     let screen = terminal.screen();
     assert!(screen.contains("trained with 64 x 1"), "{screen}");
