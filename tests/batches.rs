@@ -3,6 +3,7 @@
 //! with "not sure"; none has another number changed.
 
 mod dialog;
+mod edited;
 mod learned;
 
 use crate::harness::at_home;

@@ -3,6 +3,7 @@
 use super::predict::predict;
 use crate::command::CommandLine;
 use crate::config;
+use crate::event::as_typed;
 use crate::live::session::inputs::SessionInputs;
 use crate::live::{Ending, print, torch};
 use crate::recognize::LaunchEnvironment;
@@ -108,7 +109,7 @@ fn plan(command: &CommandLine, json: bool, batch_scale: f64) -> anyhow::Result<E
                     &mut out,
                     &format!(
                         "  {}",
-                        remedy::Plan::new(command, &[&offered]).command.shown()
+                        as_typed(&remedy::Plan::new(command, &[&offered]).command)
                     ),
                 )?;
             }

@@ -99,13 +99,8 @@ pub(crate) enum Place<'a> {
     File(&'a ConfigFile, FoundValue),
     /// Not set: words are added for it.
     Added(Addition),
-    /// In the text of the program itself.
-    Literal {
-        /// The file, the line, and what comes before the number.
-        spelled: String,
-        /// As it is now: it becomes what it is.
-        edit: SourceEdit,
-    },
+    /// In the text of the program itself, as it is now: it becomes what it is.
+    Literal(SourceEdit),
 }
 
 /// Words to add, ending in a number.
@@ -236,7 +231,7 @@ impl<'a> Knob<'a> {
                 file: file.shown(),
                 name,
             },
-            Place::Literal { edit, .. } => KnobPlace::Literal {
+            Place::Literal(edit) => KnobPlace::Literal {
                 file: edit.file.clone(),
                 line: edit.line,
                 column: edit.column,

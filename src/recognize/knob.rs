@@ -442,26 +442,27 @@ fn knob_of_literal<'a>(
         from: number.value,
         to: number.value,
         crc: number.crc,
+        spelled: match number.kind {
+            SourceNumberKind::Assignment => format!("{} = ", number.name),
+            SourceNumberKind::Entry => format!("\"{}\": ", number.name),
+            SourceNumberKind::Declared => format!("{}, default ", number.name),
+            SourceNumberKind::Keyword | SourceNumberKind::Default | SourceNumberKind::Other => {
+                format!("{}=", number.name)
+            }
+        },
     };
     // The command may have it changed already; it was told before that or after it.
     let edits = SourceEdit::of(recognized.command);
     if let Some(made) = edits.into_iter().find(|made| made.is_at(&edit)) {
-        edit = made;
+        edit = SourceEdit {
+            spelled: edit.spelled,
+            ..made
+        };
     }
     Ok(Knob {
         name: number.name.clone(),
         value: edit.to,
-        place: Place::Literal {
-            spelled: match number.kind {
-                SourceNumberKind::Assignment => format!("{at}  {} = ", number.name),
-                SourceNumberKind::Entry => format!("{at}  \"{}\": ", number.name),
-                SourceNumberKind::Declared => format!("{at}  {}, default ", number.name),
-                SourceNumberKind::Keyword | SourceNumberKind::Default | SourceNumberKind::Other => {
-                    format!("{at}  {}=", number.name)
-                }
-            },
-            edit,
-        },
+        place: Place::Literal(edit),
         least: None,
     })
 }

@@ -148,12 +148,19 @@ impl Draft {
             Place::Word(value) => self.set(&knob.name, *value, &new.to_string()),
             Place::Variable(old) => self.set_env(&knob.name, Some(old), &new.to_string()),
             Place::Added(addition) => self.insert(addition.gap, &addition.saying(new)),
-            Place::Literal { spelled, edit } => {
-                self.shown.push(format!("{spelled}{}→{new}", knob.value));
-                self.edits.push(Edit::Source(SourceEdit {
+            Place::Literal(edit) => {
+                let edit = SourceEdit {
                     to: new,
                     ..edit.clone()
-                }));
+                };
+                self.shown.push(
+                    SourceEdit {
+                        from: knob.value,
+                        ..edit.clone()
+                    }
+                    .change(),
+                );
+                self.edits.push(Edit::Source(edit));
             }
             Place::File(file, found) => {
                 let copies = copies.ok_or_else(|| {

@@ -1,10 +1,11 @@
 //! The dialog for a program whose batch stands in its own text, driven in a real terminal.
 
-use super::{COMMON, PLAIN};
+use super::{COMMON, PLAIN, oomph};
 use crate::harness::{Key, Terminal, wait_until};
 use oomph::event::Exit;
 use std::fs;
 use std::path::Path;
+use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 use tempfile::TempDir;
 
@@ -34,7 +35,7 @@ fn answer(terminal: &mut Terminal, change: &str, then: &str) {
 }
 
 struct Screen {
-    _directory: TempDir,
+    directory: TempDir,
     terminal: Terminal,
 }
 
@@ -63,7 +64,7 @@ impl Screen {
         ];
         let terminal = Terminal::spawn(&["sh", "-c", &start], &env, 45, 140);
         Screen {
-            _directory: directory,
+            directory,
             terminal,
         }
     }
@@ -79,4 +80,67 @@ fn enter_takes_the_next_number_after_one_without_effect() {
     assert_eq!(terminal.exit(PATIENCE), Exit::Code(0));
     let screen = terminal.screen();
     assert!(screen.contains("trained with 64 x 1"), "{screen}");
+}
+
+/// What was put on the clipboard last, by the terminal's own sequence.
+fn clipboard(terminal: &Terminal) -> Option<String> {
+    let raw = String::from_utf8_lossy(&terminal.raw()).into_owned();
+    let copied = raw.rsplit("\u{1b}]52;c;").next()?;
+    let (base64, _) = copied.split_once('\u{7}')?;
+    let decode = "import base64, sys; sys.stdout.buffer.write(base64.b64decode(sys.argv[1]))";
+    let done = Command::new("python3")
+        .args(["-c", decode, base64])
+        .output();
+    let done = done.expect("python3").stdout;
+    Some(String::from_utf8_lossy(&done).into_owned())
+}
+
+#[test]
+fn the_command_that_is_copied_repeats_the_edit_from_a_shell() {
+    let mut screen = Screen::start("from common import train\nBATCH = 128\ntrain(BATCH)\n");
+    let terminal = &mut screen.terminal;
+    let dialog = terminal.wait_for(asks("BATCH = 128→64"), PATIENCE);
+    let next = dialog.lines().find(|line| line.contains("next run"));
+    let next = next.expect("the next run");
+    assert!(
+        next.contains("train.py:2  BATCH = 128→64 python3 train.py"),
+        "{dialog}"
+    );
+    assert!(!dialog.contains("OOMPH_EDITS"), "{dialog}");
+    // The diagnosis first, then the command.
+    let mut pressed = Instant::now();
+    terminal.press("y");
+    let mut copied = String::new();
+    wait_until("a copied command", PATIENCE, || {
+        if pressed.elapsed() > Duration::from_secs(1) {
+            pressed = Instant::now();
+            terminal.press("y");
+        }
+        copied = clipboard(terminal).unwrap_or_default();
+        copied.starts_with("oomph ")
+    });
+    assert_eq!(copied, "oomph --edit train.py:2:9:128=64 python3 train.py");
+    terminal.press("q");
+
+    let directory = screen.directory.path();
+    let binary = Path::new(env!("CARGO_BIN_EXE_oomph"))
+        .parent()
+        .expect("a directory");
+    let path = std::env::var("PATH").unwrap_or_default();
+    let shell = oomph(directory, &directory.join("home"));
+    let mut again = Command::new("sh");
+    again
+        .args(["-c", &copied])
+        .current_dir(directory)
+        .envs(
+            shell
+                .get_envs()
+                .filter_map(|(name, value)| Some((name, value?))),
+        )
+        .env("PATH", format!("{}:{path}", binary.display()))
+        .stdin(Stdio::null());
+    let done = again.output().expect("a shell");
+    let said = String::from_utf8_lossy(&done.stderr);
+    assert_eq!(done.stdout, b"trained with 64 x 1\n", "{said}");
+    assert!(done.status.success(), "{said}");
 }

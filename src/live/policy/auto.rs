@@ -7,6 +7,7 @@ pub use decision::{AutoOptions, Permission, RemedyKind};
 
 use super::{FollowUp, Policy, RunSummary};
 use crate::command::CommandLine;
+use crate::event::displayed;
 use crate::live::session::changes::{ChangeFate, NextRun};
 use crate::remedy::{self, Plan, Remedy, RemedyId};
 use crate::state::RunOutcome;
@@ -59,7 +60,7 @@ impl Auto {
             chosen.expectation.words,
             run.run.number,
             self.options.max_relaunches,
-            chosen.command.without_secrets().shown(),
+            displayed(&chosen.command.without_secrets()),
         );
         let next = NextRun {
             prediction: chosen.expectation.prediction(),

@@ -3,6 +3,7 @@
 use super::search::SearchAnswer;
 use super::{Fit, GivenUp};
 use crate::command::{CommandLine, Word};
+use crate::event::as_typed;
 use crate::live::print;
 use crate::units::Bytes;
 use serde_json::{Value, json};
@@ -146,7 +147,7 @@ fn in_words(fit: &Fit, found: FitResult) -> String {
     let mut text = headline(fit, found);
     match found.value() {
         Some(value) => {
-            text.push_str(&format!("\n  {}\n\n", fit.fitted(value).shown()));
+            text.push_str(&format!("\n  {}\n\n", as_typed(&fit.fitted(value))));
             text.push_str(&caveats(fit, value));
         }
         None => text.push_str("\n\n"),
