@@ -28,7 +28,8 @@ pub use inspection::{
     RetainerKind, Retainers, StepTrace,
 };
 pub use knobs::{
-    Called, GivenSize, Knobs, NamedNumber, ParsedNumber, SourceNumber, SourceNumberKind,
+    Called, GivenChange, GivenSize, Knobs, NamedNumber, ParsedNumber, SourceNumber,
+    SourceNumberKind,
 };
 use nix::time::{ClockId, clock_gettime};
 pub use patch::{Blocks, PATCHES, Patch, PatchOutcome, Patchable, Patched};
@@ -38,7 +39,7 @@ pub use probe::{
 };
 pub use run::{ArrayTask, Basis, Exit, Job, Prediction, PredictionOutcome, RunEnd};
 use serde::{Deserialize, Serialize};
-pub use source_edit::{EDITS, SourceEdit, as_typed, crc32};
+pub use source_edit::{EDITS, SourceEdit, as_typed, crc32, displayed, without_edits};
 use std::path::{Path, PathBuf};
 
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]

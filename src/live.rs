@@ -26,6 +26,7 @@ pub(crate) mod session;
 mod setup;
 pub(crate) mod signals;
 pub(crate) mod torch;
+mod typed_edits;
 mod update;
 
 pub use crate::remedy::Which;
@@ -39,6 +40,7 @@ pub use policy::auto::{AutoOptions, Permission, RemedyKind};
 pub use policy::fit::FitOptions;
 pub use print::complain;
 pub use signals::OnHup;
+pub(crate) use typed_edits::with_edits;
 
 use crate::event::Exit;
 use crate::supervise;

@@ -2,6 +2,10 @@
 //! out of memory in its first step, under `--on-oom auto`. Each ends well with the right number changed, or is left as it is
 //! with "not sure"; none has another number changed.
 
+mod dialog;
+mod edited;
+mod learned;
+
 use crate::harness::at_home;
 use oomph::event::{EventKind, SourceEdit};
 use std::fs;
@@ -73,6 +77,12 @@ fn kinds() -> Vec<Kind> {
         Kind {
             name: "a constant at the top",
             program: "from common import train\nBATCH = 128\ntrain(BATCH)\n",
+            outcome: Edited("train.py:2", 64, "trained with 64 x 1"),
+            ..PLAIN
+        },
+        Kind {
+            name: "a constant of which half is too much as well",
+            program: "from common import train\nBATCH = 256\ntrain(BATCH)\n",
             outcome: Edited("train.py:2", 64, "trained with 64 x 1"),
             ..PLAIN
         },
@@ -327,6 +337,19 @@ fn kinds() -> Vec<Kind> {
             ..PLAIN
         },
         Kind {
+            name: "a number that is used beside one that is not",
+            program: "from common import train\nbatch_size = 128\ndef rows(n=128):\n    return n\ntrain(rows())\n",
+            outcome: Edited("train.py:3", 64, "trained with 64 x 1"),
+            ..PLAIN
+        },
+        Kind {
+            name: "an argument that the program does not use",
+            program: "parser.add_argument('--batch-size', type=int, default=8)\nparser.parse_args()\nrows = 128\ntrain(rows)\n",
+            words: &["train.py", "--batch-size", "128"],
+            outcome: Edited("train.py:6", 64, "trained with 64 x 1"),
+            ..PLAIN
+        },
+        Kind {
             name: "two numbers that may be it",
             program: "from common import train\nfoo = 128\nbar = 128\ntrain(min(foo, bar))\n",
             outcome: Left("not sure which sets the batch: train.py:2 foo, train.py:3 bar"),
@@ -374,6 +397,11 @@ fn oomph(project: &Path, home: &Path) -> Command {
 fn run(kind: &Kind) -> Session {
     let home = TempDir::new().expect("a directory");
     let project = TempDir::new().expect("a directory");
+    run_in(project.path(), home.path(), kind)
+}
+
+/// A session of this home.
+fn run_in(project: &Path, home: &Path, kind: &Kind) -> Session {
     let mut files = vec![("common.py", COMMON.to_string())];
     files.extend(
         kind.files
@@ -387,12 +415,12 @@ fn run(kind: &Kind) -> Session {
     };
     files.push(("train.py", format!("{front}{}", kind.program)));
     for (name, text) in &files {
-        let path = project.path().join(name);
+        let path = project.join(name);
         fs::create_dir_all(path.parent().expect("a parent")).expect("a directory");
         fs::write(path, text).expect("a file");
     }
-    let recording = home.path().join("events.jsonl");
-    let mut command = oomph(project.path(), home.path());
+    let recording = home.join("events.jsonl");
+    let mut command = oomph(project, home);
     command
         .arg("--record")
         .arg(&recording)
@@ -415,7 +443,7 @@ fn run(kind: &Kind) -> Session {
         }
     }
     let is_touched = |(name, text): &&(&str, String)| {
-        fs::read_to_string(project.path().join(name)).expect("a file") != *text
+        fs::read_to_string(project.join(name)).expect("a file") != *text
     };
     Session {
         exit: output.status.code(),

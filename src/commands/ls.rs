@@ -5,7 +5,7 @@ mod table;
 
 use super::sessions::{self, Living};
 use super::{answer, recordings};
-use crate::event::{Prediction, PredictionOutcome};
+use crate::event::{Prediction, PredictionOutcome, displayed};
 use crate::forecast::score::{Score, ScoreSheet};
 use crate::live::display::screen::terminal_size;
 use crate::live::session::summary::Activity;
@@ -299,7 +299,7 @@ fn recorded_row_of(id: &str, path: &Path, state: &State) -> (Row, Vec<Score>) {
         command: run
             .map(|run| &run.command)
             .or(header.map(|header| &header.command))
-            .map(|command| command.shown()),
+            .map(displayed),
         recording: Some(path.display().to_string()),
         log: log.exists().then(|| log.display().to_string()),
         ..Row::default()

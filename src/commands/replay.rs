@@ -6,7 +6,7 @@ mod player;
 use super::report::each_event;
 use super::{on_screen, recordings};
 use crate::diagnosis;
-use crate::event::{Clock, Event, EventKind};
+use crate::event::{Clock, Event, EventKind, displayed};
 use crate::live::display::keyboard::{self, Typed};
 use crate::live::display::mode::{self, Mode, Surface};
 use crate::live::display::screen::{Due, Screen};
@@ -102,7 +102,7 @@ fn print_run(state: &State, out: &mut impl Write) -> anyhow::Result<()> {
     let Some(run) = state.run() else {
         return Ok(());
     };
-    writeln!(out, "run {}: {}", run.number, run.command.shown())?;
+    writeln!(out, "run {}: {}", run.number, displayed(&run.command))?;
     if let Some(summary) = report::summary(state) {
         writeln!(out, "  {summary}")?;
     }

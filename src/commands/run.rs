@@ -17,7 +17,7 @@ pub(super) fn configure(
             "--allow, --order and --max-relaunches are for --on-oom auto; add that".into(),
         ));
     }
-    config.command = command;
+    config.command = live::with_edits(&command, &config.edit).map_err(Mistake)?;
     config.spool = config.spool.or_else(|| {
         let inherited = std::env::var_os("OOMPH_SPOOL");
         inherited.filter(|path| !path.is_empty()).map(Word)

@@ -38,6 +38,36 @@ impl Knobs {
         !own.is_empty() && own == shapes(other)
     }
 
+    /// What a later call says of a batch that was to be changed by as much as `from` to `to`.
+    pub fn changed_to(&self, later: &[GivenSize], from: u64, to: u64) -> GivenChange {
+        if self.given_alike(later) {
+            return GivenChange::None;
+        }
+        let pairs: Vec<(&[u64], &[u64])> = self
+            .given
+            .iter()
+            .filter(|one| !one.shape.is_empty())
+            .filter_map(|one| {
+                let same = later.iter().find(|other| other.at == one.at)?;
+                (same.shape.len() == one.shape.len()).then_some((&one.shape[..], &same.shape[..]))
+            })
+            .collect();
+        let is_scaled = |(old, new): (&u64, &u64)| {
+            old > new && u128::from(*new) * u128::from(from) == u128::from(*old) * u128::from(to)
+        };
+        let mut sizes = pairs.iter().flat_map(|(old, new)| old.iter().zip(*new));
+        if sizes.any(is_scaled) {
+            return GivenChange::Taken;
+        }
+        // Lengths may differ from call to call.
+        let leads = pairs.iter().any(|(old, _)| old.first() == Some(&from));
+        let is_led_alike = pairs.iter().all(|(old, new)| old.first() == new.first());
+        match leads && is_led_alike {
+            true => GivenChange::None,
+            false => GivenChange::Unclear,
+        }
+    }
+
     /// For a person: the first few different sizes.
     pub fn shapes(&self) -> String {
         let with_shape = self.given.iter().filter(|given| !given.shape.is_empty());
@@ -51,6 +81,16 @@ impl Knobs {
         shapes.truncate(3);
         shapes.join(", ")
     }
+}
+
+/// Whether a model is given another batch than before.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum GivenChange {
+    /// The one that was asked for.
+    Taken,
+    /// The same as before.
+    None,
+    Unclear,
 }
 
 /// The first call of a relaunched run's model.
@@ -145,4 +185,43 @@ pub enum SourceNumberKind {
     #[default]
     #[serde(other)]
     Other,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn given(shapes: &[&[u64]]) -> Vec<GivenSize> {
+        let each = shapes.iter().enumerate();
+        each.map(|(at, shape)| GivenSize {
+            at: at.to_string(),
+            shape: shape.to_vec(),
+            ..GivenSize::default()
+        })
+        .collect()
+    }
+
+    #[test]
+    fn the_first_call_says_whether_a_smaller_batch_is_in_force() {
+        use GivenChange::{None, Taken, Unclear};
+        for (before, after, from, to, said) in [
+            (&[128, 3, 8][..], &[64, 3, 8][..], 128, 64, Taken),
+            (&[128, 3, 8], &[128, 3, 8], 128, 64, None),
+            // A length that is another one in each call.
+            (&[128, 57], &[128, 43], 128, 64, None),
+            (&[57, 128], &[43, 64], 128, 64, Taken),
+            (&[57, 128], &[43, 128], 128, 64, Unclear),
+            // A total over two ranks.
+            (&[64, 1024], &[16, 1024], 128, 32, Taken),
+            (&[128, 57], &[100, 57], 128, 64, Unclear),
+            (&[128, 57], &[128], 128, 64, Unclear),
+        ] {
+            let knobs = Knobs {
+                given: given(&[before]),
+                ..Knobs::default()
+            };
+            let found = knobs.changed_to(&given(&[after]), from, to);
+            assert_eq!(found, said, "{before:?} {after:?}");
+        }
+    }
 }

@@ -43,6 +43,8 @@ pub(crate) enum TaskResult {
     Source(LinesRead),
     /// SLURM was asked for its job.
     Job(Result<SlurmJob, String>),
+    /// What was learned of the program's numbers was written down.
+    Learned(Result<(), String>),
     /// The edited files of the next run were written.
     Copies(Result<(), String>),
 }

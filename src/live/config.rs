@@ -64,6 +64,10 @@ pub struct SessionConfig {
     /// Write metrics to this file every 5 s, as Prometheus' text (for node_exporter: NAME.prom)
     #[arg(long, value_name = "FILE")]
     pub metrics: Option<Word>,
+    /// Run with another number in the program's text, of which the file is left as it is: train.py:30:128=64 (with the column where the number stands more than once on the line)
+    #[arg(long, value_name = "FILE:LINE[:COLUMN]:OLD=NEW", value_hint = clap::ValueHint::FilePath, conflicts_with = "no_probe")]
+    #[serde(skip)]
+    pub edit: Vec<String>,
     /// Allocator settings of the first launch, merged with those of the environment
     #[arg(long, value_name = "KEY:VALUE[,...]")]
     pub alloc_conf: Option<String>,

@@ -9,7 +9,7 @@
 use super::Ending;
 use super::background_task::TaskId;
 use super::gate::Gate;
-use super::session::changes::NextRun;
+use super::session::changes::{ChangeFate, NextRun};
 use crate::collect::scheduler::SlurmJob;
 use crate::event::{DeviceReading, Exit, Exited};
 use crate::units::Moment;
@@ -43,8 +43,8 @@ enum SessionStage {
         since: Moment,
         /// How long earlier sessions are waited for.
         until: Moment,
-        /// The program rejected the change that made the run.
-        change_rejected: bool,
+        /// What became of the change that made the run.
+        change: ChangeFate,
     },
     /// Nothing runs: somebody chooses what follows.
     Asking {
@@ -360,32 +360,32 @@ impl SessionPhase {
     }
 
     /// Nobody is asked before `until`, unless what is missing is there earlier.
-    pub(crate) fn await_more(&mut self, until: Moment, change_rejected: bool) -> bool {
+    pub(crate) fn await_more(&mut self, until: Moment, change: ChangeFate) -> bool {
         self.change(|stage| match stage {
             SessionStage::Asking { exit, since } => PhaseChange::To(SessionStage::Deciding {
                 exit,
                 since,
                 until,
-                change_rejected,
+                change,
             }),
             other => PhaseChange::Refused(other),
         })
     }
 
-    /// All is known that the policy waited for: how the run ended that it decides on, and whether its
-    /// program rejected a change.
-    pub(crate) fn decide(&mut self) -> Option<(Exit, bool)> {
+    /// All is known that the policy waited for: how the run ended that it decides on, and what
+    /// became of its change.
+    pub(crate) fn decide(&mut self) -> Option<(Exit, ChangeFate)> {
         let SessionStage::Deciding {
             exit,
             since,
-            change_rejected,
+            change,
             ..
         } = self.0
         else {
             return None;
         };
         self.0 = SessionStage::Asking { exit, since };
-        Some((exit, change_rejected))
+        Some((exit, change))
     }
 
     /// Another run was chosen.
@@ -529,9 +529,9 @@ mod tests {
             |phase| assert!(phase.exited(exited(), NOW)),
             |phase| {
                 assert!(phase.settled(NOW, Duration::ZERO).is_some());
-                assert!(phase.await_more(NOW, false));
+                assert!(phase.await_more(NOW, ChangeFate::Kept));
             },
-            |phase| assert_eq!(phase.decide(), Some((EXIT, false))),
+            |phase| assert_eq!(phase.decide(), Some((EXIT, ChangeFate::Kept))),
             |phase| assert!(phase.sweep(next())),
             |phase| assert!(phase.prove(NOW)),
             |phase| assert!(phase.wait_at(gate)),
@@ -591,7 +591,7 @@ mod tests {
                 "+---------",
             ),
             (
-                |p| p.await_more(NOW, false),
+                |p| p.await_more(NOW, ChangeFate::Kept),
                 Some(PhaseName::Deciding),
                 "----+-----",
             ),

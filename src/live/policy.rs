@@ -4,7 +4,7 @@
 pub(crate) mod auto;
 pub(crate) mod fit;
 
-use super::session::changes::NextRun;
+use super::session::changes::{ChangeFate, NextRun};
 use super::{Ending, OnOom};
 use crate::command::CommandLine;
 use crate::diagnosis::Finding;
@@ -26,8 +26,8 @@ pub(crate) struct RunSummary<'a> {
     pub inputs: RemedyInputs<'a>,
     /// What is on the disk beside the command could not be looked up in time: there may be checkpoints.
     pub is_disk_silent: bool,
-    /// The program rejected the change that made this run.
-    pub change_rejected: bool,
+    /// What became of the change that made this run.
+    pub change: ChangeFate,
     /// A dialog can wait for an answer: somebody sees it, or can attach.
     pub can_wait: bool,
 }
@@ -124,7 +124,8 @@ struct Ask;
 
 impl Policy for Ask {
     fn after_run(&mut self, run: &RunSummary<'_>) -> FollowUp {
-        let has_choice = run.change_rejected || run.run.outcome() == RunOutcome::OutOfMemory;
+        let has_choice =
+            run.change != ChangeFate::Kept || run.run.outcome() == RunOutcome::OutOfMemory;
         match has_choice && run.can_wait {
             true => FollowUp::Wait,
             false => FollowUp::Leave(None),

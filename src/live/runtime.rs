@@ -559,6 +559,8 @@ impl Runtime {
         self.handle(Message::Finishing);
         self.await_work(inbox, SOURCE_PATIENCE, Session::is_reading_source)
             .await;
+        self.await_work(inbox, SOURCE_PATIENCE, Session::is_remembering)
+            .await;
         let metrics = self.metrics.take();
         let problem = metrics.and_then(|file| file.finish(&self.session().state));
         self.recorder.finish(RECORDING_PATIENCE);

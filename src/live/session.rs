@@ -4,6 +4,7 @@
 pub(crate) mod changes;
 pub(crate) mod earlier;
 pub(crate) mod inputs;
+pub(crate) mod learned;
 pub(crate) mod leftovers;
 pub(crate) mod remedies;
 pub(crate) mod source;
@@ -17,16 +18,18 @@ use crate::command::CommandLine;
 use crate::diagnosis::{self, Cause, Finding, LiveWarnings};
 use crate::event::{Event, EventKind, Exit, Level, Note, NvmlState};
 use crate::forecast::{self, Hint, TracedHint, hint, traced_search};
+use crate::recognize::{KnobEffect, KnobPlace, LearnedKnob};
 use crate::remedy::{self, Leftover, Plan, Remedy, RemedyId, RemedyInputs};
 use crate::state::{Run, RunOutcome, State, ranges};
 use crate::supervise::KeeperOrder;
 use crate::ui::{self, Scene, Subject};
 use crate::units::{Bytes, Moment, Pid, RunNumber, Uuid};
-use changes::{Changes, NextRun};
+use changes::{ChangeFate, Changes, NextRun};
 use inputs::SessionInputs;
 use leftovers::Suspects;
 use remedies::{Hints, RemedyFacts, inputs_of};
 use source::SourceReader;
+use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
@@ -53,6 +56,12 @@ pub(crate) struct Session {
     source: SourceReader,
     unseen: UnseenRanks,
     changes: Changes,
+    /// Runs whose change had no effect: they show nothing that the run before them did not.
+    ineffective: BTreeSet<RunNumber>,
+    /// Without these, where the last run is one of them.
+    telling: Option<Box<State>>,
+    /// What this session has learned of the numbers that may set the batch.
+    learned: Vec<LearnedKnob>,
     /// What is being waited for, in words.
     waiting: Option<String>,
     /// Whether an event was applied since the last frame was requested.
@@ -69,6 +78,7 @@ struct Pending {
     hint: Option<TaskId>,
     remedies: Option<TaskId>,
     source: Option<TaskId>,
+    learned: Option<TaskId>,
     looking_up: Option<TaskId>,
     /// Something has happened since that look began: another one follows.
     look_again: bool,
@@ -97,6 +107,9 @@ impl Session {
             source: SourceReader::default(),
             unseen: UnseenRanks::default(),
             changes: Changes::default(),
+            ineffective: BTreeSet::new(),
+            telling: None,
+            learned: Vec::new(),
             waiting: None,
             is_changed: false,
             tasks: TaskIds::default(),
@@ -230,11 +243,16 @@ impl Session {
         self.state.now = self.state.now.max(now);
     }
 
+    /// What is known so far; where the last run's change had no effect, as it was before that run.
+    fn telling_state(&self) -> &State {
+        self.telling.as_deref().unwrap_or(&self.state)
+    }
+
     pub(crate) fn diagnose(&mut self) {
-        self.findings = diagnosis::diagnose(&self.state);
+        self.findings = diagnosis::diagnose(self.telling_state());
         self.remedies.clear();
         self.pending.remedies = None;
-        match self.state.oom().is_some() {
+        match self.telling_state().oom().is_some() {
             true => self.look_up(),
             false => self.find_remedies(),
         }
@@ -260,15 +278,16 @@ impl Session {
     /// Works out the remedies; where that takes long, beside the loop. Those known stay until then.
     fn find_remedies(&mut self) {
         let is_rehearsed = |rank: &crate::state::RankState| rank.rehearsal.is_some();
-        let run = self.state.run();
+        let run = self.telling_state().run();
         match run.is_some_and(|run| run.ranks.iter().any(is_rehearsed)) {
             true => {
                 let facts = RemedyFacts {
                     command: self.command().clone(),
-                    state: self.state.clone(),
+                    state: self.telling_state().clone(),
                     findings: self.findings.clone(),
                     inputs: self.inputs.clone(),
                     earlier: self.earlier.clone().unwrap_or_default(),
+                    next: self.run_number().next(),
                 };
                 let work = move || TaskResult::Remedies(facts.remedies());
                 self.pending.remedies = Some(self.begin("remedies", work));
@@ -290,7 +309,13 @@ impl Session {
     /// All that remedies rest on.
     pub(crate) fn remedy_inputs(&self) -> RemedyInputs<'_> {
         let earlier = self.earlier.as_deref().unwrap_or_default();
-        inputs_of(&self.state, &self.findings, &self.inputs, earlier)
+        inputs_of(
+            self.telling_state(),
+            &self.findings,
+            &self.inputs,
+            earlier,
+            self.run_number().next(),
+        )
     }
 
     pub(crate) fn remedies(&self) -> &[Remedy] {
@@ -428,11 +453,16 @@ impl Session {
         } else if is(&mut pending.looking_up) {
             if let Some(TaskResult::LookedUp(inputs)) = result {
                 self.inputs = *inputs;
+                self.inputs.learn(&self.learned);
                 self.pending.is_disk_silent = false;
             }
             match self.pending.look_again {
                 true => self.look_up(),
                 false => self.find_remedies(),
+            }
+        } else if is(&mut pending.learned) {
+            if let Some(TaskResult::Learned(Err(why))) = result {
+                self.note(Level::Info, why);
             }
         } else if is(&mut pending.source) {
             if let Some(TaskResult::Source(read)) = result
@@ -457,6 +487,7 @@ impl Session {
         self.handover.chosen = (next.remedies, peak);
         self.handover.prediction = next.prediction;
         self.hints = Hints::default();
+        self.telling = None;
         self.pending.hint = None;
         self.stop_waiting();
     }
@@ -474,21 +505,56 @@ impl Session {
         }
     }
 
-    /// What shows that the changed batch of this run is not in force.
+    /// What shows that the changed batch of this run is not in force. What that says of the number that was changed is
+    /// kept for this session and for later ones.
     pub(crate) fn change_without_effect(&mut self) -> Option<String> {
         let run = self.state.run().filter(|run| run.ended.is_none())?;
-        self.changes.has_no_effect(run, self.state.knobs.as_ref())
+        let verdict = self.changes.judge_batch(run, self.state.knobs.as_ref())?;
+        if let Some((place, effect)) = verdict.learned {
+            self.learn(place, effect);
+        }
+        verdict.ended
     }
 
-    /// Takes back what the run that has just ended rejected; whether there was something.
-    pub(crate) fn take_back(&mut self, exit: Exit) -> bool {
+    fn learn(&mut self, place: KnobPlace, effect: KnobEffect) {
+        let knob = LearnedKnob {
+            place,
+            effect,
+            session: self.id().to_string(),
+        };
+        self.learned.push(knob.clone());
+        self.inputs.learn(&self.learned);
+        // Nothing of a session that is not recorded stays.
+        if self.recording.is_none() {
+            return;
+        }
+        let command = self.command().clone();
+        let work = move || TaskResult::Learned(learned::remember(&command, &knob));
+        self.pending.learned = Some(self.begin("learned", work));
+    }
+
+    /// Whether something is being remembered for later sessions.
+    pub(crate) fn is_remembering(&self) -> bool {
+        self.pending.learned.is_some()
+    }
+
+    /// Takes back what the run that has just ended rejected, or what had no effect in it.
+    pub(crate) fn take_back(&mut self, exit: Exit) -> ChangeFate {
         let Some(taken) = self.changes.take_back(self.state.run(), exit) else {
-            return false;
+            return ChangeFate::Kept;
         };
         self.note(Level::Warning, taken.words);
         self.handover.config.command = taken.command;
+        if taken.fate == ChangeFate::WithoutEffect {
+            self.ineffective.insert(self.run_number());
+            let mut telling = self.state.clone();
+            telling
+                .runs
+                .retain(|run| !self.ineffective.contains(&run.number));
+            self.telling = Some(Box::new(telling));
+        }
         self.diagnose();
-        true
+        taken.fate
     }
 
     /// The run that the user has chosen: by remedies, or as an edited command.

@@ -8,6 +8,7 @@ use super::argument::{ArgumentForm, Arguments, Hit, InsertPoint, Name, Value, sa
 use super::config_file::FoundValue;
 use super::family;
 use super::launch::ConfigFile;
+use super::learned::KnobPlace;
 use super::program::{ProgramEntry, Scope};
 use super::recognized::Recognized;
 use super::spellings::BatchArgument;
@@ -98,13 +99,8 @@ pub(crate) enum Place<'a> {
     File(&'a ConfigFile, FoundValue),
     /// Not set: words are added for it.
     Added(Addition),
-    /// In the text of the program itself.
-    Literal {
-        /// The file, the line, and what comes before the number.
-        spelled: String,
-        /// As it is now: it becomes what it is.
-        edit: SourceEdit,
-    },
+    /// In the text of the program itself, as it is now: it becomes what it is.
+    Literal(SourceEdit),
 }
 
 /// Words to add, ending in a number.
@@ -224,6 +220,24 @@ impl<'a> Knob<'a> {
             .value
             .ok_or_else(|| format!("{} has no value", hit.name))?;
         Knob::new(hit.name, value.text, Place::Word(value))
+    }
+
+    /// Where it is set, as it is known again in another session.
+    pub(crate) fn lasting_place(&self) -> KnobPlace {
+        let name = self.name.clone();
+        match &self.place {
+            Place::Word(_) | Place::Variable(_) | Place::Added(_) => KnobPlace::Argument { name },
+            Place::File(file, _) => KnobPlace::Setting {
+                file: file.shown(),
+                name,
+            },
+            Place::Literal(edit) => KnobPlace::Literal {
+                file: edit.file.clone(),
+                line: edit.line,
+                column: edit.column,
+                name,
+            },
+        }
     }
 }
 

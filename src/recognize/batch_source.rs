@@ -12,6 +12,7 @@ use super::family;
 use super::knob;
 use super::launch::ConfigFile;
 use super::layout::{ProgramKind, file_name};
+use super::learned::{KnobEffect, KnobPlace, LearnedKnob};
 use super::program::{AccumulationRule, InsertPlace, ProgramEntry};
 use super::recognized::Recognized;
 use super::spellings::{BatchArgument, is_one, spellings};
@@ -22,6 +23,12 @@ impl<'c> Recognized<'c> {
     pub(crate) fn batch_source(&self) -> Result<BatchSource<'c>, String> {
         self.check_open()?;
         let by_words = self.spelled_batch();
+        let without_effect = by_words.as_ref().ok().and_then(|s| self.without_effect(s));
+        let is_without_effect = without_effect.is_some();
+        let by_words = match without_effect {
+            Some(known) => Err(known.to_string()),
+            None => by_words,
+        };
         let Some(told) = self.launch.told else {
             return match self.launch.text {
                 Some(text) => text::choice::source(self, text, by_words),
@@ -30,15 +37,28 @@ impl<'c> Recognized<'c> {
         };
         match by_words {
             Ok(source) if self.known.is_some() => Ok(source),
-            Ok(mut source) => match knob::confirms(told, &mut source) {
+            Ok(mut source) => match knob::confirms(told, self.launch.learned, &mut source) {
                 true => Ok(source),
                 false => Ok(knob::source(self, told).unwrap_or(source)),
             },
-            Err(why) => knob::source(self, told).map_err(|by_number| match self.known {
-                Some(_) => why,
-                None => by_number,
+            Err(why) => knob::source(self, told).map_err(|by_number| {
+                match self.known.is_some() || is_without_effect {
+                    true => why,
+                    false => by_number,
+                }
             }),
         }
+    }
+
+    /// What was learned of the number that sets this batch, if changing it has no effect.
+    fn without_effect(&self, source: &BatchSource<'_>) -> Option<&LearnedKnob> {
+        let place = source.sizes.first()?.lasting_place();
+        let mut learned = self.launch.learned.iter().rev();
+        let known = learned.find(|known| match &place {
+            KnobPlace::Argument { name } => known.place.is_argument(&[name]),
+            KnobPlace::Setting { .. } | KnobPlace::Literal { .. } => known.place == place,
+        });
+        known.filter(|known| known.effect == KnobEffect::Nothing)
     }
 
     /// By the names of the program's entry, or by common ones.

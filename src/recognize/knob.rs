@@ -7,6 +7,7 @@
 use super::argument::{Arguments, InsertPoint, Name, same};
 use super::batch::{Addition, BatchSource, Knob, Place, WholeBatch};
 use super::family;
+use super::learned::{KnobEffect, KnobPlace, KnobStanding, LearnedKnob, standing};
 use super::recognized::{Reach, Recognized};
 use super::spellings::BatchArgument;
 use crate::event::{Knobs, ParsedNumber, SourceEdit, SourceNumber, SourceNumberKind};
@@ -69,6 +70,27 @@ impl<'a> Origin<'a> {
         }
     }
 
+    /// How far it may be the batch, by what was learned of it.
+    fn standing(self, learned: &[LearnedKnob]) -> KnobStanding {
+        let names = self.names();
+        standing(learned, |place| match (self, place) {
+            (Origin::Parsed(_), _) => place.is_argument(&names),
+            (
+                Origin::Literal(number),
+                KnobPlace::Literal {
+                    file,
+                    line,
+                    column,
+                    name,
+                },
+            ) => {
+                (&number.file, number.line, number.column, &number.name)
+                    == (file, *line, *column, name)
+            }
+            (Origin::Literal(_), _) => false,
+        })
+    }
+
     /// As one types it, or where one reads it.
     fn shown(self) -> String {
         match self {
@@ -81,7 +103,9 @@ impl<'a> Origin<'a> {
 /// What was told of the numbers, each with what its name says.
 struct ToldNumbers<'a> {
     told: &'a Knobs,
+    /// Without those that have no effect.
     all: Vec<(Meaning, Origin<'a>)>,
+    learned: &'a [LearnedKnob],
     /// What counts the micro-batches of a step, if there is one number that does.
     steps: Option<Origin<'a>>,
 }
@@ -94,23 +118,25 @@ struct BatchCandidate<'a> {
     origin: Origin<'a>,
     /// The batch of one call.
     size: u64,
+    standing: KnobStanding,
 }
 
 impl BatchCandidate<'_> {
-    /// What is typed or parsed before what stands in a file; else by how sure the name is.
-    fn rank(&self) -> (SizeRelation, bool, BatchArgument) {
+    /// What was confirmed first, what is typed or parsed before what stands in a file; else by how sure the name is.
+    fn rank(&self) -> (KnobStanding, SizeRelation, bool, BatchArgument) {
         let in_file = matches!(self.origin, Origin::Literal(_));
-        (self.relation, in_file, self.level)
+        (self.standing, self.relation, in_file, self.level)
     }
 }
 
 impl<'a> ToldNumbers<'a> {
-    fn new(told: &'a Knobs) -> ToldNumbers<'a> {
+    fn new(told: &'a Knobs, learned: &'a [LearnedKnob]) -> ToldNumbers<'a> {
         let parsed = told.parsed.iter().filter(|number| number.reads_command);
         let literals = told.literals.iter().filter(|number| told.is_in_use(number));
         let all: Vec<(Meaning, Origin<'a>)> = parsed
             .map(Origin::Parsed)
             .chain(literals.map(Origin::Literal))
+            .filter(|origin| origin.standing(learned) != KnobStanding::WithoutEffect)
             .map(|origin| (origin.meaning(), origin))
             .collect();
         let steps: Vec<Origin<'a>> = all
@@ -128,6 +154,7 @@ impl<'a> ToldNumbers<'a> {
         ToldNumbers {
             told,
             all,
+            learned,
             steps: match steps.as_slice() {
                 [one] => Some(*one),
                 _ => None,
@@ -144,17 +171,21 @@ impl<'a> ToldNumbers<'a> {
         let mut found: Vec<BatchCandidate<'a>> = self
             .all
             .iter()
-            .filter_map(|(meaning, origin)| match meaning {
-                Meaning::Batch(level) => {
-                    let (relation, size) = self.told.relation(origin.value(), accumulation)?;
-                    Some(BatchCandidate {
-                        relation,
-                        level: *level,
-                        origin: *origin,
-                        size,
-                    })
-                }
-                Meaning::Accumulation | Meaning::Other | Meaning::Unknown => None,
+            .filter_map(|(meaning, origin)| {
+                let standing = origin.standing(self.learned);
+                let level = match (meaning, standing) {
+                    (Meaning::Batch(level), _) => *level,
+                    (Meaning::Unknown, KnobStanding::Confirmed) => BatchArgument::Plain,
+                    (Meaning::Accumulation | Meaning::Other | Meaning::Unknown, _) => return None,
+                };
+                let (relation, size) = self.told.relation(origin.value(), accumulation)?;
+                Some(BatchCandidate {
+                    relation,
+                    level,
+                    origin: *origin,
+                    size,
+                    standing,
+                })
             })
             .collect();
         found.sort_by_key(BatchCandidate::rank);
@@ -177,8 +208,18 @@ impl<'a> ToldNumbers<'a> {
                 level: BatchArgument::Plain,
                 origin: *origin,
                 size,
+                standing: origin.standing(self.learned),
             })),
             several => Err(not_sure(several)),
+        }
+    }
+
+    /// Why there is nothing to change, for a person.
+    fn nothing_found(&self) -> String {
+        let mut learned = self.learned.iter().rev();
+        match learned.find(|known| known.effect == KnobEffect::Nothing) {
+            Some(known) => format!("{known}, and nothing else looks like the batch"),
+            None => self.told.looked_at(),
         }
     }
 
@@ -215,12 +256,12 @@ pub(super) fn source<'a>(
     recognized: &Recognized<'a>,
     told: &'a Knobs,
 ) -> Result<BatchSource<'a>, String> {
-    let numbers = ToldNumbers::new(told);
+    let numbers = ToldNumbers::new(told, recognized.launch.learned);
     let candidates = numbers.candidates();
     let Some(first) = candidates.first() else {
         return match numbers.by_number_alone()? {
             Some(found) => of_candidate(recognized, &numbers, found),
-            None => Err(told.looked_at()),
+            None => Err(numbers.nothing_found()),
         };
     };
     let rivals = candidates
@@ -271,7 +312,11 @@ fn not_sure(rivals: &[Origin<'_>]) -> String {
 
 /// Whether the batch that was found by its name is what the program parsed and its model was given; sets the batch of one
 /// call, of which a total has several, and what bounds a new value.
-pub(super) fn confirms<'a>(told: &'a Knobs, source: &mut BatchSource<'a>) -> bool {
+pub(super) fn confirms<'a>(
+    told: &'a Knobs,
+    learned: &'a [LearnedKnob],
+    source: &mut BatchSource<'a>,
+) -> bool {
     let Some(knob) = source.sizes.first() else {
         return true;
     };
@@ -282,7 +327,7 @@ pub(super) fn confirms<'a>(told: &'a Knobs, source: &mut BatchSource<'a>) -> boo
     let Some(number) = told.parsed.iter().find(is_it) else {
         return true;
     };
-    let numbers = ToldNumbers::new(told);
+    let numbers = ToldNumbers::new(told, learned);
     let accumulation = source.accumulation().max(numbers.accumulation());
     let Some((relation, size)) = told.relation(number.value, accumulation) else {
         return false;
@@ -301,6 +346,7 @@ pub(super) fn confirms<'a>(told: &'a Knobs, source: &mut BatchSource<'a>) -> boo
         level: BatchArgument::Plain,
         origin: Origin::Parsed(number),
         size,
+        standing: KnobStanding::Unknown,
     };
     numbers.bound(source, &found);
     true
@@ -396,26 +442,27 @@ pub(super) fn knob_of_literal<'a>(
         from: number.value,
         to: number.value,
         crc: number.crc,
+        spelled: match number.kind {
+            SourceNumberKind::Assignment => format!("{} = ", number.name),
+            SourceNumberKind::Entry => format!("\"{}\": ", number.name),
+            SourceNumberKind::Declared => format!("{}, default ", number.name),
+            SourceNumberKind::Keyword | SourceNumberKind::Default | SourceNumberKind::Other => {
+                format!("{}=", number.name)
+            }
+        },
     };
     // The command may have it changed already; it was told before that or after it.
     let edits = SourceEdit::of(recognized.command);
     if let Some(made) = edits.into_iter().find(|made| made.is_at(&edit)) {
-        edit = made;
+        edit = SourceEdit {
+            spelled: edit.spelled,
+            ..made
+        };
     }
     Ok(Knob {
         name: number.name.clone(),
         value: edit.to,
-        place: Place::Literal {
-            spelled: match number.kind {
-                SourceNumberKind::Assignment => format!("{at}  {} = ", number.name),
-                SourceNumberKind::Entry => format!("{at}  \"{}\": ", number.name),
-                SourceNumberKind::Declared => format!("{at}  {}, default ", number.name),
-                SourceNumberKind::Keyword | SourceNumberKind::Default | SourceNumberKind::Other => {
-                    format!("{at}  {}=", number.name)
-                }
-            },
-            edit,
-        },
+        place: Place::Literal(edit),
         least: None,
     })
 }

@@ -2,6 +2,7 @@
 //! config files and checkpoints on disk.
 
 use super::alloc_conf::Inherited;
+use super::learned::LearnedKnob;
 use super::program::Catalogue;
 use super::spellings::spellings;
 use super::text::ProgramText;
@@ -28,7 +29,9 @@ pub struct LaunchEnvironment<'a> {
     /// What the program's own process told of the numbers that set its sizes.
     pub told: Option<&'a Knobs>,
     /// What the program's text says of them, where it was read: before anything ran.
-    pub(crate) text: Option<&'a ProgramText>,
+    pub text: Option<&'a ProgramText>,
+    /// What relaunches have shown of these numbers, in this session or an earlier one.
+    pub learned: &'a [LearnedKnob],
 }
 
 /// A config file that the command names.

@@ -62,7 +62,7 @@ pub(crate) enum SettingsNames {
 
 /// The numbers of a program's text.
 #[derive(Debug, Clone, Default, PartialEq)]
-pub(crate) struct ProgramText {
+pub struct ProgramText {
     /// Those that have to do with batches.
     pub numbers: Vec<TextNumber>,
     /// The other ones that have a name.

@@ -60,7 +60,7 @@ impl Recognized<'_> {
         let told = told.map(|(told, source)| knob::options(source, told));
         // In the program's own text it is no word of the command.
         let in_text = source.iter().flat_map(|source| &source.steps);
-        let in_text = in_text.filter(|knob| matches!(knob.place, Place::Literal { .. }));
+        let in_text = in_text.filter(|knob| matches!(knob.place, Place::Literal(_)));
         let in_text = in_text.map(|knob| knob.value).next();
         let number = |hit: &Hit<'_>| hit.value.and_then(|value| value.text.parse::<u64>().ok());
         WorkloadKey {

@@ -58,6 +58,15 @@ impl BaseDirs {
             .map(|place| place.oomph().join("sessions"))
     }
 
+    /// The first directory that holds this user's recorded sessions, if it is this user's alone: what is known beyond one
+    /// session is kept there.
+    pub fn beside_recordings(&self) -> Option<PathBuf> {
+        let mut places = self.state.iter().map(BaseDir::oomph);
+        places.find(|place| {
+            fs::metadata(place).is_ok_and(|about| is_own_directory(&about) && is_ours_alone(&about))
+        })
+    }
+
     /// The directories in which this user's sessions may have their private ones.
     pub(super) fn private(&self) -> impl Iterator<Item = PathBuf> {
         let places = self.runtime.iter().chain(&self.elsewhere);

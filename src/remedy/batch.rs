@@ -7,6 +7,7 @@ use super::{NeedFrom, RemedyEffect, RemedySpec};
 use crate::diagnosis::Phrase;
 use crate::event::{Patch, Patchable};
 use crate::forecast::{Division, divided, rounded};
+use crate::recognize::KnobPlace;
 use crate::recognize::batch::{BatchSource, Knob, WholeBatch};
 use std::path::Path;
 
@@ -45,6 +46,7 @@ fn propose(offering: &Offering<'_>) -> Option<Proposal> {
                 at_once: edit.to,
                 accumulates: edit.accumulates,
             }),
+            set_by: edit.set_by,
             ..Proposal::new(Ok(edit.draft), cost(edit.cost, batch_norm))
         },
         Err(reason) => Proposal::new(Err(reason), ""),
@@ -59,17 +61,29 @@ fn cost(of_edit: Phrase, batch_norm: Option<&str>) -> Phrase {
     }
 }
 
+/// Half the batch, or half of that and so on as far as it is known not to fit; half where none would.
+fn halved(offering: &Offering<'_>, from: u64) -> f64 {
+    let scale = offering.inputs.batch_scale;
+    let mut scales = std::iter::successors(Some(scale), |scale| Some(scale * 0.5))
+        .take_while(|scale| *scale == offering.inputs.batch_scale || from as f64 * scale >= 1.0);
+    let is_open = |scale: &f64| {
+        let batch = ((from as f64 * scale).floor() as u64).max(1);
+        !offering.predictor.rules_out(from, batch)
+    };
+    scales.find(is_open).unwrap_or(scale)
+}
+
 fn scaled(offering: &Offering<'_>, scale: f64) -> Result<BatchEdit, String> {
     let launch = &offering.inputs.launch;
     let source = offering.recognized.batch_source()?;
     BatchEdit::smaller(&source, scale, launch.copies)
 }
 
-/// The largest batch predicted to fit; half if nothing is known or nothing fits.
+/// The largest batch predicted to fit; half, or a smaller part, if nothing is known.
 fn fitting(offering: &Offering<'_>) -> Result<BatchEdit, String> {
-    let half = || scaled(offering, offering.inputs.batch_scale);
     let predictor = offering.predictor;
     let reading = predictor.reading();
+    let half = || scaled(offering, halved(offering, reading.at_once));
     // Slightly more than the quotient, so that flooring the product gives the batch.
     let reduced = |to: u64| scaled(offering, (to as f64 + 1e-3) / reading.at_once as f64);
     let (Some(largest), true) = (predictor.largest(true), reading.at_once > 1) else {
@@ -102,7 +116,7 @@ fn patched(offering: &Offering<'_>, found: &Patchable) -> Result<BatchEdit, Stri
         });
     };
     let asked = found.batch_asked.unwrap_or(batch);
-    let scale = offering.inputs.batch_scale;
+    let scale = halved(offering, batch);
     check_scale(scale)?;
     let smaller = reduced(batch, scale)
         .ok_or_else(|| format!("its DataLoaders already use a batch size of {batch}"))?;
@@ -130,6 +144,8 @@ struct BatchEdit {
     accumulates: bool,
     /// What it does to the training, for display.
     cost: Phrase,
+    /// The number that is changed; `None` for a patch.
+    set_by: Option<KnobPlace>,
 }
 
 /// What accumulation does to the effective batch.
@@ -207,6 +223,7 @@ impl BatchEdit {
             WholeBatch::Follows => Kept::None,
         };
         let mut edit = BatchEdit::new(draft, (old, new), kept, source.unit);
+        edit.set_by = source.sizes.first().map(Knob::lasting_place);
         if let Some(file) = source.file {
             edit.cost.push("; ", format!("{} says {old}", file.shown()));
         }
@@ -246,6 +263,7 @@ impl BatchEdit {
             alters,
             accumulates,
             cost: cost.into(),
+            set_by: None,
         }
     }
 }

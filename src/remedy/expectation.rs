@@ -22,7 +22,7 @@ use crate::units::Bytes;
 const EXPANDABLE_OVERHEAD: f64 = crate::calibration::EXPANDABLE.2;
 
 /// What is known before a whole step was seen.
-const NO_STEP: [&str; 2] = ["no complete step was seen", "half is a guess"];
+const NO_STEP: &str = "no complete step was seen";
 
 const ROOM_UNKNOWN: &str = "available memory is unknown";
 
@@ -96,6 +96,30 @@ impl<'a> RemedyPredictor<'a> {
         };
         self.model
             .largest(&like, self.room?, self.inputs.forecast.margin, most)
+    }
+
+    /// Whether a batch is known not to fit though nothing more is known of its need. It counts as `from` counts the one
+    /// that ran.
+    pub fn rules_out(&self, from: u64, batch: u64) -> bool {
+        if self.inputs.forecast.oom.is_none() || self.phase == Phase::Evaluation {
+            return false;
+        }
+        let target = Target {
+            batch,
+            keeps_gradients: true,
+            ..self.target(&[])
+        };
+        let needs = match from == self.reading.at_once {
+            true => self.model.needs(&target),
+            false => self
+                .model
+                .counted(from, self.reading.at_once)
+                .needs(&target),
+        };
+        match (needs, self.room) {
+            (Forecast::AtLeast(least, _), Some(room)) => least > room,
+            _ => false,
+        }
     }
 
     /// What one remedy does on its own; `None` if the model does not apply.
@@ -225,7 +249,7 @@ impl<'a> RemedyPredictor<'a> {
             Forecast::AtLeast(..) | Forecast::Unknown => None,
         };
         let expectation = match self.model.needs(target) {
-            Forecast::Unknown => Expectation::unknown(NO_STEP),
+            Forecast::Unknown => Expectation::unknown(self.guess(target)),
             Forecast::Within(needs) => match self.room {
                 None => beyond(needs),
                 Some(room) if needs.high <= room => fits_within(needs, room),
@@ -233,7 +257,7 @@ impl<'a> RemedyPredictor<'a> {
             },
             Forecast::Extrapolated(needs, how) => extrapolated(needs, self.room, how),
             Forecast::AtLeast(least, Unseen::NoStep) if self.room.is_none_or(|r| least <= r) => {
-                let mut words = Expectation::unknown(NO_STEP).words;
+                let mut words = Expectation::unknown(self.guess(target)).words;
                 words.extend(&format!(" (at least {least})"));
                 at_least(least, self.room, words)
             }
@@ -255,6 +279,16 @@ impl<'a> RemedyPredictor<'a> {
             (None, None) => {}
         }
         expectation
+    }
+
+    /// What is known where no whole step was seen.
+    fn guess(&self, target: &Target) -> Phrase {
+        let is_less = target.batch < self.reading.at_once / 2;
+        let what = match is_less {
+            true => "the batch is a guess",
+            false => "half is a guess",
+        };
+        Phrase::from(NO_STEP).and("; ", what)
     }
 
     /// A lower bound, and why nothing more is known.

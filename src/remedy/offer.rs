@@ -87,6 +87,7 @@ fn remedy(id: RemedyId, proposal: Proposal, part: Option<&str>) -> Remedy {
         files: draft.files,
         expectation: proposal.expectation,
         takes: proposal.takes,
+        set_by: proposal.set_by,
         alters: plain.alters.or(proposal.alters),
         cost: proposal.cost,
         ..plain

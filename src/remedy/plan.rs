@@ -6,6 +6,7 @@ use crate::command::{CommandLine, Word};
 use crate::diagnosis::{LittleUse, Phrase};
 use crate::event::{EDITS, PATCHES, Patch, Prediction, SourceEdit};
 use crate::forecast::{Basis, Estimate, Target};
+use crate::recognize::KnobPlace;
 use crate::units::Bytes;
 use serde::Serialize;
 use std::ffi::OsString;
@@ -165,6 +166,9 @@ pub struct Remedy {
     pub expectation: Expectation,
     /// The change of the batch, if any.
     pub takes: Option<BatchChange>,
+    /// The number that it changes for that.
+    #[serde(skip)]
+    pub set_by: Option<KnobPlace>,
     /// What it changes in the training.
     pub alters: Option<Alteration>,
     /// For display: "effective batch 64 (32 × 2)". Clauses behind the first can be left out.
@@ -184,6 +188,7 @@ impl Remedy {
             changes: String::new(),
             expectation: Expectation::default(),
             takes: None,
+            set_by: None,
             alters: id.spec().alters,
             cost: Phrase::default(),
         }

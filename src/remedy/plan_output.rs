@@ -7,6 +7,7 @@ use super::offer::remedies_of;
 use super::plan::{Availability, Edit, Plan, Remedy};
 use crate::command::{CommandLine, Word};
 use crate::event::EDITS;
+use crate::recognize::LearnedKnob;
 use serde_json::{Value, json};
 use std::ffi::OsString;
 use std::os::unix::ffi::OsStringExt;
@@ -32,10 +33,19 @@ pub fn plan_json(command: &CommandLine, inputs: &RemedyInputs<'_>) -> Value {
             "arg": batch.argument,
         })),
         "found": recognized.batch_finding(),
+        "learned": inputs.launch.learned.iter().map(learned).collect::<Vec<_>>(),
         "remedies": remedies_of(&recognized, inputs)
             .iter()
             .map(|remedy| in_json(command, remedy))
             .collect::<Vec<_>>(),
+    })
+}
+
+fn learned(knob: &LearnedKnob) -> Value {
+    json!({
+        "number": knob.place.to_string(),
+        "effect": knob.effect,
+        "session": knob.session,
     })
 }
 

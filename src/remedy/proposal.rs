@@ -14,7 +14,7 @@ use crate::recognize::argument::{ArgumentForm, Arguments, Hit, InsertPoint, Valu
 use crate::recognize::batch::{Knob, Place};
 use crate::recognize::config_file::FoundValue;
 use crate::recognize::layout::Variable;
-use crate::recognize::{ConfigFile, Recognized};
+use crate::recognize::{ConfigFile, KnobPlace, Recognized};
 use std::path::Path;
 
 /// A command to find remedies for.
@@ -34,6 +34,8 @@ pub(super) struct Proposal {
     /// What it is expected to do, if [`NeedFrom`](super::NeedFrom) leaves that to the remedy.
     pub expectation: Expectation,
     pub takes: Option<BatchChange>,
+    /// The number that is changed for that.
+    pub set_by: Option<KnobPlace>,
     /// What it changes in the training beyond what its `REMEDY` says.
     pub alters: Option<Alteration>,
 }
@@ -45,6 +47,7 @@ impl Proposal {
             cost: cost.into(),
             expectation: Expectation::default(),
             takes: None,
+            set_by: None,
             alters: None,
         }
     }
@@ -145,12 +148,19 @@ impl Draft {
             Place::Word(value) => self.set(&knob.name, *value, &new.to_string()),
             Place::Variable(old) => self.set_env(&knob.name, Some(old), &new.to_string()),
             Place::Added(addition) => self.insert(addition.gap, &addition.saying(new)),
-            Place::Literal { spelled, edit } => {
-                self.shown.push(format!("{spelled}{}→{new}", knob.value));
-                self.edits.push(Edit::Source(SourceEdit {
+            Place::Literal(edit) => {
+                let edit = SourceEdit {
                     to: new,
                     ..edit.clone()
-                }));
+                };
+                self.shown.push(
+                    SourceEdit {
+                        from: knob.value,
+                        ..edit.clone()
+                    }
+                    .change(),
+                );
+                self.edits.push(Edit::Source(edit));
             }
             Place::File(file, found) => {
                 let copies = copies.ok_or_else(|| {

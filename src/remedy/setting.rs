@@ -147,7 +147,7 @@ impl Setting {
         let place = match &knob.place {
             Place::Word(word) => return Some(Setting::in_word(&knob.name, knob.value, word)),
             Place::Added(addition) => SettingPlace::Added(addition.clone()),
-            Place::Literal { edit, .. } => SettingPlace::Source(edit.clone()),
+            Place::Literal(edit) => SettingPlace::Source(edit.clone()),
             Place::File(..) | Place::Variable(_) => return None,
         };
         Some(Setting {

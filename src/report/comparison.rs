@@ -4,7 +4,7 @@
 use super::story::SessionStory;
 use crate::anatomy::{StepAnatomy, by_line};
 use crate::command::{Change, CommandLine, Word, difference};
-use crate::event::{NvmlState, Structure};
+use crate::event::{EDITS, NvmlState, SourceEdit, Structure};
 use crate::state::{Run, State};
 use crate::units::{Bytes, RunNumber, clock_face};
 use serde::Serialize;
@@ -313,6 +313,8 @@ pub enum ChangeOf {
     Option(String),
     /// A variable of the environment.
     Variable(String),
+    /// A number in the program's text: the file, the line, and what comes before it.
+    Number(String),
 }
 
 /// The name, a variable's with `=`; empty for nothing.
@@ -320,7 +322,7 @@ impl Serialize for ChangeOf {
     fn serialize<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         match self {
             ChangeOf::Nothing => serializer.serialize_str(""),
-            ChangeOf::Option(name) => serializer.serialize_str(name),
+            ChangeOf::Option(name) | ChangeOf::Number(name) => serializer.serialize_str(name),
             ChangeOf::Variable(name) => serializer.collect_str(&format_args!("{name}=")),
         }
     }
@@ -339,7 +341,29 @@ pub struct WordChange {
 /// The changes of `command` to another.
 pub fn in_words(command: Option<&CommandLine>, changes: &[Change]) -> Vec<WordChange> {
     let argv = command.map_or(&[][..], |command| &command.argv);
-    changes.iter().map(|change| one(argv, change)).collect()
+    let each = changes.iter().flat_map(|change| match change {
+        Change::Env { name, from, to } if *name == *EDITS => edits(from.as_ref(), to.as_ref()),
+        _ => vec![one(argv, change)],
+    });
+    each.collect()
+}
+
+/// Numbers that are changed in the program's text, by file and line.
+fn edits(from: Option<&Word>, to: Option<&Word>) -> Vec<WordChange> {
+    let (new, gone) = SourceEdit::differences(from, to);
+    let number = |edit: &SourceEdit, from: Option<u64>, to: Option<u64>| WordChange {
+        of: ChangeOf::Number(format!("{}  {}", edit.place(), edit.spelled)),
+        from: from.map(|number| number.to_string()),
+        to: to.map(|number| number.to_string()),
+    };
+    let new = new
+        .iter()
+        .map(|edit| number(edit, Some(edit.from), Some(edit.to)));
+    // It is again what stands in the file.
+    let gone = gone
+        .iter()
+        .map(|edit| number(edit, Some(edit.to), Some(edit.from)));
+    new.chain(gone).collect()
 }
 
 fn one(argv: &[Word], change: &Change) -> WordChange {
@@ -383,6 +407,7 @@ impl WordChange {
             ChangeOf::Nothing => String::new(),
             ChangeOf::Option(name) => format!("{name} "),
             ChangeOf::Variable(name) => format!("{name}="),
+            ChangeOf::Number(name) => name.clone(),
         };
         match (&self.from, &self.to) {
             (Some(from), Some(to)) => format!("{name}{from}→{to}"),

@@ -13,6 +13,7 @@ use crate::document::text::{TextLayout, lines};
 use crate::document::{self, DocumentBlock, Figure, KnownLines, MemoryHolder, Tree};
 use crate::event::{
     GrowingLine, LineText, LineUsage, OomRecord, Phase, Retainer, Retainers, SourceLine, Structure,
+    displayed,
 };
 use crate::oom::{OomKind, OomOutcome, OtherProcess};
 use crate::remedy::{self, Remedy, RemedyInputs};
@@ -103,7 +104,7 @@ impl Explained {
         Explained {
             incident: incident.clone(),
             outcome,
-            run: Some((run.number, run.command.shown())),
+            run: Some((run.number, displayed(&run.command))),
             findings,
             step: rank.and_then(|rank| StepAnatomy::of_oom(&rank.traces)),
             retainers: rank

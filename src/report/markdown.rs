@@ -9,6 +9,7 @@ use super::story::{SessionStory, place_of};
 use crate::command;
 use crate::document::markdown::{code, plain};
 use crate::document::{self, DocumentBlock};
+use crate::event::displayed;
 use crate::state::DeviceState;
 use crate::units::{Bytes, Moment, clock_face};
 use std::fmt::Write;
@@ -28,7 +29,7 @@ pub fn markdown(story: &SessionStory, options: &PageOptions) -> String {
     let mut text = String::new();
     let command = (state.run().map(|run| &run.command))
         .or(state.session.as_ref().map(|session| &session.command))
-        .map(|command| command.shown())
+        .map(displayed)
         .unwrap_or_default();
     let _ = writeln!(text, "### {}\n", code(&command));
     for sentence in story.sentences() {
@@ -146,7 +147,7 @@ fn runs(text: &mut String, story: &SessionStory) {
             shown(reserved),
             predicted,
             run.steps(),
-            code(&run.command.shown().replace('|', "¦")),
+            code(&displayed(&run.command).replace('|', "¦")),
         );
     }
 }

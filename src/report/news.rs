@@ -4,7 +4,7 @@
 use super::ending;
 use super::story::place_of;
 use crate::diagnosis::Finding;
-use crate::event::Exit;
+use crate::event::{Exit, displayed};
 use crate::state::{Run, RunOutcome, State};
 use crate::units::{Bytes, clock_face};
 use serde::Serialize;
@@ -99,7 +99,7 @@ impl News<'_> {
         let session = self.state.session.as_ref();
         let run = self.state.run().map(|run| &run.command);
         let command = run.or(session.map(|session| &session.command));
-        let shown = command.map(|command| command.shown()).unwrap_or_default();
+        let shown = command.map(displayed).unwrap_or_default();
         match shown.char_indices().nth(most) {
             Some((end, _)) => format!("{}…", &shown[..end]),
             None => shown,

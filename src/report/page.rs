@@ -16,7 +16,7 @@ use super::story::{SessionStory, capacity_of, place_of};
 use crate::diagnosis::Finding;
 use crate::document::html::{html as blocks_html, text, words};
 use crate::document::{self, DocumentBlock, Tree};
-use crate::event::{Job, Level, NvmlState};
+use crate::event::{Job, Level, NvmlState, displayed};
 use crate::oom::OomOutcome;
 use crate::state::{Breakdown, Patching, Run, RunOutcome};
 use crate::units::{Bytes, Moment, clock_face};
@@ -99,7 +99,7 @@ fn head(page: &mut String, story: &SessionStory, options: &PageOptions) {
     let run = state.run();
     let command = (run.map(|run| &run.command))
         .or(state.session.as_ref().map(|session| &session.command))
-        .map(|command| command.shown())
+        .map(displayed)
         .unwrap_or_default();
     let _ = write!(
         page,
@@ -338,7 +338,7 @@ fn row(page: &mut String, story: &SessionStory, run: &Run) {
     }
     page.push_str("</tr>\n<tr class=\"command\"><td></td><td colspan=\"7\">");
     if run.changes.is_empty() {
-        let _ = write!(page, "<code>{}</code>", words(&run.command.shown()));
+        let _ = write!(page, "<code>{}</code>", words(&displayed(&run.command)));
     } else {
         let remedies = run.remedies.join(" + ");
         if !remedies.is_empty() {
@@ -353,7 +353,7 @@ fn row(page: &mut String, story: &SessionStory, run: &Run) {
         let _ = write!(
             page,
             "</code><details><summary>the whole command</summary><code>{}</code></details>",
-            words(&run.command.shown())
+            words(&displayed(&run.command))
         );
     }
     if let Some(patching) = run.patching() {
@@ -377,6 +377,10 @@ fn difference(page: &mut String, change: &WordChange) {
             String::new()
         }
         ChangeOf::Variable(name) => format!("{name}="),
+        ChangeOf::Number(name) => {
+            let _ = write!(page, "{}", text(name));
+            String::new()
+        }
     };
     if let Some(from) = &change.from {
         let _ = write!(page, "<del>{}</del> ", text(&format!("{name}{from}")));

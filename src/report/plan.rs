@@ -44,6 +44,8 @@ fn about(recognized: &Recognized<'_>) -> Vec<Figure> {
     }
     let torch = recognized.launch.torch.unwrap_or("unknown");
     rows.push(Figure::new("torch", torch));
+    let learned = recognized.launch.learned.iter();
+    rows.extend(learned.map(|knob| Figure::new("learned", knob)));
     rows
 }
 
@@ -54,7 +56,7 @@ fn batch(found: &BatchFinding) -> Vec<DocumentBlock> {
             HowSure::NotSure => "What may set the batch".into(),
             HowSure::Sure | HowSure::Likely | HowSure::Nothing => "What sets the batch".into(),
         },
-        aside: Some(found.how_sure.words()),
+        aside: Some(found.how_sure.words().into()),
     })];
     if !found.candidates.is_empty() {
         let rows = found.candidates.iter().map(|spot| {

@@ -5,7 +5,7 @@
 use crate::command::{CommandLine, difference};
 use crate::event::{
     Consequence, Dropped, Event, EventKind, Exited, Level, Note, OomRecord, PatchOutcome,
-    Patchable, Patched, Rehearsal, Retainers, Sample, Started, StepTrace,
+    Patchable, Patched, Rehearsal, Retainers, Sample, Started, StepTrace, displayed,
 };
 use crate::oom::{self, ConsequenceKind, OomReport};
 use crate::state::device::NonTorch;
@@ -159,7 +159,7 @@ impl State {
         run.before = before.unwrap_or_default();
         run.tells_calls = tells_calls;
         run.command = started.command.clone();
-        run.shown = started.command.shown();
+        run.shown = displayed(&started.command);
         run.changes = changes;
         run.remedies = started.remedies.clone();
         run.pid = started.pid;

@@ -4,7 +4,7 @@
 use crate::command::{Change, CommandLine};
 use crate::event::{
     Consequence, Exit, GivenSize, LineText, Patch, PatchOutcome, Patched, Prediction,
-    PredictionOutcome, SourceEdit, SourceLine,
+    PredictionOutcome, SourceEdit, SourceLine, displayed,
 };
 use crate::state::{Indexed, OomIncident, RankState};
 use crate::units::{Bytes, Moment, Pid, RunNumber};
@@ -120,7 +120,7 @@ impl Run {
     pub(super) fn new(number: RunNumber, command: CommandLine, started: Moment) -> Run {
         Run {
             number,
-            shown: command.shown(),
+            shown: displayed(&command),
             command,
             started,
             ..Run::default()

@@ -1,7 +1,8 @@
 //! The diff of two commands, word by word, to be shown. Secrets are masked before comparing.
 
 use super::theme::{Theme, Tone};
-use crate::command::{Change, CommandLine, Word, difference, quoted};
+use crate::command::{Change, CommandLine, EnvChange, Word, difference, quoted};
+use crate::event::{EDITS, SourceEdit};
 
 /// A word of a diff.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -49,7 +50,16 @@ pub(super) fn whole(theme: &Theme, old: &CommandLine, new: &CommandLine) -> Vec<
             }
         }
     }
-    for kept in new.env.iter().filter(|kept| old.env.contains(kept)) {
+    let is_plain = |kept: &&EnvChange| old.env.contains(kept) && kept.name != *EDITS;
+    for edit in new
+        .env_value(EDITS)
+        .filter(|same| old.env_value(EDITS) == Some(same))
+        .iter()
+        .flat_map(|value| SourceEdit::read(value))
+    {
+        pieces.push(piece(theme.glyphs.spelled(&edit.change()), DiffKind::Kept));
+    }
+    for kept in new.env.iter().filter(is_plain) {
         let value = kept.value.as_ref().map_or("-".to_string(), shown);
         let text = format!("{}={value}", kept.name.to_string_lossy());
         pieces.push(piece(text, DiffKind::Kept));
@@ -84,12 +94,15 @@ pub(super) fn brief(theme: &Theme, old: Option<&CommandLine>, changes: &[Change]
     pieces
 }
 
-fn environment(theme: &Theme, change: &Change) -> Option<DiffWord> {
+fn environment(theme: &Theme, change: &Change) -> Vec<DiffWord> {
     let Change::Env { name, from, to } = change else {
-        return None;
+        return Vec::new();
     };
+    if *name == *EDITS {
+        return edits(theme, from.as_ref(), to.as_ref());
+    }
     let name = name.to_string_lossy();
-    Some(match (from, to) {
+    vec![match (from, to) {
         (Some(from), Some(to)) => {
             let arrow = theme.glyphs.arrow;
             piece(
@@ -99,7 +112,20 @@ fn environment(theme: &Theme, change: &Change) -> Option<DiffWord> {
         }
         (None, Some(to)) => piece(format!("+{name}={}", shown(to)), DiffKind::New),
         (_, None) => piece(format!("{}{name}", theme.glyphs.minus), DiffKind::Gone),
-    })
+    }]
+}
+
+/// Numbers that are changed in the program's text, by file and line.
+fn edits(theme: &Theme, from: Option<&Word>, to: Option<&Word>) -> Vec<DiffWord> {
+    let (new, gone) = SourceEdit::differences(from, to);
+    let new = new
+        .iter()
+        .map(|edit| piece(theme.glyphs.spelled(&edit.change()), DiffKind::New));
+    let gone = gone.iter().map(|edit| {
+        let change = theme.glyphs.spelled(&edit.change());
+        piece(format!("{}{change}", theme.glyphs.minus), DiffKind::Gone)
+    });
+    new.chain(gone).collect()
 }
 
 fn replaced(theme: &Theme, from: &Word, to: &Word) -> DiffWord {

@@ -15,7 +15,7 @@ use super::words::{
     Figures, count, outcome_words, patching_words, ranks_on, rate, steps_per_second,
 };
 use crate::diagnosis;
-use crate::event::{NoteSubject, NvmlState};
+use crate::event::{NoteSubject, NvmlState, displayed};
 use crate::forecast::RoomBasis;
 use crate::state::{DeviceState, ProbeState, Run, RunOutcome, State};
 use crate::units::{Bytes, Moment, clock_face};
@@ -67,7 +67,7 @@ pub(super) fn draw_header(canvas: &mut Canvas, scene: &Scene) {
             .state
             .session
             .as_ref()
-            .map(|session| Cow::Owned(session.command.shown()))
+            .map(|session| Cow::Owned(displayed(&session.command)))
             .unwrap_or_default(),
     };
     pen.cut(&command, room, Tone::Strong);

@@ -56,6 +56,7 @@ pub fn remedies() -> Vec<Remedy> {
                 ..Expectation::default()
             },
             takes: None,
+            set_by: None,
             alters: None,
             cost: "effective batch 64 (32 × 2)".into(),
         },
@@ -78,6 +79,7 @@ pub fn remedies() -> Vec<Remedy> {
                 ..Expectation::default()
             },
             takes: None,
+            set_by: None,
             alters: None,
             cost: "costs nothing".into(),
         },
@@ -97,6 +99,7 @@ pub fn remedies() -> Vec<Remedy> {
                 ..Expectation::default()
             },
             takes: None,
+            set_by: None,
             alters: None,
             cost: Phrase::default(),
         },

@@ -75,6 +75,7 @@ impl Case {
             from: 128,
             to: 64,
             crc: crc32(text),
+            spelled: "batch = ".into(),
         };
         fs::write(&file, text).unwrap();
         Case {

@@ -7,7 +7,8 @@ pub use decision::{AutoOptions, Permission, RemedyKind};
 
 use super::{FollowUp, Policy, RunSummary};
 use crate::command::CommandLine;
-use crate::live::session::changes::NextRun;
+use crate::event::displayed;
+use crate::live::session::changes::{ChangeFate, NextRun};
 use crate::remedy::{self, Plan, Remedy, RemedyId};
 use crate::state::RunOutcome;
 use crate::units::RunNumber;
@@ -46,14 +47,20 @@ impl Auto {
                     None => finding.headline.to_string(),
                 }
             });
+        let number = run.run.number;
+        let why = match run.change {
+            ChangeFate::WithoutEffect => format!("the change of run {number} had no effect"),
+            ChangeFate::Kept | ChangeFate::Rejected => {
+                format!("run {number} ran out of memory ({cause})")
+            }
+        };
         let words = format!(
-            "run {} ran out of memory ({cause}); relaunching with {} ({}), {} of at most {}: {}",
-            run.run.number,
+            "{why}; relaunching with {} ({}), {} of at most {}: {}",
             titles.join(" and "),
             chosen.expectation.words,
             run.run.number,
             self.options.max_relaunches,
-            chosen.command.without_secrets().shown(),
+            displayed(&chosen.command.without_secrets()),
         );
         let next = NextRun {
             prediction: chosen.expectation.prediction(),
@@ -67,9 +74,13 @@ impl Auto {
 
 impl Policy for Auto {
     fn after_run(&mut self, run: &RunSummary<'_>) -> FollowUp {
-        if run.run.outcome() != RunOutcome::OutOfMemory {
-            return FollowUp::Leave(None);
-        }
+        // A run whose change had no effect is as the one before it, which ran out of memory.
+        let outcome = match (run.run.outcome(), run.change) {
+            (RunOutcome::OutOfMemory, _) | (_, ChangeFate::WithoutEffect) => {
+                RunOutcome::OutOfMemory
+            }
+            _ => return FollowUp::Leave(None),
+        };
         let candidates = candidates(run);
         // With secrets masked, as in the recording, which is all that a later front has.
         let runs = run.state.runs.iter();
@@ -77,7 +88,7 @@ impl Policy for Auto {
         let part = run.inputs.recognize(run.command).part_of_a_job;
         let ended = run.run.ended.map_or(run.run.started, |(ended, _)| ended);
         let situation = AutoSituation {
-            outcome: run.run.outcome(),
+            outcome,
             stop_requested: run.run.stopped().is_some(),
             cause: run.findings.first().map(|finding| finding.cause),
             part_of_a_job: part.as_deref(),

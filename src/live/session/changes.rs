@@ -2,7 +2,8 @@
 //! is taken back; the dialog then offers to continue without it.
 
 use crate::command::CommandLine;
-use crate::event::{Exit, Hello, Knobs, Prediction, SourceEdit, crc32};
+use crate::event::{Exit, GivenChange, Hello, Knobs, Prediction, SourceEdit, crc32};
+use crate::recognize::{KnobEffect, KnobPlace};
 use crate::remedy::{self, Ended, FileCopy, Leftover, RejectedRemedy, Remedy};
 use crate::state::{Run, RunOutcome};
 use crate::units::{Moment, Pid, RunNumber, Uuid};
@@ -78,6 +79,28 @@ pub(crate) struct Changes {
     others: Option<Vec<Remedy>>,
     /// Why the current run is ended: what was changed is not in force.
     without_effect: Option<String>,
+    /// The number whose change had no effect in the current run, where its model's sizes have shown that.
+    ineffective: Option<KnobPlace>,
+    is_batch_judged: bool,
+}
+
+/// What became of the change that made a run.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub(crate) enum ChangeFate {
+    #[default]
+    Kept,
+    /// The program, or a process of it, did not take it.
+    Rejected,
+    /// It took it, and trained as before: another number sets the batch.
+    WithoutEffect,
+}
+
+/// What the first sizes of a run say of its changed batch.
+pub(crate) struct BatchVerdict {
+    /// Why the run is ended, if the change had no effect.
+    pub ended: Option<String>,
+    /// What was learned of the number that was changed.
+    pub learned: Option<(KnobPlace, KnobEffect)>,
 }
 
 /// The remedies that made the current run.
@@ -94,6 +117,7 @@ pub(crate) struct TakenBack {
     pub command: CommandLine,
     /// What was undone, and why.
     pub words: String,
+    pub fate: ChangeFate,
 }
 
 impl Changes {
@@ -119,6 +143,8 @@ impl Changes {
         });
         self.others = None;
         self.without_effect = None;
+        self.ineffective = None;
+        self.is_batch_judged = false;
         self.tail.clear();
     }
 
@@ -141,50 +167,74 @@ impl Changes {
         remedy::not_in_force(&applied.remedies, hello, applied.failed.as_ref())
     }
 
-    /// What shows that a changed batch is not in force, in words: the model is given the same as before, or a process
-    /// trains without the changed text. Told once.
-    pub(crate) fn has_no_effect(&mut self, run: &Run, before: Option<&Knobs>) -> Option<String> {
+    /// What shows whether a changed batch is in force: the sizes that the model is given, or a process that trains
+    /// without the changed text. Told once.
+    pub(crate) fn judge_batch(
+        &mut self,
+        run: &Run,
+        before: Option<&Knobs>,
+    ) -> Option<BatchVerdict> {
         let applied = self.applied.as_ref()?;
-        let remedy = applied
+        let (remedy, takes) = applied
             .remedies
             .iter()
-            .find(|remedy| remedy.takes.is_some())?;
+            .find_map(|remedy| Some((remedy, remedy.takes?)))?;
         if self.without_effect.is_some() {
             return None;
         }
-        let same = || {
-            let shapes = run.called.as_ref().filter(|given| !given.is_empty())?;
-            let before = before.filter(|before| before.given_alike(shapes))?;
-            Some(format!("the model is still given {}", before.shapes()))
+        let sizes = run.called.as_ref().filter(|given| !given.is_empty());
+        let change = before
+            .zip(sizes)
+            .map_or(GivenChange::Unclear, |(before, sizes)| {
+                before.changed_to(sizes, takes.from, takes.at_once)
+            });
+        let learned = |effect| remedy.set_by.clone().map(|place| (place, effect));
+        let (why, learned) = match (run.unmade_edit(), change, before) {
+            // That the edit was not made says nothing of the number.
+            (Some(said), _, _) => (said.words.clone(), None),
+            (None, GivenChange::None, Some(before)) => (
+                format!("the model is still given {}", before.shapes()),
+                learned(KnobEffect::Nothing),
+            ),
+            (None, GivenChange::Taken, _) if !self.is_batch_judged => {
+                self.is_batch_judged = true;
+                let learned = learned(KnobEffect::Took);
+                return Some(BatchVerdict {
+                    ended: None,
+                    learned,
+                });
+            }
+            (None, _, _) => return None,
         };
-        let unmade = run.unmade_edit().map(|said| said.words.clone());
-        let why = unmade.or_else(same)?;
         let words = format!("{} had no effect: {why}", remedy.changes);
         self.without_effect = Some(words.clone());
-        Some(words)
+        self.ineffective = learned.as_ref().map(|(place, _)| place.clone());
+        Some(BatchVerdict {
+            ended: Some(words),
+            learned,
+        })
     }
 
     /// Takes back what the run that has just ended rejected, or what had no effect in it.
     pub(crate) fn take_back(&mut self, run: Option<&Run>, exit: Exit) -> Option<TakenBack> {
         let applied = self.applied.take()?;
         if let Some(words) = self.without_effect.take() {
+            let taken = |fate| TakenBack {
+                command: applied.before.clone(),
+                words: format!("undone: {words}"),
+                fate,
+            };
+            // The next number that may be the batch is offered in its place.
+            if self.ineffective.take().is_some() {
+                return Some(taken(ChangeFate::WithoutEffect));
+            }
+            let taken = taken(ChangeFate::Rejected);
             let is_batch = |remedy: &&Remedy| remedy.takes.is_some();
             let id = applied.remedies.iter().find(is_batch)?.id;
-            self.others = Some(
-                applied
-                    .remedies
-                    .into_iter()
-                    .filter(|r| r.id != id)
-                    .collect(),
-            );
-            self.rejected.push(RejectedRemedy {
-                id,
-                words: words.clone(),
-            });
-            return Some(TakenBack {
-                command: applied.before,
-                words: format!("undone: {words}"),
-            });
+            let others = applied.remedies.into_iter().filter(|r| r.id != id);
+            self.others = Some(others.collect());
+            self.rejected.push(RejectedRemedy { id, words });
+            return Some(taken);
         }
         let run = run.filter(|run| matches!(run.outcome(), RunOutcome::Failed(_)))?;
         let ended = run.ended.map_or(run.started, |(at, _)| at);
@@ -210,6 +260,7 @@ impl Changes {
         Some(TakenBack {
             command: applied.before,
             words,
+            fate: ChangeFate::Rejected,
         })
     }
 }

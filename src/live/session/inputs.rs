@@ -2,6 +2,7 @@
 //! config files and checkpoints of the command, and processes left by earlier sessions. Everything
 //! that needs I/O is read here, so that the remedies need none.
 
+use super::learned;
 use super::leftovers::Suspects;
 use crate::command::{CommandLine, Word};
 use crate::config::UserSettings;
@@ -10,7 +11,9 @@ use crate::live::torch;
 use crate::live::torch::InheritedSettings;
 use crate::project_files;
 use crate::recognize::text::ProgramText;
-use crate::recognize::{self, Catalogue, Checkpoint, ConfigFile, LaunchEnvironment, Recognized};
+use crate::recognize::{
+    self, Catalogue, Checkpoint, ConfigFile, LaunchEnvironment, LearnedKnob, Recognized,
+};
 use crate::remedy::Leftover;
 use serde::{Deserialize, Serialize};
 use std::path::{Path, PathBuf};
@@ -37,6 +40,8 @@ pub(crate) struct SessionInputs {
     leftovers: Vec<Leftover>,
     /// What the program's text says, where it was read.
     text: Option<ProgramText>,
+    /// What this session and earlier ones have shown of the program's numbers.
+    learned: Vec<LearnedKnob>,
     /// torch's version as installed, if no probe has reported it.
     pub torch: Option<String>,
 }
@@ -80,7 +85,7 @@ impl SessionInputs {
         self.around.clone()
     }
 
-    /// Reads config files and the newest checkpoint of `command`. Checkpoints older than `since` are of
+    /// Reads config files, the newest checkpoint of `command`, and what earlier sessions have learned of its numbers. Checkpoints older than `since` are of
     /// another run; if nothing has run yet, only the command's own directory is searched.
     pub(crate) fn look(&mut self, command: &CommandLine, since: Option<SystemTime>) {
         let named = self.recognize(command).named_files();
@@ -96,6 +101,7 @@ impl SessionInputs {
                 })
             })
             .collect();
+        self.learned = learned::read(command);
         let wanted = self.recognize(command).checkpoints_wanted();
         self.checkpoint = wanted
             .filter(|wanted| wanted.named || since.is_some())
@@ -136,6 +142,14 @@ impl SessionInputs {
         self
     }
 
+    /// Adds what this session has learned.
+    pub(crate) fn learn(&mut self, of_session: &[LearnedKnob]) {
+        for knob in of_session {
+            self.learned.retain(|known| known.place != knob.place);
+            self.learned.push(knob.clone());
+        }
+    }
+
     pub(crate) fn leftovers(&self) -> &[Leftover] {
         &self.leftovers
     }
@@ -148,6 +162,7 @@ impl SessionInputs {
             files: &self.files,
             checkpoint: self.checkpoint.as_ref(),
             text: self.text.as_ref(),
+            learned: &self.learned,
             ..LaunchEnvironment::default()
         }
     }

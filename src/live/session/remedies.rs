@@ -17,11 +17,19 @@ pub(crate) struct RemedyFacts {
     pub findings: Vec<Finding>,
     pub inputs: SessionInputs,
     pub earlier: Vec<Observation>,
+    /// The run that they are for.
+    pub next: RunNumber,
 }
 
 impl RemedyFacts {
     pub(crate) fn remedies(&self) -> Vec<Remedy> {
-        let inputs = inputs_of(&self.state, &self.findings, &self.inputs, &self.earlier);
+        let inputs = inputs_of(
+            &self.state,
+            &self.findings,
+            &self.inputs,
+            &self.earlier,
+            self.next,
+        );
         remedy::remedies(&self.command, &inputs)
     }
 }
@@ -31,14 +39,14 @@ pub(crate) fn inputs_of<'a>(
     findings: &'a [Finding],
     inputs: &'a SessionInputs,
     earlier: &'a [Observation],
+    next: RunNumber,
 ) -> RemedyInputs<'a> {
     let ranks = state.runs.iter().rev().find_map(|run| run.ranks.first());
     let probed = ranks.map(|rank| rank.hello.torch.as_str());
-    let run = state.run().map_or(RunNumber::FIRST, |run| run.number);
     RemedyInputs {
         launch: LaunchEnvironment {
             torch: probed.or(inputs.torch.as_deref()),
-            copies: inputs.copies(run.next().0),
+            copies: inputs.copies(next.0),
             told: state.knobs.as_ref(),
             ..inputs.launch()
         },

@@ -1,5 +1,6 @@
 //! The public summary of a running session: a few figures, and the command without secrets.
 
+use crate::event::displayed;
 use crate::state::State;
 use crate::units::{Bytes, RunNumber, Uuid};
 use serde::{Deserialize, Serialize};
@@ -66,7 +67,7 @@ impl Summary {
             attached,
             command: command
                 .or(session.map(|session| &session.command))
-                .map(|command| command.shown())
+                .map(displayed)
                 .unwrap_or_default(),
             run: run.map(|run| run.number),
             since: session.map_or(0.0, |session| session.wall),

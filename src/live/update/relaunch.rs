@@ -13,7 +13,7 @@ use crate::live::message::SessionEffect;
 use crate::live::other_nodes::{RanksGone, RemoteRankCheck, may_be_elsewhere};
 use crate::live::phase::{AfterRun, Departure, PhaseName};
 use crate::live::policy::{FollowUp, RunSummary};
-use crate::live::session::changes::{NextRun, write_copies};
+use crate::live::session::changes::{ChangeFate, NextRun, write_copies};
 use crate::recognize::Reach;
 use crate::report;
 use crate::supervise::KeeperOrder;
@@ -116,17 +116,19 @@ impl SessionController {
             self.session.note(Level::Warning, words);
         }
         self.session.stop_waiting();
-        let change_rejected = self.session.take_back(exit);
+        let change = self.session.take_back(exit);
         match then {
-            AfterRun::Decide if (ran_out || change_rejected) && self.waits_for_more() => {
+            AfterRun::Decide
+                if (ran_out || change != ChangeFate::Kept) && self.waits_for_more() =>
+            {
                 let until = self.session.now + EARLIER_PATIENCE;
-                self.phase.await_more(until, change_rejected);
+                self.phase.await_more(until, change);
                 // No dialog opens before there is something to choose.
                 if self.session.is_looking_up() {
                     self.session.wait_for("reading the command's files");
                 }
             }
-            AfterRun::Decide => self.ask_policy(exit, change_rejected),
+            AfterRun::Decide => self.ask_policy(exit, change),
             AfterRun::Leave => self.leave_after(exit),
             AfterRun::Relaunch(next) => self.sweep(*next),
         }
@@ -157,13 +159,13 @@ impl SessionController {
         }
         let is_late = now >= until && !self.session.is_finding_remedies();
         if (!self.waits_for_more() || is_late)
-            && let Some((exit, change_rejected)) = self.phase.decide()
+            && let Some((exit, change)) = self.phase.decide()
         {
-            self.ask_policy(exit, change_rejected);
+            self.ask_policy(exit, change);
         }
     }
 
-    fn ask_policy(&mut self, exit: Exit, change_rejected: bool) {
+    fn ask_policy(&mut self, exit: Exit, change: ChangeFate) {
         let can_wait = self.can_wait();
         let session = &self.session;
         let Some(run) = session.state.run() else {
@@ -178,13 +180,13 @@ impl SessionController {
             command: session.command(),
             inputs: session.remedy_inputs(),
             is_disk_silent: session.is_disk_silent(),
-            change_rejected,
+            change,
             can_wait,
         });
         match follow_up {
             FollowUp::Wait => {
                 self.say_that_it_waits();
-                if change_rejected {
+                if change != ChangeFate::Kept {
                     self.session.push(SessionEffect::OpenRemedies);
                 }
             }

@@ -2,8 +2,8 @@
 from its text with these numbers replaced, under the file's own path. The file is not written, and no bytecode is read
 or written for it.
 
-Named in OOMPH_EDITS, separated by commas: `PATH:LINE:COLUMN:OLD=NEW@CRC`. The column counts bytes of UTF-8 from 0, CRC
-is that of the file's bytes: where the file is another one by now, it runs as it is, and its process says so. Run by
+Named in OOMPH_EDITS, separated by commas: `PATH:LINE:COLUMN:OLD=NEW@CRC`, and for people `~` and what stands before the
+number. The column counts bytes of UTF-8 from 0, CRC is that of the file's bytes: where the file is another one by now, it runs as it is, and its process says so. Run by
 itself (hook.py) where the variable is set, before there is a package.
 """
 import os
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from typing import Any, Callable, Dict, List, Optional
 
 VARIABLE = "OOMPH_EDITS"
-ENTRY = re.compile(r"(.*):(\d+):(\d+):(\d+)=(\d+)@([0-9a-f]{8})", re.DOTALL)
+ENTRY = re.compile(r"([^~]*):(\d+):(\d+):(\d+)=(\d+)@([0-9a-f]{8})(?:~.*)?", re.DOTALL)
 NUMBER = re.compile(rb"[0-9][0-9a-zA-Z_.]*")
 
 
@@ -87,7 +87,7 @@ class Edits:
             found = ENTRY.fullmatch(entry)
             if found is None:
                 raise ValueError("this is no edit")
-            path = found.group(1).replace("%2C", ",").replace("%25", "%")
+            path = found.group(1).replace("%2C", ",").replace("%7E", "~").replace("%25", "%")
             file = self.files.get(path)
             if file is None:
                 file = self.files[path] = File(path, int(found.group(6), 16))
