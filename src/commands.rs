@@ -263,18 +263,33 @@ fn command_line(words: Vec<OsString>, cwd: PathBuf) -> Result<CommandLine, Mista
     Ok(CommandLine { argv, env, cwd })
 }
 
-/// The subcommand that `command`'s first word may be a misspelling of. It is asked for only where
-/// there is no program of that name.
+/// What other programs call it, and what it is called here.
+const CALLED_ELSEWHERE: [(&str, &str); 9] = [
+    ("status", "ls"),
+    ("list", "ls"),
+    ("sessions", "ls"),
+    ("history", "ls --all"),
+    ("kill", "stop"),
+    ("show", "report"),
+    ("compare", "diff"),
+    ("predict", "plan --predict"),
+    ("check", "doctor"),
+];
+
+/// The subcommand that `command`'s first word may mean, misspelled or by another program's name for it. It is
+/// asked for only where there is no program of that name.
 fn meant(command: &CommandLine) -> Option<String> {
     let typed = command.argv.first()?.to_string_lossy();
     let definition = Cli::command();
     let names = definition.get_subcommands().map(|one| one.get_name());
     names
         .chain(["run"])
-        .map(|name| (name, strsim::jaro_winkler(name, &typed)))
+        .map(|name| (name, name))
+        .chain(CALLED_ELSEWHERE)
+        .map(|(name, meant)| (meant, strsim::jaro_winkler(name, &typed)))
         .filter(|(_, likeness)| *likeness > 0.85)
         .max_by(|(_, one), (_, other)| one.total_cmp(other))
-        .map(|(name, _)| name.to_string())
+        .map(|(meant, _)| meant.to_string())
 }
 
 /// clap's error as one line that says how to fix it.

@@ -525,7 +525,7 @@ fn what_cannot_be_done_is_said_with_what_to_do() {
     };
     assert!(text(&user.ask(&["ls"]).stdout).contains("no running session"));
     refused(&["stop"], "you have no running session");
-    refused(&["stop", "2026"], "`oomph ls` lists");
+    refused(&["stop", "2026"], "`oomph ls --all` lists");
     refused(&["logs"], "no running session");
 
     let words = ["--headless", "--no-nvml", "sleep", "1000"];
@@ -585,7 +585,7 @@ fn a_socket_that_nobody_listens_on_is_no_session_to_any_subcommand() {
         let said = text(&output.stderr);
         assert_eq!(output.status.code(), Some(125), "{words:?}: {said}");
         let expected = match words {
-            [_, "2026"] => "no session 2026 is running",
+            [_, "2026"] => "no session of yours begins with 2026",
             _ => "you have no running session on this machine",
         };
         assert!(said.contains(expected), "{words:?}: {said}");

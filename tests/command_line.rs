@@ -102,6 +102,57 @@ fn a_misspelt_subcommand_is_named_unless_it_is_a_program() {
 }
 
 #[test]
+fn what_another_program_calls_a_subcommand_is_understood_as_well() {
+    let home = TempDir::new().expect("a directory");
+    for (typed, meant) in [
+        ("stauts", "oomph ls?"),
+        ("sessions", "oomph ls?"),
+        ("histroy", "oomph ls --all?"),
+    ] {
+        let said = text(&run(&home, &[typed]).stderr);
+        assert!(said.contains(&format!("did you mean: {meant}")), "{said}");
+    }
+}
+
+#[test]
+fn a_wrong_word_says_what_was_expected() {
+    let home = TempDir::new().expect("a directory");
+    let recorded = oomph(&home).args(["--no-nvml", "echo", "said"]).output();
+    assert!(recorded.expect("oomph runs").status.success());
+    let sessions = run(&home, &["ls", "--all", "--json"]);
+    let sessions: serde_json::Value = serde_json::from_slice(&sessions.stdout).expect("json");
+    let id = sessions[0]["id"].as_str().expect("an id");
+    let batch = ["--", "python3", "train.py", "--batch-size", "8"];
+    let with = |words: &[&'static str]| [words, &batch].concat();
+    for (words, expected) in [
+        (vec!["plan", id], "plan takes a command"),
+        (vec!["logs", "zzz"], "running or ended"),
+        (
+            with(&["plan", "--predict", "x"]),
+            "with commas between them: 16,24,32",
+        ),
+        (
+            with(&["plan", "--predict", "0"]),
+            "with commas between them: 16,24,32",
+        ),
+    ] {
+        let done = run(&home, &words);
+        let said = text(&done.stderr);
+        assert!(said.contains(expected), "{words:?}: {said}");
+        assert_eq!(done.status.code(), Some(125), "{words:?}");
+    }
+    // No answer has a reason, and a status.
+    let done = run(&home, &with(&["plan", "--predict", "16"]));
+    assert_eq!(done.status.code(), Some(1));
+    let said = text(&done.stderr);
+    assert!(
+        said.contains("no run of this command is recorded"),
+        "{said}"
+    );
+    assert!(text(&done.stdout).contains("\"unknown\":\"no run of this command"));
+}
+
+#[test]
 fn a_recording_of_a_later_version_says_so() {
     let home = TempDir::new().expect("a directory");
     let path = home.path().join("events.jsonl");

@@ -1,6 +1,7 @@
 //! `oomph plan`: what oomph recognizes in a command and what each remedy would change. Runs nothing.
 
 use super::predict::predict;
+use super::recordings;
 use crate::command::CommandLine;
 use crate::config;
 use crate::document::text::{TextLayout, lines};
@@ -8,7 +9,8 @@ use crate::live::session::inputs::SessionInputs;
 use crate::live::{Ending, print, torch};
 use crate::recognize::LaunchEnvironment;
 use crate::remedy::{self, RemedyInputs};
-use crate::report;
+use crate::{report, supervise};
+use anyhow::bail;
 use clap::Args;
 use std::ffi::OsString;
 use std::io::Write;
@@ -23,11 +25,18 @@ pub(super) struct PlanCommand {
     #[arg(long, value_name = "FACTOR", default_value_t = 0.5, value_parser = batch_scale)]
     pub batch_scale: f64,
     /// Predict the memory at these batch sizes from recordings of the command: one JSON line each
-    #[arg(long, value_name = "N,N", value_delimiter = ',')]
+    #[arg(long, value_name = "N,N", value_delimiter = ',', value_parser = batch)]
     predict: Vec<u64>,
     /// A session or recording to predict from; may be repeated [default: the latest]
     #[arg(long, value_name = "ID|FILE", requires = "predict")]
     recording: Vec<OsString>,
+}
+
+fn batch(text: &str) -> Result<u64, String> {
+    match text.parse() {
+        Ok(batch) if batch > 0 => Ok(batch),
+        Ok(_) | Err(_) => Err("write batch sizes, with commas between them: 16,24,32".into()),
+    }
 }
 
 fn batch_scale(text: &str) -> Result<f64, String> {
@@ -37,11 +46,28 @@ fn batch_scale(text: &str) -> Result<f64, String> {
     }
 }
 
+/// The session that was named in a command's place, if that is no program.
+fn session_named(command: &CommandLine) -> Option<String> {
+    let [word] = &command.argv[..] else {
+        return None;
+    };
+    let path = std::env::var_os("PATH");
+    supervise::resolve(command, path.as_deref()).err()?;
+    let recording = recordings::find(Some(&word.0)).ok()?;
+    let directory = recording.parent()?.file_name()?;
+    Some(directory.to_string_lossy().into_owned())
+}
+
 /// Prints the plan, or with `--predict` what the command would need at other batch sizes.
 ///
 /// # Errors
 /// A recording could not be read, or standard output not written.
 pub(super) fn run(asked: &PlanCommand, command: &CommandLine) -> anyhow::Result<Ending> {
+    if let Some(id) = session_named(command) {
+        bail!(
+            "{id} is a recorded session, and plan takes a command: oomph plan -- python train.py; oomph explain {id} says why it ran out of memory"
+        );
+    }
     match asked.predict.is_empty() {
         true => plan(command, asked.json, asked.batch_scale),
         false => predict(command, &asked.recording, &asked.predict),

@@ -16,8 +16,9 @@ use std::path::PathBuf;
 
 /// Prints one JSON object a line for each batch: the allocated peak and what the allocator must be
 /// able to reserve, each `{"low", "likely", "high"}` in bytes; a bound as `"at_least"`. Where they
-/// were extrapolated from the step that ran out of memory, `"reckoned"` is how far it got. The
-/// recordings are files or beginnings of sessions' names; without one it is the latest.
+/// were extrapolated from the step that ran out of memory, `"reckoned"` is how far it got; where nothing is
+/// known, `"unknown"` says why, and if that is so of all of them the exit status is 1. The recordings
+/// are files or beginnings of sessions' names; without one it is the latest.
 ///
 /// # Errors
 /// A recording cannot be read, or standard output not written.
@@ -50,7 +51,15 @@ pub(super) fn predict(
         }
         observations.extend(Observation::of_runs(&state.runs, &reading, &launch));
     }
+    let why_unknown = if reading.batch.is_none() {
+        "the command does not say its batch size: write it there, as in --batch-size 64"
+    } else if observations.is_empty() {
+        "no run of this command is recorded there with a peak (another directory, program or option is another command)"
+    } else {
+        "no run that is recorded there was seen through a whole step"
+    };
     let model = Model::of_sessions(observations);
+    let mut known = false;
     let mut out = print::out();
     for batch in batches {
         let target = Target {
@@ -68,10 +77,15 @@ pub(super) fn predict(
                 json!({"batch": batch, "peak": peak, "needs": needs, "reckoned": progress})
             }
             (Forecast::Unknown | Forecast::Within(_) | Forecast::Extrapolated(..), _) => {
-                json!({"batch": batch})
+                json!({"batch": batch, "unknown": why_unknown})
             }
         };
+        known |= line.get("unknown").is_none();
         writeln!(out, "{line}")?;
     }
-    Ok(Ending::Code(0))
+    if known {
+        return Ok(Ending::Code(0));
+    }
+    print::complain(&format!("nothing is known: {why_unknown}"));
+    Ok(Ending::Code(1))
 }

@@ -93,6 +93,8 @@ pub(super) enum NoChoice {
     Ended {
         id: String,
     },
+    /// Several that have ended match.
+    SeveralEnded(String),
     Unknown(String),
 }
 
@@ -114,9 +116,13 @@ impl fmt::Display for NoChoice {
                 f,
                 "session {id} has ended; oomph replay {id} plays it, oomph report {id} is a page about it"
             ),
+            NoChoice::SeveralEnded(name) => write!(
+                f,
+                "no session {name} is running; several that have ended begin so: `oomph ls --all` lists them"
+            ),
             NoChoice::Unknown(name) => write!(
                 f,
-                "no session {name} is running; `oomph ls` lists those that are"
+                "no session of yours begins with {name}, running or ended; `oomph ls --all` lists them"
             ),
         }
     }
@@ -211,7 +217,8 @@ pub(super) fn choose(name: Option<&str>, verb: &str) -> Result<Chosen, NoChoice>
     }
     match meant(name, stored, |stored| &stored.id, job_of_stored) {
         Meant::One(stored) => Err(ended_one(stored)),
-        Meant::None | Meant::Several(_) => Err(NoChoice::Unknown(name.to_string())),
+        Meant::Several(_) => Err(NoChoice::SeveralEnded(name.to_string())),
+        Meant::None => Err(NoChoice::Unknown(name.to_string())),
     }
 }
 

@@ -64,9 +64,9 @@ pub(crate) enum SettingsNames {
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct ProgramText {
     /// Those that have to do with batches.
-    pub numbers: Vec<TextNumber>,
+    pub(crate) numbers: Vec<TextNumber>,
     /// The other ones that have a name.
-    pub others: Vec<TextNumber>,
+    pub(crate) others: Vec<TextNumber>,
     /// Pairs of names where the text divides the first by the second.
     divided: Vec<(String, String)>,
     /// How many files were read.
@@ -101,7 +101,7 @@ pub(crate) enum TextSetting {
 }
 
 impl ProgramText {
-    pub fn read(sources: &[ProgramSource], settings: &[SettingsFile]) -> ProgramText {
+    pub(crate) fn read(sources: &[ProgramSource], settings: &[SettingsFile]) -> ProgramText {
         let read: Vec<(&ProgramSource, SourceStatements<'_>)> = sources
             .iter()
             .map(|source| (source, SourceStatements::new(&source.text)))
