@@ -36,7 +36,7 @@ pub use finding::{Certainty, Evidence, Finding};
 pub use host_figures::without_an_end;
 pub use leak::{LeakForecast, leak_forecast};
 pub use ranks::{AmongRanks, RankNeed};
-pub use watch::{LiveWarnings, warnings};
+pub use watch::{LiveWarning, LiveWarnings, warnings};
 pub use wording::Phrase;
 
 use crate::oom::OomKind;

@@ -6,6 +6,7 @@
 //! only follows larger and larger batches, since a loop still has the last batch's outputs when its
 //! step has ended.
 
+use super::Certainty;
 use crate::state::{StepMark, StepTrack};
 use crate::units::Bytes;
 
@@ -66,6 +67,23 @@ pub struct BaselineGrowth {
     pub level: f64,
     /// How far the baselines are below and above the line, without outliers.
     pub scatter: (f64, f64),
+}
+
+/// A cache, a replay buffer or a queue grows until it is full, just as a leak does. One that takes more steps than
+/// this, or more of the GPU, is rare.
+const LONG: u64 = 200;
+const MOST_OF_THE_GPU: f64 = 0.45;
+
+impl BaselineGrowth {
+    /// How sure it is that this growth does not end by itself.
+    pub fn certainty(&self, card: Option<Bytes>) -> Certainty {
+        let share = card.and_then(|card| self.total.fraction_of(card));
+        let is_much = share.is_some_and(|share| share >= MOST_OF_THE_GPU);
+        match self.steps >= LONG || is_much {
+            true => Certainty::Certain,
+            false => Certainty::Likely,
+        }
+    }
 }
 
 /// The growth of a process's baselines; `None` if there is none or the fit is poor. `card` is the

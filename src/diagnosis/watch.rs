@@ -7,7 +7,7 @@ use super::leak::{self, leak_forecast};
 use super::thrashing::{self, thrash};
 use super::wording::{sentence, with_figures};
 use super::{Cause, Certainty, Finding, device_fault};
-use crate::state::{RankState, RunOutcome, State};
+use crate::state::{RankState, Run, RunOutcome, State};
 use crate::units::{Bytes, Moment, Rank, RunNumber, Uuid};
 use std::time::Duration;
 
@@ -51,9 +51,16 @@ fn leaking(state: &State, rank: &RankState) -> Option<Finding> {
     let climb = baseline_growth(&rank.steps, capacity)?;
     let per_step = Bytes(climb.per_step as u64);
     let coming = leak_forecast(state).filter(|forecast| forecast.rank == rank.hello.rank);
-    let words = coming.map_or(String::new(), |forecast| format!("; {}", forecast.words()));
-    let headline = with_figures("Memory leak", format!("+{per_step} per step{words}"));
-    let finding = Finding::new(Cause::Leak, Certainty::Likely, headline)
+    let certainty = climb.certainty(capacity);
+    let (what, at_this_rate) = match certainty {
+        Certainty::Certain => ("Memory leak", ""),
+        Certainty::Likely | Certainty::Possible => ("Memory grows", "at this rate "),
+    };
+    let words = coming.map_or(String::new(), |forecast| {
+        format!("; {at_this_rate}{}", forecast.words())
+    });
+    let headline = with_figures(what, format!("+{per_step} per step{words}"));
+    let finding = Finding::new(Cause::Leak, certainty, headline)
         .says(leak::grown(&climb))
         .shows([("leak per step", per_step), ("leaked", climb.total)])
         .advises(leak::advice());
@@ -73,6 +80,17 @@ fn thrashing(rank: &RankState) -> Option<Finding> {
 const PAUSE: Duration = Duration::from_secs(1);
 const RANKS: usize = 64;
 
+/// What grew and has not grown for so many steps does not grow any more.
+const STILL_FOR: u64 = 20;
+
+/// What a look at a running training brought.
+#[derive(Debug, Clone, PartialEq)]
+pub enum LiveWarning {
+    New(Finding),
+    /// Growth that was warned of has ended, in words.
+    Withdrawn(String),
+}
+
 /// Reports each warning once per run.
 #[derive(Debug, Default)]
 pub struct LiveWarnings {
@@ -86,11 +104,15 @@ struct GivenWarning {
     who: (Cause, Option<Rank>, Option<Uuid>),
     /// Whether the step of a coming OOM was reported.
     is_forecast: bool,
+    certainty: Certainty,
+    /// The last step after which it was so.
+    step: u64,
 }
 
 impl LiveWarnings {
-    /// New findings since the last look. A leak is reported again once its end can be predicted.
-    pub fn look(&mut self, state: &State) -> Vec<Finding> {
+    /// What is new since the last look. Growth is reported again once its end can be predicted and once it is
+    /// certainly a leak, and withdrawn where it ends.
+    pub fn look(&mut self, state: &State) -> Vec<LiveWarning> {
         let Some(run) = state.run() else {
             return Vec::new();
         };
@@ -105,13 +127,56 @@ impl LiveWarnings {
         for finding in warnings(state) {
             let who = (finding.cause, finding.rank, finding.device.clone());
             let is_forecast = finding.cause == Cause::Leak && leak_forecast(state).is_some();
+            let (certainty, step) = (finding.certainty, run.steps());
             match self.said.iter_mut().find(|said| said.who == who) {
-                Some(said) if said.is_forecast || !is_forecast => continue,
-                Some(said) => said.is_forecast = true,
-                None => self.said.push(GivenWarning { who, is_forecast }),
+                Some(said) => {
+                    said.step = step;
+                    let is_news = is_forecast && !said.is_forecast
+                        || certainty == Certainty::Certain && said.certainty != certainty;
+                    if !is_news {
+                        continue;
+                    }
+                    said.is_forecast |= is_forecast;
+                    said.certainty = certainty;
+                }
+                None => self.said.push(GivenWarning {
+                    who,
+                    is_forecast,
+                    certainty,
+                    step,
+                }),
             }
-            due.push(finding);
+            due.push(LiveWarning::New(finding));
         }
+        due.extend(self.withdrawn(run));
         due
+    }
+
+    /// Growth that was warned of and has ended.
+    fn withdrawn(&mut self, run: &Run) -> Vec<LiveWarning> {
+        if run.outcome() != RunOutcome::Running {
+            return Vec::new();
+        }
+        let steps = run.steps();
+        let over = (self.said).extract_if(.., |said| {
+            said.who.0 == Cause::Leak && steps >= said.step + STILL_FOR
+        });
+        let between_steps = |device: &Option<Uuid>| {
+            let ranks = run.alive().filter(|rank| rank.device == *device);
+            ranks
+                .filter_map(|rank| rank.steps.baselines.last())
+                .max_by_key(|(step, _)| *step)
+        };
+        over.map(|said| {
+            let level = between_steps(&said.who.2).map_or(String::new(), |(_, bytes)| {
+                format!(": {bytes} between steps")
+            });
+            let words = format!(
+                "Memory is steady again{level}; it stopped growing around step {}.",
+                said.step
+            );
+            LiveWarning::Withdrawn(words)
+        })
+        .collect()
     }
 }

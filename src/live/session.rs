@@ -15,7 +15,7 @@ use super::config::HandoverState;
 use super::display::screen::Due;
 use super::message::SessionEffect;
 use crate::command::CommandLine;
-use crate::diagnosis::{self, Cause, Finding, LiveWarnings};
+use crate::diagnosis::{self, Cause, Certainty, Finding, LiveWarning, LiveWarnings};
 use crate::event::{Event, EventKind, Exit, Level, Note, NvmlState};
 use crate::forecast::{self, Hint, TracedHint, hint, traced_search};
 use crate::recognize::{KnobEffect, KnobPlace, LearnedKnob};
@@ -216,10 +216,15 @@ impl Session {
 
     /// Notes warnings before a run fails, and begins to read source that was asked for.
     pub(crate) fn look_around(&mut self) {
-        for finding in self.watch.look(&self.state) {
-            self.note(Level::Warning, finding.headline.to_string());
-            if finding.cause == Cause::Leak {
-                self.leak = Some(finding);
+        for warning in self.watch.look(&self.state) {
+            match warning {
+                LiveWarning::Withdrawn(words) => self.note(Level::Info, words),
+                LiveWarning::New(finding) => {
+                    self.note(Level::Warning, finding.headline.to_string());
+                    if finding.cause == Cause::Leak && finding.certainty == Certainty::Certain {
+                        self.leak = Some(finding);
+                    }
+                }
             }
         }
         if let Some(words) = self.unseen.look(&self.state) {

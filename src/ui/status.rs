@@ -14,7 +14,7 @@ use super::view::{Keyboard, Notice, View};
 use super::words::{
     Figures, count, outcome_words, patching_words, ranks_on, rate, steps_per_second,
 };
-use crate::diagnosis;
+use crate::diagnosis::{self, Certainty};
 use crate::event::{NoteSubject, NvmlState, displayed};
 use crate::forecast::RoomBasis;
 use crate::state::{DeviceState, ProbeState, Run, RunOutcome, State};
@@ -595,7 +595,8 @@ fn peak(run: &Run, device: &DeviceState, figures: Figures) -> Option<(String, To
     Some((words, Tone::Text))
 }
 
-/// By the same rule as the diagnosis: a baseline that settles is no leak.
+/// By the same rule as the diagnosis: a baseline that settles is no leak, and one that grows is called a leak once
+/// that is certain.
 fn climb(theme: &Theme, state: &State, run: &Run, device: &DeviceState) -> Option<(String, Tone)> {
     let rank = ranks_on(run, device).find(|rank| rank.disconnected.is_none())?;
     let climb = diagnosis::baseline_growth(&rank.steps, device.capacity)?;
@@ -603,7 +604,14 @@ fn climb(theme: &Theme, state: &State, run: &Run, device: &DeviceState) -> Optio
     let per_step = Bytes(climb.per_step as u64);
     let coming = diagnosis::leak_forecast(state).filter(|coming| coming.device == device.uuid);
     let words = coming.map_or(String::new(), |coming| format!(": {}", coming.words()));
-    Some((format!("{up} leak +{per_step}/step{words}"), Tone::Warning))
+    let what = match climb.certainty(device.capacity) {
+        Certainty::Certain => "leak",
+        Certainty::Likely | Certainty::Possible => "grows",
+    };
+    Some((
+        format!("{up} {what} +{per_step}/step{words}"),
+        Tone::Warning,
+    ))
 }
 
 #[cfg(test)]

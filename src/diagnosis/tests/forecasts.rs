@@ -167,6 +167,49 @@ fn the_true_step_is_in_the_range() {
     assert!(silent * 4 < trainings, "{silent} without any");
 }
 
+/// A buffer that fills, and stays so.
+#[test]
+fn growth_that_ends_is_withdrawn_and_one_that_goes_on_becomes_a_leak() {
+    let told = |grows_until: u64| {
+        let mut scene = StagedSession::training();
+        scene.sampled(1.5, 1.0, 1.5);
+        let mut watch = LiveWarnings::default();
+        let mut found = Vec::new();
+        for n in 1..=260 {
+            let baseline = gib(3.0 + 0.02 * n.min(grows_until) as f64);
+            let at = 2.0 + n as f64;
+            scene.add(at, step(100, n, baseline, baseline + gib(2.0)));
+            let used = baseline + gib(2.7);
+            scene.add(at + 0.2, EventKind::Device(reading(&[(100, used)])));
+            found.extend(watch.look(&scene.state).into_iter().map(|of| match of {
+                LiveWarning::New(finding) => finding.headline.to_string(),
+                LiveWarning::Withdrawn(words) => words,
+            }));
+        }
+        found
+    };
+    let filled = told(60);
+    assert!(
+        filled[0].starts_with("Memory grows: +20 MiB per step"),
+        "{filled:#?}"
+    );
+    let last = filled.last().unwrap();
+    assert!(
+        last.starts_with("Memory is steady again: 4.20 GiB between steps"),
+        "{filled:#?}"
+    );
+    assert!(
+        !filled.iter().any(|words| words.contains("leak")),
+        "{filled:#?}"
+    );
+    let leaks = told(260);
+    assert!(leaks[0].starts_with("Memory grows"), "{leaks:#?}");
+    assert!(
+        leaks.last().unwrap().starts_with("Memory leak: +20 MiB"),
+        "{leaks:#?}"
+    );
+}
+
 #[test]
 fn a_forecast_is_said_in_words_once() {
     let mut scene = StagedSession::training();
@@ -190,8 +233,14 @@ fn a_forecast_is_said_in_words_once() {
     // 15.1 GiB, which step 101 would exceed.
     assert!((37..=42).contains(&coming.in_steps), "{coming:?}");
     assert!(found.len() <= 2, "{found:#?}");
-    let last = &found.last().expect("a finding").headline;
-    assert!(last.contains("per step; out of memory in about"), "{last}");
+    let Some(LiveWarning::New(last)) = found.last() else {
+        panic!("a finding");
+    };
+    let last = &last.headline;
+    assert!(
+        last.contains("per step; at this rate out of memory in about"),
+        "{last}"
+    );
     let words = coming.words();
     let range = format!("({}–{})", coming.soonest, coming.latest);
     assert!(words.ends_with(&range), "{words}");
