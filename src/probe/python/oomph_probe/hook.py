@@ -16,13 +16,14 @@ if TYPE_CHECKING:
     from typing import Any, Callable, Dict, Set
 
 
-# Parsers of command lines: the class, the method that has parsed, and the reader of `knobs/parsers.py`.
+# Parsers of command lines: the class, if any, the function that has parsed, and the reader of `knobs/parsers.py`.
 PARSERS = {
     "argparse": ("ArgumentParser", "_parse_known_args", "argparse"),
     "click.core": ("Command", "parse_args", "click"),
     "typer._click.core": ("Command", "parse_args", "click"),
     "absl.flags._flagvalues": ("FlagValues", "__call__", "absl"),
     "fire.core": (None, "_MakeParseFn", "fire"),
+    "tyro._calling": (None, "callable_with_args", "tyro"),
 }
 
 
@@ -104,7 +105,7 @@ def watch_parser(module: "Any") -> None:
 
             return parse
 
-        setattr(owner, method, as_if(original, parse if name else make))
+        setattr(owner, method, as_if(original, make if kind == "fire" else parse))
     except Exception:
         swallowed("watch a parser")
 
