@@ -3,6 +3,7 @@
 earlier one, in turn.
 
     python3 tests/bench/python_start.py --oomph target/release/oomph --earlier OOMPH [--rounds 300] [--python python3]
+        [--no-bytecode]
 
 Each oomph runs one program for as long as the bench does, which starts Pythons when it is told to: so the start of oomph
 itself is no part of it, and all take turns within milliseconds. CPU time is the Python's own, by the kernel.
@@ -26,6 +27,8 @@ for words in told:
     _, status, used = os.wait4(pid, 0)
     print(time.perf_counter() - began, used.ru_utime + used.ru_stime, status, file=answers, flush=True)
 """
+# As it is for a user.
+ENVIRONMENT = {name: value for name, value in os.environ.items() if not name.startswith("PYTHON")}
 # What the Python does that is started.
 PROGRAMS = {
     "nothing": ["-c", "pass"],
@@ -45,8 +48,8 @@ class Starter:
         os.mkfifo(told)
         os.mkfifo(answers)
         self.process = subprocess.Popen(
-            [*prefix, sys.executable, "-S", "-c", STARTER, python, told, answers],
-            stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
+            [*prefix, sys.executable, "-c", STARTER, python, told, answers],
+            stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, env=ENVIRONMENT,
         )
         self.told, self.answers = open(told, "w"), open(answers)
 
@@ -79,7 +82,9 @@ def median_within(values):
 def compare(starters, words, rounds):
     times = {starter.name: [] for starter in starters}
     for starter in starters:
-        # Its first Python reads everything from the disk, and writes bytecode.
+        # Its first Python reads everything from the disk, and writes bytecode. The probe is there, or nothing is measured.
+        has_probe = "import sys; sys.exit(('_oomph_hook' in sys.modules) != %r)" % (starter.name != "bare")
+        starter.start(["-c", has_probe])
         starter.start(words)
     for _ in range(rounds):
         for starter in starters:
@@ -93,7 +98,10 @@ def main():
     parser.add_argument("--earlier", help="the oomph to compare with")
     parser.add_argument("--rounds", type=int, default=300)
     parser.add_argument("--python", default=sys.executable)
+    parser.add_argument("--no-bytecode", action="store_true", help="as in images with PYTHONDONTWRITEBYTECODE=1")
     asked = parser.parse_args()
+    if asked.no_bytecode:
+        ENVIRONMENT["PYTHONDONTWRITEBYTECODE"] = "1"
     prefixes = {"bare": []}
     for name, binary in (("earlier", asked.earlier), ("this", asked.oomph)):
         if binary:
