@@ -323,6 +323,13 @@ fn kinds() -> Vec<Kind> {
             ..PLAIN
         },
         Kind {
+            name: "tyro",
+            program: "import tyro\nfrom common import train\ndef main(batch_size: int = 128):\n    train(batch_size)\ntyro.cli(main)\n",
+            package: Some("tyro"),
+            outcome: Changed("--batch-size 64", "trained with 64 x 1"),
+            ..PLAIN
+        },
+        Kind {
             name: "one literal for two things",
             program: "from common import train\nN = 256\ntrain(N, width=N)\n",
             outcome: Left("no smaller batch is proposed: the model was given 256×1024×256"),

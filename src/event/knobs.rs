@@ -136,7 +136,7 @@ pub struct ParsedNumber {
     pub typed: bool,
     /// Whether an argument that is added to the command reaches the parser.
     pub reads_command: bool,
-    /// The parser: `argparse`, `click`, `absl`, `fire`.
+    /// The parser: `argparse`, `click`, `absl`, `fire`, `tyro`.
     pub by: String,
 }
 

@@ -60,6 +60,8 @@ pub(crate) struct Session {
     ineffective: BTreeSet<RunNumber>,
     /// Without these, where the last run is one of them.
     telling: Option<Box<State>>,
+    /// The run whose process was told of that trains without an edit.
+    told_unmade: Option<RunNumber>,
     /// What this session has learned of the numbers that may set the batch.
     learned: Vec<LearnedKnob>,
     /// What is being waited for, in words.
@@ -109,6 +111,7 @@ impl Session {
             changes: Changes::default(),
             ineffective: BTreeSet::new(),
             telling: None,
+            told_unmade: None,
             learned: Vec::new(),
             waiting: None,
             is_changed: false,
@@ -536,6 +539,20 @@ impl Session {
         let command = self.command().clone();
         let work = move || TaskResult::Learned(learned::remember(&command, &knob));
         self.pending.learned = Some(self.begin("learned", work));
+    }
+
+    /// A process that trains without an edit that was typed: the run goes on, as its command says it. Told once a run.
+    pub(crate) fn edit_not_made(&mut self) -> Option<String> {
+        let run = self.state.run().filter(|run| run.ended.is_none())?;
+        if self.changes.is_of_a_remedy() || self.told_unmade == Some(run.number) {
+            return None;
+        }
+        let said = run.unmade_edit()?;
+        self.told_unmade = Some(run.number);
+        Some(format!(
+            "a process trains without what --edit changes: {}",
+            said.words
+        ))
     }
 
     /// Whether something is being remembered for later sessions.

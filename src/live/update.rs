@@ -275,6 +275,9 @@ impl SessionController {
                     self.session.note(Level::Warning, why.clone());
                     self.session.push(SessionEffect::Say(why));
                     self.session.order(KeeperOrder::Stop);
+                } else if let Some(words) = self.session.edit_not_made() {
+                    self.session.note(Level::Warning, words.clone());
+                    self.session.push(SessionEffect::Say(words));
                 }
             }
             EventKind::ProbeGone(gone) => drop(self.speaking.remove(&gone.pid)),

@@ -7,8 +7,8 @@ use super::{NeedFrom, RemedyEffect, RemedySpec};
 use crate::diagnosis::Phrase;
 use crate::event::{Patch, Patchable};
 use crate::forecast::{Division, divided, rounded};
-use crate::recognize::KnobPlace;
 use crate::recognize::batch::{BatchSource, Knob, WholeBatch};
+use crate::recognize::{KnobEffect, KnobPlace};
 use std::path::Path;
 
 pub(super) const REMEDY: RemedySpec = RemedySpec::new(
@@ -47,10 +47,22 @@ fn propose(offering: &Offering<'_>) -> Option<Proposal> {
                 accumulates: edit.accumulates,
             }),
             set_by: edit.set_by,
-            ..Proposal::new(Ok(edit.draft), cost(edit.cost, batch_norm))
+            ..Proposal::new(
+                Ok(edit.draft),
+                learned(offering, cost(edit.cost, batch_norm)),
+            )
         },
         Err(reason) => Proposal::new(Err(reason), ""),
     })
+}
+
+/// Adds which number was taken for the batch before, and is not it.
+fn learned(offering: &Offering<'_>, cost: Phrase) -> Phrase {
+    let mut learned = offering.inputs.launch.learned.iter().rev();
+    match learned.find(|known| known.effect == KnobEffect::Nothing) {
+        Some(known) => cost.and("; ", known.to_string()),
+        None => cost,
+    }
 }
 
 /// Adds what a smaller batch means for a model with batch normalization.

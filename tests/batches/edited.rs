@@ -165,6 +165,21 @@ fn an_edit_of_a_number_that_is_not_there_starts_nothing() {
     }
 }
 
+/// What was typed is not ended, but said.
+#[test]
+fn a_process_that_trains_without_a_typed_edit_is_named() {
+    let program = "import types\nfrom common import train\nsettings = types.ModuleType('settings')\n\
+                   exec(open('settings.py').read(), vars(settings))\ntrain(settings.batch_size)\n";
+    let files = [("train.py", program), ("settings.py", "batch_size = 32\n")];
+    let project = Project::new(&files);
+    let (done, _) = project.trains(&["--edit", "settings.py:1:32=16", "python3", "train.py"]);
+    let said = text(&done.stderr);
+    assert_eq!(text(&done.stdout), "trained with 32 x 1\n", "{said}");
+    assert!(done.status.success(), "{said}");
+    let why = "a process trains without what --edit changes: this process has not loaded ";
+    assert!(said.contains(why), "{said}");
+}
+
 /// The program writes to its own file once memory has run out.
 #[test]
 fn a_file_that_changed_before_the_relaunch_is_not_run_edited() {

@@ -148,6 +148,11 @@ impl Changes {
         self.tail.clear();
     }
 
+    /// Whether remedies made the current run.
+    pub(crate) fn is_of_a_remedy(&self) -> bool {
+        self.applied.is_some()
+    }
+
     /// Keeps output, if the command was changed.
     pub(crate) fn heard(&mut self, bytes: &[u8]) {
         if self.applied.is_some() {

@@ -173,8 +173,97 @@ def train(data, batch_size=64, lr=0.1, steps=10):
 fire.Fire(train)
 """
         _, wrong, noted = run(program, "here", "--steps", "20")
-        self.assertEqual((noted["batch_size"]["value"], noted["batch_size"]["options"]), (64, ["--batch_size"]), wrong)
+        self.assertEqual((noted["batch_size"]["value"], noted["batch_size"]["options"]), (64, ["--batch_size", "-b"]), wrong)
         self.assertEqual((noted["steps"]["value"], noted["steps"]["typed"]), (20, True))
+
+    @needs("typer")
+    def test_a_command_of_several_in_typer(self):
+        program = """
+import typer
+from typing import Annotated
+app = typer.Typer()
+@app.command()
+def train(data: str, batch_size: Annotated[int, typer.Option("--bs", "-b", min=1)] = 64): pass
+@app.command()
+def evaluate(batch_size: int = 8): pass
+app()
+"""
+        _, wrong, noted = run(program, "train", "here", "-b", "32")
+        self.assertEqual(
+            (noted["batch_size"]["value"], noted["batch_size"]["typed"], noted["batch_size"]["options"]),
+            (32, True, ["--bs", "-b"]), wrong,
+        )
+
+    @needs("absl")
+    def test_short_names_and_choices_in_absl(self):
+        program = """
+from absl import app, flags
+flags.DEFINE_integer("batch_size", 128, "", short_name="b")
+flags.DEFINE_enum("width", "64", ["32", "64"], "")
+app.run(lambda argv: None)
+"""
+        _, wrong, noted = run(program, "-b", "32")
+        self.assertEqual((noted["batch_size"]["options"], noted["batch_size"]["typed"]), (["--batch_size", "-b"], True), wrong)
+        self.assertEqual(noted["width"]["choices"], [32, 64])
+
+    @needs("fire")
+    def test_one_letter_in_fire(self):
+        program = """
+import fire
+def train(batch_size=64, steps=10, seed=3): pass
+fire.Fire(train)
+"""
+        _, wrong, noted = run(program, "-b", "32")
+        self.assertEqual(
+            (noted["batch_size"]["value"], noted["batch_size"]["typed"], noted["batch_size"]["options"]),
+            (32, True, ["--batch_size", "-b"]), wrong,
+        )
+        # Two names begin with this one.
+        self.assertEqual(noted["steps"]["options"], ["--steps"])
+        open_program = program.replace("seed=3", "**rest")
+        _, wrong, noted = run(open_program, "--batch_size=32")
+        self.assertEqual(noted["batch_size"]["options"], ["--batch_size"], wrong)
+
+    @needs("tyro")
+    def test_tyro(self):
+        program = """
+import dataclasses, tyro
+from typing import Literal
+@dataclasses.dataclass
+class Optimizer:
+    warmup: int = 50
+@dataclasses.dataclass
+class Config:
+    optimizer: Optimizer = dataclasses.field(default_factory=Optimizer)
+    batch_size: int = 64
+    steps: int = 10
+    width: Literal[64, 128] = 64
+    api_key: int = 12345
+print(tyro.cli(Config))
+"""
+        said, wrong, noted = run(program, "--steps", "20", "--optimizer.warmup", "7")
+        self.assertIn("steps=20", said, wrong)
+        self.assertEqual(
+            noted["batch_size"],
+            {"name": "batch_size", "options": ["--batch-size"], "value": 64, "default": 64, "typed": False,
+             "reads_command": True, "by": "tyro"},
+        )
+        self.assertEqual((noted["steps"]["value"], noted["steps"]["typed"]), (20, True))
+        self.assertEqual((noted["optimizer.warmup"]["value"], noted["optimizer.warmup"]["default"]), (7, 50))
+        self.assertEqual(noted["width"]["choices"], [64, 128])
+        self.assertNotIn("api_key", noted)
+
+    @needs("tyro")
+    def test_a_function_in_tyro(self):
+        program = """
+import tyro
+def main(batch_size: int = 64, /, *, steps: int = 10): return batch_size, steps
+print(tyro.cli(main))
+"""
+        said, wrong, noted = run(program, "32", "--steps", "20")
+        self.assertEqual(said, "(32, 20)\n", wrong)
+        self.assertEqual((noted["batch_size"]["value"], noted["batch_size"]["options"]), (32, []))
+        self.assertEqual(noted["steps"]["value"], 20)
 
     @needs("jsonargparse")
     def test_jsonargparse(self):

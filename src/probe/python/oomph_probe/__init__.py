@@ -25,7 +25,8 @@ common/ What the others stand on:
 
 knobs/ The numbers that set the program's sizes:
 
-    parsers        what its parsers of the command line made of its words
+    watch          notices that a parser of the command line has finished
+    parsers        what it made of its words
     given          the sizes of what its model was given
     search         where such a number stands in its variables and its text
     knobs          all of that together, when memory has run out

@@ -16,14 +16,8 @@ if TYPE_CHECKING:
     from typing import Any, Callable, Dict, Set
 
 
-# Parsers of command lines: the class, the method that has parsed, and the reader of `knobs/parsers.py`.
-PARSERS = {
-    "argparse": ("ArgumentParser", "_parse_known_args", "argparse"),
-    "click.core": ("Command", "parse_args", "click"),
-    "typer._click.core": ("Command", "parse_args", "click"),
-    "absl.flags._flagvalues": ("FlagValues", "__call__", "absl"),
-    "fire.core": (None, "_MakeParseFn", "fire"),
-}
+# Modules that have parsers of command lines; knobs/watch.py knows what of them.
+PARSERS = ("argparse", "click.core", "typer._click.core", "absl.flags._flagvalues", "fire.core", "tyro._calling")
 
 
 def install() -> None:
@@ -38,16 +32,29 @@ def install() -> None:
     sys.meta_path.insert(0, Finder(wanted))
 
 
+def watcher() -> "Any":
+    """What most Pythons do not need is in a file of its own: where no bytecode is written, all of this one is compiled
+    at every start."""
+    found: Any = sys.modules.get("_oomph_watch")
+    if found is None:
+        found = sys.modules["_oomph_watch"] = run_by_itself("_oomph_watch", "knobs", "watch.py")
+    return found
+
+
 def watch_sources(wanted: "Dict[str, Callable[[Any], None]]") -> None:
     """Has the sources compiled as the user changed them."""
     try:
-        source: Any = run_by_itself("_oomph_source", "patch", "source.py")
-        edits = source.install(as_if, swallowed)
-        sys.modules["_oomph_source"] = source
-        source.edits = edits
-        wanted["linecache"] = edits.fill_linecache
+        watcher().watch_sources(wanted)
     except Exception:
         swallowed("edit sources")
+
+
+def watch_parser(module: "Any") -> None:
+    """Has the numbers noted that a parser makes of its words."""
+    try:
+        watcher().watch_parser(module)
+    except Exception:
+        swallowed("watch a parser")
 
 
 def load_probe() -> None:
@@ -80,54 +87,6 @@ def swallowed(where: str) -> None:
         errors.ours(where)
     except Exception:
         pass
-
-
-def watch_parser(module: "Any") -> None:
-    """Has the numbers noted that a parser makes of its words."""
-    try:
-        name, method, kind = PARSERS[module.__name__]
-        owner = getattr(module, name) if name else module
-        original = getattr(owner, method)
-
-        def parse(self: "Any", *args: "Any", **kwargs: "Any") -> "Any":
-            result = original(self, *args, **kwargs)
-            note(kind, self, args, result)
-            return result
-
-        def make(function: "Any", *args: "Any", **kwargs: "Any") -> "Any":
-            parsed = original(function, *args, **kwargs)
-
-            def parse(words: "Any") -> "Any":
-                result = parsed(words)
-                note(kind, function, args, result)
-                return result
-
-            return parse
-
-        setattr(owner, method, as_if(original, parse if name else make))
-    except Exception:
-        swallowed("watch a parser")
-
-
-def as_if(original: "Any", ours: "Any") -> "Any":
-    """A function that looks like the original, also where an exception passes through it."""
-    for name in ("__module__", "__name__", "__qualname__", "__doc__", "__wrapped__"):
-        setattr(ours, name, original if name == "__wrapped__" else getattr(original, name))
-    code = original.__code__
-    ours.__code__ = ours.__code__.replace(
-        co_filename=code.co_filename, co_name=code.co_name, co_firstlineno=code.co_firstlineno
-    )
-    return ours
-
-
-def note(kind: str, owner: "Any", args: "Any", result: "Any") -> None:
-    try:
-        parsers: Any = sys.modules.get("_oomph_parsers")
-        if parsers is None:
-            parsers = sys.modules["_oomph_parsers"] = run_by_itself("_oomph_parsers", "knobs", "parsers.py")
-        parsers.note(kind, owner, args, result)
-    except Exception:
-        swallowed("note what was parsed")
 
 
 def run_by_itself(name: str, *path: str) -> "Any":

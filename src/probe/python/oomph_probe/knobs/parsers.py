@@ -17,6 +17,8 @@ noted: "Dict[Any, Number]" = {}
 MOST = 400
 MOST_CHOICES = 64
 LARGEST = 10**9
+# Of a function with `**keywords`.
+TAKES_ANY = 8
 # A number whose name has one of these parts is nobody's business.
 SECRET = ("key", "secret", "password", "passwd", "token", "credential", "credentials", "auth", "pin")
 
@@ -119,9 +121,12 @@ def of_absl(flags: "Any", args: "Any", result: "Any") -> "Iterable[Number]":
         if name != values.get("name"):
             continue
         value, typed = values.get("_value", values.get("value")), bool(values.get("present"))
-        number = number_of(name, ["--" + name], value, values.get("default"), typed)
+        short = values.get("short_name")
+        options = ["--" + name] + (["-" + short] if type(short) is str and short else [])
+        number = number_of(name, options, value, values.get("default"), typed)
         if number is not None:
             number["reads_command"] = True
+            add_choices(number, getattr(values.get("parser"), "enum_values", None))
             yield number
 
 
@@ -136,12 +141,36 @@ def of_fire(function: "Any", args: "Any", result: "Any") -> "Iterable[Number]":
     given = dict(zip(names, positional))
     given.update(named)
     words = [word.partition("=")[0].replace("-", "_") for word in sys.argv[1:]]
-    for name in list(values) + [name for name in given if name not in values]:
-        typed = "__" + name in words
-        number = number_of(name, ["--" + name], given.get(name, values.get(name)), values.get(name), typed)
+    every = list(values) + [name for name in given if name not in values]
+    # One letter will do where no other name begins with it, and unknown ones are not taken.
+    is_open = bool(code.co_flags & TAKES_ANY)
+    letters = [] if is_open else [name[:1] for name in every]
+    for name in every:
+        options = ["--" + name] + (["-" + name[:1]] if letters.count(name[:1]) == 1 else [])
+        typed = any(option.replace("-", "_") in words for option in options)
+        number = number_of(name, options, given.get(name, values.get(name)), values.get(name), typed)
         if number is not None:
             number["reads_command"] = True
             yield number
 
 
-READERS = {"argparse": of_argparse, "click": of_click, "absl": of_absl, "fire": of_fire}
+def of_tyro(function: "Any", args: "Any", result: "Any") -> "Iterable[Number]":
+    """`args` are what tyro knows of the function or dataclass, its default, and the words of the command, by field."""
+    parser, values = args[0], args[2]
+    name_of = sys.modules["tyro._strings"].make_field_name
+    for argument in parser.args:
+        lowered, field = argument.lowered, argument.field
+        name = name_of([getattr(argument, "intern_prefix", ""), field.intern_name])
+        given = values.get(name)
+        typed = integer(given) is not None
+        flags = getattr(lowered, "name_or_flags", ())
+        options = [flag for flag in flags if flag.startswith("-")]
+        value = given if typed else field.default
+        number = number_of(name.replace("-", "_"), options, value, field.default, typed)
+        if number is not None:
+            number["reads_command"] = True
+            add_choices(number, lowered.choices)
+            yield number
+
+
+READERS = {"argparse": of_argparse, "click": of_click, "absl": of_absl, "fire": of_fire, "tyro": of_tyro}

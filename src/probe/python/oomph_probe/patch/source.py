@@ -3,8 +3,8 @@ from its text with these numbers replaced, under the file's own path. The file i
 or written for it.
 
 Named in OOMPH_EDITS, separated by commas: `PATH:LINE:COLUMN:OLD=NEW@CRC`, and for people `~` and what stands before the
-number. The column counts bytes of UTF-8 from 0, CRC is that of the file's bytes: where the file is another one by now, it runs as it is, and its process says so. Run by
-itself (hook.py) where the variable is set, before there is a package.
+number. The column counts bytes of UTF-8 from 0, CRC is that of the file's bytes: where the file is another one by now,
+it runs as it is, and its process says so. Run by itself (hook.py) where the variable is set, before there is a package.
 """
 import os
 import re
