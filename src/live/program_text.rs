@@ -1,7 +1,8 @@
 //! The text of a program, read before anything ran: the script, the files of its own that it imports, and the settings that
 //! it names. What is in them is for `recognize`.
 
-use crate::command::{CommandLine, Word};
+use crate::command::Word;
+use crate::live::python_path;
 use crate::project_files;
 use crate::recognize::text::{
     ImportedModule, ProgramSource, ProgramText, SettingsFile, SettingsNames, SourceRole,
@@ -38,7 +39,7 @@ impl ProgramReader {
         let command = recognized.command;
         let word = command.argv.get(recognized.layout.program)?.as_str()?;
         let cwd = command.cwd.clone();
-        let mut roots = python_path(recognized);
+        let mut roots = python_path::directories(recognized);
         let script = match recognized.layout.kind {
             ProgramKind::Script => cwd.join(word),
             ProgramKind::Module => {
@@ -219,17 +220,4 @@ fn module_file(roots: &[PathBuf], parts: &[String]) -> Option<PathBuf> {
         let found = [file, package].into_iter().find(|file| file.is_file());
         found.filter(|_| !parts.is_empty() || module.join("__init__.py").is_file())
     })
-}
-
-/// The directories of the command's PYTHONPATH, as it is typed before or in the command.
-fn python_path(recognized: &Recognized<'_>) -> Vec<PathBuf> {
-    let command: &CommandLine = recognized.command;
-    let words = recognized.layout.assignments.iter();
-    let words = words.filter_map(|at| command.argv.get(*at)?.as_str()?.split_once('='));
-    let in_words = words
-        .filter(|(name, _)| *name == "PYTHONPATH")
-        .map(|(_, value)| value);
-    let typed = command.env_value("PYTHONPATH").and_then(Word::as_str);
-    let all = in_words.chain(typed).flat_map(|value| value.split(':'));
-    all.map(|directory| command.cwd.join(directory)).collect()
 }

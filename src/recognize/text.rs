@@ -340,3 +340,6 @@ fn described(words: &str) -> Option<BatchArgument> {
     // One letter or two say nothing here: "b", "bs".
     found.filter(|_| name.len() > 2)
 }
+
+#[cfg(test)]
+mod tests;

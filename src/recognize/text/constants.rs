@@ -73,14 +73,20 @@ impl<'t> ConstantReader<'_, 't> {
         }
     }
 
-    /// Whether a call is given nothing but values as they are written: `HParams(batch_size=64, lr=1e-3)`.
+    /// Whether a call is given a long list of values as they are written: `HParams(batch_size=64, lr=1e-3, …)`.
     fn is_all_settings(&self, call: &CallSite<'t>) -> bool {
         let tokens = &self.said.tokens;
         let is_written = |value: &TokenRange| {
             let is_word = matches!(tokens.text(value.start), "True" | "False" | "None");
             is_word || !tokens.is_name(value.start)
         };
-        call.positional.is_empty() && call.keywords.iter().all(|(_, value)| is_written(value))
+        let written = call
+            .keywords
+            .iter()
+            .filter(|(_, value)| is_written(value))
+            .count();
+        let is_long = call.keywords.len() >= 8;
+        call.positional.is_empty() && is_long && written * 5 >= call.keywords.len() * 4
     }
 
     /// `def train(batch_size=64)`, where it is called without one.
