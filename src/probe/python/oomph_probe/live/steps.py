@@ -1,5 +1,5 @@
-"""Optimizer steps, by torch's global hooks (since 2.0; earlier versions are probed without them). Where a program has no
-optimizer of torch's (one of its own, an update by hand), each backward counts as a step.
+"""Optimizer steps, by torch's global hooks (since 2.0; earlier versions are probed without them). Where a program has
+no optimizer of torch's (one of its own, an update by hand), each backward counts as a step.
 
 Every step is counted, and nothing else is done at one until a moment that an earlier one has set: beside
 a training that waits for the processor the caches hold nothing of ours, and each line of Python that a
@@ -191,7 +191,7 @@ class StepHooks:
         torch_optimizer.register_optimizer_step_post_hook(after_step)
 
     def after_backward(self) -> bool:
-        """A backward has ended: it counts as a step where there is no optimizer of torch's. Whether the next one may."""
+        """A backward has ended: it counts as a step where there is no optimizer of torch's. False where none will."""
         steps = self.steps
         try:
             if steps.by_optimizer or has_optimizer(sys.modules["torch.optim.optimizer"]) or not self.lifetime.live:
@@ -288,7 +288,7 @@ class StepHooks:
 
 
 def has_optimizer(module: Any) -> bool:
-    """Whether an optimizer of torch's was made, or one that is derived from those: the first of a class hooks its step."""
+    """Whether an optimizer of torch's or one derived from those was made: the first of a class hooks its step."""
     pending = [module.Optimizer]
     while pending:
         each = pending.pop()

@@ -159,7 +159,7 @@ class Roots:
         return self.backward is not None and self.module.__call__ is self.ours
 
     def rest(self) -> None:
-        """Puts the originals back, unless somebody else has wrapped them since; the engine's only once nobody counts its
+        """Puts the originals back, unless somebody else has wrapped them since; the engine's once nobody counts its
         calls."""
         if self.backward is None:
             return
