@@ -189,10 +189,11 @@ impl ProgramReader {
         };
         let groups = hydra_groups(&main.text);
         let groups = groups.iter().filter_map(|(group, option)| {
-            let chosen = words
+            let mut chosen = words
                 .iter()
-                .filter_map(|word| word.trim_start_matches('+').split_once('='));
-            let chosen = chosen.filter(|(name, _)| name == group).last();
+                .filter_map(|word| word.trim_start_matches('+').split_once('='))
+                .rev();
+            let chosen = chosen.find(|(name, _)| name == group);
             let option = chosen.map_or(option.as_str(), |(_, option)| option);
             let prefix = format!("{}.", group.replace('/', "."));
             read(&format!("{group}/{option}"), prefix)

@@ -147,10 +147,8 @@ impl<'t> ConstantReader<'_, 't> {
 
     /// The innermost call that this is an argument of.
     fn call_around(&self, at: usize) -> Option<&CallSite<'t>> {
-        let calls = self.said.calls.iter();
-        calls
-            .filter(|call| call.at < at && at < call.end)
-            .next_back()
+        let mut calls = self.said.calls.iter();
+        calls.rfind(|call| call.at < at && at < call.end)
     }
 
     fn constant(
