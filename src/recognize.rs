@@ -34,5 +34,5 @@ pub use layout::{CommandLayout, EnvPropagation, Launcher, ProgramKind, reads_sta
 pub use program::{Catalogue, ProgramEntry};
 pub use program_settings::Scope;
 pub use recognized::{Reach, Recognized};
-pub use text::{BatchFinding, BatchSpot, HowSure, SpotKind};
+pub use text::{BatchFinding, BatchSpot, HowSure, ProgramText, SpotKind};
 pub use workload::WorkloadKey;

@@ -5,7 +5,7 @@ use crate::command::Word;
 use crate::live::python_path;
 use crate::project_files;
 use crate::recognize::text::{
-    ImportedModule, ProgramSource, ProgramText, SettingsFile, SettingsNames, SourceRole,
+    ImportedModule, NamedSettingsFile, ProgramSource, ProgramText, SettingsNames, SourceRole,
     default_files, hydra_config, hydra_groups, imports,
 };
 use crate::recognize::{ProgramKind, Recognized};
@@ -150,7 +150,7 @@ impl ProgramReader {
 
     /// The files of settings that the program names itself: an option's default, hydra's config and the groups that it is
     /// composed of.
-    fn settings(&self, recognized: &Recognized<'_>) -> Vec<SettingsFile> {
+    fn settings(&self, recognized: &Recognized<'_>) -> Vec<NamedSettingsFile> {
         let Some(source) = self.sources.first() else {
             return Vec::new();
         };
@@ -167,12 +167,12 @@ impl ProgramReader {
             let longest = options.into_iter().max_by_key(String::len)?;
             self.settings_file(Path::new(&file), SettingsNames::DefaultOf(longest))
         });
-        let mut files: Vec<SettingsFile> = defaults.collect();
+        let mut files: Vec<NamedSettingsFile> = defaults.collect();
         files.extend(self.of_hydra(&source.path, &source.text, &words));
         files
     }
 
-    fn of_hydra(&self, script: &str, text: &str, words: &[&str]) -> Vec<SettingsFile> {
+    fn of_hydra(&self, script: &str, text: &str, words: &[&str]) -> Vec<NamedSettingsFile> {
         let Some((directory, name)) = hydra_config(text) else {
             return Vec::new();
         };
@@ -198,12 +198,12 @@ impl ProgramReader {
             let prefix = format!("{}.", group.replace('/', "."));
             read(&format!("{group}/{option}"), prefix)
         });
-        let groups: Vec<SettingsFile> = groups.take(MOST_FILES).collect();
+        let groups: Vec<NamedSettingsFile> = groups.take(MOST_FILES).collect();
         [vec![main], groups].concat()
     }
 
-    fn settings_file(&self, path: &Path, names: SettingsNames) -> Option<SettingsFile> {
-        Some(SettingsFile {
+    fn settings_file(&self, path: &Path, names: SettingsNames) -> Option<NamedSettingsFile> {
+        Some(NamedSettingsFile {
             text: project_files::config_text(&self.cwd, path)?,
             path: self.cwd.join(path).display().to_string(),
             names,

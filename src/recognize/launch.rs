@@ -28,7 +28,7 @@ pub struct LaunchEnvironment<'a> {
     /// What the program's own process told of the numbers that set its sizes.
     pub told: Option<&'a Knobs>,
     /// What the program's text says of them, where it was read: before anything ran.
-    pub(crate) text: Option<&'a ProgramText>,
+    pub text: Option<&'a ProgramText>,
 }
 
 /// A config file that the command names.

@@ -2,12 +2,10 @@
 //! and defaults of parameters that are in force.
 
 use super::statements::{CallSite, FunctionHead, SourceStatements, TokenRange};
-use super::{ProgramSource, SourceRole, TextNumber, TextSetting, described, is_near};
+use super::{ProgramSource, ReadSource, SourceRole, TextNumber, TextSetting, described, is_near};
 use crate::event::{SourceNumber, SourceNumberKind};
 use crate::recognize::config_formats::python_number;
 use crate::recognize::family::is_not_of_training as is_elsewhere;
-
-type ReadSource<'a, 't> = (&'a ProgramSource, SourceStatements<'t>);
 
 pub(super) fn constants(sources: &[ReadSource<'_, '_>], found: &mut Vec<TextNumber>) {
     let near = sources

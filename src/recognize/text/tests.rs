@@ -20,7 +20,7 @@ fn source(path: &str, text: &str, role: SourceRole) -> ProgramSource {
 }
 
 /// What is found: how sure, and each number with where it stands.
-fn found(line: &str, sources: &[ProgramSource], settings: &[SettingsFile]) -> String {
+fn found(line: &str, sources: &[ProgramSource], settings: &[NamedSettingsFile]) -> String {
     let text = ProgramText::read(sources, settings);
     let command = command(line);
     let launch = LaunchEnvironment {
@@ -226,7 +226,7 @@ fn files_of_settings_that_the_program_names_are_read() {
             "conf/vae.yaml".into()
         )]
     );
-    let file = |names| SettingsFile {
+    let file = |names| NamedSettingsFile {
         path: "/p/conf/mnist.yaml".into(),
         text: "# data\nbatch_size: 128\nval_batch_size: 8\n".into(),
         names,
