@@ -20,6 +20,7 @@ pub(crate) mod policy;
 pub(crate) mod print;
 mod probe_setup;
 pub(crate) mod program_text;
+mod python_path;
 mod reachable;
 mod runtime;
 pub(crate) mod session;

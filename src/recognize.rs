@@ -3,8 +3,8 @@
 //! [`Recognized::new`] splits a command into launchers and program (`layout`) and looks the program up
 //! among known ones (`program`, `programs.toml`); one without an entry is read by common spellings
 //! (`family`). Settings are then found among its arguments (`argument`), in its environment or in its
-//! config files (`config_file`); before anything ran, in the program's own text (`text`). No I/O: what the disk and the environment say is passed in
-//! ([`LaunchEnvironment`]).
+//! config files (`config_file`); before anything ran, in the program's own text (`text`). No I/O: what the
+//! disk and the environment say is passed in ([`LaunchEnvironment`]).
 
 pub mod alloc_conf;
 pub(crate) mod argument;
@@ -36,5 +36,5 @@ pub use learned::{KnobEffect, KnobPlace, LearnedKnob};
 pub use program::{Catalogue, ProgramEntry};
 pub use program_settings::Scope;
 pub use recognized::{Reach, Recognized};
-pub use text::{BatchFinding, BatchSpot, HowSure, SpotKind};
+pub use text::{BatchFinding, BatchSpot, HowSure, ProgramText, SpotKind};
 pub use workload::WorkloadKey;

@@ -358,3 +358,24 @@ fn a_number_without_effect_ends_the_search() {
     assert!(said.contains(why), "{said}");
     assert!(!text(&done.stdout).contains("largest batch_size"), "{said}");
 }
+
+#[test]
+fn a_program_that_updates_by_hand_is_fitted_by_its_backward_calls() {
+    let program = "\
+from common import Net
+import torch
+batch_size = 16
+model = Net().cuda()
+for _ in range(12):
+    model(torch.randn(batch_size, 1024, 256, device='cuda')).mean().backward()
+    for parameter in model.parameters():
+        parameter.grad = None
+";
+    let done = fit_program(program, &[]);
+    let (answer, said) = (text(&done.stdout), text(&done.stderr));
+    assert!(done.status.success(), "{answer}\n{said}");
+    assert!(
+        answer.starts_with("largest batch_size that fits: "),
+        "{answer}"
+    );
+}

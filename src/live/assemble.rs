@@ -11,6 +11,7 @@ use super::metrics::MetricsFile;
 use super::news::{Messenger, SentNotifications};
 use super::policy::{self, Policy};
 use super::probe_setup::ProbeSetup;
+use super::python_path;
 use super::reachable::{self, Reachable};
 use super::runtime::{KeeperState, Runtime};
 use super::session::Session;
@@ -374,7 +375,11 @@ fn start(mut options: SessionConfig, policy: Option<Box<dyn Policy>>) -> anyhow:
             .display
             .say("no probe: there is no directory for its socket; `oomph help run` has OOMPH_RUNTIME_DIR".into());
     }
-    for words in renamed.into_iter().chain(unreachable) {
+    let replaced = options
+        .probe
+        .then(|| python_path::replaced(command))
+        .flatten();
+    for words in renamed.into_iter().chain(unreachable).chain(replaced) {
         notes.push(words.clone());
         front.display.say(words);
     }

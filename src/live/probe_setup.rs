@@ -8,8 +8,12 @@ use crate::probe::{self, Installed, ProbeOptions, ProbeWays, RehearsedStep};
 use crate::recognize::CommandLayout;
 use crate::recording::PidScope;
 use crate::units::RunNumber;
-use std::ffi::OsString;
+use std::ffi::{OsStr, OsString};
+use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::path::{Path, PathBuf};
+
+/// Where Python looks for modules first.
+const PYTHON_PATH: &str = "PYTHONPATH";
 
 /// The probe's part of a launch; in all runs of a session the same except for the run's number.
 pub(crate) struct ProbeSetup {
@@ -129,25 +133,41 @@ impl ProbeSetup {
         // Without `site` nothing would remove the probe's directory from sys.path.
         if let Some(probe) = self.probe.as_ref().filter(|_| !is_without_site(shown)) {
             let inherited = shown
-                .env_value("PYTHONPATH")
+                .env_value(PYTHON_PATH)
                 .map(|word| word.0.clone())
                 .or_else(|| self.python_path.clone());
-            let changes = probe.installed.environment(
-                ProbeWays {
-                    socket: &probe.socket,
-                    spool: self.spool.as_deref(),
-                    modules: (self.modules.as_deref()).map(|modules| (modules, self.boot.as_str())),
-                },
-                run,
-                ProbeOptions {
-                    interval: self.interval,
-                    lines: self.lines,
-                    rehearses,
-                },
-                inherited.as_deref(),
-            );
-            for EnvChange { name, value } in changes {
+            let changes = |inherited: Option<&OsStr>| {
+                probe.installed.environment(
+                    ProbeWays {
+                        socket: &probe.socket,
+                        spool: self.spool.as_deref(),
+                        modules: (self.modules.as_deref())
+                            .map(|modules| (modules, self.boot.as_str())),
+                    },
+                    run,
+                    ProbeOptions {
+                        interval: self.interval,
+                        lines: self.lines,
+                        rehearses,
+                    },
+                    inherited,
+                )
+            };
+            for EnvChange { name, value } in changes(inherited.as_deref()) {
                 command.set_env(&name.to_string_lossy(), value);
+            }
+            // `env PYTHONPATH=src python …` would put its own in the place of ours.
+            for at in CommandLayout::new(shown).assignments {
+                let word = command.argv[at].as_bytes();
+                let Some(theirs) = word.strip_prefix(b"PYTHONPATH=") else {
+                    continue;
+                };
+                let ours = changes(Some(OsStr::from_bytes(theirs))).into_iter();
+                let path = ours.filter(|change| change.name == *PYTHON_PATH);
+                if let Some(path) = path.filter_map(|change| change.value).next() {
+                    let whole = [b"PYTHONPATH=", path.as_bytes()].concat();
+                    command.argv[at] = Word(OsString::from_vec(whole));
+                }
             }
             let snapshot = self.snapshot.as_deref().map(Word::from);
             command.set_env(probe::SNAPSHOT_VARIABLE, snapshot);

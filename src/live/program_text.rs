@@ -1,10 +1,11 @@
 //! The text of a program, read before anything ran: the script, the files of its own that it imports, and the settings that
 //! it names. What is in them is for `recognize`.
 
-use crate::command::{CommandLine, Word};
+use crate::command::Word;
+use crate::live::python_path;
 use crate::project_files;
 use crate::recognize::text::{
-    ImportedModule, ProgramSource, ProgramText, SettingsFile, SettingsNames, SourceRole,
+    ImportedModule, NamedSettingsFile, ProgramSource, ProgramText, SettingsNames, SourceRole,
     default_files, hydra_config, hydra_groups, imports,
 };
 use crate::recognize::{ProgramKind, Recognized};
@@ -38,7 +39,7 @@ impl ProgramReader {
         let command = recognized.command;
         let word = command.argv.get(recognized.layout.program)?.as_str()?;
         let cwd = command.cwd.clone();
-        let mut roots = python_path(recognized);
+        let mut roots = python_path::directories(recognized);
         let script = match recognized.layout.kind {
             ProgramKind::Script => cwd.join(word),
             ProgramKind::Module => {
@@ -149,7 +150,7 @@ impl ProgramReader {
 
     /// The files of settings that the program names itself: an option's default, hydra's config and the groups that it is
     /// composed of.
-    fn settings(&self, recognized: &Recognized<'_>) -> Vec<SettingsFile> {
+    fn settings(&self, recognized: &Recognized<'_>) -> Vec<NamedSettingsFile> {
         let Some(source) = self.sources.first() else {
             return Vec::new();
         };
@@ -166,12 +167,12 @@ impl ProgramReader {
             let longest = options.into_iter().max_by_key(String::len)?;
             self.settings_file(Path::new(&file), SettingsNames::DefaultOf(longest))
         });
-        let mut files: Vec<SettingsFile> = defaults.collect();
+        let mut files: Vec<NamedSettingsFile> = defaults.collect();
         files.extend(self.of_hydra(&source.path, &source.text, &words));
         files
     }
 
-    fn of_hydra(&self, script: &str, text: &str, words: &[&str]) -> Vec<SettingsFile> {
+    fn of_hydra(&self, script: &str, text: &str, words: &[&str]) -> Vec<NamedSettingsFile> {
         let Some((directory, name)) = hydra_config(text) else {
             return Vec::new();
         };
@@ -188,20 +189,21 @@ impl ProgramReader {
         };
         let groups = hydra_groups(&main.text);
         let groups = groups.iter().filter_map(|(group, option)| {
-            let chosen = words
+            let mut chosen = words
                 .iter()
-                .filter_map(|word| word.trim_start_matches('+').split_once('='));
-            let chosen = chosen.filter(|(name, _)| name == group).last();
+                .filter_map(|word| word.trim_start_matches('+').split_once('='))
+                .rev();
+            let chosen = chosen.find(|(name, _)| name == group);
             let option = chosen.map_or(option.as_str(), |(_, option)| option);
             let prefix = format!("{}.", group.replace('/', "."));
             read(&format!("{group}/{option}"), prefix)
         });
-        let groups: Vec<SettingsFile> = groups.take(MOST_FILES).collect();
+        let groups: Vec<NamedSettingsFile> = groups.take(MOST_FILES).collect();
         [vec![main], groups].concat()
     }
 
-    fn settings_file(&self, path: &Path, names: SettingsNames) -> Option<SettingsFile> {
-        Some(SettingsFile {
+    fn settings_file(&self, path: &Path, names: SettingsNames) -> Option<NamedSettingsFile> {
+        Some(NamedSettingsFile {
             text: project_files::config_text(&self.cwd, path)?,
             path: self.cwd.join(path).display().to_string(),
             names,
@@ -219,17 +221,4 @@ fn module_file(roots: &[PathBuf], parts: &[String]) -> Option<PathBuf> {
         let found = [file, package].into_iter().find(|file| file.is_file());
         found.filter(|_| !parts.is_empty() || module.join("__init__.py").is_file())
     })
-}
-
-/// The directories of the command's PYTHONPATH, as it is typed before or in the command.
-fn python_path(recognized: &Recognized<'_>) -> Vec<PathBuf> {
-    let command: &CommandLine = recognized.command;
-    let words = recognized.layout.assignments.iter();
-    let words = words.filter_map(|at| command.argv.get(*at)?.as_str()?.split_once('='));
-    let in_words = words
-        .filter(|(name, _)| *name == "PYTHONPATH")
-        .map(|(_, value)| value);
-    let typed = command.env_value("PYTHONPATH").and_then(Word::as_str);
-    let all = in_words.chain(typed).flat_map(|value| value.split(':'));
-    all.map(|directory| command.cwd.join(directory)).collect()
 }

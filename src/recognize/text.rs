@@ -45,11 +45,14 @@ pub(crate) enum SourceRole {
 
 /// A file of settings that the program itself names.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct SettingsFile {
+pub(crate) struct NamedSettingsFile {
     pub path: String,
     pub text: String,
     pub names: SettingsNames,
 }
+
+/// A file, and what it says.
+type ReadSource<'a, 't> = (&'a ProgramSource, SourceStatements<'t>);
 
 /// How the settings of a file are typed.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -69,8 +72,6 @@ pub struct ProgramText {
     pub(crate) others: Vec<TextNumber>,
     /// Pairs of names where the text divides the first by the second.
     divided: Vec<(String, String)>,
-    /// How many files were read.
-    pub files: usize,
 }
 
 /// A number that the text gives a name.
@@ -101,15 +102,12 @@ pub(crate) enum TextSetting {
 }
 
 impl ProgramText {
-    pub(crate) fn read(sources: &[ProgramSource], settings: &[SettingsFile]) -> ProgramText {
+    pub(crate) fn read(sources: &[ProgramSource], settings: &[NamedSettingsFile]) -> ProgramText {
         let read: Vec<(&ProgramSource, SourceStatements<'_>)> = sources
             .iter()
             .map(|source| (source, SourceStatements::new(&source.text)))
             .collect();
-        let mut text = ProgramText {
-            files: sources.len() + settings.len(),
-            ..ProgramText::default()
-        };
+        let mut text = ProgramText::default();
         declared::arguments(&read, &mut text.numbers);
         constants::constants(&read, &mut text.numbers);
         for file in settings {
@@ -139,7 +137,7 @@ impl ProgramText {
     }
 
     /// Whether the text divides one number by another.
-    pub fn divides(&self, name: &str, by: &str) -> bool {
+    pub(crate) fn divides(&self, name: &str, by: &str) -> bool {
         let mut divided = self.divided.iter();
         divided.any(|(what, through)| what == name && through == by)
     }
@@ -254,7 +252,7 @@ pub(crate) fn default_files(source: &str) -> Vec<(Vec<String>, String)> {
 const SETTINGS: [&str; 4] = [".yaml", ".yml", ".json", ".toml"];
 
 /// The numbers of a file that the program names itself.
-fn of_settings(file: &SettingsFile) -> Vec<TextNumber> {
+fn of_settings(file: &NamedSettingsFile) -> Vec<TextNumber> {
     let settings = match file.path.rsplit('.').next() {
         Some("json") => json_settings(&file.text),
         Some("toml") => toml_settings(&file.text),
@@ -340,3 +338,6 @@ fn described(words: &str) -> Option<BatchArgument> {
     // One letter or two say nothing here: "b", "bs".
     found.filter(|_| name.len() > 2)
 }
+
+#[cfg(test)]
+mod tests;

@@ -159,3 +159,65 @@ print(torch._C.contexts)
     assert_eq!(program.run(&place), program.run_bare());
     front.wait_for_end_of(1);
 }
+
+/// What a session of the real oomph recorded and said, of a command below the simulated card's torch.
+fn recorded(place: &Place, command: &[&str]) -> (usize, String) {
+    let recording = place.path().join("events.jsonl");
+    let output = Command::new(env!("CARGO_BIN_EXE_oomph"))
+        .args(["--headless", "--no-nvml", "--record"])
+        .arg(&recording)
+        .args(command)
+        .current_dir(place.path())
+        .env("XDG_STATE_HOME", place.path())
+        .env("OOMPH_SIMULATED_SPEED", "100")
+        .output()
+        .expect("oomph runs");
+    let said = String::from_utf8_lossy(&output.stderr).into_owned();
+    assert!(output.status.success(), "{command:?}: {said}");
+    let events = oomph::recording::read(&recording).expect("a recording");
+    let hellos = events.filter(|event| {
+        let event = event.as_ref().expect("an event");
+        matches!(event.what, oomph::event::EventKind::Hello(_))
+    });
+    (hellos.count(), said)
+}
+
+/// A step on the card, and the search path as a program sees it.
+const STEPS: &str = "import torch, sys\n\
+    model = torch.nn.Linear(8, 8).cuda()\n\
+    model(torch.randn(4, 8, device='cuda')).mean().backward()\n\
+    assert not any('oomph' in entry for entry in sys.path), sys.path\n";
+
+#[test]
+fn it_is_there_where_the_command_sets_the_search_path_itself() {
+    let simulated = concat!(env!("CARGO_MANIFEST_DIR"), "/demo/simulated");
+    let set = format!("PYTHONPATH={simulated}");
+    for command in [
+        vec!["env", &set, "python3", "train.py"],
+        vec!["env", "A=b", &set, "python3", "train.py"],
+        vec![&set, "python3", "train.py"],
+        vec!["bash", "keeps.sh"],
+    ] {
+        let place = Place::new();
+        std::fs::write(place.path().join("train.py"), STEPS).unwrap();
+        let keeps = format!("export PYTHONPATH={simulated}:$PYTHONPATH\npython3 train.py\n");
+        std::fs::write(place.path().join("keeps.sh"), keeps).unwrap();
+        let (hellos, said) = recorded(&place, &command);
+        assert_eq!(hellos, 1, "{command:?}: {said}");
+        assert!(!said.contains("was replaced"), "{command:?}: {said}");
+    }
+}
+
+#[test]
+fn a_script_that_replaces_the_search_path_is_told_what_to_write() {
+    let place = Place::new();
+    let simulated = concat!(env!("CARGO_MANIFEST_DIR"), "/demo/simulated");
+    std::fs::write(place.path().join("train.py"), STEPS).unwrap();
+    let replaces = format!("export PYTHONPATH={simulated}\npython3 train.py\n");
+    std::fs::write(place.path().join("run.sh"), &replaces).unwrap();
+    let (hellos, said) = recorded(&place, &["bash", "run.sh"]);
+    assert_eq!(hellos, 0, "{said}");
+    let wanted =
+        format!("PYTHONPATH was replaced by the command: write PYTHONPATH={simulated}:$PYTHONPATH");
+    assert!(said.contains(&wanted), "{said}");
+}

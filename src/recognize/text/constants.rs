@@ -2,12 +2,10 @@
 //! and defaults of parameters that are in force.
 
 use super::statements::{CallSite, FunctionHead, SourceStatements, TokenRange};
-use super::{ProgramSource, SourceRole, TextNumber, TextSetting, described, is_near};
+use super::{ProgramSource, ReadSource, SourceRole, TextNumber, TextSetting, described, is_near};
 use crate::event::{SourceNumber, SourceNumberKind};
 use crate::recognize::config_formats::python_number;
 use crate::recognize::family::is_not_of_training as is_elsewhere;
-
-type ReadSource<'a, 't> = (&'a ProgramSource, SourceStatements<'t>);
 
 pub(super) fn constants(sources: &[ReadSource<'_, '_>], found: &mut Vec<TextNumber>) {
     let near = sources
@@ -73,14 +71,20 @@ impl<'t> ConstantReader<'_, 't> {
         }
     }
 
-    /// Whether a call is given nothing but values as they are written: `HParams(batch_size=64, lr=1e-3)`.
+    /// Whether a call is given a long list of values as they are written: `HParams(batch_size=64, lr=1e-3, …)`.
     fn is_all_settings(&self, call: &CallSite<'t>) -> bool {
         let tokens = &self.said.tokens;
         let is_written = |value: &TokenRange| {
             let is_word = matches!(tokens.text(value.start), "True" | "False" | "None");
             is_word || !tokens.is_name(value.start)
         };
-        call.positional.is_empty() && call.keywords.iter().all(|(_, value)| is_written(value))
+        let written = call
+            .keywords
+            .iter()
+            .filter(|(_, value)| is_written(value))
+            .count();
+        let is_long = call.keywords.len() >= 8;
+        call.positional.is_empty() && is_long && written * 5 >= call.keywords.len() * 4
     }
 
     /// `def train(batch_size=64)`, where it is called without one.
@@ -141,10 +145,8 @@ impl<'t> ConstantReader<'_, 't> {
 
     /// The innermost call that this is an argument of.
     fn call_around(&self, at: usize) -> Option<&CallSite<'t>> {
-        let calls = self.said.calls.iter();
-        calls
-            .filter(|call| call.at < at && at < call.end)
-            .next_back()
+        let mut calls = self.said.calls.iter();
+        calls.rfind(|call| call.at < at && at < call.end)
     }
 
     fn constant(

@@ -2,7 +2,7 @@
 //! and dataclasses that a parser is made of.
 
 use super::statements::{CallSite, ClassHead, FunctionHead, SourceStatements, TokenRange};
-use super::{ProgramSource, SourceRole, TextNumber, TextSetting, described};
+use super::{ProgramSource, ReadSource, SourceRole, TextNumber, TextSetting, described};
 use crate::event::ParsedNumber;
 use crate::recognize::config_formats::python_number;
 
@@ -11,8 +11,6 @@ const DEEPEST_FIELD: usize = 4;
 
 /// Choices that are kept.
 const MOST_CHOICES: usize = 64;
-
-type ReadSource<'a, 't> = (&'a ProgramSource, SourceStatements<'t>);
 
 /// What makes arguments of a function's parameters or of a class's fields.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -387,22 +387,34 @@ impl TokenReader<'_> {
 
     /// Behind a string's closing quote; `None` if it has none.
     fn plain_end(&mut self, quote: usize) -> Option<usize> {
+        if self.ahead == 0 {
+            return None;
+        }
+        match self.closing(quote) {
+            Ok(end) => Some(end),
+            Err(at) => {
+                // What follows is looked at again.
+                self.ahead = self.ahead.saturating_sub(at - quote);
+                None
+            }
+        }
+    }
+
+    /// Behind a string's closing quote; the error is where the search for it ended.
+    fn closing(&self, quote: usize) -> Result<usize, usize> {
         let (mark, width) = self.quote_at(quote);
         let mut at = quote + width;
-        while self.ahead > 0 {
+        loop {
             match self.bytes.get(at) {
                 Some(b'\\') => at += 2,
                 Some(byte) if *byte == mark && self.closes(at, mark, width) => {
-                    return Some(at + width);
+                    return Ok(at + width);
                 }
-                Some(b'\n') if width == 1 => break,
+                Some(b'\n') if width == 1 => return Err(at),
                 Some(_) => at += 1,
-                None => break,
+                None => return Err(at),
             }
         }
-        // What follows is looked at again.
-        self.ahead = self.ahead.saturating_sub(at - quote);
-        None
     }
 
     fn quote_at(&self, quote: usize) -> (u8, usize) {

@@ -41,11 +41,14 @@ class Training:
         self.clock = mock.patch.object(steps, "monotonic_ns", lambda: self.now)
         with self.clock, mock.patch.dict(sys.modules, {"torch.optim.optimizer": torch_optimizer}):
             self.steps = steps.Steps(7, types.SimpleNamespace(read=self.reading))
-            steps.StepHooks(
-                self.lifetime, None, self.steps, self.sampler, self.requests, tracing, recording=None,
+            torch = types.SimpleNamespace(cuda=types.SimpleNamespace(current_device=lambda: 0))
+            hooked = steps.StepHooks(
+                self.lifetime, torch, self.steps, self.sampler, self.requests, tracing, recording=None,
                 structure=nothing, growth=nothing,
                 rehearsals=types.SimpleNamespace(asked_for=0, step_ended=lambda count: None),
-            ).register()
+            )
+            hooked.register()
+        self.after_backward = hooked.after_backward
         self.hooks = hooks
 
     def reading(self, device):
@@ -112,6 +115,39 @@ class Counted(unittest.TestCase):
         self.training.step(self.other)
         self.training.step(self.other)
         self.assertEqual(self.count(), 2)
+
+
+class ByBackward(unittest.TestCase):
+    """A program without an optimizer of torch's."""
+
+    def setUp(self):
+        self.training = Training()
+        self.classes = types.SimpleNamespace(Optimizer=type("Optimizer", (), {"step": lambda self: None}))
+
+    def end(self):
+        with self.training.clock, mock.patch.dict(sys.modules, {"torch.optim.optimizer": self.classes}):
+            self.training.now += MILLISECOND
+            return self.training.after_backward()
+
+    def test_each_is_a_step_and_looked_at_like_one(self):
+        for _ in range(50):
+            self.assertTrue(self.end())
+        self.assertEqual(self.training.steps.count, 50)
+        self.assertGreaterEqual(self.training.traced, steps.FIRST)
+        self.assertLess(self.training.traced, 50)
+        self.assertEqual(self.training.steps.latest["event"], "step")
+
+    def test_none_is_where_an_optimizer_was_made(self):
+        step = types.FunctionType((lambda self: None).__code__, {})
+        step.hooked = True
+        type("Own", (self.classes.Optimizer,), {"step": step})
+        self.assertFalse(self.end())
+        self.assertEqual(self.training.steps.count, 0)
+
+    def test_none_is_once_an_optimizer_has_stepped(self):
+        self.training.step(Optimizer())
+        self.assertFalse(self.end())
+        self.assertEqual(self.training.steps.count, 1)
 
 
 class LookedAt(unittest.TestCase):

@@ -35,10 +35,9 @@ class Optimizer:
         self._optimizer_step_pre_hooks = OrderedDict()
         self._optimizer_step_post_hooks = OrderedDict()
 
-    def __init_subclass__(cls, **kwargs):
-        super().__init_subclass__(**kwargs)
-        if "step" in cls.__dict__:
-            cls.step = _hooked(cls.__dict__["step"])
+        # As torch does: the first instance of a class hooks its step.
+        if not getattr(type(self).step, "hooked", False):
+            type(self).step = _hooked(type(self).step)
 
     def register_step_pre_hook(self, hook):
         handle = RemovableHandle(self._optimizer_step_pre_hooks)

@@ -120,6 +120,7 @@ class Attached:
     ) -> None:
         self.torch, self.version, self.settings, self.recording = torch, version, settings, recorded
         self.uncaught = ending
+        self.roots = noted
         self.given = None if noted is None else noted.given
         self.pid = pid = os.getpid()
         self.lifetime = Lifetime()
@@ -208,6 +209,8 @@ class Attached:
                 self.structure, self.growth, self.rehearsals,
             )
             hooks.register()
+            if self.roots is not None:
+                self.roots.after_backward = hooks.after_backward
 
     def note(self, text: str, about: str | None = None) -> None:
         line: Line = {"event": "note", "level": "info", "text": text}

@@ -1,4 +1,5 @@
-"""Optimizer steps, by torch's global hooks (since 2.0; earlier versions are probed without them).
+"""Optimizer steps, by torch's global hooks (since 2.0; earlier versions are probed without them). Where a program has
+no optimizer of torch's (one of its own, an update by hand), each backward counts as a step.
 
 Every step is counted, and nothing else is done at one until a moment that an earlier one has set: beside
 a training that waits for the processor the caches hold nothing of ours, and each line of Python that a
@@ -53,6 +54,8 @@ class Steps:
         self.thread: int | None = None
         # The id of the optimizer whose step is running, the outermost one's; 0 for none.
         self.running = 0
+        # Whether a step of an optimizer has begun: from then on only those count.
+        self.by_optimizer = False
         # From when on steps are looked at.
         self.due_ns = 0
         self.read_at = 0
@@ -163,6 +166,7 @@ class StepHooks:
                     # An optimizer inside another one's step: the wrapper's step is the step.
                     return
                 steps.running = id(optimizer)
+                steps.by_optimizer = True
                 now = monotonic_ns()
                 if now >= steps.due_ns:
                     hooks.begin(optimizer, now)
@@ -186,6 +190,33 @@ class StepHooks:
         torch_optimizer.register_optimizer_step_pre_hook(before_step)
         torch_optimizer.register_optimizer_step_post_hook(after_step)
 
+    def after_backward(self) -> bool:
+        """A backward has ended: it counts as a step where there is no optimizer of torch's. False where none will."""
+        steps = self.steps
+        try:
+            if steps.by_optimizer or has_optimizer(sys.modules["torch.optim.optimizer"]) or not self.lifetime.live:
+                return False
+            steps.count += 1
+            now = steps.ended_at = monotonic_ns()
+            if now >= steps.due_ns:
+                self.look_after_backward(now)
+        except Exception:
+            errors.ours("after a backward")
+        return True
+
+    def look_after_backward(self, now: int) -> None:
+        """A step without an optimizer has ended, and something is due."""
+        steps = self.steps
+        steps.thread = get_ident()
+        on = self.torch.cuda.current_device()
+        self.observe_end(on)
+        if steps.is_worth_reading(now):
+            steps.read_beginning(on, now)
+            if steps.began is not None:
+                self.growth.step_ended(on, steps.count, steps.read_end(steps.began, now).blocks)
+                steps.began = None
+        self.look_again(now)
+
     def begin(self, optimizer: Optimizer, now: int) -> None:
         """A step begins that will be looked at."""
         steps = self.steps
@@ -202,18 +233,25 @@ class StepHooks:
         if not self.lifetime.live:
             return
         steps = self.steps
-        on = self.device_of(optimizer)
-        self.rehearsals.step_ended(steps.count)
-        self.tracing.step_ended(steps.count, on)
-        self.requests.step_ended(on)
-        if self.recording is not None:
-            self.recording.rest()
+        self.observe_end(self.device_of(optimizer))
         if steps.began is not None:
             self.read_end(optimizer, steps.began, now)
+        self.look_again(now)
+
+    def observe_end(self, device: int) -> None:
+        """Those who wait for a step's end are told of it."""
+        self.rehearsals.step_ended(self.steps.count)
+        self.tracing.step_ended(self.steps.count, device)
+        self.requests.step_ended(device)
+        if self.recording is not None:
+            self.recording.rest()
+
+    def look_again(self, now: int) -> None:
+        """A step was looked at: sets when the next one is."""
         seconds = now / 1e9
         if seconds >= self.sampler.due_at:
             self.sampler.step_ended(seconds)
-        steps.due_ns = self.next_look()
+        self.steps.due_ns = self.next_look()
 
     def read_end(self, optimizer: Optimizer, began: tuple[int, int, Line], now: int) -> None:
         steps = self.steps
@@ -247,3 +285,14 @@ class StepHooks:
                 if parameter.is_cuda:
                     return parameter.device.index
         return self.torch.cuda.current_device()
+
+
+def has_optimizer(module: Any) -> bool:
+    """Whether an optimizer of torch's or one derived from those was made: the first of a class hooks its step."""
+    pending = [module.Optimizer]
+    while pending:
+        each = pending.pop()
+        if getattr(each.__dict__.get("step"), "hooked", False):
+            return True
+        pending.extend(each.__subclasses__())
+    return False

@@ -88,6 +88,8 @@ class Roots:
         self.backward: Any = None
         # Calls of the engine that go on.
         self.backwards = 0
+        # Told of each backward that has ended, as long as it returns True; None where nobody asks.
+        self.after_backward: Callable[[], bool] | None = None
 
     def install(self) -> None:
         """Right after `import torch`; does nothing where this torch has not all that it takes."""
@@ -134,12 +136,17 @@ class Roots:
         def _engine_run_backward(*args: Any, **kwargs: Any) -> Any:
             roots.backwards += 1
             try:
-                return original(*args, **kwargs)
+                result = original(*args, **kwargs)
             except error:
                 roots.left("backward")
                 raise
             finally:
                 roots.backwards -= 1
+            # `torch.autograd.grad` asks for gradients, and accumulates none.
+            if roots.after_backward is not None and not roots.backwards and kwargs.get("accumulate_grad", True):
+                if not roots.after_backward():
+                    roots.after_backward = None
+            return result
 
         ours = calls.as_if_torchs_own(_engine_run_backward, original)
         places = [graph, self.torch.autograd]
@@ -152,11 +159,14 @@ class Roots:
         return self.backward is not None and self.module.__call__ is self.ours
 
     def rest(self) -> None:
-        """Puts the originals back, unless somebody else has wrapped them since."""
+        """Puts the originals back, unless somebody else has wrapped them since; the engine's once nobody counts its
+        calls."""
         if self.backward is None:
             return
         if self.module.__call__ is self.ours:
             self.module.__call__ = self.original
+        if self.after_backward is not None:
+            return
         original, ours, places = self.backward
         for place in places:
             if place._engine_run_backward is ours:

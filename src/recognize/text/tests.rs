@@ -1,0 +1,280 @@
+//! Small programs of each kind, and what is found in them before anything ran.
+
+use super::*;
+use crate::command::{CommandLine, Word};
+use crate::recognize::{LaunchEnvironment, Recognized};
+
+fn command(line: &str) -> CommandLine {
+    CommandLine {
+        argv: line.split(' ').map(Word::from).collect(),
+        ..CommandLine::default()
+    }
+}
+
+fn source(path: &str, text: &str, role: SourceRole) -> ProgramSource {
+    ProgramSource {
+        path: path.into(),
+        text: text.into(),
+        role,
+    }
+}
+
+/// What is found: how sure, and each number with where it stands.
+fn found(line: &str, sources: &[ProgramSource], settings: &[NamedSettingsFile]) -> String {
+    let text = ProgramText::read(sources, settings);
+    let command = command(line);
+    let launch = LaunchEnvironment {
+        text: Some(&text),
+        ..LaunchEnvironment::default()
+    };
+    let finding = Recognized::new(&command, &launch).batch_finding();
+    let spots: Vec<String> = (finding.candidates.iter())
+        .map(|spot| format!("{} {} {}", spot.name, spot.value, spot.stands_at()))
+        .collect();
+    format!("{}: {}", finding.how_sure.words(), spots.join(", "))
+}
+
+fn of_script(line: &str, text: &str) -> String {
+    found(line, &[source("/p/a.py", text, SourceRole::Script)], &[])
+}
+
+#[test]
+fn each_way_of_declaring_a_number_is_read() {
+    for (line, text, wanted) in [
+        (
+            "python a.py",
+            "p.add_argument('-b', '--batch-size', default=64, type=int)\n",
+            "sure: --batch-size 64 default at a.py:1",
+        ),
+        (
+            "python a.py -b 8",
+            "p.add_argument('-b', '--batch-size', default=64, type=int)\n",
+            "sure: -b 8 typed",
+        ),
+        (
+            "python a.py",
+            "SIZE = 4 * 8\ngroup.add_argument(\n  '--bs', dest='batch_size',\n  default=SIZE)\n",
+            "sure: --bs 32 default at a.py:3",
+        ),
+        (
+            "python a.py",
+            "@click.command()\n@click.option('--batch', help='Total batch size', default=512)\ndef main(batch): pass\n",
+            "sure: --batch 512 default at a.py:2",
+        ),
+        (
+            "python a.py",
+            "import typer\napp = typer.Typer()\n@app.command()\ndef main(batch_size: int = typer.Option(16, help='x')): pass\n",
+            "sure: --batch-size 16 default at a.py:4",
+        ),
+        (
+            "python a.py",
+            "flags.DEFINE_integer('batch_size', 128, 'batch size')\n",
+            "sure: --batch_size 128 default at a.py:1",
+        ),
+        (
+            "python a.py",
+            "def train(base, batch_size: int = 128, micro_batch_size: int = 4): pass\nfire.Fire(train)\n",
+            "sure: --micro_batch_size 4 default at a.py:1",
+        ),
+        (
+            "python a.py",
+            "@dataclass\nclass Args:\n    seed: int = 1\n    batch_size: int = 32\nargs = tyro.cli(Args)\n",
+            "sure: --batch-size 32 default at a.py:4",
+        ),
+        (
+            "python a.py",
+            "@dataclass\nclass Data:\n    batch_size: int = field(default=8)\nparser = HfArgumentParser((Model, Data))\n",
+            "sure: --batch_size 8 default at a.py:3",
+        ),
+        (
+            "python a.py",
+            "class Data:\n    batch_size: int = 64\nclass Config:\n    data: Data = Data()\ncs.store(name='config', node=Config)\n",
+            "sure: data.batch_size 64 default at a.py:2",
+        ),
+        (
+            "python a.py",
+            "p.add_argument('--n_rand', type=int, default=32*32, help='batch size (rays)')\n",
+            "likely: --n_rand 1024 default at a.py:1",
+        ),
+        (
+            "python a.py",
+            "batch_size = 64\n",
+            "sure: batch_size 64 constant at a.py:1",
+        ),
+        (
+            "python a.py",
+            "config = {'lr': 3, 'batch_size': 16}\nEVAL_BATCH_SIZE = 32\n",
+            "sure: batch_size 16 constant at a.py:1",
+        ),
+        (
+            "python a.py",
+            "train = DataLoader(trainset, batch_size=128)\ntest = DataLoader(testset, batch_size=100)\n",
+            "sure: batch_size 128 constant at a.py:1",
+        ),
+        (
+            "python a.py",
+            "def evaluate(batch_size=50): pass\ndef sample(batch_size=32): pass\n\
+             def fit(data, batch_size=100): pass\nfit(d)\nsample(batch_size=3)\n",
+            "sure: batch_size 100 constant at a.py:3",
+        ),
+        (
+            "python a.py",
+            "total_batch_size = 524288\nB = 64  # micro batch size\nT = 1024  # length\n",
+            "likely: B 64 constant at a.py:2",
+        ),
+        (
+            "python a.py",
+            "f\"{x!r:>{w}} {'batch_size = 3'}\"\n'''\nbatch_size = 5\n'''\n# batch_size = 6\nbatch_size = 7\n",
+            "sure: batch_size 7 constant at a.py:6",
+        ),
+    ] {
+        assert_eq!(of_script(line, text), wanted, "{text}");
+    }
+}
+
+#[test]
+fn what_is_not_sure_or_not_there_is_said() {
+    for (text, wanted) in [
+        (
+            "batch_size = 64\ntrain_bs = 32\n",
+            "not sure: batch_size 64 constant at a.py:1, train_bs 32 constant at a.py:2",
+        ),
+        (
+            "p.add_argument('--gail-batch-size', type=int, default=128)\n",
+            "not sure: --gail-batch-size 128 default at a.py:1",
+        ),
+        // Without a default there is no number, whatever else is called so.
+        (
+            "@click.option('--batch', type=int)\ndef main(batch): pass\ndef loop(batch_size=4): pass\nloop()\n",
+            "nothing found: ",
+        ),
+        // What was parsed is overwritten; what is computed from it is not.
+        (
+            "p.add_argument('--batch-size', type=int, default=4)\nargs.batch_size = args.envs * args.steps\n",
+            "nothing found: ",
+        ),
+        (
+            "p.add_argument('--batch-size', type=int, default=4)\na.total = a.batch_size\na.batch_size = a.total // ranks\n",
+            "sure: --batch-size 4 default at a.py:1",
+        ),
+        ("epochs = 64\n", "nothing found: "),
+        ("def broken(:\n  batch_size = (\n", "nothing found: "),
+    ] {
+        assert_eq!(of_script("python a.py", text), wanted, "{text}");
+    }
+}
+
+#[test]
+fn what_another_file_declares_counts_where_the_program_gets_to_it() {
+    let script = |text: &str| source("/p/a.py", text, SourceRole::Script);
+    let imported = |text: &str| source("/p/b.py", text, SourceRole::Imported);
+    let declares = "def options():\n    p.add_argument('--batch-size', type=int, default=64)\n";
+    let sure = "sure: --batch-size 64 default at b.py:2";
+    let nothing = "nothing found: ";
+    for (one, two, wanted) in [
+        ("from b import options\nargs = options()\n", declares, sure),
+        ("from b import other\n", declares, nothing),
+        // A function of the same name of its own.
+        (
+            "from b import x\ndef options(): pass\noptions()\n",
+            declares,
+            nothing,
+        ),
+        (
+            "import b\n",
+            "if __name__ == '__main__':\n    p.add_argument('--batch-size', type=int, default=64)\n",
+            nothing,
+        ),
+        (
+            "import b\n",
+            "loader = DataLoader(dataset=d, batch_size=1, shuffle=s)\n",
+            "not sure: batch_size 1 constant at b.py:1",
+        ),
+        (
+            "import b\n",
+            "def config():\n    c = Node()\n    c.train.batch_size = 64\n    c.eval.batch_size = 8\n",
+            "sure: c.train.batch_size 64 constant at b.py:3",
+        ),
+    ] {
+        let sources = [script(one), imported(two)];
+        assert_eq!(found("python a.py", &sources, &[]), wanted, "{one}\n{two}");
+    }
+}
+
+#[test]
+fn files_of_settings_that_the_program_names_are_read() {
+    let script =
+        "@hydra.main(config_path='../conf', config_name='train.yaml')\ndef main(c): pass\n";
+    assert_eq!(
+        hydra_config(script),
+        Some(("../conf".into(), "train.yaml".into()))
+    );
+    assert_eq!(
+        hydra_groups(
+            "defaults:\n  - _self_\n  - data: mnist\n  - logger: null\n  - override /model: big\n"
+        ),
+        [
+            ("data".to_string(), "mnist".to_string()),
+            ("model".into(), "big".into())
+        ]
+    );
+    let parser = "p.add_argument('--config', '-c', default='conf/vae.yaml')\np.add_argument('--out', default='o.json')\n";
+    assert_eq!(
+        default_files(parser),
+        [(
+            vec!["--config".to_string(), "-c".into()],
+            "conf/vae.yaml".into()
+        )]
+    );
+    let file = |names| NamedSettingsFile {
+        path: "/p/conf/mnist.yaml".into(),
+        text: "# data\nbatch_size: 128\nval_batch_size: 8\n".into(),
+        names,
+    };
+    let sources = [source("/p/a.py", script, SourceRole::Script)];
+    assert_eq!(
+        found(
+            "python a.py",
+            &sources,
+            &[file(SettingsNames::Hydra("data.".into()))]
+        ),
+        "sure: data.batch_size 128 config at mnist.yaml:2"
+    );
+    assert_eq!(
+        found(
+            "python a.py",
+            &sources,
+            &[file(SettingsNames::DefaultOf("--config".into()))]
+        ),
+        "sure: batch_size 128 config at mnist.yaml:2"
+    );
+}
+
+#[test]
+fn a_total_stays_and_accumulation_moves_along() {
+    let edited = |line: &str, text: &str| {
+        let sources = [source("/p/a.py", text, SourceRole::Script)];
+        let text = ProgramText::read(&sources, &[]);
+        let command = command(line);
+        let launch = LaunchEnvironment {
+            text: Some(&text),
+            ..LaunchEnvironment::default()
+        };
+        let source = Recognized::new(&command, &launch).batch_source()?;
+        let steps: Vec<u64> = source.steps.iter().map(|knob| knob.value).collect();
+        Ok((source.sizes[0].value, steps, source.bounds.divisor_of))
+    };
+    let two =
+        "p.add_argument('--batch-size', default=64)\np.add_argument('--accum-iter', default=2)\n";
+    assert_eq!(edited("python a.py", two), Ok((64, vec![2], None)));
+    assert_eq!(
+        edited("python a.py --batch-size 8", two),
+        Ok((8, vec![2], None))
+    );
+    let total = "total_batch_size = 512\nbatch_size = 64\n";
+    assert_eq!(edited("python a.py", total), Ok((64, vec![], Some(512))));
+    let divides = "p.add_argument('--train_batch_size', default=64)\np.add_argument('--accum_steps', default=2)\n\
+                   micro = args.train_batch_size // args.accum_steps\n";
+    let why = "the program divides train_batch_size by accum_steps".to_string();
+    assert_eq!(edited("python a.py", divides), Err(why));
+}
