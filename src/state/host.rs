@@ -3,7 +3,9 @@
 //! A kill counts as the end of a run where three things come together: the kernel's counter has risen, a process of the run was
 //! gone in the same moment, and the run failed then. Nothing else says so of a process that ends without a word.
 
-use crate::event::{Exit, HostKill, HostMemory, HostRole, HostUnseen, RoleUse};
+use crate::event::{
+    Exit, HostKill, HostMemory, HostRole, HostUnseen, LimitedBy, ProcessHost, RoleUse,
+};
 use crate::oom::OomKind;
 use crate::state::{HostAtOom, OomIncident, RoleGrowth, Run, State};
 use crate::units::{Bytes, Moment, RunNumber};
@@ -48,6 +50,7 @@ pub struct HostState {
 struct HostPoint {
     at: Moment,
     used: Bytes,
+    shared: Bytes,
     roles: Vec<RoleUse>,
 }
 
@@ -159,6 +162,33 @@ impl HostState {
             .filter(|grown| grown.by > Bytes::ZERO)
     }
 
+    /// What is used more, without files and shared memory, than processes have become larger by: pages that they shared are
+    /// no longer shared. Since there were as many workers as now; only in a control group of its own, which nobody else fills.
+    fn copied(&self) -> Option<Bytes> {
+        let (_, memory) = self.latest.as_ref()?;
+        let workers = |roles: &[RoleUse]| -> u32 {
+            let workers = roles.iter().filter(|role| role.role.is_worker());
+            workers.map(|role| role.count).sum()
+        };
+        let count = workers(&memory.roles);
+        let points = self.history.iter().rev();
+        let first = points
+            .take_while(|point| workers(&point.roles) == count)
+            .last()?;
+        if count < 2 || memory.limited_by == LimitedBy::Machine {
+            return None;
+        }
+        let mapped = |roles: &[RoleUse]| -> Bytes { roles.iter().map(|role| role.mapped).sum() };
+        // A recording of an earlier version.
+        let is_known = |roles: &[RoleUse]| mapped(roles) > Bytes::ZERO;
+        if !is_known(&memory.roles) || !is_known(&first.roles) {
+            return None;
+        }
+        let shared = memory.shared.unwrap_or_default() - first.shared;
+        let larger = mapped(&memory.roles) - mapped(&first.roles);
+        Some(memory.used - first.used - shared - larger)
+    }
+
     fn read(&mut self, at: Moment, memory: &HostMemory) {
         for what in &memory.unseen {
             if !self.unseen.contains(what) {
@@ -171,8 +201,12 @@ impl HostState {
         self.latest = Some((at, memory.clone()));
         let is_due = |last: &HostPoint| at.since(last.at) >= self.spacing;
         if self.history.back().is_none_or(is_due) {
-            let (used, roles) = (memory.used, memory.roles.clone());
-            self.history.push_back(HostPoint { at, used, roles });
+            self.history.push_back(HostPoint {
+                at,
+                used: memory.used,
+                shared: memory.shared.unwrap_or_default(),
+                roles: memory.roles.clone(),
+            });
         }
         if self.history.len() > KEPT {
             let mut place = 0..;
@@ -192,6 +226,7 @@ impl HostState {
         HostAtOom {
             memory: self.latest.clone(),
             grew: self.grown_since(from),
+            copied: self.copied(),
             kill: kill.map(|(_, kill)| kill.clone()),
         }
     }
@@ -204,6 +239,24 @@ fn apart(a: Moment, b: Moment) -> Duration {
 impl State {
     pub(super) fn host_read(&mut self, at: Moment, memory: &HostMemory) {
         self.host.read(at, memory);
+        if let Some(run) = self.runs.last_mut().filter(|run| run.ended.is_none()) {
+            run.host_peak = run.host_peak.max(Some(memory.used));
+        }
+    }
+
+    /// Keeps the latest of what a process says of its use of the host's memory.
+    pub(super) fn process_host(&mut self, at: Moment, said: &ProcessHost) {
+        let Some(rank) = self.rank_mut(said.pid) else {
+            return;
+        };
+        let host = &mut rank.host;
+        if let Some(loaders) = &said.loaders {
+            host.loaders.clone_from(loaders);
+        }
+        if let Some(growth) = &said.growth {
+            host.growth = Some((at, growth.clone()));
+        }
+        host.pinned = said.pinned.or(host.pinned);
     }
 
     /// What a run begins with is its own.
