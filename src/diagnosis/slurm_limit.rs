@@ -21,7 +21,7 @@ fn examine(case: &OomContext) -> Option<Finding> {
     }
     let more: Phrase = match &figures {
         Some(figures) if by_figures => figures.more_memory(),
-        Some(_) | None => "more memory for the job: sbatch --mem=…".into(),
+        Some(_) | None => "more memory for the job: sbatch --mem=SIZE".into(),
     };
     let what = "The SLURM job reached its memory limit";
     let finding = HostFigures::of_or_text(case, Cause::SlurmLimit, Certainty::Certain, what);

@@ -109,6 +109,18 @@ impl HostRole {
         }
     }
 
+    /// For a column: at most 14 characters.
+    pub fn label(self) -> &'static str {
+        match self {
+            HostRole::Main => "main",
+            HostRole::Rank => "training",
+            HostRole::LoaderWorker => "data worker",
+            HostRole::Worker => "worker",
+            HostRole::CompileWorker => "compile worker",
+            HostRole::Other => "other",
+        }
+    }
+
     /// "4 data loader workers", "the main process"
     pub fn words(self, count: u32) -> String {
         let plural = if count == 1 { "" } else { "s" };

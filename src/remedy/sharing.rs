@@ -11,7 +11,7 @@ pub(super) const REMEDY: RemedySpec = RemedySpec {
     comes_before: Some((Help::LessHostMemory, RemedyId::DataloaderWorkers)),
     ..RemedySpec::new(
         'h',
-        "tensors shared by named files",
+        "shared by named files",
         RemedyEffect::None,
         NeedFrom::Itself,
         propose,

@@ -8,7 +8,7 @@ use crate::event::{
 };
 use crate::oom::OomKind;
 use crate::state::{HostAtOom, OomIncident, RoleGrowth, Run, State};
-use crate::units::{Bytes, Moment, RunNumber};
+use crate::units::{Bytes, Moment, Pid, RunNumber};
 use std::collections::VecDeque;
 use std::time::Duration;
 
@@ -31,6 +31,12 @@ const GROWS_OVER: Duration = Duration::from_secs(600);
 /// What is full within this time is worth a word.
 const SOON: Duration = Duration::from_secs(3_600);
 
+/// Whoever has grown by this share of the limit within a minute is named.
+const GROWS: f64 = 0.02;
+
+/// Growth of a process is told after it was seen for so long.
+const BRIEF: Duration = Duration::from_secs(5);
+
 /// Above this share of the limit it is.
 const FULL: f64 = 0.7;
 
@@ -41,8 +47,18 @@ pub struct HostState {
     history: VecDeque<HostPoint>,
     spacing: Duration,
     unseen: Vec<HostUnseen>,
+    /// Its named processes.
+    tracked: Vec<TrackedProcess>,
     /// When the kernel last killed, and what.
     kill: Option<(Moment, HostKill)>,
+}
+
+/// What a process held one or two minutes ago, and what will be that.
+#[derive(Debug, Clone)]
+struct TrackedProcess {
+    pid: Pid,
+    before: (Moment, Bytes),
+    next: (Moment, Bytes),
 }
 
 /// What was held at a moment.
@@ -78,6 +94,51 @@ impl HostState {
     /// The readings so far, thinned: when, and what counted against the limit.
     pub fn history(&self) -> impl Iterator<Item = (Moment, Bytes)> {
         self.history.iter().map(|point| (point.at, point.used))
+    }
+
+    /// Who has grown most in the last minute, if that is worth a word.
+    pub fn grows(&self) -> Option<RoleGrowth> {
+        let (at, memory) = self.latest.as_ref()?;
+        let from = Moment(at.0.saturating_sub(JUST_BEFORE.as_micros() as u64));
+        self.grown_since(from)
+            .filter(|grew| grew.by >= memory.limit.scale(GROWS))
+    }
+
+    /// What a process has grown by in a minute, of the last one or two; `None` if it is not known for so long.
+    pub fn process_growth(&self, pid: Pid) -> Option<Bytes> {
+        let (at, memory) = self.latest.as_ref()?;
+        let now = memory.processes.iter().find(|process| process.pid == pid)?;
+        let known = self.tracked.iter().find(|known| known.pid == pid)?;
+        let (since, then) = known.before;
+        let over = at.since(since);
+        (over >= BRIEF).then(|| {
+            let grown = (now.resident - then).0 as f64;
+            Bytes((grown * 60.0 / over.as_secs_f64()) as u64)
+        })
+    }
+
+    /// Keeps what each process held one or two minutes ago.
+    fn track(&mut self, at: Moment, memory: &HostMemory) {
+        let is_there = |pid| memory.processes.iter().any(|process| process.pid == pid);
+        self.tracked.retain(|known| is_there(known.pid));
+        for process in &memory.processes {
+            let now = (at, process.resident);
+            match self
+                .tracked
+                .iter_mut()
+                .find(|known| known.pid == process.pid)
+            {
+                None => self.tracked.push(TrackedProcess {
+                    pid: process.pid,
+                    before: now,
+                    next: now,
+                }),
+                Some(known) if at.since(known.next.0) >= JUST_BEFORE => {
+                    (known.before, known.next) = (known.next, now);
+                }
+                Some(_) => {}
+            }
+        }
     }
 
     /// Whether a person should see it: it is nearly full, or will be within the hour.
@@ -199,6 +260,7 @@ impl HostState {
             return;
         }
         self.latest = Some((at, memory.clone()));
+        self.track(at, memory);
         let is_due = |last: &HostPoint| at.since(last.at) >= self.spacing;
         if self.history.back().is_none_or(is_due) {
             self.history.push_back(HostPoint {
