@@ -6,7 +6,10 @@ use crate::frames::offers::remedies;
 use crate::frames::steps;
 use crate::frames::story::{Shape, Story, clauses};
 use oomph::diagnosis::{Cause, LittleUse};
-use oomph::event::{EventKind, Exit, HostKill, HostProcess, HostRole, Level, Note, ProbeGone};
+use oomph::event::{
+    EventKind, Exit, HostKill, HostProcess, HostRole, Level, LoaderSettings, Note, ProbeGone,
+    ProcessHost,
+};
 use oomph::forecast::{BatchRoom, RoomBasis};
 use oomph::remedy::{Expectation, Remedy};
 use oomph::ui::{ChildScreen, Elsewhere, Pace, Pane, RecordedOutput, Replay, Subject, Theme, View};
@@ -349,6 +352,19 @@ pub fn steady() -> Story {
 /// Data workers grow until the container's limit is near.
 fn ram_matters() -> Story {
     let mut story = steady();
+    let loader = LoaderSettings {
+        workers: 4,
+        prefetch: Some(4),
+        batch: Some(32),
+        pin_memory: true,
+        ..LoaderSettings::default()
+    };
+    let pid = story.pid(0);
+    story.tell(EventKind::ProcessHost(Box::new(ProcessHost {
+        pid,
+        loaders: Some(vec![loader]),
+        ..ProcessHost::default()
+    })));
     for n in 0..6_u32 {
         story
             .host(20.0 + 1.8 * f64::from(n), 10.0 + 1.7 * f64::from(n))
