@@ -7,8 +7,10 @@
 
 mod baseline_growth;
 mod capacity;
+mod checkpoint_in_ram;
 mod device_fault;
 mod evaluation_graph;
+mod evaluation_in_ram;
 mod finding;
 mod foreign_process;
 mod fragmentation;
@@ -21,15 +23,19 @@ mod limit;
 mod non_pytorch;
 mod odd_batch;
 mod oom_context;
+mod open_files;
 mod optimizer_state;
 mod pinned_memory;
+mod prefetch_queue;
 mod ranks;
 mod shared_memory;
+mod slurm_limit;
 #[cfg(test)]
 mod tests;
 mod thrashing;
 mod watch;
 mod wording;
+mod worker_copies;
 
 pub use baseline_growth::{BaselineGrowth, baseline_growth};
 pub use finding::{Certainty, Evidence, Finding};
@@ -69,14 +75,26 @@ macro_rules! causes {
 
 // Outside influences come first, then particular causes, then capacity.
 causes! {
+    /// File descriptors, of which each tensor that a worker passes on takes one.
+    OpenFiles: open_files,
+    /// Batches that workers have fetched in advance.
+    PrefetchQueue: prefetch_queue,
     /// Shared memory of the host: /dev/shm.
     SharedMemory: shared_memory,
     /// Memory of the host that is pinned for the GPU.
     PinnedMemory: pinned_memory,
+    /// Each worker has copied what it shared with the others.
+    WorkerCopies: worker_copies,
     /// Workers of the data's loading filled the host's memory.
     HostWorkers: host_workers,
+    /// A checkpoint was gathered in RAM.
+    CheckpointInRam: checkpoint_in_ram,
+    /// An evaluation keeps its outputs in RAM.
+    EvaluationInRam: evaluation_in_ram,
     /// One process of the program did.
     HostProcess: host_process,
+    /// SLURM's limit of the job; nobody is known to have filled it.
+    SlurmLimit: slurm_limit,
     /// The host's memory, not the device's; nobody is known to have filled it.
     HostMemory: host_memory,
     /// The device itself failed.

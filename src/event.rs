@@ -13,6 +13,7 @@ mod inspection;
 mod knobs;
 mod patch;
 mod probe;
+mod process_host;
 mod run;
 mod source_edit;
 
@@ -37,6 +38,7 @@ pub use probe::{
     FreeBlocks, GrowingLine, Hello, LineText, LineUsage, MemoryKind, ModelBytes, OomRecord, Phase,
     Pool, ProbeDevice, Sample, SourceLine, SourceText, Step, StepReading, Structure,
 };
+pub use process_host::{HostActivity, HostGrowthSpot, LoaderSettings, ProcessHost};
 pub use run::{ArrayTask, Basis, Exit, Job, Prediction, PredictionOutcome, RunEnd};
 use serde::{Deserialize, Serialize};
 pub use source_edit::{EDITS, SourceEdit, as_typed, crc32, displayed, without_edits};
@@ -87,6 +89,8 @@ pub enum EventKind {
     Knobs(Box<Knobs>),
     /// What the model of a relaunched run was given in its first call.
     Called(Called),
+    /// What a process says of its use of the host's memory.
+    ProcessHost(Box<ProcessHost>),
     /// A step of a process was traced, allocation by allocation.
     StepTrace(Box<StepTrace>),
     /// What lines of the program say that hold memory.

@@ -28,7 +28,7 @@ mod wording;
 pub use consequences::{ConsequenceKind, ConsequenceLines};
 pub use last_error::{ErrorLines, LastError};
 pub(crate) use lines::{LineReader, LineSplitter, RawLine};
-pub use report::{OomKind, OomKindSpec, OomSource};
+pub use report::{HostSign, OomKind, OomKindSpec, OomSource};
 pub use report::{OomOutcome, OomReport, OtherProcess};
 pub(crate) use sanitize::pieces;
 pub use scanner::Scanner;

@@ -14,13 +14,18 @@ mod device;
 mod expandable_segments;
 mod expectation;
 mod inputs;
+mod loader;
 mod max_split_size;
 mod offer;
+mod persistent_workers;
+mod pin_memory;
 mod plan;
 mod plan_output;
+mod prefetch;
 mod proposal;
 mod resume;
 mod setting;
+mod sharing;
 mod stop_leftover;
 mod switch;
 #[cfg(test)]
@@ -38,10 +43,10 @@ pub use plan::{
 };
 pub use plan_output::{plan_json, plan_text};
 pub use setting::{Setting, Which, places_written, with_argument};
-pub use verify::{Ended, RejectedRemedy, not_in_force, rejected, without_rejected};
+pub use verify::{Ended, RejectedRemedy, in_loaders, not_in_force, rejected, without_rejected};
 
 use crate::diagnosis::{Cause, Help};
-use crate::event::Hello;
+use crate::event::{Hello, LoaderSettings};
 use crate::forecast::Target;
 use crate::units::Uuid;
 use proposal::{Offering, Proposal};
@@ -91,6 +96,14 @@ remedies! {
     Device: device,
     /// Fewer DataLoader workers, if the host's memory ran out.
     DataloaderWorkers: workers,
+    /// Fewer batches that workers fetch in advance.
+    PrefetchFactor: prefetch,
+    /// No pinned memory for batches.
+    PinMemory: pin_memory,
+    /// Workers that end with their epoch.
+    PersistentWorkers: persistent_workers,
+    /// Tensors shared by files with names.
+    SharingStrategy: sharing,
     /// Resume from a checkpoint of the run that ended.
     Resume: resume,
     /// The previous choice without the edit that the program rejected.
@@ -100,6 +113,11 @@ remedies! {
 /// Reads the first message of a run's probe, and says if the remedy did not take effect; the second
 /// argument is the device that ran out of memory before.
 type EffectCheck = fn(&Hello, Option<&Uuid>) -> Option<String>;
+
+/// Compares the DataLoaders of the run before with those of a relaunched one: what shows that the remedy is in force, or an
+/// error that says that it isn't.
+type LoaderCheck =
+    fn(before: &[LoaderSettings], now: &[LoaderSettings]) -> Option<Result<String, String>>;
 
 /// What is known of a remedy before it is applied to a command.
 #[derive(Debug)]
@@ -118,6 +136,7 @@ pub struct RemedySpec {
     /// What it does to a command; `None` to leave it out of the list.
     propose: fn(&Offering<'_>) -> Option<Proposal>,
     verify: Option<EffectCheck>,
+    of_loader: Option<LoaderCheck>,
     /// What a program or library may reject, apart from its arguments.
     rejects: Option<RejectedThing>,
 }
@@ -179,6 +198,7 @@ impl RemedySpec {
             comes_before: None,
             propose,
             verify: None,
+            of_loader: None,
             rejects: None,
         }
     }
@@ -195,6 +215,11 @@ impl RemedySpec {
 impl RemedyId {
     pub fn all() -> impl Iterator<Item = RemedyId> {
         RemedyId::ALL.iter().copied()
+    }
+
+    /// Whether it is for the host's memory.
+    pub fn is_of_host(self) -> bool {
+        matches!(self.spec().comes_before, Some((Help::LessHostMemory, _)))
     }
 
     /// Its place among the remedies for a cause, to sort by.

@@ -26,7 +26,7 @@ pub use host::{HostGrowth, HostState};
 pub use indexed::{Indexed, Keyed};
 pub use oom::{HostAtOom, NvmlAtOom, OomIncident, RoleGrowth};
 pub use outliers::{Outlier, Outliers, ranges};
-pub use rank::{DeviceUsage, RankState, StepTrack};
+pub use rank::{DeviceUsage, RankHost, RankState, StepTrack};
 pub use run::{EarlierRuns, Patching, Run, RunOutcome};
 pub use run::{EpochMark, Epochs};
 pub use run::{MOST_TEXTS, SourceTexts};

@@ -15,7 +15,7 @@ use crate::event::{
     Clock, Event, EventKind, HostKill, HostMemory, HostProcess, HostRole, HostUnseen, LimitedBy,
     RoleUse,
 };
-use crate::units::Bytes;
+use crate::units::{Bytes, Pid};
 use cgroup::{Cgroup, LevelStat};
 use files::read_small;
 use machine::MachineUse;
@@ -45,6 +45,13 @@ const NEAR: f64 = 0.7;
 /// There the looks come this much closer together: what is known before a kill is then younger.
 const NEAR_FACTOR: u32 = 2;
 
+/// What grows so fast that nothing is left after this is looked at more often still.
+const FAST: Duration = Duration::from_secs(10);
+const FAST_FACTOR: u32 = 5;
+
+/// From this share of the limit on any change is news: the next may be the last.
+const LAST: f64 = 0.95;
+
 /// A change by this part of the limit is news; any change is, after a while.
 const NEWS: u64 = 100;
 const NEWS_AFTER: Duration = Duration::from_secs(60);
@@ -60,6 +67,9 @@ const DYING: Duration = Duration::from_secs(3);
 
 /// Milliseconds that the end of a run waits for a look under way.
 const PATIENCE: u32 = 50;
+
+/// What probes may say between two looks.
+const MOST_TOLD: usize = 4_096;
 
 /// Processes named in a reading.
 const NAMED: usize = 6;
@@ -79,14 +89,25 @@ struct SharedWatch {
     stop: Mutex<bool>,
     stopped: Condvar,
     clock: Clock,
+    /// What probes have said of processes since the last look.
+    told: Mutex<Vec<(Pid, HostRole)>>,
 }
 
 impl HostWatch {
+    /// A probe has said what a process is there for. Nothing waits for a look.
+    pub fn is_told(&self, pid: Pid, role: HostRole) {
+        let mut told = lock(&self.shared.told);
+        if told.len() < MOST_TOLD {
+            told.push((pid, role));
+        }
+    }
+
     /// Whether the kernel has killed by now: a run has ended, and that must not be told a second later. A look under way is
     /// waited for a moment.
     pub fn look_at_the_end(&self) -> Vec<Event> {
         for _ in 0..PATIENCE {
             if let Ok(mut watcher) = self.shared.watcher.try_lock() {
+                watcher.tree.take_told(&mut lock(&self.shared.told));
                 return self.shared.stamped(watcher.look(true));
             }
             std::thread::sleep(Duration::from_millis(1));
@@ -121,6 +142,7 @@ pub fn watch(options: HostOptions, clock: Clock, sender: Sender<Event>) -> HostW
         stop: Mutex::new(false),
         stopped: Condvar::new(),
         clock,
+        told: Mutex::default(),
     });
     if has_address_space() {
         let of_thread = Arc::clone(&shared);
@@ -141,18 +163,16 @@ fn has_address_space() -> bool {
 
 fn run(shared: &SharedWatch, interval: Duration, sender: &Sender<Event>) {
     loop {
-        let (found, is_near) = {
+        let (found, factor) = {
             let mut watcher = lock(&shared.watcher);
-            (watcher.look(false), watcher.is_near)
+            watcher.tree.take_told(&mut lock(&shared.told));
+            (watcher.look(false), watcher.closeness())
         };
         let found = shared.stamped(found);
         for event in found {
             let _ = sender.try_send(event);
         }
-        let pause = match is_near {
-            true => interval / NEAR_FACTOR,
-            false => interval,
-        };
+        let pause = interval / factor;
         let stop = lock(&shared.stop);
         let (stop, _) = shared
             .stopped
@@ -182,6 +202,9 @@ struct Watcher {
     read: Option<(Instant, Bytes)>,
     /// Whether what is used is near the limit.
     is_near: bool,
+    /// Whether it will have reached it in a moment, and what it was at the last look.
+    is_fast: bool,
+    seen: Option<(Instant, Bytes)>,
 }
 
 impl Watcher {
@@ -198,8 +221,28 @@ impl Watcher {
             told: None,
             read: None,
             is_near: false,
+            is_fast: false,
+            seen: None,
             options,
         }
+    }
+
+    /// How much more often than usual it is to be looked.
+    fn closeness(&self) -> u32 {
+        match (self.is_fast, self.is_near) {
+            (true, _) => FAST_FACTOR,
+            (false, true) => NEAR_FACTOR,
+            (false, false) => 1,
+        }
+    }
+
+    /// Whether what is used will have come to the limit in a moment, by the last two looks.
+    fn is_fast(&mut self, now: Instant, reading: &HostMemory) -> bool {
+        let before = self.seen.replace((now, reading.used));
+        before.is_some_and(|(at, used)| {
+            let grown = (reading.used - used).0 as f64 / now.duration_since(at).as_secs_f64();
+            (reading.limit - reading.used).0 as f64 <= grown * FAST.as_secs_f64() && grown > 0.0
+        })
     }
 
     /// What is new. `is_end`: a run has ended, and whatever is known counts.
@@ -216,12 +259,14 @@ impl Watcher {
                 || used.0.abs_diff(reading.used.0) > reading.limit.0 / (NEWS * 10)
         });
         self.is_near = reading.used > reading.limit.scale(NEAR);
+        self.is_fast = self.is_fast(now, &reading);
         let mut found = Vec::new();
         let more = self.count_kills();
         let is_dying = self
             .killed
             .as_ref()
             .is_some_and(|(at, _)| now.duration_since(*at) < DYING);
+        let moved = moved || self.tree.has_new();
         if moved || more > 0 || is_dying || is_end {
             let gone = self.tree.read();
             self.read = Some((now, reading.used));
@@ -231,7 +276,7 @@ impl Watcher {
         // What is left of a run that has ended says nothing of what it held.
         if !is_end
             && more == 0
-            && !self.tree.is_empty()
+            && (!self.tree.is_empty() || self.tree.is_hidden())
             && let Some(reading) = self.news(now, reading, is_closer)
         {
             found.push(EventKind::HostMemory(Box::new(reading)));
@@ -273,6 +318,11 @@ impl Watcher {
             moved(told.used, reading.used)
                 || moved(shm(told), shm(&reading))
                 || told.limit != reading.limit
+                || (reading.used > reading.limit.scale(LAST) && told.used != reading.used)
+                || reading
+                    .unseen
+                    .iter()
+                    .any(|what| !told.unseen.contains(what))
                 || (now.duration_since(*at) >= NEWS_AFTER && told.used != reading.used)
         });
         if !is_news && !is_closer {
@@ -309,6 +359,9 @@ impl Watcher {
         }
         if self.kills.is_none() && self.has_looked_at_run {
             unseen.push(HostUnseen::Kills);
+        }
+        if self.tree.is_hidden() {
+            unseen.push(HostUnseen::Processes);
         }
         // All that the machine has may be nearer than a limit.
         let of_cgroup =
@@ -409,6 +462,7 @@ fn named(mut processes: Vec<HostProcess>) -> Vec<HostProcess> {
 fn by_role(processes: &[HostProcess]) -> Vec<RoleUse> {
     let roles = [
         HostRole::Main,
+        HostRole::Rank,
         HostRole::LoaderWorker,
         HostRole::Worker,
         HostRole::CompileWorker,
@@ -421,6 +475,9 @@ fn by_role(processes: &[HostProcess]) -> Vec<RoleUse> {
             count: of_role().count() as u32,
             held: of_role().map(HostProcess::held).sum(),
             exact: of_role().all(|process| process.own.is_some()),
+            mapped: of_role()
+                .map(|process| process.resident - process.shared)
+                .sum(),
         }
     };
     let mut all: Vec<RoleUse> = roles

@@ -46,6 +46,7 @@ pub(super) fn event(
         EventKind::Rehearsal(rehearsal) => set(&mut rehearsal.pid, peer),
         EventKind::Knobs(knobs) => set(&mut knobs.pid, peer),
         EventKind::Called(called) => set(&mut called.pid, peer),
+        EventKind::ProcessHost(said) => set(&mut said.pid, peer),
         EventKind::StepTrace(trace) => set(&mut trace.pid, peer),
         EventKind::Retainers(found) => set(&mut found.pid, peer),
         EventKind::Patch(patched) => set(&mut patched.pid, peer),

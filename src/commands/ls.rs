@@ -55,6 +55,9 @@ struct Row {
     devices: Vec<String>,
     /// Bytes.
     peak: Option<u64>,
+    /// The most that counted against the limit of the host's memory, in bytes; of one that has ended.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    ram: Option<u64>,
     steps: Option<u64>,
     /// The machine, if it is said.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -289,6 +292,7 @@ fn recorded_row_of(id: &str, path: &Path, state: &State) -> (Row, Vec<Score>) {
         run: run.map(|run| run.number.0),
         devices: devices(state),
         peak: run.and_then(|run| run.peak()).map(|peak| peak.0),
+        ram: run.and_then(|run| run.host_peak).map(|peak| peak.0),
         steps: run.map(|run| run.steps()),
         host: header.and_then(|header| header.host.clone()),
         job: header

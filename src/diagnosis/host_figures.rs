@@ -4,10 +4,13 @@
 use super::oom_context::OomContext;
 use super::wording::with_figures;
 use super::{Cause, Certainty, Finding, Phrase};
-use crate::event::{HostMemory, HostProcess, HostRole, LimitedBy, RoleUse, ShmUse};
+use crate::event::{
+    HostActivity, HostGrowthSpot, HostMemory, HostProcess, LimitedBy, LoaderSettings, RoleUse,
+    ShmUse,
+};
 use crate::oom::OomKind;
 use crate::state::{HostAtOom, State};
-use crate::units::Bytes;
+use crate::units::{Bytes, Pid};
 use std::time::Duration;
 
 /// Whoever holds this share of what is used is named.
@@ -21,6 +24,13 @@ const COUNTED_TWICE: f64 = 1.15;
 
 /// A reading that is older says nothing of the end.
 const STALE: Duration = Duration::from_secs(70);
+
+/// Whoever has copied less than this share of what is used has not filled it by that.
+const COPIED: f64 = 0.3;
+
+/// A place where a process grew fast counts for so long, if it then held this share of what is used.
+const LATE: Duration = Duration::from_secs(30);
+const MUCH: f64 = 0.2;
 
 /// What the rules need to know, if the host's memory ran out and was read before.
 pub(super) struct HostFigures<'a> {
@@ -77,6 +87,9 @@ impl<'a> HostFigures<'a> {
             .iter()
             .filter_map(|process| process.locked)
             .sum();
+        let ranks = self.case.run.into_iter().flat_map(|run| &run.ranks);
+        let by_torch: Bytes = ranks.filter_map(|rank| rank.host.pinned).sum();
+        let locked = locked.max(by_torch);
         if is_most(locked) {
             return Some(Holder::Pinned(locked));
         }
@@ -95,32 +108,118 @@ impl<'a> HostFigures<'a> {
         let mut others = memory
             .processes
             .iter()
-            .filter(|process| !is_worker(process.role));
+            .filter(|process| !process.role.is_worker());
         others
             .find(|process| is_most(process.held()))
             .map(Holder::Process)
     }
 
+    /// A finding with the figures of the last second; without them if there are none.
+    pub fn of_or_text(
+        case: &OomContext,
+        cause: Cause,
+        certainty: Certainty,
+        what: &str,
+    ) -> Finding {
+        match HostFigures::of(case) {
+            Some(figures) => figures.finding(cause, certainty, what),
+            None => Finding {
+                // The GPU's numbers are irrelevant here.
+                evidence: Vec::new(),
+                ..case.finding(cause, certainty, format!("{what}."))
+            },
+        }
+    }
+
+    /// The DataLoader whose batches may take most.
+    pub fn loader(&self) -> Option<&'a LoaderSettings> {
+        let ranks = self.case.run?.ranks.iter();
+        let loaders = ranks.flat_map(|rank| &rank.host.loaders);
+        loaders.max_by_key(|loader| loader.waiting())
+    }
+
+    /// "8 workers × prefetch_factor 2: 16 batches may wait in it."
+    pub fn queue(&self) -> Option<String> {
+        let loader = self.loader()?;
+        Some(format!(
+            "{} workers × prefetch_factor {}: {} batches may wait in it.",
+            loader.workers,
+            loader.prefetch.unwrap_or(2),
+            loader.waiting()
+        ))
+    }
+
+    /// What /dev/shm needed, at least: what was in it and what did not fit; of each batch that may wait, if one's size is known.
+    pub fn needed_shm(&self, shm: ShmUse) -> Bytes {
+        let requested = self.case.requested.unwrap_or_default();
+        let waiting = self.loader().map_or(1, LoaderSettings::waiting);
+        (shm.used + requested)
+            .max(Bytes(requested.0.saturating_mul(waiting)))
+            .max(shm.size)
+    }
+
+    /// What workers have copied of what they shared, if that is much of what is used.
+    pub fn copied(&self) -> Option<Bytes> {
+        self.host
+            .copied
+            .filter(|copied| *copied >= self.memory.used.scale(COPIED))
+    }
+
+    /// The last place where a process of the training grew fast, shortly before: of the one that held most, if one did.
+    pub fn spot(&self, doing: Option<HostActivity>) -> Option<&'a HostGrowthSpot> {
+        let ranks = self.case.run?.ranks.iter();
+        let holder = self.holder();
+        let is_of_holder = |pid: Pid| match holder {
+            Some(Holder::Process(process)) => process.pid == pid,
+            Some(_) => false,
+            None => true,
+        };
+        let spots = ranks.filter_map(|rank| {
+            let (at, spot) = rank.host.growth.as_ref()?;
+            let is_late = self.case.oom.at.since(*at) <= LATE;
+            let is_much = spot.held >= self.memory.used.scale(MUCH);
+            (is_late && is_much && is_of_holder(rank.hello.pid)).then_some((*at, spot))
+        });
+        let spots = spots.filter(|(_, spot)| doing.is_none() || spot.doing == doing);
+        spots.max_by_key(|(at, _)| *at).map(|(_, spot)| spot)
+    }
+
+    /// A finding about what the training did where it grew fast, if it did this.
+    pub fn grown_by(&self, doing: HostActivity, cause: Cause, what: &str) -> Option<Finding> {
+        let spot = self.spot(Some(doing))?;
+        Some(
+            self.finding(cause, Certainty::Likely, what)
+                .says_if(grown(spot))
+                .shows_first([("process", spot.held), ("grew by", spot.grew)])
+                .at(spot.line.as_ref()),
+        )
+    }
+
     /// The workers of the data's loading, together.
-    fn workers(&self) -> Option<RoleUse> {
-        let roles = self.memory.roles.iter().filter(|role| is_worker(role.role));
+    pub fn workers(&self) -> Option<RoleUse> {
+        let roles = self
+            .memory
+            .roles
+            .iter()
+            .filter(|role| role.role.is_worker());
         roles.copied().reduce(|all, more| RoleUse {
             role: all.role.max(more.role),
             count: all.count + more.count,
             held: all.held + more.held,
             exact: all.exact && more.exact,
+            mapped: all.mapped + more.mapped,
         })
     }
 
     /// A finding of this cause: its headline, who was killed, and the figures of the last second.
-    pub fn finding(&self, cause: Cause, what: &str) -> Finding {
+    pub fn finding(&self, cause: Cause, certainty: Certainty, what: &str) -> Finding {
         let memory = self.memory;
         let headline: Phrase =
             with_figures(what, format!("RAM {} of {}", memory.used, memory.limit));
         let finding = Finding {
             // The GPU's numbers are irrelevant here.
             evidence: Vec::new(),
-            ..self.case.finding(cause, Certainty::Certain, headline)
+            ..self.case.finding(cause, certainty, headline)
         };
         finding
             .says_if(self.killed())
@@ -129,6 +228,7 @@ impl<'a> HostFigures<'a> {
             .shows([("RAM used", memory.used), ("RAM limit", memory.limit)])
             .shows(memory.shared.map(|shared| ("shared memory", shared)))
             .shows(memory.cache.map(|cache| ("cache of files", cache)))
+            .shows(memory.swap.map(|swap| ("swap", swap)))
     }
 
     /// "The kernel killed process 4711 (python, 5.1 GiB) at the container's limit."
@@ -194,18 +294,35 @@ impl<'a> HostFigures<'a> {
     /// What to ask for: more than there was.
     pub fn more_memory(&self) -> Phrase {
         let limit = self.memory.limit;
+        // What still grew had not come to its end.
+        let needed = limit
+            + self
+                .host
+                .grew
+                .map_or(Bytes::ZERO, |grew| grew.by.min(limit));
         match self.memory.limited_by {
-            LimitedBy::Slurm => format!("--mem of the job above {limit}: sbatch --mem={}G", more(limit)),
+            LimitedBy::Slurm => format!("--mem of the job above {limit}: sbatch --mem={}G", more(needed)),
             LimitedBy::Container => format!(
                 "a larger memory limit of the container: docker run --memory={}g, or resources.limits.memory",
-                more(limit)
+                more(needed)
             ),
-            LimitedBy::Systemd => format!("MemoryMax= of the unit above {limit}"),
+            LimitedBy::Systemd => format!("MemoryMax={}G of the unit, which has {limit}", more(needed)),
             LimitedBy::Cgroup => format!("a memory limit above {limit}"),
             LimitedBy::Machine => format!("a machine with more than {limit} of RAM"),
         }
         .into()
     }
+}
+
+/// "It grew by 12.0 GiB in 3.1 s at train.py:88 save → serialization.py:850 save."
+pub(super) fn grown(spot: &HostGrowthSpot) -> Option<String> {
+    let line = spot.line.as_ref()?;
+    Some(format!(
+        "It grew by {} in {:.1} s at {}.",
+        spot.grew,
+        spot.over_ms as f64 / 1e3,
+        line.path_to(spot.inside.as_ref(), "→")
+    ))
 }
 
 /// A warning while the run goes on: the host's memory grows steadily and will be gone within the hour.
@@ -269,8 +386,4 @@ pub fn without_an_end(state: &State) -> Option<String> {
 /// A quarter more, in whole GiB.
 pub(super) fn more(limit: Bytes) -> u64 {
     (limit.scale(1.25).as_gib().ceil() as u64).max(1)
-}
-
-fn is_worker(role: HostRole) -> bool {
-    matches!(role, HostRole::LoaderWorker | HostRole::Worker)
 }

@@ -28,7 +28,11 @@ fn examine(case: &OomContext) -> Option<Finding> {
             None => "The host ran out of memory, not the GPU".into(),
         };
         let advice = [ADVICE[0].into(), figures.more_memory()];
-        return Some(figures.finding(Cause::HostMemory, &what).advises(advice));
+        return Some(
+            figures
+                .finding(Cause::HostMemory, Certainty::Certain, &what)
+                .advises(advice),
+        );
     }
     let headline = match case.requested {
         Some(requested) => with_figures(

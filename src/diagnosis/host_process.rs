@@ -2,7 +2,7 @@
 
 use super::host_figures::{Holder, HostFigures};
 use super::oom_context::OomContext;
-use super::{Cause, CauseSpec, Finding, Help};
+use super::{Cause, CauseSpec, Certainty, Finding, Help};
 
 pub(super) const CAUSE: CauseSpec = CauseSpec::new("the program's own RAM", examine)
     .recurs("the program itself fills the RAM")
@@ -20,13 +20,16 @@ fn examine(case: &OomContext) -> Option<Finding> {
         process.name,
         process.held()
     );
-    let finding = figures.finding(Cause::HostProcess, &what);
+    let place = figures.spot(None).and_then(|spot| spot.line.as_ref());
+    let finding = figures.finding(Cause::HostProcess, Certainty::Certain, &what);
     let advice = [
         "look for what is kept in RAM: a data set that is read whole, outputs of an evaluation moved to the CPU, a checkpoint gathered on one rank".into(),
         figures.more_memory(),
     ];
     Some(
         finding
+            .says_if(figures.spot(None).and_then(super::host_figures::grown))
+            .at(place)
             .shows_first([("process", process.held())])
             .advises(advice),
     )

@@ -3,7 +3,7 @@
 
 use super::host_figures::{Holder, HostFigures};
 use super::oom_context::OomContext;
-use super::{Cause, CauseSpec, Finding, Help};
+use super::{Cause, CauseSpec, Certainty, Finding, Help};
 
 pub(super) const CAUSE: CauseSpec = CauseSpec::new("workers' memory", examine)
     .recurs("worker processes fill the RAM")
@@ -20,7 +20,11 @@ fn examine(case: &OomContext) -> Option<Finding> {
         workers.role.words(workers.count),
         workers.held
     );
-    let finding = figures.finding(Cause::HostWorkers, &super::wording::capitalized(&what));
+    let finding = figures.finding(
+        Cause::HostWorkers,
+        Certainty::Certain,
+        &super::wording::capitalized(&what),
+    );
     let advice = [
         "fewer DataLoader workers, or a smaller prefetch_factor".into(),
         super::wording::because(

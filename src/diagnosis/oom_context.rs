@@ -7,7 +7,7 @@ use super::{Cause, Certainty, Finding, Phrase};
 use crate::calibration::{FIXED_LEAST_WASTE, NON_TORCH_AT_MOST, NON_TORCH_WITH_NCCL, USUAL_CACHE};
 use crate::event::{OomRecord, Phase, Retainer, Structure};
 use crate::forecast::{Rehearsed, WholeStep};
-use crate::oom::{OomKind, OtherProcess};
+use crate::oom::{HostSign, OomKind, OtherProcess};
 use crate::state::{OomIncident, RankState, Run, State};
 use crate::units::{Bytes, Pid, Rank, RunNumber};
 
@@ -21,6 +21,7 @@ const ROUNDING: Bytes = Bytes::mib(11);
 pub(super) struct OomContext<'a> {
     pub oom: &'a OomIncident,
     pub rank: Option<&'a RankState>,
+    pub run: Option<&'a Run>,
     pub kind: OomKind,
     pub requested: Option<Bytes>,
     pub allocated: Option<Bytes>,
@@ -71,6 +72,7 @@ impl<'a> OomContext<'a> {
         OomContext {
             oom,
             rank,
+            run,
             kind,
             requested: oom.requested(),
             allocated: oom.allocated().or(sample.map(|s| s.allocated)),
@@ -93,6 +95,15 @@ impl<'a> OomContext<'a> {
                 .and_then(|record| record.structure.as_deref())
                 .or_else(|| rank?.structure_on(record?.device)),
         }
+    }
+
+    /// What the words of the message are about, if it is of the host's memory and tells.
+    pub fn host_sign(&self) -> Option<HostSign> {
+        self.oom
+            .report
+            .as_ref()?
+            .sign
+            .filter(|_| self.kind == OomKind::HostOom)
     }
 
     /// The observer's record, if there was a probe.

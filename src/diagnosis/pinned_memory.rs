@@ -2,20 +2,39 @@
 
 use super::host_figures::{Holder, HostFigures};
 use super::oom_context::OomContext;
-use super::{Cause, CauseSpec, Finding, Help};
+use super::{Cause, CauseSpec, Certainty, Finding, Help, Phrase};
+use crate::oom::HostSign;
 
 pub(super) const CAUSE: CauseSpec = CauseSpec::new("pinned memory", examine)
     .recurs("pinned memory fills the RAM")
     .prefers(Help::LessHostMemory)
     .of_host();
 
+/// cudaHostAlloc was refused: no page could be pinned.
+fn refused(case: &OomContext) -> Finding {
+    let what = "Pinned memory was refused, not GPU memory";
+    let finding = HostFigures::of_or_text(case, Cause::PinnedMemory, Certainty::Certain, what);
+    let more = HostFigures::of(case).map(|figures| figures.more_memory());
+    let advice = [
+        Some("pin_memory=False, or a smaller prefetch_factor".into()),
+        Some("a limit of locked memory, if there is one: ulimit -l unlimited".into()),
+        more,
+    ];
+    finding
+        .says("CUDA could not lock pages of the host's RAM; it says so with the words for GPU memory.")
+        .advises(advice.into_iter().flatten().collect::<Vec<Phrase>>())
+}
+
 fn examine(case: &OomContext) -> Option<Finding> {
+    if case.host_sign() == Some(HostSign::Pinned) {
+        return Some(refused(case));
+    }
     let figures = HostFigures::of(case)?;
     let Some(Holder::Pinned(locked)) = figures.holder() else {
         return None;
     };
     let what = format!("Pinned memory filled the RAM with {locked}");
-    let finding = figures.finding(Cause::PinnedMemory, &what);
+    let finding = figures.finding(Cause::PinnedMemory, Certainty::Certain, &what);
     let advice = [
         "pin_memory=False, or a smaller prefetch_factor".into(),
         figures.more_memory(),

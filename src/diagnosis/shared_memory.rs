@@ -3,39 +3,60 @@
 use super::host_figures::{Holder, HostFigures, more};
 use super::oom_context::OomContext;
 use super::wording::because;
-use super::{Cause, CauseSpec, Finding, Help, Phrase};
+use super::{Cause, CauseSpec, Certainty, Finding, Help, Phrase};
+use crate::oom::HostSign;
 
 pub(super) const CAUSE: CauseSpec = CauseSpec::new("shared memory", examine)
     .recurs("shared memory ran out, not GPU memory")
     .prefers(Help::LessHostMemory)
     .of_host();
 
+/// Its own words say that it is full; no figure does.
+fn by_text(case: &OomContext) -> Finding {
+    let what = "Shared memory is full (/dev/shm), not GPU memory";
+    let finding = HostFigures::of_or_text(case, Cause::SharedMemory, Certainty::Certain, what);
+    finding
+        .says("Workers pass batches on in /dev/shm; in a container it has 64 MiB unless it was given more.")
+        .advises([
+            "a larger /dev/shm: docker run --shm-size=8g (or --ipc=host), or an emptyDir with medium: Memory",
+            "fewer DataLoader workers, or a smaller prefetch_factor",
+        ])
+}
+
 fn examine(case: &OomContext) -> Option<Finding> {
-    let figures = HostFigures::of(case)?;
-    match figures.holder()? {
+    let figures = HostFigures::of(case);
+    let holder = figures.as_ref().and_then(HostFigures::holder);
+    if case.host_sign() == Some(HostSign::SharedMemory)
+        && !matches!(holder, Some(Holder::FullShm(_)))
+    {
+        return Some(by_text(case));
+    }
+    let figures = figures?;
+    match holder? {
         Holder::FullShm(shm) => {
             let what = format!(
                 "Shared memory is full (/dev/shm: {} of {})",
                 shm.used, shm.size
             );
-            let finding = figures.finding(Cause::SharedMemory, &what);
+            let finding = figures.finding(Cause::SharedMemory, Certainty::Certain, &what);
             let advice: [Phrase; 2] = [
                 format!(
                     "a larger /dev/shm: docker run --shm-size={}g, or an emptyDir with medium: Memory",
-                    more(shm.size)
+                    more(figures.needed_shm(shm))
                 )
                 .into(),
                 "fewer DataLoader workers, or a smaller prefetch_factor".into(),
             ];
             Some(
                 finding
+                    .says_if(figures.queue())
                     .shows_first([("in /dev/shm", shm.used), ("size of /dev/shm", shm.size)])
                     .advises(advice),
             )
         }
         Holder::Shared(shared) => {
             let what = format!("Shared memory filled the RAM with {shared}");
-            let finding = figures.finding(Cause::SharedMemory, &what);
+            let finding = figures.finding(Cause::SharedMemory, Certainty::Certain, &what);
             let advice = [
                 because(
                     "fewer DataLoader workers, or a smaller prefetch_factor",

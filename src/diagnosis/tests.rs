@@ -28,7 +28,13 @@ fn the_words() {
         .chain(
             host::scenes()
                 .into_iter()
-                .map(|(what, scene, _)| (format!("host: {what}"), diagnose(&scene.state))),
+                .map(|(what, scene, _)| (what, scene))
+                .chain(
+                    host::further()
+                        .into_iter()
+                        .map(|(what, scene, ..)| (what, scene)),
+                )
+                .map(|(what, scene)| (format!("host: {what}"), diagnose(&scene.state))),
         );
     for (what, findings) in cases {
         let _ = writeln!(words, "# {what}");
@@ -58,6 +64,12 @@ fn the_published_names_of_causes_stay() {
         "pinned_memory",
         "host_workers",
         "host_process",
+        "open_files",
+        "prefetch_queue",
+        "worker_copies",
+        "checkpoint_in_ram",
+        "evaluation_in_ram",
+        "slurm_limit",
         "device_fault",
         "limit",
         "foreign_process",

@@ -70,7 +70,7 @@ pub struct ShmUse {
     pub size: Bytes,
 }
 
-/// What a process of the run is there for, by its command line and its parent.
+/// What a process of the run is there for, by what its probe says, else by its command line and its parent.
 #[derive(
     Debug, Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize,
 )]
@@ -78,6 +78,8 @@ pub struct ShmUse {
 pub enum HostRole {
     /// The command itself, and programs that it starts.
     Main,
+    /// Has initialised CUDA, as its probe says: a process that trains.
+    Rank,
     /// Names itself a worker of a DataLoader.
     LoaderWorker,
     /// Forked from a Python program, or spawned by its multiprocessing: most often of a DataLoader.
@@ -90,13 +92,31 @@ pub enum HostRole {
 }
 
 impl HostRole {
+    /// Whether it loads data, as far as is known.
+    pub fn is_worker(self) -> bool {
+        matches!(self, HostRole::LoaderWorker | HostRole::Worker)
+    }
+
     /// As in a recording.
     pub fn name(self) -> &'static str {
         match self {
             HostRole::Main => "main",
+            HostRole::Rank => "rank",
             HostRole::LoaderWorker => "loader_worker",
             HostRole::Worker => "worker",
             HostRole::CompileWorker => "compile_worker",
+            HostRole::Other => "other",
+        }
+    }
+
+    /// For a column: at most 14 characters.
+    pub fn label(self) -> &'static str {
+        match self {
+            HostRole::Main => "main",
+            HostRole::Rank => "training",
+            HostRole::LoaderWorker => "data worker",
+            HostRole::Worker => "worker",
+            HostRole::CompileWorker => "compile worker",
             HostRole::Other => "other",
         }
     }
@@ -107,6 +127,8 @@ impl HostRole {
         match (self, count) {
             (HostRole::Main, 1) => "the main process".into(),
             (HostRole::Main, n) => format!("{n} processes of the program"),
+            (HostRole::Rank, 1) => "the training process".into(),
+            (HostRole::Rank, n) => format!("{n} training processes"),
             (HostRole::LoaderWorker, n) => format!("{n} data loader worker{plural}"),
             (HostRole::Worker, n) => {
                 format!("{n} worker process{}", if n == 1 { "" } else { "es" })
@@ -126,6 +148,13 @@ pub struct RoleUse {
     pub held: Bytes,
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub exact: bool,
+    /// Together, with what they share counted in each.
+    #[serde(skip_serializing_if = "is_nothing")]
+    pub mapped: Bytes,
+}
+
+fn is_nothing(bytes: &Bytes) -> bool {
+    *bytes == Bytes::ZERO
 }
 
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]

@@ -26,6 +26,16 @@ pub enum Patch {
         /// The size that it gets.
         to: u64,
     },
+    /// At most so many workers in a DataLoader.
+    Workers(u32),
+    /// At most so many batches that each worker fetches in advance.
+    Prefetch(u32),
+    /// No DataLoader pins memory.
+    PinMemory,
+    /// No DataLoader keeps its workers between epochs.
+    PersistentWorkers,
+    /// Tensors are shared by files with names, which take no descriptors.
+    Sharing,
 }
 
 impl Patch {
@@ -35,6 +45,11 @@ impl Patch {
             Patch::Recompute => "recompute",
             Patch::Amp => "amp",
             Patch::Batch { .. } => "batch",
+            Patch::Workers(_) => "workers",
+            Patch::Prefetch(_) => "prefetch",
+            Patch::PinMemory => "pin_memory",
+            Patch::PersistentWorkers => "persistent_workers",
+            Patch::Sharing => "sharing",
         }
     }
 
@@ -56,6 +71,11 @@ impl Patch {
                     to: to.parse().ok()?,
                 })
             }
+            Some(("workers", most)) => Some(Patch::Workers(most.parse().ok()?)),
+            Some(("prefetch", most)) => Some(Patch::Prefetch(most.parse().ok()?)),
+            Some(("pin_memory", "off")) => Some(Patch::PinMemory),
+            Some(("persistent_workers", "off")) => Some(Patch::PersistentWorkers),
+            Some(("sharing", "file_system")) => Some(Patch::Sharing),
             None | Some(_) => None,
         }
     }
@@ -75,6 +95,9 @@ impl fmt::Display for Patch {
         match self {
             Patch::Recompute | Patch::Amp => Ok(()),
             Patch::Batch { from, to } => write!(f, "={from}:{to}"),
+            Patch::Workers(most) | Patch::Prefetch(most) => write!(f, "={most}"),
+            Patch::PinMemory | Patch::PersistentWorkers => f.write_str("=off"),
+            Patch::Sharing => f.write_str("=file_system"),
         }
     }
 }
@@ -129,7 +152,7 @@ pub struct Blocks {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Patched {
     pub pid: Pid,
-    /// `recompute`, `amp`, `batch`, or `edit` for the program's own text.
+    /// [`Patch::name`], or `edit` for the program's own text.
     pub patch: String,
     pub outcome: PatchOutcome,
     /// What it does, or why it does nothing.
@@ -168,9 +191,17 @@ mod tests {
             Patch::Batch { from: 64, to: 32 },
             Patch::Recompute,
             Patch::Amp,
+            Patch::PinMemory,
+            Patch::Workers(4),
+            Patch::Prefetch(1),
+            Patch::Sharing,
+            Patch::PersistentWorkers,
         ];
         let value = Patch::value(&all);
-        assert_eq!(value, "recompute,amp,batch=64:32");
+        assert_eq!(
+            value,
+            "recompute,amp,batch=64:32,workers=4,prefetch=1,pin_memory=off,persistent_workers=off,sharing=file_system"
+        );
         command.set_env(PATCHES, Some(Word::from(&value)));
         let mut sorted = all;
         sorted.sort();

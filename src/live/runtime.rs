@@ -28,7 +28,7 @@ use crate::collect::probe_socket::{self, ProbeRequests};
 use crate::collect::spool::SpoolWatch;
 use crate::command::Word;
 use crate::diagnosis::Finding;
-use crate::event::{Clock, Event, Level};
+use crate::event::{Clock, Event, EventKind, HostRole, Level};
 use crate::recording::{Directories, Recorder};
 use crate::remedy::Leftover;
 use crate::report::news::{News, NewsKind, WhatFollows};
@@ -226,9 +226,24 @@ impl Runtime {
         ))
     }
 
+    /// Tells who looks at the host's memory what processes are there for, as their probes say it.
+    fn tell_host(&self, what: &EventKind) {
+        match what {
+            EventKind::Hello(hello) => self.host.is_told(hello.pid, HostRole::Rank),
+            EventKind::ProcessHost(said) => {
+                let loaders = said.loaders.iter().flatten();
+                for pid in loaders.flat_map(|loader| &loader.pids) {
+                    self.host.is_told(*pid, HostRole::LoaderWorker);
+                }
+            }
+            _ => {}
+        }
+    }
+
     fn carry_out(&mut self, effect: SessionEffect, now: Moment) -> Option<Message> {
         match effect {
             SessionEffect::Record(event) => {
+                self.tell_host(&event.what);
                 self.recorder.write(&event);
                 // It is recorded in its turn, and then the next one is asked for.
                 let note = self.recorder.note()?;

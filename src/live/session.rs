@@ -16,7 +16,7 @@ use super::display::screen::Due;
 use super::message::SessionEffect;
 use crate::command::CommandLine;
 use crate::diagnosis::{self, Cause, Certainty, Finding, LiveWarning, LiveWarnings};
-use crate::event::{Event, EventKind, Exit, Level, Note, NvmlState};
+use crate::event::{Event, EventKind, Exit, Level, Note, NvmlState, ProcessHost};
 use crate::forecast::{self, Hint, TracedHint, hint, traced_search};
 use crate::recognize::{KnobEffect, KnobPlace, LearnedKnob};
 use crate::remedy::{self, Leftover, Plan, Remedy, RemedyId, RemedyInputs};
@@ -55,6 +55,8 @@ pub(crate) struct Session {
     hints: Hints,
     source: SourceReader,
     unseen: UnseenRanks,
+    /// The run of which it was told how much RAM it takes.
+    told_host: Option<RunNumber>,
     changes: Changes,
     /// Runs whose change had no effect: they show nothing that the run before them did not.
     ineffective: BTreeSet<RunNumber>,
@@ -108,6 +110,7 @@ impl Session {
             hints: Hints::default(),
             source: SourceReader::default(),
             unseen: UnseenRanks::default(),
+            told_host: None,
             changes: Changes::default(),
             ineffective: BTreeSet::new(),
             telling: None,
@@ -201,11 +204,57 @@ impl Session {
                     self.note(Level::Warning, words);
                 }
             }
+            EventKind::ProcessHost(said) => self.compare_loaders(said),
+            EventKind::HostMemory(_) => self.compare_host(),
             _ => {}
         }
         self.source.ask(&event.what, self.run_number());
         self.is_changed = true;
         event
+    }
+
+    /// Says whether a relaunched run's DataLoaders have what was chosen.
+    fn compare_loaders(&mut self, said: &ProcessHost) {
+        let Some(now) = &said.loaders else {
+            return;
+        };
+        let before = self.state.runs.iter().rev().nth(1);
+        let before = before.map(Run::loaders).unwrap_or_default();
+        for words in self.changes.in_loaders(&before, now) {
+            match words {
+                Ok(words) => self.note(Level::Info, format!("as chosen, {words}")),
+                Err(words) => {
+                    self.note(Level::Warning, format!("the remedy has no effect: {words}"));
+                }
+            }
+        }
+    }
+
+    /// Says once how much RAM a run takes that was made to take less.
+    fn compare_host(&mut self) {
+        let is_of_host = |id: RemedyId| id.is_of_host();
+        let Some(run) = self.state.run() else {
+            return;
+        };
+        let is_due = self.now.since(run.started) >= SETTLES && self.told_host != Some(run.number);
+        if !is_due || run.ended.is_some() || !self.changes.has_applied(is_of_host) {
+            return;
+        }
+        let before = self.state.runs.iter().rev().nth(1);
+        let (Some((_, memory)), Some(before)) = (
+            self.state.host.latest(),
+            before.and_then(|run| run.host_peak),
+        ) else {
+            return;
+        };
+        let words = format!(
+            "RAM: {} of {} after {} s; the run before came to {before}",
+            memory.used,
+            memory.limit,
+            self.now.since(run.started).as_secs()
+        );
+        self.told_host = Some(run.number);
+        self.note(Level::Info, words);
     }
 
     pub(crate) fn record(&mut self, what: EventKind) {
@@ -710,6 +759,9 @@ impl Session {
         pids.filter(|pid| pid.is_here()).collect()
     }
 }
+
+/// After this a run shows how much RAM it takes.
+const SETTLES: Duration = Duration::from_secs(60);
 
 /// How long after the first rank of a run the others may take: they start together, but load at their own pace.
 const UNSEEN_PATIENCE: Duration = Duration::from_secs(60);

@@ -40,6 +40,25 @@ pub struct OomReport {
     /// A shell says "Killed", and nothing more: not why, and not whether anybody minds.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub hearsay: bool,
+    /// Of the host's memory: what its words are about, if they tell.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub sign: Option<HostSign>,
+}
+
+/// What words about the host's memory are about.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum HostSign {
+    /// /dev/shm.
+    SharedMemory,
+    /// File descriptors, of which shared tensors take one each.
+    Descriptors,
+    /// Memory that was to be pinned.
+    Pinned,
+    /// SLURM says that it is the job's limit.
+    Slurm,
+    #[serde(other)]
+    Other,
 }
 
 impl OomReport {

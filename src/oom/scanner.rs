@@ -4,7 +4,7 @@
 //! a message several times (a logger, the traceback, the traceback of a consequence, the launcher).
 
 use crate::oom::lines::{LineReader, LineSplitter, RawLine, WORDS};
-use crate::oom::report::{OomKind, OomOutcome, OomReport};
+use crate::oom::report::{HostSign, OomKind, OomOutcome, OomReport};
 use crate::oom::sanitize::{behind_shared_prefix, pieces, readable, strip_escapes};
 use crate::oom::table::{StreamContext, WordingTable};
 use crate::oom::wording::PHRASES;
@@ -103,6 +103,9 @@ const LONGEST_TRACEBACK_LINES: u64 = 2_000;
 /// Lines between NCCL's reason and the allocation that it refused, at most.
 const NCCL_REASON_LINES: u64 = 20;
 
+/// Lines from one that pins memory to its error: marks below the call may stand between.
+const PINNING_LINES: u64 = 2;
+
 /// A message and its surroundings.
 #[derive(Debug)]
 pub(super) struct OomMessage<'a> {
@@ -133,6 +136,8 @@ struct MessageAssembler {
     traceback: Option<u64>,
     device_ran_out: bool,
     nccl_failed_otherwise: Option<u64>,
+    /// A traceback's line that pins memory.
+    pinned: Option<u64>,
 }
 
 impl MessageAssembler {
@@ -186,6 +191,9 @@ impl MessageAssembler {
         }
         if text.compact.contains("Traceback(mostrecentcalllast)") {
             self.traceback = Some(number);
+        }
+        if text.compact.contains(".pin_memory(") {
+            self.pinned = Some(number);
         }
         if other_libraries::failed_otherwise(&text) {
             self.nccl_failed_otherwise = Some(number);
@@ -352,6 +360,11 @@ impl MessageAssembler {
             ..found.report
         };
         let is_notice = report.outcome == OomOutcome::Caught;
+        // The driver refuses to pin with the words that it has for the GPU's memory.
+        let is_pinning = |line: u64| (1..=PINNING_LINES).contains(&number.saturating_sub(line));
+        if report.kind == OomKind::CudaErrorOom && self.pinned.is_some_and(is_pinning) {
+            (report.kind, report.sign) = (OomKind::HostOom, Some(HostSign::Pinned));
+        }
         // Inductor's autotuning logs `Runtime error during autotuning:`, then the error, and tries
         // another choice.
         let is_trial = text.previous.ends_with("duringautotuning:");

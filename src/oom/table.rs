@@ -3,7 +3,7 @@
 
 use crate::oom::allocator::{self, AllocatorHeads};
 use crate::oom::other_libraries;
-use crate::oom::report::{OomKind, OomOutcome};
+use crate::oom::report::{HostSign, OomKind, OomOutcome};
 use crate::oom::wording::{CompactLine, MessageForm, OomReading, Template, form_at, is_prose};
 use regex::Regex;
 use serde::Deserialize;
@@ -31,6 +31,8 @@ pub(super) struct Wording {
     suspicion: bool,
     #[serde(default)]
     hearsay: bool,
+    #[serde(default)]
+    sign: Option<HostSign>,
     #[serde(default)]
     pub reader: WordingReader,
 }
@@ -211,6 +213,7 @@ impl Wording {
         let mut report = found.figures;
         report.kind = self.kind;
         report.hearsay = self.hearsay;
+        report.sign = self.sign;
         report.outcome = match self.suspicion {
             // A launcher or shell says that the process has ended.
             true => OomOutcome::Fatal,

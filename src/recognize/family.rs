@@ -204,10 +204,40 @@ fn is_half(precision: &str) -> bool {
         .any(|part| precision.contains(part))
 }
 
-/// An unknown program's arguments for the number of DataLoader workers.
-pub(crate) fn workers<'a>(arguments: &Arguments<'a>) -> Vec<Hit<'a>> {
+/// An argument of DataLoader that a program has a flag for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum LoaderFlag {
+    Workers,
+    Prefetch,
+    PinMemory,
+    Persistent,
+}
+
+/// A program's flags for an argument of DataLoader, by their names.
+pub(crate) fn of_loader<'a>(arguments: &Arguments<'a>, flag: LoaderFlag) -> Vec<Hit<'a>> {
+    let listed = spellings();
+    let names = match flag {
+        LoaderFlag::Workers => &listed.workers,
+        LoaderFlag::Prefetch => &listed.prefetch,
+        LoaderFlag::PinMemory => &listed.pin_memory,
+        LoaderFlag::Persistent => &listed.persistent_workers,
+    };
     arguments
         .all()
-        .filter(|hit| leaf(hit.name).is_some_and(|leaf| is_one(&spellings().workers, &leaf)))
+        .filter(|hit| leaf(hit.name).is_some_and(|leaf| is_one(names, &leaf)))
+        .collect()
+}
+
+/// Flags that may be of the number of DataLoader workers by their names, and have the number that a loader was seen with.
+pub(crate) fn workers_by_number<'a>(arguments: &Arguments<'a>, seen: u32) -> Vec<Hit<'a>> {
+    let is_like = |name: &str| {
+        let words = words(name);
+        let is_in = |list: &[String]| words.iter().any(|word| is_one(list, word));
+        name == "-j" || is_in(&spellings().like_workers) && !is_in(&spellings().not_of_training)
+    };
+    let is_number = |hit: &Hit<'a>| (hit.value).is_some_and(|value| value.text.parse() == Ok(seen));
+    arguments
+        .all()
+        .filter(|hit| is_like(hit.name) && is_number(hit))
         .collect()
 }

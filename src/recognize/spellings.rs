@@ -17,6 +17,10 @@ pub(crate) struct Spellings {
     pub with_a_batch: Vec<String>,
     pub other_sizes: Vec<String>,
     pub workers: Vec<String>,
+    pub like_workers: Vec<String>,
+    pub prefetch: Vec<String>,
+    pub pin_memory: Vec<String>,
+    pub persistent_workers: Vec<String>,
     pub groups: Vec<String>,
     pub config_files: Vec<String>,
     pub places_written: Vec<String>,
@@ -158,6 +162,13 @@ pub(crate) fn is_off(value: &str) -> bool {
             &spellings().values.full_precision,
             &value.to_ascii_lowercase(),
         )
+}
+
+/// The value that turns off what this one turns on, in the same case.
+pub(crate) fn turned_off(value: &str) -> Option<&'static str> {
+    let mut all = spellings().turned_on.iter();
+    let found = all.find(|(_, on)| on.as_str() == value);
+    found.map(|(off, _)| off.as_str())
 }
 
 /// The value that turns on what this one turns off, in the same case.

@@ -187,6 +187,7 @@ pub(super) fn fidelity(what: &EventKind) -> Fidelity {
         | EventKind::Rehearsal(_)
         | EventKind::Knobs(_)
         | EventKind::Called(_)
+        | EventKind::ProcessHost(_)
         | EventKind::StepTrace(_)
         | EventKind::Retainers(_)
         | EventKind::SourceText(_)

@@ -1,6 +1,7 @@
 //! Remedies that depend on what a session has shown: another device, waiting for another process,
 //! stopping a leftover, fewer DataLoader workers. (For the others see `tests/commands`.)
 
+mod of_host;
 mod patched;
 
 use super::{
@@ -274,10 +275,22 @@ fn what_a_remedy_saves_is_in_the_forecast() {
 
 #[test]
 fn remedies_are_offered_in_the_order_of_their_list_but_for_what_the_cause_prefers() {
-    use RemedyId::{Batch, DataloaderWorkers, Device, ExpandableSegments, MaxSplitSize, Wait};
+    use RemedyId::{
+        Batch, DataloaderWorkers, Device, ExpandableSegments, MaxSplitSize, PersistentWorkers,
+        PinMemory, PrefetchFactor, Wait,
+    };
     for (cause, preferred, next) in [
         (Cause::Capacity, &[][..], Batch),
-        (Cause::HostMemory, &[DataloaderWorkers], Wait),
+        (
+            Cause::HostMemory,
+            &[
+                DataloaderWorkers,
+                PrefetchFactor,
+                PinMemory,
+                PersistentWorkers,
+            ],
+            Wait,
+        ),
         (Cause::ForeignProcess, &[Device], Wait),
         (
             Cause::Fragmentation,
@@ -311,6 +324,10 @@ fn the_published_names_of_remedies_stay() {
         "resume",
         "max-split-size",
         "dataloader-workers",
+        "prefetch-factor",
+        "pin-memory",
+        "persistent-workers",
+        "sharing-strategy",
         "wait",
         "stop-leftover",
         "without",

@@ -10,7 +10,7 @@
 use super::plan::{Availability, Edit, Expectation, Remedy};
 use super::{NeedFrom, RemedyAction, RemedyEffect, RemedyId, RemedySpec};
 use crate::diagnosis::Phrase;
-use crate::event::{Exit, Hello};
+use crate::event::{Exit, Hello, LoaderSettings};
 use crate::units::Uuid;
 use serde::Deserialize;
 use std::collections::BTreeMap;
@@ -33,6 +33,16 @@ pub(super) const REMEDY: RemedySpec = RemedySpec {
 pub fn not_in_force(applied: &[Remedy], hello: &Hello, failed: Option<&Uuid>) -> Vec<String> {
     let verify = |remedy: &Remedy| remedy.id.spec().verify?(hello, failed);
     applied.iter().filter_map(verify).collect()
+}
+
+/// What the DataLoaders of the current run show of the remedies: in force, or an error that says what is not.
+pub fn in_loaders(
+    applied: &[Remedy],
+    before: &[LoaderSettings],
+    now: &[LoaderSettings],
+) -> Vec<Result<String, String>> {
+    let check = |remedy: &Remedy| remedy.id.spec().of_loader?(before, now);
+    applied.iter().filter_map(check).collect()
 }
 
 /// How a relaunched run ended.

@@ -1,15 +1,17 @@
 //! Fewer DataLoader workers, if the host's memory ran out. Each of them has its own copy of the
 //! dataset's Python objects, and prefetched batches.
 
-use super::plan::Expectation;
+use super::loader::{compared, is_of_host, proposal};
 use super::proposal::{Draft, Offering, Proposal};
 use super::{NeedFrom, RemedyEffect, RemedyId, RemedySpec};
-use crate::diagnosis::{Cause, Help};
+use crate::diagnosis::Help;
+use crate::event::{LoaderSettings, Patch};
 use crate::recognize::argument::{Hit, Name};
-use crate::recognize::family;
+use crate::recognize::family::{self, LoaderFlag};
 
 pub(super) const REMEDY: RemedySpec = RemedySpec {
     comes_before: Some((Help::LessHostMemory, RemedyId::Wait)),
+    of_loader: Some(|before, now| compared("DataLoader workers", |l| Some(l.workers), before, now)),
     ..RemedySpec::new(
         'l',
         "fewer DataLoader workers",
@@ -22,11 +24,8 @@ pub(super) const REMEDY: RemedySpec = RemedySpec {
 /// The edits for half as many, or why there are none.
 fn fewer(offering: &Offering<'_>) -> Result<Draft, String> {
     offering.recognized.check_open()?;
-    if offering
-        .inputs
-        .cause()
-        .is_some_and(|cause| cause.spec().prefers != Help::LessHostMemory)
-    {
+    let cause = offering.inputs.cause();
+    if cause.is_some() && !is_of_host(cause) {
         return Err("GPU memory ran out, not host memory".into());
     }
     let arguments = offering.recognized.arguments();
@@ -37,38 +36,40 @@ fn fewer(offering: &Offering<'_>) -> Result<Draft, String> {
     let last = |name: &String| arguments.find(Name::new(name)).pop();
     let mut hits: Vec<Hit<'_>> = names.iter().filter_map(last).collect();
     if hits.is_empty() {
-        hits = family::workers(&arguments);
+        hits = family::of_loader(&arguments, LoaderFlag::Workers);
     }
-    let Some(hit) = hits.last() else {
-        return Err("the command does not set the number of DataLoader workers".into());
+    if let Some(loader) = offering.loader().filter(|_| hits.is_empty()) {
+        hits = family::workers_by_number(&arguments, loader.workers);
+    }
+    let half = |old: u32| match old {
+        0 => Err("data is loaded in the main process".into()),
+        old => Ok(old / 2),
     };
-    let name = hit.name;
-    if let Some(other) = hits.iter().find(|other| other.name != name) {
-        return Err(format!("{} and {name} are both set", other.name));
+    let what = "the number of DataLoader workers";
+    offering.smaller_in_loader(&hits, what, half, in_loader)
+}
+
+/// Half as many in DataLoader itself.
+fn in_loader(loader: &LoaderSettings) -> Result<(Patch, String), String> {
+    if loader.iterable {
+        return Err("an IterableDataset divides its data by the number of workers".into());
     }
-    let value = hit.value.ok_or_else(|| format!("{name} has no value"))?;
-    let is_plain = value.text.bytes().all(|b| b.is_ascii_digit()) && !value.text.starts_with("00");
-    match value.text.parse::<u32>().ok().filter(|_| is_plain) {
-        None => Err(format!("{name} is {}, which isn't a number", value.text)),
-        Some(0) => Err(format!(
-            "{name} is already 0: data is loaded in the main process"
-        )),
-        Some(old) => {
-            let mut draft = Draft::default();
-            draft.set(name, value, &(old / 2).to_string());
-            Ok(draft)
-        }
-    }
+    let (old, new) = (loader.workers, loader.workers / 2);
+    Ok((
+        Patch::Workers(new),
+        format!("DataLoader workers {old}→{new}"),
+    ))
 }
 
 fn propose(offering: &Offering<'_>) -> Option<Proposal> {
-    let inputs = offering.inputs;
-    let is_of_host = |cause: Cause| cause.spec().prefers == Help::LessHostMemory;
-    if inputs.forecast.oom.is_some() && !inputs.cause().is_some_and(is_of_host) {
+    if offering.inputs.forecast.oom.is_some() && !is_of_host(offering.inputs.cause()) {
         return None;
     }
-    let draft = fewer(offering);
-    let cost = ["same numerics", "data loading may become slower"];
-    let expectation = Expectation::unknown("each worker uses host memory");
-    Some(Proposal::new(draft, cost).expecting(expectation))
+    let cost = [
+        "same samples in the same order",
+        "random augmentations differ",
+        "data loading may become slower",
+    ];
+    let saves = "each worker uses host memory".into();
+    Some(proposal(fewer(offering), cost, saves))
 }

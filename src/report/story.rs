@@ -132,6 +132,9 @@ impl SessionStory {
             if let Some(predicted) = score::beside(run) {
                 words.push_str(&format!(" (predicted {predicted})"));
             }
+            if let Some(ram) = run.host_peak {
+                words.push_str(&format!(", and {ram} of RAM"));
+            }
         }
         words + "."
     }

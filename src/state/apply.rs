@@ -50,6 +50,7 @@ impl State {
                     run.called.get_or_insert_with(|| called.given.clone());
                 }
             }
+            EventKind::ProcessHost(said) => self.process_host(at, said),
             EventKind::StepTrace(trace) => self.step_traced(trace),
             EventKind::SourceText(texts) => {
                 let mut runs = self.runs.iter_mut();

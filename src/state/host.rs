@@ -3,10 +3,12 @@
 //! A kill counts as the end of a run where three things come together: the kernel's counter has risen, a process of the run was
 //! gone in the same moment, and the run failed then. Nothing else says so of a process that ends without a word.
 
-use crate::event::{Exit, HostKill, HostMemory, HostRole, HostUnseen, RoleUse};
+use crate::event::{
+    Exit, HostKill, HostMemory, HostRole, HostUnseen, LimitedBy, ProcessHost, RoleUse,
+};
 use crate::oom::OomKind;
 use crate::state::{HostAtOom, OomIncident, RoleGrowth, Run, State};
-use crate::units::{Bytes, Moment, RunNumber};
+use crate::units::{Bytes, Moment, Pid, RunNumber};
 use std::collections::VecDeque;
 use std::time::Duration;
 
@@ -29,6 +31,12 @@ const GROWS_OVER: Duration = Duration::from_secs(600);
 /// What is full within this time is worth a word.
 const SOON: Duration = Duration::from_secs(3_600);
 
+/// Whoever has grown by this share of the limit within a minute is named.
+const GROWS: f64 = 0.02;
+
+/// Growth of a process is told after it was seen for so long.
+const BRIEF: Duration = Duration::from_secs(5);
+
 /// Above this share of the limit it is.
 const FULL: f64 = 0.7;
 
@@ -39,8 +47,18 @@ pub struct HostState {
     history: VecDeque<HostPoint>,
     spacing: Duration,
     unseen: Vec<HostUnseen>,
+    /// Its named processes.
+    tracked: Vec<TrackedProcess>,
     /// When the kernel last killed, and what.
     kill: Option<(Moment, HostKill)>,
+}
+
+/// What a process held one or two minutes ago, and what will be that.
+#[derive(Debug, Clone)]
+struct TrackedProcess {
+    pid: Pid,
+    before: (Moment, Bytes),
+    next: (Moment, Bytes),
 }
 
 /// What was held at a moment.
@@ -48,6 +66,7 @@ pub struct HostState {
 struct HostPoint {
     at: Moment,
     used: Bytes,
+    shared: Bytes,
     roles: Vec<RoleUse>,
 }
 
@@ -75,6 +94,51 @@ impl HostState {
     /// The readings so far, thinned: when, and what counted against the limit.
     pub fn history(&self) -> impl Iterator<Item = (Moment, Bytes)> {
         self.history.iter().map(|point| (point.at, point.used))
+    }
+
+    /// Who has grown most in the last minute, if that is worth a word.
+    pub fn grows(&self) -> Option<RoleGrowth> {
+        let (at, memory) = self.latest.as_ref()?;
+        let from = Moment(at.0.saturating_sub(JUST_BEFORE.as_micros() as u64));
+        self.grown_since(from)
+            .filter(|grew| grew.by >= memory.limit.scale(GROWS))
+    }
+
+    /// What a process has grown by in a minute, of the last one or two; `None` if it is not known for so long.
+    pub fn process_growth(&self, pid: Pid) -> Option<Bytes> {
+        let (at, memory) = self.latest.as_ref()?;
+        let now = memory.processes.iter().find(|process| process.pid == pid)?;
+        let known = self.tracked.iter().find(|known| known.pid == pid)?;
+        let (since, then) = known.before;
+        let over = at.since(since);
+        (over >= BRIEF).then(|| {
+            let grown = (now.resident - then).0 as f64;
+            Bytes((grown * 60.0 / over.as_secs_f64()) as u64)
+        })
+    }
+
+    /// Keeps what each process held one or two minutes ago.
+    fn track(&mut self, at: Moment, memory: &HostMemory) {
+        let is_there = |pid| memory.processes.iter().any(|process| process.pid == pid);
+        self.tracked.retain(|known| is_there(known.pid));
+        for process in &memory.processes {
+            let now = (at, process.resident);
+            match self
+                .tracked
+                .iter_mut()
+                .find(|known| known.pid == process.pid)
+            {
+                None => self.tracked.push(TrackedProcess {
+                    pid: process.pid,
+                    before: now,
+                    next: now,
+                }),
+                Some(known) if at.since(known.next.0) >= JUST_BEFORE => {
+                    (known.before, known.next) = (known.next, now);
+                }
+                Some(_) => {}
+            }
+        }
     }
 
     /// Whether a person should see it: it is nearly full, or will be within the hour.
@@ -159,6 +223,33 @@ impl HostState {
             .filter(|grown| grown.by > Bytes::ZERO)
     }
 
+    /// What is used more, without files and shared memory, than processes have become larger by: pages that they shared are
+    /// no longer shared. Since there were as many workers as now; only in a control group of its own, which nobody else fills.
+    fn copied(&self) -> Option<Bytes> {
+        let (_, memory) = self.latest.as_ref()?;
+        let workers = |roles: &[RoleUse]| -> u32 {
+            let workers = roles.iter().filter(|role| role.role.is_worker());
+            workers.map(|role| role.count).sum()
+        };
+        let count = workers(&memory.roles);
+        let points = self.history.iter().rev();
+        let first = points
+            .take_while(|point| workers(&point.roles) == count)
+            .last()?;
+        if count < 2 || memory.limited_by == LimitedBy::Machine {
+            return None;
+        }
+        let mapped = |roles: &[RoleUse]| -> Bytes { roles.iter().map(|role| role.mapped).sum() };
+        // A recording of an earlier version.
+        let is_known = |roles: &[RoleUse]| mapped(roles) > Bytes::ZERO;
+        if !is_known(&memory.roles) || !is_known(&first.roles) {
+            return None;
+        }
+        let shared = memory.shared.unwrap_or_default() - first.shared;
+        let larger = mapped(&memory.roles) - mapped(&first.roles);
+        Some(memory.used - first.used - shared - larger)
+    }
+
     fn read(&mut self, at: Moment, memory: &HostMemory) {
         for what in &memory.unseen {
             if !self.unseen.contains(what) {
@@ -169,10 +260,15 @@ impl HostState {
             return;
         }
         self.latest = Some((at, memory.clone()));
+        self.track(at, memory);
         let is_due = |last: &HostPoint| at.since(last.at) >= self.spacing;
         if self.history.back().is_none_or(is_due) {
-            let (used, roles) = (memory.used, memory.roles.clone());
-            self.history.push_back(HostPoint { at, used, roles });
+            self.history.push_back(HostPoint {
+                at,
+                used: memory.used,
+                shared: memory.shared.unwrap_or_default(),
+                roles: memory.roles.clone(),
+            });
         }
         if self.history.len() > KEPT {
             let mut place = 0..;
@@ -192,6 +288,7 @@ impl HostState {
         HostAtOom {
             memory: self.latest.clone(),
             grew: self.grown_since(from),
+            copied: self.copied(),
             kill: kill.map(|(_, kill)| kill.clone()),
         }
     }
@@ -204,6 +301,24 @@ fn apart(a: Moment, b: Moment) -> Duration {
 impl State {
     pub(super) fn host_read(&mut self, at: Moment, memory: &HostMemory) {
         self.host.read(at, memory);
+        if let Some(run) = self.runs.last_mut().filter(|run| run.ended.is_none()) {
+            run.host_peak = run.host_peak.max(Some(memory.used));
+        }
+    }
+
+    /// Keeps the latest of what a process says of its use of the host's memory.
+    pub(super) fn process_host(&mut self, at: Moment, said: &ProcessHost) {
+        let Some(rank) = self.rank_mut(said.pid) else {
+            return;
+        };
+        let host = &mut rank.host;
+        if let Some(loaders) = &said.loaders {
+            host.loaders.clone_from(loaders);
+        }
+        if let Some(growth) = &said.growth {
+            host.growth = Some((at, growth.clone()));
+        }
+        host.pinned = said.pinned.or(host.pinned);
     }
 
     /// What a run begins with is its own.

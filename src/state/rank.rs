@@ -2,8 +2,8 @@
 
 use super::{Keyed, Resolution, Series, StepMarks, StepTraces};
 use crate::event::{
-    Hello, Patchable, Patched, ProbeDevice, ProbeErrors, Rehearsal, Retainers, Sample, Step,
-    Structure,
+    Hello, HostGrowthSpot, LoaderSettings, Patchable, Patched, ProbeDevice, ProbeErrors, Rehearsal,
+    Retainers, Sample, Step, Structure,
 };
 use crate::units::{Bytes, Moment, Pid, Uuid};
 
@@ -49,6 +49,8 @@ pub struct RankState {
     pub traces: StepTraces,
     /// Who keeps its memory alive, as it was last searched, and when.
     pub retainers: Option<(Moment, Retainers)>,
+    /// What it says of its use of the host's memory.
+    pub host: RankHost,
     /// The outcomes of the chosen patches.
     pub patches: Vec<Patched>,
     /// Whether an OOM error that nobody caught has ended it, as it said itself.
@@ -59,6 +61,17 @@ pub struct RankState {
     pub disconnected: Option<Moment>,
     /// Whether it has said, on another node, that it ends.
     pub said_end: bool,
+}
+
+/// What a process says of its use of the host's memory.
+#[derive(Debug, Clone, Default)]
+pub struct RankHost {
+    /// Its DataLoaders that have had workers.
+    pub loaders: Vec<LoaderSettings>,
+    /// Where it last grew fast, and when.
+    pub growth: Option<(Moment, HostGrowthSpot)>,
+    /// What torch has pinned in it.
+    pub pinned: Option<Bytes>,
 }
 
 /// The usage of a device by a process.

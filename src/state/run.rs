@@ -3,8 +3,8 @@
 
 use crate::command::{Change, CommandLine};
 use crate::event::{
-    Consequence, Exit, GivenSize, LineText, Patch, PatchOutcome, Patched, Prediction,
-    PredictionOutcome, SourceEdit, SourceLine, displayed,
+    Consequence, Exit, GivenSize, LineText, LoaderSettings, Patch, PatchOutcome, Patched,
+    Prediction, PredictionOutcome, SourceEdit, SourceLine, displayed,
 };
 use crate::state::{Indexed, OomIncident, RankState};
 use crate::units::{Bytes, Moment, Pid, RunNumber};
@@ -61,6 +61,8 @@ pub struct Run {
     pub called: Option<Vec<GivenSize>>,
     /// Whether its probe would tell that.
     pub tells_calls: bool,
+    /// The most that counted against the limit of the host's memory.
+    pub host_peak: Option<Bytes>,
 }
 
 /// How far any earlier run of a session came.
@@ -117,6 +119,12 @@ impl fmt::Display for RunOutcome {
 }
 
 impl Run {
+    /// The DataLoaders of all its processes that have had workers.
+    pub fn loaders(&self) -> Vec<LoaderSettings> {
+        let loaders = self.ranks.iter().flat_map(|rank| &rank.host.loaders);
+        loaders.cloned().collect()
+    }
+
     pub(super) fn new(number: RunNumber, command: CommandLine, started: Moment) -> Run {
         Run {
             number,

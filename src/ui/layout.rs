@@ -47,6 +47,8 @@ pub(super) struct Layout {
     /// The pane that Tab changes.
     pub pane: Option<Rect>,
     pub footer: Option<Rect>,
+    /// Panes with nothing to show.
+    pub absent: Vec<Pane>,
     /// The size of the program's terminal, shown or not.
     pub child: Rect,
 }
@@ -66,6 +68,7 @@ impl Layout {
         let has_none = |pane: &Pane| self.place(*pane).is_none();
         Pane::below()
             .filter(|pane| pane.spec().gains_from_width || has_none(pane))
+            .filter(|pane| !self.absent.contains(pane))
             .collect()
     }
 
@@ -125,6 +128,8 @@ impl RowCutter {
 /// The layout of this frame.
 pub(super) fn layout_of(view: &View, scene: &Scene) -> Layout {
     let mut layout = arrange(view.size, view.maximized, scene);
+    let is_absent = |pane: &Pane| !(pane.spec().is_there)(scene.state);
+    layout.absent = Pane::below().filter(is_absent).collect();
     // Over a dialog about an OOM the chart stands as it is, or the dialog would hide its end.
     let decides = matches!(&view.dialog, Some(Dialog::Oom(_) | Dialog::Edit(_)));
     if view.pane == Pane::Output && view.maximized == Maximized::Nothing && !decides {

@@ -5,6 +5,7 @@ pub(super) mod allocator;
 pub(super) mod breakdown;
 pub(super) mod devices;
 pub(super) mod events;
+pub(super) mod host;
 pub(super) mod memory;
 pub(super) mod output;
 pub(super) mod rank_map;
@@ -58,6 +59,8 @@ panes! {
     Step: step,
     /// PyTorch's caching allocator.
     Allocator: allocator,
+    /// The host's memory, by process.
+    Host: host,
 }
 
 impl Pane {

@@ -127,7 +127,14 @@ fn pieces(theme: &Theme, scene: &Scene) -> Vec<HeaderItem> {
             }
         }
     }
-    pieces.extend(ram(state).map(|(text, tone)| piece(text, tone, 8)));
+    if let Some((text, tone)) = ram(state) {
+        pieces.push(piece(text, tone, 8));
+        let who = state.host.grows();
+        pieces.extend(who.map(|grew| {
+            let words = format!("{} +{}", grew.role.words(grew.count), grew.by);
+            piece(words, tone, 3)
+        }));
+    }
     let (text, tone) = probe(theme, state);
     pieces.push(piece(text, tone, 2));
     let (text, tone) = nvml(theme, state);

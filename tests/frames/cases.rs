@@ -6,7 +6,10 @@ use crate::frames::offers::remedies;
 use crate::frames::steps;
 use crate::frames::story::{Shape, Story, clauses};
 use oomph::diagnosis::{Cause, LittleUse};
-use oomph::event::{EventKind, Level, Note, ProbeGone};
+use oomph::event::{
+    EventKind, Exit, HostKill, HostProcess, HostRole, Level, LoaderSettings, Note, ProbeGone,
+    ProcessHost,
+};
 use oomph::forecast::{BatchRoom, RoomBasis};
 use oomph::remedy::{Expectation, Remedy};
 use oomph::ui::{ChildScreen, Elsewhere, Pace, Pane, RecordedOutput, Replay, Subject, Theme, View};
@@ -110,6 +113,9 @@ pub const CASES: &[Case] = &[
     case("no-device", no_device, &[]),
     case("steady", steady, &[]),
     case("climbing", climbing, &[]),
+    case("ram-matters", ram_matters, &[]),
+    of_pane("ram-pane", ram_matters, Pane::Host, &[]),
+    case("ram-killed", ram_killed, &[]),
     case("recorded-capacity", || Story::recorded("capacity"), &[]),
     case("recorded-leak", || Story::recorded("leak"), &[]),
     case(
@@ -340,6 +346,53 @@ pub fn steady() -> Story {
         could: 48,
         basis: RoomBasis::Peaks,
     });
+    story
+}
+
+/// Data workers grow until the container's limit is near.
+fn ram_matters() -> Story {
+    let mut story = steady();
+    let loader = LoaderSettings {
+        workers: 4,
+        prefetch: Some(4),
+        batch: Some(32),
+        pin_memory: true,
+        ..LoaderSettings::default()
+    };
+    let pid = story.pid(0);
+    story.tell(EventKind::ProcessHost(Box::new(ProcessHost {
+        pid,
+        loaders: Some(vec![loader]),
+        ..ProcessHost::default()
+    })));
+    for n in 0..6_u32 {
+        story
+            .host(20.0 + 1.8 * f64::from(n), 10.0 + 1.7 * f64::from(n))
+            .wait(10.0);
+    }
+    story
+}
+
+/// The kernel kills the program for it.
+fn ram_killed() -> Story {
+    let mut story = ram_matters();
+    story.host(31.7, 21.0).wait(0.5);
+    let pid = story.pid(0);
+    let gone = HostProcess {
+        pid,
+        role: HostRole::Rank,
+        name: "python".into(),
+        resident: crate::frames::story::gib(9.0),
+        ..HostProcess::default()
+    };
+    story.tell(EventKind::HostKill(Box::new(HostKill {
+        count: 1,
+        total: 1,
+        of_machine: false,
+        gone: vec![gone],
+    })));
+    story.exit(Exit::Signal(9));
+    story.diagnosed();
     story
 }
 

@@ -435,6 +435,69 @@ impl Story {
         }))
     }
 
+    /// The host's memory in a container of 32 GiB: all that is used, and what four workers hold of it.
+    pub fn host(&mut self, used: f64, workers: f64) -> &mut Story {
+        let own = used - workers;
+        let main = self.pid(0);
+        let process = |pid, role, name: &str, held: f64| HostProcess {
+            pid,
+            role,
+            name: name.into(),
+            resident: gib(held + 0.4),
+            shared: gib(0.4),
+            own: Some(gib(held)),
+            locked: None,
+        };
+        let role = |role, count, held| RoleUse {
+            role,
+            count,
+            held: gib(held),
+            exact: true,
+            mapped: gib(held),
+        };
+        let worker = |n: i32| {
+            let pid = Pid(main.0 + 10 + n);
+            let held = workers / 4.0 + 0.1 * f64::from(2 - n);
+            process(pid, HostRole::LoaderWorker, "pt_data_worker", held)
+        };
+        self.tell(EventKind::HostMemory(Box::new(HostMemory {
+            used: gib(used),
+            limit: Bytes::gib(32),
+            limited_by: LimitedBy::Container,
+            cache: Some(gib(3.2)),
+            shared: Some(gib(1.1)),
+            shm: Some(ShmUse {
+                used: gib(1.1),
+                size: Bytes::gib(16),
+            }),
+            roles: vec![
+                role(HostRole::LoaderWorker, 4, workers),
+                role(HostRole::Rank, 1, own),
+            ],
+            processes: [process(main, HostRole::Rank, "python", own)]
+                .into_iter()
+                .chain((0..4).map(worker))
+                .collect(),
+            ..HostMemory::default()
+        })))
+    }
+
+    /// What is found of it by the rules themselves, and what is offered.
+    pub fn diagnosed(&mut self) -> &mut Story {
+        self.findings = diagnose(&self.state);
+        let inputs = RemedyInputs {
+            forecast: ForecastInputs {
+                oom: self.state.oom(),
+                state: Some(&self.state),
+                ..ForecastInputs::default()
+            },
+            findings: &self.findings,
+            ..RemedyInputs::default()
+        };
+        self.remedies = remedies(&self.command, &inputs);
+        self
+    }
+
     pub fn exit(&mut self, exit: Exit) -> &mut Story {
         for rank in 0..self.state.run().map_or(0, |run| run.ranks.len()) as u32 {
             let pid = self.pid(rank);

@@ -5,7 +5,6 @@ use super::files::value_of;
 use super::machine::MachineUse;
 use super::tree::{RunTree, role};
 use super::*;
-use crate::units::Pid;
 use std::fs;
 use std::path::Path;
 use std::process::Command;
@@ -318,6 +317,98 @@ fn what_cannot_be_seen_is_said_once() {
         panic!("{found:?}");
     };
     assert_eq!(memory.unseen, []);
+    child.kill().unwrap();
+    child.wait().unwrap();
+}
+
+/// A machine on which /proc lists the run's processes and shows nothing of them.
+#[test]
+fn processes_that_proc_hides_are_said_to_be_unseen() {
+    let listed = |pid: i32| {
+        vec![(
+            format!("{pid}/task/{pid}/children"),
+            "4711 4712\n".to_string(),
+        )]
+    };
+    let files = listed(7);
+    let files: Vec<(&str, String)> = files
+        .iter()
+        .map(|(path, text)| (path.as_str(), text.clone()))
+        .collect();
+    let proc = system(&files);
+    let mut tree = RunTree::new(proc.path().into(), 7, Vec::new());
+    for _ in 0..3 {
+        assert!(!tree.is_hidden(), "they may just have ended");
+        tree.find(None);
+        tree.read();
+    }
+    assert!(tree.is_hidden() && tree.is_empty());
+    let (_root, mut watcher, mut child) = watcher(two("/job", &(4 * GIB).to_string(), 3 * GIB, 0));
+    watcher.tree = tree;
+    let found = watcher.look(false);
+    let [EventKind::HostMemory(memory)] = &found[..] else {
+        panic!("{found:?}");
+    };
+    assert_eq!(memory.unseen, [HostUnseen::Processes]);
+    assert_eq!(memory.used, Bytes::gib(2), "the limit is seen all the same");
+    assert_eq!(memory.roles, []);
+    // Once one of them shows, they are not hidden.
+    let statm = proc.path().join("4711/statm");
+    fs::create_dir_all(statm.parent().unwrap()).unwrap();
+    fs::write(&statm, "100 50 10 0 0 0 0\n").unwrap();
+    watcher.tree.find(None);
+    watcher.tree.read();
+    assert!(!watcher.tree.is_hidden());
+    child.kill().unwrap();
+    child.wait().unwrap();
+}
+
+#[test]
+fn what_a_probe_says_of_a_process_counts_before_its_words() {
+    let mut child = Command::new("sleep").arg("600").spawn().unwrap();
+    let pid = Pid(child.id() as i32);
+    let mut tree = RunTree::new("/proc".into(), std::process::id() as i32, Vec::new());
+    let role = |tree: &RunTree| {
+        let mut all = tree.processes().into_iter();
+        all.find(|process| process.pid == pid).map(|one| one.role)
+    };
+    tree.take_told(&mut vec![(pid, HostRole::Rank)]);
+    for _ in 0..6 {
+        tree.find(None);
+        tree.read();
+        assert_eq!(role(&tree), Some(HostRole::Rank));
+    }
+    tree.take_told(&mut vec![(pid, HostRole::LoaderWorker)]);
+    assert_eq!(role(&tree), Some(HostRole::LoaderWorker));
+    child.kill().unwrap();
+    child.wait().unwrap();
+}
+
+#[test]
+fn what_grows_fast_is_looked_at_more_often() {
+    let file = |current: u64| two("/job", &(4 * GIB).to_string(), current, 0);
+    let (root, mut watcher, mut child) = watcher(file(2 * GIB));
+    watcher.look(false);
+    assert_eq!(watcher.closeness(), 1);
+    let now_used = |bytes: u64| {
+        let path = root.path().join("sys/fs/cgroup/job/memory.current");
+        fs::write(path, format!("{bytes}\n")).unwrap();
+    };
+    // A GiB more within less than a second.
+    now_used(3 * GIB);
+    watcher.look(false);
+    assert_eq!(watcher.closeness(), FAST_FACTOR);
+    watcher.look(false);
+    assert_eq!(watcher.closeness(), 1, "it has stopped");
+    now_used(4 * GIB);
+    watcher.look(false);
+    watcher.look(false);
+    assert_eq!(watcher.closeness(), NEAR_FACTOR);
+    // Near the end every change counts, however small.
+    now_used(5 * GIB - (100 << 20));
+    assert_eq!(watcher.look(false).len(), 1);
+    now_used(5 * GIB - (99 << 20));
+    assert_eq!(watcher.look(false).len(), 1);
     child.kill().unwrap();
     child.wait().unwrap();
 }

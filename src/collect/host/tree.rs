@@ -25,6 +25,9 @@ const KEPT_OPEN: usize = 96;
 /// and a worker gives itself a name.
 const FIRST_LOOKS: u8 = 4;
 
+/// A process that could not be read so often is hidden; one that has just ended is not met again.
+const HIDDEN_AFTER: u8 = 3;
+
 /// A search may take one part in so many of the time.
 const SHARE: u32 = 4_000;
 
@@ -60,6 +63,10 @@ pub(super) struct RunTree {
     search_due: Instant,
     newest: Option<u64>,
     close_look_due: Instant,
+    /// What probes have said of processes.
+    told: BTreeMap<i32, HostRole>,
+    /// Processes that are listed and never could be read, and how often that was tried.
+    unreadable: BTreeMap<i32, u8>,
 }
 
 #[derive(Debug)]
@@ -101,11 +108,39 @@ impl RunTree {
             search_due: now,
             newest: None,
             close_look_due: now,
+            told: BTreeMap::new(),
+            unreadable: BTreeMap::new(),
         }
     }
 
     pub fn is_empty(&self) -> bool {
         self.known.values().all(Known::is_ours)
+    }
+
+    /// Whether processes of the run are listed, and none of their files can be read: /proc is mounted with hidepid, and they
+    /// are another user's.
+    pub fn is_hidden(&self) -> bool {
+        let is_unread = |known: &Known| known.is_ours() || known.resident == Bytes::ZERO;
+        self.known.values().all(is_unread)
+            && self.unreadable.values().any(|tries| *tries >= HIDDEN_AFTER)
+    }
+
+    /// Whether some process was not read yet.
+    pub fn has_new(&self) -> bool {
+        self.known.values().any(|known| known.looks == 0)
+    }
+
+    /// Takes what probes have said.
+    pub fn take_told(&mut self, told: &mut Vec<(Pid, HostRole)>) {
+        for (pid, role) in told.drain(..) {
+            if let Some(known) = self.known.get_mut(&pid.0) {
+                known.role = role;
+            }
+            self.told.insert(pid.0, role);
+        }
+        while self.told.len() > MOST {
+            self.told.pop_first();
+        }
     }
 
     /// A process whose control group is the run's.
@@ -133,7 +168,12 @@ impl RunTree {
 
     /// The children of the main threads of what is no worker: where workers come from.
     fn find_at_first_hand(&mut self) {
-        let is_worker = |known: &Known| !matches!(known.role, HostRole::Main | HostRole::Other);
+        let is_worker = |known: &Known| {
+            !matches!(
+                known.role,
+                HostRole::Main | HostRole::Rank | HostRole::Other
+            )
+        };
         let parents = self.known.iter().filter(|(_, known)| !is_worker(known));
         let parents = parents.map(|(pid, _)| *pid).take(KEPT_OPEN);
         let parents: Vec<i32> = std::iter::once(self.root).chain(parents).collect();
@@ -189,8 +229,17 @@ impl RunTree {
             match figures {
                 // One that has ended and was not waited for has nothing left.
                 Some((resident, _)) if resident == Bytes::ZERO => gone.push(*pid),
-                Some((resident, shared)) => (known.resident, known.shared) = (resident, shared),
-                None => gone.push(*pid),
+                Some((resident, shared)) => {
+                    (known.resident, known.shared) = (resident, shared);
+                    self.unreadable.remove(pid);
+                }
+                None => {
+                    gone.push(*pid);
+                    if known.resident == Bytes::ZERO {
+                        let tries = self.unreadable.entry(*pid).or_default();
+                        *tries = tries.saturating_add(1);
+                    }
+                }
             }
             if !keeps_open {
                 known.statm.close();
@@ -198,9 +247,13 @@ impl RunTree {
         }
         let ended = gone.into_iter().filter_map(|pid| {
             let known = self.known.remove(&pid)?;
+            self.told.remove(&pid);
             (known.resident > Bytes::ZERO && !known.is_ours()).then(|| known.told(pid))
         });
         let ended = ended.collect();
+        while self.unreadable.len() > KEPT_OPEN {
+            self.unreadable.pop_first();
+        }
         self.tell_apart();
         ended
     }
@@ -226,6 +279,7 @@ impl RunTree {
                 &words,
                 parent.map(|parent| (&parent.words[..], parent.role)),
             );
+            let role = self.told.get(&pid).copied().unwrap_or(role);
             if let Some(known) = self.known.get_mut(&pid) {
                 (known.name, known.words, known.role) = (name, words, role);
                 known.looks += 1;

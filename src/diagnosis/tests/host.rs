@@ -5,7 +5,7 @@ use crate::event::*;
 use crate::oom::{OomKind, OomReport};
 use crate::state::tests::host::{host, killed};
 use crate::state::tests::staged::*;
-use crate::units::Bytes;
+use crate::units::{Bytes, Pid};
 
 /// A run that the kernel killed half a second after this reading.
 fn after(change: impl FnOnce(&mut HostMemory)) -> StagedSession {
@@ -39,6 +39,134 @@ fn full_shm() -> StagedSession {
     scene.add(70.0, EventKind::OomText(report));
     scene.add(70.2, exited(1, Exit::Code(1)));
     scene
+}
+
+/// What the training's process says of itself.
+fn said(change: impl FnOnce(&mut ProcessHost)) -> EventKind {
+    let mut said = ProcessHost {
+        pid: Pid(100),
+        ..ProcessHost::default()
+    };
+    change(&mut said);
+    EventKind::ProcessHost(Box::new(said))
+}
+
+fn grown(doing: Option<HostActivity>, function: &str) -> EventKind {
+    said(|said| {
+        let line = |file: &str, line, function: &str| {
+            Some(SourceLine {
+                file: file.into(),
+                line,
+                function: function.into(),
+            })
+        };
+        said.growth = Some(HostGrowthSpot {
+            held: gib(29.0),
+            grew: gib(12.0),
+            over_ms: 3_100,
+            line: line("/w/train.py", 88, function),
+            inside: line("/lib/torch/serialization.py", 850, "save"),
+            doing,
+        });
+    })
+}
+
+/// The main process held most of it, and had said this two seconds before.
+fn main_process(said: EventKind) -> StagedSession {
+    let mut scene = StagedSession::training();
+    let EventKind::HostMemory(mut memory) = host(31.6, 1.0) else {
+        unreachable!("it is one");
+    };
+    memory.roles.remove(0);
+    memory.processes.remove(0);
+    scene.add(10.0, EventKind::HostMemory(memory.clone()));
+    scene.add(67.5, said);
+    scene.add(69.5, EventKind::HostMemory(memory));
+    scene.add(70.0, killed(1, &[100]));
+    scene.add(70.2, exited(1, Exit::Signal(9)));
+    scene
+}
+
+/// Batches of eight workers wait in shared memory.
+fn queue() -> StagedSession {
+    let mut scene = StagedSession::training();
+    let loader = LoaderSettings {
+        workers: 8,
+        prefetch: Some(4),
+        batch: Some(64),
+        ..LoaderSettings::default()
+    };
+    scene.add(3.0, said(|said| said.loaders = Some(vec![loader])));
+    let EventKind::HostMemory(mut memory) = host(31.6, 2.0) else {
+        unreachable!("it is one");
+    };
+    memory.shared = Some(gib(20.0));
+    scene.add(69.5, EventKind::HostMemory(memory));
+    scene.add(70.0, killed(1, &[100]));
+    scene.add(70.2, exited(1, Exit::Signal(9)));
+    scene
+}
+
+/// Four forked workers touch what they share with their parent: more is used, and nobody is larger.
+fn copies() -> StagedSession {
+    let mut scene = StagedSession::training();
+    for (at, used) in [(10.0, 9.0), (40.0, 20.0), (69.5, 31.6)] {
+        let EventKind::HostMemory(mut memory) = host(used, 6.0) else {
+            unreachable!("it is one");
+        };
+        for role in &mut memory.roles {
+            let each = if role.count == 4 { 28.0 } else { 7.0 };
+            (role.held, role.mapped, role.exact) = (gib(each), gib(each), false);
+        }
+        scene.add(at, EventKind::HostMemory(memory));
+    }
+    scene.add(70.0, killed(1, &[100]));
+    scene.add(70.2, exited(1, Exit::Signal(9)));
+    scene
+}
+
+/// Causes that a hint leads to, and how certain that makes them.
+pub(super) fn further() -> Vec<(&'static str, StagedSession, Cause, Certainty)> {
+    use Certainty::{Certain, Likely};
+    use HostActivity::{Checkpoint, Evaluation};
+    vec![
+        ("batches in advance", queue(), Cause::PrefetchQueue, Likely),
+        ("copies of workers", copies(), Cause::WorkerCopies, Certain),
+        (
+            "a checkpoint",
+            main_process(grown(Some(Checkpoint), "save_checkpoint")),
+            Cause::CheckpointInRam,
+            Likely,
+        ),
+        (
+            "an evaluation",
+            main_process(grown(Some(Evaluation), "evaluate")),
+            Cause::EvaluationInRam,
+            Likely,
+        ),
+        (
+            "a line of the program that is neither",
+            main_process(grown(None, "build")),
+            Cause::HostProcess,
+            Certain,
+        ),
+        (
+            "pinned memory, by torch's own figure",
+            main_process(said(|said| said.pinned = Some(gib(25.0)))),
+            Cause::PinnedMemory,
+            Certain,
+        ),
+        (
+            "a job's limit, and nobody with most of it",
+            after(|memory| {
+                memory.limited_by = LimitedBy::Slurm;
+                memory.roles[0].held = gib(4.0);
+                memory.processes.clear();
+            }),
+            Cause::SlurmLimit,
+            Certain,
+        ),
+    ]
 }
 
 pub(super) fn scenes() -> Vec<(&'static str, StagedSession, Cause)> {
@@ -122,6 +250,64 @@ fn each_killed_run_has_its_cause_and_the_figures_of_the_last_second() {
             !names.contains(&"allocated"),
             "{what}: the GPU's are no matter"
         );
+    }
+}
+
+#[test]
+fn what_the_processes_say_leads_to_the_cause() {
+    for (what, scene, cause, certainty) in further() {
+        let findings = diagnose(&scene.state);
+        let found = (findings[0].cause, findings[0].certainty);
+        assert_eq!(found, (cause, certainty), "{what}: {findings:#?}");
+        let words = &findings[0].explanation;
+        assert!(words.contains("The last look was 0.5 s before"), "{words}");
+    }
+}
+
+#[test]
+fn the_line_that_grew_is_named_unless_it_is_of_long_ago() {
+    let scene = main_process(grown(Some(HostActivity::Checkpoint), "save_checkpoint"));
+    let found = diagnose(&scene.state).remove(0);
+    assert_eq!(found.place.as_deref(), Some("train.py:88"));
+    let grew =
+        "It grew by 12.0 GiB in 3.1 s at train.py:88 save_checkpoint → serialization.py:850 save.";
+    assert!(found.explanation.contains(grew), "{}", found.explanation);
+    let mut scene = StagedSession::training();
+    scene.add(
+        20.0,
+        grown(Some(HostActivity::Checkpoint), "save_checkpoint"),
+    );
+    let EventKind::HostMemory(mut memory) = host(31.6, 1.0) else {
+        unreachable!("it is one");
+    };
+    memory.roles.remove(0);
+    scene.add(69.5, EventKind::HostMemory(memory));
+    scene.add(70.0, killed(1, &[100]));
+    scene.add(70.2, exited(1, Exit::Signal(9)));
+    assert_eq!(diagnose(&scene.state)[0].cause, Cause::HostProcess);
+}
+
+#[test]
+fn what_is_to_be_asked_for_is_more_than_was_needed() {
+    let asked = |scene: StagedSession| diagnose(&scene.state).remove(0).advice.concat_words();
+    let slurm = asked(after(|memory| memory.limited_by = LimitedBy::Slurm));
+    // 32 GiB, of which the workers took 18 more in the last minute, and a quarter.
+    assert!(slurm.contains("sbatch --mem=63G"), "{slurm}");
+    let container = asked(after(|_| ()));
+    assert!(container.contains("docker run --memory=63g"), "{container}");
+    let unit = asked(after(|memory| memory.limited_by = LimitedBy::Systemd));
+    assert!(unit.contains("MemoryMax=63G"), "{unit}");
+    let shm = asked(full_shm());
+    assert!(shm.contains("--shm-size=1g"), "{shm}");
+}
+
+trait ConcatWords {
+    fn concat_words(&self) -> String;
+}
+
+impl ConcatWords for Vec<Phrase> {
+    fn concat_words(&self) -> String {
+        self.iter().map(|one| format!("{one}\n")).collect()
     }
 }
 

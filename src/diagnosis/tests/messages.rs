@@ -1,7 +1,7 @@
 //! Messages alone, with made-up figures, and the first finding of each.
 
 use crate::diagnosis::*;
-use crate::oom::{OomKind, OomReport, OtherProcess};
+use crate::oom::{HostSign, OomKind, OomReport, OtherProcess};
 use crate::state::tests::staged::*;
 use crate::state::{OomIncident, State};
 use crate::units::{Bytes, Moment, Pid};
@@ -233,6 +233,46 @@ pub(super) fn messages() -> Vec<(&'static str, OomReport, Cause, Certainty)> {
                 ..OomReport::default()
             },
             HostMemory,
+            Certain,
+        ),
+        (
+            "the host, a full /dev/shm",
+            OomReport {
+                kind: OomKind::HostOom,
+                sign: Some(HostSign::SharedMemory),
+                ..OomReport::default()
+            },
+            SharedMemory,
+            Certain,
+        ),
+        (
+            "the host, file descriptors",
+            OomReport {
+                kind: OomKind::HostOom,
+                sign: Some(HostSign::Descriptors),
+                ..OomReport::default()
+            },
+            OpenFiles,
+            Certain,
+        ),
+        (
+            "the host, pinned memory refused",
+            OomReport {
+                kind: OomKind::HostOom,
+                sign: Some(HostSign::Pinned),
+                ..OomReport::default()
+            },
+            PinnedMemory,
+            Certain,
+        ),
+        (
+            "the host, a job's limit",
+            OomReport {
+                kind: OomKind::HostOom,
+                sign: Some(HostSign::Slurm),
+                ..OomReport::default()
+            },
+            SlurmLimit,
             Certain,
         ),
         (

@@ -2,9 +2,11 @@
 //! is taken back; the dialog then offers to continue without it.
 
 use crate::command::CommandLine;
-use crate::event::{Exit, GivenChange, Hello, Knobs, Prediction, SourceEdit, crc32};
+use crate::event::{
+    Exit, GivenChange, Hello, Knobs, LoaderSettings, Prediction, SourceEdit, crc32,
+};
 use crate::recognize::{KnobEffect, KnobPlace};
-use crate::remedy::{self, Ended, FileCopy, Leftover, RejectedRemedy, Remedy};
+use crate::remedy::{self, Ended, FileCopy, Leftover, RejectedRemedy, Remedy, RemedyId};
 use crate::state::{Run, RunOutcome};
 use crate::units::{Moment, Pid, RunNumber, Uuid};
 use crate::whole_file::{self, Readers};
@@ -109,6 +111,8 @@ struct AppliedRemedies {
     remedies: Vec<Remedy>,
     failed: Option<Uuid>,
     is_verified: bool,
+    /// What its DataLoaders have shown of them.
+    told: Vec<Result<String, String>>,
 }
 
 /// What the program did not take.
@@ -140,6 +144,7 @@ impl Changes {
             remedies,
             failed,
             is_verified: false,
+            told: Vec::new(),
         });
         self.others = None;
         self.without_effect = None;
@@ -170,6 +175,27 @@ impl Changes {
             return Vec::new();
         }
         remedy::not_in_force(&applied.remedies, hello, applied.failed.as_ref())
+    }
+
+    /// What the DataLoaders of a relaunched run show of its remedies; each is told once.
+    pub(crate) fn in_loaders(
+        &mut self,
+        before: &[LoaderSettings],
+        now: &[LoaderSettings],
+    ) -> Vec<Result<String, String>> {
+        let Some(applied) = &mut self.applied else {
+            return Vec::new();
+        };
+        let mut found = remedy::in_loaders(&applied.remedies, before, now);
+        found.retain(|words| !applied.told.contains(words));
+        applied.told.extend(found.iter().cloned());
+        found
+    }
+
+    /// Whether the current run was made by a remedy of this kind.
+    pub(crate) fn has_applied(&self, is_of: impl Fn(RemedyId) -> bool) -> bool {
+        let applied = self.applied.as_ref();
+        applied.is_some_and(|applied| applied.remedies.iter().any(|remedy| is_of(remedy.id)))
     }
 
     /// What shows whether a changed batch is in force: the sizes that the model is given, or a process that trains

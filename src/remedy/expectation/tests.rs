@@ -58,6 +58,7 @@ fn state(steps: u64, floor: u64, peak: u64) -> State {
         },
         structure: None,
         structures: Default::default(),
+        host: Default::default(),
         usages: Default::default(),
         patchable: None,
         rehearsal: None,

@@ -14,6 +14,7 @@ pub(crate) fn host(used: f64, workers: f64) -> EventKind {
         count,
         held: gib(held),
         exact: true,
+        mapped: gib(held),
     };
     let process = |pid, role, own| HostProcess {
         pid: Pid(pid),

@@ -20,6 +20,8 @@ pub(in crate::ui) struct PaneSpec {
     /// Whether the pane is also shown below the chart, because more of it fits there.
     pub gains_from_width: bool,
     pub scrolling: Scrolling,
+    /// Whether there is anything to be shown: else it has no tab.
+    pub is_there: fn(&State) -> bool,
     pub draw: Draw,
 }
 
@@ -49,6 +51,7 @@ impl PaneSpec {
             own_rows: |_, _, _| 0,
             gains_from_width: false,
             scrolling: Scrolling::Nothing,
+            is_there: |_| true,
             draw,
         }
     }

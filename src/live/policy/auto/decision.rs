@@ -102,6 +102,10 @@ impl AutoOptions {
                 RemedyId::Amp
                 | RemedyId::Recompute
                 | RemedyId::DataloaderWorkers
+                | RemedyId::PrefetchFactor
+                | RemedyId::PinMemory
+                | RemedyId::PersistentWorkers
+                | RemedyId::SharingStrategy
                 | RemedyId::Wait
                 | RemedyId::StopLeftover
                 | RemedyId::Without => None,

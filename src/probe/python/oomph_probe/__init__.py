@@ -39,6 +39,7 @@ patch/ Only where the user chose a patch at runtime, and then these change what 
     recompute      activation checkpointing of repeated blocks
     amp            bf16 autocast around a model's forward
     loader         another batch size for DataLoaders
+    arguments      fewer workers of DataLoaders, fewer batches in advance, no pinned memory
     source         numbers in the text of the program's own files
     purity         whether a forward can be run a second time
     precision      whether the program sets a precision itself
@@ -59,6 +60,8 @@ live/ While the training goes well:
     step_trace     such a step in a compact form
     growth         lines whose live memory grows from step to step
     requests       what the UI asks for on a key: a search, a snapshot
+    loaders        how the DataLoaders are set that have workers
+    host_memory    what this process takes of the host's memory: where it grows, and what is pinned
 
 rehearse/ After an OOM in the first steps, to know what another batch or a remedy would need:
 

@@ -14,6 +14,8 @@ from .live import (
     allocator,
     growth,
     hello,
+    host_memory,
+    loaders,
     modules,
     readings,
     recording,
@@ -66,6 +68,8 @@ class Process:
         self.patches = patches.of_environment(torch, self.version)
         self.modules = modules.Modules(torch)
         self.roots = self.make_roots()
+        self.loaders = loaders.Loaders()
+        self.loaders.watch()
         self.uncaught = uncaught.Uncaught()
         self.uncaught.watch_children()
         self.armed = False
@@ -97,7 +101,7 @@ class Process:
                 self.armed = True
                 self.attached = Attached(
                     self.torch, self.version, self.settings, self.recording, self.patches, self.modules, self.roots,
-                    self.uncaught,
+                    self.uncaught, self.loaders,
                 )
                 self.attached.start()
         except Exception:
@@ -117,6 +121,7 @@ class Attached:
         seen: modules.Modules,
         noted: roots.Roots | None,
         ending: uncaught.Uncaught,
+        loading: loaders.Loaders,
     ) -> None:
         self.torch, self.version, self.settings, self.recording = torch, version, settings, recorded
         self.uncaught = ending
@@ -145,10 +150,12 @@ class Attached:
             torch, self.wire, self.note, self.allocator, self.steps, self.growth, self.retainers, self.dump
         )
         self.readings = readings.Readings(torch, pid, self.allocator)
+        self.host_memory = host_memory.HostMemory(torch, pid, self.owners, loading)
         sources = sampler.Sources(
             pid, self.readings, self.steps, self.structure, self.tracing, self.requests, recorded, patched,
             reads=self.allocator.resting is None,
             called=knobs.FirstCall(pid, hello.number("OOMPH_PROBE_RUN") or 1, settings.rehearsed_step, self.given).take,
+            host=self.host_memory,
         )
         self.sampler = sampler.Sampler(torch, self.wire, alarm, sources, settings.interval)
 

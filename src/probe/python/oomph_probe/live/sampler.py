@@ -20,6 +20,7 @@ if TYPE_CHECKING:
 
     from ..common.protocols import Line, Torch, Wire
     from ..patch.patches import Patches
+    from .host_memory import HostMemory
     from .readings import Readings
     from .recording import Recording
     from .requests import Requests
@@ -84,6 +85,7 @@ class Sources:
         patches: Patches | None,
         reads: bool,
         called: Callable[[], Line | None],
+        host: HostMemory | None = None,
     ) -> None:
         self.pid = pid
         self.readings = readings
@@ -97,6 +99,7 @@ class Sources:
         self.reads = reads
         # What the model was given first, once.
         self.called = called
+        self.host = host
 
     def begin_anew(self) -> None:
         """A new connection knows nothing yet."""
@@ -105,6 +108,8 @@ class Sources:
         errors.here.send_again()
         if self.patches is not None:
             self.patches.send_again()
+        if self.host is not None:
+            self.host.send_again()
 
     def gather(self, wire: Wire, at_end: bool) -> None:
         """On the sampler's thread."""
@@ -112,6 +117,9 @@ class Sources:
         called = self.called()
         if called is not None:
             wire.put(called, keep=True)
+        host = None if self.host is None else self.host.take()
+        if host is not None:
+            wire.put(host)
         self.put_errors(wire, at_end)
         if not self.reads:
             return

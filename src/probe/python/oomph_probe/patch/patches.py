@@ -1,6 +1,7 @@
 """Patches applied at runtime: which ones the user chose, and what became of each.
 
-Named in OOMPH_PATCHES, separated by commas: `recompute`, `amp`, `batch=64:32`. Without the variable
+Named in OOMPH_PATCHES, separated by commas: `recompute`, `amp`, `batch=64:32`, `workers=4`, `prefetch=1`,
+`pin_memory=off`, `persistent_workers=off`, `sharing=file_system`. Without the variable
 nothing is touched. What became of changed sources (source.py) is told in the same way. Each patch is
 applied or declines, and reports which and why. One that fails disables itself, and the training goes
 on without it.
@@ -13,7 +14,7 @@ import os
 import sys
 
 from ..common import blocks, calls, errors
-from . import amp, loader, precision, purity, recompute
+from . import amp, arguments, loader, precision, purity, recompute
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -41,6 +42,8 @@ class Patches:
         self.recompute: recompute.Recompute | None = None
         self.amp: amp.Amp | None = None
         self.loader: loader.Loader | None = None
+        self.arguments = arguments.LoaderArguments(self)
+        self.sharing: str | None = None
         self.edits: Any = getattr(sys.modules.get("_oomph_source"), "edits", None)
         for word in chosen:
             self.choose(word)
@@ -54,6 +57,10 @@ class Patches:
                 self.amp = amp.Amp(self)
             elif name == "batch":
                 self.loader = loader.Loader(self, value)
+            elif name in arguments.ARGUMENTS:
+                self.arguments.choose(name, value)
+            elif name == arguments.SHARING:
+                self.sharing = value
             else:
                 self.decline(word, "this version of oomph has no such patch")
         except Exception as error:
@@ -67,6 +74,11 @@ class Patches:
                 self.attempt(name, patch.install)
         if self.loader is not None:
             self.attempt("batch", self.loader.install)
+        for name in list(self.arguments.bounds)[:1]:
+            if not self.attempt(name, self.arguments.install):
+                self.arguments.bounds.clear()
+        if self.sharing is not None:
+            self.attempt(arguments.SHARING, arguments.share_by, self, self.sharing)
         if any(patch is not None and patch.wants_roots for patch in (self.recompute, self.amp)):
             try:
                 ours = (amp, blocks, calls, precision, purity, recompute, sys.modules[__name__])
@@ -149,6 +161,9 @@ class Patches:
         ):
             if patch is not None and name not in self.said:
                 self.decline(name, patch.nothing_found)
+        for name in self.arguments.bounds:
+            if name not in self.said:
+                self.decline(name, self.arguments.nothing_found(name))
 
     def send_again(self) -> None:
         """Queues every line again, for a new connection."""

@@ -1,0 +1,47 @@
+//! Batches that workers have fetched in advance: workers × prefetch_factor of them wait in shared memory, which counts against
+//! the limit.
+
+use super::host_figures::{Holder, HostFigures};
+use super::oom_context::OomContext;
+use super::wording::because;
+use super::{Cause, CauseSpec, Certainty, Finding, Help};
+
+pub(super) const CAUSE: CauseSpec = CauseSpec::new("prefetched batches", examine)
+    .recurs("prefetched batches fill the RAM")
+    .prefers(Help::LessHostMemory)
+    .of_host();
+
+fn examine(case: &OomContext) -> Option<Finding> {
+    let figures = HostFigures::of(case)?;
+    let Some(Holder::Shared(shared)) = figures.holder() else {
+        return None;
+    };
+    let loader = figures.loader()?;
+    let what = format!("Batches that wait in shared memory filled the RAM with {shared}");
+    let samples = loader
+        .batch
+        .map_or(String::new(), |batch| format!(" of {batch} samples"));
+    let (workers, each, waiting) = (
+        loader.workers,
+        loader.prefetch.unwrap_or(2),
+        loader.waiting(),
+    );
+    let queue = format!(
+        "{workers} workers × prefetch_factor {each} = {waiting} batches{samples} may wait at a time, {} each if all of it is theirs.",
+        crate::units::Bytes(shared.0 / waiting.max(1))
+    );
+    let advice = [
+        because(
+            &format!("prefetch_factor below {each}, or fewer than {workers} workers"),
+            "the room that they take is the product of both",
+        ),
+        figures.more_memory(),
+    ];
+    Some(
+        figures
+            .finding(Cause::PrefetchQueue, Certainty::Likely, &what)
+            .says(queue)
+            .shows_first([("in shared memory", shared)])
+            .advises(advice),
+    )
+}

@@ -1,0 +1,229 @@
+//! Remedies where the host's memory ran out: by the program's flags, by their numbers, and in DataLoader itself.
+
+use crate::command::CommandLine;
+use crate::diagnosis::{Cause, Finding, diagnose};
+use crate::event::{EventKind, Exit, LoaderSettings, ProcessHost};
+use crate::forecast::ForecastInputs;
+use crate::oom::{HostSign, OomKind, OomReport};
+use crate::remedy::{Availability, Plan, Remedy, RemedyId, RemedyInputs, in_loaders, remedies};
+use crate::state::tests::host::{host, killed};
+use crate::state::tests::staged::{StagedSession, exited, hello, started};
+use crate::units::Pid;
+
+fn loader() -> LoaderSettings {
+    LoaderSettings {
+        workers: 8,
+        prefetch: Some(4),
+        batch: Some(64),
+        pin_memory: true,
+        persistent: true,
+        ..LoaderSettings::default()
+    }
+}
+
+/// A run of this command that the kernel killed, with workers that held most; `loader` as its probe had seen it.
+fn ran(words: &str, loader: Option<LoaderSettings>) -> StagedSession {
+    let mut scene = StagedSession::default();
+    scene
+        .add(0.0, started(1, 100, words))
+        .add(1.0, hello(1, 100, None));
+    if let Some(loader) = loader {
+        let said = ProcessHost {
+            pid: Pid(100),
+            loaders: Some(vec![loader]),
+            ..ProcessHost::default()
+        };
+        scene.add(2.0, EventKind::ProcessHost(Box::new(said)));
+    }
+    scene.add(69.5, host(31.6, 24.0));
+    scene.add(70.0, killed(1, &[100]));
+    scene.add(70.2, exited(1, Exit::Signal(9)));
+    scene
+}
+
+fn offers(scene: &StagedSession, findings: &[Finding]) -> (CommandLine, Vec<Remedy>) {
+    let command = scene.state.run().unwrap().command.clone();
+    let inputs = RemedyInputs {
+        forecast: ForecastInputs {
+            oom: scene.state.oom(),
+            state: Some(&scene.state),
+            ..ForecastInputs::default()
+        },
+        findings,
+        ..RemedyInputs::default()
+    };
+    let remedies = remedies(&command, &inputs);
+    (command, remedies)
+}
+
+/// The command with one remedy, or why it is not offered.
+#[track_caller]
+fn with(scene: &StagedSession, id: RemedyId) -> Result<String, String> {
+    let (command, remedies) = offers(scene, &diagnose(&scene.state));
+    let remedy = remedies.iter().find(|remedy| remedy.id == id).unwrap();
+    match &remedy.availability {
+        Availability::NotOffered(why) => Err(why.to_string()),
+        Availability::Offered => Ok(Plan::new(&command, &[remedy]).command.shown()),
+    }
+}
+
+use RemedyId::{DataloaderWorkers, PersistentWorkers, PinMemory, PrefetchFactor, SharingStrategy};
+
+#[test]
+fn a_flag_is_changed_where_the_program_has_it() {
+    for (words, id, changed) in [
+        (
+            "python t.py --num-workers 8",
+            DataloaderWorkers,
+            "python t.py --num-workers 4",
+        ),
+        (
+            "python t.py --prefetch_factor=4",
+            PrefetchFactor,
+            "python t.py --prefetch_factor=2",
+        ),
+        (
+            "python t.py --dataloader_prefetch_factor 2",
+            PrefetchFactor,
+            "python t.py --dataloader_prefetch_factor 1",
+        ),
+        (
+            "python t.py --pin-mem --lr 1",
+            PinMemory,
+            "python t.py --lr 1",
+        ),
+        (
+            "python t.py --dataloader_pin_memory True",
+            PinMemory,
+            "python t.py --dataloader_pin_memory False",
+        ),
+        (
+            "python t.py data.persistent_workers=true",
+            PersistentWorkers,
+            "python t.py data.persistent_workers=false",
+        ),
+    ] {
+        assert_eq!(
+            with(&ran(words, None), id).as_deref(),
+            Ok(changed),
+            "{words}"
+        );
+    }
+}
+
+/// `--workers` may be of anything, unless a DataLoader was seen with its number.
+#[test]
+fn a_flag_without_a_known_name_is_found_by_its_number() {
+    let scene = ran("python t.py --workers 8 --threads 2", Some(loader()));
+    assert_eq!(
+        with(&scene, DataloaderWorkers).as_deref(),
+        Ok("python t.py --workers 4 --threads 2")
+    );
+    let scene = ran("python t.py --workers 6", Some(loader()));
+    let patched = with(&scene, DataloaderWorkers).unwrap();
+    assert!(patched.contains("OOMPH_PATCHES=workers=4"), "{patched}");
+    let why = with(&ran("python t.py --workers 8", None), DataloaderWorkers).unwrap_err();
+    assert!(why.contains("does not set"), "{why}");
+}
+
+#[test]
+fn without_a_flag_dataloader_itself_is_given_other_arguments() {
+    let scene = ran("python t.py", Some(loader()));
+    for (id, patch) in [
+        (DataloaderWorkers, "workers=4"),
+        (PrefetchFactor, "prefetch=2"),
+        (PinMemory, "pin_memory=off"),
+        (PersistentWorkers, "persistent_workers=off"),
+    ] {
+        let command = with(&scene, id).unwrap();
+        assert_eq!(command, format!("OOMPH_PATCHES={patch} python t.py"));
+    }
+    let (command, remedies) = offers(&scene, &diagnose(&scene.state));
+    let chosen: Vec<&Remedy> = remedies
+        .iter()
+        .filter(|remedy| remedy.is_offered() && remedy.id.is_of_host())
+        .collect();
+    let together = Plan::new(&command, &chosen).command.shown();
+    assert_eq!(
+        together,
+        "OOMPH_PATCHES=workers=4,prefetch=2,pin_memory=off,persistent_workers=off python t.py"
+    );
+}
+
+#[test]
+fn what_a_loader_does_not_do_is_not_switched_off() {
+    let plain = LoaderSettings {
+        workers: 2,
+        prefetch: Some(1),
+        iterable: true,
+        ..LoaderSettings::default()
+    };
+    let scene = ran("python t.py", Some(plain));
+    for (id, why) in [
+        (DataloaderWorkers, "IterableDataset"),
+        (PrefetchFactor, "fetches one"),
+        (PinMemory, "no DataLoader pins memory"),
+        (PersistentWorkers, "no DataLoader keeps its workers"),
+        (SharingStrategy, "named files take as much of /dev/shm"),
+    ] {
+        let said = with(&scene, id).unwrap_err();
+        assert!(said.contains(why), "{id:?}: {said}");
+    }
+}
+
+#[test]
+fn named_files_help_where_descriptors_ran_out_and_nowhere_else() {
+    let failed = |sign| {
+        let mut scene = StagedSession::default();
+        scene
+            .add(0.0, started(1, 100, "python t.py"))
+            .add(1.0, hello(1, 100, None));
+        let report = OomReport {
+            kind: OomKind::HostOom,
+            sign: Some(sign),
+            ..OomReport::default()
+        };
+        scene.add(9.0, EventKind::OomText(report));
+        scene.add(9.5, exited(1, Exit::Code(1)));
+        scene
+    };
+    let scene = failed(HostSign::Descriptors);
+    assert_eq!(diagnose(&scene.state)[0].cause, Cause::OpenFiles);
+    let (_, remedies) = offers(&scene, &diagnose(&scene.state));
+    assert_eq!(remedies[0].id, SharingStrategy, "the first of all");
+    assert_eq!(
+        with(&scene, SharingStrategy).as_deref(),
+        Ok("OOMPH_PATCHES=sharing=file_system python t.py")
+    );
+    assert!(with(&failed(HostSign::SharedMemory), SharingStrategy).is_err());
+}
+
+#[test]
+fn a_relaunched_loader_shows_whether_it_has_what_was_chosen() {
+    let scene = ran("python t.py", Some(loader()));
+    let (_, all) = offers(&scene, &diagnose(&scene.state));
+    let applied: Vec<Remedy> = all.into_iter().filter(Remedy::is_offered).collect();
+    let now = |workers, pin_memory| LoaderSettings {
+        workers,
+        pin_memory,
+        prefetch: Some(2),
+        persistent: false,
+        ..loader()
+    };
+    let said = in_loaders(&applied, &[loader()], &[now(4, true)]);
+    let words: Vec<&str> = said
+        .iter()
+        .map(|words| words.as_deref().unwrap_or_else(|why| why))
+        .collect();
+    assert_eq!(
+        words,
+        [
+            "DataLoader workers: 4, before 8",
+            "prefetch_factor: 2, before 4",
+            "DataLoaders that pin memory: still 1",
+            "DataLoaders that keep their workers: 0, before 1",
+        ]
+    );
+    assert_eq!(said.iter().filter(|words| words.is_err()).count(), 1);
+    assert!(in_loaders(&applied, &[], &[now(4, true)]).is_empty());
+}
