@@ -10,7 +10,7 @@ import torch
 import torch.nn as nn
 import torch.nn.functional as F
 from _oomph_probe.live import modules
-from _oomph_probe.rehearse import rehearsal, roots
+from _oomph_probe.rehearse import apart, rehearsal, roots
 
 
 class Block(nn.Module):
@@ -178,7 +178,7 @@ class Peaks(unittest.TestCase):
             (Decoder(), (tokens(), tokens())),
         ]:
             call = roots.Call(torch, model, given, {}, 0)
-            one = rehearsal.Rehearsal(torch, call, rehearsal.Variant(), float("inf"))
+            one = rehearsal.Rehearsal(torch, call, rehearsal.Variant(), apart.Deadline(float("inf")))
             with FlopCounterMode(display=False) as counter, one.recorder():
                 one.loss(model(*given)).backward()
             self.assertEqual(one.trace.flops, counter.get_total_flops(), type(model).__name__)

@@ -2,21 +2,18 @@
 and free, without a kernel, a byte of device memory or a change to the program.
 
 torch's FakeTensorMode runs the model's own code; every new storage on the GPU is an allocation, its end a
-free. It runs on a thread of its own, so that nothing of the failed one (excluded dispatch keys, autocast,
-grad mode) reaches it, backward too, and ends at a deadline that is looked at in every operation. Before
-anything that could be seen outside (effects.py, which the caller enters) and before a collective it stops.
+free. It runs on a thread of its own (apart.py), backward too, and ends at a deadline that is looked at in every
+operation. Before anything that could be seen outside (effects.py, which the caller enters) and before a collective it
+stops.
 
 Nothing is raised but where an operation may raise. torch also asks Python from places of C++ that no exception
 may leave (a tensor's device, a destructor), and one that does ends the process: so nobody raises anything in the
-rehearsal's thread from outside, and a process does not exit while it runs.
+rehearsal's thread from outside.
 """
 
 from __future__ import annotations
 
-import atexit
 import contextlib
-import threading
-import time
 import weakref
 from _thread import get_ident
 
@@ -27,16 +24,17 @@ from .inputs import Shape
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from typing import Any, Callable
+    from typing import Any
 
     from ..common.protocols import Args, Kwargs, Module, Storage, Tensor, Torch
+    from .apart import Deadline
     from .roots import Call
 
 COLLECTIVES = ("c10d", "_c10d_functional", "c10d_functional", "symm_mem")
 # What C++ asks of a tensor that Python has made, wherever it is: these may not raise.
 QUESTIONS = ("prim", "profiler")
-# Seconds that the exit waits for a rehearsal that was given up: mostly for one operation of it.
-EXIT = 10.0
+# What makes a tensor of values: its argument is the tensor that is made.
+MAKING = ("lift_fresh", "lift_fresh_copy", "lift")
 
 
 class Variant:
@@ -84,16 +82,21 @@ class Trace:
 class Rehearsal:
     """One variant of one call, until a moment."""
 
-    def __init__(self, torch: Torch, call: Call, variant: Variant, until: float) -> None:
+    def __init__(self, torch: Torch, call: Call, variant: Variant, deadline: Deadline) -> None:
         self.torch = torch
         self.call = call
         self.variant = variant
         batch = variant.batch[0] if variant.batch else 0
         self.is_first = any(shape.shape[:1] == (batch,) for shape in inputs.shapes_in([call.args, call.kwargs]))
-        self.until = until
+        self.deadline = deadline
         self.thread = get_ident()
         self.trace = Trace(call.device)
-        self.known: set[Any] = set()
+        # The storages that were seen, by address.
+        self.known: dict[Any, Any] = {}
+        # Tensors of the program's that are no part of the model, with their fakes, by address.
+        self.outer: dict[int, tuple[Any, Any]] = {}
+        # None where real steps are looked at.
+        self.mode: Any = None
         self.weights: list[int] = []
         self.trained: list[int] = []
         self.has_convolutions = False
@@ -103,7 +106,7 @@ class Rehearsal:
         from torch._subclasses.fake_tensor import FakeTensorMode
 
         torch, call, variant = self.torch, self.call, self.variant
-        mode = FakeTensorMode(allow_non_fake_inputs=False)
+        mode = self.mode = FakeTensorMode(allow_non_fake_inputs=False)
         copier = fakes.Copier(torch, mode, call.device)
         module = copier.of(call.module())
         self.weights, self.trained = copier.weights, copier.trained
@@ -214,8 +217,11 @@ class Rehearsal:
                 name = func.name().partition("::")[2].partition(".")[0]
                 if name == "convolution" and takes_workspace(args):
                     rehearsal.has_convolutions = True
+                kwargs = kwargs or {}
+                if rehearsal.mode is not None and name not in MAKING:
+                    args, kwargs = rehearsal.with_fakes(func, args), rehearsal.with_fakes(func, kwargs)
                 rehearsal.count(name, args)
-                made = func(*args, **(kwargs or {}))
+                made = func(*args, **kwargs)
                 for tensor in leaves(torch, made):
                     if tensor.device != device:
                         continue
@@ -226,13 +232,36 @@ class Rehearsal:
 
         return Recorder()
 
+    def with_fakes(self, func: Any, value: Any) -> Any:
+        """Arguments of an operation, with fakes for tensors of the program's that are no part of the model (a table
+        in a global, the weights of a loss)."""
+        kind = type(value)
+        if kind in (list, tuple):
+            made = [self.with_fakes(func, each) for each in value]
+            return kind(made) if any(new is not old for new, old in zip(made, value)) else value
+        if kind is dict:
+            named = {key: self.with_fakes(func, each) for key, each in value.items()}
+            return named if any(named[key] is not value[key] for key in value) else value
+        if kind not in (self.torch.Tensor, self.torch.nn.Parameter):
+            return value
+        # A leaf that is trained gets its gradient past this mode.
+        if value.requires_grad:
+            raise Stopped("it trains a parameter that is no part of the model")
+        if func._schema.is_mutable:
+            raise Stopped("its forward changes a tensor outside of the model (%s)" % func.name())
+        known = self.outer.get(id(value))
+        if known is None or known[0]() is not value:
+            fake = self.made(Shape(value))
+            self.is_new(fake.untyped_storage())
+            known = self.outer[id(value)] = weakref.ref(value), fake
+        return known[1]
+
     def is_new(self, storage: Storage) -> bool:
         """Whether it was not seen before; the next one at its address will not have been."""
         key = storage._cdata
         if key in self.known:
             return False
-        self.known.add(key)
-        weakref.finalize(storage, self.known.discard, key)
+        self.known[key] = weakref.ref(storage, lambda _: self.known.pop(key, None))
         return True
 
     def count(self, name: str, args: Args) -> None:
@@ -246,7 +275,7 @@ class Rehearsal:
         self.trace.flops += count
 
     def look_at_clock(self) -> None:
-        if time.monotonic() > self.until and get_ident() == self.thread:
+        if self.deadline.has_come() and get_ident() == self.thread:
             raise Stopped("it took too long")
 
 
@@ -285,29 +314,3 @@ def usual_loss(torch: Torch, logits: Tensor) -> Tensor:
     flat = logits.flatten(0, -2)
     targets = torch.empty(flat.shape[:1], dtype=torch.long, device=logits.device)
     return torch.nn.functional.cross_entropy(flat, targets)
-
-
-def on_own_thread(work: Callable[[], Any], patience: float) -> tuple[Any, BaseException | None]:
-    """Runs `work` on a thread of its own and waits at most `patience` seconds: (result, error)."""
-    answer: list[tuple[Any, BaseException | None]] = []
-
-    def run() -> None:
-        try:
-            answer.append((work(), None))
-        except BaseException as error:
-            errors.foreseen("rehearse on a thread")
-            answer.append((None, error))
-
-    thread = threading.Thread(target=run, daemon=True)
-    thread.start()
-    thread.join(patience)
-    if answer:
-        return answer[0]
-    # It ends at its next operation, which looks at the clock.
-    atexit.register(wait_for, thread)
-    return None, Stopped("it did not end in time")
-
-
-def wait_for(thread: threading.Thread) -> None:
-    """At exit: Python ends a thread that it finds in C++ in a way that C++ does not survive."""
-    thread.join(EXIT)

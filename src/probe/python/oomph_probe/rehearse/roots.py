@@ -16,7 +16,7 @@ import weakref
 from ..common import calls, errors
 from ..knobs import given
 from ..live import modules
-from . import inputs
+from . import apart, inputs
 from .inputs import Shape
 
 TYPE_CHECKING = False
@@ -35,6 +35,7 @@ ENOUGH = 20000
 # Wrappers that call one module of theirs with the same arguments, on this process's share of the batch.
 WRAPPERS = ("DistributedDataParallel", "DataParallel", "OptimizedModule")
 MOST_LEAVES = 256
+DEVICES = ("cuda",)
 
 
 class CannotNote(Exception):
@@ -114,9 +115,12 @@ class Roots:
                 output = original(self, *args, **kwargs)
                 return output
             except error:
+                interrupted = None
                 if is_outer:
                     inside.depth = 0
-                    roots.left("forward")
+                    interrupted = roots.left("forward")
+                if interrupted is not None:
+                    raise interrupted from None
                 raise
             finally:
                 if is_outer:
@@ -136,7 +140,9 @@ class Roots:
             try:
                 return original(*args, **kwargs)
             except error:
-                roots.left("backward")
+                interrupted = roots.left("backward")
+                if interrupted is not None:
+                    raise interrupted from None
                 raise
             finally:
                 roots.backwards -= 1
@@ -177,7 +183,7 @@ class Roots:
             if not self.torch.is_grad_enabled() or type(module).__name__ in WRAPPERS:
                 return False
             device = device_of(module)
-            if device is None or device.type != "cuda":
+            if device is None or device.type not in DEVICES:
                 return False
             self.given.add(module, args, kwargs)
             before = self.torch._C._cuda_memoryStats(device.index)["allocated_bytes"]["all"]["current"]
@@ -191,14 +197,18 @@ class Roots:
             self.latest, self.why_not = None, repr(error)[:160]
         return False
 
-    def left(self, phase: str) -> None:
-        """An out-of-memory leaves a model's call or the backward of its loss."""
+    def left(self, phase: str) -> BaseException | None:
+        """An out-of-memory leaves a model's call or the backward of its loss. What a signal's handler raises meanwhile
+        is returned: it is the program's."""
         try:
             if self.latest is not None:
                 self.ran_out(self.latest, phase)
+        except apart.Interrupted as interrupted:
+            return interrupted.error
         except Exception as error:
             errors.ours("an OOM left a call")
             self.why_not = repr(error)[:160]
+        return None
 
 
 def device_of(module: Module) -> Any:
