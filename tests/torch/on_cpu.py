@@ -19,7 +19,7 @@ class Lines(rehearse.Wire):
 
 
 def install(imports=True, patience=rehearsals.PATIENCE):
-    """Rehearses what runs out of memory from now on; returns the lines it sends. `imports`: what torch imports at the
+    """Rehearses what runs out of memory from now on; returns what has the lines that are sent. `imports`: what torch imports at the
     first use is there already, as on a machine with a GPU."""
     if imports:
         __import__(rehearsals.SLOW_TO_IMPORT)
@@ -27,13 +27,16 @@ def install(imports=True, patience=rehearsals.PATIENCE):
         rehearse.said(torch.nn.Linear(1, 1), torch.zeros(2, 1))
     rehearsals.PATIENCE = patience
     wire = Lines()
+    rehearsals.IN_ALL = float("inf")
     roots.DEVICES = ("cuda", "cpu")
     torch._C._cuda_memoryStats = lambda device: {"allocated_bytes": {"all": {"current": 0}}}
     steps, lifetime = types.SimpleNamespace(count=0, thread=None), types.SimpleNamespace(live=True)
     noted = roots.Roots(torch, lambda call, phase: every.ran_out(call, phase), modules.Modules(torch))
     every = rehearsals.Rehearsals(torch, 1, lifetime, wire, print, steps, noted, 0, frames.Owners(torch))
     noted.install()
-    return wire.lines
+    # A model may lie where one lay before.
+    wire.forget = every.done.clear
+    return wire
 
 
 def out_of_memory():

@@ -113,7 +113,7 @@ def main():
         import rehearse
 
         # Only what does not come to an end is given up.
-        lines = on_cpu.install(patience=1.0 if MODE.startswith(("hangs", "loops")) else rehearse.PATIENCE)
+        lines = on_cpu.install(patience=1.0 if MODE.startswith(("hangs", "loops")) else rehearse.PATIENCE).lines
     if MODE == "hangs_sigint":
         later(lambda: os.kill(os.getpid(), signal.SIGINT))
     elif MODE == "hangs_sigterm":

@@ -18,7 +18,7 @@ import weakref
 from _thread import get_ident
 
 from ..common import blocks, errors
-from . import fakes, flops, inputs, recurrent
+from . import fakes, flops, inputs, losses, recurrent
 from .effects import Stopped
 from .inputs import Shape
 
@@ -100,6 +100,8 @@ class Rehearsal:
         self.weights: list[int] = []
         self.trained: list[int] = []
         self.has_convolutions = False
+        # Allocations that stay until the model's next call has returned, by their numbers.
+        self.held: list[int] = []
 
     def run(self) -> Trace:
         """The trace; raises `Stopped`, or what the model or torch raises on fake tensors."""
@@ -119,17 +121,18 @@ class Rehearsal:
         for each in leaves(torch, [args, kwargs]) + copier.tensors:
             self.is_new(each.untyped_storage())
         try:
+            scenes = losses.Scenes(self, copier)
             with mode, self.recorder(), self.autocast():
-                outputs = torch.nn.Module._call_impl(module, *args, **kwargs)
+                outputs = [torch.nn.Module._call_impl(module, *args, **kwargs)]
                 del args, kwargs
                 self.trace.mark("forward")
-                loss = self.loss(outputs)
-            del outputs
+            loss = self.loss(outputs.pop()) if call.lines is None else scenes.loss(outputs)
             with mode, self.recorder(), on_this_thread(torch):
                 self.trace.mark("loss")
                 loss.backward()
                 del loss
                 self.trace.mark("backward")
+            self.held = scenes.held()
         finally:
             self.trace.is_over = True
         return self.trace
@@ -140,14 +143,17 @@ class Rehearsal:
             args = [self.made(each) for each in self.call.args]
             return args, {name: self.made(each) for name, each in self.call.kwargs.items()}
 
-    def made(self, value: Any) -> Any:
-        """A fake for every shape, in containers as they were."""
+    def made(self, value: Any, may_be_flat: bool = False) -> Any:
+        """A fake for every shape, in containers as they were. `may_be_flat`: the first dimension may be the batch times
+        another, as targets are."""
         if isinstance(value, Shape):
             shape, stride = value.shape, value.stride
             was, now = self.variant.batch or (0, 0)
             at = inputs.dimension_of(value, was, self.is_first) if was != now else None
+            if at is None and may_be_flat and was > 1 and shape and shape[0] and shape[0] % was == 0:
+                at = 0
             if at is not None:
-                shape = shape[:at] + (now,) + shape[at + 1 :]
+                shape = shape[:at] + (shape[at] // was * now,) + shape[at + 1 :]
                 # What lies outside of the batch is so many times as far apart.
                 stride = tuple(step if step <= stride[at] else step * now // was for step in stride)
             made = self.torch.empty_strided(shape, stride, dtype=value.dtype, device=value.device)
@@ -187,8 +193,12 @@ class Rehearsal:
             raise Stopped("no repeated blocks were found")
 
     def loss(self, outputs: Any) -> Tensor:
-        """A scalar to go backward from: the model's own where it returns one, else the usual one for its
-        output."""
+        """A scalar to go backward from, where the program's own lines are not known: the model's own where it
+        returns one, else the usual one for its output."""
+        with self.mode, self.recorder(), self.autocast():
+            return self.assumed(outputs)
+
+    def assumed(self, outputs: Any) -> Tensor:
         torch = self.torch
         tensors = [each for each in leaves(torch, outputs) if each.requires_grad and each.is_floating_point()]
         if not tensors:

@@ -13,7 +13,7 @@ import time
 
 from ..common import errors
 from ..knobs import batch
-from . import apart, changes, effects, fakes, inputs, optimizers, randoms, rehearsal, roots, warned
+from . import apart, callers, changes, effects, fakes, inputs, losses, optimizers, randoms, rehearsal, roots, warned
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -82,6 +82,7 @@ class Rehearsals:
             return
         self.asked += 1
         self.look_for_batch(call)
+        self.look_for_loss(call)
         key = call.key()
         if key in self.done or self.spent >= IN_ALL:
             return
@@ -101,6 +102,12 @@ class Rehearsals:
                 call.seen.largest.told = call.told
         except Exception:
             errors.ours("look for the batch")
+
+    def look_for_loss(self, call: Call) -> None:
+        """What the program does with the model's output, of this call and of the largest one like it."""
+        call.lines = callers.lines_of(self.torch, call.callers, sys._getframe(1))
+        if call.seen is not None and call.seen.largest is not None:
+            call.seen.largest.lines = call.lines
 
     def noticed(self) -> None:
         """An out-of-memory, whatever comes of it."""
@@ -125,6 +132,7 @@ class Rehearsals:
         if call is None or SLOW_TO_IMPORT not in sys.modules:
             return
         self.look_for_batch(call)
+        self.look_for_loss(call)
         self.work = Work(self.torch, call, "optimizer", count)
         self.work.left = [AS_IT_WAS]
         self.go_on(ASKED_FOR, SEND_LAST)
@@ -256,13 +264,19 @@ class Work:
     def one(self, variant: tuple[bool, bool], batch: int, prime: int, deadline: apart.Deadline) -> Line:
         checkpointing, amp = variant
         said: Line = {"checkpointing": checkpointing, "amp": amp}
-        one = rehearsal.Rehearsal(
-            self.torch, self.call, rehearsal.Variant((batch, prime), amp, checkpointing), deadline
-        )
         try:
-            trace = one.run()
+            try:
+                one = self.rehearsal(variant, batch, prime, deadline)
+                trace = one.run()
+            except losses.NoLoss as no_loss:
+                # Once more, without the program's own lines.
+                errors.foreseen("run the caller's lines: %s" % no_loss)
+                self.call.lines = None
+                one = self.rehearsal(variant, batch, prime, deadline)
+                trace = one.run()
             said["trace"] = template(trace.words, prime, one.sizes)
             said["forward"] = trace.marks["forward"]
+            said["held"] = one.held
             said["flops"] = trace.flops
             self.line.update(
                 own_loss="own loss" in trace.marks, weights=one.weights, trained=one.trained,
@@ -272,6 +286,13 @@ class Work:
             errors.foreseen("rehearse a step")
             said["why_not"] = words_of(error)
         return said
+
+    def rehearsal(
+        self, variant: tuple[bool, bool], batch: int, prime: int, deadline: apart.Deadline
+    ) -> rehearsal.Rehearsal:
+        checkpointing, amp = variant
+        made = rehearsal.Variant((batch, prime), amp, checkpointing)
+        return rehearsal.Rehearsal(self.torch, self.call, made, deadline)
 
 
 def largest_like(call: Call) -> Call:

@@ -13,10 +13,10 @@ import sys
 import threading
 import weakref
 
-from ..common import calls, errors
+from ..common import calls, errors, frames
 from ..knobs import given
 from ..live import modules
-from . import apart, inputs
+from . import apart, callers, inputs
 from .inputs import Shape
 
 TYPE_CHECKING = False
@@ -52,6 +52,9 @@ class Call:
         self.seen: Any = None
         # The batch as the program itself calls it, where that was asked for.
         self.told: int | None = None
+        # The functions that called it, and their lines from there on, where those were asked for.
+        self.callers: callers.Callers | None = None
+        self.lines: callers.Lines | None = None
         self.module = weakref.ref(module)
         self.args = [noted(torch, each) for each in args]
         self.kwargs = {name: noted(torch, each) for name, each in kwargs.items()}
@@ -83,6 +86,7 @@ class Roots:
         # Why the latest call could not be noted.
         self.why_not = "no call of a model that is trained was seen"
         self.calls = 0
+        self.torch_home = frames.home_of(torch)
         self.module: Any = None
         self.original: Any = None
         self.ours: Any = None
@@ -100,10 +104,11 @@ class Roots:
         self.original = original = self.module.__call__
         inside, roots, error = self.inside, self, torch.cuda.OutOfMemoryError
         is_compiling = calls.is_compiling_of(torch)
-        seen = self.modules
+        seen, rehearsed = self.modules, apart.here
 
         def __call__(self: Module, *args: Any, **kwargs: Any) -> Any:
-            if is_compiling():
+            # A rehearsal's calls are none of the program's.
+            if is_compiling() or rehearsed.alive and rehearsed.is_in_one():
                 return original(self, *args, **kwargs)
             # What checkpointing calls again in backward is a part of the model's call.
             is_outer = not roots.backwards and not getattr(inside, "depth", 0)
@@ -187,7 +192,9 @@ class Roots:
                 return False
             self.given.add(module, args, kwargs)
             before = self.torch._C._cuda_memoryStats(device.index)["allocated_bytes"]["all"]["current"]
-            self.latest = Call(self.torch, module, args, kwargs, before)
+            call = Call(self.torch, module, args, kwargs, before)
+            call.callers = callers.Callers(self.torch_home, sys._getframe(2))
+            self.latest = call
             self.inputs.add(self.latest)
             return True
         except CannotNote:
