@@ -127,7 +127,7 @@ class TheEnd(unittest.TestCase):
         self.printed = []
         device = types.SimpleNamespace(index=0)
         self.call = types.SimpleNamespace(
-            told=None,
+            told=None, callers=None,
             key=lambda: "key", autocast=(False,), device=device, module=lambda: self, seen=None, args=[self.shape()], kwargs={}
         )
         for patched in (
