@@ -41,7 +41,7 @@ class Losses(unittest.TestCase):
             losses_of.log_likelihood, losses_of.squared, losses_of.in_one_line, losses_of.by_a_function_of_its_own,
             losses_of.by_a_module_of_its_own, losses_of.by_a_method, losses_of.by_what_a_method_returns,
             losses_of.a_sum, losses_of.under_autocast, losses_of.flat_targets, losses_of.kept_until_bound_again,
-            losses_of.let_go, losses_of.of_a_dict,
+            losses_of.let_go, losses_of.of_a_dict, losses_of.with_a_figure_to_print,
         ):
             with self.subTest(function.__name__):
                 self.is_its_own(function)

@@ -42,8 +42,10 @@ class Before:
 
     def __init__(self) -> None:
         self.noted = array("Q", map(id, gc.get_objects()))
+        self.collections = collections()
         self.addresses: frozenset[int] | None = None
-        # Made by the rehearsal although something of its address had been there.
+        self.searches = 0
+        # Addresses of what the rehearsal made although something of its address had been there.
         self.ours: set[int] = set()
 
     def has(self, value: object) -> bool:
@@ -51,13 +53,36 @@ class Before:
             self.addresses = frozenset(self.noted)
         # The collector does not know a dict of plain values.
         is_known = id(value) in self.addresses or type(value) is dict and not gc.is_tracked(value)
-        if not is_known or id(value) in self.ours or len(self.ours) > MOST:
+        if not is_known or id(value) in self.ours:
             return False
         # What was there and is gone may have left its address to one of the rehearsal's own.
+        if self.is_young(value):
+            self.ours.add(id(value))
+            return False
+        self.searches += 1
+        if self.searches > MOST:
+            return False
         if any(id(each) in self.addresses for each in gc.get_referrers(value) if each is not self.noted):
             return True
         self.ours.add(id(value))
         return False
+
+    def is_young(self, value: object) -> bool:
+        """Whether the collector has it among those made since its last round, of which there was one since."""
+        if sys.version_info >= (3, 14):
+            return False
+        for generation in (0, 1):
+            if collections()[generation] == self.collections[generation]:
+                return False
+            if any(each is value for each in gc.get_objects(generation)):
+                return True
+        return False
+
+
+def collections() -> list[int]:
+    """How often the collector has gone through each generation, a round through an older one included."""
+    counts = [each["collections"] for each in gc.get_stats()]
+    return [sum(counts[at:]) for at in range(len(counts))]
 
 
 class Place:

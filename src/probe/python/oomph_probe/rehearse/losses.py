@@ -41,6 +41,7 @@ class Scenes:
         it."""
         assert self.lines is not None
         try:
+            self.rehearsal.is_in_lines = True
             for scene in self.lines.scenes:
                 outputs.append(self.run(scene, outputs))
             loss = self.scalar(outputs.pop())
@@ -51,6 +52,8 @@ class Scenes:
         except Exception as error:
             errors.foreseen("run the caller's lines")
             raise NoLoss(repr(error)[:160]) from None
+        finally:
+            self.rehearsal.is_in_lines = False
         self.rehearsal.trace.marks["own loss"] = 1
         return loss
 

@@ -100,6 +100,8 @@ class Rehearsal:
         self.weights: list[int] = []
         self.trained: list[int] = []
         self.has_convolutions = False
+        # Whether the program's lines after the model's call are run.
+        self.is_in_lines = False
         # Allocations that stay until the model's next call has returned, by their numbers.
         self.held: list[int] = []
 
@@ -230,6 +232,9 @@ class Rehearsal:
                 kwargs = kwargs or {}
                 if rehearsal.mode is not None and name not in MAKING:
                     args, kwargs = rehearsal.with_fakes(func, args), rehearsal.with_fakes(func, kwargs)
+                if name == "_local_scalar_dense" and rehearsal.is_in_lines:
+                    # A figure to be printed or kept; whatever it is, no size comes of it.
+                    return number_like(args[0])
                 rehearsal.count(name, args)
                 made = func(*args, **kwargs)
                 for tensor in leaves(torch, made):
@@ -293,6 +298,13 @@ def on_this_thread(torch: Any) -> contextlib.AbstractContextManager[None]:
     """Backward on the thread that asks for it, not on those that autograd has for each GPU."""
     enabled = getattr(torch.autograd, "set_multithreading_enabled", None)
     return contextlib.nullcontext() if enabled is None else enabled(False)
+
+
+def number_like(tensor: Any) -> Any:
+    """A plain number in place of a tensor's value."""
+    if tensor.dtype.is_complex or tensor.dtype.is_floating_point:
+        return 1.0
+    return True if "bool" in str(tensor.dtype) else 1
 
 
 def takes_workspace(args: Args) -> bool:
