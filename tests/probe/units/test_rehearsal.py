@@ -1,5 +1,7 @@
 """A rehearsal's parts that need no torch: sizes as functions of the batch, what an optimizer keeps, what is noted of
 a call, when a rehearsal goes on, and what it is stopped before. Whole ones need torch: tests/torch, tests/gpu."""
+import gc
+import signal
 import sys
 import threading
 import types
@@ -207,6 +209,30 @@ class OwnThread(unittest.TestCase):
 
         self.assertIsInstance(apart.run(fail, apart.Deadline(0), 5)[1], ValueError)
         self.assertEqual(apart.run(lambda: 5, apart.Deadline(0), 5), (5, None))
+
+    def test_the_programs_garbage_is_not_collected_there(self):
+        for before in (True, False):
+            gc.enable() if before else gc.disable()
+            self.addCleanup(gc.enable)
+            self.assertEqual(apart.run(gc.isenabled, apart.Deadline(0), 5), (False, None))
+            self.assertEqual(gc.isenabled(), before)
+
+    def test_what_a_signals_handler_raises_is_the_programs(self):
+        def handler(*_):
+            raise KeyError("of the program's")
+
+        before = signal.signal(signal.SIGALRM, handler)
+        self.addCleanup(signal.signal, signal.SIGALRM, before)
+        may_end, deadline = threading.Event(), apart.Deadline(float("inf"))
+        self.addCleanup(may_end.set)
+        signal.setitimer(signal.ITIMER_REAL, 0.01)
+        with self.assertRaises(apart.Interrupted) as raised:
+            apart.run(lambda: may_end.wait(60), deadline, 60)
+        error = raised.exception.error
+        self.assertEqual(repr(error), repr(KeyError("of the program's")))
+        # Without our frames.
+        self.assertEqual(error.__traceback__.tb_frame.f_code.co_name, "handler")
+        self.assertTrue(deadline.has_come())
 
     def test_it_is_not_waited_for_longer_and_ends_by_itself(self):
         may_end, ended = threading.Event(), threading.Event()

@@ -9,6 +9,7 @@ one that does not come to an end is stopped in Python's own code for good.
 from __future__ import annotations
 
 import atexit
+import gc
 import threading
 import time
 from _thread import allocate_lock, get_ident
@@ -155,6 +156,9 @@ def run(work: Callable[[], Any], deadline: Deadline, patience: float) -> tuple[A
             here.alive.pop(get_ident(), None)
             done.release()
 
+    # The collector would run the program's destructors in a thread that may do nothing.
+    is_collecting = gc.isenabled()
+    gc.disable()
     thread = threading.Thread(target=body, name="oomph rehearsal", daemon=True)
     try:
         here.watch_for_the_exit()
@@ -166,6 +170,9 @@ def run(work: Callable[[], Any], deadline: Deadline, patience: float) -> tuple[A
             return None, error
         deadline.is_given_up = True
         raise Interrupted(error) from None
+    finally:
+        if is_collecting:
+            gc.enable()
     if answer:
         return answer[0]
     # It ends at its next operation, which looks at the deadline.

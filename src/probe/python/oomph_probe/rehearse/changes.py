@@ -12,7 +12,6 @@ import dis
 import gc
 import os
 import sys
-from array import array
 
 from ..common import errors, frames
 
@@ -41,16 +40,13 @@ class Before:
     """The objects that are there when it is made, by address. Noted at once, since those made later lie elsewhere."""
 
     def __init__(self) -> None:
-        self.noted = array("Q", map(id, gc.get_objects()))
-        self.collections = collections()
-        self.addresses: frozenset[int] | None = None
+        self.addresses = frozenset(map(id, gc.get_objects()))
+        self.youngest = frozenset(map(id, gc.get_objects(0)))
         self.searches = 0
         # Addresses of what the rehearsal made although something of its address had been there.
         self.ours: set[int] = set()
 
     def has(self, value: object) -> bool:
-        if self.addresses is None:
-            self.addresses = frozenset(self.noted)
         # The collector does not know a dict of plain values.
         is_known = id(value) in self.addresses or type(value) is dict and not gc.is_tracked(value)
         if not is_known or id(value) in self.ours:
@@ -62,27 +58,14 @@ class Before:
         self.searches += 1
         if self.searches > MOST:
             return False
-        if any(id(each) in self.addresses for each in gc.get_referrers(value) if each is not self.noted):
+        if any(id(each) in self.addresses for each in gc.get_referrers(value)):
             return True
         self.ours.add(id(value))
         return False
 
     def is_young(self, value: object) -> bool:
-        """Whether the collector has it among those made since its last round, of which there was one since."""
-        if sys.version_info >= (3, 14):
-            return False
-        for generation in (0, 1):
-            if collections()[generation] == self.collections[generation]:
-                return False
-            if any(each is value for each in gc.get_objects(generation)):
-                return True
-        return False
-
-
-def collections() -> list[int]:
-    """How often the collector has gone through each generation, a round through an older one included."""
-    counts = [each["collections"] for each in gc.get_stats()]
-    return [sum(counts[at:]) for at in range(len(counts))]
+        """Whether the collector, which rests meanwhile, has it among its youngest, where it was not."""
+        return id(value) not in self.youngest and any(each is value for each in gc.get_objects(0))
 
 
 class Place:

@@ -35,7 +35,7 @@ FUNCTIONS: dict[str, frozenset[str] | None] = {
     ),
     "_thread": frozenset("start_new_thread start_new start_joinable_thread interrupt_main exit".split()),
     "sys": frozenset("settrace setprofile setrecursionlimit setswitchinterval".split()),
-    "gc": frozenset("enable disable freeze unfreeze set_threshold set_debug".split()),
+    "gc": frozenset("collect enable disable freeze unfreeze set_threshold set_debug".split()),
     "atexit": frozenset(("register", "unregister")),
     "resource": frozenset(("setrlimit", "prlimit")),
     "_socket": ALL,
