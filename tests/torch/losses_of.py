@@ -1,6 +1,8 @@
 """Ways in which programs come from a model's output to what they go backward from, each a training's function. `model` is
 out of memory in its forward at `BATCH` samples.
 """
+import types
+
 import torch
 import torch.nn as nn
 import torch.nn.functional as F
@@ -179,6 +181,36 @@ def and_its_figure(outputs, y, losses):
     loss = F.cross_entropy(outputs, y)
     losses.append(loss.item())
     return loss, (outputs.argmax(1) == y).sum().item()
+
+
+class Pix:
+    """Keeps what it makes as attributes."""
+
+    def __init__(self, model):
+        self.model, self.loss, self.criterion = model, None, nn.CrossEntropyLoss()
+
+    def step(self, x, y):
+        self.made = self.model(x)
+        self.loss = self.criterion(self.made, y)
+        self.loss.backward()
+
+
+def by_an_attribute():
+    Pix(Model()).step(*given())
+
+
+def by_one_of_an_earlier_step():
+    """Its lines lead to a real tensor, with a graph of its own."""
+    earlier, model = Model(), Model()
+    earlier.runs_out = False
+    x, y = given()
+    EARLIER[:] = [earlier, F.cross_entropy(earlier(x), y)]
+    kept = types.SimpleNamespace(loss=EARLIER[1])
+    kept.out = model(x)
+    kept.loss.backward()
+
+
+EARLIER = []
 
 
 def unknown():

@@ -42,6 +42,7 @@ class Losses(unittest.TestCase):
             losses_of.by_a_module_of_its_own, losses_of.by_a_method, losses_of.by_what_a_method_returns,
             losses_of.a_sum, losses_of.under_autocast, losses_of.flat_targets, losses_of.kept_until_bound_again,
             losses_of.let_go, losses_of.of_a_dict, losses_of.with_a_figure_to_print,
+            losses_of.by_an_attribute,
         ):
             with self.subTest(function.__name__):
                 self.is_its_own(function)
@@ -69,6 +70,14 @@ class Losses(unittest.TestCase):
                 self.assertIsNone(rehearse.why_not(line))
                 self.assertFalse(line["own_loss"])
         self.assertEqual(losses_of.HISTORY, [])
+
+    def test_nothing_of_the_programs_goes_backward(self):
+        line = lines_of(losses_of.by_one_of_an_earlier_step)
+        self.assertFalse(line["own_loss"])
+        earlier, loss = losses_of.EARLIER
+        self.assertEqual([each.grad for each in earlier.parameters()], [None] * 4)
+        # Its graph is still there.
+        loss.backward()
 
     def test_the_peak_is_that_of_the_real_step(self):
         line = self.is_its_own(losses_of.log_likelihood)

@@ -129,6 +129,9 @@ class Scene:
         """Names that are bound when backward runs."""
         return {name for each in self.inside + self.after for name in bound_by(each)}
 
+    def changes_objects(self) -> bool:
+        return any(changes_an_object(each) for each in self.inside + self.after)
+
     def attributes(self) -> set[str]:
         nodes: list[Any] = [*self.inside, *self.after, self.result]
         return {node.attr for each in nodes for node in ast.walk(each) if isinstance(node, ast.Attribute)}
@@ -290,11 +293,25 @@ def backward_in(statement: Any) -> Any:
 
 
 def names_in(node: Any) -> set[str]:
-    return {each.id for each in ast.walk(node) if isinstance(each, ast.Name) and isinstance(each.ctx, ast.Load)}
+    """What is read: variables, and attributes of variables as `self.loss`."""
+    return {name for name, context in names_of(node) if isinstance(context, ast.Load)}
 
 
 def bound_by(statement: Any) -> set[str]:
-    return {each.id for each in ast.walk(statement) if isinstance(each, ast.Name) and isinstance(each.ctx, ast.Store)}
+    return {name for name, context in names_of(statement) if isinstance(context, ast.Store)}
+
+
+def names_of(node: Any) -> Iterator[tuple[str, Any]]:
+    for each in ast.walk(node):
+        if isinstance(each, ast.Name):
+            yield each.id, each.ctx
+        elif isinstance(each, ast.Attribute) and isinstance(each.value, ast.Name):
+            yield "%s.%s" % (each.value.id, each.attr), each.ctx
+
+
+def changes_an_object(statement: Any) -> bool:
+    places = (ast.Attribute, ast.Subscript)
+    return any(isinstance(each, places) and isinstance(each.ctx, ast.Store) for each in ast.walk(statement))
 
 
 class Kept:

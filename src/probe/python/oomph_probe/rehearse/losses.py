@@ -106,7 +106,9 @@ class Scenes:
             value = value["loss"]
         if isinstance(value, (list, tuple)):
             value = next((each for each in value if isinstance(each, torch.Tensor) and each.requires_grad), None)
-        if not isinstance(value, torch.Tensor) or not value.requires_grad or value.numel() != 1:
+        # A real one, of an earlier step, would go backward for real.
+        is_rehearsed = getattr(value, "fake_mode", None) is self.rehearsal.mode
+        if not is_rehearsed or not value.requires_grad or value.numel() != 1:
             raise NoLoss("its lines lead to no loss")
         return value
 
@@ -128,6 +130,9 @@ class Scenes:
 
     def copy(self, value: Any) -> Any:
         made = self.copier.of(value)
+        if made is value and self.lines is not None and any(each.changes_objects() for each in self.lines.scenes):
+            # What cannot be copied would be changed itself.
+            raise callers.Gone
         if made is value or isinstance(value, self.torch.nn.Module):
             return made
         # An object of the program's: its modules (a criterion, the model itself) are copies too.
