@@ -32,7 +32,8 @@ pub struct Rehearsal {
     /// How the inputs of the model's calls differed in size up to then, if they did.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub inputs: Option<InputSizes>,
-    /// Whether the model returned its own loss; otherwise the usual one is assumed.
+    /// Whether the loss is the program's: by its lines after the model's call, or returned by the model. Otherwise the
+    /// usual one is assumed.
     pub own_loss: bool,
     /// Whether the model has convolutions, whose workspaces are not part of a rehearsal.
     pub convolutions: bool,
@@ -95,6 +96,10 @@ pub struct RehearsedVariant {
     pub trace: Option<String>,
     /// The number of its events in the forward pass.
     pub forward: usize,
+    /// The allocations that the program's variables still hold when the step has ended, by their numbers: until the next
+    /// call of the model has returned.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub held: Vec<usize>,
     /// Floating-point operations of forward and backward, all variants at one batch; 0 where they
     /// were not counted.
     pub flops: u64,

@@ -38,6 +38,9 @@ const EXACTLY: f64 = 0.003;
 /// its blocks leave between them can fail the third (a decoder at its largest batch but one under a cap).
 const STEPS: usize = 4;
 
+/// What was said of a variant, and its trace.
+type Variant = (RehearsedVariant, TraceTemplate);
+
 /// A training by its rehearsal.
 #[derive(Debug, Clone)]
 pub struct Rehearsed {
@@ -46,7 +49,7 @@ pub struct Rehearsed {
     counted: u64,
     /// How the allocator was set.
     settings: AllocatorSettings,
-    variants: Vec<(RehearsedVariant, TraceTemplate)>,
+    variants: Vec<Variant>,
 }
 
 impl Rehearsed {
@@ -225,22 +228,22 @@ impl Rehearsed {
         Estimate::new(low, likely, high)
     }
 
-    fn variant(&self, target: &Target) -> Option<&TraceTemplate> {
-        self.entry(target.treatment).map(|(_, template)| template)
+    fn variant(&self, target: &Target) -> Option<&Variant> {
+        self.entry(target.treatment)
     }
 
-    fn entry(&self, treatment: ActivationReduction) -> Option<&(RehearsedVariant, TraceTemplate)> {
+    fn entry(&self, treatment: ActivationReduction) -> Option<&Variant> {
         self.variants.iter().find(|(variant, _)| {
             variant.amp == treatment.mixed && variant.checkpointing == treatment.recomputed
         })
     }
 
     /// Two steps of the training at a batch.
-    fn training(&self, step: &TraceTemplate, target: &Target) -> Trace {
+    fn training(&self, step: &Variant, target: &Target) -> Trace {
         self.made(step, target).trace
     }
 
-    fn made(&self, step: &TraceTemplate, target: &Target) -> SynthesizedTrace {
+    fn made(&self, step: &Variant, target: &Target) -> SynthesizedTrace {
         let batch = (target.batch.saturating_mul(self.said.batch) / self.counted).max(1);
         let said = &self.said;
         let weights: u64 = said.weights.iter().sum();
@@ -309,6 +312,8 @@ struct SynthesizedTrace {
     trace: Trace,
     /// What each allocation is of, by its number.
     kinds: Vec<Part>,
+    /// What variables hold beyond the step that made it.
+    held: Vec<usize>,
 }
 
 impl SynthesizedTrace {
@@ -319,13 +324,22 @@ impl SynthesizedTrace {
         self.kinds.len() - 1
     }
 
+    /// The variables of the step before are bound again.
+    fn let_go(&mut self) {
+        for allocation in std::mem::take(&mut self.held) {
+            self.free(allocation);
+        }
+    }
+
     fn free(&mut self, allocation: usize) {
         self.trace.events.push(TraceEvent::Free(allocation));
     }
 
     /// Forward and backward: what is not freed by then are gradients, which are returned. Where
-    /// gradients are there already, new ones are added to them and freed at once.
-    fn step(&mut self, step: &TraceTemplate, batch: u64, arguments: u64, adds: bool) -> Vec<usize> {
+    /// gradients are there already, new ones are added to them and freed at once. What the program's variables hold at
+    /// the end stays until they are bound again, after the next forward.
+    fn step(&mut self, step: &Variant, batch: u64, arguments: u64, adds: bool) -> Vec<usize> {
+        let (said, step) = step;
         let given = (arguments > 0).then(|| self.allocate(arguments, Part::Activations));
         let first = self.kinds.len();
         let events = step.events(batch, first);
@@ -339,8 +353,16 @@ impl SynthesizedTrace {
                 alive[allocation - first] = false;
             }
         }
+        let is_alive = |at: &&usize| alive.get(**at).is_some_and(|alive| *alive);
+        let held: Vec<usize> = said.held.iter().filter(is_alive).copied().collect();
+        for at in &held {
+            alive[*at] = false;
+        }
         let mut pending = None;
-        for event in events {
+        for (at, event) in events.into_iter().enumerate() {
+            if at == said.forward {
+                self.let_go();
+            }
             self.trace.events.push(event);
             if let TraceEvent::Alloc(_) = event {
                 let number = self.kinds.len();
@@ -362,6 +384,8 @@ impl SynthesizedTrace {
         if let Some(given) = given {
             self.free(given);
         }
+        self.let_go();
+        self.held.extend(held.iter().map(|at| first + at));
         let gradients = (0..count).filter(|at| alive[*at] && !adds);
         gradients.map(|at| first + at).collect()
     }

@@ -78,15 +78,21 @@ const PACKAGE: &[(&str, &str)] = embedded![
     "patch/recompute.py",
     "patch/source.py",
     "rehearse/__init__.py",
+    "rehearse/apart.py",
+    "rehearse/callers.py",
+    "rehearse/changes.py",
     "rehearse/effects.py",
     "rehearse/fakes.py",
     "rehearse/flops.py",
     "rehearse/inputs.py",
+    "rehearse/losses.py",
     "rehearse/optimizers.py",
+    "rehearse/randoms.py",
     "rehearse/recurrent.py",
     "rehearse/rehearsal.py",
     "rehearse/rehearsals.py",
     "rehearse/roots.py",
+    "rehearse/warned.py",
 ];
 
 /// The package's own folder before those in it.

@@ -9,7 +9,7 @@ import support  # noqa: E402,F401
 import torch  # noqa: E402
 from _oomph_probe.common import frames  # noqa: E402
 from _oomph_probe.live import modules  # noqa: E402
-from _oomph_probe.rehearse import fakes, inputs, rehearsal, rehearsals, roots  # noqa: E402
+from _oomph_probe.rehearse import apart, fakes, inputs, rehearsal, rehearsals, roots  # noqa: E402
 from torch._subclasses.fake_tensor import FakeTensorMode  # noqa: E402
 
 # Without a GPU entering the mode puts a guard for CUDA in place, which is not made for a second thread (torch 2.11).
@@ -71,15 +71,15 @@ def peak(line, batch, variant=0):
 
 
 def real_peak(model, *args, loss=None):
-    """The same of a real step on the CPU."""
+    """The same of a real step on the CPU; `loss` makes it of the outputs."""
     call = roots.Call(torch, model, args, {}, 0)
-    one = rehearsal.Rehearsal(torch, call, rehearsal.Variant(), float("inf"))
+    one = rehearsal.Rehearsal(torch, call, rehearsal.Variant(), apart.Deadline(float("inf")))
     trace = one.trace
     for each in list(model.parameters()) + list(model.buffers()) + list(args):
         one.is_new(each.untyped_storage())
     with one.recorder():
         outputs = model(*args)
-        value = one.loss(outputs)
+        value = one.assumed(outputs) if loss is None else loss(outputs)
     del outputs
     with one.recorder():
         value.backward()

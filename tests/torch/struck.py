@@ -14,7 +14,7 @@ import types
 import rehearse
 import torch
 import torch.nn as nn
-from _oomph_probe.rehearse import rehearsal, rehearsals, roots
+from _oomph_probe.rehearse import apart, rehearsal, rehearsals, roots
 from torch.autograd.graph import saved_tensors_hooks
 from torch.utils.checkpoint import checkpoint
 
@@ -47,7 +47,9 @@ class Hooked(nn.Module):
 
     def forward(self, x):
         with saved_tensors_hooks(lambda saved: saved * 1, lambda packed: packed * 1):
-            made = Twice.apply(self.leaf(x))
+            made = Twice.apply(self.leaf(x)) + 0
+        made.add_(1).mul_(2)
+        made = made.view(-1).view(x.shape)
         if made.requires_grad:
             made.register_hook(lambda gradient: gradient * 1)
         return made
@@ -94,16 +96,16 @@ class Clock:
 
 
 def one(model, call):
-    return rehearsal.Rehearsal(torch, call, rehearsal.Variant((3, 1009)), 1.0).run()
+    return rehearsal.Rehearsal(torch, call, rehearsal.Variant((3, 1009)), apart.Deadline(1.0)).run()
 
 
 def looks(model, call, late_from):
     clock = Clock(late_from)
-    rehearsal.time = clock
+    apart.time = clock
     try:
-        _, error = rehearsal.on_own_thread(lambda: one(model, call), 600)
+        _, error = apart.run(lambda: one(model, call), apart.Deadline(1.0), 600)
     finally:
-        rehearsal.time = time
+        apart.time = time
     return clock.looks, error
 
 
@@ -133,8 +135,8 @@ def late(model, call, patience):
     """Nobody waits for it any more, and the program goes on."""
     every = rehearse.rehearsals_with(rehearse.Wire())
     work = every.work = rehearsals.Work(torch, call, "forward", 0)
-    until = time.monotonic() + patience
-    rehearsal.on_own_thread(lambda: work.until(until), patience)
+    deadline = apart.Deadline(time.monotonic() + patience)
+    apart.run(lambda: work.until(deadline, every.owners), deadline, patience)
 
 
 if __name__ == "__main__":

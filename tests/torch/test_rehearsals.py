@@ -10,7 +10,7 @@ import torch
 import torch.nn as nn
 import torch.nn.functional as F
 from _oomph_probe.live import modules
-from _oomph_probe.rehearse import rehearsal, roots
+from _oomph_probe.rehearse import apart, rehearsal, roots
 
 
 class Block(nn.Module):
@@ -178,9 +178,9 @@ class Peaks(unittest.TestCase):
             (Decoder(), (tokens(), tokens())),
         ]:
             call = roots.Call(torch, model, given, {}, 0)
-            one = rehearsal.Rehearsal(torch, call, rehearsal.Variant(), float("inf"))
+            one = rehearsal.Rehearsal(torch, call, rehearsal.Variant(), apart.Deadline(float("inf")))
             with FlopCounterMode(display=False) as counter, one.recorder():
-                one.loss(model(*given)).backward()
+                one.assumed(model(*given)).backward()
             self.assertEqual(one.trace.flops, counter.get_total_flops(), type(model).__name__)
             self.assertGreater(one.trace.flops, 0)
 
@@ -374,6 +374,44 @@ class Printing(nn.Module):
         return self.inner(x)
 
 
+TABLE, SCALE, CALLS = torch.arange(8.0), nn.Parameter(torch.ones(8)), {"forward": 0}
+
+
+class Outside(nn.Module):
+    """Uses something that is no part of it, and has methods that sound like more than they are."""
+
+    def __init__(self, how):
+        super().__init__()
+        self.inner, self.how, self.names = nn.Linear(8, 8), how, ["a"]
+
+    def remove(self, x):
+        self.names.remove("a")
+        return x
+
+    def write(self, x):
+        handle = self.inner.register_forward_hook(lambda *_: None)
+        handle.remove()
+        return self.remove(x)
+
+    def forward(self, x):
+        if self.how == "table":
+            x = x + TABLE
+        elif self.how == "changes the table":
+            TABLE.add_(1)
+        elif self.how == "parameter":
+            x = x * SCALE
+        elif self.how == "global":
+            CALLS["forward"] += 1
+        elif self.how == "default":
+            keeps(x)
+        return self.write(self.inner(x))
+
+
+def keeps(x, kept=[]):  # noqa: B006
+    kept.append(len(x))
+    return kept
+
+
 class Plain(nn.Module):
     def __init__(self):
         super().__init__()
@@ -408,6 +446,31 @@ class Kinds(unittest.TestCase):
 
     def test_a_model_that_prints_is_stopped_before_it_does(self):
         self.assertIn("calls", self.why_not(Printing(), torch.zeros(4, 8)))
+
+    def test_methods_that_are_only_called_so(self):
+        model = Outside("nothing")
+        self.assertIsNone(self.why_not(model, torch.zeros(4, 8)))
+        self.assertEqual((model.names, len(model.inner._forward_hooks)), (["a"], 0))
+
+    def test_what_is_no_part_of_the_model(self):
+        for how, why in (
+            ("changes the table", "changes a tensor outside"), ("parameter", "trains a parameter that is no part"),
+            ("global", "changes CALLS"), ("default", "changes a list outside"),
+        ):
+            with self.subTest(how):
+                self.assertIn(why, self.why_not(Outside(how), torch.zeros(4, 8)) or "")
+        self.assertIsNone(self.why_not(Outside("table"), torch.zeros(4, 8)))
+        self.assertTrue(torch.equal(TABLE, torch.arange(8.0)))
+        self.assertEqual((SCALE.grad, CALLS, keeps.__defaults__), (None, {"forward": 0}, ([],)))
+
+    def test_a_destructor_of_its_own(self):
+        class Closing(Plain):
+            def __del__(self):
+                CALLS["deleted"] = True
+
+        model = Closing()
+        self.assertIn("destructor", self.why_not(model, torch.zeros(4, 8)))
+        self.assertNotIn("deleted", CALLS)
 
     def test_a_compiled_model_is_rehearsed_as_it_is_written(self):
         model = Decoder()

@@ -59,6 +59,30 @@ fn the_second_step_has_the_optimizers_state() {
     }
 }
 
+/// `logits, loss = model(…)` in a loop: the logits of a step are there until the next forward has returned.
+#[test]
+fn what_a_variable_holds_is_there_beside_the_next_forward() {
+    let mut said = said();
+    said.variants[0] = RehearsedVariant {
+        trace: Some(format!("x{} x{MIB} {} -3", 8 * MIB, 64 * MIB)),
+        forward: 2,
+        held: vec![1],
+        ..RehearsedVariant::default()
+    };
+    let step = Rehearsed::new(&said, 16).unwrap();
+    let peak = |batch| step.peak(&target(batch)).unwrap().low;
+    // The weight, two states, the arguments, what forward keeps, its logits and those of the step before.
+    assert_eq!(peak(100), Bytes((64 + 128 + 100 + 800 + 100 + 100) * MIB));
+    // The gradient is larger than those, and they are gone by then.
+    assert_eq!(peak(16), Bytes((64 + 128 + 16 + 128 + 16 + 64) * MIB));
+    let kept = Target {
+        keeps_gradients: true,
+        ..target(100)
+    };
+    // A second micro-batch adds to the gradient of the first, whose logits are still bound in its forward.
+    assert_eq!(step.peak(&kept).unwrap().low, peak(100) + Bytes(64 * MIB));
+}
+
 #[test]
 fn gradients_that_are_kept_and_other_treatments() {
     let step = Rehearsed::new(&said(), 16).unwrap();

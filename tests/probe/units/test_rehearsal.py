@@ -1,8 +1,8 @@
 """A rehearsal's parts that need no torch: sizes as functions of the batch, what an optimizer keeps, what is noted of
 a call, when a rehearsal goes on, and what it is stopped before. Whole ones need torch: tests/torch, tests/gpu."""
-import os
+import gc
+import signal
 import sys
-import tempfile
 import threading
 import types
 import unittest
@@ -11,7 +11,7 @@ from unittest import mock
 import fake_torch
 import support  # noqa: F401
 from _oomph_probe.common import frames
-from _oomph_probe.rehearse import effects, inputs, optimizers, rehearsal, rehearsals, roots
+from _oomph_probe.rehearse import apart, effects, inputs, optimizers, randoms, rehearsals, roots
 
 
 class Templates(unittest.TestCase):
@@ -104,44 +104,15 @@ class Notes(unittest.TestCase):
             roots.noted(torch, object())
 
 
-class Effects(unittest.TestCase):
-    def test_nothing_is_written_while_the_guard_is_there(self):
-        with tempfile.TemporaryFile("w+") as file:
-            with self.assertRaises(effects.Stopped), effects.Guard():
-                file.write("x")
-            with self.assertRaises(effects.Stopped), effects.Guard():
-                print("x", file=file)
-            file.seek(0)
-            self.assertEqual(file.read(), "")
-            file.write("afterwards it is")
-
-    def test_a_library_that_writes_is_stopped_as_well(self):
-        read, write = os.pipe()
-        try:
-            with self.assertRaises(effects.Stopped), effects.Guard():
-                os.fdopen(write, "w", closefd=False).write("x")
-        finally:
-            os.close(read), os.close(write)
-
-    def test_other_threads_go_on(self):
-        written = []
-        with effects.Guard():
-            with tempfile.TemporaryFile("w") as file:
-                thread = threading.Thread(target=lambda: written.append(file.write("x")))
-                thread.start()
-                thread.join()
-        self.assertEqual(written, [1])
-
-
 class Work(rehearsals.Work):
     """One whose variants take `SECONDS` each, by a clock of their own."""
 
     SECONDS, now = 0.0, 0.0
 
-    def one(self, variant, batch, prime, end):
+    def one(self, variant, batch, prime, deadline):
         Work.now += self.SECONDS
         said = {"checkpointing": variant[0], "amp": variant[1]}
-        said["trace" if Work.now < end else "why_not"] = "x"
+        said["why_not" if deadline.has_come() else "trace"] = "x"
         return said
 
     def beginning(self, batch):
@@ -150,7 +121,7 @@ class Work(rehearsals.Work):
 
 class TheEnd(unittest.TestCase):
     def setUp(self):
-        self.lines = []
+        self.lines, self.began = [], Work.now
         wire = mock.Mock(put=lambda line, keep: self.lines.append(line))
         self.steps, lifetime = types.SimpleNamespace(count=0, thread=None), types.SimpleNamespace(live=True)
         self.noted = mock.Mock()
@@ -158,7 +129,7 @@ class TheEnd(unittest.TestCase):
         self.printed = []
         device = types.SimpleNamespace(index=0)
         self.call = types.SimpleNamespace(
-            told=None,
+            told=None, callers=None,
             key=lambda: "key", autocast=(False,), device=device, module=lambda: self, seen=None, args=[self.shape()], kwargs={}
         )
         for patched in (
@@ -166,7 +137,9 @@ class TheEnd(unittest.TestCase):
             mock.patch.object(rehearsals, "Work", Work),
             mock.patch.object(rehearsals, "SLOW_TO_IMPORT", "os"),
             mock.patch.object(rehearsals, "time", types.SimpleNamespace(monotonic=lambda: Work.now)),
-            mock.patch.object(rehearsal, "on_own_thread", lambda work, patience: (work(), None)),
+            mock.patch.object(apart, "run", lambda work, deadline, patience: (work(), None)),
+            mock.patch.object(randoms, "Randoms", mock.MagicMock()),
+            mock.patch.object(apart, "time", types.SimpleNamespace(monotonic=lambda: Work.now)),
             mock.patch.object(effects, "Guard", mock.MagicMock()),
         ):
             patched.start()
@@ -187,12 +160,19 @@ class TheEnd(unittest.TestCase):
         self.assertIs(sys.excepthook, hook)
 
     def test_what_is_left_is_rehearsed_where_nobody_catches_the_error(self):
-        with mock.patch.object(Work, "SECONDS", 0.9):
+        with mock.patch.object(Work, "SECONDS", 0.5):
             self.rehearsals.ran_out(self.call, "forward")
-            self.assertEqual(self.variants(), [1])
+            self.assertEqual(self.variants(), [3])
             sys.excepthook(RuntimeError, RuntimeError("out of memory"), None)
-        self.assertEqual(self.variants(), [1, 4])
+        self.assertEqual(self.variants(), [3, 4])
         self.assertEqual(len(self.printed), 1)
+
+    def test_all_of_them_together_delay_the_end_for_so_long_and_no_longer(self):
+        with mock.patch.object(Work, "SECONDS", 1.1):
+            self.rehearsals.ran_out(self.call, "forward")
+            sys.excepthook(RuntimeError, RuntimeError("out of memory"), None)
+        self.assertEqual(self.variants(), [1, 2])
+        self.assertLessEqual(Work.now - self.began, 2.3)
 
     def test_nothing_more_is_where_the_program_went_on_or_was_interrupted(self):
         with mock.patch.object(Work, "SECONDS", 0.9):
@@ -227,8 +207,32 @@ class OwnThread(unittest.TestCase):
         def fail():
             raise ValueError("no")
 
-        self.assertIsInstance(rehearsal.on_own_thread(fail, 5)[1], ValueError)
-        self.assertEqual(rehearsal.on_own_thread(lambda: 5, 5), (5, None))
+        self.assertIsInstance(apart.run(fail, apart.Deadline(0), 5)[1], ValueError)
+        self.assertEqual(apart.run(lambda: 5, apart.Deadline(0), 5), (5, None))
+
+    def test_the_programs_garbage_is_not_collected_there(self):
+        for before in (True, False):
+            gc.enable() if before else gc.disable()
+            self.addCleanup(gc.enable)
+            self.assertEqual(apart.run(gc.isenabled, apart.Deadline(0), 5), (False, None))
+            self.assertEqual(gc.isenabled(), before)
+
+    def test_what_a_signals_handler_raises_is_the_programs(self):
+        def handler(*_):
+            raise KeyError("of the program's")
+
+        before = signal.signal(signal.SIGALRM, handler)
+        self.addCleanup(signal.signal, signal.SIGALRM, before)
+        may_end, deadline = threading.Event(), apart.Deadline(float("inf"))
+        self.addCleanup(may_end.set)
+        signal.setitimer(signal.ITIMER_REAL, 0.01)
+        with self.assertRaises(apart.Interrupted) as raised:
+            apart.run(lambda: may_end.wait(60), deadline, 60)
+        error = raised.exception.error
+        self.assertEqual(repr(error), repr(KeyError("of the program's")))
+        # Without our frames.
+        self.assertEqual(error.__traceback__.tb_frame.f_code.co_name, "handler")
+        self.assertTrue(deadline.has_come())
 
     def test_it_is_not_waited_for_longer_and_ends_by_itself(self):
         may_end, ended = threading.Event(), threading.Event()
@@ -237,7 +241,7 @@ class OwnThread(unittest.TestCase):
             may_end.wait(60)
             ended.set()
 
-        result, error = rehearsal.on_own_thread(work, 0.05)
+        result, error = apart.run(work, apart.Deadline(0), 0.05)
         self.assertEqual((result, type(error)), (None, effects.Stopped))
         self.assertFalse(ended.is_set())
         may_end.set()

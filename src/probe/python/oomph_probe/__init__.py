@@ -72,7 +72,13 @@ rehearse/ After an OOM in the first steps, to know what another batch or a remed
     recurrent      what cuDNN's recurrent layers allocate
     flops          how much an operator computes
     fakes          copies of the model in which every tensor is fake
-    effects        stops a rehearsal before it has a visible effect
+    apart          its thread: given up at a deadline, and out of the way when the process exits
+    effects        stops a rehearsal before it has an effect
+    callers        the program's lines from its model's call to backward
+    losses         runs them: the loss, and what stays bound
+    changes        assignments that would change something outside of it
+    randoms        the program's random numbers, as they were
+    warned         no warning of a rehearsal
     optimizers     how much state an optimizer will keep
 
 oom/ When memory has run out:

@@ -1,25 +1,125 @@
-"""Stops a rehearsal before it has a visible effect: a print, a write, a message.
+"""Stops a rehearsal before it has an effect: a print, a write, a message, a change to an object that is not its own.
 
-Every call on the rehearsal's thread is checked before it is made: with `sys.monitoring` from Python 3.12 on, where
-a harmless call site is checked once, and with a profile function of that thread in older versions.
+Every call on the rehearsal's thread is judged before it is made, by the module of the function and the type it is bound
+to, never by its name alone: `os.remove` is an effect, a list's `remove` or a method of the program's own is not. A
+function of Python's own code is looked at where it calls one in C, but for a few that have changed something by then.
+Assignments are judged by changes.py. From Python 3.12 on this takes `sys.monitoring`, before it a profile and a trace
+function of that thread.
 """
 
 from __future__ import annotations
 
+import linecache
 import sys
+import types
 from _thread import get_ident
+
+from ..common import frames
+from .changes import Changes
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from types import CodeType, FrameType
-    from typing import Any
+    from typing import Any, Callable
 
-# By the names of functions written in C: what is seen outside of the process, or waits for it.
-EFFECTS = frozenset(
-    "print input write writelines send sendall sendto sendmsg connect sleep fork forkpty system popen execv execve"
-    " remove unlink rename mkdir rmdir".split()
-)
+    from ..common.frames import Owners
+
 NAME = "oomph rehearsal"
+ALL = None
+# Functions in C, by their module; of `posix` all but those that only look.
+FUNCTIONS: dict[str, frozenset[str] | None] = {
+    "builtins": frozenset(("print", "input", "breakpoint")),
+    "time": frozenset(("sleep",)),
+    "_signal": frozenset(
+        "signal alarm setitimer raise_signal pthread_kill pthread_sigmask set_wakeup_fd sigwait sigtimedwait".split()
+    ),
+    "_thread": frozenset("start_new_thread start_new start_joinable_thread interrupt_main exit".split()),
+    "sys": frozenset("settrace setprofile setrecursionlimit setswitchinterval".split()),
+    "gc": frozenset("collect enable disable freeze unfreeze set_threshold set_debug".split()),
+    "atexit": frozenset(("register", "unregister")),
+    "resource": frozenset(("setrlimit", "prlimit")),
+    "_socket": ALL,
+    "select": ALL,
+    "fcntl": ALL,
+    "mmap": ALL,
+    "termios": ALL,
+    "syslog": ALL,
+    "faulthandler": ALL,
+    "_posixsubprocess": ALL,
+    "_posixshmem": ALL,
+    "_multiprocessing": ALL,
+    "_ctypes": ALL,
+    "_sqlite3": ALL,
+    "_winapi": ALL,
+    "msvcrt": ALL,
+    "torch._C": frozenset(
+        "_cuda_emptyCache _cuda_resetPeakMemoryStats _cuda_resetAccumulatedMemoryStats _cuda_setMemoryFraction"
+        " _cuda_record_memory_history _cuda_synchronize _cuda_ipc_collect".split()
+    ),
+    "torch._C._distributed_c10d": ALL,
+}
+LOOKS = frozenset(
+    "stat lstat fstat getcwd getcwdb listdir scandir access readlink getpid getppid getpgid getpgrp getuid geteuid"
+    " getgid getegid getlogin uname times cpu_count urandom getrandom get_terminal_size isatty sched_getaffinity"
+    " getloadavg sysconf confstr pathconf fspath strerror get_blocking get_inheritable statvfs getxattr listxattr"
+    " register_at_fork _path_normpath _path_exists _path_isfile _path_isdir _path_islink _path_splitroot"
+    " _path_splitroot_ex fsencode fsdecode WIFEXITED WEXITSTATUS".split()
+)
+# Modules of which each function opens something; an import does so, too.
+OPENS = ("open", "open_code", "FileIO")
+READS_SOURCES = OPENS + tuple("read readinto readline readlines seek tell close sleep __enter__ __exit__".split())
+# Types written in C, by their module: their methods reach outside of the process, or wait for it.
+TYPES: dict[str, frozenset[str] | None] = {
+    "_io": ALL,
+    "_socket": ALL,
+    "_queue": frozenset("put put_nowait get get_nowait".split()),
+    "select": ALL,
+    "mmap": ALL,
+    "_ssl": ALL,
+    "_sqlite3": ALL,
+    "sqlite3": ALL,
+    "_multiprocessing": ALL,
+    "torch._C._distributed_c10d": ALL,
+}
+IN_MEMORY = ("BytesIO", "StringIO", "IncrementalNewlineDecoder")
+# What changes a container.
+CHANGING: dict[type, frozenset[str]] = {
+    list: frozenset("append extend insert remove pop clear sort reverse __setitem__ __delitem__ __iadd__".split()),
+    dict: frozenset("update setdefault pop popitem clear __setitem__ __delitem__ __ior__".split()),
+    set: frozenset(
+        "add discard remove pop clear update difference_update intersection_update"
+        " symmetric_difference_update __ior__ __iand__".split()
+    ),
+    bytearray: frozenset("append extend insert remove pop clear reverse __setitem__ __delitem__".split()),
+}
+DEQUE = frozenset("append appendleft extend extendleft insert remove pop popleft clear rotate __setitem__".split())
+# Functions of Python's own code that have changed something before they come to one in C, by module and class.
+PYTHONS = {
+    ("queue", "Queue"), ("queue", "PriorityQueue"), ("queue", "LifoQueue"), ("threading", "Event"),
+    ("threading", "Thread"), ("threading", "Condition"), ("threading", "Barrier"), ("threading", "Semaphore"),
+    ("threading", "BoundedSemaphore"), ("threading", "Timer"), ("subprocess", "Popen"), ("logging", "Logger"),
+    ("socket", "socket"),
+}
+# Of a logger, what only looks.
+LOGGER_LOOKS = frozenset(
+    "isEnabledFor getEffectiveLevel debug info warning error critical log getChild hasHandlers".split()
+)
+PYTHON_PACKAGES = frozenset(
+    "multiprocessing wandb tensorboard tensorboardX mlflow comet_ml neptune clearml tqdm aim swanlab requests urllib3"
+    " boto3 botocore visdom".split()
+)
+PYTHON_MODULES = (
+    "torch.utils.tensorboard", "torch.serialization", "torch.hub", "torch.multiprocessing", "torch.utils.data",
+    "concurrent.futures", "http.client", "urllib.request", "shutil", "tempfile",
+)
+# Extensions whose functions compute and nothing else.
+HARMLESS = frozenset(
+    "torch torchvision torchaudio numpy scipy einops sympy mpmath gmpy2 regex pydantic_core yaml triton".split()
+)
+# Before Python 3.12 the arguments of a function in C are not to be seen: then it is taken for one from outside.
+UNSEEN: Any = object()
+BUILTIN = types.BuiltinFunctionType
+DESCRIPTORS = (types.MethodDescriptorType, types.WrapperDescriptorType, types.ClassMethodDescriptorType)
 
 
 class Stopped(BaseException):
@@ -27,39 +127,281 @@ class Stopped(BaseException):
 
 
 class Guard:
-    """While it is entered, this thread calls nothing of `EFFECTS`."""
+    """While it is entered, this thread has no effect. `looks_up` is called at every place where Python may raise;
+    `before` are the objects that are not the rehearsal's own."""
+
+    def __init__(
+        self, owners: Owners | None = None, before: Any = None, looks_up: Callable[[FrameType], None] | None = None
+    ) -> None:
+        self.owners = owners
+        self.before = before
+        self.looks_up = looks_up
+        self.changes = Changes(before) if before is not None else None
+        self.trusted: dict[str, bool] = {}
+        self.stdlib = frozenset(getattr(sys, "stdlib_module_names", ())) | frozenset(sys.builtin_module_names)
 
     def __enter__(self) -> Guard:
         self.thread = get_ident()
         self.tool = None
-        monitoring = getattr(sys, "monitoring", None)
+        monitoring: Any = getattr(sys, "monitoring", None)
         if monitoring is None:
             sys.setprofile(self.profile)
+            if self.changes is not None:
+                sys.settrace(self.trace)
             return self
         self.tool = next((each for each in range(5, -1, -1) if monitoring.get_tool(each) is None), None)
         if self.tool is None:
             raise Stopped("other tools are tracing this interpreter")
+        events = monitoring.events
         monitoring.use_tool_id(self.tool, NAME)
-        monitoring.register_callback(self.tool, monitoring.events.CALL, self.called)
-        monitoring.set_events(self.tool, monitoring.events.CALL)
+        monitoring.register_callback(self.tool, events.CALL, self.called)
+        if self.changes is not None:
+            monitoring.register_callback(self.tool, events.PY_START, self.started)
+            monitoring.register_callback(self.tool, events.LINE, self.line)
+        monitoring.set_events(self.tool, events.CALL | (events.PY_START if self.changes is not None else 0))
+        # What was disabled of an earlier one.
+        monitoring.restart_events()
         return self
 
     def __exit__(self, *error: Any) -> None:
         if self.tool is None:
             sys.setprofile(None)
+            if self.changes is not None:
+                sys.settrace(None)
             return
-        monitoring = getattr(sys, "monitoring")
+        self.leave_alone()
+
+    def leave_alone(self) -> None:
+        """Nothing is judged any more; from any thread."""
+        monitoring: Any = getattr(sys, "monitoring", None)
+        if monitoring is None or self.tool is None or monitoring.get_tool(self.tool) != NAME:
+            return
+        events = monitoring.events
         monitoring.set_events(self.tool, 0)
-        monitoring.register_callback(self.tool, monitoring.events.CALL, None)
+        for code in self.changes.watched if self.changes is not None else ():
+            monitoring.set_local_events(self.tool, code, 0)
+        for event in (events.CALL, events.PY_START, events.LINE, events.JUMP):
+            monitoring.register_callback(self.tool, event, None)
         monitoring.free_tool_id(self.tool)
 
+    def look_everywhere(self) -> None:
+        """From another thread: `looks_up` is called at each call and jump from now on, also where nothing was to be
+        seen."""
+        monitoring: Any = getattr(sys, "monitoring", None)
+        if monitoring is None or self.tool is None:
+            return
+        monitoring.register_callback(self.tool, monitoring.events.JUMP, lambda *_: self.look())
+        monitoring.set_events(self.tool, monitoring.events.CALL | monitoring.events.JUMP)
+        monitoring.restart_events()
+
+    def look(self) -> None:
+        if self.looks_up is not None and get_ident() == self.thread:
+            self.looks_up(sys._getframe(1))
+
     def called(self, code: CodeType, offset: int, function: Any, argument: object) -> Any:
-        if getattr(function, "__name__", None) in EFFECTS and get_ident() == self.thread:
-            # A function of Python's own code is looked at where it calls one in C.
-            if not hasattr(function, "__code__"):
-                raise Stopped("its forward calls %s" % function.__name__)
-        return getattr(sys, "monitoring").DISABLE
+        if code.co_filename.startswith(frames.OURS):
+            return getattr(sys, "monitoring").DISABLE
+        # A call site is seen by all threads, and may call another function the next time.
+        is_trusted = self.is_trusted(code)
+        if get_ident() != self.thread:
+            is_seen = is_trusted and self.why_not(function, None, True) is None
+            return getattr(sys, "monitoring").DISABLE if is_seen else None
+        why = self.why_not(function, argument, is_trusted)
+        if why is not None and not is_importing(function, sys._getframe(1)):
+            raise Stopped(why)
+        if self.looks_up is not None:
+            self.looks_up(sys._getframe(1))
+        return getattr(sys, "monitoring").DISABLE if is_trusted and why is None else None
+
+    def started(self, code: CodeType, offset: int) -> Any:
+        monitoring: Any = getattr(sys, "monitoring")
+        if self.is_trusted(code):
+            return monitoring.DISABLE
+        if get_ident() != self.thread:
+            return None
+        assert self.changes is not None
+        if self.changes.watches(code):
+            monitoring.set_local_events(self.tool, code, monitoring.events.LINE)
+        return monitoring.DISABLE
+
+    def line(self, code: CodeType, number: int) -> Any:
+        assert self.changes is not None
+        if not self.changes.is_at(code, number):
+            return getattr(sys, "monitoring").DISABLE
+        if get_ident() == self.thread:
+            self.judge_line(sys._getframe(1), number)
+
+    def judge_line(self, frame: FrameType, number: int) -> None:
+        assert self.changes is not None
+        why = self.changes.why_not(frame, number)
+        if why is not None:
+            raise Stopped(why)
 
     def profile(self, frame: FrameType, event: str, argument: Any) -> None:
-        if event == "c_call" and argument.__name__ in EFFECTS:
-            raise Stopped("its forward calls %s" % argument.__name__)
+        if frame.f_code.co_filename.startswith(frames.OURS):
+            return
+        if self.looks_up is not None:
+            self.looks_up(frame)
+        if event == "c_call":
+            why = self.why_not(argument, UNSEEN, self.is_trusted(frame.f_code))
+            if why is not None and not is_importing(argument, frame):
+                raise Stopped(why)
+        elif event == "call":
+            why = self.of_python(frame.f_globals.get("__name__"), qualified(frame), frame.f_code)
+            if why is not None:
+                raise Stopped(why)
+
+    def trace(self, frame: FrameType, event: str, argument: Any) -> Any:
+        code = frame.f_code
+        if self.is_trusted(code) or self.changes is None or not self.changes.watches(code):
+            return None
+        return self.trace_line
+
+    def trace_line(self, frame: FrameType, event: str, argument: Any) -> Any:
+        if event == "line" and self.changes is not None and self.changes.is_at(frame.f_code, frame.f_lineno):
+            self.judge_line(frame, frame.f_lineno)
+        return self.trace_line
+
+    def is_trusted(self, code: CodeType) -> bool:
+        """Whether it is torch's, Python's own or ours: what that changes is its own, and its call sites are judged
+        once."""
+        path = code.co_filename
+        known = self.trusted.get(path)
+        if known is None:
+            known = path.startswith("<frozen")
+            if self.owners is not None:
+                is_site = any(part in path for part in frames.LIBRARIES) and not path.startswith(self.owners.torch_home)
+                known = known or self.owners.of(path) == frames.LIBRARY and not is_site
+            self.trusted[path] = known
+        return known
+
+    def why_not(self, function: Any, argument: object, is_trusted: bool) -> str | None:
+        """What a call would do outside, in words; None where it is harmless."""
+        kind = type(function)
+        if kind is types.FunctionType:
+            return self.of_python(function.__module__, function.__qualname__, function.__code__)
+        if kind is types.MethodType:
+            return self.why_not(function.__func__, function.__self__, is_trusted)
+        if kind is BUILTIN:
+            module, bound = function.__module__, function.__self__
+            if isinstance(bound, types.ModuleType) or module is not None:
+                name = module or types.ModuleType.__getattribute__(bound, "__name__")
+                return self.of_function(str(name), function.__name__, argument, is_trusted)
+            owner = bound if isinstance(bound, type) else type(bound)
+            return self.of_method(owner, function.__name__, bound, is_trusted)
+        if kind in DESCRIPTORS:
+            return self.of_method(function.__objclass__, function.__name__, argument, is_trusted)
+        if isinstance(function, type):
+            is_file = function.__module__ == "_io" and function.__name__ == "FileIO"
+            return "its forward opens a file" if is_file else self.of_extension(function, is_trusted)
+        if any(base.__name__ in ("CFuncPtr", "_CFuncPtr") for base in kind.__mro__):
+            return "its forward calls a C library"
+        return None if is_trusted else self.of_extension(kind, is_trusted)
+
+    def of_function(self, module: str, name: str, argument: object, is_trusted: bool) -> str | None:
+        if module in ("posix", "nt"):
+            return None if name in LOOKS else "its forward calls os.%s" % name
+        if module in ("_io", "io") and name in OPENS:
+            return "its forward opens a file"
+        if module in FUNCTIONS:
+            names = FUNCTIONS[module]
+            if names is ALL or name in names:
+                shown = name if module == "builtins" else "%s.%s" % (module.lstrip("_"), name)
+                return "its forward calls %s" % shown
+        if not is_trusted:
+            if module == "builtins" and name in ("setattr", "delattr", "next") and self.is_outside(argument):
+                return "its forward changes an object outside of the model (%s)" % name
+            if not self.is_known(module):
+                return "its forward calls %s of an extension (%s)" % (name, module)
+        return None
+
+    def of_method(self, owner: type, name: str, bound: object, is_trusted: bool) -> str | None:
+        for base in owner.__mro__ if not any(base.__name__ in IN_MEMORY for base in owner.__mro__) else ():
+            names = TYPES.get(base.__module__, frozenset())
+            if names is ALL or name in names:
+                return "its forward calls %s of a %s" % (name, owner.__name__)
+        if is_trusted:
+            return None
+        if is_generator(owner) and not is_shared_generator(bound):
+            return "its forward draws from a generator of its own (%s)" % owner.__name__
+        changing = next((CHANGING[each] for each in owner.__mro__ if each in CHANGING), None)
+        if owner.__name__ == "deque":
+            changing = DEQUE
+        is_change = name in ("__setattr__", "__delattr__") or changing is not None and name in changing
+        if is_change and self.is_outside(bound):
+            return "its forward changes a %s outside of the model" % type(bound).__name__
+        return self.of_extension(owner, is_trusted)
+
+    def of_extension(self, kind: type, is_trusted: bool) -> str | None:
+        # Classes that Python's own code has made say what they do when they do it.
+        if is_trusted or kind.__flags__ & (1 << 9) or self.is_known(kind.__module__):
+            return None
+        return "its forward calls %s of an extension (%s)" % (kind.__name__, kind.__module__)
+
+    def of_python(self, module: object, name: str, code: CodeType) -> str | None:
+        """A function of Python's own code that does something before it calls one in C."""
+        if type(module) is not str:
+            return None
+        owner, _, method = name.partition(".")
+        if (module, owner) in PYTHONS:
+            if owner == "Logger" and method in LOGGER_LOOKS or owner == "Thread" and method != "start":
+                return None
+            if method in ("empty", "full", "qsize", "is_set", "__init__", "_init", "poll"):
+                return None
+            return "its forward calls %s of a %s" % (method or owner, owner)
+        package = module.partition(".")[0]
+        if package in PYTHON_PACKAGES or module.startswith(PYTHON_MODULES):
+            return "its forward calls %s of %s" % (name, package if package != "torch" else module)
+        return None
+
+    def is_known(self, module: object) -> bool:
+        if type(module) is not str:
+            return True
+        root = module.partition(".")[0]
+        # Before 3.10 Python does not say which modules are its own.
+        return root in HARMLESS or root in self.stdlib or not hasattr(sys, "stdlib_module_names")
+
+    def is_outside(self, value: object) -> bool:
+        return self.before is not None and (value is UNSEEN or self.before.has(value))
+
+
+def qualified(frame: FrameType) -> str:
+    code: Any = frame.f_code
+    name = getattr(code, "co_qualname", None)
+    if name is None:
+        # Before 3.11: a method's class is its object's.
+        name = code.co_name
+        if code.co_argcount and code.co_varnames[0] == "self":
+            name = "%s.%s" % (type(frame.f_locals.get("self")).__name__, name)
+    return str(name)
+
+
+def is_importing(function: Any, frame: FrameType | None) -> bool:
+    """Whether this reads a source or a library: something is imported for the first time, or torch notes a stack."""
+    if getattr(function, "__name__", "") not in READS_SOURCES:
+        return False
+    while frame is not None:
+        path = frame.f_code.co_filename
+        if path.startswith("<frozen importlib") or path == linecache.__file__:
+            return True
+        frame = frame.f_back
+    return False
+
+
+def is_generator(owner: type) -> bool:
+    return any(
+        base.__module__ == "_random"
+        or base.__module__.startswith("numpy.random")
+        or (base.__module__, base.__name__) == ("torch._C", "Generator")
+        for base in owner.__mro__
+    )
+
+
+def is_shared_generator(bound: object) -> bool:
+    """Whether it is the one whose state is put back afterwards (randoms.py)."""
+    random: Any = sys.modules.get("random")
+    mtrand: Any = sys.modules.get("numpy.random.mtrand")
+    torch: Any = sys.modules.get("torch")
+    shared = [getattr(random, "_inst", None), getattr(mtrand, "_rand", None), getattr(torch, "default_generator", None)]
+    shared += list(getattr(getattr(torch, "cuda", None), "default_generators", ()))
+    return any(bound is each for each in shared)

@@ -106,6 +106,9 @@ class Copier:
         torch = self.torch
         if isinstance(module, torch.jit.ScriptModule):
             raise CannotCopy("%s is compiled by TorchScript" % type(module).__name__)
+        if hasattr(type(module), "__del__"):
+            # It would run for the copy, too.
+            raise CannotCopy("%s has a destructor of its own" % type(module).__name__)
         copy = type(module).__new__(type(module))
         self.memo[id(module)] = copy
         state = copy.__dict__
@@ -162,6 +165,8 @@ class Copier:
         """An object of the program's own whose state is its attributes: a copy that shares them."""
         kind: Any = type(value)
         if kind.__flags__ & (1 << 9) == 0 or isinstance(value, type) or not hasattr(value, "__dict__"):
+            return value
+        if hasattr(kind, "__del__"):
             return value
         if kind.__basicsize__ != PLAIN_SIZE or kind.__reduce_ex__ is not object.__reduce_ex__:
             return value

@@ -70,7 +70,11 @@ class Inputs:
         key = id(call.module())
         if key not in self.of_models and len(self.of_models) >= MOST_MODELS:
             return
-        seen = call.seen = self.of_models.setdefault(key, Seen())
+        seen = self.of_models.get(key)
+        # Another model may lie where one lay that is gone.
+        if seen is None or seen.largest is not None and seen.largest.module() is not call.module():
+            seen = self.of_models[key] = Seen()
+        call.seen = seen
         seen.add(call)
 
 

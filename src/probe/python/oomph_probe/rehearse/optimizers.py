@@ -24,15 +24,14 @@ PLAIN_MOMENTUM = ("Adam", "AdamW", "Muon")
 
 def of(torch: Torch, device: Any) -> Line | None:
     """The line's part for the optimizer of the most parameters on a device; None where there is none."""
-    found = [each for each in gc.get_objects() if isinstance_of(each, torch.optim.Optimizer)]
+    every = gc.get_objects()
+    # `isinstance` asks the object for its class, which may run the program's code.
+    kinds = {kind for kind in set(map(type, every)) if torch.optim.Optimizer in kind.__mro__}
+    found = [each for each in every if type(each) in kinds] if kinds else []
+    del every
     sized = [(size_of(each, device), at) for at, each in enumerate(found)]
     sized = [entry for entry in sized if entry[0] > 0]
     return describe(found[max(sized)[1]]) if sized else None
-
-
-def isinstance_of(each: Any, kind: type) -> bool:
-    # `isinstance` asks the object for its class, which may run the program's code.
-    return kind in type(each).__mro__
 
 
 def size_of(optimizer: Optimizer, device: Any) -> int:

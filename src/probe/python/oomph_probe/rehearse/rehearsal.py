@@ -2,41 +2,39 @@
 and free, without a kernel, a byte of device memory or a change to the program.
 
 torch's FakeTensorMode runs the model's own code; every new storage on the GPU is an allocation, its end a
-free. It runs on a thread of its own, so that nothing of the failed one (excluded dispatch keys, autocast,
-grad mode) reaches it, backward too, and ends at a deadline that is looked at in every operation. Before
-anything that could be seen outside (effects.py, which the caller enters) and before a collective it stops.
+free. It runs on a thread of its own (apart.py), backward too, and ends at a deadline that is looked at in every
+operation. Before anything that could be seen outside (effects.py, which the caller enters) and before a collective it
+stops.
 
 Nothing is raised but where an operation may raise. torch also asks Python from places of C++ that no exception
 may leave (a tensor's device, a destructor), and one that does ends the process: so nobody raises anything in the
-rehearsal's thread from outside, and a process does not exit while it runs.
+rehearsal's thread from outside.
 """
 
 from __future__ import annotations
 
-import atexit
 import contextlib
-import threading
-import time
 import weakref
 from _thread import get_ident
 
 from ..common import blocks, errors
-from . import fakes, flops, inputs, recurrent
+from . import fakes, flops, inputs, losses, recurrent
 from .effects import Stopped
 from .inputs import Shape
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from typing import Any, Callable
+    from typing import Any
 
     from ..common.protocols import Args, Kwargs, Module, Storage, Tensor, Torch
+    from .apart import Deadline
     from .roots import Call
 
 COLLECTIVES = ("c10d", "_c10d_functional", "c10d_functional", "symm_mem")
 # What C++ asks of a tensor that Python has made, wherever it is: these may not raise.
 QUESTIONS = ("prim", "profiler")
-# Seconds that the exit waits for a rehearsal that was given up: mostly for one operation of it.
-EXIT = 10.0
+# What makes a tensor of values: its argument is the tensor that is made.
+MAKING = ("lift_fresh", "lift_fresh_copy", "lift")
 
 
 class Variant:
@@ -84,26 +82,35 @@ class Trace:
 class Rehearsal:
     """One variant of one call, until a moment."""
 
-    def __init__(self, torch: Torch, call: Call, variant: Variant, until: float) -> None:
+    def __init__(self, torch: Torch, call: Call, variant: Variant, deadline: Deadline) -> None:
         self.torch = torch
         self.call = call
         self.variant = variant
         batch = variant.batch[0] if variant.batch else 0
         self.is_first = any(shape.shape[:1] == (batch,) for shape in inputs.shapes_in([call.args, call.kwargs]))
-        self.until = until
+        self.deadline = deadline
         self.thread = get_ident()
         self.trace = Trace(call.device)
-        self.known: set[Any] = set()
+        # The storages that were seen, by address.
+        self.known: dict[Any, Any] = {}
+        # Tensors of the program's that are no part of the model, with their fakes, by address.
+        self.outer: dict[int, tuple[Any, Any]] = {}
+        # None where real steps are looked at.
+        self.mode: Any = None
         self.weights: list[int] = []
         self.trained: list[int] = []
         self.has_convolutions = False
+        # Whether the program's lines after the model's call are run.
+        self.is_in_lines = False
+        # Allocations that stay until the model's next call has returned, by their numbers.
+        self.held: list[int] = []
 
     def run(self) -> Trace:
         """The trace; raises `Stopped`, or what the model or torch raises on fake tensors."""
         from torch._subclasses.fake_tensor import FakeTensorMode
 
         torch, call, variant = self.torch, self.call, self.variant
-        mode = FakeTensorMode(allow_non_fake_inputs=False)
+        mode = self.mode = FakeTensorMode(allow_non_fake_inputs=False)
         copier = fakes.Copier(torch, mode, call.device)
         module = copier.of(call.module())
         self.weights, self.trained = copier.weights, copier.trained
@@ -116,17 +123,18 @@ class Rehearsal:
         for each in leaves(torch, [args, kwargs]) + copier.tensors:
             self.is_new(each.untyped_storage())
         try:
+            scenes = losses.Scenes(self, copier)
             with mode, self.recorder(), self.autocast():
-                outputs = torch.nn.Module._call_impl(module, *args, **kwargs)
+                outputs = [torch.nn.Module._call_impl(module, *args, **kwargs)]
                 del args, kwargs
                 self.trace.mark("forward")
-                loss = self.loss(outputs)
-            del outputs
+            loss = self.loss(outputs.pop()) if call.lines is None else scenes.loss(outputs)
             with mode, self.recorder(), on_this_thread(torch):
                 self.trace.mark("loss")
                 loss.backward()
                 del loss
                 self.trace.mark("backward")
+            self.held = scenes.held()
         finally:
             self.trace.is_over = True
         return self.trace
@@ -137,14 +145,17 @@ class Rehearsal:
             args = [self.made(each) for each in self.call.args]
             return args, {name: self.made(each) for name, each in self.call.kwargs.items()}
 
-    def made(self, value: Any) -> Any:
-        """A fake for every shape, in containers as they were."""
+    def made(self, value: Any, may_be_flat: bool = False) -> Any:
+        """A fake for every shape, in containers as they were. `may_be_flat`: the first dimension may be the batch times
+        another, as targets are."""
         if isinstance(value, Shape):
             shape, stride = value.shape, value.stride
             was, now = self.variant.batch or (0, 0)
             at = inputs.dimension_of(value, was, self.is_first) if was != now else None
+            if at is None and may_be_flat and was > 1 and shape and shape[0] and shape[0] % was == 0:
+                at = 0
             if at is not None:
-                shape = shape[:at] + (now,) + shape[at + 1 :]
+                shape = shape[:at] + (shape[at] // was * now,) + shape[at + 1 :]
                 # What lies outside of the batch is so many times as far apart.
                 stride = tuple(step if step <= stride[at] else step * now // was for step in stride)
             made = self.torch.empty_strided(shape, stride, dtype=value.dtype, device=value.device)
@@ -184,8 +195,12 @@ class Rehearsal:
             raise Stopped("no repeated blocks were found")
 
     def loss(self, outputs: Any) -> Tensor:
-        """A scalar to go backward from: the model's own where it returns one, else the usual one for its
-        output."""
+        """A scalar to go backward from, where the program's own lines are not known: the model's own where it
+        returns one, else the usual one for its output."""
+        with self.mode, self.recorder(), self.autocast():
+            return self.assumed(outputs)
+
+    def assumed(self, outputs: Any) -> Tensor:
         torch = self.torch
         tensors = [each for each in leaves(torch, outputs) if each.requires_grad and each.is_floating_point()]
         if not tensors:
@@ -214,8 +229,14 @@ class Rehearsal:
                 name = func.name().partition("::")[2].partition(".")[0]
                 if name == "convolution" and takes_workspace(args):
                     rehearsal.has_convolutions = True
+                kwargs = kwargs or {}
+                if rehearsal.mode is not None and name not in MAKING:
+                    args, kwargs = rehearsal.with_fakes(func, args), rehearsal.with_fakes(func, kwargs)
+                if name == "_local_scalar_dense" and rehearsal.is_in_lines:
+                    # A figure to be printed or kept; whatever it is, no size comes of it.
+                    return number_like(args[0])
                 rehearsal.count(name, args)
-                made = func(*args, **(kwargs or {}))
+                made = func(*args, **kwargs)
                 for tensor in leaves(torch, made):
                     if tensor.device != device:
                         continue
@@ -226,13 +247,36 @@ class Rehearsal:
 
         return Recorder()
 
+    def with_fakes(self, func: Any, value: Any) -> Any:
+        """Arguments of an operation, with fakes for tensors of the program's that are no part of the model (a table
+        in a global, the weights of a loss)."""
+        kind = type(value)
+        if kind in (list, tuple):
+            made = [self.with_fakes(func, each) for each in value]
+            return kind(made) if any(new is not old for new, old in zip(made, value)) else value
+        if kind is dict:
+            named = {key: self.with_fakes(func, each) for key, each in value.items()}
+            return named if any(named[key] is not value[key] for key in value) else value
+        if kind not in (self.torch.Tensor, self.torch.nn.Parameter):
+            return value
+        # A leaf that is trained gets its gradient past this mode.
+        if value.requires_grad:
+            raise Stopped("it trains a parameter that is no part of the model")
+        if func._schema.is_mutable:
+            raise Stopped("its forward changes a tensor outside of the model (%s)" % func.name())
+        known = self.outer.get(id(value))
+        if known is None or known[0]() is not value:
+            fake = self.made(Shape(value))
+            self.is_new(fake.untyped_storage())
+            known = self.outer[id(value)] = weakref.ref(value), fake
+        return known[1]
+
     def is_new(self, storage: Storage) -> bool:
         """Whether it was not seen before; the next one at its address will not have been."""
         key = storage._cdata
         if key in self.known:
             return False
-        self.known.add(key)
-        weakref.finalize(storage, self.known.discard, key)
+        self.known[key] = weakref.ref(storage, lambda _: self.known.pop(key, None))
         return True
 
     def count(self, name: str, args: Args) -> None:
@@ -246,7 +290,7 @@ class Rehearsal:
         self.trace.flops += count
 
     def look_at_clock(self) -> None:
-        if time.monotonic() > self.until and get_ident() == self.thread:
+        if self.deadline.has_come() and get_ident() == self.thread:
             raise Stopped("it took too long")
 
 
@@ -254,6 +298,13 @@ def on_this_thread(torch: Any) -> contextlib.AbstractContextManager[None]:
     """Backward on the thread that asks for it, not on those that autograd has for each GPU."""
     enabled = getattr(torch.autograd, "set_multithreading_enabled", None)
     return contextlib.nullcontext() if enabled is None else enabled(False)
+
+
+def number_like(tensor: Any) -> Any:
+    """A plain number in place of a tensor's value."""
+    if tensor.dtype.is_complex or tensor.dtype.is_floating_point:
+        return 1.0
+    return True if "bool" in str(tensor.dtype) else 1
 
 
 def takes_workspace(args: Args) -> bool:
@@ -285,29 +336,3 @@ def usual_loss(torch: Torch, logits: Tensor) -> Tensor:
     flat = logits.flatten(0, -2)
     targets = torch.empty(flat.shape[:1], dtype=torch.long, device=logits.device)
     return torch.nn.functional.cross_entropy(flat, targets)
-
-
-def on_own_thread(work: Callable[[], Any], patience: float) -> tuple[Any, BaseException | None]:
-    """Runs `work` on a thread of its own and waits at most `patience` seconds: (result, error)."""
-    answer: list[tuple[Any, BaseException | None]] = []
-
-    def run() -> None:
-        try:
-            answer.append((work(), None))
-        except BaseException as error:
-            errors.foreseen("rehearse on a thread")
-            answer.append((None, error))
-
-    thread = threading.Thread(target=run, daemon=True)
-    thread.start()
-    thread.join(patience)
-    if answer:
-        return answer[0]
-    # It ends at its next operation, which looks at the clock.
-    atexit.register(wait_for, thread)
-    return None, Stopped("it did not end in time")
-
-
-def wait_for(thread: threading.Thread) -> None:
-    """At exit: Python ends a thread that it finds in C++ in a way that C++ does not survive."""
-    thread.join(EXIT)

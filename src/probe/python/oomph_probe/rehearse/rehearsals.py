@@ -13,7 +13,7 @@ import time
 
 from ..common import errors
 from ..knobs import batch
-from . import effects, fakes, inputs, optimizers, rehearsal, roots
+from . import apart, callers, changes, effects, fakes, inputs, losses, optimizers, randoms, rehearsal, roots, warned
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -27,8 +27,9 @@ if TYPE_CHECKING:
 
 # Seconds: the longest that one OOM is delayed by its rehearsals, and the total of a process.
 PATIENCE, IN_ALL = 1.5, 6.0
-# Seconds that the end of a process is delayed; and a run that was started to be rehearsed.
-LAST, ASKED_FOR = 3.0, 10.0
+# Seconds that the end of a process is delayed by all of them, those before included, but for at least so many; and
+# those of a run that was started to be rehearsed.
+LAST, AT_LEAST, ASKED_FOR = 2.3, 0.8, 10.0
 # Seconds that the result may take to be sent where nobody waits for the program.
 SEND_LAST = 1.0
 SEND = 0.2
@@ -81,6 +82,7 @@ class Rehearsals:
             return
         self.asked += 1
         self.look_for_batch(call)
+        self.look_for_loss(call)
         key = call.key()
         if key in self.done or self.spent >= IN_ALL:
             return
@@ -100,6 +102,12 @@ class Rehearsals:
                 call.seen.largest.told = call.told
         except Exception:
             errors.ours("look for the batch")
+
+    def look_for_loss(self, call: Call) -> None:
+        """What the program does with the model's output, of this call and of the largest one like it."""
+        call.lines = callers.lines_of(self.torch, call.callers, sys._getframe(1))
+        if call.seen is not None and call.seen.largest is not None:
+            call.seen.largest.lines = call.lines
 
     def noticed(self) -> None:
         """An out-of-memory, whatever comes of it."""
@@ -124,6 +132,7 @@ class Rehearsals:
         if call is None or SLOW_TO_IMPORT not in sys.modules:
             return
         self.look_for_batch(call)
+        self.look_for_loss(call)
         self.work = Work(self.torch, call, "optimizer", count)
         self.work.left = [AS_IT_WAS]
         self.go_on(ASKED_FOR, SEND_LAST)
@@ -131,7 +140,12 @@ class Rehearsals:
     def go_on(self, patience: float, send: float | None = None) -> None:
         began = time.monotonic()
         work = self.work
-        error = rehearsal.on_own_thread(lambda: work.until(began + patience), patience + 0.2)[1]
+        deadline = apart.Deadline(began + patience)
+        kept = randoms.Randoms(self.torch)
+        try:
+            error = apart.run(lambda: work.until(deadline, self.owners), deadline, patience + 0.2)[1]
+        finally:
+            kept.put_back()
         taken = time.monotonic() - began
         self.spent += taken
         work.micros += int(taken * 1e6)
@@ -150,6 +164,11 @@ class Rehearsals:
             try:
                 if issubclass(kind, Exception):
                     self.ends()
+            except apart.Interrupted as interrupted:
+                # It ends as it would have; a handler's own exit comes after the traceback.
+                if isinstance(interrupted.error, SystemExit):
+                    original(kind, error, traceback)
+                    raise interrupted.error from None
             except Exception:
                 errors.ours("rehearse before the end")
             original(kind, error, traceback)
@@ -163,7 +182,7 @@ class Rehearsals:
             return
         # Not on a thread that may be ended in the middle of it.
         __import__(SLOW_TO_IMPORT)
-        self.go_on(LAST, SEND_LAST)
+        self.go_on(max(LAST - work.micros / 1e6, AT_LEAST), SEND_LAST)
 
 
 class Work:
@@ -194,9 +213,9 @@ class Work:
         line.update(event="rehearsal", device=self.call.device.index)
         return line
 
-    def until(self, end: float) -> None:
+    def until(self, deadline: apart.Deadline, owners: Owners) -> None:
         """As many as there is time for. Nothing is tried again, and no others where the first fails."""
-        call = self.call
+        call, end = self.call, deadline.at
         module = call.module()
         if module is None:
             raise effects.Stopped("the model is gone")
@@ -208,12 +227,14 @@ class Work:
             raise effects.Stopped("the batch dimension is not distinguishable from other sizes")
         if not self.line:
             self.line = self.beginning(batch)
-        with effects.Guard():
+        guard = effects.Guard(owners, changes.Before(), apart.looks_up(deadline))
+        with warned.Silence(), guard:
+            apart.here.is_guarded(guard)
             while self.left and time.monotonic() + LATER * self.first_took < end:
                 variant = self.left[0]
                 began = time.monotonic()
-                said = self.one(variant, batch, prime, end)
-                if "why_not" in said and time.monotonic() >= end:
+                said = self.one(variant, batch, prime, deadline)
+                if "why_not" in said and deadline.has_come():
                     # There may be more time for it later.
                     raise effects.Stopped("it took too long")
                 self.left.pop(0)
@@ -240,16 +261,22 @@ class Work:
             line["optimizer"] = optimizer
         return line
 
-    def one(self, variant: tuple[bool, bool], batch: int, prime: int, end: float) -> Line:
+    def one(self, variant: tuple[bool, bool], batch: int, prime: int, deadline: apart.Deadline) -> Line:
         checkpointing, amp = variant
         said: Line = {"checkpointing": checkpointing, "amp": amp}
-        one = rehearsal.Rehearsal(
-            self.torch, self.call, rehearsal.Variant((batch, prime), amp, checkpointing), end
-        )
         try:
-            trace = one.run()
+            try:
+                one = self.rehearsal(variant, batch, prime, deadline)
+                trace = one.run()
+            except losses.NoLoss as no_loss:
+                # Once more, without the program's own lines.
+                errors.foreseen("run the caller's lines: %s" % no_loss)
+                self.call.lines = None
+                one = self.rehearsal(variant, batch, prime, deadline)
+                trace = one.run()
             said["trace"] = template(trace.words, prime, one.sizes)
             said["forward"] = trace.marks["forward"]
+            said["held"] = one.held
             said["flops"] = trace.flops
             self.line.update(
                 own_loss="own loss" in trace.marks, weights=one.weights, trained=one.trained,
@@ -259,6 +286,13 @@ class Work:
             errors.foreseen("rehearse a step")
             said["why_not"] = words_of(error)
         return said
+
+    def rehearsal(
+        self, variant: tuple[bool, bool], batch: int, prime: int, deadline: apart.Deadline
+    ) -> rehearsal.Rehearsal:
+        checkpointing, amp = variant
+        made = rehearsal.Variant((batch, prime), amp, checkpointing)
+        return rehearsal.Rehearsal(self.torch, self.call, made, deadline)
 
 
 def largest_like(call: Call) -> Call:

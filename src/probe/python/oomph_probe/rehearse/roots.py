@@ -13,10 +13,10 @@ import sys
 import threading
 import weakref
 
-from ..common import calls, errors
+from ..common import calls, errors, frames
 from ..knobs import given
 from ..live import modules
-from . import inputs
+from . import apart, callers, inputs
 from .inputs import Shape
 
 TYPE_CHECKING = False
@@ -35,6 +35,7 @@ ENOUGH = 20000
 # Wrappers that call one module of theirs with the same arguments, on this process's share of the batch.
 WRAPPERS = ("DistributedDataParallel", "DataParallel", "OptimizedModule")
 MOST_LEAVES = 256
+DEVICES = ("cuda",)
 
 
 class CannotNote(Exception):
@@ -51,6 +52,9 @@ class Call:
         self.seen: Any = None
         # The batch as the program itself calls it, where that was asked for.
         self.told: int | None = None
+        # The functions that called it, and their lines from there on, where those were asked for.
+        self.callers: callers.Callers | None = None
+        self.lines: callers.Lines | None = None
         self.module = weakref.ref(module)
         self.args = [noted(torch, each) for each in args]
         self.kwargs = {name: noted(torch, each) for name, each in kwargs.items()}
@@ -82,6 +86,7 @@ class Roots:
         # Why the latest call could not be noted.
         self.why_not = "no call of a model that is trained was seen"
         self.calls = 0
+        self.torch_home = frames.home_of(torch)
         self.module: Any = None
         self.original: Any = None
         self.ours: Any = None
@@ -101,10 +106,11 @@ class Roots:
         self.original = original = self.module.__call__
         inside, roots, error = self.inside, self, torch.cuda.OutOfMemoryError
         is_compiling = calls.is_compiling_of(torch)
-        seen = self.modules
+        seen, rehearsed = self.modules, apart.here
 
         def __call__(self: Module, *args: Any, **kwargs: Any) -> Any:
-            if is_compiling():
+            # A rehearsal's calls are none of the program's.
+            if is_compiling() or rehearsed.alive and rehearsed.is_in_one():
                 return original(self, *args, **kwargs)
             # What checkpointing calls again in backward is a part of the model's call.
             is_outer = not roots.backwards and not getattr(inside, "depth", 0)
@@ -116,9 +122,12 @@ class Roots:
                 output = original(self, *args, **kwargs)
                 return output
             except error:
+                interrupted = None
                 if is_outer:
                     inside.depth = 0
-                    roots.left("forward")
+                    interrupted = roots.left("forward")
+                if interrupted is not None:
+                    raise interrupted from None
                 raise
             finally:
                 if is_outer:
@@ -138,7 +147,9 @@ class Roots:
             try:
                 result = original(*args, **kwargs)
             except error:
-                roots.left("backward")
+                interrupted = roots.left("backward")
+                if interrupted is not None:
+                    raise interrupted from None
                 raise
             finally:
                 roots.backwards -= 1
@@ -187,11 +198,13 @@ class Roots:
             if not self.torch.is_grad_enabled() or type(module).__name__ in WRAPPERS:
                 return False
             device = device_of(module)
-            if device is None or device.type != "cuda":
+            if device is None or device.type not in DEVICES:
                 return False
             self.given.add(module, args, kwargs)
             before = self.torch._C._cuda_memoryStats(device.index)["allocated_bytes"]["all"]["current"]
-            self.latest = Call(self.torch, module, args, kwargs, before)
+            call = Call(self.torch, module, args, kwargs, before)
+            call.callers = callers.Callers(self.torch_home, sys._getframe(2))
+            self.latest = call
             self.inputs.add(self.latest)
             return True
         except CannotNote:
@@ -201,14 +214,18 @@ class Roots:
             self.latest, self.why_not = None, repr(error)[:160]
         return False
 
-    def left(self, phase: str) -> None:
-        """An out-of-memory leaves a model's call or the backward of its loss."""
+    def left(self, phase: str) -> BaseException | None:
+        """An out-of-memory leaves a model's call or the backward of its loss. What a signal's handler raises meanwhile
+        is returned: it is the program's."""
         try:
             if self.latest is not None:
                 self.ran_out(self.latest, phase)
+        except apart.Interrupted as interrupted:
+            return interrupted.error
         except Exception as error:
             errors.ours("an OOM left a call")
             self.why_not = repr(error)[:160]
+        return None
 
 
 def device_of(module: Module) -> Any:

@@ -1,0 +1,365 @@
+"""What the program does with its model's output up to backward: the lines of the functions that called it, from the
+call on. They are run again in the rehearsal, on what the model returned there: so the loss is the program's own, and
+what it has bound to a name stays alive as long as there.
+
+Of these lines only those are taken that the loss depends on. Where there are none, or they fail, the caller is told so
+and goes on without.
+"""
+
+from __future__ import annotations
+
+import ast
+import os
+import types
+import weakref
+
+from ..common import errors, frames
+from .inputs import Shape
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from types import CodeType, FrameType
+    from typing import Any
+
+    from ..common.protocols import Torch
+
+OUTPUT = "__oomph_output__"
+LOSS = "__oomph_loss__"
+# Functions between the model's call and its backward.
+MOST_FUNCTIONS = 6
+LONGEST_FILE = 400_000
+MOST_ITEMS = 256
+LOOPS = (ast.For, ast.While, ast.AsyncFor)
+BACKWARDS = ("backward", "manual_backward")
+CONSTANTS = (bool, int, float, str, bytes, complex, type(None))
+
+
+class NotFound(Exception):
+    """Why the lines are not known."""
+
+
+class Gone(Exception):
+    """An object that the lines need is no longer there."""
+
+
+class Callers:
+    """The functions that called a model, innermost first, without torch's and ours: their code, and where in it."""
+
+    def __init__(self, torch_home: str, frame: FrameType | None) -> None:
+        self.places: list[tuple[CodeType, int, int]] = []
+        steps = 0
+        while frame is not None and len(self.places) < MOST_FUNCTIONS and steps < frames.MAX_FRAMES:
+            path = frame.f_code.co_filename
+            if not path.startswith((torch_home, frames.OURS, "<frozen")):
+                self.places.append((frame.f_code, frame.f_lasti, frame.f_lineno))
+            frame, steps = frame.f_back, steps + 1
+
+
+class Scene:
+    """One function's part: the lines from the call on, and what they need of its variables."""
+
+    def __init__(self, torch: Torch, frame: FrameType, place: tuple[CodeType, int, int]) -> None:
+        code, lasti, line = place
+        body = body_of(code)
+        call = call_at(body, code, lasti, line)
+        path = path_to(body, call)
+        if path is None:
+            raise NotFound("the call is in no statement")
+        # The lists of statements that the call is in, outermost first, and where.
+        self.inside, self.after = following(path)
+        first = path[-1][0][path[-1][1]]
+        self.is_in_loop = any(isinstance(block[at], LOOPS) for block, at in path[:-1])
+        replaced: Any = Replace(call).visit(first)
+        self.result: ast.expr | None = None
+        self.ends = False
+        self.inside = self.cut([replaced] + self.inside)
+        if self.result is None:
+            self.after = self.cut(self.after)
+        else:
+            self.after = []
+        if self.result is None:
+            raise NotFound("no backward and no return follows the call")
+        self.slice()
+        self.globals: dict[str, Any] = frame.f_globals
+        self.values: dict[str, Any] = self.noted(torch, frame)
+
+    def cut(self, statements: list[Any]) -> list[Any]:
+        """Up to the one that goes backward or returns; what it goes backward from is the result."""
+        for at, each in enumerate(statements):
+            found = backward_in(each)
+            if found is not None:
+                # The loss may be made in the statement itself.
+                self.result = found
+                return statements[:at]
+            if isinstance(each, ast.Return) and each.value is not None:
+                self.result, self.ends = each.value, True
+                return statements[:at]
+        return statements
+
+    def slice(self) -> None:
+        """Leaves the statements that the result depends on, and the first, which binds what the model returned."""
+        assert self.result is not None
+        wanted = names_in(self.result)
+        for block in (self.after, self.inside):
+            kept = []
+            for at in range(len(block) - 1, -1, -1):
+                statement, binds = block[at], bound_by(block[at])
+                is_first = block is self.inside and at == 0
+                if binds & wanted or is_first:
+                    kept.append(statement)
+                    wanted |= names_in(statement)
+            block[:] = reversed(kept)
+        self.wanted = wanted - {OUTPUT}
+
+    def noted(self, torch: Torch, frame: FrameType) -> dict[str, Any]:
+        """The values that the lines need, without keeping a tensor or a module alive."""
+        names = self.wanted
+        own = frames.read_locals(frame, lambda values: {name: values[name] for name in names if name in values})
+        if frame.f_code.co_name == "<module>":
+            own = {name: frame.f_globals[name] for name in names if name in frame.f_globals}
+        else:
+            for name in names:
+                value = frame.f_globals.get(name)
+                if name not in own and isinstance(value, (torch.Tensor, torch.nn.Module)):
+                    own[name] = value
+        return {name: note(torch, value) for name, value in own.items()}
+
+    def names_of(self) -> set[str]:
+        """Names that are bound when backward runs."""
+        return {name for each in self.inside + self.after for name in bound_by(each)}
+
+    def changes_objects(self) -> bool:
+        return any(changes_an_object(each) for each in self.inside + self.after)
+
+    def attributes(self) -> set[str]:
+        nodes: list[Any] = [*self.inside, *self.after, self.result]
+        return {node.attr for each in nodes for node in ast.walk(each) if isinstance(node, ast.Attribute)}
+
+    def compiled(self, statements: list[Any], result: ast.expr | None, is_first: bool) -> Any:
+        """As a program: `LOSS` is the result, where this is the part that has it. What the model returned is let go of
+        as soon as the first statement has been through with it."""
+        body = list(statements)
+        if result is not None:
+            target = ast.Name(id=LOSS, ctx=ast.Store())
+            body.append(ast.Assign(targets=[target], value=result, lineno=1, col_offset=0))
+        if is_first:
+            body.insert(1, ast.Delete(targets=[ast.Name(id=OUTPUT, ctx=ast.Del())], lineno=1, col_offset=0))
+        module = ast.Module(body=body, type_ignores=[])
+        return compile(ast.fix_missing_locations(module), "<the caller's lines>", "exec")
+
+
+class Lines:
+    """The lines of all functions from the model's call to its backward, innermost first."""
+
+    def __init__(self, torch: Torch, callers: Callers, stack: list[FrameType]) -> None:
+        self.scenes: list[Scene] = []
+        for place in callers.places:
+            frame = next((each for each in stack if each.f_code is place[0]), None)
+            if frame is None:
+                raise NotFound("a function that called the model has ended")
+            scene = Scene(torch, frame, place)
+            self.scenes.append(scene)
+            if not scene.ends:
+                return
+        if not self.scenes:
+            raise NotFound("no function of the program's called the model")
+
+    def is_in_loop(self) -> bool:
+        """Whether what the last function binds stays until the next call of the model."""
+        return len(self.scenes) > 0 and self.scenes[-1].is_in_loop and not self.scenes[-1].ends
+
+
+def lines_of(torch: Torch, callers: Callers | None, frame: FrameType | None) -> Lines | None:
+    """The lines after a model's call whose functions still run in this frame's callers; None where they cannot be
+    had."""
+    if callers is None:
+        return None
+    try:
+        return Lines(torch, callers, frames.outwards(frame))
+    except NotFound:
+        errors.foreseen("find the caller's lines")
+    except Exception:
+        errors.ours("find the caller's lines")
+    return None
+
+
+def body_of(code: CodeType) -> list[Any]:
+    """The statements of a function or a module, by its source."""
+    path = code.co_filename
+    try:
+        if os.path.getsize(path) > LONGEST_FILE:
+            raise NotFound("its file is too long")
+        with open(path, "rb") as file:
+            tree: Any = ast.parse(file.read())
+    except (OSError, SyntaxError, ValueError, RecursionError):
+        raise NotFound("its source cannot be read") from None
+    if code.co_name == "<module>":
+        return list(tree.body)
+    for node in ast.walk(tree):
+        if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef)) and node.name == code.co_name:
+            if min([node.lineno] + [each.lineno for each in node.decorator_list]) == code.co_firstlineno:
+                return list(node.body)
+    raise NotFound("its source is not the one that runs")
+
+
+def call_at(body: list[Any], code: CodeType, lasti: int, line: int) -> ast.Call:
+    """The call that runs: by its columns where Python knows them, else the only one of its line that may be it."""
+    found = [node for each in body for node in ast.walk(each) if isinstance(node, ast.Call)]
+    positions = getattr(code, "co_positions", None)
+    if positions is not None:
+        at = list(positions())[lasti // 2]
+        found = [each for each in found if (each.lineno, each.end_lineno, each.col_offset, each.end_col_offset) == at]
+    else:
+        found = [each for each in found if each.lineno <= line <= (each.end_lineno or each.lineno)]
+        # An argument's call has ended before.
+        outer = [each for each in found if isinstance(each.func, (ast.Name, ast.Attribute))]
+        found = [each for each in outer if words_of(each.func) & MODELS] or outer
+    if len(found) != 1:
+        raise NotFound("the call is not told from others of its line")
+    return found[0]
+
+
+MODELS = {"model", "net", "network", "self", "module", "forward"}
+
+
+def words_of(node: Any) -> set[str]:
+    found = {each.attr for each in ast.walk(node) if isinstance(each, ast.Attribute)}
+    return found | {each.id for each in ast.walk(node) if isinstance(each, ast.Name)}
+
+
+def blocks_of(statement: Any) -> Iterator[list[Any]]:
+    for name in ("body", "orelse", "finalbody"):
+        block = getattr(statement, name, None)
+        if isinstance(block, list):
+            yield block
+    for handler in getattr(statement, "handlers", ()):
+        yield handler.body
+
+
+def path_to(block: list[Any], call: ast.Call) -> list[tuple[list[Any], int]] | None:
+    """Where the statement with this call is: each list of statements on the way, and the place in it."""
+    for at, statement in enumerate(block):
+        if not any(node is call for node in ast.walk(statement)):
+            continue
+        for inner in blocks_of(statement):
+            found = path_to(inner, call)
+            if found is not None:
+                return [(block, at)] + found
+        return [(block, at)]
+    return None
+
+
+def following(path: list[tuple[list[Any], int]]) -> tuple[list[Any], list[Any]]:
+    """The statements that run after the one at a path's end: those in the same `with`, and those behind it, up to the
+    end of the loop."""
+    inside: list[Any] = []
+    after: list[Any] = []
+    is_behind = False
+    for depth in range(len(path) - 1, -1, -1):
+        block, at = path[depth]
+        if depth < len(path) - 1:
+            if isinstance(block[at], LOOPS):
+                break
+            is_behind = is_behind or isinstance(block[at], (ast.With, ast.AsyncWith))
+        (after if is_behind else inside).extend(block[at + 1 :])
+    return inside, after
+
+
+class Replace(ast.NodeTransformer):
+    """The model's call by the name of its output."""
+
+    def __init__(self, call: ast.Call) -> None:
+        self.call = call
+
+    def visit_Call(self, node: ast.Call) -> Any:
+        if node is self.call:
+            return ast.Name(id=OUTPUT, ctx=ast.Load())
+        return self.generic_visit(node)
+
+
+def backward_in(statement: Any) -> Any:
+    """What a statement goes backward from."""
+    for node in ast.walk(statement):
+        if not isinstance(node, ast.Call) or not isinstance(node.func, ast.Attribute):
+            continue
+        if node.func.attr in BACKWARDS:
+            value = node.args[0] if node.args and not isinstance(node.args[0], ast.Starred) else node.func.value
+            # A scaler's: by a factor.
+            while isinstance(value, ast.Call) and isinstance(value.func, ast.Attribute) and value.func.attr == "scale":
+                value = value.args[0]
+            return value
+    return None
+
+
+def names_in(node: Any) -> set[str]:
+    """What is read: variables, and attributes of variables as `self.loss`."""
+    return {name for name, context in names_of(node) if isinstance(context, ast.Load)}
+
+
+def bound_by(statement: Any) -> set[str]:
+    return {name for name, context in names_of(statement) if isinstance(context, ast.Store)}
+
+
+def names_of(node: Any) -> Iterator[tuple[str, Any]]:
+    for each in ast.walk(node):
+        if isinstance(each, ast.Name):
+            yield each.id, each.ctx
+        elif isinstance(each, ast.Attribute) and isinstance(each.value, ast.Name):
+            yield "%s.%s" % (each.value.id, each.attr), each.ctx
+
+
+def changes_an_object(statement: Any) -> bool:
+    places = (ast.Attribute, ast.Subscript)
+    return any(isinstance(each, places) and isinstance(each.ctx, ast.Store) for each in ast.walk(statement))
+
+
+class Kept:
+    """An object of the program's, as long as it has it."""
+
+    def __init__(self, value: Any) -> None:
+        self.reference = weakref.ref(value)
+
+    def value(self) -> Any:
+        found = self.reference()
+        if found is None:
+            raise Gone
+        return found
+
+
+def note(torch: Torch, value: Any, depth: int = 4) -> Any:
+    """A value with shapes for its tensors, and objects that are looked for when they are needed."""
+    kind = type(value)
+    if isinstance(value, torch.Tensor):
+        return Shape(value)
+    if kind in CONSTANTS or kind in (torch.dtype, torch.device, types.ModuleType, types.FunctionType, type):
+        return value
+    if depth and kind in (list, tuple) and len(value) <= MOST_ITEMS:
+        return kind(note(torch, each, depth - 1) for each in value)
+    if depth and isinstance(value, dict) and len(value) <= MOST_ITEMS:
+        return {key: note(torch, each, depth - 1) for key, each in value.items()}
+    if isinstance(value, (types.BuiltinFunctionType, types.MethodType, type)):
+        return value if isinstance(value, type) or kind is types.BuiltinFunctionType else Method(value)
+    try:
+        return Kept(value)
+    except TypeError:
+        return value if kind in (range, slice) else Unknown()
+
+
+class Method:
+    """A bound method, without its object."""
+
+    def __init__(self, method: Any) -> None:
+        self.function = method.__func__
+        self.owner = note_owner(method.__self__)
+
+
+def note_owner(value: Any) -> Any:
+    try:
+        return Kept(value)
+    except TypeError:
+        return Unknown()
+
+
+class Unknown:
+    """Something that cannot be noted."""

@@ -1,0 +1,158 @@
+"""The loss of a rehearsed step: the program's own lines after the model's call, run on what the rehearsed model has
+returned (callers.py). What they bind stays alive as long as their names do.
+"""
+
+from __future__ import annotations
+
+import types
+
+from ..common import errors
+from ..knobs.batch import is_batch
+from . import callers
+from .effects import Stopped
+from .inputs import Shape
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
+
+    from ..common.protocols import Tensor
+    from .callers import Scene
+    from .rehearsal import Rehearsal
+
+
+class NoLoss(Exception):
+    """Why the program's own lines do not lead to its loss."""
+
+
+class Scenes:
+    """The lines of one rehearsal, and their variables."""
+
+    def __init__(self, rehearsal: Rehearsal, copier: Any) -> None:
+        self.rehearsal = rehearsal
+        self.torch = rehearsal.torch
+        self.copier = copier
+        self.lines = rehearsal.call.lines
+        # What the function that goes backward has bound.
+        self.space: dict[str, Any] = {}
+
+    def loss(self, outputs: list[Any]) -> Tensor:
+        """What the program goes backward from; the list is emptied, so that only the program's names keep what is in
+        it."""
+        assert self.lines is not None
+        try:
+            self.rehearsal.is_in_lines = True
+            for scene in self.lines.scenes:
+                outputs.append(self.run(scene, outputs))
+            loss = self.scalar(outputs.pop())
+        except Stopped as stopped:
+            if self.rehearsal.deadline.has_come():
+                raise
+            raise NoLoss(str(stopped)) from None
+        except Exception as error:
+            errors.foreseen("run the caller's lines")
+            raise NoLoss(repr(error)[:160]) from None
+        finally:
+            self.rehearsal.is_in_lines = False
+        self.rehearsal.trace.marks["own loss"] = 1
+        return loss
+
+    def run(self, scene: Scene, outputs: list[Any]) -> Any:
+        rehearsal = self.rehearsal
+        space: dict[str, Any] = dict(scene.globals)
+        with rehearsal.mode:
+            for name, value in scene.values.items():
+                space[name] = self.made(value)
+                # A number that is the batch, and is called so, is the rehearsed one here.
+                was, now = rehearsal.variant.batch or (0, 0)
+                if type(value) is int and value == was and is_batch(name):
+                    space[name] = now
+        # They are there before the step.
+        for each in leaves_in(self.torch, list(space.values()), 4):
+            if type(each).__name__ == "FakeTensor":
+                rehearsal.is_new(each.untyped_storage())
+        space[callers.OUTPUT] = outputs.pop()
+        inside = scene.compiled(scene.inside, None if scene.after else scene.result, True)
+        with rehearsal.mode, rehearsal.recorder(), rehearsal.autocast():
+            exec(inside, space)
+        if scene.after:
+            # Behind the `with` that the call is in.
+            with rehearsal.mode, rehearsal.recorder(), self.autocast_behind():
+                exec(scene.compiled(scene.after, scene.result, False), space)
+        result = space.pop(callers.LOSS)
+        if not scene.ends:
+            self.space = {name: space[name] for name in scene.names_of() if name in space}
+        return result
+
+    def autocast_behind(self) -> Any:
+        if self.rehearsal.variant.amp or not self.rehearsal.call.autocast[0]:
+            return self.rehearsal.autocast()
+        return self.torch.autocast(self.rehearsal.call.device.type, enabled=False)
+
+    def held(self) -> list[int]:
+        """The allocations that the program's names still hold after backward, by their numbers: until the next call of
+        the model has returned, where that is in a loop."""
+        found = {each.untyped_storage()._cdata for each in leaves_in(self.torch, list(self.space.values()), 4)}
+        if self.lines is None or not self.lines.is_in_loop():
+            found = set()
+            self.space.clear()
+        alive = [(number, reference()) for number, reference in list(self.rehearsal.trace.live.items())]
+        return sorted(number for number, storage in alive if storage is not None and storage._cdata in found)
+
+    def scalar(self, value: Any) -> Tensor:
+        """One tensor to go backward from: of a tuple the first that may be it."""
+        torch = self.torch
+        if isinstance(value, dict) and "loss" in value:
+            value = value["loss"]
+        if isinstance(value, (list, tuple)):
+            value = next((each for each in value if isinstance(each, torch.Tensor) and each.requires_grad), None)
+        # A real one, of an earlier step, would go backward for real.
+        is_rehearsed = getattr(value, "fake_mode", None) is self.rehearsal.mode
+        if not is_rehearsed or not value.requires_grad or value.numel() != 1:
+            raise NoLoss("its lines lead to no loss")
+        return value
+
+    def made(self, value: Any) -> Any:
+        """What a noted value stands for: a fake for each shape, a copy of each module."""
+        if isinstance(value, Shape):
+            return self.rehearsal.made(value, True)
+        if isinstance(value, callers.Kept):
+            return self.copy(value.value())
+        if isinstance(value, callers.Method):
+            return types.MethodType(value.function, self.made(value.owner))
+        if isinstance(value, callers.Unknown):
+            raise callers.Gone
+        if isinstance(value, dict):
+            return {key: self.made(each) for key, each in value.items()}
+        if type(value) in (list, tuple):
+            return type(value)(self.made(each) for each in value)
+        return value
+
+    def copy(self, value: Any) -> Any:
+        made = self.copier.of(value)
+        if made is value and self.lines is not None and any(each.changes_objects() for each in self.lines.scenes):
+            # What cannot be copied would be changed itself.
+            raise callers.Gone
+        if made is value or isinstance(value, self.torch.nn.Module):
+            return made
+        # An object of the program's: its modules (a criterion, the model itself) are copies too.
+        for name, each in list(getattr(made, "__dict__", {}).items()):
+            if isinstance(each, self.torch.nn.Module) and name in self.wanted():
+                made.__dict__[name] = self.copier.of(each)
+        return made
+
+    def wanted(self) -> set[str]:
+        """The attributes that the lines name."""
+        assert self.lines is not None
+        return {name for scene in self.lines.scenes for name in scene.attributes()}
+
+
+def leaves_in(torch: Any, value: Any, depth: int) -> list[Any]:
+    """The tensors in plain containers, and in a model's output."""
+    if isinstance(value, torch.Tensor):
+        return [value]
+    if isinstance(value, dict):
+        value = list(value.values())
+    if depth and isinstance(value, (list, tuple)):
+        return [leaf for each in value for leaf in leaves_in(torch, each, depth - 1)]
+    return []

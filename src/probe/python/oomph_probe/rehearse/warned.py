@@ -1,0 +1,33 @@
+"""Warnings of a rehearsal: the program has them from its own step, or will have them. Others' threads keep theirs."""
+
+from __future__ import annotations
+
+import sys
+
+from . import apart
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
+
+
+class OfRehearsals:
+    """Stands in a filter of the `warnings` module where a pattern for the message would."""
+
+    def match(self, text: str) -> bool:
+        return apart.here.is_in_one()
+
+
+class Silence:
+    """While it is entered, a rehearsal's thread warns of nothing, and nothing is noted as warned of. The list of
+    filters is changed in place: by the module's own functions it would forget what it has warned of."""
+
+    def __enter__(self) -> None:
+        self.filters: Any = getattr(sys.modules.get("warnings"), "filters", None)
+        self.ours = ("ignore", OfRehearsals(), Warning, None, 0)
+        if isinstance(self.filters, list):
+            self.filters.insert(0, self.ours)
+
+    def __exit__(self, *error: Any) -> None:
+        if isinstance(self.filters, list) and self.ours in self.filters:
+            self.filters.remove(self.ours)

@@ -1,0 +1,278 @@
+"""What a rehearsal is stopped before, and what it is not: judged by what a function is, not by its name."""
+import collections
+import io
+import itertools
+import os
+import queue
+import random
+import socket
+import sys
+import tempfile
+import threading
+import types
+import unittest
+
+import support  # noqa: F401
+from _oomph_probe.common import frames
+from _oomph_probe.rehearse import changes, effects
+
+# Of the test's module, as a program has them.
+STATE, CALLS, COUNT, SEEN = {"calls": 0}, [], 0, collections.deque()
+QUEUE, SIMPLE, OWN_RANDOM = queue.Queue(), queue.SimpleQueue(), random.Random(7)
+
+
+class Holder:
+    shared = []
+
+    def __init__(self):
+        self.value, self.inner, self.names = 0, {"n": 0}, []
+
+    def remove(self, other):
+        return other
+
+    def write(self, words):
+        return words
+
+    def send(self, words):
+        return self.write(words)
+
+    def counts(self):
+        self.value += 1
+
+
+HELD = Holder()
+
+
+class Handle:
+    """As a hook's."""
+
+    def remove(self):
+        return None
+
+
+def counts_in_a_global():
+    global COUNT
+    COUNT += 1
+
+
+def counts_outside():
+    def inner():
+        nonlocal outer
+        outer += 1
+
+    outer = 0
+    return inner
+
+
+def shares(holder):
+    # It came from outside under another name.
+    mine = holder.inner
+    mine["n"] = 1
+
+
+def grows(lists):
+    lists += [1]
+
+
+def of_its_class(holder):
+    type(holder).shared.append(1)
+
+
+def by_its_class(holder):
+    holder.__class__.newly = 1
+
+
+def several(holder):
+    first, holder.value = 1, 2
+    return first
+
+
+def opens(path):
+    with open(path, "w") as file:
+        return file.fileno()
+
+
+def writes_by_another_name(path):
+    return os.open(path, os.O_WRONLY | os.O_CREAT)
+
+
+def wants(name):
+    return lambda: __import__(name)
+
+
+OUTER = counts_outside()
+
+
+class Harmless(unittest.TestCase):
+    def guard(self):
+        # The test's own files are a program's; unittest is Python's.
+        owners = frames.Owners(types.SimpleNamespace(__file__="/torch/__init__.py"))
+        return effects.Guard(owners, changes.Before())
+
+    def is_stopped(self, function, *arguments):
+        try:
+            with self.guard():
+                function(*arguments)
+        except effects.Stopped as stopped:
+            return str(stopped)
+        return None
+
+    def test_effects(self):
+        directory = tempfile.mkdtemp()
+        path = os.path.join(directory, "file")
+        reader, writer = os.pipe()
+        file = open(path, "w+")
+        here, there = socket.socketpair()
+        self.addCleanup(lambda: [file.close(), here.close(), there.close(), os.close(reader), os.close(writer)])
+        cases = {
+            "print": lambda: print("x"),
+            "print to a file": lambda: print("x", file=file),
+            "write": lambda: file.write("x"),
+            "read": lambda: file.read(),
+            "seek": lambda: file.seek(1),
+            "flush": lambda: file.flush(),
+            "stdout": lambda: sys.__stdout__.write("x"),
+            "os.write": lambda: os.write(writer, b"x"),
+            "os.remove": lambda: os.remove(path),
+            "os.mkdir": lambda: os.mkdir(path + "d"),
+            "os.open": lambda: writes_by_another_name(path + "o"),
+            "open": lambda: opens(path + "w"),
+            "os.environ": lambda: os.environ.__setitem__("OOMPH_TEST", "1"),
+            "socket": lambda: here.send(b"x"),
+            "a new socket": lambda: socket.socket(),
+            "queue": lambda: QUEUE.put(1),
+            "simple queue": lambda: SIMPLE.put(1),
+            "thread": lambda: threading.Thread(target=print).start(),
+            "event": lambda: threading.Event().set(),
+            "child": lambda: os.fork(),
+            "command": lambda: os.system("true"),
+            "a process": lambda: __import__("subprocess").Popen(["true"]),
+            "its own random numbers": lambda: OWN_RANDOM.random(),
+            "sleep": lambda: __import__("time").sleep(60),
+            "signal": lambda: __import__("signal").signal(10, print),
+        }
+        if not hasattr(sys, "monitoring"):
+            # Making an object is no call to a profile function, and nothing of it is to be seen.
+            del cases["a new socket"]
+        for name, act in cases.items():
+            with self.subTest(name):
+                self.assertIsNotNone(self.is_stopped(act))
+        file.flush()
+        self.assertEqual((os.listdir(directory), os.path.getsize(path), file.tell()), (["file"], 0, 0))
+        self.assertEqual((QUEUE.qsize(), SIMPLE.qsize()), (0, 0))
+        self.assertEqual(OWN_RANDOM.getstate(), random.Random(7).getstate())
+        os.remove(path), os.rmdir(directory)
+
+    def test_changes_of_what_was_there_before(self):
+        mine = Holder()
+        cases = {
+            "a global": counts_in_a_global,
+            "an outer variable": OUTER,
+            "an item of a global": counts_in_a_dict,
+            "a global list": lambda: CALLS.append(1),
+            "a global deque": lambda: SEEN.append(1),
+            "a global's attribute": HELD.counts,
+            "a dict of another": lambda: shares(HELD),
+            "a list in place": lambda: grows(CALLS),
+            "setattr": lambda: setattr(HELD, "value", 3),
+            "a list of a class": lambda: of_its_class(HELD),
+            "a class": lambda: by_its_class(HELD),
+            "one of several": lambda: several(HELD),
+            "an iterator": lambda: next(NUMBERS),
+            "of a local variable": lambda: several(mine),
+        }
+        for name, act in cases.items():
+            with self.subTest(name):
+                self.assertIsNotNone(self.is_stopped(act))
+        self.assertEqual((COUNT, STATE, CALLS, list(SEEN)), (0, {"calls": 0}, [], []))
+        self.assertEqual((HELD.value, HELD.inner, mine.value, Holder.shared), (0, {"n": 0}, 0, []))
+        self.assertFalse(hasattr(Holder, "newly"))
+        self.assertEqual(next(NUMBERS), 0)
+
+    def test_what_only_sounds_like_one(self):
+        def its_own():
+            made, names, numbers = Holder(), [1, 2], set()
+            made.counts(), shares(made), several(made), grows(names)
+            names.remove(1), numbers.add(3), names.sort()
+            made.names.append(4)
+            made.inner["n"] += 1
+            return made.remove(made.send("x")), Handle().remove()
+
+        def in_memory():
+            file = io.StringIO()
+            file.write("x")
+            return file.getvalue()
+
+        cases = {
+            "of its own": its_own,
+            "a file in memory": in_memory,
+            "a method named so": lambda: HELD.write(HELD.remove(1)),
+            "a look at the disk": lambda: os.path.exists("/"),
+            "shared random numbers": random.random,
+            "a logger that is silent": lambda: __import__("logging").getLogger("x").debug("y"),
+            "numbers": lambda: [each + 1 for each in range(3)],
+            "an import": wants("colorsys"),
+        }
+        for name, act in cases.items():
+            with self.subTest(name):
+                self.assertIsNone(self.is_stopped(act))
+
+    def test_a_call_site_is_judged_every_time(self):
+        def calls(function):
+            return function("x")
+
+        def several_times():
+            for each in (len, str, CALLS.append):
+                calls(each)
+
+        self.assertIn("list outside", self.is_stopped(several_times) or "")
+        self.assertEqual(CALLS, [])
+
+    def test_other_threads_go_on(self):
+        """Also where they come first to a place that the rehearsal comes to later."""
+        file = tempfile.TemporaryFile("w+")
+        self.addCleanup(file.close)
+        has_ended, rounds = [], itertools.count()
+        seen = [0]
+
+        def put(value):
+            QUEUE.put(value)
+
+        def busy():
+            while not has_ended:
+                put(1), QUEUE.get(), file.write("x"), counts_in_a_global()
+                seen[0] = next(rounds)
+
+        thread = threading.Thread(target=busy)
+        thread.start()
+        try:
+            with self.assertRaises(effects.Stopped), self.guard():
+                first = seen[0]
+                while seen[0] < first + 3:
+                    pass
+                put(2)
+        finally:
+            has_ended.append(True)
+            thread.join()
+        self.assertEqual(QUEUE.qsize(), 0)
+        file.seek(0)
+        self.assertIn("xxx", file.read())
+        globals()["COUNT"] = 0
+
+    def test_every_look_comes_to_the_deadline(self):
+        looked = []
+        owners = frames.Owners(types.SimpleNamespace(__file__="/torch/__init__.py"))
+        with effects.Guard(owners, changes.Before(), lambda frame: looked.append(frame.f_code.co_name)):
+            HELD.send("x")
+        self.assertIn("send", looked)
+
+
+NUMBERS = itertools.count()
+
+
+def counts_in_a_dict():
+    STATE["calls"] += 1
+
+
+if __name__ == "__main__":
+    unittest.main()

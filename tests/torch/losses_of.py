@@ -1,0 +1,236 @@
+"""Ways in which programs come from a model's output to what they go backward from, each a training's function. `model` is
+out of memory in its forward at `BATCH` samples.
+"""
+import types
+
+import torch
+import torch.nn as nn
+import torch.nn.functional as F
+from on_cpu import out_of_memory
+
+BATCH, WIDTH, CLASSES = 6, 8, 5
+WEIGHTS = torch.ones(CLASSES)
+
+
+class Model(nn.Module):
+    def __init__(self, outputs=1):
+        super().__init__()
+        self.body, self.head, self.outputs = nn.Linear(WIDTH, 4 * WIDTH), nn.Linear(4 * WIDTH, CLASSES), outputs
+        self.runs_out = True
+
+    def forward(self, x, y=None):
+        # Only a real one runs out.
+        if type(x) is torch.Tensor and self.runs_out:
+            out_of_memory()
+        logits = self.head(torch.relu(self.body(x)))
+        if self.outputs == "log":
+            return F.log_softmax(logits, -1)
+        if self.outputs == "both":
+            return logits, F.cross_entropy(logits, y)
+        if self.outputs == "dict":
+            return {"logits": logits, "loss": F.cross_entropy(logits, y)}
+        return logits if self.outputs == 1 else (logits, logits * 2)
+
+
+class Trainer:
+    def __init__(self, model):
+        self.model, self.criterion, self.scale, self.history = model, nn.CrossEntropyLoss(weight=WEIGHTS), 0.5, []
+
+    def loss(self, outputs, y):
+        return self.scale * self.criterion(outputs, y)
+
+    def step(self, x, y):
+        outputs = self.model(x)
+        loss = self.loss(outputs, y)
+        self.history.append(1)
+        loss.backward()
+
+    def compute(self, x, y):
+        return self.criterion(self.model(x), y)
+
+    def steps(self, x, y):
+        for _ in range(1):
+            value = self.compute(x, y) / 2
+            value.backward()
+
+
+class Focal(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.power = 2
+
+    def forward(self, outputs, y):
+        entropy = F.cross_entropy(outputs, y, reduction="none")
+        return ((1 - torch.exp(-entropy)) ** self.power * entropy).mean()
+
+
+def given():
+    return torch.randn(BATCH, WIDTH), torch.randint(CLASSES, (BATCH,))
+
+
+def log_likelihood():
+    model, criterion = Model("log"), nn.NLLLoss()
+    x, y = given()
+    output = model(x)
+    loss = criterion(output, y)
+    loss.backward()
+
+
+def squared():
+    model = Model()
+    x, _ = given()
+    target = torch.randn(BATCH, CLASSES)
+    pred = model(x)
+    F.mse_loss(pred, target).backward()
+
+
+def in_one_line():
+    model, criterion = Model(), nn.CrossEntropyLoss()
+    x, y = given()
+    criterion(model(x), y).backward()
+
+
+def by_a_function_of_its_own():
+    loss_of = lambda outputs, y: F.nll_loss(F.log_softmax(outputs, 1), y)  # noqa: E731
+    model = Model()
+    x, y = given()
+    for x, y in [(x, y)]:
+        out = model(x)
+        loss = loss_of(out, y)
+        loss.backward()
+
+
+def by_a_module_of_its_own():
+    model, criterion = Model(), Focal()
+    batch = {"x": given()[0], "y": given()[1]}
+    out = model(batch["x"])
+    loss = criterion(out, batch["y"])
+    loss.backward()
+
+
+def by_a_method():
+    Trainer(Model()).step(*given())
+
+
+def by_what_a_method_returns():
+    Trainer(Model()).steps(*given())
+
+
+def a_sum():
+    model, binary = Model(2), nn.BCEWithLogitsLoss()
+    x, y = given()
+    batch_size = len(x)
+    first, second = model(x)
+    loss = F.cross_entropy(first, y)
+    loss = loss + 0.1 * binary(second, torch.zeros(batch_size, CLASSES))
+    total = loss / 4
+    total.backward()
+
+
+def under_autocast():
+    model, scaler = Model(), torch.amp.GradScaler("cpu", enabled=False)
+    x, y = given()
+    with torch.autocast("cpu", torch.bfloat16):
+        out = model(x)
+        loss = F.cross_entropy(out, y)
+    scaler.scale(loss).backward()
+
+
+def flat_targets():
+    model = Model()
+    x, y = torch.randn(BATCH, 7, WIDTH), torch.randint(CLASSES, (BATCH * 7,))
+    out = model(x)
+    loss = F.cross_entropy(out.view(-1, CLASSES), y)
+    loss.backward()
+
+
+def kept_until_bound_again():
+    model = Model("both")
+    x, y = given()
+    for _ in range(3):
+        logits, loss = model(x, y)
+        loss.backward()
+
+
+def let_go():
+    model = Model("both")
+    x, y = given()
+    for _ in range(3):
+        loss = model(x, y)[1]
+        loss.backward()
+
+
+def of_a_dict():
+    model = Model("dict")
+    x, y = given()
+    for _ in range(3):
+        outputs = model(x, y)
+        outputs["loss"].backward()
+
+
+def with_a_figure_to_print():
+    model, losses = Model(), []
+    x, y = given()
+    loss, figure = and_its_figure(model(x), y, losses)
+    loss.backward()
+    print(figure)
+
+
+def and_its_figure(outputs, y, losses):
+    losses = []
+    loss = F.cross_entropy(outputs, y)
+    losses.append(loss.item())
+    return loss, (outputs.argmax(1) == y).sum().item()
+
+
+class Pix:
+    """Keeps what it makes as attributes."""
+
+    def __init__(self, model):
+        self.model, self.loss, self.criterion = model, None, nn.CrossEntropyLoss()
+
+    def step(self, x, y):
+        self.made = self.model(x)
+        self.loss = self.criterion(self.made, y)
+        self.loss.backward()
+
+
+def by_an_attribute():
+    Pix(Model()).step(*given())
+
+
+def by_one_of_an_earlier_step():
+    """Its lines lead to a real tensor, with a graph of its own."""
+    earlier, model = Model(), Model()
+    earlier.runs_out = False
+    x, y = given()
+    EARLIER[:] = [earlier, F.cross_entropy(earlier(x), y)]
+    kept = types.SimpleNamespace(loss=EARLIER[1])
+    kept.out = model(x)
+    kept.loss.backward()
+
+
+EARLIER = []
+
+
+def unknown():
+    model = Model()
+    x, y = given()
+    print("nothing", model(x), y)
+
+
+def changes_something():
+    model, history = Model(), HISTORY
+    x, y = given()
+    out = model(x)
+    loss = F.cross_entropy(out, y) + len(history)
+    loss = remember(loss)
+    loss.backward()
+
+
+HISTORY = []
+
+
+def remember(loss):
+    HISTORY.append(1)
+    return loss

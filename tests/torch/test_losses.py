@@ -1,0 +1,105 @@
+"""The loss of a rehearsal is the program's, by the lines that call its model; and what these bind stays.
+
+Needs torch; a CPU is enough. By hand: python3 -m unittest discover -s tests/torch
+"""
+import unittest
+
+import losses_of
+import on_cpu
+import rehearse
+import torch
+import torch.nn.functional as F
+
+WIRE = on_cpu.install(patience=rehearse.PATIENCE)
+
+
+def lines_of(function):
+    """What is said when it runs out of memory."""
+    del WIRE.lines[:]
+    WIRE.forget()
+    try:
+        function()
+    except torch.OutOfMemoryError:
+        pass
+    (line,) = WIRE.lines
+    return line
+
+
+def sizes(line):
+    return sorted({word for word in line["variants"][0]["trace"].split() if not word.startswith("-")})
+
+
+class Losses(unittest.TestCase):
+    def is_its_own(self, function):
+        line = lines_of(function)
+        self.assertIsNone(rehearse.why_not(line))
+        self.assertTrue(line["own_loss"], function.__name__)
+        return line
+
+    def test_all_ways(self):
+        for function in (
+            losses_of.log_likelihood, losses_of.squared, losses_of.in_one_line, losses_of.by_a_function_of_its_own,
+            losses_of.by_a_module_of_its_own, losses_of.by_a_method, losses_of.by_what_a_method_returns,
+            losses_of.a_sum, losses_of.under_autocast, losses_of.flat_targets, losses_of.kept_until_bound_again,
+            losses_of.let_go, losses_of.of_a_dict, losses_of.with_a_figure_to_print,
+            losses_of.by_an_attribute,
+        ):
+            with self.subTest(function.__name__):
+                self.is_its_own(function)
+
+    def test_no_other_loss_is_added(self):
+        """Log-softmax in the model and its NLL: nothing of the logits' size is made by a cross-entropy."""
+        trace = self.is_its_own(losses_of.log_likelihood)["variants"][0]["trace"].split()
+        logits = "x%d" % (losses_of.CLASSES * 4)
+        # The head's, the log-softmax's, and their two gradients.
+        self.assertEqual(trace.count(logits), 4)
+
+    def test_what_is_kept_until_it_is_bound_again(self):
+        logits = "x%d" % (losses_of.CLASSES * 4)
+        line = self.is_its_own(losses_of.kept_until_bound_again)
+        self.assertIn(logits, held_of(line))
+        self.assertIn(logits, held_of(self.is_its_own(losses_of.of_a_dict)))
+        self.assertNotIn(logits, held_of(self.is_its_own(losses_of.let_go)))
+        # A function that ends lets go of its variables.
+        self.assertEqual(held_of(self.is_its_own(losses_of.by_a_method)), [])
+
+    def test_where_it_is_not_to_be_found_it_is_assumed(self):
+        for function in (losses_of.unknown, losses_of.changes_something):
+            with self.subTest(function.__name__):
+                line = lines_of(function)
+                self.assertIsNone(rehearse.why_not(line))
+                self.assertFalse(line["own_loss"])
+        self.assertEqual(losses_of.HISTORY, [])
+
+    def test_nothing_of_the_programs_goes_backward(self):
+        line = lines_of(losses_of.by_one_of_an_earlier_step)
+        self.assertFalse(line["own_loss"])
+        earlier, loss = losses_of.EARLIER
+        self.assertEqual([each.grad for each in earlier.parameters()], [None] * 4)
+        # Its graph is still there.
+        loss.backward()
+
+    def test_the_peak_is_that_of_the_real_step(self):
+        line = self.is_its_own(losses_of.log_likelihood)
+        real = losses_of.Model("log")
+        real.runs_out = False
+        y = torch.randint(losses_of.CLASSES, (512,))
+        bound = []
+
+        def loss(output):
+            bound.append(output)
+            return F.nll_loss(output, y)
+
+        peak = rehearse.real_peak(real, torch.randn(512, losses_of.WIDTH), loss=loss)
+        self.assertLess(abs(rehearse.peak(line, 512) / peak - 1), 0.02)
+
+
+def held_of(line):
+    """The sizes of what stays."""
+    variant = line["variants"][0]
+    made = [word for word in variant["trace"].split() if not word.startswith("-")]
+    return [made[number] for number in variant["held"]]
+
+
+if __name__ == "__main__":
+    unittest.main()
