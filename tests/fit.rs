@@ -321,14 +321,14 @@ fn a_batch_that_is_not_typed_is_fitted_where_it_stands() {
             "from common import train\nbatch_size = 16\ntrain(batch_size)\n".into(),
             &[],
             "batch_size",
-            "oomph OOMPH_EDITS=",
+            "oomph --edit train.py:2:",
         ),
         // The first run tells which of two it is.
         (
             "from common import train\nbatch_size = 12\ntrain_bs = 16\ntrain(train_bs)\n".into(),
             &[],
             "train_bs",
-            "train.py:3:11:16=",
+            "train.py:3:12:16=",
         ),
         (
             format!(

@@ -82,8 +82,12 @@ impl Queue {
 
     pub fn push(&mut self, unit: Unit, bytes: &[u8]) {
         if self.bytes.capacity() == 0 {
-            // All at once: a ring that grows is copied, and held twice meanwhile.
-            self.bytes.reserve_exact(self.capacity);
+            // All at once: a ring that grows is copied, and held twice meanwhile. Where there is not so much, what
+            // is needed.
+            let _ = self.bytes.try_reserve_exact(self.capacity);
+        }
+        if self.bytes.try_reserve(bytes.len()).is_err() {
+            return self.drop_unit(unit, bytes.len(), false);
         }
         self.bytes.extend(bytes);
         let mut left = bytes.len();

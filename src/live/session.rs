@@ -9,6 +9,7 @@ pub(crate) mod leftovers;
 pub(crate) mod remedies;
 pub(crate) mod source;
 pub(crate) mod summary;
+mod unseen_ranks;
 
 use super::background_task::{BackgroundTask, TaskId, TaskIds, TaskResult};
 use super::config::HandoverState;
@@ -20,7 +21,7 @@ use crate::event::{Event, EventKind, Exit, Level, Note, NvmlState, ProcessHost};
 use crate::forecast::{self, Hint, TracedHint, hint, traced_search};
 use crate::recognize::{KnobEffect, KnobPlace, LearnedKnob};
 use crate::remedy::{self, Leftover, Plan, Remedy, RemedyId, RemedyInputs};
-use crate::state::{Run, RunOutcome, State, ranges};
+use crate::state::{Run, RunOutcome, State};
 use crate::supervise::KeeperOrder;
 use crate::ui::{self, Scene, Subject};
 use crate::units::{Bytes, Moment, Pid, RunNumber, Uuid};
@@ -33,6 +34,7 @@ use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
+use unseen_ranks::UnseenRanks;
 
 pub(crate) struct Session {
     /// When the message came that is being taken in.
@@ -762,48 +764,3 @@ impl Session {
 
 /// After this a run shows how much RAM it takes.
 const SETTLES: Duration = Duration::from_secs(60);
-
-/// How long after the first rank of a run the others may take: they start together, but load at their own pace.
-const UNSEEN_PATIENCE: Duration = Duration::from_secs(60);
-
-/// Between two looks for them.
-const UNSEEN_PAUSE: Duration = Duration::from_secs(1);
-
-/// A word on ranks that nothing is known of, once a run: their node shares no directory with this one.
-#[derive(Debug, Default)]
-struct UnseenRanks {
-    told: Option<RunNumber>,
-    next: Moment,
-}
-
-impl UnseenRanks {
-    /// The words, when they are due.
-    fn look(&mut self, state: &State) -> Option<String> {
-        let run = state.run().filter(|run| self.told != Some(run.number))?;
-        if state.now < self.next {
-            return None;
-        }
-        self.next = state.now + UNSEEN_PAUSE;
-        let is_running = run.outcome() == RunOutcome::Running;
-        let first = run.ranks.iter().map(|rank| rank.joined).min()?;
-        if !is_running || state.now.since(first) < UNSEEN_PATIENCE {
-            return None;
-        }
-        let words = unseen_words(run)?;
-        self.told = Some(run.number);
-        Some(words)
-    }
-}
-
-fn unseen_words(run: &Run) -> Option<String> {
-    let unseen = run.unseen();
-    let world = run.world_size().filter(|_| !unseen.is_empty())?;
-    let (these, are) = match unseen.as_slice() {
-        [(first, last)] if first == last => ("rank", "is"),
-        _ => ("ranks", "are"),
-    };
-    Some(format!(
-        "{these} {} of {world} {are} not seen; if they run on other nodes, --spool names a directory that these share",
-        ranges(&unseen)
-    ))
-}

@@ -46,7 +46,7 @@ pub struct LearnedKnob {
 
 /// How far a number may be the one that sets the batch, by what was learned; the best first.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub(super) enum KnobStanding {
+pub(crate) enum KnobStanding {
     Confirmed,
     Unknown,
     /// It had no effect in a program that was changed since.
@@ -57,7 +57,7 @@ pub(super) enum KnobStanding {
 
 impl KnobPlace {
     /// Whether it is an argument by one of these names.
-    pub(super) fn is_argument(&self, names: &[&str]) -> bool {
+    pub(crate) fn is_argument(&self, names: &[&str]) -> bool {
         match self {
             KnobPlace::Argument { name } => names.iter().any(|other| same(other, name)),
             KnobPlace::Setting { .. } | KnobPlace::Literal { .. } => false,
@@ -96,7 +96,7 @@ impl fmt::Display for LearnedKnob {
 }
 
 /// Of a place that `is_it` recognizes.
-pub(super) fn standing(
+pub(crate) fn standing(
     learned: &[LearnedKnob],
     is_it: impl Fn(&KnobPlace) -> bool,
 ) -> KnobStanding {

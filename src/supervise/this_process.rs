@@ -20,7 +20,7 @@ use crate::command::CommandLine;
 use crate::event::Exit;
 use nix::errno::Errno;
 use nix::libc;
-use nix::sys::resource::{Resource, getrlimit, setrlimit};
+use nix::sys::resource::{RLIM_INFINITY, Resource, getrlimit, setrlimit};
 use nix::unistd::execve;
 use procfs::process::{Process, Stat};
 use serde::{Deserialize, Serialize};
@@ -233,6 +233,9 @@ pub fn lacking() -> Option<String> {
         }
     }
     drop(opened);
+    if !has_memory() {
+        return Some("too little memory for oomph beside the command (see `ulimit -v`)".into());
+    }
     if has_small_stack() {
         return Some("the stack is too small for oomph (see `ulimit -s`)".into());
     }
@@ -240,6 +243,24 @@ pub fn lacking() -> Option<String> {
     Some(format!(
         "too few processes for oomph beside the command ({error}; see `ulimit -u`)"
     ))
+}
+
+/// What the front takes beside what it has from its start, with room to spare.
+const MEMORY: usize = 64 << 20;
+
+/// Whether the address space that is allowed has room for the front. Tried, because what is mapped already counts as
+/// well; nothing of it is touched.
+fn has_memory() -> bool {
+    if !getrlimit(Resource::RLIMIT_AS).is_ok_and(|(soft, _)| soft != RLIM_INFINITY) {
+        return true;
+    }
+    // glibc maps 64 MiB and more for each thread that allocates, most of which is never used.
+    #[cfg(target_env = "gnu")]
+    // SAFETY: no other thread runs yet.
+    unsafe {
+        libc::mallopt(libc::M_ARENA_MAX, 1);
+    }
+    Vec::<u8>::new().try_reserve_exact(MEMORY).is_ok()
 }
 
 /// Whether this process's stack is too small for the front.

@@ -81,8 +81,8 @@ fn a_number_without_effect_is_not_taken_again_in_the_next_session() {
     assert_eq!(runs, 2);
     let plan = sessions.plan(&[]);
     for line in [
-        "learned    train.py:2 batch_size has no effect (session ",
-        "learned    train.py:3 n sets the batch (session ",
+        "train.py:2 batch_size has no effect (session ",
+        "train.py:3 n sets the batch (session ",
     ] {
         assert!(plan.contains(line), "{plan}");
     }

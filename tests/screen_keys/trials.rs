@@ -222,12 +222,16 @@ fn seeking(target: SeekTarget) -> Trial {
         SeekTarget::Forward => trial(
             Stage::TwoRuns,
             typed(vec![(" ", Text("‖ replay"))]),
-            Screen(|screen| header(screen).contains("at 0:1")),
+            Screen(|screen| header(screen).contains("at 0:08")),
         ),
         SeekTarget::Back => trial(
             Stage::TwoRuns,
-            typed(vec![(" ", Text("‖ replay")), (")", Text("at 0:1"))]),
-            Screen(|screen| header(screen).contains("at 0:0")),
+            typed(vec![
+                (" ", Text("‖ replay")),
+                (")", Text("at 0:08")),
+                ("\x1b", Gone("Esc back")),
+            ]),
+            Screen(|screen| header(screen).contains("at 0:00")),
         ),
     }
 }
@@ -287,6 +291,8 @@ fn watching(action: Action) -> Trial {
         Action::NextPane | Action::PreviousPane => live(vec![], Gone("row-120")),
         // The first is there from the start.
         Action::ShowPane(1) => live(vec![("2", Gone("row-120"))], Text("row-120")),
+        // Its tab comes with the first reading of the RAM.
+        Action::ShowPane(8) => live(vec![("", Text("8 RAM"))], Gone("row-120")),
         Action::ShowPane(_) => live(vec![], Gone("row-120")),
         Action::MaximizePane => live(vec![], Gone("┤")),
         Action::MaximizeChart => live(vec![], Gone("row-120")),

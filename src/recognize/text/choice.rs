@@ -7,6 +7,7 @@ use crate::recognize::argument::{Arguments, Hit, InsertPoint, Name, same};
 use crate::recognize::batch::{Addition, BatchSource, Knob, Place, WholeBatch};
 use crate::recognize::family;
 use crate::recognize::knob;
+use crate::recognize::learned::{KnobPlace, KnobStanding, standing};
 use crate::recognize::program_settings::{AccumulationRule, Scope};
 use crate::recognize::recognized::Recognized;
 use crate::recognize::spellings::BatchArgument;
@@ -368,11 +369,22 @@ struct TextReading<'r, 'a> {
 
 impl<'a> TextReading<'_, 'a> {
     fn choice(&self) -> TextChoice<'a> {
-        let numbers = self
-            .text
-            .numbers
-            .iter()
-            .filter(|number| !number.is_overwritten);
+        let all = self.text.numbers.iter().chain(&self.text.others);
+        let mut confirmed = all.filter(|number| self.standing(number) == KnobStanding::Confirmed);
+        if let Some(number) = confirmed.next() {
+            let known = TextCandidate {
+                number,
+                level: BatchArgument::Plain,
+                is_listed: true,
+                is_weak: false,
+                typed: self.typed(number),
+                value: self.value(number),
+            };
+            return TextChoice::One(known, HowSure::Sure);
+        }
+        let numbers = self.text.numbers.iter().filter(|number| {
+            !number.is_overwritten && self.standing(number) != KnobStanding::WithoutEffect
+        });
         let all: Vec<TextCandidate<'a>> = numbers
             .filter_map(|number| self.candidate(number))
             .collect();
@@ -388,14 +400,6 @@ impl<'a> TextReading<'_, 'a> {
 
     fn candidate(&self, number: &'a TextNumber) -> Option<TextCandidate<'a>> {
         let names = number.names();
-        let typed = self.typed(number);
-        let value = match typed {
-            Some(hit) => hit
-                .value
-                .and_then(|value| value.text.parse().ok())
-                .unwrap_or(0),
-            None => number.value(),
-        };
         let (level, is_listed) = self.level(number, &names)?;
         let mut named = names.iter();
         let is_plain = is_listed
@@ -408,9 +412,36 @@ impl<'a> TextReading<'_, 'a> {
             level,
             is_listed,
             is_weak: number.is_weak || !is_plain,
-            typed,
-            value,
+            typed: self.typed(number),
+            value: self.value(number),
         })
+    }
+
+    /// What earlier sessions of the program have learned of a number.
+    fn standing(&self, number: &TextNumber) -> KnobStanding {
+        standing(self.recognized.launch.learned, |place| match place {
+            KnobPlace::Argument { .. } => place.is_argument(&number.names()),
+            KnobPlace::Setting { file, name } | KnobPlace::Literal { file, name, .. } => {
+                let is_there = match place {
+                    KnobPlace::Literal { line, .. } => *line == number.line,
+                    KnobPlace::Setting { .. } | KnobPlace::Argument { .. } => true,
+                };
+                let cwd = &self.recognized.command.cwd;
+                let is_same = cwd.join(file) == cwd.join(&number.file);
+                is_there && is_same && number.names().contains(&name.as_str())
+            }
+        })
+    }
+
+    /// As it is typed, or else as it stands in the text.
+    fn value(&self, number: &'a TextNumber) -> u64 {
+        match self.typed(number) {
+            Some(hit) => {
+                let typed = hit.value.and_then(|value| value.text.parse().ok());
+                typed.unwrap_or(0)
+            }
+            None => number.value(),
+        }
     }
 
     /// What a number's name says, and whether it is a well-known one.
