@@ -86,7 +86,7 @@ const STILL_FOR: u64 = 20;
 /// What a look at a running training brought.
 #[derive(Debug, Clone, PartialEq)]
 pub enum LiveWarning {
-    New(Finding),
+    New(Box<Finding>),
     /// Growth that was warned of has ended, in words.
     Withdrawn(String),
 }
@@ -146,7 +146,7 @@ impl LiveWarnings {
                     step,
                 }),
             }
-            due.push(LiveWarning::New(finding));
+            due.push(LiveWarning::New(Box::new(finding)));
         }
         due.extend(self.withdrawn(run));
         due

@@ -276,7 +276,7 @@ impl Session {
                 LiveWarning::New(finding) => {
                     self.note(Level::Warning, finding.headline.to_string());
                     if finding.cause == Cause::Leak && finding.certainty == Certainty::Certain {
-                        self.leak = Some(finding);
+                        self.leak = Some(*finding);
                     }
                 }
             }
