@@ -86,6 +86,17 @@ fn kinds() -> Vec<Kind> {
             outcome: Edited("train.py:2", 64, "trained with 64 x 1"),
             ..PLAIN
         },
+        // Its own sizes come before what says whether the change took.
+        Kind {
+            name: "a constant that runs out again in its first forward",
+            program: "import torch\nfrom torch import nn\nBATCH = 128\n\
+                model = nn.Sequential(nn.Linear(1024, 4096), nn.GELU(), nn.Linear(4096, 1024)).to('cuda')\n\
+                optimizer = torch.optim.AdamW(model.parameters())\n\
+                for step in range(4):\n    model(torch.randn(BATCH, 256, 1024, device='cuda')).sum().backward()\n    \
+                optimizer.step()\n    optimizer.zero_grad()\nprint(f'trained with {BATCH}')\n",
+            outcome: Edited("train.py:3", 26, "trained with 26"),
+            ..PLAIN
+        },
         Kind {
             name: "a constant beside accumulation",
             program: "from common import train\nbatch_size = 128\ngrad_accum = 1\ntrain(batch_size, accumulate=grad_accum)\n",

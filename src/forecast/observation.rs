@@ -126,7 +126,7 @@ impl Observation {
         known: &WorkloadKey,
     ) -> &'a [Observation] {
         let by_command = WorkloadKey::new(command, &LaunchEnvironment::default());
-        match by_command.batch.is_some() == known.batch.is_some() {
+        match by_command.at_once == known.at_once {
             true => earlier,
             false => &[],
         }

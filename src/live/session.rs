@@ -25,7 +25,7 @@ use crate::state::{Run, RunOutcome, State};
 use crate::supervise::KeeperOrder;
 use crate::ui::{self, Scene, Subject};
 use crate::units::{Bytes, Moment, Pid, RunNumber, Uuid};
-use changes::{ChangeFate, Changes, NextRun};
+use changes::{ChangeFate, Changes, NextRun, RunBefore};
 use inputs::SessionInputs;
 use leftovers::Suspects;
 use remedies::{Hints, RemedyFacts, inputs_of};
@@ -539,9 +539,12 @@ impl Session {
     /// For the next run: its command, and what is expected of it.
     pub(crate) fn begin_run(&mut self, next: NextRun) {
         let failed = self.state.oom().and_then(|oom| oom.device.clone());
-        let before = &self.handover.config.command;
-        self.changes.begin_run(next.applied, before, failed);
-        self.handover.config.command = next.command;
+        let before = RunBefore {
+            command: std::mem::replace(&mut self.handover.config.command, next.command),
+            failed,
+            knobs: self.state.knobs.clone(),
+        };
+        self.changes.begin_run(next.applied, before);
         let peak = next.prediction.as_ref().and_then(|said| said.peak);
         self.handover.chosen = (next.remedies, peak);
         self.handover.prediction = next.prediction;
@@ -568,7 +571,7 @@ impl Session {
     /// kept for this session and for later ones.
     pub(crate) fn change_without_effect(&mut self) -> Option<String> {
         let run = self.state.run().filter(|run| run.ended.is_none())?;
-        let verdict = self.changes.judge_batch(run, self.state.knobs.as_ref())?;
+        let verdict = self.changes.judge_batch(run)?;
         if let Some((place, effect)) = verdict.learned {
             self.learn(place, effect);
         }

@@ -107,12 +107,21 @@ pub(crate) struct BatchVerdict {
 
 /// The remedies that made the current run.
 struct AppliedRemedies {
-    before: CommandLine,
+    before: RunBefore,
     remedies: Vec<Remedy>,
-    failed: Option<Uuid>,
     is_verified: bool,
     /// What its DataLoaders have shown of them.
     told: Vec<Result<String, String>>,
+}
+
+/// The run that a remedy changes.
+#[derive(Debug)]
+pub(crate) struct RunBefore {
+    pub command: CommandLine,
+    /// The device that ran out of memory.
+    pub failed: Option<Uuid>,
+    /// What its model was given. The next run may tell of its own before it is judged by these.
+    pub knobs: Option<Knobs>,
 }
 
 /// What the program did not take.
@@ -131,18 +140,11 @@ impl Changes {
         remedy::without_rejected(remedies, &self.rejected, self.others.as_deref())
     }
 
-    /// For the next run: keeps its remedies until it ends. `before` is the last run's command, `failed` the
-    /// device that ran out of memory.
-    pub(crate) fn begin_run(
-        &mut self,
-        remedies: Vec<Remedy>,
-        before: &CommandLine,
-        failed: Option<Uuid>,
-    ) {
+    /// For the next run: keeps its remedies until it ends.
+    pub(crate) fn begin_run(&mut self, remedies: Vec<Remedy>, before: RunBefore) {
         self.applied = (!remedies.is_empty()).then(|| AppliedRemedies {
-            before: before.clone(),
+            before,
             remedies,
-            failed,
             is_verified: false,
             told: Vec::new(),
         });
@@ -174,7 +176,7 @@ impl Changes {
         if hello.run != run || std::mem::replace(&mut applied.is_verified, true) {
             return Vec::new();
         }
-        remedy::not_in_force(&applied.remedies, hello, applied.failed.as_ref())
+        remedy::not_in_force(&applied.remedies, hello, applied.before.failed.as_ref())
     }
 
     /// What the DataLoaders of a relaunched run show of its remedies; each is told once.
@@ -200,12 +202,9 @@ impl Changes {
 
     /// What shows whether a changed batch is in force: the sizes that the model is given, or a process that trains
     /// without the changed text. Told once.
-    pub(crate) fn judge_batch(
-        &mut self,
-        run: &Run,
-        before: Option<&Knobs>,
-    ) -> Option<BatchVerdict> {
+    pub(crate) fn judge_batch(&mut self, run: &Run) -> Option<BatchVerdict> {
         let applied = self.applied.as_ref()?;
+        let before = applied.before.knobs.as_ref();
         let (remedy, takes) = applied
             .remedies
             .iter()
@@ -251,7 +250,7 @@ impl Changes {
         let applied = self.applied.take()?;
         if let Some(words) = self.without_effect.take() {
             let taken = |fate| TakenBack {
-                command: applied.before.clone(),
+                command: applied.before.command.clone(),
                 words: format!("undone: {words}"),
                 fate,
             };
@@ -289,7 +288,7 @@ impl Changes {
         self.rejected.push(rejected);
         self.others = Some(others);
         Some(TakenBack {
-            command: applied.before,
+            command: applied.before.command,
             words,
             fate: ChangeFate::Rejected,
         })
