@@ -52,7 +52,8 @@ fn draw(canvas: &mut Canvas, _: &View, scene: &Scene, list: ListScroll) {
     );
     let shown = shown(canvas.area);
     let first = list.first(memory.processes.len(), shown);
-    let processes = memory.processes.iter().skip(first).take(shown);
+    // The list stands at its end: there is the largest.
+    let processes = memory.processes.iter().rev().skip(first).take(shown);
     for (place, process) in (ABOVE..).zip(processes) {
         draw_process(canvas, place, state, process);
     }
