@@ -1,11 +1,12 @@
 //! Without a screen: bytes, exit status and silence, and what is said when memory runs out.
 
-use crate::harness::at_home;
+use crate::harness::{at_home, wait_until};
 use std::fs;
 use std::io::Write;
 use std::os::unix::process::ExitStatusExt;
 use std::path::Path;
 use std::process::{Command, Output, Stdio};
+use std::time::Duration;
 use tempfile::TempDir;
 
 const DEMO: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/demo/train.py");
@@ -347,15 +348,21 @@ fn no_log_is_left_that_says_nothing() {
         let done = at_home(&mut command, state.path()).output();
         assert!(done.expect("sh runs").status.success());
     }
-    let sessions = fs::read_dir(state.path().join("oomph/sessions")).expect("the sessions");
-    let mut seen = Vec::new();
-    for session in sessions.flatten() {
-        assert!(session.path().join("events.jsonl").exists());
-        let log = fs::read_to_string(session.path().join("output.log")).ok();
-        seen.extend(log);
-    }
-    // What goes to a file is followed.
-    assert_eq!(seen, ["ran\n"]);
+    let logs = || {
+        let sessions = fs::read_dir(state.path().join("oomph/sessions")).expect("the sessions");
+        let mut seen = Vec::new();
+        for session in sessions.flatten() {
+            assert!(session.path().join("events.jsonl").exists());
+            seen.extend(fs::read_to_string(session.path().join("output.log")).ok());
+        }
+        seen
+    };
+    // What goes to a file is followed. The end waits a second for a keeper that gets no turn.
+    wait_until(
+        "the log of what went to a file",
+        Duration::from_secs(30),
+        || logs() == ["ran\n"],
+    );
     let done = oomph(state.path())
         .arg("logs")
         .output()
