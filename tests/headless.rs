@@ -363,8 +363,13 @@ fn no_log_is_left_that_says_nothing() {
         Duration::from_secs(30),
         || logs() == ["ran\n"],
     );
+    let sessions = fs::read_dir(state.path().join("oomph/sessions")).expect("the sessions");
+    let silent = sessions
+        .flatten()
+        .find(|session| !session.path().join("output.log").exists());
     let done = oomph(state.path())
         .arg("logs")
+        .arg(silent.expect("a session without a log").file_name())
         .output()
         .expect("oomph runs");
     assert!(
