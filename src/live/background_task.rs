@@ -1,5 +1,6 @@
 //! Work that the loop must not wait for, because a disk may hang or a prediction takes seconds: it runs on a
-//! thread of its own, and its result comes back as a message; so does what other threads have to say. What it is told was true when it began;
+//! thread of its own, and its result comes back as a message; so does what other threads have to say. What a task is
+//! told was true when it began;
 //! whoever takes the result asks whether it still is.
 //!
 //! Each has its own thread: one behind a dead disk holds up no other, and nothing waits for it at the end.

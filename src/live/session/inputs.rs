@@ -85,7 +85,8 @@ impl SessionInputs {
         self.around.clone()
     }
 
-    /// Reads config files, the newest checkpoint of `command`, and what earlier sessions have learned of its numbers. Checkpoints older than `since` are of
+    /// Reads config files, the newest checkpoint of `command`, and what earlier sessions have learned of its
+    /// numbers. Checkpoints older than `since` are of
     /// another run; if nothing has run yet, only the command's own directory is searched.
     pub(crate) fn look(&mut self, command: &CommandLine, since: Option<SystemTime>) {
         let named = self.recognize(command).named_files();
