@@ -72,6 +72,7 @@ pub(super) fn run(asked: &ExplainCommand, command: Option<&CommandLine>) -> anyh
         launch: LaunchEnvironment {
             torch: torch.as_deref(),
             inherited: inherited.as_inherited(),
+            told: found.state.as_ref().and_then(|state| state.knobs.as_ref()),
             ..LaunchEnvironment::default()
         },
         forecast: ForecastInputs {

@@ -30,7 +30,12 @@ enum SizeRelation {
     Given,
     /// It is that size times the ranks, the accumulation, or both.
     Total,
+    /// That size is so many times it: the model is given several views of each sample at once.
+    Views,
 }
+
+/// Views of a sample above which a multiple is more likely chance.
+const MOST_VIEWS: u64 = 16;
 
 /// A number of the program, and where it is set.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -242,7 +247,7 @@ impl<'a> ToldNumbers<'a> {
         }
         match found.relation {
             SizeRelation::Total => bounds.multiple_of = (found.origin.value() / found.size).max(1),
-            SizeRelation::Given => {
+            SizeRelation::Given | SizeRelation::Views => {
                 let total = self.total(found).map(Origin::value);
                 bounds.divisor_of = total.map(|total| self.told.share(total, found.size));
             }
@@ -290,13 +295,13 @@ fn of_candidate<'a>(
     source.at_once = u64::try_from(at_once).unwrap_or(u64::MAX).max(1);
     numbers.bound(&mut source, &found);
     match (found.relation, numbers.steps, numbers.total(&found)) {
-        (SizeRelation::Given, Some(steps), _) => {
+        (SizeRelation::Given | SizeRelation::Views, Some(steps), _) => {
             source.steps = vec![knob(steps, &arguments, recognized)?];
         }
-        (SizeRelation::Given, None, Some(total)) => {
+        (SizeRelation::Given | SizeRelation::Views, None, Some(total)) => {
             source.whole = WholeBatch::Kept(format!("{} {} stays", total.shown(), total.value()));
         }
-        (SizeRelation::Given, None, None) | (SizeRelation::Total, _, _) => {}
+        (SizeRelation::Given | SizeRelation::Views, None, None) | (SizeRelation::Total, _, _) => {}
     }
     Ok(source)
 }
@@ -481,6 +486,27 @@ impl Knobs {
             .map(|parts| value / parts)
             .find(|size| is_given(*size))
             .map(|size| (SizeRelation::Total, size))
+            .or_else(|| self.views(value).map(|size| (SizeRelation::Views, size)))
+    }
+
+    /// The first dimension of a tensor that is a small multiple of what a loader or a setting of the program's calls its
+    /// batch: several views of each sample, laid together.
+    fn views(&self, value: u64) -> Option<u64> {
+        let is_batch = |name: &str| {
+            let leaf = name.rsplit('.').next().unwrap_or_default();
+            leaf != name
+                && family::batch_level(leaf)
+                    .or(family::like_a_batch(leaf))
+                    .is_some()
+        };
+        let mut names = self.names.iter();
+        if value < 2 || !names.any(|named| named.value == value && is_batch(&named.name)) {
+            return None;
+        }
+        let mut first = self.given.iter().filter_map(|given| given.shape.first());
+        first
+            .find(|size| size.is_multiple_of(value) && (2..=MOST_VIEWS).contains(&(*size / value)))
+            .copied()
     }
 
     /// What may be a batch: the first dimensions, the second ones where the modules do not say that the batch comes first,

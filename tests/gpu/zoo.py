@@ -7,7 +7,12 @@ hand from reading them.
 The programs are checked out below `--programs`, which is no part of the repository: each at the commit of the manifest, only
 its text files, from bare repositories in `--mirror` (OWNER+NAME or OWNER+NAME/repo), or from GitHub where there is none.
 
-Other modes take the same manifest: `Program` has what a mode needs to know of one.
+
+    python3 tests/gpu/zoo.py run --oomph target/release/oomph --programs DIR --results FILE [--at-once N] [--seconds N]
+    python3 tests/gpu/zoo.py report --results FILE
+
+`run` needs an NVIDIA GPU and PyTorch with torchvision: each program that has `data` in the manifest runs as it is, then
+with 1/1.5 and 1/4 of the memory that it took, under `--on-oom auto` (`zoo_runs.py`). What the results have is not run again.
 """
 
 import argparse
@@ -16,10 +21,19 @@ import os
 import shlex
 import subprocess
 import sys
+import time
 import tomllib
 from collections import Counter
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from pathlib import Path
+
+sys.path.insert(0, str(Path(__file__).resolve().parent))
+
+import zoo_data  # noqa: E402
+import zoo_report  # noqa: E402
+import zoo_runs  # noqa: E402
+from results import Results  # noqa: E402
 
 MANIFEST = Path(__file__).with_name("zoo.toml")
 # What a program is made of; data, pictures and notebooks stay where they are.
@@ -42,6 +56,14 @@ class Program:
     set: str = "first"
     moves: str = ""
     note: str = ""
+    # For a run on a GPU, where `data` is given: the command where it differs (data that can be made, a length that a GPU notices),
+    # the folder it runs in, what is on PYTHONPATH, what is made, run before and replaced by a stand-in (`zoo_data.py`).
+    runs: str = ""
+    cwd: str = "."
+    path: list = field(default_factory=list)
+    data: list | None = None
+    before: str = ""
+    stubs: list = field(default_factory=list)
     directory: Path = field(default=Path(), init=False)
 
     def words(self):
@@ -163,17 +185,49 @@ def compare_plans(options):
     return 1 if counts["wrong"] else 0
 
 
-MODES = {"plan": compare_plans}
+def run_all(options):
+    """Programs on a GPU, several at once; no new one is begun when the time is over."""
+    place = zoo_runs.Place(options.oomph.resolve(), options.work.resolve(), options.carried.resolve())
+    results = Results(options.results)
+    until = time.monotonic() + options.seconds
+    wanted = [program for program in programs(options) if program.data is not None]
+    for program in wanted:
+        check_out(program, options.mirror, options.programs)
+    for shared in {what.partition(" ")[0] for program in wanted for what in program.data} - {"carried"}:
+        zoo_data.make_once(shared, place.work / "data")
+    zoo_data.accept_made_files()
+
+    with ThreadPoolExecutor(options.at_once) as pool:
+        list(
+            pool.map(
+                lambda program: zoo_runs.measure(place, program, results, lambda: time.monotonic() < until), wanted
+            )
+        )
+    return zoo_report.report(results, {program.name: program for program in programs(options)})
+
+
+def report_all(options):
+    return zoo_report.report(Results(options.results), {program.name: program for program in programs(options)})
+
+
+MODES = {"plan": compare_plans, "run": run_all, "report": report_all}
 
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("mode", choices=MODES)
-    parser.add_argument("--oomph", type=Path, required=True)
-    parser.add_argument("--programs", type=Path, required=True, help="where they are checked out")
+    parser.add_argument("--oomph", type=Path)
+    parser.add_argument("--programs", type=Path, default=Path("/tmp/oomph-zoo"), help="where they are checked out")
     parser.add_argument("--mirror", type=Path, help="bare repositories, OWNER+NAME")
     parser.add_argument("--only", help="programs whose name has this")
-    parser.add_argument("--set", choices=("first", "second"))
+    parser.add_argument("--set", choices=("first", "second", "third"))
+    parser.add_argument("--results", type=Path, default=Path("zoo.jsonl"))
+    parser.add_argument(
+        "--work", type=Path, default=Path("/tmp/oomph-zoo-work"), help="where they run, with the data made for them"
+    )
+    parser.add_argument("--carried", type=Path, default=Path("."), help="files that their repositories keep too large")
+    parser.add_argument("--at-once", type=int, default=6, help="programs that share the GPU")
+    parser.add_argument("--seconds", type=float, default=1e9, help="no run is begun after this long")
     options = parser.parse_args()
     options.programs.mkdir(parents=True, exist_ok=True)
     return MODES[options.mode](options)

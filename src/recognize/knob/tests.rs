@@ -70,6 +70,32 @@ fn is(name: &str, value: u64, at_once: u64) -> Result<(String, u64, u64, Vec<Str
 }
 
 #[test]
+fn a_small_multiple_is_a_batch_of_several_views() {
+    let mut two_views = told(
+        &[&[512, 3, 32, 32]],
+        &[
+            number("--batch_size", 256, false),
+            number("--num_workers", 16, false),
+        ],
+    );
+    let without_a_loader = found("python train.py", &two_views);
+    assert!(without_a_loader.is_err(), "{without_a_loader:?}");
+    two_views.names = vec![NamedNumber {
+        name: "train_loader.batch_size".into(),
+        value: 256,
+        file: "train.py".into(),
+        function: "train".into(),
+    }];
+    assert_eq!(
+        found("python train.py", &two_views),
+        is("--batch_size", 256, 512)
+    );
+    // A loader of the evaluation's is no evidence for another number.
+    two_views.names[0].value = 64;
+    assert!(found("python train.py", &two_views).is_err());
+}
+
+#[test]
 fn a_default_is_found_and_becomes_an_argument() {
     let told = told(
         &[&[256, 3, 224, 224], &[256]],

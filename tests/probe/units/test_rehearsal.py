@@ -76,6 +76,12 @@ class Notes(unittest.TestCase):
             inputs.batch_of(self.call(images, [{"boxes": self.shape(5, 4)}]))
         self.assertEqual(inputs.batch_of(self.call([self.shape(8, 3, 96, 96), self.shape(8, 3, 224, 224)])), 8)
 
+    def test_the_states_of_one_recurrent_layer_are_no_images(self):
+        states = [self.shape(1, 20, 1024), self.shape(1, 20, 1024)]
+        call = self.call(self.shape(20, 30), states)
+        call.told = 20
+        self.assertEqual(inputs.batch_of(call), 20)
+
     def lengths(self, *lengths):
         seen, made = inputs.Inputs(), []
         for batch, length in lengths:

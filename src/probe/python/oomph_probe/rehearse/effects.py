@@ -116,6 +116,8 @@ PYTHON_MODULES = (
 HARMLESS = frozenset(
     "torch torchvision torchaudio numpy scipy einops sympy mpmath gmpy2 regex pydantic_core yaml triton".split()
 )
+# Packages of Python's own code that compute and nothing else.
+CACHING = HARMLESS | frozenset("einx opt_einsum jaxtyping beartype torch_einops_utils rotary_embedding_torch".split())
 # Before Python 3.12 the arguments of a function in C are not to be seen: then it is taken for one from outside.
 UNSEEN: Any = object()
 BUILTIN = types.BuiltinFunctionType
@@ -138,6 +140,7 @@ class Guard:
         self.looks_up = looks_up
         self.changes = Changes(before) if before is not None else None
         self.trusted: dict[str, bool] = {}
+        self.computing: dict[str, bool] = {}
         self.stdlib = frozenset(getattr(sys, "stdlib_module_names", ())) | frozenset(sys.builtin_module_names)
 
     def __enter__(self) -> Guard:
@@ -220,7 +223,7 @@ class Guard:
         if get_ident() != self.thread:
             return None
         assert self.changes is not None
-        if self.changes.watches(code):
+        if not self.computes(code) and self.changes.watches(code):
             monitoring.set_local_events(self.tool, code, monitoring.events.LINE)
         return monitoring.DISABLE
 
@@ -253,7 +256,7 @@ class Guard:
 
     def trace(self, frame: FrameType, event: str, argument: Any) -> Any:
         code = frame.f_code
-        if self.is_trusted(code) or self.changes is None or not self.changes.watches(code):
+        if self.is_trusted(code) or self.computes(code) or self.changes is None or not self.changes.watches(code):
             return None
         return self.trace_line
 
@@ -273,6 +276,17 @@ class Guard:
                 is_site = any(part in path for part in frames.LIBRARIES) and not path.startswith(self.owners.torch_home)
                 known = known or self.owners.of(path) == frames.LIBRARY and not is_site
             self.trusted[path] = known
+        return known
+
+    def computes(self, code: CodeType) -> bool:
+        """Whether it is of an installed package that computes and nothing else: what that changes outside of the model
+        is a cache (einops notes the kinds of tensors that it has met)."""
+        path = code.co_filename
+        known = self.computing.get(path)
+        if known is None:
+            inside = path.replace("\\", "/").rpartition("-packages/")[2]
+            known = "-packages/" in path.replace("\\", "/") and inside.partition("/")[0] in CACHING
+            self.computing[path] = known
         return known
 
     def why_not(self, function: Any, argument: object, is_trusted: bool) -> str | None:

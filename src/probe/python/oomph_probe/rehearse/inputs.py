@@ -144,7 +144,9 @@ def most_common(shapes: list[Shape]) -> int | None:
 
 def batch_of(call: Call) -> int | None:
     """What the program calls its batch; else the first dimension that most tensors among the arguments share."""
-    for each in list(call.args) + list(call.kwargs.values()):
+    given = list(call.args) + list(call.kwargs.values())
+    # Beside a tensor it is something else: the states of a recurrent model of one layer.
+    for each in given if not any(isinstance(each, Shape) for each in given) else ():
         if is_list_of_images(each):
             raise Stopped("its batch is a list of %d images" % len(each))
     return call.told or most_common(shapes_in([call.args, call.kwargs]))

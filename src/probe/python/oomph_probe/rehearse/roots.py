@@ -87,6 +87,7 @@ class Roots:
         self.why_not = "no call of a model that is trained was seen"
         self.calls = 0
         self.torch_home = frames.home_of(torch)
+        self.tracing_state = getattr(torch._C, "_get_tracing_state", lambda: None)
         self.module: Any = None
         self.original: Any = None
         self.ours: Any = None
@@ -112,7 +113,8 @@ class Roots:
             # A rehearsal's calls are none of the program's.
             if is_compiling() or rehearsed.alive and rehearsed.is_in_one():
                 return original(self, *args, **kwargs)
-            # What checkpointing calls again in backward is a part of the model's call.
+            # What checkpointing calls again in backward is a part of the model's call; so is what an evaluation's model
+            # calls: a long evaluation before the first step would use up the calls that are looked at.
             is_outer = not roots.backwards and not getattr(inside, "depth", 0)
             if is_outer:
                 inside.depth = 1 if roots.note(self, args, kwargs) else 0
@@ -195,8 +197,11 @@ class Roots:
             if self.calls > ENOUGH:
                 self.rest()
                 return False
-            if not self.torch.is_grad_enabled() or type(module).__name__ in WRAPPERS:
+            # What torch.jit traces has sizes that are tensors.
+            if self.tracing_state() is not None or type(module).__name__ in WRAPPERS:
                 return False
+            if not self.torch.is_grad_enabled():
+                return self.note_evaluated(module, args, kwargs)
             device = device_of(module)
             if device is None or device.type not in DEVICES:
                 return False
@@ -213,6 +218,12 @@ class Roots:
             errors.foreseen("note a model's call")
             self.latest, self.why_not = None, repr(error)[:160]
         return False
+
+    def note_evaluated(self, module: Module, args: Args, kwargs: Kwargs) -> bool:
+        """A model's call without gradients. As long as none was trained its sizes say what the batch is."""
+        if self.latest is None:
+            self.given.add(module, args, kwargs)
+        return True
 
     def left(self, phase: str) -> BaseException | None:
         """An out-of-memory leaves a model's call or the backward of its loss. What a signal's handler raises meanwhile

@@ -1,0 +1,199 @@
+"""Data made on the spot for the programs of the zoo: as much as a training needs to take its first steps, in the files that it
+looks for. Values are random; nothing is downloaded.
+
+    cifar10 DIR   cifar100 DIR   mnist DIR   images DIR   masks DIR   text FILE   pairs FILE   gzip FILE   tokens FILE
+
+`carried FILE` is no data: a file of the program that its repository keeps too large for the mirror, laid into `--carried`.
+
+Torchvision compares the MD5 of CIFAR's files, which made ones cannot have: `accept_made_files` turns that check off in the
+installed package. Only for a machine that is thrown away afterwards.
+"""
+
+import gzip
+import os
+import pickle
+import re
+import shutil
+from pathlib import Path
+
+# Enough for some 40 steps of the largest batch; an epoch that ends early brings an evaluation into the first steps.
+IMAGES = 640
+WORDS = 400_000
+ENWIK8 = 95_000_000
+
+
+def generator():
+    import numpy
+
+    return numpy.random.default_rng(0)
+
+
+def rows_of_images(count, width):
+    import numpy
+
+    return generator().integers(0, 256, (count, width), dtype=numpy.uint8)
+
+
+def batch_of_cifar(path, count, labels):
+    labelled = {name: [i % many for i in range(count)] for name, many in labels.items()}
+    path.write_bytes(pickle.dumps({"data": rows_of_images(count, 3072), **labelled}))
+
+
+def cifar10(root):
+    place = root / "cifar-10-batches-py"
+    place.mkdir(parents=True)
+    for name in [*(f"data_batch_{number}" for number in range(1, 6)), "test_batch"]:
+        batch_of_cifar(place / name, 10_000, {"labels": 10})
+    (place / "batches.meta").write_bytes(pickle.dumps({"label_names": [f"class {i}" for i in range(10)]}))
+
+
+def cifar100(root):
+    place = root / "cifar-100-python"
+    place.mkdir(parents=True)
+    for name, count in (("train", 50_000), ("test", 10_000)):
+        batch_of_cifar(place / name, count, {"fine_labels": 100, "coarse_labels": 20})
+    (place / "meta").write_bytes(pickle.dumps({"fine_label_names": [f"class {i}" for i in range(100)]}))
+
+
+def mnist(root):
+    place = root / "MNIST" / "raw"
+    place.mkdir(parents=True)
+    for part, count in (("train", 60_000), ("t10k", 10_000)):
+        sizes = b"".join(number.to_bytes(4, "big") for number in (count, 28, 28))
+        (place / f"{part}-images-idx3-ubyte").write_bytes(
+            b"\0\0\x08\x03" + sizes + rows_of_images(count, 784).tobytes()
+        )
+        labels = bytes(i % 10 for i in range(count))
+        (place / f"{part}-labels-idx1-ubyte").write_bytes(b"\0\0\x08\x01" + count.to_bytes(4, "big") + labels)
+
+
+def images(root, classes=4, side=256):
+    import numpy
+    from PIL import Image
+
+    for number in range(classes):
+        (root / f"class{number}").mkdir(parents=True)
+    picture = generator().integers(0, 256, (side, side, 3)).astype("uint8")
+    for number in range(IMAGES):
+        shifted = picture + numpy.uint8(number % 251)
+        Image.fromarray(shifted).save(root / f"class{number % classes}" / f"{number}.jpg", quality=60)
+
+
+def masks(root, side=512, count=160):
+    from PIL import Image
+
+    for part in ("imgs", "masks"):
+        (root / part).mkdir(parents=True)
+    picture = generator().integers(0, 256, (side, side, 3)).astype("uint8")
+    for number in range(count):
+        Image.fromarray(picture).save(root / "imgs" / f"{number}.jpg", quality=60)
+        Image.fromarray((picture[:, :, 0] > 127).astype("uint8")).save(root / "masks" / f"{number}.png")
+
+
+def words(count):
+    return [f"w{number}" for number in generator().zipf(1.3, count) % 5000]
+
+
+def text(path):
+    listed = words(WORDS)
+    # One program samples from a line of its own.
+    path.write_text(
+        "O God, O God!\n"
+        + "\n".join(" ".join(listed[start : start + 20]) for start in range(0, len(listed), 20))
+        + "\n"
+    )
+
+
+def pairs(path):
+    listed = words(WORDS)
+    lines = [" ".join(listed[start : start + 60]) for start in range(0, len(listed), 120)]
+    others = [" ".join(listed[start + 60 : start + 120]) for start in range(0, len(listed), 120)]
+    path.write_text("".join(f"{one}\t{other}\n" for one, other in zip(lines, others)))
+
+
+def compressed(path):
+    block = generator().integers(32, 127, 1 << 20).astype("uint8").tobytes()
+    with gzip.open(path, "wb", compresslevel=1) as file:
+        for _ in range(ENWIK8 // len(block) + 1):
+            file.write(block)
+
+
+def tokens(path):
+    generator().integers(0, 50_000, 4_000_000).astype("uint16").tofile(path)
+
+
+MAKERS = {
+    "cifar10": cifar10,
+    "cifar100": cifar100,
+    "mnist": mnist,
+    "images": images,
+    "masks": masks,
+    "text": text,
+    "pairs": pairs,
+    "gzip": compressed,
+    "tokens": tokens,
+}
+
+# A package that only reports elsewhere: anything asked of it is something that can be called, entered and asked again.
+STUB = """
+class Anything:
+    def __init__(self, *_, **__): pass
+    def __getattr__(self, name):
+        if name.startswith("__"): raise AttributeError(name)
+        return Anything()
+    def __call__(self, *_, **__): return Anything()
+    def __enter__(self): return self
+    def __exit__(self, *_): return False
+    def __setitem__(self, *_): pass
+
+def __getattr__(name):
+    if name.startswith("__"): raise AttributeError(name)
+    return Anything()
+"""
+# Where there is no terminal `stty size` fails, and a progress bar of several programs needs its answer.
+STTY = "#!/bin/sh\necho 24 80\n"
+
+
+def make(what, directory, shared, carried):
+    """Makes one entry of a program's `data`, once on this machine; later programs get a link to it."""
+    maker, _, place = what.partition(" ")
+    target = Path(os.path.expanduser(place))
+    target = target if target.is_absolute() else directory / target
+    if target.exists():
+        return
+    target.parent.mkdir(parents=True, exist_ok=True)
+    if maker == "carried":
+        shutil.copy(carried / target.name, target)
+        return
+    target.symlink_to(make_once(maker, shared))
+
+
+def make_once(maker, shared):
+    kept = shared / maker
+    if not kept.exists():
+        making = shared / f".{maker}.part"
+        shutil.rmtree(making, ignore_errors=True)
+        shared.mkdir(parents=True, exist_ok=True)
+        MAKERS[maker](making)
+        making.rename(kept)
+    return kept
+
+
+def stub(names, place):
+    """A folder with stand-ins for packages that only report elsewhere."""
+    place.mkdir(parents=True, exist_ok=True)
+    for name in names:
+        (place / f"{name}.py").write_text(STUB)
+
+
+def accept_made_files():
+    """Turns off torchvision's comparison of MD5 in the installed package."""
+    import torchvision.datasets.utils as utils
+
+    source = Path(utils.__file__)
+    written = source.read_text()
+    begins = re.search(r"def check_md5\(.*\) -> bool:\n", written)
+    if begins is None:
+        raise SystemExit(f"{source}: check_md5 is written otherwise; CIFAR files made here cannot be used")
+    if not written[begins.end() :].startswith("    return True\n"):
+        source.write_text(written[: begins.end()] + "    return True\n" + written[begins.end() :])

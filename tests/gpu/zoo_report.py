@@ -1,0 +1,119 @@
+"""What the runs of the zoo come to: a line a run, and the figures that the suite is held to."""
+
+from results import quantile
+
+GIB = 1 << 30
+ENOUGH_STEPS = 10
+
+
+def edited(line):
+    """What was changed for the second run, in few words."""
+    command = line.get("command") or {}
+    changes = dict(command.get("env") or []).get("OOMPH_EDITS") or ""
+    return f"{'+'.join(line.get('remedies') or [])} {changes}".strip()
+
+
+def is_right_edit(program, line):
+    """Whether the batch was changed where the manifest says that it stands; `None` where no batch was changed."""
+    command = line.get("command") or {}
+    if "smaller batch" not in (line.get("remedies") or []):
+        return None
+    knob = program.knob
+    words = " ".join(map(str, command.get("argv", [])))
+    env = str(command.get("env") or "")
+    options = [option for option in (knob.get("option"), *knob.get("also", ())) if option]
+    options = options or [f"--{knob['name']}"]
+    if knob["is"] in ("typed", "default") and any(
+        f"{option} " in f"{words} " or f"{option}=" in words for option in options
+    ):
+        return True
+    if "file" in knob:
+        return f"{knob['file']}:{knob['line']}" in env or (
+            knob["is"] == "config" and knob["file"].rpartition("/")[2] in env + words
+        )
+    return False
+
+
+def went_on(line):
+    return not line.get("failed") and line.get("steps", 0) >= ENOUGH_STEPS
+
+
+def share(part, whole):
+    return f"{part} of {whole} ({part / whole:.1%})" if whole else "none"
+
+
+def report(results, programs):
+    bare = {line["name"]: line for line in results.lines if line["what"] == "bare"}
+    relaunches = [line for line in results.lines if line["what"] == "relaunch" and line["name"] in programs]
+    # cuDNN may have taken more than it needed, and then takes less.
+    got_through = [line for line in relaunches if not line["ran_out"]]
+    relaunches = [line for line in relaunches if line["ran_out"]]
+    for name, line in bare.items():
+        if line["steps"] == 0:
+            print(f"{name:24} did not run: {' | '.join(line.get('tail', '').strip().splitlines()[-2:])[-220:]}")
+    errors, allocated, inside, fits_false, rehearsed, delays, edits = [], [], [], [], [], [], []
+    for line in relaunches:
+        prediction = line.get("prediction") or {}
+        peak, reserved = line.get("peak"), line.get("reserved")
+        off = (prediction["peak"] - peak) / peak if prediction.get("peak") and peak and went_on(line) else None
+        within = prediction.get("within")
+        held = within[0] <= reserved <= within[1] if within and reserved and went_on(line) else None
+        if off is not None:
+            errors.append(abs(off))
+        if held is not None:
+            inside.append(held)
+        is_rehearsed = any(why is None for _, _, why in line.get("rehearsed", []))
+        rehearsed.append(is_rehearsed)
+        if is_rehearsed and off is not None:
+            allocated.append(abs(off))
+        if prediction.get("fits") and line.get("failed"):
+            fits_false.append(line["name"])
+        if line.get("to_exit"):
+            delays.append(line["to_exit"])
+        right = is_right_edit(programs[line["name"]], line)
+        edits.append(right)
+        print(
+            "%-22s %3.1fx cap %6.2f %-7s %-5s %-34s steps %3s peak %6.2f (%s) reserved %6.2f in %s basis %s fits %s exit %.1f s %s"
+            % (
+                line["name"],
+                line["times"],
+                line["cap"] / GIB,
+                "on" if went_on(line) else "STOPPED" if line["runs"] > 1 else "no run",
+                {True: "right", False: "WRONG", None: "-"}[right],
+                edited(line)[-34:],
+                line.get("steps", "-"),
+                (peak or 0) / GIB,
+                "-" if off is None else f"{off:+.1%}",
+                (reserved or 0) / GIB,
+                "-"
+                if within is None
+                else f"{within[0] / GIB:.2f}-{within[1] / GIB:.2f}{'' if held in (True, None) else ' OUTSIDE'}",
+                prediction.get("basis"),
+                prediction.get("fits"),
+                line.get("to_exit") or 0,
+                ""
+                if is_rehearsed
+                else line.get("why_not") or [why for _, _, why in line.get("rehearsed", [])][:1] or "no rehearsal",
+            )
+        )
+    changed = [right for right in edits if right is not None]
+    print()
+    print(f"programs that ran as they are   {share(sum(line['steps'] > 0 for line in bare.values()), len(bare))}")
+    print(
+        f"ran with less memory as it is    {len(got_through)} {[(line['name'], line['times']) for line in got_through]}"
+    )
+    print(f"first relaunch went on          {share(sum(map(went_on, relaunches)), len(relaunches))}")
+    print(
+        f"batch edited where it stands    {share(sum(map(bool, changed)), len(edits))}, wrong {sum(not right for right in changed)}"
+    )
+    print(f"'fits' that did not             {len(fits_false)} {fits_false}")
+    print(f"rehearsed                       {share(sum(rehearsed), len(rehearsed))}")
+    for what, values in (("allocated peak, all", errors), ("allocated peak, rehearsed", allocated)):
+        if values:
+            print(
+                f"{what:31} off by {quantile(values, 0.5):.2%} in the median, {quantile(values, 0.95):.2%} at the 95th percentile"
+            )
+    print(f"reserved inside its interval    {share(sum(inside), len(inside))}")
+    if delays:
+        print(f"from the OOM to the exit        {quantile(delays, 0.5):.2f} s in the median, {max(delays):.2f} at most")
+    return 0

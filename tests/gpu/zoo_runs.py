@@ -1,0 +1,280 @@
+"""One program of the zoo on a GPU: what it needs as it is, and what oomph makes of it where it may have only a part of that.
+
+The program is not changed, nor its batch: it runs once for its peak, then with `per_process_memory_fraction` so that this peak is
+1.5 and 4 times what it may have. A constant or a default is too large that way as well as a typed argument.
+"""
+
+import json
+import os
+import shlex
+import shutil
+import signal
+import subprocess
+import sys
+import time
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import zoo_data
+
+TIMES = (1.5, 4.0)
+# Below this what libraries take for themselves is more than a fourth, which no smaller batch changes.
+LEAST_FOR_A_FOURTH = 3 << 30
+STEPS_BARE = 8
+STEPS_AFTER = 10
+SECONDS = 80
+
+
+@dataclass
+class Place:
+    """Where programs, data and recordings lie on this machine."""
+
+    oomph: Path
+    work: Path
+    carried: Path
+
+    def of(self, program):
+        return self.work / program.name
+
+
+@dataclass
+class Process:
+    """A process of the training, as its probe told of it."""
+
+    run: int
+    steps: int = 0
+    peak: int = 0
+    reserved: int = 0
+
+
+@dataclass
+class Seen:
+    """What a recording says so far."""
+
+    started: list = field(default_factory=list)
+    processes: dict = field(default_factory=dict)
+    ooms: list = field(default_factory=list)
+    rehearsals: list = field(default_factory=list)
+    given: dict = field(default_factory=dict)
+    notes: list = field(default_factory=list)
+    exits: dict = field(default_factory=dict)
+    # Runs that memory ran out of for good: cuDNN's trials run out and go on.
+    uncaught: set = field(default_factory=set)
+    total: int = 0
+    errors: int = 0
+
+    def take(self, event):
+        kind = event.get("event")
+        process = self.processes.get(event.get("pid"))
+        if kind == "started":
+            self.started.append(event)
+        elif kind == "hello":
+            self.processes[event["pid"]] = Process(run=len(self.started))
+            self.total = max([self.total, *(device["total"] for device in event["devices"])])
+        elif kind == "step" and process is not None and not event.get("figures_of"):
+            process.steps = max(process.steps, event["count"])
+            process.peak = max(process.peak, event["after"]["peak"])
+            process.reserved = max(process.reserved, event["after"]["reserved"])
+        elif kind == "sample" and process is not None:
+            process.peak = max(process.peak, event["allocated_peak"])
+            process.reserved = max(process.reserved, event["reserved_peak"])
+        elif kind == "oom":
+            self.ooms.append({"run": len(self.started), "at": event["at"], "phase": event.get("phase")})
+        elif kind == "rehearsal":
+            self.rehearsals.append({"run": len(self.started), **event})
+        elif kind in ("called", "knobs"):
+            self.given.setdefault(len(self.started), [part.get("shape") for part in event.get("given", [])])
+        elif kind == "note":
+            self.notes.append(event["text"])
+        elif kind == "uncaught_oom":
+            self.uncaught.add(len(self.started))
+        elif kind == "exited":
+            self.exits[event["run"]] = {"at": event["at"], **event["exit"]}
+        elif kind == "probe_errors":
+            self.errors += 1
+
+    def of_run(self, number):
+        return [process for process in self.processes.values() if process.run == number]
+
+    def steps(self, number):
+        return max((process.steps for process in self.of_run(number)), default=0)
+
+    def peak(self, number):
+        return max((process.peak for process in self.of_run(number)), default=0)
+
+    def reserved(self, number):
+        return max((process.reserved for process in self.of_run(number)), default=0)
+
+    def failed(self, number):
+        return number in self.uncaught
+
+
+def prepared(place, program):
+    """A copy of the program with its data, made once."""
+    home = place.of(program)
+    source = home / "a" / "b" / "src"
+    if not source.exists():
+        shutil.copytree(program.directory, source)
+    for what in program.data or ():
+        zoo_data.make(what, source / program.cwd, place.work / "data", place.carried)
+    zoo_data.stub(program.stubs, home / "stubs")
+    shim = place.work / "bin" / "stty"
+    if not shim.exists():
+        shim.parent.mkdir(parents=True, exist_ok=True)
+        shim.write_text(zoo_data.STTY)
+        shim.chmod(0o755)
+    return source / program.cwd
+
+
+def surroundings(place, program, name, cap):
+    # Its own state: what another run has measured of the same command would be used.
+    environment = dict(os.environ, PYTHONUNBUFFERED="1", OOMPH_STATE_DIR=str(place.of(program) / f"state-{name}"))
+    environment["OOMPH_RUNTIME_DIR"] = str(place.of(program) / "run")
+    environment["PATH"] = f"{place.work / 'bin'}:{environment['PATH']}"
+    source = place.of(program) / "a" / "b" / "src"
+    paths = [place.of(program) / "stubs", *(source / part for part in program.path), os.environ.get("PYTHONPATH")]
+    environment["PYTHONPATH"] = os.pathsep.join(str(path) for path in paths if path)
+    if cap is not None:
+        environment["PYTORCH_ALLOC_CONF"] = f"per_process_memory_fraction:{cap:.8f}"
+    return environment
+
+
+def end(process, seen):
+    """Ends a training that has shown what was asked: as a user would, then without asking."""
+    process.send_signal(signal.SIGTERM)
+    try:
+        process.wait(15)
+    except subprocess.TimeoutExpired:
+        for started in seen.started:
+            try:
+                os.killpg(started["pid"], signal.SIGKILL)
+            except OSError:
+                pass
+        process.kill()
+        process.wait()
+
+
+def watched(place, program, name, options, cap, is_enough):
+    """Runs the program behind oomph until it has shown enough, has ended, or its time is over."""
+    directory = prepared(place, program)
+    recording = place.of(program) / f"{name}.jsonl"
+    recording.unlink(missing_ok=True)
+    environment = surroundings(place, program, name, cap)
+    if program.before:
+        before = ["bash", "-c", program.before]
+        subprocess.run(before, cwd=directory, env=environment, check=True, capture_output=True, timeout=SECONDS)
+    output = place.of(program) / f"{name}.out"
+    words = [
+        str(place.oomph),
+        "--headless",
+        "--record",
+        str(recording),
+        *options,
+        *shlex.split(program.runs or program.command),
+    ]
+    seen = Seen()
+    began = time.monotonic()
+    with output.open("wb") as written:
+        process = subprocess.Popen(
+            words,
+            cwd=directory,
+            env=environment,
+            stdin=subprocess.DEVNULL,
+            stdout=written,
+            stderr=subprocess.STDOUT,
+            start_new_session=True,
+        )
+        offset = 0
+        outcome = "ended"
+        while True:
+            is_over = process.poll() is not None
+            if recording.exists():
+                with recording.open("rb") as file:
+                    file.seek(offset)
+                    for line in file:
+                        if not line.endswith(b"\n"):
+                            break
+                        offset += len(line)
+                        seen.take(json.loads(line))
+            if is_over:
+                break
+            if is_enough(seen):
+                outcome = "enough"
+            elif time.monotonic() - began > SECONDS:
+                outcome = "too slow"
+            if outcome != "ended":
+                end(process, seen)
+                break
+            time.sleep(0.2)
+    return seen, outcome, output.read_bytes()[-3000:].decode(errors="replace")
+
+
+def bare(place, program):
+    """What it needs as it is."""
+    seen, outcome, tail = watched(place, program, "bare", [], None, lambda seen: seen.steps(1) >= STEPS_BARE)
+    line = {
+        "outcome": outcome,
+        "steps": seen.steps(1),
+        "peak": seen.peak(1),
+        "reserved": seen.reserved(1),
+        "total": seen.total,
+    }
+    line["given"] = seen.given.get(1)
+    line["errors"] = seen.errors
+    if line["steps"] < STEPS_BARE:
+        line["tail"] = tail[-1500:]
+    return line
+
+
+def relaunched(place, program, times, need, total):
+    """What one unasked relaunch makes of it where it may have a part of what it needs."""
+    options = ["--on-oom", "auto", "--allow", "effective-batch", "--max-relaunches", "1"]
+    cap = need / times / total
+    seen, outcome, tail = watched(
+        place,
+        program,
+        f"relaunch-{times}",
+        options,
+        cap,
+        lambda seen: len(seen.started) > 1 and (seen.steps(2) >= STEPS_AFTER or seen.failed(2)),
+    )
+    line = {"outcome": outcome, "cap": round(need / times), "ooms": seen.ooms[:4], "runs": len(seen.started)}
+    line["ran_out"] = seen.failed(1)
+    line.update(errors=seen.errors, given=[seen.given.get(1), seen.given.get(2)])
+    line["notes"] = [note[:700] for note in seen.notes][:6]
+    of_first = [oom for oom in seen.ooms if oom["run"] == 1]
+    if seen.exits.get(1) and of_first:
+        line["to_exit"] = (seen.exits[1]["at"] - of_first[-1]["at"]) / 1e6
+    for rehearsal in seen.rehearsals[:1]:
+        line["rehearsed"] = [
+            (variant.get("checkpointing"), variant.get("amp"), variant.get("why_not"))
+            for variant in rehearsal.get("variants", [])
+        ]
+        line.update(micros=rehearsal.get("micros"), why_not=rehearsal.get("why_not"))
+    if len(seen.started) > 1:
+        second = seen.started[1]
+        line.update(command=second["command"], remedies=second.get("remedies"), prediction=second.get("prediction"))
+        line.update(steps=seen.steps(2), failed=seen.failed(2), peak=seen.peak(2), reserved=seen.reserved(2))
+        line["exit"] = seen.exits.get(2)
+    if line.get("steps", 0) < STEPS_AFTER:
+        line["tail"] = tail[-1200:]
+    return line
+
+
+def measure(place, program, results, may_begin):
+    """All runs of a program that the results do not have, as long as one may begin."""
+    try:
+        if not may_begin():
+            return
+        if not results.has(name=program.name, what="bare"):
+            results.add(name=program.name, what="bare", **bare(place, program))
+        truth = results.find(name=program.name, what="bare")
+        if truth["steps"] < STEPS_BARE:
+            return
+        for times in TIMES if truth["peak"] >= LEAST_FOR_A_FOURTH else TIMES[:1]:
+            if may_begin() and not results.has(name=program.name, what="relaunch", times=times):
+                line = relaunched(place, program, times, truth["peak"], truth["total"])
+                results.keep(place.of(program) / f"relaunch-{times}.jsonl", f"{program.name}-{times}")
+                results.add(name=program.name, what="relaunch", times=times, **line)
+    except Exception as error:  # one program's trouble is not the others'
+        print(program.name, repr(error)[:400], file=sys.stderr, flush=True)

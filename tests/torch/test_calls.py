@@ -1,0 +1,59 @@
+"""Which calls of a model are noted, under a real torch."""
+import pathlib
+import sys
+import unittest
+
+import torch
+
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "probe" / "units"))
+import support  # noqa: E402, F401
+from _oomph_probe.live import modules  # noqa: E402
+from _oomph_probe.rehearse import roots  # noqa: E402
+
+
+class Calls(unittest.TestCase):
+    def setUp(self):
+        self.was = roots.DEVICES, getattr(torch._C, "_cuda_memoryStats", None)
+        roots.DEVICES = ("cpu",)
+        torch._C._cuda_memoryStats = lambda device: {"allocated_bytes": {"all": {"current": 0}}}
+        self.failed = []
+        self.roots = roots.Roots(torch, lambda call, phase: self.failed.append(phase), modules.Modules(torch))
+        self.roots.install()
+        self.addCleanup(self.stop)
+        self.model = torch.nn.Sequential(*(torch.nn.Linear(4, 4) for _ in range(30)))
+
+    def stop(self):
+        self.roots.rest()
+        roots.DEVICES, torch._C._cuda_memoryStats = self.was
+
+    def shapes(self):
+        return [line["shape"] for line in self.roots.given.lines()]
+
+    def test_a_long_evaluation_before_the_first_step_hides_no_training(self):
+        with torch.no_grad():
+            for _ in range(800):
+                self.model(torch.zeros(6, 4))
+        self.assertIsNone(self.roots.latest)
+        self.assertEqual(self.roots.calls, 800)
+        self.model(torch.zeros(12, 4))
+        self.assertIsNotNone(self.roots.latest)
+        self.assertEqual(self.shapes(), [[12, 4]])
+
+    def test_an_evaluation_says_what_the_batch_is_until_something_is_trained(self):
+        with torch.no_grad():
+            self.model(torch.zeros(6, 4))
+        self.assertEqual(self.shapes(), [[6, 4]])
+        self.model(torch.zeros(12, 4))
+        with torch.no_grad():
+            self.model(torch.zeros(6, 4))
+        self.assertEqual(self.shapes(), [[12, 4]])
+
+    def test_what_is_traced_is_not_noted(self):
+        self.model(torch.zeros(12, 4))
+        torch.jit.trace(self.model, torch.zeros(1, 4))
+        self.assertEqual(self.shapes(), [[12, 4]])
+        self.assertTrue(all(type(size) is int for size in self.shapes()[0]))
+
+
+if __name__ == "__main__":
+    unittest.main()
