@@ -5,15 +5,16 @@ pub(crate) mod keyboard;
 pub(crate) mod mode;
 mod prompt;
 pub(crate) mod screen;
-mod typing;
 
+use super::message::Message;
 use super::print;
 use super::session::Session;
+use crate::event::Clock;
 use crate::supervise::{OutputStream, Size};
-use crate::ui::{Effect, Theme};
+use crate::ui::{Effect, Scene, Subject, Theme};
 use crate::units::{Moment, Pid};
 use crossterm::event::{Event as TerminalEvent, KeyEventKind};
-use keyboard::Typed;
+use keyboard::{Burst, TypeAhead, Typed, Typing};
 use mode::Mode;
 use prompt::Prompt;
 use screen::{Due, Screen, terminal_size};
@@ -22,7 +23,6 @@ use std::io::{self, IsTerminal, Write};
 use std::os::fd::AsFd;
 use std::time::Duration;
 use tokio::sync::mpsc;
-use typing::{Burst, TypeAhead, Typing};
 
 /// Recent output starts in the middle of a line, and perhaps of an escape sequence: if there is this
 /// much of it, that line is skipped.
@@ -120,17 +120,30 @@ impl Display {
         self.screen.as_ref().and(self.prompt.due())
     }
 
-    /// The next key, or the end of the terminal.
-    pub(crate) async fn next_typed(&mut self) -> Option<Typed> {
-        match &mut self.typed {
+    /// What the next key asks for, a paste or the mouse; `None` where it changes the view alone. A key that was typed
+    /// before the dialog opened at `asked` isn't an answer to it.
+    pub(crate) async fn next_chosen(
+        &mut self,
+        session: &mut Session,
+        clock: Clock,
+        asked: Option<Moment>,
+    ) -> Option<Message> {
+        let typed = match &mut self.typed {
             Some(typed) => typed.recv().await,
             None => pending().await,
+        };
+        // From here on nothing is awaited, so that no key is lost to something more urgent.
+        let now = clock.now();
+        match typed {
+            Some(Typed::Event(event)) => {
+                session.advance(now);
+                self.typed(event, session, now, asked).map(Message::Chosen)
+            }
+            Some(Typed::HungUp) | None => Some(Message::HungUp),
         }
     }
 
-    /// The effect of a key, a paste or the mouse. A key that was typed before the dialog opened at `asked`
-    /// isn't an answer to it.
-    pub(crate) fn typed(
+    fn typed(
         &mut self,
         event: TerminalEvent,
         session: &Session,
@@ -145,14 +158,14 @@ impl Display {
             }
         }
         let view = &mut self.screen.as_mut()?.view;
-        let (burst, leaving) = (&mut self.burst, &mut self.leaving);
-        session.with_scene(|scene| match event {
+        let scene = &scene_of(session);
+        match event {
             TerminalEvent::Key(key) if key.kind != KeyEventKind::Release => {
-                *leaving = None;
+                self.leaving = None;
                 let stroke = match scene.is_running() && view.mode().takes_commands() {
-                    true => burst.pressed(&key, now),
+                    true => self.burst.pressed(&key, now),
                     false => {
-                        burst.end();
+                        self.burst.end();
                         Typing::Key
                     }
                 };
@@ -167,14 +180,12 @@ impl Display {
                         return None;
                     }
                 }
+                const LEAVES: Effect = Effect::Quit {
+                    stop_training: false,
+                };
                 let effect = view.key(key, scene);
-                if matches!(
-                    effect,
-                    Some(Effect::Quit {
-                        stop_training: false
-                    })
-                ) {
-                    *leaving = Some(now + LEAVE_AFTER);
+                if effect == Some(LEAVES) {
+                    self.leaving = Some(now + LEAVE_AFTER);
                     return None;
                 }
                 effect
@@ -185,7 +196,7 @@ impl Display {
             | TerminalEvent::Resize(..)
             | TerminalEvent::FocusGained
             | TerminalEvent::FocusLost => None,
-        })
+        }
     }
 
     /// Whether to detach now.
@@ -196,9 +207,7 @@ impl Display {
     /// Opens the dialog without an OOM: the program rejected a change.
     pub(crate) fn open_remedies(&mut self, session: &Session) {
         if let Some(screen) = &mut self.screen {
-            session.with_scene(|scene| {
-                screen.view.open_remedies(scene);
-            });
+            screen.view.open_remedies(&scene_of(session));
             screen.request(Due::Now);
         }
     }
@@ -216,14 +225,13 @@ impl Display {
         let Some(screen) = self.screen.as_mut().filter(|up| now >= up.next_frame()) else {
             return Ok(None);
         };
-        session.with_scene(|scene| {
-            let resized = match screen.is_whole_frame_due(now) {
-                true => screen.fit(scene)?,
-                false => None,
-            };
-            screen.draw(now, scene)?;
-            Ok(resized)
-        })
+        let scene = scene_of(session);
+        let resized = match screen.is_whole_frame_due(now) {
+            true => screen.fit(&scene)?,
+            false => None,
+        };
+        screen.draw(now, &scene)?;
+        Ok(resized)
     }
 
     /// Adds the program's output; returns the terminal's answers to its queries.
@@ -362,5 +370,19 @@ impl Display {
         screen.take_again()?;
         self.screen = Some(screen);
         Ok(true)
+    }
+}
+
+/// Everything that a frame or a key needs of a session.
+fn scene_of(session: &Session) -> Scene<'_> {
+    Scene {
+        state: &session.state,
+        findings: &session.findings,
+        remedies: session.remedies(),
+        command: Some(session.command()),
+        room_for_batch: session.room_for_batch(),
+        waiting: session.waiting(),
+        recording: session.recording(),
+        subject: Subject::Own,
     }
 }
