@@ -14,7 +14,7 @@ use crate::supervise::{OutputStream, Size};
 use crate::ui::{Effect, Scene, Subject, Theme};
 use crate::units::{Moment, Pid};
 use crossterm::event::{Event as TerminalEvent, KeyEventKind};
-use keyboard::{Burst, TypeAhead, Typed, Typing};
+use keyboard::{Keyboard, Stroke};
 use mode::Mode;
 use prompt::Prompt;
 use screen::{Due, Screen, terminal_size};
@@ -22,7 +22,6 @@ use std::future::pending;
 use std::io::{self, IsTerminal, Write};
 use std::os::fd::AsFd;
 use std::time::Duration;
-use tokio::sync::mpsc;
 
 /// Recent output starts in the middle of a line, and perhaps of an escape sequence: if there is this
 /// much of it, that line is skipped.
@@ -41,10 +40,8 @@ pub(crate) struct Display {
     is_lost: bool,
     /// The terminal has lost its screen: the program's output is printed as it comes.
     is_plain: bool,
-    /// Keys, while the screen is up.
-    typed: Option<mpsc::Receiver<Typed>>,
-    type_ahead: TypeAhead,
-    burst: Burst,
+    /// While the screen is up.
+    keyboard: Option<Keyboard>,
     /// Detaching is carried out at this time, unless another letter shows that `ql` was part of a word.
     pub leaving: Option<Moment>,
     pub prompt: Prompt,
@@ -63,9 +60,7 @@ impl Display {
             parked: None,
             is_lost: false,
             is_plain: false,
-            typed: None,
-            type_ahead: TypeAhead::default(),
-            burst: Burst::default(),
+            keyboard: None,
             leaving: None,
             prompt: Prompt::default(),
             last_byte: b'\n',
@@ -79,7 +74,7 @@ impl Display {
             return Ok(false);
         }
         let mut screen = Screen::enter()?;
-        self.typed = Some(keyboard::watch()?);
+        self.keyboard = Some(Keyboard::open()?);
         screen.view.theme = self.theme;
         self.screen = Some(screen);
         Ok(true)
@@ -128,74 +123,52 @@ impl Display {
         clock: Clock,
         asked: Option<Moment>,
     ) -> Option<Message> {
-        let typed = match &mut self.typed {
-            Some(typed) => typed.recv().await,
-            None => pending().await,
+        let takes_commands = self.screen.as_ref().is_some_and(|screen| {
+            scene_of(session).is_running() && screen.view.mode().takes_commands()
+        });
+        let Some(keyboard) = &mut self.keyboard else {
+            return pending().await;
         };
-        // From here on nothing is awaited, so that no key is lost to something more urgent.
-        let now = clock.now();
-        match typed {
-            Some(Typed::Event(event)) => {
+        match keyboard.next(clock, takes_commands, asked).await {
+            Stroke::HungUp => Some(Message::HungUp),
+            stroke => {
+                let now = clock.now();
                 session.advance(now);
-                self.typed(event, session, now, asked).map(Message::Chosen)
+                self.typed(stroke, session, now).map(Message::Chosen)
             }
-            Some(Typed::HungUp) | None => Some(Message::HungUp),
         }
     }
 
-    fn typed(
-        &mut self,
-        event: TerminalEvent,
-        session: &Session,
-        now: Moment,
-        asked: Option<Moment>,
-    ) -> Option<Effect> {
+    fn typed(&mut self, stroke: Stroke, session: &Session, now: Moment) -> Option<Effect> {
         self.request(Due::Now);
-        if matches!(event, TerminalEvent::Key(_) | TerminalEvent::Paste(_)) {
-            self.type_ahead.pressed(now);
-            if asked.is_some_and(|opened| !self.type_ahead.answers(opened)) {
-                return None;
-            }
-        }
         let view = &mut self.screen.as_mut()?.view;
         let scene = &scene_of(session);
-        match event {
-            TerminalEvent::Key(key) if key.kind != KeyEventKind::Release => {
+        match stroke {
+            Stroke::Meant(TerminalEvent::Key(key)) if key.kind != KeyEventKind::Release => {
                 self.leaving = None;
-                let stroke = match scene.is_running() && view.mode().takes_commands() {
-                    true => self.burst.pressed(&key, now),
-                    false => {
-                        self.burst.end();
-                        Typing::Key
+                match view.key(key, scene) {
+                    Some(Effect::Quit {
+                        stop_training: false,
+                    }) => {
+                        self.leaving = Some(now + LEAVE_AFTER);
+                        None
                     }
-                };
-                match stroke {
-                    Typing::Key => {}
-                    Typing::Text => {
-                        view.took_text(scene);
-                        return None;
-                    }
-                    Typing::Abort => {
-                        view.held_interrupt(scene);
-                        return None;
-                    }
+                    effect => effect,
                 }
-                const LEAVES: Effect = Effect::Quit {
-                    stop_training: false,
-                };
-                let effect = view.key(key, scene);
-                if effect == Some(LEAVES) {
-                    self.leaving = Some(now + LEAVE_AFTER);
-                    return None;
-                }
-                effect
             }
-            TerminalEvent::Paste(text) => view.paste(&text, scene),
-            TerminalEvent::Mouse(mouse) => view.mouse(mouse, scene),
-            TerminalEvent::Key(_)
-            | TerminalEvent::Resize(..)
-            | TerminalEvent::FocusGained
-            | TerminalEvent::FocusLost => None,
+            Stroke::Meant(TerminalEvent::Paste(text)) => view.paste(&text, scene),
+            Stroke::Meant(TerminalEvent::Mouse(mouse)) => view.mouse(mouse, scene),
+            Stroke::Text => {
+                self.leaving = None;
+                view.took_text(scene);
+                None
+            }
+            Stroke::Abort => {
+                self.leaving = None;
+                view.held_interrupt(scene);
+                None
+            }
+            Stroke::Meant(_) | Stroke::TooEarly | Stroke::HungUp => None,
         }
     }
 
@@ -325,7 +298,7 @@ impl Display {
 
     /// Leaves the terminal for good; returns the program's last rows, if there was a screen.
     pub(crate) fn leave(&mut self) -> Option<Vec<u8>> {
-        self.typed = None;
+        self.keyboard = None;
         let screen = self.screen.take().or_else(|| self.parked.take());
         screen.map(Screen::leave)
     }

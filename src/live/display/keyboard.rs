@@ -9,8 +9,9 @@
 //! Nobody gives that many different commands that fast. Ending a training needs a key that no text contains; this is
 //! for all others.
 
+use crate::event::Clock;
 use crate::units::Moment;
-use crossterm::event::{Event as TerminalEvent, KeyCode, KeyEvent, KeyModifiers};
+use crossterm::event::{Event as TerminalEvent, KeyCode, KeyEvent, KeyEventKind, KeyModifiers};
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 use std::fs::File;
 use std::io::{self, IsTerminal};
@@ -24,6 +25,73 @@ pub(crate) enum Typed {
     Event(TerminalEvent),
     /// The terminal is gone.
     HungUp,
+}
+
+/// What was typed at a screen, and whom it is for.
+#[derive(Debug)]
+pub(crate) enum Stroke {
+    /// A key for the screen, a paste, the mouse.
+    Meant(TerminalEvent),
+    /// Part of a text for another window.
+    Text,
+    /// Ctrl-C at the end of such a text: meant for that line, not for the training.
+    Abort,
+    /// What was typed before a dialog opened: no answer to it.
+    TooEarly,
+    /// The terminal is gone.
+    HungUp,
+}
+
+/// The keys of a screen.
+pub(crate) struct Keyboard {
+    typed: mpsc::Receiver<Typed>,
+    type_ahead: TypeAhead,
+    burst: Burst,
+}
+
+impl Keyboard {
+    pub(crate) fn open() -> io::Result<Keyboard> {
+        Ok(Keyboard {
+            typed: watch()?,
+            type_ahead: TypeAhead::default(),
+            burst: Burst::default(),
+        })
+    }
+
+    /// The next one, where keys are commands to a running training or not. One that was typed before the dialog
+    /// opened at `asked` isn't an answer to it.
+    pub(crate) async fn next(
+        &mut self,
+        clock: Clock,
+        takes_commands: bool,
+        asked: Option<Moment>,
+    ) -> Stroke {
+        let Some(Typed::Event(event)) = self.typed.recv().await else {
+            return Stroke::HungUp;
+        };
+        // From here on nothing is awaited, so that no key is lost to something more urgent.
+        let now = clock.now();
+        if matches!(event, TerminalEvent::Key(_) | TerminalEvent::Paste(_)) {
+            self.type_ahead.pressed(now);
+            if asked.is_some_and(|opened| !self.type_ahead.answers(opened)) {
+                return Stroke::TooEarly;
+            }
+        }
+        let typing = match &event {
+            TerminalEvent::Key(key) if key.kind == KeyEventKind::Release => Typing::Key,
+            TerminalEvent::Key(key) if takes_commands => self.burst.pressed(key, now),
+            TerminalEvent::Key(_) => {
+                self.burst.end();
+                Typing::Key
+            }
+            _ => Typing::Key,
+        };
+        match typing {
+            Typing::Key => Stroke::Meant(event),
+            Typing::Text => Stroke::Text,
+            Typing::Abort => Stroke::Abort,
+        }
+    }
 }
 
 /// The capacity of the queue; a paste is one event.
@@ -139,7 +207,7 @@ const LONG: usize = 5;
 const DIFFERENT: usize = 4;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Typing {
+enum Typing {
     /// A command.
     Key,
     /// Part of a text.
@@ -150,7 +218,7 @@ pub(crate) enum Typing {
 
 /// The current burst.
 #[derive(Debug, Default)]
-pub(crate) struct Burst {
+struct Burst {
     last: Option<Moment>,
     letters: usize,
     different: Vec<char>,
@@ -159,7 +227,7 @@ pub(crate) struct Burst {
 
 impl Burst {
     /// For a key that is a command to oomph, not typed into a field.
-    pub(crate) fn pressed(&mut self, key: &KeyEvent, now: Moment) -> Typing {
+    fn pressed(&mut self, key: &KeyEvent, now: Moment) -> Typing {
         let within = if self.is_text { PAUSE } else { GAP };
         if self.last.is_none_or(|last| now.since(last) >= within) {
             self.end();
@@ -195,7 +263,7 @@ impl Burst {
         }
     }
 
-    pub(crate) fn end(&mut self) {
+    fn end(&mut self) {
         *self = Burst::default();
     }
 }
@@ -205,13 +273,13 @@ const ANSWER_PAUSE: Duration = Duration::from_millis(700);
 
 /// What was typed before a dialog opened: the rest of a word must not relaunch a training.
 #[derive(Debug, Default)]
-pub(crate) struct TypeAhead {
+struct TypeAhead {
     began: Moment,
     last: Option<Moment>,
 }
 
 impl TypeAhead {
-    pub(crate) fn pressed(&mut self, now: Moment) {
+    fn pressed(&mut self, now: Moment) {
         let goes_on = self.last.is_some_and(|last| now.since(last) < ANSWER_PAUSE);
         if !goes_on {
             self.began = now;
@@ -221,7 +289,7 @@ impl TypeAhead {
 
     /// Whether the latest key is an answer to a dialog opened at `opened`, not the rest of what was being
     /// typed.
-    pub(crate) fn answers(&self, opened: Moment) -> bool {
+    fn answers(&self, opened: Moment) -> bool {
         self.began >= opened
     }
 }
