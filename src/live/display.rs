@@ -14,7 +14,7 @@ use crate::supervise::{OutputStream, Size};
 use crate::ui::{Effect, Scene, Subject, Theme};
 use crate::units::{Moment, Pid};
 use crossterm::event::{Event as TerminalEvent, KeyEventKind};
-use keyboard::{Keyboard, Stroke};
+use keyboard::{KeyReader, ReceivedKey};
 use mode::Mode;
 use prompt::Prompt;
 use screen::{Due, Screen, terminal_size};
@@ -41,7 +41,7 @@ pub(crate) struct Display {
     /// The terminal has lost its screen: the program's output is printed as it comes.
     is_plain: bool,
     /// While the screen is up.
-    keyboard: Option<Keyboard>,
+    keyboard: Option<KeyReader>,
     /// Detaching is carried out at this time, unless another letter shows that `ql` was part of a word.
     pub leaving: Option<Moment>,
     pub prompt: Prompt,
@@ -74,7 +74,7 @@ impl Display {
             return Ok(false);
         }
         let mut screen = Screen::enter()?;
-        self.keyboard = Some(Keyboard::open()?);
+        self.keyboard = Some(KeyReader::open()?);
         screen.view.theme = self.theme;
         self.screen = Some(screen);
         Ok(true)
@@ -130,7 +130,7 @@ impl Display {
             return pending().await;
         };
         match keyboard.next(clock, takes_commands, asked).await {
-            Stroke::HungUp => Some(Message::HungUp),
+            ReceivedKey::HungUp => Some(Message::HungUp),
             stroke => {
                 let now = clock.now();
                 session.advance(now);
@@ -139,12 +139,12 @@ impl Display {
         }
     }
 
-    fn typed(&mut self, stroke: Stroke, session: &Session, now: Moment) -> Option<Effect> {
+    fn typed(&mut self, stroke: ReceivedKey, session: &Session, now: Moment) -> Option<Effect> {
         self.request(Due::Now);
         let view = &mut self.screen.as_mut()?.view;
         let scene = &scene_of(session);
         match stroke {
-            Stroke::Meant(TerminalEvent::Key(key)) if key.kind != KeyEventKind::Release => {
+            ReceivedKey::Meant(TerminalEvent::Key(key)) if key.kind != KeyEventKind::Release => {
                 self.leaving = None;
                 match view.key(key, scene) {
                     Some(Effect::Quit {
@@ -156,19 +156,19 @@ impl Display {
                     effect => effect,
                 }
             }
-            Stroke::Meant(TerminalEvent::Paste(text)) => view.paste(&text, scene),
-            Stroke::Meant(TerminalEvent::Mouse(mouse)) => view.mouse(mouse, scene),
-            Stroke::Text => {
+            ReceivedKey::Meant(TerminalEvent::Paste(text)) => view.paste(&text, scene),
+            ReceivedKey::Meant(TerminalEvent::Mouse(mouse)) => view.mouse(mouse, scene),
+            ReceivedKey::Text => {
                 self.leaving = None;
                 view.took_text(scene);
                 None
             }
-            Stroke::Abort => {
+            ReceivedKey::Abort => {
                 self.leaving = None;
                 view.held_interrupt(scene);
                 None
             }
-            Stroke::Meant(_) | Stroke::TooEarly | Stroke::HungUp => None,
+            ReceivedKey::Meant(_) | ReceivedKey::TooEarly | ReceivedKey::HungUp => None,
         }
     }
 

@@ -29,7 +29,7 @@ pub(crate) enum Typed {
 
 /// What was typed at a screen, and whom it is for.
 #[derive(Debug)]
-pub(crate) enum Stroke {
+pub(crate) enum ReceivedKey {
     /// A key for the screen, a paste, the mouse.
     Meant(TerminalEvent),
     /// Part of a text for another window.
@@ -43,15 +43,15 @@ pub(crate) enum Stroke {
 }
 
 /// The keys of a screen.
-pub(crate) struct Keyboard {
+pub(crate) struct KeyReader {
     typed: mpsc::Receiver<Typed>,
     type_ahead: TypeAhead,
     burst: Burst,
 }
 
-impl Keyboard {
-    pub(crate) fn open() -> io::Result<Keyboard> {
-        Ok(Keyboard {
+impl KeyReader {
+    pub(crate) fn open() -> io::Result<KeyReader> {
+        Ok(KeyReader {
             typed: watch()?,
             type_ahead: TypeAhead::default(),
             burst: Burst::default(),
@@ -65,16 +65,16 @@ impl Keyboard {
         clock: Clock,
         takes_commands: bool,
         asked: Option<Moment>,
-    ) -> Stroke {
+    ) -> ReceivedKey {
         let Some(Typed::Event(event)) = self.typed.recv().await else {
-            return Stroke::HungUp;
+            return ReceivedKey::HungUp;
         };
         // From here on nothing is awaited, so that no key is lost to something more urgent.
         let now = clock.now();
         if matches!(event, TerminalEvent::Key(_) | TerminalEvent::Paste(_)) {
             self.type_ahead.pressed(now);
             if asked.is_some_and(|opened| !self.type_ahead.answers(opened)) {
-                return Stroke::TooEarly;
+                return ReceivedKey::TooEarly;
             }
         }
         let typing = match &event {
@@ -87,9 +87,9 @@ impl Keyboard {
             _ => Typing::Key,
         };
         match typing {
-            Typing::Key => Stroke::Meant(event),
-            Typing::Text => Stroke::Text,
-            Typing::Abort => Stroke::Abort,
+            Typing::Key => ReceivedKey::Meant(event),
+            Typing::Text => ReceivedKey::Text,
+            Typing::Abort => ReceivedKey::Abort,
         }
     }
 }
