@@ -13,7 +13,6 @@ mod fit;
 pub mod help;
 mod logs;
 mod ls;
-
 mod plan;
 mod predict;
 mod recordings;
@@ -204,16 +203,21 @@ impl Invocation {
     }
 }
 
+/// The definition of the command line, before clap has completed it.
+fn command_definition() -> clap::Command {
+    help::with_topics(Cli::command())
+}
+
 /// The definition of the command line, complete: the man page is written from it.
 pub fn definition() -> clap::Command {
-    let mut definition = Cli::command();
+    let mut definition = command_definition();
     definition.build();
     definition
 }
 
 /// The answer to a shell's completion script for the words after `oomph` up to the cursor.
 pub fn complete(words: &[OsString]) -> String {
-    crate::cli::complete(Cli::command(), words, sessions::session_names)
+    crate::cli::complete(command_definition(), words, sessions::session_names)
 }
 
 /// What is said where a subcommand's answer can't be written.
@@ -280,7 +284,7 @@ const CALLED_ELSEWHERE: [(&str, &str); 9] = [
 /// asked for only where there is no program of that name.
 fn meant(command: &CommandLine) -> Option<String> {
     let typed = command.argv.first()?.to_string_lossy();
-    let definition = Cli::command();
+    let definition = command_definition();
     let names = definition.get_subcommands().map(|one| one.get_name());
     names
         .chain(["run"])

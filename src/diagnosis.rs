@@ -34,16 +34,13 @@ mod slurm_limit;
 mod tests;
 mod thrashing;
 mod watch;
-mod wording;
 mod worker_copies;
 
 pub use baseline_growth::{BaselineGrowth, baseline_growth};
-pub use finding::{Certainty, Evidence, Finding};
+pub use finding::{AmongRanks, Certainty, Evidence, Finding, Phrase, RankNeed};
 pub use host_figures::without_an_end;
 pub use leak::{LeakForecast, leak_forecast};
-pub use ranks::{AmongRanks, RankNeed};
 pub use watch::{LiveWarning, LiveWarnings, warnings};
-pub use wording::Phrase;
 
 use crate::oom::OomKind;
 use crate::state::{OomIncident, Run, State};
@@ -169,8 +166,6 @@ pub struct CauseSpec {
     pub ineffective_against: Option<IneffectiveAgainst>,
     /// Whether it may be that one rank of many has more to do than the others.
     of_one_rank: bool,
-    /// Whether it is of the host's memory: then of no other.
-    of_host: bool,
 }
 
 type Rule = fn(&OomContext) -> Option<Finding>;
@@ -186,7 +181,6 @@ impl CauseSpec {
             prefers: Help::LessMemory,
             ineffective_against: None,
             of_one_rank: false,
-            of_host: false,
         }
     }
 
@@ -205,9 +199,9 @@ impl CauseSpec {
         self
     }
 
-    const fn of_host(mut self) -> CauseSpec {
-        self.of_host = true;
-        self
+    /// A cause in the host's memory, and why the run would fail again.
+    const fn of_host(self, why: &'static str) -> CauseSpec {
+        self.recurs(why).prefers(Help::LessHostMemory)
     }
 
     const fn of_one_rank(mut self) -> CauseSpec {
@@ -245,7 +239,7 @@ fn causes(case: &OomContext) -> Vec<Finding> {
     let of_host = case.kind == OomKind::HostOom;
     let mut findings = Cause::ALL
         .iter()
-        .filter(|cause| cause.spec().of_host == of_host);
+        .filter(|cause| (cause.spec().prefers == Help::LessHostMemory) == of_host);
     if of_host {
         // The first that names somebody: the last of them always applies.
         let first = findings.find_map(|cause| (cause.spec().examine)(case));

@@ -17,7 +17,6 @@ mod last_error;
 mod lines;
 mod other_libraries;
 mod report;
-mod sanitize;
 mod scanner;
 mod table;
 #[cfg(test)]
@@ -27,9 +26,8 @@ mod wording;
 
 pub use consequences::{ConsequenceKind, ConsequenceLines};
 pub use last_error::{ErrorLines, LastError};
-pub(crate) use lines::{LineReader, LineSplitter, RawLine};
+pub(crate) use lines::{LineReader, LineSplitter, RawLine, pieces};
 pub use report::{HostSign, OomKind, OomKindSpec, OomSource};
 pub use report::{OomOutcome, OomReport, OtherProcess};
-pub(crate) use sanitize::pieces;
 pub use scanner::Scanner;
 pub use transcript::{Transcript, read};

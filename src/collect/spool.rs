@@ -143,16 +143,14 @@ const LOOK: Duration = Duration::from_secs(1);
 
 const HURRIED_LOOK: Duration = Duration::from_millis(100);
 
+/// How often to look whether the thread hangs.
+const LOOK_AFTER: Duration = Duration::from_secs(1);
 /// A look that takes longer waits for a file system that hangs.
 const PATIENCE: Duration = Duration::from_secs(10);
 
 /// The thread's handle; nobody waits for its end.
 #[derive(Debug)]
-pub struct SpoolWatch {
-    directory: PathBuf,
-    thread: Arc<WatchThread>,
-    hangs: bool,
-}
+pub struct SpoolWatch(Arc<WatchThread>);
 
 #[derive(Debug, Default)]
 struct WatchThread {
@@ -163,25 +161,37 @@ struct WatchThread {
 }
 
 impl SpoolWatch {
-    fn new(directory: PathBuf) -> SpoolWatch {
-        SpoolWatch {
-            directory,
-            thread: Arc::default(),
-            hangs: false,
-        }
-    }
-
     /// Looks more often, or as often as usual again.
     pub fn hurry(&self, hurried: bool) {
-        self.thread.hurried.store(hurried, Ordering::Relaxed);
+        self.0.hurried.store(hurried, Ordering::Relaxed);
     }
 
     pub fn end(&self) {
-        self.thread.ended.store(true, Ordering::Relaxed);
+        self.0.ended.store(true, Ordering::Relaxed);
+    }
+}
+
+/// Tells that the thread hangs: it cannot say so itself.
+struct HangWatch {
+    directory: PathBuf,
+    thread: Arc<WatchThread>,
+    hangs: bool,
+}
+
+impl HangWatch {
+    async fn tell(mut self, clock: Clock, sender: Sender<Event>) {
+        while !self.thread.has_ended() && !sender.is_closed() {
+            if let Some(what) = self.note(Instant::now()).map(EventKind::Note) {
+                let at = clock.now();
+                // Nobody receives any more: the loop ends.
+                let _ = sender.send(Event { at, what }).await;
+            }
+            tokio::time::sleep(LOOK_AFTER).await;
+        }
     }
 
     /// Tells once that the directory does not answer, and once that it answers again.
-    pub fn note(&mut self, now: Instant) -> Option<Note> {
+    fn note(&mut self, now: Instant) -> Option<Note> {
         let looking = self.thread.looking();
         let hangs = looking.is_some_and(|since| now.saturating_duration_since(since) >= PATIENCE);
         if std::mem::replace(&mut self.hangs, hangs) == hangs {
@@ -228,10 +238,16 @@ impl WatchThread {
     }
 }
 
-/// Follows the directory until [`SpoolWatch::end`], or until nobody receives events.
+/// Follows the directory until [`SpoolWatch::end`], or until nobody receives events. Must be called in a tokio runtime.
 pub fn watch(options: SpoolOptions, clock: Clock, sender: Sender<Event>) -> SpoolWatch {
-    let watch = SpoolWatch::new(options.directory.clone());
-    let mine = Arc::clone(&watch.thread);
+    let mine = Arc::new(WatchThread::default());
+    let watch = SpoolWatch(Arc::clone(&mine));
+    let hangs = HangWatch {
+        directory: options.directory.clone(),
+        thread: Arc::clone(&mine),
+        hangs: false,
+    };
+    tokio::spawn(hangs.tell(clock, sender.clone()));
     let thread = std::thread::Builder::new().name("spool".into());
     // Without a thread other nodes are not seen, which the screen says.
     let _ = thread.spawn(move || {

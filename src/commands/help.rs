@@ -5,7 +5,8 @@
 use super::definition;
 use crate::live::{Ending, print};
 use crate::ui::keymap;
-use clap::{Args, ValueEnum};
+use clap::builder::{PossibleValue, PossibleValuesParser};
+use clap::{Args, Command};
 
 const RUN: &str = include_str!("help/run.txt");
 const TOML: &str = include_str!("help/toml.txt");
@@ -15,39 +16,77 @@ const MAN: &str = include_str!("help/oomph.1");
 #[derive(Debug, PartialEq, Args)]
 pub(super) struct HelpCommand {
     /// run, keys, toml, man, or a subcommand
-    #[arg(value_name = "TOPIC")]
-    topic: Option<HelpTopic>,
+    #[arg(value_name = "TOPIC", default_value = OVERVIEW, hide_default_value = true)]
+    topic: String,
 }
 
-/// What `oomph help` explains.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, ValueEnum)]
-pub enum HelpTopic {
-    /// What oomph does, its subcommands, and what else can be asked
-    #[default]
-    Overview,
-    /// The options of a run
-    Run,
-    /// The keys of the screen
-    Keys,
-    /// What oomph.toml can set
-    Toml,
-    /// Batch scripts for SLURM, several nodes, login nodes
-    Clusters,
-    /// The man page, for man -l -
-    Man,
-    Ls,
-    Attach,
-    Stop,
-    Logs,
-    Replay,
-    Report,
-    Diff,
-    Export,
-    Plan,
-    Explain,
-    Fit,
-    Doctor,
-    Completions,
+const OVERVIEW: &str = "overview";
+
+/// A page that is no subcommand's.
+struct HelpPage {
+    name: &'static str,
+    about: &'static str,
+    text: fn() -> String,
+}
+
+const PAGES: [HelpPage; 6] = [
+    HelpPage {
+        name: OVERVIEW,
+        about: "What oomph does, its subcommands, and what else can be asked",
+        text: || definition().render_help().to_string() + TOPICS,
+    },
+    HelpPage {
+        name: "run",
+        about: "The options of a run",
+        text: || RUN.into(),
+    },
+    HelpPage {
+        name: "keys",
+        about: "The keys of the screen",
+        text: keymap::plain_text,
+    },
+    HelpPage {
+        name: "toml",
+        about: "What oomph.toml can set",
+        text: || TOML.into(),
+    },
+    HelpPage {
+        name: "clusters",
+        about: "Batch scripts for SLURM, several nodes, login nodes",
+        text: || CLUSTERS.into(),
+    },
+    HelpPage {
+        name: "man",
+        about: "The man page, for man -l -",
+        text: || MAN.into(),
+    },
+];
+
+/// Gives `oomph help` its topics: the pages, and the subcommands that `definition` has.
+pub(super) fn with_topics(mut definition: Command) -> Command {
+    let pages = PAGES
+        .iter()
+        .map(|page| PossibleValue::new(page.name).help(page.about));
+    let subcommands = definition.get_subcommands().map(Command::get_name);
+    let subcommands = subcommands
+        .filter(|name| *name != "help")
+        .map(str::to_owned);
+    let topics = pages.chain(subcommands.map(PossibleValue::new));
+    let topics = PossibleValuesParser::new(topics.collect::<Vec<_>>());
+    if let Some(help) = definition.find_subcommand_mut("help") {
+        *help = std::mem::take(help).mut_arg("topic", |topic| topic.value_parser(topics));
+    }
+    definition
+}
+
+/// What can be asked of `oomph help`.
+pub fn topics() -> Vec<String> {
+    let definition = definition();
+    let help = definition.find_subcommand("help");
+    let topics = help.into_iter().flat_map(Command::get_arguments);
+    let topics = topics.filter(|argument| argument.get_id() == "topic");
+    let names = topics.flat_map(clap::Arg::get_possible_values);
+    names.map(|topic| topic.get_name().to_owned()).collect()
 }
 
 /// Prints a page.
@@ -55,33 +94,17 @@ pub enum HelpTopic {
 /// # Errors
 /// Standard output could not be written.
 pub(super) fn run(help: &HelpCommand) -> anyhow::Result<Ending> {
-    print::page(&page(help.topic.unwrap_or_default()))
+    print::page(&page(&help.topic))
 }
 
-/// The page of a topic.
-pub fn page(topic: HelpTopic) -> String {
-    let name = match topic {
-        HelpTopic::Overview => return of_clap(None) + TOPICS,
-        HelpTopic::Run => return RUN.into(),
-        HelpTopic::Keys => return keymap::plain_text(),
-        HelpTopic::Toml => return TOML.into(),
-        HelpTopic::Clusters => return CLUSTERS.into(),
-        HelpTopic::Man => return MAN.into(),
-        HelpTopic::Ls => "ls",
-        HelpTopic::Attach => "attach",
-        HelpTopic::Stop => "stop",
-        HelpTopic::Logs => "logs",
-        HelpTopic::Replay => "replay",
-        HelpTopic::Report => "report",
-        HelpTopic::Diff => "diff",
-        HelpTopic::Export => "export",
-        HelpTopic::Plan => "plan",
-        HelpTopic::Explain => "explain",
-        HelpTopic::Fit => "fit",
-        HelpTopic::Doctor => "doctor",
-        HelpTopic::Completions => "completions",
-    };
-    of_clap(Some(name))
+/// The page of a topic; nothing for what is none.
+pub fn page(topic: &str) -> String {
+    if let Some(page) = PAGES.iter().find(|page| page.name == topic) {
+        return (page.text)();
+    }
+    let mut definition = definition();
+    let subcommand = definition.find_subcommand_mut(topic);
+    subcommand.map_or(String::new(), |found| found.render_long_help().to_string())
 }
 
 const TOPICS: &str = "
@@ -93,19 +116,9 @@ More:
   oomph help man       the man page: oomph help man | man -l -
 ";
 
-fn of_clap(subcommand: Option<&str>) -> String {
-    let mut definition = definition();
-    let found = subcommand.and_then(|name| definition.find_subcommand_mut(name));
-    match found {
-        Some(subcommand) => subcommand.render_long_help().to_string(),
-        None => definition.render_help().to_string(),
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-    use clap::ValueEnum;
 
     #[test]
     fn every_option_of_a_run_is_explained() {
@@ -146,13 +159,24 @@ mod tests {
 
     #[test]
     fn every_topic_has_a_page_of_its_own() {
-        let pages: Vec<String> = HelpTopic::value_variants()
-            .iter()
-            .map(|topic| page(*topic))
-            .collect();
+        let pages: Vec<String> = topics().iter().map(|topic| page(topic)).collect();
         for (n, page) in pages.iter().enumerate() {
             assert!(page.lines().count() > 3, "{page}");
             assert!(!pages[..n].contains(page), "{page}");
         }
+    }
+
+    #[test]
+    fn help_knows_every_subcommand() {
+        let definition = definition();
+        let topics = topics();
+        for subcommand in definition.get_subcommands().map(Command::get_name) {
+            let is_known = topics.iter().any(|topic| topic == subcommand);
+            assert!(
+                is_known != (subcommand == "help"),
+                "oomph help {subcommand}"
+            );
+        }
+        assert!(topics.len() > PAGES.len(), "{topics:?}");
     }
 }

@@ -3,9 +3,9 @@
 //! ran out and which figures are missing.
 
 use super::finding::Sum;
+use super::finding::{because, sentence, with_figures};
 use super::foreign_process::{self, NOTABLE_UNNAMED};
 use super::oom_context::OomContext;
-use super::wording::{because, sentence, with_figures};
 use super::{Cause, CauseSpec, Certainty, Finding, Phrase};
 use crate::calibration::{
     AUTOCAST_LEAVES, CHECKPOINTING_LEAVES, EIGHT_BIT_ADAM_SAVES, NON_TORCH_AT_MOST,

@@ -1,15 +1,13 @@
 //! A checkpoint was gathered in RAM: a process of the training grew fast while it saved.
 
+use super::finding::because;
 use super::host_figures::HostFigures;
 use super::oom_context::OomContext;
-use super::wording::because;
-use super::{Cause, CauseSpec, Finding, Help};
+use super::{Cause, CauseSpec, Finding};
 use crate::event::HostActivity;
 
-pub(super) const CAUSE: CauseSpec = CauseSpec::new("a checkpoint in RAM", examine)
-    .recurs("a checkpoint is gathered in RAM")
-    .prefers(Help::LessHostMemory)
-    .of_host();
+pub(super) const CAUSE: CauseSpec =
+    CauseSpec::new("a checkpoint in RAM", examine).of_host("a checkpoint is gathered in RAM");
 
 fn examine(case: &OomContext) -> Option<Finding> {
     let figures = HostFigures::of(case)?;

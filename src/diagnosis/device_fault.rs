@@ -1,8 +1,8 @@
 //! The device itself failed: it is lost, or the driver no longer responds. CUDA may then report an
 //! OOM that has nothing to do with memory.
 
+use super::finding::{because, with_figures};
 use super::oom_context::OomContext;
-use super::wording::{because, with_figures};
 use super::{Cause, CauseSpec, Certainty, Finding, Phrase};
 use crate::oom::OomSource;
 

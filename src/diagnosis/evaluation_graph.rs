@@ -1,8 +1,8 @@
 //! An evaluation that builds the autograd graph: the model is in eval mode, but gradients are
 //! enabled, so each forward pass keeps its activations as long as its output lives.
 
+use super::finding::with_figures;
 use super::oom_context::OomContext;
-use super::wording::with_figures;
 use super::{Cause, CauseSpec, Certainty, Finding, LittleUse};
 use crate::event::{Phase, SourceLine};
 

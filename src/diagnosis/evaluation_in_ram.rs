@@ -1,15 +1,13 @@
 //! An evaluation keeps its outputs in RAM: a process of the training grew fast while it evaluated.
 
+use super::finding::because;
 use super::host_figures::HostFigures;
 use super::oom_context::OomContext;
-use super::wording::because;
-use super::{Cause, CauseSpec, Finding, Help};
+use super::{Cause, CauseSpec, Finding};
 use crate::event::HostActivity;
 
 pub(super) const CAUSE: CauseSpec = CauseSpec::new("an evaluation in RAM", examine)
-    .recurs("an evaluation keeps its outputs in RAM")
-    .prefers(Help::LessHostMemory)
-    .of_host();
+    .of_host("an evaluation keeps its outputs in RAM");
 
 fn examine(case: &OomContext) -> Option<Finding> {
     let figures = HostFigures::of(case)?;

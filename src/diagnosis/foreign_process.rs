@@ -1,8 +1,8 @@
 //! Another process on the device: of another user or program, of an earlier run of ours that is
 //! still alive, or another rank on the same device by mistake.
 
+use super::finding::{because, sentence, with_figures};
 use super::oom_context::{OomContext, Other, Relation};
-use super::wording::{because, sentence, with_figures};
 use super::{Cause, CauseSpec, Certainty, Finding, Help, Phrase};
 use crate::calibration::{FIXED, NON_TORCH_AT_MOST};
 

@@ -1,8 +1,8 @@
 //! Fragmentation: PyTorch's cache is large enough but its free pieces are too small, and partly
 //! used segments can't be released.
 
+use super::finding::{because, with_figures};
 use super::oom_context::OomContext;
-use super::wording::{because, with_figures};
 use super::{Cause, CauseSpec, Certainty, Finding, Help};
 use crate::calibration::EXPANDABLE;
 use crate::units::Bytes;

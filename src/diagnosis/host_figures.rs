@@ -1,8 +1,8 @@
 //! Who held the host's memory when it ran out, by the last reading before that. Each cause that names somebody asks here, so that
 //! one of them does; where the figures do not decide, nobody is named.
 
+use super::finding::with_figures;
 use super::oom_context::OomContext;
-use super::wording::with_figures;
 use super::{Cause, Certainty, Finding, Phrase};
 use crate::event::{
     HostActivity, HostGrowthSpot, HostMemory, HostProcess, LimitedBy, LoaderSettings, RoleUse,

@@ -1,15 +1,13 @@
 //! The host's memory ran out, not the device's: nothing that is changed on the GPU helps.
 
+use super::finding::with_figures;
 use super::host_figures::HostFigures;
 use super::oom_context::OomContext;
-use super::wording::with_figures;
-use super::{Cause, CauseSpec, Certainty, Finding, Help};
+use super::{Cause, CauseSpec, Certainty, Finding};
 use crate::oom::OomKind;
 
-pub(super) const CAUSE: CauseSpec = CauseSpec::new("host memory", examine)
-    .recurs("host memory ran out, not GPU memory")
-    .prefers(Help::LessHostMemory)
-    .of_host();
+pub(super) const CAUSE: CauseSpec =
+    CauseSpec::new("host memory", examine).of_host("host memory ran out, not GPU memory");
 
 const ADVICE: [&str; 2] = [
     "fewer DataLoader workers, or a smaller prefetch_factor",

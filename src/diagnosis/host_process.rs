@@ -2,12 +2,10 @@
 
 use super::host_figures::{Holder, HostFigures};
 use super::oom_context::OomContext;
-use super::{Cause, CauseSpec, Certainty, Finding, Help};
+use super::{Cause, CauseSpec, Certainty, Finding};
 
-pub(super) const CAUSE: CauseSpec = CauseSpec::new("the program's own RAM", examine)
-    .recurs("the program itself fills the RAM")
-    .prefers(Help::LessHostMemory)
-    .of_host();
+pub(super) const CAUSE: CauseSpec =
+    CauseSpec::new("the program's own RAM", examine).of_host("the program itself fills the RAM");
 
 fn examine(case: &OomContext) -> Option<Finding> {
     let figures = HostFigures::of(case)?;

@@ -3,12 +3,10 @@
 
 use super::host_figures::{Holder, HostFigures};
 use super::oom_context::OomContext;
-use super::{Cause, CauseSpec, Certainty, Finding, Help};
+use super::{Cause, CauseSpec, Certainty, Finding};
 
-pub(super) const CAUSE: CauseSpec = CauseSpec::new("workers' memory", examine)
-    .recurs("worker processes fill the RAM")
-    .prefers(Help::LessHostMemory)
-    .of_host();
+pub(super) const CAUSE: CauseSpec =
+    CauseSpec::new("workers' memory", examine).of_host("worker processes fill the RAM");
 
 fn examine(case: &OomContext) -> Option<Finding> {
     let figures = HostFigures::of(case)?;
@@ -23,11 +21,11 @@ fn examine(case: &OomContext) -> Option<Finding> {
     let finding = figures.finding(
         Cause::HostWorkers,
         Certainty::Certain,
-        &super::wording::capitalized(&what),
+        &super::finding::capitalized(&what),
     );
     let advice = [
         "fewer DataLoader workers, or a smaller prefetch_factor".into(),
-        super::wording::because(
+        super::finding::because(
             "the data set in NumPy arrays or tensors, not in lists of Python objects",
             "each worker gets its own copy of objects as it counts references to them",
         ),

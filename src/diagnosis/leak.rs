@@ -2,8 +2,8 @@
 //! have filled the memory.
 
 use super::baseline_growth::{BaselineGrowth, WARM_UP, baseline_growth, median};
+use super::finding::{because, with_figures};
 use super::oom_context::OomContext;
-use super::wording::{because, with_figures};
 use super::{Cause, CauseSpec, Certainty, Finding, LittleUse, Phrase};
 use crate::calibration::{EXPANDABLE, FIXED, NON_TORCH_USUAL};
 use crate::event::GrowingLine;

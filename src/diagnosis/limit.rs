@@ -5,8 +5,8 @@
 //! itself refuses.
 
 use super::finding::Sum;
+use super::finding::with_figures;
 use super::oom_context::OomContext;
-use super::wording::with_figures;
 use super::{Cause, CauseSpec, Certainty, Finding};
 use crate::units::Bytes;
 

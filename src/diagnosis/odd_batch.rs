@@ -5,8 +5,8 @@
 //! a typical step's need is exact only if some step's own peak is known.
 
 use super::baseline_growth::{baseline_growth, median};
+use super::finding::with_figures;
 use super::oom_context::OomContext;
-use super::wording::with_figures;
 use super::{Cause, CauseSpec, Certainty, Finding};
 use crate::event::Phase;
 use crate::state::StepMark;

@@ -1,15 +1,13 @@
 //! File descriptors ran out, not memory: workers pass each tensor on as an open file.
 
+use super::finding::because;
 use super::host_figures::HostFigures;
 use super::oom_context::OomContext;
-use super::wording::because;
-use super::{Cause, CauseSpec, Certainty, Finding, Help};
+use super::{Cause, CauseSpec, Certainty, Finding};
 use crate::oom::HostSign;
 
-pub(super) const CAUSE: CauseSpec = CauseSpec::new("open files", examine)
-    .recurs("file descriptors ran out, not GPU memory")
-    .prefers(Help::LessHostMemory)
-    .of_host();
+pub(super) const CAUSE: CauseSpec =
+    CauseSpec::new("open files", examine).of_host("file descriptors ran out, not GPU memory");
 
 fn examine(case: &OomContext) -> Option<Finding> {
     case.host_sign()

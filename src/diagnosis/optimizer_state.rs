@@ -4,8 +4,8 @@
 //! optimizer step, or in the second step's forward or backward pass, the first ones with the state
 //! in memory.
 
+use super::finding::{because, with_figures};
 use super::oom_context::OomContext;
-use super::wording::{because, with_figures};
 use super::{Cause, CauseSpec, Certainty, Finding};
 use crate::calibration::ADAM_STATE;
 use crate::event::Phase;

@@ -2,13 +2,11 @@
 
 use super::host_figures::{Holder, HostFigures};
 use super::oom_context::OomContext;
-use super::{Cause, CauseSpec, Certainty, Finding, Help, Phrase};
+use super::{Cause, CauseSpec, Certainty, Finding, Phrase};
 use crate::oom::HostSign;
 
-pub(super) const CAUSE: CauseSpec = CauseSpec::new("pinned memory", examine)
-    .recurs("pinned memory fills the RAM")
-    .prefers(Help::LessHostMemory)
-    .of_host();
+pub(super) const CAUSE: CauseSpec =
+    CauseSpec::new("pinned memory", examine).of_host("pinned memory fills the RAM");
 
 /// cudaHostAlloc was refused: no page could be pinned.
 fn refused(case: &OomContext) -> Finding {

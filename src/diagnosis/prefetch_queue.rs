@@ -1,15 +1,13 @@
 //! Batches that workers have fetched in advance: workers × prefetch_factor of them wait in shared memory, which counts against
 //! the limit.
 
+use super::finding::because;
 use super::host_figures::{Holder, HostFigures};
 use super::oom_context::OomContext;
-use super::wording::because;
-use super::{Cause, CauseSpec, Certainty, Finding, Help};
+use super::{Cause, CauseSpec, Certainty, Finding};
 
-pub(super) const CAUSE: CauseSpec = CauseSpec::new("prefetched batches", examine)
-    .recurs("prefetched batches fill the RAM")
-    .prefers(Help::LessHostMemory)
-    .of_host();
+pub(super) const CAUSE: CauseSpec =
+    CauseSpec::new("prefetched batches", examine).of_host("prefetched batches fill the RAM");
 
 fn examine(case: &OomContext) -> Option<Finding> {
     let figures = HostFigures::of(case)?;

@@ -4,12 +4,11 @@
 //! All ranks wait for each other in every step. So when one of them fails the others print errors of
 //! their own, or are ended by the launcher: consequences, of which none is a cause.
 
-use super::wording::{because, capitalized};
-use super::{Cause, Phrase};
+use super::Cause;
+use super::finding::{Aftermath, AmongRanks, NamedRank, Phrase, RankNeed, because, capitalized};
 use crate::oom::ConsequenceKind;
 use crate::state::{OomIncident, RankState, Run};
-use crate::units::{Bytes, Pid, Rank};
-use serde::Serialize;
+use crate::units::{Pid, Rank};
 use std::collections::BTreeMap;
 use std::time::Duration;
 
@@ -21,52 +20,6 @@ const BURST: Duration = Duration::from_secs(30);
 const MORE: f64 = 1.1;
 /// The most consequences that are named.
 const NAMED: usize = 4;
-
-/// A rank among many, for display.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
-pub struct NamedRank {
-    pub rank: Option<Rank>,
-    pub node: Option<String>,
-    /// `rank 12 on gpu-2`.
-    pub name: String,
-}
-
-/// Whether the memory that ran out is one rank's or every rank's.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
-#[serde(rename_all = "snake_case", tag = "which")]
-pub enum RankNeed {
-    /// It needs more than any other rank.
-    OneRank {
-        needed: Bytes,
-        /// The most that another rank has needed in a step.
-        others_at_most: Bytes,
-        /// What it keeps between steps more than the others, if that explains half of it.
-        keeps_more: Option<Bytes>,
-    },
-    /// The others need about as much.
-    AllRanks { others_at_most: Option<Bytes> },
-    /// No other rank has ended a step.
-    Unknown,
-}
-
-/// What followed, and how many ranks said so.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
-pub struct Aftermath {
-    pub kind: ConsequenceKind,
-    /// The ranks that are known by their prefixes.
-    pub ranks: Vec<Rank>,
-}
-
-#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
-pub struct AmongRanks {
-    pub first: NamedRank,
-    /// How many ranks there are.
-    pub of: usize,
-    /// The others that ran out at that time, and how much later, in microseconds.
-    pub also: Vec<(NamedRank, u64)>,
-    pub whose: RankNeed,
-    pub aftermath: Vec<Aftermath>,
-}
 
 impl AmongRanks {
     /// `None` if there is one rank.

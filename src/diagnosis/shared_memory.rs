@@ -1,15 +1,13 @@
 //! Shared memory: /dev/shm is full, or what is in it counts for most of the limit. Workers pass batches on in it.
 
+use super::finding::because;
 use super::host_figures::{Holder, HostFigures, more};
 use super::oom_context::OomContext;
-use super::wording::because;
-use super::{Cause, CauseSpec, Certainty, Finding, Help, Phrase};
+use super::{Cause, CauseSpec, Certainty, Finding, Phrase};
 use crate::oom::HostSign;
 
-pub(super) const CAUSE: CauseSpec = CauseSpec::new("shared memory", examine)
-    .recurs("shared memory ran out, not GPU memory")
-    .prefers(Help::LessHostMemory)
-    .of_host();
+pub(super) const CAUSE: CauseSpec =
+    CauseSpec::new("shared memory", examine).of_host("shared memory ran out, not GPU memory");
 
 /// Its own words say that it is full; no figure does.
 fn by_text(case: &OomContext) -> Finding {

@@ -2,14 +2,12 @@
 
 use super::host_figures::HostFigures;
 use super::oom_context::OomContext;
-use super::{Cause, CauseSpec, Certainty, Finding, Help, Phrase};
+use super::{Cause, CauseSpec, Certainty, Finding, Phrase};
 use crate::event::LimitedBy;
 use crate::oom::HostSign;
 
-pub(super) const CAUSE: CauseSpec = CauseSpec::new("the job's memory limit", examine)
-    .recurs("the job's memory limit was reached")
-    .prefers(Help::LessHostMemory)
-    .of_host();
+pub(super) const CAUSE: CauseSpec =
+    CauseSpec::new("the job's memory limit", examine).of_host("the job's memory limit was reached");
 
 fn examine(case: &OomContext) -> Option<Finding> {
     let figures = HostFigures::of(case);

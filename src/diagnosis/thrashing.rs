@@ -2,8 +2,8 @@
 //! waits each time. It precedes many OOMs, and costs time even without one.
 
 use super::baseline_growth::median;
+use super::finding::sentence;
 use super::oom_context::OomContext;
-use super::wording::sentence;
 use super::{Cause, CauseSpec, Certainty, Finding, Help};
 use crate::state::{StepMark, StepTrack};
 

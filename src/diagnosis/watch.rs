@@ -2,10 +2,10 @@
 //! device. Each is reported once.
 
 use super::baseline_growth::baseline_growth;
+use super::finding::{sentence, with_figures};
 use super::host_figures::filling;
 use super::leak::{self, leak_forecast};
 use super::thrashing::{self, thrash};
-use super::wording::{sentence, with_figures};
 use super::{Cause, Certainty, Finding, device_fault};
 use crate::state::{RankState, Run, RunOutcome, State};
 use crate::units::{Bytes, Moment, Rank, RunNumber, Uuid};

@@ -1,21 +1,19 @@
 //! Each worker has made a copy of the data set of its own: a forked worker shares its parent's memory until one of them writes
 //! to it, and counting references to Python's objects writes to them.
 
+use super::finding::because;
 use super::host_figures::HostFigures;
 use super::oom_context::OomContext;
-use super::wording::because;
-use super::{Cause, CauseSpec, Certainty, Finding, Help};
+use super::{Cause, CauseSpec, Certainty, Finding};
 
 pub(super) const CAUSE: CauseSpec = CauseSpec::new("workers' copies of the data set", examine)
-    .recurs("workers copy the data set as they touch it")
-    .prefers(Help::LessHostMemory)
-    .of_host();
+    .of_host("workers copy the data set as they touch it");
 
 fn examine(case: &OomContext) -> Option<Finding> {
     let figures = HostFigures::of(case)?;
     let copied = figures.copied()?;
     let workers = figures.workers()?;
-    let what = super::wording::capitalized(&format!(
+    let what = super::finding::capitalized(&format!(
         "{} copied {copied} of what they shared",
         workers.role.words(workers.count)
     ));

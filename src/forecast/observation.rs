@@ -125,8 +125,9 @@ impl Observation {
         command: &CommandLine,
         known: &WorkloadKey,
     ) -> &'a [Observation] {
-        let by_command = WorkloadKey::new(command, &LaunchEnvironment::default());
-        match by_command.at_once == known.at_once {
+        // Most commands have no earlier session: they need not be read once more.
+        let by_command = || WorkloadKey::new(command, &LaunchEnvironment::default());
+        match earlier.is_empty() || by_command().at_once == known.at_once {
             true => earlier,
             false => &[],
         }

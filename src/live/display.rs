@@ -5,15 +5,16 @@ pub(crate) mod keyboard;
 pub(crate) mod mode;
 mod prompt;
 pub(crate) mod screen;
-mod typing;
 
+use super::message::Message;
 use super::print;
 use super::session::Session;
+use crate::event::Clock;
 use crate::supervise::{OutputStream, Size};
-use crate::ui::{Effect, Theme};
+use crate::ui::{Effect, Scene, Subject, Theme};
 use crate::units::{Moment, Pid};
 use crossterm::event::{Event as TerminalEvent, KeyEventKind};
-use keyboard::Typed;
+use keyboard::{KeyReader, ReceivedKey};
 use mode::Mode;
 use prompt::Prompt;
 use screen::{Due, Screen, terminal_size};
@@ -21,8 +22,6 @@ use std::future::pending;
 use std::io::{self, IsTerminal, Write};
 use std::os::fd::AsFd;
 use std::time::Duration;
-use tokio::sync::mpsc;
-use typing::{Burst, TypeAhead, Typing};
 
 /// Recent output starts in the middle of a line, and perhaps of an escape sequence: if there is this
 /// much of it, that line is skipped.
@@ -41,10 +40,8 @@ pub(crate) struct Display {
     is_lost: bool,
     /// The terminal has lost its screen: the program's output is printed as it comes.
     is_plain: bool,
-    /// Keys, while the screen is up.
-    typed: Option<mpsc::Receiver<Typed>>,
-    type_ahead: TypeAhead,
-    burst: Burst,
+    /// While the screen is up.
+    keyboard: Option<KeyReader>,
     /// Detaching is carried out at this time, unless another letter shows that `ql` was part of a word.
     pub leaving: Option<Moment>,
     pub prompt: Prompt,
@@ -63,9 +60,7 @@ impl Display {
             parked: None,
             is_lost: false,
             is_plain: false,
-            typed: None,
-            type_ahead: TypeAhead::default(),
-            burst: Burst::default(),
+            keyboard: None,
             leaving: None,
             prompt: Prompt::default(),
             last_byte: b'\n',
@@ -79,7 +74,7 @@ impl Display {
             return Ok(false);
         }
         let mut screen = Screen::enter()?;
-        self.typed = Some(keyboard::watch()?);
+        self.keyboard = Some(KeyReader::open()?);
         screen.view.theme = self.theme;
         self.screen = Some(screen);
         Ok(true)
@@ -120,72 +115,61 @@ impl Display {
         self.screen.as_ref().and(self.prompt.due())
     }
 
-    /// The next key, or the end of the terminal.
-    pub(crate) async fn next_typed(&mut self) -> Option<Typed> {
-        match &mut self.typed {
-            Some(typed) => typed.recv().await,
-            None => pending().await,
+    /// What the next key asks for, a paste or the mouse; `None` where it changes the view alone. A key that was typed
+    /// before the dialog opened at `asked` isn't an answer to it.
+    pub(crate) async fn next_chosen(
+        &mut self,
+        session: &mut Session,
+        clock: Clock,
+        asked: Option<Moment>,
+    ) -> Option<Message> {
+        let takes_commands = self.screen.as_ref().is_some_and(|screen| {
+            scene_of(session).is_running() && screen.view.mode().takes_commands()
+        });
+        let Some(keyboard) = &mut self.keyboard else {
+            return pending().await;
+        };
+        match keyboard.next(clock, takes_commands, asked).await {
+            ReceivedKey::HungUp => Some(Message::HungUp),
+            stroke => {
+                let now = clock.now();
+                session.advance(now);
+                self.typed(stroke, session, now).map(Message::Chosen)
+            }
         }
     }
 
-    /// The effect of a key, a paste or the mouse. A key that was typed before the dialog opened at `asked`
-    /// isn't an answer to it.
-    pub(crate) fn typed(
-        &mut self,
-        event: TerminalEvent,
-        session: &Session,
-        now: Moment,
-        asked: Option<Moment>,
-    ) -> Option<Effect> {
+    fn typed(&mut self, stroke: ReceivedKey, session: &Session, now: Moment) -> Option<Effect> {
         self.request(Due::Now);
-        if matches!(event, TerminalEvent::Key(_) | TerminalEvent::Paste(_)) {
-            self.type_ahead.pressed(now);
-            if asked.is_some_and(|opened| !self.type_ahead.answers(opened)) {
-                return None;
-            }
-        }
         let view = &mut self.screen.as_mut()?.view;
-        let (burst, leaving) = (&mut self.burst, &mut self.leaving);
-        session.with_scene(|scene| match event {
-            TerminalEvent::Key(key) if key.kind != KeyEventKind::Release => {
-                *leaving = None;
-                let stroke = match scene.is_running() && view.mode().takes_commands() {
-                    true => burst.pressed(&key, now),
-                    false => {
-                        burst.end();
-                        Typing::Key
-                    }
-                };
-                match stroke {
-                    Typing::Key => {}
-                    Typing::Text => {
-                        view.took_text(scene);
-                        return None;
-                    }
-                    Typing::Abort => {
-                        view.held_interrupt(scene);
-                        return None;
-                    }
-                }
-                let effect = view.key(key, scene);
-                if matches!(
-                    effect,
+        let scene = &scene_of(session);
+        match stroke {
+            ReceivedKey::Meant(TerminalEvent::Key(key)) if key.kind != KeyEventKind::Release => {
+                self.leaving = None;
+                match view.key(key, scene) {
                     Some(Effect::Quit {
-                        stop_training: false
-                    })
-                ) {
-                    *leaving = Some(now + LEAVE_AFTER);
-                    return None;
+                        stop_training: false,
+                    }) => {
+                        self.leaving = Some(now + LEAVE_AFTER);
+                        None
+                    }
+                    effect => effect,
                 }
-                effect
             }
-            TerminalEvent::Paste(text) => view.paste(&text, scene),
-            TerminalEvent::Mouse(mouse) => view.mouse(mouse, scene),
-            TerminalEvent::Key(_)
-            | TerminalEvent::Resize(..)
-            | TerminalEvent::FocusGained
-            | TerminalEvent::FocusLost => None,
-        })
+            ReceivedKey::Meant(TerminalEvent::Paste(text)) => view.paste(&text, scene),
+            ReceivedKey::Meant(TerminalEvent::Mouse(mouse)) => view.mouse(mouse, scene),
+            ReceivedKey::Text => {
+                self.leaving = None;
+                view.took_text(scene);
+                None
+            }
+            ReceivedKey::Abort => {
+                self.leaving = None;
+                view.held_interrupt(scene);
+                None
+            }
+            ReceivedKey::Meant(_) | ReceivedKey::TooEarly | ReceivedKey::HungUp => None,
+        }
     }
 
     /// Whether to detach now.
@@ -196,9 +180,7 @@ impl Display {
     /// Opens the dialog without an OOM: the program rejected a change.
     pub(crate) fn open_remedies(&mut self, session: &Session) {
         if let Some(screen) = &mut self.screen {
-            session.with_scene(|scene| {
-                screen.view.open_remedies(scene);
-            });
+            screen.view.open_remedies(&scene_of(session));
             screen.request(Due::Now);
         }
     }
@@ -216,14 +198,13 @@ impl Display {
         let Some(screen) = self.screen.as_mut().filter(|up| now >= up.next_frame()) else {
             return Ok(None);
         };
-        session.with_scene(|scene| {
-            let resized = match screen.is_whole_frame_due(now) {
-                true => screen.fit(scene)?,
-                false => None,
-            };
-            screen.draw(now, scene)?;
-            Ok(resized)
-        })
+        let scene = scene_of(session);
+        let resized = match screen.is_whole_frame_due(now) {
+            true => screen.fit(&scene)?,
+            false => None,
+        };
+        screen.draw(now, &scene)?;
+        Ok(resized)
     }
 
     /// Adds the program's output; returns the terminal's answers to its queries.
@@ -317,7 +298,7 @@ impl Display {
 
     /// Leaves the terminal for good; returns the program's last rows, if there was a screen.
     pub(crate) fn leave(&mut self) -> Option<Vec<u8>> {
-        self.typed = None;
+        self.keyboard = None;
         let screen = self.screen.take().or_else(|| self.parked.take());
         screen.map(Screen::leave)
     }
@@ -362,5 +343,19 @@ impl Display {
         screen.take_again()?;
         self.screen = Some(screen);
         Ok(true)
+    }
+}
+
+/// Everything that a frame or a key needs of a session.
+fn scene_of(session: &Session) -> Scene<'_> {
+    Scene {
+        state: &session.state,
+        findings: &session.findings,
+        remedies: session.remedies(),
+        command: Some(session.command()),
+        room_for_batch: session.room_for_batch(),
+        waiting: session.waiting(),
+        recording: session.recording(),
+        subject: Subject::Own,
     }
 }

@@ -3,7 +3,6 @@
 //! much there is.
 
 use super::background_task::{BackgroundTask, Finished, ThreadReport};
-use super::display::keyboard::Typed;
 use super::display::screen::Due;
 use super::signals::{ReceivedSignal, Signals};
 use crate::collect::probe_socket::ProbeRequest;
@@ -18,7 +17,6 @@ use crate::supervise::{
 };
 use crate::ui;
 use crate::units::{Bytes, Moment, Pid, RunNumber};
-use crossterm::event::Event as TerminalEvent;
 use std::future::Future;
 use std::sync::Arc;
 use tokio::sync::mpsc::{Receiver, UnboundedReceiver};
@@ -47,9 +45,7 @@ pub(crate) enum Message {
     Signal(ReceivedSignal, bool),
     /// Our terminal may have another size.
     Resized,
-    /// A key, a paste, the mouse.
-    Key(TerminalEvent),
-    /// What a key means where it was pressed.
+    /// What a key, a paste or the mouse has asked for, where it was pressed.
     Chosen(ui::Effect),
     /// The terminal is gone.
     HungUp,
@@ -230,10 +226,11 @@ impl Inbox {
         }
     }
 
-    /// The most urgent of what is there. `typed` are the keys, and `woken` ends when it is time for a tick.
+    /// The most urgent of what is there. `typed` is what the next key asks for (`None` where it has changed the
+    /// view alone), and `woken` ends when it is time for a tick.
     pub(crate) async fn next(
         &mut self,
-        typed: impl Future<Output = Option<Typed>>,
+        typed: impl Future<Output = Option<Message>>,
         woken: impl Future<Output = ()>,
     ) -> Received {
         if self.share.is_used_up() {
@@ -256,13 +253,12 @@ impl Inbox {
         Received::Message(match taken {
             FirstTaken::Signal(Ok(signal)) => return Received::Signal(signal),
             FirstTaken::Signal(Err(_)) => Message::Tick,
-            FirstTaken::Typed(Some(Typed::Event(event))) => Message::Key(event),
-            FirstTaken::Typed(Some(Typed::HungUp) | None) => Message::HungUp,
+            FirstTaken::Typed(Some(message)) => message,
             FirstTaken::Thread(Some(report)) => Message::of_thread(report),
             FirstTaken::Report(Some(report)) => Message::Report(report),
             FirstTaken::Report(None) => return Received::ReportsEnded,
             FirstTaken::Events(_) => Message::Events(batch),
-            FirstTaken::Thread(None) | FirstTaken::Woken => Message::Tick,
+            FirstTaken::Typed(None) | FirstTaken::Thread(None) | FirstTaken::Woken => Message::Tick,
         })
     }
 

@@ -42,13 +42,11 @@ use std::collections::VecDeque;
 use std::future::pending;
 use std::io::Write;
 use std::path::{Path, PathBuf};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 use tokio::sync::mpsc;
 
 /// How often to look whether a shell has brought us to the foreground again.
 const PARKED: Duration = Duration::from_millis(500);
-/// How often to look whether the probes of a run that has ended have said all.
-const HEARING: Duration = Duration::from_millis(5);
 /// How long the end waits for the keeper's log.
 const KEEPER_PATIENCE: Duration = Duration::from_secs(1);
 /// How long exiting waits for a slow disk with the recording.
@@ -141,7 +139,10 @@ impl Runtime {
             }
             let wake = self.next_wake();
             let woken = sleep_until(wake, self.clock);
-            match inbox.next(self.display.next_typed(), woken).await {
+            let asked = self.controller.phase().asked_since();
+            let session = &mut self.controller.session;
+            let typed = self.display.next_chosen(session, self.clock, asked);
+            match inbox.next(typed, woken).await {
                 Received::Message(message) => self.handle(message),
                 Received::Signal(signal) => self.signalled(signal),
                 Received::ReportsEnded => {
@@ -171,13 +172,10 @@ impl Runtime {
     /// When the loop must wake even if nothing comes.
     fn next_wake(&self) -> Option<Moment> {
         let parked = (self.display.is_parked()).then(|| self.clock.now() + PARKED);
-        let waits = self.controller.phase().hears_out();
-        let hears = waits.then(|| self.clock.now() + HEARING);
         let looks = (!self.loss.is_orphaned).then(|| self.reachable.due());
         [
             self.controller.next_wake(),
             parked,
-            hears,
             self.display.next_frame(),
             self.display.prompt_due(),
             self.display.leaving,
@@ -195,15 +193,6 @@ impl Runtime {
         while let Some(message) = messages.pop_front() {
             let now = self.clock.now();
             let message = match message {
-                Message::Key(event) => {
-                    self.controller.session.advance(now);
-                    let asked = self.controller.phase().asked_since();
-                    let session = &self.controller.session;
-                    match self.display.typed(event, session, now, asked) {
-                        Some(effect) => Message::Chosen(effect),
-                        None => continue,
-                    }
-                }
                 Message::Report(KeeperReport::Logged { bytes, monotonic }) => Message::Logged {
                     bytes,
                     at: self.clock.at_monotonic_ns(monotonic * 1_000),
@@ -348,23 +337,20 @@ impl Runtime {
         }
         self.handle(Message::Tick);
         let phase = self.controller.phase();
-        if let Some(spool) = &mut self.spool {
+        if let Some(spool) = &self.spool {
             spool.hurry(phase.is_between_runs());
         }
         let trainer = self.session().state.run().map(|run| run.pid);
         self.display.look_for_prompt(now, trainer);
     }
 
-    /// What the clock says is due: the metrics, a look at a spool that may hang and at the session's directory,
-    /// the terminal that is ours again, leaving.
+    /// What the clock says is due: the metrics, a look at the session's directory, the terminal that is ours again,
+    /// leaving.
     fn due(&mut self, now: Moment) -> Vec<Message> {
         let metrics = self.metrics.as_mut();
         let problem = metrics.and_then(|file| file.look(&self.controller.session.state, now));
         let problem = problem.map(|words| Message::Note(Level::Warning, words));
         let mut messages: Vec<Message> = problem.into_iter().collect();
-        let spool = self.spool.as_mut();
-        let note = spool.and_then(|spool| spool.note(Instant::now()));
-        messages.extend(note.map(|note| Message::Note(note.level, note.text)));
         match self.display.unpark() {
             Ok(true) => messages.push(Message::ScreenEntered),
             Ok(false) => {}

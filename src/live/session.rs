@@ -18,12 +18,11 @@ use super::message::SessionEffect;
 use crate::command::CommandLine;
 use crate::diagnosis::{self, Cause, Certainty, Finding, LiveWarning, LiveWarnings};
 use crate::event::{Event, EventKind, Exit, Level, Note, NvmlState, ProcessHost};
-use crate::forecast::{self, Hint, TracedHint, hint, traced_search};
+use crate::forecast::{self, BatchRoom, Hint, TracedHint, hint, traced_search};
 use crate::recognize::{KnobEffect, KnobPlace, LearnedKnob};
-use crate::remedy::{self, Leftover, Plan, Remedy, RemedyId, RemedyInputs};
+use crate::remedy::{self, Remedy, RemedyId, RemedyInputs};
 use crate::state::{Run, RunOutcome, State};
 use crate::supervise::KeeperOrder;
-use crate::ui::{self, Scene, Subject};
 use crate::units::{Bytes, Moment, Pid, RunNumber, Uuid};
 use changes::{ChangeFate, Changes, NextRun, RunBefore};
 use inputs::SessionInputs;
@@ -633,89 +632,12 @@ impl Session {
         taken.fate
     }
 
-    /// The run that the user has chosen: by remedies, or as an edited command.
-    pub(crate) fn next_run(&mut self, ids: &[RemedyId], edited: Option<CommandLine>) -> NextRun {
-        let remedies = self.remedies.iter();
-        let chosen = remedies.filter(|remedy| ids.contains(&remedy.id));
-        let applied: Vec<Remedy> = chosen.cloned().collect();
-        let plan = self.plan(ids);
-        let command = match edited {
-            Some(mut command) => {
-                ui::restore_masked(&mut command, self.command());
-                command
-            }
-            None => plan.command.clone(),
-        };
-        let chosen: Vec<&Remedy> = applied.iter().collect();
-        // Of a command that the user has changed further nothing was predicted.
-        let prediction = match (chosen.as_slice(), command == plan.command) {
-            (_, false) => None,
-            // What is expected of one alone is known already.
-            ([one], true) if one.expectation.peak.is_some() => one.expectation.prediction(),
-            (several, true) => {
-                remedy::expectation(self.command(), &self.remedy_inputs(), several).prediction()
-            }
-        };
-        NextRun {
-            command,
-            remedies: applied.iter().map(|remedy| remedy.title.clone()).collect(),
-            prediction,
-            awaited: self.awaited(ids),
-            ending: self.end_leftovers(ids),
-            applied,
-            files: plan.files,
+    /// The largest batch that would fit, where that was worked out.
+    pub(crate) fn room_for_batch(&self) -> Option<BatchRoom> {
+        match self.hints.given {
+            Some(Hint::RoomForBatch(room)) => Some(room),
+            Some(Hint::StateWillNotFit { .. }) | None => None,
         }
-    }
-
-    /// The processes that must leave the device first, if that was chosen.
-    fn awaited(&self, ids: &[RemedyId]) -> Vec<Pid> {
-        let mut awaited = Vec::new();
-        if ids.contains(&RemedyId::Wait) {
-            let findings = self.findings.iter();
-            awaited.extend(findings.filter_map(|finding| finding.other_process));
-        }
-        if ids.contains(&RemedyId::StopLeftover) {
-            awaited.extend(self.inputs.leftovers().iter().map(|leftover| leftover.pid));
-        }
-        awaited
-    }
-
-    /// Sends SIGTERM to processes of earlier sessions, if that was chosen.
-    fn end_leftovers(&mut self, ids: &[RemedyId]) -> Option<(Vec<Leftover>, Moment)> {
-        if !ids.contains(&RemedyId::StopLeftover) {
-            return None;
-        }
-        let leftovers = self.inputs.leftovers().to_vec();
-        self.push(SessionEffect::EndLeftovers(leftovers.clone()));
-        Some((leftovers, self.now + leftovers::GRACE))
-    }
-
-    /// The command that remedies make of the current run's.
-    pub(crate) fn plan(&self, ids: &[RemedyId]) -> Plan {
-        let chosen: Vec<&Remedy> = self
-            .remedies()
-            .iter()
-            .filter(|remedy| ids.contains(&remedy.id))
-            .collect();
-        Plan::new(self.command(), &chosen)
-    }
-
-    /// Calls `look` with everything that a frame or a key needs.
-    pub(crate) fn with_scene<R>(&self, look: impl FnOnce(&Scene) -> R) -> R {
-        let plan = |ids: &[RemedyId]| Some(self.plan(ids).command);
-        look(&Scene {
-            state: &self.state,
-            findings: &self.findings,
-            remedies: self.remedies(),
-            plan: &plan,
-            room_for_batch: match self.hints.given {
-                Some(Hint::RoomForBatch(room)) => Some(room),
-                Some(Hint::StateWillNotFit { .. }) | None => None,
-            },
-            waiting: self.waiting(),
-            recording: self.recording(),
-            subject: Subject::Own,
-        })
     }
 
     /// Records the usage of a device before any of our processes uses it.

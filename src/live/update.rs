@@ -19,11 +19,9 @@ use super::session::summary::Summary;
 use super::signals::{ReceivedSignal, SignalAction, SignalRules, name_of};
 use super::{Ending, OWN_FAILURE, OnHup};
 use crate::collect::probe_socket::ProbeRequest;
-use crate::command::CommandLine;
 use crate::event::{
     Dropped, Event, EventKind, Exit, Exited, Level, NvmlState, SpawnFailed, Started, StopRequested,
 };
-use crate::remedy::RemedyId;
 use crate::state::RunOutcome;
 use crate::supervise::{KeeperOrder, KeeperReport, OutputStream, SentSignal, StopStage};
 use crate::ui;
@@ -185,8 +183,6 @@ impl SessionController {
             Message::KeeperLost(loss) => self.keeper_lost(loss),
             Message::Signal(received, from_training) => self.signalled(received, from_training),
             Message::Resized => self.session.push(SessionEffect::Resize),
-            // What a key means depends on what is shown: the display says it.
-            Message::Key(_) => {}
             Message::Chosen(effect) => self.chosen(effect),
             Message::HungUp => self.hung_up(),
             Message::TookLeave => self.quit(false),
@@ -487,34 +483,6 @@ impl SessionController {
         let recorded = handover.recording().and_then(Path::parent);
         let directory = given.or(recorded);
         directory.unwrap_or(&handover.config.command.cwd).to_owned()
-    }
-
-    /// The user chose the next run: it starts now, or once the current one has stopped.
-    fn relaunch(&mut self, ids: &[RemedyId], edited: Option<CommandLine>) {
-        let next = self.session.next_run(ids, edited);
-        match self.phase.name() {
-            PhaseName::Deciding | PhaseName::Asking => self.sweep(next),
-            // The run isn't stopped for a relaunch that can't be.
-            PhaseName::Running if self.input_spent.is_some() => {
-                let spent = self.input_spent.clone().unwrap_or_default();
-                self.session.note(Level::Warning, spent.clone());
-                self.session.wait_for(spent);
-            }
-            PhaseName::Running => {
-                self.phase.follow_with(AfterRun::Relaunch(Box::new(next)));
-                self.stop_requested(Signal::SIGTERM, true);
-                self.session.order(KeeperOrder::Stop);
-            }
-            PhaseName::Settling => {
-                self.phase.follow_with(AfterRun::Relaunch(Box::new(next)));
-            }
-            PhaseName::Starting
-            | PhaseName::Sweeping
-            | PhaseName::Proving
-            | PhaseName::Gating
-            | PhaseName::Preparing
-            | PhaseName::Leaving(_) => {}
-        }
     }
 
     fn quit(&mut self, stop_training: bool) {

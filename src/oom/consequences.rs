@@ -2,9 +2,9 @@
 //! launcher and by the scheduler (`consequences.toml`). None of it says why memory ran out, and all of it
 //! hides the line that does.
 
+use super::lines::readable;
 use super::lines::{LineReader, LineSplitter, RawLine};
-use super::sanitize::readable;
-use crate::oom::sanitize::pieces;
+use crate::oom::lines::pieces;
 use crate::units::Rank;
 use regex::bytes::Regex;
 use serde::{Deserialize, Serialize};

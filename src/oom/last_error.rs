@@ -2,8 +2,8 @@
 //! older log or as a hint, by a program that then failed for another reason.
 
 use super::consequences::is_consequence;
+use super::lines::readable;
 use super::lines::{LineReader, LineSplitter, RawLine, WORDS as OOM_WORDS};
-use super::sanitize::readable;
 use regex::bytes::Regex;
 use std::sync::LazyLock;
 

@@ -4,8 +4,8 @@
 //! a message several times (a logger, the traceback, the traceback of a consequence, the launcher).
 
 use crate::oom::lines::{LineReader, LineSplitter, RawLine, WORDS};
+use crate::oom::lines::{behind_shared_prefix, pieces, readable, strip_escapes};
 use crate::oom::report::{HostSign, OomKind, OomOutcome, OomReport};
-use crate::oom::sanitize::{behind_shared_prefix, pieces, readable, strip_escapes};
 use crate::oom::table::{StreamContext, WordingTable};
 use crate::oom::wording::PHRASES;
 use crate::oom::wording::{CompactLine, Continuation, MessageForm, OomReading, find};

@@ -3,37 +3,25 @@
 
 use crate::event::{Event, EventKind};
 use regex::{Captures, Regex};
+use serde::Deserialize;
 use serde_json::Value;
 use std::borrow::Cow;
 use std::net::Ipv6Addr;
+use std::sync::LazyLock;
 
-/// Names that say nothing of anybody, and would be missed in sentences.
-const COMMON: [&str; 24] = [
-    "root",
-    "user",
-    "ubuntu",
-    "host",
-    "home",
-    "localhost",
-    "python",
-    "torch",
-    "admin",
-    "batch",
-    "cuda",
-    "data",
-    "docker",
-    "gpu",
-    "jovyan",
-    "memory",
-    "model",
-    "node",
-    "nobody",
-    "oomph",
-    "runner",
-    "step",
-    "test",
-    "train",
-];
+/// What `anonymous.toml` has, which explains each list.
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct KnownNames {
+    common: Vec<String>,
+    hosts: Vec<String>,
+    people: Vec<String>,
+    things: Vec<String>,
+}
+
+static NAMES: LazyLock<KnownNames> = LazyLock::new(|| {
+    toml::from_str(include_str!("anonymous.toml")).expect("anonymous.toml is valid")
+});
 
 #[derive(Debug)]
 pub struct Anonymizer {
@@ -62,7 +50,7 @@ impl Anonymizer {
     }
 
     fn add(&mut self, name: &str, stands_for: &'static str) {
-        if name.len() < 2 || COMMON.contains(&name) {
+        if name.len() < 2 || NAMES.common.iter().any(|one| one == name) {
             return;
         }
         let Some(pattern) = name_pattern(name) else {
@@ -207,71 +195,6 @@ fn named_values(words: &[Value]) -> impl Iterator<Item = (Holds, &str)> {
         })
 }
 
-/// Words in the name of an option or a variable whose value is a machine.
-const HOSTS: [&str; 15] = [
-    "addr",
-    "address",
-    "addresses",
-    "endpoint",
-    "host",
-    "hostfile",
-    "hostname",
-    "hosts",
-    "ip",
-    "ips",
-    "nodelist",
-    "nodefile",
-    "server",
-    "servers",
-    "coordinator",
-];
-
-/// And those of a person or a group of people.
-const PEOPLE: [&str; 16] = [
-    "account",
-    "author",
-    "email",
-    "entity",
-    "group",
-    "login",
-    "mail",
-    "name",
-    "org",
-    "organization",
-    "owner",
-    "team",
-    "user",
-    "username",
-    "workspace",
-    "assignee",
-];
-
-/// Names with one of these are of a run or of a model, not of a person.
-const THINGS: [&str; 22] = [
-    "backbone",
-    "checkpoint",
-    "class",
-    "column",
-    "config",
-    "dataset",
-    "model",
-    "module",
-    "optimizer",
-    "path",
-    "project",
-    "run",
-    "scheduler",
-    "task",
-    "tokenizer",
-    "loss",
-    "metric",
-    "layer",
-    "split",
-    "experiment",
-    "job",
-    "exp",
-];
-
 /// What a value is, by the name that it is given to.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Holds {
@@ -290,10 +213,10 @@ impl Holds {
         let words: Vec<&str> = (name.split(|c: char| !c.is_ascii_alphanumeric()))
             .filter(|word| !word.is_empty())
             .collect();
-        let has = |known: &[&str]| words.iter().any(|word| known.contains(word));
+        let has = |known: &[String]| known.iter().any(|one| words.contains(&one.as_str()));
         match (
-            has(&HOSTS),
-            has(&PEOPLE) && !has(&THINGS) && words != ["name"],
+            has(&NAMES.hosts),
+            has(&NAMES.people) && !has(&NAMES.things) && words != ["name"],
         ) {
             (true, _) => Some(Holds::Host),
             (false, true) => Some(Holds::Person),

@@ -280,7 +280,6 @@ impl OomDialog {
         if !remedies.contains(&remedy.id) {
             remedies.push(remedy.id);
         }
-        (scene.plan)(&remedies)?;
         Some(Effect::Relaunch {
             remedies,
             command: None,

@@ -3,7 +3,7 @@
 use crate::command::CommandLine;
 use crate::diagnosis::{Cause, Finding};
 use crate::forecast::BatchRoom;
-use crate::remedy::{Remedy, RemedyId};
+use crate::remedy::{Plan, Remedy, RemedyId};
 use crate::state::{RunOutcome, State};
 use crate::units::Moment;
 use std::path::Path;
@@ -16,8 +16,8 @@ pub struct Scene<'a> {
     pub findings: &'a [Finding],
     /// The best first.
     pub remedies: &'a [Remedy],
-    /// The current run's command with these remedies applied; `None` if they cannot be combined.
-    pub plan: &'a dyn Fn(&[RemedyId]) -> Option<CommandLine>,
+    /// The current run's command, which remedies change; `None` where nothing can be started.
+    pub command: Option<&'a CommandLine>,
     /// The largest batch that would fit, if the memory model is certain.
     pub room_for_batch: Option<BatchRoom>,
     /// What a relaunch or the end of the session waits for, in words.
@@ -58,12 +58,21 @@ impl<'a> Scene<'a> {
             state,
             findings: &[],
             remedies: &[],
-            plan: &|_| None,
+            command: None,
             room_for_batch: None,
             waiting: None,
             recording: None,
             subject: Subject::Own,
         }
+    }
+
+    /// The current run's command with these remedies applied; `None` where nothing can be started.
+    pub fn planned(&self, ids: &[RemedyId]) -> Option<CommandLine> {
+        let chosen = self
+            .remedies
+            .iter()
+            .filter(|remedy| ids.contains(&remedy.id));
+        Some(Plan::new(self.command?, &chosen.collect::<Vec<_>>()).command)
     }
 
     /// The most certain cause.

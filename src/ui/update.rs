@@ -463,7 +463,7 @@ fn open_editor(view: &mut View, scene: &Scene) {
         Some(Dialog::Oom(dialog)) => dialog.to_apply(scene),
         Some(_) | None => Vec::new(),
     };
-    if let Some(command) = (scene.plan)(&remedies) {
+    if let Some(command) = scene.planned(&remedies) {
         view.dialog = Some(Dialog::Edit(Editor::new(command, remedies)));
     }
 }
@@ -490,7 +490,6 @@ fn relaunch(view: &mut View, scene: &Scene) -> Option<Effect> {
                 view.notice = Some((why, scene.state.now));
                 return None;
             }
-            (scene.plan)(&remedies)?;
             Effect::Relaunch {
                 remedies,
                 command: None,

@@ -1,30 +1,9 @@
-//! Remedies as the screen gets them, and the commands that they make.
+//! Remedies as the screen gets them.
 
 use crate::frames::story::gib;
-use oomph::command::{CommandLine, Word};
+use oomph::command::Word;
 use oomph::diagnosis::Phrase;
 use oomph::remedy::{Availability, Edit, Expectation, Remedy, RemedyId};
-
-/// What the remedies make of a command; the edits themselves are the remedies' tests' business.
-pub fn planned(command: &CommandLine, ids: &[RemedyId]) -> CommandLine {
-    let mut made = command.clone();
-    if ids.contains(&RemedyId::Batch) {
-        for word in &mut made.argv {
-            if *word == "64" {
-                *word = Word::from("32");
-            }
-        }
-        made.argv.extend(["--grad-accum", "2"].map(Word::from));
-    }
-    if ids.contains(&RemedyId::Amp) {
-        made.argv.push(Word::from("--amp"));
-    }
-    if ids.contains(&RemedyId::ExpandableSegments) {
-        let value = Word::from("expandable_segments:True");
-        made.set_env("PYTORCH_CUDA_ALLOC_CONF", Some(value));
-    }
-    made
-}
 
 /// The remedies of the main job, for `python train.py --batch-size 64`.
 pub fn remedies() -> Vec<Remedy> {

@@ -1,14 +1,13 @@
 //! Sessions told as events and folded into a state, as a recording would be: what the frames are
 //! drawn from. Figures are made up, times are fixed.
 
-use crate::frames::offers::planned;
 use oomph::command::{CommandLine, Word};
 use oomph::diagnosis::{Cause, Certainty, Evidence, Finding, Phrase, diagnose};
 use oomph::event::*;
 use oomph::forecast::{BatchRoom, ForecastInputs};
 use oomph::oom::{OomKind, OomReport};
 use oomph::recording;
-use oomph::remedy::{Remedy, RemedyId, RemedyInputs, remedies};
+use oomph::remedy::{Remedy, RemedyInputs, remedies};
 use oomph::state::State;
 use oomph::ui::{ChildScreen, Scene, Subject, Theme, View};
 use oomph::units::{Bytes, Moment, Pid, Rank, RunNumber, Uuid};
@@ -540,12 +539,11 @@ impl Story {
     }
 
     pub fn scene<R>(&self, with: impl FnOnce(&Scene) -> R) -> R {
-        let plan = |ids: &[RemedyId]| Some(planned(&self.command, ids));
         with(&Scene {
             state: &self.state,
             findings: &self.findings,
             remedies: &self.remedies,
-            plan: &plan,
+            command: Some(&self.command),
             room_for_batch: self.room_for_batch,
             waiting: self.waiting.as_deref(),
             recording: self.recording.as_deref(),

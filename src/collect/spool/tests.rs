@@ -284,7 +284,11 @@ fn the_marker_is_touched_while_the_session_lives() {
 
 #[test]
 fn a_directory_that_hangs_is_told_of_once_and_so_is_its_answer() {
-    let mut watch = SpoolWatch::new("/shared".into());
+    let mut watch = HangWatch {
+        directory: "/shared".into(),
+        thread: Arc::default(),
+        hangs: false,
+    };
     let began = Instant::now();
     watch.thread.look(Some(began));
     assert_eq!(watch.note(began + PATIENCE / 2), None);
@@ -296,4 +300,23 @@ fn a_directory_that_hangs_is_told_of_once_and_so_is_its_answer() {
     let told = watch.note(began + PATIENCE * 3).unwrap();
     assert!(told.text.ends_with("answers again"));
     assert_eq!(watch.note(began + PATIENCE * 4), None);
+}
+
+#[tokio::test]
+async fn a_directory_that_hangs_is_an_event_of_its_own() {
+    let hangs = HangWatch {
+        directory: "/shared".into(),
+        thread: Arc::default(),
+        hangs: false,
+    };
+    let thread = Arc::clone(&hangs.thread);
+    thread.look(Instant::now().checked_sub(PATIENCE));
+    let (sender, mut events) = tokio::sync::mpsc::channel(1);
+    tokio::spawn(hangs.tell(Clock::start(), sender));
+    let told = events.recv().await.expect("an event").what;
+    let EventKind::Note(note) = told else {
+        panic!("{told:?}");
+    };
+    assert!(note.text.contains("/shared has not answered for 10 s"));
+    thread.ended.store(true, Ordering::Relaxed);
 }

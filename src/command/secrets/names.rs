@@ -1,317 +1,25 @@
 //! Names of secrets, by the words in them.
 
-/// Words that mean a secret anywhere in a name.
-const ALWAYS: [&str; 27] = [
-    "apikey",
-    "apitoken",
-    "auth",
-    "authn",
-    "authorization",
-    "bearer",
-    "cookie",
-    "cookies",
-    "credential",
-    "credentials",
-    "creds",
-    "jwt",
-    "mnemonic",
-    "passcode",
-    "passphrase",
-    "passwd",
-    "password",
-    "passwords",
-    "pat",
-    "pswd",
-    "pwd",
-    "secret",
-    "secrets",
-    "sig",
-    "signature",
-    "webhook",
-    "webhooks",
-];
+use serde::Deserialize;
+use std::sync::LazyLock;
 
-/// Ends of compound names: `PGPASSWORD`, `WANDBAPIKEY`, `HFTOKEN`.
-const ENDS: [&str; 19] = [
-    "accesskey",
-    "accesskeys",
-    "apikey",
-    "apikeys",
-    "apitokens",
-    "authkey",
-    "authtoken",
-    "passphrase",
-    "passwd",
-    "password",
-    "passwords",
-    "privatekey",
-    "pswd",
-    "pwd",
-    "secret",
-    "secretkey",
-    "secrets",
-    "sshkey",
-    "token",
-];
+/// What `names.toml` has, which explains each list.
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct NameWords {
+    always: Vec<String>,
+    ends: Vec<String>,
+    ordinary: Vec<String>,
+    ordinary_after: Vec<String>,
+    held: Vec<String>,
+    passes: Vec<String>,
+    weighted: Vec<String>,
+    parameters: Vec<String>,
+    plurals: Vec<String>,
+}
 
-/// Words before `token` or `key` that make it one of the vocabulary, or a column's name.
-const ORDINARY: [&str; 115] = [
-    "add",
-    "answer",
-    "assistant",
-    "attn",
-    "audio",
-    "begin",
-    "blank",
-    "boi",
-    "bos",
-    "by",
-    "caption",
-    "checkpoint",
-    "chosen",
-    "class",
-    "cls",
-    "column",
-    "concept",
-    "cond",
-    "conditioning",
-    "content",
-    "context",
-    "data",
-    "decoder",
-    "depth",
-    "dict",
-    "dist",
-    "doc",
-    "document",
-    "end",
-    "eoi",
-    "eos",
-    "eot",
-    "eval",
-    "feature",
-    "fim",
-    "first",
-    "fn",
-    "group",
-    "history",
-    "image",
-    "img",
-    "index",
-    "init",
-    "initializer",
-    "input",
-    "instance",
-    "item",
-    "label",
-    "lang",
-    "language",
-    "last",
-    "loss",
-    "map",
-    "mask",
-    "max",
-    "messages",
-    "metric",
-    "min",
-    "model",
-    "modifier",
-    "monitor",
-    "n",
-    "new",
-    "next",
-    "num",
-    "obs",
-    "output",
-    "pad",
-    "padding",
-    "params",
-    "partition",
-    "patch",
-    "per",
-    "placeholder",
-    "pooling",
-    "prefix",
-    "primary",
-    "prompt",
-    "query",
-    "question",
-    "ref",
-    "reference",
-    "rejected",
-    "response",
-    "reward",
-    "rgb",
-    "role",
-    "score",
-    "sep",
-    "sequence",
-    "sort",
-    "sot",
-    "speaker",
-    "special",
-    "src",
-    "stage",
-    "start",
-    "state",
-    "step",
-    "stop",
-    "stratify",
-    "suffix",
-    "target",
-    "text",
-    "tgt",
-    "think",
-    "title",
-    "tokenizer",
-    "trigger",
-    "unk",
-    "video",
-    "vision",
-    "vocab",
-    "weights",
-    "word",
-];
-
-/// Words after `token` or `key` that make it one of the vocabulary, of a sequence or of an attention.
-const ORDINARY_AFTER: [&str; 96] = [
-    "acc",
-    "accuracy",
-    "batch",
-    "bias",
-    "bucket",
-    "budget",
-    "cache",
-    "classification",
-    "column",
-    "compression",
-    "count",
-    "counts",
-    "dim",
-    "dims",
-    "drop",
-    "dropout",
-    "embed",
-    "embedding",
-    "embeddings",
-    "entropy",
-    "error",
-    "f1",
-    "field",
-    "filter",
-    "frame",
-    "frames",
-    "frequency",
-    "heads",
-    "hidden",
-    "ids",
-    "idx",
-    "index",
-    "indices",
-    "keep",
-    "label",
-    "labeling",
-    "labels",
-    "layer",
-    "layers",
-    "len",
-    "length",
-    "lengths",
-    "level",
-    "limit",
-    "limits",
-    "list",
-    "loss",
-    "mask",
-    "masking",
-    "merge",
-    "merging",
-    "metric",
-    "mixer",
-    "mixing",
-    "mlp",
-    "name",
-    "noise",
-    "norm",
-    "num",
-    "padding",
-    "parallel",
-    "per",
-    "perplexity",
-    "point",
-    "points",
-    "pool",
-    "pooling",
-    "pos",
-    "position",
-    "positions",
-    "probs",
-    "proj",
-    "pruning",
-    "rate",
-    "ratio",
-    "reduction",
-    "sampling",
-    "score",
-    "scores",
-    "select",
-    "selection",
-    "sep",
-    "shift",
-    "size",
-    "stats",
-    "std",
-    "strategy",
-    "temperature",
-    "throughput",
-    "throughputs",
-    "type",
-    "types",
-    "usage",
-    "weights",
-    "width",
-    "window",
-];
-
-/// Words before `tokens` that make them secrets; without one they are counted.
-const HELD: [&str; 10] = [
-    "access", "api", "auth", "bearer", "gh", "github", "hf", "hub", "refresh", "wandb",
-];
-
-/// Words before `pass` that make it a pass over something.
-const PASSES: [&str; 10] = [
-    "backward", "eval", "first", "forward", "multi", "n", "num", "one", "second", "two",
-];
-
-/// Words before `pw` that make it the weight of positives in a loss.
-const WEIGHTED: [&str; 6] = ["box", "cls", "dfl", "loss", "obj", "pos"];
-
-/// Parameters of URLs that are credentials, though an option of the same name would be none.
-const PARAMETERS: [&str; 23] = [
-    "assertion",
-    "client_assertion",
-    "code",
-    "code_verifier",
-    "hdnea",
-    "hdntl",
-    "hdnts",
-    "hmac",
-    "jsessionid",
-    "nonce",
-    "oauth_verifier",
-    "otp",
-    "phpsessid",
-    "policy",
-    "resourcekey",
-    "rlkey",
-    "samlresponse",
-    "sas",
-    "session",
-    "session_id",
-    "sessionid",
-    "sid",
-    "ticket",
-];
+static WORDS: LazyLock<NameWords> =
+    LazyLock::new(|| toml::from_str(include_str!("names.toml")).expect("names.toml is valid"));
 
 /// Whether a name means that its value is a secret.
 ///
@@ -337,38 +45,41 @@ pub fn is_secret(name: &str) -> bool {
 /// Whether a word of a name means a secret between its neighbours.
 fn means_a_secret(before: Option<&str>, word: &str, after: Option<&str>) -> bool {
     let is = |one: &str| word.eq_ignore_ascii_case(one);
-    let follows = |list: &[&str]| before.is_some_and(|before| among(list, before));
+    let follows = |list: &[String]| before.is_some_and(|before| among(list, before));
     if is("token") || is("key") || is("keys") {
-        let ordinary_after = after.is_some_and(|after| among(&ORDINARY_AFTER, after));
-        return !follows(&ORDINARY) && (!ordinary_after || follows(&HELD));
+        let ordinary_after = after.is_some_and(|after| among(&WORDS.ordinary_after, after));
+        return !follows(&WORDS.ordinary) && (!ordinary_after || follows(&WORDS.held));
     }
     if is("tokens") {
-        return after.is_none() && follows(&HELD);
+        return after.is_none() && follows(&WORDS.held);
     }
     // `--auth-type` and `use_auth` say how to authenticate, not with what.
     if is("auth") {
-        return after.is_none() && !follows(&["use"]);
+        return after.is_none() && !before.is_some_and(|before| before.eq_ignore_ascii_case("use"));
     }
     if is("pass") {
-        return after.is_none() && !follows(&PASSES);
+        return after.is_none() && !follows(&WORDS.passes);
     }
     if is("pw") {
-        return after.is_none() && !follows(&WEIGHTED);
+        return after.is_none() && !follows(&WORDS.weighted);
     }
-    among(&ALWAYS, word)
-        || ENDS.iter().any(|end| {
+    among(&WORDS.always, word)
+        || WORDS.ends.iter().any(|end| {
             let from = word.len().saturating_sub(end.len());
-            from > 0 && word[from..].eq_ignore_ascii_case(end) && !among(&ORDINARY, &word[..from])
+            from > 0
+                && word[from..].eq_ignore_ascii_case(end)
+                && !among(&WORDS.ordinary, &word[..from])
         })
 }
 
-fn among(list: &[&str], word: &str) -> bool {
-    list.iter().any(|one| one.eq_ignore_ascii_case(word))
+fn among<S: AsRef<str>>(list: &[S], word: &str) -> bool {
+    list.iter()
+        .any(|one| one.as_ref().eq_ignore_ascii_case(word))
 }
 
 /// Whether a parameter of a URL has this name and is a credential.
 pub(super) fn is_secret_parameter(name: &str) -> bool {
-    among(&PARAMETERS, name)
+    among(&WORDS.parameters, name)
 }
 
 /// Whether a name has several words: `hf_token`. One alone (`key`, `secret`) may be a word of a sentence.
@@ -384,19 +95,8 @@ pub(super) fn is_of_user(name: &str) -> bool {
 
 /// Whether a secret's name is one of several, which may all be given to one option.
 pub(super) fn is_plural(name: &str) -> bool {
-    let plurals = [
-        "keys",
-        "tokens",
-        "words",
-        "secrets",
-        "credentials",
-        "creds",
-        "cookies",
-        "hooks",
-        "wds",
-    ];
     let name = name.as_bytes();
-    plurals.iter().any(|plural| {
+    WORDS.plurals.iter().any(|plural| {
         let from = name.len().saturating_sub(plural.len());
         name[from..].eq_ignore_ascii_case(plural.as_bytes())
     })

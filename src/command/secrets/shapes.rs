@@ -1,60 +1,18 @@
 //! Secrets recognized by their own form.
 
-/// Prefixes of tokens, and the minimum length of one: a shorter word is a name that happens to
-/// begin so (`hf_hub`, `sk-learn`).
-const BEGINNINGS: [(&str, usize); 36] = [
-    // Hugging Face, OpenAI and Anthropic, NVIDIA, Replicate, Groq, xAI, Perplexity.
-    ("hf_", 20),
-    ("api_org_", 20),
-    ("sk-", 20),
-    ("nvapi-", 20),
-    ("r8_", 20),
-    ("gsk_", 20),
-    ("xai-", 20),
-    ("pplx-", 20),
-    // GitHub, GitLab, Bitbucket and Atlassian.
-    ("ghp_", 20),
-    ("gho_", 20),
-    ("ghu_", 20),
-    ("ghs_", 20),
-    ("ghr_", 20),
-    ("github_pat_", 20),
-    ("glpat-", 20),
-    ("glrt-", 20),
-    ("ATATT", 20),
-    ("ATBB", 20),
-    // Clouds and registries.
-    ("AKIA", 20),
-    ("ASIA", 20),
-    ("AIza", 30),
-    ("ya29.", 20),
-    ("dop_v1_", 20),
-    ("npm_", 20),
-    ("pypi-", 20),
-    ("dckr_pat_", 20),
-    ("hvs.", 20),
-    // Messages, mail, money.
-    ("xoxb-", 20),
-    ("xoxp-", 20),
-    ("xoxa-", 20),
-    ("xapp-", 20),
-    ("SG.", 20),
-    ("sk_live_", 16),
-    ("sk_test_", 16),
-    ("rk_live_", 16),
-    ("lin_api_", 20),
-];
+use serde::Deserialize;
+use std::sync::LazyLock;
 
-/// URLs whose rest is the secret.
-const ADDRESSES: [&str; 7] = [
-    "hooks.slack.com/services/",
-    "discord.com/api/webhooks/",
-    "discordapp.com/api/webhooks/",
-    "webhook.office.com/webhookb2/",
-    "hooks.zapier.com/hooks/catch/",
-    "open-apis/bot/v2/hook/",
-    "api.telegram.org/bot",
-];
+/// What `shapes.toml` has, which explains each list.
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct KnownForms {
+    beginnings: Vec<(String, usize)>,
+    addresses: Vec<String>,
+}
+
+static FORMS: LazyLock<KnownForms> =
+    LazyLock::new(|| toml::from_str(include_str!("shapes.toml")).expect("shapes.toml is valid"));
 
 /// The byte ranges of secrets in a text.
 pub(super) fn find(text: &str) -> Vec<(usize, usize)> {
@@ -96,9 +54,9 @@ fn sentences(text: &str) -> Vec<(usize, usize)> {
 /// The rest of addresses that are secrets themselves.
 fn addresses(text: &str) -> Vec<(usize, usize)> {
     let mut found = Vec::new();
-    for address in ADDRESSES {
+    for address in &FORMS.addresses {
         let mut seen = 0;
-        found.extend(text.match_indices(address).filter_map(|(at, _)| {
+        found.extend(text.match_indices(address.as_str()).filter_map(|(at, _)| {
             let from = at + address.len();
             if from < seen {
                 return None;
@@ -177,7 +135,7 @@ fn tokens(text: &str) -> Vec<(usize, usize)> {
             .map_or(text.len(), |n| from + n);
         at = end;
         let piece = &text[from..end];
-        let begins = BEGINNINGS.iter().any(|(beginning, least)| {
+        let begins = FORMS.beginnings.iter().any(|(beginning, least)| {
             piece.len() >= *least && piece.starts_with(beginning) && is_random(piece, beginning)
         });
         if begins || is_web_token(piece) {

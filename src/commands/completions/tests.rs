@@ -1,15 +1,14 @@
 //! What is proposed where; how the shells show it is tested with the shells themselves.
 
 use crate::cli::{self, NamedSessions};
-use crate::commands::Cli;
-use clap::CommandFactory;
+use crate::commands::command_definition;
 use std::ffi::OsString;
 
 fn complete(
     words: &[OsString],
     sessions: impl FnOnce(NamedSessions) -> Vec<(String, String)>,
 ) -> String {
-    cli::complete(Cli::command(), words, sessions)
+    cli::complete(command_definition(), words, sessions)
 }
 
 /// The first line, and the words of the others.

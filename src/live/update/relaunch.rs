@@ -4,6 +4,7 @@
 
 use super::SessionController;
 use crate::collect::scheduler;
+use crate::command::CommandLine;
 use crate::event::{Event, EventKind, Exit, Level, SourceEdit};
 use crate::live::Ending;
 use crate::live::background_task::{TaskId, TaskResult};
@@ -14,10 +15,13 @@ use crate::live::other_nodes::{RanksGone, RemoteRankCheck, may_be_elsewhere};
 use crate::live::phase::{AfterRun, Departure, PhaseName};
 use crate::live::policy::{FollowUp, RunSummary};
 use crate::live::session::changes::{ChangeFate, NextRun, write_copies};
+use crate::live::session::leftovers;
 use crate::recognize::Reach;
-use crate::report;
+use crate::remedy::{self, Plan, Remedy, RemedyId};
 use crate::supervise::KeeperOrder;
 use crate::units::{Moment, Pid};
+use crate::{report, ui};
+use nix::sys::signal::Signal;
 use std::time::Duration;
 
 /// After a run's end: how long to wait for the last events of probes that are still alive.
@@ -41,8 +45,8 @@ const WITHOUT: Duration = Duration::from_secs(20);
 /// Between two questions to the scheduler.
 const ASK_AGAIN: Duration = Duration::from_secs(2);
 
-/// How often to look while a run settles.
-const SETTLING: Duration = Duration::from_millis(10);
+/// How often to look while a run settles, and whether its probes have said all.
+const SETTLING: Duration = Duration::from_millis(5);
 /// While waiting for other nodes, or for the device's memory.
 const GATING: Duration = Duration::from_millis(100);
 
@@ -211,6 +215,82 @@ impl SessionController {
                 self.sweep(*next);
             }
         }
+    }
+
+    /// The user chose the next run: it starts now, or once the current one has stopped.
+    pub(super) fn relaunch(&mut self, ids: &[RemedyId], edited: Option<CommandLine>) {
+        let next = self.next_run(ids, edited);
+        match self.phase.name() {
+            PhaseName::Deciding | PhaseName::Asking => self.sweep(next),
+            // The run isn't stopped for a relaunch that can't be.
+            PhaseName::Running if self.input_spent.is_some() => {
+                let spent = self.input_spent.clone().unwrap_or_default();
+                self.session.note(Level::Warning, spent.clone());
+                self.session.wait_for(spent);
+            }
+            PhaseName::Running => {
+                self.phase.follow_with(AfterRun::Relaunch(Box::new(next)));
+                self.stop_requested(Signal::SIGTERM, true);
+                self.session.order(KeeperOrder::Stop);
+            }
+            PhaseName::Settling => {
+                self.phase.follow_with(AfterRun::Relaunch(Box::new(next)));
+            }
+            PhaseName::Starting
+            | PhaseName::Sweeping
+            | PhaseName::Proving
+            | PhaseName::Gating
+            | PhaseName::Preparing
+            | PhaseName::Leaving(_) => {}
+        }
+    }
+
+    /// The run that the user has chosen: by remedies, or as an edited command.
+    fn next_run(&mut self, ids: &[RemedyId], edited: Option<CommandLine>) -> NextRun {
+        let session = &self.session;
+        let remedies = session.remedies().iter();
+        let chosen: Vec<&Remedy> = remedies.filter(|remedy| ids.contains(&remedy.id)).collect();
+        let plan = Plan::new(session.command(), &chosen);
+        let command = match edited {
+            Some(mut command) => {
+                ui::restore_masked(&mut command, session.command());
+                command
+            }
+            None => plan.command.clone(),
+        };
+        // Of a command that the user has changed further nothing was predicted.
+        let prediction = match (chosen.as_slice(), command == plan.command) {
+            (_, false) => None,
+            // What is expected of one alone is known already.
+            ([one], true) if one.expectation.peak.is_some() => one.expectation.prediction(),
+            (several, true) => {
+                let inputs = session.remedy_inputs();
+                remedy::expectation(session.command(), &inputs, several).prediction()
+            }
+        };
+        // Processes that must leave the device first, if that was chosen, and those that are made to.
+        let ends = ids.contains(&RemedyId::StopLeftover);
+        let leftovers = ends.then(|| session.remedy_inputs().leftovers.to_vec());
+        let others = session
+            .findings
+            .iter()
+            .filter(|_| ids.contains(&RemedyId::Wait));
+        let mut awaited: Vec<Pid> = others.filter_map(|finding| finding.other_process).collect();
+        awaited.extend(leftovers.iter().flatten().map(|leftover| leftover.pid));
+        let killed_at = session.now + leftovers::GRACE;
+        let next = NextRun {
+            command,
+            remedies: chosen.iter().map(|remedy| remedy.title.clone()).collect(),
+            prediction,
+            awaited,
+            ending: leftovers.clone().map(|leftovers| (leftovers, killed_at)),
+            applied: chosen.into_iter().cloned().collect(),
+            files: plan.files,
+        };
+        if let Some(leftovers) = leftovers {
+            self.session.push(SessionEffect::EndLeftovers(leftovers));
+        }
+        next
     }
 
     fn leave_after(&mut self, exit: Exit) {

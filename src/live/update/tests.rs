@@ -1,6 +1,7 @@
 //! Sessions as sequences of messages, with the time passed in.
 
 use super::*;
+use crate::command::CommandLine;
 use crate::event::{Job, ProbeGone, SCHEMA, SessionStarted};
 use crate::live::config::HandoverState;
 use crate::live::policy::{self, auto};

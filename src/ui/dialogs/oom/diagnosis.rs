@@ -161,7 +161,7 @@ fn of_finding(finding: &Finding) -> Vec<DocumentBlock> {
 
 /// The command that Enter would run.
 pub(crate) fn command(dialog: &OomDialog, scene: &Scene) -> Option<String> {
-    let command = (scene.plan)(&dialog.to_show(scene))?;
+    let command = scene.planned(&dialog.to_show(scene))?;
     Some(as_typed(&command))
 }
 

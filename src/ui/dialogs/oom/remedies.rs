@@ -378,24 +378,21 @@ pub(super) fn command(page: Page) -> Vec<StyledLine> {
         true => "y copies",
         false => "next run",
     };
-    match ((scene.plan)(&[]), (scene.plan)(&show)) {
-        (Some(now), Some(next)) => {
-            let pieces = if width < WIDTH_FOR_WHOLE {
-                let (now, next) = (now.without_secrets(), next.without_secrets());
-                let changes = crate::command::difference(&now, &next);
-                difference::brief(theme, Some(&now), &changes)
-            } else {
-                difference::whole(theme, &now, &next)
-            };
-            let parts = pieces.into_iter().flat_map(|word| {
-                let tone = word.kind.tone();
-                [(word.text, tone), (String::from(" "), Tone::Text)]
-            });
-            page.labelled(label, parts.collect())
-        }
-        (_, None) => vec![StyledLine::of("these cannot be combined", Tone::Warning)],
-        (None, Some(_)) => Vec::new(),
-    }
+    let (Some(now), Some(next)) = (scene.command, scene.planned(&show)) else {
+        return Vec::new();
+    };
+    let pieces = if width < WIDTH_FOR_WHOLE {
+        let (now, next) = (now.without_secrets(), next.without_secrets());
+        let changes = crate::command::difference(&now, &next);
+        difference::brief(theme, Some(&now), &changes)
+    } else {
+        difference::whole(theme, now, &next)
+    };
+    let parts = pieces.into_iter().flat_map(|word| {
+        let tone = word.kind.tone();
+        [(word.text, tone), (String::from(" "), Tone::Text)]
+    });
+    page.labelled(label, parts.collect())
 }
 
 /// What the details have that the brief dialog has not.
