@@ -39,20 +39,26 @@ class Calls(unittest.TestCase):
         self.assertIsNotNone(self.roots.latest)
         self.assertEqual(self.shapes(), [[12, 4]])
 
-    def test_an_evaluation_says_what_the_batch_is_until_something_is_trained(self):
+    def test_an_evaluation_has_sizes_of_its_own(self):
         with torch.no_grad():
             self.model(torch.zeros(6, 4))
         self.assertEqual(self.shapes(), [[6, 4]])
+        self.assertEqual(self.roots.given.lines(is_trained=True), [], "a changed batch shows where it is trained")
         self.model(torch.zeros(12, 4))
+        self.model(torch.zeros(12, 4))
+        self.assertEqual(self.shapes(), [[12, 4]])
         with torch.no_grad():
             self.model(torch.zeros(6, 4))
-        self.assertEqual(self.shapes(), [[12, 4]])
+        self.assertEqual(self.shapes(), [[6, 4]])
+        (trained,) = self.roots.given.lines(is_trained=True)
+        self.assertEqual((trained["shape"], trained["varies"]), ([12, 4], []))
 
     def test_what_is_traced_is_not_noted(self):
         self.model(torch.zeros(12, 4))
         torch.jit.trace(self.model, torch.zeros(1, 4))
-        self.assertEqual(self.shapes(), [[12, 4]])
-        self.assertTrue(all(type(size) is int for size in self.shapes()[0]))
+        self.assertEqual([line["shape"] for line in self.roots.given.lines(is_trained=True)], [[12, 4]])
+        # It is tried out after that, without gradients.
+        self.assertTrue(all(type(size) is int for shape in self.shapes() for size in shape))
 
 
 if __name__ == "__main__":

@@ -71,25 +71,30 @@ class Given:
 
     def __init__(self, torch: Torch) -> None:
         self.torch = torch
-        self.of_models: dict[int, Tensors] = {}
+        # By the model's id, and whether it is evaluated: that may be in other batches.
+        self.of_models: dict[tuple[int, bool], Tensors] = {}
         self.latest: Tensors | None = None
+        # The latest one that was no evaluation.
+        self.trained: Tensors | None = None
 
-    def add(self, module: Module, args: Args, kwargs: Kwargs) -> None:
+    def add(self, module: Module, args: Args, kwargs: Kwargs, is_evaluated: bool = False) -> None:
         """Notes a call; some microseconds for each tensor."""
-        key = id(module)
+        key = id(module), is_evaluated
         if key not in self.of_models and len(self.of_models) >= MOST_MODELS:
             return
         self.latest = self.of_models.setdefault(key, Tensors(module))
         self.latest.add(self.torch, args, kwargs)
+        if not is_evaluated:
+            self.trained = self.latest
 
     def module(self) -> Module | None:
         """The model that was called last; None where it is gone."""
         return None if self.latest is None else self.latest.module()
 
-    def lines(self) -> list[Line]:
-        """Of the model that was called last: where each tensor is among its arguments, its sizes, and the dimensions
-        that differ from call to call."""
-        seen = self.latest
+    def lines(self, is_trained: bool = False) -> list[Line]:
+        """Of the model that was called last, or of the one that was trained last: where each tensor is among its
+        arguments, its sizes, and the dimensions that differ from call to call."""
+        seen = self.trained if is_trained else self.latest
         if seen is None:
             return []
         return [

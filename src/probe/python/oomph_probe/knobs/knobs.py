@@ -82,7 +82,7 @@ class FirstCall:
         self.given = given if run > 1 or rehearsed_step else None
 
     def take(self) -> Line | None:
-        lines = self.given.lines() if self.given is not None else []
+        lines = self.given.lines(is_trained=True) if self.given is not None else []
         if not lines:
             return None
         self.given = None

@@ -201,7 +201,9 @@ class Roots:
             if self.tracing_state() is not None or type(module).__name__ in WRAPPERS:
                 return False
             if not self.torch.is_grad_enabled():
-                return self.note_evaluated(module, args, kwargs)
+                # Memory may run out there; what it calls in turn is a part of it.
+                self.given.add(module, args, kwargs, is_evaluated=True)
+                return True
             device = device_of(module)
             if device is None or device.type not in DEVICES:
                 return False
@@ -218,12 +220,6 @@ class Roots:
             errors.foreseen("note a model's call")
             self.latest, self.why_not = None, repr(error)[:160]
         return False
-
-    def note_evaluated(self, module: Module, args: Args, kwargs: Kwargs) -> bool:
-        """A model's call without gradients. As long as none was trained its sizes say what the batch is."""
-        if self.latest is None:
-            self.given.add(module, args, kwargs)
-        return True
 
     def left(self, phase: str) -> BaseException | None:
         """An out-of-memory leaves a model's call or the backward of its loss. What a signal's handler raises meanwhile
