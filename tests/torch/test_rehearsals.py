@@ -463,6 +463,13 @@ class Kinds(unittest.TestCase):
         self.assertTrue(torch.equal(TABLE, torch.arange(8.0)))
         self.assertEqual((SCALE.grad, CALLS, keeps.__defaults__), (None, {"forward": 0}, ([],)))
 
+    def test_weights_that_torch_computes_of_others_before_each_call(self):
+        for normalized in (nn.utils.weight_norm, nn.utils.spectral_norm):
+            # As after a move to the GPU: what it computed of the old ones lies there still.
+            model = normalized(nn.Conv1d(1, 8, 3)).double()
+            line = rehearse.said(model, torch.zeros(4, 1, 20, dtype=torch.double))
+            self.assertIsNone(rehearse.why_not(line))
+
     def test_a_destructor_of_its_own(self):
         class Closing(Plain):
             def __del__(self):

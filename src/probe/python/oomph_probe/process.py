@@ -47,6 +47,9 @@ class Settings:
         self.interval = milliseconds("OOMPH_PROBE_INTERVAL_MS", 100, at_least=10)
         self.flush_at_exit = milliseconds("OOMPH_PROBE_FLUSH_MS", FLUSH_AT_EXIT, at_least=0)
         self.rehearsed_step = rehearsed_step()
+        # Where nobody asks what another run would need, calls are noted all the same: they say what the batch is, and
+        # each backward is a step where there is no optimizer.
+        self.rehearses = os.environ.get("OOMPH_PROBE_REHEARSE") != "0"
 
 
 class Lifetime:
@@ -84,14 +87,14 @@ class Process:
         return recording.Recording(self.torch, seconds)
 
     def make_roots(self) -> roots.Roots | None:
-        """What notes the model's calls, so that a step can be rehearsed; or None."""
-        if os.environ.get("OOMPH_PROBE_REHEARSE") == "0" or self.version < roots.SINCE:
+        """What notes the model's calls; or None."""
+        if self.version < roots.SINCE:
             return None
         return roots.Roots(self.torch, self.ran_out, self.modules)
 
     def ran_out(self, call: Call, phase: str) -> None:
         """An out-of-memory has left a call of the model, or its backward."""
-        if self.attached is not None and self.attached.allocator.resting is None:
+        if self.settings.rehearses and self.attached is not None and self.attached.allocator.resting is None:
             self.attached.rehearsals.ran_out(call, phase)
 
     def arm(self) -> None:
@@ -239,7 +242,8 @@ class Attached:
         try:
             if self.lifetime.live and not self.finished and os.getpid() == self.pid:
                 self.finished = True
-                for last in (self.say_what_ends_it, self.rehearsals.finish):
+                of_rehearsals = (self.rehearsals.finish,) if self.settings.rehearses else ()
+                for last in (self.say_what_ends_it, *of_rehearsals):
                     try:
                         last()
                     except BaseException:

@@ -113,7 +113,7 @@ class Copier:
         self.memo[id(module)] = copy
         state = copy.__dict__
         for name, value in list(module.__dict__.items()):
-            state[name] = type(value)() if name in HOOKS else self.of(value)
+            state[name] = torchs_own(value) if name in HOOKS else self.of(value)
         return copy
 
     def container(self, value: Any) -> Any:
@@ -173,6 +173,17 @@ class Copier:
         copy = object.__new__(kind)
         copy.__dict__.update(value.__dict__)
         return copy
+
+
+def torchs_own(hooks: Any) -> Any:
+    """Of a module's hooks those that compute one of its weights from others (weight_norm, spectral_norm, pruning): without
+    them it has the weight of before it was moved to the GPU."""
+    own = type(hooks)()
+    if isinstance(hooks, dict):
+        for key, hook in hooks.items():
+            if type(hook).__module__.startswith("torch.nn.utils."):
+                own[key] = hook
+    return own
 
 
 class Plain:
