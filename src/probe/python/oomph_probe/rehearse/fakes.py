@@ -176,8 +176,8 @@ class Copier:
 
 
 def torchs_own(hooks: Any) -> Any:
-    """Of a module's hooks those that compute one of its weights from others (weight_norm, spectral_norm, pruning): without
-    them it has the weight of before it was moved to the GPU."""
+    """Of a module's hooks those that compute one of its weights from others (weight_norm, spectral_norm, pruning):
+    without them it has the weight of before it was moved to the GPU."""
     own = type(hooks)()
     if isinstance(hooks, dict):
         for key, hook in hooks.items():
