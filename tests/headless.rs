@@ -81,6 +81,41 @@ fn only_where_a_relaunch_may_follow_is_the_failed_step_rehearsed() {
     }
 }
 
+/// No rehearsal is no reason to count nothing: the calls of the model are noted all the same.
+#[test]
+fn backward_counts_as_a_step_without_an_optimizer_and_without_rehearsals() {
+    let state = TempDir::new().expect("a directory");
+    let (program, recording) = (state.path().join("train.py"), state.path().join("it.jsonl"));
+    let text = "import torch\nfrom torch import nn\nmodel = nn.Linear(64, 64).to('cuda')\n\
+        for step in range(7):\n    model(torch.randn(8, 64, device='cuda')).sum().backward()\n    \
+        for parameter in model.parameters():\n        parameter.grad = None\n";
+    fs::write(&program, text).expect("a file");
+    let done = oomph(state.path())
+        .env(
+            "PYTHONPATH",
+            concat!(env!("CARGO_MANIFEST_DIR"), "/demo/simulated"),
+        )
+        .args(["--no-nvml", "--on-oom", "exit", "--record"])
+        .arg(&recording)
+        .arg("python3")
+        .arg(&program)
+        .output()
+        .expect("oomph runs");
+    assert!(
+        done.status.success(),
+        "{}",
+        String::from_utf8_lossy(&done.stderr)
+    );
+    let counted = oomph::recording::read(&recording)
+        .expect("a recording")
+        .filter_map(|event| match event.expect("an event").what {
+            oomph::event::EventKind::Step(step) => Some(step.count),
+            _ => None,
+        })
+        .max();
+    assert_eq!(counted, Some(7));
+}
+
 /// The status is tee's, and stays so; what happened is told.
 #[test]
 fn an_oom_that_a_pipe_hides_is_told_at_the_end() {
