@@ -32,6 +32,8 @@ const LIKELY_CONVOLUTIONS: f64 = 0.03;
 /// many parts of (calls − 1), at most the whole. A choice: of evenly spread sizes the largest of `n`
 /// lies one part below the end on average, and three parts at 19 times of 20.
 const RANGES_BEYOND: f64 = 3.0;
+/// A rehearsal that falls short by more than this is of something else than what failed.
+const MOST_RAISED: f64 = 2.0;
 /// The share of a need to which it is searched for.
 const EXACTLY: f64 = 0.003;
 /// Steps after which what is reserved repeats. The optimizer's state is there from the second on; what
@@ -50,6 +52,8 @@ pub struct Rehearsed {
     /// How the allocator was set.
     settings: AllocatorSettings,
     variants: Vec<Variant>,
+    /// How many times as much is needed as was rehearsed, by what ran out of memory although it should have fit.
+    raised: f64,
 }
 
 impl Rehearsed {
@@ -65,6 +69,7 @@ impl Rehearsed {
             counted,
             settings: AllocatorSettings::default(),
             variants,
+            raised: 1.0,
         })
     }
 
@@ -72,6 +77,17 @@ impl Rehearsed {
     pub fn under(self, alloc_conf: &str) -> Rehearsed {
         let settings = AllocatorSettings::parse(alloc_conf);
         Rehearsed { settings, ..self }
+    }
+
+    /// With what is known of targets that ran out of memory where so much could be had: where one should have fit by its
+    /// rehearsal, everything needs more by as much.
+    pub fn that_failed(self, failed: impl Iterator<Item = (Target, Bytes)>) -> Rehearsed {
+        let short = |(target, room): (Target, Bytes)| room.fraction_of(self.needs(&target)?.likely);
+        let raised = failed.filter_map(short).fold(1.0, f64::max);
+        Rehearsed {
+            raised: raised.min(MOST_RAISED),
+            ..self
+        }
     }
 
     /// This step, where what was counted as `of` is really `batch`.
@@ -108,7 +124,7 @@ impl Rehearsed {
     pub fn peak(&self, target: &Target) -> Option<Estimate> {
         let trace = self.training(self.variant(target)?, target);
         let done = replay(&trace, &self.settings(target), ReplayRoom::default());
-        let peak = Bytes(done.allocated_peak);
+        let peak = Bytes(done.allocated_peak).scale(self.raised);
         let (likely, spread) = match self.said.convolutions {
             true => (peak.scale(1.0 + LIKELY_CONVOLUTIONS), CONVOLUTIONS),
             false => (peak, SPREAD),
@@ -134,7 +150,7 @@ impl Rehearsed {
                 false => low = middle,
             }
         }
-        let needed = Bytes(high);
+        let needed = Bytes(high).scale(self.raised);
         let seen = self.around(needed, needed, self.spread_at_the_limit());
         let seen = match self.said.convolutions {
             true => Estimate::new(seen.low.scale(LEAST_CONVOLUTIONS), seen.likely, seen.high),
@@ -189,6 +205,7 @@ impl Rehearsed {
     /// Whether a target runs in so much room by its rehearsal alone.
     pub fn runs_in(&self, target: &Target, room: Bytes) -> Option<bool> {
         let trace = self.training(self.variant(target)?, target);
+        let room = room.scale(1.0 / self.raised);
         Some(runs_in(&trace, &self.settings(target), room.0))
     }
 
@@ -198,7 +215,7 @@ impl Rehearsed {
         let target = &self.with_larger_inputs(target).unwrap_or(*target);
         let trace = self.training(self.variant(target)?, target);
         let share = 1.0 + self.spread_at_the_limit().max(margin);
-        let room = (room - WORKSPACES.1).scale(1.0 / share);
+        let room = (room - WORKSPACES.1).scale(1.0 / share / self.raised);
         Some(runs_in(&trace, &self.settings(target), room.0))
     }
 

@@ -637,7 +637,10 @@ impl Session {
     pub(crate) fn next_run(&mut self, ids: &[RemedyId], edited: Option<CommandLine>) -> NextRun {
         let remedies = self.remedies.iter();
         let chosen = remedies.filter(|remedy| ids.contains(&remedy.id));
-        let applied: Vec<Remedy> = chosen.cloned().collect();
+        let chosen: Vec<&Remedy> = chosen.collect();
+        let each = chosen.iter().flat_map(|remedy| remedy.each());
+        let applied: Vec<Remedy> = each.cloned().collect();
+        let titles = chosen.iter().map(|remedy| remedy.title.clone()).collect();
         let plan = self.plan(ids);
         let command = match edited {
             Some(mut command) => {
@@ -646,7 +649,6 @@ impl Session {
             }
             None => plan.command.clone(),
         };
-        let chosen: Vec<&Remedy> = applied.iter().collect();
         // Of a command that the user has changed further nothing was predicted.
         let prediction = match (chosen.as_slice(), command == plan.command) {
             (_, false) => None,
@@ -658,7 +660,7 @@ impl Session {
         };
         NextRun {
             command,
-            remedies: applied.iter().map(|remedy| remedy.title.clone()).collect(),
+            remedies: titles,
             prediction,
             awaited: self.awaited(ids),
             ending: self.end_leftovers(ids),

@@ -309,3 +309,24 @@ fn what_checkpointing_computes_again() {
     assert_eq!(share(&said, &target(16)), None, "nothing is recomputed");
     assert_eq!(share(&said, &recomputed(true)), None, "not rehearsed");
 }
+
+/// A batch that should have fit and ran out of memory shows that the rehearsal says too little of all of them.
+#[test]
+fn what_failed_although_it_should_have_fit_raises_every_need() {
+    let step = Rehearsed::new(&said(), 16).unwrap();
+    let of = |step: &Rehearsed, batch| step.needs(&target(batch)).unwrap();
+    let had = of(&step, 16).likely.scale(1.25);
+    let raised = step.clone().that_failed([(target(16), had)].into_iter());
+    for batch in [4, 16, 64] {
+        let share = of(&raised, batch).high.fraction_of(of(&step, batch).high);
+        assert!(
+            (1.1..=1.3).contains(&share.unwrap()),
+            "{share:?} at {batch}"
+        );
+    }
+    assert!(of(&raised, 16).likely >= had.scale(0.95));
+    assert_eq!(raised.fits(&target(16), had, MARGIN), Some(false));
+    // What was too much by the rehearsal as well says nothing of it.
+    let expected = step.clone().that_failed([(target(64), had)].into_iter());
+    assert_eq!(of(&expected, 16), of(&step, 16));
+}
