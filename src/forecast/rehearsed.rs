@@ -120,6 +120,24 @@ impl Rehearsed {
         Some((self.made(self.variant(&as_it_was)?, &as_it_was)).at_its_peak())
     }
 
+    /// The least that a step of one sample needs: as it was, with checkpointing, in bf16, or both.
+    pub fn least_step(&self) -> Option<WholeStep> {
+        let of_variant = |variant: &Variant| {
+            let one = Target {
+                batch: 1,
+                keeps_gradients: false,
+                treatment: ActivationReduction {
+                    mixed: variant.0.amp,
+                    recomputed: variant.0.checkpointing,
+                },
+                allocator: Allocator::Expandable,
+            };
+            self.made(variant, &one).at_its_peak()
+        };
+        let all = self.variants.iter().map(of_variant);
+        all.min_by_key(WholeStep::total)
+    }
+
     /// The allocated peak of a target.
     pub fn peak(&self, target: &Target) -> Option<Estimate> {
         let trace = self.training(self.variant(target)?, target);

@@ -6,13 +6,13 @@
 
 use super::inputs::RemedyInputs;
 use super::plan::{Expectation, Remedy};
-use super::{NeedFrom, RemedyEffect};
+use super::{NeedFrom, RemedyEffect, RemedyId};
 use crate::command::CommandLine;
 use crate::diagnosis::{LittleUse, Phrase};
-use crate::event::{InputSizes, Phase};
+use crate::event::{InputSizes, OomRecord, Phase};
 use crate::forecast::{
     ActivationReduction, Allocator, Basis, Estimate, Forecast, Model, Observation, Progress,
-    Rehearsed, Target, Unseen,
+    RecordedStep, Rehearsed, Target, Unseen,
 };
 use crate::recognize::WorkloadKey;
 use crate::state::{OomIncident, RankState, Run, RunOutcome};
@@ -49,6 +49,8 @@ pub(super) struct RemedyPredictor<'a> {
     treatment: ActivationReduction,
     /// The smallest batch that a run like this one ran out of memory with.
     failed: Option<FailedBatch>,
+    /// What the optimizer's step needs beside anything that a remedy changes, if its optimizer is known.
+    optimizer_alone: Option<Bytes>,
 }
 
 /// A batch that ran out of memory, as the command counts it.
@@ -91,6 +93,7 @@ impl<'a> RemedyPredictor<'a> {
                 .filter(|failed| failed.allocator == allocator)
                 .min_by_key(|failed| failed.batch),
             treatment: ActivationReduction::default(),
+            optimizer_alone: record.and_then(optimizer_alone),
             reading,
             room,
             wanted: oom.and_then(|oom| Some(oom.allocated()? + oom.requested()?)),
@@ -110,6 +113,21 @@ impl<'a> RemedyPredictor<'a> {
             reading: self.reading.clone(),
             ..*self
         }
+    }
+
+    /// Why a remedy that leaves the optimizer's step as it is cannot help, if that step alone is too much.
+    pub fn cannot_help(&self, id: RemedyId) -> Option<Phrase> {
+        let (alone, room) = (self.optimizer_alone?, self.room?);
+        let leaves_the_step = match id.spec().effect {
+            RemedyEffect::LessAllocated | RemedyEffect::LessFragmentation => true,
+            RemedyEffect::MoreFree | RemedyEffect::None => false,
+        };
+        (alone > room && leaves_the_step).then(|| {
+            Phrase::from(format!(
+                "the optimizer's step alone needs {alone} of {room}"
+            ))
+            .and(", ", "when activations are gone")
+        })
     }
 
     /// Whether figures can say that a combination fits.
@@ -461,6 +479,16 @@ fn allocator_of(rank: Option<&RankState>) -> Allocator {
     match rank.and_then(|rank| rank.hello.expandable_segments) {
         Some(true) => Allocator::Expandable,
         Some(false) | None => Allocator::Fixed,
+    }
+}
+
+/// What a step of the optimizer needs beside what a batch or a precision changes.
+fn optimizer_alone(record: &OomRecord) -> Option<Bytes> {
+    match record.phase {
+        Phase::Load | Phase::Forward | Phase::Backward | Phase::Optimizer => {
+            Some(RecordedStep::new(record)?.as_it_is.alone())
+        }
+        Phase::Evaluation | Phase::Unknown => None,
     }
 }
 

@@ -21,6 +21,15 @@ pub(super) fn proposed(id: RemedyId, offering: &Offering<'_>) -> Option<Remedy> 
             format!("run {run} ran out of memory with it: {}", remedy.changes).into(),
         );
     }
+    if let Some(why) = offering
+        .predictor
+        .cannot_help(id)
+        .filter(|_| remedy.is_offered())
+    {
+        remedy.availability = Availability::NotOffered(why);
+        remedy.edits.clear();
+        remedy.files.clear();
+    }
     if let Some(expectation) = offering.predictor.of_remedy(&remedy) {
         remedy.expectation = expectation;
     }

@@ -3,6 +3,7 @@
 
 mod combined;
 mod of_host;
+mod optimizers;
 mod patched;
 
 use super::{

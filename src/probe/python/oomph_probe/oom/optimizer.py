@@ -97,11 +97,14 @@ class Sizes:
             inner = value
         return sum(self.add_state(each, depth - 1) for each in inner)
 
+    def is_here(self, tensor: Tensor) -> bool:
+        return tensor.is_cuda and tensor.device.index == self.device
+
     def add(self, tensor: Tensor, kind: str) -> Tensor | None:
         """Adds a tensor, if it lies on the device and was not added before: of a sharded one (DTensor) this rank's
         shard."""
         local: Tensor = getattr(tensor, "_local_tensor", tensor)
-        if not local.is_cuda or local.device.index != self.device or id(local) in self.seen:
+        if id(local) in self.seen or not self.is_here(local):
             return None
         self.seen.add(id(local))
         of_kind = self.bytes[kind]
