@@ -25,5 +25,5 @@ pub use largest::{Division, ForecastInputs, MARGIN, divided, edge, rounded};
 pub use memory::{Forecast, Model};
 pub use observation::{ForwardBackwardPeak, Observation, PartialStep, Progress, Unseen};
 pub use optimizer_step::{Alternative, OptimizerStep, RecordedStep, StepLoop};
-pub use rehearsed::{Rehearsed, WholeStep};
+pub use rehearsed::{OnCard, Rehearsed, WholeStep};
 pub use traced::{TracedRoom, TracedSearch};

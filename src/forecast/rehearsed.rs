@@ -40,6 +40,19 @@ const EXACTLY: f64 = 0.003;
 /// its blocks leave between them can fail the third (a decoder at its largest batch but one under a cap).
 const STEPS: usize = 4;
 
+/// How far what a run reserves may be from a replay that begins with its first step: what else it did before leaves its own
+/// pieces (as `BELIEVED` of a traced step). It grows by as much again as in a last step that had not repeated.
+const RESERVED: f64 = 0.08;
+
+/// A training on a GPU of some size, by its replay.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct OnCard {
+    /// Whether it fits only because the allocator gives its cache back and tries again, which takes time.
+    pub retries: bool,
+    /// What it will have reserved: what it needs, and what stays in the cache where there is room.
+    pub reserved: Estimate,
+}
+
 /// What was said of a variant, and its trace.
 type Variant = (RehearsedVariant, TraceTemplate);
 
@@ -177,6 +190,39 @@ impl Rehearsed {
         Some(match self.with_larger_inputs(target) {
             Some(larger) => seen.up_to(self.of_these_inputs().needs(&larger)?.high),
             None => seen,
+        })
+    }
+
+    /// What a target does where PyTorch may reserve so much; `None` where memory runs out by its rehearsal.
+    pub fn on_card(&self, target: &Target, room: Bytes) -> Option<OnCard> {
+        let trace = self.training(self.variant(target)?, target);
+        let settings = self.settings(target);
+        let own_room = room.scale(1.0 / self.raised);
+        let within = |device| replay(&trace, &settings, ReplayRoom { device, cap: None });
+        let played = within(Some(own_room.0));
+        if played.ran_out.is_some() {
+            return None;
+        }
+        // Where there is more room than here nothing is given back, and before the last step nothing had to be.
+        let free = within(None);
+        let last_step = trace.events.len() - trace.events.len() / STEPS;
+        let grown = match played.last_raised >= last_step {
+            true => played.reserved_peak - played.before_that.min(played.reserved_peak),
+            false => 0,
+        };
+        let spread = RESERVED
+            + if self.said.convolutions {
+                CONVOLUTIONS
+            } else {
+                0.0
+            };
+        let (usual, most) = WORKSPACES;
+        let likely = Bytes(played.reserved_peak).scale(self.raised) + usual;
+        let most = Bytes(free.reserved_peak + grown).scale(self.raised * (1.0 + spread)) + most;
+        let least = self.needs(target)?.low;
+        Some(OnCard {
+            retries: played.retries > 0,
+            reserved: Estimate::new(least.min(room), likely.min(room), most.min(room)),
         })
     }
 

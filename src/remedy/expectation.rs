@@ -24,6 +24,9 @@ const EXPANDABLE_OVERHEAD: f64 = crate::calibration::EXPANDABLE.2;
 /// What is known before a whole step was seen.
 const NO_STEP: &str = "no complete step was seen";
 
+/// It fits because the allocator gives cached segments back.
+const RETRIES: &str = "slower: PyTorch flushes its cache and retries";
+
 const ROOM_UNKNOWN: &str = "available memory is unknown";
 
 /// Why less memory for activations does not help an optimizer step that has not been seen whole.
@@ -389,6 +392,15 @@ impl<'a> RemedyPredictor<'a> {
             peak,
             ..expectation
         };
+        let on_card = self.room.and_then(|room| self.model.on_card(target, room));
+        if let Some(on_card) = on_card.filter(|_| expectation.fits != Some(false)) {
+            expectation.reserved = Some(on_card.reserved);
+            if on_card.retries {
+                expectation.words.push("; ", RETRIES);
+            }
+            let reserved = on_card.reserved.shown();
+            expectation.words.push("; ", format!("reserves {reserved}"));
+        }
         expectation.basis = self.model.basis(target).or(expectation.basis);
         let sizes = self.model.input_sizes(target);
         match (self.model.basis(target), sizes.as_ref().map(by_inputs)) {
@@ -679,6 +691,7 @@ fn needing(needs: Estimate, room: Option<Bytes>, fits: Option<bool>, words: Phra
         peak: None,
         needs: Some(needs.likely),
         within: Some((needs.low, needs.high)),
+        reserved: None,
         room,
         at_least: None,
         fits,

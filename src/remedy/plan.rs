@@ -39,6 +39,9 @@ pub struct Expectation {
     pub needs: Option<Bytes>,
     /// The interval that the need is in.
     pub within: Option<(Bytes, Bytes)>,
+    /// What the run will have reserved: also what it could give back.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub reserved: Option<Estimate>,
     /// The memory available to the run.
     pub room: Option<Bytes>,
     /// A lower bound of the need, if no more is known.
@@ -116,6 +119,8 @@ impl Expectation {
             peak: self.peak.map(|peak| peak.likely),
             needs: self.needs,
             within: self.within,
+            reserved: self.reserved.map(|reserved| reserved.likely),
+            reserved_within: self.reserved.map(|reserved| (reserved.low, reserved.high)),
             room: self.room,
             fits: self.fits,
         })

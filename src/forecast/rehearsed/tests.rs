@@ -330,3 +330,22 @@ fn what_failed_although_it_should_have_fit_raises_every_need() {
     let expected = step.clone().that_failed([(target(64), had)].into_iter());
     assert_eq!(of(&expected, 16), of(&step, 16));
 }
+
+/// What is reserved is more than what is needed, and its interval says so; retries are told from a fit without.
+#[test]
+fn on_a_card_it_fits_or_fits_after_retries_and_reserves_within_an_interval() {
+    let step = Rehearsed::new(&in_pieces(), 16).unwrap();
+    let fixed = Target {
+        allocator: Allocator::Fixed,
+        ..target(48)
+    };
+    let needs = step.needs(&fixed).unwrap();
+    let roomy = step.on_card(&fixed, needs.likely.scale(4.0)).unwrap();
+    assert!(!roomy.retries);
+    assert!(roomy.reserved.likely > needs.likely, "{roomy:?} {needs:?}");
+    assert!(roomy.reserved.high > needs.high && roomy.reserved.holds(needs.likely));
+    let tight = step.on_card(&fixed, needs.low).unwrap();
+    assert!(tight.retries, "{tight:?}");
+    assert!(tight.reserved.high <= needs.low);
+    assert_eq!(step.on_card(&fixed, needs.low.scale(0.9)), None);
+}

@@ -23,9 +23,13 @@ SMALL = 4096
 def of(torch: Torch, structure: Structure, running: int, device: int) -> Line | None:
     """The record's part for the optimizer whose id is `running`, else for the one of the most parameters on the
     device; None where there is none."""
+    def is_here(parameter: Tensor) -> bool:
+        local = getattr(parameter, "_local_tensor", parameter)
+        return local.is_cuda and local.device.index == device
+
     found = stepping(structure, running)
     if found is None:
-        found = optimizers.largest(torch, torch.device("cuda", device), running)
+        found = optimizers.largest(torch, is_here, running)
     return None if found is None else Sizes(torch, found, device).line()
 
 

@@ -8,9 +8,9 @@ import gc
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from typing import Any
+    from typing import Any, Callable
 
-    from ..common.protocols import Line, Optimizer, Torch
+    from ..common.protocols import Line, Optimizer, Tensor, Torch
 
 # State tensors of a parameter's size for each parameter; settings that add one.
 STATES = {
@@ -24,28 +24,28 @@ PLAIN_MOMENTUM = ("Adam", "AdamW", "Muon")
 
 def of(torch: Torch, device: Any) -> Line | None:
     """The line's part for the optimizer of the most parameters on a device; None where there is none."""
-    found = largest(torch, device)
+    found = largest(torch, lambda parameter: parameter.device == device)
     return None if found is None else describe(found)
 
 
-def largest(torch: Torch, device: Any, wanted: int = 0) -> Optimizer | None:
+def largest(torch: Torch, is_here: Callable[[Tensor], bool], wanted: int = 0) -> Optimizer | None:
     """The optimizer with the id `wanted`, else the one of the most parameters on a device; None where there is none."""
     every = gc.get_objects()
     # `isinstance` asks the object for its class, which may run the program's code.
     kinds = {kind for kind in set(map(type, every)) if torch.optim.Optimizer in kind.__mro__}
     found = [each for each in every if type(each) in kinds] if kinds else []
     del every
-    sized = [(id(each) == wanted, size_of(each, device), at) for at, each in enumerate(found)]
+    sized = [(id(each) == wanted, size_of(each, is_here), at) for at, each in enumerate(found)]
     sized = [entry for entry in sized if entry[1] > 0]
     return found[max(sized)[2]] if sized else None
 
 
-def size_of(optimizer: Optimizer, device: Any) -> int:
+def size_of(optimizer: Optimizer, is_here: Callable[[Tensor], bool]) -> int:
     return sum(
         parameter.numel()
         for group in optimizer.param_groups
         for parameter in group["params"]
-        if parameter.device == device
+        if is_here(parameter)
     )
 
 
