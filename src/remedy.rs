@@ -23,26 +23,31 @@ mod plan;
 mod plan_output;
 mod prefetch;
 mod proposal;
+mod recommended;
 mod resume;
 mod setting;
 mod sharing;
+mod single;
 mod stop_leftover;
 mod switch;
 #[cfg(test)]
 mod tests;
+mod together;
 mod verify;
 mod wait;
 mod workers;
 
 pub use expandable_segments::with_alloc_conf;
 pub use inputs::{Leftover, RemedyInputs};
-pub use offer::{Promise, expectation, may_help, promise, recommended, remedies};
+pub use offer::{expectation, remedies};
 pub use plan::{
     Alteration, Availability, BatchChange, Edit, Expectation, FileCopy, FileEdit, FitVerdict, Plan,
     Remedy,
 };
 pub use plan_output::{plan_json, plan_text};
+pub use recommended::{Promise, may_help, promise, recommended};
 pub use setting::{Setting, Which, places_written, with_argument};
+pub use together::combination;
 pub use verify::{Ended, RejectedRemedy, in_loaders, not_in_force, rejected, without_rejected};
 
 use crate::diagnosis::{Cause, Help};
@@ -78,6 +83,8 @@ macro_rules! remedies {
 
 // In the order in which they are offered; a cause can prefer a remedy (`comes_before`).
 remedies! {
+    /// Several of the others, where none of them fits by itself.
+    Together: together,
     /// The same command, after stopping what is left of an earlier session.
     StopLeftover: stop_leftover,
     /// The same command, once another process has left the device.

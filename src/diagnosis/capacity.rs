@@ -6,6 +6,7 @@ use super::finding::Sum;
 use super::finding::{because, sentence, with_figures};
 use super::foreign_process::{self, NOTABLE_UNNAMED};
 use super::oom_context::OomContext;
+use super::optimizer_state::alternatives;
 use super::{Cause, CauseSpec, Certainty, Finding, Phrase};
 use crate::calibration::{
     AUTOCAST_LEAVES, CHECKPOINTING_LEAVES, EIGHT_BIT_ADAM_SAVES, NON_TORCH_AT_MOST,
@@ -30,6 +31,9 @@ const SMALLER_BATCH: &str = "a smaller batch";
 
 /// The maximum number of suggestions.
 const MOST_ADVICE: usize = 4;
+
+/// No more GPUs than this are named.
+const MOST_GPUS: u64 = 64;
 
 /// Saving less than this share of what is missing isn't worth a line.
 const WORTH: f64 = 0.1;
@@ -56,6 +60,9 @@ fn examine(case: &OomContext) -> Option<Finding> {
 fn compared(case: &OomContext, needed: Bytes, capacity: Bytes) -> Option<Finding> {
     let allocated = case.allocated?;
     let own_room = case.own_room()?;
+    if let Some(finding) = model_itself(case, own_room) {
+        return Some(finding);
+    }
     if let Some(whole) = case.far_too_much() {
         return Some(whole_step(case, whole, own_room));
     }
@@ -67,8 +74,9 @@ fn compared(case: &OomContext, needed: Bytes, capacity: Bytes) -> Option<Finding
     let others_are_why = case.other_processes.unwrap_or(Bytes::ZERO) > NON_TORCH_AT_MOST;
     let fails = match case.phase {
         // Only the model has been loaded.
-        Phase::Load => "The model itself does not fit",
-        Phase::Forward
+        Phase::Load if case.built_model().is_none() => "The model itself does not fit",
+        Phase::Load
+        | Phase::Forward
         | Phase::Backward
         | Phase::Optimizer
         | Phase::Evaluation
@@ -140,6 +148,11 @@ fn compared(case: &OomContext, needed: Bytes, capacity: Bytes) -> Option<Finding
         .says_if((!is_mps).then(|| ruled_out(case)))
         .says_if(spilled)
         .says_if(case.failed())
+        .says_if(case.built_model().map(|parameters| {
+            format!(
+                "The model was on the GPU already, with parameters of {parameters}: what was requested is its input, or made of it."
+            )
+        }))
         .says_if(done.map(|share| {
             let percent = share * 100.0;
             format!("The forward pass was {percent:.0} % done; the rest needed more.")
@@ -158,19 +171,67 @@ fn compared(case: &OomContext, needed: Bytes, capacity: Bytes) -> Option<Finding
     Some(finding)
 }
 
+/// What the model needs beside its activations, or a step of one sample that is changed in every way that oomph knows, is too
+/// much: no remedy of one GPU's training helps.
+fn model_itself(case: &OomContext, room: Bytes) -> Option<Finding> {
+    let by_optimizer = case
+        .optimizer_step()
+        .filter(|step| step.as_it_is.alone() > room);
+    let (whole, how) = match (&by_optimizer, case.least_is_too_much()) {
+        // The step itself has failed: that is another finding.
+        (Some(_), _) if case.phase == Phase::Optimizer => return None,
+        (Some(step), _) => {
+            let now = step.as_it_is;
+            let whole = WholeStep {
+                parameters: now.parameters,
+                gradients: now.gradients,
+                optimizer: now.state + now.temporaries,
+                ..WholeStep::default()
+            };
+            (
+                whole,
+                format!("without any activations, in the step of {}", step.class()),
+            )
+        }
+        (None, Some(least)) => (
+            least,
+            "rehearsed for one sample, with the least of checkpointing and bf16".into(),
+        ),
+        (None, None) => return None,
+    };
+    let parts = parts_of(&whole);
+    let too_much = whole.total() - room;
+    let opening = format!("The model itself is {too_much} too large for this GPU");
+    let summands: Vec<(Bytes, &str)> = parts.iter().map(|(name, n)| (*n, *name)).collect();
+    let headline = with_figures(&opening, Sum(&summands).against(room));
+    let mut finding = case
+        .finding(Cause::Capacity, Certainty::Certain, headline)
+        .says(format!("That is what it needs {how}."))
+        .says_if(case.failed())
+        .shows(parts);
+    let over = |gpus: u64| {
+        let sharded = whole.parameters + whole.gradients + whole.optimizer;
+        whole.total() - sharded + sharded.scale(1.0 / gpus as f64) <= room
+    };
+    if let Some(gpus) = (2..=MOST_GPUS).find(|gpus| over(*gpus)) {
+        finding.advice.push(because(
+            &format!("at least {gpus} GPUs, with the model sharded over them"),
+            "FSDP, ZeRO-3",
+        ));
+    }
+    if let Some(step) = by_optimizer {
+        finding.advice.extend(alternatives(&step, room));
+    }
+    finding.advice.extend([
+        because("parts of it in host memory", "CPU offload"),
+        "a smaller model".into(),
+    ]);
+    Some(finding)
+}
+
 /// The step was rehearsed, so the need of the whole step is known, not only what it had allocated.
 fn whole_step(case: &OomContext, whole: WholeStep, room: Bytes) -> Finding {
-    let named = [
-        ("activations", whole.activations),
-        ("parameters", whole.parameters),
-        ("gradients", whole.gradients),
-        ("optimizer state", whole.optimizer),
-        ("other", whole.other),
-    ];
-    let parts: Vec<(&str, Bytes)> = named
-        .into_iter()
-        .filter(|(_, n)| *n > Bytes::ZERO)
-        .collect();
+    let parts = parts_of(&whole);
     let summands: Vec<(Bytes, &str)> = parts.iter().map(|(name, n)| (*n, *name)).collect();
     let sum = Sum(&summands).against(room);
     let headline = with_figures("The whole step does not fit", sum);
@@ -186,6 +247,19 @@ fn whole_step(case: &OomContext, whole: WholeStep, room: Bytes) -> Finding {
         .shows(parts);
     finding.advice = advice(case);
     finding
+}
+
+/// The parts of a step with their names, those that there are.
+fn parts_of(whole: &WholeStep) -> Vec<(&'static str, Bytes)> {
+    let named = [
+        ("activations", whole.activations),
+        ("parameters", whole.parameters),
+        ("gradients", whole.gradients),
+        ("optimizer state", whole.optimizer),
+        ("other", whole.other),
+    ];
+    let parts = named.into_iter();
+    parts.filter(|(_, n)| *n > Bytes::ZERO).collect()
 }
 
 /// "Only 7 MiB is cached, so this is not fragmentation; no other process is on the GPU."
@@ -347,6 +421,7 @@ fn unexplained(case: &OomContext, needed: Bytes, capacity: Bytes) -> Finding {
 /// unknown, the order is a fixed one and no numbers are given.
 fn advice(case: &OomContext) -> Vec<Phrase> {
     match case.phase {
+        Phase::Load if case.built_model().is_some() => training(case),
         Phase::Load => vec![
             because(
                 "the weights in lower precision",

@@ -6,7 +6,7 @@ use super::finding::Sum;
 use super::{Cause, Certainty, Finding, Phrase};
 use crate::calibration::{FIXED_LEAST_WASTE, NON_TORCH_AT_MOST, NON_TORCH_WITH_NCCL, USUAL_CACHE};
 use crate::event::{OomRecord, Phase, Retainer, Structure};
-use crate::forecast::{Rehearsed, WholeStep};
+use crate::forecast::{RecordedStep, Rehearsed, WholeStep};
 use crate::oom::{HostSign, OomKind, OtherProcess};
 use crate::state::{OomIncident, RankState, Run, State};
 use crate::units::{Bytes, Pid, Rank, RunNumber};
@@ -47,6 +47,8 @@ pub(super) struct OomContext<'a> {
     pub structure: Option<&'a Structure>,
     /// The need of the whole step, if it was rehearsed.
     pub whole_step: Option<WholeStep>,
+    /// The least that a step of one sample needs by its rehearsals.
+    pub least_step: Option<WholeStep>,
     /// What is wrong with the device itself.
     pub fault: Option<String>,
 }
@@ -89,7 +91,8 @@ impl<'a> OomContext<'a> {
             by_last_sample: oom.allocated().is_none() && sample.is_some(),
             phase,
             step: step(record, rank, phase),
-            whole_step: rank.and_then(|rank| whole_step(rank, phase)),
+            whole_step: rank.and_then(|rank| rehearsed(rank, phase)?.whole_step()),
+            least_step: rank.and_then(|rank| rehearsed(rank, phase)?.least_step()),
             fault: device.and_then(|device| device.fault(state)),
             structure: record
                 .and_then(|record| record.structure.as_deref())
@@ -126,6 +129,29 @@ impl<'a> OomContext<'a> {
     pub fn far_too_much(&self) -> Option<WholeStep> {
         let (whole, room) = (self.whole_step?, self.own_room()?);
         (whole.total() > room.scale(FAR)).then_some(whole)
+    }
+
+    /// What a step needs that is changed in every way that oomph knows, if that is far more than PyTorch could ever have here.
+    pub fn least_is_too_much(&self) -> Option<WholeStep> {
+        let (least, room) = (self.least_step?, self.own_room()?);
+        (least.total() > room.scale(FAR)).then_some(least)
+    }
+
+    /// The optimizer's step that is to come, or that has failed.
+    pub fn optimizer_step(&self) -> Option<RecordedStep<'a>> {
+        match self.phase {
+            Phase::Load | Phase::Forward | Phase::Backward | Phase::Optimizer => {
+                RecordedStep::new(self.record()?)
+            }
+            Phase::Evaluation | Phase::Unknown => None,
+        }
+    }
+
+    /// The bytes of the model, where one was on the GPU before its first call.
+    pub fn built_model(&self) -> Option<Bytes> {
+        let optimizer = self.record()?.optimizer.as_deref()?;
+        let parameters = optimizer.parameters();
+        (self.phase == Phase::Load && parameters > Bytes::ZERO).then_some(parameters)
     }
 
     /// What would be left if all free memory, in PyTorch's cache and on the GPU, could be used;
@@ -246,14 +272,14 @@ impl<'a> OomContext<'a> {
     }
 }
 
-/// The rehearsed step, if it is the one that failed.
-fn whole_step(rank: &RankState, phase: Phase) -> Option<WholeStep> {
+/// The rehearsal, if it is of the step that failed.
+fn rehearsed(rank: &RankState, phase: Phase) -> Option<Rehearsed> {
     let of_a_step = match phase {
         Phase::Forward | Phase::Backward | Phase::Optimizer => true,
         Phase::Load | Phase::Evaluation | Phase::Unknown => false,
     };
     let rehearsal = rank.rehearsal.as_ref().filter(|_| of_a_step)?;
-    Rehearsed::new(rehearsal, rehearsal.batch)?.whole_step()
+    Rehearsed::new(rehearsal, rehearsal.batch)
 }
 
 /// The step that failed, if any step is known or the phase is one of a step.

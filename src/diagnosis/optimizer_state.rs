@@ -4,11 +4,12 @@
 //! optimizer step, or in the second step's forward or backward pass, the first ones with the state
 //! in memory.
 
-use super::finding::{because, with_figures};
+use super::finding::{Sum, because, with_figures};
 use super::oom_context::OomContext;
-use super::{Cause, CauseSpec, Certainty, Finding};
+use super::{Cause, CauseSpec, Certainty, Finding, Phrase};
 use crate::calibration::ADAM_STATE;
 use crate::event::Phase;
+use crate::forecast::{Alternative, RecordedStep, StepLoop};
 use crate::units::Bytes;
 
 pub(super) const CAUSE: CauseSpec = CauseSpec::new("optimizer state", examine).explains_capacity();
@@ -18,13 +19,83 @@ pub(super) const CAUSE: CauseSpec = CauseSpec::new("optimizer state", examine).e
 const NOTABLE: f64 = 0.25;
 
 fn examine(case: &OomContext) -> Option<Finding> {
-    let record = case.record()?;
-    let allocated = case.allocated?;
-    let (needed, room) = (case.needed()?, case.own_room()?);
     // If freeing fragments or another process's memory would have been enough, those are the cause.
     if !case.is_full()? {
         return None;
     }
+    summed(case).or_else(|| by_phase(case))
+}
+
+/// The step of an optimizer that is known ran out: the sum of all that it needs, and what other ways to make it would need.
+fn summed(case: &OomContext) -> Option<Finding> {
+    let step = RecordedStep::new(case.record()?).filter(|_| case.phase == Phase::Optimizer)?;
+    let (now, room) = (step.as_it_is, case.own_room()?);
+    if now.total() <= room {
+        return None;
+    }
+    let temporaries = match step.step_loop() {
+        StepLoop::Foreach => "temporaries of foreach",
+        StepLoop::Single | StepLoop::Fused => "temporaries",
+    };
+    let parts = [
+        (now.parameters, "parameters"),
+        (now.gradients, "gradients"),
+        (now.state, "state"),
+        (now.temporaries, temporaries),
+        (now.other, "other"),
+    ];
+    let what = format!("The step of {} does not fit", step.class());
+    let headline = with_figures(&what, Sum(&parts).against(room));
+    let activations = (now.alone() > room).then_some(
+        "Activations are gone by then, so neither a smaller batch nor mixed precision helps.",
+    );
+    let mut finding = case
+        .finding(Cause::OptimizerState, Certainty::Certain, headline)
+        .says_if(case.failed())
+        .says_if(activations)
+        .shows([("optimizer state", now.state)]);
+    finding.advice = alternatives(&step, room);
+    Some(finding)
+}
+
+/// What the step would need otherwise, those that fit first.
+pub(super) fn alternatives(step: &RecordedStep<'_>, room: Bytes) -> Vec<Phrase> {
+    let class = step.class();
+    let words = |what: Alternative| match what {
+        Alternative::NoForeach => format!("foreach=False in {class}"),
+        Alternative::Fused => format!("fused=True in {class}"),
+        Alternative::EightBit => "AdamW with states of 8 bits (bitsandbytes)".into(),
+        Alternative::Adafactor => "Adafactor".into(),
+        Alternative::Momentum => "SGD with momentum".into(),
+        Alternative::Sgd => "SGD without momentum".into(),
+        Alternative::ShardedState(gpus) => {
+            format!("the optimizer's state sharded over {gpus} GPUs (ZeRO-1)")
+        }
+        Alternative::Sharded(gpus) => {
+            format!("parameters, gradients and state sharded over {gpus} GPUs (FSDP, ZeRO-3)")
+        }
+    };
+    let mut all: Vec<(Bytes, String)> = step
+        .alternatives(room)
+        .into_iter()
+        .map(|(what, instead)| (step.needs(&instead), words(what)))
+        .collect();
+    all.sort_by_key(|(needs, _)| *needs > room);
+    let said = all.into_iter().map(|(needs, words)| {
+        let verdict = match needs > room {
+            true => format!("{} too much", needs - room),
+            false => String::from("fits"),
+        };
+        Phrase::from(words).and(": ", format!("needs {needs}, {verdict}"))
+    });
+    said.collect()
+}
+
+/// By where it failed, if the optimizer is not known.
+fn by_phase(case: &OomContext) -> Option<Finding> {
+    let record = case.record()?;
+    let allocated = case.allocated?;
+    let (needed, room) = (case.needed()?, case.own_room()?);
     let state = case.structure.map_or(Bytes::ZERO, |s| s.optimizer_state);
     let found = |headline| case.finding(Cause::OptimizerState, Certainty::Likely, headline);
     let finding = match (case.phase, record.step) {

@@ -5,6 +5,7 @@
 
 use crate::units::{Bytes, Pid, Rank, RunNumber, Uuid};
 use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
 
 /// A process of the training that has initialised CUDA.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
@@ -280,6 +281,57 @@ pub struct ModelBytes {
     pub trained: Bytes,
 }
 
+/// The optimizer whose step ran out of memory, or is still to come: what decides how much it needs.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct OptimizerRecord {
+    pub class: String,
+    /// The class of torch's that it is or derives from.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub base: Option<String>,
+    pub foreach: bool,
+    pub fused: bool,
+    pub amsgrad: bool,
+    pub momentum: bool,
+    pub centered: bool,
+    pub maximize: bool,
+    pub weight_decay: bool,
+    /// Bytes on the device by dtype.
+    pub parameters: BTreeMap<String, Bytes>,
+    pub gradients: BTreeMap<String, Bytes>,
+    pub states: BTreeMap<String, Bytes>,
+    /// Bytes and elements of the parameters that are trained.
+    pub trained: Bytes,
+    pub elements: u64,
+    /// The elements in small tensors, which states of 8 bits keep in 32.
+    pub small: u64,
+    /// The bytes of the largest trained one.
+    pub largest: Bytes,
+    /// What Adafactor keeps of them.
+    pub factored: Bytes,
+    /// The bytes of those that have a state.
+    pub stated: Bytes,
+    /// Allocated when the step began, if that was read.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub before: Option<Bytes>,
+}
+
+impl OptimizerRecord {
+    pub fn parameters(&self) -> Bytes {
+        self.parameters.values().copied().sum()
+    }
+
+    /// Those that are there.
+    pub fn gradients(&self) -> Bytes {
+        self.gradients.values().copied().sum()
+    }
+
+    /// Those that are there.
+    pub fn states(&self) -> Bytes {
+        self.states.values().copied().sum()
+    }
+}
+
 /// The OOM observer's record, taken on the allocating thread before the exception is raised.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct OomRecord {
@@ -337,6 +389,9 @@ pub struct OomRecord {
     /// What the memory consists of, if an optimizer was seen.
     #[serde(default)]
     pub structure: Option<Box<Structure>>,
+    /// The optimizer whose step ran out, or is still to come for the first time.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub optimizer: Option<Box<OptimizerRecord>>,
 }
 
 /// Lines as their files had them when the run was started. Read by oomph, not by the training, and

@@ -96,6 +96,11 @@ pub struct Prediction {
     /// The memory that was available to it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub room: Option<Bytes>,
+    /// What it was to have reserved, and between what.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub reserved: Option<Bytes>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub reserved_within: Option<(Bytes, Bytes)>,
     /// Whether it would fit, where that was said.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub fits: Option<bool>,

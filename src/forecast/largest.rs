@@ -10,6 +10,9 @@ use crate::units::Bytes;
 /// What is left free above the interval's upper end, unless asked otherwise.
 pub const MARGIN: f64 = 0.02;
 
+/// The share of the room that a batch is to need where nobody knows more than what it likely needs.
+const LIKELY_ROOM: f64 = 0.9;
+
 /// From which batch on people write multiples of what: no step costs more than a thirtieth of it.
 const STEPS: [(u64, u64); 3] = [(256, 8), (128, 4), (32, 2)];
 
@@ -58,6 +61,18 @@ impl Model {
         };
         let largest = edge(most.min(seen.saturating_mul(AT_MOST_TIMES)), fits);
         (largest > 0).then_some(largest)
+    }
+
+    /// The largest batch up to `most` whose likely need leaves a tenth of the room; else the largest whose likely need fits.
+    pub fn likely_largest(&self, like: &Target, room: Bytes, most: u64) -> Option<u64> {
+        let up_to = |room: Bytes| {
+            let fits = |batch: u64| match self.needs(&Target { batch, ..*like }) {
+                Forecast::Within(needs) | Forecast::Extrapolated(needs, _) => needs.likely <= room,
+                Forecast::AtLeast(..) | Forecast::Unknown => false,
+            };
+            Some(edge(most, fits)).filter(|largest| *largest > 0)
+        };
+        up_to(room.scale(LIKELY_ROOM)).or_else(|| up_to(room))
     }
 }
 

@@ -11,7 +11,7 @@ use super::estimate::Estimate;
 use super::estimate::{Allocator, Target};
 use super::observation::Progress;
 use super::observation::{ForwardBackwardPeak, Observation, Unseen};
-use super::rehearsed::Rehearsed;
+use super::rehearsed::{OnCard, Rehearsed};
 use crate::calibration::{
     EXPANDABLE, FEW_PIECES, FEW_PIECES_NEED, FIXED, Factors, GROWTH_PER_DOUBLING, MANY_TIMES,
     OVERHEAD_NEEDED_SAFELY,
@@ -122,6 +122,11 @@ impl Model {
     /// By what share more is computed where the target recomputes activations; `None` if unknown.
     pub fn computes_again(&self, target: &Target) -> Option<f64> {
         self.rehearsed.as_ref()?.computes_again(target)
+    }
+
+    /// What a target that was rehearsed does where PyTorch may reserve so much; `None` where memory runs out, or nothing is known.
+    pub fn on_card(&self, target: &Target, room: Bytes) -> Option<OnCard> {
+        self.rehearsed()?.on_card(target, room)
     }
 
     /// This model, where what was counted as `of` is really `batch`.

@@ -32,11 +32,26 @@ const LIKELY_CONVOLUTIONS: f64 = 0.03;
 /// many parts of (calls − 1), at most the whole. A choice: of evenly spread sizes the largest of `n`
 /// lies one part below the end on average, and three parts at 19 times of 20.
 const RANGES_BEYOND: f64 = 3.0;
+/// A rehearsal that falls short by more than this is of something else than what failed.
+const MOST_RAISED: f64 = 2.0;
 /// The share of a need to which it is searched for.
 const EXACTLY: f64 = 0.003;
 /// Steps after which what is reserved repeats. The optimizer's state is there from the second on; what
 /// its blocks leave between them can fail the third (a decoder at its largest batch but one under a cap).
 const STEPS: usize = 4;
+
+/// How far what a run reserves may be from a replay that begins with its first step: what else it did before leaves its own
+/// pieces (as `BELIEVED` of a traced step). It grows by as much again as in a last step that had not repeated.
+const RESERVED: f64 = 0.08;
+
+/// A training on a GPU of some size, by its replay.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct OnCard {
+    /// Whether it fits only because the allocator gives its cache back and tries again, which takes time.
+    pub retries: bool,
+    /// What it will have reserved: what it needs, and what stays in the cache where there is room.
+    pub reserved: Estimate,
+}
 
 /// What was said of a variant, and its trace.
 type Variant = (RehearsedVariant, TraceTemplate);
@@ -50,6 +65,8 @@ pub struct Rehearsed {
     /// How the allocator was set.
     settings: AllocatorSettings,
     variants: Vec<Variant>,
+    /// How many times as much is needed as was rehearsed, by what ran out of memory although it should have fit.
+    raised: f64,
 }
 
 impl Rehearsed {
@@ -65,6 +82,7 @@ impl Rehearsed {
             counted,
             settings: AllocatorSettings::default(),
             variants,
+            raised: 1.0,
         })
     }
 
@@ -72,6 +90,17 @@ impl Rehearsed {
     pub fn under(self, alloc_conf: &str) -> Rehearsed {
         let settings = AllocatorSettings::parse(alloc_conf);
         Rehearsed { settings, ..self }
+    }
+
+    /// With what is known of targets that ran out of memory where so much could be had: where one should have fit by its
+    /// rehearsal, everything needs more by as much.
+    pub fn that_failed(self, failed: impl Iterator<Item = (Target, Bytes)>) -> Rehearsed {
+        let short = |(target, room): (Target, Bytes)| room.fraction_of(self.needs(&target)?.likely);
+        let raised = failed.filter_map(short).fold(1.0, f64::max);
+        Rehearsed {
+            raised: raised.min(MOST_RAISED),
+            ..self
+        }
     }
 
     /// This step, where what was counted as `of` is really `batch`.
@@ -104,11 +133,29 @@ impl Rehearsed {
         Some((self.made(self.variant(&as_it_was)?, &as_it_was)).at_its_peak())
     }
 
+    /// The least that a step of one sample needs: as it was, with checkpointing, in bf16, or both.
+    pub fn least_step(&self) -> Option<WholeStep> {
+        let of_variant = |variant: &Variant| {
+            let one = Target {
+                batch: 1,
+                keeps_gradients: false,
+                treatment: ActivationReduction {
+                    mixed: variant.0.amp,
+                    recomputed: variant.0.checkpointing,
+                },
+                allocator: Allocator::Expandable,
+            };
+            self.made(variant, &one).at_its_peak()
+        };
+        let all = self.variants.iter().map(of_variant);
+        all.min_by_key(WholeStep::total)
+    }
+
     /// The allocated peak of a target.
     pub fn peak(&self, target: &Target) -> Option<Estimate> {
         let trace = self.training(self.variant(target)?, target);
         let done = replay(&trace, &self.settings(target), ReplayRoom::default());
-        let peak = Bytes(done.allocated_peak);
+        let peak = Bytes(done.allocated_peak).scale(self.raised);
         let (likely, spread) = match self.said.convolutions {
             true => (peak.scale(1.0 + LIKELY_CONVOLUTIONS), CONVOLUTIONS),
             false => (peak, SPREAD),
@@ -134,7 +181,7 @@ impl Rehearsed {
                 false => low = middle,
             }
         }
-        let needed = Bytes(high);
+        let needed = Bytes(high).scale(self.raised);
         let seen = self.around(needed, needed, self.spread_at_the_limit());
         let seen = match self.said.convolutions {
             true => Estimate::new(seen.low.scale(LEAST_CONVOLUTIONS), seen.likely, seen.high),
@@ -143,6 +190,39 @@ impl Rehearsed {
         Some(match self.with_larger_inputs(target) {
             Some(larger) => seen.up_to(self.of_these_inputs().needs(&larger)?.high),
             None => seen,
+        })
+    }
+
+    /// What a target does where PyTorch may reserve so much; `None` where memory runs out by its rehearsal.
+    pub fn on_card(&self, target: &Target, room: Bytes) -> Option<OnCard> {
+        let trace = self.training(self.variant(target)?, target);
+        let settings = self.settings(target);
+        let own_room = room.scale(1.0 / self.raised);
+        let within = |device| replay(&trace, &settings, ReplayRoom { device, cap: None });
+        let played = within(Some(own_room.0));
+        if played.ran_out.is_some() {
+            return None;
+        }
+        // Where there is more room than here nothing is given back, and before the last step nothing had to be.
+        let free = within(None);
+        let last_step = trace.events.len() - trace.events.len() / STEPS;
+        let grown = match played.last_raised >= last_step {
+            true => played.reserved_peak - played.before_that.min(played.reserved_peak),
+            false => 0,
+        };
+        let spread = RESERVED
+            + if self.said.convolutions {
+                CONVOLUTIONS
+            } else {
+                0.0
+            };
+        let (usual, most) = WORKSPACES;
+        let likely = Bytes(played.reserved_peak).scale(self.raised) + usual;
+        let most = Bytes(free.reserved_peak + grown).scale(self.raised * (1.0 + spread)) + most;
+        let least = self.needs(target)?.low;
+        Some(OnCard {
+            retries: played.retries > 0,
+            reserved: Estimate::new(least.min(room), likely.min(room), most.min(room)),
         })
     }
 
@@ -189,6 +269,7 @@ impl Rehearsed {
     /// Whether a target runs in so much room by its rehearsal alone.
     pub fn runs_in(&self, target: &Target, room: Bytes) -> Option<bool> {
         let trace = self.training(self.variant(target)?, target);
+        let room = room.scale(1.0 / self.raised);
         Some(runs_in(&trace, &self.settings(target), room.0))
     }
 
@@ -198,7 +279,7 @@ impl Rehearsed {
         let target = &self.with_larger_inputs(target).unwrap_or(*target);
         let trace = self.training(self.variant(target)?, target);
         let share = 1.0 + self.spread_at_the_limit().max(margin);
-        let room = (room - WORKSPACES.1).scale(1.0 / share);
+        let room = (room - WORKSPACES.1).scale(1.0 / share / self.raised);
         Some(runs_in(&trace, &self.settings(target), room.0))
     }
 

@@ -25,6 +25,10 @@ pub struct Replayed {
     pub reserved_peak: u64,
     /// Reserved at the end.
     pub reserved: u64,
+    /// The event that raised the most that is reserved last.
+    pub last_raised: usize,
+    /// What was the most that was reserved before that event.
+    pub before_that: u64,
     /// How often the cache was flushed and the allocation tried again (`num_alloc_retries`).
     pub retries: u64,
     /// Where memory ran out; `None` where the whole trace ran.
@@ -98,6 +102,7 @@ impl<'a> TracePlayer<'a> {
     }
 
     fn play(&mut self) {
+        let mut most = self.allocator.reserved_peak();
         for (at, event) in self.trace.events.iter().enumerate() {
             if self.result.ran_out.is_some() {
                 break;
@@ -111,6 +116,11 @@ impl<'a> TracePlayer<'a> {
                     }
                 }
                 TraceEvent::EmptyCache => self.allocator.empty_cache(),
+            }
+            let peak = self.allocator.reserved_peak();
+            if peak > most {
+                (self.result.last_raised, self.result.before_that) = (at, most);
+                most = peak;
             }
         }
         self.result.reserved_peak = self.allocator.reserved_peak();

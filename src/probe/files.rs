@@ -63,6 +63,7 @@ const PACKAGE: &[(&str, &str)] = embedded![
     "oom/dump.py",
     "oom/graphs.py",
     "oom/observer.py",
+    "oom/optimizer.py",
     "oom/progress.py",
     "oom/retainers.py",
     "oom/uncaught.py",

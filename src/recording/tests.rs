@@ -99,6 +99,7 @@ fn oom(seconds: f64) -> Event {
         model: None,
         step: 3,
         structure: None,
+        optimizer: None,
     });
     event(seconds, what)
 }

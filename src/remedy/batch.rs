@@ -98,7 +98,12 @@ fn fitting(offering: &Offering<'_>) -> Result<BatchEdit, String> {
     let half = || scaled(offering, halved(offering, reading.at_once));
     // Slightly more than the quotient, so that flooring the product gives the batch.
     let reduced = |to: u64| scaled(offering, (to as f64 + 1e-3) / reading.at_once as f64);
-    let (Some(largest), true) = (predictor.largest(true), reading.at_once > 1) else {
+    // Where no batch fits at the upper end, one that likely fits is better than a guess.
+    let largest_of = |keeps| {
+        let sure = predictor.largest(keeps);
+        sure.or_else(|| predictor.likely_largest(keeps))
+    };
+    let (Some(largest), true) = (largest_of(true), reading.at_once > 1) else {
         return half();
     };
     let whole = Division {
@@ -113,7 +118,7 @@ fn fitting(offering: &Offering<'_>) -> Result<BatchEdit, String> {
         return Ok(accumulated);
     }
     // It can't accumulate: no divisor is needed, and gradients are not kept between micro-batches.
-    match predictor.largest(reading.keeps_gradients()) {
+    match largest_of(reading.keeps_gradients()) {
         Some(largest) => reduced(rounded(largest)),
         None => Ok(accumulated),
     }

@@ -6,23 +6,26 @@
 
 use super::inputs::RemedyInputs;
 use super::plan::{Expectation, Remedy};
-use super::{NeedFrom, RemedyEffect};
+use super::{NeedFrom, RemedyEffect, RemedyId};
 use crate::command::CommandLine;
 use crate::diagnosis::{LittleUse, Phrase};
-use crate::event::{InputSizes, Phase};
+use crate::event::{InputSizes, OomRecord, Phase};
 use crate::forecast::{
     ActivationReduction, Allocator, Basis, Estimate, Forecast, Model, Observation, Progress,
-    Rehearsed, Target, Unseen,
+    RecordedStep, Rehearsed, Target, Unseen,
 };
 use crate::recognize::WorkloadKey;
-use crate::state::{OomIncident, RankState};
-use crate::units::Bytes;
+use crate::state::{OomIncident, RankState, Run, RunOutcome};
+use crate::units::{Bytes, RunNumber};
 
 /// A run's need above its peak of allocated memory with expandable segments, at most.
 const EXPANDABLE_OVERHEAD: f64 = crate::calibration::EXPANDABLE.2;
 
 /// What is known before a whole step was seen.
 const NO_STEP: &str = "no complete step was seen";
+
+/// It fits because the allocator gives cached segments back.
+const RETRIES: &str = "slower: PyTorch flushes its cache and retries";
 
 const ROOM_UNKNOWN: &str = "available memory is unknown";
 
@@ -45,6 +48,20 @@ pub(super) struct RemedyPredictor<'a> {
     phase: Phase,
     /// Fixed or expandable segments.
     allocator: Allocator,
+    /// What is done to the activations beside a batch that is looked for.
+    treatment: ActivationReduction,
+    /// The smallest batch that a run like this one ran out of memory with.
+    failed: Option<FailedBatch>,
+    /// What the optimizer's step needs beside anything that a remedy changes, if its optimizer is known.
+    optimizer_alone: Option<Bytes>,
+}
+
+/// A batch that ran out of memory, as the command counts it.
+#[derive(Debug, Clone, Copy)]
+struct FailedBatch {
+    batch: u64,
+    run: RunNumber,
+    allocator: Allocator,
 }
 
 impl<'a> RemedyPredictor<'a> {
@@ -56,20 +73,76 @@ impl<'a> RemedyPredictor<'a> {
         let reading = WorkloadKey::new(&command, &inputs.launch);
         let earlier = Observation::of_earlier(inputs.forecast.earlier, &command, &reading);
         let record = oom.and_then(|oom| oom.record.as_ref());
-        let expandable = rank.and_then(|rank| rank.hello.expandable_segments);
+        let allocator = allocator_of(rank);
+        let room = inputs.forecast.room.or_else(|| oom.and_then(room_at));
+        let failures = failures(inputs, &reading, room);
+        let rehearsed = rank.and_then(|rank| rehearsed(rank, &reading));
+        let rehearsed = rehearsed.map(|step| {
+            let of_failed = |failed: &(FailedBatch, Bytes)| {
+                let target = Target {
+                    batch: failed.0.batch,
+                    keeps_gradients: reading.keeps_gradients(),
+                    treatment: ActivationReduction::default(),
+                    allocator: failed.0.allocator,
+                };
+                (target, failed.1)
+            };
+            step.that_failed(failures.iter().map(of_failed))
+        });
         RemedyPredictor {
             model: Model::of_sessions(observations(inputs, earlier, rank, &reading))
-                .with_rehearsal(rank.and_then(|rank| rehearsed(rank, &reading))),
+                .with_rehearsal(rehearsed),
+            failed: (failures.iter().map(|(failed, _)| *failed))
+                .filter(|failed| failed.allocator == allocator)
+                .min_by_key(|failed| failed.batch),
+            treatment: ActivationReduction::default(),
+            optimizer_alone: record.and_then(optimizer_alone),
             reading,
-            room: inputs.forecast.room.or_else(|| oom.and_then(room_at)),
+            room,
             wanted: oom.and_then(|oom| Some(oom.allocated()? + oom.requested()?)),
             phase: record.map_or(Phase::Unknown, |record| record.phase),
-            allocator: match expandable {
-                Some(true) => Allocator::Expandable,
-                Some(false) | None => Allocator::Fixed,
-            },
+            allocator,
             inputs,
         }
+    }
+
+    /// For a batch beside these remedies.
+    pub fn beside(&self, chosen: &[&Remedy]) -> RemedyPredictor<'a> {
+        let target = self.target(chosen);
+        RemedyPredictor {
+            treatment: target.treatment,
+            allocator: target.allocator,
+            model: self.model.clone(),
+            reading: self.reading.clone(),
+            ..*self
+        }
+    }
+
+    /// Why a remedy that leaves the optimizer's step as it is cannot help, if that step alone is too much.
+    pub fn cannot_help(&self, id: RemedyId) -> Option<Phrase> {
+        let (alone, room) = (self.optimizer_alone?, self.room?);
+        let leaves_the_step = match id.spec().effect {
+            RemedyEffect::LessAllocated | RemedyEffect::LessFragmentation => true,
+            RemedyEffect::MoreFree | RemedyEffect::None => false,
+        };
+        (alone > room && leaves_the_step).then(|| {
+            Phrase::from(format!(
+                "the optimizer's step alone needs {alone} of {room}"
+            ))
+            .and(", ", "when activations are gone")
+        })
+    }
+
+    /// Whether figures can say that a combination fits.
+    pub fn can_tell(&self) -> bool {
+        self.room.is_some() && self.only_delays().is_none() && self.phase != Phase::Evaluation
+    }
+
+    /// The run that showed that a target runs out of memory.
+    fn ran_out_at(&self, target: &Target) -> Option<RunNumber> {
+        let failed = self.failed?;
+        let is_alike = target.treatment.is_none() && target.allocator == failed.allocator;
+        (is_alike && target.batch >= failed.batch).then_some(failed.run)
     }
 
     /// The command that ran.
@@ -80,13 +153,26 @@ impl<'a> RemedyPredictor<'a> {
     /// The largest batch that fits with the configured margin, with gradients kept between
     /// micro-batches or not; `None` if unknown.
     pub fn largest(&self, keeps_gradients: bool) -> Option<u64> {
+        let (like, most) = self.looked_for(keeps_gradients)?;
+        self.model
+            .largest(&like, self.room?, self.inputs.forecast.margin, most)
+    }
+
+    /// The largest batch whose likely need fits with some room, where the upper end of no batch does.
+    pub fn likely_largest(&self, keeps_gradients: bool) -> Option<u64> {
+        let (like, most) = self.looked_for(keeps_gradients)?;
+        self.model.likely_largest(&like, self.room?, most)
+    }
+
+    /// The run with a batch that is looked for, and the largest that may be.
+    fn looked_for(&self, keeps_gradients: bool) -> Option<(Target, u64)> {
         if self.only_delays().is_some() || self.phase == Phase::Evaluation {
             return None;
         }
         let like = Target {
             batch: 1,
             keeps_gradients,
-            treatment: ActivationReduction::default(),
+            treatment: self.treatment,
             allocator: self.allocator,
         };
         // A mere extrapolation is only trusted for at most half the batch.
@@ -94,8 +180,15 @@ impl<'a> RemedyPredictor<'a> {
             0 if !self.model.is_rehearsed(&like) => self.reading.at_once / 2,
             _ => self.reading.at_once.saturating_sub(1),
         };
-        self.model
-            .largest(&like, self.room?, self.inputs.forecast.margin, most)
+        let failed = self.failed.filter(|failed| {
+            let target = Target {
+                batch: failed.batch,
+                ..like
+            };
+            self.ran_out_at(&target).is_some()
+        });
+        let most = failed.map_or(most, |failed| most.min(failed.batch - 1));
+        Some((like, most))
     }
 
     /// Whether a batch is known not to fit though nothing more is known of its need. It counts as `from` counts the one
@@ -116,9 +209,25 @@ impl<'a> RemedyPredictor<'a> {
                 .counted(from, self.reading.at_once)
                 .needs(&target),
         };
+        let failed = self.ran_out_at(&Target {
+            batch: self.in_own_count(from, batch),
+            ..target
+        });
         match (needs, self.room) {
+            (_, _) if failed.is_some() => true,
             (Forecast::AtLeast(least, _), Some(room)) => least > room,
-            _ => false,
+            (Forecast::Within(needs) | Forecast::Extrapolated(needs, _), Some(room)) => {
+                needs.likely > room
+            }
+            (_, _) => false,
+        }
+    }
+
+    /// A batch as the command counts it, where another number counts it otherwise.
+    fn in_own_count(&self, from: u64, batch: u64) -> u64 {
+        match from == self.reading.at_once {
+            true => batch,
+            false => batch.saturating_mul(self.reading.at_once) / from.max(1),
         }
     }
 
@@ -158,7 +267,7 @@ impl<'a> RemedyPredictor<'a> {
         let mut target = Target {
             batch: self.reading.at_once,
             keeps_gradients: self.reading.keeps_gradients(),
-            treatment: ActivationReduction::default(),
+            treatment: self.treatment,
             allocator: self.allocator,
         };
         for remedy in chosen {
@@ -186,6 +295,10 @@ impl<'a> RemedyPredictor<'a> {
         if let Some(takes) = takes.filter(|takes| takes.from != self.reading.at_once) {
             let counted = RemedyPredictor {
                 model: self.model.counted(takes.from, self.reading.at_once),
+                failed: self.failed.map(|failed| FailedBatch {
+                    batch: failed.batch.saturating_mul(takes.from) / self.reading.at_once.max(1),
+                    ..failed
+                }),
                 reading: WorkloadKey {
                     at_once: takes.from,
                     ..self.reading.clone()
@@ -263,10 +376,31 @@ impl<'a> RemedyPredictor<'a> {
             }
             Forecast::AtLeast(least, why) => self.bounded(least, why),
         };
+        if let Some(run) = self.ran_out_at(target) {
+            let words = format!(
+                "won't fit: run {run} ran out of memory with a batch of {}",
+                self.failed.map_or(target.batch, |failed| failed.batch)
+            );
+            return Expectation {
+                fits: Some(false),
+                room: self.room,
+                words: words.into(),
+                ..Expectation::default()
+            };
+        }
         let mut expectation = Expectation {
             peak,
             ..expectation
         };
+        let on_card = self.room.and_then(|room| self.model.on_card(target, room));
+        if let Some(on_card) = on_card.filter(|_| expectation.fits != Some(false)) {
+            expectation.reserved = Some(on_card.reserved);
+            if on_card.retries {
+                expectation.words.push("; ", RETRIES);
+            }
+            let reserved = on_card.reserved.shown();
+            expectation.words.push("; ", format!("reserves {reserved}"));
+        }
         expectation.basis = self.model.basis(target).or(expectation.basis);
         let sizes = self.model.input_sizes(target);
         match (self.model.basis(target), sizes.as_ref().map(by_inputs)) {
@@ -350,6 +484,56 @@ impl<'a> RemedyPredictor<'a> {
             .ineffective_against?;
         Some((against.verdict, against.reason))
     }
+}
+
+/// Fixed or expandable segments, as the process had them.
+fn allocator_of(rank: Option<&RankState>) -> Allocator {
+    match rank.and_then(|rank| rank.hello.expandable_segments) {
+        Some(true) => Allocator::Expandable,
+        Some(false) | None => Allocator::Fixed,
+    }
+}
+
+/// What a step of the optimizer needs beside what a batch or a precision changes.
+fn optimizer_alone(record: &OomRecord) -> Option<Bytes> {
+    match record.phase {
+        Phase::Load | Phase::Forward | Phase::Backward | Phase::Optimizer => {
+            Some(RecordedStep::new(record)?.as_it_is.alone())
+        }
+        Phase::Evaluation | Phase::Unknown => None,
+    }
+}
+
+/// A run that had less memory than the next will have says nothing of it.
+const LESS_ROOM: f64 = 0.98;
+
+/// The batches that runs like this one ran out of memory with in a step, and the memory that they could have had.
+fn failures(
+    inputs: &RemedyInputs<'_>,
+    reading: &WorkloadKey,
+    room: Option<Bytes>,
+) -> Vec<(FailedBatch, Bytes)> {
+    let runs = inputs.forecast.state.map_or(&[][..], |state| &state.runs);
+    let failed = runs
+        .iter()
+        .filter(|run| run.outcome() == RunOutcome::OutOfMemory);
+    let of_run = |run: &Run| {
+        let oom = run.oom()?;
+        let in_a_step = match oom.record.as_ref()?.phase {
+            Phase::Forward | Phase::Backward | Phase::Optimizer => true,
+            Phase::Load | Phase::Evaluation | Phase::Unknown => false,
+        };
+        let (had, room) = (room_at(oom)?, room?);
+        let own = WorkloadKey::new(&run.command, &inputs.launch);
+        let is_alike = own.likeness == reading.likeness && own.batch.is_some();
+        let failed = FailedBatch {
+            batch: own.at_once,
+            run: run.number,
+            allocator: allocator_of(run.rank_of(oom)),
+        };
+        (in_a_step && is_alike && had >= room.scale(LESS_ROOM)).then_some((failed, had))
+    };
+    failed.filter_map(of_run).collect()
 }
 
 /// The rehearsal of the step that failed, with the allocator settings of its run.
@@ -507,6 +691,7 @@ fn needing(needs: Estimate, room: Option<Bytes>, fits: Option<bool>, words: Phra
         peak: None,
         needs: Some(needs.likely),
         within: Some((needs.low, needs.high)),
+        reserved: None,
         room,
         at_least: None,
         fits,

@@ -39,6 +39,9 @@ pub struct Expectation {
     pub needs: Option<Bytes>,
     /// The interval that the need is in.
     pub within: Option<(Bytes, Bytes)>,
+    /// What the run will have reserved: also what it could give back.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub reserved: Option<Estimate>,
     /// The memory available to the run.
     pub room: Option<Bytes>,
     /// A lower bound of the need, if no more is known.
@@ -116,6 +119,8 @@ impl Expectation {
             peak: self.peak.map(|peak| peak.likely),
             needs: self.needs,
             within: self.within,
+            reserved: self.reserved.map(|reserved| reserved.likely),
+            reserved_within: self.reserved.map(|reserved| (reserved.low, reserved.high)),
             room: self.room,
             fits: self.fits,
         })
@@ -123,17 +128,18 @@ impl Expectation {
 }
 
 /// What a remedy changes in the training itself.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+// What changes the training more comes later.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Alteration {
-    /// Samples per optimizer step.
-    EffectiveBatch,
-    /// The samples that batch normalization computes its statistics over.
-    BatchStatistics,
-    /// Numerical precision.
-    Precision,
     /// Activations are recomputed in the backward pass.
     Recomputation,
+    /// The samples that batch normalization computes its statistics over.
+    BatchStatistics,
+    /// Samples per optimizer step.
+    EffectiveBatch,
+    /// Numerical precision.
+    Precision,
 }
 
 /// A remedy's change of the batch.
@@ -173,6 +179,9 @@ pub struct Remedy {
     pub alters: Option<Alteration>,
     /// For display: "effective batch 64 (32 × 2)". Clauses behind the first can be left out.
     pub cost: Phrase,
+    /// The remedies that it consists of, if it is several.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub parts: Vec<Remedy>,
 }
 
 impl Remedy {
@@ -191,7 +200,21 @@ impl Remedy {
             set_by: None,
             alters: id.spec().alters,
             cost: Phrase::default(),
+            parts: Vec::new(),
         }
+    }
+
+    /// The remedies that are applied: its parts, or itself.
+    pub fn each(&self) -> &[Remedy] {
+        match self.parts.as_slice() {
+            [] => std::slice::from_ref(self),
+            parts => parts,
+        }
+    }
+
+    /// All that it changes in the training.
+    pub fn all_altered(&self) -> impl Iterator<Item = Alteration> {
+        self.each().iter().filter_map(|part| part.alters)
     }
 
     /// Changes the batch of the run that is predicted, if the remedy does.
@@ -234,7 +257,11 @@ pub struct Plan {
 impl Plan {
     /// Applies the chosen remedies, in any order; their edits must be of this very command.
     pub fn new(command: &CommandLine, chosen: &[&Remedy]) -> Plan {
-        let mut chosen = chosen.to_vec();
+        // Of a batch by itself and one beside others the latter counts: it was found for what is beside it.
+        let (several, single): (Vec<&Remedy>, Vec<&Remedy>) =
+            chosen.iter().partition(|remedy| !remedy.parts.is_empty());
+        let each = several.iter().chain(&single);
+        let mut chosen: Vec<&Remedy> = each.flat_map(|remedy| remedy.each()).collect();
         chosen.sort_by_key(|remedy| remedy.id);
         chosen.dedup_by_key(|remedy| remedy.id);
         let mut edits: Vec<&Edit> = Vec::new();

@@ -1,7 +1,9 @@
 //! Remedies that depend on what a session has shown: another device, waiting for another process,
 //! stopping a leftover, fewer DataLoader workers. (For the others see `tests/commands`.)
 
+mod combined;
 mod of_host;
+mod optimizers;
 mod patched;
 
 use super::{
@@ -331,6 +333,7 @@ fn the_published_names_of_remedies_stay() {
         "wait",
         "stop-leftover",
         "without",
+        "together",
     ] {
         assert!(names.contains(&name.into()), "{name}");
     }

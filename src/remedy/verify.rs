@@ -188,6 +188,8 @@ pub fn without_rejected(
     rejections: &[RejectedRemedy],
     others: Option<&[Remedy]>,
 ) -> Vec<Remedy> {
+    let is_rejected = |part: &Remedy| rejections.iter().any(|rejection| rejection.id == part.id);
+    remedies.retain(|remedy| !remedy.parts.iter().any(is_rejected));
     for remedy in &mut remedies {
         if let Some(rejection) = rejections
             .iter()

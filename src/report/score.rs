@@ -119,6 +119,8 @@ mod tests {
                 needs: Some(gib(11.0)),
                 within: None,
                 room: Some(gib(23.5)),
+                reserved: None,
+                reserved_within: None,
                 fits: Some(fits),
             }),
             prediction_outcome: Some(PredictionOutcome {

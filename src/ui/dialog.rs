@@ -5,7 +5,7 @@ use super::editor::{Editor, LineEdit};
 use super::keymap::{self, InputMode};
 use super::scene::Scene;
 use crate::anatomy::{Category, StepAnatomy, by_category};
-use crate::remedy::{self, Availability, Remedy, RemedyId};
+use crate::remedy::{self, Availability, FitVerdict, Remedy, RemedyId};
 use crate::units::{Bytes, RunNumber};
 use ratatui::crossterm::event::{KeyCode, KeyEvent, KeyModifiers};
 
@@ -151,6 +151,13 @@ impl OomDialog {
             Pointer::Code => None,
             Pointer::Remedy(key) => remedies.iter().position(|remedy| remedy.key == key),
         }
+    }
+
+    /// Whether the recommended row is only the best guess: nothing is known to fit.
+    pub(crate) fn is_guess(&self, scene: &Scene) -> bool {
+        let selected = self.remedy(scene).filter(|remedy| is_offered(remedy));
+        self.pointer == Pointer::Recommended
+            && selected.is_some_and(|remedy| remedy.expectation.verdict() == FitVerdict::Unknown)
     }
 
     /// Selects a row; `None` for what is to be changed in the code.

@@ -46,6 +46,7 @@ impl Failed {
             model: None,
             step: 0,
             structure: None,
+            optimizer: None,
         }
     }
 

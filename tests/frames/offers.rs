@@ -38,6 +38,7 @@ pub fn remedies() -> Vec<Remedy> {
             set_by: None,
             alters: None,
             cost: "effective batch 64 (32 × 2)".into(),
+            parts: Vec::new(),
         },
         Remedy {
             id: RemedyId::ExpandableSegments,
@@ -61,6 +62,7 @@ pub fn remedies() -> Vec<Remedy> {
             set_by: None,
             alters: None,
             cost: "costs nothing".into(),
+            parts: Vec::new(),
         },
         Remedy {
             id: RemedyId::Amp,
@@ -81,6 +83,7 @@ pub fn remedies() -> Vec<Remedy> {
             set_by: None,
             alters: None,
             cost: Phrase::default(),
+            parts: Vec::new(),
         },
     ]
 }

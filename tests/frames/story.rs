@@ -414,6 +414,7 @@ impl Story {
             progress: None,
             model: None,
             structure: Some(Box::new(self.structure_of(0))),
+            optimizer: None,
         };
         record(&mut oom);
         oom.sample.allocated_peak = oom.sample.allocated;

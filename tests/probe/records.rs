@@ -151,6 +151,41 @@ fn an_out_of_memory_is_told_with_what_holds_the_memory() {
 }
 
 #[test]
+fn out_in_an_optimizers_step_its_class_and_its_bytes_are_told() {
+    let place = Place::new();
+    let mut front = Front::listen(&place);
+    every_phase(&place).run(&place).expect("done");
+    front.wait_for_end_of(1);
+    front.expect_nothing_lost();
+    let ooms = front.ooms();
+    let told: Vec<bool> = ooms.iter().map(|oom| oom.optimizer.is_some()).collect();
+    // In its step, and in the phases before the first one once it is there: here there is none of those.
+    assert_eq!(told, [false, false, false, true, false, false, false]);
+    let optimizer = ooms[3].optimizer.as_ref().unwrap();
+    assert_eq!(
+        (optimizer.class.as_str(), optimizer.base.as_deref()),
+        ("Adam", Some("Adam"))
+    );
+    assert_eq!(
+        [
+            optimizer.parameters(),
+            optimizer.gradients(),
+            optimizer.states(),
+            optimizer.trained,
+            optimizer.stated,
+            optimizer.largest,
+        ],
+        [4, 4, 8, 4, 4, 1].map(Bytes::mib)
+    );
+    // Of steps in quick succession the beginning is not always read.
+    assert!(
+        optimizer
+            .before
+            .is_none_or(|before| before == Bytes::mib(46))
+    );
+}
+
+#[test]
 fn in_a_forward_it_is_told_how_far_it_had_come() {
     let place = Place::new();
     let mut front = Front::listen(&place);

@@ -309,3 +309,43 @@ fn what_checkpointing_computes_again() {
     assert_eq!(share(&said, &target(16)), None, "nothing is recomputed");
     assert_eq!(share(&said, &recomputed(true)), None, "not rehearsed");
 }
+
+/// A batch that should have fit and ran out of memory shows that the rehearsal says too little of all of them.
+#[test]
+fn what_failed_although_it_should_have_fit_raises_every_need() {
+    let step = Rehearsed::new(&said(), 16).unwrap();
+    let of = |step: &Rehearsed, batch| step.needs(&target(batch)).unwrap();
+    let had = of(&step, 16).likely.scale(1.25);
+    let raised = step.clone().that_failed([(target(16), had)].into_iter());
+    for batch in [4, 16, 64] {
+        let share = of(&raised, batch).high.fraction_of(of(&step, batch).high);
+        assert!(
+            (1.1..=1.3).contains(&share.unwrap()),
+            "{share:?} at {batch}"
+        );
+    }
+    assert!(of(&raised, 16).likely >= had.scale(0.95));
+    assert_eq!(raised.fits(&target(16), had, MARGIN), Some(false));
+    // What was too much by the rehearsal as well says nothing of it.
+    let expected = step.clone().that_failed([(target(64), had)].into_iter());
+    assert_eq!(of(&expected, 16), of(&step, 16));
+}
+
+/// What is reserved is more than what is needed, and its interval says so; retries are told from a fit without.
+#[test]
+fn on_a_card_it_fits_or_fits_after_retries_and_reserves_within_an_interval() {
+    let step = Rehearsed::new(&in_pieces(), 16).unwrap();
+    let fixed = Target {
+        allocator: Allocator::Fixed,
+        ..target(48)
+    };
+    let needs = step.needs(&fixed).unwrap();
+    let roomy = step.on_card(&fixed, needs.likely.scale(4.0)).unwrap();
+    assert!(!roomy.retries);
+    assert!(roomy.reserved.likely > needs.likely, "{roomy:?} {needs:?}");
+    assert!(roomy.reserved.high > needs.high && roomy.reserved.holds(needs.likely));
+    let tight = step.on_card(&fixed, needs.low).unwrap();
+    assert!(tight.retries, "{tight:?}");
+    assert!(tight.reserved.high <= needs.low);
+    assert_eq!(step.on_card(&fixed, needs.low.scale(0.9)), None);
+}

@@ -31,12 +31,7 @@ impl Auto {
     }
 
     fn launch(&self, run: &RunSummary<'_>, chosen: &Candidate) -> FollowUp {
-        let applied: Vec<Remedy> = run
-            .remedies
-            .iter()
-            .filter(|remedy| chosen.remedies.contains(&remedy.id))
-            .cloned()
-            .collect();
+        let applied = chosen.applied.clone();
         let titles: Vec<String> = applied.iter().map(|remedy| remedy.title.clone()).collect();
         let cause = run
             .findings
@@ -81,7 +76,7 @@ impl Policy for Auto {
             }
             _ => return FollowUp::Leave(None),
         };
-        let candidates = candidates(run);
+        let candidates = candidates(run, &self.options);
         // With secrets masked, as in the recording, which is all that a later front has.
         let runs = run.state.runs.iter();
         let tried: Vec<CommandLine> = runs.map(|run| run.command.clone()).collect();
@@ -117,8 +112,9 @@ impl Policy for Auto {
     }
 }
 
-/// Each offered remedy and the combinations; all resume the ended run if the program can.
-fn candidates(run: &RunSummary<'_>) -> Vec<Candidate> {
+/// Each offered remedy and the combinations, also the first one that fits of those that change no more than is allowed; all resume
+/// the ended run if the program can.
+fn candidates(run: &RunSummary<'_>, options: &AutoOptions) -> Vec<Candidate> {
     let offered: Vec<&Remedy> = run
         .remedies
         .iter()
@@ -129,11 +125,14 @@ fn candidates(run: &RunSummary<'_>) -> Vec<Candidate> {
         let chosen: Vec<&Remedy> = ids.iter().filter_map(|id| of(*id)).collect();
         (chosen.len() == ids.len()).then_some(chosen)
     });
+    let permits = |alteration| options.permits(alteration);
+    let fitting = remedy::combination(run.command, &run.inputs, run.remedies, &permits);
     offered
         .iter()
-        .filter(|remedy| remedy.id != RemedyId::Resume)
+        .filter(|remedy| !matches!(remedy.id, RemedyId::Resume | RemedyId::Together))
         .map(|remedy| vec![*remedy])
         .chain(together)
+        .chain(fitting.iter().map(|remedy| vec![remedy]))
         .map(|chosen| {
             let resume = of(RemedyId::Resume).into_iter().collect();
             candidate(run, &[chosen, resume].concat())
@@ -149,6 +148,14 @@ fn candidate(run: &RunSummary<'_>, chosen: &[&Remedy]) -> Candidate {
         remedies: plan.remedies,
         command: plan.command,
         files: plan.files,
-        alters: chosen.iter().filter_map(|remedy| remedy.alters).collect(),
+        alters: chosen
+            .iter()
+            .flat_map(|remedy| remedy.all_altered())
+            .collect(),
+        applied: chosen
+            .iter()
+            .flat_map(|remedy| remedy.each())
+            .cloned()
+            .collect(),
     }
 }

@@ -284,7 +284,7 @@ impl SessionController {
             prediction,
             awaited,
             ending: leftovers.clone().map(|leftovers| (leftovers, killed_at)),
-            applied: chosen.into_iter().cloned().collect(),
+            applied: (chosen.iter().flat_map(|remedy| remedy.each()).cloned()).collect(),
             files: plan.files,
         };
         if let Some(leftovers) = leftovers {

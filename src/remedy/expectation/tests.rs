@@ -111,6 +111,7 @@ fn oom(allocated: u64, reserved: u64, requested: u64, free: u64) -> OomIncident 
             model: None,
             step: 0,
             structure: None,
+            optimizer: None,
         }),
         report: None,
         pid: None,

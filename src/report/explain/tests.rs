@@ -219,6 +219,7 @@ fn what_held_the_memory_is_named_line_by_line() {
             gradients: Bytes::gib(2),
             optimizer_state: Bytes::gib(4),
         })),
+        optimizer: None,
     });
     let mut explained = Explained::of_log(incident, Vec::new());
     explained.retainers = Some(Retainers {

@@ -163,6 +163,7 @@ pub(crate) fn record(
         model: None,
         step: 0,
         structure: None,
+        optimizer: None,
     }
 }
 

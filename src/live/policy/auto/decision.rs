@@ -7,7 +7,8 @@
 use crate::command::CommandLine;
 use crate::diagnosis::Cause;
 use crate::remedy::{
-    Alteration, Expectation, FileCopy, Promise, RemedyAction, RemedyEffect, RemedyId, promise,
+    Alteration, Expectation, FileCopy, Promise, Remedy, RemedyAction, RemedyEffect, RemedyId,
+    promise,
 };
 use crate::state::RunOutcome;
 use serde::{Deserialize, Serialize};
@@ -89,6 +90,10 @@ impl AutoOptions {
         self.allow.contains(&permission)
     }
 
+    pub(super) fn permits(&self, alteration: Alteration) -> bool {
+        self.allows(needed_for(alteration))
+    }
+
     /// The position of the last of these remedies in the order; those not in it come last.
     fn position(&self, remedies: &[RemedyId]) -> usize {
         let position = |id: &RemedyId| {
@@ -108,6 +113,7 @@ impl AutoOptions {
                 | RemedyId::SharingStrategy
                 | RemedyId::Wait
                 | RemedyId::StopLeftover
+                | RemedyId::Together
                 | RemedyId::Without => None,
             };
             measure
@@ -152,6 +158,8 @@ pub(super) struct Candidate {
     pub files: Vec<FileCopy>,
     /// Whether the command resumes from a checkpoint.
     pub resumes: bool,
+    /// The remedies themselves.
+    pub applied: Vec<Remedy>,
 }
 
 #[derive(Debug, Clone, PartialEq)]
@@ -289,14 +297,16 @@ fn acts(id: RemedyId) -> bool {
 
 /// The permission that a candidate lacks.
 fn missing(candidate: &Candidate, options: &AutoOptions) -> Option<Permission> {
-    let needed = candidate.alters.iter().map(|alteration| match alteration {
+    let mut needed = candidate.alters.iter().copied().map(needed_for);
+    needed.find(|permission| !options.allows(*permission))
+}
+
+fn needed_for(alteration: Alteration) -> Permission {
+    match alteration {
         Alteration::EffectiveBatch | Alteration::BatchStatistics => Permission::EffectiveBatch,
         Alteration::Precision => Permission::Amp,
         Alteration::Recomputation => Permission::Recompute,
-    });
-    needed
-        .into_iter()
-        .find(|permission| !options.allows(*permission))
+    }
 }
 
 /// Of several reasons, the one that the user can do most about.
@@ -361,6 +371,7 @@ mod tests {
             alters: alters.to_vec(),
             files: Vec::new(),
             resumes: false,
+            applied: Vec::new(),
         }
     }
 

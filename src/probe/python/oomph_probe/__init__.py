@@ -84,6 +84,7 @@ rehearse/ After an OOM in the first steps, to know what another batch or a remed
 oom/ When memory has run out:
 
     observer       the record of an OOM
+    optimizer      what the optimizer's step needs, by its class, settings and bytes
     uncaught       whether the process ends by it
     progress       how far the forward had got
     retainers      who keeps memory alive: variables and attributes of the program

@@ -254,6 +254,9 @@ const WIDTH_FOR_WHOLE: u16 = 60;
 /// Where no row is selected.
 const NONE_RECOMMENDED: &str = "no remedy is sure to fit: press a remedy's key, or select one";
 
+/// Where the recommended remedy is one of which nothing is known.
+const GUESS: &str = "a guess, nothing is known to fit";
+
 /// Text in one tone.
 type TonedText = (String, Tone);
 
@@ -316,7 +319,11 @@ fn of_one(page: Page, remedy: &Remedy) -> Vec<Vec<StyledLine>> {
     if cuts_title(page, remedy) {
         title.push((format!("{}: ", remedy.title), Tone::Strong));
     }
-    let clauses = clauses(page, remedy, tone);
+    let mut clauses = clauses(page, remedy, tone);
+    if page.dialog.is_guess(page.scene) {
+        let why = (GUESS.to_string(), Tone::Warning);
+        clauses.insert(0, ((String::new(), tone), why));
+    }
     let of_first = |count: usize| {
         let mut parts = title.clone();
         for (n, (before, clause)) in clauses[..count].iter().enumerate() {

@@ -53,13 +53,18 @@ contexts = set()
 class Tensor:
     """Bytes on a device (or on the host, which costs nothing here)."""
 
-    dtype = None
+    dtype = "torch.uint8"
+    requires_grad = True
 
     def __init__(self, size, device=0, is_cuda=True):
         self.size, self.is_cuda, self.grad, self.grad_fn = size, is_cuda, None, None
         self.device = type("device", (), {"index": device if is_cuda else None})
         if is_cuda:
             allocate(self, size, device, sys._getframe(1))
+
+    @property
+    def shape(self):
+        return (self.size,)
 
     def numel(self):
         return self.size

@@ -11,7 +11,7 @@ import time
 
 from ..common import errors, frames
 from ..live import snapshot
-from . import progress
+from . import optimizer, progress
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -39,7 +39,7 @@ FULL_EVERY = 5.0
 # In addition the first OOM of each place in the program, up to so many places.
 PLACES = 32
 # The parts that are slow to collect.
-EXPENSIVE = ("largest_free", "free_blocks", "lines", "growing", "progress", "model")
+EXPENSIVE = ("largest_free", "free_blocks", "lines", "growing", "progress", "model", "optimizer")
 
 
 class Observer:
@@ -143,6 +143,8 @@ class Records:
         self.full_at = 0.0
         self.latest: tuple[Any, Line] = None, {}
         self.places: set[Any] = set()
+        # The id of the optimizer whose step ran when memory ran out; 0 for none.
+        self.stepping = 0
         # Of the snapshot that the latest record was made of.
         self.segments: Segments = []
 
@@ -171,7 +173,7 @@ class Records:
         is_new = self.is_new_place(record.get("stack"))
         in_full = is_new or self.seen <= FULL_AT_FIRST or now - self.full_at >= FULL_EVERY
         if in_full:
-            self.add_parts(record, device, (self.add_snapshot, self.add_progress))
+            self.add_parts(record, device, (self.add_snapshot, self.add_progress, self.add_optimizer))
         # cuDNN tries one algorithm after another: among OOMs at one place with the same bytes allocated,
         # the last attempt's record is the one that counts. (`device` is copied: nothing of the call is kept.)
         place = int(device), record["step"], record.get("stack"), record["sample"]["allocated"]
@@ -219,6 +221,7 @@ class Records:
             record["grad_enabled"],
             self.steps.is_running(),
         )
+        self.stepping = self.steps.running
         self.steps.forget_running()
 
     def add_progress(self, record: Line, device: int) -> None:
@@ -231,6 +234,19 @@ class Records:
             share = progress.of(path, stack)
             if share is not None:
                 record["progress"] = share
+
+    def add_optimizer(self, record: Line, device: int) -> None:
+        """What the optimizer's step needs: where it has run out, or is still to come for the first time."""
+        in_step = record.get("phase") == "optimizer"
+        if not in_step and self.steps.count > 0:
+            return
+        line = optimizer.of(self.torch, self.structure, self.stepping if in_step else 0, device)
+        if line is None:
+            return
+        began = self.steps.began
+        if in_step and began is not None and began[1] == device:
+            line["before"] = began[2]["allocated"]
+        record["optimizer"] = line
 
     def add_structure(self, record: Line, device: int) -> None:
         structure = self.structure.of(device)

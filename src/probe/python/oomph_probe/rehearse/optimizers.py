@@ -8,9 +8,9 @@ import gc
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from typing import Any
+    from typing import Any, Callable
 
-    from ..common.protocols import Line, Optimizer, Torch
+    from ..common.protocols import Line, Optimizer, Tensor, Torch
 
 # State tensors of a parameter's size for each parameter; settings that add one.
 STATES = {
@@ -24,30 +24,35 @@ PLAIN_MOMENTUM = ("Adam", "AdamW", "Muon")
 
 def of(torch: Torch, device: Any) -> Line | None:
     """The line's part for the optimizer of the most parameters on a device; None where there is none."""
+    found = largest(torch, lambda parameter: parameter.device == device)
+    return None if found is None else describe(found)
+
+
+def largest(torch: Torch, is_here: Callable[[Tensor], bool], wanted: int = 0) -> Optimizer | None:
+    """The optimizer with the id `wanted`, else the one of the most parameters on a device; None where there is none."""
     every = gc.get_objects()
     # `isinstance` asks the object for its class, which may run the program's code.
     kinds = {kind for kind in set(map(type, every)) if torch.optim.Optimizer in kind.__mro__}
     found = [each for each in every if type(each) in kinds] if kinds else []
     del every
-    sized = [(size_of(each, device), at) for at, each in enumerate(found)]
-    sized = [entry for entry in sized if entry[0] > 0]
-    return describe(found[max(sized)[1]]) if sized else None
+    sized = [(id(each) == wanted, size_of(each, is_here), at) for at, each in enumerate(found)]
+    sized = [entry for entry in sized if entry[1] > 0]
+    return found[max(sized)[2]] if sized else None
 
 
-def size_of(optimizer: Optimizer, device: Any) -> int:
+def size_of(optimizer: Optimizer, is_here: Callable[[Tensor], bool]) -> int:
     return sum(
         parameter.numel()
         for group in optimizer.param_groups
         for parameter in group["params"]
-        if parameter.device == device
+        if is_here(parameter)
     )
 
 
 def describe(optimizer: Optimizer) -> Line:
-    names = [base.__name__ for base in type(optimizer).__mro__]
-    name = next((name for name in names if name in STATES), None)
+    name = base_of(optimizer)
     group = optimizer.param_groups[0]
-    line = {"class": names[0], "has_state": len(optimizer.state) > 0}
+    line = {"class": type(optimizer).__name__, "has_state": len(optimizer.state) > 0}
     if name is not None:
         added = sum(1 for setting in ADDING if group.get(setting) and name not in PLAIN_MOMENTUM)
         added += bool(group.get("amsgrad")) if name in PLAIN_MOMENTUM else 0
@@ -55,3 +60,9 @@ def describe(optimizer: Optimizer) -> Line:
     # Where neither is asked for, torch takes foreach for parameters that all lie on a GPU.
     line["foreach"] = group.get("foreach") is not False and not group.get("fused") and "foreach" in group
     return line
+
+
+def base_of(optimizer: Optimizer) -> str | None:
+    """The known class that it is of or derives from."""
+    names = (base.__name__ for base in type(optimizer).__mro__)
+    return next((name for name in names if name in STATES), None)

@@ -1,0 +1,132 @@
+"""What the optimizer whose step ran out of memory, or is still to come, needs: its class and settings, and the
+bytes of its parameters, gradients and state by dtype. Taken once memory has run out; the sums are made by
+forecast/optimizer_step.rs.
+"""
+
+from __future__ import annotations
+
+from ..rehearse import optimizers
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
+
+    from ..common.protocols import Line, Optimizer, Tensor, Torch
+    from ..live.structure import Structure
+
+# Settings that decide how much its state and its step take.
+SETTINGS = ("foreach", "fused", "amsgrad", "momentum", "centered", "maximize", "weight_decay")
+# Tensors with fewer elements keep their state in 32 bits in the optimizers with states of 8 bits.
+SMALL = 4096
+
+
+def of(torch: Torch, structure: Structure, running: int, device: int) -> Line | None:
+    """The record's part for the optimizer whose id is `running`, else for the one of the most parameters on the
+    device; None where there is none."""
+    def is_here(parameter: Tensor) -> bool:
+        local = getattr(parameter, "_local_tensor", parameter)
+        return local.is_cuda and local.device.index == device
+
+    found = stepping(structure, running)
+    if found is None:
+        found = optimizers.largest(torch, is_here, running)
+    return None if found is None else Sizes(torch, found, device).line()
+
+
+def stepping(structure: Structure, running: int) -> Optimizer | None:
+    """The optimizer whose step runs, if it has ended one before."""
+    reference = structure.optimizers.get(running)
+    return None if reference is None else reference()
+
+
+class Sizes:
+    """The bytes of one optimizer on one device."""
+
+    def __init__(self, torch: Torch, optimizer: Optimizer, device: int) -> None:
+        self.torch = torch
+        self.optimizer = optimizer
+        self.device = device
+        self.seen: set[int] = set()
+        self.bytes: dict[str, dict[str, int]] = {"parameters": {}, "gradients": {}, "states": {}}
+        # Of the trained parameters: bytes, elements, elements in small tensors, and the bytes of the largest.
+        self.trained = self.elements = self.small = self.largest = 0
+        # What Adafactor keeps of them, and the bytes of those that have a state.
+        self.factored = self.stated = 0
+
+    def line(self) -> Line:
+        for group in self.optimizer.param_groups:
+            for parameter in group["params"]:
+                self.add_parameter(parameter)
+        group = self.optimizer.param_groups[0]
+        line: Line = {"class": type(self.optimizer).__name__}
+        base = optimizers.base_of(self.optimizer)
+        if base is not None:
+            line["base"] = base
+        for setting in SETTINGS:
+            line[setting] = is_set(group.get(setting))
+        if "foreach" in group and group["foreach"] is None and not line["fused"]:
+            # Where neither is asked for, torch takes foreach for parameters that all lie on a GPU.
+            line["foreach"] = True
+        line.update(self.bytes)
+        for name in ("trained", "elements", "small", "largest", "factored", "stated"):
+            line[name] = getattr(self, name)
+        return line
+
+    def add_parameter(self, parameter: Tensor) -> None:
+        local = self.add(parameter, "parameters")
+        if local is None:
+            return
+        size, elements = local.numel() * local.element_size(), local.numel()
+        if parameter.requires_grad:
+            self.trained += size
+            self.elements += elements
+            self.small += elements if elements < SMALL else 0
+            self.largest = max(self.largest, size)
+            self.factored += factored(tuple(local.shape)) * local.element_size()
+        if parameter.grad is not None:
+            self.add(parameter.grad, "gradients")
+        state = self.optimizer.state.get(parameter)
+        if state and self.add_state(state, 2) > 0:
+            self.stated += size
+
+    def add_state(self, value: Any, depth: int) -> int:
+        """Adds the tensors of a state; their bytes."""
+        if isinstance(value, self.torch.Tensor):
+            local = self.add(value, "states")
+            return 0 if local is None else local.numel() * local.element_size()
+        inner: Any = ()
+        if depth > 0 and isinstance(value, dict):
+            inner = list(value.values())
+        elif depth > 0 and isinstance(value, (list, tuple)):
+            inner = value
+        return sum(self.add_state(each, depth - 1) for each in inner)
+
+    def is_here(self, tensor: Tensor) -> bool:
+        return tensor.is_cuda and tensor.device.index == self.device
+
+    def add(self, tensor: Tensor, kind: str) -> Tensor | None:
+        """Adds a tensor, if it lies on the device and was not added before: of a sharded one (DTensor) this rank's
+        shard."""
+        local: Tensor = getattr(tensor, "_local_tensor", tensor)
+        if id(local) in self.seen or not self.is_here(local):
+            return None
+        self.seen.add(id(local))
+        of_kind = self.bytes[kind]
+        dtype = str(local.dtype).rpartition(".")[2]
+        of_kind[dtype] = of_kind.get(dtype, 0) + local.numel() * local.element_size()
+        return local
+
+
+def is_set(setting: Any) -> bool:
+    """Whether a setting is on: True, or a number other than zero. What else it may be is not asked."""
+    return setting is True or (type(setting) in (int, float) and setting != 0)
+
+
+def factored(shape: tuple[int, ...]) -> int:
+    """The elements that Adafactor keeps of a tensor: of a matrix its rows and columns."""
+    elements = 1
+    for size in shape:
+        elements *= size
+    if len(shape) < 2 or elements == 0:
+        return elements
+    return elements // shape[-1] + elements // shape[-2]

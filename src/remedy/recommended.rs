@@ -1,0 +1,205 @@
+//! What a remedy promises, and which one is recommended: the one place that decides it, for Enter in the dialog and for
+//! relaunches that nobody is asked about.
+
+use super::plan::{Expectation, Remedy};
+use super::{RemedyEffect, RemedyId};
+use crate::diagnosis::{Cause, Help};
+
+/// What is expected of a run with a remedy, or with several together; the best first.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Promise {
+    /// All of the interval fits.
+    Fits,
+    /// The likely need fits, the upper end of the interval does not; or what is free is unknown.
+    MayFit,
+    /// It is of the kind that helps against the cause, but there is no figure.
+    Unknown,
+}
+
+/// What is expected of a run with these remedies; `None` if they are said not to fit or not to help.
+pub fn promise(
+    remedies: &[RemedyId],
+    expectation: &Expectation,
+    cause: Option<Cause>,
+) -> Option<Promise> {
+    if expectation.futile.is_some() {
+        return None;
+    }
+    match (expectation.fits, expectation.needs) {
+        (Some(true), _) => Some(Promise::Fits),
+        (Some(false), _) => None,
+        (None, Some(_)) => Some(Promise::MayFit),
+        (None, None) => remedies
+            .iter()
+            .any(|id| is_against(*id, cause))
+            .then_some(Promise::Unknown),
+    }
+}
+
+/// Whether a remedy is of the kind that helps against a cause.
+fn is_against(id: RemedyId, cause: Option<Cause>) -> bool {
+    let prefers = cause.map(|cause| cause.spec().prefers);
+    match id.spec().effect {
+        RemedyEffect::LessAllocated | RemedyEffect::MoreFree => true,
+        RemedyEffect::LessFragmentation => prefers.is_none_or(|help| help == Help::NoFragmentation),
+        // It needs as much GPU memory as before.
+        RemedyEffect::None => prefers == Some(Help::LessHostMemory),
+    }
+}
+
+/// The remedy that Enter stands on: the first one that is expected to fit. Where none is, and none has
+/// a figure that may be in the available memory, the one without a figure that has the best bound, or
+/// else the first; a remedy that may not fit, by its figure, is the user's to choose.
+pub fn recommended(remedies: &[Remedy], cause: Option<Cause>) -> Option<usize> {
+    let of = |remedy: &Remedy| recommended_promise(remedy, cause);
+    let first = |wanted| {
+        remedies
+            .iter()
+            .position(|remedy| of(remedy) == Some(wanted))
+    };
+    match (first(Promise::Fits), first(Promise::MayFit)) {
+        (Some(fits), _) => Some(fits),
+        (None, Some(_)) => None,
+        (None, None) => {
+            let unknown = remedies.iter().enumerate();
+            let unknown = unknown.filter(|(_, remedy)| of(remedy) == Some(Promise::Unknown));
+            let bounded =
+                unknown.filter_map(|(at, remedy)| Some((remedy.expectation.at_least?, at)));
+            let best = bounded.min().map(|(_, at)| at);
+            best.or_else(|| first(Promise::Unknown))
+        }
+    }
+}
+
+/// What a remedy promises, if it is one that Enter may stand on.
+pub(super) fn recommended_promise(remedy: &Remedy, cause: Option<Cause>) -> Option<Promise> {
+    may_help(remedy, cause)
+        .then(|| promise(&[remedy.id], &remedy.expectation, cause))
+        .flatten()
+}
+
+/// Whether a remedy may help against the cause: it is offered, and nothing says that it does not help
+/// or not fit.
+pub fn may_help(remedy: &Remedy, cause: Option<Cause>) -> bool {
+    let cause = cause.map(Cause::spec);
+    if !remedy.is_offered() || remedy.expectation.fits == Some(false) {
+        return false;
+    }
+    match remedy.id.spec().effect {
+        RemedyEffect::LessAllocated | RemedyEffect::LessFragmentation | RemedyEffect::MoreFree => {
+            remedy.expectation.futile.is_none()
+                && cause.is_none_or(|cause| cause.ineffective_against.is_none())
+        }
+        RemedyEffect::None => cause.is_some_and(|cause| cause.prefers == Help::LessHostMemory),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::diagnosis::LittleUse;
+    use crate::remedy::Availability;
+    use crate::units::Bytes;
+
+    /// What a row says.
+    #[derive(Clone, Copy)]
+    enum RowSays {
+        Fits,
+        MayNotFit,
+        WontFit,
+        Unknown,
+        UnlikelyToHelp,
+    }
+
+    use RemedyId::{Amp, Batch, Device, ExpandableSegments as Segments, Recompute};
+    use RowSays::{Fits, MayNotFit, Unknown, UnlikelyToHelp, WontFit};
+
+    fn remedy(id: RemedyId, says: RowSays) -> Remedy {
+        let figure = Some(Bytes(1 << 30));
+        let expectation = Expectation::default();
+        let expectation = match says {
+            Fits => Expectation {
+                fits: Some(true),
+                needs: figure,
+                ..expectation
+            },
+            MayNotFit => Expectation {
+                needs: figure,
+                ..expectation
+            },
+            WontFit => Expectation {
+                fits: Some(false),
+                at_least: figure,
+                ..expectation
+            },
+            Unknown => expectation,
+            UnlikelyToHelp => Expectation {
+                futile: Some(LittleUse::UnlikelyToHelp),
+                ..expectation
+            },
+        };
+        Remedy {
+            expectation,
+            ..Remedy::new(id)
+        }
+    }
+
+    fn recommends(cause: Cause, rows: &[(RemedyId, RowSays)]) -> Option<RemedyId> {
+        let remedies: Vec<Remedy> = rows.iter().map(|(id, says)| remedy(*id, *says)).collect();
+        recommended(&remedies, Some(cause)).map(|at| remedies[at].id)
+    }
+
+    #[test]
+    fn the_first_that_is_expected_to_fit_is_recommended() {
+        let rows = [
+            (Segments, MayNotFit),
+            (Batch, Unknown),
+            (Amp, Fits),
+            (Recompute, Fits),
+        ];
+        assert_eq!(recommends(Cause::Capacity, &rows), Some(Amp));
+    }
+
+    #[test]
+    fn what_is_said_not_to_fit_is_not_even_if_there_is_nothing_else() {
+        assert_eq!(recommends(Cause::Capacity, &[(Segments, WontFit)]), None);
+        let rows = [(Batch, WontFit), (Segments, WontFit), (Amp, UnlikelyToHelp)];
+        assert_eq!(recommends(Cause::OptimizerState, &rows), None);
+    }
+
+    #[test]
+    fn what_may_not_fit_is_the_users_to_choose() {
+        let rows = [(Batch, MayNotFit), (Amp, Unknown)];
+        assert_eq!(recommends(Cause::Capacity, &rows), None);
+    }
+
+    #[test]
+    fn where_nothing_is_known_the_first_of_the_right_kind_is_recommended() {
+        let rows = [(Segments, Unknown), (Batch, Unknown)];
+        assert_eq!(recommends(Cause::Capacity, &rows), Some(Batch));
+        assert_eq!(recommends(Cause::Fragmentation, &rows), Some(Segments));
+        assert_eq!(
+            recommends(Cause::ForeignProcess, &[(Device, Unknown)]),
+            Some(Device)
+        );
+        assert_eq!(
+            recommends(Cause::HostMemory, &[(RemedyId::DataloaderWorkers, Unknown)]),
+            Some(RemedyId::DataloaderWorkers)
+        );
+        assert_eq!(recommended(&[], None), None);
+    }
+
+    #[test]
+    fn nothing_is_against_a_cause_that_recurs() {
+        for says in [Fits, Unknown] {
+            assert_eq!(recommends(Cause::Leak, &[(Batch, says)]), None);
+        }
+    }
+
+    #[test]
+    fn what_is_not_offered_is_not_recommended() {
+        let mut batch = remedy(Batch, Fits);
+        batch.availability = Availability::NotOffered("no argument".into());
+        assert_eq!(recommended(&[batch], Some(Cause::Capacity)), None);
+    }
+}

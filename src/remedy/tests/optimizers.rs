@@ -1,0 +1,229 @@
+//! Trainings whose optimizer is known when memory runs out: the sum of its step, what would help, and what cannot.
+
+use crate::diagnosis::{Cause, Certainty, Finding, diagnose};
+use crate::event::*;
+use crate::forecast::ForecastInputs;
+use crate::remedy::{RemedyInputs, recommended, remedies};
+use crate::state::tests::staged::*;
+use crate::units::Bytes;
+
+/// AdamW over parameters of so many GiB, of which so much has a gradient and a state.
+fn adamw(parameters: f64, gradients: f64, stated: f64) -> OptimizerRecord {
+    let size = |gib: f64| (gib * f64::from(1 << 30)) as u64;
+    let line = serde_json::json!({
+        "class": "AdamW", "base": "AdamW", "foreach": true, "weight_decay": true,
+        "parameters": {"float32": size(parameters)},
+        "gradients": {"float32": size(gradients)},
+        "states": {"float32": size(2.0 * stated)},
+        "trained": size(parameters), "elements": size(parameters) / 4, "small": 4096,
+        "largest": size(parameters) / 20, "factored": 1 << 20, "stated": size(stated),
+        "before": size(parameters + gradients),
+    });
+    serde_json::from_value(line).unwrap()
+}
+
+/// A card of 23.6 GiB, out in a phase of the first step with this optimizer.
+fn out(phase: Phase, allocated: f64, optimizer: OptimizerRecord) -> StagedSession {
+    let mut scene = StagedSession::training();
+    scene.sampled(2.0, 1.0, 1.5);
+    scene.add(3.0, EventKind::Device(reading(&[(100, gib(2.0))])));
+    scene.add(
+        20.0,
+        EventKind::Oom(OomRecord {
+            phase,
+            optimizer: Some(Box::new(optimizer)),
+            ..record(100, gib(allocated), gib(allocated), gib(1.2), gib(0.3))
+        }),
+    );
+    scene
+}
+
+fn finding(scene: &StagedSession) -> Finding {
+    diagnose(&scene.state).into_iter().next().unwrap()
+}
+
+/// Which remedies are offered, and the one that Enter stands on.
+fn offered(scene: &StagedSession, findings: &[Finding]) -> (Vec<String>, Option<usize>) {
+    let inputs = RemedyInputs {
+        forecast: ForecastInputs {
+            oom: scene.state.oom(),
+            state: Some(&scene.state),
+            ..ForecastInputs::default()
+        },
+        findings,
+        batch_fits: true,
+        ..RemedyInputs::default()
+    };
+    let all = remedies(&scene.state.run().unwrap().command, &inputs);
+    let offered = all.iter().filter(|remedy| remedy.is_offered());
+    let names = offered.map(|remedy| remedy.title.clone()).collect();
+    (
+        names,
+        recommended(&all, findings.first().map(|one| one.cause)),
+    )
+}
+
+#[test]
+fn out_in_the_optimizers_step_the_sum_is_said_and_what_each_alternative_needs() {
+    // Parameters and gradients of 6 GiB each; AdamW's state of 12 does not fit beside them.
+    let scene = out(Phase::Optimizer, 22.5, adamw(6.0, 6.0, 5.0));
+    let found = finding(&scene);
+    assert_eq!(
+        (found.cause, found.certainty),
+        (Cause::OptimizerState, Certainty::Certain)
+    );
+    assert_eq!(
+        found.headline,
+        "The step of AdamW does not fit: 6.0 parameters + 6.0 gradients + 12.0 state + 6.0 temporaries of foreach = 30.0 > 23.1 GiB."
+    );
+    assert!(
+        found
+            .explanation
+            .contains("neither a smaller batch nor mixed precision helps"),
+        "{}",
+        found.explanation
+    );
+    let advice: Vec<String> = found.advice.iter().map(ToString::to_string).collect();
+    assert_eq!(
+        advice,
+        [
+            "AdamW with states of 8 bits (bitsandbytes): needs 15.0 GiB, fits",
+            "Adafactor: needs 12.6 GiB, fits",
+            "SGD with momentum: needs 18.0 GiB, fits",
+            "SGD without momentum: needs 12.0 GiB, fits",
+            "the optimizer's state sharded over 2 GPUs (ZeRO-1): needs 21.0 GiB, fits",
+            "parameters, gradients and state sharded over 2 GPUs (FSDP, ZeRO-3): needs 15.0 GiB, fits",
+            "foreach=False in AdamW: needs 24.6 GiB, 1.50 GiB too much",
+            "fused=True in AdamW: needs 24.0 GiB, 918 MiB too much",
+        ]
+    );
+    let (names, enter) = offered(&scene, &[found]);
+    assert_eq!(
+        names,
+        Vec::<String>::new(),
+        "no batch, no precision, no segments"
+    );
+    assert_eq!(enter, None);
+}
+
+#[test]
+fn a_step_that_would_fit_without_its_temporaries_says_that_first() {
+    let mut optimizer = adamw(5.0, 5.0, 5.0);
+    optimizer.before = Some(gib(20.0));
+    let scene = out(Phase::Optimizer, 22.5, optimizer);
+    let found = finding(&scene);
+    assert_eq!(found.cause, Cause::OptimizerState);
+    assert_eq!(
+        found.advice[0],
+        "foreach=False in AdamW: needs 20.5 GiB, fits"
+    );
+    assert_eq!(found.advice[1], "fused=True in AdamW: needs 20.0 GiB, fits");
+}
+
+#[test]
+fn what_is_known_before_the_first_step_says_that_the_model_itself_is_too_large() {
+    let scene = out(Phase::Forward, 22.5, adamw(6.0, 0.0, 0.0));
+    let found = finding(&scene);
+    assert_eq!(
+        (found.cause, found.certainty),
+        (Cause::Capacity, Certainty::Certain)
+    );
+    assert_eq!(
+        found.headline,
+        "The model itself is 6.90 GiB too large for this GPU: 6.0 parameters + 6.0 gradients + 18.0 optimizer state = 30.0 > 23.1 GiB."
+    );
+    assert!(
+        found.advice[0].starts_with("at least 2 GPUs, with the model sharded over them"),
+        "{:?}",
+        found.advice
+    );
+    assert!(
+        found
+            .advice
+            .iter()
+            .any(|advice| *advice == "a smaller model")
+    );
+    let (names, enter) = offered(&scene, &[found]);
+    assert_eq!((names, enter), (Vec::new(), None));
+}
+
+#[test]
+fn an_input_that_is_too_big_is_not_told_as_the_model() {
+    let large_input = |optimizer: Option<OptimizerRecord>| {
+        let mut scene = StagedSession::training();
+        scene.sampled(2.0, 1.0, 1.5);
+        let mut out = record(100, gib(1.0), gib(1.2), gib(23.0), gib(21.9));
+        out.phase = Phase::Load;
+        out.optimizer = optimizer.map(Box::new);
+        scene.add(20.0, EventKind::Oom(out));
+        scene
+    };
+    let of_model = finding(&large_input(None));
+    assert!(
+        of_model
+            .headline
+            .starts_with("The model itself does not fit"),
+        "{}",
+        of_model.headline
+    );
+    let scene = large_input(Some(adamw(1.0, 0.0, 0.0)));
+    let found = finding(&scene);
+    assert!(
+        found.headline.starts_with("It does not fit"),
+        "{}",
+        found.headline
+    );
+    assert!(
+        found
+            .explanation
+            .contains("The model was on the GPU already, with parameters of 1.00 GiB"),
+        "{}",
+        found.explanation
+    );
+    let (names, enter) = offered(&scene, &[found]);
+    assert_eq!(
+        (names.first().map(String::as_str), enter),
+        (Some("smaller batch"), Some(0))
+    );
+}
+
+/// A rehearsed step of one sample, with all that makes it smaller, is the least that the model needs.
+#[test]
+fn a_sample_that_does_not_fit_in_any_way_is_the_models_size() {
+    let size = |gib: u64| gib << 30;
+    let variant = |checkpointing, amp, each: u64| RehearsedVariant {
+        checkpointing,
+        amp,
+        trace: Some(format!("x{} {} -2", size(each), size(5))),
+        ..RehearsedVariant::default()
+    };
+    let said = |each: [u64; 2]| Rehearsal {
+        pid: crate::units::Pid(100),
+        phase: Phase::Forward,
+        batch: 64,
+        before: Bytes(size(5)),
+        weights: vec![size(5)],
+        trained: vec![size(5)],
+        own_loss: true,
+        variants: vec![variant(false, false, each[0]), variant(true, true, each[1])],
+        ..Rehearsal::default()
+    };
+    let rehearsed = |each| {
+        let mut scene = StagedSession::training();
+        scene.sampled(2.0, 1.0, 1.5);
+        scene.add(
+            20.0,
+            EventKind::Oom(OomRecord {
+                phase: Phase::Forward,
+                ..record(100, gib(22.5), gib(22.6), gib(2.0), gib(0.3))
+            }),
+        );
+        scene.add(20.1, EventKind::Rehearsal(Box::new(said(each))));
+        finding(&scene).headline.to_string()
+    };
+    assert_eq!(
+        rehearsed([40, 10]),
+        "The model itself is 6.40 GiB too large for this GPU: 10.0 activations + 5.0 parameters + 5.0 gradients + 10.0 optimizer state = 30.0 > 23.6 GiB."
+    );
+    assert!(rehearsed([40, 1]).starts_with("The whole step does not fit"));
+}

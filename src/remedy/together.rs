@@ -1,0 +1,151 @@
+//! Several remedies together, where none fits by itself: the combinations of segments, checkpointing, precision and batch are
+//! searched, those that change the training least first, and the first one that fits is one remedy with one key.
+//!
+//! The batch beside others is proposed anew: it is the largest one that fits with what they save.
+
+use super::expectation::RemedyPredictor;
+use super::inputs::RemedyInputs;
+use super::plan::{Alteration, Remedy};
+use super::proposal::Offering;
+use super::recommended::{Promise, recommended_promise};
+use super::single::{proposed, ran_out_with};
+use super::{NeedFrom, RemedyEffect, RemedyId, RemedySpec};
+use crate::command::CommandLine;
+use crate::diagnosis::{Help, Phrase};
+use crate::recognize::Recognized;
+
+/// Nothing proposes it by itself: [`first_that_fits`] makes it of others.
+pub(super) const REMEDY: RemedySpec = RemedySpec::new(
+    'o',
+    "several together",
+    RemedyEffect::LessAllocated,
+    // Its parts change the forecast, each as its own spec says.
+    NeedFrom::Forecast(Remedy::change_batch),
+    |_| None,
+);
+
+/// What the batch is combined with, what changes the training least first.
+const BESIDE_BATCH: [&[RemedyId]; 8] = [
+    &[],
+    &[RemedyId::ExpandableSegments],
+    &[RemedyId::Recompute],
+    &[RemedyId::ExpandableSegments, RemedyId::Recompute],
+    &[RemedyId::Amp],
+    &[RemedyId::ExpandableSegments, RemedyId::Amp],
+    &[RemedyId::Recompute, RemedyId::Amp],
+    &[
+        RemedyId::ExpandableSegments,
+        RemedyId::Recompute,
+        RemedyId::Amp,
+    ],
+];
+
+/// The first combination that fits of those that change no more of the training than is permitted. `None` where none does, where
+/// something fits by itself, or where no combination helps against the cause.
+pub fn combination(
+    command: &CommandLine,
+    inputs: &RemedyInputs<'_>,
+    singles: &[Remedy],
+    permits: &dyn Fn(Alteration) -> bool,
+) -> Option<Remedy> {
+    first_that_fits(&inputs.recognize(command), inputs, singles, permits)
+}
+
+pub(super) fn first_that_fits(
+    recognized: &Recognized<'_>,
+    inputs: &RemedyInputs<'_>,
+    singles: &[Remedy],
+    permits: &dyn Fn(Alteration) -> bool,
+) -> Option<Remedy> {
+    let cause = inputs.cause();
+    let prefers = cause.map_or(Help::LessMemory, |cause| cause.spec().prefers);
+    let is_permitted = |remedy: &Remedy| remedy.alters.is_none_or(permits);
+    let fits = |remedy: &Remedy| {
+        remedy.id != RemedyId::Together
+            && is_permitted(remedy)
+            && recommended_promise(remedy, cause) == Some(Promise::Fits)
+    };
+    if inputs.forecast.oom.is_none() || prefers == Help::LessHostMemory || singles.iter().any(fits)
+    {
+        return None;
+    }
+    let predictor = RemedyPredictor::new(recognized.command, inputs);
+    if !predictor.can_tell() {
+        return None;
+    }
+    let single = |id: &RemedyId| {
+        let mut offered = singles.iter().filter(|remedy| remedy.is_offered());
+        offered.find(|remedy| remedy.id == *id && is_permitted(remedy))
+    };
+    BESIDE_BATCH.iter().find_map(|ids| {
+        let beside: Vec<&Remedy> = ids.iter().filter_map(single).collect();
+        if beside.len() < ids.len() {
+            return None;
+        }
+        let with_batch = || {
+            let batch = proposed(
+                RemedyId::Batch,
+                &Offering {
+                    command: recognized.command,
+                    recognized,
+                    inputs,
+                    predictor: &predictor.beside(&beside),
+                },
+            )?;
+            let mut parts: Vec<Remedy> = beside.iter().copied().cloned().collect();
+            parts.push(batch);
+            Some(parts)
+        };
+        let alone = (beside.len() > 1).then(|| beside.iter().copied().cloned().collect());
+        let both = || with_batch().filter(|parts| parts.len() > 1);
+        [alone, both()]
+            .into_iter()
+            .flatten()
+            .filter(|parts: &Vec<Remedy>| parts.iter().all(|part| part.is_offered()))
+            .filter(|parts| parts.iter().all(is_permitted))
+            .map(|parts| together(&predictor, parts))
+            .find(|whole| {
+                recommended_promise(whole, cause) == Some(Promise::Fits)
+                    && ran_out_with(recognized.command, whole, inputs).is_none()
+            })
+    })
+}
+
+/// These remedies as one.
+fn together(predictor: &RemedyPredictor<'_>, mut parts: Vec<Remedy>) -> Remedy {
+    parts.sort_by_key(|part| part.id);
+    let of_all: Vec<&Remedy> = parts.iter().collect();
+    let names: Vec<&str> = parts.iter().map(|part| name(part.id)).collect();
+    let changes: Vec<&str> = parts.iter().map(|part| part.changes.as_str()).collect();
+    let mut cost = Phrase::default();
+    for part in parts.iter().filter(|part| !part.cost.is_empty()) {
+        match cost.is_empty() {
+            true => cost = part.cost.clone(),
+            false => cost.push("; ", part.cost.clone()),
+        }
+    }
+    Remedy {
+        title: names.join(" + "),
+        edits: parts.iter().flat_map(|part| part.edits.clone()).collect(),
+        files: parts.iter().flat_map(|part| part.files.clone()).collect(),
+        changes: changes.join("  "),
+        expectation: predictor.together(&of_all),
+        takes: parts.iter().find_map(|part| part.takes),
+        set_by: parts.iter().find_map(|part| part.set_by.clone()),
+        alters: parts.iter().filter_map(|part| part.alters).max(),
+        cost,
+        parts,
+        ..Remedy::new(RemedyId::Together)
+    }
+}
+
+/// In few words: a row names several.
+fn name(id: RemedyId) -> &'static str {
+    match id {
+        RemedyId::Batch => "batch",
+        RemedyId::ExpandableSegments => "segments",
+        RemedyId::Recompute => "checkpointing",
+        RemedyId::Amp => "precision",
+        other => other.spec().title,
+    }
+}
