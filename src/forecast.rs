@@ -23,5 +23,6 @@ pub use hint::{BatchRoom, Hint, RoomBasis, TracedHint, hint, traced_search};
 pub use largest::{Division, ForecastInputs, MARGIN, divided, edge, rounded};
 pub use memory::{Forecast, Model};
 pub use observation::{ForwardBackwardPeak, Observation, PartialStep, Progress, Unseen};
+pub(crate) use rehearsed::RANGES_BEYOND;
 pub use rehearsed::{Rehearsed, WholeStep};
 pub use traced::{TracedRoom, TracedSearch};
