@@ -37,7 +37,7 @@ mod watch;
 mod wording;
 mod worker_copies;
 
-pub use baseline_growth::{BaselineGrowth, baseline_growth};
+pub use baseline_growth::{BaselineGrowth, baseline_growth, steady_baseline};
 pub use finding::{Certainty, Evidence, Finding};
 pub use host_figures::without_an_end;
 pub use leak::{LeakForecast, leak_forecast};

@@ -47,7 +47,7 @@ pub(super) fn steps<'a>(before: &'a Run, after: &'a Run) -> Pairing<'a> {
                 one.peak + other.peak,
             )
         });
-    let read = |step: &Candidate<'a>| {
+    let read = |step: &TracedCandidate<'a>| {
         let anatomy = StepAnatomy::new(step.trace).ok()?;
         let inputs = &step.trace.inputs;
         Some(Box::new(PairedStep { anatomy, inputs }))
@@ -63,12 +63,12 @@ pub(super) fn steps<'a>(before: &'a Run, after: &'a Run) -> Pairing<'a> {
     }
 }
 
-struct Candidate<'a> {
+struct TracedCandidate<'a> {
     trace: &'a StepTrace,
     peak: Bytes,
 }
 
-impl Candidate<'_> {
+impl TracedCandidate<'_> {
     /// `step 3 of 4.20 GiB, inputs 16×208`.
     fn words(&self) -> String {
         let inputs = shape(&self.trace.inputs);
@@ -79,7 +79,7 @@ impl Candidate<'_> {
 
 /// The traced steps of a run's largest process, the largest first. Where the sizes of inputs were not told, only one that
 /// shows the run's peak is known to be like another run's.
-fn candidates(run: &Run) -> Vec<Candidate<'_>> {
+fn candidates(run: &Run) -> Vec<TracedCandidate<'_>> {
     let ranks = run
         .ranks
         .iter()
@@ -87,15 +87,16 @@ fn candidates(run: &Run) -> Vec<Candidate<'_>> {
     let Some(rank) = ranks.max_by_key(|rank| rank.allocated_peak) else {
         return Vec::new();
     };
-    let mut found: Vec<Candidate<'_>> = rank
+    let mut found: Vec<TracedCandidate<'_>> = rank
         .traces
         .all()
-        .map(|trace| Candidate {
+        .map(|trace| TracedCandidate {
             trace,
             peak: trace.peak(),
         })
         .collect();
-    let shows_peak = |step: &Candidate<'_>| step.peak >= rank.allocated_peak.scale(OF_THE_PEAK);
+    let shows_peak =
+        |step: &TracedCandidate<'_>| step.peak >= rank.allocated_peak.scale(OF_THE_PEAK);
     if found.iter().any(|step| step.trace.inputs.is_empty()) && found.iter().any(shows_peak) {
         found.retain(shows_peak);
     }
