@@ -103,7 +103,7 @@ class Given:
         if seen is None:
             return []
         return [
-            dict({"at": path, "shape": list(shape), "varies": sorted(seen.varying.get(path, ()))}, **seen.range_of(path))
+            {"at": path, "shape": list(shape), "varies": sorted(seen.varying.get(path, ())), **seen.range_of(path)}
             for path, shape in list(seen.shapes.items())
         ] + [{"at": path, "length": length} for path, length in list(seen.lists.items())]
 

@@ -206,7 +206,7 @@ class Roots:
             device = device_of(module)
             if device is None or device.type not in DEVICES:
                 return False
-            # A call that could not be noted leaves its modules' calls to be noted: they are not what the model was given.
+            # Where a call cannot be noted its modules' calls are: those say nothing of what the model was given.
             if getattr(self.inside, "given", None) is None:
                 self.inside.given = id(module)
                 self.given.add(module, args, kwargs)
