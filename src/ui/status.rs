@@ -562,10 +562,10 @@ fn pieces_after(
     let went_well = run.outcome() == RunOutcome::Finished;
     if let Some(room) = scene.room_for_batch.filter(|_| went_well) {
         let unused = unused(run, ended, device);
-        let unused = unused.map_or(String::new(), |bytes| {
+        let unused = unused.map_or("batch ".to_string(), |bytes| {
             format!("{} GiB unused: ", figures.gib(bytes))
         });
-        let words = format!("{unused}batch {} would fit", count(room.could));
+        let words = format!("{unused}{} would fit", count(room.could));
         pieces.push((words, Tone::Good));
     }
     pieces
