@@ -22,9 +22,9 @@ def arguments(words=None):
     parser.add_argument("--steps", type=positive, default=60, metavar="N", help="optimizer steps (default 60)")
     parser.add_argument(
         "--scenario",
-        choices=("capacity", "fragmentation", "leak", "eval", "none"),
+        choices=("capacity", "growth", "fragmentation", "leak", "eval", "none"),
         default="capacity",
-        help="what goes wrong (default: capacity, too large at batch 64)",
+        help="what goes wrong (default: capacity, too large at batch 64; growth: only once the samples get longer)",
     )
     where = parser.add_mutually_exclusive_group()
     where.add_argument("--real", action="store_true", help="only a real GPU, even if others use it")

@@ -36,7 +36,7 @@ mod thrashing;
 mod watch;
 mod worker_copies;
 
-pub use baseline_growth::{BaselineGrowth, baseline_growth};
+pub use baseline_growth::{BaselineGrowth, baseline_growth, steady_baseline};
 pub use finding::{AmongRanks, Certainty, Evidence, Finding, Phrase, RankNeed};
 pub use host_figures::without_an_end;
 pub use leak::{LeakForecast, leak_forecast};

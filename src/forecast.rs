@@ -25,5 +25,6 @@ pub use largest::{Division, ForecastInputs, MARGIN, divided, edge, rounded};
 pub use memory::{Forecast, Model};
 pub use observation::{ForwardBackwardPeak, Observation, PartialStep, Progress, Unseen};
 pub use optimizer_step::{Alternative, OptimizerStep, RecordedStep, StepLoop};
+pub(crate) use rehearsed::RANGES_BEYOND;
 pub use rehearsed::{OnCard, Rehearsed, WholeStep};
 pub use traced::{TracedRoom, TracedSearch};

@@ -153,7 +153,7 @@ fn a_program_that_refuses_a_batch_leaves_the_answer_of_the_runs_before() {
             "{answer}"
         );
         assert!(answer.contains("no answer: ended by itself"), "{answer}");
-        assert!(!answer.contains("largest"), "{answer}");
+        assert!(!answer.contains("largest --batch-size"), "{answer}");
         assert!(!answer.contains("no --batch-size that fits"), "{answer}");
         let done = oomph_on(&state, &["fit", "--json"], &command);
         let answer: Value = serde_json::from_slice(&done.stdout).expect("one JSON object");
@@ -262,6 +262,98 @@ fn an_earlier_session_that_ran_out_is_remembered() {
     );
     assert!(!failed.status.success());
     assert_eq!(failed_before(&used), Value::from(64));
+}
+
+#[test]
+fn the_demos_main_scenario_has_its_need_from_the_first_step_on() {
+    let done = fit(&["--json"], &["--batch-size", "64"]);
+    let answer: Value = serde_json::from_slice(&done.stdout).expect("one JSON object");
+    // 53 would peak at the 23.4 GiB that there are.
+    let batch = answer["batch"].as_u64().expect("a batch");
+    assert!((44..=52).contains(&batch), "{answer}");
+    assert_eq!(
+        answer["runs"][0]["largest_input"],
+        serde_json::json!([16, 768]),
+        "{answer}"
+    );
+}
+
+#[test]
+fn an_earlier_oom_bounds_the_answer_and_is_run_past() {
+    let (state, growing) = (
+        directory(),
+        [
+            "--scenario",
+            "growth",
+            "--batch-size",
+            "64",
+            "--steps",
+            "40",
+        ],
+    );
+    let short = oomph(&directory(), &["fit"], &growing);
+    let short = text(&short.stdout);
+    assert!(
+        short.starts_with("largest --batch-size that fits: "),
+        "{short}"
+    );
+    let failed = oomph(&state, &["--headless"], &growing);
+    assert!(!failed.status.success());
+    let done = oomph(&state, &["fit"], &growing);
+    let (answer, said) = (text(&done.stdout), text(&done.stderr));
+    let headline = "--batch-size 64 ran out of memory in an earlier session, in step 21; the largest below it that fits: ";
+    assert!(answer.starts_with(headline), "{answer}\n{said}");
+    let batch: u64 = answer[headline.len()..]
+        .split(' ')
+        .next()
+        .and_then(|batch| batch.parse().ok())
+        .expect("a batch");
+    assert!((44..=52).contains(&batch), "{answer}");
+    assert!(answer.contains("(it ran for 2"), "past step 21: {answer}");
+    assert!(said.contains("for 22 optimizer steps each"), "{said}");
+}
+
+#[test]
+fn inputs_that_vary_widen_the_margin() {
+    let program = "\
+from common import Net
+import torch
+batch_size = 16
+model = Net().cuda()
+optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+for step in range(40):
+    length = 1024 - 64 * (step % 4)
+    model(torch.randn(batch_size, length, 256, device='cuda')).mean().backward()
+    optimizer.step()
+    optimizer.zero_grad()
+";
+    let done = fit_program(program, &[]);
+    let (answer, said) = (text(&done.stdout), text(&done.stderr));
+    assert!(done.status.success(), "{answer}\n{said}");
+    assert!(answer.contains("the largest input was "), "{answer}");
+    assert!(answer.contains("×1024×256 (the smallest was "), "{answer}");
+    assert!(answer.contains("so the margin is "), "{answer}");
+    assert!(answer.contains(" % instead of 2 %"), "{answer}");
+}
+
+#[test]
+fn no_answer_for_other_gpus_is_a_sentence_and_no_success() {
+    let demo = ["--batch-size", "16", "--scenario", "none", "--steps", "50"];
+    for (options, said) in [
+        (
+            &["--room", "24GiB,80GiB"][..],
+            "no answer for 24.0 GiB, 80.0 GiB: the step of this run could not be rehearsed",
+        ),
+        (
+            &["--room", "24GiB", "--json"],
+            "\"ended_early\": \"the step of this run could not be rehearsed",
+        ),
+    ] {
+        let done = fit(options, &demo);
+        let answer = text(&done.stdout);
+        assert_eq!(done.status.code(), Some(1), "{answer}");
+        assert!(answer.contains(said), "{answer}");
+    }
 }
 
 /// A model whose memory grows with its batch, and the loop that trains it.

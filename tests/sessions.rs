@@ -246,6 +246,44 @@ fn two_sessions_are_compared() {
 }
 
 #[test]
+fn steps_on_inputs_of_other_sizes_are_not_compared_line_by_line() {
+    let archive = Archive::new();
+    let demo = concat!(env!("CARGO_MANIFEST_DIR"), "/demo/train.py");
+    let run = |scenario: &str, batch: &str, name: &str| {
+        let recording = format!("--record={}", archive.0.path().join(name).display());
+        let told = archive.ask(&[
+            "--headless",
+            "--no-nvml",
+            &recording,
+            "OOMPH_SIMULATED_SPEED=20",
+            "python3",
+            demo,
+            "--simulated",
+            "--model=mlp",
+            "--steps=8",
+            scenario,
+            batch,
+        ]);
+        assert!(told.status.success(), "{told:?}");
+        archive.0.path().join(name).display().to_string()
+    };
+    let long = run("--scenario=capacity", "--batch-size=16", "long.jsonl");
+    let half = run("--scenario=capacity", "--batch-size=8", "half.jsonl");
+    // The first four of its steps are on a quarter of the length.
+    let short = run("--scenario=growth", "--batch-size=16", "short.jsonl");
+    let text = archive.said(&["diff", &long, &short]);
+    assert!(
+        text.contains("no lines are compared: the traced steps are of different kinds (step 3 of "),
+        "{text}"
+    );
+    assert!(text.contains(", inputs 16×"), "{text}");
+    assert!(!text.contains("changed most"), "{text}");
+    let text = archive.said(&["diff", &long, &half]);
+    assert!(text.contains("compared: step 3 (inputs 16×"), "{text}");
+    assert!(text.contains("changed most"), "{text}");
+}
+
+#[test]
 fn a_session_is_exported_for_other_programs() {
     let archive = Archive::new();
     let table = archive.said(&["export", "20260301", "--to", "csv"]);

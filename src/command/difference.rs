@@ -66,24 +66,32 @@ pub fn difference(old: &CommandLine, new: &CommandLine) -> Vec<Change> {
                 j += 1;
             }
         }
+        // The value that two options have in common is none of either alone: `--steps 2` did not become `--grad-accum 2`.
+        if i < a.len()
+            && j < b.len()
+            && !is_option(&a[i])
+            && let (Some(gone), Some(new)) = (a[from_i..i].last(), b[from_j..j].last())
+            && takes_next(gone)
+            && takes_next(new)
+        {
+            (i, j) = (i + 1, j + 1);
+        }
         push_hunk(&mut changes, from_i, &a[from_i..i], &b[from_j..j]);
     }
     changes
 }
 
 fn push_hunk(changes: &mut Vec<Change>, at: usize, old: &[Word], new: &[Word]) {
-    let both = old.len().min(new.len());
+    let both = old
+        .iter()
+        .zip(new)
+        .take_while(|(old, new)| is_same_argument(old, new))
+        .count();
     for k in 0..both {
         changes.push(Change::Replaced {
             at: at + k,
             from: old[k].clone(),
             to: new[k].clone(),
-        });
-    }
-    if new.len() > both {
-        changes.push(Change::Added {
-            at: at + both,
-            words: new[both..].to_vec(),
         });
     }
     if old.len() > both {
@@ -92,6 +100,35 @@ fn push_hunk(changes: &mut Vec<Change>, at: usize, old: &[Word], new: &[Word]) {
             words: old[both..].to_vec(),
         });
     }
+    if new.len() > both {
+        changes.push(Change::Added {
+            at: at + old.len(),
+            words: new[both..].to_vec(),
+        });
+    }
+}
+
+/// Whether one word may have become the other: an option is no other option.
+fn is_same_argument(old: &Word, new: &Word) -> bool {
+    let name = |word: &Word| {
+        let text = word.to_string_lossy();
+        text.split('=').next().unwrap_or_default().to_string()
+    };
+    match (is_option(old), is_option(new)) {
+        (false, false) => true,
+        (true, true) => name(old) == name(new),
+        (true, false) | (false, true) => false,
+    }
+}
+
+fn is_option(word: &Word) -> bool {
+    let text = word.to_string_lossy();
+    text.starts_with('-') && text.parse::<f64>().is_err()
+}
+
+/// An option whose value, if it has one, is the next word.
+fn takes_next(word: &Word) -> bool {
+    is_option(word) && !word.as_bytes().contains(&b'=')
 }
 
 fn env_difference(old: &CommandLine, new: &CommandLine) -> Vec<Change> {
@@ -143,6 +180,39 @@ mod tests {
             ]
         );
         assert_eq!(difference(&old, &old), []);
+    }
+
+    #[test]
+    fn no_option_becomes_another() {
+        let typed = CommandLine::typed;
+        for (new, expected) in [
+            (
+                "t.py --batch 32 --grad-accum 2",
+                "b32 -steps 60 +grad-accum 2",
+            ),
+            (
+                "t.py --batch 64 --grad-accum 60",
+                "-steps 60 +grad-accum 60",
+            ),
+            ("t.py --batch 64 --grad-accum", "-steps 60 +grad-accum"),
+        ] {
+            let changes = difference(&typed("t.py --batch 64 --steps 60"), &typed(new));
+            let said = changes.iter().map(|change| {
+                let text = |words: &[Word]| {
+                    let words: Vec<String> = words.iter().map(Word::to_string_lossy).collect();
+                    words.join(" ").replace("--", "")
+                };
+                match change {
+                    Change::Replaced { to, .. } => format!("b{}", to.to_string_lossy()),
+                    Change::Added { words, .. } => format!("+{}", text(words)),
+                    Change::Removed { words, .. } => format!("-{}", text(words)),
+                    Change::Env { .. } => String::new(),
+                }
+            });
+            assert_eq!(said.collect::<Vec<_>>().join(" "), expected);
+        }
+        let changes = difference(&typed("t.py --lr=-1 -5"), &typed("t.py --lr=2 -6"));
+        assert_eq!(changes.len(), 2, "{changes:?}");
     }
 
     #[test]

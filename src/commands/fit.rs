@@ -52,7 +52,7 @@ pub(super) fn run(fit: FitOptions, command: CommandLine) -> anyhow::Result<Endin
     };
     if fit.options.which() == Which::Batch {
         let command = config.command.without_secrets();
-        fit.look_back(&earlier::read(&command, ""));
+        fit.look_back(&earlier::ooms(&command));
     }
     if !warn(&fit) {
         return Ok(Ending::Code(OWN_FAILURE));
@@ -68,14 +68,16 @@ pub(super) fn run(fit: FitOptions, command: CommandLine) -> anyhow::Result<Endin
 /// Prints what will happen, and asks for confirmation on a terminal. Whether to continue.
 fn warn(fit: &Fit) -> bool {
     let (options, mut text) = (&fit.options, String::new());
-    let from = fit.from();
+    let (from, least) = (fit.from(), fit.least_steps());
     text.push_str(&format!(
-        "oomph: fit really runs the program, at most {} times for {} optimizer steps each (up to {} while memory still grows), \
+        "oomph: fit really runs the program, at most {} times for {least} optimizer steps each (up to {} while memory still grows), \
          from {from}.\n",
         search::RUNS,
-        options.steps,
-        options.steps.saturating_mul(AT_MOST),
+        options.steps.saturating_mul(AT_MOST).max(least),
     ));
+    if let Some(failed) = fit.failed_before() {
+        text.push_str(&format!("oomph: {failed}; these runs look for less.\n"));
+    }
     text.push_str("oomph: it may write files (checkpoints, logs) to its usual places");
     let places = places_written(&fit.trial());
     if let Some((name, value)) = places.first() {

@@ -93,6 +93,23 @@ pub fn baseline_growth(steps: &StepTrack, card: Option<Bytes>) -> Option<Baselin
     (!follows_the_batch(&steps.marks.ended, &found)).then_some(found)
 }
 
+/// Steps over which a baseline that stayed the same is called steady; they are the later half of all.
+const STEADY_FOR: u64 = 20;
+
+/// What is allocated between steps, where that has stayed the same for a while. Growth that has ended is steady again.
+pub fn steady_baseline(steps: &StepTrack, card: Option<Bytes>) -> Option<Bytes> {
+    let (last, level) = *steps.baselines.last()?;
+    let since = WARM_UP.max(last / 2);
+    let recent = steps.baselines.iter().filter(|(step, _)| *step >= since);
+    let points: Vec<(f64, f64)> = recent
+        .map(|(step, baseline)| (*step as f64, baseline.0 as f64))
+        .collect();
+    let against = card.map_or(level.0 as f64, |card| card.0 as f64);
+    let is_still = points.len() >= FEWEST && range_of(&points) < STILL * against;
+    let is_long = last >= since + STEADY_FOR;
+    (is_still && is_long && baseline_growth(steps, card).is_none()).then_some(level)
+}
+
 fn fit(baselines: &[(u64, Bytes)], card: Option<Bytes>) -> Option<BaselineGrowth> {
     let warm: Vec<(f64, f64)> = baselines
         .iter()

@@ -144,6 +144,9 @@ pub struct StepTrace {
     /// Whether it ran out of memory, and ends there.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub failed: bool,
+    /// The sizes of the largest tensor that its first module was given; empty where that was not seen.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub inputs: Vec<u64>,
     /// The blocks alive at its start, and its events (`forecast::trace`).
     pub trace: String,
     /// Where each phase begins, by the number of its first event.

@@ -113,6 +113,11 @@ pub struct GivenSize {
     /// Dimensions that were not the same in all calls.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub varies: Vec<usize>,
+    /// The least of each dimension in all calls, and the most; empty where no call differed.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub least: Vec<u64>,
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub most: Vec<u64>,
     /// How many there are in a list.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub length: Option<u64>,

@@ -31,7 +31,7 @@ const LIKELY_CONVOLUTIONS: f64 = 0.03;
 /// How far beyond the largest inputs seen later ones are allowed for: of the range of those seen, so
 /// many parts of (calls − 1), at most the whole. A choice: of evenly spread sizes the largest of `n`
 /// lies one part below the end on average, and three parts at 19 times of 20.
-const RANGES_BEYOND: f64 = 3.0;
+pub(crate) const RANGES_BEYOND: f64 = 3.0;
 /// A rehearsal that falls short by more than this is of something else than what failed.
 const MOST_RAISED: f64 = 2.0;
 /// The share of a need to which it is searched for.

@@ -1,12 +1,15 @@
 //! Two runs side by side: command, versions, settings, memory, speed, and the lines at the peak that
 //! changed.
 
+mod same_kind;
+
 use super::story::SessionStory;
 use crate::anatomy::{StepAnatomy, by_line};
 use crate::command::{Change, CommandLine, Word, difference};
 use crate::event::{EDITS, NvmlState, SourceEdit, Structure};
 use crate::state::{Run, State};
 use crate::units::{Bytes, RunNumber, clock_face};
+use same_kind::{PairedStep, Pairing};
 use serde::Serialize;
 use std::cmp::Reverse;
 use std::collections::BTreeMap;
@@ -22,6 +25,8 @@ pub struct Comparison {
     pub rows: Vec<ComparedRow>,
     /// Those that changed most first.
     pub lines: Vec<ComparedLine>,
+    /// The steps whose lines these are, or why there are none.
+    pub steps: Option<String>,
 }
 
 /// One fact of both.
@@ -75,6 +80,7 @@ impl Comparison {
             1 => side.name.to_string(),
             _ => format!("{} run {}", side.name, side.run.number),
         };
+        let (lines, steps) = lines(before.run, after.run);
         Comparison {
             names: (name(&before), name(&after)),
             command: in_words(
@@ -82,7 +88,8 @@ impl Comparison {
                 &difference(&before.run.command, &after.run.command),
             ),
             rows: rows(&before, &after),
-            lines: lines(before.run, after.run),
+            lines,
+            steps,
         }
     }
 
@@ -105,6 +112,9 @@ impl Comparison {
         }
         if changed.is_empty() && self.command.is_empty() {
             text.push_str("nothing differs\n");
+        }
+        if let Some(steps) = &self.steps {
+            let _ = writeln!(text, "\n{steps}");
         }
         if !self.lines.is_empty() {
             text.push_str("\nlines at the peak that changed most:\n");
@@ -247,10 +257,29 @@ fn percent(before: Bytes, after: Bytes) -> String {
     }
 }
 
-fn lines(before: &Run, after: &Run) -> Vec<ComparedLine> {
-    let (Some(a), Some(b)) = (at_peak(before), at_peak(after)) else {
-        return Vec::new();
-    };
+fn lines(before: &Run, after: &Run) -> (Vec<ComparedLine>, Option<String>) {
+    match same_kind::steps(before, after) {
+        Pairing::Steps(a, b) => {
+            let words = format!("compared: {} and {}", in_step(&a), in_step(&b));
+            (changed(held(&a.anatomy), held(&b.anatomy)), Some(words))
+        }
+        Pairing::Different(why) => (Vec::new(), Some(why)),
+        Pairing::NoSteps => match (at_oom(before), at_oom(after)) {
+            (Some(a), Some(b)) => (changed(a, b), None),
+            (Some(_) | None, _) => (Vec::new(), None),
+        },
+    }
+}
+
+/// `step 30 (inputs 32×832)`.
+fn in_step(step: &PairedStep) -> String {
+    match same_kind::shape(step.inputs) {
+        Some(inputs) => format!("step {} (inputs {inputs})", step.anatomy.step),
+        None => format!("step {}", step.anatomy.step),
+    }
+}
+
+fn changed(a: Vec<(String, Bytes)>, b: Vec<(String, Bytes)>) -> Vec<ComparedLine> {
     let mut both: BTreeMap<String, (Bytes, Bytes)> = BTreeMap::new();
     for (place, bytes) in a {
         both.entry(place).or_default().0 += bytes;
@@ -271,31 +300,23 @@ fn lines(before: &Run, after: &Run) -> Vec<ComparedLine> {
     lines
 }
 
-/// What each line held at the peak: of a traced step, or else at the OOM.
-fn at_peak(run: &Run) -> Option<Vec<(String, Bytes)>> {
-    let steps = run.ranks.iter();
-    let step = steps
-        .filter_map(|rank| StepAnatomy::of_oom(&rank.traces))
-        .max_by_key(|step| step.allocated[step.peak()]);
-    if let Some(step) = step {
-        let holdings = by_line(&step, step.peak());
-        let placed = holdings.into_iter().filter_map(|holding| {
-            let line = holding.line?;
-            let title = holding.category.title();
-            Some((
-                format!("{} ({title})", line.path_to(None, "")),
-                holding.bytes,
-            ))
-        });
-        return Some(placed.collect());
-    }
+/// What each line held at a traced step's peak.
+fn held(step: &StepAnatomy) -> Vec<(String, Bytes)> {
+    let holdings = by_line(step, step.peak());
+    let placed = holdings.into_iter().filter_map(|holding| {
+        let (line, title) = (holding.line?, holding.category.title());
+        let place = format!("{} ({title})", line.path_to(None, ""));
+        Some((place, holding.bytes))
+    });
+    placed.collect()
+}
+
+/// What each line held when memory ran out.
+fn at_oom(run: &Run) -> Option<Vec<(String, Bytes)>> {
     let record = run.oom()?.record.as_ref()?;
     let lines = record.lines.iter();
-    Some(
-        lines
-            .map(|line| (line.line.path_to(None, ""), line.bytes))
-            .collect(),
-    )
+    let lines = lines.map(|line| (line.line.path_to(None, ""), line.bytes));
+    Some(lines.collect())
 }
 
 /// The run that is meant: the one with this number, or the last.

@@ -417,6 +417,9 @@ fn compared(page: &mut String, comparison: &Comparison) {
         }
         page.push_str("</code></p>\n");
     }
+    if let Some(steps) = &comparison.steps {
+        let _ = writeln!(page, "<p class=\"dim\">{}</p>", text(steps));
+    }
     if !comparison.lines.is_empty() {
         page.push_str("<h4>Lines at the peak that changed most</h4>\n<table class=\"lines\">\n");
         for line in &comparison.lines {

@@ -48,6 +48,7 @@ impl State {
             EventKind::Called(called) => {
                 if let Some(run) = self.run_of_mut(called.pid) {
                     run.called.get_or_insert_with(|| called.given.clone());
+                    run.inputs = called.given.clone();
                 }
             }
             EventKind::ProcessHost(said) => self.process_host(at, said),

@@ -162,6 +162,12 @@ impl OomIncident {
         self.figure(|record| record.limit, |text| text.limit)
     }
 
+    /// What the process could have reserved in all.
+    pub fn room(&self) -> Option<Bytes> {
+        let room = self.reserved()? + self.free()?;
+        Some(self.limit().map_or(room, |limit| room.min(limit)))
+    }
+
     /// Free on the whole device.
     pub fn free(&self) -> Option<Bytes> {
         self.figure(|record| Some(record.free), |text| text.free)

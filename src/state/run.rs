@@ -59,6 +59,8 @@ pub struct Run {
     pub before: EarlierRuns,
     /// What its model was given first, in a run after the first.
     pub called: Option<Vec<GivenSize>>,
+    /// The same as it was told last, with the least and the most of each size.
+    pub inputs: Vec<GivenSize>,
     /// Whether its probe would tell that.
     pub tells_calls: bool,
     /// The most that counted against the limit of the host's memory.

@@ -43,6 +43,9 @@ impl Height {
     }
 }
 
+/// From this share of what there is on, allocated memory is drawn as a danger.
+const DANGER: f64 = 0.9;
+
 /// Below this width the labels on the right are left out: the headroom line has the numbers.
 const WIDTH_FOR_LEGEND: u16 = 60;
 
@@ -89,6 +92,8 @@ pub(super) fn draw(canvas: &mut Canvas, state: &State, device: &DeviceState, cho
     if let Some(column) = cursor {
         curves.iter_mut().for_each(|curve| curve.point_at(column));
     }
+    let [_, _, allocated] = &mut curves;
+    allocated.over_steps(state, device, &known);
     let laid_over = choice
         .compared
         .map(|run| Overlay::new(state, device, run, &known));
@@ -98,7 +103,11 @@ pub(super) fn draw(canvas: &mut Canvas, state: &State, device: &DeviceState, cho
         canvas: canvas.at(plot),
         scale,
     };
-    curves::draw(&mut drawn, &curves);
+    let danger = device
+        .limit
+        .or(device.capacity)
+        .map(|all| all.scale(DANGER));
+    curves::draw(&mut drawn, &curves, danger);
     if let Some(overlay) = &laid_over {
         overlay.draw(&mut drawn);
     }
@@ -118,7 +127,8 @@ pub(super) fn draw(canvas: &mut Canvas, state: &State, device: &DeviceState, cho
         height: plot.height,
         ..area
     };
-    axis::draw_bytes(&mut canvas.at(beside), &scale);
+    let capacity = device.capacity.filter(|capacity| *capacity == top);
+    axis::draw_bytes(&mut canvas.at(beside), &scale, capacity);
     let below = Rect {
         y: plot.bottom(),
         height: 1,

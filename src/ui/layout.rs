@@ -7,8 +7,8 @@
 //! chart                 chart    │ memory          chart      │ memory
 //! memory as a bar               │                            │ allocator
 //! headroom              headroom │ runs            headroom   │ runs
-//! pane                  pane     │ events          devices    │
-//!                                │                 pane       │ events
+//! pane                  pane                       devices    │ events
+//!                                                  pane
 //! footer                footer                     footer
 //! ```
 
@@ -19,7 +19,8 @@ use super::view::{Maximized, View};
 use crate::state::State;
 use ratatui::layout::Rect;
 
-/// From this width on memory, runs and events have a column of their own.
+/// From this width on memory, runs and events have a column of their own, beside the chart; the pane has the whole width,
+/// since lines of output are long.
 const TWO_COLUMNS: u16 = 110;
 
 /// Below this there is only one line of figures.
@@ -85,6 +86,10 @@ impl Layout {
         pane.height -= spare;
         chart.height += spare;
         let column = chart.x;
+        let beside = self.placed.iter_mut().rfind(|(_, area)| area.x != column);
+        if let Some((_, last)) = beside {
+            last.height += spare;
+        }
         let below = self.placed.iter_mut().skip(1).map(|(_, area)| area);
         let below = below.filter(|area| area.x == column);
         let lines = [&mut self.bar, &mut self.headroom].into_iter().flatten();
@@ -217,8 +222,15 @@ fn two_columns(body: Rect, state: &State) -> Layout {
     place(Pane::Memory, &mut rows);
     let headroom = rows.top(1);
     place(Pane::Devices, &mut rows);
-    let pane = rows.rest;
-    let mut rows = RowCutter { rest: side };
+    let pane = Rect {
+        width: body.width,
+        ..rows.rest
+    };
+    let beside = Rect {
+        height: body.height - pane.height,
+        ..side
+    };
+    let mut rows = RowCutter { rest: beside };
     for pane in Pane::BESIDE {
         place(pane, &mut rows);
     }

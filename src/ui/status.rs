@@ -16,7 +16,6 @@ use super::words::{
 };
 use crate::diagnosis::{self, Certainty};
 use crate::event::{NoteSubject, NvmlState, displayed};
-use crate::forecast::RoomBasis;
 use crate::state::{DeviceState, ProbeState, Run, RunOutcome, State};
 use crate::units::{Bytes, Moment, clock_face};
 use std::borrow::Cow;
@@ -58,6 +57,7 @@ pub(super) fn draw_header(canvas: &mut Canvas, scene: &Scene) {
         pieces.remove(least);
     }
     let right = total(&pieces);
+    let ellipsis = canvas.theme.glyphs.ellipsis;
     let mut pen = canvas.pen(0);
     pen.text(" oomph ", Tone::Accent).skip(1);
     let room = pen.room().saturating_sub(right);
@@ -70,11 +70,37 @@ pub(super) fn draw_header(canvas: &mut Canvas, scene: &Scene) {
             .map(|session| Cow::Owned(displayed(&session.command)))
             .unwrap_or_default(),
     };
-    pen.cut(&command, room, Tone::Strong);
+    pen.cut(&short_command(&command, room, ellipsis), room, Tone::Strong);
     pen.to(width.saturating_sub(right));
     for piece in &pieces {
         pen.skip(2).text(&piece.text, piece.tone);
     }
+}
+
+/// Where there is no room for the command, the script and the batch: it is the batch that is changed from run to run.
+fn short_command<'a>(command: &'a str, room: u16, ellipsis: &str) -> Cow<'a, str> {
+    if columns(command) <= room {
+        return Cow::Borrowed(command);
+    }
+    let words: Vec<&str> = command.split(' ').collect();
+    let names_batch = |word: &&str| word.starts_with('-') && word.contains("batch");
+    let Some(at) = words.iter().position(names_batch) else {
+        return Cow::Borrowed(command);
+    };
+    let batch = match (words[at].contains('='), words.get(at + 1)) {
+        (false, Some(value)) => format!("{} {value}", words[at]),
+        (true, _) | (false, None) => words[at].to_string(),
+    };
+    let script = words.iter().find(|word| word.ends_with(".py"));
+    let script = script
+        .and_then(|path| path.rsplit('/').next())
+        .unwrap_or(words[0]);
+    let shorter = [
+        format!("{script} {ellipsis} {batch}"),
+        format!("{script} {batch}"),
+    ];
+    let fitting = shorter.into_iter().find(|short| columns(short) <= room);
+    Cow::Owned(fitting.unwrap_or(batch))
 }
 
 fn pieces(theme: &Theme, scene: &Scene) -> Vec<HeaderItem> {
@@ -430,7 +456,7 @@ fn headroom_pieces(theme: &Theme, scene: &Scene, device: &DeviceState) -> Vec<(S
     let state = scene.state;
     let figures = Figures::new(device.capacity);
     if let Some((run, at)) = state.run().and_then(|run| Some((run, run.ended?.0))) {
-        return pieces_after(run, at, device, figures);
+        return pieces_after(run, at, device, figures, scene);
     }
     let mut pieces = Vec::new();
     if let Some(room) = device.headroom(state) {
@@ -458,13 +484,11 @@ fn headroom_pieces(theme: &Theme, scene: &Scene, device: &DeviceState) -> Vec<(S
         let seen = device.allocated.current().is_some();
         if let Some(room) = scene.room_for_batch.filter(|_| seen) {
             let batch = count(room.could);
-            let words = match room.basis {
-                RoomBasis::Peaks => format!("batch {batch} would fit"),
-                RoomBasis::Step(_) => format!("batch up to {batch} fits"),
-            };
-            pieces.push((words, Tone::Good));
+            let about = theme.glyphs.about;
+            pieces.push((format!("room for batch {about} {batch}"), Tone::Good));
         }
         pieces.extend(climb(theme, state, run, device));
+        pieces.extend(steady(run, device, figures));
         let retries: u64 = ranks_on(run, device)
             .filter_map(|rank| rank.sample.as_ref())
             .map(|(_, sample)| sample.alloc_retries)
@@ -526,6 +550,7 @@ fn pieces_after(
     ended: Moment,
     device: &DeviceState,
     figures: Figures,
+    scene: &Scene,
 ) -> Vec<(String, Tone)> {
     let (words, tone) = outcome_words(run);
     let after = clock_face(ended.since(run.started));
@@ -534,7 +559,24 @@ fn pieces_after(
         pieces.extend(held_at_oom(run, device, figures).map(|words| (words, Tone::Strong)));
     }
     pieces.extend(peak(run, device, figures));
+    let went_well = run.outcome() == RunOutcome::Finished;
+    if let Some(room) = scene.room_for_batch.filter(|_| went_well) {
+        let unused = unused(run, ended, device);
+        let unused = unused.map_or("batch ".to_string(), |bytes| {
+            format!("{} GiB unused: ", figures.gib(bytes))
+        });
+        let words = format!("{unused}{} would fit", count(room.could));
+        pieces.push((words, Tone::Good));
+    }
     pieces
+}
+
+/// What of the device nobody used at any time of the run.
+fn unused(run: &Run, ended: Moment, device: &DeviceState) -> Option<Bytes> {
+    let used = device.used.max_between(run.started, ended);
+    let reserved = || device.reserved.max_between(run.started, ended);
+    let most = used.or_else(reserved)?;
+    Some(device.limit.or(device.capacity)? - most)
 }
 
 /// `23.4 of 24.0 GiB allocated, 312 MiB requested`, if memory ran out on this device.
@@ -621,9 +663,34 @@ fn climb(theme: &Theme, state: &State, run: &Run, device: &DeviceState) -> Optio
     ))
 }
 
+/// What stays between steps, where nothing grows.
+fn steady(run: &Run, device: &DeviceState, figures: Figures) -> Option<(String, Tone)> {
+    let rank = ranks_on(run, device).find(|rank| rank.disconnected.is_none())?;
+    let level = diagnosis::steady_baseline(&rank.steps, device.capacity)?;
+    let words = format!("steady: {} between steps", figures.gib(level));
+    Some((words, Tone::Good))
+}
+
 #[cfg(test)]
 mod headroom_tests {
     use super::*;
+
+    #[test]
+    fn the_batch_stays_in_a_narrow_header() {
+        let command = "python3 demo/train.py --simulated --batch-size 64 --steps 300";
+        for (room, expected) in [
+            (80, command),
+            (30, "train.py … --batch-size 64"),
+            (25, "train.py --batch-size 64"),
+            (18, "--batch-size 64"),
+        ] {
+            assert_eq!(short_command(command, room, "…"), expected);
+        }
+        assert_eq!(
+            short_command("python3 train.py --lr 0.1", 9, "…"),
+            "python3 train.py --lr 0.1"
+        );
+    }
 
     #[test]
     fn what_warns_takes_the_room_of_what_does_not() {

@@ -438,6 +438,8 @@ glyphs! {
     shade: &'static str = "░", ":";
     /// A cell of what is not PyTorch's.
     dense_shade: &'static str = "▒", "%";
+    /// Before a figure that is not exact.
+    about: &'static str = "≈", "~";
     /// A quantity climbs: a leak, a rank above the median.
     climb: &'static str = "▲", "^";
     /// The peak is below.

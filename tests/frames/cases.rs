@@ -112,6 +112,7 @@ pub const CASES: &[Case] = &[
     case("waiting", waiting, &[]),
     case("no-device", no_device, &[]),
     case("steady", steady, &[]),
+    case("finished", finished, &[]),
     case("climbing", climbing, &[]),
     case("ram-matters", ram_matters, &[]),
     of_pane("ram-pane", ram_matters, Pane::Host, &[]),
@@ -346,6 +347,13 @@ pub fn steady() -> Story {
         could: 48,
         basis: RoomBasis::Peaks,
     });
+    story
+}
+
+/// It went well, and a larger batch would have fitted.
+fn finished() -> Story {
+    let mut story = steady();
+    story.exit(Exit::Code(0));
     story
 }
 

@@ -164,9 +164,7 @@ fn selected(screen: &str) -> usize {
 
 /// The chart's time axis.
 fn axis(screen: &str) -> Option<&str> {
-    screen
-        .lines()
-        .find(|line| line.trim_start().starts_with('└'))
+    screen.lines().find(|line| line.starts_with("GiB └"))
 }
 
 /// The column of the chart's cursor: a second upright on the line of the capacity's legend.
@@ -339,7 +337,7 @@ fn watching(action: Action) -> Trial {
         Action::Time(Move::Reset) => live(vec![("+", Text("0 follow"))], Gone("0 follow")),
         Action::OtherHeight => live(
             vec![],
-            Changed(|before, now| before.contains("24 ┤") && !now.contains("24 ┤")),
+            Changed(|before, now| before.contains("23.4┤") && !now.contains("23.4┤")),
         ),
         Action::Up => live(vec![], Screen(|screen| up(screen) == 1)),
         Action::Down => live(

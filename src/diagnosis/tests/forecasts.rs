@@ -167,6 +167,27 @@ fn the_true_step_is_in_the_range() {
     assert!(silent * 4 < trainings, "{silent} without any");
 }
 
+/// Steady is said once the later half of the steps stayed at one level.
+#[test]
+fn a_baseline_that_stays_is_steady() {
+    let after = |steps: u64, level: fn(u64) -> f64| {
+        let mut scene = StagedSession::training();
+        scene.sampled(1.5, 1.0, 1.5);
+        for n in 1..=steps {
+            let baseline = gib(level(n));
+            scene.add(2.0 + n as f64, step(100, n, baseline, baseline + gib(2.0)));
+        }
+        let rank = &scene.state.runs[0].ranks[0];
+        steady_baseline(&rank.steps, scene.state.devices[0].capacity)
+    };
+    assert_eq!(after(60, |_| 3.0), Some(gib(3.0)));
+    assert_eq!(after(30, |_| 3.0), None, "too few");
+    assert_eq!(after(60, |n| 3.0 + 0.02 * n as f64), None, "it grows");
+    let filled = |n: u64| 3.0 + 0.02 * n.min(60) as f64;
+    assert_eq!(after(80, filled), None, "it grew a moment ago");
+    assert_eq!(after(200, filled), Some(gib(4.2)));
+}
+
 /// A buffer that fills, and stays so.
 #[test]
 fn growth_that_ends_is_withdrawn_and_one_that_goes_on_becomes_a_leak() {

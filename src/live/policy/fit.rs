@@ -2,6 +2,7 @@
 
 mod answer;
 pub(crate) mod search;
+mod seen_inputs;
 
 use super::{FollowUp, OnStep, Policy, RunSummary};
 use crate::calibration::NON_TORCH_USUAL;
@@ -9,7 +10,9 @@ use crate::command::CommandLine;
 use crate::event::{Exit, GivenSize};
 use crate::forecast::{Allocator, Observation, Rehearsed};
 use crate::live::Ending;
+use crate::live::policy::fit::seen_inputs::SeenInputs;
 use crate::live::session::changes::NextRun;
+use crate::live::session::earlier::EarlierOom;
 use crate::probe::RehearsedStep;
 use crate::recognize::text::ProgramText;
 use crate::recognize::{LaunchEnvironment, WorkloadKey};
@@ -117,8 +120,24 @@ pub(crate) struct Fit {
     /// The run that ended the search without saying anything about its value.
     unanswered: Option<Unanswered>,
     /// The smallest value that ran out of memory in an earlier session of this command.
-    failed_before: Option<u64>,
+    failed_before: Option<FailedBefore>,
 }
+
+/// A value that ran out of memory in an earlier session.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+struct FailedBefore {
+    value: u64,
+    /// The step that failed, counted from 1.
+    step: u64,
+    /// What there was then.
+    room: Option<Bytes>,
+}
+
+/// With less than this share of the memory that there is now, a failure says nothing of what fits now.
+const AS_MUCH_ROOM: f64 = 0.95;
+
+/// No run is made longer than this to get past a step that failed.
+const FARTHEST: u64 = 200;
 
 /// Why the search ended before it was done.
 enum GivenUp {
@@ -159,6 +178,7 @@ impl Fit {
             margin: options.margin(),
             rounds: which == Which::Batch,
             room: None,
+            bound: None,
             allocator: Allocator::Fixed,
             keeps_gradients: WorkloadKey::new(&typed, &LaunchEnvironment::default())
                 .keeps_gradients(),
@@ -257,14 +277,40 @@ impl Fit {
     }
 
     /// Uses earlier sessions of the user's command that ran out of memory.
-    pub(crate) fn look_back(&mut self, earlier: &[Observation]) {
+    pub(crate) fn look_back(&mut self, earlier: &[EarlierOom]) {
         let command = self.typed.without_secrets();
         let at_once = WorkloadKey::new(&command, &LaunchEnvironment::default()).at_once;
-        // Those that ran out of memory show what was left then.
-        let failed = earlier.iter().filter(|seen| seen.left_over.is_some());
-        let value = |seen: &Observation| seen.batch.saturating_mul(self.setting.value);
-        let values = failed.map(|seen| value(seen) / at_once.max(1));
-        self.failed_before = values.min();
+        let failed = earlier.iter().map(|oom| FailedBefore {
+            value: oom.at_once.saturating_mul(self.setting.value) / at_once.max(1),
+            step: oom.step,
+            room: oom.room,
+        });
+        // Of several with the same value the one that got furthest.
+        self.failed_before = failed.min_by_key(|failed| (failed.value, u64::MAX - failed.step));
+        self.search.bound = self.failed_before.map(|failed| failed.value);
+        if self.rivals.is_empty()
+            && let SearchStep::Run(value) = self.search.next()
+        {
+            self.value = value;
+        }
+    }
+
+    /// The earlier failure that bounds the answer, in words.
+    pub(crate) fn failed_before(&self) -> Option<String> {
+        let failed = self.failed_before?;
+        Some(format!(
+            "{} {} ran out of memory in an earlier session, in step {}",
+            self.setting.name, failed.value, failed.step
+        ))
+    }
+
+    /// How many steps each run makes at the least: past the one that failed earlier, as far as that is near.
+    pub(crate) fn least_steps(&self) -> u64 {
+        let failed = self.failed_before.map_or(0, |failed| failed.step);
+        match failed < FARTHEST {
+            true => self.options.steps.max(failed + 1),
+            false => self.options.steps,
+        }
     }
 
     /// The command to try next.
@@ -312,17 +358,14 @@ impl Fit {
 
     fn learn(&mut self, run: &RunSummary<'_>, fits: bool) {
         let ranks = &run.run.ranks;
-        let at_oom = run
-            .run
-            .oom()
-            .and_then(|oom| Some((oom.reserved()? + oom.free()?, oom.limit())));
-        if let Some((room, limit)) = at_oom {
-            self.room = Some(limit.map_or(room, |limit| room.min(limit)));
+        if let Some(room) = run.run.oom().and_then(|oom| oom.room()) {
+            self.room = Some(room);
         }
         // It ended before the first sample.
         let devices = ranks.iter().flat_map(|rank| &rank.hello.devices);
         let whole = devices.map(|device| device.total - NON_TORCH_USUAL).min();
         self.search.room = self.room.or(self.search.room).or(whole);
+        self.forget_a_failure_with_less_room();
         let is_expandable = ranks
             .iter()
             .any(|rank| rank.hello.expandable_segments == Some(true));
@@ -341,10 +384,33 @@ impl Fit {
             reserved: ranks.iter().map(|rank| rank.reserved_peak).max(),
             fits,
             steps: run.run.steps(),
+            inputs: SeenInputs::new(&run.run.inputs, value, run.run.steps()),
             rehearsed: (ranks.iter().find_map(|rank| rank.rehearsal.as_ref()))
                 .filter(|_| self.options.which() == Which::Batch)
                 .and_then(|said| Rehearsed::new(said, value)),
         });
+        self.search.margin = self.options.margin() + self.inputs_beyond();
+    }
+
+    /// An earlier session had less memory: what failed there may fit now.
+    fn forget_a_failure_with_less_room(&mut self) {
+        let (Some(now), Some(failed)) = (self.search.room, self.failed_before) else {
+            return;
+        };
+        if failed
+            .room
+            .is_some_and(|then| then < now.scale(AS_MUCH_ROOM))
+        {
+            self.failed_before = None;
+            self.search.bound = None;
+        }
+    }
+
+    /// The share by which later inputs may be larger than the largest that were seen.
+    fn inputs_beyond(&self) -> f64 {
+        let seen = self.search.trials.iter();
+        let beyond = seen.filter_map(|trial| Some(trial.inputs.as_ref()?.beyond()));
+        beyond.fold(0.0, f64::max)
     }
 }
 
@@ -388,7 +454,22 @@ impl Policy for Fit {
         if !self.options.room.is_empty() {
             return match self.rooms() {
                 Some(_) => FollowUp::Leave(None),
-                None => self.give_up("the step of this run could not be rehearsed, so nothing is known of other GPUs"),
+                None => {
+                    let why = match run
+                        .run
+                        .ranks
+                        .iter()
+                        .find_map(|rank| rank.rehearsal.as_ref())
+                    {
+                        Some(_) => {
+                            "what it needs with another batch cannot be told from the step of this run"
+                        }
+                        None => {
+                            "the step of this run could not be rehearsed (that takes torch 2.4 or later, and a model that can be called on fake tensors)"
+                        }
+                    };
+                    self.give_up(why)
+                }
             };
         }
         let verdict = if fits { "fits" } else { "runs out of memory" };
@@ -426,7 +507,8 @@ impl Policy for Fit {
         self.room = room_now(run, state).or(self.room);
         let reserved = run.ranks.iter().map(|rank| rank.reserved_peak).max();
         self.shown.take(steps, reserved.unwrap_or(Bytes::ZERO));
-        let is_enough = self.shown.is_enough(steps, self.options.steps);
+        let past = self.least_steps();
+        let is_enough = steps >= past && self.shown.is_enough(steps, self.options.steps);
         if !is_enough || self.stopped == Some(run.number) {
             return OnStep::Nothing;
         }
@@ -451,6 +533,8 @@ impl Policy for Fit {
         Some(match (&self.given_up, ending) {
             (Some(GivenUp::Stopped), _) => ending,
             (None, _) => Ending::Code(status),
+            // We stopped the run: its status says nothing.
+            (Some(GivenUp::Because(_)), _) if self.unanswered.is_none() => Ending::Code(status),
             // What did run is an answer.
             (Some(GivenUp::Because(_)), _) if status == 0 => Ending::Code(0),
             // No answer is no success.

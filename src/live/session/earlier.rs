@@ -9,7 +9,8 @@ use crate::event::EventKind;
 use crate::forecast::Observation;
 use crate::recognize::{LaunchEnvironment, WorkloadKey};
 use crate::recording::{self, BaseDirs};
-use crate::state::{RunOutcome, State};
+use crate::state::{Run, RunOutcome, State};
+use crate::units::Bytes;
 use std::path::Path;
 
 /// The number of sessions whose first line is read.
@@ -25,6 +26,16 @@ pub(crate) type Observations = Vec<Observation>;
 /// The observations of earlier sessions with a program like that of `command`, without `own`; the
 /// earliest first.
 pub(crate) fn read(command: &CommandLine, own: &str) -> Observations {
+    read_all(command, own, |runs, reading| {
+        Observation::of_runs(runs, reading, &LaunchEnvironment::default())
+    })
+}
+
+fn read_all<T>(
+    command: &CommandLine,
+    own: &str,
+    of_runs: impl Fn(&[Run], &WorkloadKey) -> Vec<T>,
+) -> Vec<T> {
     let places = &BaseDirs::of_this_user();
     let reading = WorkloadKey::new(command, &LaunchEnvironment::default());
     let mut sessions: Vec<_> = recording::list(places)
@@ -37,8 +48,44 @@ pub(crate) fn read(command: &CommandLine, own: &str) -> Observations {
     sessions.reverse();
     sessions
         .iter()
-        .flat_map(|stored| of_recording(&stored.directory, &reading))
+        .flat_map(|stored| of_runs(&runs_of(&stored.directory), &reading))
         .collect()
+}
+
+/// An out-of-memory of an earlier session.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct EarlierOom {
+    /// Samples that the device took at once.
+    pub at_once: u64,
+    /// The step that failed, counted from 1.
+    pub step: u64,
+    /// What its process could reserve, where the OOM says so.
+    pub room: Option<Bytes>,
+}
+
+impl EarlierOom {
+    fn of_run(run: &Run) -> Option<EarlierOom> {
+        let is_end = run.outcome() == RunOutcome::OutOfMemory;
+        let oom = run.oom().filter(|_| is_end)?;
+        Some(EarlierOom {
+            at_once: WorkloadKey::new(&run.command, &LaunchEnvironment::default()).at_once,
+            step: run.steps() + 1,
+            room: oom.room(),
+        })
+    }
+}
+
+/// The OOMs of earlier sessions with a program like that of `command`, the earliest first.
+pub(crate) fn ooms(command: &CommandLine) -> Vec<EarlierOom> {
+    let of_run = |runs: &[Run], reading: &WorkloadKey| {
+        let is_like = |run: &&Run| {
+            WorkloadKey::new(&run.command, &LaunchEnvironment::default()).likeness
+                == reading.likeness
+        };
+        let like = runs.iter().filter(is_like);
+        like.filter_map(EarlierOom::of_run).collect()
+    };
+    read_all(command, "", of_run)
 }
 
 /// Whether a recording is of the same program, by its first line.
@@ -67,9 +114,9 @@ fn is_like(directory: &Path, command: &CommandLine, reading: &WorkloadKey) -> bo
     }
 }
 
-/// The observations of a recorded session's runs, without those that are still running, or failed for
-/// another reason before their second step.
-pub(crate) fn of_recording(path: &Path, reading: &WorkloadKey) -> Vec<Observation> {
+/// A recorded session's runs, without those that are still running, or failed for another reason before their
+/// second step.
+fn runs_of(path: &Path) -> Vec<Run> {
     let Ok(events) = recording::read(path) else {
         return Vec::new();
     };
@@ -84,5 +131,5 @@ pub(crate) fn of_recording(path: &Path, reading: &WorkloadKey) -> Vec<Observatio
         | RunOutcome::Stopped
         | RunOutcome::Failed(_) => run.steps() > 1,
     });
-    Observation::of_runs(&state.runs, reading, &LaunchEnvironment::default())
+    state.runs
 }

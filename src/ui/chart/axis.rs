@@ -77,6 +77,14 @@ fn tick_label(bytes: Bytes) -> String {
     text.trim_end_matches('0').trim_end_matches('.').to_string()
 }
 
+/// A capacity's number, in the four columns that there are.
+fn capacity_label(bytes: Bytes) -> String {
+    match bytes.as_gib() {
+        gib if gib < 100.0 => format!("{gib:.1}"),
+        gib => format!("{gib:.0}"),
+    }
+}
+
 pub(in crate::ui) const BYTES_WIDTH: u16 = 5;
 
 /// Steps between the numbers of the time axis, in seconds.
@@ -108,15 +116,18 @@ const TIME_STEPS: [u64; 22] = [
 /// Columns between two numbers of the time axis, at least.
 const COLUMNS_PER_TICK: u64 = 12;
 
-/// Draws the bytes axis beside the plot's rows: `1000 ┤`.
-pub(in crate::ui) fn draw_bytes(canvas: &mut Canvas, scale: &Scale) {
+/// Draws the bytes axis beside the plot's rows: `1000 ┤`. Its top is the capacity, where that is known.
+pub(in crate::ui) fn draw_bytes(canvas: &mut Canvas, scale: &Scale, capacity: Option<Bytes>) {
     let (area, glyphs) = (canvas.area, canvas.theme.glyphs);
     let last = area.width.saturating_sub(1);
     for row in 0..area.height {
         canvas.pen(row).skip(last).text(glyphs.axis, Tone::Faint);
     }
-    for (at, row) in scale.ticks() {
-        let label = tick_label(at);
+    let round = scale.ticks().into_iter();
+    // The number below it would stand too near.
+    let round = round.filter(|(_, row)| capacity.is_none() || *row > 1);
+    let labels = round.map(|(at, row)| (tick_label(at), row));
+    for (label, row) in labels.chain(capacity.map(|at| (capacity_label(at), 0))) {
         let pad = last.saturating_sub(columns(&label) + 1);
         canvas
             .pen(row)
@@ -133,7 +144,8 @@ pub(super) fn draw_time(canvas: &mut Canvas, window: &Window) {
     let (rule, glyphs) = (Tone::Faint, canvas.theme.glyphs);
     canvas
         .pen(0)
-        .skip(BYTES_WIDTH - 1)
+        .text("GiB", Tone::Dim)
+        .to(BYTES_WIDTH - 1)
         .text(glyphs.origin, rule)
         .fill(glyphs.line, rule);
     let end = (BYTES_WIDTH + window.columns).min(canvas.area.width);
@@ -440,7 +452,11 @@ mod tests {
             };
             draw_time(&mut canvas, &window);
             let scale = Scale::with_top(crate::units::Bytes::gib(24), 3);
-            draw_bytes(&mut canvas.at(Rect::new(0, 0, width.min(5), 3)), &scale);
+            draw_bytes(
+                &mut canvas.at(Rect::new(0, 0, width.min(5), 3)),
+                &scale,
+                None,
+            );
         }
     }
 }

@@ -16,6 +16,12 @@ use std::time::Duration;
 /// How long a peak of allocated memory counts as current.
 const RECENT: Duration = Duration::from_secs(5);
 
+/// A step that is at least so many columns wide is drawn as it was seen.
+const TOLD_APART: f64 = 12.0;
+
+/// Of shorter ones so many are drawn together.
+const TOGETHER: f64 = 8.0;
+
 /// An earlier run's curve: a hue that no other curve of the chart has.
 pub(in crate::ui) const COMPARED: Tone = Tone::OtherProcesses;
 
@@ -35,10 +41,56 @@ impl Curve {
         self.latest = bucket.map(|bucket| bucket.max);
     }
 
+    /// Draws over each stretch of steps what they reached and what was left between them, where steps are too short to be
+    /// told apart: a look at the allocator falls on any part of a step.
+    pub fn over_steps(&mut self, state: &State, device: &DeviceState, known: &Window) {
+        let column_us = known.column_us().max(1) as f64;
+        for run in &state.runs {
+            let of_device = run
+                .ranks
+                .iter()
+                .filter(|rank| rank.device.as_ref() == Some(&device.uuid));
+            let largest = of_device.max_by_key(|rank| rank.allocated_peak);
+            let steps = largest.map(|rank| &rank.steps);
+            let Some((rate, first)) = steps.and_then(|steps| steps.rate.zip(steps.first)) else {
+                continue;
+            };
+            let of_step = 1e6 / rate / column_us;
+            if of_step >= TOLD_APART {
+                continue;
+            }
+            let end = run.ended.map_or(state.now, |(at, _)| at);
+            let from = usize::from(known.first_column(first)).min(self.columns.len());
+            let until = usize::from(known.first_column(end)).clamp(from, self.columns.len());
+            for mark in steps.iter().flat_map(|steps| &steps.marks.ended) {
+                let column = known.column(mark.at).map(usize::from);
+                if let Some(Some(bucket)) = column.and_then(|column| self.columns.get_mut(column)) {
+                    bucket.min = bucket.min.min(mark.baseline);
+                    bucket.max = bucket.max.max(mark.peak);
+                }
+            }
+            let each_side = (of_step * TOGETHER / 2.0).ceil() as usize;
+            spread(&mut self.columns[from..until], each_side);
+        }
+    }
+
     /// Whether the curve is drawn as a band: a column of it has a least and a most that differ.
     pub fn is_band(&self) -> bool {
         let mut buckets = self.columns.iter().flatten();
         self.tone == Tone::Allocated && buckets.any(|bucket| bucket.min != bucket.max)
+    }
+}
+
+/// Each column takes the least and the most of those up to so many beside it.
+fn spread(columns: &mut [Option<SeriesBucket>], each_side: usize) {
+    let before = columns.to_vec();
+    for (place, column) in columns.iter_mut().enumerate() {
+        let Some(bucket) = column else { continue };
+        let beside = place.saturating_sub(each_side)..(place + each_side + 1).min(before.len());
+        for other in before[beside].iter().flatten() {
+            bucket.min = bucket.min.min(other.min);
+            bucket.max = bucket.max.max(other.max);
+        }
     }
 }
 
@@ -133,14 +185,20 @@ fn columns_of_earlier(
     columns
 }
 
-pub(super) fn draw(plot: &mut Plot, [used, reserved, allocated]: &[Curve; 3]) {
+/// What is allocated above `danger` is drawn in the colour of what is wrong.
+pub(super) fn draw(
+    plot: &mut Plot,
+    [used, reserved, allocated]: &[Curve; 3],
+    danger: Option<Bytes>,
+) {
     if allocated.columns.iter().any(Option::is_some) {
-        plot.fill_below(&allocated.columns, allocated.tone, Tone::AllocatedBand);
+        let tones = (allocated.tone, Tone::AllocatedBand);
+        plot.fill_below(&allocated.columns, tones, danger);
         plot.line(&used.columns, used.tone, Stroke::Dashed);
         plot.line(&reserved.columns, reserved.tone, Stroke::Solid);
     } else {
         // Without the allocator's figures there is only device use to show.
-        plot.fill_below(&used.columns, Tone::NonPytorch, Tone::Free);
+        plot.fill_below(&used.columns, (Tone::NonPytorch, Tone::Free), None);
     }
 }
 
@@ -159,8 +217,15 @@ pub(super) struct Plot<'p> {
 
 impl Plot<'_> {
     /// Fills the area below a curve.
-    fn fill_below(&mut self, columns: &[Option<SeriesBucket>], solid: Tone, band: Tone) {
-        let look = AreaLook::new(self.canvas.theme, solid, band);
+    fn fill_below(
+        &mut self,
+        columns: &[Option<SeriesBucket>],
+        (solid, band): (Tone, Tone),
+        danger: Option<Bytes>,
+    ) {
+        let usual = AreaLook::new(self.canvas.theme, solid, band);
+        let alarming = AreaLook::new(self.canvas.theme, Tone::Wrong, Tone::Wrong);
+        let danger = danger.map_or(u32::MAX, |danger| self.scale.eighths(danger));
         let (scale, height) = (self.scale, self.canvas.area.height);
         for (column, bucket) in (0..).zip(columns) {
             let Some(bucket) = bucket else { continue };
@@ -170,6 +235,7 @@ impl Plot<'_> {
                 if below >= most {
                     break;
                 }
+                let look = if below >= danger { &alarming } else { &usual };
                 let of_row = |eighths: u32| eighths.saturating_sub(below).min(8) as usize;
                 if let Some(cell) = self.canvas.cell(column, height - 1 - row) {
                     let (glyph, style) = look.cell(of_row(least), of_row(most));
@@ -272,8 +338,44 @@ impl AreaLook<'_> {
 mod tests {
     use super::*;
     use crate::event::{EventKind, Exit, Exited, Started};
-    use crate::state::tests::staged::StagedSession;
+    use crate::state::tests::staged::{StagedSession, gib, step};
     use crate::units::{Pid, RunNumber};
+
+    #[test]
+    fn looks_at_parts_of_steps_become_a_band() {
+        let mut scene = StagedSession::training();
+        // Ten steps a second, and each look falls on another part of one.
+        for n in 1..=100_u32 {
+            let at = 2.0 + f64::from(n) * 0.1;
+            let reading = step(100, u64::from(n), gib(4.0), gib(20.0));
+            scene.add(at, reading);
+            scene.sampled(at + 0.05, 4.0 + f64::from(n * 7 % 17), 21.0);
+        }
+        let state = &scene.state;
+        let window = |to: u64, columns| Window {
+            from: Moment(5_000_000),
+            to: Moment(to),
+            columns,
+        };
+        let heights = |known: &Window| {
+            let device = &state.devices[0];
+            let [_, _, mut allocated] = curves(state, device, known, state.now);
+            allocated.over_steps(state, device, known);
+            let of = |of: fn(&SeriesBucket) -> Bytes| {
+                let buckets = allocated.columns.iter().flatten();
+                buckets.map(of).collect::<std::collections::BTreeSet<_>>()
+            };
+            (of(|bucket| bucket.min), of(|bucket| bucket.max))
+        };
+        let (floors, peaks) = heights(&window(10_000_000, 80));
+        assert_eq!(floors, [gib(4.0)].into(), "one floor");
+        assert!(peaks.first() >= Some(&gib(18.0)), "{peaks:?}");
+        let (_, peaks) = heights(&window(6_000_000, 160));
+        assert!(
+            peaks.first() < Some(&gib(10.0)),
+            "single steps are as they were seen: {peaks:?}"
+        );
+    }
 
     #[test]
     fn both_runs_begin_at_the_same_place() {

@@ -87,7 +87,7 @@ pub(super) fn draw(canvas: &mut Canvas, layout: &StepLayout, read: &ReadStep) {
         width: BYTES_WIDTH,
         ..plot
     };
-    draw_bytes(&mut canvas.at(axis), &scale);
+    draw_bytes(&mut canvas.at(axis), &scale, None);
     let mut area = canvas.at(plot);
     for column in 0..plot.width {
         let highest = columns.highest(&read.anatomy, column);

@@ -8,7 +8,7 @@ import unittest
 
 import support  # noqa: F401
 from _oomph_probe.common import frames
-from _oomph_probe.knobs import batch, given, search
+from _oomph_probe.knobs import batch, given, knobs, search
 from _oomph_probe.rehearse import inputs
 
 
@@ -52,6 +52,21 @@ class Given(unittest.TestCase):
     def test_what_differs_from_call_to_call_is_said(self):
         lines = self.lines(((Tensor(8, 120),), {}), ((Tensor(8, 77),), {}))
         self.assertEqual((lines["0"]["shape"], lines["0"]["varies"]), ([8, 77], [1]))
+
+    def test_the_least_and_the_most_of_each_dimension_are_kept(self):
+        lines = self.lines(*[((Tensor(*shape), Tensor(8)), {}) for shape in ((8, 120), (8, 300), (3, 77), (8, 90))])
+        self.assertEqual((lines["0"]["shape"], lines["0"]["least"], lines["0"]["most"]), ([8, 90], [3, 77], [8, 300]))
+        self.assertNotIn("most", lines["1"])
+
+    def test_a_run_that_is_watched_tells_of_larger_inputs_again(self):
+        for rehearsed_step, told in ((2, [True, False, True, True]), (0, [True, False, False, False])):
+            seen, module = given.Given(TORCH), Module()
+            first = knobs.FirstCall(1, 2, rehearsed_step, seen)
+            said = []
+            for shape in ((8, 120), (8, 120), (8, 300), (8, 77)):
+                seen.add(module, (Tensor(*shape),), {})
+                said.append(first.take() is not None)
+            self.assertEqual(said, told)
 
     def test_no_property_of_the_programs_runs(self):
         class Config:

@@ -1,7 +1,8 @@
 //! The result of `fit`, as text or JSON.
 
 use super::search::SearchAnswer;
-use super::{Fit, GivenUp};
+use super::seen_inputs::shape;
+use super::{FARTHEST, Fit, GivenUp};
 use crate::command::{CommandLine, Word};
 use crate::event::as_typed;
 use crate::live::print;
@@ -51,6 +52,10 @@ pub(crate) fn say(fit: &Fit) -> i32 {
     if let Some(reason) = given_up(fit) {
         print::complain(&format!("fit: {reason}"));
     }
+    if !fit.options.room.is_empty() {
+        write(fit, &no_others(fit));
+        return 1;
+    }
     let text = match fit.options.json {
         true => format!("{:#}\n", in_json(fit, found)),
         false => in_words(fit, found),
@@ -91,6 +96,19 @@ fn on_others(fit: &Fit, rooms: &[(Bytes, Option<u64>)]) -> String {
     each.collect()
 }
 
+/// For GPUs that are not here there is no answer, whatever ran here.
+fn no_others(fit: &Fit) -> String {
+    let why = given_up(fit).unwrap_or("the run here showed too little");
+    if fit.options.json {
+        let each = |room: &Bytes| json!({"room": room, "batch": null});
+        let rooms: Vec<Value> = fit.options.room.iter().map(each).collect();
+        let answer = json!({"argument": fit.setting.name, "rooms": rooms, "ended_early": why});
+        return format!("{answer:#}\n");
+    }
+    let rooms: Vec<String> = fit.options.room.iter().map(Bytes::to_string).collect();
+    format!("no answer for {}: {why}\n", rooms.join(", "))
+}
+
 fn in_json(fit: &Fit, found: FitResult) -> Value {
     let argv = found.value().map(|value| words(&fit.fitted(value)));
     let proven = match found {
@@ -103,6 +121,8 @@ fn in_json(fit: &Fit, found: FitResult) -> Value {
             "batch": trial.value,
             "peak": trial.peak,
             "fits": trial.fits,
+            "steps": trial.steps,
+            "largest_input": trial.inputs.as_ref().map(|inputs| inputs.largest.clone()),
         })
     });
     let unanswered = fit.unanswered.iter().map(|run| {
@@ -120,7 +140,9 @@ fn in_json(fit: &Fit, found: FitResult) -> Value {
         "proven": proven,
         "ended_early": given_up(fit),
         "argv": argv,
-        "failed_before": fit.failed_before,
+        "failed_before": fit.failed_before.map(|failed| failed.value),
+        "failed_in_step": fit.failed_before.map(|failed| failed.step),
+        "margin": fit.search.margin,
         "room": fit.search.room,
         "runs": runs,
     })
@@ -167,7 +189,7 @@ fn in_words(fit: &Fit, found: FitResult) -> String {
     if let Some(room) = fit.search.room {
         text.push_str(&format!(
             "available to PyTorch on the device: {room}; margin: {:.0} % of the need\n",
-            fit.options.margin
+            fit.search.margin * 100.0
         ));
     }
     if fit.options.which() != crate::remedy::Which::Batch {
@@ -193,8 +215,10 @@ fn headline(fit: &Fit, found: FitResult) -> String {
         ),
         FitResult::AtLeast(value) => {
             let (steps, why) = (steps(value), given_up(fit).unwrap_or("it was not tried"));
+            let failed = fit.failed_before();
+            let failed = failed.map_or(String::new(), |failed| format!("{failed}; "));
             return format!(
-                "{name} {value} fits (it ran for {steps} steps); whether more would is not known: {why}"
+                "{failed}{name} {value} fits (it ran for {steps} steps); whether more would is not known: {why}"
             );
         }
         FitResult::Nothing => {
@@ -205,24 +229,56 @@ fn headline(fit: &Fit, found: FitResult) -> String {
         }
     };
     // An earlier failure outweighs a few successful steps.
-    let fits = match fit.failed_before {
-        Some(failed) if failed <= value => "that fits these steps",
-        Some(_) | None => "that fits",
-    };
-    format!("largest {name} {fits}: {value} ({how})")
+    match fit.failed_before() {
+        Some(failed) => format!("{failed}; the largest below it that fits: {value} ({how})"),
+        None => format!("largest {name} that fits: {value} ({how})"),
+    }
 }
 
 /// The limits of the answer.
 fn caveats(fit: &Fit, value: u64) -> String {
-    let name = &fit.setting.name;
-    let mut text = "a later step that needs more (longer inputs, an evaluation) may still run out of memory; --steps runs more of them\n".to_string();
-    if let Some(failed) = fit.failed_before.filter(|failed| *failed <= value) {
+    let mut text = seen(fit, value);
+    text.push_str("a later step that needs more (longer inputs, an evaluation) may still run out of memory; --steps runs more of them\n");
+    let ran = fit.search.trials.iter().filter(|trial| trial.fits);
+    let most = ran.map(|trial| trial.steps).max().unwrap_or(0);
+    if let Some(failed) = fit.failed_before.filter(|failed| failed.step > most) {
+        let limit = match failed.step < FARTHEST {
+            true => "these runs ended before it".to_string(),
+            false => format!("these runs stopped after {most}"),
+        };
         text.push_str(&format!(
-            "an earlier session ran out of memory with {name} {failed}: a later step needed more, or something else was using the GPU\n"
+            "step {} failed in the earlier session, {limit}: what that step needs was not seen\n",
+            failed.step
         ));
     }
     text.push('\n');
     text
+}
+
+/// The steps that were seen, and the largest input of the run with this value, or else of the largest that ran.
+fn seen(fit: &Fit, value: u64) -> String {
+    let steps: u64 = fit.search.trials.iter().map(|trial| trial.steps).sum();
+    let trials = fit.search.trials.iter();
+    let shown = trials
+        .filter(|trial| trial.fits && trial.value <= value && trial.inputs.is_some())
+        .max_by_key(|trial| trial.value);
+    let Some((value, inputs)) = shown.and_then(|trial| Some((trial.value, trial.inputs.as_ref()?)))
+    else {
+        return format!("{steps} steps were seen\n");
+    };
+    let (name, largest) = (&fit.setting.name, shape(&inputs.largest));
+    let varied = match &inputs.smallest {
+        Some(smallest) => format!(
+            " (the smallest was {}: later ones may be larger, so the margin is {:.0} % instead of {:.0} %)",
+            shape(smallest),
+            fit.search.margin * 100.0,
+            fit.options.margin
+        ),
+        None => String::new(),
+    };
+    format!(
+        "{steps} steps were seen; with {name} {value} the largest input was {largest}{varied}\n"
+    )
 }
 
 fn row(number: usize, value: u64, peak: Option<Bytes>, verdict: &str) -> String {

@@ -14,6 +14,7 @@
 //! each: three of four answers are within 4 % of the largest that fits, more than half where the
 //! first run shows only four fifths of the base; none is above it.
 
+use super::seen_inputs::SeenInputs;
 use crate::calibration::{EXPANDABLE, FEW_PIECES_NEED, FIXED, OVERHEAD_NEEDED_LIKELY};
 use crate::forecast::{
     ActivationReduction, Allocator, Forecast, Model, Observation, Rehearsed, Target, edge, rounded,
@@ -71,6 +72,8 @@ pub(crate) struct Trial {
     pub fits: bool,
     /// How many those were.
     pub steps: u64,
+    /// What they were given.
+    pub inputs: Option<SeenInputs>,
     /// One of them, rehearsed; its batch is the value.
     pub rehearsed: Option<Rehearsed>,
 }
@@ -86,6 +89,8 @@ pub(crate) struct SizeSearch {
     pub rounds: bool,
     /// What the process may reserve of the device, once a run has shown it.
     pub room: Option<Bytes>,
+    /// A value that ran out of memory in an earlier session: the answer is below it.
+    pub bound: Option<u64>,
     /// How the allocator holds its memory, as the first run said.
     pub allocator: Allocator,
     /// Whether gradients are kept through the forward.
@@ -129,7 +134,7 @@ impl SizeSearch {
     /// What follows the runs so far.
     pub(crate) fn next(&self) -> SearchStep {
         match self.trials.as_slice() {
-            [] => SearchStep::Run((self.start / 4).max(1).min(self.start)),
+            [] => SearchStep::Run((self.start / 4).min(self.ceiling()).max(1).min(self.start)),
             [only] => self.second(only),
             [_, latest] => self.third(latest),
             [.., latest] => self.last(latest),
@@ -137,6 +142,9 @@ impl SizeSearch {
     }
 
     fn second(&self, first: &Trial) -> SearchStep {
+        if first.fits && first.value >= self.ceiling() {
+            return SearchStep::Done(SearchAnswer::Proven(first.value));
+        }
         if !first.fits {
             if let Some(limit) = self.by_rehearsal(MUCH) {
                 let value = self.round(limit).min(first.value - 1);
@@ -151,11 +159,11 @@ impl SizeSearch {
             };
         }
         if let Some(limit) = self.by_rehearsal(LITTLE) {
-            return self.run_between(self.round(limit), first.value);
+            return self.run_between(self.round(limit.min(self.ceiling())), first.value);
         }
         let Some(limit) = self.largest(IntervalEnd::Likely, self.factor()) else {
             // Its memory was not seen (no probe): doubling is all there is.
-            return SearchStep::Run(first.value * 2);
+            return SearchStep::Run((first.value * 2).min(self.ceiling()));
         };
         if limit <= first.value {
             return SearchStep::Done(SearchAnswer::Proven(first.value));
@@ -168,7 +176,7 @@ impl SizeSearch {
         };
         // Not so short of it that the run would show nothing new.
         SearchStep::Run(
-            self.round(value)
+            self.round(value.min(self.ceiling()))
                 .max(self.round(limit).min(first.value + 1)),
         )
     }
@@ -186,7 +194,7 @@ impl SizeSearch {
         }
         let Some(limit) = self.largest(IntervalEnd::Likely, self.factor()) else {
             return match best {
-                Some(best) if latest.fits => SearchStep::Run(best * 2),
+                Some(best) if latest.fits => self.run_between((best * 2).min(self.ceiling()), best),
                 Some(best) => {
                     let middle = self.round((best + latest.value) / 2);
                     self.run_between(middle, best)
@@ -259,7 +267,9 @@ impl SizeSearch {
     fn ceiling(&self) -> u64 {
         let failed = self.trials.iter().filter(|trial| !trial.fits);
         failed
-            .map(|trial| trial.value - 1)
+            .map(|trial| trial.value)
+            .chain(self.bound)
+            .map(|value| value.saturating_sub(1))
             .min()
             .unwrap_or(u64::MAX)
     }

@@ -73,6 +73,7 @@ impl MeasuredLimit {
             value,
             fits,
             steps: 4,
+            inputs: None,
             rehearsed: None,
             peak: Some(gib(peak.min(self.room))),
             reserved: Some(gib(reserved)),
@@ -116,6 +117,7 @@ fn search(start: u64) -> SizeSearch {
         margin: 0.0,
         rounds: false,
         room: None,
+        bound: None,
         allocator: Allocator::Fixed,
         keeps_gradients: false,
         trials: Vec::new(),
@@ -240,11 +242,42 @@ fn without_a_probe_values_are_doubled() {
             reserved: None,
             fits: true,
             steps: 4,
+            inputs: None,
             rehearsed: None,
         });
     }
     assert_eq!(tried, [2, 4, 8]);
     assert_eq!(search.next(), SearchStep::Done(SearchAnswer::Proven(8)));
+}
+
+#[test]
+fn what_failed_before_is_a_bound() {
+    for (bound, expected) in [
+        (2, vec![1]),
+        (3, vec![2]),
+        (4, vec![2, 3]),
+        (6, vec![2, 4, 5]),
+    ] {
+        let mut search = SizeSearch {
+            bound: Some(bound),
+            ..search(8)
+        };
+        let mut tried = Vec::new();
+        while let SearchStep::Run(value) = search.next() {
+            tried.push(value);
+            search.trials.push(Trial {
+                value,
+                seen: None,
+                peak: None,
+                reserved: None,
+                fits: true,
+                steps: 4,
+                inputs: None,
+                rehearsed: None,
+            });
+        }
+        assert_eq!(tried, expected, "below {bound}");
+    }
 }
 
 /// A model whose forward keeps 8 MiB of each sample.
@@ -291,6 +324,7 @@ fn a_rehearsed_step_finds_the_limit_in_the_second_run() {
                 reserved: None,
                 fits: needs(value) <= room,
                 steps: 4,
+                inputs: None,
                 rehearsed: Some(rehearsed()),
             });
         }
@@ -320,6 +354,7 @@ fn a_rehearsed_step_answers_for_gpus_that_are_not_here() {
         reserved: None,
         fits: true,
         steps: 4,
+        inputs: None,
         rehearsed: Some(rehearsed()),
     });
     // 9 MiB for each sample, and 0.3 % to spare.

@@ -27,8 +27,9 @@ class Tensors:
         self.module = weakref.ref(module)
         self.calls = 0
         self.shapes: dict[str, tuple[int, ...]] = {}
-        # The dimensions that were not the same in all calls.
+        # The dimensions that were not the same in all calls, and the least and the most of each dimension.
         self.varying: dict[str, set[int]] = {}
+        self.ranges: dict[str, tuple[tuple[int, ...], tuple[int, ...]]] = {}
         self.lists: dict[str, int] = {}
 
     def add(self, torch: Torch, args: Args, kwargs: Kwargs) -> None:
@@ -41,9 +42,18 @@ class Tensors:
             if before is not None and before != shape:
                 changed = range(min(len(before), len(shape)))
                 self.varying.setdefault(path, set()).update(at for at in changed if before[at] != shape[at])
+                least, most = self.ranges.get(path, (before, before))
+                self.ranges[path] = tuple(map(min, least, shape)), tuple(map(max, most, shape))
             if len(shapes) >= MOST_TENSORS:
                 break
         self.shapes = shapes
+
+    def range_of(self, path: str) -> dict[str, list[int]]:
+        """The least and the most of each dimension; nothing where no call differed."""
+        if path not in self.ranges:
+            return {}
+        least, most = self.ranges[path]
+        return {"least": list(least), "most": list(most)}
 
     def walk(self, torch: Torch, args: Args, kwargs: Kwargs) -> Iterator[tuple[str, tuple[int, ...]]]:
         for place, value in enumerate(args):
@@ -93,12 +103,13 @@ class Given:
 
     def lines(self, is_trained: bool = False) -> list[Line]:
         """Of the model that was called last, or of the one that was trained last: where each tensor is among its
-        arguments, its sizes, and the dimensions that differ from call to call."""
+        arguments, its sizes, the dimensions that differ from call to call, and the least and the most of each where one
+        does."""
         seen = self.trained if is_trained else self.latest
         if seen is None:
             return []
         return [
-            {"at": path, "shape": list(shape), "varies": sorted(seen.varying.get(path, ()))}
+            {"at": path, "shape": list(shape), "varies": sorted(seen.varying.get(path, ())), **seen.range_of(path)}
             for path, shape in list(seen.shapes.items())
         ] + [{"at": path, "length": length} for path, length in list(seen.lists.items())]
 

@@ -75,17 +75,26 @@ class Knobs:
 
 class FirstCall:
     """What the model was given first, told once in a run after the first: it shows whether a changed batch is in
-    force. It is told in the first run as well where that is to show which number the batch is."""
+    force. In a run that was started to see its steps it is told in the first run as well, and again whenever larger or
+    smaller inputs have come."""
 
     def __init__(self, pid: int, run: int, rehearsed_step: int, given: Given | None) -> None:
         self.pid = pid
         self.given = given if run > 1 or rehearsed_step else None
+        self.is_told_again = rehearsed_step > 0
+        self.ranges: list[Any] | None = None
 
     def take(self) -> Line | None:
         lines = self.given.lines(is_trained=True) if self.given is not None else []
         if not lines:
             return None
-        self.given = None
+        if self.is_told_again:
+            ranges = [(line["at"], line.get("least"), line.get("most")) for line in lines]
+            if ranges == self.ranges:
+                return None
+            self.ranges = ranges
+        else:
+            self.given = None
         return {"event": "called", "pid": self.pid, "given": lines}
 
 

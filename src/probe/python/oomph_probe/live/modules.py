@@ -48,12 +48,16 @@ class Modules:
         self.roots: dict[Any, Any] = {}
         self.classes: dict[Any, Any] = {}
         self.handles: list[Any] = []
+        # The module that is given a tensor first in the step, by its id, and the largest that it is given.
+        self.first: int | None = None
+        self.inputs: tuple[int, ...] = ()
 
     def begin(self, by_hooks: bool) -> None:
         """A traced step begins; `by_hooks` where nothing else sees the modules."""
         self.end()
         self.marks, self.stack, self.label, self.thread = [], [], None, None
         self.seen, self.roots, self.classes = set(), {}, {}
+        self.first, self.inputs = None, ()
         if by_hooks and not has_compiled():
             self.register()
 
@@ -88,12 +92,21 @@ class Modules:
             if not self.stack and self.thread == get_ident():
                 outer = None
                 self.roots[id(module)] = weakref.ref(module)
+            if self.first is None or self.first == id(module):
+                self.see_inputs(module, inputs)
             self.mark_nodes(inputs, outer)
             self.stack.append((id(module), outer))
             self.classes.setdefault(id(module), type(module).__name__)
             self.note(id(module))
         except Exception:
             errors.ours("enter a module")
+
+    def see_inputs(self, module: Module, inputs: Any) -> None:
+        """What the step's first module is given says how large the step is."""
+        for tensor in tensors_in(self.torch, inputs):
+            self.first = id(module)
+            if tensor.numel() > product(self.inputs):
+                self.inputs = tuple(tensor.shape)
 
     def leave(self, module: Module, output: Any) -> None:
         """It has ended; by an exception, where there is no output."""
@@ -200,6 +213,14 @@ def named(roots: list[Module], classes: dict[int, str]) -> tuple[dict[int, str],
     for identity, kind in classes.items():
         names.setdefault(identity, kind)
     return names, of_parameters
+
+
+def product(sizes: tuple[int, ...]) -> int:
+    """The elements of a tensor of these sizes; none of none."""
+    elements = 1 if sizes else 0
+    for size in sizes:
+        elements *= size
+    return elements
 
 
 def tensors_in(torch: Torch, value: Any, depth: int = 2) -> list[Tensor]:

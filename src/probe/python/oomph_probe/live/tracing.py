@@ -150,6 +150,7 @@ class Tracing:
             "device": int(device),
             "step": step,
             "failed": failed,
+            "inputs": list(self.modules.inputs),
         }
         seen = self.modules.take()
         of_parameters = seen[2] if seen is not None else {}

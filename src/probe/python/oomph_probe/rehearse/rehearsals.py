@@ -68,6 +68,8 @@ class Rehearsals:
         self.noted = noted
         # The step that is rehearsed though memory does not run out; 0 for none.
         self.asked_for = asked_for
+        if asked_for and noted is not None:
+            noted.watched_steps = roots.WATCHED_STEPS
         self.owners = owners
         self.done: set[Any] = set()
         self.spent = 0.0

@@ -30,6 +30,8 @@ if TYPE_CHECKING:
 SINCE = (2, 4)
 # Steps after which a training's own trace says more than a rehearsal.
 SETTLED_STEPS = 3
+# And where the sizes of later steps' inputs are asked for as well, in a run that was started to see its steps.
+WATCHED_STEPS = 256
 # Calls without a step after which a program that never trains is left in peace.
 ENOUGH = 20000
 # Wrappers that call one module of theirs with the same arguments, on this process's share of the batch.
@@ -92,6 +94,8 @@ class Roots:
         self.original: Any = None
         self.ours: Any = None
         self.backward: Any = None
+        # The step at whose end the originals are put back.
+        self.watched_steps = SETTLED_STEPS
         # Calls of the engine that go on.
         self.backwards = 0
         # Told of each backward that has ended, as long as it returns True; None where nobody asks.
@@ -134,6 +138,8 @@ class Roots:
             finally:
                 if is_outer:
                     inside.depth = 0
+                    if getattr(inside, "given", None) == id(self):
+                        inside.given = None
                 seen.leave(self, output)
 
         calls.keep_from_compiling([sys.modules[__name__], modules])
@@ -187,7 +193,7 @@ class Roots:
         self.backward = None
 
     def step_ended(self, count: int) -> None:
-        if count >= SETTLED_STEPS:
+        if count >= self.watched_steps:
             self.rest()
 
     def note(self, module: Module, args: Args, kwargs: Kwargs) -> bool:
@@ -207,7 +213,10 @@ class Roots:
             device = device_of(module)
             if device is None or device.type not in DEVICES:
                 return False
-            self.given.add(module, args, kwargs)
+            # Where a call cannot be noted its modules' calls are: those say nothing of what the model was given.
+            if getattr(self.inside, "given", None) is None:
+                self.inside.given = id(module)
+                self.given.add(module, args, kwargs)
             before = self.torch._C._cuda_memoryStats(device.index)["allocated_bytes"]["all"]["current"]
             call = Call(self.torch, module, args, kwargs, before)
             call.callers = callers.Callers(self.torch_home, sys._getframe(2))
