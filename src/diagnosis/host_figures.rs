@@ -133,8 +133,7 @@ impl<'a> HostFigures<'a> {
 
     /// The DataLoader whose batches may take most.
     pub fn loader(&self) -> Option<&'a LoaderSettings> {
-        let ranks = self.case.run?.ranks.iter();
-        let loaders = ranks.flat_map(|rank| &rank.host.loaders);
+        let loaders = self.case.run?.loaders();
         loaders.max_by_key(|loader| loader.waiting())
     }
 

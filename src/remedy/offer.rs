@@ -4,6 +4,7 @@
 
 use super::expectation::RemedyPredictor;
 use super::inputs::RemedyInputs;
+use super::loader::{is_of_host, smaller_batches};
 use super::plan::{Availability, Edit, Expectation, Plan, Remedy};
 use super::proposal::{Draft, Offering, Proposal};
 use super::{RemedyAction, RemedyEffect, RemedyId};
@@ -30,10 +31,16 @@ pub(super) fn remedies_of(recognized: &Recognized<'_>, inputs: &RemedyInputs<'_>
     };
     let mut remedies: Vec<Remedy> = RemedyId::all()
         .filter_map(|id| {
+            let in_ram = in_ram(id, inputs)?;
             let proposal = (id.spec().propose)(&offering)?;
             let mut remedy = remedy(id, proposal, recognized.part_of_a_job.as_deref());
             attribute(&mut remedy, recognized);
-            if let Some(expectation) = predictor.of_remedy(&remedy) {
+            let expectation = match in_ram {
+                InRam::NotAsked => predictor.of_remedy(&remedy),
+                InRam::AsItSays => None,
+                InRam::Smaller(expectation) => Some(expectation),
+            };
+            if let Some(expectation) = expectation {
                 remedy.expectation = expectation;
             }
             Some(remedy)
@@ -49,6 +56,31 @@ pub(super) fn remedies_of(recognized: &Recognized<'_>, inputs: &RemedyInputs<'_>
     remedies
 }
 
+/// What a remedy is expected to do where the host's memory ran out: no figure of the GPU says that.
+enum InRam {
+    /// It did not run out.
+    NotAsked,
+    /// What the remedy says of itself.
+    AsItSays,
+    Smaller(Expectation),
+}
+
+/// `None` for a remedy of the GPU's memory where the host's ran out.
+fn in_ram(id: RemedyId, inputs: &RemedyInputs<'_>) -> Option<InRam> {
+    if !is_of_host(inputs.cause()) {
+        return Some(InRam::NotAsked);
+    }
+    match (id, id.spec().effect) {
+        (RemedyId::Batch, _) => smaller_batches(inputs).map(InRam::Smaller),
+        // What is left of an earlier session holds RAM, too.
+        (RemedyId::StopLeftover, _) | (_, RemedyEffect::None) => Some(InRam::AsItSays),
+        (
+            _,
+            RemedyEffect::LessAllocated | RemedyEffect::LessFragmentation | RemedyEffect::MoreFree,
+        ) => None,
+    }
+}
+
 /// What these remedies do together, chosen in any order.
 pub fn expectation(
     command: &CommandLine,
@@ -57,6 +89,7 @@ pub fn expectation(
 ) -> Expectation {
     match chosen {
         [only] => only.expectation.clone(),
+        [first, ..] if is_of_host(inputs.cause()) => first.expectation.clone(),
         several => RemedyPredictor::new(command, inputs).together(several),
     }
 }

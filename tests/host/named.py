@@ -19,7 +19,7 @@ LIMIT = 700 << 20
 CAUSES = {"workers": "host_workers", "main": "host_process", "shm": "shared_memory", "pinned": "pinned_memory"}
 
 
-def group():
+def group(size=LIMIT):
     """A control group with a limit, and its version's name for that."""
     for root, limit, swap in [
         ("/sys/fs/cgroup/memory", "memory.limit_in_bytes", "memory.memsw.limit_in_bytes"),
@@ -31,9 +31,9 @@ def group():
         except OSError:
             continue
         if os.path.exists(f"{place}/{limit}"):
-            write(f"{place}/{limit}", LIMIT)
+            write(f"{place}/{limit}", size)
             try:
-                write(f"{place}/{swap}", LIMIT if "memsw" in swap else 0)
+                write(f"{place}/{swap}", size if "memsw" in swap else 0)
             except OSError:
                 pass  # without swap there is nothing to forbid
             return place

@@ -2,7 +2,8 @@
 //!
 //! It takes the least invasive remedy that is predicted to fit. Changing the training's numerics needs
 //! permission, and so does restarting a run that had come far. The same plan is never tried twice, and
-//! nothing is relaunched after a stop by the user, for a leak, or for lack of host memory.
+//! nothing is relaunched after a stop by the user or for a leak. For lack of host memory only what the cause names is
+//! changed, and nothing that changes a number.
 
 use crate::command::CommandLine;
 use crate::diagnosis::Cause;
@@ -154,6 +155,21 @@ pub(super) struct Candidate {
     pub resumes: bool,
 }
 
+impl Candidate {
+    /// Whether it is the very remedy for a cause of the host's memory, and the training's numbers stay as they are: another
+    /// number of workers draws other random numbers.
+    fn is_against(&self, cause: Cause) -> bool {
+        let wanted = match cause {
+            Cause::PrefetchQueue | Cause::SharedMemory => RemedyId::PrefetchFactor,
+            Cause::PinnedMemory => RemedyId::PinMemory,
+            Cause::OpenFiles => RemedyId::SharingStrategy,
+            _ => return false,
+        };
+        let is_no_more = |id: &RemedyId| *id == wanted || *id == RemedyId::Resume;
+        self.remedies.contains(&wanted) && self.remedies.iter().all(is_no_more)
+    }
+}
+
 #[derive(Debug, Clone, PartialEq)]
 pub(super) enum AutoDecision {
     Relaunch(usize),
@@ -208,6 +224,10 @@ fn veto(situation: &AutoSituation<'_>, options: &AutoOptions) -> Option<AutoVeto
     }
     if let Some(cause) = situation.cause
         && cause.spec().recurs.is_some()
+        && !situation
+            .candidates
+            .iter()
+            .any(|candidate| candidate.is_against(cause))
     {
         return Some(AutoVeto::Cause(cause));
     }
@@ -226,6 +246,10 @@ fn choose(situation: &AutoSituation<'_>, options: &AutoOptions) -> AutoDecision 
                 refusal = reason;
             }
         };
+        let of_host = situation.cause.filter(|cause| cause.is_of_host());
+        if of_host.is_some_and(|cause| !candidate.is_against(cause)) {
+            continue;
+        }
         let promise = promise(&candidate.remedies, &candidate.expectation, situation.cause);
         let Some(promise) = promise.filter(|promise| is_worth_a_run(*promise, candidate)) else {
             against(AutoVeto::NothingFits);
