@@ -210,6 +210,13 @@ impl HostState {
             .min()
     }
 
+    fn shared_grown_since(&self, from: Moment) -> Option<(Bytes, Duration)> {
+        let (at, memory) = self.latest.as_ref()?;
+        let before = self.history.iter().rfind(|point| point.at <= from);
+        let before = before.or(self.history.front())?;
+        Some((memory.shared? - before.shared, at.since(before.at)))
+    }
+
     /// The role that has grown most since a moment.
     fn grown_since(&self, from: Moment) -> Option<RoleGrowth> {
         let (at, memory) = self.latest.as_ref()?;
@@ -300,6 +307,7 @@ impl HostState {
         HostAtOom {
             memory: self.latest.clone(),
             grew: self.grown_since(from),
+            shared_grew: self.shared_grown_since(from),
             copied: self.copied(),
             kill: kill.map(|(_, kill)| kill.clone()),
         }

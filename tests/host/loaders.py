@@ -5,7 +5,7 @@ called first: `loaders.py KIND [options]`. Each of them runs to its end if the r
     default      the same, and the number is the default of --workers
     constant     the same, and their number, 10, stands in the text
     copies       a list of Python objects that each worker copies as it counts references to them
-    prefetch     batches of 8 MiB that wait in shared memory, since the training is slow
+    prefetch     batches of 16 MiB that wait in shared memory, since the training is slow
     persistent   workers of the training wait, as those of the evaluation work
     descriptors  batches of many tensors, each of which is an open file of the main process
 """
@@ -92,11 +92,11 @@ def constant(given):
 
 
 def copies(given):
-    train(DataLoader(Objects(600_000), batch_size=4, num_workers=given.workers))
+    train(DataLoader(Objects(1_500_000), batch_size=4, num_workers=given.workers))
 
 
 def prefetch(given):
-    data = Numbers(length=128, row=2 * MIB)
+    data = Numbers(length=128, row=4 * MIB)
     train(DataLoader(data, batch_size=1, num_workers=4, prefetch_factor=given.prefetch_factor), pause=0.1)
 
 

@@ -428,3 +428,109 @@ fn what_grows_fast_is_looked_at_more_often() {
     now_used(5 * GIB - (99 << 20));
     assert_eq!(watcher.look(false).len(), 1);
 }
+
+/// A worker shares what its parent has read until one of them writes to it: that counts as the parent's, once.
+#[test]
+fn of_what_a_fork_holds_its_parents_memory_is_not_its_own() {
+    let child = |pid: i32, resident: u64| {
+        [
+            (format!("{pid}/comm"), "pt_data_worker\n".to_string()),
+            (format!("{pid}/cmdline"), "python\0train.py\0".to_string()),
+            (format!("{pid}/statm"), statm(resident)),
+        ]
+    };
+    let mut files = vec![
+        ("7/task/7/children".to_string(), "100\n".to_string()),
+        ("100/task/100/children".into(), "201 202\n".into()),
+        ("100/comm".into(), "python\n".into()),
+        ("100/cmdline".into(), "python\0train.py\0".into()),
+        ("100/statm".into(), statm(1_000)),
+    ];
+    files.extend(child(201, 1_000));
+    // By the time that it is met it has grown.
+    files.extend(child(202, 1_250));
+    let files: Vec<(&str, String)> = files
+        .iter()
+        .map(|(path, text)| (path.as_str(), text.clone()))
+        .collect();
+    let proc = system(&files);
+    let mut tree = RunTree::new(proc.path().into(), 7, Vec::new());
+    tree.find(None);
+    tree.read();
+    let own = |tree: &RunTree, pid| {
+        let all = tree.processes();
+        let known = all.iter().find(|process| process.pid == Pid(pid));
+        known.unwrap().own.map(|own| own.0 / page())
+    };
+    assert_eq!(
+        (own(&tree, 100), own(&tree, 201), own(&tree, 202)),
+        (None, Some(0), Some(250))
+    );
+    fs::write(proc.path().join("201/statm"), statm(3_000)).unwrap();
+    fs::write(proc.path().join("100/statm"), statm(4_000)).unwrap();
+    tree.read();
+    assert_eq!(
+        own(&tree, 201),
+        Some(2_000),
+        "what it came with stays its parent's"
+    );
+    // Near the limit the kernel says what no other process has.
+    let rollup = format!(
+        "Private_Dirty: {} kB\nAnonymous: {} kB\n",
+        2_100 * page() / 1_024,
+        3_000 * page() / 1_024
+    );
+    fs::write(proc.path().join("201/smaps_rollup"), rollup).unwrap();
+    tree.look_closely();
+    assert_eq!(
+        own(&tree, 201),
+        Some(2_100),
+        "with the pages that it has copied"
+    );
+    assert_eq!(own(&tree, 202), Some(250), "unread");
+}
+
+/// So many pages, none of them shared memory or files.
+fn statm(resident: u64) -> String {
+    format!("9999999 {resident} 0 1 0 1 0\n")
+}
+
+fn page() -> u64 {
+    let page = nix::unistd::sysconf(nix::unistd::SysconfVar::PAGE_SIZE);
+    page.unwrap().unwrap() as u64
+}
+
+/// What was counted before is in the recording, and who was there then.
+#[test]
+fn a_front_after_one_that_was_killed_says_what_was_killed_with_it() {
+    let (root, _, _child) = watcher(two("/job", &(4 * GIB).to_string(), 3 * GIB, 7));
+    let process = |pid: i32| HostProcess {
+        pid: Pid(pid),
+        resident: Bytes::gib(1),
+        ..HostProcess::default()
+    };
+    let look = |total, of_machine| {
+        let kills = KillCount { total, of_machine };
+        let options = HostOptions {
+            system: root.path().to_path_buf(),
+            root: std::process::id() as i32,
+            but: Vec::new(),
+            interval: Duration::from_secs(1),
+            earlier: Some(HostEarlier {
+                kills,
+                // Nobody has this number.
+                processes: vec![process(i32::MAX)],
+            }),
+        };
+        let found = Watcher::new(options).look(false);
+        found.into_iter().find_map(|what| match what {
+            EventKind::HostKill(kill) => Some(kill),
+            _ => None,
+        })
+    };
+    let kill = look(5, false).expect("two more than before");
+    assert_eq!((kill.count, kill.total), (2, 7));
+    assert_eq!(kill.gone, [process(i32::MAX)]);
+    assert_eq!(look(7, false), None, "nothing was killed since");
+    assert_eq!(look(5, true), None, "the machine's count is another");
+}

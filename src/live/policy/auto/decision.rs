@@ -532,6 +532,34 @@ mod tests {
         }
     }
 
+    /// Only what the cause names, and nothing that changes a number.
+    #[test]
+    fn for_lack_of_host_memory_what_keeps_the_numbers_is_tried() {
+        let all = [
+            candidate(&[RemedyId::DataloaderWorkers], None, &[]),
+            candidate(&[RemedyId::Batch], None, &[]),
+            candidate(&[RemedyId::PrefetchFactor], None, &[]),
+            candidate(&[RemedyId::SharingStrategy], None, &[]),
+            candidate(&[RemedyId::PinMemory], None, &[]),
+        ];
+        for (cause, expected) in [
+            (Cause::PrefetchQueue, AutoDecision::Relaunch(2)),
+            (Cause::SharedMemory, AutoDecision::Relaunch(2)),
+            (Cause::OpenFiles, AutoDecision::Relaunch(3)),
+            (Cause::PinnedMemory, AutoDecision::Relaunch(4)),
+            (
+                Cause::HostWorkers,
+                AutoDecision::Refuse(AutoVeto::Cause(Cause::HostWorkers)),
+            ),
+        ] {
+            let situation = AutoSituation {
+                cause: Some(cause),
+                ..situation(&all)
+            };
+            assert_eq!(decide(&situation, &allowing(&[])), expected, "{cause:?}");
+        }
+    }
+
     #[test]
     fn nothing_is_done_against_the_user_a_leak_or_the_host() {
         let all = usual();
