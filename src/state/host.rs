@@ -345,9 +345,13 @@ impl State {
         host.pinned = said.pinned.or(host.pinned);
     }
 
-    /// What a run begins with is its own.
-    pub(super) fn host_run_started(&mut self) {
+    /// What a run begins with is its own; its first reading may come before the word that it has started.
+    pub(super) fn host_run_started(&mut self, pid: Pid) {
+        let is_of_run = |(_, memory): &(Moment, HostMemory)| {
+            memory.processes.iter().any(|process| process.pid == pid)
+        };
         self.host = HostState {
+            latest: self.host.latest.take().filter(is_of_run),
             unseen: std::mem::take(&mut self.host.unseen),
             kills: self.host.kills,
             ..HostState::default()

@@ -268,3 +268,15 @@ fn what_the_kernel_had_killed_before_stays_known() {
     scene.add(5.0, started(2, 200, "python t.py"));
     assert_eq!(scene.state.host.kills(), count(5));
 }
+
+/// A look may come between the program's start and the word of it.
+#[test]
+fn a_reading_of_the_run_that_comes_before_its_start_is_told_counts() {
+    let mut scene = StagedSession::default();
+    scene.add(0.0, host(4.0, 1.0));
+    scene.add(0.1, started(1, 100, "python t.py"));
+    assert!(scene.state.host.latest().is_some(), "process 100 is in it");
+    scene.add(5.0, exited(1, Exit::Code(1)));
+    scene.add(6.0, started(2, 300, "python t.py"));
+    assert_eq!(scene.state.host.latest(), None, "that was the run before");
+}
