@@ -75,8 +75,8 @@ const LOOKED_UP: Duration = Duration::from_secs(15);
 /// A process may take so long to end after it was killed, and the news of it to be taken.
 const DYING: Duration = Duration::from_secs(3);
 
-/// Milliseconds that the end of a run waits for a look under way.
-const PATIENCE: u32 = 50;
+/// Milliseconds that the end of a run waits for a look under way: longer than a close one takes.
+const PATIENCE: u32 = 500;
 
 /// What probes may say between two looks.
 const MOST_TOLD: usize = 4_096;

@@ -23,8 +23,8 @@ MIB = 1 << 20
 class Numbers(Dataset):
     """Some rows; a worker keeps `keeps` bytes once it has loaded the first of them."""
 
-    def __init__(self, length=256, keeps=0, row=64):
-        self.length, self.keeps, self.row, self.kept = length, keeps, row, None
+    def __init__(self, length=256, keeps=0, row=64, pause=0.0):
+        self.length, self.keeps, self.row, self.pause, self.kept = length, keeps, row, pause, None
 
     def __len__(self):
         return self.length
@@ -35,6 +35,7 @@ class Numbers(Dataset):
             for _ in range(self.keeps // (4 * MIB)):
                 self.kept.append(bytearray(4 * MIB))
                 time.sleep(0.1)
+        time.sleep(self.pause)
         return torch.full((self.row,), float(index))
 
 
@@ -43,19 +44,18 @@ class Objects(Dataset):
 
     def __init__(self, length):
         self.names = [("sample-%07d" % number, float(number)) for number in range(length)]
+        self.at = 0
 
     def __len__(self):
         return 256
 
     def __getitem__(self, index):
-        held = 0.0
-        piece = len(self.names) // 256
-        for name, value in self.names[index * piece : (index + 1) * piece]:
+        held, piece = 0.0, len(self.names) // 24
+        for name, value in self.names[self.at : self.at + piece]:
             held += value + len(name)
-        # What it reads of the rest: all of it, little by little.
-        for name, value in self.names[:: max(1, 97 - index % 97)]:
-            held += value
-        time.sleep(0.01)
+        # Each worker comes to all of it, one piece after the other.
+        self.at = (self.at + piece) % len(self.names)
+        time.sleep(0.1)
         return torch.full((64,), held % 1.0)
 
 
@@ -96,8 +96,8 @@ def copies(given):
 
 
 def prefetch(given):
-    data = Numbers(length=128, row=4 * MIB)
-    train(DataLoader(data, batch_size=1, num_workers=4, prefetch_factor=given.prefetch_factor), pause=0.1)
+    data = Numbers(length=128, row=4 * MIB, pause=0.2)
+    train(DataLoader(data, batch_size=1, num_workers=4, prefetch_factor=given.prefetch_factor), pause=0.3)
 
 
 def persistent(given):
