@@ -170,6 +170,13 @@ pub struct CauseSpec {
 
 type Rule = fn(&OomContext) -> Option<Finding>;
 
+impl Cause {
+    /// Whether it is of the host's memory, for which nothing helps that is changed on the GPU.
+    pub fn is_of_host(self) -> bool {
+        self.spec().prefers == Help::LessHostMemory
+    }
+}
+
 impl CauseSpec {
     /// A cause that a smaller run can avoid.
     const fn new(title: &'static str, examine: Rule) -> CauseSpec {

@@ -22,7 +22,7 @@ use crate::oom;
 use crate::units::{Bytes, Moment, Pid, Rank, RunNumber};
 pub use device::{DeviceProcess, DeviceReading, NvmlState};
 pub use host::{
-    HostKill, HostMemory, HostProcess, HostRole, HostUnseen, LimitedBy, RoleUse, ShmUse,
+    HostKill, HostMemory, HostProcess, HostRole, HostUnseen, KillCount, LimitedBy, RoleUse, ShmUse,
 };
 pub use inspection::{
     BlockOrigin, InputSizes, OptimizerMemory, PhaseStart, Rehearsal, RehearsedVariant, Retainer,

@@ -18,6 +18,7 @@ mod knob;
 mod launch;
 pub(crate) mod layout;
 mod learned;
+mod loader_setting;
 pub(crate) mod program;
 mod program_settings;
 pub(crate) mod recognized;

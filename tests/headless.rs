@@ -1,10 +1,10 @@
 //! Without a screen: bytes, exit status and silence, and what is said when memory runs out.
 
-use crate::harness::{at_home, wait_until};
+use crate::harness::{PATIENCE, at_home, wait_until};
 use std::fs;
 use std::io::Write;
 use std::os::unix::process::ExitStatusExt;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
 use std::time::Duration;
 use tempfile::TempDir;
@@ -616,16 +616,69 @@ const HOST_FILES: [(&str, &str); 7] = [
     ("sys/fs/cgroup/job/memory.events", "oom 0\noom_kill 0\n"),
 ];
 
-/// The kernel kills the program without a word: only its count says so, and the status is the program's.
-#[test]
-fn a_silent_kill_for_memory_is_told_and_the_status_stays() {
-    let state = TempDir::new().expect("a directory");
+fn host_files(state: &TempDir) -> PathBuf {
     let files = state.path().join("files");
     for (path, text) in HOST_FILES {
         let path = files.join(path);
         fs::create_dir_all(path.parent().expect("a parent")).expect("a directory");
         fs::write(path, text).expect("a file");
     }
+    files
+}
+
+/// The kernel kills the front as well: what it had killed before is in the recording, so that the next front knows what is new.
+#[test]
+fn a_front_that_is_killed_with_the_program_leaves_the_count_to_the_next() {
+    let state = TempDir::new().expect("a directory");
+    let files = host_files(&state);
+    let events = files.join("sys/fs/cgroup/job/memory.events");
+    fs::write(&events, "oom 1\noom_kill 3\n").expect("a file");
+    let recording = state.path().join("events.jsonl");
+    let front = state.path().join("front");
+    let script = r#"
+        for again in $(seq 600); do
+            grep -q '"roles":' "$0" && test -s "$2" && break
+            sleep 0.1
+        done
+        printf 'oom 1\noom_kill 5\n' > "$1/sys/fs/cgroup/job/memory.events"
+        kill -KILL $(cat "$2")
+        kill -KILL $$"#;
+    let mut started = oomph(state.path())
+        .env("OOMPH_HOST_FILES", &files)
+        .arg(format!("--record={}", recording.display()))
+        .args(["--no-nvml", "--on-oom=exit", "sh", "-c", script])
+        .args([&recording, &files, &front])
+        .stdout(Stdio::null())
+        .stderr(Stdio::null())
+        .spawn()
+        .expect("oomph runs");
+    fs::write(&front, started.id().to_string()).expect("a file");
+    let status = started.wait().expect("its status");
+    assert_eq!(status.signal(), Some(9));
+    wait_until("the next front has told the end", PATIENCE, || {
+        fs::read_to_string(&recording).is_ok_and(|text| text.contains(r#""event":"exited""#))
+    });
+    let said = fs::read_to_string(&recording).expect("a recording");
+    let kill = said
+        .lines()
+        .find(|line| line.contains(r#""event":"host_kill""#));
+    let kill = kill.unwrap_or_else(|| panic!("no kill in {said}"));
+    assert!(kill.contains(r#""count":2,"total":5"#), "{kill}");
+    assert!(kill.contains(r#""role":"main""#), "{kill}");
+    let explained = oomph(state.path())
+        .args(["explain", "--json"])
+        .arg(&recording)
+        .output()
+        .expect("oomph runs");
+    let explained = text(&explained.stdout);
+    assert!(explained.contains("\"host_memory\""), "{explained}");
+}
+
+/// The kernel kills the program without a word: only its count says so, and the status is the program's.
+#[test]
+fn a_silent_kill_for_memory_is_told_and_the_status_stays() {
+    let state = TempDir::new().expect("a directory");
+    let files = host_files(&state);
     let recording = state.path().join("events.jsonl");
     // It goes on until it was looked at.
     let script = r#"

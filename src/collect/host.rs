@@ -12,8 +12,8 @@ mod tests;
 mod tree;
 
 use crate::event::{
-    Clock, Event, EventKind, HostKill, HostMemory, HostProcess, HostRole, HostUnseen, LimitedBy,
-    RoleUse,
+    Clock, Event, EventKind, HostKill, HostMemory, HostProcess, HostRole, HostUnseen, KillCount,
+    LimitedBy, RoleUse,
 };
 use crate::units::{Bytes, Pid};
 use cgroup::{Cgroup, LevelStat};
@@ -37,6 +37,16 @@ pub struct HostOptions {
     pub but: Vec<i32>,
     /// The time between two looks.
     pub interval: Duration,
+    /// What an earlier front of this session knew, if there was one.
+    pub earlier: Option<HostEarlier>,
+}
+
+/// What the recording says of the run that goes on: a front that the kernel killed did not live to tell what else it killed.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct HostEarlier {
+    pub kills: KillCount,
+    /// Its processes, as they were last.
+    pub processes: Vec<HostProcess>,
 }
 
 /// Above this share of the limit it is looked closely.
@@ -65,8 +75,8 @@ const LOOKED_UP: Duration = Duration::from_secs(15);
 /// A process may take so long to end after it was killed, and the news of it to be taken.
 const DYING: Duration = Duration::from_secs(3);
 
-/// Milliseconds that the end of a run waits for a look under way.
-const PATIENCE: u32 = 50;
+/// Milliseconds that the end of a run waits for a look under way: longer than a close one takes.
+const PATIENCE: u32 = 500;
 
 /// What probes may say between two looks.
 const MOST_TOLD: usize = 4_096;
@@ -168,10 +178,10 @@ fn run(shared: &SharedWatch, interval: Duration, sender: &Sender<Event>) {
             watcher.tree.take_told(&mut lock(&shared.told));
             (watcher.look(false), watcher.closeness())
         };
-        let found = shared.stamped(found);
-        for event in found {
-            let _ = sender.try_send(event);
-        }
+        send(shared.stamped(found), sender);
+        // After the figures are told, since it may take longer than what is left of the run.
+        let closer = lock(&shared.watcher).look_closely();
+        send(shared.stamped(closer.into_iter().collect()), sender);
         let pause = interval / factor;
         let stop = lock(&shared.stop);
         let (stop, _) = shared
@@ -181,6 +191,12 @@ fn run(shared: &SharedWatch, interval: Duration, sender: &Sender<Event>) {
         if *stop || sender.is_closed() {
             return;
         }
+    }
+}
+
+fn send(found: Vec<Event>, sender: &Sender<Event>) {
+    for event in found {
+        let _ = sender.try_send(event);
     }
 }
 
@@ -268,20 +284,35 @@ impl Watcher {
             .is_some_and(|(at, _)| now.duration_since(*at) < DYING);
         let moved = moved || self.tree.has_new();
         if moved || more > 0 || is_dying || is_end {
-            let gone = self.tree.read();
+            let mut gone = self.tree.read();
+            if more > 0 {
+                gone.extend(self.gone_since_earlier());
+            }
             self.read = Some((now, reading.used));
             found.extend(self.kill(now, more, gone, is_end));
         }
-        let is_closer = self.is_near && !is_end && self.tree.look_closely();
         // What is left of a run that has ended says nothing of what it held.
         if !is_end
             && more == 0
             && (!self.tree.is_empty() || self.tree.is_hidden())
-            && let Some(reading) = self.news(now, reading, is_closer)
+            && let Some(reading) = self.news(now, reading, false)
         {
             found.push(EventKind::HostMemory(Box::new(reading)));
         }
+        self.options.earlier = None;
         found
+    }
+
+    /// Near the limit, now and then: a reading in which each process has what is its own.
+    fn look_closely(&mut self) -> Option<EventKind> {
+        if !self.is_near || !self.tree.is_close_look_due() || self.tree.is_empty() {
+            return None;
+        }
+        self.tree.look_closely();
+        let machine = MachineUse::read(&self.options.system)?;
+        let reading = self.measured(&machine);
+        let reading = self.news(Instant::now(), reading, true)?;
+        Some(EventKind::HostMemory(Box::new(reading)))
     }
 
     /// What the kernel has killed, with those that have ended since; told again as more of them do.
@@ -329,9 +360,13 @@ impl Watcher {
             return None;
         }
         let processes = self.tree.processes();
+        let count = |(total, of_machine): (u64, bool)| KillCount { total, of_machine };
+        let kills = self.kills.map(count);
+        let known_kills = self.told.as_ref().and_then(|(_, told)| told.kills);
         let mut reading = HostMemory {
             roles: by_role(&processes),
             processes: named(processes),
+            kills: kills.filter(|_| kills != known_kills),
             ..reading
         };
         // Told once, not in every line.
@@ -344,6 +379,7 @@ impl Watcher {
         reading.unseen.retain(|what| !is_known(what));
         let told = HostMemory {
             unseen: all,
+            kills,
             ..reading.clone()
         };
         self.told = Some((now, told));
@@ -434,7 +470,20 @@ impl Watcher {
             self.membership = membership;
             self.kills = None;
             self.count_kills();
+            let earlier = self.options.earlier.as_ref().map(|earlier| earlier.kills);
+            let is_same = |of: &KillCount| self.kills.is_some_and(|(_, now)| now == of.of_machine);
+            if let Some(earlier) = earlier.filter(is_same) {
+                self.kills = Some((earlier.total, earlier.of_machine));
+            }
         }
+    }
+
+    /// What an earlier front knew of and is no longer there; once.
+    fn gone_since_earlier(&mut self) -> Vec<HostProcess> {
+        let earlier = self.options.earlier.take();
+        let mut known = earlier.map_or(Vec::new(), |earlier| earlier.processes);
+        known.retain(|process| !self.tree.has(process.pid));
+        known
     }
 
     /// How many more the kernel has killed since the last look.

@@ -1,8 +1,8 @@
 //! The front's Unix socket, which the probes in the training's processes report to.
 //!
 //! A peer may be a stranger or broken: a process of another user is rejected, the length of a line
-//! is limited, the first must be a hello, and a connection that sends anything but events is closed
-//! and counted. None of this affects other connections or the training.
+//! is limited, the first must be a hello (or how data is loaded, of a process without CUDA), and a connection that sends
+//! anything but events is closed and counted. None of this affects other connections or the training.
 
 use crate::collect::line;
 use crate::event::{Clock, Dropped, Event, EventKind, Level, Note, ProbeGone};
@@ -247,6 +247,7 @@ async fn follow(
     let mut connection = Connection {
         peer: (peer_pid > 0).then_some(Pid(peer_pid)),
         greeted: None,
+        is_early: false,
         lost_samples: 0,
         clock,
         requests,
@@ -272,6 +273,8 @@ struct Connection {
     peer: Option<Pid>,
     /// The process that said hello.
     greeted: Option<Pid>,
+    /// It has only said how it loads its data: it has not initialised CUDA, and may never do so.
+    is_early: bool,
     /// Dropped samples that have not been reported yet.
     lost_samples: u64,
     clock: Clock,
@@ -291,9 +294,10 @@ impl Connection {
         loop {
             unread.reserve(READ);
             let greeted = self.greeted;
+            let waits_for_hello = greeted.is_none() && !self.is_early;
             let arrived = tokio::select! {
                 read = stream.read_buf(&mut unread) => Arrived::Bytes(read),
-                () = tokio::time::sleep_until(hello_until), if greeted.is_none() => Arrived::Nothing,
+                () = tokio::time::sleep_until(hello_until), if waits_for_hello => Arrived::Nothing,
                 request = self.requests.next(greeted), if greeted.is_some() => Arrived::Request(request),
             };
             let read = match arrived {
@@ -336,6 +340,7 @@ impl Connection {
             (EventKind::Hello(_), Some(_)) => {
                 return Err(ConnectionEnd::Malformed("said hello twice"));
             }
+            (EventKind::ProcessHost(_), None) => self.is_early = true,
             (_, None) => return Err(ConnectionEnd::Malformed("did not say hello")),
             (_, Some(_)) => {}
         }

@@ -55,9 +55,12 @@ struct Row {
     devices: Vec<String>,
     /// Bytes.
     peak: Option<u64>,
-    /// The most that counted against the limit of the host's memory, in bytes; of one that has ended.
+    /// What counts against the limit of the host's memory, in bytes: as it is now, or of one that has ended at most.
     #[serde(skip_serializing_if = "Option::is_none")]
     ram: Option<u64>,
+    /// That limit: of a control group, or all RAM of the machine.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    ram_limit: Option<u64>,
     steps: Option<u64>,
     /// The machine, if it is said.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -151,6 +154,7 @@ fn living_row(living: &Living) -> Row {
     let file = living.found.file.as_ref();
     let summary = living.summary.as_ref();
     let run = (living.status.as_ref()).and_then(|status| status.run.as_ref());
+    let ram = summary.and_then(|summary| summary.ram);
     Row {
         id: living.found.id.clone(),
         state: state(living).into(),
@@ -170,6 +174,8 @@ fn living_row(living: &Living) -> Row {
             .map(|summary| summary.devices.clone())
             .unwrap_or_default(),
         peak: summary.and_then(|summary| summary.peak).map(|peak| peak.0),
+        ram: ram.map(|(used, _)| used.0),
+        ram_limit: ram.map(|(_, limit)| limit.0),
         steps: summary.map(|summary| summary.steps),
         job: (file.and_then(|file| file.job.as_ref())).map(ToString::to_string),
         command: summary.map(|summary| summary.command.clone()),
@@ -293,6 +299,7 @@ fn recorded_row_of(id: &str, path: &Path, state: &State) -> (Row, Vec<Score>) {
         devices: devices(state),
         peak: run.and_then(|run| run.peak()).map(|peak| peak.0),
         ram: run.and_then(|run| run.host_peak).map(|peak| peak.0),
+        ram_limit: (state.host.latest()).map(|(_, memory)| memory.limit.0),
         steps: run.map(|run| run.steps()),
         host: header.and_then(|header| header.host.clone()),
         job: header

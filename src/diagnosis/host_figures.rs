@@ -133,8 +133,7 @@ impl<'a> HostFigures<'a> {
 
     /// The DataLoader whose batches may take most.
     pub fn loader(&self) -> Option<&'a LoaderSettings> {
-        let ranks = self.case.run?.ranks.iter();
-        let loaders = ranks.flat_map(|rank| &rank.host.loaders);
+        let loaders = self.case.run?.loaders();
         loaders.max_by_key(|loader| loader.waiting())
     }
 
@@ -279,16 +278,16 @@ impl<'a> HostFigures<'a> {
     }
 
     fn grew(&self) -> Option<String> {
-        let grew = self
-            .host
-            .grew
-            .filter(|grew| grew.by >= self.memory.limit.scale(0.02))?;
-        Some(format!(
-            "In the {} s before that, {} grew by {}.",
-            grew.over.as_secs().max(1),
-            grew.role.words(grew.count),
-            grew.by
-        ))
+        let roles = self.host.grew.map(|grew| (grew.by, grew.over));
+        let (by, over) = roles.max(self.host.shared_grew)?;
+        let who = match self.host.grew.filter(|grew| grew.by == by) {
+            Some(grew) => grew.role.words(grew.count),
+            None => "shared memory".into(),
+        };
+        (by >= self.memory.limit.scale(0.02)).then(|| {
+            let seconds = over.as_secs().max(1);
+            format!("In the {seconds} s before that, {who} grew by {by}.")
+        })
     }
 
     /// What to ask for: more than there was.

@@ -34,6 +34,17 @@ pub struct HostMemory {
     pub processes: Vec<HostProcess>,
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub unseen: Vec<HostUnseen>,
+    /// What the kernel had killed by then, where that is new: a front that was killed itself has said so before.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub kills: Option<KillCount>,
+}
+
+/// The kernel's counter of processes killed for memory.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct KillCount {
+    pub total: u64,
+    /// Whether it counts all of the machine, or the run's own control group.
+    pub of_machine: bool,
 }
 
 /// Whose limit it is.
@@ -167,7 +178,7 @@ pub struct HostProcess {
     pub resident: Bytes,
     /// The part of it that is files and shared memory.
     pub shared: Bytes,
-    /// Its own part: what it shares with others is divided among them. Only known near the limit.
+    /// Its own part, where it is a fork or was looked at closely: what forks share with their parent counts as the parent's.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub own: Option<Bytes>,
     /// The part that is locked in RAM: pinned by the program itself.

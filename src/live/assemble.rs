@@ -121,7 +121,7 @@ fn assemble(parts: SessionParts) -> Assembled {
     let mut recorder = parts.recorder;
     recorder.tell(threads.listener(ThreadReport::Aloud));
     let spool = setup::follow_files(&handover, clock, &events_in);
-    let host = setup::watch_host(keeper.pid(), clock, events_in.clone());
+    let host = setup::watch_host(keeper.pid(), &parts.state.host, clock, events_in.clone());
     let metrics = handover
         .config
         .metrics

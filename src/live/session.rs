@@ -17,7 +17,7 @@ use super::display::screen::Due;
 use super::message::SessionEffect;
 use crate::command::CommandLine;
 use crate::diagnosis::{self, Cause, Certainty, Finding, LiveWarning, LiveWarnings};
-use crate::event::{Event, EventKind, Exit, Level, Note, NvmlState, ProcessHost};
+use crate::event::{Event, EventKind, Exit, Level, LoaderSettings, Note, NvmlState, ProcessHost};
 use crate::forecast::{self, BatchRoom, Hint, TracedHint, hint, traced_search};
 use crate::recognize::{KnobEffect, KnobPlace, LearnedKnob};
 use crate::remedy::{self, Remedy, RemedyId, RemedyInputs};
@@ -220,7 +220,8 @@ impl Session {
             return;
         };
         let before = self.state.runs.iter().rev().nth(1);
-        let before = before.map(Run::loaders).unwrap_or_default();
+        let before = before.into_iter().flat_map(Run::loaders);
+        let before: Vec<LoaderSettings> = before.cloned().collect();
         for words in self.changes.in_loaders(&before, now) {
             match words {
                 Ok(words) => self.note(Level::Info, format!("as chosen, {words}")),
@@ -327,8 +328,14 @@ impl Session {
         // Without a probe torch's version is read from the disk, but only once memory has run out.
         let is_probed = !self.state.runs.iter().all(|run| run.ranks.is_empty());
         self.pending.look_again = false;
+        let cause = self.findings.first().map(|finding| finding.cause);
+        let is_of_host = cause.is_some_and(Cause::is_of_host);
         self.pending.looking_up = Some(self.begin("look-up", move || {
-            let inputs = inputs.looked_up(&command, since, &suspects, is_probed);
+            let mut inputs = inputs.looked_up(&command, since, &suspects, is_probed);
+            if is_of_host {
+                // A killed process tells nothing of its arguments.
+                inputs.read_text(&command);
+            }
             TaskResult::LookedUp(Box::new(inputs))
         }));
     }

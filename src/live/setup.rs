@@ -14,6 +14,7 @@ use crate::recognize::{self, LaunchEnvironment, Recognized};
 use crate::recording::{
     self, Claimed, Directories, Presence, Recorder, RecorderOptions, SpoolPlace, make_spool,
 };
+use crate::state::HostState;
 use crate::units::Pid;
 use anyhow::Context;
 use std::fs;
@@ -72,9 +73,15 @@ pub(super) fn watch_nvml(
 /// Looks at the host's memory for the run below `keeper`.
 pub(super) fn watch_host(
     keeper: Pid,
+    known: &HostState,
     clock: Clock,
     events: mpsc::Sender<Event>,
 ) -> host::HostWatch {
+    let processes = known.latest().map(|(_, memory)| memory.processes.clone());
+    let earlier = known.kills().map(|kills| host::HostEarlier {
+        kills,
+        processes: processes.unwrap_or_default(),
+    });
     let system = std::env::var_os("OOMPH_HOST_FILES").map_or_else(|| "/".into(), PathBuf::from);
     let this = i32::try_from(std::process::id()).unwrap_or(0);
     host::watch(
@@ -83,6 +90,7 @@ pub(super) fn watch_host(
             root: keeper.0,
             but: vec![this],
             interval: Duration::from_secs(1),
+            earlier,
         },
         clock,
         events,

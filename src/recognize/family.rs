@@ -215,6 +215,14 @@ pub(crate) enum LoaderFlag {
 
 /// A program's flags for an argument of DataLoader, by their names.
 pub(crate) fn of_loader<'a>(arguments: &Arguments<'a>, flag: LoaderFlag) -> Vec<Hit<'a>> {
+    arguments
+        .all()
+        .filter(|hit| is_of_loader(flag, hit.name))
+        .collect()
+}
+
+/// Whether a name alone says that it is of this argument of DataLoader.
+pub(crate) fn is_of_loader(flag: LoaderFlag, name: &str) -> bool {
     let listed = spellings();
     let names = match flag {
         LoaderFlag::Workers => &listed.workers,
@@ -222,22 +230,21 @@ pub(crate) fn of_loader<'a>(arguments: &Arguments<'a>, flag: LoaderFlag) -> Vec<
         LoaderFlag::PinMemory => &listed.pin_memory,
         LoaderFlag::Persistent => &listed.persistent_workers,
     };
-    arguments
-        .all()
-        .filter(|hit| leaf(hit.name).is_some_and(|leaf| is_one(names, &leaf)))
-        .collect()
+    leaf(name).is_some_and(|leaf| is_one(names, &leaf))
+}
+
+/// Whether a name may be of the number of DataLoader workers, if one was seen with its number.
+pub(crate) fn is_like_workers(name: &str) -> bool {
+    let words = words(name);
+    let is_in = |list: &[String]| words.iter().any(|word| is_one(list, word));
+    name == "-j" || is_in(&spellings().like_workers) && !is_in(&spellings().not_of_training)
 }
 
 /// Flags that may be of the number of DataLoader workers by their names, and have the number that a loader was seen with.
 pub(crate) fn workers_by_number<'a>(arguments: &Arguments<'a>, seen: u32) -> Vec<Hit<'a>> {
-    let is_like = |name: &str| {
-        let words = words(name);
-        let is_in = |list: &[String]| words.iter().any(|word| is_one(list, word));
-        name == "-j" || is_in(&spellings().like_workers) && !is_in(&spellings().not_of_training)
-    };
     let is_number = |hit: &Hit<'a>| (hit.value).is_some_and(|value| value.text.parse() == Ok(seen));
     arguments
         .all()
-        .filter(|hit| is_like(hit.name) && is_number(hit))
+        .filter(|hit| is_like_workers(hit.name) && is_number(hit))
         .collect()
 }

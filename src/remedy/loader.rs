@@ -2,9 +2,10 @@
 //! that were seen in the run. A flag of the program is changed where there is one; else the probe changes DataLoader's own
 //! argument, where it has seen one that has it.
 
+use super::inputs::RemedyInputs;
 use super::plan::Expectation;
 use super::proposal::{Draft, Offering, Proposal};
-use crate::diagnosis::{Cause, Help};
+use crate::diagnosis::Cause;
 use crate::event::{LoaderSettings, Patch};
 use crate::recognize::argument::Hit;
 use crate::recognize::family;
@@ -12,14 +13,27 @@ use crate::recognize::spellings::{is_no, turned_off};
 
 /// Whether the host's memory ran out: nothing else asks for these remedies.
 pub(super) fn is_of_host(cause: Option<Cause>) -> bool {
-    cause.is_some_and(|cause| cause.spec().prefers == Help::LessHostMemory)
+    cause.is_some_and(Cause::is_of_host)
+}
+
+/// What a smaller batch does where batches that wait fill shared memory; `None` where it is no help for the host.
+pub(super) fn smaller_batches(inputs: &RemedyInputs<'_>) -> Option<Expectation> {
+    let waits = matches!(
+        inputs.cause()?,
+        Cause::PrefetchQueue | Cause::SharedMemory | Cause::PinnedMemory
+    );
+    let (_, memory) = inputs.forecast.oom?.host.as_ref()?.memory.as_ref()?;
+    let in_shm = memory.shm.map(|shm| shm.used);
+    let held = memory.shared.max(in_shm).filter(|_| waits)?;
+    Some(Expectation::unknown(format!(
+        "the batches that wait become smaller; {held} of shared memory was in use"
+    )))
 }
 
 impl<'a> Offering<'a> {
     /// The loader that takes most, of those that the latest run had with workers.
     pub(super) fn loader(&self) -> Option<&'a LoaderSettings> {
-        let run = self.inputs.forecast.state?.run()?;
-        let loaders = run.ranks.iter().flat_map(|rank| &rank.host.loaders);
+        let loaders = self.inputs.forecast.state?.run()?.loaders();
         loaders.max_by_key(|loader| loader.waiting())
     }
 
@@ -43,15 +57,25 @@ impl<'a> Offering<'a> {
         }
     }
 
-    /// A number of DataLoader made smaller: by the last of these flags, or by a patch. `what` is its name for display.
+    /// A number of DataLoader made smaller: by the last of these flags, by adding the program's own one where that has the
+    /// default `seen`, or by a patch. `what` is its name for display.
     pub(super) fn smaller_in_loader(
         &self,
+        (flag, what): (family::LoaderFlag, &str),
         hits: &[Hit<'a>],
-        what: &str,
         smaller: impl Fn(u32) -> Result<u32, String>,
+        seen: impl Fn(&LoaderSettings) -> Option<u32>,
         patched: impl FnOnce(&LoaderSettings) -> Result<(Patch, String), String>,
     ) -> Result<Draft, String> {
-        self.or_in_loader(by_number(hits, what, smaller), patched)
+        let by_flag = by_number(hits, what, &smaller).or_else(|why| {
+            let seen = self.loader().and_then(seen);
+            let default = self.recognized.default_of_loader(flag, seen);
+            let (addition, old) = default.filter(|_| hits.is_empty()).ok_or(why)?;
+            let mut draft = Draft::default();
+            draft.insert(addition.gap, &addition.saying(smaller(old)?.into()));
+            Ok(draft)
+        });
+        self.or_in_loader(by_flag, patched)
     }
 
     /// A switch of DataLoader turned off: by the flags of this meaning, or by a patch.

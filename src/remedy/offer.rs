@@ -3,6 +3,7 @@
 use super::RemedyId;
 use super::expectation::RemedyPredictor;
 use super::inputs::RemedyInputs;
+use super::loader::is_of_host;
 use super::plan::{Expectation, Remedy};
 use super::proposal::Offering;
 use super::single::proposed;
@@ -49,6 +50,7 @@ pub fn expectation(
 ) -> Expectation {
     match chosen {
         [only] => only.expectation.clone(),
+        [first, ..] if is_of_host(inputs.cause()) => first.expectation.clone(),
         several => {
             let each: Vec<&Remedy> = several.iter().flat_map(|remedy| remedy.each()).collect();
             RemedyPredictor::new(command, inputs).together(&each)

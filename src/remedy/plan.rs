@@ -227,7 +227,12 @@ impl Remedy {
 
     /// What it does to the training's numbers, in few words.
     pub fn numerics(&self) -> String {
+        let draws_anew = matches!(
+            self.id,
+            RemedyId::DataloaderWorkers | RemedyId::PersistentWorkers
+        );
         match (self.alters, self.takes) {
+            (None, _) if draws_anew => "other random numbers".into(),
             (None, _) => "same numerics".into(),
             (Some(Alteration::EffectiveBatch), Some(BatchChange { at_once, .. })) => {
                 format!("trains with batch {at_once}")

@@ -5,7 +5,7 @@ use super::loader::{compared, is_of_host, proposal};
 use super::proposal::{Draft, Offering, Proposal};
 use super::{NeedFrom, RemedyEffect, RemedyId, RemedySpec};
 use crate::diagnosis::Help;
-use crate::event::Patch;
+use crate::event::{LoaderSettings, Patch};
 use crate::recognize::family::{self, LoaderFlag};
 
 pub(super) const REMEDY: RemedySpec = RemedySpec {
@@ -28,7 +28,9 @@ fn fewer(offering: &Offering<'_>) -> Result<Draft, String> {
         0 | 1 => Err("a worker that waits for no batch fetches one".into()),
         old => Ok(old / 2),
     };
-    offering.smaller_in_loader(&hits, "prefetch_factor", half, |loader| {
+    let seen = |loader: &LoaderSettings| Some(loader.prefetch.unwrap_or(2));
+    let what = (LoaderFlag::Prefetch, "prefetch_factor");
+    offering.smaller_in_loader(what, &hits, half, seen, |loader| {
         let old = loader.prefetch.unwrap_or(2);
         let new = half(old)?;
         Ok((

@@ -1,9 +1,10 @@
 //! One remedy of a command: its proposal with what is expected of it, offered or with the reason why not.
 
 use super::inputs::RemedyInputs;
-use super::plan::{Availability, Edit, Plan, Remedy};
+use super::loader::{is_of_host, smaller_batches};
+use super::plan::{Availability, Edit, Expectation, Plan, Remedy};
 use super::proposal::{Draft, Offering, Proposal};
-use super::{RemedyAction, RemedyId};
+use super::{RemedyAction, RemedyEffect, RemedyId};
 use crate::command::CommandLine;
 use crate::diagnosis::Phrase;
 use crate::recognize::{CommandLayout, Recognized};
@@ -13,6 +14,7 @@ use crate::units::RunNumber;
 /// One remedy with what is expected of it; `None` to leave it out of the list.
 pub(super) fn proposed(id: RemedyId, offering: &Offering<'_>) -> Option<Remedy> {
     let recognized = offering.recognized;
+    let in_ram = in_ram(id, offering.inputs)?;
     let proposal = (id.spec().propose)(offering)?;
     let mut remedy = remedy(id, proposal, recognized.part_of_a_job.as_deref());
     attribute(&mut remedy, recognized);
@@ -30,10 +32,40 @@ pub(super) fn proposed(id: RemedyId, offering: &Offering<'_>) -> Option<Remedy> 
         remedy.edits.clear();
         remedy.files.clear();
     }
-    if let Some(expectation) = offering.predictor.of_remedy(&remedy) {
+    let expectation = match in_ram {
+        InRam::NotAsked => offering.predictor.of_remedy(&remedy),
+        InRam::AsItSays => None,
+        InRam::Smaller(expectation) => Some(expectation),
+    };
+    if let Some(expectation) = expectation {
         remedy.expectation = expectation;
     }
     Some(remedy)
+}
+
+/// What a remedy is expected to do where the host's memory ran out: no figure of the GPU says that.
+enum InRam {
+    /// It did not run out.
+    NotAsked,
+    /// What the remedy says of itself.
+    AsItSays,
+    Smaller(Expectation),
+}
+
+/// `None` for a remedy of the GPU's memory where the host's ran out.
+fn in_ram(id: RemedyId, inputs: &RemedyInputs<'_>) -> Option<InRam> {
+    if !is_of_host(inputs.cause()) {
+        return Some(InRam::NotAsked);
+    }
+    match (id, id.spec().effect) {
+        (RemedyId::Batch, _) => smaller_batches(inputs).map(InRam::Smaller),
+        // What is left of an earlier session holds RAM, too.
+        (RemedyId::StopLeftover, _) | (_, RemedyEffect::None) => Some(InRam::AsItSays),
+        (
+            _,
+            RemedyEffect::LessAllocated | RemedyEffect::LessFragmentation | RemedyEffect::MoreFree,
+        ) => None,
+    }
 }
 
 /// The run that had the command which this remedy makes, and ran out of memory.

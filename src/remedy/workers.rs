@@ -8,6 +8,7 @@ use crate::diagnosis::Help;
 use crate::event::{LoaderSettings, Patch};
 use crate::recognize::argument::{Hit, Name};
 use crate::recognize::family::{self, LoaderFlag};
+use crate::units::Bytes;
 
 pub(super) const REMEDY: RemedySpec = RemedySpec {
     comes_before: Some((Help::LessHostMemory, RemedyId::Wait)),
@@ -45,8 +46,9 @@ fn fewer(offering: &Offering<'_>) -> Result<Draft, String> {
         0 => Err("data is loaded in the main process".into()),
         old => Ok(old / 2),
     };
-    let what = "the number of DataLoader workers";
-    offering.smaller_in_loader(&hits, what, half, in_loader)
+    let what = (LoaderFlag::Workers, "the number of DataLoader workers");
+    let seen = |loader: &LoaderSettings| Some(loader.workers);
+    offering.smaller_in_loader(what, &hits, half, seen, in_loader)
 }
 
 /// Half as many in DataLoader itself.
@@ -61,6 +63,24 @@ fn in_loader(loader: &LoaderSettings) -> Result<(Patch, String), String> {
     ))
 }
 
+/// What the workers held when memory ran out, if they shared nothing or that is counted once.
+fn held(offering: &Offering<'_>) -> Option<(u32, Bytes)> {
+    let (_, memory) = offering
+        .inputs
+        .forecast
+        .oom?
+        .host
+        .as_ref()?
+        .memory
+        .as_ref()?;
+    let workers = || memory.roles.iter().filter(|role| role.role.is_worker());
+    let is_known = workers().next().is_some() && workers().all(|role| role.exact);
+    is_known.then(|| {
+        let count = workers().map(|role| role.count).sum();
+        (count, workers().map(|role| role.held).sum())
+    })
+}
+
 fn propose(offering: &Offering<'_>) -> Option<Proposal> {
     if offering.inputs.forecast.oom.is_some() && !is_of_host(offering.inputs.cause()) {
         return None;
@@ -70,6 +90,9 @@ fn propose(offering: &Offering<'_>) -> Option<Proposal> {
         "random augmentations differ",
         "data loading may become slower",
     ];
-    let saves = "each worker uses host memory".into();
+    let saves = match held(offering) {
+        Some((count, held)) => format!("{count} workers held {held} together"),
+        None => "each worker uses host memory".into(),
+    };
     Some(proposal(fewer(offering), cost, saves))
 }

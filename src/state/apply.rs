@@ -135,7 +135,7 @@ const RUNS: usize = 256;
 impl State {
     fn run_started(&mut self, at: Moment, started: &Started) {
         self.spawn_failed = None;
-        self.host_run_started();
+        self.host_run_started(started.pid);
         for device in &mut self.devices {
             device.limit = None;
             device.non_torch = NonTorch::default();

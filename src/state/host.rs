@@ -4,7 +4,8 @@
 //! gone in the same moment, and the run failed then. Nothing else says so of a process that ends without a word.
 
 use crate::event::{
-    Exit, HostKill, HostMemory, HostRole, HostUnseen, LimitedBy, ProcessHost, RoleUse,
+    Exit, HostKill, HostMemory, HostRole, HostUnseen, KillCount, LimitedBy, LoaderSettings,
+    ProcessHost, RoleUse,
 };
 use crate::oom::OomKind;
 use crate::state::{HostAtOom, OomIncident, RoleGrowth, Run, State};
@@ -40,6 +41,9 @@ const BRIEF: Duration = Duration::from_secs(5);
 /// Above this share of the limit it is.
 const FULL: f64 = 0.7;
 
+/// Processes without CUDA whose DataLoaders are kept.
+const MOST_EARLY: usize = 64;
+
 /// What is known of the host's memory.
 #[derive(Debug, Clone, Default)]
 pub struct HostState {
@@ -51,6 +55,8 @@ pub struct HostState {
     tracked: Vec<TrackedProcess>,
     /// When the kernel last killed, and what.
     kill: Option<(Moment, HostKill)>,
+    /// What it has killed by now, of this run and before it.
+    kills: Option<KillCount>,
 }
 
 /// What a process held one or two minutes ago, and what will be that.
@@ -84,6 +90,11 @@ impl HostState {
     /// The latest reading, and when it was.
     pub fn latest(&self) -> Option<&(Moment, HostMemory)> {
         self.latest.as_ref()
+    }
+
+    /// What the kernel has killed by now, as far as it was told.
+    pub fn kills(&self) -> Option<KillCount> {
+        self.kills
     }
 
     /// What cannot be seen here.
@@ -199,6 +210,13 @@ impl HostState {
             .min()
     }
 
+    fn shared_grown_since(&self, from: Moment) -> Option<(Bytes, Duration)> {
+        let (at, memory) = self.latest.as_ref()?;
+        let before = self.history.iter().rfind(|point| point.at <= from);
+        let before = before.or(self.history.front())?;
+        Some((memory.shared? - before.shared, at.since(before.at)))
+    }
+
     /// The role that has grown most since a moment.
     fn grown_since(&self, from: Moment) -> Option<RoleGrowth> {
         let (at, memory) = self.latest.as_ref()?;
@@ -260,6 +278,7 @@ impl HostState {
             return;
         }
         self.latest = Some((at, memory.clone()));
+        self.kills = memory.kills.or(self.kills);
         self.track(at, memory);
         let is_due = |last: &HostPoint| at.since(last.at) >= self.spacing;
         if self.history.back().is_none_or(is_due) {
@@ -288,6 +307,7 @@ impl HostState {
         HostAtOom {
             memory: self.latest.clone(),
             grew: self.grown_since(from),
+            shared_grew: self.shared_grown_since(from),
             copied: self.copied(),
             kill: kill.map(|(_, kill)| kill.clone()),
         }
@@ -309,6 +329,10 @@ impl State {
     /// Keeps the latest of what a process says of its use of the host's memory.
     pub(super) fn process_host(&mut self, at: Moment, said: &ProcessHost) {
         let Some(rank) = self.rank_mut(said.pid) else {
+            let run = self.runs.last_mut().filter(|run| run.ended.is_none());
+            if let (Some(run), Some(loaders)) = (run, &said.loaders) {
+                run.keep_early_loaders(said.pid, loaders);
+            }
             return;
         };
         let host = &mut rank.host;
@@ -321,10 +345,15 @@ impl State {
         host.pinned = said.pinned.or(host.pinned);
     }
 
-    /// What a run begins with is its own.
-    pub(super) fn host_run_started(&mut self) {
+    /// What a run begins with is its own; its first reading may come before the word that it has started.
+    pub(super) fn host_run_started(&mut self, pid: Pid) {
+        let is_of_run = |(_, memory): &(Moment, HostMemory)| {
+            memory.processes.iter().any(|process| process.pid == pid)
+        };
         self.host = HostState {
+            latest: self.host.latest.take().filter(is_of_run),
             unseen: std::mem::take(&mut self.host.unseen),
+            kills: self.host.kills,
             ..HostState::default()
         };
     }
@@ -335,6 +364,10 @@ impl State {
             Some(_) | None => at,
         };
         self.host.kill = Some((first, kill.clone()));
+        self.host.kills = Some(KillCount {
+            total: kill.total,
+            of_machine: kill.of_machine,
+        });
         let Some(run) = self.runs.last_mut() else {
             return;
         };
@@ -378,6 +411,22 @@ impl State {
 }
 
 impl Run {
+    /// The DataLoaders of all its processes that have had workers.
+    pub fn loaders(&self) -> impl Iterator<Item = &LoaderSettings> {
+        let is_early = |(pid, _): &&(Pid, Vec<LoaderSettings>)| self.rank_with(*pid).is_none();
+        let early = self.early_loaders.iter().filter(is_early);
+        let of_ranks = self.ranks.iter().flat_map(|rank| &rank.host.loaders);
+        of_ranks.chain(early.flat_map(|(_, loaders)| loaders))
+    }
+
+    /// Those of a process that has not initialised CUDA.
+    fn keep_early_loaders(&mut self, pid: Pid, loaders: &[LoaderSettings]) {
+        self.early_loaders.retain(|(known, _)| *known != pid);
+        if self.early_loaders.len() < MOST_EARLY {
+            self.early_loaders.push((pid, loaders.to_vec()));
+        }
+    }
+
     fn failed_soon_after(&self, killed: Moment, kill: &HostKill) -> bool {
         let Some((ended, exit)) = self.ended else {
             return false;

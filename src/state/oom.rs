@@ -45,6 +45,8 @@ pub struct HostAtOom {
     /// The latest reading before it, and when that was.
     pub memory: Option<(Moment, HostMemory)>,
     pub grew: Option<RoleGrowth>,
+    /// What shared memory has grown by in that time, and the time.
+    pub shared_grew: Option<(Bytes, Duration)>,
     /// What became a process's own of what several shared, since there were as many workers.
     pub copied: Option<Bytes>,
     /// What the kernel killed, if it did.

@@ -65,6 +65,8 @@ pub struct Run {
     pub tells_calls: bool,
     /// The most that counted against the limit of the host's memory.
     pub host_peak: Option<Bytes>,
+    /// DataLoaders of processes that have not initialised CUDA.
+    pub early_loaders: Vec<(Pid, Vec<LoaderSettings>)>,
 }
 
 /// How far any earlier run of a session came.
@@ -121,12 +123,6 @@ impl fmt::Display for RunOutcome {
 }
 
 impl Run {
-    /// The DataLoaders of all its processes that have had workers.
-    pub fn loaders(&self) -> Vec<LoaderSettings> {
-        let loaders = self.ranks.iter().flat_map(|rank| &rank.host.loaders);
-        loaders.cloned().collect()
-    }
-
     pub(super) fn new(number: RunNumber, command: CommandLine, started: Moment) -> Run {
         Run {
             number,

@@ -7,9 +7,33 @@ use super::tree::{RunTree, role};
 use super::*;
 use std::fs;
 use std::path::Path;
-use std::process::Command;
+use std::process::{Child, Command};
 
 const GIB: u64 = 1 << 30;
+
+/// A child of this process; it ends with the test, however that ends.
+struct Sleeper(Child);
+
+impl Sleeper {
+    fn new() -> Sleeper {
+        Sleeper(Command::new("sleep").arg("600").spawn().unwrap())
+    }
+
+    fn pid(&self) -> Pid {
+        Pid(self.0.id() as i32)
+    }
+
+    fn end(&mut self) {
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}
+
+impl Drop for Sleeper {
+    fn drop(&mut self) {
+        self.end();
+    }
+}
 
 /// A root with these files.
 fn system(files: &[(&str, String)]) -> tempfile::TempDir {
@@ -218,8 +242,8 @@ fn what_a_process_is_there_for_is_told_by_its_words_and_its_parent() {
 /// A real process below this one: found, read, and told when it has ended.
 #[test]
 fn the_processes_below_are_read_and_their_end_is_seen() {
-    let mut child = Command::new("sleep").arg("600").spawn().unwrap();
-    let pid = Pid(child.id() as i32);
+    let mut child = Sleeper::new();
+    let pid = child.pid();
     let mut tree = RunTree::new("/proc".into(), std::process::id() as i32, Vec::new());
     // Other tests of this process have children too.
     let known = |tree: &RunTree| {
@@ -231,7 +255,7 @@ fn the_processes_below_are_read_and_their_end_is_seen() {
     tree.read();
     let process = known(&tree).expect("it is a child");
     assert!(process.resident > Bytes::ZERO, "{process:?}");
-    child.kill().unwrap();
+    child.0.kill().unwrap();
     let gone = loop {
         let gone = tree.read();
         if let Some(gone) = gone.into_iter().find(|process| process.pid == pid) {
@@ -241,12 +265,12 @@ fn the_processes_below_are_read_and_their_end_is_seen() {
     };
     assert!(gone.resident > Bytes::ZERO, "as it was before");
     assert_eq!(known(&tree), None);
-    child.wait().unwrap();
+    child.end();
 }
 
 /// A watcher over a made-up machine; the run is this process's children, of which there is one at least.
-fn watcher(files: Vec<(String, String)>) -> (tempfile::TempDir, Watcher, std::process::Child) {
-    let child = Command::new("sleep").arg("600").spawn().unwrap();
+fn watcher(files: Vec<(String, String)>) -> (tempfile::TempDir, Watcher, Sleeper) {
+    let child = Sleeper::new();
     let mut files = files;
     files.push(("proc/meminfo".into(), MEMINFO.into()));
     files.push(("proc/self/cgroup".into(), "0::/job\n".into()));
@@ -256,6 +280,7 @@ fn watcher(files: Vec<(String, String)>) -> (tempfile::TempDir, Watcher, std::pr
         root: std::process::id() as i32,
         but: Vec::new(),
         interval: Duration::from_secs(1),
+        earlier: None,
     };
     (root, Watcher::new(options), child)
 }
@@ -277,8 +302,7 @@ fn a_kill_is_told_with_the_figures_before_it() {
         "oom_kill 8\n",
     )
     .unwrap();
-    child.kill().unwrap();
-    child.wait().unwrap();
+    child.end();
     let found = watcher.look(true);
     let [EventKind::HostKill(kill)] = &found[..] else {
         panic!("{found:?}");
@@ -293,7 +317,7 @@ fn a_kill_is_told_with_the_figures_before_it() {
 
 #[test]
 fn what_cannot_be_seen_is_said_once() {
-    let (_root, mut watcher, mut child) = watcher(Vec::new());
+    let (_root, mut watcher, _child) = watcher(Vec::new());
     let found = watcher.look(false);
     let [EventKind::HostMemory(memory)] = &found[..] else {
         panic!("{found:?}");
@@ -317,8 +341,6 @@ fn what_cannot_be_seen_is_said_once() {
         panic!("{found:?}");
     };
     assert_eq!(memory.unseen, []);
-    child.kill().unwrap();
-    child.wait().unwrap();
 }
 
 /// A machine on which /proc lists the run's processes and shows nothing of them.
@@ -343,7 +365,7 @@ fn processes_that_proc_hides_are_said_to_be_unseen() {
         tree.read();
     }
     assert!(tree.is_hidden() && tree.is_empty());
-    let (_root, mut watcher, mut child) = watcher(two("/job", &(4 * GIB).to_string(), 3 * GIB, 0));
+    let (_root, mut watcher, _child) = watcher(two("/job", &(4 * GIB).to_string(), 3 * GIB, 0));
     watcher.tree = tree;
     let found = watcher.look(false);
     let [EventKind::HostMemory(memory)] = &found[..] else {
@@ -359,14 +381,12 @@ fn processes_that_proc_hides_are_said_to_be_unseen() {
     watcher.tree.find(None);
     watcher.tree.read();
     assert!(!watcher.tree.is_hidden());
-    child.kill().unwrap();
-    child.wait().unwrap();
 }
 
 #[test]
 fn what_a_probe_says_of_a_process_counts_before_its_words() {
-    let mut child = Command::new("sleep").arg("600").spawn().unwrap();
-    let pid = Pid(child.id() as i32);
+    let child = Sleeper::new();
+    let pid = child.pid();
     let mut tree = RunTree::new("/proc".into(), std::process::id() as i32, Vec::new());
     let role = |tree: &RunTree| {
         let mut all = tree.processes().into_iter();
@@ -380,14 +400,12 @@ fn what_a_probe_says_of_a_process_counts_before_its_words() {
     }
     tree.take_told(&mut vec![(pid, HostRole::LoaderWorker)]);
     assert_eq!(role(&tree), Some(HostRole::LoaderWorker));
-    child.kill().unwrap();
-    child.wait().unwrap();
 }
 
 #[test]
 fn what_grows_fast_is_looked_at_more_often() {
     let file = |current: u64| two("/job", &(4 * GIB).to_string(), current, 0);
-    let (root, mut watcher, mut child) = watcher(file(2 * GIB));
+    let (root, mut watcher, _child) = watcher(file(2 * GIB));
     watcher.look(false);
     assert_eq!(watcher.closeness(), 1);
     let now_used = |bytes: u64| {
@@ -409,6 +427,110 @@ fn what_grows_fast_is_looked_at_more_often() {
     assert_eq!(watcher.look(false).len(), 1);
     now_used(5 * GIB - (99 << 20));
     assert_eq!(watcher.look(false).len(), 1);
-    child.kill().unwrap();
-    child.wait().unwrap();
+}
+
+/// A worker shares what its parent has read until one of them writes to it: that counts as the parent's, once.
+#[test]
+fn of_what_a_fork_holds_its_parents_memory_is_not_its_own() {
+    let child = |pid: i32, resident: u64| {
+        [
+            (format!("{pid}/comm"), "pt_data_worker\n".to_string()),
+            (format!("{pid}/cmdline"), "python\0train.py\0".to_string()),
+            (format!("{pid}/statm"), statm(resident)),
+        ]
+    };
+    let mut files = vec![
+        ("7/task/7/children".to_string(), "100\n".to_string()),
+        ("100/task/100/children".into(), "201 202\n".into()),
+        ("100/comm".into(), "python\n".into()),
+        ("100/cmdline".into(), "python\0train.py\0".into()),
+        ("100/statm".into(), statm(1_000)),
+    ];
+    files.extend(child(201, 1_000));
+    // By the time that it is met it has grown.
+    files.extend(child(202, 1_250));
+    let files: Vec<(&str, String)> = files
+        .iter()
+        .map(|(path, text)| (path.as_str(), text.clone()))
+        .collect();
+    let proc = system(&files);
+    let mut tree = RunTree::new(proc.path().into(), 7, Vec::new());
+    tree.find(None);
+    tree.read();
+    let own = |tree: &RunTree, pid| {
+        let all = tree.processes();
+        let known = all.iter().find(|process| process.pid == Pid(pid));
+        known.unwrap().own.map(|own| own.0 / page())
+    };
+    assert_eq!(
+        (own(&tree, 100), own(&tree, 201), own(&tree, 202)),
+        (None, Some(0), Some(250))
+    );
+    fs::write(proc.path().join("201/statm"), statm(3_000)).unwrap();
+    fs::write(proc.path().join("100/statm"), statm(4_000)).unwrap();
+    tree.read();
+    assert_eq!(
+        own(&tree, 201),
+        Some(2_000),
+        "what it came with stays its parent's"
+    );
+    // Near the limit the kernel says what no other process has.
+    let rollup = format!(
+        "Private_Dirty: {} kB\nAnonymous: {} kB\n",
+        2_100 * page() / 1_024,
+        3_000 * page() / 1_024
+    );
+    fs::write(proc.path().join("201/smaps_rollup"), rollup).unwrap();
+    tree.look_closely();
+    assert_eq!(
+        own(&tree, 201),
+        Some(2_100),
+        "with the pages that it has copied"
+    );
+    assert_eq!(own(&tree, 202), Some(250), "unread");
+}
+
+/// So many pages, none of them shared memory or files.
+fn statm(resident: u64) -> String {
+    format!("9999999 {resident} 0 1 0 1 0\n")
+}
+
+fn page() -> u64 {
+    let page = nix::unistd::sysconf(nix::unistd::SysconfVar::PAGE_SIZE);
+    page.unwrap().unwrap() as u64
+}
+
+/// What was counted before is in the recording, and who was there then.
+#[test]
+fn a_front_after_one_that_was_killed_says_what_was_killed_with_it() {
+    let (root, _, _child) = watcher(two("/job", &(4 * GIB).to_string(), 3 * GIB, 7));
+    let process = |pid: i32| HostProcess {
+        pid: Pid(pid),
+        resident: Bytes::gib(1),
+        ..HostProcess::default()
+    };
+    let look = |total, of_machine| {
+        let kills = KillCount { total, of_machine };
+        let options = HostOptions {
+            system: root.path().to_path_buf(),
+            root: std::process::id() as i32,
+            but: Vec::new(),
+            interval: Duration::from_secs(1),
+            earlier: Some(HostEarlier {
+                kills,
+                // Nobody has this number.
+                processes: vec![process(i32::MAX)],
+            }),
+        };
+        let found = Watcher::new(options).look(false);
+        found.into_iter().find_map(|what| match what {
+            EventKind::HostKill(kill) => Some(kill),
+            _ => None,
+        })
+    };
+    let kill = look(5, false).expect("two more than before");
+    assert_eq!((kill.count, kill.total), (2, 7));
+    assert_eq!(kill.gone, [process(i32::MAX)]);
+    assert_eq!(look(7, false), None, "nothing was killed since");
+    assert_eq!(look(5, true), None, "the machine's count is another");
 }

@@ -41,6 +41,10 @@ const BETWEEN_CLOSE_LOOKS: Duration = Duration::from_secs(5);
 /// look takes some milliseconds for each GiB.
 const CLOSE_LOOKS: usize = 96;
 const CLOSE_LOOKS_TAKE: Duration = Duration::from_millis(40);
+
+/// How long they may take with what is waited for: a process without memory holds its `mmap`.
+const CLOSE_LOOKS_WAIT: Duration = Duration::from_millis(200);
+
 const CLOSE_LOOK_UP_TO: Bytes = Bytes::gib(32);
 
 /// How the processes of oomph are named that are below the keeper.
@@ -79,6 +83,8 @@ struct Known {
     statm: KeptFile,
     resident: Bytes,
     shared: Bytes,
+    /// What it shares with its parent since it was forked, at most; `None` if it is no fork.
+    inherited: Option<Bytes>,
     close: Option<Close>,
 }
 
@@ -123,6 +129,11 @@ impl RunTree {
         let is_unread = |known: &Known| known.is_ours() || known.resident == Bytes::ZERO;
         self.known.values().all(is_unread)
             && self.unreadable.values().any(|tries| *tries >= HIDDEN_AFTER)
+    }
+
+    /// Whether a process is there, and not dead.
+    pub fn has(&self, pid: Pid) -> bool {
+        self.known.contains_key(&pid.0)
     }
 
     /// Whether some process was not read yet.
@@ -210,6 +221,7 @@ impl RunTree {
             statm: KeptFile::new(self.proc.join(format!("{pid}/statm"))),
             resident: Bytes::ZERO,
             shared: Bytes::ZERO,
+            inherited: None,
             close: None,
         };
         self.known.insert(pid, known);
@@ -280,19 +292,30 @@ impl RunTree {
                 parent.map(|parent| (&parent.words[..], parent.role)),
             );
             let role = self.told.get(&pid).copied().unwrap_or(role);
+            let forked_from = parent
+                .filter(|parent| !parent.is_ours() && !words.is_empty() && parent.words == words);
+            // By the first look it may have become larger; it shares no more than its parent has.
+            let inherited = forked_from.map(Known::held);
             if let Some(known) = self.known.get_mut(&pid) {
+                let held = known.held();
+                known.inherited = match (inherited, known.inherited) {
+                    (Some(now), before) => Some(now.min(held).min(before.unwrap_or(held))),
+                    (None, _) => None,
+                };
                 (known.name, known.words, known.role) = (name, words, role);
                 known.looks += 1;
             }
         }
     }
 
-    /// Looks at the largest ones closely, if it is time; returns whether it was.
-    pub fn look_closely(&mut self) -> bool {
+    /// Whether it is time to look at the largest ones closely.
+    pub fn is_close_look_due(&self) -> bool {
+        Instant::now() >= self.close_look_due && !self.known.is_empty()
+    }
+
+    /// Looks at them closely.
+    pub fn look_closely(&mut self) {
         let now = Instant::now();
-        if now < self.close_look_due || self.known.is_empty() {
-            return false;
-        }
         let before = cpu_time();
         let mut largest: Vec<(Bytes, i32)> = self
             .known
@@ -301,19 +324,20 @@ impl RunTree {
             .collect();
         largest.sort_unstable();
         for (resident, pid) in largest.into_iter().rev().take(CLOSE_LOOKS) {
-            if cpu_time().saturating_sub(before) > CLOSE_LOOKS_TAKE {
+            let is_late = now.elapsed() > CLOSE_LOOKS_WAIT;
+            if is_late || cpu_time().saturating_sub(before) > CLOSE_LOOKS_TAKE {
                 break;
             }
-            let close = (resident <= CLOSE_LOOK_UP_TO)
-                .then(|| Close::take(&self.proc, pid, resident))
+            let Some(known) = self.known.get_mut(&pid) else {
+                continue;
+            };
+            let is_fork = known.inherited.is_some();
+            known.close = (resident <= CLOSE_LOOK_UP_TO)
+                .then(|| Close::take(&self.proc, pid, resident, is_fork))
                 .flatten();
-            if let Some(known) = self.known.get_mut(&pid) {
-                known.close = close;
-            }
         }
         let cost = cpu_time().saturating_sub(before);
         self.close_look_due = now + (cost * SHARE).max(BETWEEN_CLOSE_LOOKS);
-        true
     }
 
     /// All of them, largest first.
@@ -331,12 +355,18 @@ impl Known {
         self.name.starts_with(OURS)
     }
 
+    /// Without files and shared memory; with what it shares with its parent.
+    fn held(&self) -> Bytes {
+        self.resident - self.shared
+    }
+
     fn told(&self, pid: i32) -> HostProcess {
         // What it grew by since the close look is its own; what it shrank by may have been shared.
-        let own = self.close.and_then(|close| {
+        let closely = self.close.and_then(|close| {
             let own = close.own?;
             Some((own + (self.resident - close.resident)) - (close.resident - self.resident))
         });
+        let own = closely.or_else(|| Some(self.held() - self.inherited?));
         HostProcess {
             pid: Pid(pid),
             role: self.role,
@@ -350,12 +380,15 @@ impl Known {
 }
 
 impl Close {
-    fn take(proc: &Path, pid: i32, resident: Bytes) -> Option<Close> {
+    fn take(proc: &Path, pid: i32, resident: Bytes, is_fork: bool) -> Option<Close> {
         let kib = |text: &str, name| value_of(text, name).map(|kib| Bytes(kib << 10));
         // Another user's process does not show it.
         let rollup = read_small(&proc.join(format!("{pid}/smaps_rollup"))).unwrap_or_default();
-        let anonymous = kib(&rollup, "Pss_Anon");
-        let own = anonymous.or_else(|| Some(kib(&rollup, "Pss")?.min(kib(&rollup, "Anonymous")?)));
+        // What forks share counts as their parent's: it was there before them.
+        let own = match is_fork {
+            true => kib(&rollup, "Private_Dirty"),
+            false => kib(&rollup, "Anonymous"),
+        };
         let locked = kib(&rollup, "Locked");
         let status = match locked {
             Some(locked) if locked > Bytes::ZERO => None,

@@ -199,6 +199,31 @@ async fn a_second_hello_is_out_of_order() {
     assert_eq!(served.next().await, malformed());
 }
 
+/// A process that has not initialised CUDA says this one thing, and is no process that reports memory.
+#[tokio::test]
+async fn how_data_is_loaded_may_come_without_a_hello_and_nothing_else() {
+    let mut served = Served::with_room_for(8);
+    let said = line(r#""event":"process_host","pid":1,"loaders":[{"workers":8}]"#);
+    let mut early = served.connect().await;
+    early.write_all(&said).await.unwrap();
+    drop(early);
+    let EventKind::ProcessHost(said) = served.next().await else {
+        panic!("how data is loaded");
+    };
+    assert_eq!(said.pid, own_pid(), "the kernel's word, not the line's");
+    assert_eq!(said.loaders.map(|loaders| loaders[0].workers), Some(8));
+    let mut stranger = served.connect().await;
+    let bytes = [line(r#""event":"process_host","pid":1"#), sample(5)];
+    stranger.write_all(&bytes.concat()).await.unwrap();
+    assert!(matches!(served.next().await, EventKind::ProcessHost(_)));
+    assert_eq!(
+        served.next().await,
+        malformed(),
+        "no goodbye of the first one"
+    );
+    assert!(is_closed(&mut stranger).await);
+}
+
 #[tokio::test]
 async fn silence_does_not_hold_a_place_for_ever() {
     let mut served = Served::start(8, Duration::from_millis(50));

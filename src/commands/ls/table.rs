@@ -19,6 +19,8 @@ pub(super) enum ThirdColumn {
 
 /// The second column, which is there if any session is of a job.
 const JOB: usize = 1;
+/// The one that is there if any session has told of the host's memory.
+const RAM: usize = 7;
 /// Blanks between two columns.
 const GAP: usize = 2;
 /// A command cut to less than this says little.
@@ -32,7 +34,7 @@ pub(super) fn table(rows: &[Row], third: ThirdColumn, width: Option<usize>) -> S
     };
     let mut lines = vec![
         [
-            "ID", "JOB", "STATE", head, "SINCE", "DEVICE", "PEAK", "COMMAND",
+            "ID", "JOB", "STATE", head, "SINCE", "DEVICE", "PEAK", "RAM", "COMMAND",
         ]
         .map(String::from),
     ];
@@ -54,19 +56,25 @@ pub(super) fn table(rows: &[Row], third: ThirdColumn, width: Option<usize>) -> S
             devices(&row.devices).unwrap_or_else(unknown),
             row.peak
                 .map_or_else(unknown, |peak| Bytes(peak).to_string()),
+            ram(row).unwrap_or_else(unknown),
             row.command.clone().unwrap_or_else(unknown),
         ]
         .map(|cell| print::line(&cell).into_owned())
     }));
     let mut lines: Vec<Vec<String>> = lines.into_iter().map(Vec::from).collect();
+    if rows.iter().all(|row| row.ram.is_none()) {
+        for line in &mut lines {
+            line.remove(RAM);
+        }
+    }
     if rows.iter().all(|row| row.job.is_none()) {
         for line in &mut lines {
             line.remove(JOB);
         }
     }
-    // The command is the last one, the device the third from the end.
+    let place = |name| lines[0].iter().position(|cell| cell == name);
     let command = lines[0].len() - 1;
-    let device = command - 2;
+    let device = place("DEVICE").unwrap_or(command);
     let widest = |lines: &[Vec<String>], column: usize| {
         let widths = lines.iter().map(|line| line[column].width());
         widths.max().unwrap_or(0)
@@ -113,6 +121,15 @@ fn cut(text: &str, width: usize) -> String {
     let mut cut: String = text.chars().take(width.saturating_sub(1)).collect();
     cut.push('…');
     cut
+}
+
+/// `31.6 of 32.0 GiB`, `512 MiB of 32.0 GiB`.
+fn ram(row: &Row) -> Option<String> {
+    let used = Bytes(row.ram?).to_string();
+    let limit = Bytes(row.ram_limit?).to_string();
+    let unit = limit.rsplit(' ').next()?;
+    let used = used.strip_suffix(unit).map_or(used.as_str(), str::trim_end);
+    Some(format!("{used} of {limit}"))
 }
 
 fn unknown() -> String {
@@ -199,6 +216,35 @@ mod tests {
         };
         let whole = table(&[ended], ThirdColumn::Took, None);
         assert!(whole.contains("finished, run 2  1:01:40"), "{whole}");
+    }
+
+    #[test]
+    fn the_hosts_memory_has_a_column_where_it_is_known() {
+        let loads = Row {
+            ram: Some((63 << 30) / 2),
+            ram_limit: Some(32 << 30),
+            ..sample("a", "python3 train.py")
+        };
+        let small = Row {
+            ram: Some(512 << 20),
+            ram_limit: Some(32 << 30),
+            ..sample("c", "python3 train.py")
+        };
+        let whole = table(
+            &[loads, sample("b", "sh"), small],
+            ThirdColumn::Screen,
+            None,
+        );
+        let lines: Vec<&str> = whole.lines().collect();
+        assert!(
+            lines[0].contains("PEAK      RAM                  COMMAND"),
+            "{whole}"
+        );
+        assert!(lines[1].contains("3.00 GiB  31.5 of 32.0 GiB"), "{whole}");
+        assert!(lines[2].contains("3.00 GiB  –  "), "{whole}");
+        assert!(lines[3].contains("512 MiB of 32.0 GiB"), "{whole}");
+        let without = table(&[sample("b", "sh")], ThirdColumn::Screen, None);
+        assert!(!without.contains("RAM"), "{without}");
     }
 
     #[test]

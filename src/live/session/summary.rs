@@ -48,6 +48,9 @@ pub(crate) struct Summary {
     pub devices: Vec<String>,
     /// The largest `allocated` of any process of the current run.
     pub peak: Option<Bytes>,
+    /// What counts against the limit of the host's memory, and that limit.
+    #[serde(default)]
+    pub ram: Option<(Bytes, Bytes)>,
     pub steps: u64,
 }
 
@@ -73,6 +76,7 @@ impl Summary {
             since: session.map_or(0.0, |session| session.wall),
             devices,
             peak: run.and_then(|run| run.peak()),
+            ram: (state.host.latest()).map(|(_, memory)| (memory.used, memory.limit)),
             steps: run.map_or(0, |run| run.steps()),
         }
     }

@@ -3,7 +3,9 @@
 use super::super::journal::Journal;
 use super::super::limits::Limits;
 use super::{device, exited, note, oom, sample, started, step};
-use crate::event::{Event, EventKind, HostMemory, HostProcess, HostRole};
+use crate::event::{
+    Event, EventKind, HostMemory, HostProcess, HostRole, LoaderSettings, ProcessHost, RoleUse,
+};
 use crate::recording::journal::RecordLine;
 use crate::units::{Bytes, Pid};
 
@@ -193,7 +195,7 @@ fn take(journal: &mut Journal, event: &Event, bytes: &mut u64, kept: &mut Vec<Ev
     }
 }
 
-/// A day in which the host's memory changes each second, near its limit: within its budget, and what it came to is there.
+/// A day in which the host's memory changes each second, near its limit, with 64 workers: within its budget, and what it came to is there.
 #[test]
 fn a_day_of_the_hosts_memory_is_two_megabytes_at_most() {
     let process = |pid| HostProcess {
@@ -205,25 +207,52 @@ fn a_day_of_the_hosts_memory_is_two_megabytes_at_most() {
         own: Some(Bytes(4_123_456_789)),
         locked: None,
     };
+    let role = |role, count| RoleUse {
+        role,
+        count,
+        held: Bytes(23_123_456_789),
+        exact: true,
+        mapped: Bytes(213_123_456_789),
+    };
     let reading = |n: u64| HostMemory {
         used: Bytes::gib(25 + n % 6),
         limit: Bytes::gib(32),
         cache: Some(Bytes(12_345_678_901)),
         shared: Some(Bytes(2_345_678_901)),
+        pressure: Some(123),
+        roles: vec![role(HostRole::LoaderWorker, 64), role(HostRole::Rank, 1)],
         processes: (0..6).map(|n| process(100_000 + n)).collect(),
         ..HostMemory::default()
     };
+    // What an epoch's new workers are told as.
+    let loader = LoaderSettings {
+        workers: 64,
+        prefetch: Some(2),
+        batch: Some(256),
+        pids: (0..64).map(|n| Pid(100_000 + n)).collect(),
+        ..LoaderSettings::default()
+    };
+    let epoch = ProcessHost {
+        pid: Pid(99_999),
+        loaders: Some(vec![loader]),
+        ..ProcessHost::default()
+    };
     let mut journal = Journal::new(Limits::default());
     let mut disk = Disk::default();
-    let mut saved = 0;
+    let (mut saved, mut epochs) = (0, 0);
     for n in 0..86_400 {
         let what = EventKind::HostMemory(Box::new(reading(n)));
         disk.take(&mut journal, &super::event(n as f64, what));
+        if n % 300 == 0 {
+            let what = EventKind::ProcessHost(Box::new(epoch.clone()));
+            disk.take(&mut journal, &super::event(n as f64, what));
+            epochs += 1;
+        }
         saved += usize::from(journal.bucket_to_save().is_some());
     }
     assert!(disk.bytes <= 2 * MB, "{}", disk.bytes);
     assert!(disk.lines > 1_000, "{}", disk.lines);
-    let unsaved = 86_400 - saved - disk.lines as usize;
+    let unsaved = 86_400 + epochs - saved - disk.lines as usize;
     assert_eq!(
         unsaved, 0,
         "near the limit each one is on the disk within its second"

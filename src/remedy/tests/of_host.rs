@@ -2,13 +2,14 @@
 
 use crate::command::CommandLine;
 use crate::diagnosis::{Cause, Finding, diagnose};
-use crate::event::{EventKind, Exit, LoaderSettings, ProcessHost};
+use crate::event::{EventKind, Exit, HostMemory, LoaderSettings, ProcessHost};
 use crate::forecast::ForecastInputs;
 use crate::oom::{HostSign, OomKind, OomReport};
+use crate::recognize::text::{ProgramSource, ProgramText, SourceRole};
 use crate::remedy::{Availability, Plan, Remedy, RemedyId, RemedyInputs, in_loaders, remedies};
 use crate::state::tests::host::{host, killed};
 use crate::state::tests::staged::{StagedSession, exited, hello, started};
-use crate::units::Pid;
+use crate::units::{Bytes, Pid};
 
 fn loader() -> LoaderSettings {
     LoaderSettings {
@@ -226,4 +227,104 @@ fn a_relaunched_loader_shows_whether_it_has_what_was_chosen() {
     );
     assert_eq!(said.iter().filter(|words| words.is_err()).count(), 1);
     assert!(in_loaders(&applied, &[], &[now(4, true)]).is_empty());
+}
+
+/// What is changed on the GPU leaves the RAM as it is; a smaller batch makes what waits in it smaller.
+#[test]
+fn no_remedy_of_the_gpu_is_offered_for_the_hosts_memory() {
+    let ids = |scene: &StagedSession| -> Vec<RemedyId> {
+        let (_, remedies) = offers(scene, &diagnose(&scene.state));
+        remedies.iter().map(|remedy| remedy.id).collect()
+    };
+    let words = "python t.py --batch-size 64 --num-workers 8";
+    let by_workers = ids(&ran(words, Some(loader())));
+    for id in [
+        RemedyId::Batch,
+        RemedyId::ExpandableSegments,
+        RemedyId::Amp,
+        RemedyId::Recompute,
+    ] {
+        assert!(!by_workers.contains(&id), "{id:?}");
+    }
+    assert_eq!(by_workers.first(), Some(&DataloaderWorkers));
+    let mut queue = StagedSession::default();
+    queue
+        .add(0.0, started(1, 100, words))
+        .add(1.0, hello(1, 100, None));
+    let said = ProcessHost {
+        pid: Pid(100),
+        loaders: Some(vec![loader()]),
+        ..ProcessHost::default()
+    };
+    queue.add(2.0, EventKind::ProcessHost(Box::new(said)));
+    let EventKind::HostMemory(memory) = host(31.6, 2.0) else {
+        panic!("a reading");
+    };
+    let memory = HostMemory {
+        shared: Some(Bytes::gib(24)),
+        ..*memory
+    };
+    queue.add(69.5, EventKind::HostMemory(Box::new(memory)));
+    queue.add(70.0, killed(1, &[100]));
+    queue.add(70.2, exited(1, Exit::Signal(9)));
+    let findings = diagnose(&queue.state);
+    assert_eq!(findings[0].cause, Cause::PrefetchQueue);
+    let (_, remedies) = offers(&queue, &findings);
+    let batch = remedies.iter().find(|remedy| remedy.id == RemedyId::Batch);
+    let expectation = &batch.expect("it makes each batch smaller").expectation;
+    assert_eq!(expectation.fits, None);
+    assert!(
+        expectation
+            .words
+            .to_string()
+            .contains("24.0 GiB of shared memory was in use"),
+        "{}",
+        expectation.words
+    );
+}
+
+/// A killed process tells nothing of its arguments; the program's text says which one has the number.
+#[test]
+fn a_default_becomes_an_added_argument() {
+    let source = |declared: &str| ProgramSource {
+        path: "/t.py".into(),
+        text: format!(
+            "import argparse\np = argparse.ArgumentParser()\n{declared}\na = p.parse_args()\n"
+        ),
+        role: SourceRole::Script,
+    };
+    let with_text = |declared: &str, words: &str| {
+        let text = ProgramText::read(&[source(declared)], &[]);
+        let scene = ran(words, Some(loader()));
+        let findings = diagnose(&scene.state);
+        let command = scene.state.run().unwrap().command.clone();
+        let mut inputs = RemedyInputs {
+            forecast: ForecastInputs {
+                oom: scene.state.oom(),
+                state: Some(&scene.state),
+                ..ForecastInputs::default()
+            },
+            findings: &findings,
+            ..RemedyInputs::default()
+        };
+        inputs.launch.text = Some(&text);
+        let remedies = remedies(&command, &inputs);
+        let remedy = remedies
+            .iter()
+            .find(|remedy| remedy.id == DataloaderWorkers);
+        Plan::new(&command, &[remedy.unwrap()]).command.shown()
+    };
+    let one = "p.add_argument('--workers', type=int, default=8)";
+    assert_eq!(with_text(one, "python t.py"), "python t.py --workers 4");
+    let named = "p.add_argument('--num-workers', type=int, default=8)";
+    assert_eq!(
+        with_text(named, "python t.py --lr 1"),
+        "python t.py --lr 1 --num-workers 4"
+    );
+    // Another number than the loader had, or two that have it: DataLoader's own argument is changed.
+    let patched = "OOMPH_PATCHES=workers=4 python t.py";
+    let other = "p.add_argument('--workers', type=int, default=16)";
+    assert_eq!(with_text(other, "python t.py"), patched);
+    let two = format!("{one}\np.add_argument('--threads', type=int, default=8)");
+    assert_eq!(with_text(&two, "python t.py"), patched);
 }

@@ -207,3 +207,76 @@ fn a_day_of_readings_is_kept_in_bounded_memory() {
     let span = kept.last().unwrap().0.since(kept[0].0);
     assert!(span > Duration::from_secs(19_000), "{span:?}");
 }
+
+/// What is loaded before CUDA is initialised may be what fills the RAM.
+#[test]
+fn loaders_of_a_process_without_cuda_are_known() {
+    let said = |pid, workers| {
+        let loader = LoaderSettings {
+            workers,
+            ..LoaderSettings::default()
+        };
+        EventKind::ProcessHost(Box::new(ProcessHost {
+            pid: Pid(pid),
+            loaders: Some(vec![loader]),
+            ..ProcessHost::default()
+        }))
+    };
+    let workers = |scene: &StagedSession| -> Vec<u32> {
+        let run = scene.state.run().unwrap();
+        run.loaders().map(|loader| loader.workers).collect()
+    };
+    let mut scene = StagedSession::default();
+    scene.add(0.0, started(1, 100, "python t.py"));
+    scene.add(1.0, said(100, 12)).add(1.5, said(101, 2));
+    assert_eq!(workers(&scene), [12, 2]);
+    assert!(scene.state.run().unwrap().ranks.is_empty());
+    scene.add(2.0, said(100, 6));
+    assert_eq!(workers(&scene), [2, 6], "the latest word of each");
+    // Once it has initialised CUDA it says so itself, and counts once.
+    scene.add(3.0, hello(1, 100, None)).add(3.1, said(100, 6));
+    assert_eq!(workers(&scene), [6, 2]);
+    scene.add(9.0, exited(1, Exit::Signal(9)));
+    scene.add(10.0, started(2, 200, "python t.py"));
+    assert_eq!(workers(&scene), [0; 0]);
+}
+
+/// A front that the kernel has killed is followed by one that reads the recording.
+#[test]
+fn what_the_kernel_had_killed_before_stays_known() {
+    let count = |total| {
+        Some(KillCount {
+            total,
+            of_machine: false,
+        })
+    };
+    let mut scene = StagedSession::default();
+    scene.add(0.0, started(1, 100, "python t.py"));
+    assert_eq!(scene.state.host.kills(), None);
+    let EventKind::HostMemory(first) = host(4.0, 1.0) else {
+        panic!("a reading");
+    };
+    let first = HostMemory {
+        kills: count(3),
+        ..*first
+    };
+    scene.add(1.0, EventKind::HostMemory(Box::new(first)));
+    scene.add(2.0, host(8.0, 4.0));
+    assert_eq!(scene.state.host.kills(), count(3), "told once");
+    scene.add(3.0, killed(5, &[201]));
+    scene.add(4.0, exited(1, Exit::Signal(9)));
+    scene.add(5.0, started(2, 200, "python t.py"));
+    assert_eq!(scene.state.host.kills(), count(5));
+}
+
+/// A look may come between the program's start and the word of it.
+#[test]
+fn a_reading_of_the_run_that_comes_before_its_start_is_told_counts() {
+    let mut scene = StagedSession::default();
+    scene.add(0.0, host(4.0, 1.0));
+    scene.add(0.1, started(1, 100, "python t.py"));
+    assert!(scene.state.host.latest().is_some(), "process 100 is in it");
+    scene.add(5.0, exited(1, Exit::Code(1)));
+    scene.add(6.0, started(2, 300, "python t.py"));
+    assert_eq!(scene.state.host.latest(), None, "that was the run before");
+}

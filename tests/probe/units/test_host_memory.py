@@ -1,10 +1,14 @@
 """What a process says of its use of the host's memory: its loaders, where it grows, what is pinned."""
+import json
+import os
+import socket
 import sys
+import tempfile
 import types
 import unittest
 
 import support  # noqa: F401
-from _oomph_probe.common import frames
+from _oomph_probe.common import frames, wire
 from _oomph_probe.live import host_memory, loaders
 
 
@@ -46,6 +50,34 @@ class Watched(unittest.TestCase):
         self.iterate()
         self.iterate(batch=None)
         self.assertEqual([known.get("batch") for known in self.loaders.take()], [64, None])
+
+    def test_before_cuda_is_there_it_is_told_at_once_and_nothing_waits_for_that(self):
+        said = []
+        self.loaders.tell = said.append
+        self.iterate()
+        self.assertEqual([[known["workers"] for known in one] for one in said], [[4]])
+        self.assertEqual(len(self.loaders.take()), 1, "and again on the connection that comes with CUDA")
+
+        def nobody_listens(known):
+            raise ConnectionRefusedError
+
+        self.loaders.tell = nobody_listens
+        self.iterate(workers=2)
+        self.assertEqual(len(self.told), 2, "torch's own function is called")
+
+    def test_one_line_over_a_connection_of_its_own(self):
+        with tempfile.TemporaryDirectory() as directory:
+            path = os.path.join(directory, "socket")
+            self.assertRaises(OSError, wire.say_once, path, {"event": "process_host"})
+            with socket.socket(socket.AF_UNIX) as listener:
+                listener.bind(path)
+                listener.listen(1)
+                wire.say_once(path, {"event": "process_host", "pid": 7})
+                connection, _ = listener.accept()
+                with connection, connection.makefile() as lines:
+                    received = [json.loads(line) for line in lines]
+        self.assertEqual([(line["event"], line["pid"]) for line in received], [("process_host", 7)])
+        self.assertIn("ns", received[0])
 
     def test_what_is_no_loader_changes_nothing(self):
         self.module._set_worker_pids(1, (7,))

@@ -2,7 +2,8 @@
 //!
 //! It takes the least invasive remedy that is predicted to fit. Changing the training's numerics needs
 //! permission, and so does restarting a run that had come far. The same plan is never tried twice, and
-//! nothing is relaunched after a stop by the user, for a leak, or for lack of host memory.
+//! nothing is relaunched after a stop by the user or for a leak. For lack of host memory only what the cause names is
+//! changed, and nothing that changes a number.
 
 use crate::command::CommandLine;
 use crate::diagnosis::Cause;
@@ -162,6 +163,21 @@ pub(super) struct Candidate {
     pub applied: Vec<Remedy>,
 }
 
+impl Candidate {
+    /// Whether it is the very remedy for a cause of the host's memory, and the training's numbers stay as they are: another
+    /// number of workers draws other random numbers.
+    fn is_against(&self, cause: Cause) -> bool {
+        let wanted = match cause {
+            Cause::PrefetchQueue | Cause::SharedMemory => RemedyId::PrefetchFactor,
+            Cause::PinnedMemory => RemedyId::PinMemory,
+            Cause::OpenFiles => RemedyId::SharingStrategy,
+            _ => return false,
+        };
+        let is_no_more = |id: &RemedyId| *id == wanted || *id == RemedyId::Resume;
+        self.remedies.contains(&wanted) && self.remedies.iter().all(is_no_more)
+    }
+}
+
 #[derive(Debug, Clone, PartialEq)]
 pub(super) enum AutoDecision {
     Relaunch(usize),
@@ -216,6 +232,10 @@ fn veto(situation: &AutoSituation<'_>, options: &AutoOptions) -> Option<AutoVeto
     }
     if let Some(cause) = situation.cause
         && cause.spec().recurs.is_some()
+        && !situation
+            .candidates
+            .iter()
+            .any(|candidate| candidate.is_against(cause))
     {
         return Some(AutoVeto::Cause(cause));
     }
@@ -234,6 +254,10 @@ fn choose(situation: &AutoSituation<'_>, options: &AutoOptions) -> AutoDecision 
                 refusal = reason;
             }
         };
+        let of_host = situation.cause.filter(|cause| cause.is_of_host());
+        if of_host.is_some_and(|cause| !candidate.is_against(cause)) {
+            continue;
+        }
         let promise = promise(&candidate.remedies, &candidate.expectation, situation.cause);
         let Some(promise) = promise.filter(|promise| is_worth_a_run(*promise, candidate)) else {
             against(AutoVeto::NothingFits);
@@ -516,6 +540,34 @@ mod tests {
             let permitted = allowing(&[Permission::Restart]);
             assert_eq!(decide(&at(&all), &permitted), relaunched);
             assert_eq!(decide(&at(&resuming), &allowing(&[])), relaunched);
+        }
+    }
+
+    /// Only what the cause names, and nothing that changes a number.
+    #[test]
+    fn for_lack_of_host_memory_what_keeps_the_numbers_is_tried() {
+        let all = [
+            candidate(&[RemedyId::DataloaderWorkers], None, &[]),
+            candidate(&[RemedyId::Batch], None, &[]),
+            candidate(&[RemedyId::PrefetchFactor], None, &[]),
+            candidate(&[RemedyId::SharingStrategy], None, &[]),
+            candidate(&[RemedyId::PinMemory], None, &[]),
+        ];
+        for (cause, expected) in [
+            (Cause::PrefetchQueue, AutoDecision::Relaunch(2)),
+            (Cause::SharedMemory, AutoDecision::Relaunch(2)),
+            (Cause::OpenFiles, AutoDecision::Relaunch(3)),
+            (Cause::PinnedMemory, AutoDecision::Relaunch(4)),
+            (
+                Cause::HostWorkers,
+                AutoDecision::Refuse(AutoVeto::Cause(Cause::HostWorkers)),
+            ),
+        ] {
+            let situation = AutoSituation {
+                cause: Some(cause),
+                ..situation(&all)
+            };
+            assert_eq!(decide(&situation, &allowing(&[])), expected, "{cause:?}");
         }
     }
 

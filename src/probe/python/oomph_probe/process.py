@@ -71,7 +71,7 @@ class Process:
         self.patches = patches.of_environment(torch, self.version)
         self.modules = modules.Modules(torch)
         self.roots = self.make_roots()
-        self.loaders = loaders.Loaders()
+        self.loaders = loaders.Loaders(self.tell_of_loaders)
         self.loaders.watch()
         self.uncaught = uncaught.Uncaught()
         self.uncaught.watch_children()
@@ -91,6 +91,12 @@ class Process:
         if self.version < roots.SINCE:
             return None
         return roots.Roots(self.torch, self.ran_out, self.modules)
+
+    def tell_of_loaders(self, known: list[Line]) -> None:
+        """DataLoaders have started workers; once CUDA is initialised, the sampler tells of them."""
+        if self.armed or ("OOMPH_PROBE_BOOT" in os.environ and spool.is_elsewhere()):
+            return
+        wire.say_once(self.settings.socket, {"event": "process_host", "pid": os.getpid(), "loaders": known})
 
     def ran_out(self, call: Call, phase: str) -> None:
         """An out-of-memory has left a call of the model, or its backward."""

@@ -27,6 +27,8 @@ MAX_KEPT = 12
 RECEIVED = 4096
 # Lines of one system call.
 AT_ONCE = 16
+# Seconds that a line of its own may take; a UI that listens takes microseconds.
+ONCE = 0.05
 
 
 class Wire:
@@ -194,6 +196,19 @@ class Wire:
         self.waiting = collections.deque()
         if inherited is not None:
             inherited.close()
+
+
+def say_once(path: str, line: Line) -> None:
+    """One line over a connection of its own. Raises where nobody listens."""
+    connection = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+    try:
+        connection.settimeout(ONCE)
+        connection.connect(path)
+        stamped = {"ns": time.monotonic_ns()}
+        stamped.update(line)
+        connection.sendall(encode(stamped), socket.MSG_NOSIGNAL)
+    finally:
+        connection.close()
 
 
 def encode(line: Line) -> bytes:

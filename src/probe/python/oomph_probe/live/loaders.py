@@ -1,6 +1,7 @@
 """How the DataLoaders are set that have started workers. torch tells its SIGCHLD handler which processes those are, by
 a function of a module of its own; the loader is in the frame that calls it. Nothing else is looked at, and a
-process without workers pays nothing.
+process without workers pays nothing. Before CUDA is initialised it is told at once, over a connection of its own: there
+is no other yet, and the kernel may kill the process before there is one.
 """
 
 from __future__ import annotations
@@ -22,9 +23,10 @@ MOST, MOST_WORKERS = 8, 256
 class Loaders:
     """The loaders of this process that have workers."""
 
-    def __init__(self) -> None:
+    def __init__(self, tell: Callable[[list[Line]], None] | None = None) -> None:
         self.known: list[Line] = []
         self.unsent = False
+        self.tell = tell
 
     def watch(self) -> None:
         """Called right after `import torch`; a torch that has no such function is left alone."""
@@ -49,6 +51,8 @@ class Loaders:
                 sys._getframe(2), lambda values: (values.get("self"), values.get("loader"))
             )
             self.keep(settings(iterator, loader), [int(pid) for pid in pids][:MOST_WORKERS])
+            if self.tell is not None:
+                self.tell([dict(known) for known in self.known])
         except Exception:
             errors.foreseen("look at a DataLoader")
 

@@ -1,0 +1,194 @@
+"""Remedies for the host's memory, up to the end of the relaunched training: real trainings with a DataLoader of torch's, each
+under a limit of a real control group that it does not keep to.
+
+    python3 tests/host/remedies.py --oomph target/release/oomph --python /path/to/python [--times 1] [--only KIND]
+
+`--python` is one with torch; one for CPUs will do. Each training is killed when it is run by itself. Below oomph it is killed as
+well, relaunched with a remedy (by `--on-oom auto`, or by the remedy's key and Enter on a terminal) until it comes to its end, and
+what its DataLoaders then had is read from the recording. Needs root and a control group that can be made; `pin_memory` needs
+a GPU and is not here.
+"""
+import argparse
+import json
+import os
+import pty
+import re
+import select
+import subprocess
+import sys
+import tempfile
+import time
+from collections import namedtuple
+
+import named
+
+HERE = os.path.dirname(os.path.abspath(__file__))
+PROGRAM = f"{HERE}/loaders.py"
+MIB = 1 << 20
+
+# limit: MiB of RAM; key: the remedy's in the dialog, or None for `--on-oom auto`; of: the setting of the loaders that becomes
+# smaller (None if its loaders do not show it); by: what the relaunched command has.
+Case = namedtuple("Case", "words limit key of by")
+CASES = {
+    "workers": Case(["workers", "--workers", "12"], 1400, "l", "workers", r"--workers 6\b"),
+    "default": Case(["default"], 1400, "l", "workers", r"default --workers 6\b"),
+    "constant": Case(["constant"], 1150, "l", "workers", r"OOMPH_PATCHES\W.*workers=5\b"),
+    "copies": Case(["copies", "--workers", "8"], 1900, "l", "workers", r"--workers [24]\b"),
+    "prefetch": Case(["prefetch"], 1400, None, "prefetch", r"--prefetch-factor [248]\b"),
+    "persistent": Case(["persistent"], 850, "t", "persistent", r"OOMPH_PATCHES\W.*persistent_workers=off"),
+    "descriptors": Case(["descriptors"], 1000, None, None, r"OOMPH_PATCHES\W.*sharing=file_system"),
+}
+# A dialog waits for a key, as its last line says.
+ASKS = b"nothing runs until you choose"
+LONGEST = 300
+
+
+def in_group(place):
+    return lambda: named.write(f"{place}/cgroup.procs", os.getpid())
+
+
+def is_killed(python, case, place):
+    """Whether the training ends early by itself."""
+    command = [python, PROGRAM] + case.words
+    done = subprocess.run(
+        command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, timeout=LONGEST, preexec_fn=in_group(place)
+    )
+    return done.returncode != 0
+
+
+def on_terminal(command, environment, place, key):
+    """Runs it on a terminal of 120 columns and answers each dialog with the key and Enter; its status."""
+    pid, terminal = pty.fork()
+    if pid == 0:
+        in_group(place)()
+        os.environ.update(environment, TERM="xterm-256color", LINES="36", COLUMNS="120")
+        os.execv(command[0], command)
+    seen, until, answered = b"", time.monotonic() + LONGEST, 0
+    while time.monotonic() < until:
+        if select.select([terminal], [], [], 0.2)[0]:
+            try:
+                got = os.read(terminal, 65536)
+            except OSError:
+                break
+            if not got:
+                break
+            seen = (seen + got)[-200_000:]
+            continue
+        # Nothing was drawn for a while: what is asked stands there.
+        if ASKS in seen and answered < 4:
+            answered, seen = answered + 1, b""
+            for word in (key, "\r"):
+                os.write(terminal, word.encode())
+                time.sleep(0.3)
+    try:
+        os.kill(pid, 15 if time.monotonic() >= until else 0)
+    except ProcessLookupError:
+        pass
+    _, status = os.waitpid(pid, 0)
+    os.close(terminal)
+    return os.waitstatus_to_exitcode(status)
+
+
+def run(oomph, python, kind, place, directory):
+    case = CASES[kind]
+    recording = f"{directory}/{kind}-{time.monotonic_ns()}.jsonl"
+    how = "auto" if case.key is None else "ask"
+    command = [oomph, "--no-nvml", f"--on-oom={how}", "--record", recording, python, PROGRAM] + case.words
+    environment = {"XDG_STATE_HOME": directory}
+    if case.key is None:
+        done = subprocess.run(
+            command,
+            env=dict(os.environ, **environment),
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+            timeout=LONGEST,
+            preexec_fn=in_group(place),
+        )
+        return done.returncode, recording
+    return on_terminal(command, environment, place, case.key), recording
+
+
+def told(recording):
+    with open(recording) as file:
+        return sorted((json.loads(line) for line in file), key=lambda event: event["at"])
+
+
+def judge(kind, status, recording, oomph):
+    """What is wrong with it, or None; and what was seen, in words."""
+    case, events = CASES[kind], told(recording)
+    runs, loaders, exits, kills = [], {}, {}, 0
+    for event in events:
+        if event["event"] == "started":
+            runs.append(event)
+        elif event["event"] == "process_host" and event.get("loaders") and runs:
+            loaders.setdefault(runs[-1]["run"], []).extend(event["loaders"])
+        elif event["event"] == "exited":
+            exits[event["run"]] = event["exit"]
+        elif event["event"] == "host_kill":
+            kills = max(kills, event["total"])
+    if len(runs) < 2:
+        return "not relaunched", f"exits {exits}"
+    last = runs[-1]["run"]
+    explained = subprocess.run([oomph, "explain", "--json", recording], stdout=subprocess.PIPE, text=True).stdout
+    causes = [finding["cause"] for finding in json.loads(explained)["findings"]] if explained else []
+    words = shown(runs[-1])
+    said = f"{len(runs)} runs, cause {causes[:1]}, last run: {words[-120:]}"
+    if exits.get(last) != {"code": 0} or status != 0:
+        return f"run {last} did not come to its end: {exits.get(last)}, status {status}", said
+    if not re.search(case.by, words):
+        return f"the relaunch has no {case.by}", said
+    if case.of is not None:
+        settings = [max([int(loader[case.of]) for loader in loaders.get(run, [])], default=None) for run in (runs[0]["run"], last)]
+        said += f"; {case.of} {settings[0]} then {settings[1]}"
+        if None in settings or settings[1] >= settings[0]:
+            return f"the loaders still have {case.of} {settings}", said
+    return None, said
+
+
+def shown(started):
+    """The words of a run's command, and what is in front of it."""
+    command = started["command"]
+    front = [json.dumps(command["env"])] if command.get("env") else []
+    return " ".join(front + [str(word) for word in command["argv"]])
+
+
+def parsed():
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--oomph", required=True)
+    parser.add_argument("--python", required=True)
+    parser.add_argument("--times", type=int, default=1)
+    parser.add_argument("--only", choices=CASES, action="append")
+    return parser.parse_args()
+
+
+def main():
+    given = parsed()
+    oomph = os.path.abspath(given.oomph)
+    kinds = given.only or list(CASES)
+    rightly = 0
+    with tempfile.TemporaryDirectory() as directory:
+        for kind in kinds:
+            place = named.group(CASES[kind].limit * MIB)
+            if place is None:
+                print("no control group for memory can be made here: nothing was tested")
+                return 2
+            try:
+                killed = is_killed(given.python, CASES[kind], place)
+                for _ in range(given.times):
+                    status, recording = run(oomph, given.python, kind, place, directory)
+                    wrong, said = judge(kind, status, recording, oomph)
+                    wrong = wrong or (None if killed else "it comes to its end by itself")
+                    rightly += wrong is None
+                    print(f"{'BAD' if wrong else 'ok '} {kind}: {wrong or 'to its end'}; {said}", flush=True)
+            finally:
+                time.sleep(0.5)
+                os.rmdir(place)
+    total = given.times * len(kinds)
+    print(f"{rightly} of {total} killed, relaunched with the remedy and run to their end")
+    return 0 if rightly == total else 1
+
+
+if __name__ == "__main__":
+    sys.exit(main())
