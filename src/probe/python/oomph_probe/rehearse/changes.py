@@ -18,7 +18,7 @@ from ..common import errors, frames
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from types import CodeType, FrameType
-    from typing import Any, Callable, Iterator
+    from typing import Any, Callable, Container, Iterator
 
 STORES = frozenset(
     dis.opmap[name]
@@ -37,14 +37,21 @@ FUNCTIONS = (ast.FunctionDef, ast.AsyncFunctionDef, ast.Lambda, ast.ClassDef)
 
 
 class Before:
-    """The objects that are there when it is made, by address. Noted at once, since those made later lie elsewhere."""
+    """The objects that are there when it is made, by address. The collector rests from then on, so those made later are
+    among its youngest: of the older ones, which are many, the addresses are noted when they are asked for first."""
 
     def __init__(self) -> None:
-        self.addresses = frozenset(map(id, gc.get_objects()))
         self.youngest = frozenset(map(id, gc.get_objects(0)))
+        self.older: frozenset[int] | None = None
         self.searches = 0
         # Addresses of what the rehearsal made although something of its address had been there.
         self.ours: set[int] = set()
+
+    @property
+    def addresses(self) -> Container[int]:
+        if self.older is None:
+            self.older = self.youngest.union(map(id, gc.get_objects(1)), map(id, gc.get_objects(2)))
+        return self.older
 
     def has(self, value: object) -> bool:
         # The collector does not know a dict of plain values.
