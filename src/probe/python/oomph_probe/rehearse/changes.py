@@ -54,13 +54,14 @@ class Before:
         return self.older
 
     def has(self, value: object) -> bool:
-        # The collector does not know a dict of plain values.
-        is_known = id(value) in self.addresses or type(value) is dict and not gc.is_tracked(value)
-        if not is_known or id(value) in self.ours:
+        if id(value) in self.ours:
             return False
         # What was there and is gone may have left its address to one of the rehearsal's own.
         if self.is_young(value):
             self.ours.add(id(value))
+            return False
+        # The collector does not know a dict of plain values.
+        if id(value) not in self.addresses and (type(value) is not dict or gc.is_tracked(value)):
             return False
         self.searches += 1
         if self.searches > MOST:

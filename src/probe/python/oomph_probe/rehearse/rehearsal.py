@@ -110,8 +110,8 @@ class Rehearsal:
         self.has_convolutions = False
         # Whether the program's lines after the model's call are run.
         self.is_in_lines = False
-        # Allocations that stay until the model's next call has returned, by their numbers.
-        self.held: list[int] = []
+        # Allocations that outlive the step, by their numbers.
+        self.outlive: dict[str, list[int]] = {}
 
     def run(self) -> Trace:
         """The trace; raises `Stopped`, or what the model or torch raises on fake tensors."""
@@ -136,13 +136,16 @@ class Rehearsal:
                 outputs = [torch.nn.Module._call_impl(module, *args, **kwargs)]
                 del args, kwargs
                 self.trace.mark("forward")
+            returned = losses.numbers_of(torch, self.trace, [each for each in leaves(torch, outputs) if each.dim()])
             loss = self.loss(outputs.pop()) if call.lines is None else scenes.loss(outputs)
             with mode, self.recorder(), on_this_thread(torch):
                 self.trace.mark("loss")
                 loss.backward()
                 del loss
                 self.trace.mark("backward")
-            self.held = scenes.held()
+            with mode, self.recorder():
+                scenes.behind()
+            self.outlive = scenes.outlive(returned)
         finally:
             self.trace.is_over = True
         return self.trace

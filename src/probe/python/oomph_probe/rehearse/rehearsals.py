@@ -125,8 +125,9 @@ class Rehearsals:
     def look_for_loss(self, call: Call) -> None:
         """What the program does with the model's output, of this call and of the largest one like it."""
         call.lines = callers.lines_of(self.torch, call.callers, sys._getframe(1))
+        call.zero_grad = callers.zero_grad_of(self.torch, call.callers)
         if call.seen is not None and call.seen.largest is not None:
-            call.seen.largest.lines = call.lines
+            call.seen.largest.lines, call.seen.largest.zero_grad = call.lines, call.zero_grad
 
     def noticed(self) -> None:
         """An out-of-memory, whatever comes of it."""
@@ -289,6 +290,10 @@ class Work:
                 line["inputs"] = seen.line()
             if possible is not None:
                 line["inputs"]["possible"] = possible
+        if call.zero_grad is not None:
+            line["zero_grad"] = call.zero_grad
+        if call.lines is not None and call.lines.copies_a_model():
+            line["copies_model"] = True
         optimizer = optimizers.of(self.torch, call.device)
         if optimizer is not None:
             line["optimizer"] = optimizer
@@ -305,7 +310,8 @@ class Work:
                 self.traces, self.fixed = [(at, trace.words)], one.sizes
             said["trace"] = " ".join(sizes.by_one(trace.words, at, one.sizes))
             said["forward"] = trace.marks["forward"]
-            said["held"] = one.held
+            said["loss"] = trace.marks["loss"]
+            said.update({name: numbers for name, numbers in one.outlive.items() if numbers})
             said["flops"] = trace.flops
             self.line.update(
                 own_loss="own loss" in trace.marks, weights=one.weights, trained=one.trained,

@@ -11,9 +11,9 @@ from __future__ import annotations
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterator
-    from typing import Any
+    from typing import Any, List, Tuple
 
-    Points = list[tuple[int, int]]
+    Points = List[Tuple[int, int]]
 
 # No other size is a multiple of it by chance.
 PRIME = 1009
@@ -45,7 +45,7 @@ def further_of(batch: int) -> tuple[int, int]:
 
 def by_one(words: list[str], batch: int, fixed: Any) -> list[str]:
     """The words of src/forecast/trace.rs for a trace at a multiple of the prime: `4096` stays, `x512` grows with the
-    batch, `xx4` with its square (a loss that compares each sample with each). `fixed` are sizes that parameters have."""
+    batch, `xx4` with its square (a loss that compares each sample with each). `fixed` are sizes of parameters."""
     made = []
     for word in words:
         size = None if word.startswith("-") else int(word)
