@@ -339,6 +339,91 @@ pub struct OomRecord {
     pub structure: Option<Box<Structure>>,
 }
 
+/// What a program does beside its steps, by the functions on its stack.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Activity {
+    Generation,
+    CheckpointLoading,
+    CheckpointSaving,
+}
+
+impl Activity {
+    /// Of each its functions; those in the second list only in files that read and write for torch.
+    const KNOWN: [(Activity, &'static [&'static str], &'static [&'static str]); 3] = [
+        (
+            Activity::Generation,
+            &[
+                "generate",
+                "_generate",
+                "greedy_search",
+                "beam_search",
+                "p_sample_loop",
+                "sample_loop",
+            ],
+            &[],
+        ),
+        (
+            Activity::CheckpointLoading,
+            &[
+                "load_checkpoint",
+                "load_state_dict",
+                "load_state",
+                "resume_from_checkpoint",
+            ],
+            &["load", "_load"],
+        ),
+        (
+            Activity::CheckpointSaving,
+            &[
+                "save_checkpoint",
+                "_save_checkpoint",
+                "save_state",
+                "save_model",
+                "save_pretrained",
+            ],
+            &["save", "_save"],
+        ),
+    ];
+
+    /// `while a checkpoint was saved`
+    pub fn words(self) -> &'static str {
+        match self {
+            Activity::Generation => "during generation",
+            Activity::CheckpointLoading => "while a checkpoint was loaded",
+            Activity::CheckpointSaving => "while a checkpoint was saved",
+        }
+    }
+}
+
+impl OomRecord {
+    /// What the program did beside its steps, if it did.
+    pub fn activity(&self) -> Option<Activity> {
+        let is_among = |activity: Activity| match activity {
+            Activity::Generation => self.phase == Phase::Evaluation,
+            Activity::CheckpointLoading => self.phase == Phase::Load,
+            Activity::CheckpointSaving => self.phase == Phase::Unknown,
+        };
+        let torchs = |file: &str| {
+            let known = [
+                "torch/serialization.py",
+                "torch/distributed/checkpoint/",
+                "/safetensors/",
+            ];
+            known.iter().any(|part| file.contains(part))
+        };
+        let known = Activity::KNOWN
+            .iter()
+            .filter(|(activity, ..)| is_among(*activity));
+        let found = known.filter(|(_, names, short)| {
+            self.stack.iter().any(|line| {
+                let name = line.function.as_str();
+                names.contains(&name) || short.contains(&name) && torchs(&line.file)
+            })
+        });
+        found.map(|(activity, ..)| *activity).next()
+    }
+}
+
 /// Lines as their files had them when the run was started. Read by oomph, not by the training, and
 /// only of lines that are shown because they hold memory.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]

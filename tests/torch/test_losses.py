@@ -104,7 +104,7 @@ class Losses(unittest.TestCase):
     def test_when_the_gradients_are_let_go_of(self):
         for function, when in (
             (losses_of.cleared_first, "forward"), (losses_of.cleared_between, "backward"),
-            (losses_of.set_to_zero, "never"), (losses_of.deleted, None),
+            (losses_of.set_to_zero, "never"), (losses_of.deleted, "unknown"),
         ):
             with self.subTest(function.__name__):
                 self.assertEqual(self.is_its_own(function).get("zero_grad"), when)

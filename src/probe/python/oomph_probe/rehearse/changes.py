@@ -60,8 +60,8 @@ class Before:
         if self.is_young(value):
             self.ours.add(id(value))
             return False
-        # The collector does not know a dict of plain values.
-        if id(value) not in self.addresses and (type(value) is not dict or gc.is_tracked(value)):
+        # The collector does not know a dict of plain values, an array or bytes; but those who have them.
+        if id(value) not in self.addresses and gc.is_tracked(value):
             return False
         self.searches += 1
         if self.searches > MOST:
@@ -121,11 +121,16 @@ class Changes:
             if place.base is None:
                 return "its forward changes %s, which is outside of the model" % place.name
             value = resolved(place.base, frame)
-            if value is UNKNOWN or is_tensor(value) or place.is_itself and not isinstance(value, MUTABLE):
+            if value is UNKNOWN or is_tensor(value) or place.is_itself and not is_mutable(value):
                 continue
             if self.before.has(value):
                 return "its forward changes %s, which is outside of the model" % place.name
         return None
+
+
+def is_mutable(value: object) -> bool:
+    """Whether `x += …` changes what `x` is, not only what it stands for."""
+    return isinstance(value, MUTABLE) or any("__iadd__" in vars(base) for base in type(value).__mro__)
 
 
 def is_tensor(value: object) -> bool:

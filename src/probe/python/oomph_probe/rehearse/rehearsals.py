@@ -290,8 +290,7 @@ class Work:
                 line["inputs"] = seen.line()
             if possible is not None:
                 line["inputs"]["possible"] = possible
-        if call.zero_grad is not None:
-            line["zero_grad"] = call.zero_grad
+        line["zero_grad"] = call.zero_grad or "unknown"
         if call.lines is not None and call.lines.copies_a_model():
             line["copies_model"] = True
         optimizer = optimizers.of(self.torch, call.device)
