@@ -300,11 +300,11 @@ class Guard:
         """What a call would do outside, in words; None where it is harmless."""
         kind = type(function)
         if kind is types.FunctionType:
+            # A method of a class derived from a container's has it as its argument.
+            if not is_trusted and self.changes_container(function.__name__, argument):
+                return "its forward changes a %s outside of the model" % type(argument).__name__
             return self.of_python(function.__module__, function.__qualname__, function.__code__)
         if kind is types.MethodType:
-            changing = next((CHANGING[base] for base in type(function.__self__).__mro__ if base in CHANGING), ())
-            if not is_trusted and function.__func__.__name__ in changing and self.is_outside(function.__self__):
-                return "its forward changes a %s outside of the model" % type(function.__self__).__name__
             return self.why_not(function.__func__, function.__self__, is_trusted)
         if kind is BUILTIN:
             module, bound = function.__module__, function.__self__
@@ -316,6 +316,9 @@ class Guard:
             return self.of_method(owner, function.__name__, bound, is_trusted)
         if kind in DESCRIPTORS:
             return self.of_method(function.__objclass__, function.__name__, argument, is_trusted)
+        if kind.__name__ == "cython_function_or_method" and is_generator(type(argument)):
+            # numpy's generators.
+            return self.of_method(type(argument), function.__name__, argument, is_trusted)
         if kind is LRU_CACHE:
             if id(function) not in self.caches:
                 self.caches[id(function)] = function, function.cache_info().currsize
@@ -394,6 +397,10 @@ class Guard:
         root = module.partition(".")[0]
         # Before 3.10 Python does not say which modules are its own.
         return root in HARMLESS or root in self.stdlib or not hasattr(sys, "stdlib_module_names")
+
+    def changes_container(self, name: str, value: object) -> bool:
+        changing = next((CHANGING[base] for base in type(value).__mro__ if base in CHANGING), ())
+        return value is not UNSEEN and name in changing and self.is_outside(value)
 
     def is_iterator_outside(self, value: object) -> bool:
         is_iterator = value is not UNSEEN and any("__next__" in vars(base) for base in type(value).__mro__)
