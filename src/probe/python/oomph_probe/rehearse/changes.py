@@ -56,12 +56,12 @@ class Before:
     def has(self, value: object) -> bool:
         if id(value) in self.ours:
             return False
+        # The collector does not know a dict of plain values, an array or bytes; but those who have them.
+        if id(value) not in self.addresses and gc.is_tracked(value):
+            return False
         # What was there and is gone may have left its address to one of the rehearsal's own.
         if self.is_young(value):
             self.ours.add(id(value))
-            return False
-        # The collector does not know a dict of plain values, an array or bytes; but those who have them.
-        if id(value) not in self.addresses and gc.is_tracked(value):
             return False
         self.searches += 1
         if self.searches > MOST:

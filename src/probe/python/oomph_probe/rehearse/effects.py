@@ -10,6 +10,7 @@ function of that thread.
 from __future__ import annotations
 
 import functools
+import gc
 import linecache
 import sys
 import types
@@ -159,6 +160,10 @@ class Guard:
         self.tool = None
         monitoring: Any = getattr(sys, "monitoring", None)
         if monitoring is None:
+            # Their calls are not told of.
+            for each in gc.get_objects():
+                if type(each) is LRU_CACHE:
+                    self.note_cache(each)
             sys.setprofile(self.profile)
             if self.changes is not None:
                 sys.settrace(self.trace)
@@ -185,6 +190,11 @@ class Guard:
                 sys.settrace(None)
             return
         self.leave_alone()
+
+    def note_cache(self, cache: Any) -> None:
+        code = getattr(getattr(cache, "__wrapped__", None), "__code__", None)
+        if id(cache) not in self.caches and code is not None and not self.is_trusted(code):
+            self.caches[id(cache)] = cache, cache.cache_info().currsize
 
     def clear_caches(self) -> None:
         """A cache that has the rehearsal's tensors would give them to the program."""
@@ -320,8 +330,7 @@ class Guard:
             # numpy's generators.
             return self.of_method(type(argument), function.__name__, argument, is_trusted)
         if kind is LRU_CACHE:
-            if id(function) not in self.caches:
-                self.caches[id(function)] = function, function.cache_info().currsize
+            self.note_cache(function)
             return None
         if isinstance(function, type):
             if not is_trusted and function.__name__ in EXHAUSTING and self.is_iterator_outside(argument):
