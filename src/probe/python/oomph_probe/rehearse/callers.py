@@ -281,14 +281,24 @@ def lines_of(torch: Torch, callers: Callers | None, frame: FrameType | None) -> 
     return None
 
 
+# Sources that were parsed, while the lines of one call are looked for: a long one takes a tenth of a second.
+TREES: dict[str, Any] = {}
+
+
 def tree_of(path: str) -> Any:
     try:
-        if os.path.getsize(path) > LONGEST_FILE:
-            raise NotFound("its file is too long")
-        with open(path, "rb") as file:
-            return ast.parse(file.read())
+        if path not in TREES:
+            if os.path.getsize(path) > LONGEST_FILE:
+                raise NotFound("its file is too long")
+            with open(path, "rb") as file:
+                TREES[path] = ast.parse(file.read())
+        return TREES[path]
     except (OSError, SyntaxError, ValueError, RecursionError):
         raise NotFound("its source cannot be read") from None
+
+
+def forget_sources() -> None:
+    TREES.clear()
 
 
 def body_of(code: CodeType) -> list[Any]:

@@ -132,10 +132,12 @@ class Scenes:
         if self.lines is None:
             return {"may_hold": returned}
         names = list(self.space.values()) if self.lines.is_in_loop() else []
+        # Figures to print are worth no second reading.
+        maybe = leaves_in(self.torch, self.kept[outliving.MAY], 4)
         found = {
             "held": self.numbers([names, self.kept[outliving.STAYS]]),
             "grows": self.numbers(self.kept[outliving.GROWS]),
-            "may_hold": self.numbers(self.kept[outliving.MAY]) + (returned if self.failed else []),
+            "may_hold": self.numbers([each for each in maybe if each.dim()]) + (returned if self.failed else []),
         }
         self.space.clear()
         for kept in self.kept.values():

@@ -75,7 +75,9 @@ def kept_by(statement: Any, is_sure: bool = True) -> Iterator[Kept]:
             if isinstance(target, ast.Attribute):
                 yield Kept(target.value, as_read(target), False, is_sure)
             elif isinstance(target, ast.Subscript):
-                grows = not isinstance(target.slice, ast.Constant)
+                # Before Python 3.9 it is wrapped.
+                key: Any = getattr(target.slice, "value", target.slice)
+                grows = isinstance(key, ast.AST) and not isinstance(key, ast.Constant)
                 yield Kept(target.value, statement.value, grows, is_sure)
 
 

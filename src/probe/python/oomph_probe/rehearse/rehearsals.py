@@ -126,6 +126,7 @@ class Rehearsals:
         """What the program does with the model's output, of this call and of the largest one like it."""
         call.lines = callers.lines_of(self.torch, call.callers, sys._getframe(1))
         call.zero_grad = callers.zero_grad_of(self.torch, call.callers)
+        callers.forget_sources()
         if call.seen is not None and call.seen.largest is not None:
             call.seen.largest.lines, call.seen.largest.zero_grad = call.lines, call.zero_grad
 
