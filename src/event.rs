@@ -35,7 +35,7 @@ pub use knobs::{
 use nix::time::{ClockId, clock_gettime};
 pub use patch::{Blocks, PATCHES, Patch, PatchOutcome, Patchable, Patched};
 pub use probe::{
-    Activity, FreeBlocks, GrowingLine, Hello, LineText, LineUsage, MemoryKind, ModelBytes,
+    BesideSteps, FreeBlocks, GrowingLine, Hello, LineText, LineUsage, MemoryKind, ModelBytes,
     OomRecord, Phase, Pool, ProbeDevice, Sample, SourceLine, SourceText, Step, StepReading,
     Structure,
 };

@@ -5,7 +5,7 @@
 use super::finding::Sum;
 use super::{Cause, Certainty, Finding, Phrase};
 use crate::calibration::{FIXED_LEAST_WASTE, NON_TORCH_AT_MOST, NON_TORCH_WITH_NCCL, USUAL_CACHE};
-use crate::event::{Activity, OomRecord, Phase, Retainer, Structure};
+use crate::event::{BesideSteps, OomRecord, Phase, Retainer, Structure};
 use crate::forecast::{Rehearsed, WholeStep};
 use crate::oom::{HostSign, OomKind, OtherProcess};
 use crate::state::{OomIncident, RankState, Run, State};
@@ -250,7 +250,7 @@ impl<'a> OomContext<'a> {
 }
 
 /// "during generation after step 10"
-fn beside_steps(activity: Activity, step: Option<u64>) -> String {
+fn beside_steps(activity: BesideSteps, step: Option<u64>) -> String {
     match step {
         Some(step) => format!("{} after step {}", activity.words(), step - 1),
         None => activity.words().to_string(),

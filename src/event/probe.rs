@@ -341,17 +341,21 @@ pub struct OomRecord {
 
 /// What a program does beside its steps, by the functions on its stack.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Activity {
+pub enum BesideSteps {
     Generation,
     CheckpointLoading,
     CheckpointSaving,
 }
 
-impl Activity {
+impl BesideSteps {
     /// Of each its functions; those in the second list only in files that read and write for torch.
-    const KNOWN: [(Activity, &'static [&'static str], &'static [&'static str]); 3] = [
+    const KNOWN: [(
+        BesideSteps,
+        &'static [&'static str],
+        &'static [&'static str],
+    ); 3] = [
         (
-            Activity::Generation,
+            BesideSteps::Generation,
             &[
                 "generate",
                 "_generate",
@@ -363,7 +367,7 @@ impl Activity {
             &[],
         ),
         (
-            Activity::CheckpointLoading,
+            BesideSteps::CheckpointLoading,
             &[
                 "load_checkpoint",
                 "load_state_dict",
@@ -373,7 +377,7 @@ impl Activity {
             &["load", "_load"],
         ),
         (
-            Activity::CheckpointSaving,
+            BesideSteps::CheckpointSaving,
             &[
                 "save_checkpoint",
                 "_save_checkpoint",
@@ -388,20 +392,20 @@ impl Activity {
     /// `while a checkpoint was saved`
     pub fn words(self) -> &'static str {
         match self {
-            Activity::Generation => "during generation",
-            Activity::CheckpointLoading => "while a checkpoint was loaded",
-            Activity::CheckpointSaving => "while a checkpoint was saved",
+            BesideSteps::Generation => "during generation",
+            BesideSteps::CheckpointLoading => "while a checkpoint was loaded",
+            BesideSteps::CheckpointSaving => "while a checkpoint was saved",
         }
     }
 }
 
 impl OomRecord {
     /// What the program did beside its steps, if it did.
-    pub fn activity(&self) -> Option<Activity> {
-        let is_among = |activity: Activity| match activity {
-            Activity::Generation => self.phase == Phase::Evaluation,
-            Activity::CheckpointLoading => self.phase == Phase::Load,
-            Activity::CheckpointSaving => self.phase == Phase::Unknown,
+    pub fn activity(&self) -> Option<BesideSteps> {
+        let is_among = |activity: BesideSteps| match activity {
+            BesideSteps::Generation => self.phase == Phase::Evaluation,
+            BesideSteps::CheckpointLoading => self.phase == Phase::Load,
+            BesideSteps::CheckpointSaving => self.phase == Phase::Unknown,
         };
         let torchs = |file: &str| {
             let known = [
@@ -411,7 +415,7 @@ impl OomRecord {
             ];
             known.iter().any(|part| file.contains(part))
         };
-        let known = Activity::KNOWN
+        let known = BesideSteps::KNOWN
             .iter()
             .filter(|(activity, ..)| is_among(*activity));
         let found = known.filter(|(_, names, short)| {

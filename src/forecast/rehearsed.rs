@@ -15,7 +15,7 @@ use super::replay::{AllocatorSettings, ReplayRoom, replay};
 use super::trace::{Trace, TraceTemplate};
 use crate::event::{InputSizes, Rehearsal, RehearsedVariant};
 use crate::units::Bytes;
-use training::{Reading, Training};
+use training::{ComposedTraining, Reading};
 
 /// What matrix products and other kernels take for themselves, which a rehearsal does not see: cuBLAS has
 /// a workspace for each thread that calls it (32 MiB on Hopper, 8 MiB before).
@@ -111,7 +111,7 @@ impl Rehearsed {
 
     /// The allocated peak of a target.
     pub fn peak(&self, target: &Target) -> Option<Estimate> {
-        let allocated = |training: &Training| Bytes(training.free.allocated_peak);
+        let allocated = |training: &ComposedTraining| Bytes(training.free.allocated_peak);
         let [least, likely, most] = self.each_reading(target, allocated)?;
         let (likely, spread) = match self.said.convolutions {
             true => (likely.scale(1.0 + LIKELY_CONVOLUTIONS), CONVOLUTIONS),
@@ -128,7 +128,7 @@ impl Rehearsed {
     /// and gives back what it can where there is not.
     pub fn needs(&self, target: &Target) -> Option<Estimate> {
         let settings = self.settings(target);
-        let needed = |training: &Training| smallest(training, &settings);
+        let needed = |training: &ComposedTraining| smallest(training, &settings);
         let [least, likely, most] = self.each_reading(target, needed)?;
         let spread = self.spread_at_the_limit();
         let seen = self.around(least, likely, most, spread);
@@ -232,10 +232,10 @@ impl Rehearsed {
     }
 
     /// The training at a batch, as one reads what is not known of it.
-    fn training(&self, step: &Variant, target: &Target, reading: Reading) -> Training {
+    fn training(&self, step: &Variant, target: &Target, reading: Reading) -> ComposedTraining {
         let settings = self.settings(target);
         let kept = target.keeps_gradients;
-        Training::new(
+        ComposedTraining::new(
             &self.said,
             step,
             self.samples(target),
@@ -248,7 +248,7 @@ impl Rehearsed {
     /// Whether the target's first steps run in so much room.
     fn plays_in(&self, target: &Target, reading: Reading, room: Bytes) -> Option<bool> {
         let (step, kept) = (self.variant(target)?, target.keeps_gradients);
-        let trace = Training::events(&self.said, step, self.samples(target), kept, reading);
+        let trace = ComposedTraining::events(&self.said, step, self.samples(target), kept, reading);
         Some(runs_in(&trace, &self.settings(target), room.0))
     }
 
@@ -259,7 +259,11 @@ impl Rehearsed {
 
     /// The training by the likely reading, and where others are possible what is made of the one that needs least and of
     /// the one that needs most.
-    fn each_reading(&self, target: &Target, of: impl Fn(&Training) -> Bytes) -> Option<[Bytes; 3]> {
+    fn each_reading(
+        &self,
+        target: &Target,
+        of: impl Fn(&ComposedTraining) -> Bytes,
+    ) -> Option<[Bytes; 3]> {
         let step = self.variant(target)?;
         let likely = self.training(step, target, Reading::Likely);
         let usual = of(&likely);
@@ -281,7 +285,7 @@ fn runs_in(trace: &Trace, settings: &AllocatorSettings, bytes: u64) -> bool {
 }
 
 /// The smallest room that a training runs in.
-fn smallest(training: &Training, settings: &AllocatorSettings) -> Bytes {
+fn smallest(training: &ComposedTraining, settings: &AllocatorSettings) -> Bytes {
     let free = &training.free;
     let (mut low, mut high) = (free.allocated_peak, free.reserved_peak);
     while (high - low) as f64 > high as f64 * EXACTLY {

@@ -26,7 +26,7 @@ pub(super) enum Reading {
 
 /// A training of several steps.
 #[derive(Debug, Clone, Default, PartialEq)]
-pub(super) struct Training {
+pub(super) struct ComposedTraining {
     pub trace: Trace,
     /// What becomes of it where there is room.
     pub free: Replayed,
@@ -36,7 +36,7 @@ pub(super) struct Training {
     kinds: Vec<Part>,
 }
 
-impl Training {
+impl ComposedTraining {
     pub fn new(
         said: &Rehearsal,
         step: &Variant,
@@ -44,7 +44,7 @@ impl Training {
         keeps_gradients: bool,
         reading: Reading,
         settings: &AllocatorSettings,
-    ) -> Training {
+    ) -> ComposedTraining {
         let counts: &[usize] = match reading {
             Reading::Least => &[LEAST_STEPS],
             // Most repeat soon.
@@ -56,7 +56,7 @@ impl Training {
             let (free, repeats) =
                 replay_steps(&composed.trace, &composed.ends, LEAST_STEPS, settings);
             let is_steady = repeats.is_some();
-            found = Some(Training {
+            found = Some(ComposedTraining {
                 trace: composed.trace,
                 free,
                 repeats: is_steady,

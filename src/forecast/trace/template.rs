@@ -14,32 +14,32 @@ pub struct TraceTemplate {
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum TemplateWord {
-    Alloc(Size),
+    Alloc(TemplateSize),
     FreeAgo(usize),
 }
 
 /// Bytes that are there always, for each sample, and for each pair of them.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-struct Size {
-    fixed: Share,
-    each: Share,
-    pair: Share,
+struct TemplateSize {
+    fixed: ShareOfBatch,
+    each: ShareOfBatch,
+    pair: ShareOfBatch,
 }
 
 /// So many bytes for so many.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-struct Share {
+struct ShareOfBatch {
     bytes: i64,
     of: u32,
 }
 
-impl Default for Share {
-    fn default() -> Share {
-        Share { bytes: 0, of: 1 }
+impl Default for ShareOfBatch {
+    fn default() -> ShareOfBatch {
+        ShareOfBatch { bytes: 0, of: 1 }
     }
 }
 
-impl Share {
+impl ShareOfBatch {
     fn times(self, count: i128) -> i128 {
         let (bytes, of) = (i128::from(self.bytes), i128::from(self.of));
         let product = bytes.saturating_mul(count);
@@ -47,7 +47,7 @@ impl Share {
     }
 }
 
-impl Size {
+impl TemplateSize {
     fn at(self, batch: u64) -> u64 {
         u64::try_from(self.sum(batch).max(0)).unwrap_or(u64::MAX)
     }
@@ -111,8 +111,8 @@ impl FromStr for TraceTemplate {
     }
 }
 
-fn size(word: &str) -> Option<Size> {
-    let mut size = Size::default();
+fn size(word: &str) -> Option<TemplateSize> {
+    let mut size = TemplateSize::default();
     for term in word.split('+') {
         let (part, number) = match (term.strip_prefix("xx"), term.strip_prefix('x')) {
             (Some(number), _) => (&mut size.pair, number),
@@ -120,7 +120,7 @@ fn size(word: &str) -> Option<Size> {
             (None, None) => (&mut size.fixed, term),
         };
         let (bytes, of) = number.split_once('/').unwrap_or((number, "1"));
-        *part = Share {
+        *part = ShareOfBatch {
             bytes: bytes.parse().ok()?,
             of: of.parse().ok().filter(|of| *of > 0)?,
         };
