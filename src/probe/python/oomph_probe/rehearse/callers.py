@@ -272,6 +272,8 @@ def lines_of(torch: Torch, callers: Callers | None, frame: FrameType | None) -> 
     had."""
     if callers is None:
         return None
+    # What is parsed is changed while it is cut into parts.
+    forget_sources()
     try:
         return Lines(torch, callers, frames.outwards(frame))
     except NotFound:
