@@ -26,7 +26,7 @@ pub use host::{
 };
 pub use inspection::{
     BlockOrigin, InputSizes, OptimizerMemory, PhaseStart, Rehearsal, RehearsedVariant, Retainer,
-    RetainerKind, Retainers, StepTrace,
+    RetainerKind, Retainers, StepTrace, ZeroGrad,
 };
 pub use knobs::{
     Called, GivenChange, GivenSize, Knobs, NamedNumber, ParsedNumber, SourceNumber,
@@ -35,9 +35,9 @@ pub use knobs::{
 use nix::time::{ClockId, clock_gettime};
 pub use patch::{Blocks, PATCHES, Patch, PatchOutcome, Patchable, Patched};
 pub use probe::{
-    FreeBlocks, GrowingLine, Hello, LineText, LineUsage, MemoryKind, ModelBytes, OomRecord,
-    OptimizerRecord, Phase, Pool, ProbeDevice, Sample, SourceLine, SourceText, Step, StepReading,
-    Structure,
+    BesideSteps, FreeBlocks, GrowingLine, Hello, LineText, LineUsage, MemoryKind, ModelBytes,
+    OomRecord, OptimizerRecord, Phase, Pool, ProbeDevice, Sample, SourceLine, SourceText, Step,
+    StepReading, Structure,
 };
 pub use process_host::{HostActivity, HostGrowthSpot, LoaderSettings, ProcessHost};
 pub use run::{ArrayTask, Basis, Exit, Job, Prediction, PredictionOutcome, RunEnd};

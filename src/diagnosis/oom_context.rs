@@ -5,7 +5,7 @@
 use super::finding::Sum;
 use super::{Cause, Certainty, Finding, Phrase};
 use crate::calibration::{FIXED_LEAST_WASTE, NON_TORCH_AT_MOST, NON_TORCH_WITH_NCCL, USUAL_CACHE};
-use crate::event::{OomRecord, Phase, Retainer, Structure};
+use crate::event::{BesideSteps, OomRecord, Phase, Retainer, Structure};
 use crate::forecast::{RecordedStep, Rehearsed, WholeStep};
 use crate::oom::{HostSign, OomKind, OtherProcess};
 use crate::state::{OomIncident, RankState, Run, State};
@@ -199,6 +199,9 @@ impl<'a> OomContext<'a> {
 
     /// "in the backward pass of step 2"
     fn place(&self) -> Option<String> {
+        if let Some(activity) = self.record().and_then(OomRecord::activity) {
+            return Some(beside_steps(activity, self.step));
+        }
         let phase = match self.phase {
             Phase::Load => "while the model was being built",
             Phase::Forward => "in the forward pass",
@@ -269,6 +272,14 @@ impl<'a> OomContext<'a> {
             ..Finding::new(cause, certainty, headline)
         };
         finding.shows(numbers.into_iter().filter_map(|(what, n)| Some((what, n?))))
+    }
+}
+
+/// "during generation after step 10"
+fn beside_steps(activity: BesideSteps, step: Option<u64>) -> String {
+    match step {
+        Some(step) => format!("{} after step {}", activity.words(), step - 1),
+        None => activity.words().to_string(),
     }
 }
 

@@ -35,6 +35,12 @@ pub struct Rehearsal {
     /// Whether the loss is the program's: by its lines after the model's call, or returned by the model. Otherwise the
     /// usual one is assumed.
     pub own_loss: bool,
+    /// When the program lets go of its gradients; `None` of a probe that did not ask.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub zero_grad: Option<ZeroGrad>,
+    /// Whether a copy of the model may be made behind the step (an average of its weights).
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub copies_model: bool,
     /// Whether the model has convolutions, whose workspaces are not part of a rehearsal.
     pub convolutions: bool,
     /// The step as it was, and with changes.
@@ -54,6 +60,26 @@ impl Rehearsal {
             None => self.why_not.as_deref(),
         }
     }
+}
+
+fn is_zero(number: &usize) -> bool {
+    *number == 0
+}
+
+/// When a program lets go of its gradients (`zero_grad`).
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum ZeroGrad {
+    /// Before the next forward pass.
+    Forward,
+    /// Between the next forward pass and its backward pass.
+    Backward,
+    /// Never: they are set to zero.
+    Never,
+    /// Its lines do not tell.
+    #[default]
+    #[serde(other)]
+    Unknown,
 }
 
 /// The sizes of a model's inputs, in elements for each sample: texts of random lengths differ from
@@ -96,10 +122,19 @@ pub struct RehearsedVariant {
     pub trace: Option<String>,
     /// The number of its events in the forward pass.
     pub forward: usize,
+    /// The number of its events before the backward pass.
+    #[serde(skip_serializing_if = "is_zero")]
+    pub loss: usize,
     /// The allocations that the program's variables still hold when the step has ended, by their numbers: until the next
     /// call of the model has returned.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub held: Vec<usize>,
+    /// The allocations that stay for good, in each step anew: what is put into a list.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub grows: Vec<usize>,
+    /// The allocations that may be held like `held`: the lines that called the model do not tell.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub may_hold: Vec<usize>,
     /// Floating-point operations of forward and backward, all variants at one batch; 0 where they
     /// were not counted.
     pub flops: u64,

@@ -394,6 +394,95 @@ pub struct OomRecord {
     pub optimizer: Option<Box<OptimizerRecord>>,
 }
 
+/// What a program does beside its steps, by the functions on its stack.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum BesideSteps {
+    Generation,
+    CheckpointLoading,
+    CheckpointSaving,
+}
+
+impl BesideSteps {
+    /// Of each its functions; those in the second list only in files that read and write for torch.
+    const KNOWN: [(
+        BesideSteps,
+        &'static [&'static str],
+        &'static [&'static str],
+    ); 3] = [
+        (
+            BesideSteps::Generation,
+            &[
+                "generate",
+                "_generate",
+                "greedy_search",
+                "beam_search",
+                "p_sample_loop",
+                "sample_loop",
+            ],
+            &[],
+        ),
+        (
+            BesideSteps::CheckpointLoading,
+            &[
+                "load_checkpoint",
+                "load_state_dict",
+                "load_state",
+                "resume_from_checkpoint",
+            ],
+            &["load", "_load"],
+        ),
+        (
+            BesideSteps::CheckpointSaving,
+            &[
+                "save_checkpoint",
+                "_save_checkpoint",
+                "save_state",
+                "save_model",
+                "save_pretrained",
+            ],
+            &["save", "_save"],
+        ),
+    ];
+
+    /// `while a checkpoint was saved`
+    pub fn words(self) -> &'static str {
+        match self {
+            BesideSteps::Generation => "during generation",
+            BesideSteps::CheckpointLoading => "while a checkpoint was loaded",
+            BesideSteps::CheckpointSaving => "while a checkpoint was saved",
+        }
+    }
+}
+
+impl OomRecord {
+    /// What the program did beside its steps, if it did.
+    pub fn activity(&self) -> Option<BesideSteps> {
+        let is_among = |activity: BesideSteps| match activity {
+            BesideSteps::Generation => self.phase == Phase::Evaluation,
+            BesideSteps::CheckpointLoading => self.phase == Phase::Load,
+            BesideSteps::CheckpointSaving => self.phase == Phase::Unknown,
+        };
+        let torchs = |file: &str| {
+            let known = [
+                "torch/serialization.py",
+                "torch/distributed/checkpoint/",
+                "/safetensors/",
+            ];
+            known.iter().any(|part| file.contains(part))
+        };
+        let known = BesideSteps::KNOWN
+            .iter()
+            .filter(|(activity, ..)| is_among(*activity));
+        let found = known.filter(|(_, names, short)| {
+            self.stack.iter().any(|line| {
+                let name = line.function.as_str();
+                names.contains(&name) || short.contains(&name) && torchs(&line.file)
+            })
+        });
+        found.map(|(activity, ..)| *activity).next()
+    }
+}
+
 /// Lines as their files had them when the run was started. Read by oomph, not by the training, and
 /// only of lines that are shown because they hold memory.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]

@@ -1,16 +1,21 @@
 //! What a training needs by a rehearsal of its step: the rehearsed allocations, the optimizer's state and
 //! its temporaries put together to two steps, and played through the allocator.
 
+mod training;
+
 #[cfg(test)]
 mod tests;
+
+pub use training::WholeStep;
 
 use super::estimate::ActivationReduction;
 use super::estimate::Estimate;
 use super::estimate::{Allocator, Target};
 use super::replay::{AllocatorSettings, ReplayRoom, replay};
-use super::trace::{Trace, TraceBlock, TraceEvent, TraceTemplate};
+use super::trace::{Trace, TraceTemplate};
 use crate::event::{InputSizes, Rehearsal, RehearsedVariant};
 use crate::units::Bytes;
+use training::{ComposedTraining, Reading};
 
 /// What matrix products and other kernels take for themselves, which a rehearsal does not see: cuBLAS has
 /// a workspace for each thread that calls it (32 MiB on Hopper, 8 MiB before).
@@ -36,10 +41,6 @@ pub(crate) const RANGES_BEYOND: f64 = 3.0;
 const MOST_RAISED: f64 = 2.0;
 /// The share of a need to which it is searched for.
 const EXACTLY: f64 = 0.003;
-/// Steps after which what is reserved repeats. The optimizer's state is there from the second on; what
-/// its blocks leave between them can fail the third (a decoder at its largest batch but one under a cap).
-const STEPS: usize = 4;
-
 /// How far what a run reserves may be from a replay that begins with its first step: what else it did before leaves its own
 /// pieces (as `BELIEVED` of a traced step). It grows by as much again as in a last step that had not repeated.
 const RESERVED: f64 = 0.08;
@@ -130,7 +131,11 @@ impl Rehearsed {
             treatment: ActivationReduction::default(),
             allocator: Allocator::Fixed,
         };
-        Some((self.made(self.variant(&as_it_was)?, &as_it_was)).at_its_peak())
+        let step = self.variant(&as_it_was)?;
+        Some(
+            self.training(step, &as_it_was, Reading::Least)
+                .at_its_peak(),
+        )
     }
 
     /// The least that a step of one sample needs: as it was, with checkpointing, in bf16, or both.
@@ -145,7 +150,7 @@ impl Rehearsed {
                 },
                 allocator: Allocator::Expandable,
             };
-            self.made(variant, &one).at_its_peak()
+            self.training(variant, &one, Reading::Least).at_its_peak()
         };
         let all = self.variants.iter().map(of_variant);
         all.min_by_key(WholeStep::total)
@@ -153,14 +158,13 @@ impl Rehearsed {
 
     /// The allocated peak of a target.
     pub fn peak(&self, target: &Target) -> Option<Estimate> {
-        let trace = self.training(self.variant(target)?, target);
-        let done = replay(&trace, &self.settings(target), ReplayRoom::default());
-        let peak = Bytes(done.allocated_peak).scale(self.raised);
+        let allocated = |training: &ComposedTraining| Bytes(training.free.allocated_peak);
+        let [least, likely, most] = self.each_reading(target, allocated)?;
         let (likely, spread) = match self.said.convolutions {
-            true => (peak.scale(1.0 + LIKELY_CONVOLUTIONS), CONVOLUTIONS),
-            false => (peak, SPREAD),
+            true => (likely.scale(1.0 + LIKELY_CONVOLUTIONS), CONVOLUTIONS),
+            false => (likely, SPREAD),
         };
-        let seen = self.around(peak, likely, spread);
+        let seen = self.around(least, likely, most, spread);
         Some(match self.with_larger_inputs(target) {
             Some(larger) => seen.up_to(self.of_these_inputs().peak(&larger)?.high),
             None => seen,
@@ -170,19 +174,11 @@ impl Rehearsed {
     /// What the allocator must be able to reserve for a target. It reserves more where there is more,
     /// and gives back what it can where there is not.
     pub fn needs(&self, target: &Target) -> Option<Estimate> {
-        let trace = self.training(self.variant(target)?, target);
         let settings = self.settings(target);
-        let free = replay(&trace, &settings, ReplayRoom::default());
-        let (mut low, mut high) = (free.allocated_peak, free.reserved_peak);
-        while (high - low) as f64 > high as f64 * EXACTLY {
-            let middle = low + (high - low) / 2;
-            match runs_in(&trace, &settings, middle) {
-                true => high = middle,
-                false => low = middle,
-            }
-        }
-        let needed = Bytes(high).scale(self.raised);
-        let seen = self.around(needed, needed, self.spread_at_the_limit());
+        let needed = |training: &ComposedTraining| smallest(training, &settings);
+        let [least, likely, most] = self.each_reading(target, needed)?;
+        let spread = self.spread_at_the_limit();
+        let seen = self.around(least, likely, most, spread);
         let seen = match self.said.convolutions {
             true => Estimate::new(seen.low.scale(LEAST_CONVOLUTIONS), seen.likely, seen.high),
             false => seen,
@@ -195,18 +191,18 @@ impl Rehearsed {
 
     /// What a target does where PyTorch may reserve so much; `None` where memory runs out by its rehearsal.
     pub fn on_card(&self, target: &Target, room: Bytes) -> Option<OnCard> {
-        let trace = self.training(self.variant(target)?, target);
+        let training = self.training(self.variant(target)?, target, Reading::Likely);
+        let trace = &training.trace;
         let settings = self.settings(target);
         let own_room = room.scale(1.0 / self.raised);
-        let within = |device| replay(&trace, &settings, ReplayRoom { device, cap: None });
+        let within = |device| replay(trace, &settings, ReplayRoom { device, cap: None });
         let played = within(Some(own_room.0));
         if played.ran_out.is_some() {
             return None;
         }
         // Where there is more room than here nothing is given back, and before the last step nothing had to be.
         let free = within(None);
-        let last_step = trace.events.len() - trace.events.len() / STEPS;
-        let grown = match played.last_raised >= last_step {
+        let grown = match played.last_raised >= training.last_step {
             true => played.reserved_peak - played.before_that.min(played.reserved_peak),
             false => 0,
         };
@@ -268,19 +264,16 @@ impl Rehearsed {
 
     /// Whether a target runs in so much room by its rehearsal alone.
     pub fn runs_in(&self, target: &Target, room: Bytes) -> Option<bool> {
-        let trace = self.training(self.variant(target)?, target);
-        let room = room.scale(1.0 / self.raised);
-        Some(runs_in(&trace, &self.settings(target), room.0))
+        self.plays_in(target, Reading::Likely, room.scale(1.0 / self.raised))
     }
 
     /// Whether the upper end of what a target needs fits with this margin, of which the interval is a
     /// part. One replay says it.
     pub(super) fn fits(&self, target: &Target, room: Bytes, margin: f64) -> Option<bool> {
         let target = &self.with_larger_inputs(target).unwrap_or(*target);
-        let trace = self.training(self.variant(target)?, target);
         let share = 1.0 + self.spread_at_the_limit().max(margin);
         let room = (room - WORKSPACES.1).scale(1.0 / share / self.raised);
-        Some(runs_in(&trace, &self.settings(target), room.0))
+        self.plays_in(target, Reading::Most, room)
     }
 
     fn spread_at_the_limit(&self) -> f64 {
@@ -297,14 +290,13 @@ impl Rehearsed {
         }
     }
 
-    fn around(&self, bytes: Bytes, likely: Bytes, spread: f64) -> Estimate {
-        let (usual, most) = WORKSPACES;
-        let likely = likely + usual;
-        let high = bytes.scale(1.0 + spread) + most;
+    fn around(&self, least: Bytes, likely: Bytes, most: Bytes, spread: f64) -> Estimate {
+        let likely = likely + WORKSPACES.0;
+        let high = most.scale(1.0 + spread) + WORKSPACES.1;
         // A loss that the program computes by itself is an assumption.
         let low = match self.said.own_loss {
-            true => bytes,
-            false => bytes.scale(0.9),
+            true => least,
+            false => least.scale(0.9),
         };
         Estimate::new(low, likely, high)
     }
@@ -319,62 +311,50 @@ impl Rehearsed {
         })
     }
 
-    /// Two steps of the training at a batch.
-    fn training(&self, step: &Variant, target: &Target) -> Trace {
-        self.made(step, target).trace
+    /// The training at a batch, as one reads what is not known of it.
+    fn training(&self, step: &Variant, target: &Target, reading: Reading) -> ComposedTraining {
+        let settings = self.settings(target);
+        let kept = target.keeps_gradients;
+        ComposedTraining::new(
+            &self.said,
+            step,
+            self.samples(target),
+            kept,
+            reading,
+            &settings,
+        )
     }
 
-    fn made(&self, step: &Variant, target: &Target) -> SynthesizedTrace {
-        let batch = (target.batch.saturating_mul(self.said.batch) / self.counted).max(1);
-        let said = &self.said;
-        let weights: u64 = said.weights.iter().sum();
-        let optimizer = said.optimizer.clone().unwrap_or_default();
-        let rest = said.before - said.arguments - Bytes(weights);
-        let trained: u64 = said.trained.iter().sum();
-        let (states, rest, of_rest) = match (optimizer.has_state, optimizer.states) {
-            // An optimizer that is not known most likely is one of Adam's kind.
-            (false, states) => (states.unwrap_or(2), rest, Part::Other),
-            // A process that starts anew has no state in its first step: the state then lies among
-            // what that step's activations left.
-            (true, Some(states)) if rest.0 >= trained * u64::from(states) => {
-                let state = Bytes(trained * u64::from(states));
-                (states, rest - state, Part::Other)
+    /// Whether the target's first steps run in so much room.
+    fn plays_in(&self, target: &Target, reading: Reading, room: Bytes) -> Option<bool> {
+        let (step, kept) = (self.variant(target)?, target.keeps_gradients);
+        let trace = ComposedTraining::events(&self.said, step, self.samples(target), kept, reading);
+        Some(runs_in(&trace, &self.settings(target), room.0))
+    }
+
+    /// The target's batch as the model's calls count it.
+    fn samples(&self, target: &Target) -> u64 {
+        (target.batch.saturating_mul(self.said.batch) / self.counted).max(1)
+    }
+
+    /// The training by the likely reading, and where others are possible what is made of the one that needs least and of
+    /// the one that needs most; more by as much as what failed shows.
+    fn each_reading(
+        &self,
+        target: &Target,
+        of: impl Fn(&ComposedTraining) -> Bytes,
+    ) -> Option<[Bytes; 3]> {
+        let step = self.variant(target)?;
+        let likely = self.training(step, target, Reading::Likely);
+        let usual = of(&likely);
+        let readings = match likely.is_sure(&self.said, &step.0) {
+            true => [usual; 3],
+            false => {
+                let other = |reading| of(&self.training(step, target, reading));
+                [other(Reading::Least), usual, other(Reading::Most)]
             }
-            (true, _) => (0, rest, Part::Optimizer),
         };
-        let mut trace = SynthesizedTrace::default();
-        let weights = said.weights.iter().map(|size| (*size, Part::Parameters));
-        for (size, of) in weights.chain([(rest.0, of_rest)]) {
-            if size > 0 {
-                trace.allocate(size, of);
-            }
-        }
-        let arguments = said.arguments.0 / said.batch * batch;
-        for number in 0..STEPS {
-            let mut gradients = trace.step(step, batch, arguments, false);
-            if target.keeps_gradients {
-                gradients.extend(trace.step(step, batch, arguments, true));
-            }
-            if number == 0 {
-                for size in said
-                    .trained
-                    .iter()
-                    .flat_map(|size| vec![*size; states as usize])
-                {
-                    trace.allocate(size, Part::Optimizer);
-                }
-            }
-            if optimizer.foreach {
-                let made: Vec<usize> = said
-                    .trained
-                    .iter()
-                    .map(|size| trace.allocate(*size, Part::Optimizer))
-                    .collect();
-                made.into_iter().for_each(|number| trace.free(number));
-            }
-            gradients.into_iter().for_each(|number| trace.free(number));
-        }
-        trace
+        Some(readings.map(|bytes| bytes.scale(self.raised)))
     }
 }
 
@@ -387,154 +367,16 @@ fn runs_in(trace: &Trace, settings: &AllocatorSettings, bytes: u64) -> bool {
     replay(trace, settings, room).ran_out.is_none()
 }
 
-/// A trace while it is put together.
-#[derive(Default)]
-struct SynthesizedTrace {
-    trace: Trace,
-    /// What each allocation is of, by its number.
-    kinds: Vec<Part>,
-    /// What variables hold beyond the step that made it.
-    held: Vec<usize>,
-}
-
-impl SynthesizedTrace {
-    fn allocate(&mut self, size: u64, of: Part) -> usize {
-        let block = TraceBlock { size, stream: 0 };
-        self.trace.events.push(TraceEvent::Alloc(block));
-        self.kinds.push(of);
-        self.kinds.len() - 1
-    }
-
-    /// The variables of the step before are bound again.
-    fn let_go(&mut self) {
-        for allocation in std::mem::take(&mut self.held) {
-            self.free(allocation);
+/// The smallest room that a training runs in.
+fn smallest(training: &ComposedTraining, settings: &AllocatorSettings) -> Bytes {
+    let free = &training.free;
+    let (mut low, mut high) = (free.allocated_peak, free.reserved_peak);
+    while (high - low) as f64 > high as f64 * EXACTLY {
+        let middle = low + (high - low) / 2;
+        match runs_in(&training.trace, settings, middle) {
+            true => high = middle,
+            false => low = middle,
         }
     }
-
-    fn free(&mut self, allocation: usize) {
-        self.trace.events.push(TraceEvent::Free(allocation));
-    }
-
-    /// Forward and backward: what is not freed by then are gradients, which are returned. Where
-    /// gradients are there already, new ones are added to them and freed at once. What the program's variables hold at
-    /// the end stays until they are bound again, after the next forward.
-    fn step(&mut self, step: &Variant, batch: u64, arguments: u64, adds: bool) -> Vec<usize> {
-        let (said, step) = step;
-        let given = (arguments > 0).then(|| self.allocate(arguments, Part::Activations));
-        let first = self.kinds.len();
-        let events = step.events(batch, first);
-        let count = events
-            .iter()
-            .filter(|e| matches!(e, TraceEvent::Alloc(_)))
-            .count();
-        let mut alive = vec![true; count];
-        for event in &events {
-            if let TraceEvent::Free(allocation) = event {
-                alive[allocation - first] = false;
-            }
-        }
-        let is_alive = |at: &&usize| alive.get(**at).is_some_and(|alive| *alive);
-        let held: Vec<usize> = said.held.iter().filter(is_alive).copied().collect();
-        for at in &held {
-            alive[*at] = false;
-        }
-        let mut pending = None;
-        for (at, event) in events.into_iter().enumerate() {
-            if at == said.forward {
-                self.let_go();
-            }
-            self.trace.events.push(event);
-            if let TraceEvent::Alloc(_) = event {
-                let number = self.kinds.len();
-                self.kinds.push(match alive[number - first] {
-                    true => Part::Gradients,
-                    false => Part::Activations,
-                });
-                if let Some(gradient) = pending.take() {
-                    self.free(gradient);
-                }
-                if adds && alive[number - first] {
-                    pending = Some(number);
-                }
-            }
-        }
-        if let Some(gradient) = pending {
-            self.free(gradient);
-        }
-        if let Some(given) = given {
-            self.free(given);
-        }
-        self.let_go();
-        self.held.extend(held.iter().map(|at| first + at));
-        let gradients = (0..count).filter(|at| alive[*at] && !adds);
-        gradients.map(|at| first + at).collect()
-    }
-
-    /// What is alive when the most is.
-    fn at_its_peak(&self) -> WholeStep {
-        let (mut now, mut most) = (WholeStep::default(), WholeStep::default());
-        let mut sizes = Vec::with_capacity(self.kinds.len());
-        for event in &self.trace.events {
-            match *event {
-                TraceEvent::Alloc(block) => {
-                    let size = Bytes(block.size);
-                    *now.part(self.kinds[sizes.len()]) += size;
-                    sizes.push(size);
-                    if now.total() > most.total() {
-                        most = now;
-                    }
-                }
-                TraceEvent::Free(number) => {
-                    let part = now.part(self.kinds[number]);
-                    *part = *part - sizes[number];
-                }
-                TraceEvent::EmptyCache => {}
-            }
-        }
-        most
-    }
-}
-
-/// What a piece of memory is of.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Part {
-    Parameters,
-    Gradients,
-    /// The state, and what its step makes for itself.
-    Optimizer,
-    Activations,
-    Other,
-}
-
-/// What a whole training step holds at its peak.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub struct WholeStep {
-    /// Parameters and buffers of the model.
-    pub parameters: Bytes,
-    /// The gradients that are there by then.
-    pub gradients: Bytes,
-    /// The optimizer's.
-    pub optimizer: Bytes,
-    /// What forward keeps for backward, the batch itself, and temporaries.
-    pub activations: Bytes,
-    /// What the program had allocated beside its model.
-    pub other: Bytes,
-}
-
-impl WholeStep {
-    /// All of it.
-    pub fn total(&self) -> Bytes {
-        self.parameters + self.gradients + self.optimizer + self.activations + self.other
-    }
-
-    fn part(&mut self, part: Part) -> &mut Bytes {
-        match part {
-            Part::Parameters => &mut self.parameters,
-            Part::Gradients => &mut self.gradients,
-            Part::Optimizer => &mut self.optimizer,
-            Part::Activations => &mut self.activations,
-            Part::Other => &mut self.other,
-        }
-    }
+    Bytes(high)
 }

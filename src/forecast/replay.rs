@@ -15,6 +15,7 @@ pub use settings::AllocatorSettings;
 
 use super::trace::{Trace, TraceBlock, TraceEvent};
 use std::collections::HashMap;
+use std::ops::Range;
 
 /// What became of a trace under some settings and in some room. All sizes are bytes.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -77,6 +78,27 @@ pub fn replay_until_steady(
     player.result
 }
 
+/// Plays a training of several steps, of which each ends before the event in `ends`, until what is reserved no longer
+/// grows: what became of it, and after how many steps that was. `None` where it still grew in the last.
+pub fn replay_steps(
+    trace: &Trace,
+    ends: &[usize],
+    least: usize,
+    settings: &AllocatorSettings,
+) -> (Replayed, Option<usize>) {
+    let mut player = TracePlayer::new(trace, settings, ReplayRoom::default());
+    let (mut from, mut before) = (0, (0, 0));
+    for (number, end) in ends.iter().enumerate() {
+        player.play_events(from..*end);
+        let now = (player.result.reserved_peak, player.result.allocated_peak);
+        if number + 1 >= least && now == before {
+            return (player.result, Some(number + 1));
+        }
+        (from, before) = (*end, now);
+    }
+    (player.result, None)
+}
+
 /// An allocator and the blocks that a trace's events name.
 struct TracePlayer<'a> {
     trace: &'a Trace,
@@ -102,8 +124,14 @@ impl<'a> TracePlayer<'a> {
     }
 
     fn play(&mut self) {
+        self.play_events(0..self.trace.events.len());
+    }
+
+    fn play_events(&mut self, range: Range<usize>) {
+        let trace = self.trace;
         let mut most = self.allocator.reserved_peak();
-        for (at, event) in self.trace.events.iter().enumerate() {
+        let events = trace.events.iter().enumerate();
+        for (at, event) in events.skip(range.start).take(range.len()) {
             if self.result.ran_out.is_some() {
                 break;
             }

@@ -6,6 +6,10 @@
 //! `torch.cuda.empty_cache()`. What was alive when the trace began stands first, up to a `|`; behind
 //! a second `|` may stand where the driver put each segment.
 
+mod template;
+
+pub use template::TraceTemplate;
+
 use std::fmt;
 use std::str::FromStr;
 
@@ -135,69 +139,6 @@ fn block(word: &str) -> Result<TraceBlock, BadTrace> {
     }
 }
 
-/// A trace whose sizes are functions of the batch, as a rehearsal gives it: the words of a [`Trace`],
-/// where `x512` stands for so many bytes for each sample, and `xx4` for so many for each pair of them.
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct TraceTemplate {
-    words: Vec<TemplateWord>,
-}
-
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum TemplateWord {
-    Fixed(u64),
-    EachSample(u64),
-    EachPair(u64),
-    FreeAgo(usize),
-}
-
-impl TraceTemplate {
-    /// The events for a batch. Allocations are numbered from `first` on.
-    pub fn events(&self, batch: u64, first: usize) -> Vec<TraceEvent> {
-        let mut allocated = first;
-        let made = self.words.iter().map(|word| {
-            let size = match *word {
-                TemplateWord::FreeAgo(ago) => return TraceEvent::Free(allocated - ago),
-                TemplateWord::Fixed(size) => size,
-                TemplateWord::EachSample(each) => each.saturating_mul(batch),
-                TemplateWord::EachPair(each) => each.saturating_mul(batch).saturating_mul(batch),
-            };
-            allocated += 1;
-            TraceEvent::Alloc(TraceBlock { size, stream: 0 })
-        });
-        made.collect()
-    }
-}
-
-impl FromStr for TraceTemplate {
-    type Err = BadTrace;
-
-    fn from_str(text: &str) -> Result<TraceTemplate, BadTrace> {
-        let mut allocated = 0;
-        let read = |word: &str| {
-            let bad = |_| BadTrace(word.into());
-            if let Some(ago) = word.strip_prefix('-') {
-                let ago = ago.parse().map_err(bad)?;
-                return match ago {
-                    1.. if ago <= allocated => Ok(TemplateWord::FreeAgo(ago)),
-                    _ => Err(BadTrace(word.into())),
-                };
-            }
-            allocated += 1;
-            if let Some(each) = word.strip_prefix("xx") {
-                return each.parse().map(TemplateWord::EachPair).map_err(bad);
-            }
-            match word.strip_prefix('x') {
-                Some(each) => each.parse().map(TemplateWord::EachSample).map_err(bad),
-                None => word.parse().map(TemplateWord::Fixed).map_err(bad),
-            }
-        };
-        let words = text.split_whitespace().map(read);
-        Ok(TraceTemplate {
-            words: words.collect::<Result<_, _>>()?,
-        })
-    }
-}
-
 /// A word that is no event of a trace.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct BadTrace(pub String);
@@ -248,20 +189,6 @@ mod tests {
         assert_eq!(trace.events[1], TraceEvent::Free(2));
         assert_eq!(trace.events[2], TraceEvent::Free(0));
         assert_eq!(trace.to_string(), text);
-    }
-
-    #[test]
-    fn a_template_for_a_batch() {
-        let template: TraceTemplate = "x512 4096 -2 x8 -1 xx3".parse().unwrap();
-        let trace = Trace {
-            carried: Vec::new(),
-            events: template.events(4, 0),
-            segments: Vec::new(),
-        };
-        assert_eq!(trace.to_string(), "| 2048 4096 -2 32 -1 48");
-        for bad in ["-1", "x", "xx", "xxx4", "5 -2", "x5 -0", "5x"] {
-            assert!(bad.parse::<TraceTemplate>().is_err(), "{bad}");
-        }
     }
 
     #[test]

@@ -30,6 +30,7 @@ const PACKAGE: &[(&str, &str)] = embedded![
     "common/errors.py",
     "common/frames.py",
     "common/pace.py",
+    "common/phases.py",
     "common/rotation.py",
     "common/spool.py",
     "common/wire.py",
@@ -88,11 +89,13 @@ const PACKAGE: &[(&str, &str)] = embedded![
     "rehearse/inputs.py",
     "rehearse/losses.py",
     "rehearse/optimizers.py",
+    "rehearse/outliving.py",
     "rehearse/randoms.py",
     "rehearse/recurrent.py",
     "rehearse/rehearsal.py",
     "rehearse/rehearsals.py",
     "rehearse/roots.py",
+    "rehearse/sizes.py",
     "rehearse/warned.py",
 ];
 

@@ -162,6 +162,9 @@ pub fn place_of(oom: &OomIncident) -> String {
         return String::new();
     };
     let step = record.step + 1;
+    if let Some(activity) = record.activity() {
+        return format!(" {} after step {}", activity.words(), record.step);
+    }
     match record.phase {
         Phase::Load => " while the model was built".into(),
         Phase::Forward => format!(" in the forward pass of step {step}"),

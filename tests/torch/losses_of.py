@@ -1,6 +1,7 @@
 """Ways in which programs come from a model's output to what they go backward from, each a training's function. `model` is
 out of memory in its forward at `BATCH` samples.
 """
+import copy
 import types
 
 import torch
@@ -181,6 +182,138 @@ def and_its_figure(outputs, y, losses):
     loss = F.cross_entropy(outputs, y)
     losses.append(loss.item())
     return loss, (outputs.argmax(1) == y).sum().item()
+
+
+def appended():
+    model, outputs, figures = Model("both"), [], []
+    x, y = given()
+    for _ in range(3):
+        logits, loss = model(x, y)
+        outputs.append(logits.detach())
+        figures.append(loss.item())
+        loss.backward()
+        del logits
+
+
+def appended_behind():
+    model, outputs = Model("both"), []
+    x, y = given()
+    for step in range(3):
+        logits, loss = model(x, y)
+        loss.backward()
+        loss = loss.item()
+        scaled = logits * 2
+        if step % 10 == 0:
+            outputs.append(scaled.softmax(-1))
+        del scaled
+
+
+def appended_to_a_list_of_its_own():
+    model = Model("both")
+    x, y = given()
+    for _ in range(3):
+        outputs = []
+        logits, loss = model(x, y)
+        outputs.append((logits.clone(), y))
+        loss.backward()
+
+
+def deleted():
+    model = Model("both")
+    x, y = given()
+    for _ in range(3):
+        logits, loss = model(x, y)
+        loss.backward()
+        loss = loss.item()
+        del logits
+
+
+def averaged():
+    model, mean = Model("both"), None
+    x, y = given()
+    for _ in range(3):
+        logits, loss = model(x, y)
+        loss.backward()
+        if mean is None:
+            mean = copy.deepcopy(model)
+
+
+def carried_over():
+    model = Model(2)
+    x, y = given()
+    state = torch.zeros(BATCH, CLASSES)
+    for _ in range(3):
+        state = state.detach()
+        out, state = model(x)
+        loss = F.cross_entropy(out + state, y)
+        loss.backward()
+        out = None
+
+
+class Collects:
+    """Keeps its outputs in a list, and the latest as an attribute."""
+
+    def __init__(self, model):
+        self.model, self.outputs, self.latest = model, [], None
+
+    def loss(self, x, y):
+        logits, loss = self.model(x, y)
+        self.latest = logits
+        self.outputs.append(logits * 2)
+        return loss
+
+    def step(self, x, y):
+        loss = self.loss(x, y)
+        loss.backward()
+
+
+def collected():
+    Collects(Model("both")).step(*given())
+
+
+def returned():
+    x, y = given()
+    return and_returned(Model("both"), x, y)
+
+
+def and_returned(model, x, y):
+    logits, loss = model(x, y)
+    loss.backward()
+    return loss.item(), logits
+
+
+def cleared_first():
+    model = Model()
+    optimizer = torch.optim.SGD(model.parameters(), 0.1)
+    x, y = given()
+    for _ in range(3):
+        optimizer.zero_grad()
+        F.cross_entropy(model(x), y).backward()
+        optimizer.step()
+
+
+def cleared_between():
+    model = Model()
+    optimizer = torch.optim.SGD(model.parameters(), 0.1)
+    x, y = given()
+    for _ in range(3):
+        out = model(x)
+        loss = F.cross_entropy(out, y)
+        optimizer.zero_grad()
+        loss.backward()
+        optimizer.step()
+
+
+def set_to_zero():
+    model = Model()
+    optimizer = torch.optim.SGD(model.parameters(), 0.1)
+    x, y = given()
+    for step in range(3):
+        out = model(x)
+        F.cross_entropy(out, y).backward()
+        if step % 2:
+            optimizer.step()
+            optimizer.zero_grad(set_to_none=False)
 
 
 class Pix:

@@ -63,6 +63,52 @@ class Losses(unittest.TestCase):
         # A function that ends lets go of its variables.
         self.assertEqual(held_of(self.is_its_own(losses_of.by_a_method)), [])
 
+    def outliving(self, function):
+        """The sizes of what is held until bound again, of what there is more of after each step, and of what may be held."""
+        line = self.is_its_own(function)
+        return [held_of(line, name) for name in ("held", "grows", "may_hold")]
+
+    def test_what_is_put_into_a_list(self):
+        logits = "x%d" % (losses_of.CLASSES * 4)
+        held, grows, may = self.outliving(losses_of.appended)
+        self.assertEqual((grows, may), ([logits], []))
+        self.assertNotIn(logits, held)
+        # Only now and then, and made behind backward.
+        held, grows, may = self.outliving(losses_of.appended_behind)
+        self.assertEqual((grows, may, held.count(logits)), ([], [logits], 1))
+        # One that is made anew in each step is let go of before the next.
+        held, grows, may = self.outliving(losses_of.appended_to_a_list_of_its_own)
+        self.assertEqual((held.count(logits), grows, may), (1, [], []))
+
+    def test_what_is_an_attribute(self):
+        logits = "x%d" % (losses_of.CLASSES * 4)
+        held, grows, may = self.outliving(losses_of.collected)
+        self.assertEqual((held, grows, may), ([logits], [logits], []))
+        self.assertIn(logits, self.outliving(losses_of.by_an_attribute)[0])
+
+    def test_what_is_deleted_or_bound_again_behind_backward(self):
+        logits = "x%d" % (losses_of.CLASSES * 4)
+        self.assertEqual(self.outliving(losses_of.deleted), [[], [], []])
+        # The state, not the output.
+        self.assertEqual(self.outliving(losses_of.carried_over)[0].count(logits), 1)
+
+    def test_where_the_lines_do_not_tell_both_are_said(self):
+        logits = "x%d" % (losses_of.CLASSES * 4)
+        self.assertEqual(self.outliving(losses_of.returned), [[], [], [logits]])
+        self.assertEqual(held_of(lines_of(losses_of.unknown), "may_hold"), [logits])
+
+    def test_a_model_that_is_copied_later(self):
+        self.assertTrue(self.is_its_own(losses_of.averaged)["copies_model"])
+        self.assertNotIn("copies_model", self.is_its_own(losses_of.deleted))
+
+    def test_when_the_gradients_are_let_go_of(self):
+        for function, when in (
+            (losses_of.cleared_first, "forward"), (losses_of.cleared_between, "backward"),
+            (losses_of.set_to_zero, "never"), (losses_of.deleted, "unknown"),
+        ):
+            with self.subTest(function.__name__):
+                self.assertEqual(self.is_its_own(function).get("zero_grad"), when)
+
     def test_where_it_is_not_to_be_found_it_is_assumed(self):
         for function in (losses_of.unknown, losses_of.changes_something):
             with self.subTest(function.__name__):
@@ -94,11 +140,11 @@ class Losses(unittest.TestCase):
         self.assertLess(abs(rehearse.peak(line, 512) / peak - 1), 0.02)
 
 
-def held_of(line):
-    """The sizes of what stays."""
+def held_of(line, name="held"):
+    """The sizes of what outlives the step in this way."""
     variant = line["variants"][0]
     made = [word for word in variant["trace"].split() if not word.startswith("-")]
-    return [made[number] for number in variant["held"]]
+    return [made[number] for number in variant.get(name, ())]
 
 
 if __name__ == "__main__":

@@ -449,3 +449,55 @@ fn there_is_nothing_to_say_while_nothing_failed() {
     scene.add(25.0, step(100, 2, gib(3.0), gib(22.0)));
     assert_eq!(diagnose(&scene.state), [], "it was caught");
 }
+
+/// Generation and checkpoints are no passes of a step.
+#[test]
+fn what_a_program_does_beside_its_steps_is_called_so() {
+    for (phase, file, function, place) in [
+        (
+            Phase::Evaluation,
+            "train.py",
+            "generate",
+            "during generation after step 10",
+        ),
+        (
+            Phase::Load,
+            "/lib/torch/serialization.py",
+            "load",
+            "while a checkpoint was loaded after step 10",
+        ),
+        (
+            Phase::Unknown,
+            "train.py",
+            "save_checkpoint",
+            "while a checkpoint was saved after step 10",
+        ),
+        // A function of its own with such a name, and a model that generates while it is trained.
+        (
+            Phase::Load,
+            "train.py",
+            "load",
+            "while the model was being built",
+        ),
+        (
+            Phase::Forward,
+            "train.py",
+            "generate",
+            "in the forward pass of step 11",
+        ),
+    ] {
+        let stack = vec![SourceLine {
+            file: file.into(),
+            line: 7,
+            function: function.into(),
+        }];
+        let scene = failing(OomRecord {
+            phase,
+            stack,
+            step: 10,
+            ..record(100, gib(22.2), gib(22.5), gib(1.2), gib(0.2))
+        });
+        let said = format!("{:?}", diagnose(&scene.state));
+        assert!(said.contains(place), "{function}: {said}");
+    }
+}

@@ -1,7 +1,7 @@
 //! Rehearsals put together to trainings, and what those need.
 
 use super::*;
-use crate::event::{InputSizes, OptimizerMemory};
+use crate::event::{InputSizes, OptimizerMemory, ZeroGrad};
 use crate::forecast::{ActivationReduction, MARGIN, edge, rounded};
 
 const MIB: u64 = 1 << 20;
@@ -149,12 +149,12 @@ fn a_need_is_what_it_runs_in_though_it_reserves_more_where_there_is_more() {
         ..target(48)
     };
     let needs = step.needs(&fixed).unwrap();
-    let trace = step.training(step.variant(&fixed).unwrap(), &fixed);
-    let settings = step.settings(&fixed);
-    assert!(runs_in(&trace, &settings, needs.low.0));
-    assert!(!runs_in(&trace, &settings, needs.low.scale(0.99).0));
-    let free = replay(&trace, &settings, ReplayRoom::default());
-    assert!(needs.low.0 < free.reserved_peak, "{needs:?} {free:?}");
+    let training = step.training(step.variant(&fixed).unwrap(), &fixed, Reading::Likely);
+    let (trace, settings) = (&training.trace, step.settings(&fixed));
+    assert!(runs_in(trace, &settings, needs.low.0));
+    assert!(!runs_in(trace, &settings, needs.low.scale(0.99).0));
+    let reserved = training.free.reserved_peak;
+    assert!(needs.low.0 < reserved, "{needs:?} {reserved}");
 }
 
 #[test]
@@ -169,8 +169,9 @@ fn the_largest_batch_that_is_said_to_fit_is_near_the_largest_that_does() {
             for room in [Bytes::gib(16), Bytes::gib(24), Bytes::gib(80)] {
                 let runs = |batch| {
                     let target = Target { batch, ..like };
-                    let trace = step.training(step.variant(&target).unwrap(), &target);
-                    runs_in(&trace, &step.settings(&target), room.0)
+                    let variant = step.variant(&target).unwrap();
+                    let training = step.training(variant, &target, Reading::Likely);
+                    runs_in(&training.trace, &step.settings(&target), room.0)
                 };
                 let fits = |batch| {
                     let target = Target { batch, ..like };
@@ -348,4 +349,117 @@ fn on_a_card_it_fits_or_fits_after_retries_and_reserves_within_an_interval() {
     assert!(tight.retries, "{tight:?}");
     assert!(tight.reserved.high <= needs.low);
     assert_eq!(step.on_card(&fixed, needs.low.scale(0.9)), None);
+}
+
+/// Forward keeps 8 MiB a sample and makes 1 MiB of output, then the loss; backward makes the gradient.
+fn with_outputs(change: impl FnOnce(&mut Rehearsal)) -> Rehearsed {
+    let mut said = said();
+    said.variants = vec![RehearsedVariant {
+        trace: Some(format!("x{} x{MIB} 512 -3 {} -3 -2", 8 * MIB, 64 * MIB)),
+        forward: 2,
+        loss: 3,
+        ..RehearsedVariant::default()
+    }];
+    change(&mut said);
+    Rehearsed::new(&said, 16).unwrap()
+}
+
+#[test]
+fn where_it_is_not_known_what_is_held_both_are_in_the_interval() {
+    let ends = |step: &Rehearsed| {
+        let peak = step.peak(&target(100)).unwrap();
+        (peak.low, peak.high)
+    };
+    let held = |said: &mut Rehearsal, at: usize| {
+        // As it is rehearsed where the lines tell: the output is not let go of.
+        said.variants[0].trace = Some(format!("x{} x{MIB} 512 -3 {} -2", 8 * MIB, 64 * MIB));
+        said.variants[0].held = vec![at];
+    };
+    let without = ends(&with_outputs(|_| {}));
+    let with = ends(&with_outputs(|said| held(said, 1)));
+    // At the end of the next forward, before its loss is made.
+    assert_eq!(with.0, without.0 + Bytes(100 * MIB - 512));
+    let both = ends(&with_outputs(|said| said.variants[0].may_hold = vec![1]));
+    assert_eq!(both, (without.0, with.1));
+    // What is said to fit, fits either way.
+    let step = with_outputs(|said| said.variants[0].may_hold = vec![1]);
+    let room = (without.1 + with.1).scale(0.5);
+    assert_eq!(step.fits(&target(100), room, 0.0), Some(false));
+    let needs = step.needs(&target(100)).unwrap();
+    assert!(needs.low < without.1 && needs.high > room, "{needs:?}");
+}
+
+/// `outputs.append(out)`: it does not repeat, and after ten steps it is an interval.
+#[test]
+fn what_is_put_into_a_list_grows() {
+    let step = with_outputs(|said| {
+        said.variants[0].trace = Some(format!("x{} x{MIB} 512 -3 {} -2", 8 * MIB, 64 * MIB));
+        said.variants[0].grows = vec![1];
+    });
+    let peak = step.peak(&target(100)).unwrap();
+    let rest = Bytes((64 + 128 + 100 + 900) * MIB + 512);
+    // Beside the outputs of two steps before, and of nine.
+    assert_eq!(peak.low, rest + Bytes(200 * MIB));
+    assert_eq!(peak.likely, rest + Bytes(900 * MIB) + WORKSPACES.0);
+    let needs = step.needs(&target(100)).unwrap();
+    assert!(
+        needs.low < peak.likely && needs.high > peak.likely,
+        "{needs:?}"
+    );
+}
+
+#[test]
+fn gradients_are_there_until_the_program_lets_go_of_them() {
+    let of = |when| {
+        let step = with_outputs(|said| said.zero_grad = when);
+        let peak = step.peak(&target(100)).unwrap();
+        (peak.low, peak.high)
+    };
+    let usual = of(None);
+    assert_eq!(of(Some(ZeroGrad::Forward)), usual);
+    // Between forward and backward, or set to zero: they lie beside what forward keeps.
+    let between = of(Some(ZeroGrad::Backward));
+    assert_eq!(between.0, usual.0 + Bytes(64 * MIB));
+    // New ones are made beside those that are kept.
+    assert_eq!(of(Some(ZeroGrad::Never)).0, between.0);
+    assert_eq!(of(Some(ZeroGrad::Unknown)), (usual.0, between.1));
+}
+
+#[test]
+fn a_copy_of_the_model_may_come() {
+    let usual = with_outputs(|_| {}).peak(&target(100)).unwrap();
+    let copied = with_outputs(|said| said.copies_model = true);
+    let peak = copied.peak(&target(100)).unwrap();
+    assert_eq!((peak.low, peak.likely), (usual.low, usual.likely));
+    assert!(peak.high >= usual.high + Bytes(64 * MIB), "{peak:?}");
+}
+
+#[test]
+fn a_smaller_batch_that_needs_more_is_not_known() {
+    let mut said = said();
+    said.variants[0].trace = Some(format!("{}+x-{} {} -2", 4000 * MIB, 8 * MIB, 64 * MIB));
+    said.variants.truncate(1);
+    assert!(Rehearsed::new(&said, 16).is_none());
+}
+
+/// Ten steps in which the blocks of one lie so among those of the next that a new segment is taken now and then.
+#[test]
+fn steps_are_played_until_what_is_reserved_repeats() {
+    for said in [said(), in_pieces()] {
+        for batch in [1, 16, 100] {
+            let target = Target {
+                allocator: Allocator::Fixed,
+                ..target(batch)
+            };
+            let step = Rehearsed::new(&said, 16).unwrap();
+            let variant = step.variant(&target).unwrap();
+            let training = step.training(variant, &target, Reading::Likely);
+            assert!(training.is_sure(&said, &variant.0), "batch {batch}");
+            // It stays as it is when the same steps are played on.
+            let settings = step.settings(&target);
+            let again = replay(&training.trace, &settings, ReplayRoom::default());
+            assert_eq!(again.reserved_peak, training.free.reserved_peak);
+            assert_eq!(again.allocated_peak, training.free.allocated_peak);
+        }
+    }
 }

@@ -148,6 +148,13 @@ fn title_parts(scene: &Scene, number: RunNumber) -> Vec<String> {
 fn phase_of(record: &OomRecord) -> String {
     let ended = record.step;
     let step = count(ended + 1);
+    if let Some(activity) = record.activity() {
+        let words = activity.words();
+        return match ended {
+            0 => words.into(),
+            _ => format!("{words} after step {}", count(ended)),
+        };
+    }
     match record.phase {
         Phase::Load => String::from("while loading"),
         Phase::Forward => format!("in the forward pass of step {step}"),

@@ -11,20 +11,61 @@ from unittest import mock
 import fake_torch
 import support  # noqa: F401
 from _oomph_probe.common import frames
-from _oomph_probe.rehearse import apart, effects, inputs, optimizers, randoms, rehearsals, roots
+from _oomph_probe.rehearse import apart, effects, inputs, optimizers, randoms, rehearsals, roots, sizes
 
 
-class Templates(unittest.TestCase):
+class Sizes(unittest.TestCase):
+    def told(self, *sizes_at, batches=(8072, 64, 32), fixed=()):
+        """By one batch, and by all of them."""
+        traces = [(batch, [str(size) for size in words]) for batch, words in zip(batches, sizes_at)]
+        return sizes.by_one(traces[0][1], batches[0], set(fixed)), sizes.by_several(traces, set(fixed))
+
+    def of(self, size, batches=(8072, 64, 32)):
+        return self.told(*[[size(batch)] for batch in batches], batches=batches)[1][0]
+
+    def test_batches_that_a_program_can_be_divided_by_none_of_them_is_one(self):
+        for batch in range(1, 200):
+            first, further = sizes.first_of(batch), sizes.further_of(batch)
+            self.assertEqual((first % sizes.PRIME, first % 2), (0, 0))
+            self.assertEqual(len({first, *further}), 3, batch)
+            self.assertGreater(min(first, *further), 1)
+        self.assertEqual((sizes.first_of(12), sizes.further_of(12)), (12 * 1009, (12, 6)))
+        self.assertEqual((sizes.first_of(1), sizes.further_of(1)), (2 * 1009, (2, 4)))
+
     def test_a_multiple_of_the_batch_grows_with_it(self):
-        words = [str(1009 * 512), "4096", "-2", str(1009 * 4096)]
-        self.assertEqual(rehearsals.template(words, 1009, set()), "x512 4096 -2 x4096")
+        words = [str(8072 * 512), "4096", "-2", str(8072 * 4096)]
+        self.assertEqual(sizes.by_one(words, 8072, set()), ["x512", "4096", "-2", "x4096"])
 
     def test_what_compares_each_sample_with_each_grows_with_the_square(self):
-        words = [str(4 * 1009 * 1009), str(1009 * 1008)]
-        self.assertEqual(rehearsals.template(words, 1009, set()), "xx4 x1008")
+        self.assertEqual(self.of(lambda batch: 4 * batch * batch), "xx4")
 
     def test_a_parameters_size_never_does(self):
-        self.assertEqual(rehearsals.template([str(1009 * 512)], 1009, {1009 * 512}), str(1009 * 512))
+        self.assertEqual(sizes.by_one([str(1009 * 512)], 8072, {1009 * 512}), [str(1009 * 512)])
+
+    def test_one_batch_alone_does_not_tell_these(self):
+        # Pairs without those of one with itself; half the batch; a queue beside it.
+        for size, word in (
+            (lambda batch: 4 * batch * (batch - 1), "xx4+x-4"),
+            (lambda batch: 100 * (batch // 2), "x50"),
+            (lambda batch: 4 * (batch + 65536), "x4+262144"),
+            (lambda batch: batch * 3 // 2, "x3/2"),
+            (lambda batch: 1009 * 512, "516608"),
+        ):
+            self.assertEqual(self.of(size), word)
+            for batch in (8072, 64, 32, 12):
+                self.assertEqual(sizes.size_at(word, batch), size(batch), word)
+
+    def test_what_is_rounded_grows_with_the_batch(self):
+        self.assertEqual(self.of(lambda batch: -(-batch * 12001 // 512) * 512)[:1], "x")
+
+    def test_a_smaller_batch_that_needs_more_is_a_contradiction(self):
+        with self.assertRaises(sizes.Contradiction):
+            self.told([8072 * 100], [64 * 100], [64 * 200])
+        # Another number of events: as many bytes in all, or not.
+        few, many = [8072 * 100, 8072 * 100], [64 * 200]
+        self.assertEqual(self.told(few, many, batches=(8072, 64))[1], ["x100", "x100"])
+        with self.assertRaises(sizes.Contradiction):
+            self.told(few, [64 * 400], batches=(8072, 64))
 
 
 class Optimizers(unittest.TestCase):
@@ -115,7 +156,11 @@ class Work(rehearsals.Work):
 
     SECONDS, now = 0.0, 0.0
 
-    def one(self, variant, batch, prime, deadline):
+    def again(self, at, batch, deadline):
+        Work.now += self.SECONDS
+        self.further = [*getattr(self, "further", []), at]
+
+    def one(self, variant, batch, deadline):
         Work.now += self.SECONDS
         said = {"checkpointing": variant[0], "amp": variant[1]}
         said["why_not" if deadline.has_come() else "trace"] = "x"
@@ -163,6 +208,7 @@ class TheEnd(unittest.TestCase):
         hook = sys.excepthook
         self.rehearsals.ran_out(self.call, "forward")
         self.assertEqual(self.variants(), [4])
+        self.assertEqual(self.rehearsals.work.further, [4, 2])
         self.assertIs(sys.excepthook, hook)
 
     def test_what_is_left_is_rehearsed_where_nobody_catches_the_error(self):
@@ -171,6 +217,8 @@ class TheEnd(unittest.TestCase):
             self.assertEqual(self.variants(), [3])
             sys.excepthook(RuntimeError, RuntimeError("out of memory"), None)
         self.assertEqual(self.variants(), [3, 4])
+        # Nor was there time for further batches.
+        self.assertFalse(hasattr(self.rehearsals.work, "further"))
         self.assertEqual(len(self.printed), 1)
 
     def test_all_of_them_together_delay_the_end_for_so_long_and_no_longer(self):
@@ -195,6 +243,7 @@ class TheEnd(unittest.TestCase):
             self.rehearsals.step_ended(count)
         (line,) = self.lines
         self.assertEqual([(each["checkpointing"], each["amp"]) for each in line["variants"]], [(False, False)])
+        self.assertEqual(self.rehearsals.work.further, [4, 2])
         self.noted.latest = None
         self.rehearsals.step_ended(2)
         self.assertEqual(len(self.lines), 1)

@@ -19,7 +19,8 @@ common/ What the others stand on:
     spool          on another node: the same lines in a file that the UI follows
     pace           how much may be written there
     rotation       what is kept of a file that has become too large
-    frames         Python stacks: the program's own lines, and the phase of the step
+    frames         Python stacks: the program's own lines
+    phases         the phase of the step that they were taken in
     calls          the calls of models and of single modules
     blocks         the repeated blocks of a model
 
@@ -76,6 +77,8 @@ rehearse/ After an OOM in the first steps, to know what another batch or a remed
     effects        stops a rehearsal before it has an effect
     callers        the program's lines from its model's call to backward
     losses         runs them: the loss, and what stays bound
+    outliving      what they keep beyond the step, and when they let go of the gradients
+    sizes          the sizes of a trace as functions of the batch
     changes        assignments that would change something outside of it
     randoms        the program's random numbers, as they were
     warned         no warning of a rehearsal

@@ -1,5 +1,5 @@
-"""Python stacks: which lines are the program's and which a library's, and in which phase of the step
-a stack was taken. Frames and their locals are never stored: either would keep tensors alive.
+"""Python stacks: which lines are the program's and which a library's, and what runs. Frames and their locals are
+never stored: either would keep tensors alive.
 """
 
 from __future__ import annotations
@@ -94,6 +94,8 @@ class Stack:
         self.is_in_module = False
         self.is_in_evaluation = False
         self.look_at_modules(here)
+        # Where no module runs; None where no model is to be seen.
+        self.has_trained_model: bool | None = None
         self.is_in_functional = self.is_in(here, "nn/functional.py")
         # A checkpoint's first pass and an autograd.Function's forward run with gradients disabled.
         self.hides_gradients = self.is_in(here, "utils/checkpoint.py") or self.is_in(
@@ -192,16 +194,3 @@ def read_locals(frame: FrameType, read: Callable[[dict[str, Any]], Any]) -> Any:
         if sys.getrefcount(values) <= 3:
             values.clear()
     return found
-
-
-def phase(stack: Stack, steps_ended: int, grad_enabled: bool, in_step: bool) -> str | None:
-    """The phase of the step in which a stack was taken, as a word of the wire."""
-    if stack.is_in_backward:
-        return "backward"
-    if in_step and not stack.is_in_module:
-        return "optimizer"
-    if not (stack.is_in_module or stack.is_in_functional or steps_ended > 0):
-        return "load"
-    if stack.is_in_evaluation or not (grad_enabled or stack.hides_gradients):
-        return "evaluation"
-    return "forward"

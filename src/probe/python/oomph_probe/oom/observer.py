@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import time
 
-from ..common import errors, frames
+from ..common import errors, frames, phases
 from ..live import snapshot
 from . import optimizer, progress
 
@@ -215,7 +215,9 @@ class Records:
         stack = frames.Stack(self.torch, self.owners, self.steps.thread)
         record["stack"] = stack.lines
         record["grad_enabled"] = bool(self.torch.is_grad_enabled())
-        record["phase"] = frames.phase(
+        if not (stack.is_in_module or stack.is_in_backward):
+            stack.has_trained_model = phases.has_trained_model(self.torch, frames.own_frames())
+        record["phase"] = phases.phase(
             stack,
             self.steps.count,
             record["grad_enabled"],

@@ -14,6 +14,7 @@ import types
 import weakref
 
 from ..common import errors, frames
+from . import outliving
 from .inputs import Shape
 
 TYPE_CHECKING = False
@@ -69,7 +70,14 @@ class Scene:
         # The lists of statements that the call is in, outermost first, and where.
         self.inside, self.after = following(path)
         first = path[-1][0][path[-1][1]]
-        self.is_in_loop = any(isinstance(block[at], LOOPS) for block, at in path[:-1])
+        loops = [inner for (block, at), (inner, _) in zip(path, path[1:]) if isinstance(block[at], LOOPS)]
+        self.is_in_loop = bool(loops)
+        # What a variable of these holds is let go of when the loop comes to it again.
+        again = [each for each in (loops[-1] if loops else body) if not isinstance(each, ast.AugAssign)]
+        self.bound_in_loop = {name for each in again for name in bound_by(each)}
+        self.is_module = code.co_name == "<module>"
+        # The statements behind backward, up to the end of the loop.
+        self.rest: list[Any] = []
         replaced: Any = Replace(call).visit(first)
         self.result: ast.expr | None = None
         self.ends = False
@@ -77,6 +85,7 @@ class Scene:
         if self.result is None:
             self.after = self.cut(self.after)
         else:
+            self.rest += self.after
             self.after = []
         if self.result is None:
             raise NotFound("no backward and no return follows the call")
@@ -91,6 +100,7 @@ class Scene:
             if found is not None:
                 # The loss may be made in the statement itself.
                 self.result = found
+                self.rest = statements[at + 1 :]
                 return statements[:at]
             if isinstance(each, ast.Return) and each.value is not None:
                 self.result, self.ends = each.value, True
@@ -98,23 +108,86 @@ class Scene:
         return statements
 
     def slice(self) -> None:
-        """Leaves the statements that the result depends on, and the first, which binds what the model returned."""
+        """Leaves the statements that the result depends on, the first, which binds what the model returned, and what
+        outlives the function."""
         assert self.result is not None
         wanted = names_in(self.result)
+        # What is only needed to see what outlives it.
+        self.extra: set[str] = set()
+        # So many statements, until the model's output is only what they have bound.
+        self.until_bound = 1
         for block in (self.after, self.inside):
-            kept = []
+            kept: list[Any] = []
             for at in range(len(block) - 1, -1, -1):
                 statement, binds = block[at], bound_by(block[at])
                 is_first = block is self.inside and at == 0
-                if binds & wanted or is_first:
-                    kept.append(statement)
-                    wanted |= names_in(statement)
+                is_needed = bool(binds & wanted) or is_first
+                # An addition to a list of the program's is one to a list of ours.
+                is_needed = is_needed and not outliving.only_adds(statement)
+                keeps = self.keeps(statement, is_needed)
+                kept += reversed([each.statement() for each in keeps])
+                self.extra |= {name for each in keeps for name in names_in(each.value)}
+                if is_needed or binds & self.extra and isinstance(statement, ast.Assign):
+                    kept.append(statement if is_needed else outliving.guarded(statement))
+                    (wanted if is_needed else self.extra).update(names_in(statement))
+                if is_first:
+                    self.until_bound = len(keeps) + is_needed
             block[:] = reversed(kept)
+        self.rest = self.behind(self.rest)
         self.wanted = wanted - {OUTPUT}
+        self.extra -= self.wanted | {OUTPUT}
+
+    def keeps(self, statement: Any, is_needed: bool) -> list[outliving.Kept]:
+        found = []
+        for each in outliving.kept_by(statement):
+            is_attribute = not isinstance(each.value, ast.Name) and not each.grows
+            if is_attribute and not is_needed and isinstance(statement, ast.Assign):
+                # It does not run, so the attribute is not there.
+                each.value = statement.value
+            names = roots_in(each.value)
+            is_its_own = each.root() in self.bound_in_loop or self.dies(each)
+            if names and not is_its_own:
+                found.append(each)
+        return found
+
+    def dies(self, kept: outliving.Kept) -> bool:
+        """Whether what keeps it is a variable of a function that ends."""
+        is_variable = isinstance(kept.owner, ast.Name) and kept.owner.id != "self"
+        return is_variable and not self.is_in_loop and not self.is_module and kept.grows
+
+    def behind(self, statements: list[Any]) -> list[Any]:
+        """Of the statements behind backward those that keep something or bind again what is kept."""
+        bound = {name for each in self.inside + self.after for name in bound_by(each)}
+        self.copies_model = outliving.copies_a_model(statements)
+        # Everything that is made of what the model returned.
+        made = set(bound)
+        for at, statement in enumerate(statements):
+            if isinstance(statement, ast.Assign) and roots_in(statement.value) & made:
+                made |= bound_by(statement)
+            if isinstance(statement, ast.Return):
+                statements = statements[: at + 1]
+                break
+        chosen: list[Any] = []
+        wanted: set[str] = set()
+        for statement in reversed(statements):
+            kept = self.keeps(statement, False)
+            if isinstance(statement, ast.Return) and statement.value is not None:
+                # Whoever called it may bind it.
+                kept = [outliving.Kept(each, each, True, False) for each in outliving.parts(statement.value)]
+            kept = [each for each in kept if roots_in(each.value) & made]
+            chosen += reversed([each.statement() for each in kept])
+            wanted |= {name for each in kept for name in names_in(each.value)}
+            is_wanted = isinstance(statement, ast.Assign) and bound_by(statement) & wanted
+            is_deleted = isinstance(statement, ast.Delete) and outliving.rebinds(statement) & made
+            if is_wanted or is_deleted or outliving.rebinds(statement) & bound:
+                chosen.append(outliving.guarded(statement))
+                wanted |= names_in(statement)
+        self.extra |= wanted
+        return chosen[::-1]
 
     def noted(self, torch: Torch, frame: FrameType) -> dict[str, Any]:
         """The values that the lines need, without keeping a tensor or a module alive."""
-        names = self.wanted
+        names = self.wanted | self.extra
         own = frames.read_locals(frame, lambda values: {name: values[name] for name in names if name in values})
         if frame.f_code.co_name == "<module>":
             own = {name: frame.f_globals[name] for name in names if name in frame.f_globals}
@@ -127,7 +200,7 @@ class Scene:
 
     def names_of(self) -> set[str]:
         """Names that are bound when backward runs."""
-        return {name for each in self.inside + self.after for name in bound_by(each)}
+        return {name for each in self.inside + self.after + self.rest for name in bound_by(each)}
 
     def changes_objects(self) -> bool:
         return any(changes_an_object(each) for each in self.inside + self.after)
@@ -141,10 +214,11 @@ class Scene:
         as soon as the first statement has been through with it."""
         body = list(statements)
         if result is not None:
-            target = ast.Name(id=LOSS, ctx=ast.Store())
-            body.append(ast.Assign(targets=[target], value=result, lineno=1, col_offset=0))
+            bound: Any = [ast.Name(id=LOSS, ctx=ast.Store())]
+            body.append(ast.Assign(targets=bound, value=result, lineno=1, col_offset=0))
         if is_first:
-            body.insert(1, ast.Delete(targets=[ast.Name(id=OUTPUT, ctx=ast.Del())], lineno=1, col_offset=0))
+            targets: list[ast.expr] = [ast.Name(id=OUTPUT, ctx=ast.Del())]
+            body.insert(self.until_bound, ast.Delete(targets=targets, lineno=1, col_offset=0))
         module = ast.Module(body=body, type_ignores=[])
         return compile(ast.fix_missing_locations(module), "<the caller's lines>", "exec")
 
@@ -169,12 +243,37 @@ class Lines:
         """Whether what the last function binds stays until the next call of the model."""
         return len(self.scenes) > 0 and self.scenes[-1].is_in_loop and not self.scenes[-1].ends
 
+    def copies_a_model(self) -> bool:
+        """Whether the lines behind backward copy a model, which may not have happened yet."""
+        return any(each.copies_model for each in self.scenes)
+
+
+def zero_grad_of(torch: Torch, callers: Callers | None) -> str | None:
+    """When the program lets go of its gradients, by the innermost function that does: in the words of
+    `outliving.zero_grad_of`; None where none is seen to."""
+    try:
+        # Since 2.0 they are let go of unless the call says otherwise.
+        sets_to_none = (torch.optim.Optimizer.zero_grad.__defaults__ or (True,))[0]
+        for code, _, line in callers.places if callers is not None else ():
+            if not outliving.mentions_zero_grad(code):
+                continue
+            found = outliving.zero_grad_of(body_of(code), line, BACKWARDS)
+            if found is not None:
+                return found if sets_to_none else "never"
+    except NotFound:
+        errors.foreseen("look for zero_grad")
+    except Exception:
+        errors.ours("look for zero_grad")
+    return None
+
 
 def lines_of(torch: Torch, callers: Callers | None, frame: FrameType | None) -> Lines | None:
     """The lines after a model's call whose functions still run in this frame's callers; None where they cannot be
     had."""
     if callers is None:
         return None
+    # What is parsed is changed while it is cut into parts.
+    forget_sources()
     try:
         return Lines(torch, callers, frames.outwards(frame))
     except NotFound:
@@ -184,16 +283,29 @@ def lines_of(torch: Torch, callers: Callers | None, frame: FrameType | None) -> 
     return None
 
 
-def body_of(code: CodeType) -> list[Any]:
-    """The statements of a function or a module, by its source."""
-    path = code.co_filename
+# Sources that were parsed, while the lines of one call are looked for: a long one takes a tenth of a second.
+TREES: dict[str, Any] = {}
+
+
+def tree_of(path: str) -> Any:
     try:
-        if os.path.getsize(path) > LONGEST_FILE:
-            raise NotFound("its file is too long")
-        with open(path, "rb") as file:
-            tree: Any = ast.parse(file.read())
+        if path not in TREES:
+            if os.path.getsize(path) > LONGEST_FILE:
+                raise NotFound("its file is too long")
+            with open(path, "rb") as file:
+                TREES[path] = ast.parse(file.read())
+        return TREES[path]
     except (OSError, SyntaxError, ValueError, RecursionError):
         raise NotFound("its source cannot be read") from None
+
+
+def forget_sources() -> None:
+    TREES.clear()
+
+
+def body_of(code: CodeType) -> list[Any]:
+    """The statements of a function or a module, by its source."""
+    tree: Any = tree_of(code.co_filename)
     if code.co_name == "<module>":
         return list(tree.body)
     for node in ast.walk(tree):
@@ -295,6 +407,10 @@ def backward_in(statement: Any) -> Any:
 def names_in(node: Any) -> set[str]:
     """What is read: variables, and attributes of variables as `self.loss`."""
     return {name for name, context in names_of(node) if isinstance(context, ast.Load)}
+
+
+def roots_in(node: Any) -> set[str]:
+    return {name.partition(".")[0] for name in names_in(node)}
 
 
 def bound_by(statement: Any) -> set[str]:

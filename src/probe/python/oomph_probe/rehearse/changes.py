@@ -18,7 +18,7 @@ from ..common import errors, frames
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from types import CodeType, FrameType
-    from typing import Any, Callable, Iterator
+    from typing import Any, Callable, Container, Iterator
 
 STORES = frozenset(
     dis.opmap[name]
@@ -37,19 +37,27 @@ FUNCTIONS = (ast.FunctionDef, ast.AsyncFunctionDef, ast.Lambda, ast.ClassDef)
 
 
 class Before:
-    """The objects that are there when it is made, by address. Noted at once, since those made later lie elsewhere."""
+    """The objects that are there when it is made, by address. The collector rests from then on, so those made later are
+    among its youngest: of the older ones, which are many, the addresses are noted when they are asked for first."""
 
     def __init__(self) -> None:
-        self.addresses = frozenset(map(id, gc.get_objects()))
         self.youngest = frozenset(map(id, gc.get_objects(0)))
+        self.older: frozenset[int] | None = None
         self.searches = 0
         # Addresses of what the rehearsal made although something of its address had been there.
         self.ours: set[int] = set()
 
+    @property
+    def addresses(self) -> Container[int]:
+        if self.older is None:
+            self.older = self.youngest.union(map(id, gc.get_objects(1)), map(id, gc.get_objects(2)))
+        return self.older
+
     def has(self, value: object) -> bool:
-        # The collector does not know a dict of plain values.
-        is_known = id(value) in self.addresses or type(value) is dict and not gc.is_tracked(value)
-        if not is_known or id(value) in self.ours:
+        if id(value) in self.ours:
+            return False
+        # The collector does not know a dict of plain values, an array or bytes; but those who have them.
+        if id(value) not in self.addresses and gc.is_tracked(value):
             return False
         # What was there and is gone may have left its address to one of the rehearsal's own.
         if self.is_young(value):
@@ -113,11 +121,16 @@ class Changes:
             if place.base is None:
                 return "its forward changes %s, which is outside of the model" % place.name
             value = resolved(place.base, frame)
-            if value is UNKNOWN or is_tensor(value) or place.is_itself and not isinstance(value, MUTABLE):
+            if value is UNKNOWN or is_tensor(value) or place.is_itself and not is_mutable(value):
                 continue
             if self.before.has(value):
                 return "its forward changes %s, which is outside of the model" % place.name
         return None
+
+
+def is_mutable(value: object) -> bool:
+    """Whether `x += …` changes what `x` is, not only what it stands for."""
+    return isinstance(value, MUTABLE) or any("__iadd__" in vars(base) for base in type(value).__mro__)
 
 
 def is_tensor(value: object) -> bool:

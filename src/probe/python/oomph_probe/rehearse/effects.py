@@ -9,6 +9,8 @@ function of that thread.
 
 from __future__ import annotations
 
+import functools
+import gc
 import linecache
 import sys
 import types
@@ -54,7 +56,8 @@ FUNCTIONS: dict[str, frozenset[str] | None] = {
     "msvcrt": ALL,
     "torch._C": frozenset(
         "_cuda_emptyCache _cuda_resetPeakMemoryStats _cuda_resetAccumulatedMemoryStats _cuda_setMemoryFraction"
-        " _cuda_record_memory_history _cuda_synchronize _cuda_ipc_collect".split()
+        " _cuda_record_memory_history _cuda_synchronize _cuda_ipc_collect _set_default_dtype"
+        " _set_default_tensor_type _set_deterministic_algorithms".split()
     ),
     "torch._C._distributed_c10d": ALL,
 }
@@ -92,6 +95,15 @@ CHANGING: dict[type, frozenset[str]] = {
     ),
     bytearray: frozenset("append extend insert remove pop clear reverse __setitem__ __delitem__".split()),
 }
+# Of those that are told by their names: numpy's need not be there.
+NAMED = {
+    "ndarray": frozenset("fill sort partition put resize itemset setfield setflags byteswap __setitem__".split()),
+    "array": frozenset("append extend insert remove pop fromlist frombytes fromfile byteswap reverse".split()),
+    "lock": frozenset(("acquire", "release")),
+    "RLock": frozenset(("acquire", "release")),
+}
+# What takes all that an iterator has.
+EXHAUSTING = frozenset("list tuple set frozenset dict deque sorted sum min max any all".split())
 DEQUE = frozenset("append appendleft extend extendleft insert remove pop popleft clear rotate __setitem__".split())
 # Functions of Python's own code that have changed something before they come to one in C, by module and class.
 PYTHONS = {
@@ -121,6 +133,7 @@ CACHING = HARMLESS | frozenset("einx opt_einsum jaxtyping beartype torch_einops_
 # Before Python 3.12 the arguments of a function in C are not to be seen: then it is taken for one from outside.
 UNSEEN: Any = object()
 BUILTIN = types.BuiltinFunctionType
+LRU_CACHE = type(functools.lru_cache(maxsize=1)(len))
 DESCRIPTORS = (types.MethodDescriptorType, types.WrapperDescriptorType, types.ClassMethodDescriptorType)
 
 
@@ -141,6 +154,8 @@ class Guard:
         self.changes = Changes(before) if before is not None else None
         self.trusted: dict[str, bool] = {}
         self.computing: dict[str, bool] = {}
+        # Caches of functions (`functools.lru_cache`) that were called, and how full each was.
+        self.caches: dict[int, tuple[Any, int]] = {}
         self.stdlib = frozenset(getattr(sys, "stdlib_module_names", ())) | frozenset(sys.builtin_module_names)
 
     def __enter__(self) -> Guard:
@@ -148,6 +163,10 @@ class Guard:
         self.tool = None
         monitoring: Any = getattr(sys, "monitoring", None)
         if monitoring is None:
+            # Their calls are not told of.
+            for each in gc.get_objects():
+                if type(each) is LRU_CACHE:
+                    self.note_cache(each)
             sys.setprofile(self.profile)
             if self.changes is not None:
                 sys.settrace(self.trace)
@@ -167,12 +186,24 @@ class Guard:
         return self
 
     def __exit__(self, *error: Any) -> None:
+        self.clear_caches()
         if self.tool is None:
             sys.setprofile(None)
             if self.changes is not None:
                 sys.settrace(None)
             return
         self.leave_alone()
+
+    def note_cache(self, cache: Any) -> None:
+        code = getattr(getattr(cache, "__wrapped__", None), "__code__", None)
+        if id(cache) not in self.caches and code is not None and not self.is_trusted(code):
+            self.caches[id(cache)] = cache, cache.cache_info().currsize
+
+    def clear_caches(self) -> None:
+        """A cache that has the rehearsal's tensors would give them to the program."""
+        for cache, filled in self.caches.values():
+            if cache.cache_info().currsize != filled:
+                cache.cache_clear()
 
     def leave_alone(self) -> None:
         """Nothing is judged any more; from any thread."""
@@ -293,19 +324,31 @@ class Guard:
         """What a call would do outside, in words; None where it is harmless."""
         kind = type(function)
         if kind is types.FunctionType:
+            # A method of a class derived from a container's has it as its argument.
+            if not is_trusted and self.changes_container(function.__name__, argument):
+                return "its forward changes a %s outside of the model" % type(argument).__name__
             return self.of_python(function.__module__, function.__qualname__, function.__code__)
         if kind is types.MethodType:
             return self.why_not(function.__func__, function.__self__, is_trusted)
         if kind is BUILTIN:
             module, bound = function.__module__, function.__self__
-            if isinstance(bound, types.ModuleType) or module is not None:
+            is_of_generator = bound is not None and is_generator(type(bound))
+            if not is_of_generator and (isinstance(bound, types.ModuleType) or module is not None):
                 name = module or types.ModuleType.__getattribute__(bound, "__name__")
                 return self.of_function(str(name), function.__name__, argument, is_trusted)
             owner = bound if isinstance(bound, type) else type(bound)
             return self.of_method(owner, function.__name__, bound, is_trusted)
         if kind in DESCRIPTORS:
             return self.of_method(function.__objclass__, function.__name__, argument, is_trusted)
+        if kind.__name__ == "cython_function_or_method" and is_generator(type(argument)):
+            # numpy's generators.
+            return self.of_method(type(argument), function.__name__, argument, is_trusted)
+        if kind is LRU_CACHE:
+            self.note_cache(function)
+            return None
         if isinstance(function, type):
+            if not is_trusted and function.__name__ in EXHAUSTING and self.is_iterator_outside(argument):
+                return "its forward takes from an iterator outside of the model"
             is_file = function.__module__ == "_io" and function.__name__ == "FileIO"
             return "its forward opens a file" if is_file else self.of_extension(function, is_trusted)
         if any(base.__name__ in ("CFuncPtr", "_CFuncPtr") for base in kind.__mro__):
@@ -325,6 +368,8 @@ class Guard:
         if not is_trusted:
             if module == "builtins" and name in ("setattr", "delattr", "next") and self.is_outside(argument):
                 return "its forward changes an object outside of the model (%s)" % name
+            if module == "builtins" and name in EXHAUSTING and self.is_iterator_outside(argument):
+                return "its forward takes from an iterator outside of the model"
             if not self.is_known(module):
                 return "its forward calls %s of an extension (%s)" % (name, module)
         return None
@@ -341,6 +386,7 @@ class Guard:
         changing = next((CHANGING[each] for each in owner.__mro__ if each in CHANGING), None)
         if owner.__name__ == "deque":
             changing = DEQUE
+        changing = NAMED.get(owner.__name__, changing)
         is_change = name in ("__setattr__", "__delattr__") or changing is not None and name in changing
         if is_change and self.is_outside(bound):
             return "its forward changes a %s outside of the model" % type(bound).__name__
@@ -374,6 +420,14 @@ class Guard:
         root = module.partition(".")[0]
         # Before 3.10 Python does not say which modules are its own.
         return root in HARMLESS or root in self.stdlib or not hasattr(sys, "stdlib_module_names")
+
+    def changes_container(self, name: str, value: object) -> bool:
+        changing = next((CHANGING[base] for base in type(value).__mro__ if base in CHANGING), ())
+        return value is not UNSEEN and name in changing and self.is_outside(value)
+
+    def is_iterator_outside(self, value: object) -> bool:
+        is_iterator = value is not UNSEEN and any("__next__" in vars(base) for base in type(value).__mro__)
+        return is_iterator and self.is_outside(value)
 
     def is_outside(self, value: object) -> bool:
         return self.before is not None and (value is UNSEEN or self.before.has(value))

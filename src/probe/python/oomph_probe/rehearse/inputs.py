@@ -162,6 +162,14 @@ def dimension_of(shape: Shape, batch: int, is_first: bool) -> int | None:
     return 1 if is_second else None
 
 
+def are_flat(call: Call, batch: int) -> bool:
+    """Whether some tensor's first dimension is the batch times another, as where texts are laid end to end."""
+    return batch > 1 and any(
+        shape.shape[:1] != (batch,) and shape.shape and shape.shape[0] and shape.shape[0] % batch == 0
+        for shape in shapes_in([call.args, call.kwargs])
+    )
+
+
 def is_list_of_images(value: Any) -> bool:
     """As detectors take them: of three dimensions, the first of them channels."""
     return (

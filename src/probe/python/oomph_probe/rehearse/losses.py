@@ -8,7 +8,7 @@ import types
 
 from ..common import errors
 from ..knobs.batch import is_batch
-from . import callers
+from . import callers, outliving
 from .effects import Stopped
 from .inputs import Shape
 
@@ -35,6 +35,10 @@ class Scenes:
         self.lines = rehearsal.call.lines
         # What the function that goes backward has bound.
         self.space: dict[str, Any] = {}
+        self.bound: set[str] = set()
+        # What else outlives the step, by the names of outliving.py, and whether some of it is not known.
+        self.kept: dict[str, list[Any]] = {outliving.STAYS: [], outliving.GROWS: [], outliving.MAY: []}
+        self.failed = False
 
     def loss(self, outputs: list[Any]) -> Tensor:
         """What the program goes backward from; the list is emptied, so that only the program's names keep what is in
@@ -62,7 +66,12 @@ class Scenes:
         space: dict[str, Any] = dict(scene.globals)
         with rehearsal.mode:
             for name, value in scene.values.items():
-                space[name] = self.made(value)
+                try:
+                    space[name] = self.made(value)
+                except callers.Gone:
+                    if name in scene.wanted:
+                        raise
+                    continue
                 # A number that is the batch, and is called so, is the rehearsed one here.
                 was, now = rehearsal.variant.batch or (0, 0)
                 if type(value) is int and value == was and is_batch(name):
@@ -72,6 +81,8 @@ class Scenes:
             if type(each).__name__ == "FakeTensor":
                 rehearsal.is_new(each.untyped_storage())
         space[callers.OUTPUT] = outputs.pop()
+        space.update(self.kept)
+        space[outliving.FAILS] = self.fails
         inside = scene.compiled(scene.inside, None if scene.after else scene.result, True)
         with rehearsal.mode, rehearsal.recorder(), rehearsal.autocast():
             exec(inside, space)
@@ -81,23 +92,64 @@ class Scenes:
                 exec(scene.compiled(scene.after, scene.result, False), space)
         result = space.pop(callers.LOSS)
         if not scene.ends:
-            self.space = {name: space[name] for name in scene.names_of() if name in space}
+            self.space, self.bound = space, scene.names_of()
         return result
+
+    def fails(self, error: BaseException, keeps: bool) -> None:
+        """A line that the loss does not depend on cannot be run."""
+        if self.rehearsal.deadline.has_come():
+            raise error
+        errors.foreseen("see what outlives the step: %r" % error)
+        self.failed = self.failed or keeps
+
+    def behind(self) -> None:
+        """The lines behind backward that say what outlives the step."""
+        if self.lines is None:
+            return
+        rest = self.lines.scenes[-1].rest
+        try:
+            self.rehearsal.is_in_lines = True
+            if rest:
+                exec(self.lines.scenes[-1].compiled(rest, None, False), self.space)
+        except Stopped:
+            if self.rehearsal.deadline.has_come():
+                raise
+            self.failed = True
+        except Exception:
+            errors.foreseen("see what outlives the step")
+            self.failed = True
+        finally:
+            self.rehearsal.is_in_lines = False
+        self.space = {name: self.space[name] for name in self.bound if name in self.space}
 
     def autocast_behind(self) -> Any:
         if self.rehearsal.variant.amp or not self.rehearsal.call.autocast[0]:
             return self.rehearsal.autocast()
         return self.torch.autocast(self.rehearsal.call.device.type, enabled=False)
 
-    def held(self) -> list[int]:
-        """The allocations that the program's names still hold after backward, by their numbers: until the next call of
-        the model has returned, where that is in a loop."""
-        found = {each.untyped_storage()._cdata for each in leaves_in(self.torch, list(self.space.values()), 4)}
-        if self.lines is None or not self.lines.is_in_loop():
-            found = set()
-            self.space.clear()
-        alive = [(number, reference()) for number, reference in list(self.rehearsal.trace.live.items())]
-        return sorted(number for number, storage in alive if storage is not None and storage._cdata in found)
+    def outlive(self, returned: list[int]) -> dict[str, list[int]]:
+        """The allocations that outlive the step, by their numbers: `held` until the model's next call has returned,
+        `grows` for good, and `may_hold` where the lines do not tell. `returned` are those of the model's output."""
+        if self.lines is None:
+            return {"may_hold": returned}
+        names = list(self.space.values()) if self.lines.is_in_loop() else []
+        # Figures to print are worth no second reading.
+        maybe = leaves_in(self.torch, self.kept[outliving.MAY], 4)
+        found = {
+            "held": self.numbers([names, self.kept[outliving.STAYS]]),
+            "grows": self.numbers(self.kept[outliving.GROWS]),
+            "may_hold": self.numbers([each for each in maybe if each.dim()]) + (returned if self.failed else []),
+        }
+        self.space.clear()
+        for kept in self.kept.values():
+            kept.clear()
+        known = set(found["held"]) | set(found["grows"])
+        found["may_hold"] = sorted(set(found["may_hold"]) - known)
+        found["held"] = sorted(set(found["held"]) - set(found["grows"]))
+        return found
+
+    def numbers(self, values: Any) -> list[int]:
+        return numbers_of(self.torch, self.rehearsal.trace, values)
 
     def scalar(self, value: Any) -> Tensor:
         """One tensor to go backward from: of a tuple the first that may be it."""
@@ -145,6 +197,13 @@ class Scenes:
         """The attributes that the lines name."""
         assert self.lines is not None
         return {name for scene in self.lines.scenes for name in scene.attributes()}
+
+
+def numbers_of(torch: Any, trace: Any, values: Any) -> list[int]:
+    """The allocations of these values' tensors that are there, by their numbers."""
+    storages = {each.untyped_storage()._cdata for each in leaves_in(torch, values, 5)}
+    alive = [(number, reference()) for number, reference in list(trace.live.items())]
+    return sorted(number for number, storage in alive if storage is not None and storage._cdata in storages)
 
 
 def leaves_in(torch: Any, value: Any, depth: int) -> list[Any]:

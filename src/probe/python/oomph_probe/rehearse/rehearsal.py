@@ -38,10 +38,18 @@ MAKING = ("lift_fresh", "lift_fresh_copy", "lift")
 
 
 class Variant:
-    """What is tried in place of the step as it was; `batch` is (from, to) of the batch's dimension."""
+    """What is tried in place of the step as it was; `batch` is (from, to) of the batch's dimension. `is_flat`: a first
+    dimension that is a multiple of the batch grows with it."""
 
-    def __init__(self, batch: tuple[int, int] | None = None, amp: bool = False, checkpointing: bool = False) -> None:
+    def __init__(
+        self,
+        batch: tuple[int, int] | None = None,
+        amp: bool = False,
+        checkpointing: bool = False,
+        is_flat: bool = False,
+    ) -> None:
         self.batch = batch
+        self.is_flat = is_flat
         self.amp = amp
         self.checkpointing = checkpointing
 
@@ -102,8 +110,8 @@ class Rehearsal:
         self.has_convolutions = False
         # Whether the program's lines after the model's call are run.
         self.is_in_lines = False
-        # Allocations that stay until the model's next call has returned, by their numbers.
-        self.held: list[int] = []
+        # Allocations that outlive the step, by their numbers.
+        self.outlive: dict[str, list[int]] = {}
 
     def run(self) -> Trace:
         """The trace; raises `Stopped`, or what the model or torch raises on fake tensors."""
@@ -128,13 +136,16 @@ class Rehearsal:
                 outputs = [torch.nn.Module._call_impl(module, *args, **kwargs)]
                 del args, kwargs
                 self.trace.mark("forward")
+            returned = losses.numbers_of(torch, self.trace, [each for each in leaves(torch, outputs) if each.dim()])
             loss = self.loss(outputs.pop()) if call.lines is None else scenes.loss(outputs)
             with mode, self.recorder(), on_this_thread(torch):
                 self.trace.mark("loss")
                 loss.backward()
                 del loss
                 self.trace.mark("backward")
-            self.held = scenes.held()
+            with mode, self.recorder():
+                scenes.behind()
+            self.outlive = scenes.outlive(returned)
         finally:
             self.trace.is_over = True
         return self.trace
@@ -142,8 +153,9 @@ class Rehearsal:
     def arguments(self, mode: Any) -> tuple[list[Any], Kwargs]:
         """The noted arguments as fakes, their batch scaled; they are alive when the call begins."""
         with mode:
-            args = [self.made(each) for each in self.call.args]
-            return args, {name: self.made(each) for name, each in self.call.kwargs.items()}
+            may_be_flat = self.variant.is_flat
+            args = [self.made(each, may_be_flat) for each in self.call.args]
+            return args, {name: self.made(each, may_be_flat) for name, each in self.call.kwargs.items()}
 
     def made(self, value: Any, may_be_flat: bool = False) -> Any:
         """A fake for every shape, in containers as they were. `may_be_flat`: the first dimension may be the batch times
@@ -161,9 +173,9 @@ class Rehearsal:
             made = self.torch.empty_strided(shape, stride, dtype=value.dtype, device=value.device)
             return made.requires_grad_(value.requires_grad)
         if isinstance(value, dict):
-            return {key: self.made(each) for key, each in value.items()}
+            return {key: self.made(each, may_be_flat) for key, each in value.items()}
         if isinstance(value, (list, tuple)):
-            return type(value)(self.made(each) for each in value)
+            return type(value)(self.made(each, may_be_flat) for each in value)
         return value
 
     def autocast(self) -> Any:
@@ -219,9 +231,13 @@ class Rehearsal:
 
         rehearsal, trace, device = self, self.trace, self.call.device
         torch = self.torch
+        which_device = torch.ops.prim.device.default
 
         class Recorder(TorchDispatchMode):  # type: ignore[misc]
             def __torch_dispatch__(self, func: Any, types: Any, args: Args = (), kwargs: Kwargs | None = None) -> Any:
+                if func is which_device:
+                    # Two calls of three: a fake knows it without torch's way through all modes.
+                    return args[0].device
                 if func.namespace not in QUESTIONS:
                     rehearsal.look_at_clock()
                 if func.namespace in COLLECTIVES:

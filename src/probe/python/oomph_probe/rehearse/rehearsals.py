@@ -1,7 +1,7 @@
 """Decides what is rehearsed after an OOM and for how long, and reports the result.
 
-Each variant of the step (as it was, with activation checkpointing, in bf16, both) is rehearsed once, at a prime
-batch size: sizes that are multiples of it grow with the batch. Each model call and its shapes are rehearsed
+Each variant of the step (as it was, with activation checkpointing, in bf16, both) is rehearsed once, and the step as it
+was at two more batches (sizes.py), what the dialog needs first. Each model call and its shapes are rehearsed
 once, within a time budget for each OOM and for the process. An OOM may be caught, so it is not delayed for long;
 what there was no time for is made up for when nobody has caught it and the process is about to end.
 """
@@ -13,7 +13,21 @@ import time
 
 from ..common import errors
 from ..knobs import batch
-from . import apart, callers, changes, effects, fakes, inputs, losses, optimizers, randoms, rehearsal, roots, warned
+from . import (
+    apart,
+    callers,
+    changes,
+    effects,
+    fakes,
+    inputs,
+    losses,
+    optimizers,
+    randoms,
+    rehearsal,
+    roots,
+    sizes,
+    warned,
+)
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -33,14 +47,19 @@ LAST, AT_LEAST, ASKED_FOR = 2.3, 0.8, 10.0
 # Seconds that the result may take to be sent where nobody waits for the program.
 SEND_LAST = 1.0
 SEND = 0.2
+# Seconds of all rehearsals after which none is made at a further batch: the other variants say more.
+REFINED = 1.0
 # What a variant takes as a share of the first, which also fills torch's caches (measured: 0.5 to 0.8).
 LATER = 0.8
 # Imported by fake tensors at their first use, which takes seconds, and by torch's optimizers at theirs.
 SLOW_TO_IMPORT = "torch._dynamo"
-# Batch sizes that no other size is a multiple of by chance; the first above the program's own is taken.
-PRIMES = (1009, 4099, 16411, 65537, 1000003)
 AS_IT_WAS = (False, False)
-VARIANTS = (AS_IT_WAS, (True, False), (False, True), (True, True))
+# What is rehearsed, in this order: (checkpointing, bf16), and at which of the batches.
+FIRST, OWN, LESS = 0, 1, 2
+TASKS = (
+    (AS_IT_WAS, FIRST), ((True, False), FIRST), ((False, True), FIRST), (AS_IT_WAS, OWN), (AS_IT_WAS, LESS),
+    ((True, True), FIRST),
+)
 
 
 class Rehearsals:
@@ -108,8 +127,10 @@ class Rehearsals:
     def look_for_loss(self, call: Call) -> None:
         """What the program does with the model's output, of this call and of the largest one like it."""
         call.lines = callers.lines_of(self.torch, call.callers, sys._getframe(1))
+        call.zero_grad = callers.zero_grad_of(self.torch, call.callers)
+        callers.forget_sources()
         if call.seen is not None and call.seen.largest is not None:
-            call.seen.largest.lines = call.lines
+            call.seen.largest.lines, call.seen.largest.zero_grad = call.lines, call.zero_grad
 
     def noticed(self) -> None:
         """An out-of-memory, whatever comes of it."""
@@ -136,7 +157,8 @@ class Rehearsals:
         self.look_for_batch(call)
         self.look_for_loss(call)
         self.work = Work(self.torch, call, "optimizer", count)
-        self.work.left = [AS_IT_WAS]
+        self.work.left = [each for each in TASKS if each[0] == AS_IT_WAS]
+        self.work.slack = ASKED_FOR
         self.go_on(ASKED_FOR, SEND_LAST)
 
     def go_on(self, patience: float, send: float | None = None) -> None:
@@ -198,10 +220,18 @@ class Work:
         # Those that had ended when memory ran out.
         self.steps = steps
         self.micros = 0
+        self.began = 0.0
+        # More where somebody waits for the answer.
+        self.slack = 1.0
         self.first_took = 0.0
         self.line: dict[Any, Any] = {}
         self.variants: list[Any] = []
-        self.left = [each for each in VARIANTS if not (each[1] and call.autocast[0])]
+        # The step as it was, at each batch: what it allocated, and the sizes that parameters have.
+        self.traces: list[tuple[int, list[str]]] = []
+        self.fixed: Any = frozenset()
+        # Whether arguments whose first dimension is a multiple of the batch grow with it.
+        self.is_flat = False
+        self.left = [each for each in TASKS if not (each[0][1] and call.autocast[0])]
 
     def is_done(self) -> bool:
         return not self.left
@@ -218,33 +248,38 @@ class Work:
     def until(self, deadline: apart.Deadline, owners: Owners) -> None:
         """As many as there is time for. Nothing is tried again, and no others where the first fails."""
         call, end = self.call, deadline.at
+        self.began = time.monotonic()
         module = call.module()
         if module is None:
             raise effects.Stopped("the model is gone")
         batch = inputs.batch_of(call)
         if batch is None:
             raise effects.Stopped("none of its tensor arguments has the batch size as a dimension")
-        prime = next((each for each in PRIMES if each > batch), None)
-        if prime is None:
-            raise effects.Stopped("the batch dimension is not distinguishable from other sizes")
         if not self.line:
             self.line = self.beginning(batch)
         guard = effects.Guard(owners, changes.Before(), apart.looks_up(deadline))
         with warned.Silence(), guard:
             apart.here.is_guarded(guard)
             while self.left and time.monotonic() + LATER * self.first_took < end:
-                variant = self.left[0]
+                variant, which = self.left[0]
                 began = time.monotonic()
-                said = self.one(variant, batch, prime, deadline)
-                if "why_not" in said and deadline.has_come():
-                    # There may be more time for it later.
-                    raise effects.Stopped("it took too long")
+                spent = self.micros / 1e6 + began - self.began
+                if which != FIRST and spent + LATER * self.first_took > REFINED * self.slack:
+                    self.left.pop(0)
+                    continue
+                if which == FIRST:
+                    said = self.one(variant, batch, deadline)
+                    if "why_not" in said and deadline.has_come():
+                        # There may be more time for it later.
+                        raise effects.Stopped("it took too long")
+                    self.variants.append(said)
+                else:
+                    self.again(sizes.further_of(batch)[which - OWN], batch, deadline)
                 self.left.pop(0)
-                self.variants.append(said)
-                if len(self.variants) == 1:
+                if not self.first_took:
                     self.first_took = time.monotonic() - began
-                    if "trace" not in said:
-                        self.left = []
+                if "trace" not in self.variants[0]:
+                    self.left = []
 
     def beginning(self, batch: int) -> Line:
         call, failed = self.call, self.failed
@@ -258,27 +293,27 @@ class Work:
                 line["inputs"] = seen.line()
             if possible is not None:
                 line["inputs"]["possible"] = possible
+        line["zero_grad"] = call.zero_grad or "unknown"
+        if call.lines is not None and call.lines.copies_a_model():
+            line["copies_model"] = True
         optimizer = optimizers.of(self.torch, call.device)
         if optimizer is not None:
             line["optimizer"] = optimizer
         return line
 
-    def one(self, variant: tuple[bool, bool], batch: int, prime: int, deadline: apart.Deadline) -> Line:
+    def one(self, variant: tuple[bool, bool], batch: int, deadline: apart.Deadline) -> Line:
+        """A variant at the first of the batches."""
         checkpointing, amp = variant
         said: Line = {"checkpointing": checkpointing, "amp": amp}
+        at = sizes.first_of(batch)
         try:
-            try:
-                one = self.rehearsal(variant, batch, prime, deadline)
-                trace = one.run()
-            except losses.NoLoss as no_loss:
-                # Once more, without the program's own lines.
-                errors.foreseen("run the caller's lines: %s" % no_loss)
-                self.call.lines = None
-                one = self.rehearsal(variant, batch, prime, deadline)
-                trace = one.run()
-            said["trace"] = template(trace.words, prime, one.sizes)
+            one, trace = self.traced(variant, batch, at, deadline)
+            if variant == AS_IT_WAS:
+                self.traces, self.fixed = [(at, trace.words)], one.sizes
+            said["trace"] = " ".join(sizes.by_one(trace.words, at, one.sizes))
             said["forward"] = trace.marks["forward"]
-            said["held"] = one.held
+            said["loss"] = trace.marks["loss"]
+            said.update({name: numbers for name, numbers in one.outlive.items() if numbers})
             said["flops"] = trace.flops
             self.line.update(
                 own_loss="own loss" in trace.marks, weights=one.weights, trained=one.trained,
@@ -289,12 +324,47 @@ class Work:
             said["why_not"] = words_of(error)
         return said
 
-    def rehearsal(
-        self, variant: tuple[bool, bool], batch: int, prime: int, deadline: apart.Deadline
-    ) -> rehearsal.Rehearsal:
+    def again(self, at: int, batch: int, deadline: apart.Deadline) -> None:
+        """The step as it was at another batch: its sizes are told by all of them."""
+        try:
+            trace = self.traced(AS_IT_WAS, batch, at, deadline)[1]
+        except BaseException as error:
+            errors.foreseen("rehearse a step at another batch")
+            if deadline.has_come():
+                raise effects.Stopped("it took too long") from error
+            return
+        self.traces.append((at, trace.words))
+        try:
+            told = " ".join(sizes.by_several(self.traces, self.fixed))
+            self.variants[0] = dict(self.variants[0], trace=told)
+        except sizes.Contradiction as contradiction:
+            self.variants = [{"checkpointing": False, "amp": False, "why_not": words_of(contradiction)}]
+
+    def traced(
+        self, variant: tuple[bool, bool], batch: int, at: int, deadline: apart.Deadline
+    ) -> tuple[rehearsal.Rehearsal, rehearsal.Trace]:
+        try:
+            return self.tried(variant, batch, at, deadline)
+        except losses.NoLoss as no_loss:
+            # Once more, without the program's own lines.
+            errors.foreseen("run the caller's lines: %s" % no_loss)
+            self.call.lines = None
+            return self.tried(variant, batch, at, deadline)
+        except (Exception, effects.Stopped):
+            # torch writes some errors to a log, which stops it, too.
+            if self.is_flat or self.traces or deadline.has_come() or not inputs.are_flat(self.call, batch):
+                raise
+            errors.foreseen("rehearse with inputs of which only the first dimension is the batch")
+            self.is_flat = True
+            return self.tried(variant, batch, at, deadline)
+
+    def tried(
+        self, variant: tuple[bool, bool], batch: int, at: int, deadline: apart.Deadline
+    ) -> tuple[rehearsal.Rehearsal, rehearsal.Trace]:
         checkpointing, amp = variant
-        made = rehearsal.Variant((batch, prime), amp, checkpointing)
-        return rehearsal.Rehearsal(self.torch, self.call, made, deadline)
+        made = rehearsal.Variant((batch, at), amp, checkpointing, self.is_flat)
+        one = rehearsal.Rehearsal(self.torch, self.call, made, deadline)
+        return one, one.run()
 
 
 def largest_like(call: Call) -> Call:
@@ -308,26 +378,10 @@ def largest_like(call: Call) -> Call:
         return call
 
 
-def template(words: list[str], prime: int, fixed: Any) -> str:
-    """The trace with every size as a function of the batch, in the words of src/forecast/trace.rs: `4096`
-    stays, `x512` grows with the batch, `xx4` with its square (a loss that compares each sample with each).
-    `fixed` are sizes that parameters have."""
-    made = []
-    for word in words:
-        size = None if word.startswith("-") else int(word)
-        if size is None or size % prime or size in fixed:
-            made.append(word)
-        elif size % (prime * prime):
-            made.append("x%d" % (size // prime))
-        else:
-            made.append("xx%d" % (size // (prime * prime)))
-    return " ".join(made)
-
-
 def words_of(error: BaseException) -> str:
     """Why a rehearsal came to nothing, for a person."""
     kind = type(error).__name__
-    if isinstance(error, (effects.Stopped, fakes.CannotCopy)):
+    if isinstance(error, (effects.Stopped, fakes.CannotCopy, sizes.Contradiction)):
         return str(error)
     if kind in ("DataDependentOutputException", "DynamicOutputShapeException"):
         return "its forward depends on the values of tensors (%s)" % getattr(error, "func", kind)

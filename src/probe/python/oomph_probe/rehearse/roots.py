@@ -57,6 +57,8 @@ class Call:
         # The functions that called it, and their lines from there on, where those were asked for.
         self.callers: callers.Callers | None = None
         self.lines: callers.Lines | None = None
+        # When the program lets go of its gradients, where that was asked for.
+        self.zero_grad: str | None = None
         self.module = weakref.ref(module)
         self.args = [noted(torch, each) for each in args]
         self.kwargs = {name: noted(torch, each) for name, each in kwargs.items()}

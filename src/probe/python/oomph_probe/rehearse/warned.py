@@ -24,10 +24,12 @@ class Silence:
 
     def __enter__(self) -> None:
         self.filters: Any = getattr(sys.modules.get("warnings"), "filters", None)
+        self.before = list(self.filters) if isinstance(self.filters, list) else []
         self.ours = ("ignore", OfRehearsals(), Warning, None, 0)
         if isinstance(self.filters, list):
             self.filters.insert(0, self.ours)
 
     def __exit__(self, *error: Any) -> None:
-        if isinstance(self.filters, list) and self.ours in self.filters:
-            self.filters.remove(self.ours)
+        if isinstance(self.filters, list):
+            # What the rehearsal has added is gone, too.
+            self.filters[:] = self.before

@@ -1,0 +1,439 @@
+//! A training put together from its rehearsed step, as the program will run it: micro-steps, the optimizer's step with
+//! its state, the gradients let go of where the program does, what variables and lists hold beyond the step, again and
+//! again until what is reserved repeats.
+
+use super::Variant;
+use crate::event::{Rehearsal, RehearsedVariant, ZeroGrad};
+use crate::forecast::replay::{AllocatorSettings, Replayed, replay_steps};
+use crate::forecast::trace::{Trace, TraceBlock, TraceEvent};
+use crate::units::Bytes;
+
+/// A training has so many steps before what is reserved may repeat: the optimizer's state is there from the second on;
+/// what its blocks leave between them can fail the third (a decoder at its largest batch but one under a cap).
+const LEAST_STEPS: usize = 3;
+/// So many are played where what is reserved repeats by then.
+const USUAL_STEPS: usize = 4;
+/// What still grows after so many grows on: then what is needed is an interval.
+const MOST_STEPS: usize = 10;
+
+/// Which way is taken where the program's lines do not tell.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Reading {
+    Least,
+    Likely,
+    Most,
+}
+
+/// A training of several steps.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub(super) struct ComposedTraining {
+    pub trace: Trace,
+    /// What becomes of it where there is room.
+    pub free: Replayed,
+    /// The event that its last step begins with.
+    pub last_step: usize,
+    /// Whether what is reserved repeats.
+    repeats: bool,
+    /// What each allocation is of, by its number.
+    kinds: Vec<Part>,
+}
+
+impl ComposedTraining {
+    pub fn new(
+        said: &Rehearsal,
+        step: &Variant,
+        batch: u64,
+        keeps_gradients: bool,
+        reading: Reading,
+        settings: &AllocatorSettings,
+    ) -> ComposedTraining {
+        let counts: &[usize] = match reading {
+            Reading::Least => &[LEAST_STEPS],
+            // Most repeat soon.
+            Reading::Likely | Reading::Most => &[USUAL_STEPS, MOST_STEPS],
+        };
+        let mut found = None;
+        for count in counts {
+            let composed = Composition::of(said, step, batch, keeps_gradients, reading, *count);
+            let (free, repeats) =
+                replay_steps(&composed.trace, &composed.ends, LEAST_STEPS, settings);
+            let is_steady = repeats.is_some();
+            found = Some(ComposedTraining {
+                last_step: composed.ends[composed.ends.len().saturating_sub(2)],
+                trace: composed.trace,
+                free,
+                repeats: is_steady,
+                kinds: composed.kinds,
+            });
+            if is_steady {
+                break;
+            }
+        }
+        found.unwrap_or_default()
+    }
+
+    /// The events of a training's first steps alone, where only room for them is asked for.
+    pub fn events(
+        said: &Rehearsal,
+        step: &Variant,
+        batch: u64,
+        keeps_gradients: bool,
+        reading: Reading,
+    ) -> Trace {
+        let count = match step.0.grows.is_empty() {
+            true => USUAL_STEPS,
+            false => MOST_STEPS,
+        };
+        Composition::of(said, step, batch, keeps_gradients, reading, count).trace
+    }
+
+    /// Whether there is but one way to read what was rehearsed.
+    pub fn is_sure(&self, said: &Rehearsal, variant: &RehearsedVariant) -> bool {
+        let lines_tell = variant.may_hold.is_empty() && said.zero_grad != Some(ZeroGrad::Unknown);
+        self.repeats && lines_tell && !said.copies_model
+    }
+
+    /// What is alive when the most is.
+    pub fn at_its_peak(&self) -> WholeStep {
+        let (mut now, mut most) = (WholeStep::default(), WholeStep::default());
+        let mut sizes = Vec::with_capacity(self.kinds.len());
+        for event in &self.trace.events {
+            match *event {
+                TraceEvent::Alloc(block) => {
+                    let size = Bytes(block.size);
+                    *now.part(self.kinds[sizes.len()]) += size;
+                    sizes.push(size);
+                    if now.total() > most.total() {
+                        most = now;
+                    }
+                }
+                TraceEvent::Free(number) => {
+                    let part = now.part(self.kinds[number]);
+                    *part = *part - sizes[number];
+                }
+                TraceEvent::EmptyCache => {}
+            }
+        }
+        most
+    }
+}
+
+/// A trace while it is put together.
+struct Composition<'a> {
+    said: &'a Rehearsal,
+    variant: &'a RehearsedVariant,
+    reading: Reading,
+    /// The step's events at this batch, and what becomes of each of its allocations.
+    events: Vec<TraceEvent>,
+    fates: Vec<Fate>,
+    arguments: u64,
+    trace: Trace,
+    kinds: Vec<Part>,
+    /// Where each step ends.
+    ends: Vec<usize>,
+    /// What variables hold beyond the step that made it.
+    held: Vec<usize>,
+    gradients: Vec<usize>,
+}
+
+/// What becomes of an allocation of the step.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Fate {
+    /// It is freed in the step.
+    Freed,
+    /// It is let go of when the step has ended.
+    Ends,
+    /// It stays until a variable is bound again, after the next forward.
+    Held,
+    /// It stays for good.
+    Stays,
+    /// It is a gradient.
+    Gradient,
+}
+
+impl<'a> Composition<'a> {
+    fn new(
+        said: &'a Rehearsal,
+        step: &'a Variant,
+        batch: u64,
+        reading: Reading,
+    ) -> Composition<'a> {
+        let (variant, template) = step;
+        let events = template.events(batch, 0);
+        let fates = fates(variant, &events, reading);
+        Composition {
+            said,
+            variant,
+            reading,
+            events,
+            fates,
+            arguments: said.arguments.0 / said.batch * batch,
+            trace: Trace::default(),
+            kinds: Vec::new(),
+            ends: Vec::new(),
+            held: Vec::new(),
+            gradients: Vec::new(),
+        }
+    }
+
+    /// A training of so many steps.
+    fn of(
+        said: &'a Rehearsal,
+        step: &'a Variant,
+        batch: u64,
+        keeps_gradients: bool,
+        reading: Reading,
+        count: usize,
+    ) -> Composition<'a> {
+        let mut composed = Composition::new(said, step, batch, reading);
+        composed.steps(keeps_gradients, count);
+        composed
+    }
+
+    fn steps(&mut self, keeps_gradients: bool, count: usize) {
+        let states = self.before();
+        let optimizer = self.said.optimizer.clone().unwrap_or_default();
+        for number in 0..count {
+            self.micro_step();
+            if keeps_gradients {
+                self.micro_step_that_adds();
+            }
+            if number == 0 {
+                for _ in 0..states {
+                    self.all_trained();
+                }
+            }
+            if optimizer.foreach {
+                let made = self.all_trained();
+                made.into_iter().for_each(|number| self.free(number));
+            }
+            match self.zero_grad() {
+                ZeroGrad::Forward | ZeroGrad::Unknown => self.let_go_of_gradients(),
+                ZeroGrad::Backward | ZeroGrad::Never => {}
+            }
+            if number == 0 && self.said.copies_model && self.reading == Reading::Most {
+                let weights = self.said.weights.iter().sum();
+                self.allocate(weights, Part::Other);
+            }
+            self.ends.push(self.trace.events.len());
+        }
+    }
+
+    /// What is there before the first step; how many state tensors of each parameter come in it.
+    fn before(&mut self) -> u32 {
+        let said = self.said;
+        let weights: u64 = said.weights.iter().sum();
+        let optimizer = said.optimizer.clone().unwrap_or_default();
+        let rest = said.before - said.arguments - Bytes(weights);
+        let trained: u64 = said.trained.iter().sum();
+        let (states, rest, of_rest) = match (optimizer.has_state, optimizer.states) {
+            // An optimizer that is not known most likely is one of Adam's kind.
+            (false, states) => (states.unwrap_or(2), rest, Part::Other),
+            // A process that starts anew has no state in its first step: the state then lies among
+            // what that step's activations left.
+            (true, Some(states)) if rest.0 >= trained * u64::from(states) => {
+                let state = Bytes(trained * u64::from(states));
+                (states, rest - state, Part::Other)
+            }
+            (true, _) => (0, rest, Part::Optimizer),
+        };
+        let weights = said.weights.iter().map(|size| (*size, Part::Parameters));
+        for (size, of) in weights.chain([(rest.0, of_rest)]) {
+            if size > 0 {
+                self.allocate(size, of);
+            }
+        }
+        states
+    }
+
+    /// One tensor like each trained parameter.
+    fn all_trained(&mut self) -> Vec<usize> {
+        let said = self.said;
+        let sizes = said.trained.iter();
+        sizes
+            .map(|size| self.allocate(*size, Part::Optimizer))
+            .collect()
+    }
+
+    /// When the gradients are let go of. A probe that did not ask leaves it at what is usual.
+    fn zero_grad(&self) -> ZeroGrad {
+        match (self.said.zero_grad, self.reading) {
+            (Some(ZeroGrad::Unknown), Reading::Most) => ZeroGrad::Backward,
+            (Some(said), _) => said,
+            (None, _) => ZeroGrad::Forward,
+        }
+    }
+
+    fn allocate(&mut self, size: u64, of: Part) -> usize {
+        let block = TraceBlock { size, stream: 0 };
+        self.trace.events.push(TraceEvent::Alloc(block));
+        self.kinds.push(of);
+        self.kinds.len() - 1
+    }
+
+    fn free(&mut self, allocation: usize) {
+        self.trace.events.push(TraceEvent::Free(allocation));
+    }
+
+    /// The variables of the step before are bound again.
+    fn let_go(&mut self) {
+        for allocation in std::mem::take(&mut self.held) {
+            self.free(allocation);
+        }
+    }
+
+    fn let_go_of_gradients(&mut self) {
+        for allocation in std::mem::take(&mut self.gradients) {
+            self.free(allocation);
+        }
+    }
+
+    /// Forward and backward of a step's first part. The gradients of the step before may still be there.
+    fn micro_step(&mut self) {
+        match self.gradients.is_empty() || self.zero_grad() != ZeroGrad::Never {
+            true => self.passes(false),
+            false => self.passes(true),
+        }
+    }
+
+    /// Those of a further part, which adds to the gradients of the one before.
+    fn micro_step_that_adds(&mut self) {
+        self.passes(true);
+    }
+
+    /// Forward and backward. What is not freed by then are gradients; where gradients are there already, new ones are
+    /// added to them and freed at once. What the program's variables hold at the end stays until they are bound again,
+    /// after the next forward.
+    fn passes(&mut self, adds: bool) {
+        let given = (self.arguments > 0).then(|| self.allocate(self.arguments, Part::Activations));
+        let first = self.kinds.len();
+        let (mut at_event, mut pending) = (0, None);
+        let events = std::mem::take(&mut self.events);
+        for event in &events {
+            if at_event == self.variant.forward {
+                self.let_go();
+            }
+            if at_event == self.variant.loss.max(self.variant.forward) && !adds {
+                self.let_go_of_gradients();
+            }
+            at_event += 1;
+            match *event {
+                TraceEvent::Alloc(block) => {
+                    let fate = self.fates[self.kinds.len() - first];
+                    let of = match fate {
+                        Fate::Gradient => Part::Gradients,
+                        Fate::Stays => Part::Other,
+                        Fate::Freed | Fate::Ends | Fate::Held => Part::Activations,
+                    };
+                    let number = self.allocate(block.size, of);
+                    if let Some(gradient) = pending.take() {
+                        self.free(gradient);
+                    }
+                    if adds && fate == Fate::Gradient {
+                        pending = Some(number);
+                    }
+                }
+                TraceEvent::Free(allocation) => {
+                    if self.fates[allocation] == Fate::Freed {
+                        self.free(first + allocation);
+                    }
+                }
+                TraceEvent::EmptyCache => self.trace.events.push(TraceEvent::EmptyCache),
+            }
+        }
+        self.events = events;
+        pending
+            .into_iter()
+            .chain(given)
+            .for_each(|number| self.free(number));
+        self.let_go();
+        if !adds {
+            self.let_go_of_gradients();
+        }
+        let fates = std::mem::take(&mut self.fates);
+        for (at, fate) in fates.iter().enumerate() {
+            match fate {
+                Fate::Ends => self.free(first + at),
+                Fate::Held => self.held.push(first + at),
+                Fate::Gradient if !adds => self.gradients.push(first + at),
+                Fate::Gradient | Fate::Freed | Fate::Stays => {}
+            }
+        }
+        self.fates = fates;
+    }
+}
+
+fn fates(variant: &RehearsedVariant, events: &[TraceEvent], reading: Reading) -> Vec<Fate> {
+    let mut fates = Vec::new();
+    for event in events {
+        match *event {
+            TraceEvent::Alloc(_) => fates.push(Fate::Gradient),
+            TraceEvent::Free(allocation) => fates[allocation] = Fate::Freed,
+            TraceEvent::EmptyCache => {}
+        }
+    }
+    let alive = |fate: Fate| fate == Fate::Gradient;
+    for (lists, kept) in [(&variant.held, Fate::Held), (&variant.grows, Fate::Stays)] {
+        for at in lists {
+            if let Some(fate) = fates.get_mut(*at).filter(|fate| alive(**fate)) {
+                *fate = kept;
+            }
+        }
+    }
+    for at in &variant.may_hold {
+        // What was rehearsed as let go of in the step may be held all the same.
+        let Some(fate) = fates.get_mut(*at) else {
+            continue;
+        };
+        *fate = match (*fate, reading) {
+            (Fate::Stays, _) => Fate::Stays,
+            (_, Reading::Most) => Fate::Held,
+            (Fate::Gradient, Reading::Least | Reading::Likely) => Fate::Ends,
+            (known, Reading::Least | Reading::Likely) => known,
+        };
+    }
+    fates
+}
+
+/// What a piece of memory is of.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Part {
+    Parameters,
+    Gradients,
+    /// The state, and what its step makes for itself.
+    Optimizer,
+    Activations,
+    Other,
+}
+
+/// What a whole training step holds at its peak.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct WholeStep {
+    /// Parameters and buffers of the model.
+    pub parameters: Bytes,
+    /// The gradients that are there by then.
+    pub gradients: Bytes,
+    /// The optimizer's.
+    pub optimizer: Bytes,
+    /// What forward keeps for backward, the batch itself, and temporaries.
+    pub activations: Bytes,
+    /// What the program had allocated beside its model.
+    pub other: Bytes,
+}
+
+impl WholeStep {
+    /// All of it.
+    pub fn total(&self) -> Bytes {
+        self.parameters + self.gradients + self.optimizer + self.activations + self.other
+    }
+
+    fn part(&mut self, part: Part) -> &mut Bytes {
+        match part {
+            Part::Parameters => &mut self.parameters,
+            Part::Gradients => &mut self.gradients,
+            Part::Optimizer => &mut self.optimizer,
+            Part::Activations => &mut self.activations,
+            Part::Other => &mut self.other,
+        }
+    }
+}

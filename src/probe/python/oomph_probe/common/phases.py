@@ -1,0 +1,85 @@
+"""In which phase of a step a stack was taken, by what runs: backward, the optimizer's step, a model and whether it is
+trained, gradients, and the functions that are called."""
+
+from __future__ import annotations
+
+import re
+
+from . import frames
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from types import FrameType
+    from typing import Any
+
+    from .frames import Stack
+    from .protocols import Torch
+
+# Functions that write or read a checkpoint; src/event/probe.rs has the same for what is said of it.
+SAVES = frozenset("save _save save_checkpoint _save_checkpoint save_state save_model save_pretrained".split())
+LOADS = frozenset("load _load load_checkpoint load_state_dict load_state load_model resume_from_checkpoint".split())
+# Of these names others are common too: only in the files that read and write for torch.
+SHORT = frozenset("save _save load _load".split())
+CHECKPOINTS = ("torch/serialization.py", "torch/distributed/checkpoint/", "/safetensors/", "/flax/serialization")
+GENERATES = re.compile("^_?(generate|greedy_search|beam_search|sample|p_sample|ddim_sample|sample_loop|p_sample_loop)$")
+EVALUATES = re.compile(
+    "^_?(run_|do_|maybe_)?(eval|evaluate|evaluation|validate|validation|valid|val|test|predict|prediction|estimate_loss)"
+    "(_loop|_step|_epoch|_one_epoch|_model|_batch|_loss|_all)?$"
+)
+
+
+def phase(stack: Stack, steps_ended: int, grad_enabled: bool, in_step: bool) -> str:
+    """The phase as a word of the wire."""
+    if stack.is_in_backward:
+        return "backward"
+    if in_step and not stack.is_in_module:
+        return "optimizer"
+    if any(is_checkpoint(line["file"], line["function"], LOADS) for line in stack.lines):
+        return "load"
+    if any(is_checkpoint(line["file"], line["function"], SAVES) for line in stack.lines):
+        return "unknown"
+    if not (stack.is_in_module or stack.is_in_functional or steps_ended > 0):
+        return "load"
+    if stack.is_in_evaluation or not (grad_enabled or stack.hides_gradients):
+        return "evaluation"
+    if stack.is_in_module:
+        return "forward"
+    # Between the calls of a model: outputs that are gathered, a metric, a loss.
+    if stack.has_trained_model is None:
+        names = [line["function"] for line in stack.lines]
+        is_evaluated = any(EVALUATES.match(name) or GENERATES.match(name) for name in names)
+        return "evaluation" if is_evaluated else "forward"
+    return "forward" if stack.has_trained_model else "evaluation"
+
+
+def is_checkpoint(path: str, function: str, names: frozenset[str]) -> bool:
+    return function in names and (function not in SHORT or any(part in path for part in CHECKPOINTS))
+
+
+def has_trained_model(torch: Torch, stack: list[FrameType]) -> bool | None:
+    """Whether a model is in training mode, by the innermost frame that has one with parameters among its variables,
+    or as an attribute of `self`; None where there is none."""
+    for frame in stack:
+        models = frames.read_locals(frame, lambda values: models_in(torch, list(values.values()), values.get("self")))
+        if models:
+            return any(each.__dict__.get("training") is not False for each in models)
+    return None
+
+
+def models_in(torch: Torch, values: list[Any], owner: Any) -> list[Any]:
+    """Those with parameters; read without running anything of the program's."""
+    own = getattr(owner, "__dict__", None) if type(type(owner)) is type else None
+    if type(own) is dict and torch.nn.Module not in type(owner).__mro__:
+        values = values + list(own.values())
+    modules = [each for each in values if torch.nn.Module in type(each).__mro__]
+    return [each for each in modules if has_parameters(each)]
+
+
+def has_parameters(module: Any) -> bool:
+    todo, seen = [module], 0
+    while todo and seen < 200:
+        each, seen = todo.pop(), seen + 1
+        if any(value is not None for value in each.__dict__.get("_parameters", {}).values()):
+            return True
+        todo.extend(part for part in each.__dict__.get("_modules", {}).values() if part is not None)
+    return False
