@@ -5,6 +5,7 @@ use super::editor::{Editor, LineEdit};
 use super::keymap::{self, InputMode};
 use super::scene::Scene;
 use crate::anatomy::{Category, StepAnatomy, by_category};
+use crate::diagnosis::Cause;
 use crate::remedy::{self, Availability, FitVerdict, Remedy, RemedyId};
 use crate::units::{Bytes, RunNumber};
 use ratatui::crossterm::event::{KeyCode, KeyEvent, KeyModifiers};
@@ -153,10 +154,12 @@ impl OomDialog {
         }
     }
 
-    /// Whether the recommended row is only the best guess: nothing is known to fit.
+    /// Whether the recommended row is only the best guess: nothing is known to fit the GPU. Of the host's memory that is
+    /// never said.
     pub(crate) fn is_guess(&self, scene: &Scene) -> bool {
         let selected = self.remedy(scene).filter(|remedy| is_offered(remedy));
         self.pointer == Pointer::Recommended
+            && !scene.cause().is_some_and(Cause::is_of_host)
             && selected.is_some_and(|remedy| remedy.expectation.verdict() == FitVerdict::Unknown)
     }
 
