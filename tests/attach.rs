@@ -185,6 +185,7 @@ fn a_killed_front_costs_nothing_but_the_screen() {
     let screen = second.wait_for("allocated", A_RUN);
     assert!(screen.contains("run 1"), "{screen}");
     second.wait_for("step ", A_RUN);
+    second.press('4');
     second.wait_for("the front was lost", A_RUN);
     user.wait_for("a screen", |session| session["attached"] == true);
     // The screen shows history before the probe has found its new front.
@@ -232,6 +233,8 @@ fn the_next_front_goes_on_counting_epochs() {
     let path = number.display().to_string();
     let script = r#"while read n <"$0"; do echo "Epoch $n/3"; sleep 0.1; done"#;
     let mut first = user.terminal(&["--no-nvml", "sh", "-c", script, &path]);
+    first.wait_for("Epoch 1/3", A_RUN);
+    first.press('4');
     first.wait_for("epoch 1", A_RUN);
     let session = user.only();
     let epochs = || -> Vec<u64> {
@@ -245,6 +248,8 @@ fn the_next_front_goes_on_counting_epochs() {
     wait_until("the first epoch is recorded", A_RUN, || epochs() == [1]);
 
     let mut second = user.terminal(&["attach"]);
+    second.wait_for("Epoch 1/3", A_RUN);
+    second.press('4');
     second.wait_for("epoch 1", A_RUN);
     first.wait_for("has taken over", A_RUN);
     say(2);

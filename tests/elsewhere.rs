@@ -235,6 +235,7 @@ fn a_session_of_another_machine_is_watched_and_nothing_acts_on_it() {
     let stopped = cluster.command(NODE, &["stop", &id]).output();
     assert!(stopped.expect("oomph runs").status.success());
     screen.wait_for("read-only: it ran on gpu-7 and has ended", A_RUN);
+    screen.press('4');
     screen.wait_for("SIGTERM", A_RUN);
     screen.press('q');
     screen.exit(PATIENCE);

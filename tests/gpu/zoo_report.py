@@ -9,7 +9,7 @@ ENOUGH_STEPS = 10
 def edited(line):
     """What was changed for the second run, in few words."""
     command = line.get("command") or {}
-    changes = dict(command.get("env") or []).get("OOMPH_EDITS") or ""
+    changes = {each["name"]: each["value"] for each in command.get("env") or []}.get("OOMPH_EDITS", "")
     return f"{'+'.join(line.get('remedies') or [])} {changes}".strip()
 
 
@@ -22,7 +22,7 @@ def is_right_edit(program, line):
     words = " ".join(map(str, command.get("argv", [])))
     env = str(command.get("env") or "")
     options = [option for option in (knob.get("option"), *knob.get("also", ())) if option]
-    options = options or [f"--{knob['name']}"]
+    options = [option.rstrip("=") for option in options] or [f"--{knob['name']}"]
     if knob["is"] in ("typed", "default") and any(
         f"{option} " in f"{words} " or f"{option}=" in words for option in options
     ):
@@ -56,7 +56,7 @@ def report(results, programs):
         prediction = line.get("prediction") or {}
         peak, reserved = line.get("peak"), line.get("reserved")
         off = (prediction["peak"] - peak) / peak if prediction.get("peak") and peak and went_on(line) else None
-        within = prediction.get("within")
+        within = prediction.get("reserved_within") or prediction.get("within")
         held = within[0] <= reserved <= within[1] if within and reserved and went_on(line) else None
         if off is not None:
             errors.append(abs(off))

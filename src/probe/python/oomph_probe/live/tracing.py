@@ -150,8 +150,9 @@ class Tracing:
             "device": int(device),
             "step": step,
             "failed": failed,
-            "inputs": list(self.modules.inputs),
         }
+        if self.modules.inputs:
+            line["inputs"] = list(self.modules.inputs)
         seen = self.modules.take()
         of_parameters = seen[2] if seen is not None else {}
         kinds, places = self.structure.kinds(of_parameters)
