@@ -98,18 +98,20 @@ impl<W: Write> Write for Noticing<W> {
 
 fn source(name: Option<&str>) -> anyhow::Result<LogSource> {
     let places = BaseDirs::of_this_user();
-    let stored = recording::list(&places);
     let stored_log = |stored: &recording::Stored| stored.directory.join(OUTPUT_LOG);
+    let chosen = choose(name, "logs");
+    // Listed after that: one that was living until just now is among them.
+    let stored = recording::list(&places);
     let ended = match name {
         // A session that has ended may be meant.
-        Some(name) => match choose(Some(name), "logs") {
+        Some(name) => match chosen {
             Ok(found) => return of_living(found, &stored),
             Err(why) => match meant(name, stored, |stored| &stored.id, job_of_stored) {
                 Meant::One(stored) => stored_log(&stored),
                 Meant::None | Meant::Several(_) => return Err(why.into()),
             },
         },
-        None => match (choose(None, "logs"), stored.first()) {
+        None => match (chosen, stored.first()) {
             (Ok(found), _) => return of_living(found, &stored),
             (Err(NoChoice::Nobody), Some(stored)) => stored_log(stored),
             (Err(why), _) => return Err(why.into()),
