@@ -145,7 +145,7 @@ def demo(name, around):
     recording = pathlib.Path(around["HOME"]) / f"{name.replace(' ', '-')}.jsonl"
     done = subprocess.run(
         ["oomph", "--headless", "--on-oom", "exit", f"--record={recording}", "python3", str(ROOT / "demo/train.py"),
-         "--batch-size", "64"],
+         "--batch-size", "64", "--scenario", "growth"],
         env=around, stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=300)
     events = [json.loads(line) for line in recording.read_text().splitlines()]
     version = ask("python3", "-c", "import platform; print(platform.python_version())", env=around)
