@@ -226,12 +226,8 @@ fn where_nothing_fits_that_is_said() {
     assert_eq!(world.search(1, 1.0).0, SearchAnswer::None);
 }
 
-#[test]
-fn without_a_probe_values_are_doubled() {
-    let mut search = SizeSearch {
-        rounds: true,
-        ..search(8)
-    };
+/// The values that are run where each fits and nothing is known of what it needed.
+fn tried_without_figures(search: &mut SizeSearch) -> Vec<u64> {
     let mut tried = Vec::new();
     while let SearchStep::Run(value) = search.next() {
         tried.push(value);
@@ -246,6 +242,16 @@ fn without_a_probe_values_are_doubled() {
             rehearsed: None,
         });
     }
+    tried
+}
+
+#[test]
+fn without_a_probe_values_are_doubled() {
+    let mut search = SizeSearch {
+        rounds: true,
+        ..search(8)
+    };
+    let tried = tried_without_figures(&mut search);
     assert_eq!(tried, [2, 4, 8]);
     assert_eq!(search.next(), SearchStep::Done(SearchAnswer::Proven(8)));
 }
@@ -262,20 +268,7 @@ fn what_failed_before_is_a_bound() {
             bound: Some(bound),
             ..search(8)
         };
-        let mut tried = Vec::new();
-        while let SearchStep::Run(value) = search.next() {
-            tried.push(value);
-            search.trials.push(Trial {
-                value,
-                seen: None,
-                peak: None,
-                reserved: None,
-                fits: true,
-                steps: 4,
-                inputs: None,
-                rehearsed: None,
-            });
-        }
+        let tried = tried_without_figures(&mut search);
         assert_eq!(tried, expected, "below {bound}");
     }
 }
