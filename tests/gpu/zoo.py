@@ -12,7 +12,8 @@ its text files, from bare repositories in `--mirror` (OWNER+NAME or OWNER+NAME/r
     python3 tests/gpu/zoo.py report --results FILE
 
 `run` needs an NVIDIA GPU and PyTorch with torchvision: each program that has `data` in the manifest runs as it is, then
-with 1/1.5 and 1/4 of the memory that it took, under `--on-oom auto` (`zoo_runs.py`). What the results have is not run again.
+with 1/1.5 and 1/4 of the memory that it took, under `--on-oom auto`, and once more so with nothing in front of it, for its exit
+status and traceback (`zoo_runs.py`). What the results have is not run again.
 """
 
 import argparse
@@ -220,7 +221,7 @@ def main():
     parser.add_argument("--programs", type=Path, default=Path("/tmp/oomph-zoo"), help="where they are checked out")
     parser.add_argument("--mirror", type=Path, help="bare repositories, OWNER+NAME")
     parser.add_argument("--only", help="programs whose name has this")
-    parser.add_argument("--set", choices=("first", "second", "third"))
+    parser.add_argument("--set", choices=("first", "second", "third", "fourth"))
     parser.add_argument("--results", type=Path, default=Path("zoo.jsonl"))
     parser.add_argument(
         "--work", type=Path, default=Path("/tmp/oomph-zoo-work"), help="where they run, with the data made for them"

@@ -180,10 +180,14 @@ def make_once(maker, shared):
 
 
 def stub(names, place):
-    """A folder with stand-ins for packages that only report elsewhere."""
+    """A folder with stand-ins for packages that only report elsewhere or draw."""
     place.mkdir(parents=True, exist_ok=True)
     for name in names:
-        (place / f"{name}.py").write_text(STUB)
+        folder = place
+        for part in name.split("."):
+            folder /= part
+            folder.mkdir(exist_ok=True)
+            (folder / "__init__.py").write_text(STUB)
 
 
 def accept_made_files():

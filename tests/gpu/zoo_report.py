@@ -42,6 +42,24 @@ def share(part, whole):
     return f"{part} of {whole} ({part / whole:.1%})" if whole else "none"
 
 
+def print_as_alone(results, relaunches):
+    """Whether the first run's end is what it would have been with nothing in front of it."""
+    alone = {(line["name"], line["times"]): line for line in results.lines if line["what"] == "alone"}
+    pairs = [(line, alone[key]) for line in relaunches if (key := (line["name"], line["times"])) in alone]
+    ended = [pair for pair in pairs if pair[1]["status"] is not None and "first_exit" in pair[0]]
+    same = [
+        line["first_exit"].get("code", -line["first_exit"].get("signal", 0)) == other["status"] for line, other in ended
+    ]
+    print(f"exit status as without oomph    {share(sum(same), len(same))}")
+    with_text = [(line, other) for line, other in pairs if other["traceback"] and line.get("traceback")]
+    equal = [line["traceback"] == other["traceback"] for line, other in with_text]
+    print(f"traceback as without oomph      {share(sum(equal), len(equal))}")
+    for (line, other), is_equal in zip(with_text, equal):
+        if not is_equal:
+            differ = set(line["traceback"]) ^ set(other["traceback"])
+            print(f"    {line['name']} {line['times']}: {sorted(differ)[:4]}")
+
+
 def report(results, programs):
     bare = {line["name"]: line for line in results.lines if line["what"] == "bare"}
     relaunches = [line for line in results.lines if line["what"] == "relaunch" and line["name"] in programs]
@@ -114,6 +132,10 @@ def report(results, programs):
                 f"{what:31} off by {quantile(values, 0.5):.2%} in the median, {quantile(values, 0.95):.2%} at the 95th percentile"
             )
     print(f"reserved inside its interval    {share(sum(inside), len(inside))}")
+    took = [line["micros"] / 1e6 for line in relaunches if line.get("micros")]
+    if took:
+        print(f"of it the rehearsals            {quantile(took, 0.5):.2f} s in the median, {max(took):.2f} at most")
+    print_as_alone(results, relaunches)
     if delays:
         print(f"from the OOM to the exit        {quantile(delays, 0.5):.2f} s in the median, {max(delays):.2f} at most")
     return 0

@@ -6,6 +6,7 @@ The program is not changed, nor its batch: it runs once for its peak, then with 
 
 import json
 import os
+import re
 import shlex
 import shutil
 import signal
@@ -23,6 +24,7 @@ LEAST_FOR_A_FOURTH = 3 << 30
 STEPS_BARE = 8
 STEPS_AFTER = 10
 SECONDS = 75
+FRAME = re.compile(r'^  File "(.*)", line (\d+), in (.*)$', re.MULTILINE)
 
 
 @dataclass
@@ -170,7 +172,7 @@ def watched(place, program, name, options, cap, is_enough):
         "--record",
         str(recording),
         *options,
-        *shlex.split(program.runs or program.command),
+        *words_of(program),
     ]
     seen = Seen()
     began = time.monotonic()
@@ -209,6 +211,45 @@ def watched(place, program, name, options, cap, is_enough):
     return seen, outcome, output.read_bytes()[-3000:].decode(errors="replace")
 
 
+def words_of(program):
+    return shlex.split(program.runs or program.command)
+
+
+def last_words(output, is_first):
+    """The frames of the first or last traceback that ends with an OOM, and that line's beginning: what a user would see of it."""
+    found = []
+    for part in output.replace("\r", "\n").split("Traceback (most recent call last):\n")[1:]:
+        frames = FRAME.findall(part)
+        ends = re.search(r"^(?:torch\.(?:cuda\.)?)?OutOfMemoryError: (CUDA out of memory)", part, re.MULTILINE)
+        if ends:
+            found.append([" ".join(frame) for frame in frames] + [ends[1]])
+    return (found[0] if is_first else found[-1]) if found else None
+
+
+def without_oomph(place, program, times, cap):
+    """The same failure with nothing in front of it: its exit status and traceback."""
+    directory = prepared(place, program)
+    environment = surroundings(place, program, f"alone-{times}", cap)
+    output = place.of(program) / f"alone-{times}.out"
+    words = words_of(program)
+    while words and "=" in words[0]:
+        name, _, value = words.pop(0).partition("=")
+        environment[name] = f"{value}:{environment[name]}" if name == "PYTHONPATH" else value
+    with output.open("wb") as written:
+        process = subprocess.Popen(
+            words, cwd=directory, env=environment, stdin=subprocess.DEVNULL, stdout=written, stderr=written,
+            start_new_session=True,
+        )
+        try:
+            status = process.wait(SECONDS)
+        except subprocess.TimeoutExpired:
+            os.killpg(process.pid, signal.SIGKILL)
+            process.wait()
+            status = None
+    said = output.read_bytes().decode(errors="replace")
+    return {"status": status, "traceback": last_words(said, is_first=False)}
+
+
 def bare(place, program):
     """What it needs as it is."""
     seen, outcome, tail = watched(place, program, "bare", [], None, lambda seen: seen.steps(1) >= STEPS_BARE)
@@ -240,6 +281,8 @@ def relaunched(place, program, times, need, total):
     )
     line = {"outcome": outcome, "cap": round(need / times), "ooms": seen.ooms[:4], "runs": len(seen.started)}
     line["ran_out"] = seen.failed(1)
+    line["first_exit"] = {name: value for name, value in (seen.exits.get(1) or {}).items() if name != "at"}
+    line["traceback"] = last_words((place.of(program) / f"relaunch-{times}.out").read_text(errors="replace"), True)
     line.update(errors=seen.errors, given=[seen.given.get(1), seen.given.get(2)])
     line["notes"] = [note[:700] for note in seen.notes][:6]
     of_first = [oom for oom in seen.ooms if oom["run"] == 1]
@@ -276,5 +319,9 @@ def measure(place, program, results, may_begin):
                 line = relaunched(place, program, times, truth["peak"], truth["total"])
                 results.keep(place.of(program) / f"relaunch-{times}.jsonl", f"{program.name}-{times}")
                 results.add(name=program.name, what="relaunch", times=times, **line)
+                if line["ran_out"] and may_begin():
+                    cap = truth["peak"] / times / truth["total"]
+                    alone = without_oomph(place, program, times, cap)
+                    results.add(name=program.name, what="alone", times=times, **alone)
     except Exception as error:  # one program's trouble is not the others'
         print(program.name, repr(error)[:400], file=sys.stderr, flush=True)
