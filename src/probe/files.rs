@@ -33,6 +33,7 @@ const PACKAGE: &[(&str, &str)] = embedded![
     "common/phases.py",
     "common/rotation.py",
     "common/spool.py",
+    "common/tracebacks.py",
     "common/wire.py",
     "knobs/__init__.py",
     "knobs/batch.py",

@@ -194,7 +194,7 @@ def run_all(options):
     wanted = [program for program in programs(options) if program.data is not None]
     for program in wanted:
         check_out(program, options.mirror, options.programs)
-    for shared in {what.partition(" ")[0] for program in wanted for what in program.data} - {"carried"}:
+    for shared in {what.partition(" ")[0].partition("/")[0] for program in wanted for what in program.data} - {"carried"}:
         zoo_data.make_once(shared, place.work / "data")
     zoo_data.accept_made_files()
 

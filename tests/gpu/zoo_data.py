@@ -119,7 +119,7 @@ def compressed(path):
 
 
 def tokens(path):
-    generator().integers(0, 50_000, 4_000_000).astype("uint16").tofile(path)
+    generator().integers(0, 32_000, 4_000_000).astype("uint16").tofile(path)
 
 
 MAKERS = {
@@ -165,7 +165,9 @@ def make(what, directory, shared, carried):
     if maker == "carried":
         shutil.copy(carried / target.name, target)
         return
-    target.symlink_to(make_once(maker, shared))
+    # A program may have a folder of its own where it looks for data: then only a part of what is made is linked.
+    maker, _, part = maker.partition("/")
+    target.symlink_to(make_once(maker, shared) / part)
 
 
 def make_once(maker, shared):

@@ -1,6 +1,7 @@
 """Which calls of a model are noted, under a real torch."""
 import pathlib
 import sys
+import traceback
 import unittest
 
 import torch
@@ -52,6 +53,49 @@ class Calls(unittest.TestCase):
         self.assertEqual(self.shapes(), [[6, 4]])
         (trained,) = self.roots.given.lines(is_trained=True)
         self.assertEqual((trained["shape"], trained["varies"]), ([12, 4], []))
+
+    def test_an_error_passes_through_without_frames_of_the_wrappers(self):
+        class Fails(torch.nn.Module):
+            def forward(self, error):
+                raise error
+
+        model = torch.nn.Sequential(torch.nn.Sequential(torch.nn.Sequential(Fails())))
+
+        def frames_of(error):
+            try:
+                model(error)
+            except type(error) as caught:
+                return [(frame.filename, frame.name) for frame in traceback.extract_tb(caught.__traceback__)]
+
+        for kind in (torch.cuda.OutOfMemoryError, RuntimeError, KeyboardInterrupt):
+            behind_ours = frames_of(kind("no"))
+            self.roots.rest()
+            alone = frames_of(kind("no"))
+            self.roots.install()
+            kept = 0 if sys.version_info >= (3, 11) else 1
+            self.assertEqual(len(behind_ours), len(alone) + kept, kind)
+            if not kept:
+                self.assertEqual(behind_ours, alone, kind)
+
+    def test_an_error_of_backward_passes_through_as_well(self):
+        class Fails(torch.autograd.Function):
+            @staticmethod
+            def forward(context, value):
+                return value.clone()
+
+            @staticmethod
+            def backward(context, gradient):
+                raise torch.cuda.OutOfMemoryError("no")
+
+        def frames_of():
+            try:
+                Fails.apply(torch.ones(2, requires_grad=True)).sum().backward()
+            except torch.cuda.OutOfMemoryError as caught:
+                return [(frame.filename, frame.name) for frame in traceback.extract_tb(caught.__traceback__)]
+
+        behind_ours = frames_of()
+        self.roots.rest()
+        self.assertEqual(len(behind_ours), len(frames_of()) + (sys.version_info < (3, 11)))
 
     def test_what_is_traced_is_not_noted(self):
         self.model(torch.zeros(12, 4))

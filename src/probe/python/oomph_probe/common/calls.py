@@ -13,7 +13,7 @@ import sys
 import threading
 import weakref
 
-from . import errors
+from . import errors, tracebacks
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -55,10 +55,14 @@ class Calls:
 
         def __call__(self: Module, *args: Any, **kwargs: Any) -> Any:
             # A wrapper put on the class by this call takes effect from the next call on.
-            call = None if is_compiling() or calls.notify is None else look(self)
-            if call is not None:
-                return call(original, self, args, kwargs)
-            return original(self, *args, **kwargs)
+            if is_compiling() or calls.notify is None:
+                return original(self, *args, **kwargs)
+            call = look(self)
+            try:
+                return original(self, *args, **kwargs) if call is None else call(original, self, args, kwargs)
+            except BaseException as failure:
+                tracebacks.without_this_frame(failure)
+                raise
 
         self.ours = as_if_torchs_own(__call__, original)
         self.module.__call__ = self.ours

@@ -13,7 +13,7 @@ import sys
 import threading
 import weakref
 
-from ..common import calls, errors, frames
+from ..common import calls, errors, frames, tracebacks
 from ..knobs import given
 from ..live import modules
 from . import apart, callers, inputs
@@ -129,13 +129,14 @@ class Roots:
             try:
                 output = original(self, *args, **kwargs)
                 return output
-            except error:
+            except BaseException as failure:
                 interrupted = None
-                if is_outer:
+                if is_outer and isinstance(failure, error):
                     inside.depth = 0
                     interrupted = roots.left("forward")
                 if interrupted is not None:
                     raise interrupted from None
+                tracebacks.without_this_frame(failure)
                 raise
             finally:
                 if is_outer:
@@ -156,10 +157,11 @@ class Roots:
             roots.backwards += 1
             try:
                 result = original(*args, **kwargs)
-            except error:
-                interrupted = roots.left("backward")
+            except BaseException as failure:
+                interrupted = roots.left("backward") if isinstance(failure, error) else None
                 if interrupted is not None:
                     raise interrupted from None
+                tracebacks.without_this_frame(failure)
                 raise
             finally:
                 roots.backwards -= 1
