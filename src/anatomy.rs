@@ -19,6 +19,8 @@ use std::collections::{BTreeMap, BTreeSet};
 
 /// The allocator rounds what is asked for up to this.
 const ROUNDING: u64 = 512;
+/// Of torch: where `Module.to` and `Module.cuda` move what a module has.
+const MODULE_FILE: &str = "torch/nn/modules/module.py";
 
 /// One step. A position in it is a number of events that have happened: 0 is its beginning.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -123,6 +125,9 @@ impl StepAnatomy {
             origins: step.origins.clone(),
             modules: step.modules.clone(),
         };
+        if let Some(first) = first_of_a_module(&anatomy, &blocks) {
+            anatomy.begin_with_loading(first);
+        }
         for (block, origin) in blocks.iter_mut().zip(origins) {
             block.origin = origin;
             block.category = category_of(&anatomy, block);
@@ -136,6 +141,22 @@ impl StepAnatomy {
     pub fn of_oom(traces: &StepTraces) -> Option<StepAnatomy> {
         let trace = traces.failed().or_else(|| traces.last())?;
         StepAnatomy::new(trace).ok()
+    }
+
+    /// The trace of the first step begins with the process: until the model is called it has loaded its weights and data, which
+    /// the probe counts with the forward pass.
+    fn begin_with_loading(&mut self, first_call: usize) {
+        let Some(start) = self.phases.first_mut() else {
+            return;
+        };
+        if start.phase == Phase::Forward && start.from < first_call {
+            let forward = PhaseStart {
+                from: first_call,
+                ..*start
+            };
+            start.phase = Phase::Load;
+            self.phases.insert(1, forward);
+        }
     }
 
     /// The last position.
@@ -220,6 +241,20 @@ impl Category {
     }
 }
 
+/// Where the first step first allocated in a module of the model; `None` for later steps, and where modules are not known.
+fn first_of_a_module(anatomy: &StepAnatomy, blocks: &[StepBlock]) -> Option<usize> {
+    let of_modules = blocks.iter().filter(|block| block.module.is_some());
+    let first = of_modules.map(|block| block.from).min();
+    first.filter(|_| anatomy.step == 1)
+}
+
+/// Whether a module itself allocated it, as it does in `.to(device)`: parameters and buffers.
+fn is_of_moved_module(anatomy: &StepAnatomy, block: &StepBlock) -> bool {
+    let origin = block.origin.map(|origin| &anatomy.origins[origin]);
+    let inside = origin.and_then(|origin| origin.inside.as_ref());
+    inside.is_some_and(|line| line.file.ends_with(MODULE_FILE))
+}
+
 /// The category of a block whose origin is known already.
 fn category_of(anatomy: &StepAnatomy, block: &StepBlock) -> Category {
     let kind = block.origin.and_then(|origin| anatomy.origins[origin].kind);
@@ -237,6 +272,9 @@ fn category_of(anatomy: &StepAnatomy, block: &StepBlock) -> Category {
         block.until.map(|until| anatomy.phase(until)),
     );
     match (born, freed) {
+        (Phase::Load, None) if is_of_moved_module(anatomy, block) => Category::Parameters,
+        (Phase::Load, Some(Phase::Load)) => Category::Temporaries,
+        (Phase::Load, _) => Category::Other,
         (Phase::Forward, Some(freed)) if freed != Phase::Forward => Category::Activations,
         // The step ended early: what the forward pass still holds is for the backward pass.
         (Phase::Forward, None) if anatomy.failed => Category::Activations,

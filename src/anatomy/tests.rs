@@ -69,6 +69,48 @@ fn a_blocks_life_tells_what_it_is_for() {
 }
 
 #[test]
+fn what_the_first_step_had_loaded_before_the_models_call_is_no_activation() {
+    let moved = BlockOrigin {
+        inside: Some(SourceLine {
+            file: "/env/torch/nn/modules/module.py".into(),
+            line: 1370,
+            function: "convert".into(),
+        }),
+        ..origin(3, None)
+    };
+    let first = StepTrace {
+        step: 1,
+        failed: true,
+        // Weights, a copy of them that was freed, the data set, an activation.
+        trace: "| 4096 1024 -1 8192 2048".into(),
+        phases: vec![PhaseStart {
+            phase: Phase::Forward,
+            from: 0,
+        }],
+        origins: vec![moved, origin(10, None)],
+        blocks: "1 0 2*2".into(),
+        modules: vec!["h.0".into()],
+        block_modules: "0*3 1".into(),
+        ..StepTrace::default()
+    };
+    let anatomy = StepAnatomy::new(&first).expect("a step");
+    let categories: Vec<Category> = anatomy.blocks.iter().map(|block| block.category).collect();
+    use Category::*;
+    assert_eq!(categories, [Parameters, Temporaries, Other, Activations]);
+    let phases = [0, 1, 4, 5].map(|position| anatomy.phase(position));
+    let expected = [Phase::Unknown, Phase::Load, Phase::Load, Phase::Forward];
+    assert_eq!(phases, expected);
+
+    let later = StepAnatomy::new(&StepTrace { step: 2, ..first }).expect("a step");
+    assert!(
+        later
+            .blocks
+            .iter()
+            .all(|block| block.category != Parameters)
+    );
+}
+
+#[test]
 fn what_is_alive_at_the_peak_is_told_by_line() {
     let anatomy = StepAnatomy::new(&step()).expect("a step");
     let held: Vec<_> = by_line(&anatomy, anatomy.peak())
