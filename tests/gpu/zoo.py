@@ -9,11 +9,13 @@ its text files, from bare repositories in `--mirror` (OWNER+NAME or OWNER+NAME/r
 
 
     python3 tests/gpu/zoo.py run --oomph target/release/oomph --programs DIR --results FILE [--at-once N] [--seconds N]
+    python3 tests/gpu/zoo.py fit --oomph target/release/oomph --programs DIR --results FILE [--at-once N] [--seconds N]
     python3 tests/gpu/zoo.py report --results FILE
 
-`run` needs an NVIDIA GPU and PyTorch with torchvision: each program that has `data` in the manifest runs as it is, then
+`run` and `fit` need an NVIDIA GPU and PyTorch with torchvision: each program that has `data` in the manifest runs as it is, then
 with 1/1.5 and 1/4 of the memory that it took, under `--on-oom auto`, and once more so with nothing in front of it, for its exit
-status and traceback (`zoo_runs.py`). What the results have is not run again.
+status and traceback (`zoo_runs.py`). `fit` asks `oomph fit` for the largest batch in 1/1.5 of it, and whether that and 2 % more last.
+What the results have is not run again.
 """
 
 import argparse
@@ -186,7 +188,7 @@ def compare_plans(options):
     return 1 if counts["wrong"] else 0
 
 
-def run_all(options):
+def run_all(options, measure=zoo_runs.measure):
     """Programs on a GPU, several at once; no new one is begun when the time is over."""
     place = zoo_runs.Place(options.oomph.resolve(), options.work.resolve(), options.carried.resolve())
     results = Results(options.results)
@@ -201,17 +203,21 @@ def run_all(options):
     with ThreadPoolExecutor(options.at_once) as pool:
         list(
             pool.map(
-                lambda program: zoo_runs.measure(place, program, results, lambda: time.monotonic() < until), wanted
+                lambda program: measure(place, program, results, lambda: time.monotonic() < until), wanted
             )
         )
     return zoo_report.report(results, {program.name: program for program in programs(options)})
+
+
+def fit_all(options):
+    return run_all(options, zoo_runs.measure_fit)
 
 
 def report_all(options):
     return zoo_report.report(Results(options.results), {program.name: program for program in programs(options)})
 
 
-MODES = {"plan": compare_plans, "run": run_all, "report": report_all}
+MODES = {"plan": compare_plans, "run": run_all, "fit": fit_all, "report": report_all}
 
 
 def main():

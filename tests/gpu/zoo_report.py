@@ -60,7 +60,27 @@ def print_as_alone(results, relaunches):
             print(f"    {line['name']} {line['times']}: {sorted(differ)[:4]}")
 
 
+def print_fits(results):
+    """What `oomph fit` found, beside what lasts."""
+    lines = [line for line in results.lines if line["what"] == "fit"]
+    for line in lines:
+        if line["batch"]:
+            tried = ", ".join(f"{batch} {'fits' if fits else 'does not'}" for batch, fits, _ in line["tried"])
+            lasts = {True: "lasts", False: "RAN OUT", None: "not known"}
+            print(
+                f"{line['name']:22} fit {line['batch']:5} {lasts[line['lasts']]:9} {line['above']:5} {lasts[line['more_lasts']]:9} ({tried})"
+            )
+        else:
+            print(f"{line['name']:22} fit none: {' '.join(line['why'].split())[-150:]}")
+    if lines:
+        right = [line["batch"] and line["lasts"] and line["more_lasts"] is False for line in lines]
+        print(f"fit: lasts, and 2 % more does not  {share(sum(map(bool, right)), len(lines))}")
+        print(f"fit: does not last                 {sum(line.get('lasts') is False for line in lines)}")
+        print()
+
+
 def report(results, programs):
+    print_fits(results)
     bare = {line["name"]: line for line in results.lines if line["what"] == "bare"}
     relaunches = [line for line in results.lines if line["what"] == "relaunch" and line["name"] in programs]
     # cuDNN may have taken more than it needed, and then takes less.

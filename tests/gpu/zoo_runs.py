@@ -156,8 +156,8 @@ def end(process, seen):
         process.wait()
 
 
-def watched(place, program, name, options, cap, is_enough):
-    """Runs the program behind oomph until it has shown enough, has ended, or its time is over."""
+def watched(place, program, name, options, cap, is_enough, words=None):
+    """Runs the program, or `words` of it, behind oomph until it has shown enough, has ended, or its time is over."""
     directory = prepared(place, program)
     recording = place.of(program) / f"{name}.jsonl"
     recording.unlink(missing_ok=True)
@@ -172,7 +172,7 @@ def watched(place, program, name, options, cap, is_enough):
         "--record",
         str(recording),
         *options,
-        *words_of(program),
+        *(words or words_of(program)),
     ]
     seen = Seen()
     began = time.monotonic()
@@ -302,6 +302,70 @@ def relaunched(place, program, times, need, total):
     if line.get("steps", 0) < STEPS_AFTER:
         line["tail"] = tail[-1200:]
     return line
+
+
+def fitted(place, program, need, total):
+    """What `oomph fit` finds where the program may have 1/1.5 of what it needs."""
+    directory = prepared(place, program)
+    environment = surroundings(place, program, "fit", need / TIMES[0] / total)
+    recording = place.of(program) / "fit.jsonl"
+    words = [place.oomph, "fit", "--json", "--yes", "--margin", "0", "--record", recording, "--", *words_of(program)]
+    with (place.of(program) / "fit.out").open("wb") as written:
+        process = subprocess.Popen(
+            list(map(str, words)), cwd=directory, env=environment, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
+            stderr=written, start_new_session=True,
+        )
+        try:
+            said = process.communicate(timeout=3 * SECONDS)[0]
+        except subprocess.TimeoutExpired:
+            process.send_signal(signal.SIGTERM)
+            process.communicate()
+            return {"batch": None, "why": "too slow"}
+    if process.returncode:
+        tail = (place.of(program) / "fit.out").read_bytes()[-600:].decode(errors="replace")
+        return {"batch": None, "why": tail}
+    found = json.loads(said)
+    runs = [(run["batch"], run["fits"], run.get("peak")) for run in found["runs"]]
+    return {"batch": found["batch"], "argv": found["argv"], "proven": found["proven"], "tried": runs}
+
+
+def holds(place, program, found, batch, need, total):
+    """Whether the program takes ten steps at a batch, put where `oomph fit` puts its own; None where that is not known."""
+    own = re.compile(rf"(?<![\w.]){found['batch']}(?![\w.])")
+    asked = words_of(program)
+    words = [word if word in asked else own.sub(str(batch), word) for word in found["argv"]]
+    seen, outcome, _ = watched(
+        place, program, f"at-{batch}", [], need / TIMES[0] / total,
+        lambda seen: seen.steps(1) >= STEPS_AFTER or seen.failed(1), words,
+    )
+    return True if seen.steps(1) >= STEPS_AFTER else False if seen.failed(1) else None
+
+
+def above(batch):
+    """The next batch that would show that a found one is too small: 98 % of the largest, or one less below 50."""
+    return batch + 2 if batch < 50 else -(-batch * 100 // 98) + 1
+
+
+def measure_fit(place, program, results, may_begin):
+    """What `fit` finds, whether that lasts, and whether more would."""
+    try:
+        if not may_begin() or results.has(name=program.name, what="fit"):
+            return
+        if not results.has(name=program.name, what="bare"):
+            results.add(name=program.name, what="bare", **bare(place, program))
+        truth = results.find(name=program.name, what="bare")
+        if truth["steps"] < STEPS_BARE or not may_begin():
+            return
+        need, total = truth["peak"], truth["total"]
+        found = fitted(place, program, need, total)
+        if found["batch"]:
+            found["lasts"] = holds(place, program, found, found["batch"], need, total)
+            found["above"] = above(found["batch"])
+            found["more_lasts"] = holds(place, program, found, found["above"], need, total)
+        results.keep(place.of(program) / "fit.jsonl", f"{program.name}-fit")
+        results.add(name=program.name, what="fit", cap=round(need / TIMES[0]), **found)
+    except Exception as error:  # one program's trouble is not the others'
+        print(program.name, repr(error)[:400], file=sys.stderr, flush=True)
 
 
 def measure(place, program, results, may_begin):
