@@ -538,7 +538,8 @@ fn failures(
 
 /// The rehearsal of the step that failed, with the allocator settings of its run.
 fn rehearsed(rank: &RankState, reading: &WorkloadKey) -> Option<Rehearsed> {
-    let rehearsed = Rehearsed::new(rank.rehearsal.as_ref()?, reading.at_once)?;
+    let rehearsed =
+        Rehearsed::new(rank.rehearsal.as_ref()?, reading.at_once)?.traced(rank.traces.failed());
     Some(match &rank.hello.alloc_conf {
         Some(conf) => rehearsed.under(conf),
         None => rehearsed,
