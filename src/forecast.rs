@@ -17,6 +17,7 @@ pub mod replay;
 pub mod score;
 pub mod trace;
 mod traced;
+mod workspaces;
 
 pub use crate::event::Basis;
 pub use estimate::{ActivationReduction, Allocator, Estimate, Target};

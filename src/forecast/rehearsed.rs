@@ -12,14 +12,17 @@ use super::estimate::ActivationReduction;
 use super::estimate::Estimate;
 use super::estimate::{Allocator, Target};
 use super::replay::{AllocatorSettings, ReplayRoom, replay};
-use super::trace::{Trace, TraceTemplate};
-use crate::event::{InputSizes, Rehearsal, RehearsedVariant};
+use super::trace::{Trace, TraceEvent, TraceTemplate};
+use super::workspaces::Workspaces;
+use crate::event::{InputSizes, Rehearsal, RehearsedVariant, StepTrace};
 use crate::units::Bytes;
-use training::{ComposedTraining, Reading};
+use training::{ComposedTraining, Pieces, Reading};
 
-/// What matrix products and other kernels take for themselves, which a rehearsal does not see: cuBLAS has
-/// a workspace for each thread that calls it (32 MiB on Hopper, 8 MiB before).
-const WORKSPACES: (Bytes, Bytes) = (Bytes::mib(64), Bytes::mib(160));
+/// What kernels take beside the workspaces of cuBLAS, which no rehearsal sees, at the most: without convolutions and with
+/// them. In small trainings it is less: `LIBRARIES_SHARE`.
+const LIBRARIES: (Bytes, Bytes) = (Bytes::mib(32), Bytes::mib(96));
+/// The largest share of the memory that it takes. At most 23 MiB of 516 were seen, in a VGG of 130 MiB of weights.
+const LIBRARIES_SHARE: f64 = 0.06;
 /// How far off a rehearsed peak was at the most, as a share of it (decoders, BERT, ViT, LoRA, ResNet; fp32
 /// and bf16; torch 2.11): 0.0 to 2.4 %, always below.
 const SPREAD: f64 = 0.025;
@@ -66,6 +69,10 @@ pub struct Rehearsed {
     /// How the allocator was set.
     settings: AllocatorSettings,
     variants: Vec<Variant>,
+    /// What cuBLAS takes, and what it had taken before the step.
+    workspaces: Workspaces,
+    /// Whether the model was called before its first step (an evaluation, a check of a few batches).
+    evaluated: bool,
     /// How many times as much is needed as was rehearsed, by what ran out of memory although it should have fit.
     raised: f64,
 }
@@ -83,8 +90,22 @@ impl Rehearsed {
             counted,
             settings: AllocatorSettings::default(),
             variants,
+            workspaces: Workspaces::UNSEEN,
+            evaluated: may_have_evaluated(said),
             raised: 1.0,
         })
+    }
+
+    /// With the allocations of the step that failed, where they were traced.
+    pub fn traced(self, step: Option<&StepTrace>) -> Rehearsed {
+        let Some(workspaces) = step.and_then(Workspaces::seen_in) else {
+            return self;
+        };
+        Rehearsed {
+            workspaces,
+            evaluated: is_first(&self.said) && workspaces.before > 0,
+            ..self
+        }
     }
 
     /// The rehearsed step with other settings of the allocator (`PYTORCH_CUDA_ALLOC_CONF`).
@@ -183,6 +204,7 @@ impl Rehearsed {
             true => Estimate::new(seen.low.scale(LEAST_CONVOLUTIONS), seen.likely, seen.high),
             false => seen,
         };
+        let seen = seen.up_to(most + self.may_be_split(target));
         Some(match self.with_larger_inputs(target) {
             Some(larger) => seen.up_to(self.of_these_inputs().needs(&larger)?.high),
             None => seen,
@@ -212,9 +234,9 @@ impl Rehearsed {
             } else {
                 0.0
             };
-        let (usual, most) = WORKSPACES;
-        let likely = Bytes(played.reserved_peak).scale(self.raised) + usual;
-        let most = Bytes(free.reserved_peak + grown).scale(self.raised * (1.0 + spread)) + most;
+        let likely = Bytes(played.reserved_peak).scale(self.raised);
+        let most = Bytes(free.reserved_peak + grown).scale(self.raised * (1.0 + spread));
+        let most = most + self.libraries(most);
         let least = self.needs(target)?.low;
         Some(OnCard {
             retries: played.retries > 0,
@@ -272,7 +294,10 @@ impl Rehearsed {
     pub(super) fn fits(&self, target: &Target, room: Bytes, margin: f64) -> Option<bool> {
         let target = &self.with_larger_inputs(target).unwrap_or(*target);
         let share = 1.0 + self.spread_at_the_limit().max(margin);
-        let room = (room - WORKSPACES.1).scale(1.0 / share / self.raised);
+        let whole = (room - self.libraries(room)).scale(1.0 / share);
+        let room = whole
+            .min(room - self.may_be_split(target))
+            .scale(1.0 / self.raised);
         self.plays_in(target, Reading::Most, room)
     }
 
@@ -283,6 +308,32 @@ impl Rehearsed {
         }
     }
 
+    /// The free block that a small tensor may have taken a piece of, so that the largest tensor of the step needs another:
+    /// where something else lies in the cache than what was rehearsed, an evaluation's tensors or convolutions' workspaces.
+    fn may_be_split(&self, target: &Target) -> Bytes {
+        let others = self.evaluated || self.said.convolutions;
+        let fixed = match target.allocator {
+            Allocator::Fixed => others,
+            Allocator::Expandable => false,
+        };
+        let step = self.variant(target).filter(|_| fixed);
+        let events = step.map(|(_, template)| template.events(self.samples(target), 0));
+        let size = |event: &TraceEvent| match event {
+            TraceEvent::Alloc(block) => block.size,
+            TraceEvent::Free(_) | TraceEvent::EmptyCache => 0,
+        };
+        Bytes(events.iter().flatten().map(size).max().unwrap_or(0))
+    }
+
+    /// What kernels take at the most beside what is composed, of so much memory.
+    fn libraries(&self, of: Bytes) -> Bytes {
+        let most = match self.said.convolutions {
+            true => LIBRARIES.1,
+            false => LIBRARIES.0,
+        };
+        most.min(of.scale(LIBRARIES_SHARE))
+    }
+
     fn settings(&self, target: &Target) -> AllocatorSettings {
         AllocatorSettings {
             expandable_segments: target.allocator == Allocator::Expandable,
@@ -291,8 +342,7 @@ impl Rehearsed {
     }
 
     fn around(&self, least: Bytes, likely: Bytes, most: Bytes, spread: f64) -> Estimate {
-        let likely = likely + WORKSPACES.0;
-        let high = most.scale(1.0 + spread) + WORKSPACES.1;
+        let high = most.scale(1.0 + spread) + self.libraries(most);
         // A loss that the program computes by itself is an assumption.
         let low = match self.said.own_loss {
             true => least,
@@ -315,20 +365,30 @@ impl Rehearsed {
     fn training(&self, step: &Variant, target: &Target, reading: Reading) -> ComposedTraining {
         let settings = self.settings(target);
         let kept = target.keeps_gradients;
-        ComposedTraining::new(
-            &self.said,
+        ComposedTraining::new(self.composition(step, target, reading), kept, &settings)
+    }
+
+    /// What a training at a batch is put together from.
+    fn composition<'a>(
+        &'a self,
+        step: &'a Variant,
+        target: &Target,
+        reading: Reading,
+    ) -> Pieces<'a> {
+        Pieces {
+            said: &self.said,
             step,
-            self.samples(target),
-            kept,
+            batch: self.samples(target),
+            workspaces: self.workspaces,
+            evaluated: self.evaluated,
             reading,
-            &settings,
-        )
+        }
     }
 
     /// Whether the target's first steps run in so much room.
     fn plays_in(&self, target: &Target, reading: Reading, room: Bytes) -> Option<bool> {
         let (step, kept) = (self.variant(target)?, target.keeps_gradients);
-        let trace = ComposedTraining::events(&self.said, step, self.samples(target), kept, reading);
+        let trace = ComposedTraining::events(self.composition(step, target, reading), kept);
         Some(runs_in(&trace, &self.settings(target), room.0))
     }
 
@@ -348,7 +408,8 @@ impl Rehearsed {
         let likely = self.training(step, target, Reading::Likely);
         let usual = of(&likely);
         let readings = match likely.is_sure(&self.said, &step.0) {
-            true => [usual; 3],
+            // The workspaces may be smaller, or not be needed.
+            true => [usual - self.workspaces.to_come(), usual, usual],
             false => {
                 let other = |reading| of(&self.training(step, target, reading));
                 [other(Reading::Least), usual, other(Reading::Most)]
@@ -356,6 +417,18 @@ impl Rehearsed {
         };
         Some(readings.map(|bytes| bytes.scale(self.raised)))
     }
+}
+
+/// Whether the step is the first of its optimizer.
+fn is_first(said: &Rehearsal) -> bool {
+    let optimizer = said.optimizer.as_ref();
+    optimizer.is_none_or(|optimizer| !optimizer.has_state)
+}
+
+/// Whether so much beside the model was there before its first step that cuBLAS's workspace can be part of it.
+fn may_have_evaluated(said: &Rehearsal) -> bool {
+    let weights = Bytes(said.weights.iter().sum());
+    is_first(said) && said.before - said.arguments - weights >= Workspaces::UNSEEN.size
 }
 
 /// Whether a trace runs where the allocator may reserve so many bytes.

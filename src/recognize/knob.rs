@@ -357,6 +357,14 @@ pub(super) fn confirms<'a>(
     true
 }
 
+/// The accumulation by what the running program calls so, where no word or line sets it that could be edited (`5 * 8`).
+pub(crate) fn accumulation(told: &Knobs) -> Option<u64> {
+    let named = told.names.iter();
+    let mut called_so = named.filter(|number| family::is_accumulation(&number.name));
+    let first = called_so.next()?.value;
+    called_so.all(|other| other.value == first).then_some(first)
+}
+
 /// The options that set the batch or its accumulation, as they were found by number.
 pub(super) fn options<'a>(source: &BatchSource<'_>, told: &'a Knobs) -> Vec<&'a str> {
     let named = || source.sizes.iter().chain(&source.steps);

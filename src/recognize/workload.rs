@@ -70,6 +70,7 @@ impl Recognized<'_> {
                 .rev()
                 .find_map(number)
                 .or(in_text)
+                .or_else(|| self.launch.told.and_then(knob::accumulation))
                 .unwrap_or(1)
                 .max(1),
             batch,
@@ -172,6 +173,31 @@ mod tests {
                 "{text}"
             );
         }
+    }
+
+    #[test]
+    fn what_the_program_calls_its_accumulation_counts_where_no_word_sets_it() {
+        let read = |text: &str, names: &[(&str, u64)]| {
+            let named = |&(name, value): &(&str, u64)| crate::event::NamedNumber {
+                name: name.into(),
+                value,
+                ..Default::default()
+            };
+            let told = crate::event::Knobs {
+                names: names.iter().map(named).collect(),
+                ..Default::default()
+            };
+            let launch = LaunchEnvironment {
+                told: Some(&told),
+                ..LaunchEnvironment::default()
+            };
+            WorkloadKey::new(&CommandLine::typed(text), &launch).accumulation
+        };
+        let name = "gradient_accumulation_steps";
+        assert_eq!(read("python t.py -b 8", &[("n", 7), (name, 40)]), 40);
+        assert_eq!(read("python t.py -b 8 --grad-accum 4", &[(name, 40)]), 4);
+        let different = [(name, 40), ("config.grad_accum", 8)];
+        assert_eq!(read("python t.py -b 8", &different), 1, "which one is open");
     }
 
     #[test]

@@ -73,16 +73,27 @@ fn cost(of_edit: Phrase, batch_norm: Option<&str>) -> Phrase {
     }
 }
 
-/// Half the batch, or half of that and so on as far as it is known not to fit; half where none would.
+/// Half the batch, or half of that and so on as far as it is known not to fit. Where none would, a single sample if nothing
+/// rules it out, else half.
 fn halved(offering: &Offering<'_>, from: u64) -> f64 {
-    let scale = offering.inputs.batch_scale;
+    let asked = offering.inputs.batch_scale;
+    let scale = match offering.predictor.in_evaluation() {
+        Some(most) => asked.min(most),
+        None => asked,
+    };
     let mut scales = std::iter::successors(Some(scale), |scale| Some(scale * 0.5))
-        .take_while(|scale| *scale == offering.inputs.batch_scale || from as f64 * scale >= 1.0);
+        .take_while(|tried| *tried == scale || from as f64 * tried >= 1.0);
     let is_open = |scale: &f64| {
         let batch = ((from as f64 * scale).floor() as u64).max(1);
         !offering.predictor.rules_out(from, batch)
     };
-    scales.find(is_open).unwrap_or(scale)
+    let one = || (from > 1 && offering.predictor.may_try_one(from)).then(|| scale_to(1, from));
+    scales.find(is_open).or_else(one).unwrap_or(scale)
+}
+
+/// Slightly more than the quotient, so that flooring the product gives the batch.
+fn scale_to(to: u64, from: u64) -> f64 {
+    (to as f64 + 1e-3) / from as f64
 }
 
 fn scaled(offering: &Offering<'_>, scale: f64) -> Result<BatchEdit, String> {
@@ -96,8 +107,7 @@ fn fitting(offering: &Offering<'_>) -> Result<BatchEdit, String> {
     let predictor = offering.predictor;
     let reading = predictor.reading();
     let half = || scaled(offering, halved(offering, reading.at_once));
-    // Slightly more than the quotient, so that flooring the product gives the batch.
-    let reduced = |to: u64| scaled(offering, (to as f64 + 1e-3) / reading.at_once as f64);
+    let reduced = |to: u64| scaled(offering, scale_to(to, reading.at_once));
     // Where no batch fits at the upper end, one that likely fits is better than a guess.
     let largest_of = |keeps| {
         let sure = predictor.largest(keeps);
@@ -133,7 +143,17 @@ fn patched(offering: &Offering<'_>, found: &Patchable) -> Result<BatchEdit, Stri
         });
     };
     let asked = found.batch_asked.unwrap_or(batch);
-    let scale = halved(offering, batch);
+    let predictor = offering.predictor.counting(batch);
+    let keeps = predictor.reading().keeps_gradients();
+    let largest = || {
+        let sure = predictor.largest(keeps);
+        sure.or_else(|| predictor.likely_largest(keeps))
+    };
+    let largest = offering.inputs.batch_fits.then(largest).flatten();
+    let scale = match largest.map(rounded) {
+        Some(to) => scale_to(to, batch),
+        None => halved(offering, batch),
+    };
     check_scale(scale)?;
     let smaller = reduced(batch, scale)
         .ok_or_else(|| format!("its DataLoaders already use a batch size of {batch}"))?;
@@ -302,8 +322,7 @@ fn within_bounds(source: &BatchSource<'_>, scale: f64) -> Result<f64, String> {
     match reduced(knob.value, scale).map(|new| (new, source.bounds.at_most(new))) {
         None => Ok(scale),
         Some((new, Some(accepted))) if new == accepted => Ok(scale),
-        // Slightly more than the quotient, so that flooring the product gives the batch.
-        Some((_, Some(accepted))) => Ok((accepted as f64 + 1e-3) / knob.value as f64),
+        Some((_, Some(accepted))) => Ok(scale_to(accepted, knob.value)),
         Some((new, None)) => Err(format!(
             "{} {new} is not among {}",
             knob.name,

@@ -27,6 +27,11 @@ const NO_STEP: &str = "no complete step was seen";
 /// It fits because the allocator gives cached segments back.
 const RETRIES: &str = "slower: PyTorch flushes its cache and retries";
 
+/// An evaluation that ran out of memory may have needed so many times what it had come to.
+const EVALUATION_UNSEEN: f64 = 2.0;
+/// A training step needs so many times what an evaluation has needed by then (nanoGPT: 2.5).
+const TRAINING_KEEPS: f64 = 2.5;
+
 const ROOM_UNKNOWN: &str = "available memory is unknown";
 
 /// Why less memory for activations does not help an optimizer step that has not been seen whole.
@@ -278,6 +283,59 @@ impl<'a> RemedyPredictor<'a> {
         target
     }
 
+    /// The same where the batch that ran counts as `from`: the command does not set it, or counts something else.
+    pub fn counting(&self, from: u64) -> RemedyPredictor<'a> {
+        RemedyPredictor {
+            model: self.model.counted(from, self.reading.at_once),
+            failed: self.failed.map(|failed| FailedBatch {
+                batch: failed.batch.saturating_mul(from) / self.reading.at_once.max(1),
+                ..failed
+            }),
+            reading: WorkloadKey {
+                at_once: from,
+                ..self.reading.clone()
+            },
+            ..*self
+        }
+    }
+
+    /// Whether a single sample is not known to need too much, though most likely it does: a try costs seconds. It counts as
+    /// `from` counts the batch that ran.
+    pub fn may_try_one(&self, from: u64) -> bool {
+        let target = Target {
+            batch: 1,
+            keeps_gradients: self.reading.keeps_gradients(),
+            ..self.target(&[])
+        };
+        let counted = self.counting(from);
+        let (Some(room), None) = (self.room, counted.ran_out_at(&target)) else {
+            return false;
+        };
+        match counted.model.needs(&target) {
+            Forecast::Within(needs) | Forecast::Extrapolated(needs, _) => is_near(needs, room),
+            Forecast::AtLeast(..) | Forecast::Unknown => false,
+        }
+    }
+
+    /// What the batch is multiplied by at the most, where memory ran out in an evaluation: it had not seen its peak, and
+    /// before the first step the training, which keeps more than an evaluation, has to fit as well.
+    pub fn in_evaluation(&self) -> Option<f64> {
+        let (wanted, room) = (self.wanted?, self.room?);
+        let record = self.inputs.forecast.oom?.record.as_ref()?;
+        if self.phase != Phase::Evaluation {
+            return None;
+        }
+        let optimizer = record.optimizer.as_ref();
+        let weights = optimizer.map_or(Bytes::ZERO, |optimizer| optimizer.trained);
+        let grows = (wanted - weights).0.max(1) as f64;
+        let share = |left: Bytes, times: f64| left.0 as f64 / (grows * times);
+        let evaluation = share(room - weights, EVALUATION_UNSEEN);
+        let training = RecordedStep::new(record).filter(|_| record.step == 0);
+        let training = training.map(|step| share(room - step.as_it_is.alone(), TRAINING_KEEPS));
+        let most = training.map_or(evaluation, |training| evaluation.min(training));
+        Some(most.max(f64::MIN_POSITIVE))
+    }
+
     /// What remedies do together.
     pub fn together(&self, chosen: &[&Remedy]) -> Expectation {
         if self.inputs.forecast.oom.is_none() {
@@ -293,19 +351,7 @@ impl<'a> RemedyPredictor<'a> {
         // If the command does not set the batch, the measured run counts as 1.
         let takes = chosen.iter().find_map(|remedy| remedy.takes);
         if let Some(takes) = takes.filter(|takes| takes.from != self.reading.at_once) {
-            let counted = RemedyPredictor {
-                model: self.model.counted(takes.from, self.reading.at_once),
-                failed: self.failed.map(|failed| FailedBatch {
-                    batch: failed.batch.saturating_mul(takes.from) / self.reading.at_once.max(1),
-                    ..failed
-                }),
-                reading: WorkloadKey {
-                    at_once: takes.from,
-                    ..self.reading.clone()
-                },
-                ..*self
-            };
-            return counted.together(chosen);
+            return self.counting(takes.from).together(chosen);
         }
         if has(RemedyEffect::LessFragmentation) && !has(RemedyEffect::LessAllocated) && !more_free {
             let mut expectation = self.without_fragmentation(&target, false);
@@ -388,9 +434,16 @@ impl<'a> RemedyPredictor<'a> {
                 ..Expectation::default()
             };
         }
-        let mut expectation = Expectation {
-            peak,
-            ..expectation
+        let one = target.batch == 1 && self.reading.at_once > 1;
+        let mut expectation = match one {
+            true => may_be_tried(Expectation {
+                peak,
+                ..expectation
+            }),
+            false => Expectation {
+                peak,
+                ..expectation
+            },
         };
         let on_card = self.room.and_then(|room| self.model.on_card(target, room));
         if let Some(on_card) = on_card.filter(|_| expectation.fits != Some(false)) {
@@ -538,7 +591,8 @@ fn failures(
 
 /// The rehearsal of the step that failed, with the allocator settings of its run.
 fn rehearsed(rank: &RankState, reading: &WorkloadKey) -> Option<Rehearsed> {
-    let rehearsed = Rehearsed::new(rank.rehearsal.as_ref()?, reading.at_once)?;
+    let rehearsed =
+        Rehearsed::new(rank.rehearsal.as_ref()?, reading.at_once)?.traced(rank.traces.failed());
     Some(match &rank.hello.alloc_conf {
         Some(conf) => rehearsed.under(conf),
         None => rehearsed,
@@ -646,6 +700,32 @@ fn tight(needs: Estimate, room: Bytes) -> Expectation {
     }
     let words = format!("may not fit: needs {}, {room} available", needs.shown());
     needing(needs, Some(room), None, words.into())
+}
+
+/// A single sample that likely needs no more than this share of the memory may be tried: a try costs seconds.
+const TRIED: f64 = 1.25;
+
+/// Whether a try is worth it though the likely need does not fit.
+fn is_near(needs: Estimate, room: Bytes) -> bool {
+    needs.low <= room && needs.likely <= room.scale(TRIED)
+}
+
+/// What is expected of a single sample, where there is nothing smaller.
+fn may_be_tried(said: Expectation) -> Expectation {
+    let figures = said.needs.zip(said.within);
+    let needs = figures.map(|(likely, (low, high))| Estimate::new(low, likely, high));
+    match (said.fits, needs, said.room) {
+        (Some(false), Some(needs), Some(room)) if is_near(needs, room) => {
+            let needs = needs.shown();
+            let words = format!("may not fit, the smallest batch: needs {needs}, {room} available");
+            Expectation {
+                fits: None,
+                words: words.into(),
+                ..said
+            }
+        }
+        _ => said,
+    }
 }
 
 /// The need is known, the available memory is not.

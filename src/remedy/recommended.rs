@@ -4,6 +4,7 @@
 use super::plan::{Expectation, Remedy};
 use super::{RemedyEffect, RemedyId};
 use crate::diagnosis::{Cause, Help};
+use crate::units::Bytes;
 
 /// What is expected of a run with a remedy, or with several together; the best first.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
@@ -47,9 +48,9 @@ fn is_against(id: RemedyId, cause: Option<Cause>) -> bool {
     }
 }
 
-/// The remedy that Enter stands on: the first one that is expected to fit. Where none is, and none has
-/// a figure that may be in the available memory, the one without a figure that has the best bound, or
-/// else the first; a remedy that may not fit, by its figure, is the user's to choose.
+/// The remedy that Enter stands on: the first one that is expected to fit. Where none is, the one that needs least at the most:
+/// it may not fit, which its row says, and a try costs seconds. Where there is no figure, the one with the best bound, or
+/// else the first.
 pub fn recommended(remedies: &[Remedy], cause: Option<Cause>) -> Option<usize> {
     let of = |remedy: &Remedy| recommended_promise(remedy, cause);
     let first = |wanted| {
@@ -57,18 +58,17 @@ pub fn recommended(remedies: &[Remedy], cause: Option<Cause>) -> Option<usize> {
             .iter()
             .position(|remedy| of(remedy) == Some(wanted))
     };
-    match (first(Promise::Fits), first(Promise::MayFit)) {
-        (Some(fits), _) => Some(fits),
-        (None, Some(_)) => None,
-        (None, None) => {
-            let unknown = remedies.iter().enumerate();
-            let unknown = unknown.filter(|(_, remedy)| of(remedy) == Some(Promise::Unknown));
-            let bounded =
-                unknown.filter_map(|(at, remedy)| Some((remedy.expectation.at_least?, at)));
-            let best = bounded.min().map(|(_, at)| at);
-            best.or_else(|| first(Promise::Unknown))
-        }
-    }
+    let least = |wanted, figure: fn(&Expectation) -> Option<Bytes>| {
+        let all = remedies.iter().enumerate();
+        let all = all.filter(|(_, remedy)| of(remedy) == Some(wanted));
+        let figures = all.filter_map(|(at, remedy)| Some((figure(&remedy.expectation)?, at)));
+        figures.min().map(|(_, at)| at)
+    };
+    let at_most = |said: &Expectation| said.within.map(|(_, most)| most).or(said.needs);
+    first(Promise::Fits)
+        .or_else(|| least(Promise::MayFit, at_most))
+        .or_else(|| least(Promise::Unknown, |said| said.at_least))
+        .or_else(|| first(Promise::Unknown))
 }
 
 /// What a remedy promises, if it is one that Enter may stand on.
@@ -99,7 +99,6 @@ mod tests {
     use super::*;
     use crate::diagnosis::LittleUse;
     use crate::remedy::Availability;
-    use crate::units::Bytes;
 
     /// What a row says.
     #[derive(Clone, Copy)]
@@ -168,9 +167,14 @@ mod tests {
     }
 
     #[test]
-    fn what_may_not_fit_is_the_users_to_choose() {
-        let rows = [(Batch, MayNotFit), (Amp, Unknown)];
-        assert_eq!(recommends(Cause::Capacity, &rows), None);
+    fn where_nothing_is_expected_to_fit_what_needs_least_at_the_most_is_tried() {
+        let rows = [(Amp, Unknown), (Batch, MayNotFit)];
+        assert_eq!(recommends(Cause::Capacity, &rows), Some(Batch));
+        let mut both = [remedy(Batch, MayNotFit), remedy(Recompute, MayNotFit)];
+        for (remedy, most) in both.iter_mut().zip([9, 8]) {
+            remedy.expectation.within = Some((Bytes::gib(1), Bytes::gib(most)));
+        }
+        assert_eq!(recommended(&both, Some(Cause::Capacity)), Some(1));
     }
 
     #[test]

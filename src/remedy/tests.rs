@@ -1,6 +1,7 @@
 //! Remedies that depend on what a session has shown: another device, waiting for another process,
 //! stopping a leftover, fewer DataLoader workers. (For the others see `tests/commands`.)
 
+mod bounds;
 mod combined;
 mod of_host;
 mod optimizers;

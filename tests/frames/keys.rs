@@ -326,23 +326,26 @@ fn view_of(story: &Story) -> View {
     view
 }
 
+/// Where nothing is expected to fit, what needs least at the most is tried, and is said to be no more than that.
 #[test]
-fn what_may_not_fit_is_not_under_enter_which_says_so() {
+fn what_may_not_fit_is_under_enter_where_nothing_else_fits_and_says_so() {
     let (story, mut view) = staged("oom-unsure");
     let frame = |view: &View| crate::frames::text(&crate::frames::draw(&story, view, 100, 30));
     let footer = |view: &View| frame(view).trim_end().lines().last().map(String::from);
     let offers_enter = |view: &View| footer(view).is_some_and(|line| line.contains("relaunch"));
-    assert!(!offers_enter(&view), "{}", frame(&view));
-    assert!(
-        frame(&view).contains("no remedy is sure to fit"),
-        "{}",
-        frame(&view)
-    );
-    assert_eq!(press(&story, &mut view, KeyCode::Enter), None);
-    assert!(frame(&view).contains("nothing started"), "{}", frame(&view));
-    press(&story, &mut view, KeyCode::Esc);
-    press(&story, &mut view, KeyCode::Down);
     assert!(offers_enter(&view), "{}", frame(&view));
+    let expected = |view: &View| {
+        let frame = frame(view);
+        let mut lines = frame.lines().map(String::from);
+        lines
+            .find(|line| line.contains("expected"))
+            .unwrap_or(frame)
+    };
+    assert!(
+        expected(&view).contains("may not fit"),
+        "{}",
+        expected(&view)
+    );
     let asked = press(&story, &mut view, KeyCode::Enter);
     assert_eq!(relaunched(asked), [RemedyId::Batch]);
 }

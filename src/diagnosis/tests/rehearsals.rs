@@ -28,6 +28,7 @@ fn in_pieces(each: Bytes) -> StagedSession {
             before: gib(1.0),
             weights: vec![gib(0.5).0],
             trained: vec![gib(0.5).0],
+            optimizer: Some(crate::event::OptimizerMemory::default()),
             variants: vec![RehearsedVariant {
                 trace: Some(trace),
                 ..RehearsedVariant::default()

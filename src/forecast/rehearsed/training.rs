@@ -3,9 +3,10 @@
 //! again until what is reserved repeats.
 
 use super::Variant;
-use crate::event::{Rehearsal, RehearsedVariant, ZeroGrad};
+use crate::event::{OptimizerMemory, Rehearsal, RehearsedVariant, ZeroGrad};
 use crate::forecast::replay::{AllocatorSettings, Replayed, replay_steps};
 use crate::forecast::trace::{Trace, TraceBlock, TraceEvent};
+use crate::forecast::workspaces::Workspaces;
 use crate::units::Bytes;
 
 /// A training has so many steps before what is reserved may repeat: the optimizer's state is there from the second on;
@@ -16,12 +17,30 @@ const USUAL_STEPS: usize = 4;
 /// What still grows after so many grows on: then what is needed is an interval.
 const MOST_STEPS: usize = 10;
 
+/// An evaluation has many calls; the second finds what the first returned, and the third is like the second.
+const EVALUATED: usize = 2;
+/// So many tensors are there at once where nothing is kept for a backward pass: an output and what it is made of.
+const EVALUATION_KEEPS: usize = 3;
+
 /// Which way is taken where the program's lines do not tell.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Reading {
     Least,
     Likely,
     Most,
+}
+
+/// What a training is put together from.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Pieces<'a> {
+    pub said: &'a Rehearsal,
+    pub step: &'a Variant,
+    /// Samples of a call of the model.
+    pub batch: u64,
+    pub workspaces: Workspaces,
+    /// Whether the model was called before its first step.
+    pub evaluated: bool,
+    pub reading: Reading,
 }
 
 /// A training of several steps.
@@ -40,21 +59,18 @@ pub(super) struct ComposedTraining {
 
 impl ComposedTraining {
     pub fn new(
-        said: &Rehearsal,
-        step: &Variant,
-        batch: u64,
+        pieces: Pieces<'_>,
         keeps_gradients: bool,
-        reading: Reading,
         settings: &AllocatorSettings,
     ) -> ComposedTraining {
-        let counts: &[usize] = match reading {
+        let counts: &[usize] = match pieces.reading {
             Reading::Least => &[LEAST_STEPS],
             // Most repeat soon.
             Reading::Likely | Reading::Most => &[USUAL_STEPS, MOST_STEPS],
         };
         let mut found = None;
         for count in counts {
-            let composed = Composition::of(said, step, batch, keeps_gradients, reading, *count);
+            let composed = Composition::of(pieces).training(keeps_gradients, *count);
             let (free, repeats) =
                 replay_steps(&composed.trace, &composed.ends, LEAST_STEPS, settings);
             let is_steady = repeats.is_some();
@@ -73,24 +89,19 @@ impl ComposedTraining {
     }
 
     /// The events of a training's first steps alone, where only room for them is asked for.
-    pub fn events(
-        said: &Rehearsal,
-        step: &Variant,
-        batch: u64,
-        keeps_gradients: bool,
-        reading: Reading,
-    ) -> Trace {
-        let count = match step.0.grows.is_empty() {
+    pub fn events(pieces: Pieces<'_>, keeps_gradients: bool) -> Trace {
+        let count = match pieces.step.0.grows.is_empty() {
             true => USUAL_STEPS,
             false => MOST_STEPS,
         };
-        Composition::of(said, step, batch, keeps_gradients, reading, count).trace
+        let composed = Composition::of(pieces);
+        composed.training(keeps_gradients, count).trace
     }
 
     /// Whether there is but one way to read what was rehearsed.
     pub fn is_sure(&self, said: &Rehearsal, variant: &RehearsedVariant) -> bool {
         let lines_tell = variant.may_hold.is_empty() && said.zero_grad != Some(ZeroGrad::Unknown);
-        self.repeats && lines_tell && !said.copies_model
+        self.repeats && lines_tell && !said.copies_model && said.optimizer.is_some()
     }
 
     /// What is alive when the most is.
@@ -121,6 +132,8 @@ impl ComposedTraining {
 /// A trace while it is put together.
 struct Composition<'a> {
     said: &'a Rehearsal,
+    workspaces: Workspaces,
+    evaluated: bool,
     variant: &'a RehearsedVariant,
     reading: Reading,
     /// The step's events at this batch, and what becomes of each of its allocations.
@@ -134,6 +147,8 @@ struct Composition<'a> {
     /// What variables hold beyond the step that made it.
     held: Vec<usize>,
     gradients: Vec<usize>,
+    /// How many workspaces of cuBLAS there are.
+    taken: u32,
 }
 
 /// What becomes of an allocation of the step.
@@ -152,17 +167,21 @@ enum Fate {
 }
 
 impl<'a> Composition<'a> {
-    fn new(
-        said: &'a Rehearsal,
-        step: &'a Variant,
-        batch: u64,
-        reading: Reading,
-    ) -> Composition<'a> {
-        let (variant, template) = step;
+    fn of(pieces: Pieces<'a>) -> Composition<'a> {
+        let Pieces {
+            said,
+            step: (variant, template),
+            batch,
+            workspaces,
+            evaluated,
+            reading,
+        } = pieces;
         let events = template.events(batch, 0);
         let fates = fates(variant, &events, reading);
         Composition {
             said,
+            workspaces,
+            evaluated,
             variant,
             reading,
             events,
@@ -173,26 +192,22 @@ impl<'a> Composition<'a> {
             ends: Vec::new(),
             held: Vec::new(),
             gradients: Vec::new(),
+            taken: workspaces.before,
         }
     }
 
     /// A training of so many steps.
-    fn of(
-        said: &'a Rehearsal,
-        step: &'a Variant,
-        batch: u64,
-        keeps_gradients: bool,
-        reading: Reading,
-        count: usize,
-    ) -> Composition<'a> {
-        let mut composed = Composition::new(said, step, batch, reading);
-        composed.steps(keeps_gradients, count);
-        composed
+    fn training(mut self, keeps_gradients: bool, count: usize) -> Composition<'a> {
+        self.steps(keeps_gradients, count);
+        self
     }
 
     fn steps(&mut self, keeps_gradients: bool, count: usize) {
         let states = self.before();
-        let optimizer = self.said.optimizer.clone().unwrap_or_default();
+        let optimizer = self.optimizer();
+        if self.evaluated && self.reading != Reading::Least {
+            self.evaluate();
+        }
         for number in 0..count {
             self.micro_step();
             if keeps_gradients {
@@ -223,7 +238,7 @@ impl<'a> Composition<'a> {
     fn before(&mut self) -> u32 {
         let said = self.said;
         let weights: u64 = said.weights.iter().sum();
-        let optimizer = said.optimizer.clone().unwrap_or_default();
+        let optimizer = self.optimizer();
         let rest = said.before - said.arguments - Bytes(weights);
         let trained: u64 = said.trained.iter().sum();
         let (states, rest, of_rest) = match (optimizer.has_state, optimizer.states) {
@@ -246,6 +261,15 @@ impl<'a> Composition<'a> {
         states
     }
 
+    /// A program without an optimizer of torch's changes its weights by itself, most likely without any state.
+    fn optimizer(&self) -> OptimizerMemory {
+        let none = OptimizerMemory {
+            states: (self.reading != Reading::Most).then_some(0),
+            ..OptimizerMemory::default()
+        };
+        self.said.optimizer.clone().unwrap_or(none)
+    }
+
     /// One tensor like each trained parameter.
     fn all_trained(&mut self) -> Vec<usize> {
         let said = self.said;
@@ -261,6 +285,15 @@ impl<'a> Composition<'a> {
             (Some(ZeroGrad::Unknown), Reading::Most) => ZeroGrad::Backward,
             (Some(said), _) => said,
             (None, _) => ZeroGrad::Forward,
+        }
+    }
+
+    /// A thread's first matrix product: cuBLAS takes a workspace for it and keeps it, in the best place that is free by then.
+    /// The forward pass and the backward pass have a thread each.
+    fn multiply(&mut self, threads: u32) {
+        while self.taken < threads && self.reading != Reading::Least {
+            self.allocate(self.workspaces.size.0, Part::Other);
+            self.taken += 1;
         }
     }
 
@@ -288,6 +321,39 @@ impl<'a> Composition<'a> {
         }
     }
 
+    /// Calls of the model without gradients: what forward would keep for backward is let go of when what is made of it is
+    /// there. Its segments stay in the cache, and the first step divides them among smaller tensors.
+    fn evaluate(&mut self) {
+        let forward = self.variant.loss.max(self.variant.forward);
+        let events = std::mem::take(&mut self.events);
+        let mut returned = Vec::new();
+        for _ in 0..EVALUATED {
+            let mut live: Vec<Option<usize>> = Vec::new();
+            for event in &events[..forward.min(events.len())] {
+                match *event {
+                    TraceEvent::Alloc(block) => {
+                        live.push(Some(self.allocate(block.size, Part::Activations)));
+                        let past = live.len().checked_sub(EVALUATION_KEEPS + 1);
+                        let past = past.filter(|at| self.fates[*at] != Fate::Held);
+                        if let Some(number) = past.and_then(|at| live[at].take()) {
+                            self.free(number);
+                        }
+                    }
+                    TraceEvent::Free(allocation) => {
+                        if let Some(number) = live[allocation].take() {
+                            self.free(number);
+                        }
+                    }
+                    TraceEvent::EmptyCache => {}
+                }
+            }
+            let last = std::mem::replace(&mut returned, live.into_iter().flatten().collect());
+            last.into_iter().for_each(|number| self.free(number));
+        }
+        returned.into_iter().for_each(|number| self.free(number));
+        self.events = events;
+    }
+
     /// Forward and backward of a step's first part. The gradients of the step before may still be there.
     fn micro_step(&mut self) {
         match self.gradients.is_empty() || self.zero_grad() != ZeroGrad::Never {
@@ -306,26 +372,32 @@ impl<'a> Composition<'a> {
     /// after the next forward.
     fn passes(&mut self, adds: bool) {
         let given = (self.arguments > 0).then(|| self.allocate(self.arguments, Part::Activations));
-        let first = self.kinds.len();
+        self.multiply(1);
+        let mut numbers = Vec::with_capacity(self.fates.len());
         let (mut at_event, mut pending) = (0, None);
         let events = std::mem::take(&mut self.events);
+        let backward = self.variant.loss.max(self.variant.forward);
         for event in &events {
             if at_event == self.variant.forward {
                 self.let_go();
             }
-            if at_event == self.variant.loss.max(self.variant.forward) && !adds {
-                self.let_go_of_gradients();
+            if at_event == backward {
+                if !adds {
+                    self.let_go_of_gradients();
+                }
+                self.multiply(2);
             }
             at_event += 1;
             match *event {
                 TraceEvent::Alloc(block) => {
-                    let fate = self.fates[self.kinds.len() - first];
+                    let fate = self.fates[numbers.len()];
                     let of = match fate {
                         Fate::Gradient => Part::Gradients,
                         Fate::Stays => Part::Other,
                         Fate::Freed | Fate::Ends | Fate::Held => Part::Activations,
                     };
                     let number = self.allocate(block.size, of);
+                    numbers.push(number);
                     if let Some(gradient) = pending.take() {
                         self.free(gradient);
                     }
@@ -335,7 +407,7 @@ impl<'a> Composition<'a> {
                 }
                 TraceEvent::Free(allocation) => {
                     if self.fates[allocation] == Fate::Freed {
-                        self.free(first + allocation);
+                        self.free(numbers[allocation]);
                     }
                 }
                 TraceEvent::EmptyCache => self.trace.events.push(TraceEvent::EmptyCache),
@@ -353,9 +425,9 @@ impl<'a> Composition<'a> {
         let fates = std::mem::take(&mut self.fates);
         for (at, fate) in fates.iter().enumerate() {
             match fate {
-                Fate::Ends => self.free(first + at),
-                Fate::Held => self.held.push(first + at),
-                Fate::Gradient if !adds => self.gradients.push(first + at),
+                Fate::Ends => self.free(numbers[at]),
+                Fate::Held => self.held.push(numbers[at]),
+                Fate::Gradient if !adds => self.gradients.push(numbers[at]),
                 Fate::Gradient | Fate::Freed | Fate::Stays => {}
             }
         }

@@ -204,6 +204,7 @@ fn a_sample_that_does_not_fit_in_any_way_is_the_models_size() {
         before: Bytes(size(5)),
         weights: vec![size(5)],
         trained: vec![size(5)],
+        optimizer: Some(crate::event::OptimizerMemory::default()),
         own_loss: true,
         variants: vec![variant(false, false, each[0]), variant(true, true, each[1])],
         ..Rehearsal::default()
