@@ -88,6 +88,7 @@ const PACKAGE: &[(&str, &str)] = embedded![
     "rehearse/flops.py",
     "rehearse/inputs.py",
     "rehearse/losses.py",
+    "rehearse/operators.py",
     "rehearse/optimizers.py",
     "rehearse/outliving.py",
     "rehearse/randoms.py",

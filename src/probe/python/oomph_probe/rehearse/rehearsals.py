@@ -21,6 +21,7 @@ from . import (
     fakes,
     inputs,
     losses,
+    operators,
     optimizers,
     randoms,
     rehearsal,
@@ -229,6 +230,9 @@ class Work:
         # The step as it was, at each batch: what it allocated, and the sizes that parameters have.
         self.traces: list[tuple[int, list[str]]] = []
         self.fixed: Any = frozenset()
+        # What operators returned, and what keeps the rehearsals from having an effect.
+        self.known = operators.Known()
+        self.guard: Any = None
         # Whether arguments whose first dimension is a multiple of the batch grow with it.
         self.is_flat = False
         self.left = [each for each in TASKS if not (each[0][1] and call.autocast[0])]
@@ -257,7 +261,7 @@ class Work:
             raise effects.Stopped("none of its tensor arguments has the batch size as a dimension")
         if not self.line:
             self.line = self.beginning(batch)
-        guard = effects.Guard(owners, changes.Before(), apart.looks_up(deadline))
+        guard = self.guard = effects.Guard(owners, changes.Before(), apart.looks_up(deadline))
         with warned.Silence(), guard:
             apart.here.is_guarded(guard)
             while self.left and time.monotonic() + LATER * self.first_took < end:
@@ -363,7 +367,7 @@ class Work:
     ) -> tuple[rehearsal.Rehearsal, rehearsal.Trace]:
         checkpointing, amp = variant
         made = rehearsal.Variant((batch, at), amp, checkpointing, self.is_flat)
-        one = rehearsal.Rehearsal(self.torch, self.call, made, deadline)
+        one = rehearsal.Rehearsal(self.torch, self.call, made, deadline, self.known, self.guard)
         return one, one.run()
 
 
