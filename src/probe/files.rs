@@ -82,6 +82,7 @@ const PACKAGE: &[(&str, &str)] = embedded![
     "rehearse/__init__.py",
     "rehearse/apart.py",
     "rehearse/callers.py",
+    "rehearse/catches.py",
     "rehearse/changes.py",
     "rehearse/effects.py",
     "rehearse/fakes.py",
