@@ -7,6 +7,8 @@ from _oomph_probe.common import frames
 from _oomph_probe.live import modules
 from _oomph_probe.rehearse import rehearsals, roots
 
+LAST = rehearsals.LAST
+
 
 class Lines(rehearse.Wire):
     """Keeps every line."""
@@ -26,6 +28,8 @@ def install(imports=True, patience=rehearsals.PATIENCE):
         # The first one of a process takes seconds.
         rehearse.said(torch.nn.Linear(1, 1), torch.zeros(2, 1))
     rehearsals.PATIENCE = patience
+    # Where nobody catches it.
+    rehearsals.LAST = max(patience, LAST)
     wire = Lines()
     rehearsals.IN_ALL = float("inf")
     roots.DEVICES = ("cuda", "cpu")

@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from typing import Any
 
     from ..common.protocols import Module, Tensor, Torch
+    from .operators import Operators
 
 # Objects in one model; more are no model that can be copied in time.
 MOST = 200000
@@ -40,9 +41,9 @@ class CannotCopy(Exception):
 class Copier:
     """Copies under one FakeTensorMode; the same object gives the same copy."""
 
-    def __init__(self, torch: Torch, mode: Any, device: Any) -> None:
+    def __init__(self, torch: Torch, operators: Operators, device: Any) -> None:
         self.torch = torch
-        self.mode = mode
+        self.operators = operators
         self.device = device
         self.memo: dict[Any, Any] = {}
         self.kept: list[Any] = []
@@ -89,10 +90,7 @@ class Copier:
             raise CannotCopy("%s is a tensor subclass" % type(tensor).__name__)
         if tensor.layout != torch.strided or tensor.is_quantized:
             raise CannotCopy("it has sparse or quantized tensors")
-        with self.mode:
-            copy = torch.empty_strided(
-                tuple(tensor.shape), tensor.stride(), dtype=tensor.dtype, device=tensor.device
-            )
+        copy = self.operators.new(tuple(tensor.shape), tensor.stride(), tensor.dtype, tensor.device)
         self.tensors.append(copy)
         if tensor.device == self.device:
             self.weights.append(copy.untyped_storage().nbytes())

@@ -18,7 +18,7 @@ import weakref
 from _thread import get_ident
 
 from ..common import blocks, errors
-from . import fakes, flops, inputs, losses, recurrent
+from . import fakes, flops, inputs, losses, operators, recurrent
 from .effects import Stopped
 from .inputs import Shape
 
@@ -28,6 +28,7 @@ if TYPE_CHECKING:
 
     from ..common.protocols import Args, Kwargs, Module, Storage, Tensor, Torch
     from .apart import Deadline
+    from .effects import Guard
     from .roots import Call
 
 COLLECTIVES = ("c10d", "_c10d_functional", "c10d_functional", "symm_mem")
@@ -90,8 +91,19 @@ class Trace:
 class Rehearsal:
     """One variant of one call, until a moment."""
 
-    def __init__(self, torch: Torch, call: Call, variant: Variant, deadline: Deadline) -> None:
+    def __init__(
+        self,
+        torch: Torch,
+        call: Call,
+        variant: Variant,
+        deadline: Deadline,
+        known: operators.Known | None = None,
+        guard: Guard | None = None,
+    ) -> None:
         self.torch = torch
+        # What operators returned in earlier ones.
+        self.answers = known or operators.Known()
+        self.guard = guard
         self.call = call
         self.variant = variant
         batch = variant.batch[0] if variant.batch else 0
@@ -119,7 +131,8 @@ class Rehearsal:
 
         torch, call, variant = self.torch, self.call, self.variant
         mode = self.mode = FakeTensorMode(allow_non_fake_inputs=False)
-        copier = fakes.Copier(torch, mode, call.device)
+        self.operators = operators.Operators(torch, mode, self.answers)
+        copier = fakes.Copier(torch, self.operators, call.device)
         module = copier.of(call.module())
         self.weights, self.trained = copier.weights, copier.trained
         self.sizes = {each.untyped_storage().nbytes() for each in copier.tensors}
@@ -229,39 +242,68 @@ class Rehearsal:
     def recorder(self) -> Any:
         from torch.utils._python_dispatch import TorchDispatchMode
 
-        rehearsal, trace, device = self, self.trace, self.call.device
-        torch = self.torch
-        which_device = torch.ops.prim.device.default
+        rehearsal, which_device = self, self.torch.ops.prim.device.default
+        operation, facts_of = self.operation, self.answers.of
+        guard = self.guard if self.guard is not None and self.guard.sees_every_call() else None
 
         class Recorder(TorchDispatchMode):  # type: ignore[misc]
-            def __torch_dispatch__(self, func: Any, types: Any, args: Args = (), kwargs: Kwargs | None = None) -> Any:
-                if func is which_device:
-                    # Two calls of three: a fake knows it without torch's way through all modes.
-                    return args[0].device
-                if func.namespace not in QUESTIONS:
-                    rehearsal.look_at_clock()
-                if func.namespace in COLLECTIVES:
-                    raise Stopped("it communicates with other ranks")
-                name = func.name().partition("::")[2].partition(".")[0]
-                if name == "convolution" and takes_workspace(args):
-                    rehearsal.has_convolutions = True
-                kwargs = kwargs or {}
-                if rehearsal.mode is not None and name not in MAKING:
-                    args, kwargs = rehearsal.with_fakes(func, args), rehearsal.with_fakes(func, kwargs)
-                if name == "_local_scalar_dense" and rehearsal.is_in_lines:
-                    # A figure to be printed or kept; whatever it is, no size comes of it.
-                    return number_like(args[0])
-                rehearsal.count(name, args)
-                made = func(*args, **kwargs)
-                for tensor in leaves(torch, made):
-                    if tensor.device != device:
-                        continue
-                    storage = tensor.untyped_storage()
-                    if rehearsal.is_new(storage):
-                        trace.allocate(storage)
-                return made
+            pass
 
+        def __torch_dispatch__(_: Any, func: Any, types: Any, args: Args = (), kwargs: Kwargs | None = None) -> Any:
+            if func is which_device:
+                # Two calls of three: a fake knows it without torch's way through all modes.
+                return args[0].device
+            facts = facts_of(func)
+            if facts.namespace not in QUESTIONS:
+                rehearsal.look_at_clock()
+            if facts.namespace in COLLECTIVES:
+                raise Stopped("it communicates with other ranks")
+            if guard is None or facts.namespace != "aten":
+                return operation(func, facts, args, kwargs or {})
+            # Nothing of the program's runs in there.
+            guard.rest()
+            try:
+                return operation(func, facts, args, kwargs or {})
+            finally:
+                guard.go_on()
+
+        # In the body of the class torch wraps it, which takes as long as it does.
+        setattr(Recorder, "__torch_dispatch__", __torch_dispatch__)
         return Recorder()
+
+    def operation(self, func: Any, facts: operators.Facts, args: Args, kwargs: Kwargs) -> Any:
+        """One operator, and what it allocates."""
+        name, known, key = facts.name, self.answers, None
+        if name == "convolution" and takes_workspace(args):
+            self.has_convolutions = True
+        if self.mode is not None:
+            key = self.operators.key(func, args, kwargs) if facts.may_be_known and not known.is_off else None
+            answer = known.answers.get(key) if key is not None else None
+            made = self.operators.made(answer[0], args) if answer is not None else None
+            if answer is not None and made is not None:
+                self.trace.flops += answer[2]
+                self.record(made)
+                return made[0] if answer[1] is None else answer[1](made)
+            if key is None and name not in MAKING:
+                args, kwargs = self.with_fakes(func, args), self.with_fakes(func, kwargs)
+        if name == "_local_scalar_dense" and self.is_in_lines:
+            # A figure to be printed or kept; whatever it is, no size comes of it.
+            return number_like(args[0])
+        before = self.trace.flops
+        self.count(name, args)
+        returned = func(*args, **kwargs)
+        self.record(leaves(self.torch, returned))
+        if key is not None:
+            self.operators.remember(key, returned, args, self.trace.flops - before)
+        return returned
+
+    def record(self, tensors: list[Any]) -> None:
+        device = self.call.device
+        for tensor in tensors:
+            if tensor is not None and tensor.device == device:
+                storage = tensor.untyped_storage()
+                if self.is_new(storage):
+                    self.trace.allocate(storage)
 
     def with_fakes(self, func: Any, value: Any) -> Any:
         """Arguments of an operation, with fakes for tensors of the program's that are no part of the model (a table

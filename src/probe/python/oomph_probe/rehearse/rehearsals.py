@@ -2,8 +2,9 @@
 
 Each variant of the step (as it was, with activation checkpointing, in bf16, both) is rehearsed once, and the step as it
 was at two more batches (sizes.py), what the dialog needs first. Each model call and its shapes are rehearsed
-once, within a time budget for each OOM and for the process. An OOM may be caught, so it is not delayed for long;
-what there was no time for is made up for when nobody has caught it and the process is about to end.
+once, within a time budget for each OOM and for the process. An OOM that nobody can catch (catches.py) has the whole of
+it at once. One that may be caught is not delayed for as long; what was given up meanwhile is made up for when nobody
+has caught it and the process is about to end.
 """
 
 from __future__ import annotations
@@ -11,16 +12,18 @@ from __future__ import annotations
 import sys
 import time
 
-from ..common import errors
+from ..common import errors, frames
 from ..knobs import batch
 from . import (
     apart,
     callers,
+    catches,
     changes,
     effects,
     fakes,
     inputs,
     losses,
+    operators,
     optimizers,
     randoms,
     rehearsal,
@@ -47,7 +50,8 @@ LAST, AT_LEAST, ASKED_FOR = 2.3, 1.0, 10.0
 # Seconds that the result may take to be sent where nobody waits for the program.
 SEND_LAST = 1.0
 SEND = 0.2
-# Seconds of all rehearsals after which none is made at a further batch: the other variants say more.
+# Seconds of all rehearsals after which no variant is begun, and at which none at a further batch may end: the others
+# say more.
 REFINED = 1.0
 # What a variant takes as a share of the first, which also fills torch's caches (measured: 0.5 to 0.8).
 LATER = 0.8
@@ -109,6 +113,11 @@ class Rehearsals:
             return
         self.done.add(key)
         self.work = Work(self.torch, call, phase, self.steps.count)
+        error = self.torch.cuda.OutOfMemoryError
+        if not catches.may_be_caught(sys._getframe(1), error, frames.home_of(self.torch)):
+            # It ends the process: all the time that there is, once.
+            self.ends()
+            return
         if SLOW_TO_IMPORT in sys.modules:
             self.go_on(PATIENCE)
         if not self.work.is_done():
@@ -229,6 +238,9 @@ class Work:
         # The step as it was, at each batch: what it allocated, and the sizes that parameters have.
         self.traces: list[tuple[int, list[str]]] = []
         self.fixed: Any = frozenset()
+        # What operators returned, and what keeps the rehearsals from having an effect.
+        self.known = operators.Known()
+        self.guard: Any = None
         # Whether arguments whose first dimension is a multiple of the batch grow with it.
         self.is_flat = False
         self.left = [each for each in TASKS if not (each[0][1] and call.autocast[0])]
@@ -257,14 +269,15 @@ class Work:
             raise effects.Stopped("none of its tensor arguments has the batch size as a dimension")
         if not self.line:
             self.line = self.beginning(batch)
-        guard = effects.Guard(owners, changes.Before(), apart.looks_up(deadline))
+        guard = self.guard = effects.Guard(owners, changes.Before(), apart.looks_up(deadline))
         with warned.Silence(), guard:
             apart.here.is_guarded(guard)
             while self.left and time.monotonic() + LATER * self.first_took < end:
                 variant, which = self.left[0]
                 began = time.monotonic()
                 spent = self.micros / 1e6 + began - self.began
-                if which != FIRST and spent + LATER * self.first_took > REFINED * self.slack:
+                taken = spent + LATER * self.first_took if which != FIRST else spent
+                if self.variants and taken > REFINED * self.slack:
                     self.left.pop(0)
                     continue
                 if which == FIRST:
@@ -363,7 +376,7 @@ class Work:
     ) -> tuple[rehearsal.Rehearsal, rehearsal.Trace]:
         checkpointing, amp = variant
         made = rehearsal.Variant((batch, at), amp, checkpointing, self.is_flat)
-        one = rehearsal.Rehearsal(self.torch, self.call, made, deadline)
+        one = rehearsal.Rehearsal(self.torch, self.call, made, deadline, self.known, self.guard)
         return one, one.run()
 
 

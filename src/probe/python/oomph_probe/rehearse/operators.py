@@ -1,0 +1,226 @@
+"""What operators of torch's own returned for tensors of such sizes, so that FakeTensorMode, which takes some 150 µs for
+each, is asked once: blocks are repeated, and so are steps.
+
+Remembered is what returns tensors only: new ones, views of an argument, or an argument itself. Whatever is not plainly
+one of these is asked for each time, and where torch is not as it is expected to be, everything is.
+"""
+
+from __future__ import annotations
+
+from ..common import errors
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
+
+    from ..common.protocols import Args, Kwargs, Torch
+
+# Plain arguments whose values say all of them.
+PLAIN = frozenset(("int", "float", "bool", "str", "NoneType", "dtype", "device", "memory_format", "layout"))
+# What changes the size of a tensor that is there, or whose result follows from more than sizes.
+NEVER = frozenset(
+    "set_ resize_ as_strided_ resize_as_ _resize_output_ as_strided lift_fresh lift_fresh_copy lift".split()
+)
+# How an output came to be: a tensor of its own, a view of an argument, an argument, none.
+NEW, VIEW, SAME, NONE = range(4)
+
+
+class Unknown(Exception):
+    """What an operator was given or returned is not told by sizes."""
+
+
+class Facts:
+    """What is known of an operator whatever its arguments are."""
+
+    __slots__ = ("name", "namespace", "is_mutable", "may_be_known")
+
+    def __init__(self, func: Any) -> None:
+        self.namespace = func.namespace
+        self.name = func.name().partition("::")[2].partition(".")[0]
+        self.is_mutable = func._schema.is_mutable
+        self.may_be_known = (
+            self.namespace == "aten"
+            and self.name not in NEVER
+            and (not self.is_mutable or is_in_place(func._schema))
+            and not any("inplace_view" in str(tag) for tag in func.tags)
+        )
+
+
+def is_in_place(schema: Any) -> bool:
+    """Whether it changes its first argument and returns that."""
+    changed = [each.alias_info is not None and each.alias_info.is_write for each in schema.arguments]
+    return bool(changed) and changed[0] and not any(changed[1:]) and len(schema.returns) == 1
+
+
+class Known:
+    """The answers of one call's rehearsals, each of which has its own FakeTensorMode."""
+
+    def __init__(self) -> None:
+        self.facts: dict[Any, Facts] = {}
+        # By operator and arguments: (outputs, whether they are a sequence and of which kind, operations).
+        self.answers: dict[Any, Any] = {}
+        self.is_off = False
+
+    def of(self, func: Any) -> Facts:
+        facts = self.facts.get(func)
+        if facts is None:
+            facts = self.facts[func] = Facts(func)
+        return facts
+
+
+class Operators:
+    """The operators of one rehearsal."""
+
+    def __init__(self, torch: Torch, mode: Any, known: Known) -> None:
+        self.torch = torch
+        self.mode = mode
+        self.known = known
+        # What a fake of this mode's has as attributes when it is new, by its device.
+        self.states: dict[Any, dict[str, Any]] = {}
+        try:
+            from torch._subclasses.fake_tensor import FakeTensor
+
+            self.kind: Any = FakeTensor
+            self.make_subclass = torch.Tensor._make_subclass
+            self.empty = torch.empty_strided
+            self.plainly = torch._C._DisableTorchDispatch
+            is_unsafe = mode._allow_unsafe_data_ptr_access
+            self.mark = getattr(
+                torch._C,
+                "_set_warn_deprecated_on_mutable_data_ptr" if is_unsafe else "_set_throw_on_mutable_data_ptr",
+            )
+            self.default_dtype = torch.get_default_dtype
+            self.is_inference = torch.is_inference_mode_enabled
+            is_as_expected = mode.shape_env is None
+        except Exception:
+            errors.foreseen("remember operators")
+            is_as_expected = False
+        if not is_as_expected:
+            known.is_off = True
+        elif not known.is_off:
+            # Its own memory takes as long as most operators, and outlives the rehearsal.
+            mode.cache_enabled = False
+
+    def key(self, func: Any, args: Args, kwargs: Kwargs) -> Any:
+        """The same for calls of the same answer; None where that is not to be told."""
+        parts: list[Any] = [func, self.default_dtype(), self.is_inference()]
+        if not self.add(parts, args):
+            return None
+        for name, value in kwargs.items():
+            parts.append(name)
+            if not self.add(parts, (value,)):
+                return None
+        return tuple(parts)
+
+    def add(self, parts: list[Any], values: Any) -> bool:
+        kind, mode = self.kind, self.mode
+        for value in values:
+            each = type(value)
+            if each is kind:
+                if value.fake_mode is not mode or value.constant is not None:
+                    return False
+                parts += (
+                    value.shape, value.stride(), value.dtype, value.fake_device, value.storage_offset(),
+                    value.requires_grad,
+                )
+            elif each is list or each is tuple:
+                parts.append(len(value))
+                if not self.add(parts, value):
+                    return False
+            elif each.__name__ in PLAIN:
+                # 1, 1.0 and True are equal.
+                parts.append(each)
+                parts.append(value)
+            else:
+                return False
+        return True
+
+    def made(self, outputs: Any, args: Args) -> list[Any] | None:
+        """The tensors that an operator returned before; None where none of its device was met yet."""
+        states = self.states
+        result: list[Any] = []
+        for each in outputs:
+            if each[0] in (NEW, VIEW) and each[5] not in states:
+                return None
+        with self.plainly():
+            for how, place, shape, stride, dtype, device, offset in outputs:
+                if how == SAME:
+                    result.append(args[place])
+                elif how == NONE:
+                    result.append(None)
+                elif how == NEW:
+                    result.append(self.tensor(self.empty(shape, stride, dtype=dtype, device="meta"), device))
+                else:
+                    view = self.empty((), (), dtype=dtype, device="meta")
+                    view.set_(args[place].untyped_storage(), offset, shape, stride)
+                    result.append(self.tensor(view, device))
+        return result
+
+    def new(self, shape: Any, stride: Any, dtype: Any, device: Any) -> Any:
+        """A fake that is no operator's."""
+        if device in self.states:
+            with self.plainly():
+                return self.tensor(self.empty(shape, stride, dtype=dtype, device="meta"), device)
+        with self.mode:
+            made = self.torch.empty_strided(shape, stride, dtype=dtype, device=device)
+        if not self.known.is_off and made.fake_device == device:
+            self.states[device] = dict(made.__dict__)
+        return made
+
+    def tensor(self, inner: Any, device: Any) -> Any:
+        """A fake on a device as FakeTensor's constructor makes it, which looks for a GPU each time."""
+        made = self.make_subclass(self.kind, inner, False, dispatch_device=True, device_for_backend_keys=device)
+        self.mark(made)
+        made.__dict__.update(self.states[device])
+        return made
+
+    def remember(self, key: Any, returned: Any, args: Args, flops: int) -> None:
+        """Notes an answer, if it is one of those that are made again by sizes."""
+        kind = type(returned)
+        several = returned if kind in (list, tuple) else [returned]
+        storages: list[Any] = [
+            each.untyped_storage()._cdata if type(each) is self.kind else None for each in args
+        ]
+        outputs: list[Any] = []
+        made: set[Any] = set()
+        try:
+            for each in several:
+                outputs.append(self.told(each, args, storages, made))
+        except Unknown:
+            return
+        self.known.answers[key] = outputs, kind if kind in (list, tuple) else None, flops
+
+    def told(self, value: Any, args: Args, storages: list[Any], made: set[Any]) -> Any:
+        if value is None:
+            return NONE, 0, (), (), None, None, 0
+        if type(value) is not self.kind or value.constant is not None or value.dtype.is_complex or value.is_neg():
+            # Complex numbers have flags that no size says.
+            self.known.is_off = self.known.is_off or type(value) is self.kind and value.constant is None
+            raise Unknown
+        for place, each in enumerate(args):
+            if each is value:
+                return SAME, place, (), (), None, None, 0
+        self.states.setdefault(value.fake_device, dict(value.__dict__))
+        storage = value.untyped_storage()
+        what = value.shape, value.stride(), value.dtype, value.fake_device, value.storage_offset()
+        if storage._cdata in storages:
+            if storages.count(storage._cdata) > 1:
+                raise Unknown
+            return (VIEW, storages.index(storage._cdata), *what)
+        if storage._cdata in made or what[4] or storage.nbytes() != natural(self.torch, what):
+            raise Unknown
+        made.add(storage._cdata)
+        return (NEW, 0, *what)
+
+
+def natural(torch: Torch, what: Any) -> int:
+    """The bytes of a storage that just holds such a tensor."""
+    shape, stride, dtype = what[:3]
+    if 0 in shape:
+        return 0
+    return (1 + sum((size - 1) * step for size, step in zip(shape, stride))) * size_of(torch, dtype)
+
+
+def size_of(torch: Torch, dtype: Any) -> int:
+    size = getattr(dtype, "itemsize", None)
+    return int(size if size is not None else torch.empty((), dtype=dtype, device="meta").element_size())
