@@ -22,7 +22,7 @@ OWNERS = frames.Owners(torch)
 
 def runs_out(*_):
     """What the allocator calls, where it would."""
-    steps = types.SimpleNamespace(count=STEPS, thread=None, is_running=lambda: False, forget_running=lambda: None)
+    steps = types.SimpleNamespace(count=STEPS, thread=None, running=0, is_running=lambda: False, forget_running=lambda: None)
     records = observer.Records.__new__(observer.Records)
     records.torch, records.owners, records.steps = torch, OWNERS, steps
     record = {}

@@ -10,7 +10,7 @@ import torch
 import torch.nn as nn
 import torch.nn.functional as F
 from _oomph_probe.live import modules
-from _oomph_probe.rehearse import apart, rehearsal, roots
+from _oomph_probe.rehearse import apart, rehearsal, roots, sizes
 
 
 class Block(nn.Module):
@@ -111,6 +111,19 @@ def tokens(batch=4, length=24):
 
 
 class Peaks(unittest.TestCase):
+    def test_the_product_that_the_backward_of_softmax_makes(self):
+        class Softmax(nn.Module):
+            def __init__(self):
+                super().__init__()
+                self.inner = nn.Linear(8, 512)
+
+            def forward(self, x):
+                return self.inner(x).softmax(-1).square().sum()
+
+        trace = rehearse.said(Softmax(), torch.zeros(64, 8))["variants"][0]["trace"].split()
+        product = [at for at, word in enumerate(trace[:-1]) if sizes.size_at(word, 64) == 64 * 512 * 4 and trace[at + 1] == "-1"]
+        self.assertTrue(product, trace)
+
     def test_a_decoders_is_that_of_a_real_step_at_every_batch(self):
         model = Decoder()
         line = rehearse.said(model, tokens(), tokens())
@@ -458,6 +471,20 @@ def keeps(x, kept=[]):  # noqa: B006
     return kept
 
 
+class Flagged(nn.Module):
+    """Initializes itself by the first batch, as normalizing flows do."""
+
+    def __init__(self):
+        super().__init__()
+        self.inner = nn.Linear(8, 8)
+        self.register_buffer("is_set", torch.tensor(1, dtype=torch.uint8))
+
+    def forward(self, x):
+        if self.is_set.item() == 0:
+            self.is_set.fill_(1)
+        return self.inner(x) if self.is_set.item() else x
+
+
 class Plain(nn.Module):
     def __init__(self):
         super().__init__()
@@ -479,6 +506,15 @@ class Kinds(unittest.TestCase):
     def test_a_mask_that_is_asked_for_its_content(self):
         mask = torch.ones(4, 24, dtype=torch.long)
         self.assertIn("depends on the values", self.why_not(Masked(), tokens(), mask))
+
+    def test_a_flag_of_the_models_own_is_read(self):
+        model = Flagged()
+        self.assertIsNone(self.why_not(model, torch.zeros(4, 8)))
+        self.assertEqual(model.is_set.item(), 1)
+        model.is_set.fill_(0)
+        # The rehearsal sets its copy, and asks for it again.
+        self.assertIn("depends on the values", self.why_not(model, torch.zeros(4, 8)))
+        self.assertEqual(model.is_set.item(), 0)
 
     def test_experts_whose_share_is_in_the_values(self):
         self.assertIn("depends on the values", self.why_not(Experts(), torch.zeros(4, 8, 16)))
@@ -538,8 +574,10 @@ class Kinds(unittest.TestCase):
         self.assertFalse(self.noting().note(wrapped, (torch.zeros(2, 8),), {}))
 
     def test_evaluation_is_no_step(self):
+        noting = self.noting()
         with torch.no_grad():
-            self.assertFalse(self.noting().note(Plain(), (torch.zeros(2, 8),), {}))
+            noting.note(Plain(), (torch.zeros(2, 8),), {})
+        self.assertIsNone(noting.latest)
 
     def test_sharded_parameters_are_no_plain_tensors(self):
         class Shard(torch.Tensor):

@@ -51,6 +51,7 @@ class Copier:
         # Sizes on the device of all tensors, and of the trained parameters, in bytes.
         self.weights: list[int] = []
         self.trained: list[int] = []
+        self.flags = Flags()
 
     def of(self, value: Any) -> Any:
         key = id(value)
@@ -98,7 +99,11 @@ class Copier:
             if tensor.device == self.device and tensor.requires_grad:
                 self.trained.append(copy.untyped_storage().nbytes())
             return torch.nn.Parameter(copy, requires_grad=tensor.requires_grad)
-        return copy.requires_grad_(True) if tensor.requires_grad else copy
+        if tensor.requires_grad:
+            return copy.requires_grad_(True)
+        if tensor.numel() == 1:
+            self.flags.note(copy, tensor)
+        return copy
 
     def module(self, module: Module) -> Module:
         torch = self.torch
@@ -171,6 +176,30 @@ class Copier:
         copy = object.__new__(kind)
         copy.__dict__.update(value.__dict__)
         return copy
+
+
+class Flags:
+    """Buffers of a single number, by which a forward goes one way or another (`if self.initialized.item() == 0`): as
+    long as the rehearsal has not changed the copy, the original says its value."""
+
+    def __init__(self) -> None:
+        self.noted: dict[int, Any] = {}
+        self.values: dict[int, Any] = {}
+
+    def note(self, copy: Tensor, original: Tensor) -> None:
+        self.noted[id(copy)] = copy, copy._version, original
+
+    def has(self, copy: Tensor) -> bool:
+        noted = self.noted.get(id(copy))
+        return noted is not None and noted[0]._version == noted[1]
+
+    def value(self, copy: Tensor, plainly: Any) -> Any:
+        """Reads it once; `plainly` enters a context in which no mode sees that."""
+        key = id(copy)
+        if key not in self.values:
+            with plainly():
+                self.values[key] = self.noted[key][2].item()
+        return self.values[key]
 
 
 def torchs_own(hooks: Any) -> Any:

@@ -34,6 +34,7 @@ if TYPE_CHECKING:
 COLLECTIVES = ("c10d", "_c10d_functional", "c10d_functional", "symm_mem")
 # What C++ asks of a tensor that Python has made, wherever it is: these may not raise.
 QUESTIONS = ("prim", "profiler")
+SOFTMAX_BACKWARD = "_softmax_backward_data"
 # What makes a tensor of values: its argument is the tensor that is made.
 MAKING = ("lift_fresh", "lift_fresh_copy", "lift")
 
@@ -84,6 +85,13 @@ class Trace:
         self.words.append("-%d" % (self.count - number))
         self.allocated -= fakes.blocks(size)
 
+    def allocate_for_a_moment(self, size: int) -> None:
+        """What an operator's kernel takes and gives back before it returns."""
+        if size:
+            self.count += 1
+            self.words += [str(size), "-1"]
+            self.peak = max(self.peak, self.allocated + fakes.blocks(size))
+
     def mark(self, phase: str) -> None:
         self.marks[phase] = len(self.words)
 
@@ -119,6 +127,8 @@ class Rehearsal:
         self.mode: Any = None
         self.weights: list[int] = []
         self.trained: list[int] = []
+        # What the model has kept in single numbers; None where real steps are looked at.
+        self.flags: fakes.Flags | None = None
         self.has_convolutions = False
         # Whether the program's lines after the model's call are run.
         self.is_in_lines = False
@@ -135,6 +145,7 @@ class Rehearsal:
         copier = fakes.Copier(torch, self.operators, call.device)
         module = copier.of(call.module())
         self.weights, self.trained = copier.weights, copier.trained
+        self.flags = copier.flags
         self.sizes = {each.untyped_storage().nbytes() for each in copier.tensors}
         args, kwargs = self.arguments(mode)
         recurrent.replace(torch, module, self.add_operations)
@@ -282,28 +293,34 @@ class Rehearsal:
             made = self.operators.made(answer[0], args) if answer is not None else None
             if answer is not None and made is not None:
                 self.trace.flops += answer[2]
-                self.record(made)
+                self.record(made, name, args)
                 return made[0] if answer[1] is None else answer[1](made)
             if key is None and name not in MAKING:
                 args, kwargs = self.with_fakes(func, args), self.with_fakes(func, kwargs)
-        if name == "_local_scalar_dense" and self.is_in_lines:
-            # A figure to be printed or kept; whatever it is, no size comes of it.
-            return number_like(args[0])
+        if name == "_local_scalar_dense":
+            if self.is_in_lines:
+                # A figure to be printed or kept; whatever it is, no size comes of it.
+                return number_like(args[0])
+            if self.flags is not None and self.flags.has(args[0]):
+                return self.flags.value(args[0], self.operators.plainly)
         before = self.trace.flops
         self.count(name, args)
         returned = func(*args, **kwargs)
-        self.record(leaves(self.torch, returned))
+        self.record(leaves(self.torch, returned), name, args)
         if key is not None:
             self.operators.remember(key, returned, args, self.trace.flops - before)
         return returned
 
-    def record(self, tensors: list[Any]) -> None:
+    def record(self, tensors: list[Any], name: str, args: Args) -> None:
         device = self.call.device
         for tensor in tensors:
             if tensor is not None and tensor.device == device:
                 storage = tensor.untyped_storage()
                 if self.is_new(storage):
                     self.trace.allocate(storage)
+        if name == SOFTMAX_BACKWARD and args[0].device == device:
+            # The product of the gradient and the output (aten/src/ATen/native/cuda/SoftMax.cu).
+            self.trace.allocate_for_a_moment(args[0].numel() * args[0].element_size())
 
     def with_fakes(self, func: Any, value: Any) -> Any:
         """Arguments of an operation, with fakes for tensors of the program's that are no part of the model (a table
