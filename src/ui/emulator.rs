@@ -10,16 +10,17 @@
 //! Queries are answered (the cursor's position, the kind of terminal): without that prompt libraries and rich wait two seconds. And
 //! keys and pasted text become the bytes that a terminal sends.
 
+use super::reflow::{RowDistances, reflow};
 use ratatui::crossterm::event::{KeyCode, KeyEvent, KeyModifiers};
 use std::num::NonZeroU16;
 use vt100::{Callbacks, Parser, Screen};
 
-/// Rows of scrollback on a terminal of usual width. vt100 keeps 32 bytes per cell, blank or not: at
-/// 140 columns this is 4.5 MB. The log has everything.
-const SCROLLBACK: usize = 1_000;
-
-/// Cells of scrollback: a wide terminal gets fewer rows.
+/// Cells of scrollback, of 32 bytes each, blank or not: 5 MB. A wide terminal gets fewer rows, so that what is wrapped
+/// to more rows in a narrow one is kept, too. The log has everything.
 const SCROLLBACK_CELLS: usize = 160_000;
+
+/// Each row costs something besides its cells.
+const MOST_SCROLLBACK: usize = 4_000;
 
 /// Some programs divide by the terminal's width.
 const SMALLEST: u16 = 2;
@@ -33,12 +34,7 @@ impl Emulator {
     /// Sizes below 2 count as 2.
     pub fn new(rows: u16, columns: u16) -> Emulator {
         Emulator {
-            parser: Parser::new_with_callbacks(
-                at_least_two(rows),
-                at_least_two(columns),
-                SCROLLBACK.min(SCROLLBACK_CELLS / usize::from(columns.max(SMALLEST))),
-                TerminalAnswers::default(),
-            ),
+            parser: new_parser(rows, columns, TerminalAnswers::default()),
             cutter: Cutter::default(),
         }
     }
@@ -49,14 +45,21 @@ impl Emulator {
         self.cutter.feed(bytes, |piece| parser.process(piece));
     }
 
-    /// Returns whether the size has changed. Sizes below 2 count as 2.
-    pub fn resize(&mut self, rows: u16, columns: u16) -> bool {
-        let changes = self.size() != (rows.max(SMALLEST), columns.max(SMALLEST));
-        if changes {
+    /// Sizes below 2 count as 2.
+    pub fn resize(&mut self, rows: u16, columns: u16) -> Resized {
+        let before = self.size();
+        if before == (rows.max(SMALLEST), columns.max(SMALLEST)) {
+            return Resized::Not;
+        }
+        if before.1 == columns.max(SMALLEST) {
             self.parser
                 .set_size(at_least_two(rows), at_least_two(columns));
+            return Resized::Taller;
         }
-        changes
+        let reflowed = reflow(self.screen(), rows.max(SMALLEST), columns.max(SMALLEST));
+        // The parser stays: it may be in the middle of a sequence.
+        *self.parser.screen_mut() = reflowed.screen;
+        Resized::Wrapped(reflowed.distances)
     }
 
     /// Rows and columns.
@@ -77,6 +80,24 @@ impl Emulator {
     pub fn take_answers(&mut self) -> Vec<u8> {
         std::mem::take(&mut self.parser.callbacks_mut().pending)
     }
+}
+
+/// What became of the rows.
+pub(super) enum Resized {
+    Not,
+    /// There are more or fewer of them in view.
+    Taller,
+    Wrapped(RowDistances),
+}
+
+/// Sizes below 2 count as 2.
+pub(super) fn new_parser<C: Callbacks>(rows: u16, columns: u16, callbacks: C) -> Parser<C> {
+    Parser::new_with_callbacks(
+        at_least_two(rows),
+        at_least_two(columns),
+        MOST_SCROLLBACK.min(SCROLLBACK_CELLS / usize::from(columns.max(SMALLEST))),
+        callbacks,
+    )
 }
 
 fn at_least_two(n: u16) -> NonZeroU16 {
