@@ -114,7 +114,7 @@ fn draw_screen(buf: &mut Buffer, area: Rect, view: &View, scene: &Scene) -> Opti
         status::draw_smallest(&mut screen.at(area), view, scene);
     }
     if let Some(area) = layout.header {
-        status::draw_header(&mut screen.at(area), scene);
+        status::draw_header(&mut screen.at(area), view, scene);
     }
     if let Some(area) = layout.banner {
         status::draw_read_only(&mut screen.at(area), scene);

@@ -21,6 +21,9 @@ pub struct ChildScreen {
     selection: Option<Selection>,
 }
 
+/// The newest rows, in which a progress bar stands.
+const ROWS_OF_A_BAR: usize = 3;
+
 impl std::fmt::Debug for ChildScreen {
     fn fmt(&self, f: &mut std::fmt::Formatter) -> std::fmt::Result {
         f.debug_struct("ChildScreen")
@@ -158,6 +161,18 @@ impl ChildScreen {
             .filter(|(_, row)| !row.is_empty())
             .last();
         last.map_or(cursor, |(used, _)| used)
+    }
+
+    /// The pace that the newest lines name, while they are in view.
+    pub fn printed_pace(&self) -> Option<String> {
+        if self.scrolled() > 0 {
+            return None;
+        }
+        let (_, width) = self.size();
+        let rows: Vec<String> = self.screen().rows(0, width).collect();
+        let newest = rows.iter().rev().filter(|row| !row.trim().is_empty());
+        let newest = newest.take(ROWS_OF_A_BAR);
+        newest.filter_map(|row| output_rows::pace_in(row)).next()
     }
 
     pub fn scrolled(&self) -> usize {
@@ -414,6 +429,15 @@ mod tests {
     #[test]
     fn scrollback_costs_what_was_estimated() {
         assert_eq!(std::mem::size_of::<vt100::Cell>(), 32);
+    }
+
+    #[test]
+    fn the_pace_is_the_newest_bars() {
+        let mut screen = ChildScreen::new(6, 40);
+        screen.feed(b"1/9 [00:01, 4.5it/s]\r\n2/9 [00:02, 5.5it/s]\r\nsaved\r\n");
+        assert_eq!(screen.printed_pace().as_deref(), Some("5.5 it/s"));
+        screen.feed(b"a\r\nb\r\n");
+        assert_eq!(screen.printed_pace(), None, "it is long ago");
     }
 
     #[test]

@@ -10,20 +10,9 @@
 //! Queries are answered (the cursor's position, the kind of terminal): without that prompt libraries and rich wait two seconds. And
 //! keys and pasted text become the bytes that a terminal sends.
 
-use super::reflow::{RowDistances, reflow};
+use super::reflow::{RowDistances, SMALLEST, at_least_two, new_parser, reflow};
 use ratatui::crossterm::event::{KeyCode, KeyEvent, KeyModifiers};
-use std::num::NonZeroU16;
 use vt100::{Callbacks, Parser, Screen};
-
-/// Cells of scrollback, of 32 bytes each, blank or not: 5 MB. A wide terminal gets fewer rows, so that what is wrapped
-/// to more rows in a narrow one is kept, too. The log has everything.
-const SCROLLBACK_CELLS: usize = 160_000;
-
-/// Each row costs something besides its cells.
-const MOST_SCROLLBACK: usize = 4_000;
-
-/// Some programs divide by the terminal's width.
-const SMALLEST: u16 = 2;
 
 pub(super) struct Emulator {
     parser: Parser<TerminalAnswers>,
@@ -88,20 +77,6 @@ pub(super) enum Resized {
     /// There are more or fewer of them in view.
     Taller,
     Wrapped(RowDistances),
-}
-
-/// Sizes below 2 count as 2.
-pub(super) fn new_parser<C: Callbacks>(rows: u16, columns: u16, callbacks: C) -> Parser<C> {
-    Parser::new_with_callbacks(
-        at_least_two(rows),
-        at_least_two(columns),
-        MOST_SCROLLBACK.min(SCROLLBACK_CELLS / usize::from(columns.max(SMALLEST))),
-        callbacks,
-    )
-}
-
-fn at_least_two(n: u16) -> NonZeroU16 {
-    NonZeroU16::MIN.saturating_add(n.max(SMALLEST) - 1)
 }
 
 /// Bytes of a control string; titles, links and clipboard snippets are far shorter.

@@ -241,8 +241,8 @@ const _: () = assert!(Pane::ALL.len() <= 10);
 /// All keys. Within a mode the order is the footer's.
 #[rustfmt::skip]
 pub static TABLE: &[Binding] = &[
-    bind(InputMode::Watching, &[Key::plain('n')], Action::SearchOlder, "older", "output: previous match"),
-    bind(InputMode::Watching, &[Key::plain('N')], Action::SearchNewer, "newer", "output: next match"),
+    bind(InputMode::Watching, &[Key::plain('n')], Action::SearchNewer, "next", "output: next match, further down"),
+    bind(InputMode::Watching, &[Key::plain('N')], Action::SearchOlder, "previous", "output: previous match, further up"),
     bind(InputMode::Watching, &[Key::code(KeyCode::Esc)], Action::EndSearch, "end search", "output: clear the search, follow"),
     bind(InputMode::Watching, &[Key::plain('o')], Action::OpenOom, "why and what to do", "why memory ran out and what to do"),
     bind(InputMode::Watching, &[Key::plain('s')], Action::OpenStep, "step", "what a step is made of, line by line"),

@@ -3,9 +3,33 @@
 //!
 //! A line is a row and those that it goes on in. The cursor stays at its place in its line.
 
-use super::emulator::new_parser;
 use super::output_rows;
-use vt100::{Cell, Color, Screen};
+use std::num::NonZeroU16;
+use vt100::{Callbacks, Cell, Color, Parser, Screen};
+
+/// Cells of scrollback, of 32 bytes each, blank or not: 5 MB. A wide terminal gets fewer rows, so that what is wrapped
+/// to more rows in a narrow one is kept, too. The log has everything.
+const SCROLLBACK_CELLS: usize = 160_000;
+
+/// Each row costs something besides its cells.
+const MOST_SCROLLBACK: usize = 4_000;
+
+/// Some programs divide by the terminal's width.
+pub(super) const SMALLEST: u16 = 2;
+
+/// Sizes below 2 count as 2.
+pub(super) fn new_parser<C: Callbacks>(rows: u16, columns: u16, callbacks: C) -> Parser<C> {
+    Parser::new_with_callbacks(
+        at_least_two(rows),
+        at_least_two(columns),
+        MOST_SCROLLBACK.min(SCROLLBACK_CELLS / usize::from(columns.max(SMALLEST))),
+        callbacks,
+    )
+}
+
+pub(super) fn at_least_two(n: u16) -> NonZeroU16 {
+    NonZeroU16::MIN.saturating_add(n.max(SMALLEST) - 1)
+}
 
 pub(super) struct Reflowed {
     pub screen: Screen,
@@ -48,7 +72,7 @@ pub(super) fn reflow(screen: &Screen, rows: u16, columns: u16) -> Reflowed {
         }
         made.process(row.text.as_bytes());
     }
-    let at = |place: Place| {
+    let at = |place: LinePlace| {
         let row = wrapped.row_of(place).saturating_sub(kept) + 1;
         let column = wrapped.column_of(place) + 1;
         format!("\x1b[{row};{column}H")
@@ -83,22 +107,22 @@ pub(super) fn reflow(screen: &Screen, rows: u16, columns: u16) -> Reflowed {
 
 /// A line, and a column in it as if the terminal were as wide as the line.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-struct Place {
+struct LinePlace {
     line: usize,
     column: usize,
 }
 
-struct Piece {
+struct LinePiece {
     text: String,
     columns: usize,
 }
 
 struct Lines {
     /// The pieces of each line: a character, or blanks, with what changes its look.
-    lines: Vec<Vec<Piece>>,
-    cursor: Place,
+    lines: Vec<Vec<LinePiece>>,
+    cursor: LinePlace,
     /// Where each of the rows begins that there were.
-    rows: Vec<Place>,
+    rows: Vec<LinePlace>,
 }
 
 impl Lines {
@@ -116,13 +140,13 @@ impl Lines {
         let end = last.map_or(0, |last| last + 1).max(cursor_row + 1);
         let mut lines = Lines {
             lines: vec![Vec::new()],
-            cursor: Place { line: 0, column: 0 },
+            cursor: LinePlace { line: 0, column: 0 },
             rows: Vec::with_capacity(all.len()),
         };
         let mut begun = 0;
         for (n, row) in all.into_iter().enumerate() {
             let line = lines.lines.len() - 1;
-            lines.rows.push(Place {
+            lines.rows.push(LinePlace {
                 line,
                 column: begun,
             });
@@ -138,7 +162,7 @@ impl Lines {
             };
             if n == cursor_row {
                 let column = begun + usize::from(column);
-                lines.cursor = Place { line, column };
+                lines.cursor = LinePlace { line, column };
             }
             begun += row.push_to(&mut lines.lines[line], kept);
             if !goes_on && n + 1 < end {
@@ -152,11 +176,11 @@ impl Lines {
     fn wrap(&self, columns: u16) -> Wrapped {
         let width = usize::from(columns);
         let mut rows: Vec<WrappedRow> = Vec::new();
-        let mut end = Place { line: 0, column: 0 };
+        let mut end = LinePlace { line: 0, column: 0 };
         for (line, pieces) in self.lines.iter().enumerate() {
             let begin = |column, begins_line| WrappedRow {
                 text: String::new(),
-                begin: Place { line, column },
+                begin: LinePlace { line, column },
                 begins_line,
             };
             rows.push(begin(0, true));
@@ -172,7 +196,7 @@ impl Lines {
                 column += piece.columns;
                 used += piece.columns;
             }
-            end = Place { line, column };
+            end = LinePlace { line, column };
         }
         Wrapped { rows, end, width }
     }
@@ -180,25 +204,25 @@ impl Lines {
 
 struct WrappedRow {
     text: String,
-    begin: Place,
+    begin: LinePlace,
     begins_line: bool,
 }
 
 struct Wrapped {
     rows: Vec<WrappedRow>,
     /// Where the cursor is once all is written.
-    end: Place,
+    end: LinePlace,
     width: usize,
 }
 
 impl Wrapped {
-    fn row_of(&self, place: Place) -> usize {
+    fn row_of(&self, place: LinePlace) -> usize {
         let at_most =
             |row: &WrappedRow| (row.begin.line, row.begin.column) <= (place.line, place.column);
         self.rows.partition_point(at_most).saturating_sub(1)
     }
 
-    fn column_of(&self, place: Place) -> usize {
+    fn column_of(&self, place: LinePlace) -> usize {
         let begin = self
             .rows
             .get(self.row_of(place))
@@ -229,8 +253,8 @@ impl RowCells {
     }
 
     /// Returns how many columns were added.
-    fn push_to(self, line: &mut Vec<Piece>, kept: usize) -> usize {
-        let mut look = Look::default();
+    fn push_to(self, line: &mut Vec<LinePiece>, kept: usize) -> usize {
+        let mut look = CellLook::default();
         let mut added = 0;
         for (column, cell) in self.cells.iter().take(kept).enumerate() {
             if cell.is_wide_continuation() {
@@ -241,7 +265,7 @@ impl RowCells {
             if is_last && self.goes_on && !cell.has_contents() {
                 continue;
             }
-            let now = Look::of(cell);
+            let now = CellLook::of(cell);
             let mut text = String::new();
             if now != look || added == 0 {
                 text = now.sequence();
@@ -253,7 +277,7 @@ impl RowCells {
             });
             let columns = 1 + usize::from(cell.is_wide());
             added += columns;
-            line.push(Piece { text, columns });
+            line.push(LinePiece { text, columns });
         }
         added
     }
@@ -261,19 +285,19 @@ impl RowCells {
 
 /// Programs overwrite with blanks what they want to be gone.
 fn is_blank(cell: &Cell) -> bool {
-    cell.contents().trim().is_empty() && Look::of(cell) == Look::default()
+    cell.contents().trim().is_empty() && CellLook::of(cell) == CellLook::default()
 }
 
 #[derive(Clone, Copy, PartialEq, Default)]
-struct Look {
+struct CellLook {
     colors: [Color; 2],
     /// Bold, dim, italic, underlined, inverse.
     marks: [bool; 5],
 }
 
-impl Look {
-    fn of(cell: &Cell) -> Look {
-        Look {
+impl CellLook {
+    fn of(cell: &Cell) -> CellLook {
+        CellLook {
             colors: [cell.fgcolor(), cell.bgcolor()],
             marks: [
                 cell.bold(),

@@ -43,9 +43,9 @@ const NEARLY_FULL: f64 = 0.9;
 /// Columns of the command, at least.
 const COMMAND_AT_LEAST: u16 = 20;
 
-pub(super) fn draw_header(canvas: &mut Canvas, scene: &Scene) {
+pub(super) fn draw_header(canvas: &mut Canvas, view: &View, scene: &Scene) {
     let width = canvas.area.width;
-    let mut pieces = pieces(canvas.theme, scene);
+    let mut pieces = pieces(view, scene);
     let total = |pieces: &[HeaderItem]| -> u16 {
         pieces.iter().map(|piece| columns(&piece.text) + 2).sum()
     };
@@ -103,8 +103,8 @@ fn short_command<'a>(command: &'a str, room: u16, ellipsis: &str) -> Cow<'a, str
     Cow::Owned(fitting.unwrap_or(batch))
 }
 
-fn pieces(theme: &Theme, scene: &Scene) -> Vec<HeaderItem> {
-    let state = scene.state;
+fn pieces(view: &View, scene: &Scene) -> Vec<HeaderItem> {
+    let (theme, state) = (&view.theme, scene.state);
     let mut pieces = Vec::new();
     if let Subject::Recording(replay) = scene.subject {
         let mark = match replay.pace {
@@ -148,8 +148,11 @@ fn pieces(theme: &Theme, scene: &Scene) -> Vec<HeaderItem> {
                 n => format!("{} steps", count(n)),
             };
             pieces.push(piece(steps, Tone::Text, 4));
-            if let Some(per_second) = steps_per_second(run).filter(|_| run.ended.is_none()) {
-                pieces.push(piece(format!("{:>6}", rate(per_second)), Tone::Text, 3));
+            // The program's own figure goes first: another one beside it would only be doubted.
+            let ours = || steps_per_second(run).map(rate);
+            let pace = view.output.printed_pace().or_else(ours);
+            if let Some(pace) = pace.filter(|_| run.ended.is_none()) {
+                pieces.push(piece(format!("{pace:>6}"), Tone::Text, 3));
             }
         }
     }
