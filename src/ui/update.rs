@@ -15,6 +15,7 @@ use super::pane::{ListScroll, Pane, rank_map};
 use super::scene::Scene;
 use super::step::choice;
 use super::step::layout::step_layout;
+use super::step::traced::StepView;
 use super::theme::UNICODE;
 use super::view::{Keyboard, Maximized, Mouse, Notice, View};
 use super::{dialogs, emulator};
@@ -515,6 +516,11 @@ fn relaunch(view: &mut View, scene: &Scene) -> Option<Effect> {
 /// it was opened from, from a dialog to the panes.
 fn back(view: &mut View, scene: &Scene) {
     let selecting = std::mem::take(&mut view.keyboard) == Keyboard::Selection;
+    let read = view.step.as_mut().and_then(StepView::read_mut);
+    if let (None, Some(read)) = (&view.dialog, read.filter(|read| read.row_is_open)) {
+        read.row_is_open = false;
+        return;
+    }
     if view.dialog.is_none() && view.step.take().is_some() {
         return;
     }

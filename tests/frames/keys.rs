@@ -433,6 +433,27 @@ fn a_peak_above_that_of_the_step_is_told() {
 }
 
 #[test]
+fn the_line_at_the_pointer_is_shown_in_full() {
+    let story = crate::frames::steps::two_steps();
+    let mut view = story.view(Theme::full(), 80, 24);
+    for key in [KeyCode::Char('s'), KeyCode::Down, KeyCode::Enter] {
+        press(&story, &mut view, key);
+    }
+    let text = |view: &View| crate::frames::text(&crate::frames::draw(&story, view, 80, 24));
+    let open = text(&view);
+    for words in [
+        "model.py, line 74, in mlp",
+        "return self.c_proj(F.gelu(self.c_fc(x)))",
+        "6.05 GiB in 48 blocks (24%): activations",
+    ] {
+        assert!(open.contains(words), "{words} in\n{open}");
+    }
+    press(&story, &mut view, KeyCode::Esc);
+    assert!(!text(&view).contains("line 74, in mlp"));
+    assert!(text(&view).contains("step 352"), "still open");
+}
+
+#[test]
 fn a_stray_enter_changes_nothing() {
     let (story, mut view) = staged("second-run");
     let before = format!("{view:?}");
@@ -765,9 +786,9 @@ fn without_a_traced_step_what_grew_is_told_by_the_oom() {
     assert!(text.contains(row), "{text}");
 }
 
-/// A later trace takes its place in the state, not on the screen of who looks at it.
+/// The screen follows the traces until somebody looks about in one: that one stays, and says that there is a newer one.
 #[test]
-fn a_step_that_is_looked_at_stays() {
+fn a_step_is_followed_by_the_newest_until_it_is_looked_at() {
     let (mut story, mut view) = staged("step");
     let shown = |story: &Story, view: &View| {
         let text = crate::frames::text(&crate::frames::draw(story, view, 100, 30));
@@ -775,9 +796,17 @@ fn a_step_that_is_looked_at_stays() {
     };
     let before = shown(&story, &view);
     assert!(before.contains("step 352"), "{before}");
+    press(&story, &mut view, KeyCode::Char('t'));
+    story.traced(0, crate::frames::steps::made(528, 0.8));
+    story.scene(|scene| view.sync(scene));
+    assert!(shown(&story, &view).contains("step 528 "));
+    let text = crate::frames::text(&crate::frames::draw(&story, &view, 100, 30));
+    assert!(text.contains("sorted by blocks"), "as it was: {text}");
+    press(&story, &mut view, KeyCode::Down);
     story.traced(0, crate::frames::steps::made(704, 0.8));
     story.scene(|scene| view.sync(scene));
-    assert_eq!(shown(&story, &view), before);
+    let stays = shown(&story, &view);
+    assert!(stays.contains("step 528 · step 704 is newer: ]"), "{stays}");
     press(&story, &mut view, KeyCode::Char(']'));
     assert!(shown(&story, &view).contains("step 704"));
     // The largest stays as well.

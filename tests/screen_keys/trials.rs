@@ -404,6 +404,7 @@ fn step(action: Action) -> Trial {
         Action::Step(StepMove::ToEnd) => looking(vec![], Text(END)),
         Action::Step(StepMove::ToPeak) => looking(vec![("g", Text(BEGINNING))], Text(AT_PEAK)),
         Action::Step(StepMove::Regroup) => looking(vec![], Text("Which module allocated what")),
+        Action::Step(StepMove::OpenRow) => looking(vec![], Text("train.py, line 1, in main")),
         Action::Step(StepMove::Reorder) => looking(vec![], Text("sorted by blocks")),
         Action::Step(StepMove::PreviousStep) => looking(vec![], Text("step 5 of rank 1")),
         Action::Step(StepMove::NextStep) => looking(
@@ -433,11 +434,20 @@ fn step(action: Action) -> Trial {
             let opened = ("s", Text("what leaks"));
             trial(Stage::Leaking, typed(vec![opened]), Text(SNAPSHOT))
         }
-        Action::Down | Action::PageDown => few_lines(vec![], Text("train.py:5 ")),
+        Action::Down | Action::PageDown => few_lines(
+            vec![],
+            Screen(|screen| {
+                ["train.py:2 ", "train.py:3 "]
+                    .iter()
+                    .any(|line| points_at(screen, line))
+            }),
+        ),
         Action::Up | Action::PageUp => {
-            let mut trial = few_lines(vec![], Screen(|screen| !screen.contains("train.py:5 ")));
-            trial.before.push((Press::PageDown, Text("train.py:5 ")));
-            trial
+            let second = Screen(|screen| points_at(screen, "train.py:2 "));
+            few_lines(
+                vec![("j", second)],
+                Screen(|screen| points_at(screen, "train.py:1 ")),
+            )
         }
         Action::NextDevice => looking(vec![], Text("what a step is made of")),
         Action::Help => looking(vec![], Text("cursor to the peak")),
