@@ -645,6 +645,62 @@ fn mouse(story: &Story, view: &mut View, kind: MouseEventKind, column: u16, row:
     story.scene(|scene| view.mouse(event, scene));
 }
 
+/// Clicks in the middle of words, in the last row that has them.
+fn click_on(story: &Story, view: &mut View, words: &str) -> Option<Effect> {
+    let text = crate::frames::text(&crate::frames::draw(story, view, 120, 40));
+    let lines: Vec<&str> = text.lines().collect();
+    let row = lines.iter().rposition(|line| line.contains(words)).unwrap();
+    let before = lines[row].split(words).next().unwrap().chars().count();
+    let event = MouseEvent {
+        kind: MouseEventKind::Down(MouseButton::Left),
+        column: (before + words.chars().count() / 2) as u16,
+        row: row as u16,
+        modifiers: KeyModifiers::NONE,
+    };
+    story.scene(|scene| view.mouse(event, scene))
+}
+
+#[test]
+fn tabs_panes_and_the_footer_are_clicked() {
+    let case = CASES.iter().find(|case| case.name == "steady").unwrap();
+    let (story, mut view) = case.staged(Theme::full(), 120, 40);
+    let shown = |view: &View| crate::frames::text(&crate::frames::draw(&story, view, 120, 40));
+    let rows_of = |view: &View, words: &str| shown(view).matches(words).count();
+    assert_eq!(rows_of(&view, "first optimizer step done"), 1);
+    click_on(&story, &mut view, "4 events");
+    assert_eq!(
+        rows_of(&view, "first optimizer step done"),
+        2,
+        "beside and below"
+    );
+    click_on(&story, &mut view, "1 output");
+    assert_eq!(rows_of(&view, "first optimizer step done"), 1);
+    click_on(&story, &mut view, "CUDA initialised");
+    assert_eq!(
+        rows_of(&view, "first optimizer step done"),
+        2,
+        "the pane itself"
+    );
+    click_on(&story, &mut view, "help");
+    assert_eq!(view.mode(), InputMode::Helping);
+    press(&story, &mut view, KeyCode::Esc);
+    click_on(&story, &mut view, "quit");
+    assert_eq!(view.mode(), InputMode::Quitting);
+    let effect = click_on(&story, &mut view, "Ctrl-X stop the training");
+    assert_eq!(
+        (effect, view.mode()),
+        (None, InputMode::Quitting),
+        "only by its key"
+    );
+    let effect = click_on(&story, &mut view, "l leave it running");
+    assert_eq!(
+        effect,
+        Some(Effect::Quit {
+            stop_training: false
+        })
+    );
+}
+
 #[test]
 fn a_click_selects_a_remedy_and_the_wheel_zooms() {
     let (story, mut view) = staged("oom-capacity");
