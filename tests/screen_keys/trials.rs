@@ -280,7 +280,7 @@ fn without(mode: InputMode, action: Action) -> ! {
 fn searched(after: Seen) -> Trial {
     let before = vec![("/", Text("type to search")), ("row-11", Text("1 of 11"))];
     let mut trial = live(before, after);
-    trial.before.push((Press::Enter, Text("n older")));
+    trial.before.push((Press::Enter, Text("n next")));
     trial
 }
 
@@ -437,7 +437,7 @@ fn step(action: Action) -> Trial {
         Action::Down | Action::PageDown => few_lines(
             vec![],
             Screen(|screen| {
-                ["train.py:2 ", "train.py:3 "]
+                ["train.py:2 ", "train.py:3 ", "train.py:4 ", "train.py:5 "]
                     .iter()
                     .any(|line| points_at(screen, line))
             }),
@@ -569,7 +569,7 @@ fn finding(action: Action) -> Trial {
         live(before, after)
     };
     match action {
-        Action::KeepSearch => found(Text("n older")),
+        Action::KeepSearch => found(Text("n next")),
         Action::Back => found(Gone("/row-11")),
         action => without(InputMode::Searching, action),
     }
