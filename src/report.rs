@@ -14,7 +14,7 @@ pub mod plan;
 pub mod score;
 pub mod story;
 
-pub use ending::{diagnosis, hidden_oom, nothing_trained, summary};
+pub use ending::{diagnosis, hidden_oom, nothing_trained, summary, winning_command};
 
 /// A recording of `tests/replay`, in order.
 #[cfg(test)]

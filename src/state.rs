@@ -4,6 +4,7 @@
 //! Pure: no clock, no file, no socket, no process. Time comes with the events.
 
 mod apply;
+mod current_peak;
 mod device;
 mod doubt;
 mod host;

@@ -17,7 +17,8 @@
 //! step/                                   what one step is made of
 //! canvas.rs difference.rs                 a part of the screen and text on it, the difference of two commands
 //! theme.rs words.rs                       colours and characters, words and figures
-//! child.rs emulator.rs output_rows.rs     the program's terminal, and what is searched and selected in it
+//! child.rs emulator.rs                    the program's terminal
+//! output_rows.rs reflow.rs                what is searched and selected in it; its rows at another width
 //! editor.rs                               a line of text or a command being edited
 //! terminal.rs                             the user's terminal
 //! ```
@@ -37,6 +38,7 @@ mod layout;
 mod output_rows;
 mod pane;
 mod panes;
+mod reflow;
 mod scene;
 mod status;
 mod step;
@@ -112,7 +114,7 @@ fn draw_screen(buf: &mut Buffer, area: Rect, view: &View, scene: &Scene) -> Opti
         status::draw_smallest(&mut screen.at(area), view, scene);
     }
     if let Some(area) = layout.header {
-        status::draw_header(&mut screen.at(area), scene);
+        status::draw_header(&mut screen.at(area), view, scene);
     }
     if let Some(area) = layout.banner {
         status::draw_read_only(&mut screen.at(area), scene);

@@ -84,13 +84,13 @@ fn lines(state: &State, words: &LastWords, on_screen: bool) -> Vec<String> {
         ));
     }
     if on_screen {
-        let recorded = (words.recording.is_some())
-            .then_some(state.session.as_ref())
-            .flatten()
-            .map_or(String::new(), |session| {
-                format!(" · recorded as {}", session.id)
-            });
-        lines.extend(report::summary(state).map(|line| format!("{line}{recorded}")));
+        let session = state.session.as_ref();
+        let recorded = session.filter(|_| words.recording.is_some());
+        let recorded = recorded.map(|session| format!("recorded as {}", session.id));
+        if let Some(summary) = report::summary(state) {
+            lines.extend(joined(summary, recorded));
+        }
+        lines.extend(report::winning_command(state));
     }
     let failed = !matches!(words.ending, Ending::Like(Exit::Code(0)) | Ending::Code(0));
     if let Some(path) = words.recording
@@ -102,6 +102,19 @@ fn lines(state: &State, words: &LastWords, on_screen: bool) -> Vec<String> {
         ));
     }
     lines
+}
+
+/// Columns of a line that no terminal breaks, without `oomph: `.
+const UNBROKEN: usize = 73;
+
+/// On one line, or on two where a terminal would break the session's name.
+fn joined(summary: String, recorded: Option<String>) -> Vec<String> {
+    match recorded {
+        Some(recorded) if summary.chars().count() + 3 + recorded.len() <= UNBROKEN => {
+            vec![format!("{summary} · {recorded}")]
+        }
+        recorded => [summary].into_iter().chain(recorded).collect(),
+    }
 }
 
 /// Names those of `left`, processes of an ended run, that have an NVIDIA device open. Nothing is killed
@@ -135,6 +148,22 @@ fn holds_gpu(pid: Pid) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_sessions_name_is_never_broken() {
+        let name = || Some(String::from("recorded as 20261123-205139-7f3a"));
+        let short = joined("finished after 0:14 · 24 steps".into(), name());
+        assert_eq!(
+            short,
+            ["finished after 0:14 · 24 steps · recorded as 20261123-205139-7f3a"]
+        );
+        let long =
+            "finished after 0:14 · run 1 ran out of memory at step 25, run 2 (batch 32 × 2) peaked";
+        let long = joined(long.into(), name());
+        assert_eq!(long.len(), 2);
+        assert_eq!(long[1], "recorded as 20261123-205139-7f3a");
+        assert_eq!(joined("finished".into(), None), ["finished"]);
+    }
 
     #[test]
     fn who_holds_no_gpu_is_not_named() {

@@ -63,6 +63,14 @@ pub fn summary(state: &State) -> Option<String> {
     Some(line)
 }
 
+/// The command with which it went well after others had failed, to be kept; secrets masked.
+pub fn winning_command(state: &State) -> Option<String> {
+    let (run, before) = state.runs.split_last()?;
+    let went_well = run.outcome() == RunOutcome::Finished && !run.is_hidden_failure();
+    let is_changed = before.last()?.shown != run.shown;
+    (went_well && is_changed).then(|| format!("it ran with: {}", run.shown))
+}
+
 /// What to say of a last run that did not train, though one before it had, or had tried to.
 pub fn nothing_trained(state: &State) -> Option<String> {
     let run = state.run()?;
@@ -253,4 +261,51 @@ fn for_all_parts(remedies: &[Remedy], command: &CommandLine) -> Vec<DocumentBloc
         blocks.push(document::relaunch(command, remedy, &facts));
     }
     blocks
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::event::{EventKind, Exit, Exited, Started};
+    use crate::state::tests::staged::StagedSession;
+    use crate::units::{Pid, RunNumber};
+
+    #[test]
+    fn the_command_that_went_well_after_another_is_named() {
+        let mut scene = StagedSession::training();
+        let ended = |run: u32, code: i32| {
+            let left = Vec::new();
+            let (run, exit) = (RunNumber(run), Exit::Code(code));
+            EventKind::Exited(Exited { run, exit, left })
+        };
+        scene.add(12.0, ended(1, 1));
+        assert_eq!(winning_command(&scene.state), None, "the only one");
+        let words = ["python", "train.py", "--batch-size", "32"];
+        let command = CommandLine {
+            argv: words.map(Into::into).to_vec(),
+            ..scene.state.runs[0].command.clone()
+        };
+        let second = Started {
+            run: RunNumber(2),
+            pid: Pid(200),
+            command,
+            remedies: Vec::new(),
+            predicted_peak: None,
+            prediction: None,
+        };
+        scene.add(13.0, EventKind::Started(second));
+        assert_eq!(winning_command(&scene.state), None, "it still runs");
+        let mut failed = scene.state.clone();
+        failed.apply(&crate::event::Event {
+            at: crate::units::Moment::from_secs_f64(20.0),
+            what: ended(2, 1),
+        });
+        assert_eq!(winning_command(&failed), None);
+        scene.add(20.0, ended(2, 0));
+        let named = winning_command(&scene.state);
+        assert_eq!(
+            named.as_deref(),
+            Some("it ran with: python train.py --batch-size 32")
+        );
+    }
 }

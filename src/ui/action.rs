@@ -148,6 +148,8 @@ pub enum StepMove {
     Regroup,
     /// The rows by another column.
     Reorder,
+    /// Shows all that is known of the row at the pointer, or no longer.
+    OpenRow,
     /// Shows what grows and who keeps it alive, and looks for that while the training runs.
     WhatLeaks,
 }

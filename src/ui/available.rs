@@ -7,7 +7,6 @@ use super::layout::layout_of;
 use super::pane::{rank_map, spec::Scrolling};
 use super::scene::{RecordedOutput, Scene, Subject};
 use super::step::choice;
-use super::step::layout::step_layout;
 use super::view::{Keyboard, View};
 use crate::remedy::{Availability, RemedyId};
 use crate::ui::step::traced::StepView;
@@ -51,7 +50,7 @@ pub(super) fn is_available(view: &View, action: Action, scene: &Scene) -> bool {
         Action::Up | Action::Down | Action::PageUp | Action::PageDown => {
             match (&view.dialog, &view.step) {
                 (Some(_), _) => true,
-                (None, Some(open)) => step_scrolls(open, view, scene),
+                (None, Some(open)) => step_scrolls(open),
                 (None, None) => selecting || pane_scrolls(view, scene),
             }
         }
@@ -66,7 +65,7 @@ pub(super) fn is_available(view: &View, action: Action, scene: &Scene) -> bool {
             let read = view.step.as_ref().and_then(StepView::read);
             read.is_some() || choice::askable(view, scene).is_some()
         }
-        Action::Step(StepMove::Reorder) => {
+        Action::Step(StepMove::Reorder | StepMove::OpenRow) => {
             let read = view.step.as_ref().and_then(StepView::read);
             read.is_some_and(|read| read.rows() > 0)
         }
@@ -137,10 +136,9 @@ fn pane_scrolls(view: &View, scene: &Scene) -> bool {
     }
 }
 
-/// Whether the lines of a step are more than fit.
-fn step_scrolls(open: &StepView, view: &View, scene: &Scene) -> bool {
-    let shown = step_layout(view, scene).lines_shown();
-    open.read().is_some_and(|read| read.rows() > shown)
+/// Whether the pointer has rows to go to.
+fn step_scrolls(open: &StepView) -> bool {
+    open.read().is_some_and(|read| read.rows() > 1)
 }
 
 /// How many entries the chosen pane's list has, and how many fit on the screen.

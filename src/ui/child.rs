@@ -5,7 +5,7 @@
 //! is queued for the loop to send.
 
 use crate::ui::action::Scroll;
-use crate::ui::emulator::Emulator;
+use crate::ui::emulator::{Emulator, Resized};
 use crate::ui::output_rows::{self, OutputSearch, Selection};
 use std::cell::Cell;
 use std::ops::Range;
@@ -20,6 +20,9 @@ pub struct ChildScreen {
     search: Option<OutputSearch>,
     selection: Option<Selection>,
 }
+
+/// The newest rows, in which a progress bar stands.
+const ROWS_OF_A_BAR: usize = 3;
 
 impl std::fmt::Debug for ChildScreen {
     fn fmt(&self, f: &mut std::fmt::Formatter) -> std::fmt::Result {
@@ -57,13 +60,7 @@ impl ChildScreen {
         if before > 0 {
             // The matched and the selected rows have moved up with the view.
             let added = self.scrolled().saturating_sub(before);
-            let found = self
-                .search
-                .iter_mut()
-                .filter_map(|search| search.at.as_mut());
-            let selected = self.selection.iter_mut();
-            let selected = selected.flat_map(|rows| [&mut rows.anchor, &mut rows.head]);
-            found.chain(selected).for_each(|row| *row += added);
+            self.each_row(|row| *row += added);
         }
     }
 
@@ -97,11 +94,34 @@ impl ChildScreen {
         self.awaits_input
     }
 
-    /// Sizes below 2 count as 2.
+    /// Sizes below 2 count as 2. Lines are wrapped anew; what was in view, found or selected stays so.
     pub fn resize(&mut self, rows: u16, cols: u16) {
-        if self.emulator.resize(rows, cols) {
-            self.used.set(None);
+        let top = (self.scrolled() > 0).then(|| self.distance_of(0));
+        match self.emulator.resize(rows, cols) {
+            Resized::Not => return,
+            Resized::Taller => {}
+            Resized::Wrapped(distances) => {
+                self.each_row(|row| *row = distances.of(*row));
+                if let Some(top) = top {
+                    let below = usize::from(self.size().0) - 1;
+                    let view = distances.of(top).saturating_sub(below).max(1);
+                    self.emulator.screen_mut().set_scrollback(view);
+                }
+                if let Some(found) = self.search.as_ref().and_then(|search| search.at) {
+                    self.show_row(found);
+                }
+            }
         }
+        self.used.set(None);
+    }
+
+    /// The rows that were found and selected, by their distances.
+    fn each_row(&mut self, change: impl Fn(&mut usize)) {
+        let found = self.search.iter_mut();
+        let found = found.filter_map(|search| search.at.as_mut());
+        let selected = self.selection.iter_mut();
+        let selected = selected.flat_map(|rows| [&mut rows.anchor, &mut rows.head]);
+        found.chain(selected).for_each(change);
     }
 
     pub fn size(&self) -> (u16, u16) {
@@ -141,6 +161,18 @@ impl ChildScreen {
             .filter(|(_, row)| !row.is_empty())
             .last();
         last.map_or(cursor, |(used, _)| used)
+    }
+
+    /// The pace that the newest lines name, while they are in view.
+    pub fn printed_pace(&self) -> Option<String> {
+        if self.scrolled() > 0 {
+            return None;
+        }
+        let (_, width) = self.size();
+        let rows: Vec<String> = self.screen().rows(0, width).collect();
+        let newest = rows.iter().rev().filter(|row| !row.trim().is_empty());
+        let newest = newest.take(ROWS_OF_A_BAR);
+        newest.filter_map(|row| output_rows::pace_in(row)).next()
     }
 
     pub fn scrolled(&self) -> usize {
@@ -400,6 +432,15 @@ mod tests {
     }
 
     #[test]
+    fn the_pace_is_the_newest_bars() {
+        let mut screen = ChildScreen::new(6, 40);
+        screen.feed(b"1/9 [00:01, 4.5it/s]\r\n2/9 [00:02, 5.5it/s]\r\nsaved\r\n");
+        assert_eq!(screen.printed_pace().as_deref(), Some("5.5 it/s"));
+        screen.feed(b"a\r\nb\r\n");
+        assert_eq!(screen.printed_pace(), None, "it is long ago");
+    }
+
+    #[test]
     fn progress_bars_overwrite_themselves() {
         let mut screen = ChildScreen::new(4, 30);
         screen.feed(b"epoch 1\r\n 10%|#         |\r 20%|##        |");
@@ -472,6 +513,73 @@ mod tests {
             screen.feed(format!("\x1b[{rows};{cols}H\u{26a0}\u{fe0f}").as_bytes());
             screen.feed(format!("\x1b[H{}", "words".repeat(20)).as_bytes());
         }
+    }
+
+    #[test]
+    fn a_narrower_terminal_and_back_eats_no_text() {
+        let mut screen = ChildScreen::new(8, 120);
+        let line = |n: usize| format!("line {n} {} end {n}", "of a log ".repeat(9));
+        for n in 0..40 {
+            screen.feed(format!("\x1b[3{}m{}\x1b[0m\r\n", n % 8, line(n)).as_bytes());
+        }
+        screen.feed("漢字、".repeat(18).as_bytes());
+        screen.feed(b"\r\n\x1b[1;32m 40%|####");
+        let rows = |screen: &mut ChildScreen| output_rows::all(screen.emulator.screen_mut());
+        let (before, was) = (rows(&mut screen), screen.tail_formatted(99));
+        screen.resize(14, 60);
+        let narrow = screen.screen().contents();
+        assert!(narrow.contains("end 38"), "{narrow}");
+        assert!(narrow.ends_with(" 40%|####"), "{narrow}");
+        screen.feed(b"##");
+        screen.resize(8, 120);
+        let after = rows(&mut screen);
+        let (last, others) = after.split_last().unwrap();
+        assert_eq!(last.text, " 40%|######");
+        assert_eq!(others, &before[..before.len() - 1]);
+        // With the colours, too.
+        let shown = |bytes: Vec<u8>| {
+            let mut again = ChildScreen::new(50, 120);
+            again.feed(&bytes);
+            let first = |row| again.screen().cell(row, 0).map(|cell| cell.fgcolor());
+            (0..20).map(first).collect::<Vec<_>>()
+        };
+        assert_eq!(shown(screen.tail_formatted(99)), shown(was));
+    }
+
+    #[test]
+    fn what_was_scrolled_to_and_selected_stays_at_another_width() {
+        let mut screen = ChildScreen::new(5, 30);
+        for n in 1..=45 {
+            screen.feed(format!("step {n} with a few more words\r\n").as_bytes());
+        }
+        screen.search_for("step 20 ".into());
+        screen.begin_selection(Some(2));
+        let selected = screen.selected_text();
+        screen.resize(5, 14);
+        assert!(seen(&screen).contains("step 20 "), "{}", seen(&screen));
+        assert!((0..5).any(|row| screen.marks(row).current));
+        screen.resize(5, 30);
+        assert_eq!(screen.selected_text(), selected);
+    }
+
+    #[test]
+    fn modes_the_saved_cursor_and_a_sequence_in_its_middle_outlive_another_width() {
+        let mut screen = ChildScreen::new(5, 30);
+        screen.feed(b"\x1b[?2004h\x1b[?1h\x1b[?25lone\r\ntwo\x1b7\r\nthree\x1b[3");
+        screen.resize(5, 12);
+        screen.feed(b"1mred\x1b8 more");
+        assert!(screen.screen().bracketed_paste() && screen.screen().application_cursor());
+        assert!(screen.screen().hide_cursor());
+        assert_eq!(seen(&screen), "one\ntwo more\nthreered");
+        let cell = screen.screen().cell(2, 5).unwrap();
+        assert_eq!(cell.fgcolor(), vt100::Color::Idx(1));
+        // A full-screen program, and what it left below it.
+        screen.feed(b"\x1b[?1049h\x1b[Hfull screen");
+        screen.resize(5, 8);
+        screen.resize(5, 12);
+        assert!(screen.screen().alternate_screen());
+        screen.feed(b"\x1b[?1049l");
+        assert_eq!(seen(&screen), "one\ntwo more\nthreered");
     }
 
     proptest! {

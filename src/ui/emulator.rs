@@ -10,19 +10,9 @@
 //! Queries are answered (the cursor's position, the kind of terminal): without that prompt libraries and rich wait two seconds. And
 //! keys and pasted text become the bytes that a terminal sends.
 
+use super::reflow::{RowDistances, SMALLEST, at_least_two, new_parser, reflow};
 use ratatui::crossterm::event::{KeyCode, KeyEvent, KeyModifiers};
-use std::num::NonZeroU16;
 use vt100::{Callbacks, Parser, Screen};
-
-/// Rows of scrollback on a terminal of usual width. vt100 keeps 32 bytes per cell, blank or not: at
-/// 140 columns this is 4.5 MB. The log has everything.
-const SCROLLBACK: usize = 1_000;
-
-/// Cells of scrollback: a wide terminal gets fewer rows.
-const SCROLLBACK_CELLS: usize = 160_000;
-
-/// Some programs divide by the terminal's width.
-const SMALLEST: u16 = 2;
 
 pub(super) struct Emulator {
     parser: Parser<TerminalAnswers>,
@@ -33,12 +23,7 @@ impl Emulator {
     /// Sizes below 2 count as 2.
     pub fn new(rows: u16, columns: u16) -> Emulator {
         Emulator {
-            parser: Parser::new_with_callbacks(
-                at_least_two(rows),
-                at_least_two(columns),
-                SCROLLBACK.min(SCROLLBACK_CELLS / usize::from(columns.max(SMALLEST))),
-                TerminalAnswers::default(),
-            ),
+            parser: new_parser(rows, columns, TerminalAnswers::default()),
             cutter: Cutter::default(),
         }
     }
@@ -49,14 +34,21 @@ impl Emulator {
         self.cutter.feed(bytes, |piece| parser.process(piece));
     }
 
-    /// Returns whether the size has changed. Sizes below 2 count as 2.
-    pub fn resize(&mut self, rows: u16, columns: u16) -> bool {
-        let changes = self.size() != (rows.max(SMALLEST), columns.max(SMALLEST));
-        if changes {
+    /// Sizes below 2 count as 2.
+    pub fn resize(&mut self, rows: u16, columns: u16) -> Resized {
+        let before = self.size();
+        if before == (rows.max(SMALLEST), columns.max(SMALLEST)) {
+            return Resized::Not;
+        }
+        if before.1 == columns.max(SMALLEST) {
             self.parser
                 .set_size(at_least_two(rows), at_least_two(columns));
+            return Resized::Taller;
         }
-        changes
+        let reflowed = reflow(self.screen(), rows.max(SMALLEST), columns.max(SMALLEST));
+        // The parser stays: it may be in the middle of a sequence.
+        *self.parser.screen_mut() = reflowed.screen;
+        Resized::Wrapped(reflowed.distances)
     }
 
     /// Rows and columns.
@@ -79,8 +71,12 @@ impl Emulator {
     }
 }
 
-fn at_least_two(n: u16) -> NonZeroU16 {
-    NonZeroU16::MIN.saturating_add(n.max(SMALLEST) - 1)
+/// What became of the rows.
+pub(super) enum Resized {
+    Not,
+    /// There are more or fewer of them in view.
+    Taller,
+    Wrapped(RowDistances),
 }
 
 /// Bytes of a control string; titles, links and clipboard snippets are far shorter.

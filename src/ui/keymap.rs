@@ -241,8 +241,8 @@ const _: () = assert!(Pane::ALL.len() <= 10);
 /// All keys. Within a mode the order is the footer's.
 #[rustfmt::skip]
 pub static TABLE: &[Binding] = &[
-    bind(InputMode::Watching, &[Key::plain('n')], Action::SearchOlder, "older", "output: previous match"),
-    bind(InputMode::Watching, &[Key::plain('N')], Action::SearchNewer, "newer", "output: next match"),
+    bind(InputMode::Watching, &[Key::plain('n')], Action::SearchNewer, "next", "output: next match, further down"),
+    bind(InputMode::Watching, &[Key::plain('N')], Action::SearchOlder, "previous", "output: previous match, further up"),
     bind(InputMode::Watching, &[Key::code(KeyCode::Esc)], Action::EndSearch, "end search", "output: clear the search, follow"),
     bind(InputMode::Watching, &[Key::plain('o')], Action::OpenOom, "why and what to do", "why memory ran out and what to do"),
     bind(InputMode::Watching, &[Key::plain('s')], Action::OpenStep, "step", "what a step is made of, line by line"),
@@ -305,7 +305,8 @@ pub static TABLE: &[Binding] = &[
     bind(InputMode::Step, &[Key::plain('w')], Action::Step(StepMove::WhatLeaks), "what leaks", "what grows and who keeps it alive (the training waits, up to 1 s)"),
     bind(InputMode::Step, &[Key::code(KeyCode::Left), Key::plain('h')], Action::Step(StepMove::Back), "", "cursor left"),
     bind(InputMode::Step, &[Key::code(KeyCode::Right), Key::plain('l')], Action::Step(StepMove::Forward), "cursor", "cursor right"),
-    bind(InputMode::Step, &[Key::plain('p'), Key::code(KeyCode::Enter)], Action::Step(StepMove::ToPeak), "peak", "cursor to the peak"),
+    bind(InputMode::Step, &[Key::plain('p')], Action::Step(StepMove::ToPeak), "peak", "cursor to the peak"),
+    bind(InputMode::Step, &[Key::code(KeyCode::Enter)], Action::Step(StepMove::OpenRow), "the line", "lines: all that is known of the one at the pointer, and back"),
     bind(InputMode::Step, UP, Action::Up, "", "lines: up one row"),
     bind(InputMode::Step, DOWN, Action::Down, "lines", "lines: down one row"),
     bind(InputMode::Step, &[Key::plain('t')], Action::Step(StepMove::Reorder), "sort", "lines: sort by bytes, by blocks, by name"),

@@ -6,7 +6,7 @@
 //! header                header                     header
 //! chart                 chart    │ memory          chart      │ memory
 //! memory as a bar               │                            │ allocator
-//! headroom              headroom │ runs            headroom   │ runs
+//! headroom              headroom │ events          headroom   │ runs
 //! pane                  pane                       devices    │ events
 //!                                                  pane
 //! footer                footer                     footer
@@ -52,6 +52,8 @@ pub(super) struct Layout {
     pub absent: Vec<Pane>,
     /// The size of the program's terminal, shown or not.
     pub child: Rect,
+    /// The column beside the chart.
+    side: Option<Rect>,
 }
 
 impl Layout {
@@ -86,14 +88,26 @@ impl Layout {
         pane.height -= spare;
         chart.height += spare;
         let column = chart.x;
-        let beside = self.placed.iter_mut().rfind(|(_, area)| area.x != column);
-        if let Some((_, last)) = beside {
-            last.height += spare;
+        if let Some(side) = &mut self.side {
+            side.height += spare;
         }
         let below = self.placed.iter_mut().skip(1).map(|(_, area)| area);
         let below = below.filter(|area| area.x == column);
         let lines = [&mut self.bar, &mut self.headroom].into_iter().flatten();
         below.chain(lines).for_each(|area| area.y += spare);
+    }
+
+    /// Divides the column beside the chart among its panes, once its height is known.
+    fn fill_side(&mut self, state: &State) {
+        let Some(side) = self.side else { return };
+        let mut rows = RowCutter { rest: side };
+        for pane in Pane::BESIDE {
+            let height = (pane.spec().own_rows)(state, self.body.height, rows.rest.height);
+            let area = rows.top(height);
+            if area.height > 2 {
+                self.placed.push((pane, area));
+            }
+        }
     }
 
     pub fn pane_rows(&self) -> usize {
@@ -140,6 +154,7 @@ pub(super) fn layout_of(view: &View, scene: &Scene) -> Layout {
     if view.pane == Pane::Output && view.maximized == Maximized::Nothing && !decides {
         layout.shorten_pane(view.output.used_rows());
     }
+    layout.fill_side(scene.state);
     layout
 }
 
@@ -230,14 +245,11 @@ fn two_columns(body: Rect, state: &State) -> Layout {
         height: body.height - pane.height,
         ..side
     };
-    let mut rows = RowCutter { rest: beside };
-    for pane in Pane::BESIDE {
-        place(pane, &mut rows);
-    }
     placed.retain(|(_, area)| area.height > 2);
     Layout {
         headroom: Some(headroom),
         placed,
+        side: Some(beside),
         pane: Some(pane),
         child: pane,
         ..Layout::default()
@@ -268,7 +280,9 @@ pub(super) fn child_size(layout: &Layout) -> (u16, u16) {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::state::Run;
     use crate::ui::scene::Elsewhere;
+    use crate::ui::theme::Theme;
 
     #[test]
     fn parts_never_overlap_and_never_leave_the_screen() {
@@ -288,6 +302,27 @@ mod tests {
         }
     }
 
+    #[test]
+    fn events_have_a_place_beside_the_output() {
+        let mut state = State::default();
+        for runs in 1..=3 {
+            state.runs.push(Run::default());
+            let scene = Scene::of(&state);
+            for (width, height) in [(110, 36), (120, 36), (120, 40), (160, 45), (200, 60)] {
+                let mut view = View::new(Theme::full(), width, height);
+                view.output
+                    .feed("a line of output\r\n".repeat(90).as_bytes());
+                let layout = layout_of(&view, &scene);
+                let [events, runs_at] = [Pane::Events, Pane::Runs].map(|pane| layout.place(pane));
+                assert!(events.is_some(), "{width}x{height}, {runs} runs");
+                assert!(
+                    runs < 2 || runs_at.is_some(),
+                    "{width}x{height}, {runs} runs"
+                );
+            }
+        }
+    }
+
     fn check(scene: &Scene) {
         for width in (0..230).step_by(7) {
             for height in 0..70 {
@@ -299,6 +334,7 @@ mod tests {
                         layout.shorten_pane(height / 3);
                         assert_eq!(child_size(&layout), size);
                     }
+                    layout.fill_side(scene.state);
                     let placed = layout.placed.iter().map(|(_, area)| Some(*area));
                     let parts: Vec<Rect> = [
                         layout.line,

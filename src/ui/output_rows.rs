@@ -158,6 +158,22 @@ pub(super) fn marks(screen: &Screen, row: u16, needle: &str) -> Vec<Range<u16>> 
         .collect()
 }
 
+/// What a line says of the program's own pace, as it says it: `9.81 it/s` or `1.02 s/it`.
+pub(super) fn pace_in(line: &str) -> Option<String> {
+    const UNITS: [&str; 7] = [
+        "it/s", "s/it", "steps/s", "step/s", "s/step", "iter/s", "batch/s",
+    ];
+    let found = UNITS
+        .iter()
+        .filter_map(|unit| Some((line.rfind(unit)?, unit)));
+    let (at, unit) = found.max_by_key(|(at, _)| *at)?;
+    let before = line[..at].trim_end();
+    let is_figure = |c: char| c.is_ascii_digit() || c == '.';
+    let begin = before.trim_end_matches(is_figure).len();
+    let figure = before[begin..].parse::<f64>().ok()?;
+    (figure > 0.0).then(|| format!("{} {unit}", &before[begin..]))
+}
+
 /// How far to scroll back so that a row is in the middle of the view, or unchanged if it is in view
 /// already; at least by one row if there is scrollback.
 pub(super) fn view_of(distance: usize, scrolled: usize, height: NonZeroU16, kept: usize) -> usize {
@@ -188,6 +204,26 @@ mod tests {
             let seen = found_in(text, needle).into_iter();
             let seen: Vec<_> = seen.map(|range| (range.start, range.end)).collect();
             assert_eq!(seen, found, "{needle:?} in {text:?}");
+        }
+    }
+
+    #[test]
+    fn the_pace_is_read_as_bars_and_loggers_print_it() {
+        for (line, pace) in [
+            (
+                " 40%|####      | 40/100 [00:04<00:06,  9.81it/s]",
+                Some("9.81 it/s"),
+            ),
+            ("2/10 [00:02<00:08,  1.02s/it, loss=0.3]", Some("1.02 s/it")),
+            (
+                "step 7, loss 1.9, 9.81 it/s, peak 7.2 GiB",
+                Some("9.81 it/s"),
+            ),
+            ("0%|          | 0/100 [00:00<?, ?it/s]", None),
+            ("downloading 12.3MB/s", None),
+            ("loss 3.2", None),
+        ] {
+            assert_eq!(pace_in(line).as_deref(), pace, "{line}");
         }
     }
 

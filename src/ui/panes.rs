@@ -6,7 +6,7 @@ use crate::ui::pane::{ListScroll, Pane, output, spec_of_pane};
 use crate::ui::scene::Scene;
 use crate::ui::theme::Tone;
 use crate::ui::view::{Keyboard, View};
-use ratatui::layout::Position;
+use ratatui::layout::{Position, Rect};
 
 impl Pane {
     /// What layout, keys and drawing need to know of the pane.
@@ -47,7 +47,7 @@ pub(super) fn draw_chosen(
     };
     let room = canvas.area.width.saturating_sub(columns(note));
     let tabs = tab_titles(tabs, view, room);
-    let tabs = tabs.iter().map(|(text, tone)| (text.as_str(), *tone));
+    let tabs = tabs.iter().map(|tab| (tab.text.as_str(), tab.tone));
     let title: Vec<(&str, Tone)> = tabs.chain([(note, Tone::Accent)]).collect();
     let mut inside = canvas.below_head(&title);
     match view.pane {
@@ -67,30 +67,55 @@ pub(super) fn draw_output(canvas: &mut Canvas, view: &View, scene: &Scene) -> Op
         .then(|| output::cursor(canvas, &view.output))?
 }
 
+/// The pane whose name stands at a position of the tabs' row.
+pub(super) fn tab_at(row: Rect, tabs: &[Pane], view: &View, at: Position) -> Option<Pane> {
+    let mut from = row.x + 2;
+    for tab in tab_titles(tabs, view, row.width) {
+        let to = from + columns(&tab.text);
+        if at.y == row.y && (from..to).contains(&at.x) {
+            return tab.pane;
+        }
+        from = to;
+    }
+    None
+}
+
+/// A name in the row of tabs, or what stands between two.
+struct TabTitle {
+    pane: Option<Pane>,
+    text: String,
+    tone: Tone,
+}
+
 /// The names of the panes with their numbers; without them, or from the chosen one on, where there is not
 /// room for more.
-fn tab_titles(tabs: &[Pane], view: &View, width: u16) -> Vec<(String, Tone)> {
+fn tab_titles(tabs: &[Pane], view: &View, width: u16) -> Vec<TabTitle> {
     let separator = view.theme.glyphs.separator;
     let of = |from: usize, numbered: bool| {
-        let mut title: Vec<(String, Tone)> = Vec::new();
+        let mut title: Vec<TabTitle> = Vec::new();
         for (number, pane) in (1..).zip(tabs).skip(from) {
             if !title.is_empty() {
-                title.push((separator.into(), Tone::Faint));
+                title.push(TabTitle {
+                    pane: None,
+                    text: separator.into(),
+                    tone: Tone::Faint,
+                });
             }
             let tone = match *pane == view.pane {
                 true => Tone::Strong,
                 false => Tone::Dim,
             };
             let name = pane.spec().title;
-            let name = match numbered {
+            let text = match numbered {
                 true => format!("{number} {name}"),
                 false => name.into(),
             };
-            title.push((name, tone));
+            let pane = Some(*pane);
+            title.push(TabTitle { pane, text, tone });
         }
         title
     };
-    let wide = |title: &[(String, Tone)]| title.iter().map(|(text, _)| columns(text)).sum::<u16>();
+    let wide = |title: &[TabTitle]| title.iter().map(|tab| columns(&tab.text)).sum::<u16>();
     let whole = [of(0, true), of(0, false)];
     let fitting = whole.into_iter().find(|title| wide(title) + 4 <= width);
     fitting.unwrap_or_else(|| {

@@ -18,6 +18,7 @@ use crate::diagnosis::{self, Certainty};
 use crate::event::{NoteSubject, NvmlState, displayed};
 use crate::state::{DeviceState, ProbeState, Run, RunOutcome, State};
 use crate::units::{Bytes, Moment, clock_face};
+use ratatui::layout::Rect;
 use std::borrow::Cow;
 use std::ops::RangeInclusive;
 use std::time::Duration;
@@ -43,9 +44,9 @@ const NEARLY_FULL: f64 = 0.9;
 /// Columns of the command, at least.
 const COMMAND_AT_LEAST: u16 = 20;
 
-pub(super) fn draw_header(canvas: &mut Canvas, scene: &Scene) {
+pub(super) fn draw_header(canvas: &mut Canvas, view: &View, scene: &Scene) {
     let width = canvas.area.width;
-    let mut pieces = pieces(canvas.theme, scene);
+    let mut pieces = pieces(view, scene);
     let total = |pieces: &[HeaderItem]| -> u16 {
         pieces.iter().map(|piece| columns(&piece.text) + 2).sum()
     };
@@ -103,8 +104,8 @@ fn short_command<'a>(command: &'a str, room: u16, ellipsis: &str) -> Cow<'a, str
     Cow::Owned(fitting.unwrap_or(batch))
 }
 
-fn pieces(theme: &Theme, scene: &Scene) -> Vec<HeaderItem> {
-    let state = scene.state;
+fn pieces(view: &View, scene: &Scene) -> Vec<HeaderItem> {
+    let (theme, state) = (&view.theme, scene.state);
     let mut pieces = Vec::new();
     if let Subject::Recording(replay) = scene.subject {
         let mark = match replay.pace {
@@ -148,8 +149,11 @@ fn pieces(theme: &Theme, scene: &Scene) -> Vec<HeaderItem> {
                 n => format!("{} steps", count(n)),
             };
             pieces.push(piece(steps, Tone::Text, 4));
-            if let Some(per_second) = steps_per_second(run).filter(|_| run.ended.is_none()) {
-                pieces.push(piece(format!("{:>6}", rate(per_second)), Tone::Text, 3));
+            // The program's own figure goes first: another one beside it would only be doubted.
+            let ours = || steps_per_second(run).map(rate);
+            let pace = view.output.printed_pace().or_else(ours);
+            if let Some(pace) = pace.filter(|_| run.ended.is_none()) {
+                pieces.push(piece(format!("{pace:>6}"), Tone::Text, 3));
             }
         }
     }
@@ -276,20 +280,71 @@ fn snapshot(view: &View, scene: &Scene) -> String {
     format!("{words}  ")
 }
 
-pub(super) fn draw_footer(canvas: &mut Canvas, view: &View, scene: &Scene) {
-    let theme = canvas.theme;
+/// A key of the footer, and where it stands.
+struct FooterKey {
+    binding: &'static Binding,
+    key: String,
+    words: &'static str,
+    /// The first column, and the one after the last.
+    columns: (u16, u16),
+}
+
+/// The keys of the footer that fit behind what is said.
+fn footer_keys(view: &View, scene: &Scene, width: u16, said: &str) -> Vec<FooterKey> {
     let mode = view.mode();
-    let is_narrow = canvas.area.width < NARROW;
-    let entry = |binding: &Binding| {
-        let words = words(binding, view, is_narrow);
-        (binding.keys[0].name(theme.glyphs), words)
-    };
-    let bindings: Vec<&Binding> = keymap::bindings(mode)
+    let is_narrow = width < NARROW;
+    let listed = keymap::bindings(mode)
         .filter(|binding| !binding.short.is_empty())
-        .filter(|binding| is_listed(view, binding.action, scene))
-        .collect();
-    let width = |entry: &(String, &str)| columns(&entry.0) + 1 + columns(entry.1) + 2;
-    let said = match view.notice(scene.state.now) {
+        .filter(|binding| is_listed(view, binding.action, scene));
+    let mut entries: Vec<FooterKey> = Vec::new();
+    for binding in listed {
+        let key = binding.keys[0].name(view.theme.glyphs);
+        let words = words(binding, view, is_narrow);
+        let columns = (0, columns(&key) + 1 + columns(words) + 2);
+        entries.push(FooterKey {
+            binding,
+            key,
+            words,
+            columns,
+        });
+    }
+    let begin = 1 + columns(said);
+    let staying = entries
+        .iter()
+        .filter(|entry| stays(entry.binding, is_narrow));
+    let staying = staying.map(|entry| entry.columns.1).sum::<u16>();
+    let mut room = width.saturating_sub(begin).saturating_sub(staying);
+    let mut all_fit = true;
+    entries.retain(|entry| {
+        if stays(entry.binding, is_narrow) {
+            return true;
+        }
+        all_fit &= entry.columns.1 <= room;
+        if all_fit {
+            room -= entry.columns.1;
+        }
+        all_fit
+    });
+    let mut from = begin;
+    for entry in &mut entries {
+        let to = from + entry.columns.1;
+        entry.columns = (from, to - 2);
+        from = to;
+    }
+    entries
+}
+
+/// The action whose key stands in a column of the footer.
+pub(super) fn footer_action(view: &View, scene: &Scene, row: Rect, column: u16) -> Option<Action> {
+    let keys = footer_keys(view, scene, row.width, &said(view, scene));
+    let column = column.checked_sub(row.x)?;
+    let at = |entry: &&FooterKey| (entry.columns.0..entry.columns.1).contains(&column);
+    keys.iter().find(at).map(|entry| entry.binding.action)
+}
+
+/// What the last key did.
+fn said(view: &View, scene: &Scene) -> String {
+    match view.notice(scene.state.now) {
         Some(Notice::Copied) => "copied  ".to_string(),
         Some(Notice::CopiedCommand) => "command copied  ".into(),
         Some(Notice::CopiedDiagnosis) => "diagnosis copied; y again: the next command  ".into(),
@@ -299,31 +354,22 @@ pub(super) fn draw_footer(canvas: &mut Canvas, view: &View, scene: &Scene) {
             "nothing started: no remedy is recommended; press one's key  ".into()
         }
         Some(Notice::NotOffered) => "nothing started: this one is not offered here  ".into(),
-        Some(Notice::Theme) => format!("theme: {}  ", theme.scheme.name()),
+        Some(Notice::Theme) => format!("theme: {}  ", view.theme.scheme.name()),
         Some(Notice::Snapshot) => snapshot(view, scene),
-        None => held(view, mode),
-    };
-    let staying = bindings.iter().filter(|binding| stays(binding, is_narrow));
-    let staying = staying.map(|binding| width(&entry(binding))).sum::<u16>();
-    let room = canvas.area.width.saturating_sub(1 + columns(&said));
-    let mut room = room.saturating_sub(staying);
+        None => held(view, view.mode()),
+    }
+}
+
+pub(super) fn draw_footer(canvas: &mut Canvas, view: &View, scene: &Scene) {
+    let said = said(view, scene);
+    let keys = footer_keys(view, scene, canvas.area.width, &said);
     let mut pen = canvas.pen(0);
     pen.skip(1).text(&said, Tone::Good);
-    let mut all_fit = true;
-    for binding in bindings {
-        let (key, words) = entry(binding);
-        if !stays(binding, is_narrow) {
-            let needed = width(&(key.clone(), words));
-            all_fit &= needed <= room;
-            if !all_fit {
-                continue;
-            }
-            room -= needed;
-        }
-        pen.text(&key, Tone::Accent)
+    for entry in keys {
+        pen.to(entry.columns.0)
+            .text(&entry.key, Tone::Accent)
             .skip(1)
-            .text(words, Tone::Dim)
-            .skip(2);
+            .text(entry.words, Tone::Dim);
     }
 }
 

@@ -54,24 +54,35 @@ pub(super) fn draw(canvas: &mut Canvas, open: &StepView, view: &View, scene: &Sc
         }
     };
     let layout = layout::arrange(canvas.area);
-    title(&mut canvas.at(layout.title), read, scene);
+    title(&mut canvas.at(layout.title), read, view, scene);
     chart::draw(canvas, &layout, read);
     head(&mut canvas.at(layout.head), read);
     match read.grouping {
-        Grouping::Flame => return holdings::draw_flame(&mut canvas.at(layout.below()), read),
+        Grouping::Flame => {
+            return holdings::draw_flame_and_modules(&mut canvas.at(layout.below()), read);
+        }
         Grouping::Growth => return draw_growth(&mut canvas.at(layout.below()), view, scene),
         Grouping::Lines | Grouping::Modules => {}
     }
     if let Some(area) = layout.bars {
         holdings::draw_categories(&mut canvas.at(area), read);
     }
-    holdings::draw_table(&mut canvas.at(layout.table), read, source(read, scene));
+    let source = source(read, scene);
+    holdings::draw_table(
+        &mut canvas.at(layout.table),
+        read,
+        source,
+        Some(read.selected),
+    );
     if let Some(area) = layout.flame {
         let title = match read.modules.is_empty() {
             true => "lines, as a flame graph",
             false => "modules, as a flame graph",
         };
         holdings::draw_flame(&mut canvas.at(area).below_head(&[(title, Tone::Dim)]), read);
+    }
+    if read.row_is_open {
+        holdings::draw_row(canvas, read, source);
     }
 }
 
@@ -82,7 +93,10 @@ pub(super) fn draw_peak(canvas: &mut Canvas, view: &View, scene: &Scene) {
         return;
     };
     match read.grouping {
-        Grouping::Flame => return holdings::draw_flame(canvas, read),
+        Grouping::Flame => {
+            holdings::draw_flame(canvas, read);
+            return;
+        }
         Grouping::Growth => return draw_growth(canvas, view, scene),
         Grouping::Lines | Grouping::Modules => {}
     }
@@ -90,7 +104,7 @@ pub(super) fn draw_peak(canvas: &mut Canvas, view: &View, scene: &Scene) {
     if let Some(area) = bars {
         holdings::draw_categories(&mut canvas.at(area), read);
     }
-    holdings::draw_table(&mut canvas.at(table), read, source(read, scene));
+    holdings::draw_table(&mut canvas.at(table), read, source(read, scene), None);
 }
 
 /// What the lines of the step's run say.
@@ -129,7 +143,7 @@ fn words(canvas: &mut Canvas, first: u16, text: &str) -> u16 {
 }
 
 /// `step 3 of rank 0 · peak 41.2 GiB in backward · 1,240 allocations`.
-fn title(canvas: &mut Canvas, read: &ReadStep, scene: &Scene) {
+fn title(canvas: &mut Canvas, read: &ReadStep, view: &View, scene: &Scene) {
     let anatomy = &read.anatomy;
     let mut runs = scene.state.runs.iter();
     let run = runs.find(|run| run.number == read.key.run);
@@ -141,7 +155,18 @@ fn title(canvas: &mut Canvas, read: &ReadStep, scene: &Scene) {
     let peak = anatomy.allocated[read.peak];
     let peak = format!("peak {peak}{}", anatomy.in_phase(read.peak));
     let made = format!("{} allocations", count(read.allocations as u64));
-    let before = [step].into_iter().chain(failed).chain([(peak, Tone::Text)]);
+    // Only where the keys of the step are.
+    let newer = view
+        .step
+        .is_some()
+        .then(|| choice::newer(view, scene))
+        .flatten();
+    let newer = newer.map(|step| (format!("step {} is newer: ]", count(step)), Tone::Warning));
+    let before = [step]
+        .into_iter()
+        .chain(failed)
+        .chain(newer)
+        .chain([(peak, Tone::Text)]);
     let rank = run.and_then(|run| run.rank_with(read.key.pid));
     let higher = rank.and_then(|rank| higher_peak(read, rank));
     let facts = before.chain(higher).chain([(made, Tone::Dim)]);

@@ -15,9 +15,10 @@ use super::pane::{ListScroll, Pane, rank_map};
 use super::scene::Scene;
 use super::step::choice;
 use super::step::layout::step_layout;
+use super::step::traced::StepView;
 use super::theme::UNICODE;
 use super::view::{Keyboard, Maximized, Mouse, Notice, View};
-use super::{dialogs, emulator};
+use super::{dialogs, emulator, panes, status};
 use crate::recognize::{LaunchEnvironment, WorkloadKey};
 use crate::state::{RunOutcome, State};
 use crate::units::Uuid;
@@ -165,7 +166,7 @@ impl View {
         None
     }
 
-    /// A click selects a remedy or puts the chart's cursor, the wheel scrolls or zooms the chart,
+    /// A click selects a remedy, a pane or a key of the footer, or puts the chart's cursor, the wheel scrolls or zooms the chart,
     /// and dragging selects rows of the output.
     pub fn mouse(&mut self, event: MouseEvent, scene: &Scene) -> Option<Effect> {
         let chart = layout_of(self, scene).chart();
@@ -190,9 +191,12 @@ impl View {
                 match (on_chart, self.mode()) {
                     (true, _) => point(self, at, scene),
                     (false, InputMode::Step) => choice::point(self, at, scene),
-                    (false, _) => click(self, at, scene),
+                    (false, _) => {}
                 }
-                return None;
+                return match (on_chart, event.kind) {
+                    (false, MouseEventKind::Down(_)) => click(self, at, scene),
+                    (_, _) => None,
+                };
             }
             (_, _) => return None,
         };
@@ -260,12 +264,40 @@ fn point(view: &mut View, at: Position, scene: &Scene) {
     }
 }
 
-fn click(view: &mut View, at: Position, scene: &Scene) {
+/// Selects a remedy or a pane, or does what a key of the footer does. What ends a training is done by its key alone: a click
+/// may go astray.
+fn click(view: &mut View, at: Position, scene: &Scene) -> Option<Effect> {
+    let layout = layout_of(view, scene);
+    let is_covered = matches!(view.dialog, Some(Dialog::Search(_)));
+    if let Some(row) = layout.footer.filter(|row| row.contains(at) && !is_covered) {
+        let action = status::footer_action(view, scene, row, at.x)?;
+        let ends = matches!(
+            action,
+            Action::StopAndRelaunch | Action::QuitAndStop | Action::Stop | Action::Kill
+        );
+        return (!ends).then(|| act(view, action, scene)).flatten();
+    }
+    if view.dialog.is_none() && view.step.is_none() {
+        let tabs = layout.tabs();
+        let of_tab = layout
+            .pane
+            .and_then(|row| panes::tab_at(row, &tabs, view, at));
+        let mut placed = layout.placed.iter();
+        let of_place = placed
+            .find(|(_, area)| area.contains(at))
+            .map(|(pane, _)| *pane);
+        let pane = of_tab.or(of_place.filter(|pane| tabs.contains(pane)));
+        if let Some(pane) = pane {
+            view.pane = pane;
+            view.list = ListScroll::default();
+        }
+    }
     if let Some(Dialog::Oom(dialog)) = &mut view.dialog
         && let Some(row) = dialogs::oom::remedy_at(view.size, &view.theme, dialog, scene, at)
     {
         dialog.select(row, scene.remedies);
     }
+    None
 }
 
 pub(super) fn act(view: &mut View, action: Action, scene: &Scene) -> Option<Effect> {
@@ -515,6 +547,11 @@ fn relaunch(view: &mut View, scene: &Scene) -> Option<Effect> {
 /// it was opened from, from a dialog to the panes.
 fn back(view: &mut View, scene: &Scene) {
     let selecting = std::mem::take(&mut view.keyboard) == Keyboard::Selection;
+    let read = view.step.as_mut().and_then(StepView::read_mut);
+    if let (None, Some(read)) = (&view.dialog, read.filter(|read| read.row_is_open)) {
+        read.row_is_open = false;
+        return;
+    }
     if view.dialog.is_none() && view.step.take().is_some() {
         return;
     }

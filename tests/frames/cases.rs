@@ -260,6 +260,11 @@ pub const CASES: &[Case] = &[
         &[KeyCode::Char('s'), KeyCode::Char('m')],
     ),
     case(
+        "step-line",
+        steps::two_steps,
+        &[KeyCode::Char('s'), KeyCode::Down, KeyCode::Enter],
+    ),
+    case(
         "step-sorted",
         steps::two_steps,
         &[KeyCode::Char('s'), KeyCode::Char('t'), KeyCode::Char('t')],

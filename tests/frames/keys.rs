@@ -436,6 +436,27 @@ fn a_peak_above_that_of_the_step_is_told() {
 }
 
 #[test]
+fn the_line_at_the_pointer_is_shown_in_full() {
+    let story = crate::frames::steps::two_steps();
+    let mut view = story.view(Theme::full(), 80, 24);
+    for key in [KeyCode::Char('s'), KeyCode::Down, KeyCode::Enter] {
+        press(&story, &mut view, key);
+    }
+    let text = |view: &View| crate::frames::text(&crate::frames::draw(&story, view, 80, 24));
+    let open = text(&view);
+    for words in [
+        "model.py, line 74, in mlp",
+        "return self.c_proj(F.gelu(self.c_fc(x)))",
+        "6.05 GiB in 48 blocks (24%): activations",
+    ] {
+        assert!(open.contains(words), "{words} in\n{open}");
+    }
+    press(&story, &mut view, KeyCode::Esc);
+    assert!(!text(&view).contains("line 74, in mlp"));
+    assert!(text(&view).contains("step 352"), "still open");
+}
+
+#[test]
 fn a_stray_enter_changes_nothing() {
     let (story, mut view) = staged("second-run");
     let before = format!("{view:?}");
@@ -535,10 +556,10 @@ fn a_text_is_looked_for_as_it_is_typed() {
     type_in(&story, &mut view, &[Char('x'), Backspace, Char('7')]);
     assert!(footer(&story, &view).contains("/e 77  1 of 1"));
     assert_eq!(view.mode(), InputMode::Searching);
-    type_in(&story, &mut view, &[Backspace, Enter, Char('n')]);
+    type_in(&story, &mut view, &[Backspace, Enter, Char('N')]);
     assert_eq!(view.mode(), InputMode::Watching);
     let line = footer(&story, &view);
-    for words in ["/e 7  2 of 11", "n older", "N newer", "Esc end search"] {
+    for words in ["/e 7  2 of 11", "n next", "N previous", "Esc end search"] {
         assert!(line.contains(words), "{words} in {line}");
     }
     assert!(crate::frames::text(&crate::frames::draw(&story, &view, 100, 30)).contains("line 78"));
@@ -625,6 +646,62 @@ fn mouse(story: &Story, view: &mut View, kind: MouseEventKind, column: u16, row:
         modifiers: KeyModifiers::NONE,
     };
     story.scene(|scene| view.mouse(event, scene));
+}
+
+/// Clicks in the middle of words, in the last row that has them.
+fn click_on(story: &Story, view: &mut View, words: &str) -> Option<Effect> {
+    let text = crate::frames::text(&crate::frames::draw(story, view, 120, 40));
+    let lines: Vec<&str> = text.lines().collect();
+    let row = lines.iter().rposition(|line| line.contains(words)).unwrap();
+    let before = lines[row].split(words).next().unwrap().chars().count();
+    let event = MouseEvent {
+        kind: MouseEventKind::Down(MouseButton::Left),
+        column: (before + words.chars().count() / 2) as u16,
+        row: row as u16,
+        modifiers: KeyModifiers::NONE,
+    };
+    story.scene(|scene| view.mouse(event, scene))
+}
+
+#[test]
+fn tabs_panes_and_the_footer_are_clicked() {
+    let case = CASES.iter().find(|case| case.name == "steady").unwrap();
+    let (story, mut view) = case.staged(Theme::full(), 120, 40);
+    let shown = |view: &View| crate::frames::text(&crate::frames::draw(&story, view, 120, 40));
+    let rows_of = |view: &View, words: &str| shown(view).matches(words).count();
+    assert_eq!(rows_of(&view, "first optimizer step done"), 1);
+    click_on(&story, &mut view, "4 events");
+    assert_eq!(
+        rows_of(&view, "first optimizer step done"),
+        2,
+        "beside and below"
+    );
+    click_on(&story, &mut view, "1 output");
+    assert_eq!(rows_of(&view, "first optimizer step done"), 1);
+    click_on(&story, &mut view, "CUDA initialised");
+    assert_eq!(
+        rows_of(&view, "first optimizer step done"),
+        2,
+        "the pane itself"
+    );
+    click_on(&story, &mut view, "help");
+    assert_eq!(view.mode(), InputMode::Helping);
+    press(&story, &mut view, KeyCode::Esc);
+    click_on(&story, &mut view, "quit");
+    assert_eq!(view.mode(), InputMode::Quitting);
+    let effect = click_on(&story, &mut view, "Ctrl-X stop the training");
+    assert_eq!(
+        (effect, view.mode()),
+        (None, InputMode::Quitting),
+        "only by its key"
+    );
+    let effect = click_on(&story, &mut view, "l leave it running");
+    assert_eq!(
+        effect,
+        Some(Effect::Quit {
+            stop_training: false
+        })
+    );
 }
 
 #[test]
@@ -768,9 +845,9 @@ fn without_a_traced_step_what_grew_is_told_by_the_oom() {
     assert!(text.contains(row), "{text}");
 }
 
-/// A later trace takes its place in the state, not on the screen of who looks at it.
+/// The screen follows the traces until somebody looks about in one: that one stays, and says that there is a newer one.
 #[test]
-fn a_step_that_is_looked_at_stays() {
+fn a_step_is_followed_by_the_newest_until_it_is_looked_at() {
     let (mut story, mut view) = staged("step");
     let shown = |story: &Story, view: &View| {
         let text = crate::frames::text(&crate::frames::draw(story, view, 100, 30));
@@ -778,9 +855,17 @@ fn a_step_that_is_looked_at_stays() {
     };
     let before = shown(&story, &view);
     assert!(before.contains("step 352"), "{before}");
+    press(&story, &mut view, KeyCode::Char('t'));
+    story.traced(0, crate::frames::steps::made(528, 0.8));
+    story.scene(|scene| view.sync(scene));
+    assert!(shown(&story, &view).contains("step 528 "));
+    let text = crate::frames::text(&crate::frames::draw(&story, &view, 100, 30));
+    assert!(text.contains("sorted by blocks"), "as it was: {text}");
+    press(&story, &mut view, KeyCode::Down);
     story.traced(0, crate::frames::steps::made(704, 0.8));
     story.scene(|scene| view.sync(scene));
-    assert_eq!(shown(&story, &view), before);
+    let stays = shown(&story, &view);
+    assert!(stays.contains("step 528 · step 704 is newer: ]"), "{stays}");
     press(&story, &mut view, KeyCode::Char(']'));
     assert!(shown(&story, &view).contains("step 704"));
     // The largest stays as well.

@@ -1,4 +1,5 @@
-//! README's picture: real frames of a session that ran out of memory and was relaunched on one key.
+//! README's picture: real frames of a healthy training, of one that leaks, and of one that ran out of memory and was relaunched on
+//! one key.
 //! They are compared with what is drawn now, so that the picture cannot go stale.
 
 use crate::frames::cases::CASES;
@@ -21,6 +22,16 @@ fn the_picture_in_the_readme_is_the_screen() {
     let picture = svg::animate(
         &[
             shot(
+                "steady",
+                5,
+                "It goes well: what is used, and the batch that would fit",
+            ),
+            shot(
+                "climbing",
+                5,
+                "It leaks: how much a step, before memory runs out",
+            ),
+            shot(
                 "oom-capacity",
                 7,
                 "Memory runs out: why, and what will help",
@@ -32,7 +43,8 @@ fn the_picture_in_the_readme_is_the_screen() {
                 "It runs, with the memory that was predicted",
             ),
         ],
-        "A training runs out of memory, oomph names the cause, one key relaunches it, and it runs",
+        "A healthy training, one that leaks, and one that runs out of memory: oomph names the cause, one key relaunches it, and it \
+         runs",
     );
     if std::env::var_os("OOMPH_UPDATE_PICTURES").is_some() {
         std::fs::create_dir_all(path.parent().unwrap()).unwrap();

@@ -280,7 +280,7 @@ fn without(mode: InputMode, action: Action) -> ! {
 fn searched(after: Seen) -> Trial {
     let before = vec![("/", Text("type to search")), ("row-11", Text("1 of 11"))];
     let mut trial = live(before, after);
-    trial.before.push((Press::Enter, Text("n older")));
+    trial.before.push((Press::Enter, Text("n next")));
     trial
 }
 
@@ -404,6 +404,7 @@ fn step(action: Action) -> Trial {
         Action::Step(StepMove::ToEnd) => looking(vec![], Text(END)),
         Action::Step(StepMove::ToPeak) => looking(vec![("g", Text(BEGINNING))], Text(AT_PEAK)),
         Action::Step(StepMove::Regroup) => looking(vec![], Text("Which module allocated what")),
+        Action::Step(StepMove::OpenRow) => looking(vec![], Text("train.py, line 1, in main")),
         Action::Step(StepMove::Reorder) => looking(vec![], Text("sorted by blocks")),
         Action::Step(StepMove::PreviousStep) => looking(vec![], Text("step 5 of rank 1")),
         Action::Step(StepMove::NextStep) => looking(
@@ -433,11 +434,20 @@ fn step(action: Action) -> Trial {
             let opened = ("s", Text("what leaks"));
             trial(Stage::Leaking, typed(vec![opened]), Text(SNAPSHOT))
         }
-        Action::Down | Action::PageDown => few_lines(vec![], Text("train.py:5 ")),
+        Action::Down | Action::PageDown => few_lines(
+            vec![],
+            Screen(|screen| {
+                ["train.py:2 ", "train.py:3 ", "train.py:4 ", "train.py:5 "]
+                    .iter()
+                    .any(|line| points_at(screen, line))
+            }),
+        ),
         Action::Up | Action::PageUp => {
-            let mut trial = few_lines(vec![], Screen(|screen| !screen.contains("train.py:5 ")));
-            trial.before.push((Press::PageDown, Text("train.py:5 ")));
-            trial
+            let second = Screen(|screen| points_at(screen, "train.py:2 "));
+            few_lines(
+                vec![("j", second)],
+                Screen(|screen| points_at(screen, "train.py:1 ")),
+            )
         }
         Action::NextDevice => looking(vec![], Text("what a step is made of")),
         Action::Help => looking(vec![], Text("cursor to the peak")),
@@ -559,7 +569,7 @@ fn finding(action: Action) -> Trial {
         live(before, after)
     };
     match action {
-        Action::KeepSearch => found(Text("n older")),
+        Action::KeepSearch => found(Text("n next")),
         Action::Back => found(Gone("/row-11")),
         action => without(InputMode::Searching, action),
     }

@@ -13,9 +13,6 @@ use crate::units::{Bytes, Moment};
 use ratatui::style::Style;
 use std::time::Duration;
 
-/// How long a peak of allocated memory counts as current.
-const RECENT: Duration = Duration::from_secs(5);
-
 /// A step that is at least so many columns wide is drawn as it was seen.
 const TOLD_APART: f64 = 12.0;
 
@@ -111,21 +108,11 @@ pub(super) fn curves(
         name,
         tone,
         columns: series.columns(known.from, known.to, known.columns.into()),
-        // Allocated memory goes up and down several times a second within a step: the current
-        // value could not be read.
-        latest: match (series.value_at(at), tone) {
-            (Some(_), Tone::Allocated) => series.max_between(recent(state, at), at),
-            (latest, _) => latest,
+        latest: match tone {
+            Tone::Allocated => device.current_peak(state, at),
+            _ => series.value_at(at),
         },
     })
-}
-
-/// From when on a peak counts as current at `at`, the run before left out.
-pub(in crate::ui) fn recent(state: &State, at: Moment) -> Moment {
-    let recent = Moment(at.0.saturating_sub(RECENT.as_micros() as u64));
-    let mut begun = state.runs.iter().rev().map(|run| run.started);
-    let begun = begun.find(|begun| *begun <= at);
-    begun.map_or(recent, |begun| begun.max(recent))
 }
 
 /// An earlier run's allocated memory, drawn over the current run's.

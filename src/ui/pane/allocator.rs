@@ -16,20 +16,20 @@ use crate::units::Bytes;
 
 pub(in crate::ui) const PANE: PaneSpec = PaneSpec {
     subtitle: |view, state| Some((shown_rank(view, state)?, Tone::Dim)),
-    own_rows: |_, screen, _| match screen >= HEIGHT_FOR_ALLOCATOR {
+    own_rows: |_, _, rest| match rest > HEIGHT + BELOW {
         true => HEIGHT + 1,
         false => 0,
     },
     ..PaneSpec::plain("allocator", draw)
 };
 
-/// From this height on the allocator has a place of its own.
-const HEIGHT_FOR_ALLOCATOR: u16 = 36;
+/// Rows that runs and events have below it, at least.
+const BELOW: u16 = 12;
 
-const HEIGHT: u16 = 9;
+const HEIGHT: u16 = 8;
 
 /// Columns of a row's explanation.
-const WORDS: u16 = 34;
+const WORDS: u16 = 46;
 
 const NAME: u16 = 15;
 
@@ -39,7 +39,6 @@ const FIGURE: usize = 10;
 /// What is known of one pool or of both together.
 #[derive(Default, Clone, Copy)]
 struct PoolColumn {
-    allocated: Option<Bytes>,
     reserved: Option<Bytes>,
     inactive_split: Option<Bytes>,
     segments: Option<u64>,
@@ -48,7 +47,6 @@ struct PoolColumn {
 impl PoolColumn {
     fn new(pool: Pool) -> PoolColumn {
         PoolColumn {
-            allocated: Some(pool.allocated),
             reserved: Some(pool.reserved),
             inactive_split: Some(pool.inactive_split),
             segments: Some(pool.segments),
@@ -59,7 +57,6 @@ impl PoolColumn {
     fn without(self, part: PoolColumn) -> PoolColumn {
         let rest = |all: Option<Bytes>, part: Option<Bytes>| Some(all? - part?);
         PoolColumn {
-            allocated: rest(self.allocated, part.allocated),
             reserved: rest(self.reserved, part.reserved),
             inactive_split: rest(self.inactive_split, part.inactive_split),
             segments: self
@@ -83,28 +80,26 @@ type PoolRow = (
     fn(PoolColumn) -> Option<String>,
 );
 
-const ROWS: [PoolRow; 5] = [
-    ("allocated", Tone::Allocated, "in live tensors", |pool| {
-        Some(pool.allocated?.to_string())
-    }),
+/// What is allocated changes within a step and stands beside the chart, with its moment.
+const ROWS: [PoolRow; 3] = [
     (
         "reserved",
         Tone::Reserved,
         "taken from CUDA, in use or cached",
         |pool| Some(pool.reserved?.to_string()),
     ),
-    ("cached", Tone::Text, "reserved but unallocated", |pool| {
-        Some((pool.reserved? - pool.allocated?).to_string())
-    }),
     (
-        "inactive split",
+        "stuck pieces",
         Tone::Text,
-        "cached, cannot be given back",
+        "free, cannot be given back: inactive split",
         |pool| Some(pool.inactive_split?.to_string()),
     ),
-    ("segments", Tone::Text, "blocks from cudaMalloc", |pool| {
-        pool.segments.map(count)
-    }),
+    (
+        "cudaMallocs",
+        Tone::Text,
+        "segments that the blocks are cut from",
+        |pool| pool.segments.map(count),
+    ),
 ];
 
 /// Draws the pools, and the other facts below or beside them.
@@ -120,7 +115,6 @@ fn draw(canvas: &mut Canvas, view: &View, scene: &Scene, _: ListScroll) {
         return;
     };
     let all = PoolColumn {
-        allocated: Some(sample.allocated),
         reserved: Some(sample.reserved),
         inactive_split: sample.inactive_split,
         segments: sample.segments,
@@ -129,7 +123,7 @@ fn draw(canvas: &mut Canvas, view: &View, scene: &Scene, _: ListScroll) {
         .small_pool
         .map_or(PoolColumn::default(), PoolColumn::new);
     let (pools, words): (&[PoolColumn], u16) = match canvas.area.width {
-        118.. => (&[small, all.without(small), all], WORDS),
+        130.. => (&[small, all.without(small), all], WORDS),
         76.. => (&[small, all.without(small), all], 0),
         _ => (&[small, all.without(small)], 0),
     };
@@ -162,6 +156,7 @@ fn draw(canvas: &mut Canvas, view: &View, scene: &Scene, _: ListScroll) {
     let rounding = sample
         .requested
         .map(|requested| sample.allocated - requested);
+    let glyphs = canvas.theme.glyphs;
     let facts = [
         Some(("retries", retries(rank), tone_of(sample.alloc_retries))),
         Some(("largest free", largest_free(state, rank), Tone::Dim)),
@@ -171,7 +166,7 @@ fn draw(canvas: &mut Canvas, view: &View, scene: &Scene, _: ListScroll) {
     for (row, (name, text, tone)) in (first..).zip(facts.into_iter().flatten()) {
         named(&mut canvas.at(beside), row, name, Tone::Text)
             .skip(1)
-            .rest(&text, tone);
+            .rest(&glyphs.spelled(&text), tone);
     }
 }
 
@@ -194,10 +189,14 @@ fn retries(rank: &RankState) -> String {
         .sample
         .as_ref()
         .map_or((0, 0), |(_, sample)| (sample.alloc_retries, sample.ooms));
+    let flushed = match retries {
+        0 => String::from("none: cache never flushed"),
+        n => format!("cache flushed {}×", count(n)),
+    };
     match ooms {
-        0 => count(retries),
-        1 => format!("{}, 1 OOM", count(retries)),
-        n => format!("{}, {} OOMs", count(retries), count(n)),
+        0 => flushed,
+        1 => format!("{flushed}, 1 OOM"),
+        n => format!("{flushed}, {} OOMs", count(n)),
     }
 }
 

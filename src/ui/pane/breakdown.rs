@@ -2,7 +2,6 @@
 
 use crate::state::{Breakdown, DeviceState, RunOutcome, State};
 use crate::ui::canvas::{Canvas, Pen, columns};
-use crate::ui::chart::curves::recent;
 use crate::ui::pane::ListScroll;
 use crate::ui::pane::spec::PaneSpec;
 use crate::ui::scene::Scene;
@@ -14,12 +13,19 @@ use ratatui::layout::Rect;
 
 pub(in crate::ui) const PANE: PaneSpec = PaneSpec {
     subtitle: |view, state| Some(moment_words(view, state)),
-    own_rows: |_, _, _| HEIGHT + 1,
+    own_rows: |_, screen, _| match screen >= HEIGHT_FOR_ALL {
+        true => HEIGHT + 1,
+        // The bar and the capacity stand in the chart, too.
+        false => HEIGHT - 1,
+    },
     ..PaneSpec::plain("memory", draw)
 };
 
 /// Rows of bar, list and capacity, without the title.
 const HEIGHT: u16 = 10;
+
+/// On lower screens the events have the rows of bar and capacity.
+const HEIGHT_FOR_ALL: u16 = 40;
 
 #[derive(Clone, Copy)]
 struct BreakdownPart {
@@ -78,9 +84,7 @@ fn shown(state: &State, device: &DeviceState) -> (Breakdown, BreakdownMoment) {
     let mut breakdown = device.breakdown(state);
     if let (Some(reserved), Some(peak)) = (
         device.reserved.current(),
-        device
-            .allocated
-            .max_between(recent(state, state.now), state.now),
+        device.current_peak(state, state.now),
     ) && breakdown.activations_and_other.is_some()
     {
         let peak = peak.min(reserved);

@@ -131,12 +131,13 @@ impl DeviceTable<'_> {
             .text(&format!(" {:>3} {name:>4}", row.device.index), text);
         let sample = row.rank.and_then(|rank| rank.sample.as_ref());
         let peak = row.rank.map(|rank| rank.allocated_peak);
+        let current = row.rank.and_then(|rank| rank.current_peak(self.state));
         let odd = peak
             .zip(self.median)
             .is_some_and(|(peak, median)| peak > median.scale(ODD));
         let peak_tone = if odd { Tone::Warning } else { Tone::Text };
         for (bytes, width, tone) in [
-            (sample.map(|(_, s)| s.allocated), 7, Tone::Allocated),
+            (current, 7, Tone::Allocated),
             (sample.map(|(_, s)| s.reserved), 9, Tone::Reserved),
             (peak, 6, peak_tone),
         ] {

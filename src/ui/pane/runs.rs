@@ -16,7 +16,11 @@ use crate::ui::words::{outcome_words, patching_words, steps_per_second};
 use ratatui::layout::Rect;
 
 pub(in crate::ui) const PANE: PaneSpec = PaneSpec {
-    own_rows: |_, _, rest| (rest * 2 / 5).max(5),
+    own_rows: |state, _, rest| match (state.runs.len(), rest) {
+        // A single one is what the header speaks of: where there is little room, the events have it.
+        (0 | 1, ..ROOM_FOR_ONE) => 0,
+        (runs, _) => (2 + 2 * runs as u16).min((rest * 2 / 5).max(4)),
+    },
     gains_from_width: true,
     scrolling: Scrolling::List {
         length: |scene| scene.state.runs.len(),
@@ -24,6 +28,9 @@ pub(in crate::ui) const PANE: PaneSpec = PaneSpec {
     },
     ..PaneSpec::plain("runs", draw)
 };
+
+/// Rows from which on a single run has a place beside the events.
+const ROOM_FOR_ONE: u16 = 10;
 
 /// How a run is shown, by the width of the pane.
 #[derive(Clone, Copy, PartialEq, Eq)]

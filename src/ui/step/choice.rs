@@ -6,7 +6,7 @@ use crate::state::{ProbeState, RankState, Run, State};
 use crate::ui::action::{Effect, Scroll, StepMove};
 use crate::ui::scene::Scene;
 use crate::ui::step::chart::Columns;
-use crate::ui::step::layout::step_layout;
+use crate::ui::step::layout::{StepLayout, step_layout};
 use crate::ui::step::traced::{Grouping, ReadStep, RowOrder, StepKey, StepView};
 use crate::ui::view::View;
 use crate::ui::words::rank_on;
@@ -50,6 +50,13 @@ pub(in crate::ui) fn other<'a>(
         _ => None,
     };
     other.filter(|trace| (trace.step, trace.failed) != (key.step, key.failed))
+}
+
+/// The latest traced step, if it is later than the one that is shown.
+pub(super) fn newer(view: &View, scene: &Scene) -> Option<u64> {
+    next(view, scene)?;
+    let (_, rank) = process(view, scene)?;
+    rank.traces.last().map(|trace| trace.step)
 }
 
 fn next<'a>(view: &View, scene: &Scene<'a>) -> Option<&'a StepTrace> {
@@ -168,17 +175,22 @@ pub(in crate::ui) fn open(view: &mut View, scene: &Scene) {
     follow(view, scene);
 }
 
-/// Takes the latest traced step where there was none, or one of another process. One that is looked
-/// at stays, even if the state has a later one in its place.
+/// Takes the latest traced step where there was none, or one of another process, or an earlier one in which nobody has looked
+/// about.
 pub(in crate::ui) fn follow(view: &mut View, scene: &Scene) {
     let Some(open) = &view.step else { return };
     let process = process(view, scene);
     let of = process.map(|(run, rank)| (run.number, rank.hello.pid));
     let key = open.key();
+    let latest = process.and_then(|(run, rank)| Some((run.number, rank.traces.last()?)));
     if key.is_some() && key.map(|key| (key.run, key.pid)) == of {
+        let newer = latest.filter(|(run, trace)| key != Some(StepKey::new(*run, trace)));
+        let before = open.read().filter(|read| read.follows).map(looked_at);
+        if let (Some((run, trace)), Some((grouping, order))) = (newer, before) {
+            view.step = Some(StepView::grouped(run, trace, grouping, order));
+        }
         return;
     }
-    let latest = process.and_then(|(run, rank)| Some((run.number, rank.traces.last()?)));
     match latest {
         Some((run, trace)) => view.step = Some(StepView::new(run, trace)),
         None if key.is_some() => view.step = Some(StepView::Nothing),
@@ -198,12 +210,7 @@ pub(in crate::ui) fn follow_peak(view: &mut View, scene: &Scene) {
         Some((run, trace)) if key != Some(StepKey::new(run, trace)) => {
             let before = view.peak.as_ref().and_then(StepView::read);
             let (grouping, order) = before.map(looked_at).unwrap_or_default();
-            let mut peak = StepView::new(run, trace);
-            if let Some(read) = peak.read_mut() {
-                read.grouping = grouping;
-                read.sort_by(order);
-            }
-            view.peak = Some(peak);
+            view.peak = Some(StepView::grouped(run, trace, grouping, order));
         }
         Some(_) => {}
         None => view.peak = None,
@@ -215,6 +222,8 @@ pub(in crate::ui) fn go(view: &mut View, wanted: StepMove, scene: &Scene) -> Opt
     let other = other(view, scene, wanted);
     let key = view.step.as_ref().and_then(StepView::key);
     let before = view.step.as_ref().and_then(StepView::read).map(looked_at);
+    let latest = process(view, scene);
+    let latest = latest.and_then(|(run, rank)| Some(StepKey::new(run.number, rank.traces.last()?)));
     if let (Some(key), Some(trace)) = (key, other) {
         view.step = Some(StepView::new(key.run, trace));
     }
@@ -230,6 +239,15 @@ pub(in crate::ui) fn go(view: &mut View, wanted: StepMove, scene: &Scene) -> Opt
     if read.order != order {
         read.sort_by(order);
     }
+    read.follows = match wanted {
+        StepMove::PreviousStep
+        | StepMove::NextStep
+        | StepMove::FirstStep
+        | StepMove::LargestStep
+        | StepMove::FailedStep => Some(read.key) == latest,
+        StepMove::Regroup | StepMove::Reorder | StepMove::WhatLeaks => read.follows,
+        _ => false,
+    };
     let columns = Columns::new(&read.anatomy, width);
     let to = match wanted {
         StepMove::Back => columns.before(&read.anatomy, read.cursor),
@@ -247,15 +265,22 @@ pub(in crate::ui) fn go(view: &mut View, wanted: StepMove, scene: &Scene) -> Opt
         StepMove::Regroup => {
             read.grouping = read.grouping.next();
             read.scrolled = 0;
+            read.select(0);
+            read.cursor
+        }
+        StepMove::OpenRow => {
+            read.row_is_open = !read.row_is_open && read.rows() > 0;
             read.cursor
         }
         StepMove::Reorder => {
             read.sort_by(read.order.next());
             read.scrolled = 0;
+            read.select(0);
             read.cursor
         }
         StepMove::WhatLeaks => {
             read.grouping = Grouping::Growth;
+            read.select(0);
             read.cursor
         }
     };
@@ -286,24 +311,34 @@ fn ask(view: &mut View, scene: &Scene) -> Option<Effect> {
 pub(in crate::ui) fn scroll(view: &mut View, scroll: Scroll, scene: &Scene) {
     let shown = step_layout(view, scene).lines_shown();
     if let Some(read) = view.step.as_mut().and_then(StepView::read_mut) {
-        let most = read.rows().saturating_sub(shown);
-        let scrolled = read.scrolled.min(most);
-        read.scrolled = match scroll {
-            Scroll::Up(n) => scrolled.saturating_sub(n),
-            Scroll::Down(n) => scrolled.saturating_add(n).min(most),
+        read.follows = false;
+        read.select(match scroll {
+            Scroll::Up(n) => read.selected.saturating_sub(n),
+            Scroll::Down(n) => read.selected.saturating_add(n),
             Scroll::Start => 0,
-            Scroll::End => most,
-        };
+            Scroll::End => usize::MAX,
+        });
+        read.show_selected(shown);
     }
 }
 
 /// Moves the cursor to the mouse.
 pub(in crate::ui) fn point(view: &mut View, at: Position, scene: &Scene) {
     let plot = step_layout(view, scene).plot;
+    let table = step_layout(view, scene).table;
+    if let Some(read) = view.step.as_mut().and_then(StepView::read_mut)
+        && table.contains(at)
+        && at.y >= table.y + StepLayout::titles(table)
+    {
+        read.follows = false;
+        read.select(read.scrolled + usize::from(at.y - table.y - StepLayout::titles(table)));
+        return;
+    }
     if let Some(read) = view.step.as_mut().and_then(StepView::read_mut)
         && plot.contains(at)
     {
         let columns = Columns::new(&read.anatomy, plot.width);
+        read.follows = false;
         read.point_at(columns.highest(&read.anatomy, at.x - plot.x));
     }
 }

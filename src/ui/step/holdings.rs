@@ -9,8 +9,9 @@
 //! ```
 
 use crate::anatomy::{Category, FlameNode};
+use crate::event::SourceLine;
 use crate::state::SourceTexts;
-use crate::ui::canvas::{self, Canvas, columns};
+use crate::ui::canvas::{self, Canvas, StyledLine, columns};
 use crate::ui::step::layout::StepLayout;
 use crate::ui::step::traced::{Grouping, ReadStep, RowOrder};
 use crate::ui::theme::{Theme, Tone};
@@ -73,7 +74,13 @@ struct Held<'a> {
     unknown: &'a str,
 }
 
-pub(super) fn draw_table(canvas: &mut Canvas, read: &ReadStep, source: Option<&SourceTexts>) {
+/// Marks the row at the pointer.
+pub(super) fn draw_table(
+    canvas: &mut Canvas,
+    read: &ReadStep,
+    source: Option<&SourceTexts>,
+    pointer: Option<usize>,
+) {
     let widths = LineWidths::for_width(canvas.area.width);
     let titles = StepLayout::titles(canvas.area);
     let shown = usize::from(canvas.area.height.saturating_sub(titles));
@@ -103,6 +110,10 @@ pub(super) fn draw_table(canvas: &mut Canvas, read: &ReadStep, source: Option<&S
     // So that the texts stand below each other.
     let by = longest.max().unwrap_or(0).min(room / 2);
     for (row, held) in (titles..).zip(rows) {
+        if pointer == Some(first + usize::from(row - titles)) {
+            let mark = canvas.theme.glyphs.pointer;
+            canvas.pen(row).text(mark, Tone::Accent);
+        }
         let share = held.bytes.fraction_of(whole).unwrap_or(0.0);
         line(canvas, row, widths, &held, share, by);
     }
@@ -145,6 +156,66 @@ fn of_modules(read: &ReadStep, first: usize, shown: usize) -> Vec<Held<'_>> {
     });
     held.collect()
 }
+
+/// All that is known of the row at the pointer: what it holds, where it was allocated and what the line says, in full.
+pub(super) fn draw_row(canvas: &mut Canvas, read: &ReadStep, source: Option<&SourceTexts>) {
+    let arrow = canvas.theme.glyphs.arrow;
+    let rows = match read.grouping {
+        Grouping::Lines => of_lines(read, source, arrow, read.selected, 1),
+        Grouping::Modules => of_modules(read, read.selected, 1),
+        Grouping::Flame | Grouping::Growth => Vec::new(),
+    };
+    let Some(held) = rows.first() else { return };
+    let line = match read.grouping {
+        Grouping::Lines => read.lines.get(read.selected),
+        Grouping::Modules | Grouping::Flame | Grouping::Growth => None,
+    };
+    let share = percent(held.bytes.fraction_of(read.at_cursor()).unwrap_or(0.0));
+    let blocks = match held.blocks {
+        1 => String::from("1 block"),
+        n => format!("{} blocks", count(n as u64)),
+    };
+    let what = held.category.title();
+    let held_there = format!("{} in {blocks} ({share}): {what}", held.bytes);
+    let mut said = vec![(held_there, Tone::Strong)];
+    let full =
+        |line: &SourceLine| format!("{}, line {}, in {}", line.file, line.line, line.function);
+    match line.and_then(|holding| holding.line.as_ref()) {
+        Some(line) => {
+            said.push((full(line), Tone::Text));
+            let text = held.text.unwrap_or("The text of this line is not known.");
+            said.push((format!("    {text}"), Tone::Accent));
+        }
+        None => said.push((held.by.clone().unwrap_or(held.unknown.into()), Tone::Text)),
+    }
+    let inside = line.and_then(|holding| holding.inside.as_ref()).map(full);
+    let inside = inside.map(|inside| format!("calls {inside}"));
+    let alike = held.more.clone().filter(|_| line.is_none());
+    said.extend(inside.or(alike).map(|more| (more, Tone::Dim)));
+    let width = canvas.area.width.min(WIDEST_ROW);
+    let lines: Vec<StyledLine> = said
+        .into_iter()
+        .flat_map(|(text, tone)| {
+            let text = canvas.theme.glyphs.spelled(&text);
+            canvas::text(&text, width.saturating_sub(4), tone)
+        })
+        .collect();
+    let height = (lines.len() as u16 + 2).min(canvas.area.height);
+    let area = Rect {
+        y: canvas.area.bottom() - height,
+        width,
+        height,
+        ..canvas.area
+    };
+    let title = held.by.as_deref().unwrap_or(held.unknown);
+    let mut inside = canvas.boxed(area, title, Tone::Accent);
+    for (row, line) in (0..inside.area.height).zip(lines) {
+        line.draw(&mut inside, row);
+    }
+}
+
+/// Columns of the box with all that is known of a row, at most.
+const WIDEST_ROW: u16 = 120;
 
 fn unknown(canvas: &mut Canvas) {
     let words = "Which module allocated what is not known of this step: modules are seen from the first \
@@ -287,13 +358,32 @@ fn row(canvas: &mut Canvas, row: u16, category: Category, bytes: Bytes, whole: B
 const LEVEL: u16 = 2;
 const TALLEST: u16 = 5;
 
+/// Rows from which on a table below says something.
+const WORTH_A_TABLE: u16 = 4;
+
 /// Columns below which a part has no name.
 const NAMED: u16 = 4;
 
-pub(super) fn draw_flame(canvas: &mut Canvas, read: &ReadStep) {
+/// Returns how many rows it takes.
+pub(super) fn draw_flame(canvas: &mut Canvas, read: &ReadStep) -> u16 {
     let levels = depth(&read.flame).max(1);
     let rows = (canvas.area.height / levels).clamp(LEVEL, TALLEST);
     level(canvas, rows, &read.flame, [read.at_cursor(); 2]);
+    (rows * levels).min(canvas.area.height)
+}
+
+/// The modules below the flame graph, where it leaves room for some of them.
+pub(super) fn draw_flame_and_modules(canvas: &mut Canvas, read: &ReadStep) {
+    let used = 1 + draw_flame(canvas, read);
+    let area = canvas.area;
+    let below = Rect {
+        y: area.y.saturating_add(used),
+        height: area.height.saturating_sub(used),
+        ..area
+    };
+    if below.height >= WORTH_A_TABLE && !read.modules.is_empty() {
+        draw_table(&mut canvas.at(below), read, None, None);
+    }
 }
 
 fn depth(nodes: &[FlameNode]) -> u16 {
@@ -345,7 +435,13 @@ fn cell(canvas: &mut Canvas, rows: u16, node: &FlameNode, all: Bytes) {
         return;
     }
     let mut pen = canvas.pen(rows - 1);
-    pen.rest(&theme.glyphs.spelled(&node.name), Tone::Text);
+    // A part of a name says less than the colour: `nar` may be any of three.
+    let last = node.name.rsplit('.').next().unwrap_or_default();
+    let names = [node.name.as_str(), last].map(|name| theme.glyphs.spelled(name));
+    let Some(name) = names.iter().find(|name| columns(name) <= pen.room()) else {
+        return;
+    };
+    pen.text(name, Tone::Text);
     let percent = percent(node.bytes.fraction_of(all).unwrap_or(0.0));
     for figure in [format!(" {}", node.bytes), format!(" {percent}")] {
         if columns(&figure) <= pen.room() {

@@ -104,6 +104,12 @@ pub(in crate::ui) struct ReadStep {
     pub order: RowOrder,
     /// The first line or module to show.
     pub scrolled: usize,
+    /// The row that the pointer stands on.
+    pub selected: usize,
+    /// Whether all is shown that is known of that row.
+    pub row_is_open: bool,
+    /// Whether a later step takes its place: nobody has looked about in it.
+    pub follows: bool,
 }
 
 impl StepKey {
@@ -137,9 +143,27 @@ impl StepView {
             grouping: Grouping::default(),
             order: RowOrder::default(),
             scrolled: 0,
+            selected: 0,
+            row_is_open: false,
+            follows: true,
         };
         read.point_at(read.peak);
         StepView::Read(Box::new(read))
+    }
+
+    /// A step, grouped and sorted as another one was.
+    pub(in crate::ui) fn grouped(
+        run: RunNumber,
+        trace: &StepTrace,
+        grouping: Grouping,
+        order: RowOrder,
+    ) -> StepView {
+        let mut view = StepView::new(run, trace);
+        if let Some(read) = view.read_mut() {
+            read.grouping = grouping;
+            read.sort_by(order);
+        }
+        view
     }
 
     pub(in crate::ui) fn key(&self) -> Option<StepKey> {
@@ -173,6 +197,19 @@ impl ReadStep {
         self.modules = by_module(&self.anatomy, self.cursor);
         self.flame = flame(&self.anatomy, self.cursor);
         self.sort();
+        self.select(self.selected);
+    }
+
+    /// Puts the pointer on a row, or on the last one.
+    pub(in crate::ui) fn select(&mut self, row: usize) {
+        self.selected = row.min(self.rows().saturating_sub(1));
+        self.row_is_open &= self.rows() > 0;
+    }
+
+    /// Scrolls as far as needed to have the pointer's row among so many in view.
+    pub(in crate::ui) fn show_selected(&mut self, shown: usize) {
+        let least = (self.selected + 1).saturating_sub(shown.max(1));
+        self.scrolled = self.scrolled.clamp(least, self.selected);
     }
 
     /// Sorts the rows by another column.
