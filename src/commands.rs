@@ -3,6 +3,7 @@
 //! What one types is split before clap sees it: the first word that is neither an option of oomph's
 //! nor a subcommand starts the command, and clap never sees a word of that.
 
+mod again;
 mod attach;
 mod completions;
 mod diff;
@@ -29,6 +30,7 @@ use crate::live::display::mode;
 use crate::live::{Ending, FitOptions, SessionConfig, named_in, print};
 use crate::ui::Theme;
 use crate::ui::theme::Scheme;
+use again::AgainCommand;
 use anyhow::Context;
 use attach::AttachCommand;
 use clap::{CommandFactory, FromArgMatches, Parser};
@@ -90,6 +92,8 @@ enum Subcommand {
     Plan(PlanCommand),
     /// Name the cause of every OOM in a log or a recording. Needs no GPU.
     Explain(ExplainCommand),
+    /// Start a recorded session's command again, with the remedy that is expected to fit.
+    Again(AgainCommand),
     /// Find the largest batch that fits, in at most three short runs of the real program.
     Fit(FitOptions),
     /// Check the driver, the GPUs, the command's Python and torch, and what oomph needs. Runs nothing
@@ -195,6 +199,7 @@ impl Invocation {
             Subcommand::Export(export) => export::run(&export),
             Subcommand::Plan(plan) => plan::run(&plan, &command.ok_or_else(no_command)?),
             Subcommand::Explain(explain) => explain::run(&explain, command.as_ref()),
+            Subcommand::Again(asked) => again::run(&asked, self.run),
             Subcommand::Fit(fit) => fit::run(fit, command.ok_or_else(no_command)?),
             Subcommand::Doctor(doctor) => doctor::run(&doctor, command),
             Subcommand::Help(help) => help::run(&help),

@@ -5,6 +5,7 @@
 mod fake_nvml;
 mod harness;
 
+mod again;
 mod attach;
 mod auto;
 mod batches;

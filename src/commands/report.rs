@@ -2,11 +2,14 @@
 
 use super::recordings;
 use crate::command;
+use crate::document::DocumentBlock;
 use crate::event::{Event, EventKind, SCHEMA};
+use crate::live::recorded::EndedSession;
 use crate::live::{Ending, print};
 use crate::recording::{self, ReadError};
 use crate::report::anonymous::Anonymizer;
 use crate::report::comparison::{ComparedRun, Comparison};
+use crate::report::explain;
 use crate::report::markdown::markdown;
 use crate::report::page::{self, PageOptions};
 use crate::report::story::SessionStory;
@@ -84,10 +87,12 @@ pub(super) fn run(options: &ReportCommand) -> anyhow::Result<Ending> {
         Some(Comparison::new(side(other)?, side(&told)?))
     });
     let began = told.began();
+    let relaunch = told.to_relaunch(options.anonymous);
     let page = PageOptions {
         name: &told.name,
         began: began.as_deref(),
         comparison: comparison.as_ref(),
+        relaunch: &relaunch,
     };
     let output = match &options.output {
         Some(output) => output.clone(),
@@ -115,6 +120,8 @@ pub(super) struct Told {
     /// The session's name, or the file's.
     pub name: String,
     pub story: SessionStory,
+    /// The recording.
+    path: PathBuf,
 }
 
 impl Told {
@@ -142,7 +149,23 @@ impl Told {
         });
         // It becomes a file's name.
         let name = name.replace(|c: char| c == '/' || c.is_control(), "_");
-        Ok(Told { name, story })
+        Ok(Told { name, story, path })
+    }
+
+    /// The remedies for the recorded command; empty where memory did not run out in its last run. Without names of
+    /// anybody, the recording's own name is not there to start it from.
+    fn to_relaunch(&self, anonymous: bool) -> Vec<DocumentBlock> {
+        let recorded = EndedSession::new(&self.story.state, None);
+        let Some(recorded) = recorded.filter(EndedSession::ran_out) else {
+            return Vec::new();
+        };
+        let Some(command) = recorded.command() else {
+            return Vec::new();
+        };
+        let again = recordings::again_name(&self.path, Some(&self.story.state));
+        let again = again.as_deref().filter(|_| !anonymous);
+        let (remedies, cause) = (recorded.remedies(), recorded.cause());
+        explain::to_relaunch(command, &remedies, cause, again)
     }
 
     /// Its last run.

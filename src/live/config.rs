@@ -95,6 +95,21 @@ pub struct SessionConfig {
     #[arg(long, value_name = "NAME", value_enum)]
     #[serde(skip)]
     pub theme: Option<Scheme>,
+    /// The recorded session whose command this is, and what is expected of it; of `oomph again` only.
+    #[arg(skip)]
+    #[serde(skip)]
+    pub start_again: Option<StartAgain>,
+}
+
+/// A command that is started again from a recording.
+#[derive(Debug, Clone, PartialEq, Default)]
+pub struct StartAgain {
+    /// The recorded session.
+    pub session: String,
+    /// The remedies, in words.
+    pub remedies: Vec<String>,
+    /// What was predicted of it.
+    pub prediction: Option<Prediction>,
 }
 
 /// A session of no words: each option's own default.
@@ -136,6 +151,7 @@ impl SessionConfig {
             nvml: self.nvml,
             job: Job::read(|name| std::env::var(name).ok()),
             host: Some(PidScope::here().host().to_string()),
+            again_of: self.start_again.as_ref().map(|again| again.session.clone()),
         }
     }
 }

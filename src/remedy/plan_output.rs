@@ -87,6 +87,15 @@ fn in_json(command: &CommandLine, remedy: &Remedy) -> Value {
         "title": remedy.title,
         "changes": remedy.changes,
         "effect": remedy.expectation.words,
+        "expected": {
+            "verdict": remedy.expectation.verdict().words(),
+            "fits": remedy.expectation.fits,
+            "needs": remedy.expectation.needs,
+            "within": remedy.expectation.within,
+            "at_least": remedy.expectation.at_least,
+            "room": remedy.expectation.room,
+            "basis": remedy.expectation.basis,
+        },
         "cost": remedy.cost,
     })
 }

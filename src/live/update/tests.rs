@@ -33,6 +33,7 @@ fn handover(on_oom: Option<OnOom>) -> HandoverState {
             nvml: true,
             job: Job::read(|_| None),
             host: None,
+            again_of: None,
         },
         runtime: Some("/nowhere".into()),
         state: None,
