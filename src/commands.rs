@@ -5,6 +5,7 @@
 
 mod again;
 mod attach;
+mod check;
 mod completions;
 mod diff;
 mod doctor;
@@ -33,6 +34,7 @@ use crate::ui::theme::Scheme;
 use again::AgainCommand;
 use anyhow::Context;
 use attach::AttachCommand;
+use check::CheckCommand;
 use clap::{CommandFactory, FromArgMatches, Parser};
 use completions::CompletionsCommand;
 use diff::DiffCommand;
@@ -94,6 +96,8 @@ enum Subcommand {
     Explain(ExplainCommand),
     /// Start a recorded session's command again, with the remedy that is expected to fit.
     Again(AgainCommand),
+    /// Say whether a training stays below a limit of memory, or needs more than before: for CI.
+    Check(CheckCommand),
     /// Find the largest batch that fits, in at most three short runs of the real program.
     Fit(FitOptions),
     /// Check the driver, the GPUs, the command's Python and torch, and what oomph needs. Runs nothing
@@ -200,6 +204,7 @@ impl Invocation {
             Subcommand::Plan(plan) => plan::run(&plan, &command.ok_or_else(no_command)?),
             Subcommand::Explain(explain) => explain::run(&explain, command.as_ref()),
             Subcommand::Again(asked) => again::run(&asked, self.run),
+            Subcommand::Check(asked) => check::run(asked, command),
             Subcommand::Fit(fit) => fit::run(fit, command.ok_or_else(no_command)?),
             Subcommand::Doctor(doctor) => doctor::run(&doctor, command),
             Subcommand::Help(help) => help::run(&help),
@@ -282,7 +287,7 @@ const CALLED_ELSEWHERE: [(&str, &str); 9] = [
     ("show", "report"),
     ("compare", "diff"),
     ("predict", "plan --predict"),
-    ("check", "doctor"),
+    ("rerun", "again"),
 ];
 
 /// The subcommand that `command`'s first word may mean, misspelled or by another program's name for it. It is

@@ -1,6 +1,7 @@
 //! The state for users who are not in front of the terminal: as text, as a page, for other programs.
 
 pub mod anonymous;
+pub mod check;
 pub mod comparison;
 pub mod doctor;
 mod ending;
@@ -9,6 +10,7 @@ pub mod export;
 pub mod markdown;
 pub mod metrics;
 pub mod news;
+pub mod outcome;
 pub mod page;
 pub mod plan;
 pub mod score;

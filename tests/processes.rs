@@ -9,6 +9,7 @@ mod again;
 mod attach;
 mod auto;
 mod batches;
+mod check;
 mod command_line;
 mod demo;
 mod doctor;

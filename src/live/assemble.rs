@@ -19,7 +19,7 @@ use super::session::inputs::SessionInputs;
 use super::setup::{self, SessionGuard};
 use super::signals::{SignalRules, Signals};
 use super::update::{FrontPlace, Role, SessionController};
-use super::{Ending, launch_facts, torch};
+use super::{Ending, launch_facts, requeue, torch};
 use crate::collect::probe_socket::{self, ProbeRequests};
 use crate::command::Word;
 use crate::config::{self, UserSetting};
@@ -324,6 +324,7 @@ fn start(mut options: SessionConfig, policy: Option<Box<dyn Policy>>) -> anyhow:
         chosen: chosen_before(&options),
         prediction: (options.start_again.as_ref()).and_then(|again| again.prediction.clone()),
         told: SentNotifications::default(),
+        job_ends: requeue::job_ends(),
         baselines: BTreeMap::new(),
         log: log.as_deref().map(Word::from),
         // As it came to be, for whoever takes over.
@@ -332,6 +333,9 @@ fn start(mut options: SessionConfig, policy: Option<Box<dyn Policy>>) -> anyhow:
             spool: spool.as_deref().map(Word::from),
             snapshot: environment.snapshot().map(Word::from),
             metrics: (options.metrics.as_ref())
+                .and_then(|path| std::path::absolute(&path.0).ok())
+                .map(|path| Word::from(path.as_path())),
+            summary: (options.summary.as_ref())
                 .and_then(|path| std::path::absolute(&path.0).ok())
                 .map(|path| Word::from(path.as_path())),
             ..options.clone()

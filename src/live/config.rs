@@ -71,6 +71,9 @@ pub struct SessionConfig {
     /// Allocator settings of the first launch, merged with those of the environment
     #[arg(long, value_name = "KEY:VALUE[,...]")]
     pub alloc_conf: Option<String>,
+    /// Add a line of JSON to this file when the session ends: its runs, predictions and outcome
+    #[arg(long, value_name = "FILE")]
+    pub summary: Option<Word>,
     /// What to do when memory runs out [default: ask with a screen, exit without]
     #[arg(long, value_name = "ask|exit|auto")]
     pub on_oom: Option<OnOom>,
@@ -243,6 +246,9 @@ pub(crate) struct HandoverState {
     /// The keeper's log of the output, if there is one.
     #[serde(default)]
     pub log: Option<Word>,
+    /// When the scheduler's job ends, in seconds since 1970.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub job_ends: Option<f64>,
     /// What was told to somebody elsewhere.
     #[serde(default)]
     pub told: SentNotifications,

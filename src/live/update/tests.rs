@@ -48,6 +48,7 @@ fn handover(on_oom: Option<OnOom>) -> HandoverState {
             forwarding: Forwarding::Auto,
             on_hup: OnHup::Keep,
         },
+        job_ends: None,
         chosen: Default::default(),
         prediction: None,
         log: None,
