@@ -47,6 +47,7 @@ use ls::LsCommand;
 use plan::PlanCommand;
 use replay::ReplayCommand;
 use report::ReportCommand;
+use serde_json::Value;
 use std::ffi::OsString;
 use std::fmt;
 use std::io::{self, Write};
@@ -239,6 +240,18 @@ fn answer(text: &str) -> anyhow::Result<Ending> {
     match out.write_all(text.as_bytes()).and_then(|()| out.flush()) {
         Err(error) if error.kind() != io::ErrorKind::BrokenPipe => Err(error).context(NOT_WRITTEN),
         Ok(()) | Err(_) => Ok(Ending::Code(0)),
+    }
+}
+
+/// Puts the version of its schema (`oomph help json`) into an answer, or into each of several.
+fn versioned(answer: Value) -> Value {
+    match answer {
+        Value::Array(rows) => rows.into_iter().map(versioned).collect(),
+        Value::Object(mut fields) => {
+            fields.insert("version".into(), Value::from(1));
+            Value::Object(fields)
+        }
+        other => other,
     }
 }
 

@@ -14,6 +14,7 @@ pub mod outcome;
 pub mod page;
 pub mod plan;
 pub mod score;
+pub mod slack;
 pub mod story;
 
 pub use ending::{diagnosis, hidden_oom, nothing_trained, summary};

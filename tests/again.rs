@@ -137,6 +137,9 @@ fn explain_report_and_replay_offer_the_remedies_of_a_recorded_command() {
         &["explain", &id][..],
         &["report", "-o", "-", &id],
         &["report", "-o", "report.md", &id],
+        &["report", "--format", "github", &id],
+        &["report", "--format", "gitlab", &id],
+        &["report", "--format", "slack", &id],
         &["replay", "--headless", &id],
     ] {
         let output = home.run(words);
@@ -154,7 +157,7 @@ fn explain_report_and_replay_offer_the_remedies_of_a_recorded_command() {
         );
         assert!(said.contains("needs about"), "{words:?}: {said}");
         assert!(
-            said.contains(&format!("oomph again {id} starts it")),
+            said.contains(&format!("oomph again {id} starts it")) || words.contains(&"slack"),
             "{words:?}: {said}"
         );
     }

@@ -12,6 +12,7 @@ use crate::report::comparison::{ComparedRun, Comparison};
 use crate::report::explain;
 use crate::report::markdown::markdown;
 use crate::report::page::{self, PageOptions};
+use crate::report::slack::slack;
 use crate::report::story::SessionStory;
 use crate::whole_file::{self, Readers};
 use anyhow::Context;
@@ -33,6 +34,9 @@ pub(super) struct ReportCommand {
     /// Write to this file: .html, or .md for an issue; - is standard output [default: oomph-ID.html]
     #[arg(short, long, value_name = "FILE")]
     output: Option<PathBuf>,
+    /// For pasting or posting, to standard output unless -o says where: an issue, a job's summary, a message
+    #[arg(long, value_name = "github|gitlab|slack")]
+    format: Option<PastedInto>,
     /// Leave out user, host and directories
     #[arg(long)]
     anonymous: bool,
@@ -41,15 +45,32 @@ pub(super) struct ReportCommand {
     compare: Option<OsString>,
 }
 
+/// Where a report is pasted.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
+enum PastedInto {
+    Github,
+    Gitlab,
+    Slack,
+}
+
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum ReportFormat {
     Html,
     Markdown,
+    Slack,
 }
 
+/// GitHub and GitLab take no longer text: 65,536 characters of a comment.
+const LONGEST_COMMENT: usize = 65_000;
+
 impl ReportFormat {
-    /// By the ending of the file's name.
-    fn of(output: Option<&Path>) -> anyhow::Result<ReportFormat> {
+    /// By where it is pasted, or else by the ending of the file's name.
+    fn of(pasted: Option<PastedInto>, output: Option<&Path>) -> anyhow::Result<ReportFormat> {
+        match pasted {
+            Some(PastedInto::Github | PastedInto::Gitlab) => return Ok(ReportFormat::Markdown),
+            Some(PastedInto::Slack) => return Ok(ReportFormat::Slack),
+            None => {}
+        }
         let suffix = output.and_then(Path::extension).map(OsStr::to_string_lossy);
         match suffix.as_deref() {
             None | Some("html" | "htm") => Ok(ReportFormat::Html),
@@ -66,7 +87,7 @@ impl ReportFormat {
 /// # Errors
 /// The recording could not be found or read, or the report not be written.
 pub(super) fn run(options: &ReportCommand) -> anyhow::Result<Ending> {
-    let format = ReportFormat::of(options.output.as_deref())?;
+    let format = ReportFormat::of(options.format, options.output.as_deref())?;
     if let Some(output) = &options.output
         && let Some(directory) = output.parent()
     {
@@ -96,11 +117,16 @@ pub(super) fn run(options: &ReportCommand) -> anyhow::Result<Ending> {
     };
     let output = match &options.output {
         Some(output) => output.clone(),
+        None if options.format.is_some() => PathBuf::from("-"),
         None => PathBuf::from(format!("oomph-{}.html", told.name)),
     };
     let text = match format {
         ReportFormat::Html => page::html(&told.story, &page),
+        ReportFormat::Markdown if options.format.is_some() => {
+            short_enough(markdown(&told.story, &page))
+        }
         ReportFormat::Markdown => markdown(&told.story, &page),
+        ReportFormat::Slack => slack(&told.story, &relaunch),
     };
     if output.as_os_str() == "-" {
         // As it is: for a pipe or a file, like the one that is written otherwise.
@@ -113,6 +139,22 @@ pub(super) fn run(options: &ReportCommand) -> anyhow::Result<Ending> {
     }
     print::tell(&format!("wrote {}", output.display()));
     Ok(Ending::Code(0))
+}
+
+/// A text that a comment can hold: whole lines of it, and a word where some are left out.
+fn short_enough(text: String) -> String {
+    if text.chars().count() <= LONGEST_COMMENT {
+        return text;
+    }
+    let mut short = String::new();
+    for line in text.lines() {
+        if short.chars().count() + line.chars().count() + 100 > LONGEST_COMMENT {
+            break;
+        }
+        short.push_str(line);
+        short.push('\n');
+    }
+    short + "\n(cut: a comment holds no more; `oomph report` writes the whole)\n"
 }
 
 /// A recording, read to its end.

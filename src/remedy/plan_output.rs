@@ -19,6 +19,7 @@ pub fn plan_json(command: &CommandLine, inputs: &RemedyInputs<'_>) -> Value {
     let batch = recognized.batch();
     let program = command.argv.get(recognized.layout.program);
     json!({
+        "version": 1,
         "program": {
             "word": program.map(word),
             "kind": recognized.layout.kind,
