@@ -5,6 +5,8 @@
 //! U-Net). The memory a training needs is the smallest cap under which eight steps run, by
 //! bisection, as a factor on the allocated peak.
 
+pub mod gpus;
+
 use crate::units::Bytes;
 
 /// Factors on the allocated peak: at the least, usually, at the most.

@@ -181,7 +181,7 @@ pub(crate) fn takes_command(subcommand: &str) -> bool {
 
 fn following_of(subcommand: &str) -> Following {
     match subcommand {
-        "plan" | "fit" | "doctor" => Following::Command,
+        "plan" | "fit" | "doctor" | "check" => Following::Command,
         "explain" => Following::OwnThenCommand,
         _ => Following::Own,
     }

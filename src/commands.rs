@@ -3,7 +3,9 @@
 //! What one types is split before clap sees it: the first word that is neither an option of oomph's
 //! nor a subcommand starts the command, and clap never sees a word of that.
 
+mod again;
 mod attach;
+mod check;
 mod completions;
 mod diff;
 mod doctor;
@@ -29,8 +31,10 @@ use crate::live::display::mode;
 use crate::live::{Ending, FitOptions, SessionConfig, named_in, print};
 use crate::ui::Theme;
 use crate::ui::theme::Scheme;
+use again::AgainCommand;
 use anyhow::Context;
 use attach::AttachCommand;
+use check::CheckCommand;
 use clap::{CommandFactory, FromArgMatches, Parser};
 use completions::CompletionsCommand;
 use diff::DiffCommand;
@@ -43,6 +47,7 @@ use ls::LsCommand;
 use plan::PlanCommand;
 use replay::ReplayCommand;
 use report::ReportCommand;
+use serde_json::Value;
 use std::ffi::OsString;
 use std::fmt;
 use std::io::{self, Write};
@@ -90,6 +95,10 @@ enum Subcommand {
     Plan(PlanCommand),
     /// Name the cause of every OOM in a log or a recording. Needs no GPU.
     Explain(ExplainCommand),
+    /// Start a recorded session's command again, with the remedy that is expected to fit.
+    Again(AgainCommand),
+    /// Say whether a training stays below a limit of memory, or needs more than before: for CI.
+    Check(CheckCommand),
     /// Find the largest batch that fits, in at most three short runs of the real program.
     Fit(FitOptions),
     /// Check the driver, the GPUs, the command's Python and torch, and what oomph needs. Runs nothing
@@ -195,6 +204,8 @@ impl Invocation {
             Subcommand::Export(export) => export::run(&export),
             Subcommand::Plan(plan) => plan::run(&plan, &command.ok_or_else(no_command)?),
             Subcommand::Explain(explain) => explain::run(&explain, command.as_ref()),
+            Subcommand::Again(asked) => again::run(&asked, self.run),
+            Subcommand::Check(asked) => check::run(asked, command),
             Subcommand::Fit(fit) => fit::run(fit, command.ok_or_else(no_command)?),
             Subcommand::Doctor(doctor) => doctor::run(&doctor, command),
             Subcommand::Help(help) => help::run(&help),
@@ -229,6 +240,18 @@ fn answer(text: &str) -> anyhow::Result<Ending> {
     match out.write_all(text.as_bytes()).and_then(|()| out.flush()) {
         Err(error) if error.kind() != io::ErrorKind::BrokenPipe => Err(error).context(NOT_WRITTEN),
         Ok(()) | Err(_) => Ok(Ending::Code(0)),
+    }
+}
+
+/// Puts the version of its schema (`oomph help json`) into an answer, or into each of several.
+fn versioned(answer: Value) -> Value {
+    match answer {
+        Value::Array(rows) => rows.into_iter().map(versioned).collect(),
+        Value::Object(mut fields) => {
+            fields.insert("version".into(), Value::from(1));
+            Value::Object(fields)
+        }
+        other => other,
     }
 }
 
@@ -277,7 +300,7 @@ const CALLED_ELSEWHERE: [(&str, &str); 9] = [
     ("show", "report"),
     ("compare", "diff"),
     ("predict", "plan --predict"),
-    ("check", "doctor"),
+    ("rerun", "again"),
 ];
 
 /// The subcommand that `command`'s first word may mean, misspelled or by another program's name for it. It is

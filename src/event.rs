@@ -11,6 +11,7 @@ mod device;
 mod host;
 mod inspection;
 mod knobs;
+mod launch_facts;
 mod patch;
 mod probe;
 mod process_host;
@@ -32,6 +33,7 @@ pub use knobs::{
     Called, GivenChange, GivenSize, Knobs, NamedNumber, ParsedNumber, SourceNumber,
     SourceNumberKind,
 };
+pub use launch_facts::{LAUNCH_VARIABLES, LaunchFacts, ProgramFile};
 use nix::time::{ClockId, clock_gettime};
 pub use patch::{Blocks, PATCHES, Patch, PatchOutcome, Patchable, Patched};
 pub use probe::{
@@ -58,6 +60,8 @@ pub struct Event {
 pub enum EventKind {
     /// A session started: the first line of a recording.
     SessionStarted(SessionStarted),
+    /// What the first run was started with beside its command.
+    LaunchFacts(Box<LaunchFacts>),
     /// A run's command was started.
     Started(Started),
     /// A run's command could not be started.
@@ -162,6 +166,9 @@ pub struct SessionStarted {
     /// The machine; earlier versions did not say it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub host: Option<String>,
+    /// The session whose command this is, started again from its recording.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub again_of: Option<String>,
 }
 
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]

@@ -14,6 +14,7 @@ mod observation;
 mod optimizer_step;
 mod rehearsed;
 pub mod replay;
+mod requirement;
 pub mod score;
 pub mod trace;
 mod traced;
@@ -28,4 +29,5 @@ pub use observation::{ForwardBackwardPeak, Observation, PartialStep, Progress, U
 pub use optimizer_step::{Alternative, OptimizerStep, RecordedStep, StepLoop};
 pub(crate) use rehearsed::RANGES_BEYOND;
 pub use rehearsed::{OnCard, Rehearsed, WholeStep};
+pub use requirement::{Requirement, run_settings, with_conf};
 pub use traced::{TracedRoom, TracedSearch};

@@ -224,6 +224,13 @@ impl RemedyId {
         RemedyId::ALL.iter().copied()
     }
 
+    /// Its name in JSON and on the command line.
+    pub fn name(self) -> String {
+        let name = serde_json::to_value(self).ok();
+        let name = name.as_ref().and_then(|name| name.as_str());
+        name.unwrap_or_default().to_string()
+    }
+
     /// Whether it is for the host's memory.
     pub fn is_of_host(self) -> bool {
         matches!(self.spec().comes_before, Some((Help::LessHostMemory, _)))

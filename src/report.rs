@@ -1,6 +1,7 @@
 //! The state for users who are not in front of the terminal: as text, as a page, for other programs.
 
 pub mod anonymous;
+pub mod check;
 pub mod comparison;
 pub mod doctor;
 mod ending;
@@ -9,9 +10,11 @@ pub mod export;
 pub mod markdown;
 pub mod metrics;
 pub mod news;
+pub mod outcome;
 pub mod page;
 pub mod plan;
 pub mod score;
+pub mod slack;
 pub mod story;
 
 pub use ending::{diagnosis, hidden_oom, nothing_trained, summary, winning_command};

@@ -36,7 +36,7 @@ pub use steps::{StepMark, StepMarks};
 
 pub use steps::StepTraces;
 
-use crate::event::{Dropped, Knobs, Note, NvmlState, SessionStarted, SpawnFailed};
+use crate::event::{Dropped, Knobs, LaunchFacts, Note, NvmlState, SessionStarted, SpawnFailed};
 use crate::units::{Moment, RunNumber, Uuid};
 
 /// Everything that is known of a session.
@@ -60,6 +60,8 @@ pub struct State {
     pub notes: Vec<(Moment, Note)>,
     /// Why the latest command could not be started; `None` again once one was.
     pub spawn_failed: Option<SpawnFailed>,
+    /// What the first run was started with beside its command.
+    pub launched: Option<LaunchFacts>,
     /// The numbers that set the program's sizes, as a process told them that ran out of memory; of the latest one.
     pub knobs: Option<Knobs>,
 }

@@ -383,3 +383,150 @@ fn an_oom_that_a_script_shows_or_makes_good_is_not_its_end() {
     assert_eq!(again.output.status.signal(), Some(9));
     again.is_no_oom("training went on after it");
 }
+
+/// The file of `--summary`, a value a line.
+fn summaries(place: &Place) -> Vec<serde_json::Value> {
+    let text = std::fs::read_to_string(place.0.path().join("summary.jsonl")).unwrap_or_default();
+    let lines = text.lines().map(serde_json::from_str);
+    lines.collect::<Result<_, _>>().expect("a line is JSON")
+}
+
+#[test]
+fn a_sweeps_driver_reads_one_line_of_what_was_done() {
+    let place = Place::new();
+    let file = place.0.path().join("summary.jsonl");
+    let options = ["--summary", file.to_str().expect("text")];
+    for batch in ["64", "8"] {
+        let demo = ["--batch-size", batch, "--grad-accum", "1", "--steps", "6"];
+        let output = place.command(&options, &demo).output().expect("oomph runs");
+        assert!(output.status.success(), "{output:?}");
+    }
+    let lines = summaries(&place);
+    assert_eq!(lines.len(), 2, "a line a session");
+    let [relaunched, plain] = [&lines[0], &lines[1]];
+    assert_eq!(relaunched["outcome"], "finished");
+    assert_eq!(
+        (&relaunched["status"], &relaunched["relaunches"]),
+        (&0.into(), &1.into())
+    );
+    assert_eq!(
+        (&relaunched["batch"], &relaunched["accumulation"]),
+        (&32.into(), &2.into())
+    );
+    let runs = relaunched["runs"].as_array().expect("runs");
+    assert_eq!(runs[0]["outcome"], "out_of_memory");
+    assert_eq!(runs[1]["remedies"], serde_json::json!(["smaller batch"]));
+    assert_eq!(runs[1]["predicted"]["fits"], true);
+    assert!(runs[1]["peak"].as_u64() > Some(1 << 30), "{relaunched}");
+    assert_eq!(
+        (&plain["batch"], &plain["relaunches"]),
+        (&8.into(), &0.into())
+    );
+}
+
+/// `scontrol` is a stand-in that writes down what it was asked: no SLURM is here.
+#[test]
+fn a_job_whose_time_is_too_short_is_requeued_and_goes_on_with_the_remedy() {
+    let place = Place::new();
+    let bin = place.0.path().join("bin");
+    std::fs::create_dir(&bin).expect("a directory");
+    let asked = place.0.path().join("asked");
+    let script = format!("#!/bin/sh\necho \"$@\" >> {}\n", asked.display());
+    let scontrol = bin.join("scontrol");
+    std::fs::write(&scontrol, script).expect("a script");
+    let mode = std::os::unix::fs::PermissionsExt::from_mode(0o755);
+    std::fs::set_permissions(&scontrol, mode).expect("a mode");
+    let path = format!(
+        "{}:{}",
+        bin.display(),
+        std::env::var("PATH").unwrap_or_default()
+    );
+    let summary = place.0.path().join("summary.jsonl");
+    let ends = std::time::SystemTime::now() + std::time::Duration::from_secs(600);
+    let ends = ends
+        .duration_since(std::time::UNIX_EPOCH)
+        .expect("a time")
+        .as_secs();
+    let start = |restart: u32, options: &[&str]| {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_oomph"));
+        command
+            .args([
+                "--headless",
+                "--no-nvml",
+                "--on-oom",
+                "auto",
+                "--min-time",
+                "1h",
+                "--summary",
+            ])
+            .arg(&summary)
+            .args(options)
+            .args([
+                "python3",
+                DEMO,
+                "--simulated",
+                "--batch-size",
+                "64",
+                "--grad-accum",
+                "1",
+                "--steps",
+                "6",
+            ])
+            .env("OOMPH_SIMULATED_SPEED", "4")
+            .env("PATH", &path)
+            .env("SLURM_JOB_ID", "4711")
+            .env("SLURM_RESTART_COUNT", restart.to_string())
+            .env("SLURM_JOB_END_TIME", ends.to_string())
+            .stdin(Stdio::null());
+        at_home(&mut command, place.0.path());
+        command.output().expect("oomph runs")
+    };
+    let told = |output: &Output| String::from_utf8_lossy(&output.stderr).into_owned();
+    let calls = || std::fs::read_to_string(&asked).unwrap_or_default();
+    // Without the word for it, nothing is begun and nothing requeued.
+    let refused = start(0, &[]);
+    assert!(!refused.status.success());
+    assert!(
+        told(&refused).contains("not relaunched: the job ends in "),
+        "{}",
+        told(&refused)
+    );
+    assert_eq!(calls(), "");
+    let requeued = start(0, &["--requeue"]);
+    assert!(
+        told(&requeued).contains("it is requeued with the remedy"),
+        "{}",
+        told(&requeued)
+    );
+    assert_eq!(calls(), "requeue 4711\n");
+    // As SLURM starts the script again.
+    let went_on = start(1, &["--requeue"]);
+    assert!(went_on.status.success(), "{}", told(&went_on));
+    assert!(
+        told(&went_on).contains("starting with smaller batch"),
+        "{}",
+        told(&went_on)
+    );
+    let lines = summaries(&place);
+    assert_eq!(
+        (&lines[1]["requeued"], &lines[1]["outcome"]),
+        (&true.into(), &"out_of_memory".into())
+    );
+    assert_eq!(
+        (&lines[2]["outcome"], &lines[2]["batch"]),
+        (&"finished".into(), &32.into())
+    );
+    assert_eq!(
+        lines[2]["runs"].as_array().map(Vec::len),
+        Some(1),
+        "no run was wasted"
+    );
+    // Twice is enough.
+    let enough = start(2, &["--requeue"]);
+    assert!(
+        told(&enough).contains("not relaunched: the job ends in "),
+        "{}",
+        told(&enough)
+    );
+    assert_eq!(calls(), "requeue 4711\n");
+}

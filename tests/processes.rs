@@ -5,9 +5,11 @@
 mod fake_nvml;
 mod harness;
 
+mod again;
 mod attach;
 mod auto;
 mod batches;
+mod check;
 mod command_line;
 mod demo;
 mod doctor;
@@ -20,7 +22,9 @@ mod fit;
 mod gate;
 mod headless;
 mod hold;
+mod json;
 mod main_job;
+mod marks;
 mod news;
 mod nodes;
 mod nvml;

@@ -54,6 +54,7 @@ pub(super) fn event(
         EventKind::ProbeErrors(errors) => set(&mut errors.pid, peer),
         EventKind::Note(_) | EventKind::Dropped(_) => {}
         EventKind::SessionStarted(_)
+        | EventKind::LaunchFacts(_)
         | EventKind::Started(_)
         | EventKind::SpawnFailed(_)
         | EventKind::Exited(_)

@@ -1,7 +1,7 @@
 //! The front's Unix socket, which the probes in the training's processes report to.
 //!
 //! A peer may be a stranger or broken: a process of another user is rejected, the length of a line
-//! is limited, the first must be a hello (or how data is loaded, of a process without CUDA), and a connection that sends
+//! is limited, the first must be a hello (or how data is loaded, or a mark, of a process without CUDA), and a connection that sends
 //! anything but events is closed and counted. None of this affects other connections or the training.
 
 use crate::collect::line;
@@ -340,7 +340,7 @@ impl Connection {
             (EventKind::Hello(_), Some(_)) => {
                 return Err(ConnectionEnd::Malformed("said hello twice"));
             }
-            (EventKind::ProcessHost(_), None) => self.is_early = true,
+            (EventKind::ProcessHost(_) | EventKind::Note(_), None) => self.is_early = true,
             (_, None) => return Err(ConnectionEnd::Malformed("did not say hello")),
             (_, Some(_)) => {}
         }

@@ -99,6 +99,8 @@ struct Watch {
     command: String,
     /// How long ago it was heard, and when that was said; `None` if it has ended.
     heard: Option<(Duration, Instant)>,
+    /// What starts its command again, once it has ended.
+    again: String,
     trouble: Option<String>,
 }
 
@@ -110,6 +112,7 @@ impl Watch {
             recording,
             place: sessions::place_of(session),
             command: sessions::command_there(session, Verb::Attach),
+            again: format!("oomph again {}", session.id),
             heard: Some((session.heard, Instant::now())),
             trouble: None,
         }
@@ -178,7 +181,10 @@ impl Watch {
             place: &self.place,
             heard: self.heard.map(|(ago, said)| ago + said.elapsed()),
             trouble: self.trouble.as_deref(),
-            command: &self.command,
+            command: match self.heard {
+                Some(_) => &self.command,
+                None => &self.again,
+            },
         })
     }
 

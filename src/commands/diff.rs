@@ -1,7 +1,7 @@
 //! `oomph diff`: two sessions, or two runs of one, side by side.
 
-use super::answer;
 use super::report::Told;
+use super::{answer, versioned};
 use crate::live::Ending;
 use crate::report::comparison::{ComparedRun, Comparison, run_of};
 use crate::units::RunNumber;
@@ -56,7 +56,9 @@ pub(super) fn run(diff: &DiffCommand) -> anyhow::Result<Ending> {
         }
     };
     let text = match diff.json {
-        true => serde_json::to_string_pretty(&comparison)? + "\n",
+        true => {
+            serde_json::to_string_pretty(&versioned(serde_json::to_value(&comparison)?))? + "\n"
+        }
         false => comparison.text(),
     };
     answer(&text)

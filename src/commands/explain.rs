@@ -6,6 +6,7 @@ use crate::command::CommandLine;
 use crate::diagnosis;
 use crate::event::{Event, EventKind, older_part};
 use crate::forecast::ForecastInputs;
+use crate::live::recorded::EndedSession;
 use crate::live::torch::InheritedSettings;
 use crate::live::{Ending, print, torch};
 use crate::oom::Transcript;
@@ -25,7 +26,7 @@ use std::path::{Path, PathBuf};
 #[derive(Debug, PartialEq, Args)]
 #[command(
     override_usage = "oomph explain [OPTIONS] [ID|FILE|-] [-- [NAME=VALUE...] COMMAND [ARG...]]",
-    after_help = "Add `-- COMMAND` to see its remedies as well; nothing is run."
+    after_help = "Of a recording the remedies for its command are shown as well, of a log with `-- COMMAND`; nothing is run."
 )]
 pub(super) struct ExplainCommand {
     /// A log, a recording, or the start of a session's name [default: standard input, or the latest
@@ -83,11 +84,21 @@ pub(super) fn run(asked: &ExplainCommand, command: Option<&CommandLine>) -> anyh
         findings: decisive.map_or(&[], |oom| &oom.findings),
         ..RemedyInputs::default()
     };
+    // A recording knows its command; of a log it has to be typed.
+    let recorded = (found.state.as_ref())
+        .filter(|_| command.is_none())
+        .and_then(|state| EndedSession::new(state, None))
+        .filter(EndedSession::ran_out);
+    let of_recording = (recorded.as_ref())
+        .and_then(|recorded| Some((recorded.command()?, recorded.remedy_inputs())));
+    let again =
+        (file.as_deref()).and_then(|file| recordings::again_name(file, found.state.as_ref()));
     let explanation = Explanation {
         source: &name,
         length: found.length,
         ooms: &found.ooms,
-        command: command.map(|command| (command, inputs)),
+        command: (command.map(|command| (command, inputs))).or(of_recording),
+        again: again.as_deref().filter(|_| recorded.is_some()),
     };
     let text = match asked.json {
         true => explain::json(&explanation) + "\n",

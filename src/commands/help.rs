@@ -11,11 +11,16 @@ use clap::{Args, Command};
 const RUN: &str = include_str!("help/run.txt");
 const TOML: &str = include_str!("help/toml.txt");
 const CLUSTERS: &str = include_str!("help/clusters.txt");
+const CI: &str = include_str!("help/ci.txt");
+const JSON: &str = concat!(
+    include_str!("help/json.txt"),
+    include_str!("help/schemas.json")
+);
 const MAN: &str = include_str!("help/oomph.1");
 
 #[derive(Debug, PartialEq, Args)]
 pub(super) struct HelpCommand {
-    /// run, keys, toml, man, or a subcommand
+    /// run, keys, toml, ci, json, man, or a subcommand
     #[arg(value_name = "TOPIC", default_value = OVERVIEW, hide_default_value = true)]
     topic: String,
 }
@@ -29,7 +34,7 @@ struct HelpPage {
     text: fn() -> String,
 }
 
-const PAGES: [HelpPage; 6] = [
+const PAGES: [HelpPage; 8] = [
     HelpPage {
         name: OVERVIEW,
         about: "What oomph does, its subcommands, and what else can be asked",
@@ -54,6 +59,16 @@ const PAGES: [HelpPage; 6] = [
         name: "clusters",
         about: "Batch scripts for SLURM, several nodes, login nodes",
         text: || CLUSTERS.into(),
+    },
+    HelpPage {
+        name: "ci",
+        about: "oomph check in GitHub Actions, GitLab and Slurm",
+        text: || CI.into(),
+    },
+    HelpPage {
+        name: "json",
+        about: "The schemas of --json, and the exit statuses",
+        text: || JSON.into(),
     },
     HelpPage {
         name: "man",
@@ -113,6 +128,8 @@ More:
   oomph help keys      the keys of the screen
   oomph help toml      what oomph.toml can set
   oomph help clusters  batch scripts for SLURM, several nodes, login nodes
+  oomph help ci        oomph check in GitHub Actions, GitLab and Slurm
+  oomph help json      the schemas of --json, and the exit statuses
   oomph help man       the man page: oomph help man | man -l -
 ";
 

@@ -4,7 +4,7 @@
 mod table;
 
 use super::sessions::{self, Living};
-use super::{answer, recordings};
+use super::{answer, recordings, versioned};
 use crate::event::{Prediction, PredictionOutcome, displayed};
 use crate::forecast::score::{Score, ScoreSheet};
 use crate::live::display::screen::terminal_size;
@@ -130,7 +130,7 @@ pub(super) fn run(ls: &LsCommand) -> anyhow::Result<Ending> {
         }
     }
     let text = if json {
-        let mut text = serde_json::to_string_pretty(&rows)?;
+        let mut text = serde_json::to_string_pretty(&versioned(serde_json::to_value(&rows)?))?;
         text.push('\n');
         text
     } else if rows.is_empty() {

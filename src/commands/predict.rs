@@ -70,14 +70,16 @@ pub(super) fn predict(
         };
         let line = match (model.peak(&target), model.needs(&target)) {
             (Forecast::Within(peak), Forecast::Within(needs)) => {
-                json!({"batch": batch, "peak": peak, "needs": needs})
+                json!({"version": 1, "batch": batch, "peak": peak, "needs": needs})
             }
-            (Forecast::AtLeast(least, _), _) => json!({"batch": batch, "at_least": least}),
+            (Forecast::AtLeast(least, _), _) => {
+                json!({"version": 1, "batch": batch, "at_least": least})
+            }
             (Forecast::Extrapolated(peak, progress), Forecast::Extrapolated(needs, _)) => {
-                json!({"batch": batch, "peak": peak, "needs": needs, "reckoned": progress})
+                json!({"version": 1, "batch": batch, "peak": peak, "needs": needs, "reckoned": progress})
             }
             (Forecast::Unknown | Forecast::Within(_) | Forecast::Extrapolated(..), _) => {
-                json!({"batch": batch, "unknown": why_unknown})
+                json!({"version": 1, "batch": batch, "unknown": why_unknown})
             }
         };
         known |= line.get("unknown").is_none();

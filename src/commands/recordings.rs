@@ -2,8 +2,10 @@
 //! or the latest. Sessions that still run are among them.
 
 use super::sessions::{Meant, meant};
+use crate::command::quoted;
 use crate::event::Job;
 use crate::recording::{self, BaseDirs};
+use crate::state::State;
 use anyhow::{Context, bail, ensure};
 use std::ffi::OsStr;
 use std::path::{Path, PathBuf};
@@ -80,6 +82,22 @@ pub(super) fn find(name: Option<&OsStr>) -> anyhow::Result<PathBuf> {
     match name.is_some_and(|name| Path::new(name) == path) {
         true => Ok(path),
         false => readable(path),
+    }
+}
+
+/// What to type after `oomph again` for a recording: the session's name, where it is stored under that, or else the file.
+pub(super) fn again_name(path: &Path, state: Option<&State>) -> Option<String> {
+    let id = &state?.session.as_ref()?.id;
+    let is_log = path.file_name() == Some(OsStr::new(recording::OUTPUT_LOG));
+    let path = match (path.is_dir(), is_log) {
+        (true, _) => path.join(recording::RECORDING),
+        (false, true) => path.with_file_name(recording::RECORDING),
+        (false, false) => path.to_path_buf(),
+    };
+    let directory = path.parent().and_then(Path::file_name);
+    match directory.is_some_and(|name| name == OsStr::new(id)) {
+        true => Some(id.clone()),
+        false => Some(quoted(&path.to_string_lossy())),
     }
 }
 

@@ -6,16 +6,19 @@ mod player;
 use super::report::each_event;
 use super::{on_screen, recordings};
 use crate::diagnosis;
+use crate::document::text::{TextLayout, lines};
 use crate::event::{Clock, Event, EventKind, displayed};
 use crate::live::display::keyboard::{self, Typed};
 use crate::live::display::mode::{self, Mode, Surface};
 use crate::live::display::screen::{Due, Screen};
+use crate::live::recorded::EndedSession;
 use crate::live::{Ending, print, signals};
+use crate::remedy::Remedy;
 use crate::report;
 use crate::state::State;
 use crate::ui::theme::Scheme;
 use crate::ui::{Effect, Pace, RecordedOutput, Replay, ReplayControl, Scene, Subject, Theme};
-use crate::units::Moment;
+use crate::units::{Moment, RunNumber};
 use anyhow::Context;
 use clap::Args;
 use crossterm::event::Event as TerminalEvent;
@@ -24,6 +27,7 @@ use player::{RecordingPlayer, Turn};
 use std::ffi::OsString;
 use std::io::Write;
 use std::path::Path;
+use std::sync::mpsc;
 use std::time::Duration;
 
 #[derive(Debug, PartialEq, Args)]
@@ -93,7 +97,26 @@ fn print(file: &Path, out: &mut impl Write) -> anyhow::Result<()> {
         print_run(&state, out)?;
         writeln!(out, "  its end is not in the recording")?;
     }
+    print_relaunch(file, &state, out)?;
     Ok(out.flush()?)
+}
+
+/// The remedies for the last run's command, where memory ran out in it.
+fn print_relaunch(file: &Path, state: &State, out: &mut impl Write) -> anyhow::Result<()> {
+    let recorded = EndedSession::new(state, None).filter(EndedSession::ran_out);
+    let Some((recorded, command)) = recorded
+        .as_ref()
+        .and_then(|recorded| Some((recorded, recorded.command()?)))
+    else {
+        return Ok(());
+    };
+    let again = recordings::again_name(file, Some(state));
+    let (remedies, cause) = (recorded.remedies(), recorded.cause());
+    let blocks = report::explain::to_relaunch(command, &remedies, cause, again.as_deref());
+    for line in lines(&blocks, TextLayout::Parts) {
+        writeln!(out, "{line}")?;
+    }
+    Ok(())
 }
 
 /// The last run so far, and what is to be said of it.
@@ -126,6 +149,7 @@ async fn play(file: &Path, at: Option<Moment>, theme: Theme) -> anyhow::Result<u
         player.seek_to(at);
     }
     let mut drawn = (None, 0);
+    let mut offers = Offers::default();
     loop {
         let now = clock.now();
         let turn = playback.play(now, &mut player);
@@ -144,8 +168,16 @@ async fn play(file: &Path, at: Option<Moment>, theme: Theme) -> anyhow::Result<u
             let shown = player.output(player.state.now);
             output.show(shown, player.next_at().is_none(), &mut screen);
         }
+        if turn == Turn::RanOut {
+            offers.look(&player.state);
+        }
+        if offers.take(&player.state) {
+            screen.request(Due::Now);
+        }
         let scene = Scene {
             findings: &player.findings,
+            remedies: offers.of_run(&player.state),
+            command: player.state.run().map(|run| &run.command),
             recording: Some(file),
             subject: Subject::Recording(playback.shown(player.next_at().is_none(), output.words())),
             ..Scene::of(&player.state)
@@ -192,6 +224,52 @@ async fn play(file: &Path, at: Option<Moment>, theme: Theme) -> anyhow::Result<u
     }
     screen.leave();
     Ok(player.corrupt())
+}
+
+/// The remedies for the run that ran out of memory last, found beside the loop: predictions may take seconds.
+#[derive(Default)]
+struct Offers {
+    run: Option<RunNumber>,
+    asked: Option<mpsc::Receiver<Vec<Remedy>>>,
+    remedies: Vec<Remedy>,
+}
+
+impl Offers {
+    /// Begins to look for those of the run that has just ended.
+    fn look(&mut self, state: &State) {
+        let (sender, receiver) = mpsc::channel();
+        let state = state.clone();
+        *self = Offers {
+            run: state.run().map(|run| run.number),
+            asked: Some(receiver),
+            remedies: Vec::new(),
+        };
+        // Without a thread there are none, which the dialog says.
+        let thread = std::thread::Builder::new().name("remedies".into());
+        let _ = thread.spawn(move || {
+            let recorded = EndedSession::new(&state, None);
+            let remedies = recorded.map(|recorded| recorded.remedies());
+            let _ = sender.send(remedies.unwrap_or_default());
+        });
+    }
+
+    /// Takes what was found; whether there is something new to draw.
+    fn take(&mut self, state: &State) -> bool {
+        let found = self.asked.as_ref().and_then(|asked| asked.try_recv().ok());
+        let Some(found) = found else {
+            return false;
+        };
+        self.asked = None;
+        self.remedies = found;
+        self.run == state.run().map(|run| run.number)
+    }
+
+    fn of_run(&self, state: &State) -> &[Remedy] {
+        match self.run == state.run().map(|run| run.number) {
+            true => &self.remedies,
+            false => &[],
+        }
+    }
 }
 
 fn steer(

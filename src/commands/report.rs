@@ -2,13 +2,17 @@
 
 use super::recordings;
 use crate::command;
+use crate::document::DocumentBlock;
 use crate::event::{Event, EventKind, SCHEMA};
+use crate::live::recorded::EndedSession;
 use crate::live::{Ending, print};
 use crate::recording::{self, ReadError};
 use crate::report::anonymous::Anonymizer;
 use crate::report::comparison::{ComparedRun, Comparison};
+use crate::report::explain;
 use crate::report::markdown::markdown;
 use crate::report::page::{self, PageOptions};
+use crate::report::slack::slack;
 use crate::report::story::SessionStory;
 use crate::whole_file::{self, Readers};
 use anyhow::Context;
@@ -30,6 +34,9 @@ pub(super) struct ReportCommand {
     /// Write to this file: .html, or .md for an issue; - is standard output [default: oomph-ID.html]
     #[arg(short, long, value_name = "FILE")]
     output: Option<PathBuf>,
+    /// For pasting or posting, to standard output unless -o says where: an issue, a job's summary, a message
+    #[arg(long, value_name = "github|gitlab|slack")]
+    format: Option<PastedInto>,
     /// Leave out user, host and directories
     #[arg(long)]
     anonymous: bool,
@@ -38,15 +45,32 @@ pub(super) struct ReportCommand {
     compare: Option<OsString>,
 }
 
+/// Where a report is pasted.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
+enum PastedInto {
+    Github,
+    Gitlab,
+    Slack,
+}
+
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum ReportFormat {
     Html,
     Markdown,
+    Slack,
 }
 
+/// GitHub and GitLab take no longer text: 65,536 characters of a comment.
+const LONGEST_COMMENT: usize = 65_000;
+
 impl ReportFormat {
-    /// By the ending of the file's name.
-    fn of(output: Option<&Path>) -> anyhow::Result<ReportFormat> {
+    /// By where it is pasted, or else by the ending of the file's name.
+    fn of(pasted: Option<PastedInto>, output: Option<&Path>) -> anyhow::Result<ReportFormat> {
+        match pasted {
+            Some(PastedInto::Github | PastedInto::Gitlab) => return Ok(ReportFormat::Markdown),
+            Some(PastedInto::Slack) => return Ok(ReportFormat::Slack),
+            None => {}
+        }
         let suffix = output.and_then(Path::extension).map(OsStr::to_string_lossy);
         match suffix.as_deref() {
             None | Some("html" | "htm") => Ok(ReportFormat::Html),
@@ -63,7 +87,7 @@ impl ReportFormat {
 /// # Errors
 /// The recording could not be found or read, or the report not be written.
 pub(super) fn run(options: &ReportCommand) -> anyhow::Result<Ending> {
-    let format = ReportFormat::of(options.output.as_deref())?;
+    let format = ReportFormat::of(options.format, options.output.as_deref())?;
     if let Some(output) = &options.output
         && let Some(directory) = output.parent()
     {
@@ -84,18 +108,25 @@ pub(super) fn run(options: &ReportCommand) -> anyhow::Result<Ending> {
         Some(Comparison::new(side(other)?, side(&told)?))
     });
     let began = told.began();
+    let relaunch = told.to_relaunch(options.anonymous);
     let page = PageOptions {
         name: &told.name,
         began: began.as_deref(),
         comparison: comparison.as_ref(),
+        relaunch: &relaunch,
     };
     let output = match &options.output {
         Some(output) => output.clone(),
+        None if options.format.is_some() => PathBuf::from("-"),
         None => PathBuf::from(format!("oomph-{}.html", told.name)),
     };
     let text = match format {
         ReportFormat::Html => page::html(&told.story, &page),
+        ReportFormat::Markdown if options.format.is_some() => {
+            short_enough(markdown(&told.story, &page))
+        }
         ReportFormat::Markdown => markdown(&told.story, &page),
+        ReportFormat::Slack => slack(&told.story, &relaunch),
     };
     if output.as_os_str() == "-" {
         // As it is: for a pipe or a file, like the one that is written otherwise.
@@ -110,11 +141,29 @@ pub(super) fn run(options: &ReportCommand) -> anyhow::Result<Ending> {
     Ok(Ending::Code(0))
 }
 
+/// A text that a comment can hold: whole lines of it, and a word where some are left out.
+fn short_enough(text: String) -> String {
+    if text.chars().count() <= LONGEST_COMMENT {
+        return text;
+    }
+    let mut short = String::new();
+    for line in text.lines() {
+        if short.chars().count() + line.chars().count() + 100 > LONGEST_COMMENT {
+            break;
+        }
+        short.push_str(line);
+        short.push('\n');
+    }
+    short + "\n(cut: a comment holds no more; `oomph report` writes the whole)\n"
+}
+
 /// A recording, read to its end.
 pub(super) struct Told {
     /// The session's name, or the file's.
     pub name: String,
     pub story: SessionStory,
+    /// The recording.
+    path: PathBuf,
 }
 
 impl Told {
@@ -142,7 +191,23 @@ impl Told {
         });
         // It becomes a file's name.
         let name = name.replace(|c: char| c == '/' || c.is_control(), "_");
-        Ok(Told { name, story })
+        Ok(Told { name, story, path })
+    }
+
+    /// The remedies for the recorded command; empty where memory did not run out in its last run. Without names of
+    /// anybody, the recording's own name is not there to start it from.
+    fn to_relaunch(&self, anonymous: bool) -> Vec<DocumentBlock> {
+        let recorded = EndedSession::new(&self.story.state, None);
+        let Some(recorded) = recorded.filter(EndedSession::ran_out) else {
+            return Vec::new();
+        };
+        let Some(command) = recorded.command() else {
+            return Vec::new();
+        };
+        let again = recordings::again_name(&self.path, Some(&self.story.state));
+        let again = again.as_deref().filter(|_| !anonymous);
+        let (remedies, cause) = (recorded.remedies(), recorded.cause());
+        explain::to_relaunch(command, &remedies, cause, again)
     }
 
     /// Its last run.

@@ -14,7 +14,7 @@ pub(super) fn configure(
 ) -> Result<SessionConfig, Mistake> {
     if config.auto != AutoOptions::default() && config.on_oom != Some(OnOom::Auto) {
         return Err(Mistake(
-            "--allow, --order and --max-relaunches are for --on-oom auto; add that".into(),
+            "--allow, --order, --max-relaunches, --min-time and --requeue are for --on-oom auto; add that".into(),
         ));
     }
     config.command = live::with_edits(&command, &config.edit).map_err(Mistake)?;
@@ -48,6 +48,7 @@ pub(super) fn run(config: SessionConfig, command: CommandLine) -> anyhow::Result
     if let Some(lack) = supervise::lacking() {
         return Ok(become_command(&lack, &options.command));
     }
+    let options = live::requeue::carried_on(options);
     let command = options.command.clone();
     match live::run_to_end(options, None) {
         // Others may have taken the last process since; nothing of the command was started.

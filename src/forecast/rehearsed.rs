@@ -114,6 +114,11 @@ impl Rehearsed {
         Rehearsed { settings, ..self }
     }
 
+    pub(super) fn with_settings(self, settings: &AllocatorSettings) -> Rehearsed {
+        let settings = settings.clone();
+        Rehearsed { settings, ..self }
+    }
+
     /// With what is known of targets that ran out of memory where so much could be had: where one should have fit by its
     /// rehearsal, everything needs more by as much.
     pub fn that_failed(self, failed: impl Iterator<Item = (Target, Bytes)>) -> Rehearsed {

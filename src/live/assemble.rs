@@ -19,7 +19,7 @@ use super::session::inputs::SessionInputs;
 use super::setup::{self, SessionGuard};
 use super::signals::{SignalRules, Signals};
 use super::update::{FrontPlace, Role, SessionController};
-use super::{Ending, torch};
+use super::{Ending, launch_facts, requeue, torch};
 use crate::collect::probe_socket::{self, ProbeRequests};
 use crate::command::Word;
 use crate::config::{self, UserSetting};
@@ -33,7 +33,7 @@ use crate::supervise::{
 };
 use crate::ui::Theme;
 use crate::ui::terminal::Alert;
-use crate::units::{Moment, RunNumber};
+use crate::units::{Bytes, Moment, RunNumber};
 use anyhow::{Context, bail};
 use jiff::Zoned;
 use nix::sys::signal::Signal;
@@ -321,9 +321,10 @@ fn start(mut options: SessionConfig, policy: Option<Box<dyn Policy>>) -> anyhow:
             forwarding: options.forward,
             on_hup: options.on_hup,
         },
-        chosen: Default::default(),
-        prediction: None,
+        chosen: chosen_before(&options),
+        prediction: (options.start_again.as_ref()).and_then(|again| again.prediction.clone()),
         told: SentNotifications::default(),
+        job_ends: requeue::job_ends(),
         baselines: BTreeMap::new(),
         log: log.as_deref().map(Word::from),
         // As it came to be, for whoever takes over.
@@ -332,6 +333,9 @@ fn start(mut options: SessionConfig, policy: Option<Box<dyn Policy>>) -> anyhow:
             spool: spool.as_deref().map(Word::from),
             snapshot: environment.snapshot().map(Word::from),
             metrics: (options.metrics.as_ref())
+                .and_then(|path| std::path::absolute(&path.0).ok())
+                .map(|path| Word::from(path.as_path())),
+            summary: (options.summary.as_ref())
                 .and_then(|path| std::path::absolute(&path.0).ok())
                 .map(|path| Word::from(path.as_path())),
             ..options.clone()
@@ -360,6 +364,7 @@ fn start(mut options: SessionConfig, policy: Option<Box<dyn Policy>>) -> anyhow:
         asks_nvml: options.nvml,
         directories: directories.clone(),
     });
+    launch_facts::tell(command, clock, assembled.runtime.events.clone());
     let front = &mut assembled.runtime;
     let remember = KeeperOrder::Remember(front.session().handover.text());
     let refused = front.order(remember);
@@ -388,6 +393,12 @@ fn start(mut options: SessionConfig, policy: Option<Box<dyn Policy>>) -> anyhow:
         notes,
     });
     Ok(assembled)
+}
+
+/// The remedies of the first run, in words, and its predicted peak: of a command that is started again.
+fn chosen_before(options: &SessionConfig) -> (Vec<String>, Option<Bytes>) {
+    let again = options.start_again.clone().unwrap_or_default();
+    (again.remedies, again.prediction.and_then(|said| said.peak))
 }
 
 /// Takes the place of the keeper's front.

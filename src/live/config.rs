@@ -71,6 +71,9 @@ pub struct SessionConfig {
     /// Allocator settings of the first launch, merged with those of the environment
     #[arg(long, value_name = "KEY:VALUE[,...]")]
     pub alloc_conf: Option<String>,
+    /// Add a line of JSON to this file when the session ends: its runs, predictions and outcome
+    #[arg(long, value_name = "FILE")]
+    pub summary: Option<Word>,
     /// What to do when memory runs out [default: ask with a screen, exit without]
     #[arg(long, value_name = "ask|exit|auto")]
     pub on_oom: Option<OnOom>,
@@ -95,6 +98,21 @@ pub struct SessionConfig {
     #[arg(long, value_name = "NAME", value_enum)]
     #[serde(skip)]
     pub theme: Option<Scheme>,
+    /// The recorded session whose command this is, and what is expected of it; of `oomph again` only.
+    #[arg(skip)]
+    #[serde(skip)]
+    pub start_again: Option<StartAgain>,
+}
+
+/// A command that is started again from a recording.
+#[derive(Debug, Clone, PartialEq, Default)]
+pub struct StartAgain {
+    /// The recorded session.
+    pub session: String,
+    /// The remedies, in words.
+    pub remedies: Vec<String>,
+    /// What was predicted of it.
+    pub prediction: Option<Prediction>,
 }
 
 /// A session of no words: each option's own default.
@@ -136,6 +154,7 @@ impl SessionConfig {
             nvml: self.nvml,
             job: Job::read(|name| std::env::var(name).ok()),
             host: Some(PidScope::here().host().to_string()),
+            again_of: self.start_again.as_ref().map(|again| again.session.clone()),
         }
     }
 }
@@ -227,6 +246,9 @@ pub(crate) struct HandoverState {
     /// The keeper's log of the output, if there is one.
     #[serde(default)]
     pub log: Option<Word>,
+    /// When the scheduler's job ends, in seconds since 1970.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub job_ends: Option<f64>,
     /// What was told to somebody elsewhere.
     #[serde(default)]
     pub told: SentNotifications,

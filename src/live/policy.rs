@@ -2,6 +2,7 @@
 //! from how the run ended; it has no side effects.
 
 pub(crate) mod auto;
+pub(crate) mod check;
 pub(crate) mod fit;
 
 use super::session::changes::{ChangeFate, NextRun};
@@ -13,6 +14,7 @@ use crate::probe::RehearsedStep;
 use crate::remedy::{Remedy, RemedyInputs};
 use crate::state::{Run, RunOutcome, State};
 use auto::AutoOptions;
+use std::time::Duration;
 
 /// A run that has ended, and its remedies.
 pub(crate) struct RunSummary<'a> {
@@ -28,6 +30,8 @@ pub(crate) struct RunSummary<'a> {
     pub is_disk_silent: bool,
     /// What became of the change that made this run.
     pub change: ChangeFate,
+    /// The time left to the scheduler's job.
+    pub time_left: Option<Duration>,
     /// A dialog can wait for an answer: somebody sees it, or can attach.
     pub can_wait: bool,
 }
@@ -88,6 +92,11 @@ pub(crate) trait Policy {
     /// Whether there are several runs in any case, each of which needs the same input.
     fn runs_again(&self) -> bool {
         false
+    }
+
+    /// The run that the scheduler's job is to begin with once it is requeued, if it is to be.
+    fn requeue(&self) -> Option<&NextRun> {
+        None
     }
 
     /// Prints the session's result in place of the last lines; returns how it ends.
@@ -176,6 +185,10 @@ impl Policy for Hold {
 
     fn expects_ooms(&self) -> bool {
         self.0.expects_ooms()
+    }
+
+    fn requeue(&self) -> Option<&NextRun> {
+        self.0.requeue()
     }
 
     fn conclude(&self, ending: Ending) -> Option<Ending> {

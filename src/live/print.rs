@@ -124,6 +124,11 @@ pub(crate) fn tell(words: &str) {
     let _ = writeln!(out(), "{}", line(words));
 }
 
+/// Prints a line on standard error that another program reads there: without our name in front.
+pub(crate) fn aside(words: &str) {
+    let _ = writeln!(err(), "{}", line(words));
+}
+
 /// Prints a text of ours that holds nothing of others', as it is. A reader that has closed the pipe has read enough.
 pub(crate) fn page(text: &str) -> anyhow::Result<Ending> {
     let mut out = io::stdout().lock();

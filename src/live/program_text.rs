@@ -25,6 +25,32 @@ pub(crate) fn program_text(recognized: &Recognized<'_>) -> Option<ProgramText> {
     Some(ProgramText::read(&reader.sources, &settings))
 }
 
+/// The files of a command's program with their texts: the script, what it imports of its own, and the configs that the
+/// command names.
+pub(crate) fn program_files(recognized: &Recognized<'_>) -> Vec<(String, String)> {
+    let mut files: Vec<(String, String)> = Vec::new();
+    if let Some(mut reader) = ProgramReader::new(recognized)
+        && reader.read_script().is_some()
+    {
+        reader.read_configs(recognized);
+        reader.follow();
+        let read = reader.sources.into_iter();
+        files.extend(read.map(|source| (source.path, source.text)));
+    }
+    let cwd = &recognized.command.cwd;
+    for named in recognized.named_files() {
+        let path = std::fs::canonicalize(cwd.join(&named.name)).ok();
+        let Some(path) = path.and_then(|path| path.to_str().map(String::from)) else {
+            continue;
+        };
+        let is_new = files.iter().all(|(known, _)| *known != path);
+        if let Some(text) = project_files::config_text(cwd, Path::new(&path)).filter(|_| is_new) {
+            files.push((path, text));
+        }
+    }
+    files
+}
+
 struct ProgramReader {
     cwd: PathBuf,
     script: PathBuf,

@@ -22,7 +22,7 @@ use super::session::leftovers::{self, Signal as LeftoverSignal};
 use super::setup::SessionGuard;
 use super::signals::{ReceivedSignal, descends_from, has_shell, suspend};
 use super::update::{Role, SessionController, update};
-use super::{Ending, print};
+use super::{Ending, print, requeue};
 use crate::collect::host::HostWatch;
 use crate::collect::probe_socket::{self, ProbeRequests};
 use crate::collect::spool::SpoolWatch;
@@ -595,6 +595,11 @@ impl Runtime {
         }));
         self.await_work(inbox, REMEDIES_PATIENCE, Session::is_finding_remedies)
             .await;
+        if departure == Departure::Ended {
+            let said =
+                requeue::at_the_end(self.session(), self.controller.policy.requeue(), ending);
+            self.display.last_words.extend(said);
+        }
         if let Some(found) = self.controller.policy.conclude(ending) {
             return if self.loss.is_lost { ending } else { found };
         }

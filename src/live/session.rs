@@ -565,6 +565,13 @@ impl Session {
         self.changes.heard(bytes);
     }
 
+    /// The time left to the scheduler's job, where it said at the start when it ends.
+    pub(crate) fn job_time_left(&self) -> Option<Duration> {
+        let ends = self.handover.job_ends?;
+        let now = self.handover.header.wall + self.now.0 as f64 / 1e6;
+        Some(Duration::from_secs_f64((ends - now).clamp(0.0, 1e9)))
+    }
+
     /// Once the current run has ended.
     pub(crate) fn record_what_came_of_the_prediction(&mut self) {
         let run = self.state.run().filter(|run| run.prediction.is_some());

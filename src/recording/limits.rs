@@ -181,6 +181,7 @@ pub(super) fn fidelity(what: &EventKind) -> Fidelity {
         },
         EventKind::HostKill(_) => Fidelity::Oom,
         EventKind::Nvml(_)
+        | EventKind::LaunchFacts(_)
         | EventKind::Hello(_)
         | EventKind::Structure(_)
         | EventKind::Patchable(_)

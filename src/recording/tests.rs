@@ -204,6 +204,7 @@ fn secrets_and_the_environment_are_not_stored() {
         nvml: true,
         job: None,
         host: None,
+        again_of: None,
     };
     let mut recorder = recorder(&path);
     recorder.write(&event(0.0, EventKind::SessionStarted(session)));

@@ -19,6 +19,7 @@ pub fn plan_json(command: &CommandLine, inputs: &RemedyInputs<'_>) -> Value {
     let batch = recognized.batch();
     let program = command.argv.get(recognized.layout.program);
     json!({
+        "version": 1,
         "program": {
             "word": program.map(word),
             "kind": recognized.layout.kind,
@@ -87,6 +88,15 @@ fn in_json(command: &CommandLine, remedy: &Remedy) -> Value {
         "title": remedy.title,
         "changes": remedy.changes,
         "effect": remedy.expectation.words,
+        "expected": {
+            "verdict": remedy.expectation.verdict().words(),
+            "fits": remedy.expectation.fits,
+            "needs": remedy.expectation.needs,
+            "within": remedy.expectation.within,
+            "at_least": remedy.expectation.at_least,
+            "room": remedy.expectation.room,
+            "basis": remedy.expectation.basis,
+        },
         "cost": remedy.cost,
     })
 }

@@ -45,6 +45,7 @@ pub fn text(version: &str, command: Option<&str>, checks: &[Check]) -> String {
 /// For a program, or an issue.
 pub fn json(version: &str, command: Option<&str>, checks: &[Check]) -> String {
     let whole = json!({
+        "version": 1,
         "oomph": version,
         "command": command,
         "verdict": worst(checks),

@@ -7,8 +7,8 @@
 mod tests;
 
 use crate::anatomy::{StepAnatomy, StepGrowth};
-use crate::command::CommandLine;
-use crate::diagnosis::Finding;
+use crate::command::{CommandLine, MASK};
+use crate::diagnosis::{Cause, Finding};
 use crate::document::text::{TextLayout, lines};
 use crate::document::{self, DocumentBlock, Figure, KnownLines, MemoryHolder, Tree};
 use crate::event::{
@@ -16,7 +16,7 @@ use crate::event::{
     displayed,
 };
 use crate::oom::{OomKind, OomOutcome, OtherProcess};
-use crate::remedy::{self, Remedy, RemedyInputs};
+use crate::remedy::{self, FitVerdict, Remedy, RemedyInputs};
 use crate::state::{OomIncident, Run, RunOutcome, SourceTexts};
 use crate::units::{Bytes, Rank, RunNumber};
 use serde::Serialize;
@@ -44,8 +44,10 @@ pub struct Explanation<'a> {
     pub length: Option<u64>,
     /// In order.
     pub ooms: &'a [Explained],
-    /// The command that ran out of memory and the inputs of its remedies, if given.
+    /// The command that ran out of memory and the inputs of its remedies: the one that was given, or the recorded one.
     pub command: Option<(&'a CommandLine, RemedyInputs<'a>)>,
+    /// What to type after `oomph again` to start it.
+    pub again: Option<&'a str>,
 }
 
 /// An OOM and its causes.
@@ -401,18 +403,39 @@ fn remedies(explanation: &Explanation) -> Vec<DocumentBlock> {
         return Vec::new();
     };
     let remedies = remedy::remedies(command, inputs);
+    let cause = inputs.findings.first().map(|finding| finding.cause);
+    to_relaunch(command, &remedies, cause, explanation.again)
+}
+
+/// The remedies of a command with what each changes, needs and costs, and how to start it again from its recording.
+pub fn to_relaunch(
+    command: &CommandLine,
+    remedies: &[Remedy],
+    cause: Option<Cause>,
+    again: Option<&str>,
+) -> Vec<DocumentBlock> {
     let heading = match remedies.iter().any(Remedy::is_offered) {
         true => "To relaunch",
         false => "No remedy can be applied to this command",
     };
     let mut blocks = vec![DocumentBlock::heading(heading)];
-    blocks.extend(document::offers(command, &remedies, |remedy| {
+    blocks.extend(document::offers(command, remedies, |remedy| {
         vec![
             remedy.changes.as_str(),
             &remedy.expectation.words,
             &remedy.cost,
         ]
     }));
+    let recommended = remedy::recommended(remedies, cause).map(|at| &remedies[at]);
+    let fits = recommended.filter(|remedy| remedy.expectation.verdict() == FitVerdict::Fits);
+    if let (Some(session), Some(remedy)) = (again, fits) {
+        let words = format!("oomph again {session} starts it with {}", remedy.title);
+        blocks.push(DocumentBlock::detail(words));
+    }
+    if displayed(command).contains(MASK) {
+        let words = format!("{MASK} stands for a secret, which no recording has: fill it in");
+        blocks.push(DocumentBlock::detail(words));
+    }
     blocks
 }
 
@@ -479,8 +502,10 @@ pub fn json(explanation: &Explanation) -> String {
         Some((command, inputs)) => remedy::plan_json(command, inputs)["remedies"].take(),
         None => Value::Array(Vec::new()),
     };
+    let again = explanation.again.filter(|_| explanation.command.is_some());
     remedy::plan_text(&json!({
         "version": JSON_VERSION,
+        "again": again,
         "ooms": ooms,
         "findings": findings,
         "remedies": remedies,

@@ -49,6 +49,9 @@ pub fn markdown(story: &SessionStory, options: &PageOptions) -> String {
             story.ooms.len() - OOMS
         );
     }
+    if !options.relaunch.is_empty() {
+        let _ = write!(text, "\n{}", document::markdown::markdown(options.relaunch));
+    }
     if let Some(comparison) = options.comparison {
         compared(&mut text, comparison);
     }

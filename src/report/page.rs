@@ -36,6 +36,8 @@ pub struct PageOptions<'a> {
     pub began: Option<&'a str>,
     /// Another session to compare it with.
     pub comparison: Option<&'a Comparison>,
+    /// The remedies for the command, where its last run ran out of memory: a heading first.
+    pub relaunch: &'a [DocumentBlock],
 }
 
 /// Nothing may be fetched, not even by mistake.
@@ -69,6 +71,10 @@ pub fn html(story: &SessionStory, options: &PageOptions) -> String {
             page,
             "<p class=\"dim\">{more} more OOMs are in the recording.</p>"
         );
+    }
+    if !options.relaunch.is_empty() {
+        let blocks = blocks_html(options.relaunch);
+        let _ = writeln!(page, "<section class=\"relaunch\">\n{blocks}</section>");
     }
     step::section(&mut page, story);
     if let Some(comparison) = options.comparison {

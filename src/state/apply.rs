@@ -27,6 +27,7 @@ impl State {
         self.now = self.now.max(at);
         match &event.what {
             EventKind::SessionStarted(session) => self.session = Some(session.clone()),
+            EventKind::LaunchFacts(facts) => self.launched = Some((**facts).clone()),
             EventKind::Started(started) => self.run_started(at, started),
             EventKind::SpawnFailed(failure) => {
                 self.note(at, Level::Warning, failure.reason.clone());

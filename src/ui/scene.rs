@@ -16,7 +16,7 @@ pub struct Scene<'a> {
     pub findings: &'a [Finding],
     /// The best first.
     pub remedies: &'a [Remedy],
-    /// The current run's command, which remedies change; `None` where nothing can be started.
+    /// The current run's command, which remedies change; `None` where there are none.
     pub command: Option<&'a CommandLine>,
     /// The largest batch that would fit, if the memory model is certain.
     pub room_for_batch: Option<BatchRoom>,
@@ -66,7 +66,7 @@ impl<'a> Scene<'a> {
         }
     }
 
-    /// The current run's command with these remedies applied; `None` where nothing can be started.
+    /// The current run's command with these remedies applied; `None` where there are none.
     pub fn planned(&self, ids: &[RemedyId]) -> Option<CommandLine> {
         let chosen = self
             .remedies

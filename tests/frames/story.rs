@@ -99,6 +99,7 @@ impl Story {
             nvml: true,
             job: None,
             host: None,
+            again_of: None,
         }));
         story
     }

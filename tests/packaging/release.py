@@ -27,15 +27,22 @@ def version():
     return tomllib.loads((ROOT / "Cargo.toml").read_text())["package"]["version"]
 
 
+def locked_version():
+    packages = tomllib.loads((ROOT / "Cargo.lock").read_text())["package"]
+    return next(package["version"] for package in packages if package["name"] == "oomph")
+
+
 def sections(changelog):
     """The changelog's parts by their headings' first words: `Unreleased`, `0.2.0`."""
     parts = re.split(r"^## (\S+).*$", changelog, flags=re.MULTILINE)
     return dict(zip(parts[1::2], (part.strip() for part in parts[2::2])))
 
 
-def problems(tag, of_package, changelog):
+def problems(tag, of_package, locked, changelog):
     """Why this tag is none of a release; empty if it is one."""
     found = []
+    if locked != of_package:
+        found.append(f"Cargo.lock says {locked}, and Cargo.toml {of_package}")
     if tag != f"v{of_package}":
         found.append(f"the tag is {tag}, and Cargo.toml's version {of_package}: a release's tag is v{of_package}")
     said = sections(changelog)
@@ -74,7 +81,7 @@ def bill_of_materials(into):
 
 
 def check(options):
-    found = problems(options.tag, version(), (ROOT / "CHANGELOG.md").read_text())
+    found = problems(options.tag, version(), locked_version(), (ROOT / "CHANGELOG.md").read_text())
     if found:
         raise SystemExit("\n".join(found))
     print(f"{options.tag}: the version and the changelog agree")

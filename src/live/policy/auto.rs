@@ -11,7 +11,7 @@ use crate::event::displayed;
 use crate::live::session::changes::{ChangeFate, NextRun};
 use crate::remedy::{self, Plan, Remedy, RemedyId};
 use crate::state::RunOutcome;
-use crate::units::RunNumber;
+use crate::units::{RunNumber, clock_face};
 use decision::{AutoDecision, AutoSituation, Candidate, decide};
 
 /// Remedies that are also tried together.
@@ -23,11 +23,16 @@ const TOGETHER: [&[RemedyId]; 3] = [
 
 pub(in crate::live) struct Auto {
     options: AutoOptions,
+    /// What the requeued job is to start.
+    requeue: Option<NextRun>,
 }
 
 impl Auto {
     pub(crate) fn new(options: AutoOptions) -> Auto {
-        Auto { options }
+        Auto {
+            options,
+            requeue: None,
+        }
     }
 
     fn launch(&self, run: &RunSummary<'_>, chosen: &Candidate) -> FollowUp {
@@ -89,6 +94,10 @@ impl Policy for Auto {
             part_of_a_job: part.as_deref(),
             relaunches: run.run.number.0 - RunNumber::FIRST.0,
             ran_for: ended.since(run.run.started),
+            time_left: run.time_left,
+            requeued: (run.state.session.as_ref())
+                .and_then(|session| session.job.as_ref())
+                .map_or(0, |job| job.restart),
             has_checkpoint: run.is_disk_silent || run.inputs.launch.checkpoint.is_some(),
             candidates: &candidates,
             tried: &tried,
@@ -96,6 +105,15 @@ impl Policy for Auto {
         match decide(&situation, &self.options) {
             AutoDecision::Refuse(veto) => FollowUp::Leave(Some(format!("not relaunched: {veto}"))),
             AutoDecision::Relaunch(index) => self.launch(run, &candidates[index]),
+            AutoDecision::Requeue(index, left) => {
+                if let FollowUp::Launch(next, _) = self.launch(run, &candidates[index]) {
+                    self.requeue = Some(*next);
+                }
+                FollowUp::Leave(Some(format!(
+                    "not relaunched: the job ends in {}; it is requeued with the remedy",
+                    clock_face(left)
+                )))
+            }
         }
     }
 
@@ -109,6 +127,10 @@ impl Policy for Auto {
 
     fn name(&self) -> Option<&'static str> {
         Some("auto")
+    }
+
+    fn requeue(&self) -> Option<&NextRun> {
+        self.requeue.as_ref()
     }
 }
 

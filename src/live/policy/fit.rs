@@ -573,21 +573,21 @@ pub(crate) const AT_MOST: u64 = 4;
 /// sizes: then a run continues until it has made as many steps without a new maximum as before it,
 /// within limits.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-struct RunShown {
+pub(super) struct RunShown {
     most: Bytes,
     step: u64,
 }
 
 impl RunShown {
     /// The largest reserved memory so far, and after how many steps.
-    fn take(&mut self, step: u64, held: Bytes) {
+    pub fn take(&mut self, step: u64, held: Bytes) {
         if held > self.most.scale(NEW) {
             *self = RunShown { most: held, step };
         }
     }
 
     /// Whether that is enough for this many requested steps.
-    fn is_enough(&self, step: u64, asked: u64) -> bool {
+    pub fn is_enough(&self, step: u64, asked: u64) -> bool {
         let quiet = step >= self.step * 2;
         step >= asked && quiet || step >= asked.saturating_mul(AT_MOST)
     }

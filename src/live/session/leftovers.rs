@@ -236,6 +236,7 @@ mod tests {
                 nvml: false,
                 job: None,
                 host: None,
+                again_of: None,
             }),
             EventKind::Started(Started {
                 run: RunNumber::FIRST,

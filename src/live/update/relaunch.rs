@@ -185,6 +185,7 @@ impl SessionController {
             inputs: session.remedy_inputs(),
             is_disk_silent: session.is_disk_silent(),
             change,
+            time_left: session.job_time_left(),
             can_wait,
         });
         match follow_up {

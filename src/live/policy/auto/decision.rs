@@ -12,6 +12,7 @@ use crate::remedy::{
     promise,
 };
 use crate::state::RunOutcome;
+use crate::units::clock_face;
 use serde::{Deserialize, Serialize};
 use std::fmt;
 use std::time::Duration;
@@ -74,7 +75,34 @@ pub struct AutoOptions {
     /// Maximum number of relaunches by `--on-oom auto`
     #[arg(long, value_name = "N", default_value_t = 3)]
     pub max_relaunches: u32,
+    /// Under SLURM: begin no run with less than this left to the job: 30m, 2h [default: what the last run took]
+    #[arg(long, value_name = "TIME", value_parser = duration)]
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub min_time: Option<Duration>,
+    /// Under SLURM: where the time left is too short, requeue the job with the remedy (scontrol requeue), at most twice
+    #[arg(long)]
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub requeue: bool,
 }
+
+/// `90s`, `30m`, `2h`.
+fn duration(text: &str) -> Result<Duration, String> {
+    let wrong = || "write a time such as 90s, 30m or 2h".to_string();
+    let (number, unit) = match text.strip_suffix(['s', 'm', 'h']) {
+        Some(number) => (number, &text[number.len()..]),
+        None => return Err(wrong()),
+    };
+    let seconds = match unit {
+        "s" => 1,
+        "m" => 60,
+        _ => 3_600,
+    };
+    let number: u32 = number.trim().parse().map_err(|_| wrong())?;
+    Ok(Duration::from_secs(u64::from(number) * seconds))
+}
+
+/// A job is requeued as often as this; what preemption or a person requeues counts as well.
+pub(crate) const MOST_REQUEUES: u32 = 2;
 
 impl Default for AutoOptions {
     fn default() -> AutoOptions {
@@ -82,6 +110,8 @@ impl Default for AutoOptions {
             allow: Vec::new(),
             order: vec![RemedyKind::Segments, RemedyKind::Batch, RemedyKind::Device],
             max_relaunches: 3,
+            min_time: None,
+            requeue: false,
         }
     }
 }
@@ -140,6 +170,10 @@ pub(super) struct AutoSituation<'a> {
     /// Relaunches so far.
     pub relaunches: u32,
     pub ran_for: Duration,
+    /// The time left to the scheduler's job, where it says so.
+    pub time_left: Option<Duration>,
+    /// How often that job was requeued so far.
+    pub requeued: u32,
     /// Whether it had written a checkpoint.
     pub has_checkpoint: bool,
     pub candidates: &'a [Candidate],
@@ -181,6 +215,8 @@ impl Candidate {
 #[derive(Debug, Clone, PartialEq)]
 pub(super) enum AutoDecision {
     Relaunch(usize),
+    /// Not in this job's time: in that of the same job, requeued.
+    Requeue(usize, Duration),
     Refuse(AutoVeto),
 }
 
@@ -193,6 +229,8 @@ pub(super) enum AutoVeto {
     PartOfAJob(String),
     /// The limit of relaunches is reached.
     Enough(u32),
+    /// So much is left to the job, and so much is needed.
+    NoTime(Duration, Duration),
     /// It would fail again whatever is changed.
     Cause(Cause),
     /// It would restart from the beginning.
@@ -206,10 +244,28 @@ pub(super) enum AutoVeto {
 }
 
 pub(super) fn decide(situation: &AutoSituation<'_>, options: &AutoOptions) -> AutoDecision {
-    match veto(situation, options) {
-        Some(refusal) => AutoDecision::Refuse(refusal),
-        None => choose(situation, options),
+    if let Some(refusal) = veto(situation, options) {
+        return AutoDecision::Refuse(refusal);
     }
+    match (choose(situation, options), too_late(situation, options)) {
+        (AutoDecision::Relaunch(index), Some((left, _)))
+            if options.requeue && situation.requeued < MOST_REQUEUES =>
+        {
+            AutoDecision::Requeue(index, left)
+        }
+        (AutoDecision::Relaunch(_), Some((left, needed))) => {
+            AutoDecision::Refuse(AutoVeto::NoTime(left, needed))
+        }
+        (decision, _) => decision,
+    }
+}
+
+/// The time that is left and the one that is needed, where a run that begins now could not end: it takes at least as long
+/// as the last one, which did not come to its end.
+fn too_late(situation: &AutoSituation<'_>, options: &AutoOptions) -> Option<(Duration, Duration)> {
+    let left = situation.time_left?;
+    let needed = options.min_time.unwrap_or(situation.ran_for);
+    (left < needed).then_some((left, needed))
 }
 
 /// A reason against any relaunch.
@@ -345,6 +401,7 @@ fn weight(refusal: &AutoVeto) -> u8 {
         | AutoVeto::Stopped
         | AutoVeto::PartOfAJob(_)
         | AutoVeto::Enough(_)
+        | AutoVeto::NoTime(..)
         | AutoVeto::Cause(_) => 5,
     }
 }
@@ -361,6 +418,12 @@ impl fmt::Display for AutoVeto {
             AutoVeto::Enough(times) => {
                 write!(f, "relaunched {times} times already (--max-relaunches)")
             }
+            AutoVeto::NoTime(left, needed) => write!(
+                f,
+                "the job ends in {}, and a run needs {} at least (--min-time; --requeue starts it in another job's time)",
+                clock_face(*left),
+                clock_face(*needed)
+            ),
             AutoVeto::Cause(cause) => {
                 f.write_str(cause.spec().recurs.unwrap_or("the cause would recur"))
             }
@@ -419,6 +482,8 @@ mod tests {
             part_of_a_job: None,
             relaunches: 0,
             ran_for: Duration::from_secs(60),
+            time_left: None,
+            requeued: 0,
             has_checkpoint: false,
             candidates,
             tried: &[],
@@ -438,7 +503,9 @@ mod tests {
         options: &AutoOptions,
     ) -> Result<&'a [RemedyId], AutoVeto> {
         match decide(situation, options) {
-            AutoDecision::Relaunch(index) => Ok(&situation.candidates[index].remedies),
+            AutoDecision::Relaunch(index) | AutoDecision::Requeue(index, _) => {
+                Ok(&situation.candidates[index].remedies)
+            }
             AutoDecision::Refuse(refusal) => Err(refusal),
         }
     }
@@ -482,6 +549,39 @@ mod tests {
             ..situation(only_segments)
         };
         assert_eq!(chosen(&in_pieces, &allowing(&[])), Ok(&[Segments][..]));
+    }
+
+    #[test]
+    fn a_run_that_cannot_end_is_not_begun_but_requeued_where_that_is_allowed() {
+        let all = usual();
+        let with = |left: u64, requeued: u32| AutoSituation {
+            time_left: Some(Duration::from_secs(left)),
+            requeued,
+            ..situation(&all)
+        };
+        let options = |requeue, min_time: Option<u64>| AutoOptions {
+            requeue,
+            min_time: min_time.map(Duration::from_secs),
+            ..AutoOptions::default()
+        };
+        let is = |left, requeued, requeue, min_time| match decide(
+            &with(left, requeued),
+            &options(requeue, min_time),
+        ) {
+            AutoDecision::Relaunch(_) => "relaunch",
+            AutoDecision::Requeue(..) => "requeue",
+            AutoDecision::Refuse(AutoVeto::NoTime(..)) => "no time",
+            AutoDecision::Refuse(_) => "no",
+        };
+        // The last run took 60 s.
+        assert_eq!(is(60, 0, true, None), "relaunch");
+        assert_eq!(is(59, 0, false, None), "no time");
+        assert_eq!(is(59, 1, true, None), "requeue");
+        assert_eq!(is(59, 2, true, None), "no time");
+        assert_eq!(is(1_000, 0, true, Some(1_800)), "requeue");
+        assert_eq!(is(10, 0, true, Some(5)), "relaunch");
+        assert_eq!(duration("30m"), Ok(Duration::from_secs(1_800)));
+        assert!(duration("30").is_err() && duration("h").is_err());
     }
 
     #[test]
@@ -672,7 +772,7 @@ mod tests {
                 ..situation(&all)
             };
             match decide(&situation, &allowing(&[Permission::Amp])) {
-                AutoDecision::Relaunch(index) => {
+                AutoDecision::Relaunch(index) | AutoDecision::Requeue(index, _) => {
                     taken.push(all[index].remedies.clone());
                     tried.push(all[index].command.clone());
                 }

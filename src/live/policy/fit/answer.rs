@@ -87,7 +87,10 @@ fn on_others(fit: &Fit, rooms: &[(Bytes, Option<u64>)]) -> String {
     if fit.options.json {
         let each = |(room, value): &(Bytes, Option<u64>)| json!({"room": room, "batch": value});
         let rooms: Vec<Value> = rooms.iter().map(each).collect();
-        return format!("{:#}\n", json!({"argument": name, "rooms": rooms}));
+        return format!(
+            "{:#}\n",
+            json!({"version": 1, "argument": name, "rooms": rooms})
+        );
     }
     let each = rooms.iter().map(|(room, value)| match value {
         Some(value) => format!("{room}: {name} {value} (rehearsed)\n"),
@@ -102,7 +105,8 @@ fn no_others(fit: &Fit) -> String {
     if fit.options.json {
         let each = |room: &Bytes| json!({"room": room, "batch": null});
         let rooms: Vec<Value> = fit.options.room.iter().map(each).collect();
-        let answer = json!({"argument": fit.setting.name, "rooms": rooms, "ended_early": why});
+        let answer =
+            json!({"version": 1, "argument": fit.setting.name, "rooms": rooms, "ended_early": why});
         return format!("{answer:#}\n");
     }
     let rooms: Vec<String> = fit.options.room.iter().map(Bytes::to_string).collect();
@@ -135,6 +139,7 @@ fn in_json(fit: &Fit, found: FitResult) -> Value {
     });
     let runs: Vec<Value> = trials.chain(unanswered).collect();
     json!({
+        "version": 1,
         "argument": fit.setting.name,
         "batch": found.value(),
         "proven": proven,

@@ -3,7 +3,7 @@
 
 use super::Page;
 use crate::diagnosis::{Finding, Phrase};
-use crate::remedy::{Availability, Expectation, FitVerdict, Remedy};
+use crate::remedy::{self, Availability, Expectation, FitVerdict, Remedy};
 use crate::state::RunOutcome;
 use crate::ui::canvas::{self, StyledLine, columns};
 use crate::ui::dialog::{Details, OomDialog};
@@ -30,7 +30,7 @@ pub(super) fn lines(page: Page) -> Vec<StyledLine> {
     if all.is_empty() {
         let words = match page.scene.subject {
             Subject::Own => "No known remedy for this command: press v to edit it.",
-            Subject::Recording(_) => "Remedies are offered while a session runs.",
+            Subject::Recording(_) => "oomph again starts the command of a recording.",
             Subject::Elsewhere(_) => "Remedies are offered where it runs.",
         };
         return canvas::text(words, page.width, Tone::Dim);
@@ -430,7 +430,8 @@ pub(super) fn meanwhile(page: Page) -> Vec<StyledLine> {
             );
             return page.labelled("now", vec![(words, Tone::Dim)]);
         }
-        (Subject::Own, None) | (Subject::Recording(_), _) => return Vec::new(),
+        (Subject::Recording(_), Some(_)) => return again(page),
+        (Subject::Own | Subject::Recording(_), None) => return Vec::new(),
     };
     let words = match run.outcome() {
         RunOutcome::Running => format!(
@@ -447,6 +448,26 @@ pub(super) fn meanwhile(page: Page) -> Vec<StyledLine> {
     };
     let words = format!("{words}{}", behind(page));
     page.labelled("now", vec![(words, Tone::Dim)])
+}
+
+/// What starts the recorded command with the selected remedy, once the replay is left.
+fn again(page: Page) -> Vec<StyledLine> {
+    let session = page.scene.state.session.as_ref();
+    let apply = page.dialog.to_apply(page.scene);
+    let Some(session) = session.filter(|_| !apply.is_empty()) else {
+        return Vec::new();
+    };
+    let recommended = remedy::recommended(page.scene.remedies, page.scene.cause());
+    let is_recommended = recommended.is_some_and(|at| [page.scene.remedies[at].id] == apply[..]);
+    let named = match is_recommended {
+        true => String::new(),
+        false => {
+            let names: Vec<String> = apply.iter().map(|id| id.name()).collect();
+            format!(" --remedy {}", names.join(","))
+        }
+    };
+    let words = format!("oomph again {}{named}{}", session.id, behind(page));
+    page.labelled("to start", vec![(words, Tone::Dim)])
 }
 
 /// How much of the device is in use since the run ended, if NVML says it.
