@@ -21,10 +21,11 @@ MIB = 1 << 20
 
 
 class Numbers(Dataset):
-    """Some rows; a worker keeps `keeps` bytes once it has loaded the first of them."""
+    """Some rows; a worker keeps `keeps` bytes once it has loaded the first of them. It fills one row anew for each sample: what
+    torch allocates and frees again, glibc's allocator does not always give back, and a worker would grow by each sample."""
 
     def __init__(self, length=256, keeps=0, row=64, pause=0.0):
-        self.length, self.keeps, self.row, self.pause, self.kept = length, keeps, row, pause, None
+        self.length, self.keeps, self.row, self.pause, self.kept = length, keeps, torch.zeros(row), pause, None
 
     def __len__(self):
         return self.length
@@ -36,7 +37,7 @@ class Numbers(Dataset):
                 self.kept.append(bytearray(4 * MIB))
                 time.sleep(0.1)
         time.sleep(self.pause)
-        return torch.full((self.row,), float(index))
+        return self.row.fill_(float(index))
 
 
 class Objects(Dataset):

@@ -67,6 +67,8 @@ pub(super) struct RunTree {
     search_due: Instant,
     newest: Option<u64>,
     close_look_due: Instant,
+    /// Whether somebody looks closely just now.
+    is_looking: bool,
     /// What probes have said of processes.
     told: BTreeMap<i32, HostRole>,
     /// Processes that are listed and never could be read, and how often that was tried.
@@ -88,9 +90,23 @@ struct Known {
     close: Option<Close>,
 }
 
+/// Processes to look at closely.
+#[derive(Debug)]
+pub(super) struct CloseLook {
+    proc: PathBuf,
+    largest: Vec<Largest>,
+}
+
+#[derive(Debug)]
+struct Largest {
+    resident: Bytes,
+    pid: i32,
+    is_fork: bool,
+}
+
 /// What only a close look tells, and at which size it was taken.
 #[derive(Debug, Clone, Copy)]
-struct Close {
+pub(super) struct Close {
     own: Option<Bytes>,
     locked: Option<Bytes>,
     resident: Bytes,
@@ -114,6 +130,7 @@ impl RunTree {
             search_due: now,
             newest: None,
             close_look_due: now,
+            is_looking: false,
             told: BTreeMap::new(),
             unreadable: BTreeMap::new(),
         }
@@ -308,36 +325,39 @@ impl RunTree {
         }
     }
 
-    /// Whether it is time to look at the largest ones closely.
-    pub fn is_close_look_due(&self) -> bool {
-        Instant::now() >= self.close_look_due && !self.known.is_empty()
-    }
-
-    /// Looks at them closely.
-    pub fn look_closely(&mut self) {
-        let now = Instant::now();
-        let before = cpu_time();
-        let mut largest: Vec<(Bytes, i32)> = self
+    /// The largest ones, if it is time to look at them closely and nobody does. The caller looks without this, since a process
+    /// without memory may keep it waiting.
+    pub fn close_look(&mut self) -> Option<CloseLook> {
+        if Instant::now() < self.close_look_due || self.known.is_empty() || self.is_looking {
+            return None;
+        }
+        self.is_looking = true;
+        let mut largest: Vec<Largest> = self
             .known
             .iter()
-            .map(|(pid, known)| (known.resident, *pid))
+            .map(|(pid, known)| Largest {
+                resident: known.resident,
+                pid: *pid,
+                is_fork: known.inherited.is_some(),
+            })
             .collect();
-        largest.sort_unstable();
-        for (resident, pid) in largest.into_iter().rev().take(CLOSE_LOOKS) {
-            let is_late = now.elapsed() > CLOSE_LOOKS_WAIT;
-            if is_late || cpu_time().saturating_sub(before) > CLOSE_LOOKS_TAKE {
-                break;
+        largest.sort_unstable_by_key(|each| std::cmp::Reverse((each.resident, each.pid)));
+        largest.truncate(CLOSE_LOOKS);
+        Some(CloseLook {
+            proc: self.proc.clone(),
+            largest,
+        })
+    }
+
+    /// What was found, and what finding it cost.
+    pub fn looked_closely(&mut self, found: Vec<(i32, Option<Close>)>, cost: Duration) {
+        for (pid, close) in found {
+            if let Some(known) = self.known.get_mut(&pid) {
+                known.close = close;
             }
-            let Some(known) = self.known.get_mut(&pid) else {
-                continue;
-            };
-            let is_fork = known.inherited.is_some();
-            known.close = (resident <= CLOSE_LOOK_UP_TO)
-                .then(|| Close::take(&self.proc, pid, resident, is_fork))
-                .flatten();
         }
-        let cost = cpu_time().saturating_sub(before);
-        self.close_look_due = now + (cost * SHARE).max(BETWEEN_CLOSE_LOOKS);
+        self.is_looking = false;
+        self.close_look_due = Instant::now() + (cost * SHARE).max(BETWEEN_CLOSE_LOOKS);
     }
 
     /// All of them, largest first.
@@ -376,6 +396,24 @@ impl Known {
             own,
             locked: self.close.and_then(|close| close.locked),
         }
+    }
+}
+
+impl CloseLook {
+    /// Looks at them, and says what that cost of a core.
+    pub fn take(self) -> (Vec<(i32, Option<Close>)>, Duration) {
+        let (now, before) = (Instant::now(), cpu_time());
+        let mut found = Vec::new();
+        for each in self.largest {
+            let is_late = now.elapsed() > CLOSE_LOOKS_WAIT;
+            if is_late || cpu_time().saturating_sub(before) > CLOSE_LOOKS_TAKE {
+                break;
+            }
+            let close = (each.resident <= CLOSE_LOOK_UP_TO)
+                .then(|| Close::take(&self.proc, each.pid, each.resident, each.is_fork));
+            found.push((each.pid, close.flatten()));
+        }
+        (found, cpu_time().saturating_sub(before))
     }
 }
 
