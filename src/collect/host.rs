@@ -289,7 +289,10 @@ impl Watcher {
             now.duration_since(at) >= PROCESSES_AFTER
                 || used.0.abs_diff(reading.used.0) > reading.limit.0 / (NEWS * 10)
         });
-        self.is_near = reading.used > reading.limit.scale(NEAR);
+        let is_shm_near = reading
+            .shm
+            .is_some_and(|shm| shm.used > shm.size.scale(NEAR));
+        self.is_near = reading.used > reading.limit.scale(NEAR) || is_shm_near;
         self.is_fast = self.is_fast(now, &reading);
         let mut found = Vec::new();
         let more = self.count_kills();
@@ -397,6 +400,7 @@ impl Watcher {
         let mut reading = HostMemory {
             roles: by_role(&processes),
             processes: named(processes),
+            batch: self.tree.batch(),
             kills: kills.filter(|_| kills != known_kills),
             ..reading
         };

@@ -45,6 +45,10 @@ const CLOSE_LOOKS_TAKE: Duration = Duration::from_millis(40);
 /// How long they may take with what is waited for: a process without memory holds its `mmap`.
 const CLOSE_LOOKS_WAIT: Duration = Duration::from_millis(200);
 
+/// Open files of a worker that are looked at, and how torch names those of tensors.
+const OPEN_FILES: usize = 4_096;
+const TENSOR: &[u8] = b"torch_";
+
 const CLOSE_LOOK_UP_TO: Bytes = Bytes::gib(32);
 
 /// How the processes of oomph are named that are below the keeper.
@@ -102,6 +106,7 @@ struct Largest {
     resident: Bytes,
     pid: i32,
     is_fork: bool,
+    is_worker: bool,
 }
 
 /// What only a close look tells, and at which size it was taken.
@@ -110,6 +115,8 @@ pub(super) struct Close {
     own: Option<Bytes>,
     locked: Option<Bytes>,
     resident: Bytes,
+    /// Of a worker: batches that it has fetched and nobody has taken yet, and what they take.
+    waiting: Option<(u64, Bytes)>,
 }
 
 impl RunTree {
@@ -339,6 +346,7 @@ impl RunTree {
                 resident: known.resident,
                 pid: *pid,
                 is_fork: known.inherited.is_some(),
+                is_worker: known.role.is_worker(),
             })
             .collect();
         largest.sort_unstable_by_key(|each| std::cmp::Reverse((each.resident, each.pid)));
@@ -358,6 +366,14 @@ impl RunTree {
         }
         self.is_looking = false;
         self.close_look_due = Instant::now() + (cost * SHARE).max(BETWEEN_CLOSE_LOOKS);
+    }
+
+    /// What a batch takes that waits, by the last close look.
+    pub fn batch(&self) -> Option<Bytes> {
+        let known = self.known.values();
+        let waiting = known.filter_map(|known| known.close?.waiting);
+        let (count, held) = waiting.reduce(|all, more| (all.0 + more.0, all.1 + more.1))?;
+        Some(Bytes(held.0.checked_div(count)?))
     }
 
     /// All of them, largest first.
@@ -409,8 +425,7 @@ impl CloseLook {
             if is_late || cpu_time().saturating_sub(before) > CLOSE_LOOKS_TAKE {
                 break;
             }
-            let close = (each.resident <= CLOSE_LOOK_UP_TO)
-                .then(|| Close::take(&self.proc, each.pid, each.resident, each.is_fork));
+            let close = (each.resident <= CLOSE_LOOK_UP_TO).then(|| Close::take(&self.proc, &each));
             found.push((each.pid, close.flatten()));
         }
         (found, cpu_time().saturating_sub(before))
@@ -418,7 +433,8 @@ impl CloseLook {
 }
 
 impl Close {
-    fn take(proc: &Path, pid: i32, resident: Bytes, is_fork: bool) -> Option<Close> {
+    fn take(proc: &Path, of: &Largest) -> Option<Close> {
+        let (pid, resident, is_fork) = (of.pid, of.resident, of.is_fork);
         let kib = |text: &str, name| value_of(text, name).map(|kib| Bytes(kib << 10));
         // Another user's process does not show it.
         let rollup = read_small(&proc.join(format!("{pid}/smaps_rollup"))).unwrap_or_default();
@@ -438,8 +454,30 @@ impl Close {
             own,
             locked: pinned.or(locked).filter(|bytes| *bytes > Bytes::ZERO),
             resident,
+            waiting: of.is_worker.then(|| waiting(proc, pid)).flatten(),
         })
     }
+}
+
+/// The tensors that a worker has open in shared memory: it closes them as the batch is taken. Their large ones are counted as
+/// batches: labels and lengths are far smaller than what they belong to.
+fn waiting(proc: &Path, pid: i32) -> Option<(u64, Bytes)> {
+    let directory = proc.join(format!("{pid}/fd"));
+    let files = fs::read_dir(directory).ok()?.flatten().take(OPEN_FILES);
+    let is_tensor = |path: &Path| {
+        fs::read_link(path).is_ok_and(|target| {
+            let name = target.file_name().unwrap_or_default();
+            name.as_encoded_bytes().starts_with(TENSOR)
+        })
+    };
+    let tensors = files
+        .map(|file| file.path())
+        .filter(|path| is_tensor(path))
+        .filter_map(|path| Some(fs::metadata(path).ok()?.len()));
+    let sizes: Vec<u64> = tensors.collect();
+    let largest = *sizes.iter().max()?;
+    let count = sizes.iter().filter(|size| **size > largest / 2).count();
+    Some((count as u64, Bytes(sizes.iter().sum())))
 }
 
 /// What a process is there for.
