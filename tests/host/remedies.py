@@ -34,7 +34,7 @@ CASES = {
     "default": Case(["default"], 1400, "l", "workers", r"default --workers 6\b"),
     "constant": Case(["constant"], 1150, "l", "workers", r"OOMPH_PATCHES\W.*workers=5\b"),
     "copies": Case(["copies", "--workers", "8"], 1900, "l", "workers", r"--workers [24]\b"),
-    "prefetch": Case(["prefetch"], 1400, None, "prefetch", r"--prefetch-factor [248]\b"),
+    "prefetch": Case(["prefetch"], 1400, None, "prefetch", r"--prefetch-factor ([1-9]|1[0-5])\b"),
     "persistent": Case(["persistent"], 850, "t", "persistent", r"OOMPH_PATCHES\W.*persistent_workers=off"),
     "descriptors": Case(["descriptors"], 1000, None, None, r"OOMPH_PATCHES\W.*sharing=file_system"),
 }
