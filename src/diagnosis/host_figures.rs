@@ -43,12 +43,12 @@ pub(super) struct HostFigures<'a> {
     host: &'a HostAtOom,
     pub memory: &'a HostMemory,
     age: Duration,
-    named: Option<(Holder<'a>, Ground)>,
+    named: Option<(Holder<'a>, WhyNamed)>,
 }
 
 /// Why somebody is named.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Ground {
+enum WhyNamed {
     /// Holds most of it.
     Most,
     /// Workers and the batches that they pass on held most of it together; the larger of both.
@@ -88,9 +88,13 @@ impl<'a> HostFigures<'a> {
             age,
             named: None,
         };
-        let most = figures.most().map(|holder| (holder, Ground::Most));
-        let together = || figures.together().map(|holder| (holder, Ground::Together));
-        let grower = || figures.grower().map(|holder| (holder, Ground::Grew));
+        let most = figures.most().map(|holder| (holder, WhyNamed::Most));
+        let together = || {
+            figures
+                .together()
+                .map(|holder| (holder, WhyNamed::Together))
+        };
+        let grower = || figures.grower().map(|holder| (holder, WhyNamed::Grew));
         figures.named = most.or_else(together).or_else(grower);
         (age <= STALE).then_some(figures)
     }
@@ -102,8 +106,8 @@ impl<'a> HostFigures<'a> {
     /// How sure it is that this one filled it.
     pub fn certainty(&self) -> Certainty {
         match self.named {
-            Some((_, Ground::Most)) => Certainty::Certain,
-            Some((_, Ground::Together | Ground::Grew)) | None => Certainty::Likely,
+            Some((_, WhyNamed::Most)) => Certainty::Certain,
+            Some((_, WhyNamed::Together | WhyNamed::Grew)) | None => Certainty::Likely,
         }
     }
 
@@ -351,15 +355,15 @@ impl<'a> HostFigures<'a> {
     /// Why this one is named, where it did not hold most.
     fn ground(&self) -> Option<String> {
         match self.named?.1 {
-            Ground::Most => None,
-            Ground::Together => {
+            WhyNamed::Most => None,
+            WhyNamed::Together => {
                 let (workers, shared) = (self.workers()?, self.memory.shared?);
                 Some(format!(
                     "Nobody alone held half of it; workers and the shared memory that they pass batches on in held {} together.",
                     workers.held + shared
                 ))
             }
-            Ground::Grew => Some("Nobody held half of it; this one grew most.".into()),
+            WhyNamed::Grew => Some("Nobody held half of it; this one grew most.".into()),
         }
     }
 
