@@ -26,7 +26,7 @@ pub(super) const REMEDY: RemedySpec = RemedySpec {
 const KEPT_FREE: f64 = 0.1;
 
 /// The batches that may wait, and the room that they have.
-struct Queue {
+struct PrefetchRoom {
     workers: u64,
     prefetch: u32,
     /// What one batch takes.
@@ -34,9 +34,9 @@ struct Queue {
     room: Bytes,
 }
 
-impl Queue {
+impl PrefetchRoom {
     /// `None` where it is not known what a batch takes.
-    fn of(offering: &Offering<'_>) -> Option<Queue> {
+    fn of(offering: &Offering<'_>) -> Option<PrefetchRoom> {
         let loader = offering.loader()?;
         let oom = offering.inputs.forecast.oom?;
         let (_, memory) = oom.host.as_ref()?.memory.as_ref()?;
@@ -44,7 +44,7 @@ impl Queue {
         let others = memory.used - memory.shared.unwrap_or_default();
         let in_limit = memory.limit.scale(1.0 - KEPT_FREE) - others;
         let in_shm = memory.shm.map(|shm| shm.size.scale(1.0 - KEPT_FREE));
-        Some(Queue {
+        Some(PrefetchRoom {
             workers: u64::from(loader.workers.max(1)),
             prefetch: loader.prefetch.unwrap_or(2),
             batch,
@@ -93,7 +93,7 @@ fn fewer(offering: &Offering<'_>) -> Result<Draft, String> {
     let hits = family::of_loader(&arguments, LoaderFlag::Prefetch);
     let smaller = |old: u32| match old {
         0 | 1 => Err("a worker that waits for no batch fetches one".into()),
-        old => Ok(Queue::of(offering)
+        old => Ok(PrefetchRoom::of(offering)
             .filter(|queue| queue.prefetch == old)
             .map_or(old / 2, |queue| queue.fitting(has_failed_before(offering)))),
     };
@@ -111,7 +111,7 @@ fn fewer(offering: &Offering<'_>) -> Result<Draft, String> {
 
 fn propose(offering: &Offering<'_>) -> Option<Proposal> {
     is_of_host(offering.inputs.cause()).then(|| {
-        let queue = Queue::of(offering).filter(|queue| queue.prefetch > 1);
+        let queue = PrefetchRoom::of(offering).filter(|queue| queue.prefetch > 1);
         let by_figures = queue.map(|queue| queue.words(queue.fitting(has_failed_before(offering))));
         let saves = match (by_figures, offering.loader()) {
             (Some(words), _) => words,
