@@ -571,6 +571,32 @@ fn a_relaunch_that_runs_out_again_in_its_first_forward_is_not_one_without_effect
     assert!(session.stdout.ends_with("trained\n"), "{said}");
 }
 
+/// The numbers that the program told of are in the recording: a default that nobody typed becomes an added argument.
+#[test]
+fn explain_with_a_command_uses_the_numbers_that_the_program_told() {
+    let home = TempDir::new().expect("a directory");
+    let project = TempDir::new().expect("a directory");
+    let kind = Kind {
+        program: "parser.add_argument('--frames', type=int, default=128)\ntrain(parser.parse_args().frames)\n",
+        ..PLAIN
+    };
+    run_in(project.path(), home.path(), &kind);
+    let explained = oomph_explains(&home.path().join("events.jsonl"));
+    assert!(explained.contains("--frames 64"), "{explained}");
+}
+
+/// What `oomph explain` says of a recording, with the command whose remedies are asked for.
+fn oomph_explains(recording: &Path) -> String {
+    let done = Command::new(env!("CARGO_BIN_EXE_oomph"))
+        .arg("explain")
+        .arg(recording)
+        .args(["--", "python3", "train.py"])
+        .stdin(Stdio::null())
+        .output()
+        .expect("oomph runs");
+    String::from_utf8_lossy(&done.stdout).into_owned()
+}
+
 /// Of an earlier session only the command is known: another number may have stood in the program.
 #[test]
 fn a_session_from_before_the_program_was_changed_says_nothing_of_it() {

@@ -24,7 +24,7 @@ use std::path::PathBuf;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard};
 use std::time::{Duration, Instant};
 use tokio::sync::mpsc::Sender;
-use tree::RunTree;
+use tree::{Close, CloseLook, RunTree};
 
 /// Where the kernel's files are, and whose processes are the run.
 #[derive(Debug, Clone)]
@@ -171,7 +171,24 @@ fn has_address_space() -> bool {
     getrlimit(Resource::RLIMIT_AS).is_ok_and(|(soft, _)| soft >= ENOUGH)
 }
 
-fn run(shared: &SharedWatch, interval: Duration, sender: &Sender<Event>) {
+/// Near the limit, now and then: a reading in which each process has what is its own. Beside the usual looks, which do not wait
+/// for it: what is read of a process that waits for memory itself comes late.
+fn look_closely(shared: &Arc<SharedWatch>, sender: &Sender<Event>) {
+    let Some(look) = lock(&shared.watcher).close_look() else {
+        return;
+    };
+    let (shared, sender) = (Arc::clone(shared), sender.clone());
+    // Without this thread nobody looks closely again; all else is told.
+    let _ = std::thread::Builder::new()
+        .name("host-closely".into())
+        .spawn(move || {
+            let (found, cost) = look.take();
+            let closer = lock(&shared.watcher).looked_closely(found, cost);
+            send(shared.stamped(closer.into_iter().collect()), &sender);
+        });
+}
+
+fn run(shared: &Arc<SharedWatch>, interval: Duration, sender: &Sender<Event>) {
     loop {
         let (found, factor) = {
             let mut watcher = lock(&shared.watcher);
@@ -179,9 +196,7 @@ fn run(shared: &SharedWatch, interval: Duration, sender: &Sender<Event>) {
             (watcher.look(false), watcher.closeness())
         };
         send(shared.stamped(found), sender);
-        // After the figures are told, since it may take longer than what is left of the run.
-        let closer = lock(&shared.watcher).look_closely();
-        send(shared.stamped(closer.into_iter().collect()), sender);
+        look_closely(shared, sender);
         let pause = interval / factor;
         let stop = lock(&shared.stop);
         let (stop, _) = shared
@@ -274,7 +289,10 @@ impl Watcher {
             now.duration_since(at) >= PROCESSES_AFTER
                 || used.0.abs_diff(reading.used.0) > reading.limit.0 / (NEWS * 10)
         });
-        self.is_near = reading.used > reading.limit.scale(NEAR);
+        let is_shm_near = reading
+            .shm
+            .is_some_and(|shm| shm.used > shm.size.scale(NEAR));
+        self.is_near = reading.used > reading.limit.scale(NEAR) || is_shm_near;
         self.is_fast = self.is_fast(now, &reading);
         let mut found = Vec::new();
         let more = self.count_kills();
@@ -303,12 +321,28 @@ impl Watcher {
         found
     }
 
-    /// Near the limit, now and then: a reading in which each process has what is its own.
-    fn look_closely(&mut self) -> Option<EventKind> {
-        if !self.is_near || !self.tree.is_close_look_due() || self.tree.is_empty() {
+    /// What is to be looked at closely, if it is time for that.
+    fn close_look(&mut self) -> Option<CloseLook> {
+        if !self.is_near || self.tree.is_empty() {
             return None;
         }
-        self.tree.look_closely();
+        self.tree.close_look()
+    }
+
+    /// A reading with what a close look found. After a kill it would say what is left.
+    fn looked_closely(
+        &mut self,
+        found: Vec<(i32, Option<Close>)>,
+        cost: Duration,
+    ) -> Option<EventKind> {
+        self.tree.looked_closely(found, cost);
+        let is_dying = self
+            .killed
+            .as_ref()
+            .is_some_and(|(at, _)| at.elapsed() < DYING);
+        if is_dying || self.kills_now() != self.kills || self.tree.is_empty() {
+            return None;
+        }
         let machine = MachineUse::read(&self.options.system)?;
         let reading = self.measured(&machine);
         let reading = self.news(Instant::now(), reading, true)?;
@@ -366,6 +400,7 @@ impl Watcher {
         let mut reading = HostMemory {
             roles: by_role(&processes),
             processes: named(processes),
+            batch: self.tree.batch(),
             kills: kills.filter(|_| kills != known_kills),
             ..reading
         };
@@ -486,13 +521,18 @@ impl Watcher {
         known
     }
 
-    /// How many more the kernel has killed since the last look.
-    fn count_kills(&mut self) -> u64 {
+    /// The kernel's counter, and whether it is the machine's.
+    fn kills_now(&mut self) -> Option<(u64, bool)> {
         let of_cgroup = self.cgroup.as_mut().and_then(Cgroup::kills);
-        let now = match of_cgroup {
+        match of_cgroup {
             Some(count) => Some((count, false)),
             None => machine::kills(&self.options.system).map(|count| (count, true)),
-        };
+        }
+    }
+
+    /// How many more the kernel has killed since the last look.
+    fn count_kills(&mut self) -> u64 {
+        let now = self.kills_now();
         let before = std::mem::replace(&mut self.kills, now);
         match (before, now) {
             (Some((before, of)), Some((now, still))) if of == still => now.saturating_sub(before),

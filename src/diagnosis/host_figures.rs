@@ -1,5 +1,6 @@
 //! Who held the host's memory when it ran out, by the last reading before that. Each cause that names somebody asks here, so that
-//! one of them does; where the figures do not decide, nobody is named.
+//! one of them does. Whoever holds most is named for certain; where nobody does, whoever grew most, as likely; where the figures
+//! do not tell that either, nobody.
 
 use super::finding::with_figures;
 use super::oom_context::OomContext;
@@ -15,6 +16,10 @@ use std::time::Duration;
 
 /// Whoever holds this share of what is used is named.
 const MOST_OF_IT: f64 = 0.5;
+
+/// Where nobody held most, whoever grew by this share of what all together grew by is named, if that is this share of the limit.
+const MOST_OF_GROWTH: f64 = 0.5;
+const GREW_MUCH: f64 = 0.1;
 
 /// /dev/shm is full from here on: a batch more does not fit.
 const SHM_FULL: f64 = 0.9;
@@ -38,9 +43,21 @@ pub(super) struct HostFigures<'a> {
     host: &'a HostAtOom,
     pub memory: &'a HostMemory,
     age: Duration,
+    named: Option<(Holder<'a>, WhyNamed)>,
 }
 
-/// Who holds most of it.
+/// Why somebody is named.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum WhyNamed {
+    /// Holds most of it.
+    Most,
+    /// Workers and the batches that they pass on held most of it together; the larger of both.
+    Together,
+    /// Grew most, at the end.
+    Grew,
+}
+
+/// Who filled it.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(super) enum Holder<'a> {
     /// Locked in RAM by the program.
@@ -64,15 +81,72 @@ impl<'a> HostFigures<'a> {
             .filter(|_| case.kind == OomKind::HostOom)?;
         let (at, memory) = host.memory.as_ref()?;
         let age = case.oom.at.since(*at);
-        (age <= STALE).then_some(HostFigures {
+        let mut figures = HostFigures {
             case,
             host,
             memory,
             age,
-        })
+            named: None,
+        };
+        let most = figures.most().map(|holder| (holder, WhyNamed::Most));
+        let together = || {
+            figures
+                .together()
+                .map(|holder| (holder, WhyNamed::Together))
+        };
+        let grower = || figures.grower().map(|holder| (holder, WhyNamed::Grew));
+        figures.named = most.or_else(together).or_else(grower);
+        (age <= STALE).then_some(figures)
     }
 
     pub fn holder(&self) -> Option<Holder<'a>> {
+        self.named.map(|(holder, _)| holder)
+    }
+
+    /// How sure it is that this one filled it.
+    pub fn certainty(&self) -> Certainty {
+        match self.named {
+            Some((_, WhyNamed::Most)) => Certainty::Certain,
+            Some((_, WhyNamed::Together | WhyNamed::Grew)) | None => Certainty::Likely,
+        }
+    }
+
+    /// Workers and what they have fetched, where neither is most of it and both are.
+    fn together(&self) -> Option<Holder<'a>> {
+        let workers = self.workers().filter(|workers| workers.exact)?;
+        let shared = self.memory.shared?;
+        let is_most = workers.held + shared >= self.memory.used.scale(MOST_OF_IT);
+        // Of two parts the larger one, unless it is next to nothing itself.
+        is_most.then_some(match shared >= workers.held {
+            true => Holder::Shared(shared),
+            false => Holder::Workers(workers),
+        })
+    }
+
+    /// Whoever grew most in the last minute, where that is most of all growth.
+    fn grower(&self) -> Option<Holder<'a>> {
+        let least =
+            (self.host.all_grew.scale(MOST_OF_GROWTH)).max(self.memory.limit.scale(GREW_MUCH));
+        let role = self.host.grew.filter(|grew| grew.by >= least);
+        let shared = self.host.shared_grew.map(|(by, _)| by);
+        let shared = shared.filter(|by| *by >= least);
+        match (role, shared) {
+            (Some(role), shared) if shared.is_none_or(|by| role.by >= by) => {
+                if role.role.is_worker() {
+                    return self.workers().map(Holder::Workers);
+                }
+                let mut of_role = self.memory.processes.iter();
+                of_role
+                    .find(|process| process.role == role.role)
+                    .map(Holder::Process)
+            }
+            (_, Some(_)) => self.memory.shared.map(Holder::Shared),
+            (_, None) => None,
+        }
+    }
+
+    /// Who held most of it.
+    fn most(&self) -> Option<Holder<'a>> {
         let memory = self.memory;
         let used = memory.used;
         let is_most = |bytes: Bytes| bytes >= used.scale(MOST_OF_IT);
@@ -224,6 +298,7 @@ impl<'a> HostFigures<'a> {
             .says_if(self.killed())
             .says(self.looked())
             .says_if(self.grew())
+            .says_if(self.ground())
             .shows([("RAM used", memory.used), ("RAM limit", memory.limit)])
             .shows(memory.shared.map(|shared| ("shared memory", shared)))
             .shows(memory.cache.map(|cache| ("cache of files", cache)))
@@ -275,6 +350,21 @@ impl<'a> HostFigures<'a> {
             "The last look was {:.1} s before{parts}.",
             self.age.as_secs_f64()
         )
+    }
+
+    /// Why this one is named, where it did not hold most.
+    fn ground(&self) -> Option<String> {
+        match self.named?.1 {
+            WhyNamed::Most => None,
+            WhyNamed::Together => {
+                let (workers, shared) = (self.workers()?, self.memory.shared?);
+                Some(format!(
+                    "Nobody alone held half of it; workers and the shared memory that they pass batches on in held {} together.",
+                    workers.held + shared
+                ))
+            }
+            WhyNamed::Grew => Some("Nobody held half of it; this one grew most.".into()),
+        }
     }
 
     fn grew(&self) -> Option<String> {

@@ -2,7 +2,7 @@
 
 use super::host_figures::{Holder, HostFigures};
 use super::oom_context::OomContext;
-use super::{Cause, CauseSpec, Certainty, Finding};
+use super::{Cause, CauseSpec, Finding};
 
 pub(super) const CAUSE: CauseSpec =
     CauseSpec::new("the program's own RAM", examine).of_host("the program itself fills the RAM");
@@ -19,7 +19,7 @@ fn examine(case: &OomContext) -> Option<Finding> {
         process.held()
     );
     let place = figures.spot(None).and_then(|spot| spot.line.as_ref());
-    let finding = figures.finding(Cause::HostProcess, Certainty::Certain, &what);
+    let finding = figures.finding(Cause::HostProcess, figures.certainty(), &what);
     let advice = [
         "look for what is kept in RAM: a data set that is read whole, outputs of an evaluation moved to the CPU, a checkpoint gathered on one rank".into(),
         figures.more_memory(),

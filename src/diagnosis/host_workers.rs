@@ -3,7 +3,7 @@
 
 use super::host_figures::{Holder, HostFigures};
 use super::oom_context::OomContext;
-use super::{Cause, CauseSpec, Certainty, Finding};
+use super::{Cause, CauseSpec, Finding};
 
 pub(super) const CAUSE: CauseSpec =
     CauseSpec::new("workers' memory", examine).of_host("worker processes fill the RAM");
@@ -20,7 +20,7 @@ fn examine(case: &OomContext) -> Option<Finding> {
     );
     let finding = figures.finding(
         Cause::HostWorkers,
-        Certainty::Certain,
+        figures.certainty(),
         &super::finding::capitalized(&what),
     );
     let advice = [

@@ -5,6 +5,7 @@ use super::finding::because;
 use super::host_figures::{Holder, HostFigures};
 use super::oom_context::OomContext;
 use super::{Cause, CauseSpec, Certainty, Finding};
+use crate::units::Bytes;
 
 pub(super) const CAUSE: CauseSpec =
     CauseSpec::new("prefetched batches", examine).of_host("prefetched batches fill the RAM");
@@ -24,9 +25,18 @@ fn examine(case: &OomContext) -> Option<Finding> {
         loader.prefetch.unwrap_or(2),
         loader.waiting(),
     );
+    let of_one = match figures.memory.batch {
+        Some(batch) => format!(
+            "{batch} each, {} together",
+            Bytes(batch.0.saturating_mul(waiting))
+        ),
+        None => format!(
+            "{} each if all of it is theirs",
+            Bytes(shared.0 / waiting.max(1))
+        ),
+    };
     let queue = format!(
-        "{workers} workers × prefetch_factor {each} = {waiting} batches{samples} may wait at a time, {} each if all of it is theirs.",
-        crate::units::Bytes(shared.0 / waiting.max(1))
+        "{workers} workers × prefetch_factor {each} = {waiting} batches{samples} may wait at a time, {of_one}."
     );
     let advice = [
         because(

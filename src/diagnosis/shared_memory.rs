@@ -54,7 +54,7 @@ fn examine(case: &OomContext) -> Option<Finding> {
         }
         Holder::Shared(shared) => {
             let what = format!("Shared memory filled the RAM with {shared}");
-            let finding = figures.finding(Cause::SharedMemory, Certainty::Certain, &what);
+            let finding = figures.finding(Cause::SharedMemory, figures.certainty(), &what);
             let advice = [
                 because(
                     "fewer DataLoader workers, or a smaller prefetch_factor",

@@ -21,6 +21,9 @@ pub struct HostMemory {
     /// Of /dev/shm.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub shm: Option<ShmUse>,
+    /// What one batch takes of shared memory that a worker has fetched and nobody has taken yet; by the worker's open files.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub batch: Option<Bytes>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub swap: Option<Bytes>,
     /// The share of the last ten seconds in which some process waited for memory, in thousandths.

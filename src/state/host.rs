@@ -217,6 +217,14 @@ impl HostState {
         Some((memory.shared? - before.shared, at.since(before.at)))
     }
 
+    fn used_grown_since(&self, from: Moment) -> Bytes {
+        let before = self.history.iter().rfind(|point| point.at <= from);
+        match (&self.latest, before.or(self.history.front())) {
+            (Some((_, memory)), Some(before)) => memory.used - before.used,
+            _ => Bytes::ZERO,
+        }
+    }
+
     /// The role that has grown most since a moment.
     fn grown_since(&self, from: Moment) -> Option<RoleGrowth> {
         let (at, memory) = self.latest.as_ref()?;
@@ -308,6 +316,7 @@ impl HostState {
             memory: self.latest.clone(),
             grew: self.grown_since(from),
             shared_grew: self.shared_grown_since(from),
+            all_grew: self.used_grown_since(from),
             copied: self.copied(),
             kill: kill.map(|(_, kill)| kill.clone()),
         }

@@ -47,6 +47,8 @@ pub struct HostAtOom {
     pub grew: Option<RoleGrowth>,
     /// What shared memory has grown by in that time, and the time.
     pub shared_grew: Option<(Bytes, Duration)>,
+    /// What all together has grown by in that time.
+    pub all_grew: Bytes,
     /// What became a process's own of what several shared, since there were as many workers.
     pub copied: Option<Bytes>,
     /// What the kernel killed, if it did.

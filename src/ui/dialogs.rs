@@ -13,6 +13,7 @@ use super::keymap::{self, Binding};
 use super::scene::Scene;
 use super::theme::{Theme, Tone};
 use super::view::View;
+use crate::event::EDITS;
 use crate::state::RunOutcome;
 use ratatui::layout::{Position, Rect};
 use unicode_width::UnicodeWidthChar;
@@ -116,9 +117,16 @@ fn below(theme: &Theme, editor: &Editor, scene: &Scene, width: u16) -> Vec<Style
     let (before, after) = (now.without_secrets(), edited.without_secrets());
     let changes = crate::command::difference(&before, &after);
     if changes.is_empty() {
-        return vec![StyledLine::of("the command is unchanged", Tone::Dim)];
+        let kept = difference::kept_edits(theme, &after);
+        return match kept.is_empty() {
+            true => vec![StyledLine::of("the command is unchanged", Tone::Dim)],
+            false => canvas::difference("unchanged, with  ", &kept, width),
+        };
     }
-    let pieces = difference::brief(theme, Some(&before), &changes);
+    let mut pieces = difference::brief(theme, Some(&before), &changes);
+    if before.env_value(EDITS) == after.env_value(EDITS) {
+        pieces.extend(difference::kept_edits(theme, &after));
+    }
     canvas::difference("changes  ", &pieces, width)
 }
 

@@ -51,13 +51,8 @@ pub(super) fn whole(theme: &Theme, old: &CommandLine, new: &CommandLine) -> Vec<
         }
     }
     let is_plain = |kept: &&EnvChange| old.env.contains(kept) && kept.name != *EDITS;
-    for edit in new
-        .env_value(EDITS)
-        .filter(|same| old.env_value(EDITS) == Some(same))
-        .iter()
-        .flat_map(|value| SourceEdit::read(value))
-    {
-        pieces.push(piece(theme.glyphs.spelled(&edit.change()), DiffKind::Kept));
+    if old.env_value(EDITS) == new.env_value(EDITS) {
+        pieces.extend(kept_edits(theme, &new));
     }
     for kept in new.env.iter().filter(is_plain) {
         let value = kept.value.as_ref().map_or("-".to_string(), shown);
@@ -70,6 +65,14 @@ pub(super) fn whole(theme: &Theme, old: &CommandLine, new: &CommandLine) -> Vec<
         pieces.extend(words.next());
     }
     pieces
+}
+
+/// Numbers that stay changed in the program's text.
+pub(super) fn kept_edits(theme: &Theme, command: &CommandLine) -> Vec<DiffWord> {
+    let edits = SourceEdit::of(command).into_iter();
+    edits
+        .map(|edit| piece(theme.glyphs.spelled(&edit.change()), DiffKind::Kept))
+        .collect()
 }
 
 /// Only the changes, each option with its value: `--batch-size 64→32  +--grad-accum 2`.

@@ -1,7 +1,9 @@
 //! A line of text being edited with readline's keys, and a command edited as such a line: it is read back
-//! by a shell's quoting rules. Nothing is expanded or run by a shell.
+//! by a shell's quoting rules. Nothing is expanded or run by a shell. Numbers that are changed in the program's own text are no
+//! part of the line: they are shown below it, by file and line.
 
 use crate::command::{CommandLine, EnvChange, Word, masked};
+use crate::event::EDITS;
 use crate::remedy::RemedyId;
 use ratatui::crossterm::event::{KeyCode, KeyEvent, KeyModifiers};
 
@@ -18,7 +20,7 @@ impl Editor {
     /// Edits the command that these remedies make.
     pub fn new(command: CommandLine, remedies: Vec<RemedyId>) -> Editor {
         Editor {
-            line: LineEdit::new(command.shown()),
+            line: LineEdit::new(typed(&command).shown()),
             origin: command,
             remedies,
             error: None,
@@ -35,11 +37,24 @@ impl Editor {
 
     /// The text as a command; `None` if it is unchanged.
     pub fn read(&self) -> Result<Option<CommandLine>, String> {
-        if self.line.text() == self.origin.shown() {
+        let typed = typed(&self.origin);
+        if self.line.text() == typed.shown() {
             return Ok(None);
         }
-        read(self.line.text(), &self.origin).map(Some)
+        let mut command = read(self.line.text(), &typed)?;
+        // Whoever types the variable means it.
+        if let (Some(edits), None) = (self.origin.env_value(EDITS), command.env_value(EDITS)) {
+            command.set_env(EDITS, Some(edits.clone()));
+        }
+        Ok(Some(command))
     }
+}
+
+/// The command without the variable that says what is changed in the program's text.
+fn typed(command: &CommandLine) -> CommandLine {
+    let mut typed = command.clone();
+    typed.env.retain(|change| change.name != *EDITS);
+    typed
 }
 
 /// Reads a command that was shown by [`CommandLine::shown`] and edited.
@@ -238,6 +253,23 @@ mod tests {
         editor.line.paste("32 --amp");
         let read = editor.read().unwrap().unwrap();
         assert_eq!(read, command(&["python", "a b.py", "--n", "32", "--amp"]));
+    }
+
+    /// `train.py:30  batch = 128→64` is said below the line.
+    #[test]
+    fn an_edit_of_the_programs_text_is_kept_and_no_part_of_the_line() {
+        let mut origin = command(&["python", "x.py"]);
+        let edits = Word::from("/w/x.py:30:8:128=64@0000abcd~batch%20=%20");
+        origin.set_env("A", Some(Word::from("1")));
+        origin.set_env(EDITS, Some(edits.clone()));
+        let mut editor = Editor::new(origin, vec![]);
+        assert_eq!(editor.line.text(), "A=1 python x.py");
+        assert_eq!(editor.read(), Ok(None), "unchanged");
+        editor.line.paste(" --amp");
+        let read = editor.read().unwrap().unwrap();
+        assert_eq!(read.argv, command(&["python", "x.py", "--amp"]).argv);
+        assert_eq!(read.env_value(EDITS), Some(&edits));
+        assert_eq!(read.env_value("A"), Some(&Word::from("1")));
     }
 
     #[test]

@@ -99,6 +99,29 @@ fn clipboard(terminal: &Terminal) -> Option<String> {
 }
 
 #[test]
+fn the_editor_of_the_command_says_where_the_text_is_changed() {
+    let mut screen = Screen::start("from common import train\nBATCH = 128\ntrain(BATCH)\n");
+    let terminal = &mut screen.terminal;
+    terminal.wait_for(asks("BATCH = 128→64"), PATIENCE);
+    terminal.press("v");
+    let opened = |screen: &str| screen.contains("Relaunch with this command");
+    let editor = terminal.wait_for(opened, PATIENCE);
+    assert!(editor.contains("train.py:2  BATCH = 128→64"), "{editor}");
+    assert!(!editor.contains("OOMPH_EDITS"), "{editor}");
+    // What is typed comes on top of it.
+    terminal.press(" --more");
+    terminal.wait_for(
+        |screen: &str| screen.contains("--more") && screen.contains("train.py:2  BATCH = 128→64"),
+        PATIENCE,
+    );
+    terminal.press(Key::Enter);
+    terminal.wait_for(
+        |screen: &str| screen.contains("trained with 64 x 1"),
+        PATIENCE,
+    );
+}
+
+#[test]
 fn the_command_that_is_copied_repeats_the_edit_from_a_shell() {
     let mut screen = Screen::start("from common import train\nBATCH = 128\ntrain(BATCH)\n");
     let terminal = &mut screen.terminal;

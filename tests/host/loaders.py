@@ -7,9 +7,12 @@ called first: `loaders.py KIND [options]`. Each of them runs to its end if the r
     copies       a list of Python objects that each worker copies as it counts references to them
     prefetch     batches of 16 MiB that wait in shared memory, since the training is slow
     persistent   workers of the training wait, as those of the evaluation work
+    shm          batches of 8 MiB for a /dev/shm that has room for a few of them
+    pinned       batches of 32 MiB that are pinned for a GPU, which keeps what it has pinned
     descriptors  batches of many tensors, each of which is an open file of the main process
 """
 import argparse
+import collections
 import resource
 import sys
 import time
@@ -21,10 +24,11 @@ MIB = 1 << 20
 
 
 class Numbers(Dataset):
-    """Some rows; a worker keeps `keeps` bytes once it has loaded the first of them."""
+    """Some rows; a worker keeps `keeps` bytes once it has loaded the first of them. It fills one row anew for each sample: what
+    torch allocates and frees again, glibc's allocator does not always give back, and a worker would grow by each sample."""
 
     def __init__(self, length=256, keeps=0, row=64, pause=0.0):
-        self.length, self.keeps, self.row, self.pause, self.kept = length, keeps, row, pause, None
+        self.length, self.keeps, self.row, self.pause, self.kept = length, keeps, torch.zeros(row), pause, None
 
     def __len__(self):
         return self.length
@@ -36,7 +40,7 @@ class Numbers(Dataset):
                 self.kept.append(bytearray(4 * MIB))
                 time.sleep(0.1)
         time.sleep(self.pause)
-        return torch.full((self.row,), float(index))
+        return self.row.fill_(float(index))
 
 
 class Objects(Dataset):
@@ -100,6 +104,21 @@ def prefetch(given):
     train(DataLoader(data, batch_size=1, num_workers=4, prefetch_factor=given.prefetch_factor), pause=0.3)
 
 
+def shm(given):
+    data = Numbers(length=96, row=2 * MIB, pause=0.1)
+    train(DataLoader(data, batch_size=1, num_workers=4, prefetch_factor=given.prefetch_factor), pause=0.2)
+
+
+def pinned(given):
+    """Needs a GPU. Each batch is kept for a while, as a loop that copies ahead does: each is pinned memory of its own."""
+    torch.cuda.init()
+    data, ahead = Numbers(length=48, row=2 * MIB, pause=0.05), collections.deque(maxlen=24)
+    for batch in DataLoader(data, batch_size=4, num_workers=2, pin_memory=True):
+        ahead.append(batch)
+        ahead[0].to("cuda", non_blocking=True).mean().item()
+        time.sleep(0.2)
+
+
 def persistent(given):
     keeps = Numbers(length=64, keeps=64 * MIB)
     training = DataLoader(keeps, batch_size=4, num_workers=4, persistent_workers=True)
@@ -125,6 +144,8 @@ KINDS = {
     "constant": constant,
     "copies": copies,
     "prefetch": prefetch,
+    "shm": shm,
+    "pinned": pinned,
     "persistent": persistent,
     "descriptors": descriptors,
 }

@@ -5,8 +5,8 @@ under a limit of a real control group that it does not keep to.
 
 `--python` is one with torch; one for CPUs will do. Each training is killed when it is run by itself. Below oomph it is killed as
 well, relaunched with a remedy (by `--on-oom auto`, or by the remedy's key and Enter on a terminal) until it comes to its end, and
-what its DataLoaders then had is read from the recording. Needs root and a control group that can be made; `pin_memory` needs
-a GPU and is not here.
+what its DataLoaders then had is read from the recording. Needs root and a control group that can be made. /dev/shm is a small tmpfs
+of a mount namespace of its own where a case says so. `pinned` needs a GPU, and is only run where it is named by `--only`.
 """
 import argparse
 import json
@@ -14,6 +14,7 @@ import os
 import pty
 import re
 import select
+import shutil
 import subprocess
 import sys
 import tempfile
@@ -28,13 +29,16 @@ MIB = 1 << 20
 
 # limit: MiB of RAM; key: the remedy's in the dialog, or None for `--on-oom auto`; of: the setting of the loaders that becomes
 # smaller (None if its loaders do not show it); by: what the relaunched command has.
-Case = namedtuple("Case", "words limit key of by")
+# shm: MiB of /dev/shm, if it is to be a small one; cause: what is named, where the kernel is not who ends it.
+Case = namedtuple("Case", "words limit key of by shm cause", defaults=(None, None))
 CASES = {
     "workers": Case(["workers", "--workers", "12"], 1400, "l", "workers", r"--workers 6\b"),
     "default": Case(["default"], 1400, "l", "workers", r"default --workers 6\b"),
     "constant": Case(["constant"], 1150, "l", "workers", r"OOMPH_PATCHES\W.*workers=5\b"),
     "copies": Case(["copies", "--workers", "8"], 1900, "l", "workers", r"--workers [24]\b"),
-    "prefetch": Case(["prefetch"], 1400, None, "prefetch", r"--prefetch-factor [248]\b"),
+    "prefetch": Case(["prefetch"], 1400, None, "prefetch", r"--prefetch-factor ([1-9]|1[0-5])\b"),
+    "shm": Case(["shm"], 1900, None, "prefetch", r"--prefetch-factor ([1-9]|1[0-5])\b", 256, "shared_memory"),
+    "pinned": Case(["pinned"], 2600, "p", "pin_memory", r"OOMPH_PATCHES\W.*pin_memory=off", None, "pinned_memory"),
     "persistent": Case(["persistent"], 850, "t", "persistent", r"OOMPH_PATCHES\W.*persistent_workers=off"),
     "descriptors": Case(["descriptors"], 1000, None, None, r"OOMPH_PATCHES\W.*sharing=file_system"),
 }
@@ -43,13 +47,24 @@ ASKS = b"nothing runs until you choose"
 LONGEST = 300
 
 
+ONLY_NAMED = ("pinned",)
+
+
 def in_group(place):
     return lambda: named.write(f"{place}/cgroup.procs", os.getpid())
 
 
+def with_shm(case, command):
+    """The command, with the /dev/shm that the case asks for."""
+    if case.shm is None:
+        return command
+    mounted = f"mount -t tmpfs -o size={case.shm}m tmpfs /dev/shm && exec \"$@\""
+    return [shutil.which("unshare"), "-m", "sh", "-c", mounted, "sh"] + command
+
+
 def is_killed(python, case, place):
     """Whether the training ends early by itself."""
-    command = [python, PROGRAM] + case.words
+    command = with_shm(case, [python, PROGRAM] + case.words)
     done = subprocess.run(
         command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, timeout=LONGEST, preexec_fn=in_group(place)
     )
@@ -94,6 +109,7 @@ def run(oomph, python, kind, place, directory):
     recording = f"{directory}/{kind}-{time.monotonic_ns()}.jsonl"
     how = "auto" if case.key is None else "ask"
     command = [oomph, "--no-nvml", f"--on-oom={how}", "--record", recording, python, PROGRAM] + case.words
+    command = with_shm(case, command)
     environment = {"XDG_STATE_HOME": directory}
     if case.key is None:
         done = subprocess.run(
@@ -137,6 +153,8 @@ def judge(kind, status, recording, oomph):
     said = f"{len(runs)} runs, cause {causes[:1]}, last run: {words[-120:]}"
     if exits.get(last) != {"code": 0} or status != 0:
         return f"run {last} did not come to its end: {exits.get(last)}, status {status}", said
+    if case.cause is not None and causes[:1] != [case.cause]:
+        return f"the cause is not {case.cause}", said
     if not re.search(case.by, words):
         return f"the relaunch has no {case.by}", said
     if case.of is not None:
@@ -166,7 +184,7 @@ def parsed():
 def main():
     given = parsed()
     oomph = os.path.abspath(given.oomph)
-    kinds = given.only or list(CASES)
+    kinds = given.only or [kind for kind in CASES if kind not in ONLY_NAMED]
     rightly = 0
     with tempfile.TemporaryDirectory() as directory:
         for kind in kinds:

@@ -77,6 +77,35 @@ fn a_program_without_cuda_or_without_torch_is_no_rank() {
     }
 }
 
+/// Where Python may write no bytecode, ours is compiled once a session; beside the program's files nothing is written.
+#[test]
+fn what_is_compiled_of_the_probe_is_kept_in_its_own_directory() {
+    let place = Place::new();
+    std::fs::write(place.path().join("mine.py"), "").unwrap();
+    let text = "\
+import argparse, os, sys
+import mine
+argparse.ArgumentParser().parse_args([])
+here = os.path.dirname(sys.modules['_oomph_hook'].__file__)
+print('done')
+for folder in ('', 'knobs'):
+    kept = os.path.join(here, folder, '__pycache__')
+    for name in sorted(os.listdir(kept)):
+        print(name.split('.')[0], os.stat(os.path.join(kept, name)).st_ino)
+";
+    let program = Program::script(&place, "train.py", text);
+    let [first, second] = [(), ()].map(|()| program.run(&place));
+    assert_eq!(first.code, Some(0), "{}", first.stderr);
+    let names: Vec<&str> = first.stdout.lines().skip(1).collect();
+    let names: Vec<&str> = names
+        .iter()
+        .filter_map(|line| line.split(' ').next())
+        .collect();
+    assert_eq!(names, ["hook", "parsers", "watch"]);
+    assert_eq!(first.stdout, second.stdout, "read, not written again");
+    assert!(!place.path().join("__pycache__").exists());
+}
+
 /// The child of multiprocessing initialises CUDA, its parent does not.
 const ONE_CHILD: &str = "\
 import multiprocessing, os, sys

@@ -481,13 +481,78 @@ fn of_what_a_fork_holds_its_parents_memory_is_not_its_own() {
         3_000 * page() / 1_024
     );
     fs::write(proc.path().join("201/smaps_rollup"), rollup).unwrap();
-    tree.look_closely();
+    let (found, cost) = tree.close_look().expect("it is time").take();
+    tree.looked_closely(found, cost);
     assert_eq!(
         own(&tree, 201),
         Some(2_100),
         "with the pages that it has copied"
     );
     assert_eq!(own(&tree, 202), Some(250), "unread");
+}
+
+#[test]
+fn what_a_waiting_batch_takes_is_told_by_the_workers_open_files() {
+    let proc = system(&[
+        ("7/task/7/children", "201\n".into()),
+        ("201/comm", "pt_data_worker\n".into()),
+        ("201/cmdline", "python\0train.py\0".into()),
+        ("201/statm", statm(1_000)),
+    ]);
+    let open = |number: u32, name: &str, size: u64| {
+        let target = proc.path().join(name);
+        fs::File::create(&target).unwrap().set_len(size).unwrap();
+        let fd = proc.path().join("201/fd");
+        fs::create_dir_all(&fd).unwrap();
+        std::os::unix::fs::symlink(target, fd.join(number.to_string())).unwrap();
+    };
+    let mut tree = RunTree::new(proc.path().into(), 7, Vec::new());
+    let batch = |tree: &mut RunTree| {
+        tree.find(None);
+        tree.read();
+        let (found, cost) = tree.close_look().expect("it is time").take();
+        tree.looked_closely(found, cost);
+        tree.batch()
+    };
+    assert_eq!(batch(&mut tree), None);
+    let mut tree = RunTree::new(proc.path().into(), 7, Vec::new());
+    // Three batches of images with their labels; the last one has fewer samples.
+    for (number, size) in [16 << 20, 16 << 20, 9 << 20].into_iter().enumerate() {
+        open(number as u32, &format!("torch_201_{number}_1"), size);
+        open(number as u32 + 10, &format!("torch_201_{number}_2"), 4_096);
+    }
+    open(30, "train.bin", 1 << 30);
+    assert_eq!(batch(&mut tree), Some(Bytes(((41 << 20) + 3 * 4_096) / 3)));
+}
+
+/// What is read of a process that waits for memory comes late; the figures meanwhile do not.
+#[test]
+fn a_close_look_that_hangs_holds_nothing_up() {
+    let proc = system(&[
+        ("7/task/7/children", "100\n".into()),
+        ("100/comm", "python\n".into()),
+        ("100/cmdline", "python\0train.py\0".into()),
+        ("100/statm", statm(1_000)),
+    ]);
+    let hangs = proc.path().join("100/smaps_rollup");
+    nix::unistd::mkfifo(&hangs, nix::sys::stat::Mode::S_IRWXU).unwrap();
+    let mut tree = RunTree::new(proc.path().into(), 7, Vec::new());
+    tree.find(None);
+    tree.read();
+    let look = tree.close_look().expect("it is time");
+    let looking = std::thread::spawn(|| look.take());
+    fs::write(proc.path().join("100/statm"), statm(5_000)).unwrap();
+    tree.read();
+    assert_eq!(
+        tree.processes()[0].resident,
+        Bytes(5_000 * page()),
+        "read meanwhile"
+    );
+    assert!(tree.close_look().is_none(), "one at a time");
+    fs::write(hangs, "Anonymous: 4 kB\n").unwrap();
+    let (found, cost) = looking.join().unwrap();
+    tree.looked_closely(found, cost);
+    assert_eq!(tree.processes()[0].pid, Pid(100));
 }
 
 /// So many pages, none of them shared memory or files.

@@ -45,6 +45,10 @@ const CLOSE_LOOKS_TAKE: Duration = Duration::from_millis(40);
 /// How long they may take with what is waited for: a process without memory holds its `mmap`.
 const CLOSE_LOOKS_WAIT: Duration = Duration::from_millis(200);
 
+/// Open files of a worker that are looked at, and how torch names those of tensors.
+const OPEN_FILES: usize = 4_096;
+const TENSOR: &[u8] = b"torch_";
+
 const CLOSE_LOOK_UP_TO: Bytes = Bytes::gib(32);
 
 /// How the processes of oomph are named that are below the keeper.
@@ -67,6 +71,8 @@ pub(super) struct RunTree {
     search_due: Instant,
     newest: Option<u64>,
     close_look_due: Instant,
+    /// Whether somebody looks closely just now.
+    is_looking: bool,
     /// What probes have said of processes.
     told: BTreeMap<i32, HostRole>,
     /// Processes that are listed and never could be read, and how often that was tried.
@@ -88,12 +94,29 @@ struct Known {
     close: Option<Close>,
 }
 
+/// Processes to look at closely.
+#[derive(Debug)]
+pub(super) struct CloseLook {
+    proc: PathBuf,
+    largest: Vec<Largest>,
+}
+
+#[derive(Debug)]
+struct Largest {
+    resident: Bytes,
+    pid: i32,
+    is_fork: bool,
+    is_worker: bool,
+}
+
 /// What only a close look tells, and at which size it was taken.
 #[derive(Debug, Clone, Copy)]
-struct Close {
+pub(super) struct Close {
     own: Option<Bytes>,
     locked: Option<Bytes>,
     resident: Bytes,
+    /// Of a worker: batches that it has fetched and nobody has taken yet, and what they take.
+    waiting: Option<(u64, Bytes)>,
 }
 
 impl RunTree {
@@ -114,6 +137,7 @@ impl RunTree {
             search_due: now,
             newest: None,
             close_look_due: now,
+            is_looking: false,
             told: BTreeMap::new(),
             unreadable: BTreeMap::new(),
         }
@@ -308,36 +332,48 @@ impl RunTree {
         }
     }
 
-    /// Whether it is time to look at the largest ones closely.
-    pub fn is_close_look_due(&self) -> bool {
-        Instant::now() >= self.close_look_due && !self.known.is_empty()
-    }
-
-    /// Looks at them closely.
-    pub fn look_closely(&mut self) {
-        let now = Instant::now();
-        let before = cpu_time();
-        let mut largest: Vec<(Bytes, i32)> = self
+    /// The largest ones, if it is time to look at them closely and nobody does. The caller looks without this, since a process
+    /// without memory may keep it waiting.
+    pub fn close_look(&mut self) -> Option<CloseLook> {
+        if Instant::now() < self.close_look_due || self.known.is_empty() || self.is_looking {
+            return None;
+        }
+        self.is_looking = true;
+        let mut largest: Vec<Largest> = self
             .known
             .iter()
-            .map(|(pid, known)| (known.resident, *pid))
+            .map(|(pid, known)| Largest {
+                resident: known.resident,
+                pid: *pid,
+                is_fork: known.inherited.is_some(),
+                is_worker: known.role.is_worker(),
+            })
             .collect();
-        largest.sort_unstable();
-        for (resident, pid) in largest.into_iter().rev().take(CLOSE_LOOKS) {
-            let is_late = now.elapsed() > CLOSE_LOOKS_WAIT;
-            if is_late || cpu_time().saturating_sub(before) > CLOSE_LOOKS_TAKE {
-                break;
+        largest.sort_unstable_by_key(|each| std::cmp::Reverse((each.resident, each.pid)));
+        largest.truncate(CLOSE_LOOKS);
+        Some(CloseLook {
+            proc: self.proc.clone(),
+            largest,
+        })
+    }
+
+    /// What was found, and what finding it cost.
+    pub fn looked_closely(&mut self, found: Vec<(i32, Option<Close>)>, cost: Duration) {
+        for (pid, close) in found {
+            if let Some(known) = self.known.get_mut(&pid) {
+                known.close = close;
             }
-            let Some(known) = self.known.get_mut(&pid) else {
-                continue;
-            };
-            let is_fork = known.inherited.is_some();
-            known.close = (resident <= CLOSE_LOOK_UP_TO)
-                .then(|| Close::take(&self.proc, pid, resident, is_fork))
-                .flatten();
         }
-        let cost = cpu_time().saturating_sub(before);
-        self.close_look_due = now + (cost * SHARE).max(BETWEEN_CLOSE_LOOKS);
+        self.is_looking = false;
+        self.close_look_due = Instant::now() + (cost * SHARE).max(BETWEEN_CLOSE_LOOKS);
+    }
+
+    /// What a batch takes that waits, by the last close look.
+    pub fn batch(&self) -> Option<Bytes> {
+        let known = self.known.values();
+        let waiting = known.filter_map(|known| known.close?.waiting);
+        let (count, held) = waiting.reduce(|all, more| (all.0 + more.0, all.1 + more.1))?;
+        Some(Bytes(held.0.checked_div(count)?))
     }
 
     /// All of them, largest first.
@@ -379,8 +415,26 @@ impl Known {
     }
 }
 
+impl CloseLook {
+    /// Looks at them, and says what that cost of a core.
+    pub fn take(self) -> (Vec<(i32, Option<Close>)>, Duration) {
+        let (now, before) = (Instant::now(), cpu_time());
+        let mut found = Vec::new();
+        for each in self.largest {
+            let is_late = now.elapsed() > CLOSE_LOOKS_WAIT;
+            if is_late || cpu_time().saturating_sub(before) > CLOSE_LOOKS_TAKE {
+                break;
+            }
+            let close = (each.resident <= CLOSE_LOOK_UP_TO).then(|| Close::take(&self.proc, &each));
+            found.push((each.pid, close.flatten()));
+        }
+        (found, cpu_time().saturating_sub(before))
+    }
+}
+
 impl Close {
-    fn take(proc: &Path, pid: i32, resident: Bytes, is_fork: bool) -> Option<Close> {
+    fn take(proc: &Path, of: &Largest) -> Option<Close> {
+        let (pid, resident, is_fork) = (of.pid, of.resident, of.is_fork);
         let kib = |text: &str, name| value_of(text, name).map(|kib| Bytes(kib << 10));
         // Another user's process does not show it.
         let rollup = read_small(&proc.join(format!("{pid}/smaps_rollup"))).unwrap_or_default();
@@ -400,8 +454,30 @@ impl Close {
             own,
             locked: pinned.or(locked).filter(|bytes| *bytes > Bytes::ZERO),
             resident,
+            waiting: of.is_worker.then(|| waiting(proc, pid)).flatten(),
         })
     }
+}
+
+/// The tensors that a worker has open in shared memory: it closes them as the batch is taken. Their large ones are counted as
+/// batches: labels and lengths are far smaller than what they belong to.
+fn waiting(proc: &Path, pid: i32) -> Option<(u64, Bytes)> {
+    let directory = proc.join(format!("{pid}/fd"));
+    let files = fs::read_dir(directory).ok()?.flatten().take(OPEN_FILES);
+    let is_tensor = |path: &Path| {
+        fs::read_link(path).is_ok_and(|target| {
+            let name = target.file_name().unwrap_or_default();
+            name.as_encoded_bytes().starts_with(TENSOR)
+        })
+    };
+    let tensors = files
+        .map(|file| file.path())
+        .filter(|path| is_tensor(path))
+        .filter_map(|path| Some(fs::metadata(path).ok()?.len()));
+    let sizes: Vec<u64> = tensors.collect();
+    let largest = *sizes.iter().max()?;
+    let count = sizes.iter().filter(|size| **size > largest / 2).count();
+    Some((count as u64, Bytes(sizes.iter().sum())))
 }
 
 /// What a process is there for.

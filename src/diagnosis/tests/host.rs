@@ -107,6 +107,105 @@ fn queue() -> StagedSession {
     scene
 }
 
+/// The last reading before a kill in which nobody holds half: what workers held themselves, what the batches took that they had
+/// fetched, and what the main process held.
+fn nobody_holds_half(workers: f64, shared: f64, main: f64) -> StagedSession {
+    let mut scene = StagedSession::training();
+    let loader = LoaderSettings {
+        workers: 4,
+        prefetch: Some(16),
+        ..LoaderSettings::default()
+    };
+    scene.add(3.0, said(|said| said.loaders = Some(vec![loader])));
+    let reading = |used: f64, workers: f64, shared: f64, main: f64| {
+        let EventKind::HostMemory(mut memory) = host(used, workers) else {
+            unreachable!("it is one");
+        };
+        memory.shared = Some(gib(shared));
+        for role in &mut memory.roles {
+            let held = if role.role.is_worker() { workers } else { main };
+            (role.held, role.exact) = (gib(held), true);
+        }
+        for process in &mut memory.processes {
+            let held = match process.role.is_worker() {
+                true => workers / 4.0,
+                false => main,
+            };
+            process.own = Some(gib(held));
+        }
+        EventKind::HostMemory(memory)
+    };
+    scene.add(10.0, reading(9.0, 0.1, 0.0, 4.0));
+    scene.add(69.5, reading(30.0, workers, shared, main));
+    scene.add(70.0, killed(1, &[100]));
+    scene.add(70.2, exited(1, Exit::Signal(9)));
+    scene
+}
+
+#[test]
+fn where_nobody_holds_half_whoever_took_most_together_or_grew_most_is_named() {
+    for (what, scene, cause, why) in [
+        (
+            "batches, and the workers that fetched them",
+            nobody_holds_half(9.0, 11.0, 9.0),
+            Cause::PrefetchQueue,
+            "held 20.0 GiB together",
+        ),
+        (
+            "workers, and the batches that they fetched",
+            nobody_holds_half(11.0, 9.0, 9.0),
+            Cause::HostWorkers,
+            "held 20.0 GiB together",
+        ),
+        (
+            "nobody",
+            nobody_holds_half(1.0, 1.0, 12.0),
+            Cause::HostMemory,
+            "The last look",
+        ),
+    ] {
+        let found = diagnose(&scene.state).remove(0);
+        assert_eq!(found.cause, cause, "{what}: {found:#?}");
+        assert!(
+            found.explanation.contains(why),
+            "{what}: {}",
+            found.explanation
+        );
+        let is_sure = found.certainty == Certainty::Certain;
+        assert_eq!(is_sure, cause == Cause::HostMemory, "{what}");
+    }
+}
+
+#[test]
+fn whoever_grew_most_is_named_where_others_hold_the_rest() {
+    // Another program in the same group has 15 GiB all along.
+    let EventKind::HostMemory(mut memory) = host(18.0, 0.0) else {
+        unreachable!("it is one");
+    };
+    let held = |memory: &mut HostMemory, main: f64| {
+        memory.roles.retain(|role| !role.role.is_worker());
+        memory.processes.retain(|process| !process.role.is_worker());
+        (memory.roles[0].held, memory.roles[0].exact) = (gib(main), true);
+        memory.processes[0].own = Some(gib(main));
+        memory.shared = None;
+    };
+    held(&mut memory, 3.0);
+    let mut scene = StagedSession::training();
+    scene.add(10.0, EventKind::HostMemory(memory.clone()));
+    held(&mut memory, 14.0);
+    memory.used = gib(29.5);
+    scene.add(69.5, EventKind::HostMemory(memory));
+    scene.add(70.0, killed(1, &[100]));
+    scene.add(70.2, exited(1, Exit::Signal(9)));
+    let found = diagnose(&scene.state).remove(0);
+    assert_eq!(
+        (found.cause, found.certainty),
+        (Cause::HostProcess, Certainty::Likely)
+    );
+    let why = "Nobody held half of it; this one grew most.";
+    assert!(found.explanation.contains(why), "{}", found.explanation);
+}
+
 /// Four forked workers touch what they share with their parent: more is used, and nobody is larger.
 fn copies() -> StagedSession {
     let mut scene = StagedSession::training();

@@ -283,6 +283,84 @@ fn no_remedy_of_the_gpu_is_offered_for_the_hosts_memory() {
     );
 }
 
+/// Batches of this size wait; 16 GiB of 32 are used besides them.
+fn waits(scene: &mut StagedSession, prefetch: u32, batch: Option<Bytes>) {
+    let said = ProcessHost {
+        pid: Pid(100),
+        loaders: Some(vec![LoaderSettings {
+            prefetch: Some(prefetch),
+            ..loader()
+        }]),
+        ..ProcessHost::default()
+    };
+    let from = scene.state.now.as_secs_f64() + 1.0;
+    scene.add(from, EventKind::ProcessHost(Box::new(said)));
+    let EventKind::HostMemory(memory) = host(31.6, 2.0) else {
+        panic!("a reading");
+    };
+    let memory = HostMemory {
+        shared: Some(Bytes(memory.used.0 - Bytes::gib(16).0)),
+        batch,
+        ..*memory
+    };
+    scene.add(from + 60.0, EventKind::HostMemory(Box::new(memory)));
+}
+
+#[test]
+fn as_many_batches_are_fetched_in_advance_as_fit_by_the_figures() {
+    let command = |prefetch| format!("python t.py --prefetch-factor {prefetch}");
+    let queue = |prefetch: u32, batch| {
+        let mut scene = StagedSession::default();
+        scene
+            .add(0.0, started(1, 100, &command(prefetch)))
+            .add(1.0, hello(1, 100, None));
+        waits(&mut scene, prefetch, batch);
+        let at = scene.state.now.as_secs_f64();
+        scene.add(at + 0.5, killed(1, &[100]));
+        scene.add(at + 0.7, exited(1, Exit::Signal(9)));
+        scene
+    };
+    // 12.8 GiB are left for 8 workers' batches.
+    for (prefetch, batch, fits) in [
+        (16, Some(Bytes::mib(128)), 12),
+        (16, Some(Bytes::mib(512)), 3),
+        (4, Some(Bytes::mib(1)), 3),
+        (16, Some(Bytes::gib(2)), 1),
+        (16, None, 8),
+    ] {
+        let scene = queue(prefetch, batch);
+        assert_eq!(with(&scene, PrefetchFactor), Ok(command(fits)), "{batch:?}");
+    }
+    let scene = queue(16, Some(Bytes::mib(128)));
+    let (_, remedies) = offers(&scene, &diagnose(&scene.state));
+    let words = remedies.iter().find(|remedy| remedy.id == PrefetchFactor);
+    assert_eq!(
+        words.unwrap().expectation.words.to_string(),
+        "unknown: 8 workers × 12 batches of 128 MiB take 12.0 GiB, of 12.8 GiB that are left for them"
+    );
+}
+
+/// The figures were wrong once: what is left is halved.
+#[test]
+fn a_second_kill_halves_what_the_figures_allow() {
+    let mut scene = StagedSession::default();
+    for (run, prefetch) in [(1, 16), (2, 12)] {
+        let at = scene.state.now.as_secs_f64() + 1.0;
+        let command = format!("python t.py --prefetch-factor {prefetch}");
+        scene
+            .add(at, started(run, 100, &command))
+            .add(at + 1.0, hello(run, 100, None));
+        waits(&mut scene, prefetch, Some(Bytes::mib(128)));
+        let at = scene.state.now.as_secs_f64();
+        scene.add(at + 0.5, killed(u64::from(run), &[100]));
+        scene.add(at + 0.7, exited(run, Exit::Signal(9)));
+    }
+    assert_eq!(
+        with(&scene, PrefetchFactor).as_deref(),
+        Ok("python t.py --prefetch-factor 6")
+    );
+}
+
 /// A killed process tells nothing of its arguments; the program's text says which one has the number.
 #[test]
 fn a_default_becomes_an_added_argument() {

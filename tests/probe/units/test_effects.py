@@ -163,6 +163,28 @@ class Harmless(unittest.TestCase):
         self.assertEqual(OWN_RANDOM.getstate(), random.Random(7).getstate())
         os.remove(path), os.rmdir(directory)
 
+    def test_caches_of_packages_that_only_compute(self):
+        # einops notes the kinds of tensors that it has met, in a dict of its module. The same in any other package, or in the
+        # program's own einops.py, counts as a change.
+        text = "known = {}\ndef rearrange(kind):\n    known[kind] = kind\n    return kind\n"
+        for name, is_harmless in {
+            "lib/python3.12/site-packages/einops/_backends.py": True,
+            "lib/python3/dist-packages/einops/einops.py": True,
+            "lib/python3.12/site-packages/tracker/einops.py": False,
+            "home/einops.py": False,
+            "home/einops/_backends.py": False,
+        }.items():
+            with self.subTest(name), tempfile.TemporaryDirectory() as directory:
+                path = os.path.join(directory, name)
+                os.makedirs(os.path.dirname(path))
+                with open(path, "w") as file:
+                    file.write(text)
+                module = {"__name__": "einops._backends"}
+                exec(compile(text, path, "exec"), module)
+                stopped = self.is_stopped(module["rearrange"], "a")
+                self.assertEqual(stopped is None, is_harmless, stopped)
+                self.assertEqual(bool(module["known"]), is_harmless)
+
     def test_changes_of_what_was_there_before(self):
         mine = Holder()
         cases = {

@@ -10,7 +10,7 @@ import unittest
 import support
 
 # Python's start runs these by themselves, before there is a package.
-ALONE = {"hook.py", "behind.py", "ending.py"}
+ALONE = {"hook.py", "behind.py", "compiled.py", "ending.py"}
 
 # Whether the probe has started, and the folders that are packages without a file.
 STARTED = """

@@ -8,6 +8,7 @@ Each folder imports only from those named above it, and these files from all:
 
     hook           a start of Python: waits for `import torch`, and then loads the package
     behind         which sitecustomize is next where another tool's stands in front of ours
+    compiled       where Python may write no bytecode, what it has compiled of our own files
     ending         the end of a program whose sitecustomize exits
     start (here)   torch was imported: register a callback for CUDA's initialisation
     process        CUDA is being initialised: attach the rest; release it after a fork or at exit

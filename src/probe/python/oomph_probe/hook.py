@@ -30,6 +30,19 @@ def install() -> None:
         if name in sys.modules:
             wanted.pop(name)(sys.modules[name])
     sys.meta_path.insert(0, Finder(wanted))
+    if sys.dont_write_bytecode:
+        keep_compiled()
+
+
+def keep_compiled() -> None:
+    """Python itself keeps nothing that it compiles; the first one of a session does so for our own files."""
+    try:
+        from _frozen_importlib_external import cache_from_source
+
+        if not os.path.exists(cache_from_source(__file__)):
+            run_by_itself("_oomph_compiled", "compiled.py").keep()
+    except Exception:
+        swallowed("keep what was compiled")
 
 
 def watcher() -> "Any":

@@ -21,6 +21,8 @@ LOADS = frozenset("load _load load_checkpoint load_state_dict load_state load_mo
 # Of these names others are common too: only in the files that read and write for torch.
 SHORT = frozenset("save _save load _load".split())
 CHECKPOINTS = ("torch/serialization.py", "torch/distributed/checkpoint/", "/safetensors/", "/flax/serialization")
+GATHERS = "state_dict"
+READS = re.compile("(^|_)load(_|$)")
 GENERATES = re.compile("^_?(generate|greedy_search|beam_search|sample|p_sample|ddim_sample|sample_loop|p_sample_loop)$")
 EVALUATES = re.compile(
     "^_?(run_|do_|maybe_)?(eval|evaluate|evaluation|validate|validation|valid|val|test|predict|prediction|estimate_loss)"
@@ -54,6 +56,14 @@ def phase(stack: Stack, steps_ended: int, grad_enabled: bool, in_step: bool) -> 
 
 def is_checkpoint(path: str, function: str, names: frozenset[str]) -> bool:
     return function in names and (function not in SHORT or any(part in path for part in CHECKPOINTS))
+
+
+def activity(path: str, function: str) -> str | None:
+    """What a function does by its name: "checkpoint" where one is saved or gathered for that, "evaluation", or None."""
+    name = function.lower()
+    if is_checkpoint(path, function, SAVES) or (GATHERS in name and not READS.search(name)):
+        return "checkpoint"
+    return "evaluation" if EVALUATES.match(name) else None
 
 
 def has_trained_model(torch: Torch, stack: list[FrameType]) -> bool | None:

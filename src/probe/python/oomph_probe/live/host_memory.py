@@ -11,7 +11,7 @@ import sys
 import threading
 import time
 
-from ..common import errors, frames
+from ..common import errors, frames, phases
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -28,10 +28,6 @@ EVERY, STRETCH = 0.5, 5.0
 LEAST, PART = 128 << 20, 0.02
 # Pinned memory is told where it has changed by so much.
 PINNED_STEP = 16 << 20
-# What a function's name says that it does. Recomputed activations are called checkpoints, too.
-SAVING = ("save_checkpoint", "save_model", "save_pretrained", "save_state", "state_dict")
-EVALUATING = {"eval", "evaluate", "evaluation", "val", "validate", "validation", "test", "predict", "prediction"}
-READING = {"load", "data", "dataset", "datasets"}
 
 
 class HostMemory:
@@ -116,12 +112,4 @@ def line_of(frame: FrameType) -> Line:
 
 
 def doing_of(frame: FrameType) -> str | None:
-    name, path = frame.f_code.co_name.lower(), frame.f_code.co_filename
-    words = set(name.split("_"))
-    if words & READING:
-        return None
-    if any(word in name for word in SAVING):
-        return "checkpoint"
-    if name == "save" and ("torch/serialization.py" in path or "distributed/checkpoint" in path):
-        return "checkpoint"
-    return "evaluation" if words & EVALUATING else None
+    return phases.activity(frame.f_code.co_filename, frame.f_code.co_name)
