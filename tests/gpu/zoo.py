@@ -75,7 +75,7 @@ class Program:
 
 def programs(options):
     rows = [Program(**row) for row in tomllib.loads(MANIFEST.read_text())["program"]]
-    rows = [row for row in rows if options.only is None or options.only in row.name]
+    rows = [row for row in rows if not options.only or any(part in row.name for part in options.only)]
     return [row for row in rows if options.set is None or row.set == options.set]
 
 
@@ -226,7 +226,7 @@ def main():
     parser.add_argument("--oomph", type=Path)
     parser.add_argument("--programs", type=Path, default=Path("/tmp/oomph-zoo"), help="where they are checked out")
     parser.add_argument("--mirror", type=Path, help="bare repositories, OWNER+NAME")
-    parser.add_argument("--only", help="programs whose name has this")
+    parser.add_argument("--only", nargs="+", help="programs whose name has one of these")
     parser.add_argument("--set", choices=("first", "second", "third", "fourth"))
     parser.add_argument("--results", type=Path, default=Path("zoo.jsonl"))
     parser.add_argument(

@@ -27,6 +27,9 @@ def is_right_edit(program, line):
         f"{option} " in f"{words} " or f"{option}=" in words for option in options
     ):
         return True
+    if f"batch={knob.get('value')}:" in env:
+        # The DataLoader's own argument, where the program has that number from the knob.
+        return True
     if "file" in knob:
         return f"{knob['file']}:{knob['line']}" in env or (
             knob["is"] == "config" and knob["file"].rpartition("/")[2] in env + words
