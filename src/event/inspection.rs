@@ -43,6 +43,10 @@ pub struct Rehearsal {
     pub copies_model: bool,
     /// Whether the model has convolutions, whose workspaces are not part of a rehearsal.
     pub convolutions: bool,
+    /// Whether cuDNN tries its algorithms for them (`torch.backends.cudnn.benchmark`), each with what it wants of the memory that
+    /// is free.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub autotunes: bool,
     /// The step as it was, and with changes.
     pub variants: Vec<RehearsedVariant>,
     /// Why there are no variants.

@@ -564,3 +564,27 @@ fn a_program_without_an_optimizer_has_no_state_most_likely() {
     assert_eq!(peak.likely, with.likely - Bytes(128 * MIB));
     assert_eq!(peak.high, with.high);
 }
+
+#[test]
+fn what_cudnn_takes_while_it_tries_its_algorithms_is_in_the_intervals() {
+    let room = Bytes(24 * 1024 * MIB);
+    let of = |autotunes| {
+        let said = Rehearsal {
+            convolutions: true,
+            autotunes,
+            ..said()
+        };
+        let step = Rehearsed::new(&said, 16).unwrap();
+        let card = step.on_card(&target(16), room).unwrap();
+        (step.peak(&target(16)).unwrap(), card.reserved)
+    };
+    let ((plain, reserved), (tried, reserved_trying)) = (of(false), of(true));
+    assert_eq!(plain.likely, tried.likely);
+    assert!(plain.high < plain.likely.scale(1.5));
+    assert!(tried.high >= tried.likely.scale(1.9));
+    assert!(reserved.high < room);
+    assert_eq!(
+        (reserved_trying.likely, reserved_trying.high),
+        (reserved.likely, room)
+    );
+}

@@ -307,6 +307,8 @@ class Work:
             if possible is not None:
                 line["inputs"]["possible"] = possible
         line["zero_grad"] = call.zero_grad or "unknown"
+        if getattr(getattr(self.torch.backends, "cudnn", None), "benchmark", False):
+            line["autotunes"] = True
         if call.lines is not None and call.lines.copies_a_model():
             line["copies_model"] = True
         optimizer = optimizers.of(self.torch, call.device)
