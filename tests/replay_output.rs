@@ -93,7 +93,7 @@ fn it_comes_with_its_moment_and_goes_with_it() {
     assert!(!second.contains("word-019"), "{second}");
     terminal.press("/");
     terminal.press("word-025\r");
-    terminal.wait_for("n older", PATIENCE);
+    terminal.wait_for("N previous", PATIENCE);
     terminal.press("q");
 }
 

@@ -93,8 +93,12 @@ fn fault_54_a_recording_that_breaks_off_anywhere() {
     training.finish(Exit::Code(1));
     let whole = std::fs::read(training.path("rec.jsonl")).expect("a recording");
     // Readings stand in the file after what happened later.
-    let is_exact =
-        |event: &Event| !matches!(event.what, EventKind::Logged(_) | EventKind::HostMemory(_));
+    let is_exact = |event: &Event| {
+        !matches!(
+            event.what,
+            EventKind::Logged(_) | EventKind::HostMemory(_) | EventKind::LaunchFacts(_)
+        )
+    };
     let all: Vec<_> = training.events().into_iter().filter(is_exact).collect();
     assert!(all.len() >= 5);
     let cut = training.path("cut.jsonl");

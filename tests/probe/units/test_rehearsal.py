@@ -11,7 +11,7 @@ from unittest import mock
 import fake_torch
 import support  # noqa: F401
 from _oomph_probe.common import frames
-from _oomph_probe.rehearse import apart, effects, inputs, optimizers, randoms, rehearsals, roots, sizes
+from _oomph_probe.rehearse import apart, catches, effects, inputs, optimizers, randoms, rehearsals, roots, sizes
 
 
 class Sizes(unittest.TestCase):
@@ -176,8 +176,9 @@ class TheEnd(unittest.TestCase):
         wire = mock.Mock(put=lambda line, keep: self.lines.append(line))
         self.steps, lifetime = types.SimpleNamespace(count=0, thread=None), types.SimpleNamespace(live=True)
         self.noted = mock.Mock()
-        self.rehearsals = rehearsals.Rehearsals(None, 7, lifetime, wire, print, self.steps, self.noted, 2, frames.Owners(None))
-        self.printed = []
+        torch = types.SimpleNamespace(cuda=types.SimpleNamespace(OutOfMemoryError=MemoryError), __file__="/torch/__init__.py")
+        self.rehearsals = rehearsals.Rehearsals(torch, 7, lifetime, wire, print, self.steps, self.noted, 2, frames.Owners(None))
+        self.printed, self.is_caught = [], True
         device = types.SimpleNamespace(index=0)
         self.call = types.SimpleNamespace(
             told=None, callers=None,
@@ -192,6 +193,7 @@ class TheEnd(unittest.TestCase):
             mock.patch.object(randoms, "Randoms", mock.MagicMock()),
             mock.patch.object(apart, "time", types.SimpleNamespace(monotonic=lambda: Work.now)),
             mock.patch.object(effects, "Guard", mock.MagicMock()),
+            mock.patch.object(catches, "may_be_caught", lambda *_: self.is_caught),
         ):
             patched.start()
             self.addCleanup(patched.stop)
@@ -211,22 +213,36 @@ class TheEnd(unittest.TestCase):
         self.assertEqual(self.rehearsals.work.further, [4, 2])
         self.assertIs(sys.excepthook, hook)
 
-    def test_what_is_left_is_rehearsed_where_nobody_catches_the_error(self):
-        with mock.patch.object(Work, "SECONDS", 0.5):
+    def test_what_nobody_can_catch_is_rehearsed_once_with_all_the_time_that_there_is(self):
+        self.is_caught = False
+        hook = sys.excepthook
+        with mock.patch.object(Work, "SECONDS", 0.4):
             self.rehearsals.ran_out(self.call, "forward")
-            self.assertEqual(self.variants(), [3])
+        # None is begun after a second.
+        self.assertEqual(self.variants(), [3])
+        self.assertIs(sys.excepthook, hook)
+
+    def test_what_is_left_is_rehearsed_where_nobody_catches_the_error(self):
+        with mock.patch.object(Work, "SECONDS", 0.9):
+            self.rehearsals.ran_out(self.call, "forward")
+            self.assertEqual(self.variants(), [1])
             sys.excepthook(RuntimeError, RuntimeError("out of memory"), None)
-        self.assertEqual(self.variants(), [3, 4])
+        self.assertEqual(self.variants(), [1, 2])
         # Nor was there time for further batches.
         self.assertFalse(hasattr(self.rehearsals.work, "further"))
         self.assertEqual(len(self.printed), 1)
 
     def test_all_of_them_together_delay_the_end_for_so_long_and_no_longer(self):
-        with mock.patch.object(Work, "SECONDS", 1.1):
-            self.rehearsals.ran_out(self.call, "forward")
-            sys.excepthook(RuntimeError, RuntimeError("out of memory"), None)
-        self.assertEqual(self.variants(), [1, 2])
-        self.assertLessEqual(Work.now - self.began, 2.3)
+        hook = sys.excepthook
+        for seconds, variants in ((0.5, [3]), (1.1, [3, 1])):
+            began = Work.now
+            with mock.patch.object(Work, "SECONDS", seconds):
+                self.rehearsals.ran_out(self.call, "forward")
+            self.assertEqual(self.variants(), variants)
+            # None would be begun after that, so nothing is left for the end.
+            self.assertIs(sys.excepthook, hook)
+            self.assertLessEqual(Work.now - began, 1.5)
+            self.rehearsals.done.clear()
 
     def test_nothing_more_is_where_the_program_went_on_or_was_interrupted(self):
         with mock.patch.object(Work, "SECONDS", 0.9):

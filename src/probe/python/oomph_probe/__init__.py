@@ -22,6 +22,7 @@ common/ What the others stand on:
     rotation       what is kept of a file that has become too large
     frames         Python stacks: the program's own lines
     phases         the phase of the step that they were taken in
+    tracebacks     errors pass through our wrappers without frames of theirs
     calls          the calls of models and of single modules
     blocks         the repeated blocks of a model
 
@@ -74,6 +75,8 @@ rehearse/ After an OOM in the first steps, to know what another batch or a remed
     recurrent      what cuDNN's recurrent layers allocate
     flops          how much an operator computes
     fakes          copies of the model in which every tensor is fake
+    catches        whether anybody can catch the error: if not, there is no later moment to go on
+    operators      what torch's operators returned for such sizes, to be asked once
     apart          its thread: given up at a deadline, and out of the way when the process exits
     effects        stops a rehearsal before it has an effect
     callers        the program's lines from its model's call to backward

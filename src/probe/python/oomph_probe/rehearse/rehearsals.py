@@ -246,7 +246,8 @@ class Work:
         self.left = [each for each in TASKS if not (each[0][1] and call.autocast[0])]
 
     def is_done(self) -> bool:
-        return not self.left
+        """Whether no variant would be begun if there were more time."""
+        return not self.left or bool(self.variants) and self.micros / 1e6 > REFINED * self.slack
 
     def said(self, error: BaseException | None, pid: int) -> Line:
         """The line; with the error that ended it, if one did."""
