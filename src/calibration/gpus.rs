@@ -3,8 +3,8 @@
 
 use crate::units::Bytes;
 
-/// A GPU's name as people type it, and the MiB of its `total_memory` in PyTorch: the least of the figures that its
-/// own messages give ("a total capacity of …").
+/// A GPU's name as people type it, and about the MiB of its `total_memory` in PyTorch, rounded down: what messages of out of memory
+/// say of such GPUs ("a total capacity of …"), which differs a little with driver and ECC. Only the H200's was measured for this.
 const GPUS: [(&str, u64); 42] = [
     ("B200", 182_600),
     ("H200", 143_155),
