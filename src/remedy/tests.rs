@@ -72,6 +72,24 @@ fn finding(cause: Cause, other_process: Option<i32>) -> Finding {
     }
 }
 
+/// The inputs of a staged session under a recent torch, where the largest batch that fits is looked for.
+fn of_staged<'a>(scene: &'a StagedSession, findings: &'a [Finding]) -> RemedyInputs<'a> {
+    RemedyInputs {
+        launch: LaunchEnvironment {
+            torch: Some("2.11.0"),
+            ..LaunchEnvironment::default()
+        },
+        forecast: ForecastInputs {
+            oom: scene.state.oom(),
+            state: Some(&scene.state),
+            ..ForecastInputs::default()
+        },
+        findings,
+        batch_fits: true,
+        ..RemedyInputs::default()
+    }
+}
+
 /// A process on `aaaa-0` that ran out of memory with 12 GiB allocated, and 20 GiB free on `aaaa-1`.
 fn out_on_the_first() -> StagedSession {
     out_on_the_first_under(None)

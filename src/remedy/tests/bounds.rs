@@ -5,9 +5,7 @@ use crate::event::{
     EventKind, Exit, OomRecord, OptimizerMemory, OptimizerRecord, Patchable, Phase, Rehearsal,
     RehearsedVariant,
 };
-use crate::forecast::ForecastInputs;
-use crate::recognize::LaunchEnvironment;
-use crate::remedy::{Remedy, RemedyId, RemedyInputs, recommended, remedies};
+use crate::remedy::{Remedy, RemedyId, recommended, remedies};
 use crate::state::tests::staged::{StagedSession, exited, gib, hello, record, started};
 use crate::units::{Bytes, Pid};
 
@@ -59,20 +57,7 @@ fn out(phase: Phase) -> OomRecord {
 
 fn offers(scene: &StagedSession) -> (Remedy, bool) {
     let findings = [super::finding(Cause::Capacity, None)];
-    let inputs = RemedyInputs {
-        launch: LaunchEnvironment {
-            torch: Some("2.11.0"),
-            ..LaunchEnvironment::default()
-        },
-        forecast: ForecastInputs {
-            oom: scene.state.oom(),
-            state: Some(&scene.state),
-            ..ForecastInputs::default()
-        },
-        findings: &findings,
-        batch_fits: true,
-        ..RemedyInputs::default()
-    };
+    let inputs = super::of_staged(scene, &findings);
     let all = remedies(&scene.state.run().unwrap().command, &inputs);
     let at = all.iter().position(|remedy| remedy.id == RemedyId::Batch);
     let enter = recommended(&all, Some(Cause::Capacity)) == at;

@@ -2,12 +2,10 @@
 //! where nothing fits, and never one that has failed.
 
 use crate::command::CommandLine;
-use crate::diagnosis::{Cause, Finding};
+use crate::diagnosis::Cause;
 use crate::event::{
     Blocks, EventKind, Exit, OomRecord, Patchable, Phase, Rehearsal, RehearsedVariant,
 };
-use crate::forecast::ForecastInputs;
-use crate::recognize::LaunchEnvironment;
 use crate::remedy::{
     Alteration, Plan, Remedy, RemedyId, RemedyInputs, combination, recommended, remedies,
 };
@@ -85,25 +83,8 @@ fn with_inputs<T>(
     look: impl FnOnce(&CommandLine, &RemedyInputs<'_>) -> T,
 ) -> T {
     let findings = [super::finding(cause, None)];
-    let inputs = inputs(scene, &findings);
+    let inputs = super::of_staged(scene, &findings);
     look(&scene.state.run().unwrap().command, &inputs)
-}
-
-fn inputs<'a>(scene: &'a StagedSession, findings: &'a [Finding]) -> RemedyInputs<'a> {
-    RemedyInputs {
-        launch: LaunchEnvironment {
-            torch: Some("2.11.0"),
-            ..LaunchEnvironment::default()
-        },
-        forecast: ForecastInputs {
-            oom: scene.state.oom(),
-            state: Some(&scene.state),
-            ..ForecastInputs::default()
-        },
-        findings,
-        batch_fits: true,
-        ..RemedyInputs::default()
-    }
 }
 
 fn offers(scene: &StagedSession) -> Vec<Remedy> {

@@ -2,8 +2,6 @@
 
 use crate::command::CommandLine;
 use crate::event::{Blocks, EventKind, PatchOutcome, Patchable, Patched};
-use crate::forecast::ForecastInputs;
-use crate::recognize::LaunchEnvironment;
 use crate::remedy::{Alteration, Availability, Plan, Remedy, RemedyId, RemedyInputs, remedies};
 use crate::state::tests::staged::{StagedSession, gib, hello, record, started};
 use crate::units::Pid;
@@ -44,16 +42,8 @@ fn ran(words: &str, found: Option<Patchable>) -> StagedSession {
 fn offers(scene: &StagedSession) -> (CommandLine, Vec<Remedy>) {
     let command = scene.state.run().unwrap().command.clone();
     let context = RemedyInputs {
-        launch: LaunchEnvironment {
-            torch: Some("2.11.0"),
-            ..LaunchEnvironment::default()
-        },
-        forecast: ForecastInputs {
-            oom: scene.state.oom(),
-            state: Some(&scene.state),
-            ..ForecastInputs::default()
-        },
-        ..RemedyInputs::default()
+        batch_fits: false,
+        ..super::of_staged(scene, &[])
     };
     let remedies = remedies(&command, &context);
     (command, remedies)
