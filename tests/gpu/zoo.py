@@ -10,11 +10,13 @@ its text files, from bare repositories in `--mirror` (OWNER+NAME or OWNER+NAME/r
 
     python3 tests/gpu/zoo.py run --oomph target/release/oomph --programs DIR --results FILE [--at-once N] [--seconds N]
     python3 tests/gpu/zoo.py fit --oomph target/release/oomph --programs DIR --results FILE [--at-once N] [--seconds N]
+    python3 tests/gpu/zoo.py denied --oomph target/release/oomph --programs DIR --results FILE [--at-once N] [--seconds N]
     python3 tests/gpu/zoo.py report --results FILE
 
 `run` and `fit` need an NVIDIA GPU and PyTorch with torchvision: each program that has `data` in the manifest runs as it is, then
 with 1/1.5 and 1/4 of the memory that it took, under `--on-oom auto`, and once more so with nothing in front of it, for its exit
 status and traceback (`zoo_runs.py`). `fit` asks `oomph fit` for the largest batch in 1/1.5 of it, and whether that and 2 % more last.
+`denied` runs with the least batch, in the same memory, what `run` saw no relaunch offered for (`zoo_denied.py`).
 What the results have is not run again.
 """
 
@@ -34,6 +36,7 @@ from pathlib import Path
 sys.path.insert(0, str(Path(__file__).resolve().parent))
 
 import zoo_data  # noqa: E402
+import zoo_denied  # noqa: E402
 import zoo_report  # noqa: E402
 import zoo_runs  # noqa: E402
 from results import Results  # noqa: E402
@@ -213,11 +216,15 @@ def fit_all(options):
     return run_all(options, zoo_runs.measure_fit)
 
 
+def denied_all(options):
+    return run_all(options, zoo_denied.measure)
+
+
 def report_all(options):
     return zoo_report.report(Results(options.results), {program.name: program for program in programs(options)})
 
 
-MODES = {"plan": compare_plans, "run": run_all, "fit": fit_all, "report": report_all}
+MODES = {"plan": compare_plans, "run": run_all, "fit": fit_all, "denied": denied_all, "report": report_all}
 
 
 def main():
@@ -227,7 +234,7 @@ def main():
     parser.add_argument("--programs", type=Path, default=Path("/tmp/oomph-zoo"), help="where they are checked out")
     parser.add_argument("--mirror", type=Path, help="bare repositories, OWNER+NAME")
     parser.add_argument("--only", nargs="+", help="programs whose name has one of these")
-    parser.add_argument("--set", choices=("first", "second", "third", "fourth"))
+    parser.add_argument("--set", choices=("first", "second", "third", "fourth", "fifth"))
     parser.add_argument("--results", type=Path, default=Path("zoo.jsonl"))
     parser.add_argument(
         "--work", type=Path, default=Path("/tmp/oomph-zoo-work"), help="where they run, with the data made for them"

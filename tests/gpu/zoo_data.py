@@ -2,6 +2,7 @@
 looks for. Values are random; nothing is downloaded.
 
     cifar10 DIR   cifar100 DIR   mnist DIR   images DIR   masks DIR   text FILE   pairs FILE   gzip FILE   tokens FILE
+    digits DIR   lines FILE
 
 `carried FILE` is no data: a file of the program that its repository keeps too large for the mirror, laid into `--carried`.
 
@@ -10,6 +11,7 @@ installed package. Only for a machine that is thrown away afterwards.
 """
 
 import gzip
+import json
 import os
 import pickle
 import re
@@ -111,6 +113,21 @@ def pairs(path):
     path.write_text("".join(f"{one}\t{other}\n" for one, other in zip(lines, others)))
 
 
+def digits(root, count=400):
+    from PIL import Image
+
+    for number in range(10):
+        (root / str(number)).mkdir(parents=True)
+        for index, row in enumerate(rows_of_images(count, 784)):
+            Image.fromarray(row.reshape(28, 28)).save(root / str(number) / f"{index}.png")
+
+
+def lines(path):
+    listed = words(WORDS)
+    texts = (" ".join(listed[start : start + 300]) for start in range(0, len(listed), 300))
+    path.write_text("".join(json.dumps({"text": text}) + "\n" for text in texts))
+
+
 def compressed(path):
     block = generator().integers(32, 127, 1 << 20).astype("uint8").tobytes()
     with gzip.open(path, "wb", compresslevel=1) as file:
@@ -132,6 +149,8 @@ MAKERS = {
     "pairs": pairs,
     "gzip": compressed,
     "tokens": tokens,
+    "digits": digits,
+    "lines": lines,
 }
 
 # A package that only reports elsewhere: anything asked of it is something that can be called, entered and asked again.

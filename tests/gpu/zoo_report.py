@@ -63,6 +63,29 @@ def print_as_alone(results, relaunches):
             print(f"    {line['name']} {line['times']}: {sorted(differ)[:4]}")
 
 
+def print_over_bare(results, relaunches):
+    """How much longer the program's end takes than with nothing in front of it, from the OOM's record on."""
+    alone = {(line["name"], line["times"]): line.get("to_exit") for line in results.lines if line["what"] == "alone"}
+    pairs = [(line.get("to_exit"), alone.get((line["name"], line["times"]))) for line in relaunches]
+    over = [ours - bare for ours, bare in pairs if ours is not None and bare is not None]
+    if over:
+        print(f"of it more than without oomph   {quantile(over, 0.5):.2f} s in the median, {max(over):.2f} at most, of {len(over)}")
+
+
+def print_denied(results):
+    """Whether what was offered no run would have run with the least batch."""
+    lines = [line for line in results.lines if line["what"] == "least"]
+    of_program = {}
+    for line in lines:
+        of_program.setdefault((line["name"], line["times"]), {})[line["batch"]] = line["lasts"]
+    for (name, times), tried in of_program.items():
+        words = ", ".join(f"{batch} {'lasts' if lasts else 'not known' if lasts is None else 'runs out'}" for batch, lasts in tried.items())
+        print(f"{name:22} {times:3.1f}x no run offered: {words}")
+    if of_program:
+        false = sum(any(tried.values()) for tried in of_program.values())
+        print(f"no run offered, but one lasts   {share(false, len(of_program))}")
+
+
 def print_fits(results):
     """What `oomph fit` found, beside what lasts."""
     lines = [line for line in results.lines if line["what"] == "fit"]
@@ -161,4 +184,6 @@ def report(results, programs):
     print_as_alone(results, relaunches)
     if delays:
         print(f"from the OOM to the exit        {quantile(delays, 0.5):.2f} s in the median, {max(delays):.2f} at most")
+    print_over_bare(results, relaunches)
+    print_denied(results)
     return 0

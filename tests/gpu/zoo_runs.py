@@ -227,7 +227,7 @@ def last_words(output, is_first):
 
 
 def without_oomph(place, program, times, cap):
-    """The same failure with nothing in front of it: its exit status and traceback."""
+    """The same failure with nothing in front of it: its exit status, its traceback, and how long its end takes from there on."""
     directory = prepared(place, program)
     environment = surroundings(place, program, f"alone-{times}", cap)
     output = place.of(program) / f"alone-{times}.out"
@@ -240,14 +240,19 @@ def without_oomph(place, program, times, cap):
             words, cwd=directory, env=environment, stdin=subprocess.DEVNULL, stdout=written, stderr=written,
             start_new_session=True,
         )
-        try:
-            status = process.wait(SECONDS)
-        except subprocess.TimeoutExpired:
+        said_at = None
+        began = time.monotonic()
+        while process.poll() is None and time.monotonic() - began < SECONDS:
+            if said_at is None and b"OutOfMemoryError" in output.read_bytes():
+                said_at = time.monotonic()
+            time.sleep(0.02)
+        status = process.poll()
+        to_exit = time.monotonic() - said_at if said_at is not None and status is not None else None
+        if status is None:
             os.killpg(process.pid, signal.SIGKILL)
             process.wait()
-            status = None
     said = output.read_bytes().decode(errors="replace")
-    return {"status": status, "traceback": last_words(said, is_first=False)}
+    return {"status": status, "traceback": last_words(said, is_first=False), "to_exit": to_exit}
 
 
 def bare(place, program):
