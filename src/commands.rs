@@ -17,11 +17,9 @@ mod logs;
 mod ls;
 mod plan;
 mod predict;
-mod recordings;
 mod replay;
 mod report;
 mod run;
-mod sessions;
 mod stop;
 
 use crate::cli;
@@ -29,6 +27,7 @@ use crate::command::{CommandLine, Word};
 use crate::config;
 use crate::live::display::mode;
 use crate::live::{Ending, FitOptions, SessionConfig, named_in, print};
+use crate::query::sessions::session_names;
 use crate::ui::Theme;
 use crate::ui::theme::Scheme;
 use again::AgainCommand;
@@ -47,7 +46,6 @@ use ls::LsCommand;
 use plan::PlanCommand;
 use replay::ReplayCommand;
 use report::ReportCommand;
-use serde_json::Value;
 use std::ffi::OsString;
 use std::fmt;
 use std::io::{self, Write};
@@ -228,7 +226,7 @@ pub fn definition() -> clap::Command {
 
 /// The answer to a shell's completion script for the words after `oomph` up to the cursor.
 pub fn complete(words: &[OsString]) -> String {
-    crate::cli::complete(command_definition(), words, sessions::session_names)
+    crate::cli::complete(command_definition(), words, session_names)
 }
 
 /// What is said where a subcommand's answer can't be written.
@@ -240,18 +238,6 @@ fn answer(text: &str) -> anyhow::Result<Ending> {
     match out.write_all(text.as_bytes()).and_then(|()| out.flush()) {
         Err(error) if error.kind() != io::ErrorKind::BrokenPipe => Err(error).context(NOT_WRITTEN),
         Ok(()) | Err(_) => Ok(Ending::Code(0)),
-    }
-}
-
-/// Puts the version of its schema (`oomph help json`) into an answer, or into each of several.
-fn versioned(answer: Value) -> Value {
-    match answer {
-        Value::Array(rows) => rows.into_iter().map(versioned).collect(),
-        Value::Object(mut fields) => {
-            fields.insert("version".into(), Value::from(1));
-            Value::Object(fields)
-        }
-        other => other,
     }
 }
 

@@ -20,6 +20,7 @@ pub mod live;
 pub mod oom;
 pub mod probe;
 pub mod project_files;
+mod query;
 pub mod recognize;
 pub mod recording;
 pub mod remedy;

@@ -1,12 +1,12 @@
 //! `oomph plan`: what oomph recognizes in a command and what each remedy would change. Runs nothing.
 
 use super::predict::predict;
-use super::recordings;
 use crate::command::CommandLine;
 use crate::config;
 use crate::document::text::{TextLayout, lines};
 use crate::live::session::inputs::SessionInputs;
 use crate::live::{Ending, print, torch};
+use crate::query::recordings;
 use crate::recognize::LaunchEnvironment;
 use crate::remedy::{self, RemedyInputs};
 use crate::{report, supervise};

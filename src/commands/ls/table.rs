@@ -1,7 +1,7 @@
 //! The list of sessions as a table that fits the terminal.
 
-use super::Row;
 use crate::live::print;
+use crate::query::listing::Row;
 use crate::units::{Bytes, clock_face};
 use jiff::Timestamp;
 use jiff::tz::TimeZone;

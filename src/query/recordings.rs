@@ -13,7 +13,7 @@ use std::time::SystemTime;
 
 /// A session's recording.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct RecordedSession {
+pub struct RecordedSession {
     pub id: String,
     /// The file.
     pub path: PathBuf,
@@ -33,7 +33,7 @@ const LISTED: usize = 4;
 
 /// The recorded sessions of this user, the one written to last first: also those that run now and
 /// are recorded elsewhere (`--record`), on this machine or another.
-pub(super) fn all() -> Vec<RecordedSession> {
+pub fn all() -> Vec<RecordedSession> {
     let places = BaseDirs::of_this_user();
     let stored = recording::list(&places)
         .into_iter()
@@ -77,7 +77,7 @@ pub(super) fn all() -> Vec<RecordedSession> {
 ///
 /// # Errors
 /// There is none, or there are several; with what to do.
-pub(super) fn find(name: Option<&OsStr>) -> anyhow::Result<PathBuf> {
+pub fn find(name: Option<&OsStr>) -> anyhow::Result<PathBuf> {
     let path = find_among(name, all)?;
     match name.is_some_and(|name| Path::new(name) == path) {
         true => Ok(path),
@@ -86,7 +86,7 @@ pub(super) fn find(name: Option<&OsStr>) -> anyhow::Result<PathBuf> {
 }
 
 /// What to type after `oomph again` for a recording: the session's name, where it is stored under that, or else the file.
-pub(super) fn again_name(path: &Path, state: Option<&State>) -> Option<String> {
+pub fn again_name(path: &Path, state: Option<&State>) -> Option<String> {
     let id = &state?.session.as_ref()?.id;
     let is_log = path.file_name() == Some(OsStr::new(recording::OUTPUT_LOG));
     let path = match (path.is_dir(), is_log) {
