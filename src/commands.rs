@@ -15,6 +15,7 @@ mod fit;
 pub mod help;
 mod logs;
 mod ls;
+mod mcp;
 mod plan;
 mod predict;
 mod replay;
@@ -23,10 +24,11 @@ mod run;
 mod stop;
 
 use crate::cli;
-use crate::command::{CommandLine, Word};
+use crate::command::CommandLine;
 use crate::config;
 use crate::live::display::mode;
 use crate::live::{Ending, FitOptions, SessionConfig, named_in, print};
+use crate::query::planned;
 use crate::query::sessions::session_names;
 use crate::ui::Theme;
 use crate::ui::theme::Scheme;
@@ -43,6 +45,7 @@ use export::ExportCommand;
 use help::HelpCommand;
 use logs::LogsCommand;
 use ls::LsCommand;
+use mcp::McpCommand;
 use plan::PlanCommand;
 use replay::ReplayCommand;
 use report::ReportCommand;
@@ -102,6 +105,8 @@ enum Subcommand {
     /// Check the driver, the GPUs, the command's Python and torch, and what oomph needs. Runs nothing
     /// of yours.
     Doctor(DoctorCommand),
+    /// Serve coding agents over the Model Context Protocol: sessions, causes, predictions.
+    Mcp(McpCommand),
     /// Explain options, keys, oomph.toml or a subcommand: oomph help run, oomph help keys, ….
     Help(HelpCommand),
     /// Print a shell's completion: eval "$(oomph completions bash)".
@@ -206,6 +211,7 @@ impl Invocation {
             Subcommand::Check(asked) => check::run(asked, command),
             Subcommand::Fit(fit) => fit::run(fit, command.ok_or_else(no_command)?),
             Subcommand::Doctor(doctor) => doctor::run(&doctor, command),
+            Subcommand::Mcp(asked) => mcp::run(&asked),
             Subcommand::Help(help) => help::run(&help),
             Subcommand::Completions(completions) => completions::run(&completions),
         }
@@ -261,19 +267,8 @@ fn on_screen<T>(
     played
 }
 
-/// The command; leading `NAME=VALUE` words are variables, as for `env`.
 fn command_line(words: Vec<OsString>, cwd: PathBuf) -> Result<CommandLine, Mistake> {
-    let mut words = words.into_iter().map(Word).peekable();
-    let mut env = Vec::new();
-    while let Some(change) = words.peek().and_then(cli::assignment) {
-        env.push(change);
-        words.next();
-    }
-    let argv: Vec<Word> = words.collect();
-    if argv.is_empty() {
-        return Err(no_command());
-    }
-    Ok(CommandLine { argv, env, cwd })
+    planned::command_line(words, cwd).ok_or_else(no_command)
 }
 
 /// What other programs call it, and what it is called here.

@@ -17,6 +17,7 @@ pub mod epoch;
 pub mod event;
 pub mod forecast;
 pub mod live;
+mod mcp;
 pub mod oom;
 pub mod probe;
 pub mod project_files;

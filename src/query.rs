@@ -3,13 +3,18 @@
 //! it, and `mcp` answers with it.
 
 pub mod again;
+pub mod change;
 pub mod explained;
 pub mod listing;
+pub mod planned;
 pub mod recordings;
 pub mod sessions;
 pub mod told;
 
 use serde_json::Value;
+
+/// The schemas of all answers, as `oomph help json` prints them.
+pub const SCHEMAS: &str = include_str!("query/schemas.json");
 
 /// Puts the version of its schema (`oomph help json`) into an answer, or into each of several.
 pub fn versioned(answer: Value) -> Value {

@@ -38,7 +38,7 @@ fn values(text: &str) -> Vec<Value> {
 }
 
 /// The part of JSON Schema that the published schemas use.
-fn problems(value: &Value, schema: &Value, place: &str, found: &mut Vec<String>) {
+pub fn problems(value: &Value, schema: &Value, place: &str, found: &mut Vec<String>) {
     let is = |name: &str| match name {
         "null" => value.is_null(),
         "boolean" => value.is_boolean(),

@@ -33,7 +33,7 @@ pub(super) struct AgainCommand {
     #[arg(long)]
     print: bool,
     /// With these remedies, expected to fit or not: batch, expandable-segments, recompute, amp, …
-    #[arg(long, value_name = "NAME,NAME", value_delimiter = ',', value_parser = remedy_named, conflicts_with = "same")]
+    #[arg(long, value_name = "NAME,NAME", value_delimiter = ',', value_parser = RemedyId::named, conflicts_with = "same")]
     remedy: Vec<RemedyId>,
     /// As it was, without a remedy
     #[arg(long)]
@@ -41,13 +41,6 @@ pub(super) struct AgainCommand {
     /// With --print: as JSON
     #[arg(long, requires = "print")]
     json: bool,
-}
-
-fn remedy_named(text: &str) -> Result<RemedyId, String> {
-    RemedyId::all().find(|id| id.name() == text).ok_or_else(|| {
-        let names: Vec<String> = RemedyId::all().map(RemedyId::name).collect();
-        format!("choose of {}", names.join(", "))
-    })
 }
 
 /// Starts the recorded command again, or says why not.

@@ -29,7 +29,7 @@ pub(super) struct LsCommand {
 /// It could not be written to.
 pub(super) fn run(ls: &LsCommand) -> anyhow::Result<Ending> {
     let LsCommand { all, json } = *ls;
-    let (rows, scores) = listing::rows(all);
+    let (rows, scores) = listing::rows(if all { usize::MAX } else { 0 });
     let third = match all {
         true => ThirdColumn::Took,
         false => ThirdColumn::Screen,

@@ -94,6 +94,10 @@ pub struct SessionConfig {
     /// Divide timeouts by N (tests)
     #[arg(long, hide = true, value_name = "N", default_value_t = 1)]
     pub scaled: u32,
+    /// Say the session's name on standard error, and let go of both streams (`oomph mcp`)
+    #[arg(long, hide = true)]
+    #[serde(skip)]
+    pub announce: bool,
     /// Colours of the screen [default: that of oomph.toml]
     #[arg(long, value_name = "NAME", value_enum)]
     #[serde(skip)]

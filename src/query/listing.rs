@@ -91,20 +91,37 @@ impl Row {
     }
 }
 
-/// The running sessions, latest last, and with `ended` behind them those that are over, the latest first; and how the
+/// What [`Row::state`] is while a person is asked.
+pub const WAITING_AT_OOM: &str = Activity::Waiting.word();
+
+/// The running sessions, latest last, and behind them so many of those that are over, the latest first; and how the
 /// predictions of those came out.
-pub fn rows(ended: bool) -> (Vec<Row>, Vec<Score>) {
+pub fn rows(ended: usize) -> (Vec<Row>, Vec<Score>) {
     let mut rows: Vec<Row> = sessions::living().iter().map(living_row).collect();
     let here: Vec<String> = rows.iter().map(|row| row.id.clone()).collect();
     rows.extend(sessions::elsewhere(&here).iter().map(row_elsewhere));
     let mut scores = Vec::new();
-    if ended {
-        for (row, of_session) in ended_rows(&rows) {
-            rows.push(row);
-            scores.extend(of_session);
-        }
+    for (row, of_session) in ended_rows(&rows, ended) {
+        rows.push(row);
+        scores.extend(of_session);
     }
     (rows, scores)
+}
+
+/// Whether a session runs on this machine.
+pub fn is_living(id: &str) -> bool {
+    let mut living = sessions::living().into_iter();
+    living.any(|living| living.found.id == id)
+}
+
+/// The row of one session, by its name and recording.
+pub fn row(id: &str, path: &Path) -> Row {
+    let living = sessions::living().into_iter();
+    let mut living = living.filter(|living| living.found.id == id);
+    match living.next() {
+        Some(living) => living_row(&living),
+        None => recorded_row(id, path).0,
+    }
 }
 
 fn living_row(living: &Living) -> Row {
@@ -169,10 +186,11 @@ fn without_front(status: &SessionStatus) -> &'static str {
 }
 
 /// A row for each recorded session that isn't among `living`, and how its predictions came out.
-fn ended_rows(living: &[Row]) -> Vec<(Row, Vec<Score>)> {
+fn ended_rows(living: &[Row], most: usize) -> Vec<(Row, Vec<Score>)> {
     recordings::all()
         .into_iter()
         .filter(|session| living.iter().all(|row| row.id != session.id))
+        .take(most)
         .map(|session| recorded_row(&session.id, &session.path))
         .collect()
 }

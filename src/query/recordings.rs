@@ -85,6 +85,14 @@ pub fn find(name: Option<&OsStr>) -> anyhow::Result<PathBuf> {
     }
 }
 
+/// The recording of the session of this name, or that alone begins so; a file's path names none.
+///
+/// # Errors
+/// There is none, or there are several.
+pub fn find_session(name: &str) -> anyhow::Result<PathBuf> {
+    readable(by_name(name, all())?)
+}
+
 /// What to type after `oomph again` for a recording: the session's name, where it is stored under that, or else the file.
 pub fn again_name(path: &Path, state: Option<&State>) -> Option<String> {
     let id = &state?.session.as_ref()?.id;
@@ -117,11 +125,19 @@ fn find_among(
     }
     let text = name.to_string_lossy();
     ensure!(
+        !text.is_empty(),
+        "the name is empty; pass an existing file, or the start of a session's ID (`oomph ls --all`)"
+    );
+    ensure!(
         !is_path(&text),
         "{} does not exist; pass an existing file, or the start of a session's ID (`oomph ls --all`)",
         path.display()
     );
-    match meant(&text, all(), |session| &session.id, RecordedSession::job) {
+    by_name(&text, all())
+}
+
+fn by_name(text: &str, all: Vec<RecordedSession>) -> anyhow::Result<PathBuf> {
+    match meant(text, all, |session| &session.id, RecordedSession::job) {
         Meant::One(session) => Ok(session.path),
         Meant::None => {
             bail!(
@@ -150,8 +166,7 @@ fn readable(path: PathBuf) -> anyhow::Result<PathBuf> {
 
 /// A name of a session has no directory in it, and a file that is missing should be called missing.
 fn is_path(text: &str) -> bool {
-    text.is_empty()
-        || text.contains('/')
+    text.contains('/')
         || [".jsonl", ".log", ".json", ".txt"]
             .iter()
             .any(|suffix| text.ends_with(suffix))

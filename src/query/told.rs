@@ -9,6 +9,8 @@ use crate::recording::{self, ReadError};
 use crate::report::anonymous::Anonymizer;
 use crate::report::comparison::ComparedRun;
 use crate::report::explain;
+use crate::report::markdown::markdown;
+use crate::report::page::PageOptions;
 use crate::report::story::SessionStory;
 use crate::state::State;
 use jiff::Timestamp;
@@ -28,6 +30,12 @@ pub fn read_state(path: &Path) -> anyhow::Result<State> {
         Ok(())
     })?;
     Ok(state)
+}
+
+/// What the session of a recording is called, by its first line.
+pub fn name_of_recording(path: &Path) -> String {
+    let header = recording::header(path);
+    header.map_or_else(|| path.display().to_string(), |header| header.id)
 }
 
 /// What a recorded session is called: its name, or where it has none the file's path.
@@ -87,6 +95,18 @@ impl Told {
         let again = again.as_deref().filter(|_| !anonymous);
         let (remedies, cause) = (recorded.remedies(), recorded.cause());
         explain::to_relaunch(command, &remedies, cause, again)
+    }
+
+    /// The report as Markdown.
+    pub fn markdown(&self) -> String {
+        let (began, relaunch) = (self.began(), self.to_relaunch(false));
+        let options = PageOptions {
+            name: &self.name,
+            began: began.as_deref(),
+            comparison: None,
+            relaunch: &relaunch,
+        };
+        markdown(&self.story, &options)
     }
 
     /// Its last run.

@@ -4,6 +4,8 @@
 //! The numbers come from the forecast's model; here they are compared with the memory that the
 //! process could have had, and put into words.
 
+mod whole_run;
+
 use super::inputs::RemedyInputs;
 use super::plan::{Expectation, Remedy};
 use super::{NeedFrom, RemedyEffect, RemedyId};
