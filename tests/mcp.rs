@@ -597,7 +597,7 @@ fn hostile_lines_end_with_errors_and_the_server_goes_on() {
         (br#"{"jsonrpc":"2.0","id":{},"method":"ping"}"#.to_vec(), -32600),
         (br#"{"id":5,"method":"ping"}"#.to_vec(), -32600),
         (br#"{"jsonrpc":"2.0","id":6,"method":"tools/call","params":{"name":7}}"#.to_vec(), -32602),
-        (br#"{"jsonrpc":"2.0","id":7,"method":"tools/call","params":[]}"#.to_vec(), -32602),
+        (br#"{"jsonrpc":"2.0","id":7,"method":"tools/call","params":[]}"#.to_vec(), -32600),
         (br#"{"jsonrpc":"2.0","id":8,"method":"tools/call","params":{"name":"rm_rf"}}"#.to_vec(), -32602),
         (br#"{"jsonrpc":"2.0","id":9,"method":"no/such"}"#.to_vec(), -32601),
         (br#"{"jsonrpc":"2.0","id":10,"method":"resources/read","params":{"uri":"file:///etc/passwd"}}"#.to_vec(), -32002),

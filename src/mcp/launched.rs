@@ -1,7 +1,8 @@
 //! Sessions that were started on an agent's behalf: each by an oomph of its own, in a session of its own, so that it goes on
 //! when the server ends. Only these may be stopped from here.
 
-use crate::supervise;
+use crate::query::{recordings, sessions};
+use crate::{recording, supervise};
 use nix::unistd::setsid;
 use std::ffi::OsStr;
 use std::io::{BufRead, BufReader, Read};
@@ -9,9 +10,22 @@ use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::sync::{Mutex, PoisonError};
+use std::time::{Duration, Instant};
 
 /// What is read of an oomph's words before its session begins.
 const MOST_WORDS: u64 = 64 << 10;
+
+/// How long a session may take, once it has a name, until others find it.
+const FOUND_WITHIN: Duration = Duration::from_secs(10);
+const LOOK: Duration = Duration::from_millis(20);
+
+/// Whether others find a session: its keeper answers, and its recording has begun.
+fn is_found(id: &str) -> bool {
+    let recorded = recordings::find_session(id);
+    let has_begun = recorded.is_ok_and(|path| recording::header(&path).is_some());
+    let mut living = sessions::living().into_iter();
+    has_begun && living.any(|living| living.found.id == id && living.status.is_some())
+}
 
 #[derive(Default)]
 pub(super) struct LaunchedSessions(Mutex<Vec<String>>);
@@ -64,6 +78,15 @@ impl LaunchedSessions {
                     Some(id) => session = Some(id.trim().to_string()),
                     None => said.push(line),
                 }
+            }
+        }
+        if let Some(id) = &session {
+            let began = Instant::now();
+            while !is_found(id)
+                && began.elapsed() < FOUND_WITHIN
+                && matches!(child.try_wait(), Ok(None))
+            {
+                std::thread::sleep(LOOK);
             }
         }
         // Whoever starts a process waits for it, or it stays as a zombie.

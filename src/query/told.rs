@@ -32,10 +32,16 @@ pub fn read_state(path: &Path) -> anyhow::Result<State> {
     Ok(state)
 }
 
-/// What the session of a recording is called, by its first line.
+/// What the session of a recording is called, by its first line; one that has none yet by its directory.
 pub fn name_of_recording(path: &Path) -> String {
-    let header = recording::header(path);
-    header.map_or_else(|| path.display().to_string(), |header| header.id)
+    let directory = path.parent().and_then(Path::file_name);
+    let is_stored = path.file_name() == Some(OsStr::new(recording::RECORDING));
+    let by_directory = directory.filter(|_| is_stored);
+    match (recording::header(path), by_directory) {
+        (Some(header), _) => header.id,
+        (None, Some(directory)) => directory.to_string_lossy().into_owned(),
+        (None, None) => path.display().to_string(),
+    }
 }
 
 /// What a recorded session is called: its name, or where it has none the file's path.
