@@ -5,7 +5,7 @@ use super::answer::{bounded, plain, schema};
 use super::launched::LaunchedSessions;
 use super::resources;
 use super::scope::ReadScope;
-use super::tool::{Permissions, Progress, ToolContext, ToolNeeds, ToolSpec};
+use super::tool::{CallProgress, Permissions, ToolContext, ToolNeeds, ToolSpec};
 use super::tools;
 use rmcp::model::{
     CallToolRequestParams, CallToolResponse, CallToolResult, ContentBlock, ErrorCode, ErrorData,
@@ -83,8 +83,8 @@ impl Server {
             let called = self.blocking(request, move |context| {
                 let progress = (tool.call)(context, arguments, began.elapsed())?;
                 Ok::<_, String>(match progress {
-                    Progress::Done(answer) => Some(bounded(tool.answer, answer)),
-                    Progress::Waiting => None,
+                    CallProgress::Done(answer) => Some(bounded(tool.answer, answer)),
+                    CallProgress::Waiting => None,
                 })
             });
             let Some(called) = called.await else {

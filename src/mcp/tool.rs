@@ -44,14 +44,14 @@ pub(super) struct ToolContext {
 }
 
 /// How far a call has come.
-pub(super) enum Progress {
+pub(super) enum CallProgress {
     Done(Value),
     /// It is to be asked again.
     Waiting,
 }
 
 /// What a call does; it may block. It is told how long it has been waited for; its error is for the agent to read.
-pub(super) type ToolCall = fn(&ToolContext, JsonObject, Duration) -> Result<Progress, String>;
+pub(super) type ToolCall = fn(&ToolContext, JsonObject, Duration) -> Result<CallProgress, String>;
 
 pub(super) struct ToolSpec {
     pub name: &'static str,

@@ -16,7 +16,7 @@ use std::path::Path;
 
 /// One session, as a program reads it.
 #[derive(Debug, Default, Serialize)]
-pub struct Row {
+pub struct SessionRow {
     pub id: String,
     /// `starting`, `running`, `stopping`, `waiting at OOM`, `relaunching`, `ending`, `not answering`;
     /// of one that has ended the outcome of its last run: `finished`, `out of memory`, `stopped`,
@@ -79,7 +79,7 @@ pub struct PredictedRun {
     pub held: Option<bool>,
 }
 
-impl Row {
+impl SessionRow {
     /// The state; if there were several runs, also which one it is about.
     pub fn state_words(&self) -> String {
         let run = match self.run {
@@ -91,13 +91,13 @@ impl Row {
     }
 }
 
-/// What [`Row::state`] is while a person is asked.
+/// What [`SessionRow::state`] is while a person is asked.
 pub const WAITING_AT_OOM: &str = Activity::Waiting.word();
 
 /// The running sessions, latest last, and behind them so many of those that are over, the latest first; and how the
 /// predictions of those came out.
-pub fn rows(ended: usize) -> (Vec<Row>, Vec<Score>) {
-    let mut rows: Vec<Row> = sessions::living().iter().map(living_row).collect();
+pub fn rows(ended: usize) -> (Vec<SessionRow>, Vec<Score>) {
+    let mut rows: Vec<SessionRow> = sessions::living().iter().map(living_row).collect();
     let here: Vec<String> = rows.iter().map(|row| row.id.clone()).collect();
     rows.extend(sessions::elsewhere(&here).iter().map(row_elsewhere));
     let mut scores = Vec::new();
@@ -115,7 +115,7 @@ pub fn is_living(id: &str) -> bool {
 }
 
 /// The row of one session, by its name and recording.
-pub fn row(id: &str, path: &Path) -> Row {
+pub fn row(id: &str, path: &Path) -> SessionRow {
     let living = sessions::living().into_iter();
     let mut living = living.filter(|living| living.found.id == id);
     match living.next() {
@@ -124,12 +124,12 @@ pub fn row(id: &str, path: &Path) -> Row {
     }
 }
 
-fn living_row(living: &Living) -> Row {
+fn living_row(living: &Living) -> SessionRow {
     let file = living.found.file.as_ref();
     let summary = living.summary.as_ref();
     let run = (living.status.as_ref()).and_then(|status| status.run.as_ref());
     let ram = summary.and_then(|summary| summary.ram);
-    Row {
+    SessionRow {
         id: living.found.id.clone(),
         state: state(living).into(),
         attached: living.status.as_ref().is_some_and(|status| status.front)
@@ -159,7 +159,7 @@ fn living_row(living: &Living) -> Row {
         log: file
             .and_then(|file| file.log.as_ref())
             .map(|word| word.to_string_lossy()),
-        ..Row::default()
+        ..SessionRow::default()
     }
 }
 
@@ -186,7 +186,7 @@ fn without_front(status: &SessionStatus) -> &'static str {
 }
 
 /// A row for each recorded session that isn't among `living`, and how its predictions came out.
-fn ended_rows(living: &[Row], most: usize) -> Vec<(Row, Vec<Score>)> {
+fn ended_rows(living: &[SessionRow], most: usize) -> Vec<(SessionRow, Vec<Score>)> {
     recordings::all()
         .into_iter()
         .filter(|session| living.iter().all(|row| row.id != session.id))
@@ -196,14 +196,14 @@ fn ended_rows(living: &[Row], most: usize) -> Vec<(Row, Vec<Score>)> {
 }
 
 /// A row for a session that runs elsewhere.
-fn row_elsewhere(session: &RemoteSession) -> Row {
+fn row_elsewhere(session: &RemoteSession) -> SessionRow {
     let recording = session.recording();
     // Where there is none, or it can't be read, there are no figures.
     let recorded = recording.filter(|path| recording::open_own(path).is_ok());
     let state = outlined(recorded.as_deref());
     let path = recorded.unwrap_or_default();
     let (row, _) = recorded_row_of(&session.id, &path, &state);
-    Row {
+    SessionRow {
         state: match session.is_silent() {
             true => "silent".into(),
             false => activity(&state).word().into(),
@@ -254,16 +254,16 @@ fn outlined(path: Option<&Path>) -> State {
 }
 
 /// A row for a recorded session, and how its predictions came out.
-pub fn recorded_row(id: &str, path: &Path) -> (Row, Vec<Score>) {
+pub fn recorded_row(id: &str, path: &Path) -> (SessionRow, Vec<Score>) {
     recorded_row_of(id, path, &outlined(Some(path)))
 }
 
-fn recorded_row_of(id: &str, path: &Path, state: &State) -> (Row, Vec<Score>) {
+fn recorded_row_of(id: &str, path: &Path, state: &State) -> (SessionRow, Vec<Score>) {
     let run = state.run();
     let header = state.session.as_ref();
     let log = recording::log_beside(path);
     let scores: Vec<Score> = state.runs.iter().filter_map(Score::new).collect();
-    let row = Row {
+    let row = SessionRow {
         id: id.to_string(),
         state: outcome(state),
         since: header
@@ -288,7 +288,7 @@ fn recorded_row_of(id: &str, path: &Path, state: &State) -> (Row, Vec<Score>) {
             .map(displayed),
         recording: Some(path.display().to_string()),
         log: log.exists().then(|| log.display().to_string()),
-        ..Row::default()
+        ..SessionRow::default()
     };
     (row, scores)
 }
@@ -329,7 +329,7 @@ fn devices(state: &State) -> Vec<String> {
 mod tests {
     use super::*;
 
-    fn of(recording: &str) -> Row {
+    fn of(recording: &str) -> SessionRow {
         let path = format!(
             "{}/tests/replay/{recording}.jsonl",
             env!("CARGO_MANIFEST_DIR")

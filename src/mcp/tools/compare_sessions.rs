@@ -1,6 +1,6 @@
 //! Two sessions, or two runs of one, side by side.
 
-use crate::mcp::tool::{Progress, ToolContext, ToolNeeds, ToolSpec, arguments, parsed, words};
+use crate::mcp::tool::{CallProgress, ToolContext, ToolNeeds, ToolSpec, arguments, parsed, words};
 use crate::query::told::Told;
 use crate::query::versioned;
 use crate::report::comparison::{ComparedRun, Comparison, run_of};
@@ -34,7 +34,7 @@ struct CompareArguments {
     after_run: Option<u32>,
 }
 
-fn call(context: &ToolContext, given: JsonObject, _: Duration) -> Result<Progress, String> {
+fn call(context: &ToolContext, given: JsonObject, _: Duration) -> Result<CallProgress, String> {
     let asked: CompareArguments = parsed(given)?;
     let told = |name: &str| {
         let path = context.scope.recording(Some(name))?;
@@ -52,7 +52,7 @@ fn call(context: &ToolContext, given: JsonObject, _: Duration) -> Result<Progres
     let after = second.as_ref().unwrap_or(&first);
     let comparison = Comparison::new(side(&first, before_run)?, side(after, asked.after_run)?);
     let answer = serde_json::to_value(&comparison).map_err(|error| error.to_string())?;
-    Ok(Progress::Done(versioned(answer)))
+    Ok(CallProgress::Done(versioned(answer)))
 }
 
 fn side(told: &Told, number: Option<u32>) -> Result<ComparedRun<'_>, String> {

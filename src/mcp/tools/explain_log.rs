@@ -1,7 +1,7 @@
 //! The OOMs in a text, and their causes.
 
 use super::plan_command::CommandWords;
-use crate::mcp::tool::{Progress, ToolContext, ToolNeeds, ToolSpec, arguments, parsed};
+use crate::mcp::tool::{CallProgress, ToolContext, ToolNeeds, ToolSpec, arguments, parsed};
 use crate::query::explained;
 use crate::report::explain;
 use rmcp::model::JsonObject;
@@ -29,7 +29,7 @@ struct LogArguments {
     command: Option<CommandWords>,
 }
 
-fn call(context: &ToolContext, given: JsonObject, _: Duration) -> Result<Progress, String> {
+fn call(context: &ToolContext, given: JsonObject, _: Duration) -> Result<CallProgress, String> {
     let asked: LogArguments = parsed(given)?;
     let command = match &asked.command {
         Some(command) => Some(command.command(&context.scope)?),
@@ -38,5 +38,5 @@ fn call(context: &ToolContext, given: JsonObject, _: Duration) -> Result<Progres
     let found =
         explained::log(&[], &mut asked.text.as_bytes()).map_err(|error| error.to_string())?;
     let answer = explained::explained(&found, None, "the text", command.as_ref(), explain::value);
-    Ok(Progress::Done(answer))
+    Ok(CallProgress::Done(answer))
 }

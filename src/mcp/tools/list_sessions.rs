@@ -1,6 +1,6 @@
 //! Which sessions there are.
 
-use crate::mcp::tool::{Progress, ToolContext, ToolNeeds, ToolSpec, arguments, parsed};
+use crate::mcp::tool::{CallProgress, ToolContext, ToolNeeds, ToolSpec, arguments, parsed};
 use crate::query::{listing, versioned};
 use rmcp::model::JsonObject;
 use rmcp::schemars::{self, JsonSchema};
@@ -31,13 +31,13 @@ fn few() -> u8 {
     10
 }
 
-fn call(context: &ToolContext, given: JsonObject, _: Duration) -> Result<Progress, String> {
+fn call(context: &ToolContext, given: JsonObject, _: Duration) -> Result<CallProgress, String> {
     let asked: ListArguments = parsed(given)?;
     let (mut rows, _) = listing::rows(usize::from(asked.ended.min(20)));
     let served = context.scope.served().iter();
     rows.extend(served.map(|(name, path)| listing::recorded_row(name, path).0));
     let rows = serde_json::to_value(&rows).map_err(|error| error.to_string())?;
-    Ok(Progress::Done(
+    Ok(CallProgress::Done(
         json!({"version": 1, "sessions": versioned(rows)}),
     ))
 }

@@ -2,7 +2,7 @@
 
 use crate::command::CommandLine;
 use crate::mcp::scope::ReadScope;
-use crate::mcp::tool::{Progress, ToolContext, ToolNeeds, ToolSpec, arguments, parsed};
+use crate::mcp::tool::{CallProgress, ToolContext, ToolNeeds, ToolSpec, arguments, parsed};
 use crate::query::planned;
 use crate::remedy;
 use rmcp::model::JsonObject;
@@ -70,10 +70,10 @@ struct PlanArguments {
     command: CommandWords,
 }
 
-fn call(context: &ToolContext, given: JsonObject, _: Duration) -> Result<Progress, String> {
+fn call(context: &ToolContext, given: JsonObject, _: Duration) -> Result<CallProgress, String> {
     let asked: PlanArguments = parsed(given)?;
     let command = asked.command.command(&context.scope)?.without_secrets();
     let (answer, _) =
         planned::with_inputs(&command, 0.5, |inputs| remedy::plan_json(&command, inputs));
-    Ok(Progress::Done(answer))
+    Ok(CallProgress::Done(answer))
 }

@@ -1,6 +1,6 @@
 //! What a change would need, before it runs.
 
-use crate::mcp::tool::{Progress, ToolContext, ToolNeeds, ToolSpec, arguments, parsed, words};
+use crate::mcp::tool::{CallProgress, ToolContext, ToolNeeds, ToolSpec, arguments, parsed, words};
 use crate::query::change::{AskedChange, predicted};
 use crate::query::told::{name_of, read_state};
 use crate::units::Bytes;
@@ -43,7 +43,7 @@ struct ChangeArguments {
     room: Option<String>,
 }
 
-fn call(context: &ToolContext, given: JsonObject, _: Duration) -> Result<Progress, String> {
+fn call(context: &ToolContext, given: JsonObject, _: Duration) -> Result<CallProgress, String> {
     let asked: ChangeArguments = parsed(given)?;
     let path = context.scope.recording(asked.session.as_deref())?;
     let state = read_state(&path).map_err(words)?;
@@ -63,5 +63,5 @@ fn call(context: &ToolContext, given: JsonObject, _: Duration) -> Result<Progres
     };
     let mut answer = predicted(&state, &change)?;
     answer["session"] = name_of(&state, &path).into();
-    Ok(Progress::Done(answer))
+    Ok(CallProgress::Done(answer))
 }

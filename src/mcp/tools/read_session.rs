@@ -1,6 +1,6 @@
 //! One session: how it stands, its OOMs with their causes and evidence, and the remedies with what each needs.
 
-use crate::mcp::tool::{Progress, ToolContext, ToolNeeds, ToolSpec, arguments, parsed, words};
+use crate::mcp::tool::{CallProgress, ToolContext, ToolNeeds, ToolSpec, arguments, parsed, words};
 use crate::query::told::name_of_recording;
 use crate::query::{explained, listing, versioned};
 use crate::report::explain;
@@ -28,7 +28,7 @@ struct ReadArguments {
     session: Option<String>,
 }
 
-fn call(context: &ToolContext, given: JsonObject, _: Duration) -> Result<Progress, String> {
+fn call(context: &ToolContext, given: JsonObject, _: Duration) -> Result<CallProgress, String> {
     let asked: ReadArguments = parsed(given)?;
     let path = context.scope.recording(asked.session.as_deref())?;
     let found = explained::recording(&path).map_err(words)?;
@@ -37,5 +37,5 @@ fn call(context: &ToolContext, given: JsonObject, _: Duration) -> Result<Progres
     let row =
         serde_json::to_value(listing::row(&name, &path)).map_err(|error| error.to_string())?;
     answer["session"] = versioned(row);
-    Ok(Progress::Done(answer))
+    Ok(CallProgress::Done(answer))
 }

@@ -2,7 +2,7 @@
 
 use crate::anatomy::{StepAnatomy, by_category};
 use crate::document::{self, MemoryHolder};
-use crate::mcp::tool::{Progress, ToolContext, ToolNeeds, ToolSpec, arguments, parsed, words};
+use crate::mcp::tool::{CallProgress, ToolContext, ToolNeeds, ToolSpec, arguments, parsed, words};
 use crate::query::told::{name_of, read_state};
 use crate::state::Run;
 use rmcp::model::JsonObject;
@@ -37,7 +37,7 @@ struct StepArguments {
     step: Option<u64>,
 }
 
-fn call(context: &ToolContext, given: JsonObject, _: Duration) -> Result<Progress, String> {
+fn call(context: &ToolContext, given: JsonObject, _: Duration) -> Result<CallProgress, String> {
     let asked: StepArguments = parsed(given)?;
     let path = context.scope.recording(asked.session.as_deref())?;
     let state = read_state(&path).map_err(words)?;
@@ -50,7 +50,7 @@ fn call(context: &ToolContext, given: JsonObject, _: Duration) -> Result<Progres
     let name = name_of(&state, &path);
     let mut answer = of_run(run, asked.step)?;
     answer["session"] = name.into();
-    Ok(Progress::Done(answer))
+    Ok(CallProgress::Done(answer))
 }
 
 fn of_run(run: &Run, wanted: Option<u64>) -> Result<Value, String> {

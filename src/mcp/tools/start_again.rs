@@ -1,7 +1,7 @@
 //! A recorded command, started again with a remedy that is offered for it.
 
 use crate::live::recorded::EndedSession;
-use crate::mcp::tool::{Progress, ToolContext, ToolNeeds, ToolSpec, arguments, parsed, words};
+use crate::mcp::tool::{CallProgress, ToolContext, ToolNeeds, ToolSpec, arguments, parsed, words};
 use crate::query::again::{WantedRemedies, copies_of, in_json, not_started, prepare};
 use crate::query::told::{name_of, read_state};
 use crate::remedy::RemedyId;
@@ -38,7 +38,7 @@ struct AgainArguments {
     same: bool,
 }
 
-fn call(context: &ToolContext, given: JsonObject, _: Duration) -> Result<Progress, String> {
+fn call(context: &ToolContext, given: JsonObject, _: Duration) -> Result<CallProgress, String> {
     let asked: AgainArguments = parsed(given)?;
     let remedies: Vec<RemedyId> = (asked.remedies.iter())
         .map(|name| RemedyId::named(name))
@@ -56,11 +56,11 @@ fn call(context: &ToolContext, given: JsonObject, _: Duration) -> Result<Progres
         .ok_or("nothing was started in that session, so there is no command to start again")?;
     let prepared = match prepare(name.clone(), &recorded, &wanted) {
         Ok(prepared) => prepared,
-        Err(why) => return Ok(Progress::Done(refused(not_started(&name, &why), why))),
+        Err(why) => return Ok(CallProgress::Done(refused(not_started(&name, &why), why))),
     };
     let mut answer = in_json(&prepared);
     if let Some(why) = prepared.refusal {
-        return Ok(Progress::Done(refused(answer, why)));
+        return Ok(CallProgress::Done(refused(answer, why)));
     }
     let mut again: Vec<OsString> = vec!["again".into(), path.into()];
     match &wanted {
@@ -73,7 +73,7 @@ fn call(context: &ToolContext, given: JsonObject, _: Duration) -> Result<Progres
     let started = context
         .launched
         .start(&again, &prepared.start.plan.command.cwd);
-    Ok(Progress::Done(match started {
+    Ok(CallProgress::Done(match started {
         Ok(session) => {
             answer["started"] = session.into();
             answer

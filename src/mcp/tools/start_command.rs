@@ -2,7 +2,7 @@
 
 use super::plan_command::CommandWords;
 use crate::event::displayed;
-use crate::mcp::tool::{Progress, ToolContext, ToolNeeds, ToolSpec, arguments, parsed};
+use crate::mcp::tool::{CallProgress, ToolContext, ToolNeeds, ToolSpec, arguments, parsed};
 use rmcp::model::JsonObject;
 use rmcp::schemars::{self, JsonSchema};
 use serde::Deserialize;
@@ -27,7 +27,7 @@ struct StartArguments {
     command: CommandWords,
 }
 
-fn call(context: &ToolContext, given: JsonObject, _: Duration) -> Result<Progress, String> {
+fn call(context: &ToolContext, given: JsonObject, _: Duration) -> Result<CallProgress, String> {
     let asked: StartArguments = parsed(given)?;
     let command = asked.command.command(&context.scope)?;
     let mut words: Vec<OsString> = vec!["--".into()];
@@ -36,7 +36,7 @@ fn call(context: &ToolContext, given: JsonObject, _: Duration) -> Result<Progres
         Ok(session) => (Value::from(session), Value::Null),
         Err(why) => (Value::Null, Value::from(why)),
     };
-    Ok(Progress::Done(json!({
+    Ok(CallProgress::Done(json!({
         "version": 1,
         "started": started,
         "why_not": why,

@@ -1,6 +1,6 @@
 //! Ends a session that was started from here.
 
-use crate::mcp::tool::{Progress, ToolContext, ToolNeeds, ToolSpec, arguments, parsed};
+use crate::mcp::tool::{CallProgress, ToolContext, ToolNeeds, ToolSpec, arguments, parsed};
 use crate::query::sessions::{Chosen, choose};
 use crate::supervise::{self, Call};
 use rmcp::model::JsonObject;
@@ -27,7 +27,7 @@ struct StopArguments {
     session: String,
 }
 
-fn call(context: &ToolContext, given: JsonObject, _: Duration) -> Result<Progress, String> {
+fn call(context: &ToolContext, given: JsonObject, _: Duration) -> Result<CallProgress, String> {
     let asked: StopArguments = parsed(given)?;
     if !context.launched.has(&asked.session) {
         return Err("that session was not started by this server, and is left alone".into());
@@ -40,7 +40,7 @@ fn call(context: &ToolContext, given: JsonObject, _: Duration) -> Result<Progres
         // It has ended by itself.
         Ok(Chosen::Elsewhere(_)) | Err(_) => false,
     };
-    Ok(Progress::Done(
+    Ok(CallProgress::Done(
         json!({"version": 1, "session": asked.session, "stopping": stopping}),
     ))
 }

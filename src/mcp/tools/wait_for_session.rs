@@ -1,6 +1,6 @@
 //! Waits until a session has ended, or needs somebody, for a while.
 
-use crate::mcp::tool::{Progress, ToolContext, ToolNeeds, ToolSpec, arguments, parsed};
+use crate::mcp::tool::{CallProgress, ToolContext, ToolNeeds, ToolSpec, arguments, parsed};
 use crate::query::told::name_of_recording;
 use crate::query::{listing, versioned};
 use rmcp::model::JsonObject;
@@ -34,7 +34,11 @@ fn half_a_minute() -> u64 {
     30
 }
 
-fn call(context: &ToolContext, given: JsonObject, waited: Duration) -> Result<Progress, String> {
+fn call(
+    context: &ToolContext,
+    given: JsonObject,
+    waited: Duration,
+) -> Result<CallProgress, String> {
     let asked: WaitArguments = parsed(given)?;
     let path = context.scope.recording(Some(&asked.session))?;
     let name = name_of_recording(&path);
@@ -42,10 +46,10 @@ fn call(context: &ToolContext, given: JsonObject, waited: Duration) -> Result<Pr
     let row = listing::row(&name, &path);
     let waits = is_living && row.state != listing::WAITING_AT_OOM;
     if waits && waited < Duration::from_secs(asked.seconds.min(50)) {
-        return Ok(Progress::Waiting);
+        return Ok(CallProgress::Waiting);
     }
     let row = serde_json::to_value(row).map_err(|error| error.to_string())?;
-    Ok(Progress::Done(json!({
+    Ok(CallProgress::Done(json!({
         "version": 1,
         "ended": !is_living,
         "waited": waited.as_secs(),
