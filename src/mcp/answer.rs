@@ -154,7 +154,7 @@ mod tests {
 
     #[test]
     fn every_schema_of_a_tool_is_of_an_object() {
-        for tool in crate::mcp::tools::ALL {
+        for tool in &crate::mcp::tools::ALL {
             assert_eq!(schema(tool.answer)["type"], "object", "{}", tool.name);
         }
     }
