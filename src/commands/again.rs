@@ -14,6 +14,7 @@ use crate::query::told::{name_of, read_state};
 use crate::query::{recordings, sessions};
 use crate::remedy::RemedyId;
 use crate::report;
+use crate::state::Run;
 use anyhow::{Context, ensure};
 use clap::Args;
 use serde_json::Value;
@@ -155,6 +156,7 @@ fn start(
         plan,
         titles,
         prediction,
+        applied,
         ..
     } = prepared.start;
     if let Err(why) = write_copies(&plan.files, &SourceEdit::of(&plan.command)) {
@@ -175,6 +177,14 @@ fn start(
             session: prepared.session,
             remedies: titles,
             prediction,
+            applied,
+            failed: recorded.state.oom().and_then(|oom| oom.device.clone()),
+            loaders: recorded
+                .run()
+                .into_iter()
+                .flat_map(Run::loaders)
+                .cloned()
+                .collect(),
         }),
         ..config
     };

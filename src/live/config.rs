@@ -8,8 +8,9 @@ use super::session::inputs::StartEnvironment;
 use super::signals::{OnHup, SignalRules};
 use crate::command::{CommandLine, Word};
 use crate::config::{UserSetting, UserSettings};
-use crate::event::{Clock, Job, Prediction, SCHEMA, SessionStarted};
+use crate::event::{Clock, Job, LoaderSettings, Prediction, SCHEMA, SessionStarted};
 use crate::recording::{Directories, PidScope};
+use crate::remedy::Remedy;
 use crate::supervise::Forwarding;
 use crate::ui::terminal::Alert;
 use crate::ui::theme::Scheme;
@@ -117,6 +118,12 @@ pub struct StartAgain {
     pub remedies: Vec<String>,
     /// What was predicted of it.
     pub prediction: Option<Prediction>,
+    /// The remedies themselves: after the start it is looked whether they took effect.
+    pub applied: Vec<Remedy>,
+    /// The device that ran out of memory then.
+    pub failed: Option<Uuid>,
+    /// The DataLoaders of that run.
+    pub loaders: Vec<LoaderSettings>,
 }
 
 /// A session of no words: each option's own default.
