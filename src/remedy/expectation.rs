@@ -586,8 +586,7 @@ fn failures(
             allocator: allocator_of(run.rank_of(oom)),
         };
         let wanted = oom.allocated()? + oom.requested()?;
-        (in_a_step && is_alike && had >= room.scale(LESS_ROOM))
-            .then_some((failed, had.max(wanted)))
+        (in_a_step && is_alike && had >= room.scale(LESS_ROOM)).then_some((failed, had.max(wanted)))
     };
     failed.filter_map(of_run).collect()
 }
