@@ -36,7 +36,7 @@ class Given(unittest.TestCase):
         seen, module = given.Given(TORCH), Module()
         for args, kwargs in calls:
             seen.add(module, args, kwargs)
-        return {each["at"]: each for each in seen.lines()}
+        return {each["at"]: each for each in seen.latest.lines()}
 
     def test_tensors_are_found_in_whatever_holds_them(self):
         Pair = collections.namedtuple("Pair", "left right")
@@ -75,6 +75,46 @@ class Given(unittest.TestCase):
                 raise AssertionError
 
         self.assertEqual(self.lines(((Config(),), {})), {})
+
+
+class Running(unittest.TestCase):
+    """The call that runs when memory runs out, by the frames of torch's `Module.__call__`."""
+
+    CALLS = "def _call_impl(self, *args, **kwargs):\n    return look(self, *args, **kwargs)\n"
+
+    def seen(self, file, module, *args, **kwargs):
+        found = []
+
+        def look(module, *args, **kwargs):
+            inner = calls["_call_impl"]
+            if args:
+                return inner(Module())
+            found.append(given.of_running(TORCH, OWNERS, frames.outwards(sys._getframe())))
+
+        calls = {"look": look}
+        exec(compile(self.CALLS, os.path.join(OWNERS.torch_home, file), "exec"), calls)
+        calls["_call_impl"](module, *args, **kwargs)
+        return found[0]
+
+    def test_the_outermost_module_counts(self):
+        module = Module()
+        running = self.seen(given.CALLED_IN, module, Tensor(512, 3), mask=Tensor(512))
+        self.assertIs(running.module(), module)
+        self.assertEqual({each["at"]: each["shape"] for each in running.lines()}, {"0": [512, 3], "mask": [512]})
+
+    def test_nothing_else_is_taken_for_a_call(self):
+        self.assertIsNone(self.seen("other.py", Module(), Tensor(512, 3)))
+        self.assertIsNone(self.seen(given.CALLED_IN, "no module"))
+
+    def test_an_evaluation_is_told_of_by_its_own_call(self):
+        seen, module = given.Given(TORCH), Module()
+        of_process = knobs.Knobs(TORCH, 1, OWNERS, seen)
+        seen.add(module, (Tensor(64, 3),), {})
+        # Calls are looked at in the first steps only: what an evaluation is given is not known then.
+        self.assertEqual(of_process.called(True), (seen.latest, False))
+        seen.add(module, (Tensor(1000, 3),), {}, is_evaluated=True)
+        self.assertEqual(of_process.called(True)[0].shapes, {"0": (1000, 3)})
+        self.assertEqual(of_process.called(True)[1], True)
 
 
 class Names(unittest.TestCase):
