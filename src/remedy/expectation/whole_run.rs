@@ -1,6 +1,6 @@
 //! What is predicted from a run that memory did not run out in: the same model, with what the run showed.
 
-use super::{RemedyPredictor, allocator_of, observations};
+use super::{RemedyPredictor, allocator_of};
 use crate::calibration::NON_TORCH_USUAL;
 use crate::command::CommandLine;
 use crate::event::Phase;
@@ -8,6 +8,7 @@ use crate::forecast::{ActivationReduction, Model, Observation};
 use crate::recognize::WorkloadKey;
 use crate::remedy::inputs::RemedyInputs;
 use crate::remedy::plan::{Expectation, Remedy};
+use crate::state::RankState;
 
 impl<'a> RemedyPredictor<'a> {
     /// After a run that went well, by the process that reserved the most; `None` where none was seen.
@@ -50,4 +51,23 @@ impl<'a> RemedyPredictor<'a> {
             None => self.of_target(&self.target(chosen)),
         }
     }
+}
+
+/// Observations of earlier sessions, earlier runs and the current run, in this order.
+pub(super) fn observations(
+    inputs: &RemedyInputs<'_>,
+    earlier: &[Observation],
+    rank: Option<&RankState>,
+    reading: &WorkloadKey,
+) -> Vec<Observation> {
+    let mut observations = earlier.to_vec();
+    if let Some((_, earlier)) = inputs
+        .forecast
+        .state
+        .and_then(|state| state.runs.split_last())
+    {
+        observations.extend(Observation::of_runs(earlier, reading, &inputs.launch));
+    }
+    observations.extend(Observation::new(rank, inputs.forecast.oom, reading));
+    observations
 }
