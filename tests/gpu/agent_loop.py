@@ -71,7 +71,7 @@ class Server:
 
 def environment(directory, simulated, fraction):
     kept = {name: value for name, value in os.environ.items() if not name.startswith("PYTORCH_")}
-    kept.update(XDG_STATE_HOME=str(directory), XDG_CONFIG_HOME=str(directory / "config"), OOMPH_RUNTIME_DIR=str(directory / "run"))
+    kept.update(OOMPH_STATE_DIR=str(directory), XDG_CONFIG_HOME=str(directory / "config"), OOMPH_RUNTIME_DIR=str(directory / "run"))
     if simulated:
         kept["OOMPH_SIMULATED_SPEED"] = "8"
     else:

@@ -32,7 +32,7 @@ def environment(home):
     kept = {name: value for name, value in os.environ.items() if not name.startswith("PYTORCH_")}
     return {
         **kept,
-        "XDG_STATE_HOME": home,
+        "OOMPH_STATE_DIR": home,
         "XDG_CONFIG_HOME": home + "/config",
         "OOMPH_RUNTIME_DIR": home + "/run",
         "OOMPH_SIMULATED_SPEED": "8",
