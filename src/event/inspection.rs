@@ -130,9 +130,11 @@ pub struct RehearsedVariant {
     #[serde(skip_serializing_if = "is_zero")]
     pub loss: usize,
     /// The allocations that the program's variables still hold when the step has ended, by their numbers: until the next
-    /// call of the model has returned.
+    /// call of the model has returned, or the event of the next step that `until` has for each.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub held: Vec<usize>,
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub until: Vec<usize>,
     /// The allocations that stay for good, in each step anew: what is put into a list.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub grows: Vec<usize>,

@@ -89,6 +89,7 @@ const PACKAGE: &[(&str, &str)] = embedded![
     "rehearse/effects.py",
     "rehearse/fakes.py",
     "rehearse/flops.py",
+    "rehearse/further.py",
     "rehearse/inputs.py",
     "rehearse/losses.py",
     "rehearse/operators.py",
@@ -99,6 +100,7 @@ const PACKAGE: &[(&str, &str)] = embedded![
     "rehearse/rehearsal.py",
     "rehearse/rehearsals.py",
     "rehearse/roots.py",
+    "rehearse/rounds.py",
     "rehearse/sizes.py",
     "rehearse/warned.py",
 ];

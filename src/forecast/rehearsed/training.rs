@@ -144,8 +144,8 @@ struct Composition<'a> {
     kinds: Vec<Part>,
     /// Where each step ends.
     ends: Vec<usize>,
-    /// What variables hold beyond the step that made it.
-    held: Vec<usize>,
+    /// What variables hold beyond the step that made it, each with the event before which the next step lets go of it.
+    held: Vec<(usize, usize)>,
     gradients: Vec<usize>,
     /// How many workspaces of cuBLAS there are.
     taken: u32,
@@ -308,11 +308,22 @@ impl<'a> Composition<'a> {
         self.trace.events.push(TraceEvent::Free(allocation));
     }
 
-    /// The variables of the step before are bound again.
-    fn let_go(&mut self) {
-        for allocation in std::mem::take(&mut self.held) {
-            self.free(allocation);
+    /// Those variables of the step before that are bound again by this event.
+    fn let_go(&mut self, event: usize) {
+        for (allocation, until) in std::mem::take(&mut self.held) {
+            match until <= event {
+                true => self.free(allocation),
+                false => self.held.push((allocation, until)),
+            }
         }
+    }
+
+    /// The event of the next step before which what a variable holds of this one is let go of.
+    fn until(&self, allocation: usize) -> usize {
+        let held = self.variant.held.iter();
+        let mut known = held.zip(&self.variant.until);
+        let found = known.find(|(number, _)| **number == allocation);
+        found.map_or(self.variant.forward, |(_, until)| *until)
     }
 
     fn let_go_of_gradients(&mut self) {
@@ -378,9 +389,7 @@ impl<'a> Composition<'a> {
         let events = std::mem::take(&mut self.events);
         let backward = self.variant.loss.max(self.variant.forward);
         for event in &events {
-            if at_event == self.variant.forward {
-                self.let_go();
-            }
+            self.let_go(at_event);
             if at_event == backward {
                 if !adds {
                     self.let_go_of_gradients();
@@ -418,7 +427,7 @@ impl<'a> Composition<'a> {
             .into_iter()
             .chain(given)
             .for_each(|number| self.free(number));
-        self.let_go();
+        self.let_go(usize::MAX);
         if !adds {
             self.let_go_of_gradients();
         }
@@ -426,7 +435,7 @@ impl<'a> Composition<'a> {
         for (at, fate) in fates.iter().enumerate() {
             match fate {
                 Fate::Ends => self.free(numbers[at]),
-                Fate::Held => self.held.push(numbers[at]),
+                Fate::Held => self.held.push((numbers[at], self.until(at))),
                 Fate::Gradient if !adds => self.gradients.push(numbers[at]),
                 Fate::Gradient | Fate::Freed | Fate::Stays => {}
             }

@@ -24,7 +24,7 @@ CHANNELS = (1, 3, 4)
 class Shape:
     """What a tensor was like."""
 
-    __slots__ = ("shape", "stride", "dtype", "device", "requires_grad")
+    __slots__ = ("shape", "stride", "dtype", "device", "requires_grad", "identity")
 
     def __init__(self, tensor: Tensor) -> None:
         self.shape = tuple(tensor.shape)
@@ -32,6 +32,8 @@ class Shape:
         self.dtype = tensor.dtype
         self.device = tensor.device
         self.requires_grad = tensor.requires_grad
+        # The same for one tensor by two names, as long as it lives.
+        self.identity = id(tensor)
 
 
 class Seen:
@@ -179,10 +181,23 @@ def is_list_of_images(value: Any) -> bool:
     )
 
 
-def bytes_of(torch: Torch, value: Any) -> int:
-    """What the tensors of noted arguments take on the GPU."""
+def bytes_of(torch: Torch, value: Any, device: Any) -> int:
+    """What the tensors of noted arguments take on a device."""
     total = 0
     for shape in shapes_in(value):
-        if shape.device.type != "cpu" and shape.shape:
+        if shape.device == device and shape.shape:
             total += elements(shape) * torch.empty((), dtype=shape.dtype, device="meta").element_size()
     return total
+
+
+def beside(call: Call, values: Any, batch: int) -> list[Shape]:
+    """Of noted variables the tensors that are no arguments of the call, and grow with its batch."""
+    given = [(shape.shape, shape.dtype) for shape in shapes_in([call.args, call.kwargs])]
+    found: dict[int, Shape] = {}
+    for shape in shapes_in(values):
+        what = shape.shape, shape.dtype
+        if what in given:
+            given.remove(what)
+        elif dimension_of(shape, batch, True) is not None:
+            found.setdefault(shape.identity, shape)
+    return list(found.values())

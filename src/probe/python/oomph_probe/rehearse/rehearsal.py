@@ -130,6 +130,9 @@ class Rehearsal:
         # What the model has kept in single numbers; None where real steps are looked at.
         self.flags: fakes.Flags | None = None
         self.has_convolutions = False
+        # Copies of what models have, and how many of them are known to be no allocation.
+        self.copier: Any = None
+        self.looked_at = 0
         # Whether the program's lines after the model's call are run.
         self.is_in_lines = False
         # Allocations that outlive the step, by their numbers.
@@ -142,37 +145,57 @@ class Rehearsal:
         torch, call, variant = self.torch, self.call, self.variant
         mode = self.mode = FakeTensorMode(allow_non_fake_inputs=False)
         self.operators = operators.Operators(torch, mode, self.answers)
-        copier = fakes.Copier(torch, self.operators, call.device)
+        copier = self.copier = fakes.Copier(torch, self.operators, call.device)
         module = copier.of(call.module())
         self.weights, self.trained = copier.weights, copier.trained
         self.flags = copier.flags
-        self.sizes = {each.untyped_storage().nbytes() for each in copier.tensors}
         args, kwargs = self.arguments(mode)
-        recurrent.replace(torch, module, self.add_operations)
+        self.has_copied(module)
         if variant.checkpointing:
             self.checkpoint(module)
         # What was there before the call is no allocation of it, nor is a view of it.
-        for each in leaves(torch, [args, kwargs]) + copier.tensors:
+        for each in leaves(torch, [args, kwargs]):
             self.is_new(each.untyped_storage())
         try:
             scenes = losses.Scenes(self, copier)
-            with mode, self.recorder(), self.autocast():
-                outputs = [torch.nn.Module._call_impl(module, *args, **kwargs)]
-                del args, kwargs
-                self.trace.mark("forward")
+            outputs: list[Any] = []
+            if call.lines is None or not call.lines.is_whole:
+                with mode, self.recorder(), self.autocast(), self.on_this_thread():
+                    outputs.append(torch.nn.Module._call_impl(module, *args, **kwargs))
+                    self.trace.mark("forward")
+            del args, kwargs
             returned = losses.numbers_of(torch, self.trace, [each for each in leaves(torch, outputs) if each.dim()])
-            loss = self.loss(outputs.pop()) if call.lines is None else scenes.loss(outputs)
-            with mode, self.recorder(), on_this_thread(torch):
+            if call.lines is None and self.went_backward(module):
+                # Inside of its forward.
+                self.trace.marks["own loss"] = 1
+                outputs.clear()
                 self.trace.mark("loss")
-                loss.backward()
-                del loss
-                self.trace.mark("backward")
+            else:
+                loss = self.loss(outputs.pop()) if call.lines is None else scenes.loss(outputs)
+                with mode, self.recorder(), self.on_this_thread():
+                    self.trace.mark("loss")
+                    loss.backward(retain_graph=scenes.keeps_graph())
+                    del loss
+            self.trace.mark("backward")
             with mode, self.recorder():
+                with self.autocast() if variant.amp else contextlib.nullcontext():
+                    scenes.further()
                 scenes.behind()
             self.outlive = scenes.outlive(returned)
         finally:
             self.trace.is_over = True
         return self.trace
+
+    def has_copied(self, module: Module) -> None:
+        """A copy of one of the program's models."""
+        recurrent.replace(self.torch, module, self.add_operations)
+        # What was there before the call is no allocation of it.
+        for each in self.copier.tensors[self.looked_at :]:
+            self.is_new(each.untyped_storage())
+        self.looked_at = len(self.copier.tensors)
+
+    def went_backward(self, module: Module) -> bool:
+        return any(each.grad is not None for each in module.parameters())
 
     def arguments(self, mode: Any) -> tuple[list[Any], Kwargs]:
         """The noted arguments as fakes, their batch scaled; they are alive when the call begins."""
@@ -249,6 +272,15 @@ class Rehearsal:
             return loss
         logits = max(tensors, key=lambda each: each.numel())
         return usual_loss(torch, logits)
+
+    def on_this_thread(self) -> contextlib.AbstractContextManager[None]:
+        """Backward on the thread that asks for it, not on those that autograd has for each GPU."""
+        enabled = getattr(self.torch.autograd, "set_multithreading_enabled", None)
+        return contextlib.nullcontext() if enabled is None else enabled(False)
+
+    def fixed_sizes(self) -> set[int]:
+        """The sizes of what its models have."""
+        return {each.untyped_storage().nbytes() for each in self.copier.tensors}
 
     def recorder(self) -> Any:
         from torch.utils._python_dispatch import TorchDispatchMode
@@ -367,12 +399,6 @@ class Rehearsal:
     def look_at_clock(self) -> None:
         if self.deadline.has_come() and get_ident() == self.thread:
             raise Stopped("it took too long")
-
-
-def on_this_thread(torch: Any) -> contextlib.AbstractContextManager[None]:
-    """Backward on the thread that asks for it, not on those that autograd has for each GPU."""
-    enabled = getattr(torch.autograd, "set_multithreading_enabled", None)
-    return contextlib.nullcontext() if enabled is None else enabled(False)
 
 
 def number_like(tensor: Any) -> Any:

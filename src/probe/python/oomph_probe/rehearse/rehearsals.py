@@ -34,13 +34,16 @@ from . import (
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from types import TracebackType
-    from typing import Any, Callable
+    from types import FrameType, TracebackType
+    from typing import Any, Callable, Optional, Tuple
 
     from ..common.frames import Owners
     from ..common.protocols import Lifetime, Line, Torch, Wire
     from ..live.steps import Steps
     from .roots import Call, Roots
+
+    # A call to begin with, and the lines from there on.
+    Way = Tuple[Call, Optional[callers.Lines]]
 
 # Seconds: the longest that one OOM is delayed by its rehearsals, and the total of a process.
 PATIENCE, IN_ALL = 1.5, 6.0
@@ -107,12 +110,12 @@ class Rehearsals:
             return
         self.asked += 1
         self.look_for_batch(call)
-        self.look_for_loss(call)
+        ways = self.ways_of(call, frames.outwards(sys._getframe(1)))
         key = call.key()
         if key in self.done or self.spent >= IN_ALL:
             return
         self.done.add(key)
-        self.work = Work(self.torch, call, phase, self.steps.count)
+        self.work = Work(self.torch, call, phase, self.steps.count, ways)
         error = self.torch.cuda.OutOfMemoryError
         if not catches.may_be_caught(sys._getframe(1), error, frames.home_of(self.torch)):
             # It ends the process: all the time that there is, once.
@@ -124,22 +127,30 @@ class Rehearsals:
             self.watch_for_the_end()
 
     def look_for_batch(self, call: Call) -> None:
-        """What the program calls its batch, of this call and of the largest one like it."""
+        """What the program calls its batch, of this call and of those beside it."""
         try:
             shapes = [shape.shape for shape in inputs.shapes_in([call.args, call.kwargs])]
-            call.told = batch.told(shapes, self.owners, self.steps.thread)
-            if call.seen is not None and call.seen.largest is not None:
-                call.seen.largest.told = call.told
+            told = batch.told(shapes, self.owners, self.steps.thread)
+            largest = None if call.seen is None else call.seen.largest
+            for each in (call, largest, self.noted and self.noted.rounds.first_of(call)):
+                if each is not None:
+                    each.told = told
         except Exception:
             errors.ours("look for the batch")
 
-    def look_for_loss(self, call: Call) -> None:
-        """What the program does with the model's output, of this call and of the largest one like it."""
-        call.lines = callers.lines_of(self.torch, call.callers, sys._getframe(1))
+    def ways_of(self, call: Call, stack: list[FrameType]) -> list[Way]:
+        """How the step may be rehearsed, the best way first: from the first call of the round on by the program's own
+        lines, else from the one that failed, else that alone."""
+        first = self.noted.rounds.first_of(call) if self.noted is not None else None
+        ways: list[Way] = []
+        for each in (first, call):
+            for is_whole in (False, True) if each is not None else ():
+                lines = callers.lines_of(self.torch, each.callers, stack, is_whole)
+                if lines is not None:
+                    ways.append((each, lines))
         call.zero_grad = callers.zero_grad_of(self.torch, call.callers)
         callers.forget_sources()
-        if call.seen is not None and call.seen.largest is not None:
-            call.seen.largest.lines, call.seen.largest.zero_grad = call.lines, call.zero_grad
+        return [*ways, (call, None)]
 
     def noticed(self) -> None:
         """An out-of-memory, whatever comes of it."""
@@ -164,8 +175,8 @@ class Rehearsals:
         if call is None or SLOW_TO_IMPORT not in sys.modules:
             return
         self.look_for_batch(call)
-        self.look_for_loss(call)
-        self.work = Work(self.torch, call, "optimizer", count)
+        ways = self.ways_of(call, frames.outwards(sys._getframe(1)))
+        self.work = Work(self.torch, call, "optimizer", count, ways)
         self.work.left = [each for each in TASKS if each[0] == AS_IT_WAS]
         self.work.slack = ASKED_FOR
         self.go_on(ASKED_FOR, SEND_LAST)
@@ -221,10 +232,13 @@ class Rehearsals:
 class Work:
     """The variants of one call, and what came of those that were rehearsed."""
 
-    def __init__(self, torch: Torch, call: Call, phase: str, steps: int) -> None:
+    def __init__(self, torch: Torch, call: Call, phase: str, steps: int, ways: list[Way]) -> None:
         self.torch = torch
-        # The one to be rehearsed, and the one that failed, which may have had smaller inputs.
-        self.call, self.failed = largest_like(call), call
+        # The one that failed.
+        self.failed = call
+        # How it may be rehearsed; the first is tried, and given up for the next where its lines do not lead to a loss.
+        self.ways = ways
+        self.call, self.first = self.take_way()
         self.phase = phase
         # Those that had ended when memory ran out.
         self.steps = steps
@@ -245,6 +259,13 @@ class Work:
         self.is_flat = False
         self.left = [each for each in TASKS if not (each[0][1] and call.autocast[0])]
 
+    def take_way(self) -> tuple[Call, Call]:
+        """The call to be rehearsed, which may have larger inputs than the one that begins there, and that one."""
+        first, lines = self.ways.pop(0)
+        call = largest_like(first)
+        call.lines, call.zero_grad = lines, self.failed.zero_grad
+        return call, first
+
     def is_done(self) -> bool:
         """Whether no variant would be begun if there were more time."""
         return not self.left or bool(self.variants) and self.micros / 1e6 > REFINED * self.slack
@@ -260,16 +281,10 @@ class Work:
 
     def until(self, deadline: apart.Deadline, owners: Owners) -> None:
         """As many as there is time for. Nothing is tried again, and no others where the first fails."""
-        call, end = self.call, deadline.at
+        end = deadline.at
         self.began = time.monotonic()
-        module = call.module()
-        if module is None:
-            raise effects.Stopped("the model is gone")
-        batch = inputs.batch_of(call)
-        if batch is None:
-            raise effects.Stopped("none of its tensor arguments has the batch size as a dimension")
-        if not self.line:
-            self.line = self.beginning(batch)
+        batch = self.batch()
+        draws = randoms.Randoms(self.torch)
         guard = self.guard = effects.Guard(owners, changes.Before(), apart.looks_up(deadline))
         with warned.Silence(), guard:
             apart.here.is_guarded(guard)
@@ -281,8 +296,17 @@ class Work:
                 if self.variants and taken > REFINED * self.slack:
                     self.left.pop(0)
                     continue
+                # Each draws the same: what is left out by chance is the same in all.
+                draws.put_back()
                 if which == FIRST:
-                    said = self.one(variant, batch, deadline)
+                    try:
+                        said = self.one(variant, batch, deadline)
+                    except losses.NoLoss as no_loss:
+                        errors.foreseen("run the caller's lines: %s" % no_loss)
+                        self.call, self.first = self.take_way()
+                        self.line = {}
+                        batch = self.batch()
+                        continue
                     if "why_not" in said and deadline.has_come():
                         # There may be more time for it later.
                         raise effects.Stopped("it took too long")
@@ -295,11 +319,28 @@ class Work:
                 if "trace" not in self.variants[0]:
                     self.left = []
 
+    def batch(self) -> int:
+        """The batch of the call that is rehearsed; `Stopped` where it has none."""
+        if self.call.module() is None:
+            raise effects.Stopped("the model is gone")
+        batch = inputs.batch_of(self.call)
+        if batch is None:
+            raise effects.Stopped("none of its tensor arguments has the batch size as a dimension")
+        if not self.line:
+            self.line = self.beginning(batch)
+        return batch
+
     def beginning(self, batch: int) -> Line:
-        call, failed = self.call, self.failed
-        arguments = inputs.bytes_of(self.torch, [call.args, call.kwargs])
-        more = arguments - inputs.bytes_of(self.torch, [failed.args, failed.kwargs])
-        line: Line = {"batch": batch, "before": failed.before + more, "arguments": arguments}
+        call = self.call
+        # What was there at the first call of these lines is there in every step; later ones find what steps have left.
+        first = self.first.first or self.first
+        arguments = inputs.bytes_of(self.torch, [call.args, call.kwargs], call.device)
+        more = arguments - inputs.bytes_of(self.torch, [first.args, first.kwargs], call.device)
+        if call.lines is not None:
+            # They were there by then as well.
+            beside = inputs.beside(call, call.lines.given(), batch)
+            arguments += inputs.bytes_of(self.torch, beside, call.device)
+        line: Line = {"batch": batch, "before": first.before + more, "arguments": arguments}
         seen = call.seen
         if seen is not None and (seen.calls == 1 or seen.differ()):
             possible = inputs.possible_size(self.torch, call)
@@ -312,7 +353,7 @@ class Work:
             line["autotunes"] = True
         if call.lines is not None and call.lines.copies_a_model():
             line["copies_model"] = True
-        optimizer = optimizers.of(self.torch, call.device)
+        optimizer = optimizers.of(self.torch, call.device, first.steps, self.steps)
         if optimizer is not None:
             line["optimizer"] = optimizer
         return line
@@ -325,8 +366,8 @@ class Work:
         try:
             one, trace = self.traced(variant, batch, at, deadline)
             if variant == AS_IT_WAS:
-                self.traces, self.fixed = [(at, trace.words)], one.sizes
-            said["trace"] = " ".join(sizes.by_one(trace.words, at, one.sizes))
+                self.traces, self.fixed = [(at, trace.words)], one.fixed_sizes()
+            said["trace"] = " ".join(sizes.by_one(trace.words, at, one.fixed_sizes()))
             said["forward"] = trace.marks["forward"]
             said["loss"] = trace.marks["loss"]
             said.update({name: numbers for name, numbers in one.outlive.items() if numbers})
@@ -335,6 +376,10 @@ class Work:
                 own_loss="own loss" in trace.marks, weights=one.weights, trained=one.trained,
                 convolutions=one.has_convolutions,
             )
+        except losses.NoLoss:
+            if self.ways and not self.traces:
+                raise
+            said["why_not"] = "its lines lead to no loss"
         except BaseException as error:
             errors.foreseen("rehearse a step")
             said["why_not"] = words_of(error)
@@ -361,10 +406,14 @@ class Work:
     ) -> tuple[rehearsal.Rehearsal, rehearsal.Trace]:
         try:
             return self.tried(variant, batch, at, deadline)
-        except losses.NoLoss as no_loss:
-            # Once more, without the program's own lines.
-            errors.foreseen("run the caller's lines: %s" % no_loss)
-            self.call.lines = None
+        except losses.NoLoss:
+            raise
+        except losses.NoFurther as none:
+            # Once more, up to the first backward.
+            errors.foreseen("run the lines behind backward: %s" % none)
+            if self.call.lines is None or not self.call.lines.goes_further:
+                raise
+            self.call.lines.goes_further = False
             return self.tried(variant, batch, at, deadline)
         except (Exception, effects.Stopped):
             # torch writes some errors to a log, which stops it, too.

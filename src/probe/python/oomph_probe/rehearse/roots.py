@@ -16,8 +16,9 @@ import weakref
 from ..common import calls, errors, frames, tracebacks
 from ..knobs import given
 from ..live import modules
-from . import apart, callers, inputs
+from . import apart, callers, inputs, rounds
 from .inputs import Shape
+from .losses import WRAPPERS
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -34,8 +35,6 @@ SETTLED_STEPS = 3
 WATCHED_STEPS = 256
 # Calls without a step after which a program that never trains is left in peace.
 ENOUGH = 20000
-# Wrappers that call one module of theirs with the same arguments, on this process's share of the batch.
-WRAPPERS = ("DistributedDataParallel", "DataParallel", "OptimizedModule")
 MOST_LEAVES = 256
 DEVICES = ("cuda",)
 
@@ -57,6 +56,9 @@ class Call:
         # The functions that called it, and their lines from there on, where those were asked for.
         self.callers: callers.Callers | None = None
         self.lines: callers.Lines | None = None
+        # Backwards that had ended by then, optimizer steps, and the first call of the same lines.
+        self.backwards = self.steps = 0
+        self.first: Call | None = None
         # When the program lets go of its gradients, where that was asked for.
         self.zero_grad: str | None = None
         self.module = weakref.ref(module)
@@ -70,6 +72,9 @@ class Call:
             torch.is_autocast_cache_enabled(),
         )
 
+    def place(self) -> tuple[Any, ...]:
+        return () if self.callers is None else self.callers.place()
+
     def key(self) -> str:
         """The same for calls that would be rehearsed to the same end."""
         return repr((id(self.module()), shapes_of(self.args), shapes_of(self.kwargs), self.autocast))
@@ -82,6 +87,9 @@ class Roots:
         self.torch = torch
         self.ran_out = ran_out
         self.inputs = inputs.Inputs()
+        self.rounds = rounds.Rounds()
+        # Optimizer steps that have ended.
+        self.steps = 0
         self.given = given.Given(torch)
         # Told of each module's call too, as long as the wrapper is there.
         self.modules = seen
@@ -154,6 +162,9 @@ class Roots:
         original, roots = graph._engine_run_backward, self
 
         def _engine_run_backward(*args: Any, **kwargs: Any) -> Any:
+            # A rehearsal's are none of the program's.
+            if apart.here.alive and apart.here.is_in_one():
+                return original(*args, **kwargs)
             roots.backwards += 1
             try:
                 result = original(*args, **kwargs)
@@ -166,6 +177,8 @@ class Roots:
             finally:
                 roots.backwards -= 1
             # `torch.autograd.grad` asks for gradients, and accumulates none.
+            if not roots.backwards and kwargs.get("accumulate_grad", True):
+                roots.rounds.backwards += 1
             if roots.after_backward is not None and not roots.backwards and kwargs.get("accumulate_grad", True):
                 if not roots.after_backward():
                     roots.after_backward = None
@@ -197,6 +210,7 @@ class Roots:
         self.backward = None
 
     def step_ended(self, count: int) -> None:
+        self.steps = count
         if count >= self.watched_steps:
             self.rest()
 
@@ -224,8 +238,10 @@ class Roots:
             before = self.torch._C._cuda_memoryStats(device.index)["allocated_bytes"]["all"]["current"]
             call = Call(self.torch, module, args, kwargs, before)
             call.callers = callers.Callers(self.torch_home, sys._getframe(2))
+            call.steps = self.steps
             self.latest = call
-            self.inputs.add(self.latest)
+            self.inputs.add(call)
+            self.rounds.add(call)
             return True
         except CannotNote:
             self.latest, self.why_not = None, "an argument of the model's is neither a tensor nor plain data"
