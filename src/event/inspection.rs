@@ -41,6 +41,12 @@ pub struct Rehearsal {
     /// Whether a copy of the model may be made behind the step (an average of its weights).
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub copies_model: bool,
+    /// Whether it is a call without gradients: an evaluation, whose batch is its own.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub evaluates: bool,
+    /// Whether a model had been called without gradients before; `None` of a probe that does not know.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub evaluated: Option<bool>,
     /// Whether the model has convolutions, whose workspaces are not part of a rehearsal.
     pub convolutions: bool,
     /// Whether cuDNN tries its algorithms for them (`torch.backends.cudnn.benchmark`), each with what it wants of the memory that

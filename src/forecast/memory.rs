@@ -165,7 +165,12 @@ impl Model {
 
     /// The allocated peak of a target.
     pub fn peak(&self, target: &Target) -> Forecast {
-        if let Some(peak) = self.rehearsed().and_then(|step| step.peak(target)) {
+        self.peak_in(target, None)
+    }
+
+    /// The same where PyTorch may reserve so much.
+    pub fn peak_in(&self, target: &Target, room: Option<Bytes>) -> Forecast {
+        if let Some(peak) = self.rehearsed().and_then(|step| step.peak_in(target, room)) {
             return Forecast::Within(peak);
         }
         if let Some(passes) = self.passes(target) {

@@ -26,6 +26,14 @@ impl Workspaces {
         before: 0,
     };
 
+    /// The same where the model was called before, so that the forward pass has its own already.
+    pub fn before(evaluated: bool) -> Workspaces {
+        Workspaces {
+            before: u32::from(evaluated),
+            ..Workspaces::UNSEEN
+        }
+    }
+
     /// By the real allocations of a step: those of a workspace's size that were not freed. `None` where there is none.
     pub fn seen_in(step: &StepTrace) -> Option<Workspaces> {
         let trace: Trace = step.trace.parse().ok()?;

@@ -87,6 +87,7 @@ const PACKAGE: &[(&str, &str)] = embedded![
     "rehearse/catches.py",
     "rehearse/changes.py",
     "rehearse/effects.py",
+    "rehearse/evaluations.py",
     "rehearse/fakes.py",
     "rehearse/flops.py",
     "rehearse/further.py",
@@ -102,7 +103,9 @@ const PACKAGE: &[(&str, &str)] = embedded![
     "rehearse/roots.py",
     "rehearse/rounds.py",
     "rehearse/sizes.py",
+    "rehearse/values.py",
     "rehearse/warned.py",
+    "rehearse/work.py",
 ];
 
 /// The package's own folder before those in it.

@@ -140,7 +140,12 @@ impl<'a> RemedyPredictor<'a> {
 
     /// Whether figures can say that a combination fits.
     pub fn can_tell(&self) -> bool {
-        self.room.is_some() && self.only_delays().is_none() && self.phase != Phase::Evaluation
+        self.room.is_some() && self.only_delays().is_none() && !self.is_unseen_evaluation()
+    }
+
+    /// Whether memory ran out in an evaluation that was not rehearsed: what steps showed says nothing of it.
+    fn is_unseen_evaluation(&self) -> bool {
+        self.phase == Phase::Evaluation && !self.model.is_rehearsed(&self.target(&[]))
     }
 
     /// The run that showed that a target runs out of memory.
@@ -171,7 +176,7 @@ impl<'a> RemedyPredictor<'a> {
 
     /// The run with a batch that is looked for, and the largest that may be.
     fn looked_for(&self, keeps_gradients: bool) -> Option<(Target, u64)> {
-        if self.only_delays().is_some() || self.phase == Phase::Evaluation {
+        if self.only_delays().is_some() || self.is_unseen_evaluation() {
             return None;
         }
         let like = Target {
@@ -199,7 +204,7 @@ impl<'a> RemedyPredictor<'a> {
     /// Whether a batch is known not to fit though nothing more is known of its need. It counts as `from` counts the one
     /// that ran.
     pub fn rules_out(&self, from: u64, batch: u64) -> bool {
-        if self.inputs.forecast.oom.is_none() || self.phase == Phase::Evaluation {
+        if self.inputs.forecast.oom.is_none() || self.is_unseen_evaluation() {
             return false;
         }
         let target = Target {
@@ -312,7 +317,7 @@ impl<'a> RemedyPredictor<'a> {
             return false;
         };
         match counted.model.needs(&target) {
-            Forecast::Within(needs) | Forecast::Extrapolated(needs, _) => is_near(needs, room),
+            Forecast::Within(needs) | Forecast::Extrapolated(needs, _) => is_open(needs, room),
             Forecast::AtLeast(..) | Forecast::Unknown => false,
         }
     }
@@ -322,7 +327,7 @@ impl<'a> RemedyPredictor<'a> {
     pub fn in_evaluation(&self) -> Option<f64> {
         let (wanted, room) = (self.wanted?, self.room?);
         let record = self.inputs.forecast.oom?.record.as_ref()?;
-        if self.phase != Phase::Evaluation {
+        if !self.is_unseen_evaluation() {
             return None;
         }
         let optimizer = record.optimizer.as_ref();
@@ -367,7 +372,7 @@ impl<'a> RemedyPredictor<'a> {
         if let Some((verdict, reason)) = self.only_delays() {
             return futile(verdict, reason);
         }
-        if self.phase == Phase::Evaluation {
+        if self.is_unseen_evaluation() {
             return Expectation::unknown(
                 "memory ran out during evaluation, whose batch size may differ",
             );
@@ -403,7 +408,7 @@ impl<'a> RemedyPredictor<'a> {
     }
 
     fn of_target(&self, target: &Target) -> Expectation {
-        let peak = match self.model.peak(target) {
+        let peak = match self.model.peak_in(target, self.room) {
             Forecast::Within(peak) | Forecast::Extrapolated(peak, _) => Some(peak),
             Forecast::AtLeast(..) | Forecast::Unknown => None,
         };
@@ -512,7 +517,7 @@ impl<'a> RemedyPredictor<'a> {
             true => format!("tight: the failed allocation needs {wanted}, {room} available"),
             false => format!("the failed allocation fits, with {spare} to spare"),
         });
-        if failed_only || self.phase == Phase::Evaluation {
+        if failed_only || self.is_unseen_evaluation() {
             // The peak of training steps says nothing about an evaluation.
             return at_least(wanted, Some(room), alone);
         }
@@ -702,12 +707,10 @@ fn tight(needs: Estimate, room: Bytes) -> Expectation {
     needing(needs, Some(room), None, words.into())
 }
 
-/// A single sample that likely needs no more than this share of the memory may be tried: a try costs seconds.
-const TRIED: f64 = 1.25;
-
-/// Whether a try is worth it though the likely need does not fit.
-fn is_near(needs: Estimate, room: Bytes) -> bool {
-    needs.low <= room && needs.likely <= room.scale(TRIED)
+/// Whether a try of a single sample is worth it though the likely need does not fit: it costs seconds, and only the least
+/// that is needed proves that it cannot.
+fn is_open(needs: Estimate, room: Bytes) -> bool {
+    needs.low <= room
 }
 
 /// What is expected of a single sample, where there is nothing smaller.
@@ -715,7 +718,7 @@ fn may_be_tried(said: Expectation) -> Expectation {
     let figures = said.needs.zip(said.within);
     let needs = figures.map(|(likely, (low, high))| Estimate::new(low, likely, high));
     match (said.fits, needs, said.room) {
-        (Some(false), Some(needs), Some(room)) if is_near(needs, room) => {
+        (Some(false), Some(needs), Some(room)) if is_open(needs, room) => {
             let needs = needs.shown();
             let words = format!("may not fit, the smallest batch: needs {needs}, {room} available");
             Expectation {

@@ -101,7 +101,8 @@ impl ComposedTraining {
     /// Whether there is but one way to read what was rehearsed.
     pub fn is_sure(&self, said: &Rehearsal, variant: &RehearsedVariant) -> bool {
         let lines_tell = variant.may_hold.is_empty() && said.zero_grad != Some(ZeroGrad::Unknown);
-        self.repeats && lines_tell && !said.copies_model && said.optimizer.is_some()
+        let is_known = lines_tell && !said.copies_model && said.optimizer.is_some();
+        self.repeats && (is_known || said.evaluates)
     }
 
     /// What is alive when the most is.
@@ -203,6 +204,10 @@ impl<'a> Composition<'a> {
     }
 
     fn steps(&mut self, keeps_gradients: bool, count: usize) {
+        if self.said.evaluates {
+            self.calls(count);
+            return;
+        }
         let states = self.before();
         let optimizer = self.optimizer();
         if self.evaluated && self.reading != Reading::Least {
@@ -230,6 +235,15 @@ impl<'a> Composition<'a> {
                 let weights = self.said.weights.iter().sum();
                 self.allocate(weights, Part::Other);
             }
+            self.ends.push(self.trace.events.len());
+        }
+    }
+
+    /// An evaluation: call after call, with what there is beside it.
+    fn calls(&mut self, count: usize) {
+        self.before();
+        for _ in 0..count {
+            self.passes(false);
             self.ends.push(self.trace.events.len());
         }
     }

@@ -81,8 +81,9 @@ class Observer:
                 errors.ours("at an OOM: " + send.__name__)
 
     def send_record(self, device: int, requested: int, total: int, free: int) -> None:
-        self.rehearsals.noticed()
-        self.wire.put(self.records.take(device, requested, total, free), keep=True)
+        record = self.records.take(device, requested, total, free)
+        self.rehearsals.noticed(record.get("phase", "unknown"))
+        self.wire.put(record, keep=True)
         self.wire.flush(SEND)
 
     def send_knobs(self, device: int, *_: Any) -> None:

@@ -78,7 +78,7 @@ class Scene:
         self.is_whole = is_whole
         if is_whole:
             path = with_backward(path)
-        elif is_repeated(path[-1][0][path[-1][1]], call):
+        elif call is not None and is_repeated(path[-1][0][path[-1][1]], call):
             raise NotFound("its statement calls the model several times")
         # The lists of statements that the call is in, outermost first, and where.
         self.inside, self.after = following(path)
@@ -227,7 +227,8 @@ class Scene:
         """The noted values of variables that the lines read before they bind them."""
         bound: set[str] = set()
         given: set[str] = set()
-        for each in [*self.inside, *self.after, ast.Expr(value=self.result), *self.further]:
+        nodes: list[Any] = [*self.inside, *self.after, self.result, *self.further]
+        for each in nodes:
             given |= names_in(each) - bound
             bound |= bound_by(each)
         return [self.values[name] for name in sorted(given) if name in self.values]
@@ -240,8 +241,8 @@ class Scene:
         return {node.attr for each in nodes for node in ast.walk(each) if isinstance(node, ast.Attribute)}
 
     def compiled(self, statements: list[Any], result: ast.expr | None, is_first: bool) -> Any:
-        """As a program, which tells of each name that it binds: `LOSS` is the result, where this is the part that has it. What the model returned is let go of
-        as soon as the first statement has been through with it."""
+        """As a program, which tells of each name that it binds: `LOSS` is the result, where this is the part that has
+        it. What the model returned is let go of as soon as the first statement has been through with it."""
         body: list[Any] = []
         for at, each in enumerate(statements):
             body.append(each)
@@ -255,7 +256,8 @@ class Scene:
             body.append(ast.Assign(targets=bound, value=result, lineno=1, col_offset=0))
         if is_first and not self.is_whole:
             targets: list[ast.expr] = [ast.Name(id=OUTPUT, ctx=ast.Del())]
-            at = body.index(statements[self.until_bound - 1]) + 1 if self.until_bound <= len(statements) and statements else len(body)
+            is_inside = 0 < self.until_bound <= len(statements)
+            at = body.index(statements[self.until_bound - 1]) + 1 if is_inside else len(body)
             body.insert(at, ast.Delete(targets=targets, lineno=1, col_offset=0))
         module = ast.Module(body=body, type_ignores=[])
         return compile(ast.fix_missing_locations(module), "<the caller's lines>", "exec")

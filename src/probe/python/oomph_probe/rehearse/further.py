@@ -1,6 +1,6 @@
-"""The backward passes of a round behind its first: of another model's loss (a GAN's), of a second pass over the same batch
-(sharpness-aware minimization), of parts. Of the lines behind the first backward those are taken that a further one depends
-on; each goes backward by a function of the rehearsal's.
+"""The backward passes of a round behind its first: of another model's loss (a GAN's), of a second pass over the same
+batch (sharpness-aware minimization), of parts. Of the lines behind the first backward those are taken that a
+further one depends on; each goes backward by a function of the rehearsal's.
 """
 
 from __future__ import annotations
@@ -44,10 +44,8 @@ def value_of(call: ast.Call) -> Any:
 
 def keeps_graph(call: ast.Call) -> bool:
     """Whether what forward has kept outlives it."""
-    return any(
-        each.arg in ("retain_graph", "create_graph") and isinstance(each.value, ast.Constant) and each.value.value is True
-        for each in call.keywords
-    )
+    flags = [each.value for each in call.keywords if each.arg in ("retain_graph", "create_graph")]
+    return any(isinstance(flag, ast.Constant) and flag.value is True for flag in flags)
 
 
 def clears(node: Any) -> bool:

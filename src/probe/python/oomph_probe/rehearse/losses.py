@@ -130,7 +130,7 @@ class Scenes:
         loss.backward(retain_graph=keeps_graph)
 
     def clear(self, owner: Any) -> None:
-        """`zero_grad` of a model, which is a copy, or of an optimizer, which is not, and has the program's parameters."""
+        """`zero_grad` of a model, which is a copy, or of an optimizer, which has the program's own parameters."""
         if isinstance(owner, self.torch.nn.Module):
             copies = list(owner.parameters())
         else:
@@ -186,8 +186,8 @@ class Scenes:
         return self.torch.autocast(self.rehearsal.call.device.type, enabled=False)
 
     def outlive(self, returned: list[int]) -> dict[str, list[int]]:
-        """The allocations that outlive the step, by their numbers: `held` until these events of the next step (`until`),
-        `grows` for good, and `may_hold` where the lines do not tell. `returned` are those of the model's output."""
+        """The allocations that outlive the step, by their numbers: `held` until these events of the next step
+        (`until`), `grows` for good, and `may_hold` where the lines do not tell. `returned` are those of the model's output."""
         if self.lines is None:
             return {"may_hold": returned}
         forward = self.rehearsal.trace.marks["forward"]

@@ -39,7 +39,7 @@ def of(torch: Torch, device: Any, before: int = 0, steps: int = 0) -> Line | Non
 def counted(optimizer: Optimizer) -> float:
     """Its steps by its own count, where that is a number on the host."""
     for state in optimizer.state.values():
-        count = state.get("step") if isinstance(state, dict) else None
+        count: Any = state.get("step") if isinstance(state, dict) else None
         if isinstance(count, (int, float)):
             return count
         if getattr(getattr(count, "device", None), "type", None) == "cpu":

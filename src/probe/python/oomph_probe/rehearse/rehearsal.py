@@ -18,7 +18,7 @@ import weakref
 from _thread import get_ident
 
 from ..common import blocks, errors
-from . import fakes, flops, inputs, losses, operators, recurrent
+from . import fakes, flops, inputs, losses, operators, recurrent, values
 from .effects import Stopped
 from .inputs import Shape
 
@@ -35,6 +35,8 @@ COLLECTIVES = ("c10d", "_c10d_functional", "c10d_functional", "symm_mem")
 # What C++ asks of a tensor that Python has made, wherever it is: these may not raise.
 QUESTIONS = ("prim", "profiler")
 SOFTMAX_BACKWARD = "_softmax_backward_data"
+# What takes a mask for the places that it has.
+INDEXING = ("index", "index_put", "index_put_", "_index_put_impl_")
 # What makes a tensor of values: its argument is the tensor that is made.
 MAKING = ("lift_fresh", "lift_fresh_copy", "lift")
 
@@ -129,6 +131,8 @@ class Rehearsal:
         self.trained: list[int] = []
         # What the model has kept in single numbers; None where real steps are looked at.
         self.flags: fakes.Flags | None = None
+        # And what of other values is known.
+        self.values = values.Values(torch)
         self.has_convolutions = False
         # Copies of what models have, and how many of them are known to be no allocation.
         self.copier: Any = None
@@ -156,6 +160,10 @@ class Rehearsal:
         # What was there before the call is no allocation of it, nor is a view of it.
         for each in leaves(torch, [args, kwargs]):
             self.is_new(each.untyped_storage())
+        if call.is_evaluation:
+            return self.evaluated(module, args, kwargs)
+        if call.is_evaluated_first:
+            module.train()
         try:
             scenes = losses.Scenes(self, copier)
             outputs: list[Any] = []
@@ -185,6 +193,19 @@ class Rehearsal:
         finally:
             self.trace.is_over = True
         return self.trace
+
+    def evaluated(self, module: Module, args: list[Any], kwargs: Kwargs) -> Trace:
+        """A call without gradients: what it returns is there until the next has returned."""
+        torch, trace = self.torch, self.trace
+        try:
+            with self.mode, self.recorder(), self.autocast(), torch.no_grad():
+                outputs = torch.nn.Module._call_impl(module, *args, **kwargs)
+                trace.mark("forward")
+                trace.mark("loss")
+            self.outlive = {"held": losses.numbers_of(torch, trace, leaves(torch, outputs))}
+        finally:
+            trace.is_over = True
+        return trace
 
     def has_copied(self, module: Module) -> None:
         """A copy of one of the program's models."""
@@ -326,7 +347,9 @@ class Rehearsal:
             if answer is not None and made is not None:
                 self.trace.flops += answer[2]
                 self.record(made, name, args)
-                return made[0] if answer[1] is None else answer[1](made)
+                result = made[0] if answer[1] is None else answer[1](made)
+                self.values.follow(func, name, args, kwargs, result)
+                return result
             if key is None and name not in MAKING:
                 args, kwargs = self.with_fakes(func, args), self.with_fakes(func, kwargs)
         if name == "_local_scalar_dense":
@@ -335,13 +358,40 @@ class Rehearsal:
                 return number_like(args[0])
             if self.flags is not None and self.flags.has(args[0]):
                 return self.flags.value(args[0], self.operators.plainly)
+            if self.mode is not None:
+                try:
+                    return self.values.number(args[0], self.operators.plainly)
+                except values.NotKnown:
+                    errors.foreseen("a value that is not known")
+        if self.mode is not None and name in values.BY_VALUE:
+            return self.by_value(name, args)
+        if self.mode is not None and name in INDEXING and any(is_mask(each) for each in args[1]):
+            args = (args[0], self.places(args[1]), *args[2:])
+            key = None
         before = self.trace.flops
         self.count(name, args)
         returned = func(*args, **kwargs)
         self.record(leaves(self.torch, returned), name, args)
         if key is not None:
             self.operators.remember(key, returned, args, self.trace.flops - before)
+        if self.mode is not None:
+            self.values.follow(func, name, args, kwargs, returned)
         return returned
+
+    def by_value(self, name: str, args: Args) -> Any:
+        """An operator whose result is as large as its values say."""
+        mask = args[1] if name == "masked_select" else args[0]
+        count = self.values.count(mask, self.operators.plainly)
+        shape, dtype = ((count,), args[0].dtype) if name == "masked_select" else ((count, mask.dim()), self.torch.long)
+        made = self.torch.empty(shape, dtype=dtype, device=mask.device)
+        return made
+
+    def places(self, indices: Any) -> list[Any]:
+        """Indices with the places of a mask in the place of the mask."""
+        found: list[Any] = []
+        for each in indices:
+            found += list(self.by_value("nonzero", (each,)).unbind(1)) if is_mask(each) else [each]
+        return found
 
     def record(self, tensors: list[Any], name: str, args: Args) -> None:
         device = self.call.device
@@ -406,6 +456,10 @@ def number_like(tensor: Any) -> Any:
     if tensor.dtype.is_complex or tensor.dtype.is_floating_point:
         return 1.0
     return True if "bool" in str(tensor.dtype) else 1
+
+
+def is_mask(value: Any) -> bool:
+    return value is not None and str(value.dtype) in ("torch.bool", "torch.uint8")
 
 
 def takes_workspace(args: Args) -> bool:

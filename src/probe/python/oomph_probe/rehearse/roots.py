@@ -9,6 +9,7 @@ thread a rehearsal's backward would wait for itself.
 
 from __future__ import annotations
 
+import copy
 import sys
 import threading
 import weakref
@@ -46,7 +47,9 @@ class CannotNote(Exception):
 class Call:
     """A call of a model."""
 
-    def __init__(self, torch: Torch, module: Module, args: Args, kwargs: Kwargs, before: int) -> None:
+    def __init__(
+        self, torch: Torch, module: Module, args: Args, kwargs: Kwargs, before: int, device: Any = None
+    ) -> None:
         # Allocated on its device when it began.
         self.before = before
         # What all calls of this model were like (inputs.py).
@@ -59,18 +62,24 @@ class Call:
         # Backwards that had ended by then, optimizer steps, and the first call of the same lines.
         self.backwards = self.steps = 0
         self.first: Call | None = None
+        # Whether it had no gradients; whether it is a training step that only such a call lets expect.
+        self.is_evaluation = self.is_evaluated_first = False
         # When the program lets go of its gradients, where that was asked for.
         self.zero_grad: str | None = None
         self.module = weakref.ref(module)
         self.args = [noted(torch, each) for each in args]
         self.kwargs = {name: noted(torch, each) for name, each in kwargs.items()}
-        self.device = device_of(module)
+        self.device = device if device is not None else device_of(module)
         kind = self.device.type
         self.autocast = (
             torch.is_autocast_enabled(kind),
             torch.get_autocast_dtype(kind),
             torch.is_autocast_cache_enabled(),
         )
+
+    def again(self) -> Call:
+        """Another one like it."""
+        return copy.copy(self)
 
     def place(self) -> tuple[Any, ...]:
         return () if self.callers is None else self.callers.place()
@@ -88,8 +97,8 @@ class Roots:
         self.ran_out = ran_out
         self.inputs = inputs.Inputs()
         self.rounds = rounds.Rounds()
-        # Optimizer steps that have ended.
-        self.steps = 0
+        # Optimizer steps that have ended, calls without gradients, and what was there when the latest of these began.
+        self.steps = self.evaluated = self.before = 0
         self.given = given.Given(torch)
         # Told of each module's call too, as long as the wrapper is there.
         self.modules = seen
@@ -108,6 +117,8 @@ class Roots:
         self.watched_steps = SETTLED_STEPS
         # Calls of the engine that go on.
         self.backwards = 0
+        # Told of a call without gradients that memory ran out in.
+        self.left_evaluation: Callable[[Module, Any, Any], None] | None = None
         # Told of each backward that has ended, as long as it returns True; None where nobody asks.
         self.after_backward: Callable[[], bool] | None = None
 
@@ -141,7 +152,7 @@ class Roots:
                 interrupted = None
                 if is_outer and isinstance(failure, error):
                     inside.depth = 0
-                    interrupted = roots.left("forward")
+                    interrupted = roots.left("forward", None if torch.is_grad_enabled() else (self, args, kwargs))
                 if interrupted is not None:
                     raise interrupted from None
                 tracebacks.without_this_frame(failure)
@@ -214,6 +225,11 @@ class Roots:
         if count >= self.watched_steps:
             self.rest()
 
+    def allocated(self, device: Any) -> int:
+        if device is None or device.type not in DEVICES:
+            return 0
+        return int(self.torch._C._cuda_memoryStats(device.index)["allocated_bytes"]["all"]["current"])
+
     def note(self, module: Module, args: Args, kwargs: Kwargs) -> bool:
         """Whether this is the call of a model that is trained on a GPU."""
         try:
@@ -227,6 +243,8 @@ class Roots:
             if not self.torch.is_grad_enabled():
                 # Memory may run out there; what it calls in turn is a part of it.
                 self.given.add(module, args, kwargs, is_evaluated=True)
+                self.evaluated += 1
+                self.before = self.allocated(next((each.device for each in module.parameters()), None))
                 return True
             device = device_of(module)
             if device is None or device.type not in DEVICES:
@@ -235,8 +253,7 @@ class Roots:
             if getattr(self.inside, "given", None) is None:
                 self.inside.given = id(module)
                 self.given.add(module, args, kwargs)
-            before = self.torch._C._cuda_memoryStats(device.index)["allocated_bytes"]["all"]["current"]
-            call = Call(self.torch, module, args, kwargs, before)
+            call = Call(self.torch, module, args, kwargs, self.allocated(device))
             call.callers = callers.Callers(self.torch_home, sys._getframe(2))
             call.steps = self.steps
             self.latest = call
@@ -250,11 +267,14 @@ class Roots:
             self.latest, self.why_not = None, repr(error)[:160]
         return False
 
-    def left(self, phase: str) -> BaseException | None:
-        """An out-of-memory leaves a model's call or the backward of its loss. What a signal's handler raises meanwhile
-        is returned: it is the program's."""
+    def left(self, phase: str, evaluated: tuple[Any, Any, Any] | None = None) -> BaseException | None:
+        """An out-of-memory leaves a model's call or the backward of its loss; `evaluated` is a call without gradients.
+        What a signal's handler raises meanwhile is returned: it is the program's."""
         try:
-            if self.latest is not None:
+            if evaluated is not None:
+                if self.left_evaluation is not None:
+                    self.left_evaluation(*evaluated)
+            elif self.latest is not None:
                 self.ran_out(self.latest, phase)
         except apart.Interrupted as interrupted:
             return interrupted.error

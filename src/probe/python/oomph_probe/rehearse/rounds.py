@@ -1,5 +1,5 @@
-"""The model calls of one round of a training's loop, in order: a GAN's step calls two models, a siamese network's one model
-twice, and what an earlier one keeps for its backward grows with the batch like the rest.
+"""The model calls of one round of a training's loop, in order: a GAN's step calls two models, a siamese network's
+one model twice, and what an earlier one keeps for its backward grows with the batch like the rest.
 
 A round begins where a place calls a model again after a backward has ended since it did.
 """
