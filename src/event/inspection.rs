@@ -47,6 +47,9 @@ pub struct Rehearsal {
     /// Whether a model had been called without gradients before; `None` of a probe that does not know.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub evaluated: Option<bool>,
+    /// Whether the forward pass asked for values that follow from the program's data, and an answer was assumed.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub assumes_values: bool,
     /// Whether the model has convolutions, whose workspaces are not part of a rehearsal.
     pub convolutions: bool,
     /// Whether cuDNN tries its algorithms for them (`torch.backends.cudnn.benchmark`), each with what it wants of the memory that

@@ -42,6 +42,8 @@ const LEAST_CONVOLUTIONS: f64 = 0.82;
 const AUTOTUNED_SHARE: f64 = 0.95;
 /// ... but no more than so many times what is needed without.
 const AUTOTUNED_TIMES: f64 = 1.8;
+/// What is needed at the least, as a share of what was rehearsed, where answers about the program's data were assumed. A choice.
+const ASSUMED_VALUES: f64 = 0.7;
 /// How far beyond the largest inputs seen later ones are allowed for: of the range of those seen, so
 /// many parts of (calls − 1), at most the whole. A choice: of evenly spread sizes the largest of `n`
 /// lies one part below the end on average, and three parts at 19 times of 20.
@@ -369,10 +371,11 @@ impl Rehearsed {
 
     fn around(&self, least: Bytes, likely: Bytes, most: Bytes, spread: f64) -> Estimate {
         let high = most.scale(1.0 + spread) + self.libraries(most);
-        // A loss that the program computes by itself is an assumption.
-        let low = match self.said.own_loss {
-            true => least,
-            false => least.scale(0.9),
+        // A loss that the program computes by itself is an assumption, and so is an answer about its data.
+        let low = match (self.said.own_loss, self.said.assumes_values) {
+            (_, true) => least.scale(ASSUMED_VALUES),
+            (true, false) => least,
+            (false, false) => least.scale(0.9),
         };
         Estimate::new(low, likely, high)
     }

@@ -15,7 +15,7 @@ import weakref
 
 from ..common import errors, frames
 from . import further, outliving
-from .inputs import Shape
+from .inputs import Shape, shapes_in, with_values
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from typing import Any, Callable
 
     from ..common.protocols import Torch
+    from .roots import Call
 
 OUTPUT = "__oomph_output__"
 LOSS = "__oomph_loss__"
@@ -289,6 +290,13 @@ class Lines:
         """The noted values of variables that were there at the call."""
         return [value for each in self.scenes for value in each.given()]
 
+    def give_values(self, call: Call) -> None:
+        """The numbers of arguments that variables still have, where the call's own were not read."""
+        read = {each.identity: each.values for each in shapes_in(self.given()) if each.values is not None}
+        for each in shapes_in([call.args, call.kwargs]):
+            if each.values is None and each.identity in read and read[each.identity].shape == each.shape:
+                each.values = read[each.identity]
+
     def is_in_loop(self) -> bool:
         """Whether what the last function binds stays until the next call of the model."""
         return len(self.scenes) > 0 and self.scenes[-1].is_in_loop and not self.scenes[-1].ends
@@ -505,7 +513,9 @@ def note(torch: Torch, value: Any, depth: int = 4) -> Any:
     """A value with shapes for its tensors, and objects that are looked for when they are needed."""
     kind = type(value)
     if isinstance(value, torch.Tensor):
-        return Shape(value)
+        noted = Shape(value)
+        with_values(torch, noted, value)
+        return noted
     if kind in CONSTANTS or kind in (torch.dtype, torch.device, types.ModuleType, types.FunctionType, type):
         return value
     if depth and kind in (list, tuple) and len(value) <= MOST_ITEMS:

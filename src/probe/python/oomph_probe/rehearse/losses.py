@@ -187,7 +187,8 @@ class Scenes:
 
     def outlive(self, returned: list[int]) -> dict[str, list[int]]:
         """The allocations that outlive the step, by their numbers: `held` until these events of the next step
-        (`until`), `grows` for good, and `may_hold` where the lines do not tell. `returned` are those of the model's output."""
+        (`until`), `grows` for good, and `may_hold` where the lines do not tell. `returned` are those of the model's
+        output."""
         if self.lines is None:
             return {"may_hold": returned}
         forward = self.rehearsal.trace.marks["forward"]
@@ -256,7 +257,9 @@ class Scenes:
             return made
         # An object of the program's: its modules (a criterion, the model itself) are copies too.
         for name, each in list(getattr(made, "__dict__", {}).items()):
-            if isinstance(each, self.torch.nn.Module) and name in self.wanted():
+            # Where a method of its own calls them, no line names them.
+            is_wanted = self.lines is None or self.lines.is_whole or name in self.wanted()
+            if isinstance(each, self.torch.nn.Module) and is_wanted:
                 made.__dict__[name] = self.copied(each)
         return made
 

@@ -35,6 +35,7 @@ COLLECTIVES = ("c10d", "_c10d_functional", "c10d_functional", "symm_mem")
 # What C++ asks of a tensor that Python has made, wherever it is: these may not raise.
 QUESTIONS = ("prim", "profiler")
 SOFTMAX_BACKWARD = "_softmax_backward_data"
+SOFTMAX = (SOFTMAX_BACKWARD, "_log_softmax_backward_data", "_softmax", "_log_softmax")
 # What takes a mask for the places that it has.
 INDEXING = ("index", "index_put", "index_put_", "_index_put_impl_")
 # What makes a tensor of values: its argument is the tensor that is made.
@@ -239,7 +240,10 @@ class Rehearsal:
                 # What lies outside of the batch is so many times as far apart.
                 stride = tuple(step if step <= stride[at] else step * now // was for step in stride)
             made = self.torch.empty_strided(shape, stride, dtype=value.dtype, device=value.device)
-            return made.requires_grad_(value.requires_grad)
+            made.requires_grad_(value.requires_grad)
+            if value.values is not None and self.mode is not None:
+                self.values.note(made, values.Lazy(values.stretched, (value.values, at, shape), {}, None))
+            return made
         if isinstance(value, dict):
             return {key: self.made(each, may_be_flat) for key, each in value.items()}
         if isinstance(value, (list, tuple)):
@@ -400,9 +404,8 @@ class Rehearsal:
                 storage = tensor.untyped_storage()
                 if self.is_new(storage):
                     self.trace.allocate(storage)
-        if name == SOFTMAX_BACKWARD and args[0].device == device:
-            # The product of the gradient and the output (aten/src/ATen/native/cuda/SoftMax.cu).
-            self.trace.allocate_for_a_moment(args[0].numel() * args[0].element_size())
+        if name in SOFTMAX and args[0].device == device:
+            self.trace.allocate_for_a_moment(softmax_takes(name, args))
 
     def with_fakes(self, func: Any, value: Any) -> Any:
         """Arguments of an operation, with fakes for tensors of the program's that are no part of the model (a table
@@ -456,6 +459,16 @@ def number_like(tensor: Any) -> Any:
     if tensor.dtype.is_complex or tensor.dtype.is_floating_point:
         return 1.0
     return True if "bool" in str(tensor.dtype) else 1
+
+
+def softmax_takes(name: str, args: Args) -> int:
+    """The bytes that softmax's kernels take for themselves (aten/src/ATen/native/cuda/SoftMax.cu): a copy of what has
+    gaps, and going backward the product of the gradient and the output."""
+    given = args[:2] if "backward" in name else args[:1]
+    copies = [each.numel() * each.element_size() for each in given if not each.is_contiguous()]
+    product = args[0].numel() * args[0].element_size() if name == SOFTMAX_BACKWARD else 0
+    # The product has no gaps.
+    return product + sum(copies[1:]) if product else sum(copies)
 
 
 def is_mask(value: Any) -> bool:

@@ -128,6 +128,7 @@ class Rehearsals:
             for is_whole in (False, True):
                 lines = callers.lines_of(self.torch, each.callers, stack, is_whole)
                 if lines is not None:
+                    lines.give_values(each)
                     ways.append((each, lines))
         call.zero_grad = callers.zero_grad_of(self.torch, call.callers)
         callers.forget_sources()

@@ -152,7 +152,7 @@ class Roots:
                 interrupted = None
                 if is_outer and isinstance(failure, error):
                     inside.depth = 0
-                    interrupted = roots.left("forward", None if torch.is_grad_enabled() else (self, args, kwargs))
+                    interrupted = roots.left("forward", self, args, kwargs)
                 if interrupted is not None:
                     raise interrupted from None
                 tracebacks.without_this_frame(failure)
@@ -267,14 +267,18 @@ class Roots:
             self.latest, self.why_not = None, repr(error)[:160]
         return False
 
-    def left(self, phase: str, evaluated: tuple[Any, Any, Any] | None = None) -> BaseException | None:
-        """An out-of-memory leaves a model's call or the backward of its loss; `evaluated` is a call without gradients.
-        What a signal's handler raises meanwhile is returned: it is the program's."""
+    def left(
+        self, phase: str, module: Module | None = None, args: Args = (), kwargs: Kwargs | None = None
+    ) -> BaseException | None:
+        """An out-of-memory leaves a model's call, or the backward of its loss. What a signal's handler raises meanwhile
+        is returned: it is the program's."""
         try:
-            if evaluated is not None:
+            if module is not None and not self.torch.is_grad_enabled():
                 if self.left_evaluation is not None:
-                    self.left_evaluation(*evaluated)
+                    self.left_evaluation(module, args, kwargs)
             elif self.latest is not None:
+                if module is self.latest.module():
+                    inputs.with_values(self.torch, [self.latest.args, self.latest.kwargs], [args, kwargs])
                 self.ran_out(self.latest, phase)
         except apart.Interrupted as interrupted:
             return interrupted.error

@@ -57,6 +57,14 @@ def computed(value: Any) -> Any:
     return value
 
 
+def stretched(given: Tensor, at: int | None, shape: tuple[int, ...]) -> Any:
+    """The numbers of a batch for a larger or smaller one: its samples again and again."""
+    if at is None:
+        return given
+    times = -(-shape[at] // max(given.shape[at], 1))
+    return given.repeat([times if place == at else 1 for place in range(given.dim())]).narrow(at, 0, shape[at])
+
+
 class Values:
     """What is known of the values of one rehearsal's fakes."""
 
