@@ -147,6 +147,10 @@ class Rehearsals:
         ways: list[Way] = [] if step is None else [(step, None)]
         return [*ways, (call, None)]
 
+    def are_to_come(self) -> bool:
+        """Whether an out-of-memory in a step is rehearsed."""
+        return self.noted is not None and self.noted.latest is not None and self.steps.count < roots.SETTLED_STEPS
+
     def noticed(self, phase: str) -> None:
         """An out-of-memory, whatever comes of it."""
         is_early = self.steps.count < roots.SETTLED_STEPS
