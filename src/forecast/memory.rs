@@ -113,6 +113,11 @@ impl Model {
         self.rehearsed().is_some_and(|step| step.knows(target))
     }
 
+    /// The batch of the evaluation that ran out of memory, where that was rehearsed.
+    pub fn samples_of_evaluation(&self) -> Option<u64> {
+        self.rehearsed()?.samples_of_evaluation()
+    }
+
     /// The inputs that the target's figure rests on, where it is rehearsed and they differed in size.
     pub fn input_sizes(&self, target: &Target) -> Option<InputSizes> {
         let step = self.rehearsed().filter(|step| step.knows(target))?;

@@ -153,6 +153,11 @@ impl Rehearsed {
         self.said.convolutions
     }
 
+    /// The batch of the call, if it is an evaluation's.
+    pub fn samples_of_evaluation(&self) -> Option<u64> {
+        self.said.evaluates.then_some(self.said.batch)
+    }
+
     /// Whether the target was rehearsed.
     pub fn knows(&self, target: &Target) -> bool {
         self.variant(target).is_some()

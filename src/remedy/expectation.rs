@@ -341,6 +341,16 @@ impl<'a> RemedyPredictor<'a> {
         Some(most.max(f64::MIN_POSITIVE))
     }
 
+    /// The share of its batch that an evaluation fits with, where it was rehearsed as it ran out of memory.
+    pub fn in_rehearsed_evaluation(&self) -> Option<f64> {
+        let samples = self.model.samples_of_evaluation()?;
+        let counted = self.counting(samples);
+        let sure = counted.largest(false);
+        let largest = sure.or_else(|| counted.likely_largest(false))?;
+        // Slightly more than the quotient, so that flooring the product gives the batch.
+        Some((largest as f64 + 1e-3) / samples as f64)
+    }
+
     /// What remedies do together.
     pub fn together(&self, chosen: &[&Remedy]) -> Expectation {
         if self.inputs.forecast.oom.is_none() {

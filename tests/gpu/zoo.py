@@ -16,7 +16,7 @@ its text files, from bare repositories in `--mirror` (OWNER+NAME or OWNER+NAME/r
 `run` and `fit` need an NVIDIA GPU and PyTorch with torchvision: each program that has `data` in the manifest runs as it is, then
 with 1/1.5 and 1/4 of the memory that it took, under `--on-oom auto`, and once more so with nothing in front of it, for its exit
 status and traceback (`zoo_runs.py`). `fit` asks `oomph fit` for the largest batch in 1/1.5 of it, and whether that and 2 % more last.
-`denied` runs with the least batch, in the same memory, what `run` saw no relaunch offered for (`zoo_denied.py`).
+`denied` runs with the least batch, in the same memory, what `run` saw no relaunch go on of (`zoo_denied.py`).
 What the results have is not run again.
 """
 
