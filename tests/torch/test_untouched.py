@@ -24,7 +24,7 @@ import warnings
 import numpy
 import rehearse
 import torch
-from _oomph_probe.rehearse import rehearsals
+from _oomph_probe.rehearse import work
 from torch import nn
 
 DIRECTORY = tempfile.TemporaryDirectory()

@@ -51,16 +51,15 @@ class Callers:
 
     def __init__(self, torch_home: str, frame: FrameType | None) -> None:
         self.places: list[tuple[CodeType, int, int]] = []
+        # The same for calls of the same lines.
+        self.place: tuple[Any, ...] = ()
         steps = 0
         while frame is not None and len(self.places) < MOST_FUNCTIONS and steps < frames.MAX_FRAMES:
             path = frame.f_code.co_filename
             if not path.startswith((torch_home, frames.OURS, "<frozen")):
                 self.places.append((frame.f_code, frame.f_lasti, frame.f_lineno))
             frame, steps = frame.f_back, steps + 1
-
-    def place(self) -> tuple[Any, ...]:
-        """The same for calls of the same lines."""
-        return tuple((code, lasti) for code, lasti, _ in self.places)
+        self.place = tuple((id(code), lasti) for code, lasti, _ in self.places)
 
 
 class Scene:

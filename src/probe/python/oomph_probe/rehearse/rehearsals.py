@@ -125,11 +125,12 @@ class Rehearsals:
         first = self.noted.rounds.first_of(call) if self.noted is not None else None
         ways: list[Way] = []
         for each in [call] if first is None else [first, call]:
-            for is_whole in (False, True):
-                lines = callers.lines_of(self.torch, each.callers, stack, is_whole)
-                if lines is not None:
-                    lines.give_values(each)
-                    ways.append((each, lines))
+            lines = callers.lines_of(self.torch, each.callers, stack)
+            if lines is None:
+                lines = callers.lines_of(self.torch, each.callers, stack, is_whole=True)
+            if lines is not None:
+                lines.give_values(each)
+                ways.append((each, lines))
         call.zero_grad = callers.zero_grad_of(self.torch, call.callers)
         callers.forget_sources()
         return [*ways, (call, None)]

@@ -82,7 +82,7 @@ class Call:
         return copy.copy(self)
 
     def place(self) -> tuple[Any, ...]:
-        return () if self.callers is None else self.callers.place()
+        return () if self.callers is None else self.callers.place
 
     def key(self) -> str:
         """The same for calls that would be rehearsed to the same end."""

@@ -126,6 +126,9 @@ class Work:
                 if self.variants and taken > REFINED * self.slack:
                     self.left.pop(0)
                     continue
+                if deadline.has_come():
+                    # The program draws by itself again.
+                    break
                 # Each draws the same: what is left out by chance is the same in all.
                 draws.put_back()
                 if which == FIRST:
@@ -164,6 +167,8 @@ class Work:
     def next_way(self) -> int:
         self.call, self.first = self.take_way()
         self.line = {}
+        if self.call.is_evaluation:
+            self.left = [each for each in TASKS if each[0] == AS_IT_WAS]
         return self.batch()
 
     def beginning(self, batch: int) -> Line:
