@@ -444,7 +444,11 @@ impl Rehearsed {
         let usual = of(&likely);
         let readings = match likely.is_sure(&self.said, &step.0) {
             // The workspaces may be smaller, or not be needed.
-            true => [usual - self.workspaces.to_come(), usual, usual],
+            true => [
+                usual - self.workspaces.to_come(self.said.evaluates),
+                usual,
+                usual,
+            ],
             false => {
                 let other = |reading| of(&self.training(step, target, reading));
                 [other(Reading::Least), usual, other(Reading::Most)]

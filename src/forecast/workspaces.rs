@@ -57,8 +57,12 @@ impl Workspaces {
         })
     }
 
-    /// What is still to come of them when the step begins.
-    pub fn to_come(self) -> Bytes {
-        Bytes(self.size.0 * u64::from(THREADS - self.before))
+    /// What is still to come of them when a step begins, or when a call without a backward pass does.
+    pub fn to_come(self, evaluates: bool) -> Bytes {
+        let threads = match evaluates {
+            true => 1,
+            false => THREADS,
+        };
+        Bytes(self.size.0 * u64::from(threads - self.before.min(threads)))
     }
 }
