@@ -213,7 +213,7 @@ fn a_need_is_what_it_runs_in_though_it_reserves_more_where_there_is_more() {
     let (trace, settings) = (&training.trace, step.settings(&fixed));
     assert!(runs_in(trace, &settings, needs.likely.0));
     assert!(!runs_in(trace, &settings, needs.likely.scale(0.99).0));
-    assert_eq!(needs.low, needs.likely - step.workspaces.to_come());
+    assert_eq!(needs.low, needs.likely - step.workspaces.to_come(false));
     let reserved = training.free.reserved_peak;
     assert!(needs.likely.0 < reserved, "{needs:?} {reserved}");
 }
@@ -463,7 +463,7 @@ fn what_is_put_into_a_list_grows() {
     assert_eq!(peak.low, rest + Bytes(200 * MIB));
     assert_eq!(
         peak.likely,
-        rest + Bytes(900 * MIB) + step.workspaces.to_come()
+        rest + Bytes(900 * MIB) + step.workspaces.to_come(false)
     );
     let needs = step.needs(&target(100)).unwrap();
     assert!(

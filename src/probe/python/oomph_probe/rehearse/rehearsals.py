@@ -125,12 +125,14 @@ class Rehearsals:
         first = self.noted.rounds.first_of(call) if self.noted is not None else None
         ways: list[Way] = []
         for each in [call] if first is None else [first, call]:
-            lines = callers.lines_of(self.torch, each.callers, stack)
-            if lines is None:
-                lines = callers.lines_of(self.torch, each.callers, stack, is_whole=True)
-            if lines is not None:
-                lines.give_values(each)
-                ways.append((each, lines))
+            # A long file takes a tenth of a second: the last of them only where there is none yet.
+            for is_whole in (False, True):
+                if is_whole and first is not None and ways and each is not first:
+                    continue
+                lines = callers.lines_of(self.torch, each.callers, stack, is_whole)
+                if lines is not None:
+                    lines.give_values(each)
+                    ways.append((each, lines))
         call.zero_grad = callers.zero_grad_of(self.torch, call.callers)
         callers.forget_sources()
         return [*ways, (call, None)]
