@@ -5,6 +5,7 @@
 //! process could have had, and put into words.
 
 mod verdict;
+mod whole_run;
 
 use super::inputs::RemedyInputs;
 use super::plan::{Expectation, Remedy};
@@ -23,6 +24,7 @@ use verdict::{
     ROOM_UNKNOWN, at_least, beyond, by_inputs, extrapolated, fits_within, futile, is_open,
     may_be_tried, tight,
 };
+use whole_run::observations;
 
 /// A run's need above its peak of allocated memory with expandable segments, at most.
 const EXPANDABLE_OVERHEAD: f64 = crate::calibration::EXPANDABLE.2;
@@ -641,25 +643,6 @@ fn how_far(why: Unseen) -> &'static str {
 fn room_at(oom: &OomIncident) -> Option<Bytes> {
     let room = oom.reserved()? + oom.free()?;
     Some(oom.limit().map_or(room, |limit| room.min(limit)))
-}
-
-/// Observations of earlier sessions, earlier runs and the current run, in this order.
-fn observations(
-    inputs: &RemedyInputs<'_>,
-    earlier: &[Observation],
-    rank: Option<&RankState>,
-    reading: &WorkloadKey,
-) -> Vec<Observation> {
-    let mut observations = earlier.to_vec();
-    if let Some((_, earlier)) = inputs
-        .forecast
-        .state
-        .and_then(|state| state.runs.split_last())
-    {
-        observations.extend(Observation::of_runs(earlier, reading, &inputs.launch));
-    }
-    observations.extend(Observation::new(rank, inputs.forecast.oom, reading));
-    observations
 }
 
 fn rank_of<'a>(inputs: &RemedyInputs<'a>, oom: &OomIncident) -> Option<&'a RankState> {
