@@ -3,7 +3,6 @@
 //! No I/O: the text was read by others ([`ConfigFile`]).
 
 use super::argument::{Arguments, Name, is_like};
-use super::batch::{Knob, Place};
 use super::config_formats::{FileSettings, SETTINGS_FILES, python_number, settings_of};
 use super::family;
 use super::launch::{ConfigFile, LaunchEnvironment};
@@ -100,24 +99,6 @@ impl ConfigFile {
 }
 
 impl Recognized<'_> {
-    /// The number of this name in a file that the command names.
-    pub(crate) fn named_in_files(&self, name: &str) -> Vec<Knob<'_>> {
-        let plain = |name: &str| family::plain(name.trim_end_matches('='));
-        let leaf = |name: &str| plain(name.rsplit('.').next().unwrap_or(name));
-        let wanted = plain(name);
-        let mut found = Vec::new();
-        for file in self.launch.files {
-            let names = file.names().unwrap_or_default().into_iter();
-            let named = names.filter(|name| plain(name) == wanted || leaf(name) == wanted);
-            let settings = named.filter_map(|name| file.scalar(&name).ok()?);
-            found.extend(settings.filter_map(|setting| {
-                let place = Place::File(file, setting.clone());
-                Knob::new(&setting.name, &setting.text, place).ok()
-            }));
-        }
-        found
-    }
-
     /// The files that the command names whose contents its remedies depend on.
     pub fn named_files(&self) -> Vec<NamedFile> {
         let arguments = self.arguments();

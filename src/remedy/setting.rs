@@ -47,11 +47,11 @@ enum SettingPlace {
     /// In the program's text, of which an edited copy runs.
     Source(SourceEdit),
     /// In a config file that the command names, of which it gets an edited copy.
-    File(Box<FileSetting>),
+    File(Box<SettingInFile>),
 }
 
 #[derive(Debug, Clone, PartialEq, Eq)]
-struct FileSetting {
+struct SettingInFile {
     file: ConfigFile,
     found: FoundValue,
     /// The directory for copies.
@@ -174,7 +174,7 @@ impl Setting {
             Place::Word(word) => return Some(Setting::in_word(&knob.name, knob.value, word)),
             Place::Added(addition) => SettingPlace::Added(addition.clone()),
             Place::Literal(edit) => SettingPlace::Source(edit.clone()),
-            Place::File(file, found) => SettingPlace::File(Box::new(FileSetting {
+            Place::File(file, found) => SettingPlace::File(Box::new(SettingInFile {
                 file: (*file).clone(),
                 found: found.clone(),
                 copies: copies?.clone(),
@@ -236,7 +236,7 @@ impl Setting {
         Some((place.file.name.display().to_string(), line))
     }
 
-    fn in_copy(&self, place: &FileSetting, value: u64) -> Draft {
+    fn in_copy(&self, place: &SettingInFile, value: u64) -> Draft {
         let mut draft = Draft::default();
         let knob = Knob {
             name: self.name.clone(),
