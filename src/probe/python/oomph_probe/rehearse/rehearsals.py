@@ -19,6 +19,7 @@ from . import (
     callers,
     catches,
     changes,
+    compiling,
     effects,
     fakes,
     inputs,
@@ -271,7 +272,7 @@ class Work:
         if not self.line:
             self.line = self.beginning(batch)
         guard = self.guard = effects.Guard(owners, changes.Before(), apart.looks_up(deadline))
-        with warned.Silence(), guard:
+        with warned.Silence(), compiling.Left(), guard:
             apart.here.is_guarded(guard)
             while self.left and time.monotonic() + LATER * self.first_took < end:
                 variant, which = self.left[0]
