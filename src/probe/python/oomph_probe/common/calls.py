@@ -152,12 +152,12 @@ def as_if_torchs_own(function: Callable[..., Any], original: Callable[..., Any])
     return function
 
 
-# Where torch.compile has noted what `Module.__call__` is where nobody has wrapped it: there it goes to `forward` at once.
+# Where torch.compile keeps what `Module.__call__` is where nobody has wrapped it: there it goes to `forward` at once.
 NOTED = ("torch._dynamo.utils", "torch._dynamo.variables.nn_module")
 
 
 def is_torchs_own(function: Callable[..., Any], before: Callable[..., Any]) -> None:
-    """`function` is in the place of `before`: torch.compile, if it is there already, takes the one as it took the other."""
+    """`function` is in the place of `before`: torch.compile, where it is there already, takes the one as the other."""
     for name in NOTED:
         module = sys.modules.get(name)
         if getattr(module, "unpatched_nn_module_call", None) is before:

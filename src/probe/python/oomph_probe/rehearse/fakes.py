@@ -117,7 +117,8 @@ class Copier:
         if hasattr(type(module), "__del__"):
             # It would run for the copy, too.
             raise CannotCopy("%s has a destructor of its own" % type(module).__name__)
-        copy = type(module).__new__(type(module))
+        # Some classes construct a module of their own in `__new__` (FSDP2's).
+        copy = object.__new__(type(module))
         self.memo[id(module)] = copy
         state = copy.__dict__
         for name, value in list(module.__dict__.items()):
