@@ -41,7 +41,8 @@ impl<'c> Recognized<'c> {
         let catalogues = launch.own.iter().chain([Catalogue::built_in()]);
         let mut catalogues = catalogues.filter(|_| unread.is_none());
         let known = catalogues.find_map(|catalogue| catalogue.entry(&layout, &seen));
-        let trains = launch.text.is_some_and(|text| text.trains);
+        let trains = launch.text.is_some_and(|text| text.trains)
+            || launch.told.is_some_and(|told| !told.evaluated);
         let closed = unread.or_else(|| closed(program, &arguments, known, trains));
         let part_of_a_job = part_of_a_job(command, &layout, launch);
         Recognized {

@@ -190,6 +190,12 @@ impl<'t> ConstantReader<'_, 't> {
         value: &TokenRange,
     ) -> Option<TextNumber> {
         let tokens = &self.said.tokens;
+        // Of `128 // n_gpu` the number is the part that can be replaced.
+        let first = value.start..value.start.saturating_add(1);
+        let is_divided = tokens.is_operator(first.end, "//")
+            && value.len() > 2
+            && !(first.end + 1..value.end).any(|at| matches!(tokens.text(at), "if" | "or" | ","));
+        let value = if is_divided { &first } else { value };
         let written = tokens.text_of(value);
         let number = python_number(written).filter(|number| *number > 0)?;
         let token = tokens.all.get(value.start)?;

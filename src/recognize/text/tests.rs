@@ -63,6 +63,16 @@ fn each_way_of_declaring_a_number_is_read() {
         ),
         (
             "python a.py",
+            "loader = DataLoader(data, batch_size=128 // args.n_gpu, shuffle=True)\n",
+            "sure: batch_size 128 constant at a.py:1",
+        ),
+        (
+            "python a.py",
+            "loader = DataLoader(data, batch_size=128 // n if n else 1)\n",
+            "nothing found: ",
+        ),
+        (
+            "python a.py",
             "import typer\napp = typer.Typer()\n@app.command()\ndef main(batch_size: int = typer.Option(16, help='x')): pass\n",
             "sure: --batch-size 16 default at a.py:4",
         ),

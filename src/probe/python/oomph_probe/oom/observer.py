@@ -68,6 +68,8 @@ class Observer:
         self.knobs = knobs
         self.census = census
         self.dump = dump
+        # Of the latest record.
+        self.phase = ""
 
     def observe(self, device: int, requested: int, total: int, free: int) -> None:
         """`total` is the device's capacity, or the cap where one is set; `free` is the whole device's."""
@@ -84,12 +86,14 @@ class Observer:
 
     def send_record(self, device: int, requested: int, total: int, free: int) -> None:
         self.rehearsals.noticed()
-        self.wire.put(self.records.take(device, requested, total, free), keep=True)
+        record = self.records.take(device, requested, total, free)
+        self.phase = str(record.get("phase", ""))
+        self.wire.put(record, keep=True)
         self.wire.flush(SEND)
 
     def send_knobs(self, device: int, *_: Any) -> None:
         """Sends what is known of the numbers that set the program's sizes."""
-        line = self.knobs.at_oom(int(device), self.records.steps.thread)
+        line = self.knobs.at_oom(int(device), self.records.steps.thread, self.phase == "evaluation")
         if line is not None:
             self.wire.put(line, keep=True)
             self.wire.flush(SEND)

@@ -420,11 +420,14 @@ class Guard:
             return None
         owner, _, method = name.partition(".")
         if (module, owner) in PYTHONS:
+            if not method:
+                # The body of the class: its module is imported for the first time.
+                return None
             if owner == "Logger" and method in LOGGER_LOOKS or owner == "Thread" and method != "start":
                 return None
             if method in ("empty", "full", "qsize", "is_set", "__init__", "_init", "poll"):
                 return None
-            return "its forward calls %s of a %s" % (method or owner, owner)
+            return "its forward calls %s of a %s" % (method, owner)
         package = module.partition(".")[0]
         if package in PYTHON_PACKAGES or module.startswith(PYTHON_MODULES):
             return "its forward calls %s of %s" % (name, package if package != "torch" else module)
