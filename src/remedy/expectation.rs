@@ -560,7 +560,8 @@ fn optimizer_alone(record: &OomRecord) -> Option<Bytes> {
 /// A run that had less memory than the next will have says nothing of it.
 const LESS_ROOM: f64 = 0.98;
 
-/// The batches that runs like this one ran out of memory with in a step, and the memory that they could have had.
+/// The batches that runs like this one ran out of memory with in a step, and the least that each would have needed: all that it
+/// could have had, or what it had allocated and the one tensor more, which may be larger than all that was left.
 fn failures(
     inputs: &RemedyInputs<'_>,
     reading: &WorkloadKey,
@@ -584,7 +585,8 @@ fn failures(
             run: run.number,
             allocator: allocator_of(run.rank_of(oom)),
         };
-        (in_a_step && is_alike && had >= room.scale(LESS_ROOM)).then_some((failed, had))
+        let wanted = oom.allocated()? + oom.requested()?;
+        (in_a_step && is_alike && had >= room.scale(LESS_ROOM)).then_some((failed, had.max(wanted)))
     };
     failed.filter_map(of_run).collect()
 }
