@@ -193,16 +193,16 @@ impl<'a> CallStack<'a> {
             false => calls.find(|(_, call)| row.is_of(call))?,
         };
         let (inside, around) = (&self.calls[..at], &self.calls[at + 1..]);
-        let applies = !(row.directly && inside.iter().any(runs_a_model))
-            && !(row.beside_models && around.iter().any(runs_a_model))
-            && !around
-                .iter()
-                .any(|outer| row.without.iter().any(|name| name == outer.function))
-            && (row.within.as_ref()).is_none_or(|names| {
-                let mut all = around.iter().chain([call]);
-                all.any(|outer| names.is_match(outer.function))
-            });
-        applies.then_some(*call)
+        let is_named =
+            |outer: &StackCall<'_>| row.without.iter().any(|name| name == outer.function);
+        let is_ruled_out = (row.directly && inside.iter().any(runs_a_model))
+            || (row.beside_models && around.iter().any(runs_a_model))
+            || around.iter().any(is_named);
+        let is_within = row.within.as_ref().is_none_or(|names| {
+            let mut all = around.iter().chain([call]);
+            all.any(|outer| names.is_match(outer.function))
+        });
+        (is_within && !is_ruled_out).then_some(*call)
     }
 }
 
