@@ -15,20 +15,21 @@ mod fit;
 pub mod help;
 mod logs;
 mod ls;
+mod mcp;
 mod plan;
 mod predict;
-mod recordings;
 mod replay;
 mod report;
 mod run;
-mod sessions;
 mod stop;
 
 use crate::cli;
-use crate::command::{CommandLine, Word};
+use crate::command::CommandLine;
 use crate::config;
 use crate::live::display::mode;
 use crate::live::{Ending, FitOptions, SessionConfig, named_in, print};
+use crate::query::planned;
+use crate::query::sessions::session_names;
 use crate::ui::Preferences;
 use crate::ui::theme::Scheme;
 use again::AgainCommand;
@@ -44,10 +45,10 @@ use export::ExportCommand;
 use help::HelpCommand;
 use logs::LogsCommand;
 use ls::LsCommand;
+use mcp::McpCommand;
 use plan::PlanCommand;
 use replay::ReplayCommand;
 use report::ReportCommand;
-use serde_json::Value;
 use std::ffi::OsString;
 use std::fmt;
 use std::io::{self, Write};
@@ -104,6 +105,8 @@ enum Subcommand {
     /// Check the driver, the GPUs, the command's Python and torch, and what oomph needs. Runs nothing
     /// of yours.
     Doctor(DoctorCommand),
+    /// Serve coding agents over the Model Context Protocol: sessions, causes, predictions.
+    Mcp(McpCommand),
     /// Explain options, keys, oomph.toml or a subcommand: oomph help run, oomph help keys, ….
     Help(HelpCommand),
     /// Print a shell's completion: eval "$(oomph completions bash)".
@@ -208,6 +211,7 @@ impl Invocation {
             Subcommand::Check(asked) => check::run(asked, command),
             Subcommand::Fit(fit) => fit::run(fit, command.ok_or_else(no_command)?),
             Subcommand::Doctor(doctor) => doctor::run(&doctor, command),
+            Subcommand::Mcp(asked) => mcp::run(&asked),
             Subcommand::Help(help) => help::run(&help),
             Subcommand::Completions(completions) => completions::run(&completions),
         }
@@ -228,7 +232,7 @@ pub fn definition() -> clap::Command {
 
 /// The answer to a shell's completion script for the words after `oomph` up to the cursor.
 pub fn complete(words: &[OsString]) -> String {
-    crate::cli::complete(command_definition(), words, sessions::session_names)
+    crate::cli::complete(command_definition(), words, session_names)
 }
 
 /// What is said where a subcommand's answer can't be written.
@@ -240,18 +244,6 @@ fn answer(text: &str) -> anyhow::Result<Ending> {
     match out.write_all(text.as_bytes()).and_then(|()| out.flush()) {
         Err(error) if error.kind() != io::ErrorKind::BrokenPipe => Err(error).context(NOT_WRITTEN),
         Ok(()) | Err(_) => Ok(Ending::Code(0)),
-    }
-}
-
-/// Puts the version of its schema (`oomph help json`) into an answer, or into each of several.
-fn versioned(answer: Value) -> Value {
-    match answer {
-        Value::Array(rows) => rows.into_iter().map(versioned).collect(),
-        Value::Object(mut fields) => {
-            fields.insert("version".into(), Value::from(1));
-            Value::Object(fields)
-        }
-        other => other,
     }
 }
 
@@ -276,19 +268,8 @@ fn on_screen<T>(
     played
 }
 
-/// The command; leading `NAME=VALUE` words are variables, as for `env`.
 fn command_line(words: Vec<OsString>, cwd: PathBuf) -> Result<CommandLine, Mistake> {
-    let mut words = words.into_iter().map(Word).peekable();
-    let mut env = Vec::new();
-    while let Some(change) = words.peek().and_then(cli::assignment) {
-        env.push(change);
-        words.next();
-    }
-    let argv: Vec<Word> = words.collect();
-    if argv.is_empty() {
-        return Err(no_command());
-    }
-    Ok(CommandLine { argv, env, cwd })
+    planned::command_line(words, cwd).ok_or_else(no_command)
 }
 
 /// What other programs call it, and what it is called here.

@@ -45,6 +45,7 @@ pub use config::{Recording, SessionConfig, StartAgain};
 pub use policy::auto::{AutoOptions, Permission, RemedyKind};
 pub use policy::fit::FitOptions;
 pub use print::complain;
+pub(crate) use setup::ANNOUNCES;
 pub use signals::OnHup;
 pub(crate) use typed_edits::with_edits;
 

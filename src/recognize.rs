@@ -14,7 +14,7 @@ mod checkpoint;
 pub(crate) mod config_file;
 mod config_formats;
 pub(crate) mod family;
-mod knob;
+pub(crate) mod knob;
 mod launch;
 pub(crate) mod layout;
 mod learned;

@@ -9,6 +9,7 @@
 
 mod amp;
 mod batch;
+mod change;
 mod checkpointing;
 mod device;
 mod expandable_segments;
@@ -37,6 +38,7 @@ mod verify;
 mod wait;
 mod workers;
 
+pub use change::{CommandChange, PredictedChange, predicted};
 pub use expandable_segments::with_alloc_conf;
 pub use inputs::{Leftover, RemedyInputs};
 pub use offer::{expectation, remedies};
@@ -229,6 +231,17 @@ impl RemedyId {
         let name = serde_json::to_value(self).ok();
         let name = name.as_ref().and_then(|name| name.as_str());
         name.unwrap_or_default().to_string()
+    }
+
+    /// The remedy of this name.
+    ///
+    /// # Errors
+    /// There is none; which there are.
+    pub fn named(text: &str) -> Result<RemedyId, String> {
+        RemedyId::all().find(|id| id.name() == text).ok_or_else(|| {
+            let names: Vec<String> = RemedyId::all().map(RemedyId::name).collect();
+            format!("choose of {}", names.join(", "))
+        })
     }
 
     /// Whether it is for the host's memory.

@@ -246,6 +246,40 @@ fn what_has_changed_since_is_said() {
 }
 
 #[test]
+fn a_remedy_that_does_not_take_effect_is_told_after_the_start() {
+    let home = Home::new();
+    let program = home.0.path().join("trainer.py");
+    let conf = "os.environ.update(PYTORCH_ALLOC_CONF='', PYTORCH_CUDA_ALLOC_CONF='')";
+    let code = |first: &str| {
+        format!("import os, runpy\n{first}\nrunpy.run_path({DEMO:?}, run_name='__main__')\n")
+    };
+    std::fs::write(&program, code("")).expect("a program");
+    let words = ["--headless", "--no-nvml", "python3", "trainer.py"];
+    let shape = ["--simulated", "--batch-size", "64", "--steps", "3"];
+    home.run(&[&words[..], &shape].concat());
+    // The program has come to set the allocator itself.
+    std::fs::write(&program, code(conf)).expect("a program");
+    let again = [
+        "--headless",
+        "--no-nvml",
+        "again",
+        "--remedy",
+        "expandable-segments",
+    ];
+    home.run(&[&again[..], &[&home.id(0)]].concat());
+    let notes: Vec<String> = home
+        .events(1)
+        .into_iter()
+        .filter_map(|event| match event.what {
+            EventKind::Note(note) => Some(note.text),
+            _ => None,
+        })
+        .collect();
+    let is_told = |note: &String| note.contains("expandable segments") && note.contains("not");
+    assert!(notes.iter().any(is_told), "{notes:?}");
+}
+
+#[test]
 fn a_session_that_finished_is_started_again_only_as_it_was() {
     let home = Home::new();
     home.demo(&["--batch-size", "8", "--steps", "2"]);

@@ -4,7 +4,9 @@
 
 mod dialog;
 mod edited;
+mod evaluation;
 mod learned;
+mod settings;
 
 use crate::harness::at_home;
 use oomph::event::{EventKind, SourceEdit};
@@ -33,6 +35,12 @@ def train(rows, length=1024, width=256, accumulate=1, time_first=False):
         optimizer.step()
         optimizer.zero_grad()
     print('trained with', rows, 'x', accumulate, flush=True)
+    return model
+def evaluate(model, rows, length=1024, width=256):
+    model.eval()
+    with torch.no_grad():
+        model(torch.randn(rows, length, width, device='cuda')).mean()
+    print('evaluated with', rows, flush=True)
 ";
 
 /// What becomes of a program.
@@ -417,7 +425,7 @@ fn run_in(project: &Path, home: &Path, kind: &Kind) -> Session {
     );
     let front = match kind.program.starts_with("parser") || kind.program.starts_with("import json")
     {
-        true => format!("{ARGPARSE}from common import train\n"),
+        true => format!("{ARGPARSE}from common import Net, evaluate, train\n"),
         false => String::new(),
     };
     files.push(("train.py", format!("{front}{}", kind.program)));
@@ -519,6 +527,8 @@ fn each_kind_of_program_has_the_right_number_changed_or_none() {
     let waiting: Mutex<Vec<Kind>> = Mutex::new(
         kinds()
             .into_iter()
+            .chain(evaluation::kinds())
+            .chain(settings::kinds())
             .filter(|kind| {
                 only.as_ref()
                     .is_none_or(|only| kind.name.contains(only.as_str()))

@@ -25,6 +25,7 @@ mod hold;
 mod json;
 mod main_job;
 mod marks;
+mod mcp;
 mod news;
 mod nodes;
 mod nvml;

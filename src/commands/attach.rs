@@ -6,13 +6,13 @@
 
 use super::logs::{LogTail, Taken};
 use super::on_screen;
-use super::sessions::{self, Verb};
 use crate::diagnosis::{self, Finding};
 use crate::event::{Clock, Event, EventKind};
 use crate::live::display::keyboard::{self, Typed};
 use crate::live::display::mode::{self, Mode, Surface};
 use crate::live::display::screen::{Due, Screen};
 use crate::live::{self, Ending, print, report_page, signals};
+use crate::query::sessions::{self, Verb};
 use crate::recording::{self, GrowingRecording, RemoteSession};
 use crate::state::State;
 use crate::supervise::{Keeper, OutputStream};

@@ -2,12 +2,13 @@
 //! short run of the program, or none where a recording is given.
 
 use super::run::configure;
-use super::{answer, no_command, recordings};
+use super::{answer, no_command};
 use crate::calibration::{NON_TORCH_USUAL, gpus};
 use crate::command::CommandLine;
-use crate::commands::again::read;
 use crate::live::policy::check::{CheckRun, CheckTerms};
 use crate::live::{self, Ending, SessionConfig, print};
+use crate::query::recordings;
+use crate::query::told::read_state;
 use crate::report::check::{CheckBaseline, CheckedRun, MemoryLimit};
 use crate::units::Bytes;
 use crate::{recording, supervise};
@@ -171,7 +172,7 @@ fn check(asked: CheckCommand, command: Option<CommandLine>) -> anyhow::Result<En
 /// No run: by what was recorded.
 fn recorded(name: &OsString, terms: &CheckTerms) -> anyhow::Result<Ending> {
     let path = recordings::find(Some(name))?;
-    let state = read(&path)?;
+    let state = read_state(&path)?;
     let result = terms.result(CheckedRun::new(&state, terms.alloc_conf.as_deref()));
     answer(&terms.answer(&result))?;
     if let Some(said) = result.annotation().filter(|_| terms.annotates) {

@@ -1,8 +1,9 @@
 //! `oomph diff`: two sessions, or two runs of one, side by side.
 
-use super::report::Told;
-use super::{answer, versioned};
+use super::answer;
 use crate::live::Ending;
+use crate::query::told::Told;
+use crate::query::versioned;
 use crate::report::comparison::{ComparedRun, Comparison, run_of};
 use crate::units::RunNumber;
 use anyhow::Context;

@@ -1,8 +1,8 @@
 //! `oomph export`: a recording for other programs.
 
-use super::recordings;
-use super::report::each_event;
 use crate::live::{Ending, print};
+use crate::query::recordings;
+use crate::query::told::each_event;
 use crate::report::export::{CsvExport, Export, TensorBoardExport, TraceExport};
 use crate::state::State;
 use crate::whole_file::{Readers, WholeFile};

@@ -12,15 +12,13 @@ const RUN: &str = include_str!("help/run.txt");
 const TOML: &str = include_str!("help/toml.txt");
 const CLUSTERS: &str = include_str!("help/clusters.txt");
 const CI: &str = include_str!("help/ci.txt");
-const JSON: &str = concat!(
-    include_str!("help/json.txt"),
-    include_str!("help/schemas.json")
-);
+const JSON: &str = include_str!("help/json.txt");
+const AGENTS: &str = include_str!("help/agents.txt");
 const MAN: &str = include_str!("help/oomph.1");
 
 #[derive(Debug, PartialEq, Args)]
 pub(super) struct HelpCommand {
-    /// run, keys, toml, ci, json, man, or a subcommand
+    /// run, keys, toml, ci, agents, json, man, or a subcommand
     #[arg(value_name = "TOPIC", default_value = OVERVIEW, hide_default_value = true)]
     topic: String,
 }
@@ -34,7 +32,7 @@ struct HelpPage {
     text: fn() -> String,
 }
 
-const PAGES: [HelpPage; 8] = [
+const PAGES: [HelpPage; 9] = [
     HelpPage {
         name: OVERVIEW,
         about: "What oomph does, its subcommands, and what else can be asked",
@@ -66,9 +64,14 @@ const PAGES: [HelpPage; 8] = [
         text: || CI.into(),
     },
     HelpPage {
+        name: "agents",
+        about: "oomph mcp: what coding agents can ask, and how to add it",
+        text: || AGENTS.into(),
+    },
+    HelpPage {
         name: "json",
         about: "The schemas of --json, and the exit statuses",
-        text: || JSON.into(),
+        text: || JSON.to_string() + crate::query::SCHEMAS,
     },
     HelpPage {
         name: "man",

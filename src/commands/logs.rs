@@ -2,9 +2,9 @@
 //! across its parts: the older one, then the current one, which becomes the older one when a new part begins.
 
 use super::NOT_WRITTEN;
-use super::sessions::{Chosen, Meant, NoChoice, choose, is_running, job_of_stored, meant};
 use crate::event::older_part;
 use crate::live::Ending;
+use crate::query::sessions::{Chosen, Meant, NoChoice, choose, is_running, job_of_stored, meant};
 use crate::recording::{self, BaseDirs, FoundSession, Life, OUTPUT_LOG, SessionFile};
 use anyhow::Context;
 use clap::Args;

@@ -3,21 +3,13 @@
 
 mod table;
 
-use super::sessions::{self, Living};
-use super::{answer, recordings, versioned};
-use crate::event::{Prediction, PredictionOutcome, displayed};
-use crate::forecast::score::{Score, ScoreSheet};
+use super::answer;
+use crate::forecast::score::ScoreSheet;
+use crate::live::Ending;
 use crate::live::display::screen::terminal_size;
-use crate::live::session::summary::Activity;
-use crate::live::{Ending, print};
-use crate::recording::{self, RemoteSession};
+use crate::query::{listing, versioned};
 use crate::report::score;
-use crate::state::{RunOutcome, State};
-use crate::supervise::{RunStage, SessionStatus};
 use clap::Args;
-use jiff::Timestamp;
-use serde::Serialize;
-use std::path::Path;
 use table::{ThirdColumn, table};
 
 #[derive(Debug, PartialEq, Args)]
@@ -30,83 +22,6 @@ pub(super) struct LsCommand {
     json: bool,
 }
 
-/// One session, as a program reads it.
-#[derive(Debug, Default, Serialize)]
-struct Row {
-    id: String,
-    /// `starting`, `running`, `stopping`, `waiting at OOM`, `relaunching`, `ending`, `not answering`;
-    /// of one that has ended the outcome of its last run: `finished`, `out of memory`, `stopped`,
-    /// `exit 1`, `SIGKILL`, `not started`, or `interrupted` if the recording doesn't have its end;
-    /// of one elsewhere also `silent`, if it was not heard for some time.
-    state: String,
-    /// Whether somebody sees its screen.
-    attached: bool,
-    /// RFC 3339.
-    since: Option<String>,
-    /// Where it runs and when it was heard, in words, if that is not here.
-    #[serde(skip)]
-    elsewhere: Option<String>,
-    /// How long it has been running, or ran.
-    seconds: Option<f64>,
-    run: Option<u32>,
-    /// The training's direct child, while a run goes on.
-    pid: Option<i32>,
-    keeper: Option<i32>,
-    devices: Vec<String>,
-    /// Bytes.
-    peak: Option<u64>,
-    /// What counts against the limit of the host's memory, in bytes: as it is now, or of one that has ended at most.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    ram: Option<u64>,
-    /// That limit: of a control group, or all RAM of the machine.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    ram_limit: Option<u64>,
-    steps: Option<u64>,
-    /// The machine, if it is said.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    host: Option<String>,
-    /// How many seconds ago a session that runs elsewhere was heard.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    heard: Option<f64>,
-    /// The scheduler's job: `1234`, `1230_7`, with `-r2` after its second requeue.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    job: Option<String>,
-    /// OOMs of all runs; `None` for a running session.
-    ooms: Option<u64>,
-    /// What was predicted of its relaunches, and what came of it; for one that has ended.
-    #[serde(skip_serializing_if = "Vec::is_empty")]
-    predictions: Vec<PredictedRun>,
-    /// Secrets masked.
-    command: Option<String>,
-    recording: Option<String>,
-    log: Option<String>,
-}
-
-/// A relaunch that was predicted.
-#[derive(Debug, Serialize)]
-struct PredictedRun {
-    run: u32,
-    #[serde(flatten)]
-    prediction: Prediction,
-    came_of_it: PredictionOutcome,
-    /// The peak's share above the predicted one: 0.01 is 1 % more.
-    off: Option<f64>,
-    /// Whether it was right about fitting.
-    held: Option<bool>,
-}
-
-impl Row {
-    /// The state; if there were several runs, also which one it is about.
-    fn state_words(&self) -> String {
-        let run = match self.run {
-            Some(run) if run > 1 => format!(", run {run}"),
-            Some(_) | None => String::new(),
-        };
-        let place = self.elsewhere.as_deref().unwrap_or_default();
-        format!("{}{run}{place}", self.state)
-    }
-}
-
 /// Lists them on standard output; with `all` also the recorded sessions that have ended, the latest
 /// first.
 ///
@@ -114,21 +29,11 @@ impl Row {
 /// It could not be written to.
 pub(super) fn run(ls: &LsCommand) -> anyhow::Result<Ending> {
     let LsCommand { all, json } = *ls;
-    let mut rows: Vec<Row> = sessions::living().iter().map(living_row).collect();
-    let here: Vec<String> = rows.iter().map(|row| row.id.clone()).collect();
-    rows.extend(sessions::elsewhere(&here).iter().map(row_elsewhere));
+    let (rows, scores) = listing::rows(if all { usize::MAX } else { 0 });
     let third = match all {
         true => ThirdColumn::Took,
         false => ThirdColumn::Screen,
     };
-    let mut scores = Vec::new();
-    if all {
-        let ended = ended_rows(&rows);
-        for (row, of_session) in ended {
-            rows.push(row);
-            scores.extend(of_session);
-        }
-    }
     let text = if json {
         let mut text = serde_json::to_string_pretty(&versioned(serde_json::to_value(&rows)?))?;
         text.push('\n');
@@ -148,237 +53,4 @@ pub(super) fn run(ls: &LsCommand) -> anyhow::Result<Ending> {
         table(&rows, third, width) + &kept
     };
     answer(&text)
-}
-
-fn living_row(living: &Living) -> Row {
-    let file = living.found.file.as_ref();
-    let summary = living.summary.as_ref();
-    let run = (living.status.as_ref()).and_then(|status| status.run.as_ref());
-    let ram = summary.and_then(|summary| summary.ram);
-    Row {
-        id: living.found.id.clone(),
-        state: state(living).into(),
-        attached: living.status.as_ref().is_some_and(|status| status.front)
-            && summary.is_some_and(|summary| summary.attached),
-        since: summary
-            .and_then(|summary| Timestamp::from_second(summary.since as i64).ok())
-            .map(|since| since.to_string()),
-        seconds: summary.map(|summary| Timestamp::now().as_second() as f64 - summary.since),
-        run: run.map(|run| run.run.0),
-        pid: run.and_then(|run| match run.stage {
-            RunStage::Running { pid, .. } => Some(pid.0),
-            RunStage::Starting | RunStage::Ended { .. } | RunStage::Failed { .. } => None,
-        }),
-        keeper: file.map(|file| file.keeper.0),
-        devices: summary
-            .map(|summary| summary.devices.clone())
-            .unwrap_or_default(),
-        peak: summary.and_then(|summary| summary.peak).map(|peak| peak.0),
-        ram: ram.map(|(used, _)| used.0),
-        ram_limit: ram.map(|(_, limit)| limit.0),
-        steps: summary.map(|summary| summary.steps),
-        job: (file.and_then(|file| file.job.as_ref())).map(ToString::to_string),
-        command: summary.map(|summary| summary.command.clone()),
-        recording: file
-            .and_then(|file| file.recording.as_ref())
-            .map(|word| word.to_string_lossy()),
-        log: file
-            .and_then(|file| file.log.as_ref())
-            .map(|word| word.to_string_lossy()),
-        ..Row::default()
-    }
-}
-
-/// The front knows best while it is there; without one the keeper knows whether anything runs.
-fn state(living: &Living) -> &'static str {
-    let Some(status) = &living.status else {
-        return "not answering";
-    };
-    let said = living.summary.as_ref().map(|summary| summary.activity);
-    match (status.front, said) {
-        (_, Some(Activity::Running)) if status.stopping => "stopping",
-        (true, Some(said)) => said.word(),
-        (false, _) | (true, None) => without_front(status),
-    }
-}
-
-fn without_front(status: &SessionStatus) -> &'static str {
-    match status.run.as_ref().map(|run| &run.stage) {
-        Some(RunStage::Running { .. }) if status.stopping => "stopping",
-        Some(RunStage::Running { .. }) => "running",
-        None | Some(RunStage::Starting) => "starting",
-        Some(RunStage::Ended { .. } | RunStage::Failed { .. }) => "ending",
-    }
-}
-
-/// A row for each recorded session that isn't among `living`, and how its predictions came out.
-fn ended_rows(living: &[Row]) -> Vec<(Row, Vec<Score>)> {
-    recordings::all()
-        .into_iter()
-        .filter(|session| living.iter().all(|row| row.id != session.id))
-        .map(|session| recorded_row(&session.id, &session.path))
-        .collect()
-}
-
-/// A row for a session that runs elsewhere.
-fn row_elsewhere(session: &RemoteSession) -> Row {
-    let recording = session.recording();
-    // Where there is none, or it can't be read, there are no figures.
-    let recorded = recording.filter(|path| recording::open_own(path).is_ok());
-    let state = outlined(recorded.as_deref());
-    let path = recorded.unwrap_or_default();
-    let (row, _) = recorded_row_of(&session.id, &path, &state);
-    Row {
-        state: match session.is_silent() {
-            true => "silent".into(),
-            false => activity(&state).word().into(),
-        },
-        elsewhere: Some(format!(
-            " on {}, {}",
-            match session.is_here {
-                true => "this machine, out of reach".into(),
-                false => print::line(session.file.host()),
-            },
-            sessions::heard_words(session)
-        )),
-        host: Some(session.file.host().to_string()),
-        heard: Some(session.heard.as_secs_f64()),
-        job: session.file.job.as_ref().map(ToString::to_string),
-        keeper: Some(session.file.keeper.0),
-        recording: session.recording().map(|path| path.display().to_string()),
-        log: session.log().map(|path| path.display().to_string()),
-        ooms: None,
-        predictions: Vec::new(),
-        ..row
-    }
-}
-
-fn activity(state: &State) -> Activity {
-    match state.run().map(|run| run.outcome()) {
-        None => Activity::Starting,
-        Some(RunOutcome::Running) => Activity::Running,
-        Some(RunOutcome::OutOfMemory) => Activity::Waiting,
-        Some(
-            RunOutcome::Finished
-            | RunOutcome::TrainedNothing
-            | RunOutcome::Stopped
-            | RunOutcome::Failed(_),
-        ) => Activity::Ending,
-    }
-}
-
-/// What can't be read is listed without its figures: its files are there.
-fn outlined(path: Option<&Path>) -> State {
-    let mut state = State::default();
-    if let Some(path) = path
-        && let Err(error) = recording::outline(path, |event| state.apply(event))
-    {
-        print::complain(&format!("cannot read {}: {error}", path.display()));
-    }
-    state
-}
-
-/// A row for a recorded session, and how its predictions came out.
-fn recorded_row(id: &str, path: &Path) -> (Row, Vec<Score>) {
-    recorded_row_of(id, path, &outlined(Some(path)))
-}
-
-fn recorded_row_of(id: &str, path: &Path, state: &State) -> (Row, Vec<Score>) {
-    let run = state.run();
-    let header = state.session.as_ref();
-    let log = recording::log_beside(path);
-    let scores: Vec<Score> = state.runs.iter().filter_map(Score::new).collect();
-    let row = Row {
-        id: id.to_string(),
-        state: outcome(state),
-        since: header
-            .and_then(|header| Timestamp::from_second(header.wall as i64).ok())
-            .map(|since| since.to_string()),
-        seconds: header.map(|_| state.now.as_secs_f64()),
-        run: run.map(|run| run.number.0),
-        devices: devices(state),
-        peak: run.and_then(|run| run.peak()).map(|peak| peak.0),
-        ram: run.and_then(|run| run.host_peak).map(|peak| peak.0),
-        ram_limit: (state.host.latest()).map(|(_, memory)| memory.limit.0),
-        steps: run.map(|run| run.steps()),
-        host: header.and_then(|header| header.host.clone()),
-        job: header
-            .and_then(|header| header.job.as_ref())
-            .map(ToString::to_string),
-        ooms: Some(state.runs.iter().map(|run| run.oom_count).sum()),
-        predictions: scores.iter().cloned().map(predicted).collect(),
-        command: run
-            .map(|run| &run.command)
-            .or(header.map(|header| &header.command))
-            .map(displayed),
-        recording: Some(path.display().to_string()),
-        log: log.exists().then(|| log.display().to_string()),
-        ..Row::default()
-    };
-    (row, scores)
-}
-
-fn predicted(score: Score) -> PredictedRun {
-    PredictedRun {
-        run: score.run.0,
-        prediction: score.prediction,
-        came_of_it: score.outcome,
-        off: score.off,
-        held: score.held,
-    }
-}
-
-fn outcome(state: &State) -> String {
-    match state.run() {
-        None if state.spawn_failed.is_some() => "not started".into(),
-        Some(run) if run.outcome() != RunOutcome::Running => run.outcome_words(),
-        // The end isn't in the recording: the machine went down, or the keeper was killed.
-        None | Some(_) => "interrupted".into(),
-    }
-}
-
-/// The names of the devices that the last run used.
-fn devices(state: &State) -> Vec<String> {
-    let ranks = state.run().map(|run| &run.ranks[..]);
-    let used = |uuid| {
-        let ranks = ranks.unwrap_or_default();
-        ranks.iter().any(|rank| rank.device.as_ref() == Some(uuid))
-    };
-    (state.devices.iter())
-        .filter(|device| used(&device.uuid))
-        .map(|device| device.name.clone())
-        .collect()
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    fn of(recording: &str) -> Row {
-        let path = format!(
-            "{}/tests/replay/{recording}.jsonl",
-            env!("CARGO_MANIFEST_DIR")
-        );
-        recorded_row("x", Path::new(&path)).0
-    }
-
-    #[test]
-    fn a_recording_says_how_its_session_went() {
-        let capacity = of("capacity");
-        assert_eq!(
-            (capacity.state.as_str(), capacity.ooms),
-            ("out of memory", Some(1))
-        );
-        assert_eq!(capacity.devices, ["NVIDIA H200"]);
-        assert!(capacity.peak > Some(100 << 30), "{capacity:?}");
-        let caught = of("caught");
-        assert_eq!((caught.state.as_str(), caught.ooms), ("finished", Some(1)));
-        assert!(of("leak").steps >= Some(17));
-    }
-
-    #[test]
-    fn one_that_cannot_be_read_is_listed_all_the_same() {
-        let (row, _) = recorded_row("x", Path::new("/none"));
-        assert_eq!((row.state.as_str(), row.peak), ("interrupted", None));
-    }
 }

@@ -1,19 +1,16 @@
 //! `oomph plan`: what oomph recognizes in a command and what each remedy would change. Runs nothing.
 
+use super::answer;
 use super::predict::predict;
-use super::recordings;
 use crate::command::CommandLine;
-use crate::config;
+use crate::document::DocumentBlock;
 use crate::document::text::{TextLayout, lines};
-use crate::live::session::inputs::SessionInputs;
-use crate::live::{Ending, print, torch};
-use crate::recognize::LaunchEnvironment;
-use crate::remedy::{self, RemedyInputs};
-use crate::{report, supervise};
+use crate::live::{Ending, print};
+use crate::query::{planned, recordings};
+use crate::{remedy, report, supervise};
 use anyhow::bail;
 use clap::Args;
 use std::ffi::OsString;
-use std::io::Write;
 
 #[derive(Debug, PartialEq, Args)]
 #[command(override_usage = "oomph plan [OPTIONS] -- [NAME=VALUE...] COMMAND [ARG...]")]
@@ -75,37 +72,25 @@ pub(super) fn run(asked: &PlanCommand, command: &CommandLine) -> anyhow::Result<
 }
 
 fn plan(command: &CommandLine, json: bool, batch_scale: f64) -> anyhow::Result<Ending> {
-    let torch = torch::version_for(command);
-    let settings = config::read(&command.cwd);
-    let (mut known, problems) = SessionInputs::at_start(&settings);
-    for problem in settings.problems.iter().chain(&problems) {
+    let (text, problems) = planned::with_inputs(command, batch_scale, |inputs| match json {
+        true => remedy::plan_text(&remedy::plan_json(command, inputs)) + "\n",
+        false => shown(&report::plan::plan(command, inputs)),
+    });
+    for problem in &problems {
         print::complain(problem);
     }
-    known.look(command, None);
-    known.read_text(command);
-    let inputs = RemedyInputs {
-        launch: LaunchEnvironment {
-            torch: torch.as_deref(),
-            ..known.launch()
-        },
-        batch_scale,
-        leftovers: known.leftovers(),
-        ..RemedyInputs::default()
-    };
-    let mut out = print::out();
-    if json {
-        let outline = remedy::plan_json(command, &inputs);
-        writeln!(out, "{}", remedy::plan_text(&outline))?;
-        return Ok(Ending::Code(0));
-    }
-    let blocks = report::plan::plan(command, &inputs);
-    for part in lines(&blocks, TextLayout::Parts) {
+    answer(&text)
+}
+
+fn shown(blocks: &[DocumentBlock]) -> String {
+    let mut text = String::new();
+    for part in lines(blocks, TextLayout::Parts) {
         // A part begins with an empty line.
-        if let Some(rest) = part.strip_prefix('\n') {
-            writeln!(out, "\n{}", print::line(rest))?;
-        } else {
-            writeln!(out, "{}", print::line(&part))?;
-        }
+        let line = match part.strip_prefix('\n') {
+            Some(rest) => format!("\n{}\n", print::line(rest)),
+            None => format!("{}\n", print::line(&part)),
+        };
+        text.push_str(&line);
     }
-    Ok(Ending::Code(0))
+    text
 }

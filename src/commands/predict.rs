@@ -1,12 +1,12 @@
 //! `oomph plan --predict`: what a command would need at other batch sizes, predicted from recordings.
 //! Runs nothing.
 
-use super::recordings;
-use super::report::each_event;
 use crate::command::CommandLine;
 use crate::forecast::{ActivationReduction, Allocator, Forecast, Model, Observation, Target};
 use crate::live::Ending;
 use crate::live::print;
+use crate::query::recordings;
+use crate::query::told::each_event;
 use crate::recognize::{LaunchEnvironment, WorkloadKey};
 use crate::state::State;
 use serde_json::json;

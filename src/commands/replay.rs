@@ -4,8 +4,7 @@ mod output;
 mod player;
 
 use super::attach::{pressed, report_here};
-use super::report::each_event;
-use super::{on_screen, recordings};
+use super::on_screen;
 use crate::diagnosis;
 use crate::document::text::{TextLayout, lines};
 use crate::event::{Clock, Event, EventKind, displayed};
@@ -14,6 +13,8 @@ use crate::live::display::mode::{self, Mode, Surface};
 use crate::live::display::screen::{Due, Screen};
 use crate::live::recorded::EndedSession;
 use crate::live::{Ending, print, signals};
+use crate::query::recordings;
+use crate::query::told::each_event;
 use crate::remedy::Remedy;
 use crate::report;
 use crate::state::State;

@@ -1,8 +1,8 @@
 //! `oomph stop`: ends a session, and reports the progress.
 
-use super::sessions::{Chosen, Verb, choose, explain, refusal};
 use crate::event::Exit;
 use crate::live::{Ending, print};
+use crate::query::sessions::{Chosen, Verb, choose, explain, refusal};
 use crate::recording::FoundSession;
 use crate::supervise::{Call, KeeperAnswers, KeeperReport, StopStage};
 use crate::units::Pid;

@@ -1,6 +1,7 @@
 //! What the user types, and how it is parsed.
 
 use super::*;
+use crate::command::Word;
 use crate::live::{OnOom, Recording, SessionConfig};
 use crate::units::Moment;
 use std::time::Duration;

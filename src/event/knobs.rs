@@ -13,6 +13,9 @@ pub struct Knobs {
     pub device: u32,
     /// Of the outermost trained model that was called last: its tensors, and its lists of them.
     pub given: Vec<GivenSize>,
+    /// Whether those are the sizes of an evaluation, in which memory ran out.
+    #[serde(skip_serializing_if = "is_false")]
+    pub evaluated: bool,
     /// The modules' own word on whether the batch is the first dimension; `None` if they say nothing, or not the same.
     pub batch_first: Option<bool>,
     /// Ranks that train together.
@@ -23,6 +26,10 @@ pub struct Knobs {
     pub names: Vec<NamedNumber>,
     /// Those that stand in its own sources.
     pub literals: Vec<SourceNumber>,
+}
+
+fn is_false(value: &bool) -> bool {
+    !value
 }
 
 impl Knobs {

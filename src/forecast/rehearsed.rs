@@ -122,10 +122,11 @@ impl Rehearsed {
         Rehearsed { settings, ..self }
     }
 
-    /// With what is known of targets that ran out of memory where so much could be had: where one should have fit by its
-    /// rehearsal, everything needs more by as much.
+    /// With what is known of targets that ran out of memory and would have needed at least so much: where that is more than
+    /// by its rehearsal, everything needs more by as much.
     pub fn that_failed(self, failed: impl Iterator<Item = (Target, Bytes)>) -> Rehearsed {
-        let short = |(target, room): (Target, Bytes)| room.fraction_of(self.needs(&target)?.likely);
+        let short =
+            |(target, least): (Target, Bytes)| least.fraction_of(self.needs(&target)?.likely);
         let raised = failed.filter_map(short).fold(1.0, f64::max);
         Rehearsed {
             raised: raised.min(MOST_RAISED),

@@ -259,6 +259,9 @@ fn start(mut options: SessionConfig, policy: Option<Box<dyn Policy>>) -> anyhow:
     let spool = setup::kept(&environment, spool);
 
     let log = setup::output_log(&recording, &directories);
+    if options.announce {
+        setup::announce(&directories.id);
+    }
     let (keeper, reports) = Keeper::start(&Setup {
         log: log.clone(),
         io: match mode {

@@ -8,8 +8,9 @@ use super::session::inputs::StartEnvironment;
 use super::signals::{OnHup, SignalRules};
 use crate::command::{CommandLine, Word};
 use crate::config::{UserSetting, UserSettings};
-use crate::event::{Clock, Job, Prediction, SCHEMA, SessionStarted};
+use crate::event::{Clock, Job, LoaderSettings, Prediction, SCHEMA, SessionStarted};
 use crate::recording::{Directories, PidScope};
+use crate::remedy::Remedy;
 use crate::supervise::Forwarding;
 use crate::ui::Mouse;
 use crate::ui::terminal::Alert;
@@ -95,6 +96,10 @@ pub struct SessionConfig {
     /// Divide timeouts by N (tests)
     #[arg(long, hide = true, value_name = "N", default_value_t = 1)]
     pub scaled: u32,
+    /// Say the session's name on standard error, and let go of both streams (`oomph mcp`)
+    #[arg(long, hide = true)]
+    #[serde(skip)]
+    pub announce: bool,
     /// Colours of the screen [default: that of oomph.toml]
     #[arg(long, value_name = "NAME", value_enum)]
     #[serde(skip)]
@@ -118,6 +123,12 @@ pub struct StartAgain {
     pub remedies: Vec<String>,
     /// What was predicted of it.
     pub prediction: Option<Prediction>,
+    /// The remedies themselves: after the start it is looked whether they took effect.
+    pub applied: Vec<Remedy>,
+    /// The device that ran out of memory then.
+    pub failed: Option<Uuid>,
+    /// The DataLoaders of that run.
+    pub loaders: Vec<LoaderSettings>,
 }
 
 /// A session of no words: each option's own default.

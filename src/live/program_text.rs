@@ -5,8 +5,8 @@ use crate::command::Word;
 use crate::live::python_path;
 use crate::project_files;
 use crate::recognize::text::{
-    ImportedModule, NamedSettingsFile, ProgramSource, ProgramText, SettingsNames, SourceRole,
-    default_files, hydra_config, hydra_groups, imports,
+    ImportedModule, NamedSettingsFile, PathPart, ProgramSource, ProgramText, SettingsNames,
+    SourceRole, default_files, hydra_config, hydra_groups, imports, made_files,
 };
 use crate::recognize::{ProgramKind, Recognized};
 use std::collections::{BTreeSet, VecDeque};
@@ -154,7 +154,7 @@ impl ProgramReader {
                     continue;
                 };
                 let is_package = file.file_name().is_some_and(|name| name == "__init__.py");
-                match (is_package, role) {
+                match (is_package || module.is_whole, role) {
                     (true, role) => pending.push_back((file, text, role)),
                     (false, SourceRole::Distant) => {}
                     (false, _) => pending.push_back((file, text, SourceRole::Distant)),
@@ -194,12 +194,43 @@ impl ProgramReader {
             self.settings_file(Path::new(&file), SettingsNames::DefaultOf(longest))
         });
         let mut files: Vec<NamedSettingsFile> = defaults.collect();
+        for parts in made_files(&source.text) {
+            files.extend(self.made_file(&parts, &words));
+        }
         files.extend(self.of_hydra(&source.path, &source.text, &words));
         files
     }
 
+    /// A file whose path the program makes of what an option says, if that is typed.
+    fn made_file(&self, parts: &[PathPart; 2], words: &[&str]) -> Option<NamedSettingsFile> {
+        let mut path = PathBuf::new();
+        let mut asked = None;
+        for part in parts {
+            match part {
+                PathPart::Written(written) => path.push(written),
+                PathPart::Option(attribute) => {
+                    let plain = |word: &str| word.trim_start_matches('-').replace('-', "_");
+                    let mut all = words.iter().enumerate();
+                    let (option, value) =
+                        all.find_map(|(at, word)| match word.split_once('=') {
+                            Some((name, value)) => {
+                                (plain(name) == *attribute).then_some((name, value))
+                            }
+                            None => (word.starts_with("--") && plain(word) == *attribute)
+                                .then(|| Some((*word, *words.get(at + 1)?)))?,
+                        })?;
+                    path.push(value);
+                    asked = Some(option);
+                }
+            }
+        }
+        let is_settings = path.extension().is_some_and(|ending| ending != "py");
+        let names = SettingsNames::MadeOf(asked?.into());
+        is_settings.then(|| self.settings_file(&path, names))?
+    }
+
     fn of_hydra(&self, script: &str, text: &str, words: &[&str]) -> Vec<NamedSettingsFile> {
-        let Some((directory, name)) = hydra_config(text) else {
+        let Some(config) = hydra_config(text) else {
             return Vec::new();
         };
         let Some(beside) = Path::new(script).parent() else {
@@ -207,10 +238,10 @@ impl ProgramReader {
         };
         let read = |name: &str, prefix: String| {
             let name = name.trim_end_matches(".yaml");
-            let path = beside.join(&directory).join(format!("{name}.yaml"));
+            let path = beside.join(&config.directory).join(format!("{name}.yaml"));
             self.settings_file(&path, SettingsNames::Hydra(prefix))
         };
-        let Some(main) = read(&name, String::new()) else {
+        let Some(main) = read(&config.name, String::new()) else {
             return Vec::new();
         };
         let groups = hydra_groups(&main.text);
@@ -221,7 +252,10 @@ impl ProgramReader {
                 .rev();
             let chosen = chosen.find(|(name, _)| name == group);
             let option = chosen.map_or(option.as_str(), |(_, option)| option);
-            let prefix = format!("{}.", group.replace('/', "."));
+            let prefix = match config.is_early {
+                true => String::new(),
+                false => format!("{}.", group.replace('/', ".")),
+            };
             read(&format!("{group}/{option}"), prefix)
         });
         let groups: Vec<NamedSettingsFile> = groups.take(MOST_FILES).collect();

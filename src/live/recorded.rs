@@ -159,6 +159,7 @@ impl<'a> EndedSession<'a> {
                 .map(|remedy| remedy.cost.to_string())
                 .collect(),
             prediction: expectation.prediction(),
+            applied: (chosen.iter().flat_map(|remedy| remedy.each()).cloned()).collect(),
             verdict: expectation.verdict(),
             expected: expectation.words.to_string(),
             plan,
@@ -174,6 +175,8 @@ pub(crate) struct PlannedStart {
     pub titles: Vec<String>,
     pub changes: Vec<String>,
     pub costs: Vec<String>,
+    /// The remedies, each by itself.
+    pub applied: Vec<Remedy>,
     pub verdict: FitVerdict,
     pub expected: String,
     pub prediction: Option<Prediction>,

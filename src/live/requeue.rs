@@ -139,6 +139,7 @@ pub(crate) fn carried_on(config: SessionConfig) -> SessionConfig {
             session: carried.session,
             remedies: carried.remedies,
             prediction: carried.prediction,
+            ..StartAgain::default()
         }),
         ..config
     }

@@ -97,6 +97,7 @@ impl Session {
         inputs: SessionInputs,
         handover: HandoverState,
     ) -> Session {
+        let changes = Changes::at_start(handover.config.start_again.as_ref());
         Session {
             now: Moment::ZERO,
             state: State::default(),
@@ -112,7 +113,7 @@ impl Session {
             source: SourceReader::default(),
             unseen: UnseenRanks::default(),
             told_host: None,
-            changes: Changes::default(),
+            changes,
             ineffective: BTreeSet::new(),
             telling: None,
             told_unmade: None,
@@ -219,9 +220,10 @@ impl Session {
         let Some(now) = &said.loaders else {
             return;
         };
-        let before = self.state.runs.iter().rev().nth(1);
-        let before = before.into_iter().flat_map(Run::loaders);
-        let before: Vec<LoaderSettings> = before.cloned().collect();
+        let before: Vec<LoaderSettings> = match self.state.runs.iter().rev().nth(1) {
+            Some(run) => run.loaders().cloned().collect(),
+            None => self.changes.loaders_then().to_vec(),
+        };
         for words in self.changes.in_loaders(&before, now) {
             match words {
                 Ok(words) => self.note(Level::Info, format!("as chosen, {words}")),

@@ -18,11 +18,25 @@ use crate::state::HostState;
 use crate::units::Pid;
 use anyhow::Context;
 use std::fs;
+use std::io::{self, Write};
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::sync::mpsc as blocking;
 use std::time::Duration;
 use tokio::sync::mpsc;
+
+/// What stands before the session's name where somebody asked for that.
+pub(crate) const ANNOUNCES: &str = "oomph-session: ";
+
+/// Tells on standard error what the session is called; nobody reads either stream from then on, nor what the training writes
+/// to them, which is in the session's log.
+pub(super) fn announce(id: &str) {
+    let _ = writeln!(io::stderr(), "{ANNOUNCES}{id}");
+    if let Ok(null) = std::fs::File::options().write(true).open("/dev/null") {
+        let _ = nix::unistd::dup2_stdout(&null);
+        let _ = nix::unistd::dup2_stderr(&null);
+    }
+}
 
 /// As many names with a number are tried for a recording.
 const NUMBERED: u32 = 10_000;

@@ -36,7 +36,8 @@ impl<'c> Recognized<'c> {
             };
         };
         match by_words {
-            Ok(source) if self.known.is_some() => Ok(source),
+            // What an evaluation was given says nothing of the training's words.
+            Ok(source) if self.known.is_some() || told.evaluated => Ok(source),
             Ok(mut source) => match knob::confirms(told, self.launch.learned, &mut source) {
                 true => Ok(source),
                 false => Ok(knob::source(self, told).unwrap_or(source)),

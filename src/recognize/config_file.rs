@@ -3,9 +3,8 @@
 //! No I/O: the text was read by others ([`ConfigFile`]).
 
 use super::argument::{Arguments, Name, is_like};
-use super::config_formats::{
-    FileSettings, json_settings, python_number, python_settings, toml_settings, yaml_settings,
-};
+use super::config_formats::{FileSettings, SETTINGS_FILES, python_number, settings_of};
+use super::family;
 use super::launch::{ConfigFile, LaunchEnvironment};
 use super::program::ProgramEntry;
 use super::recognized::Recognized;
@@ -45,13 +44,14 @@ impl ConfigFile {
 
     fn settings(&self) -> Result<FileSettings, String> {
         let extension = self.name.extension().and_then(|e| e.to_str()).unwrap_or("");
-        match extension {
-            "yaml" | "yml" => yaml_settings(&self.text),
-            "json" => json_settings(&self.text),
-            "toml" => toml_settings(&self.text),
-            "py" => python_settings(&self.text),
-            _ => Err("its format is unknown".into()),
-        }
+        settings_of(extension, &self.text)
+    }
+
+    /// Whether one of its settings is called like a batch.
+    fn has_batch(&self) -> bool {
+        let settings = self.settings().unwrap_or_default();
+        let mut names = settings.all.iter();
+        names.any(|setting| family::batch_level(&setting.name).is_some())
     }
 
     /// The dotted names of its settings; an error if they are unclear.
@@ -110,6 +110,9 @@ impl Recognized<'_> {
         let mut files: Vec<NamedFile> = with_deepspeed
             .flat_map(|spec| named_by(&arguments, spec))
             .collect();
+        if self.known.is_none() {
+            files.extend(by_ending(&arguments));
+        }
         files.sort_by_key(|file| (file.at, file.from));
         files.dedup();
         files
@@ -150,6 +153,32 @@ fn named_by(arguments: &Arguments<'_>, spec: &str) -> Vec<NamedFile> {
         .collect()
 }
 
+/// Files of settings that a command names by an option of any name, or by none: `-t train.yaml`, `train.gin`.
+fn by_ending(arguments: &Arguments<'_>) -> Vec<NamedFile> {
+    let is_settings = |text: &str| SETTINGS_FILES.iter().any(|ending| text.ends_with(ending));
+    let values = arguments.all().filter_map(|hit| hit.value);
+    let tokens = arguments.tokens.iter().enumerate();
+    let words = tokens.filter(|(k, token)| !token.is_option() && arguments.is_positional(*k));
+    let words = words.map(|(_, token)| token.value());
+    let named = values.chain(words).filter(|value| is_settings(value.text));
+    // The first words of a shell's own `NAME=VALUE` are no files.
+    let named = named.filter(|value| !value.text.contains(['=', ',', ' ']));
+    let mut files: Vec<NamedFile> = named
+        .take(MOST_NAMED)
+        .map(|value| NamedFile {
+            at: value.at,
+            from: value.from,
+            name: PathBuf::from(value.text),
+        })
+        .collect();
+    files.sort_by_key(|file| (file.at, file.from));
+    files.dedup();
+    files
+}
+
+/// More files are not looked into.
+const MOST_NAMED: usize = 16;
+
 /// The file of a known program that sets what its command does not; `None` if several are named.
 pub(crate) fn of_command<'c>(
     arguments: &Arguments<'_>,
@@ -163,12 +192,23 @@ pub(crate) fn of_command<'c>(
     )
 }
 
-/// The file of a program without an entry that sets what its command does not; `None` if several are named.
+/// The file of a program without an entry that sets what its command does not: the one that an option for it names, or else
+/// the only one among those named in the command that has a batch; `None` if several do.
 pub(crate) fn of_unknown<'c>(
     arguments: &Arguments<'_>,
     launch: &LaunchEnvironment<'c>,
 ) -> Option<&'c ConfigFile> {
-    only_of(arguments, of_no_entry(), launch)
+    let by_option = only_of(arguments, of_no_entry(), launch);
+    if by_option.is_some_and(ConfigFile::has_batch) {
+        return by_option;
+    }
+    let named = by_ending(arguments);
+    let read = named.iter().filter_map(|named| read(named, launch));
+    let with_batch: Vec<&ConfigFile> = read.filter(|file| file.has_batch()).collect();
+    match with_batch.as_slice() {
+        [one] => Some(one),
+        _ => by_option,
+    }
 }
 
 fn only_of<'c, 's>(
@@ -255,6 +295,7 @@ mod tests {
     fn yaml_that_is_more_than_that_is_unclear() {
         for text in [
             "a: 1\n---\na: 2\n",
+            "a: 1\n---\nb: 2\n---\na: 3\n",
             "a:\n\tb: 1\n",
             "a: \"one\n  two\"\n",
             "just words\n",
@@ -301,6 +342,21 @@ mod tests {
         ] {
             assert_eq!(found(&toml, name).as_deref(), Some(value), "{name}");
         }
+        let commented = file(
+            "c.json",
+            "{ // one: {\n \"url\": \"a//b\", /* \"a\": 1,\n */ \"a\": 8 // \"\n}",
+        );
+        assert_eq!(found(&commented, "a").as_deref(), Some("8"));
+        assert_eq!(found(&commented, "url").as_deref(), Some("a//b"));
+        let documents = file("d.yaml", "data:\n  a: 1\n---\ntrain:\n  batch_size: 16\n");
+        assert_eq!(found(&documents, "train.batch_size").as_deref(), Some("16"));
+        let gin = file(
+            "c.gin",
+            "import models\n# train.batch_size = 1\ntrain.batch_size = 640  # each\nb/train.dims = [512,\n  batch = 3]\n",
+        );
+        assert_eq!(found(&gin, "train.batch_size").as_deref(), Some("640"));
+        assert_eq!(found(&gin, "batch"), None);
+        assert!(found(&gin, "train.dims").unwrap().starts_with('?'));
         let python = file(
             "train.py",
             "# c\nbatch_size = 12 # n\nsteps = 5 * 8\nhalf = 5 * n\nname = 'a'\nif x:\n    lr = 1\nbatch == 3\n",

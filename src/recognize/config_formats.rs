@@ -1,4 +1,4 @@
-//! The settings of a config file with their byte ranges: YAML, JSON, TOML, and Python files of plain
+//! The settings of a config file with their byte ranges: YAML, JSON, TOML, gin, and Python files of plain
 //! assignments. Whatever isn't surely understood is reported as unclear and never edited.
 
 use saphyr_parser::{Event, Parser, ScalarStyle};
@@ -25,8 +25,53 @@ pub(crate) struct FileSettings {
     pub may_hide: bool,
 }
 
+/// How the names of files of settings end, but for those in Python.
+pub(super) const SETTINGS_FILES: [&str; 5] = [".yaml", ".yml", ".json", ".toml", ".gin"];
+
+/// The settings of a file, by how its name ends.
+pub(super) fn settings_of(extension: &str, text: &str) -> Result<FileSettings, String> {
+    match extension {
+        "yaml" | "yml" => yaml_settings(text),
+        "json" => json_settings(text),
+        "toml" => toml_settings(text),
+        "gin" => Ok(gin_settings(text)),
+        "py" => python_settings(text),
+        _ => Err("its format is unknown".into()),
+    }
+}
+
+/// The bindings of a gin file: `train.batch_size = 64`, `scope/train.batch_size = 64`, and macros.
+fn gin_settings(text: &str) -> FileSettings {
+    let mut settings = FileSettings::default();
+    let mut offset = 0;
+    for line in text.split_inclusive('\n') {
+        let from = offset;
+        offset += line.len();
+        settings.may_hide |= line.starts_with("include ");
+        let Some((name, rest)) = line.split_once('=') else {
+            continue;
+        };
+        let bare = name.trim_end();
+        let is_part = |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'_' | b'.' | b'/');
+        // What is indented goes on with a value that began before.
+        if bare.is_empty() || !bare.bytes().all(is_part) || rest.starts_with('=') {
+            continue;
+        }
+        let value = rest.split('#').next().unwrap_or(rest);
+        let trimmed = value.trim();
+        let at = from + name.len() + 1 + (value.len() - value.trim_start().len());
+        settings.all.push(FileSetting {
+            name: bare.rsplit('/').next().unwrap_or(bare).into(),
+            from: at,
+            to: at + trimmed.len(),
+            is_plain: !trimmed.is_empty() && trimmed.bytes().all(|byte| byte.is_ascii_digit()),
+        });
+    }
+    settings
+}
+
 /// All scalars of a YAML document, and the collections in brackets.
-pub(super) fn yaml_settings(text: &str) -> Result<FileSettings, String> {
+fn yaml_settings(text: &str) -> Result<FileSettings, String> {
     let mut reader = YamlReader::default();
     // The parser counts characters.
     let bytes: Vec<usize> = text.char_indices().map(|(at, _)| at).collect();
@@ -36,12 +81,19 @@ pub(super) fn yaml_settings(text: &str) -> Result<FileSettings, String> {
         let range = byte(span.start.index())..byte(span.end.index());
         reader.event(text, &event, range)?;
     }
-    Ok(reader.settings)
+    let settings = reader.settings;
+    // Programs that read several documents lay them together.
+    let mut names: Vec<&str> = settings.all.iter().map(|one| one.name.as_str()).collect();
+    names.sort_unstable();
+    if reader.documents > 1 && names.windows(2).any(|two| two[0] == two[1]) {
+        return Err("its documents say the same twice".into());
+    }
+    Ok(settings)
 }
 
-/// All scalars of a JSON document.
-pub(super) fn json_settings(text: &str) -> Result<FileSettings, String> {
-    // A program that accepts comments in JSON may read it differently.
+/// All scalars of a JSON document. Programs that take out comments before they parse it are as common as the comments.
+fn json_settings(text: &str) -> Result<FileSettings, String> {
+    let text = &without_comments(text);
     serde_json::from_str::<serde::de::IgnoredAny>(text)
         .map_err(|error| format!("it isn't valid JSON ({error})"))?;
     let mut settings = yaml_settings(text)?;
@@ -53,12 +105,44 @@ pub(super) fn json_settings(text: &str) -> Result<FileSettings, String> {
     Ok(settings)
 }
 
+/// JSON with blanks in the place of `// comments` and `/* comments */`, each byte where it was.
+fn without_comments(text: &str) -> String {
+    let mut bytes = text.as_bytes().to_vec();
+    let mut at = 0;
+    while let Some(byte) = bytes.get(at) {
+        let end = match (byte, bytes.get(at + 1)) {
+            (b'"', _) => {
+                at += 1;
+                while bytes.get(at).is_some_and(|byte| *byte != b'"') {
+                    at += if bytes[at] == b'\\' { 2 } else { 1 };
+                }
+                at += 1;
+                continue;
+            }
+            (b'/', Some(b'/')) => text[at..].find('\n').map(|length| at + length),
+            (b'/', Some(b'*')) => text[at..].find("*/").map(|length| at + length + 2),
+            _ => {
+                at += 1;
+                continue;
+            }
+        };
+        let end = end.unwrap_or(bytes.len());
+        for byte in &mut bytes[at..end] {
+            if *byte != b'\n' {
+                *byte = b' ';
+            }
+        }
+        at = end;
+    }
+    String::from_utf8(bytes).unwrap_or_default()
+}
+
 #[derive(Default)]
 struct YamlReader {
     /// The mappings and lists around what is read, the innermost last.
     levels: Vec<YamlLevel>,
     settings: FileSettings,
-    has_document: bool,
+    documents: usize,
 }
 
 struct YamlLevel {
@@ -77,10 +161,7 @@ enum LevelPart {
 impl YamlReader {
     fn event(&mut self, text: &str, event: &Event<'_>, at: Range<usize>) -> Result<(), String> {
         match event {
-            Event::DocumentStart(_) if self.has_document => {
-                return Err("it has more than one document".into());
-            }
-            Event::DocumentStart(_) => self.has_document = true,
+            Event::DocumentStart(_) => self.documents += 1,
             Event::MappingStart(..) | Event::SequenceStart(..) => {
                 let name = match self.levels.is_empty() {
                     true => String::new(),
@@ -160,7 +241,7 @@ impl YamlReader {
 
 /// The assignments at the left margin of a Python file (nanoGPT's config files). A value that is
 /// computed from other names, assigned twice or set in a block is unclear.
-pub(super) fn python_settings(text: &str) -> Result<FileSettings, String> {
+fn python_settings(text: &str) -> Result<FileSettings, String> {
     let mut settings = FileSettings::default();
     let mut offset = 0;
     for line in text.split_inclusive('\n') {
@@ -274,7 +355,7 @@ fn operand(rest: &mut &str) -> Option<u64> {
 }
 
 /// All scalars of a TOML document.
-pub(super) fn toml_settings(text: &str) -> Result<FileSettings, String> {
+fn toml_settings(text: &str) -> Result<FileSettings, String> {
     let document = DeTable::parse(text).map_err(|error| {
         format!(
             "it isn't valid TOML ({})",

@@ -57,6 +57,24 @@ pub(crate) fn like_a_batch(name: &str) -> Option<BatchArgument> {
     (is_in(&listed.like_a_batch) && !other).then_some(BatchArgument::Plain)
 }
 
+/// Whether a name is that of an evaluation's batch: `test_batch_size`, `valBs`, `validation_ds.batch_size`, `testbatch`.
+pub(crate) fn is_evaluation_batch(name: &str) -> bool {
+    let listed = spellings();
+    let all = words(name);
+    let is_in = |list: &[String]| all.iter().any(|word| is_one(list, word));
+    if is_in(&listed.beside_a_batch) {
+        return false;
+    }
+    let is_glued = |word: &String| {
+        let mut evaluates = listed.evaluates.iter();
+        evaluates.any(|front| {
+            let rest = word.strip_prefix(front.as_str());
+            rest.is_some_and(|rest| is_one(&listed.like_a_batch, rest))
+        })
+    };
+    is_in(&listed.evaluates) && is_in(&listed.like_a_batch) || all.iter().any(is_glued)
+}
+
 /// Whether a name that is like a batch's says nothing more than that: `micro_bsz`, but not `gail_batch_size`.
 pub(crate) fn is_plainly_a_batch(name: &str) -> bool {
     let listed = spellings();

@@ -4,6 +4,8 @@
 //! That a number was typed, or is a default, is no evidence: it only says where to edit. A name that is spelled like a batch
 //! confirms a number. Without one the number alone never suffices.
 
+pub(crate) mod evaluation;
+
 use super::argument::{Arguments, InsertPoint, Name, same};
 use super::batch::{Addition, BatchSource, Knob, Place, WholeBatch};
 use super::family;

@@ -41,7 +41,9 @@ impl<'c> Recognized<'c> {
         let catalogues = launch.own.iter().chain([Catalogue::built_in()]);
         let mut catalogues = catalogues.filter(|_| unread.is_none());
         let known = catalogues.find_map(|catalogue| catalogue.entry(&layout, &seen));
-        let closed = unread.or_else(|| closed(program, &arguments, known));
+        let trains = launch.text.is_some_and(|text| text.trains)
+            || launch.told.is_some_and(|told| !told.evaluated);
+        let closed = unread.or_else(|| closed(program, &arguments, known, trains));
         let part_of_a_job = part_of_a_job(command, &layout, launch);
         Recognized {
             command,
@@ -160,6 +162,7 @@ fn closed(
     program: &str,
     arguments: &Arguments<'_>,
     known: Option<&ProgramEntry>,
+    trains: bool,
 ) -> Option<String> {
     let name = file_name(program);
     if name.contains("submitit")
@@ -188,7 +191,7 @@ fn closed(
     }
     let stem = name.strip_suffix(".py").unwrap_or(name);
     let stem = stem.rsplit('.').next().unwrap_or(stem);
-    if is_one(&spellings().not_training, stem) {
+    if is_one(&spellings().not_training, stem) && !trains {
         return Some(format!("{name} doesn't look like a training"));
     }
     let mut switches = spellings().only_evaluates.iter();

@@ -11,7 +11,7 @@ mod declared;
 mod statements;
 mod tokens;
 
-use super::config_formats::{json_settings, python_number, toml_settings, yaml_settings};
+use super::config_formats::{SETTINGS_FILES, python_number, settings_of};
 use super::family;
 use super::spellings::{BatchArgument, is_one, spellings};
 use crate::event::{ParsedNumber, SourceNumber, SourceNumberKind, crc32};
@@ -61,6 +61,8 @@ pub(crate) enum SettingsNames {
     Hydra(String),
     /// Not at all: the file is the default of this option.
     DefaultOf(String),
+    /// Not at all: the program makes the file's path from this option's value.
+    MadeOf(String),
 }
 
 /// The numbers of a program's text.
@@ -72,6 +74,10 @@ pub struct ProgramText {
     pub(crate) others: Vec<TextNumber>,
     /// Pairs of names where the text divides the first by the second.
     divided: Vec<(String, String)>,
+    /// Pairs of names of which the text takes the first and leaves the second, at least to begin with.
+    chosen: Vec<(String, String)>,
+    /// Whether the script computes gradients, itself or in a function that it calls.
+    pub(crate) trains: bool,
 }
 
 /// A number that the text gives a name.
@@ -109,6 +115,7 @@ impl ProgramText {
             .collect();
         let mut text = ProgramText::default();
         declared::arguments(&read, &mut text.numbers);
+        text.trains = trains(&read);
         constants::constants(&read, &mut text.numbers);
         for file in settings {
             text.numbers.extend(of_settings(file));
@@ -121,6 +128,8 @@ impl ProgramText {
             let name = number.attribute().to_string();
             number.is_overwritten = is_overwritten(&all, &name);
         }
+        let chosen = all.iter().flat_map(|said| said.chosen());
+        text.chosen = chosen.map(|(a, b)| (a.into(), b.into())).collect();
         text.divided = read.iter().flat_map(|(_, said)| divisions(said)).collect();
         // A number of a file has the file's checksum.
         for (source, _) in &read {
@@ -134,6 +143,12 @@ impl ProgramText {
             }
         }
         text
+    }
+
+    /// Whether the text takes another number in the place of this one, to begin with.
+    pub(crate) fn leaves(&self, name: &str, for_another: &str) -> bool {
+        let mut chosen = self.chosen.iter();
+        chosen.any(|(taken, left)| taken == for_another && left == name)
     }
 
     /// Whether the text divides one number by another.
@@ -200,8 +215,32 @@ pub(crate) fn imports(source: &str) -> Vec<ImportedModule> {
     all
 }
 
-/// What hydra is told to read: the directory, beside the source, and the name.
-pub(crate) fn hydra_config(source: &str) -> Option<(String, String)> {
+/// Whether the script calls for gradients, or a function that does.
+fn trains(read: &[ReadSource<'_, '_>]) -> bool {
+    let Some((_, script)) = read.first() else {
+        return false;
+    };
+    let mut all = read.iter().flat_map(|(_, said)| {
+        let backward = said.calls.iter().filter(|call| call.name() == "backward");
+        backward.map(move |call| (std::ptr::eq(said, script), said.enclosing(call.at)))
+    });
+    all.any(|(is_script, inside)| {
+        let named = [inside.function, inside.class];
+        is_script || (script.calls.iter()).any(|call| named.contains(&Some(call.name())))
+    })
+}
+
+/// What hydra is told to read.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct HydraConfig {
+    /// Beside the source.
+    pub directory: String,
+    pub name: String,
+    /// Before its first release `config_path` named the file, and a group's file said itself where its settings belong.
+    pub is_early: bool,
+}
+
+pub(crate) fn hydra_config(source: &str) -> Option<HydraConfig> {
     let said = SourceStatements::new(source);
     let text = |range: Option<&TokenRange>| Some(said.tokens.string(range?.start)?.to_string());
     let mut calls = said.calls.iter();
@@ -210,13 +249,29 @@ pub(crate) fn hydra_config(source: &str) -> Option<(String, String)> {
         let directory = text(call.keyword("config_path").or(call.positional.first()));
         let name = text(call.keyword("config_name").or(call.positional.get(1)));
         is_main.then_some(())?;
-        Some((directory.unwrap_or_default(), name?))
+        let directory = directory.unwrap_or_default();
+        match (name, directory.rsplit_once('/')) {
+            (Some(name), _) => Some(HydraConfig {
+                directory,
+                name,
+                is_early: false,
+            }),
+            (None, split) if directory.ends_with(".yaml") => {
+                let (before, name) = split.unwrap_or(("", &directory));
+                Some(HydraConfig {
+                    directory: before.into(),
+                    name: name.into(),
+                    is_early: true,
+                })
+            }
+            (None, _) => None,
+        }
     })
 }
 
 /// The files that hydra's config is composed of: groups and which of each, `data` and `mnist`.
 pub(crate) fn hydra_groups(text: &str) -> Vec<(String, String)> {
-    let Ok(settings) = yaml_settings(text) else {
+    let Ok(settings) = settings_of("yaml", text) else {
         return Vec::new();
     };
     let groups = settings.all.iter().filter_map(|setting| {
@@ -243,22 +298,62 @@ pub(crate) fn default_files(source: &str) -> Vec<(Vec<String>, String)> {
         let options: Vec<String> = words.map(String::from).collect();
         let names_config = |option: &String| is_one(&spellings().config_files, option);
         let file = said.tokens.string(call.keyword("default")?.start)?;
-        let is_settings = SETTINGS.iter().any(|ending| file.ends_with(ending));
+        let is_settings = SETTINGS_FILES.iter().any(|ending| file.ends_with(ending));
         (is_settings && options.iter().any(names_config)).then(|| (options, file.to_string()))
     });
     calls.take(4).collect()
 }
 
-const SETTINGS: [&str; 4] = [".yaml", ".yml", ".json", ".toml"];
+/// A part of a path that a program makes: as it is written, or what an option says.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum PathPart {
+    Written(String),
+    /// The attribute: `config` of `args.config`.
+    Option(String),
+}
+
+/// The files of settings whose paths a source makes of two parts, of which an option has one: `args.folder + "/config.yaml"`,
+/// `os.path.join("configs", args.config)`.
+pub(crate) fn made_files(source: &str) -> Vec<[PathPart; 2]> {
+    let said = SourceStatements::new(source);
+    let tokens = &said.tokens;
+    let part = |range: &TokenRange| match tokens.string(range.start) {
+        Some(written) if range.len() == 1 => Some(PathPart::Written(written.into())),
+        _ => {
+            let (dotted, behind) = tokens.dotted(range.start, range.end)?;
+            let (_, attribute) = dotted.rsplit_once('.')?;
+            (behind == range.end).then(|| PathPart::Option(attribute.into()))
+        }
+    };
+    let joined = said.calls.iter().filter(|call| call.name() == "join");
+    let joined = joined.filter_map(|call| match call.positional.as_slice() {
+        [one, two] => Some([part(one)?, part(two)?]),
+        _ => None,
+    });
+    let added = (2..tokens.all.len()).filter(|at| tokens.is_operator(*at - 1, "+"));
+    let added = added.filter_map(|at| {
+        let mut from = at - 2;
+        while from >= 2 && tokens.is_operator(from - 1, ".") && tokens.is_name(from - 2) {
+            from -= 2;
+        }
+        let behind = tokens.string(at)?.strip_prefix('/')?;
+        Some([part(&(from..at - 1))?, PathPart::Written(behind.into())])
+    });
+    let has_one_of_each = |parts: &[PathPart; 2]| match parts {
+        [PathPart::Option(_), PathPart::Written(file)] => {
+            SETTINGS_FILES.iter().any(|ending| file.ends_with(ending))
+        }
+        [PathPart::Written(_), PathPart::Option(_)] => true,
+        _ => false,
+    };
+    let all = joined.chain(added).filter(has_one_of_each);
+    all.take(8).collect()
+}
 
 /// The numbers of a file that the program names itself.
 fn of_settings(file: &NamedSettingsFile) -> Vec<TextNumber> {
-    let settings = match file.path.rsplit('.').next() {
-        Some("json") => json_settings(&file.text),
-        Some("toml") => toml_settings(&file.text),
-        _ => yaml_settings(&file.text),
-    };
-    let settings = settings.unwrap_or_default();
+    let extension = file.path.rsplit('.').next().unwrap_or_default();
+    let settings = settings_of(extension, &file.text).unwrap_or_default();
     let numbers = settings.all.iter().filter_map(|setting| {
         let written = file.text.get(setting.from..setting.to)?;
         let value = python_number(written).filter(|_| setting.is_plain)?;
@@ -278,7 +373,7 @@ fn of_settings(file: &NamedSettingsFile) -> Vec<TextNumber> {
                 };
                 (TextSetting::Argument(argument), None)
             }
-            SettingsNames::DefaultOf(option) => {
+            SettingsNames::DefaultOf(option) | SettingsNames::MadeOf(option) => {
                 let shown = file.path.rsplit('/').next().unwrap_or(&file.path);
                 let constant = SourceNumber {
                     file: file.path.clone(),
@@ -288,10 +383,15 @@ fn of_settings(file: &NamedSettingsFile) -> Vec<TextNumber> {
                     value,
                     ..SourceNumber::default()
                 };
-                let why = format!(
-                    "{} is {value} in {shown}, the default of {option}: with {option} FILE in the command it can be changed",
-                    setting.name
-                );
+                let name = &setting.name;
+                let why = match file.names {
+                    SettingsNames::MadeOf(_) => format!(
+                        "{name} is {value} in {shown}, which the program finds by {option}: a copy would not be found, change it there"
+                    ),
+                    _ => format!(
+                        "{name} is {value} in {shown}, the default of {option}: with {option} FILE in the command it can be changed"
+                    ),
+                };
                 (TextSetting::Constant(constant), Some(why))
             }
         };
@@ -326,12 +426,23 @@ fn divisions(said: &SourceStatements<'_>) -> Vec<(String, String)> {
     pairs.take(1000).collect()
 }
 
-/// What the first words of a description say: "batch size per GPU", "Total batch size (default: 64)".
+/// What the first words of a description say: "batch size per GPU", "the total batch size (default: 64)"; nothing where it
+/// goes on about something else than training.
 fn described(words: &str) -> Option<BatchArgument> {
     let mut name = String::new();
     let mut found = None;
+    let is_about = |word: &str| {
+        words
+            .split(|c: char| !c.is_alphanumeric())
+            .any(|w| w == word)
+    };
+    if family::is_not_of_training(words) && !["train", "training"].into_iter().any(is_about) {
+        return None;
+    }
     let words = words.split(|c: char| !c.is_alphanumeric());
-    for word in words.filter(|word| !word.is_empty()).take(5) {
+    let words = words.filter(|word| !word.is_empty());
+    let words = words.skip_while(|word| matches!(word.to_lowercase().as_str(), "the" | "a"));
+    for word in words.take(5) {
         name.push_str(&word.to_lowercase());
         found = family::batch_level(&name).or(found);
     }

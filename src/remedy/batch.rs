@@ -5,9 +5,10 @@ use super::plan::{Alteration, BatchChange, Remedy};
 use super::proposal::{Draft, Offering, Proposal};
 use super::{NeedFrom, RemedyEffect, RemedySpec};
 use crate::diagnosis::Phrase;
-use crate::event::{Patch, Patchable};
+use crate::event::{Patch, Patchable, Phase};
 use crate::forecast::{Division, divided, rounded};
 use crate::recognize::batch::{BatchSource, Knob, WholeBatch};
+use crate::recognize::knob::evaluation::EvaluationBatch;
 use crate::recognize::{KnobEffect, KnobPlace};
 use std::path::Path;
 
@@ -21,6 +22,9 @@ pub(super) const REMEDY: RemedySpec = RemedySpec::new(
 
 fn propose(offering: &Offering<'_>) -> Option<Proposal> {
     let inputs = offering.inputs;
+    if let Some(of_evaluation) = evaluation(offering) {
+        return Some(of_evaluation);
+    }
     let by_argument = match inputs.batch_fits {
         true => fitting(offering),
         false => scaled(offering, inputs.batch_scale),
@@ -54,6 +58,34 @@ fn propose(offering: &Offering<'_>) -> Option<Proposal> {
         },
         Err(reason) => Proposal::new(Err(reason), ""),
     })
+}
+
+/// A smaller batch of the evaluation that memory ran out in, where that has a number of its own or needs none; `None` where
+/// it takes the training's, as far as is known.
+fn evaluation(offering: &Offering<'_>) -> Option<Proposal> {
+    let record = offering.inputs.forecast.oom?.record.as_ref()?;
+    if record.phase != Phase::Evaluation {
+        return None;
+    }
+    let why_not = |why: String| Some(Proposal::new(Err(why), ""));
+    match offering.recognized.evaluation_batch() {
+        EvaluationBatch::Shared => None,
+        EvaluationBatch::NotSure(why) => why_not(why),
+        EvaluationBatch::OneSample(given) => why_not(format!(
+            "the evaluation already takes one sample at a time ({given}); the training's batch does not change that"
+        )),
+        EvaluationBatch::Own(source) => {
+            let asked = offering.inputs.batch_scale;
+            let most = offering.predictor.in_evaluation();
+            let scale = most.map_or(asked, |most| asked.min(most));
+            let copies = offering.inputs.launch.copies;
+            let edit = BatchEdit::smaller(&source, scale, copies);
+            Some(match edit {
+                Ok(edit) => Proposal::new(Ok(edit.draft), edit.cost),
+                Err(why) => Proposal::new(Err(why), ""),
+            })
+        }
+    }
 }
 
 /// Adds which number was taken for the batch before, and is not it.

@@ -4,6 +4,8 @@
 //! The numbers come from the forecast's model; here they are compared with the memory that the
 //! process could have had, and put into words.
 
+mod whole_run;
+
 use super::inputs::RemedyInputs;
 use super::plan::{Expectation, Remedy};
 use super::{NeedFrom, RemedyEffect, RemedyId};
@@ -17,6 +19,7 @@ use crate::forecast::{
 use crate::recognize::WorkloadKey;
 use crate::state::{OomIncident, RankState, Run, RunOutcome};
 use crate::units::{Bytes, RunNumber};
+use whole_run::observations;
 
 /// A run's need above its peak of allocated memory with expandable segments, at most.
 const EXPANDABLE_OVERHEAD: f64 = crate::calibration::EXPANDABLE.2;
@@ -560,7 +563,8 @@ fn optimizer_alone(record: &OomRecord) -> Option<Bytes> {
 /// A run that had less memory than the next will have says nothing of it.
 const LESS_ROOM: f64 = 0.98;
 
-/// The batches that runs like this one ran out of memory with in a step, and the memory that they could have had.
+/// The batches that runs like this one ran out of memory with in a step, and the least that each would have needed: all that it
+/// could have had, or what it had allocated and the one tensor more, which may be larger than all that was left.
 fn failures(
     inputs: &RemedyInputs<'_>,
     reading: &WorkloadKey,
@@ -584,7 +588,8 @@ fn failures(
             run: run.number,
             allocator: allocator_of(run.rank_of(oom)),
         };
-        (in_a_step && is_alike && had >= room.scale(LESS_ROOM)).then_some((failed, had))
+        let wanted = oom.allocated()? + oom.requested()?;
+        (in_a_step && is_alike && had >= room.scale(LESS_ROOM)).then_some((failed, had.max(wanted)))
     };
     failed.filter_map(of_run).collect()
 }
@@ -620,25 +625,6 @@ fn how_far(why: Unseen) -> &'static str {
 fn room_at(oom: &OomIncident) -> Option<Bytes> {
     let room = oom.reserved()? + oom.free()?;
     Some(oom.limit().map_or(room, |limit| room.min(limit)))
-}
-
-/// Observations of earlier sessions, earlier runs and the current run, in this order.
-fn observations(
-    inputs: &RemedyInputs<'_>,
-    earlier: &[Observation],
-    rank: Option<&RankState>,
-    reading: &WorkloadKey,
-) -> Vec<Observation> {
-    let mut observations = earlier.to_vec();
-    if let Some((_, earlier)) = inputs
-        .forecast
-        .state
-        .and_then(|state| state.runs.split_last())
-    {
-        observations.extend(Observation::of_runs(earlier, reading, &inputs.launch));
-    }
-    observations.extend(Observation::new(rank, inputs.forecast.oom, reading));
-    observations
 }
 
 fn rank_of<'a>(inputs: &RemedyInputs<'a>, oom: &OomIncident) -> Option<&'a RankState> {

@@ -486,6 +486,11 @@ struct OomFinding<'a> {
 /// a trailing newline. Remedies are as in `oomph plan --json`;
 /// without a command there are none.
 pub fn json(explanation: &Explanation) -> String {
+    remedy::plan_text(&value(explanation))
+}
+
+/// The same as a value.
+pub fn value(explanation: &Explanation) -> Value {
     let chosen = decisive(explanation.ooms);
     let ooms: Vec<OomObject> = (0..)
         .zip(explanation.ooms)
@@ -503,13 +508,13 @@ pub fn json(explanation: &Explanation) -> String {
         None => Value::Array(Vec::new()),
     };
     let again = explanation.again.filter(|_| explanation.command.is_some());
-    remedy::plan_text(&json!({
+    json!({
         "version": JSON_VERSION,
         "again": again,
         "ooms": ooms,
         "findings": findings,
         "remedies": remedies,
-    }))
+    })
 }
 
 fn in_json(oom: &Explained, decisive: bool) -> OomObject<'_> {

@@ -24,6 +24,7 @@ LEAST_FOR_A_FOURTH = 3 << 30
 STEPS_BARE = 8
 STEPS_AFTER = 10
 SECONDS = 75
+ADDRESS = re.compile(r" at 0x[0-9a-f]+")
 FRAME = re.compile(r'^  File "(.*)", line (\d+), in (.*)$', re.MULTILINE)
 
 
@@ -222,7 +223,8 @@ def last_words(output, is_first):
         frames = FRAME.findall(part)
         ends = re.search(r"^(?:torch\.(?:cuda\.)?)?OutOfMemoryError: (CUDA out of memory)", part, re.MULTILINE)
         if ends:
-            found.append([" ".join(frame) for frame in frames] + [ends[1]])
+            # Some packages put an address into the name of a file that they make.
+            found.append([ADDRESS.sub("", " ".join(frame)) for frame in frames] + [ends[1]])
     return (found[0] if is_first else found[-1]) if found else None
 
 

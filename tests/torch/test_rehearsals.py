@@ -2,7 +2,10 @@
 
 Needs torch; a CPU is enough. By hand: python3 -m unittest discover -s tests/torch
 """
+import importlib
+import pathlib
 import sys
+import tempfile
 import unittest
 
 import rehearse
@@ -38,6 +41,27 @@ class Decoder(nn.Module):
             x = block(x)
         logits = self.head(x)
         return logits, F.cross_entropy(logits.flatten(0, 1), targets.flatten())
+
+
+# A package that keeps the kinds of tensors that it has met, as einops does.
+NOTES_KINDS = """
+NOTED = {}
+
+def twice(x):
+    NOTED[type(x)] = True
+    return x + x
+"""
+
+
+class Calling(nn.Module):
+    """With a function of another package in it."""
+
+    def __init__(self, function):
+        super().__init__()
+        self.layer, self.function = nn.Linear(8, 8), function
+
+    def forward(self, x):
+        return self.layer(self.function(x)).sum()
 
 
 class Convolutions(nn.Module):
@@ -544,6 +568,21 @@ class Kinds(unittest.TestCase):
         self.assertIsNone(self.why_not(Outside("table"), torch.zeros(4, 8)))
         self.assertTrue(torch.equal(TABLE, torch.arange(8.0)))
         self.assertEqual((SCALE.grad, CALLS, keeps.__defaults__), (None, {"forward": 0}, ([],)))
+
+    def test_what_a_package_that_only_computes_notes_wherever_it_lies(self):
+        for name, why in (("jaxtyping", None), ("of_the_program", "changes NOTED")):
+            with self.subTest(name), tempfile.TemporaryDirectory() as place:
+                package = pathlib.Path(place, name)
+                package.mkdir()
+                (package / "__init__.py").write_text(NOTES_KINDS)
+                sys.path.insert(0, place)
+                try:
+                    noting = importlib.import_module(name)
+                    said = self.why_not(Calling(noting.twice), torch.zeros(4, 8))
+                finally:
+                    sys.path.remove(place)
+                    sys.modules.pop(name, None)
+                self.assertIn(why, said or "") if why else self.assertIsNone(said)
 
     def test_weights_that_torch_computes_of_others_before_each_call(self):
         for normalized in (nn.utils.weight_norm, nn.utils.spectral_norm):

@@ -1,7 +1,7 @@
 //! The list of sessions as a table that fits the terminal.
 
-use super::Row;
 use crate::live::print;
+use crate::query::listing::SessionRow;
 use crate::units::{Bytes, clock_face};
 use jiff::Timestamp;
 use jiff::tz::TimeZone;
@@ -27,7 +27,7 @@ const GAP: usize = 2;
 const LEAST_COMMAND: usize = 30;
 const LEAST_DEVICE: usize = 6;
 
-pub(super) fn table(rows: &[Row], third: ThirdColumn, width: Option<usize>) -> String {
+pub(super) fn table(rows: &[SessionRow], third: ThirdColumn, width: Option<usize>) -> String {
     let head = match third {
         ThirdColumn::Screen => "SCREEN",
         ThirdColumn::Took => "TOOK",
@@ -124,7 +124,7 @@ fn cut(text: &str, width: usize) -> String {
 }
 
 /// `31.6 of 32.0 GiB`, `512 MiB of 32.0 GiB`.
-fn ram(row: &Row) -> Option<String> {
+fn ram(row: &SessionRow) -> Option<String> {
     let used = Bytes(row.ram?).to_string();
     let limit = Bytes(row.ram_limit?).to_string();
     let unit = limit.rsplit(' ').next()?;
@@ -168,8 +168,8 @@ fn devices(names: &[String]) -> Option<String> {
 mod tests {
     use super::*;
 
-    fn sample(id: &str, command: &str) -> Row {
-        Row {
+    fn sample(id: &str, command: &str) -> SessionRow {
+        SessionRow {
             id: id.into(),
             state: "running".into(),
             attached: true,
@@ -178,7 +178,7 @@ mod tests {
             devices: vec!["NVIDIA H200".into(), "NVIDIA H200".into()],
             peak: Some(3 << 30),
             command: Some(command.into()),
-            ..Row::default()
+            ..SessionRow::default()
         }
     }
 
@@ -209,7 +209,7 @@ mod tests {
 
     #[test]
     fn an_ended_session_says_how_long_it_took_and_in_which_run() {
-        let ended = Row {
+        let ended = SessionRow {
             state: "finished".into(),
             run: Some(2),
             ..sample("20261121-110512-python3", "python3 train.py")
@@ -220,12 +220,12 @@ mod tests {
 
     #[test]
     fn the_hosts_memory_has_a_column_where_it_is_known() {
-        let loads = Row {
+        let loads = SessionRow {
             ram: Some((63 << 30) / 2),
             ram_limit: Some(32 << 30),
             ..sample("a", "python3 train.py")
         };
-        let small = Row {
+        let small = SessionRow {
             ram: Some(512 << 20),
             ram_limit: Some(32 << 30),
             ..sample("c", "python3 train.py")
@@ -249,7 +249,7 @@ mod tests {
 
     #[test]
     fn jobs_have_a_column_and_sessions_elsewhere_their_place() {
-        let of_job = Row {
+        let of_job = SessionRow {
             job: Some("1230_7-r2".into()),
             elsewhere: Some(" on gpu-7, heard 3 s ago".into()),
             ..sample("20261121-110512-python3", "python3 train.py")

@@ -2,9 +2,9 @@
 //! back by beginning again. What is held does not grow with the recording.
 
 use super::output::{Mark, OutputPosition, ShownOutput, mark_of};
-use crate::commands::report::unreadable;
 use crate::diagnosis::{self, Finding};
 use crate::event::{Event, EventKind};
+use crate::query::told::unreadable;
 use crate::recording::{self, Events, ReadError};
 use crate::state::{Run, RunOutcome, State};
 use crate::ui::SeekTarget;

@@ -5,6 +5,7 @@ use crate::command::CommandLine;
 use crate::event::{
     Exit, GivenChange, Hello, Knobs, LoaderSettings, Prediction, SourceEdit, crc32,
 };
+use crate::live::StartAgain;
 use crate::recognize::{KnobEffect, KnobPlace};
 use crate::remedy::{self, Ended, FileCopy, Leftover, RejectedRemedy, Remedy, RemedyId};
 use crate::state::{Run, RunOutcome};
@@ -74,6 +75,11 @@ pub(crate) fn write_copies(files: &[FileCopy], edits: &[SourceEdit]) -> Result<(
 #[derive(Default)]
 pub(crate) struct Changes {
     applied: Option<AppliedRemedies>,
+    /// Those that the first run was started with, of a recorded command. Nothing of them is taken back here: the session has
+    /// no run without them.
+    started_with: Option<AppliedRemedies>,
+    /// The DataLoaders of the recorded run.
+    loaders_then: Vec<LoaderSettings>,
     /// The end of the current run's output, with the program's error message.
     tail: OutputTail,
     rejected: Vec<RejectedRemedy>,
@@ -140,6 +146,30 @@ impl Changes {
         remedy::without_rejected(remedies, &self.rejected, self.others.as_deref())
     }
 
+    /// For a session's first run, which may be that of a recorded command.
+    pub(crate) fn at_start(again: Option<&StartAgain>) -> Changes {
+        let applied = again.filter(|again| !again.applied.is_empty());
+        Changes {
+            loaders_then: again.map_or_else(Vec::new, |again| again.loaders.clone()),
+            started_with: applied.map(|again| AppliedRemedies {
+                before: RunBefore {
+                    command: CommandLine::default(),
+                    failed: again.failed.clone(),
+                    knobs: None,
+                },
+                remedies: again.applied.clone(),
+                is_verified: false,
+                told: Vec::new(),
+            }),
+            ..Changes::default()
+        }
+    }
+
+    /// The DataLoaders of the run that was recorded, for the first run of this session.
+    pub(crate) fn loaders_then(&self) -> &[LoaderSettings] {
+        &self.loaders_then
+    }
+
     /// For the next run: keeps its remedies until it ends.
     pub(crate) fn begin_run(&mut self, remedies: Vec<Remedy>, before: RunBefore) {
         self.applied = (!remedies.is_empty()).then(|| AppliedRemedies {
@@ -148,6 +178,7 @@ impl Changes {
             is_verified: false,
             told: Vec::new(),
         });
+        self.started_with = None;
         self.others = None;
         self.without_effect = None;
         self.ineffective = None;
@@ -170,7 +201,7 @@ impl Changes {
     /// Checks in the first process of `run` that has connected whether the changes are in effect; what is
     /// not, in words.
     pub(crate) fn not_in_force(&mut self, run: RunNumber, hello: &Hello) -> Vec<String> {
-        let Some(applied) = &mut self.applied else {
+        let Some(applied) = self.applied.as_mut().or(self.started_with.as_mut()) else {
             return Vec::new();
         };
         if hello.run != run || std::mem::replace(&mut applied.is_verified, true) {
@@ -185,7 +216,7 @@ impl Changes {
         before: &[LoaderSettings],
         now: &[LoaderSettings],
     ) -> Vec<Result<String, String>> {
-        let Some(applied) = &mut self.applied else {
+        let Some(applied) = self.applied.as_mut().or(self.started_with.as_mut()) else {
             return Vec::new();
         };
         let mut found = remedy::in_loaders(&applied.remedies, before, now);

@@ -393,8 +393,23 @@ impl<'a> TextReading<'_, 'a> {
             .partition(|one| matches!(one.number.set, TextSetting::Argument(_)));
         // What the program takes as an argument goes before what else stands in its text.
         match declared.is_empty() {
-            false => best(declared),
-            true => best(constants),
+            false => self.taken_first(best(declared)),
+            true => self.taken_first(best(constants)),
+        }
+    }
+
+    /// Of several the one that the program takes to begin with, where its text says so.
+    fn taken_first(&self, choice: TextChoice<'a>) -> TextChoice<'a> {
+        let TextChoice::Several(rivals) = choice else {
+            return choice;
+        };
+        let is_first = |one: &&TextCandidate<'_>| {
+            let mut others = rivals.iter().filter(|other| !other.is_same(one));
+            others.all(|other| self.text.leaves(leaf(other.number), leaf(one.number)))
+        };
+        match rivals.iter().find(is_first).filter(|_| rivals.len() > 1) {
+            Some(first) => TextChoice::One(*first, HowSure::Likely),
+            None => TextChoice::Several(rivals),
         }
     }
 
@@ -631,7 +646,10 @@ fn best(mut all: Vec<TextCandidate<'_>>) -> TextChoice<'_> {
     keep_least(&mut all, &|one| u8::from(!one.is_listed));
     // What an imported file has is less likely to be meant than what the script has.
     keep_least(&mut all, &|one| {
-        u8::from(one.number.role == SourceRole::Imported)
+        u8::from(matches!(
+            one.number.role,
+            SourceRole::Imported | SourceRole::Distant
+        ))
     });
     let mut different: Vec<TextCandidate<'_>> = Vec::new();
     for one in all {

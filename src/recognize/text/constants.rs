@@ -6,6 +6,7 @@ use super::{ProgramSource, ReadSource, SourceRole, TextNumber, TextSetting, desc
 use crate::event::{SourceNumber, SourceNumberKind};
 use crate::recognize::config_formats::python_number;
 use crate::recognize::family::is_not_of_training as is_elsewhere;
+use crate::recognize::spellings::BatchArgument;
 
 pub(super) fn constants(sources: &[ReadSource<'_, '_>], found: &mut Vec<TextNumber>) {
     let near = sources
@@ -140,13 +141,46 @@ impl<'t> ConstantReader<'_, 't> {
             (behind == part.end).then_some(name)
         });
         let target = self.said.target_of(call);
-        given.chain([call.callee]).chain(target).any(is_elsewhere)
+        given.chain([call.callee]).chain(target).any(is_elsewhere) || self.is_given_other(call)
+    }
+
+    /// Whether what a call is given says that it is not for training: `MNIST(root, train=False)`, `load(split="test")`.
+    fn is_given_other(&self, call: &CallSite<'t>) -> bool {
+        let tokens = &self.said.tokens;
+        let from = self.said.calls.partition_point(|one| one.at < call.at);
+        let inside = self.said.calls[from..].iter();
+        let inside = inside.take_while(|one| one.at < call.end);
+        let mut keywords = inside.flat_map(|one| &one.keywords);
+        keywords.any(|(name, value)| {
+            let said = tokens.text(value.start);
+            let is_train = matches!(*name, "train" | "is_train" | "training" | "is_training");
+            let is_part = matches!(*name, "split" | "mode" | "phase" | "partition" | "subset");
+            is_train && said == "False"
+                || is_part && tokens.string(value.start).is_some_and(is_elsewhere)
+        })
     }
 
     /// The innermost call that this is an argument of.
     fn call_around(&self, at: usize) -> Option<&CallSite<'t>> {
         let mut calls = self.said.calls.iter();
         calls.rfind(|call| call.at < at && at < call.end)
+    }
+
+    /// What a comment of the file says of a name: `# N is batch size; H is …`, `# B: batch size`.
+    fn explained(&self, name: &str) -> Option<BatchArgument> {
+        let comments = self.source.text.lines().filter_map(|line| {
+            let line = line.trim_start();
+            line.strip_prefix('#')
+        });
+        let mut parts = comments.flat_map(|comment| comment.split([';', ',', '.']));
+        parts.find_map(|part| {
+            let rest = part.trim().strip_prefix(name)?;
+            let rest = rest.trim_start();
+            let said = ["is ", "=", ":", "->", "-->", "-"]
+                .iter()
+                .find_map(|sign| rest.strip_prefix(sign))?;
+            described(said)
+        })
     }
 
     fn constant(
@@ -156,14 +190,24 @@ impl<'t> ConstantReader<'_, 't> {
         value: &TokenRange,
     ) -> Option<TextNumber> {
         let tokens = &self.said.tokens;
+        // Of `128 // n_gpu` the number is the part that can be replaced.
+        let first = value.start..value.start.saturating_add(1);
+        let is_divided = tokens.is_operator(first.end, "//")
+            && value.len() > 2
+            && !(first.end + 1..value.end).any(|at| matches!(tokens.text(at), "if" | "or" | ","));
+        let value = if is_divided { &first } else { value };
         let written = tokens.text_of(value);
         let number = python_number(written).filter(|number| *number > 0)?;
         let token = tokens.all.get(value.start)?;
         // Only a number as such is replaced.
         let is_plain = value.len() == 1 && written.bytes().all(|byte| byte.is_ascii_digit());
-        let comment = tokens.comment(token.line).and_then(described);
         // A comment names what its own name leaves open.
-        let comment = comment.filter(|_| kind == SourceNumberKind::Assignment && name.len() <= 3);
+        let is_open = kind == SourceNumberKind::Assignment && name.len() <= 3;
+        let comment = is_open.then(|| {
+            let beside = tokens.comment(token.line).and_then(described);
+            beside.or_else(|| self.explained(name))
+        });
+        let comment = comment.flatten();
         Some(TextNumber {
             set: TextSetting::Constant(SourceNumber {
                 file: self.source.path.clone(),

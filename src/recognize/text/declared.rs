@@ -51,12 +51,21 @@ impl CommandParser {
     }
 }
 
-/// The declared arguments of all sources.
+/// The declared arguments of all sources: those of what the script imports, or where there is none of those further away.
 pub(super) fn arguments(sources: &[ReadSource<'_, '_>], found: &mut Vec<TextNumber>) {
-    let near = sources
-        .iter()
-        .filter(|(source, _)| source.role != SourceRole::Distant);
-    for (source, said) in near {
+    let is_near = |source: &ProgramSource| source.role != SourceRole::Distant;
+    of_sources(sources, is_near, found);
+    if found.is_empty() {
+        of_sources(sources, |source| !is_near(source), found);
+    }
+}
+
+fn of_sources(
+    sources: &[ReadSource<'_, '_>],
+    is_asked: impl Fn(&ProgramSource) -> bool,
+    found: &mut Vec<TextNumber>,
+) {
+    for (source, said) in sources.iter().filter(|(source, _)| is_asked(source)) {
         let reader = ArgumentReader {
             source,
             said,
@@ -89,7 +98,7 @@ impl<'a, 't> ArgumentReader<'a, 't> {
     /// nothing else calls.
     fn is_used(&self, call: &CallSite<'t>) -> bool {
         let inside = self.said.enclosing(call.at);
-        if self.source.role != SourceRole::Imported {
+        if !matches!(self.source.role, SourceRole::Imported | SourceRole::Distant) {
             return true;
         }
         let function = inside.function.filter(|_| inside.class.is_none());
@@ -158,7 +167,10 @@ impl<'a, 't> ArgumentReader<'a, 't> {
             return None;
         }
         let default = call.keyword("default");
-        let value = default.and_then(|default| self.number(default));
+        // A number in quotes that the program makes one of later.
+        let quoted = default.filter(|default| default.len() == 1);
+        let quoted = quoted.and_then(|default| tokens.string(default.start)?.parse().ok());
+        let value = default.and_then(|default| self.number(default)).or(quoted);
         let is_none = default.is_none_or(|default| tokens.text_of(default) == "None");
         let kind = call.keyword("type").map_or("", |kind| tokens.text_of(kind));
         let is_integer = kind.to_lowercase().contains("int");

@@ -81,6 +81,8 @@ pub(crate) struct ImportedModule {
     pub level: usize,
     /// The parts of its name.
     pub parts: Vec<String>,
+    /// `from module import *`: what the module itself imports is passed on as well.
+    pub is_whole: bool,
 }
 
 #[derive(Debug, Clone, Default)]
@@ -220,6 +222,26 @@ impl<'t> SourceStatements<'t> {
         })
     }
 
+    /// What `a if condition else b` is where the condition is a name that this source sets to `True` or `False` and nothing
+    /// else: the name that is taken and the one that is not.
+    pub fn chosen(&self) -> Vec<(&'t str, &'t str)> {
+        let chosen = self.assigned.iter().filter_map(|one| {
+            let at = one.value.start;
+            let is_choice = one.value.len() == 5
+                && self.tokens.text(at + 1) == "if"
+                && self.tokens.text(at + 3) == "else";
+            let [taken, condition, other] = [0, 2, 4].map(|k| self.tokens.text(at + k));
+            let mut set = self.assigned.iter().filter(|one| one.target == condition);
+            let only = set.next().filter(|_| is_choice && set.next().is_none())?;
+            match self.tokens.text_of(&only.value) {
+                "True" => Some((taken, other)),
+                "False" => Some((other, taken)),
+                _ => None,
+            }
+        });
+        chosen.collect()
+    }
+
     fn reads(&self, value: &TokenRange, names: &BTreeSet<&str>) -> bool {
         let mut tokens = value.clone().take(LONGEST_VALUE);
         tokens.any(|at| names.contains(self.tokens.text(at)))
@@ -327,6 +349,7 @@ fn imported(tokens: &SourceTokens<'_>, at: usize, end: usize) -> Vec<ImportedMod
             .map(|name| ImportedModule {
                 level: 0,
                 parts: parts(name),
+                is_whole: false,
             })
             .collect();
     }
@@ -343,12 +366,14 @@ fn imported(tokens: &SourceTokens<'_>, at: usize, end: usize) -> Vec<ImportedMod
     let mut all = vec![ImportedModule {
         level,
         parts: module.clone(),
+        is_whole: tokens.is_operator(from + 1, "*"),
     }];
     for name in names(from + 1..end) {
         let inside = [module.clone(), parts(name)].concat();
         all.push(ImportedModule {
             level,
             parts: inside,
+            is_whole: false,
         });
     }
     all

@@ -63,6 +63,16 @@ fn each_way_of_declaring_a_number_is_read() {
         ),
         (
             "python a.py",
+            "loader = DataLoader(data, batch_size=128 // args.n_gpu, shuffle=True)\n",
+            "sure: batch_size 128 constant at a.py:1",
+        ),
+        (
+            "python a.py",
+            "loader = DataLoader(data, batch_size=128 // n if n else 1)\n",
+            "nothing found: ",
+        ),
+        (
+            "python a.py",
             "import typer\napp = typer.Typer()\n@app.command()\ndef main(batch_size: int = typer.Option(16, help='x')): pass\n",
             "sure: --batch-size 16 default at a.py:4",
         ),
@@ -122,6 +132,39 @@ fn each_way_of_declaring_a_number_is_read() {
             "total_batch_size = 524288\nB = 64  # micro batch size\nT = 1024  # length\n",
             "likely: B 64 constant at a.py:2",
         ),
+        // A number in quotes, which the program makes an integer of.
+        (
+            "python a.py",
+            "p.add_argument('--bs', default='512')\n",
+            "sure: --bs 512 default at a.py:1",
+        ),
+        // The loader that is given what is not for training.
+        (
+            "python a.py",
+            "tr = DataLoader(MNIST('d', train=True), batch_size=128)\nte = DataLoader(MNIST('d', train=False), batch_size=100)\n",
+            "sure: batch_size 128 constant at a.py:1",
+        ),
+        (
+            "python a.py",
+            "one = load(path, split='train', batch_size=16)\ntwo = load(path, split='validation', batch_size=8)\n",
+            "sure: batch_size 16 constant at a.py:1",
+        ),
+        (
+            "python a.py",
+            "# N is batch size; H is the width.\nN, H = 64, 1000\nM = 3\n",
+            "likely: N 64 constant at a.py:2",
+        ),
+        // The stage that comes first.
+        (
+            "python a.py",
+            "frozen_batch = 16\nwhole_batch = 8\nfreezes = True\nb = frozen_batch if freezes else whole_batch\n",
+            "likely: frozen_batch 16 constant at a.py:1",
+        ),
+        (
+            "python generate.py",
+            "batch_size = 8\nloss.backward()\n",
+            "sure: batch_size 8 constant at a.py:1",
+        ),
         (
             "python a.py",
             "f\"{x!r:>{w}} {'batch_size = 3'}\"\n'''\nbatch_size = 5\n'''\n# batch_size = 6\nbatch_size = 7\n",
@@ -156,6 +199,15 @@ fn what_is_not_sure_or_not_there_is_said() {
         (
             "p.add_argument('--batch-size', type=int, default=4)\na.total = a.batch_size\na.batch_size = a.total // ranks\n",
             "sure: --batch-size 4 default at a.py:1",
+        ),
+        // Which of the two it is depends on what is not in the text.
+        (
+            "one_batch = 16\ntwo_batch = 8\nb = one_batch if args.one else two_batch\n",
+            "not sure: one_batch 16 constant at a.py:1, two_batch 8 constant at a.py:2",
+        ),
+        (
+            "p.add_argument('--testsize', type=int, default=100, help='the batch size of users for testing')\n",
+            "nothing found: ",
         ),
         ("epochs = 64\n", "nothing found: "),
         ("def broken(:\n  batch_size = (\n", "nothing found: "),
@@ -207,7 +259,11 @@ fn files_of_settings_that_the_program_names_are_read() {
         "@hydra.main(config_path='../conf', config_name='train.yaml')\ndef main(c): pass\n";
     assert_eq!(
         hydra_config(script),
-        Some(("../conf".into(), "train.yaml".into()))
+        Some(HydraConfig {
+            directory: "../conf".into(),
+            name: "train.yaml".into(),
+            is_early: false
+        })
     );
     assert_eq!(
         hydra_groups(
@@ -225,6 +281,25 @@ fn files_of_settings_that_the_program_names_are_read() {
             vec!["--config".to_string(), "-c".into()],
             "conf/vae.yaml".into()
         )]
+    );
+    assert_eq!(
+        hydra_config("@hydra.main(config_path='config/train.yaml', strict=True)\n"),
+        Some(HydraConfig {
+            directory: "config".into(),
+            name: "train.yaml".into(),
+            is_early: true
+        })
+    );
+    let part = |option: &str| PathPart::Option(option.into());
+    let written = |text: &str| PathPart::Written(text.into());
+    assert_eq!(
+        made_files(
+            "f = open(args.work_path + '/config.yaml')\ng = os.path.join('conf', a.b.config)\nh = x + '/y.txt'\n"
+        ),
+        [
+            [written("conf"), part("config")],
+            [part("work_path"), written("config.yaml")],
+        ]
     );
     let file = |names| NamedSettingsFile {
         path: "/p/conf/mnist.yaml".into(),
@@ -277,4 +352,41 @@ fn a_total_stays_and_accumulation_moves_along() {
                    micro = args.train_batch_size // args.accum_steps\n";
     let why = "the program divides train_batch_size by accum_steps".to_string();
     assert_eq!(edited("python a.py", divides), Err(why));
+}
+
+#[test]
+fn a_parser_further_away_counts_where_there_is_none_nearer() {
+    let far = "def parse():\n    p.add_argument('--bpr_batch', default=2048, type=int, help='the batch size of training')\n";
+    let sources = |near: &str| {
+        [
+            source("/p/a.py", near, SourceRole::Script),
+            source("/p/world.py", "args = parse()\n", SourceRole::Imported),
+            source("/p/options.py", far, SourceRole::Distant),
+        ]
+    };
+    assert_eq!(
+        found("python a.py", &sources("import world\n"), &[]),
+        "likely: --bpr_batch 2048 default at options.py:2"
+    );
+    let own = "import world\np.add_argument('--epochs', type=int, default=3)\n";
+    assert_eq!(found("python a.py", &sources(own), &[]), "nothing found: ");
+}
+
+#[test]
+fn a_script_that_only_evaluates_is_no_training_whatever_it_imports() {
+    let trains = source(
+        "/p/b.py",
+        "def fit():\n    loss.backward()\n",
+        SourceRole::Imported,
+    );
+    for (text, wanted) in [
+        ("import b\nbatch_size = 8\n", "nothing found: "),
+        (
+            "import b\nbatch_size = 8\nb.fit()\n",
+            "sure: batch_size 8 constant at a.py:2",
+        ),
+    ] {
+        let sources = [source("/p/a.py", text, SourceRole::Script), trains.clone()];
+        assert_eq!(found("python eval.py", &sources, &[]), wanted, "{text}");
+    }
 }

@@ -184,6 +184,21 @@ fn nothing_is_combined_against_a_leak() {
     assert!(all.iter().all(|remedy| remedy.id != RemedyId::Together));
 }
 
+/// What a kernel takes for itself is in no rehearsal: where more was wanted at once than the step needs by it, every batch needs
+/// its share of that.
+#[test]
+fn what_was_wanted_at_once_counts_where_the_rehearsal_says_less() {
+    let chosen = |requested: f64| {
+        let mut scene = first_run([2 << 10; 4]);
+        let oom = &mut scene.state.runs[0].ooms[0];
+        oom.record.as_mut().unwrap().requested = gib(requested);
+        let all = offers(&scene);
+        one(&all, RemedyId::Batch).takes.unwrap().at_once
+    };
+    // 20 GiB were allocated, 22 could be had.
+    assert_eq!((chosen(2.0), chosen(4.0), chosen(12.0)), (4, 3, 2));
+}
+
 #[test]
 fn after_a_second_oom_both_count_and_no_number_comes_again() {
     // The rehearsal says that 2 fit; they ran out of memory.

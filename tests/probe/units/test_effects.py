@@ -11,6 +11,7 @@ import tempfile
 import threading
 import types
 import unittest
+import unittest.mock
 
 import support  # noqa: F401
 from _oomph_probe.common import frames
@@ -164,12 +165,12 @@ class Harmless(unittest.TestCase):
         os.remove(path), os.rmdir(directory)
 
     def test_caches_of_packages_that_only_compute(self):
-        # einops notes the kinds of tensors that it has met, in a dict of its module. The same in any other package, or in the
-        # program's own einops.py, counts as a change.
+        # einops notes the kinds of tensors that it has met, in a dict of its module; so it does where `pip install --target` has
+        # put it. The same in any other package, or in a file of the program's own, counts as a change.
         text = "known = {}\ndef rearrange(kind):\n    known[kind] = kind\n    return kind\n"
         for name, is_harmless in {
             "lib/python3.12/site-packages/einops/_backends.py": True,
-            "lib/python3/dist-packages/einops/einops.py": True,
+            "target/einops/_backends.py": True,
             "lib/python3.12/site-packages/tracker/einops.py": False,
             "home/einops.py": False,
             "home/einops/_backends.py": False,
@@ -179,9 +180,14 @@ class Harmless(unittest.TestCase):
                 os.makedirs(os.path.dirname(path))
                 with open(path, "w") as file:
                     file.write(text)
+                einops = types.ModuleType("einops")
+                einops.__path__ = [
+                    os.path.join(directory, place) for place in ("lib/python3.12/site-packages/einops", "target/einops")
+                ]
                 module = {"__name__": "einops._backends"}
                 exec(compile(text, path, "exec"), module)
-                stopped = self.is_stopped(module["rearrange"], "a")
+                with unittest.mock.patch.dict(sys.modules, einops=einops):
+                    stopped = self.is_stopped(module["rearrange"], "a")
                 self.assertEqual(stopped is None, is_harmless, stopped)
                 self.assertEqual(bool(module["known"]), is_harmless)
 

@@ -36,7 +36,7 @@ class Given(unittest.TestCase):
         seen, module = given.Given(TORCH), Module()
         for args, kwargs in calls:
             seen.add(module, args, kwargs)
-        return {each["at"]: each for each in seen.lines()}
+        return {each["at"]: each for each in seen.latest.lines()}
 
     def test_tensors_are_found_in_whatever_holds_them(self):
         Pair = collections.namedtuple("Pair", "left right")
@@ -77,6 +77,46 @@ class Given(unittest.TestCase):
         self.assertEqual(self.lines(((Config(),), {})), {})
 
 
+class Running(unittest.TestCase):
+    """The call that runs when memory runs out, by the frames of torch's `Module.__call__`."""
+
+    CALLS = "def _call_impl(self, *args, **kwargs):\n    return look(self, *args, **kwargs)\n"
+
+    def seen(self, file, module, *args, **kwargs):
+        found = []
+
+        def look(module, *args, **kwargs):
+            inner = calls["_call_impl"]
+            if args:
+                return inner(Module())
+            found.append(given.of_running(TORCH, OWNERS, frames.outwards(sys._getframe())))
+
+        calls = {"look": look}
+        exec(compile(self.CALLS, os.path.join(OWNERS.torch_home, file), "exec"), calls)
+        calls["_call_impl"](module, *args, **kwargs)
+        return found[0]
+
+    def test_the_outermost_module_counts(self):
+        module = Module()
+        running = self.seen(given.CALLED_IN, module, Tensor(512, 3), mask=Tensor(512))
+        self.assertIs(running.module(), module)
+        self.assertEqual({each["at"]: each["shape"] for each in running.lines()}, {"0": [512, 3], "mask": [512]})
+
+    def test_nothing_else_is_taken_for_a_call(self):
+        self.assertIsNone(self.seen("other.py", Module(), Tensor(512, 3)))
+        self.assertIsNone(self.seen(given.CALLED_IN, "no module"))
+
+    def test_an_evaluation_is_told_of_by_its_own_call(self):
+        seen, module = given.Given(TORCH), Module()
+        of_process = knobs.Knobs(TORCH, 1, OWNERS, seen)
+        seen.add(module, (Tensor(64, 3),), {})
+        # Calls are looked at in the first steps only: what an evaluation is given is not known then.
+        self.assertEqual(of_process.called(True), (seen.latest, False))
+        seen.add(module, (Tensor(1000, 3),), {}, is_evaluated=True)
+        self.assertEqual(of_process.called(True)[0].shapes, {"0": (1000, 3)})
+        self.assertEqual(of_process.called(True)[1], True)
+
+
 class Names(unittest.TestCase):
     def test_variables_and_what_they_hold(self):
         class Lazy:
@@ -111,6 +151,8 @@ class Config:
 loader = DataLoader(data, batch_size=64, shuffle=True)
 settings = {"batch": 64, "layers": 12}
 print(64)
+other = DataLoader(data, batch_size=64 // ranks)
+half = DataLoader(data, batch_size=ranks // 64)
 """
 
     def test_each_place_where_the_number_has_a_name(self):
@@ -123,7 +165,7 @@ print(64)
         self.assertEqual(
             sorted((each["line"], each["name"], each["kind"]) for each in found),
             [(2, "B", "assignment"), (4, "--batch-size", "declared"), (5, "batch_size", "default"), (5, "steps", "default"),
-             (7, "bsz", "assignment"), (8, "batch_size", "keyword"), (9, "batch", "entry")],
+             (7, "bsz", "assignment"), (8, "batch_size", "keyword"), (9, "batch", "entry"), (11, "batch_size", "keyword")],
         )
         for each in found:
             self.assertEqual(lines[each["line"] - 1][each["column"] :][:2], "64")

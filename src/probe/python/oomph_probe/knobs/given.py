@@ -4,13 +4,18 @@ containers, dataclasses and objects, and which of them differ from call to call.
 
 from __future__ import annotations
 
+import os
 import weakref
+
+from ..common import frames
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterable, Iterator
+    from types import FrameType
     from typing import Any
 
+    from ..common.frames import Owners
     from ..common.protocols import Args, Kwargs, Line, Module, Torch
 
 MOST_TENSORS = 64
@@ -55,6 +60,14 @@ class Tensors:
         least, most = self.ranges[path]
         return {"least": list(least), "most": list(most)}
 
+    def lines(self) -> list[Line]:
+        """Where each tensor is among the arguments, its sizes, the dimensions that differ from call to call, and the
+        least and the most of each where one does."""
+        return [
+            {"at": path, "shape": list(shape), "varies": sorted(self.varying.get(path, ())), **self.range_of(path)}
+            for path, shape in list(self.shapes.items())
+        ] + [{"at": path, "length": length} for path, length in list(self.lists.items())]
+
     def walk(self, torch: Torch, args: Args, kwargs: Kwargs) -> Iterator[tuple[str, tuple[int, ...]]]:
         for place, value in enumerate(args):
             yield from self.inside(torch, value, str(place), DEPTH)
@@ -84,8 +97,9 @@ class Given:
         # By the model's id, and whether it is evaluated: that may be in other batches.
         self.of_models: dict[tuple[int, bool], Tensors] = {}
         self.latest: Tensors | None = None
-        # The latest one that was no evaluation.
+        # The latest one that was no evaluation, and the latest one that was.
         self.trained: Tensors | None = None
+        self.evaluated: Tensors | None = None
 
     def add(self, module: Module, args: Args, kwargs: Kwargs, is_evaluated: bool = False) -> None:
         """Notes a call; some microseconds for each tensor."""
@@ -94,24 +108,42 @@ class Given:
             return
         self.latest = self.of_models.setdefault(key, Tensors(module))
         self.latest.add(self.torch, args, kwargs)
-        if not is_evaluated:
+        if is_evaluated:
+            self.evaluated = self.latest
+        else:
             self.trained = self.latest
 
-    def module(self) -> Module | None:
-        """The model that was called last; None where it is gone."""
-        return None if self.latest is None else self.latest.module()
+    def trained_lines(self) -> list[Line]:
+        """Of the model that was trained last."""
+        return [] if self.trained is None else self.trained.lines()
 
-    def lines(self, is_trained: bool = False) -> list[Line]:
-        """Of the model that was called last, or of the one that was trained last: where each tensor is among its
-        arguments, its sizes, the dimensions that differ from call to call, and the least and the most of each where one
-        does."""
-        seen = self.trained if is_trained else self.latest
-        if seen is None:
-            return []
-        return [
-            {"at": path, "shape": list(shape), "varies": sorted(seen.varying.get(path, ())), **seen.range_of(path)}
-            for path, shape in list(seen.shapes.items())
-        ] + [{"at": path, "length": length} for path, length in list(seen.lists.items())]
+
+def of_running(torch: Torch, owners: Owners, stack: Iterable[FrameType]) -> Tensors | None:
+    """The call of the outermost module that runs in these frames; None where none does. Other calls are looked at in
+    the first steps only, and hardly any without gradients: an evaluation that runs out is often seen here alone."""
+    outermost = None
+    for frame in stack:
+        code = frame.f_code
+        if code.co_name in CALLS and code.co_filename == owners.torch_home + CALLED_IN:
+            outermost = frame
+    if outermost is None:
+        return None
+    return frames.read_locals(outermost, lambda values: noted(torch, values))
+
+
+# What calls a module's forward, in all versions of torch.
+CALLS = ("_call_impl", "_wrapped_call_impl", "__call__")
+CALLED_IN = os.path.join("nn", "modules", "module.py")
+
+
+def noted(torch: Torch, values: dict[str, Any]) -> Tensors | None:
+    module = values.get("self")
+    args, kwargs = values.get("args", values.get("input")), values.get("kwargs")
+    if not isinstance(module, torch.nn.Module) or type(args) is not tuple or type(kwargs) is not dict:
+        return None
+    seen = Tensors(module)
+    seen.add(torch, args, kwargs)
+    return seen
 
 
 def items(value: Any) -> Any:

@@ -8,6 +8,7 @@ import sys
 import time
 
 from ..common import errors, frames
+from . import given as given_sizes
 from . import search
 
 TYPE_CHECKING = False
@@ -15,8 +16,8 @@ if TYPE_CHECKING:
     from typing import Any
 
     from ..common.frames import Owners
-    from ..common.protocols import Line, Torch
-    from .given import Given
+    from ..common.protocols import Line, Module, Torch
+    from .given import Given, Tensors
 
 # An OOM that a program catches is no end, and tells the same again.
 AT_MOST = 3
@@ -36,13 +37,17 @@ class Knobs:
         self.given = given
         self.taken = 0
 
-    def at_oom(self, device: int, training_thread: int | None) -> Line | None:
-        """What is known now; None where it was told before, or where no model was called."""
-        given = self.given.lines() if self.given is not None else []
-        if not given or self.taken >= AT_MOST:
+    def at_oom(self, device: int, training_thread: int | None, is_evaluated: bool = False) -> Line | None:
+        """What is known now, of an evaluation where memory ran out in one; None where it was told before, or where no
+        model was called."""
+        if self.taken >= AT_MOST:
+            return None
+        began = time.monotonic()
+        seen, of_evaluation = self.called(is_evaluated)
+        given = seen.lines() if seen is not None else []
+        if seen is None or not given:
             return None
         self.taken += 1
-        began = time.monotonic()
         sizes = {size for each in given for size in each.get("shape", ()) if size > 1}
         sizes |= {each["length"] for each in given if "length" in each}
         parsed = parsed_numbers()
@@ -57,7 +62,8 @@ class Knobs:
             "pid": self.pid,
             "device": device,
             "given": given,
-            "batch_first": self.batch_first(),
+            "evaluated": of_evaluation,
+            "batch_first": batch_first(seen.module()),
             "world": world_of(self.torch),
             "parsed": parsed,
             "names": names,
@@ -65,12 +71,22 @@ class Knobs:
             "took": time.monotonic() - began,
         }
 
-    def batch_first(self) -> bool | None:
-        """The modules' own word on which dimension the batch is; None where they say nothing, or not the same."""
-        module = self.given.module() if self.given is not None else None
-        said = {getattr(part, "batch_first", None) for part in module.modules()} if module is not None else set()
-        said.discard(None)
-        return bool(said.pop()) if len(said) == 1 else None
+    def called(self, is_evaluated: bool) -> tuple[Tensors | None, bool]:
+        """The call to tell of, and whether it is one of an evaluation."""
+        running = given_sizes.of_running(self.torch, self.owners, frames.own_frames())
+        if self.given is None:
+            return running, is_evaluated
+        if not is_evaluated:
+            return self.given.latest or running, False
+        seen = running or self.given.evaluated
+        return seen or self.given.latest, seen is not None
+
+
+def batch_first(module: Module | None) -> bool | None:
+    """The modules' own word on which dimension the batch is; None where they say nothing, or not the same."""
+    said = {getattr(part, "batch_first", None) for part in module.modules()} if module is not None else set()
+    said.discard(None)
+    return bool(said.pop()) if len(said) == 1 else None
 
 
 class FirstCall:
@@ -85,7 +101,7 @@ class FirstCall:
         self.ranges: list[Any] | None = None
 
     def take(self) -> Line | None:
-        lines = self.given.lines(is_trained=True) if self.given is not None else []
+        lines = self.given.trained_lines() if self.given is not None else []
         if not lines:
             return None
         if self.is_told_again:

@@ -159,11 +159,10 @@ def named_numbers(tree: ast.AST) -> Iterator[tuple[str, str, Any]]:
         elif isinstance(node, ast.Call):
             option = option_of(node)
             for keyword in node.keywords:
-                if keyword.arg and is_number(keyword.value):
+                number = number_in(keyword.value)
+                if keyword.arg and number is not None:
                     is_declared = option is not None and keyword.arg == "default"
-                    yield (option or "", "declared", keyword.value) if is_declared else (
-                        keyword.arg, "keyword", keyword.value
-                    )
+                    yield (option or "", "declared", number) if is_declared else (keyword.arg, "keyword", number)
         elif isinstance(node, ast.arguments):
             positional = node.posonlyargs + node.args
             for argument, default in zip(positional[len(positional) - len(node.defaults) :], node.defaults):
@@ -174,8 +173,9 @@ def named_numbers(tree: ast.AST) -> Iterator[tuple[str, str, Any]]:
                     yield argument.arg, "default", given
         elif isinstance(node, ast.Dict):
             for key, value in zip(node.keys, node.values):
-                if isinstance(key, ast.Constant) and isinstance(key.value, str) and is_number(value):
-                    yield key.value, "entry", value
+                number = number_in(value)
+                if isinstance(key, ast.Constant) and isinstance(key.value, str) and number is not None:
+                    yield key.value, "entry", number
 
 
 def option_of(call: ast.Call) -> str | None:
@@ -189,10 +189,17 @@ def assigned(target: ast.AST, value: ast.AST) -> Iterator[tuple[str, str, Any]]:
     if isinstance(target, ast.Tuple) and isinstance(value, ast.Tuple) and len(target.elts) == len(value.elts):
         for one, its in zip(target.elts, value.elts):
             yield from assigned(one, its)
-    elif is_number(value):
+    elif number_in(value) is not None:
         name = getattr(target, "id", None) or getattr(target, "attr", None)
         if name is not None:
-            yield name, "assignment", value
+            yield name, "assignment", number_in(value)
+
+
+def number_in(node: ast.AST | None) -> Any:
+    """The whole number that a value is, or that is divided to become it (`128 // n_gpu`); None where there is none."""
+    if isinstance(node, ast.BinOp) and isinstance(node.op, ast.FloorDiv):
+        node = node.left
+    return node if node is not None and is_number(node) else None
 
 
 def is_number(node: ast.AST) -> bool:

@@ -31,6 +31,8 @@ if TYPE_CHECKING:
     from .dump import Dump
     from .retainers import Retainers
 
+# Phases of a step that is rehearsed.
+REHEARSED = ("forward", "backward")
 # The record must be sent before the process dies, but waits no longer than this for a slow UI.
 SEND = 0.2
 # A program that catches OOMs in a loop gets its first ones in full, then one in so many seconds.
@@ -66,6 +68,8 @@ class Observer:
         self.knobs = knobs
         self.census = census
         self.dump = dump
+        # Of the latest record.
+        self.phase = ""
 
     def observe(self, device: int, requested: int, total: int, free: int) -> None:
         """`total` is the device's capacity, or the cap where one is set; `free` is the whole device's."""
@@ -82,12 +86,14 @@ class Observer:
 
     def send_record(self, device: int, requested: int, total: int, free: int) -> None:
         self.rehearsals.noticed()
-        self.wire.put(self.records.take(device, requested, total, free), keep=True)
+        record = self.records.take(device, requested, total, free)
+        self.phase = str(record.get("phase", ""))
+        self.wire.put(record, keep=True)
         self.wire.flush(SEND)
 
     def send_knobs(self, device: int, *_: Any) -> None:
         """Sends what is known of the numbers that set the program's sizes."""
-        line = self.knobs.at_oom(int(device), self.records.steps.thread)
+        line = self.knobs.at_oom(int(device), self.records.steps.thread, self.phase == "evaluation")
         if line is not None:
             self.wire.put(line, keep=True)
             self.wire.flush(SEND)
@@ -102,7 +108,8 @@ class Observer:
     def send_retainers(self, device: int, *_: Any) -> None:
         """Sends who keeps the memory alive."""
         segments = self.records.segments
-        line = self.retainers.at_oom(device, segments) if segments else None
+        is_rehearsed = self.records.phase in REHEARSED and self.rehearsals.are_to_come()
+        line = self.retainers.at_oom(device, segments, is_rehearsed) if segments else None
         if line is not None:
             self.wire.put(line, keep=True)
             self.wire.flush(SEND)
@@ -145,6 +152,8 @@ class Records:
         self.places: set[Any] = set()
         # The id of the optimizer whose step ran when memory ran out; 0 for none.
         self.stepping = 0
+        # Where the latest one was.
+        self.phase = ""
         # Of the snapshot that the latest record was made of.
         self.segments: Segments = []
 
@@ -223,6 +232,7 @@ class Records:
             record["grad_enabled"],
             self.steps.is_running(),
         )
+        self.phase = record["phase"]
         self.stepping = self.steps.running
         self.steps.forget_running()
 

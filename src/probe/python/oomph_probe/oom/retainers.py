@@ -33,8 +33,9 @@ if TYPE_CHECKING:
 
 # Seconds between two, for programs that catch one out-of-memory after another.
 EVERY = 60.0
-# In seconds, and objects of the heap beyond which even one walk over it takes longer.
-PATIENCE = 1.0
+# In seconds, and where a step is rehearsed, which says more of the step's own tensors; and objects of the heap beyond
+# which even one walk over it takes longer.
+PATIENCE, BESIDE_A_REHEARSAL = 1.0, 0.2
 MOST_OBJECTS = 5000000
 # Names that are told, and how many tensors are tried for them.
 MOST_NAMES, MOST_TRIES = 6, 10
@@ -353,15 +354,16 @@ class Retainers:
         # When the last out-of-memory was looked into.
         self.looked_at: float | None = None
 
-    def at_oom(self, device: int, segments: Segments) -> Line | None:
-        """The line of an out-of-memory; None where the last one was looked into a moment ago."""
+    def at_oom(self, device: int, segments: Segments, is_rehearsed: bool = False) -> Line | None:
+        """The line of an out-of-memory; None where the last one was looked into a moment ago. `is_rehearsed`: it is
+        in a step that will be."""
         now = time.monotonic()
         if self.looked_at is not None and now - self.looked_at < EVERY:
             return None
         self.looked_at = now
-        return self.take(device, segments)
+        return self.take(device, segments, BESIDE_A_REHEARSAL if is_rehearsed else PATIENCE)
 
-    def take(self, device: int, segments: Segments) -> Line:
+    def take(self, device: int, segments: Segments, patience: float = PATIENCE) -> Line:
         """The line for the wire."""
         began = time.monotonic()
         line = {"event": "retainers", "pid": self.pid, "device": int(device), "step": self.steps.count}
@@ -370,7 +372,7 @@ class Retainers:
             return line
         kinds, _ = self.structure.kinds({})
         blocks = {address: size for address, size in live(segments) if address not in kinds}
-        search = Search(self.torch, blocks, self.owners, began + PATIENCE, operator.attrgetter("is_cuda"))
+        search = Search(self.torch, blocks, self.owners, began + patience, operator.attrgetter("is_cuda"))
         collects = gc.isenabled()
         # No object of the program's is finalized from within.
         gc.disable()

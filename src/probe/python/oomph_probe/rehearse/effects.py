@@ -12,6 +12,7 @@ from __future__ import annotations
 import functools
 import gc
 import linecache
+import os
 import sys
 import types
 from _thread import get_ident
@@ -154,6 +155,7 @@ class Guard:
         self.changes = Changes(before) if before is not None else None
         self.trusted: dict[str, bool] = {}
         self.computing: dict[str, bool] = {}
+        self.caching = homes_of(CACHING)
         # Caches of functions (`functools.lru_cache`) that were called, and how full each was.
         self.caches: dict[int, tuple[Any, int]] = {}
         self.stdlib = frozenset(getattr(sys, "stdlib_module_names", ())) | frozenset(sys.builtin_module_names)
@@ -326,14 +328,12 @@ class Guard:
         return known
 
     def computes(self, code: CodeType) -> bool:
-        """Whether it is of an installed package that computes and nothing else: what that changes outside of the model
-        is a cache (einops notes the kinds of tensors that it has met)."""
+        """Whether it is of a package that computes and nothing else, wherever that lies: what that changes outside of
+        the model is a cache (einops notes the kinds of tensors that it has met)."""
         path = code.co_filename
         known = self.computing.get(path)
         if known is None:
-            inside = path.replace("\\", "/").rpartition("-packages/")[2]
-            known = "-packages/" in path.replace("\\", "/") and inside.partition("/")[0] in CACHING
-            self.computing[path] = known
+            known = self.computing[path] = path.startswith(self.caching)
         return known
 
     def why_not(self, function: Any, argument: object, is_trusted: bool) -> str | None:
@@ -420,11 +420,14 @@ class Guard:
             return None
         owner, _, method = name.partition(".")
         if (module, owner) in PYTHONS:
+            if not method:
+                # The body of the class: its module is imported for the first time.
+                return None
             if owner == "Logger" and method in LOGGER_LOOKS or owner == "Thread" and method != "start":
                 return None
             if method in ("empty", "full", "qsize", "is_set", "__init__", "_init", "poll"):
                 return None
-            return "its forward calls %s of a %s" % (method or owner, owner)
+            return "its forward calls %s of a %s" % (method, owner)
         package = module.partition(".")[0]
         if package in PYTHON_PACKAGES or module.startswith(PYTHON_MODULES):
             return "its forward calls %s of %s" % (name, package if package != "torch" else module)
@@ -447,6 +450,13 @@ class Guard:
 
     def is_outside(self, value: object) -> bool:
         return self.before is not None and (value is UNSEEN or self.before.has(value))
+
+
+def homes_of(packages: frozenset[str]) -> tuple[str, ...]:
+    """The directories, with a separator at their ends, of those that are imported."""
+    found = [getattr(sys.modules.get(name), "__path__", None) for name in packages]
+    # A package without an `__init__.py` has a path that is computed; those of the list have one.
+    return tuple(os.path.join(home, "") for each in found if type(each) is list for home in each if type(home) is str)
 
 
 def qualified(frame: FrameType) -> str:

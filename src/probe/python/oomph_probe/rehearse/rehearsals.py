@@ -141,6 +141,10 @@ class Rehearsals:
         if call.seen is not None and call.seen.largest is not None:
             call.seen.largest.lines, call.seen.largest.zero_grad = call.lines, call.zero_grad
 
+    def are_to_come(self) -> bool:
+        """Whether an out-of-memory in a step is rehearsed."""
+        return self.noted is not None and self.noted.latest is not None and self.steps.count < roots.SETTLED_STEPS
+
     def noticed(self) -> None:
         """An out-of-memory, whatever comes of it."""
         if self.steps.count < roots.SETTLED_STEPS:

@@ -13,7 +13,7 @@ use std::time::SystemTime;
 
 /// A session's recording.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct RecordedSession {
+pub struct RecordedSession {
     pub id: String,
     /// The file.
     pub path: PathBuf,
@@ -33,7 +33,7 @@ const LISTED: usize = 4;
 
 /// The recorded sessions of this user, the one written to last first: also those that run now and
 /// are recorded elsewhere (`--record`), on this machine or another.
-pub(super) fn all() -> Vec<RecordedSession> {
+pub fn all() -> Vec<RecordedSession> {
     let places = BaseDirs::of_this_user();
     let stored = recording::list(&places)
         .into_iter()
@@ -77,7 +77,7 @@ pub(super) fn all() -> Vec<RecordedSession> {
 ///
 /// # Errors
 /// There is none, or there are several; with what to do.
-pub(super) fn find(name: Option<&OsStr>) -> anyhow::Result<PathBuf> {
+pub fn find(name: Option<&OsStr>) -> anyhow::Result<PathBuf> {
     let path = find_among(name, all)?;
     match name.is_some_and(|name| Path::new(name) == path) {
         true => Ok(path),
@@ -85,8 +85,16 @@ pub(super) fn find(name: Option<&OsStr>) -> anyhow::Result<PathBuf> {
     }
 }
 
+/// The recording of the session of this name, or that alone begins so; a file's path names none.
+///
+/// # Errors
+/// There is none, or there are several.
+pub fn find_session(name: &str) -> anyhow::Result<PathBuf> {
+    readable(by_name(name, all())?)
+}
+
 /// What to type after `oomph again` for a recording: the session's name, where it is stored under that, or else the file.
-pub(super) fn again_name(path: &Path, state: Option<&State>) -> Option<String> {
+pub fn again_name(path: &Path, state: Option<&State>) -> Option<String> {
     let id = &state?.session.as_ref()?.id;
     let is_log = path.file_name() == Some(OsStr::new(recording::OUTPUT_LOG));
     let path = match (path.is_dir(), is_log) {
@@ -117,11 +125,19 @@ fn find_among(
     }
     let text = name.to_string_lossy();
     ensure!(
+        !text.is_empty(),
+        "the name is empty; pass an existing file, or the start of a session's ID (`oomph ls --all`)"
+    );
+    ensure!(
         !is_path(&text),
         "{} does not exist; pass an existing file, or the start of a session's ID (`oomph ls --all`)",
         path.display()
     );
-    match meant(&text, all(), |session| &session.id, RecordedSession::job) {
+    by_name(&text, all())
+}
+
+fn by_name(text: &str, all: Vec<RecordedSession>) -> anyhow::Result<PathBuf> {
+    match meant(text, all, |session| &session.id, RecordedSession::job) {
         Meant::One(session) => Ok(session.path),
         Meant::None => {
             bail!(
@@ -150,8 +166,7 @@ fn readable(path: PathBuf) -> anyhow::Result<PathBuf> {
 
 /// A name of a session has no directory in it, and a file that is missing should be called missing.
 fn is_path(text: &str) -> bool {
-    text.is_empty()
-        || text.contains('/')
+    text.contains('/')
         || [".jsonl", ".log", ".json", ".txt"]
             .iter()
             .any(|suffix| text.ends_with(suffix))

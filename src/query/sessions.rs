@@ -18,7 +18,7 @@ use std::time::Duration;
 const ANSWER: Duration = Duration::from_secs(2);
 
 /// A session that is alive on this machine.
-pub(super) struct Living {
+pub struct Living {
     pub found: FoundSession,
     /// The keeper's answer, if any.
     pub status: Option<SessionStatus>,
@@ -27,7 +27,7 @@ pub(super) struct Living {
 }
 
 /// The sessions that are alive on this machine, by name. Removes what dead ones left.
-pub(super) fn living() -> Vec<Living> {
+pub fn living() -> Vec<Living> {
     let places = BaseDirs::of_this_user();
     recording::clear_dead(&places);
     recording::find(&places)
@@ -60,7 +60,7 @@ fn runs(life: Life, is_listened: impl FnOnce() -> bool) -> bool {
 }
 
 /// Whether it is running, asked now.
-pub(super) fn is_running(found: &FoundSession) -> bool {
+pub fn is_running(found: &FoundSession) -> bool {
     runs(found.life, || {
         is_listened(&supervise::look(&found.socket(), ANSWER))
     })
@@ -79,7 +79,7 @@ fn is_listened(answer: &io::Result<SessionStatus>) -> bool {
 
 /// Why no session could be chosen; the message says what to do.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) enum NoChoice {
+pub enum NoChoice {
     /// None is running.
     Nobody,
     /// Several match.
@@ -132,7 +132,7 @@ impl std::error::Error for NoChoice {}
 
 /// A session that runs.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) enum Chosen {
+pub enum Chosen {
     /// Its keeper can be asked.
     Here(FoundSession),
     /// It can be watched, by its files.
@@ -156,7 +156,7 @@ impl Chosen {
 }
 
 /// The sessions that run out of reach of this machine, by name.
-pub(super) fn elsewhere(here: &[String]) -> Vec<RemoteSession> {
+pub fn elsewhere(here: &[String]) -> Vec<RemoteSession> {
     recording::elsewhere(&BaseDirs::of_this_user(), here)
 }
 
@@ -166,7 +166,7 @@ pub(super) fn elsewhere(here: &[String]) -> Vec<RemoteSession> {
 ///
 /// # Errors
 /// There is none, or there are several; with what to do.
-pub(super) fn choose(name: Option<&str>, verb: &str) -> Result<Chosen, NoChoice> {
+pub fn choose(name: Option<&str>, verb: &str) -> Result<Chosen, NoChoice> {
     let places = BaseDirs::of_this_user();
     let (dead, others): (Vec<FoundSession>, Vec<FoundSession>) = recording::find(&places)
         .into_iter()
@@ -223,12 +223,12 @@ pub(super) fn choose(name: Option<&str>, verb: &str) -> Result<Chosen, NoChoice>
 }
 
 /// The job that a recorded session was part of.
-pub(super) fn job_of_stored(stored: &Stored) -> Option<Job> {
+pub fn job_of_stored(stored: &Stored) -> Option<Job> {
     recording::header(&stored.directory.join(recording::RECORDING))?.job
 }
 
 /// What a name matches.
-pub(super) enum Meant<T> {
+pub enum Meant<T> {
     None,
     /// It has that name, is the latest of that job, or is the only one whose name starts so.
     One(T),
@@ -237,7 +237,7 @@ pub(super) enum Meant<T> {
 
 /// What `name` means among sessions: a whole ID, then a job (its latest restart, unless `-rN` says
 /// another), then the start of an ID.
-pub(super) fn meant<T>(
+pub fn meant<T>(
     name: &str,
     of: Vec<T>,
     id: impl Fn(&T) -> &String,
@@ -293,7 +293,7 @@ fn words_of_the_dead(found: &FoundSession) -> String {
 }
 
 /// Why a session's keeper could not be reached, and what to do.
-pub(super) fn explain(found: &FoundSession, error: io::Error) -> anyhow::Error {
+pub fn explain(found: &FoundSession, error: io::Error) -> anyhow::Error {
     let keeper = found.file.as_ref().map(|file| file.keeper);
     let pid = keeper.map_or("?".to_string(), |pid| pid.to_string());
     let id = &found.id;
@@ -315,14 +315,14 @@ pub(super) fn explain(found: &FoundSession, error: io::Error) -> anyhow::Error {
 
 /// What is to be done to a session where it runs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Verb {
+pub enum Verb {
     Attach,
     Stop,
     Kill,
 }
 
 /// Where a session runs: `gpu-7`, or what is different on this machine.
-pub(super) fn place_of(session: &RemoteSession) -> String {
+pub fn place_of(session: &RemoteSession) -> String {
     match session.is_here {
         true => "this machine, in a container or with another OOMPH_RUNTIME_DIR".into(),
         false => print::line(session.file.host()).into_owned(),
@@ -330,7 +330,7 @@ pub(super) fn place_of(session: &RemoteSession) -> String {
 }
 
 /// What to type for a session where it runs: into the job's allocation where there is one, or else by ssh.
-pub(super) fn command_there(session: &RemoteSession, verb: Verb) -> String {
+pub fn command_there(session: &RemoteSession, verb: Verb) -> String {
     let id = &session.id;
     let words = match verb {
         Verb::Attach => format!("oomph attach {id}"),
@@ -357,7 +357,7 @@ pub(super) fn command_there(session: &RemoteSession, verb: Verb) -> String {
 }
 
 /// `heard 12 s ago`, `silent for 3:05:00`.
-pub(super) fn heard_words(session: &RemoteSession) -> String {
+pub fn heard_words(session: &RemoteSession) -> String {
     match session.is_silent() {
         true => format!("silent for {}", clock_face(session.heard)),
         false => format!("heard {} s ago", session.heard.as_secs()),
@@ -365,7 +365,7 @@ pub(super) fn heard_words(session: &RemoteSession) -> String {
 }
 
 /// Why nothing can be done to a session from here, and what to type.
-pub(super) fn refusal(session: &RemoteSession, verb: Verb) -> String {
+pub fn refusal(session: &RemoteSession, verb: Verb) -> String {
     let (id, place) = (&session.id, place_of(session));
     let command = command_there(session, verb);
     match session.is_here {
@@ -386,7 +386,7 @@ const ENDED: usize = 20;
 
 /// The sessions that an argument may name, for the shells' completions, each with a few words. It changes
 /// nothing and waits for nobody for long.
-pub(super) fn session_names(which: NamedSessions) -> Vec<(String, String)> {
+pub fn session_names(which: NamedSessions) -> Vec<(String, String)> {
     let places = BaseDirs::of_this_user();
     let mut names: Vec<(String, String)> = recording::find(&places)
         .into_iter()

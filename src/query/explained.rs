@@ -1,0 +1,212 @@
+//! What is known of the OOMs in a log or a recording, with the remedies for its command. Runs nothing and needs no GPU.
+
+use super::recordings;
+use super::told::each_event;
+use crate::command::CommandLine;
+use crate::diagnosis;
+use crate::event::{Event, EventKind, older_part};
+use crate::forecast::ForecastInputs;
+use crate::live::print;
+use crate::live::recorded::EndedSession;
+use crate::live::torch::{self, InheritedSettings};
+use crate::oom::Transcript;
+use crate::recognize::LaunchEnvironment;
+use crate::recording;
+use crate::remedy::RemedyInputs;
+use crate::report::explain::{self, Explained, Explanation};
+use crate::report::story::SessionStory;
+use crate::state::{OomIncident, State};
+use crate::units::Moment;
+use anyhow::Context;
+use std::io::{self, BufRead, BufReader, IsTerminal, Read};
+use std::path::{Path, PathBuf};
+
+const CHUNK: usize = 1 << 16;
+
+/// The maximum length of a recording's first line: it has the command, which the kernel limits to
+/// 2 MiB and JSON may escape.
+const LONGEST_HEADER: u64 = 16 << 20;
+
+/// Gives what was found to `tell`: each OOM, and the remedies for `command`, or else for the recorded one. `file` is where it
+/// was found, and what it is called `name`.
+pub fn explained<T>(
+    found: &Found,
+    file: Option<&Path>,
+    name: &str,
+    command: Option<&CommandLine>,
+    tell: impl FnOnce(&Explanation<'_>) -> T,
+) -> T {
+    let inherited = InheritedSettings::read(|name| std::env::var_os(name));
+    let decisive = explain::decisive(&found.ooms).map(|place| &found.ooms[place]);
+    let torch = command.and_then(|command| found.torch().or_else(|| torch::version_for(command)));
+    let inputs = RemedyInputs {
+        launch: LaunchEnvironment {
+            torch: torch.as_deref(),
+            inherited: inherited.as_inherited(),
+            told: found.state.as_ref().and_then(|state| state.knobs.as_ref()),
+            ..LaunchEnvironment::default()
+        },
+        forecast: ForecastInputs {
+            oom: decisive.map(|oom| &oom.incident),
+            state: found.state.as_ref(),
+            ..ForecastInputs::default()
+        },
+        findings: decisive.map_or(&[], |oom| &oom.findings),
+        ..RemedyInputs::default()
+    };
+    // A recording knows its command; of a log it has to be typed.
+    let recorded = (found.state.as_ref())
+        .filter(|_| command.is_none())
+        .and_then(|state| EndedSession::new(state, None))
+        .filter(EndedSession::ran_out);
+    let of_recording = (recorded.as_ref())
+        .and_then(|recorded| Some((recorded.command()?, recorded.remedy_inputs())));
+    let again = file.and_then(|file| recordings::again_name(file, found.state.as_ref()));
+    tell(&Explanation {
+        source: name,
+        length: found.length,
+        ooms: &found.ooms,
+        command: (command.map(|command| (command, inputs))).or(of_recording),
+        again: again.as_deref().filter(|_| recorded.is_some()),
+    })
+}
+
+/// What a source holds.
+pub struct Found {
+    pub ooms: Vec<Explained>,
+    /// Bytes of a log.
+    pub length: Option<u64>,
+    /// The state at a recording's end.
+    pub state: Option<State>,
+}
+
+impl Found {
+    /// What is to be said if nothing was found, and the recording stops where the host's memory was nearly gone.
+    pub fn without_an_end(&self) -> String {
+        let state = self.state.as_ref().filter(|_| self.ooms.is_empty());
+        let words = state.and_then(diagnosis::without_an_end);
+        words.map_or_else(String::new, |words| words + "\n")
+    }
+
+    /// The recorded torch version.
+    fn torch(&self) -> Option<String> {
+        let run = self.state.as_ref()?.run()?;
+        run.ranks.first().map(|rank| rank.hello.torch.clone())
+    }
+}
+
+pub fn find(file: Option<&Path>) -> anyhow::Result<Found> {
+    match file {
+        None => {
+            let stdin = io::stdin();
+            if stdin.is_terminal() {
+                print::complain("reading standard input to its end (Ctrl-D); or give a file");
+            }
+            let mut input = BufReader::with_capacity(CHUNK, stdin.lock());
+            let header = header(&mut input).context("cannot read standard input")?;
+            anyhow::ensure!(
+                !is_event(&header),
+                "standard input is a recording; pass it as a file: oomph explain events.jsonl"
+            );
+            log(&header, &mut input).context("cannot read standard input")
+        }
+        Some(path) if path.is_dir() => recording(path),
+        Some(path) if recording_beside(path).is_some_and(|beside| beside.is_file()) => {
+            recording(&path.with_file_name(recording::RECORDING))
+        }
+        Some(path) => {
+            let cannot = || format!("cannot read {}", path.display());
+            let file = recording::open_regular(path).with_context(|| {
+                format!(
+                    "{}; pass a log, a recording (events.jsonl), or - for standard input",
+                    cannot()
+                )
+            })?;
+            let is_regular = file.metadata().is_ok_and(|data| data.is_file());
+            let mut input = BufReader::with_capacity(CHUNK, file);
+            let header = header(&mut input).with_context(cannot)?;
+            if is_regular && is_event(&header) {
+                return recording(path);
+            }
+            log(&header, &mut input).with_context(cannot)
+        }
+    }
+}
+
+/// The recording of the session that a log is of: it knows the runs, and what the log does not say.
+fn recording_beside(log: &Path) -> Option<PathBuf> {
+    let name = log.file_name()?;
+    let is_log =
+        name == recording::OUTPUT_LOG || name == older_part(recording::OUTPUT_LOG.as_ref());
+    is_log.then(|| log.with_file_name(recording::RECORDING))
+}
+
+/// The first line of what may be a recording; nothing of what cannot be one.
+fn header(input: &mut impl BufRead) -> io::Result<Vec<u8>> {
+    let mut line = Vec::new();
+    if waiting(input)? > 0 && input.fill_buf()?.first() == Some(&b'{') {
+        input.take(LONGEST_HEADER).read_until(b'\n', &mut line)?;
+    }
+    Ok(line)
+}
+
+/// Waits for input; the number of bytes in the buffer, 0 at the end.
+fn waiting(input: &mut impl BufRead) -> io::Result<usize> {
+    loop {
+        match input.fill_buf() {
+            Ok(chunk) => return Ok(chunk.len()),
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+            Err(error) => return Err(error),
+        }
+    }
+}
+
+/// Whether a line is an event that this version knows, rather than a line of a JSON log.
+fn is_event(line: &[u8]) -> bool {
+    match serde_json::from_slice::<Event>(line) {
+        Ok(event) => event.what != EventKind::Unknown,
+        Err(_) => false,
+    }
+}
+
+/// A log that begins with `header`, in bounded memory.
+pub fn log(header: &[u8], input: &mut impl BufRead) -> io::Result<Found> {
+    let mut transcript = Transcript::new();
+    transcript.feed(header);
+    let mut length = header.len() as u64;
+    while let read @ 1.. = waiting(input)? {
+        transcript.feed(input.fill_buf()?);
+        length += read as u64;
+        input.consume(read);
+    }
+    let nothing_else = State::default();
+    let ooms = transcript
+        .finish()
+        .into_iter()
+        .map(|report| {
+            let incident = OomIncident::of_report(Moment::ZERO, report);
+            let findings = diagnosis::diagnose_incident(&nothing_else, None, &incident);
+            Explained::of_log(incident, findings)
+        })
+        .collect();
+    Ok(Found {
+        ooms,
+        length: Some(length),
+        state: None,
+    })
+}
+
+/// A recording; each run is explained with the state before the next one started.
+pub fn recording(path: &Path) -> anyhow::Result<Found> {
+    let mut story = SessionStory::default();
+    each_event(path, |event| {
+        story.take(&event);
+        Ok(())
+    })?;
+    let story = story.finish();
+    Ok(Found {
+        ooms: story.ooms,
+        length: None,
+        state: Some(story.state),
+    })
+}

@@ -1,0 +1,359 @@
+//! The sessions as rows: those that are running, on this machine and as far as their files tell on others, and those that
+//! have ended, as their recordings tell them. `oomph ls` and the server of MCP show them.
+
+use super::recordings;
+use super::sessions::{self, Living};
+use crate::event::{Prediction, PredictionOutcome, displayed};
+use crate::forecast::score::Score;
+use crate::live::print;
+use crate::live::session::summary::Activity;
+use crate::recording::{self, RemoteSession};
+use crate::state::{RunOutcome, State};
+use crate::supervise::{RunStage, SessionStatus};
+use jiff::Timestamp;
+use serde::Serialize;
+use std::path::Path;
+
+/// One session, as a program reads it.
+#[derive(Debug, Default, Serialize)]
+pub struct SessionRow {
+    pub id: String,
+    /// `starting`, `running`, `stopping`, `waiting at OOM`, `relaunching`, `ending`, `not answering`;
+    /// of one that has ended the outcome of its last run: `finished`, `out of memory`, `stopped`,
+    /// `exit 1`, `SIGKILL`, `not started`, or `interrupted` if the recording doesn't have its end;
+    /// of one elsewhere also `silent`, if it was not heard for some time.
+    pub state: String,
+    /// Whether somebody sees its screen.
+    pub attached: bool,
+    /// RFC 3339.
+    pub since: Option<String>,
+    /// Where it runs and when it was heard, in words, if that is not here.
+    #[serde(skip)]
+    pub elsewhere: Option<String>,
+    /// How long it has been running, or ran.
+    pub seconds: Option<f64>,
+    pub run: Option<u32>,
+    /// The training's direct child, while a run goes on.
+    pub pid: Option<i32>,
+    pub keeper: Option<i32>,
+    pub devices: Vec<String>,
+    /// Bytes.
+    pub peak: Option<u64>,
+    /// What counts against the limit of the host's memory, in bytes: as it is now, or of one that has ended at most.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub ram: Option<u64>,
+    /// That limit: of a control group, or all RAM of the machine.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub ram_limit: Option<u64>,
+    pub steps: Option<u64>,
+    /// The machine, if it is said.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub host: Option<String>,
+    /// How many seconds ago a session that runs elsewhere was heard.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub heard: Option<f64>,
+    /// The scheduler's job: `1234`, `1230_7`, with `-r2` after its second requeue.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub job: Option<String>,
+    /// OOMs of all runs; `None` for a running session.
+    pub ooms: Option<u64>,
+    /// What was predicted of its relaunches, and what came of it; for one that has ended.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub predictions: Vec<PredictedRun>,
+    /// Secrets masked.
+    pub command: Option<String>,
+    pub recording: Option<String>,
+    pub log: Option<String>,
+}
+
+/// A relaunch that was predicted.
+#[derive(Debug, Serialize)]
+pub struct PredictedRun {
+    pub run: u32,
+    #[serde(flatten)]
+    pub prediction: Prediction,
+    pub came_of_it: PredictionOutcome,
+    /// The peak's share above the predicted one: 0.01 is 1 % more.
+    pub off: Option<f64>,
+    /// Whether it was right about fitting.
+    pub held: Option<bool>,
+}
+
+impl SessionRow {
+    /// The state; if there were several runs, also which one it is about.
+    pub fn state_words(&self) -> String {
+        let run = match self.run {
+            Some(run) if run > 1 => format!(", run {run}"),
+            Some(_) | None => String::new(),
+        };
+        let place = self.elsewhere.as_deref().unwrap_or_default();
+        format!("{}{run}{place}", self.state)
+    }
+}
+
+/// What [`SessionRow::state`] is while a person is asked.
+pub const WAITING_AT_OOM: &str = Activity::Waiting.word();
+
+/// The running sessions, latest last, and behind them so many of those that are over, the latest first; and how the
+/// predictions of those came out.
+pub fn rows(ended: usize) -> (Vec<SessionRow>, Vec<Score>) {
+    let mut rows: Vec<SessionRow> = sessions::living().iter().map(living_row).collect();
+    let here: Vec<String> = rows.iter().map(|row| row.id.clone()).collect();
+    rows.extend(sessions::elsewhere(&here).iter().map(row_elsewhere));
+    let mut scores = Vec::new();
+    for (row, of_session) in ended_rows(&rows, ended) {
+        rows.push(row);
+        scores.extend(of_session);
+    }
+    (rows, scores)
+}
+
+/// Whether a session runs on this machine.
+pub fn is_living(id: &str) -> bool {
+    let mut living = sessions::living().into_iter();
+    living.any(|living| living.found.id == id)
+}
+
+/// The row of one session, by its name and recording.
+pub fn row(id: &str, path: &Path) -> SessionRow {
+    let living = sessions::living().into_iter();
+    let mut living = living.filter(|living| living.found.id == id);
+    match living.next() {
+        Some(living) => living_row(&living),
+        None => recorded_row(id, path).0,
+    }
+}
+
+fn living_row(living: &Living) -> SessionRow {
+    let file = living.found.file.as_ref();
+    let summary = living.summary.as_ref();
+    let run = (living.status.as_ref()).and_then(|status| status.run.as_ref());
+    let ram = summary.and_then(|summary| summary.ram);
+    SessionRow {
+        id: living.found.id.clone(),
+        state: state(living).into(),
+        attached: living.status.as_ref().is_some_and(|status| status.front)
+            && summary.is_some_and(|summary| summary.attached),
+        since: summary
+            .and_then(|summary| Timestamp::from_second(summary.since as i64).ok())
+            .map(|since| since.to_string()),
+        seconds: summary.map(|summary| Timestamp::now().as_second() as f64 - summary.since),
+        run: run.map(|run| run.run.0),
+        pid: run.and_then(|run| match run.stage {
+            RunStage::Running { pid, .. } => Some(pid.0),
+            RunStage::Starting | RunStage::Ended { .. } | RunStage::Failed { .. } => None,
+        }),
+        keeper: file.map(|file| file.keeper.0),
+        devices: summary
+            .map(|summary| summary.devices.clone())
+            .unwrap_or_default(),
+        peak: summary.and_then(|summary| summary.peak).map(|peak| peak.0),
+        ram: ram.map(|(used, _)| used.0),
+        ram_limit: ram.map(|(_, limit)| limit.0),
+        steps: summary.map(|summary| summary.steps),
+        job: (file.and_then(|file| file.job.as_ref())).map(ToString::to_string),
+        command: summary.map(|summary| summary.command.clone()),
+        recording: file
+            .and_then(|file| file.recording.as_ref())
+            .map(|word| word.to_string_lossy()),
+        log: file
+            .and_then(|file| file.log.as_ref())
+            .map(|word| word.to_string_lossy()),
+        ..SessionRow::default()
+    }
+}
+
+/// The front knows best while it is there; without one the keeper knows whether anything runs.
+fn state(living: &Living) -> &'static str {
+    let Some(status) = &living.status else {
+        return "not answering";
+    };
+    let said = living.summary.as_ref().map(|summary| summary.activity);
+    match (status.front, said) {
+        (_, Some(Activity::Running)) if status.stopping => "stopping",
+        (true, Some(said)) => said.word(),
+        (false, _) | (true, None) => without_front(status),
+    }
+}
+
+fn without_front(status: &SessionStatus) -> &'static str {
+    match status.run.as_ref().map(|run| &run.stage) {
+        Some(RunStage::Running { .. }) if status.stopping => "stopping",
+        Some(RunStage::Running { .. }) => "running",
+        None | Some(RunStage::Starting) => "starting",
+        Some(RunStage::Ended { .. } | RunStage::Failed { .. }) => "ending",
+    }
+}
+
+/// A row for each recorded session that isn't among `living`, and how its predictions came out.
+fn ended_rows(living: &[SessionRow], most: usize) -> Vec<(SessionRow, Vec<Score>)> {
+    recordings::all()
+        .into_iter()
+        .filter(|session| living.iter().all(|row| row.id != session.id))
+        .take(most)
+        .map(|session| recorded_row(&session.id, &session.path))
+        .collect()
+}
+
+/// A row for a session that runs elsewhere.
+fn row_elsewhere(session: &RemoteSession) -> SessionRow {
+    let recording = session.recording();
+    // Where there is none, or it can't be read, there are no figures.
+    let recorded = recording.filter(|path| recording::open_own(path).is_ok());
+    let state = outlined(recorded.as_deref());
+    let path = recorded.unwrap_or_default();
+    let (row, _) = recorded_row_of(&session.id, &path, &state);
+    SessionRow {
+        state: match session.is_silent() {
+            true => "silent".into(),
+            false => activity(&state).word().into(),
+        },
+        elsewhere: Some(format!(
+            " on {}, {}",
+            match session.is_here {
+                true => "this machine, out of reach".into(),
+                false => print::line(session.file.host()),
+            },
+            sessions::heard_words(session)
+        )),
+        host: Some(session.file.host().to_string()),
+        heard: Some(session.heard.as_secs_f64()),
+        job: session.file.job.as_ref().map(ToString::to_string),
+        keeper: Some(session.file.keeper.0),
+        recording: session.recording().map(|path| path.display().to_string()),
+        log: session.log().map(|path| path.display().to_string()),
+        ooms: None,
+        predictions: Vec::new(),
+        ..row
+    }
+}
+
+fn activity(state: &State) -> Activity {
+    match state.run().map(|run| run.outcome()) {
+        None => Activity::Starting,
+        Some(RunOutcome::Running) => Activity::Running,
+        Some(RunOutcome::OutOfMemory) => Activity::Waiting,
+        Some(
+            RunOutcome::Finished
+            | RunOutcome::TrainedNothing
+            | RunOutcome::Stopped
+            | RunOutcome::Failed(_),
+        ) => Activity::Ending,
+    }
+}
+
+/// What can't be read is listed without its figures: its files are there.
+fn outlined(path: Option<&Path>) -> State {
+    let mut state = State::default();
+    if let Some(path) = path
+        && let Err(error) = recording::outline(path, |event| state.apply(event))
+    {
+        print::complain(&format!("cannot read {}: {error}", path.display()));
+    }
+    state
+}
+
+/// A row for a recorded session, and how its predictions came out.
+pub fn recorded_row(id: &str, path: &Path) -> (SessionRow, Vec<Score>) {
+    recorded_row_of(id, path, &outlined(Some(path)))
+}
+
+fn recorded_row_of(id: &str, path: &Path, state: &State) -> (SessionRow, Vec<Score>) {
+    let run = state.run();
+    let header = state.session.as_ref();
+    let log = recording::log_beside(path);
+    let scores: Vec<Score> = state.runs.iter().filter_map(Score::new).collect();
+    let row = SessionRow {
+        id: id.to_string(),
+        state: outcome(state),
+        since: header
+            .and_then(|header| Timestamp::from_second(header.wall as i64).ok())
+            .map(|since| since.to_string()),
+        seconds: header.map(|_| state.now.as_secs_f64()),
+        run: run.map(|run| run.number.0),
+        devices: devices(state),
+        peak: run.and_then(|run| run.peak()).map(|peak| peak.0),
+        ram: run.and_then(|run| run.host_peak).map(|peak| peak.0),
+        ram_limit: (state.host.latest()).map(|(_, memory)| memory.limit.0),
+        steps: run.map(|run| run.steps()),
+        host: header.and_then(|header| header.host.clone()),
+        job: header
+            .and_then(|header| header.job.as_ref())
+            .map(ToString::to_string),
+        ooms: Some(state.runs.iter().map(|run| run.oom_count).sum()),
+        predictions: scores.iter().cloned().map(predicted).collect(),
+        command: run
+            .map(|run| &run.command)
+            .or(header.map(|header| &header.command))
+            .map(displayed),
+        recording: Some(path.display().to_string()),
+        log: log.exists().then(|| log.display().to_string()),
+        ..SessionRow::default()
+    };
+    (row, scores)
+}
+
+fn predicted(score: Score) -> PredictedRun {
+    PredictedRun {
+        run: score.run.0,
+        prediction: score.prediction,
+        came_of_it: score.outcome,
+        off: score.off,
+        held: score.held,
+    }
+}
+
+fn outcome(state: &State) -> String {
+    match state.run() {
+        None if state.spawn_failed.is_some() => "not started".into(),
+        Some(run) if run.outcome() != RunOutcome::Running => run.outcome_words(),
+        // The end isn't in the recording: the machine went down, or the keeper was killed.
+        None | Some(_) => "interrupted".into(),
+    }
+}
+
+/// The names of the devices that the last run used.
+fn devices(state: &State) -> Vec<String> {
+    let ranks = state.run().map(|run| &run.ranks[..]);
+    let used = |uuid| {
+        let ranks = ranks.unwrap_or_default();
+        ranks.iter().any(|rank| rank.device.as_ref() == Some(uuid))
+    };
+    (state.devices.iter())
+        .filter(|device| used(&device.uuid))
+        .map(|device| device.name.clone())
+        .collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn of(recording: &str) -> SessionRow {
+        let path = format!(
+            "{}/tests/replay/{recording}.jsonl",
+            env!("CARGO_MANIFEST_DIR")
+        );
+        recorded_row("x", Path::new(&path)).0
+    }
+
+    #[test]
+    fn a_recording_says_how_its_session_went() {
+        let capacity = of("capacity");
+        assert_eq!(
+            (capacity.state.as_str(), capacity.ooms),
+            ("out of memory", Some(1))
+        );
+        assert_eq!(capacity.devices, ["NVIDIA H200"]);
+        assert!(capacity.peak > Some(100 << 30), "{capacity:?}");
+        let caught = of("caught");
+        assert_eq!((caught.state.as_str(), caught.ooms), ("finished", Some(1)));
+        assert!(of("leak").steps >= Some(17));
+    }
+
+    #[test]
+    fn one_that_cannot_be_read_is_listed_all_the_same() {
+        let (row, _) = recorded_row("x", Path::new("/none"));
+        assert_eq!((row.state.as_str(), row.peak), ("interrupted", None));
+    }
+}

@@ -1,0 +1,195 @@
+//! A recording, read to its end: the state that it leads to, its story, and what it offers to start again.
+
+use super::recordings;
+use crate::document::DocumentBlock;
+use crate::event::{Event, EventKind, SCHEMA};
+use crate::live::print;
+use crate::live::recorded::EndedSession;
+use crate::recording::{self, ReadError};
+use crate::report::anonymous::Anonymizer;
+use crate::report::comparison::ComparedRun;
+use crate::report::explain;
+use crate::report::markdown::markdown;
+use crate::report::page::PageOptions;
+use crate::report::story::SessionStory;
+use crate::state::State;
+use jiff::Timestamp;
+use jiff::tz::TimeZone;
+use std::ffi::OsStr;
+use std::fs;
+use std::path::{Path, PathBuf};
+
+/// The state at a recording's end.
+///
+/// # Errors
+/// It is no recording, or cannot be read.
+pub fn read_state(path: &Path) -> anyhow::Result<State> {
+    let mut state = State::default();
+    each_event(path, |event| {
+        state.apply(&event);
+        Ok(())
+    })?;
+    Ok(state)
+}
+
+/// What the session of a recording is called, by its first line; one that has none yet by its directory.
+pub fn name_of_recording(path: &Path) -> String {
+    let directory = path.parent().and_then(Path::file_name);
+    let is_stored = path.file_name() == Some(OsStr::new(recording::RECORDING));
+    let by_directory = directory.filter(|_| is_stored);
+    match (recording::header(path), by_directory) {
+        (Some(header), _) => header.id,
+        (None, Some(directory)) => directory.to_string_lossy().into_owned(),
+        (None, None) => path.display().to_string(),
+    }
+}
+
+/// What a recorded session is called: its name, or where it has none the file's path.
+pub fn name_of(state: &State, path: &Path) -> String {
+    let session = state.session.as_ref();
+    session.map_or_else(|| path.display().to_string(), |session| session.id.clone())
+}
+
+/// A recording, read to its end.
+pub struct Told {
+    /// The session's name, or the file's.
+    pub name: String,
+    pub story: SessionStory,
+    /// The recording.
+    path: PathBuf,
+}
+
+impl Told {
+    pub fn read(name: Option<&OsStr>, anonymous: bool) -> anyhow::Result<Told> {
+        let path = recordings::find(name)?;
+        let mut story = SessionStory::default();
+        let mut anonymizer = anonymous.then(anonymizer);
+        each_event(&path, |event| {
+            let event = match &mut anonymizer {
+                Some(anonymizer) => anonymizer.event(event),
+                None => event,
+            };
+            story.take(&event);
+            Ok(())
+        })?;
+        let story = story.finish();
+        let id = story
+            .state
+            .session
+            .as_ref()
+            .map(|session| session.id.clone());
+        let name = id.unwrap_or_else(|| {
+            let stem = path.file_stem().unwrap_or_default();
+            stem.to_string_lossy().into_owned()
+        });
+        // It becomes a file's name.
+        let name = name.replace(|c: char| c == '/' || c.is_control(), "_");
+        Ok(Told { name, story, path })
+    }
+
+    /// The remedies for the recorded command; empty where memory did not run out in its last run. Without names of
+    /// anybody, the recording's own name is not there to start it from.
+    pub fn to_relaunch(&self, anonymous: bool) -> Vec<DocumentBlock> {
+        let recorded = EndedSession::new(&self.story.state, None);
+        let Some(recorded) = recorded.filter(EndedSession::ran_out) else {
+            return Vec::new();
+        };
+        let Some(command) = recorded.command() else {
+            return Vec::new();
+        };
+        let again = recordings::again_name(&self.path, Some(&self.story.state));
+        let again = again.as_deref().filter(|_| !anonymous);
+        let (remedies, cause) = (recorded.remedies(), recorded.cause());
+        explain::to_relaunch(command, &remedies, cause, again)
+    }
+
+    /// The report as Markdown.
+    pub fn markdown(&self) -> String {
+        let (began, relaunch) = (self.began(), self.to_relaunch(false));
+        let options = PageOptions {
+            name: &self.name,
+            began: began.as_deref(),
+            comparison: None,
+            relaunch: &relaunch,
+        };
+        markdown(&self.story, &options)
+    }
+
+    /// Its last run.
+    pub fn compared(&self) -> Option<ComparedRun<'_>> {
+        Some(ComparedRun {
+            name: &self.name,
+            story: &self.story,
+            run: self.story.state.run()?,
+        })
+    }
+
+    /// When it began, on this machine's clock.
+    pub fn began(&self) -> Option<String> {
+        let wall = self.story.state.session.as_ref()?.wall;
+        let at = Timestamp::from_second(wall as i64).ok()?;
+        let zoned = at.to_zoned(TimeZone::system());
+        Some(zoned.strftime("%Y-%m-%d %H:%M:%S %Z").to_string())
+    }
+}
+
+/// Passes the events of a recording on, one after another; lines that are none are passed over and
+/// counted on standard error.
+pub fn each_event(
+    path: &Path,
+    mut take: impl FnMut(Event) -> anyhow::Result<()>,
+) -> anyhow::Result<()> {
+    let (mut events, mut corrupt) = (0u64, 0u64);
+    for event in recording::read(path).map_err(unreadable)? {
+        match event {
+            Ok(event) => {
+                if let EventKind::SessionStarted(header) = &event.what
+                    && header.schema > SCHEMA
+                {
+                    print::complain(&format!(
+                        "{} was recorded by oomph {} (schema {}; this version knows {SCHEMA}): what is shown may be wrong; update oomph",
+                        path.display(),
+                        header.version,
+                        header.schema
+                    ));
+                }
+                take(event)?;
+                events += 1;
+            }
+            Err(ReadError::Corrupt { .. }) => corrupt += 1,
+            Err(error @ ReadError::Unreadable { .. }) if events == 0 => {
+                return Err(unreadable(error));
+            }
+            Err(error @ ReadError::Unreadable { .. }) => print::complain(&error.to_string()),
+        }
+    }
+    if corrupt > 0 {
+        print::complain(&format!(
+            "skipped {corrupt} lines of {} that are not events",
+            path.display()
+        ));
+    }
+    anyhow::ensure!(
+        events > 0,
+        "{} contains no recorded event; pass the events.jsonl of a session",
+        path.display()
+    );
+    Ok(())
+}
+
+/// What is no recording, with what would be one.
+pub fn unreadable(error: ReadError) -> anyhow::Error {
+    anyhow::anyhow!("{error}; pass a session's events.jsonl or its ID (`oomph ls --all`)")
+}
+
+/// For recordings of this user and this machine; other users and their homes are found in the
+/// recording itself.
+fn anonymizer() -> Anonymizer {
+    let user = |name| std::env::var(name).ok();
+    let users: Vec<String> = ["USER", "LOGNAME"].into_iter().filter_map(user).collect();
+    let host = fs::read_to_string("/proc/sys/kernel/hostname");
+    let hosts: Vec<String> = (host.into_iter())
+        .map(|host| host.trim().to_string())
+        .collect();
+    Anonymizer::new(&users, &hosts)
+}

@@ -1,0 +1,73 @@
+//! What is predicted from a run that memory did not run out in: the same model, with what the run showed.
+
+use super::{RemedyPredictor, allocator_of};
+use crate::calibration::NON_TORCH_USUAL;
+use crate::command::CommandLine;
+use crate::event::Phase;
+use crate::forecast::{ActivationReduction, Model, Observation};
+use crate::recognize::WorkloadKey;
+use crate::remedy::inputs::RemedyInputs;
+use crate::remedy::plan::{Expectation, Remedy};
+use crate::state::RankState;
+
+impl<'a> RemedyPredictor<'a> {
+    /// After a run that went well, by the process that reserved the most; `None` where none was seen.
+    pub fn of_whole_run(
+        command: &CommandLine,
+        inputs: &'a RemedyInputs<'a>,
+    ) -> Option<RemedyPredictor<'a>> {
+        let state = inputs.forecast.state?;
+        let rank = state
+            .run()?
+            .ranks
+            .iter()
+            .max_by_key(|rank| rank.reserved_peak)?;
+        let command = command.without_secrets();
+        let reading = WorkloadKey::new(&command, &inputs.launch);
+        let earlier = Observation::of_earlier(inputs.forecast.earlier, &command, &reading);
+        let on_its_card = || {
+            let device = state.device(rank.device.as_ref()?)?;
+            Some(device.capacity? - NON_TORCH_USUAL)
+        };
+        Some(RemedyPredictor {
+            model: Model::of_sessions(observations(inputs, earlier, Some(rank), &reading)),
+            failed: None,
+            treatment: ActivationReduction::default(),
+            optimizer_alone: None,
+            reading,
+            room: inputs.forecast.room.or_else(on_its_card),
+            wanted: None,
+            phase: Phase::Unknown,
+            allocator: allocator_of(Some(rank)),
+            inputs,
+        })
+    }
+
+    /// What that run would have needed with these remedies.
+    pub fn of_whole(&self, chosen: &[&Remedy]) -> Expectation {
+        let takes = chosen.iter().find_map(|remedy| remedy.takes);
+        match takes.filter(|takes| takes.from != self.reading.at_once) {
+            Some(takes) => self.counting(takes.from).of_whole(chosen),
+            None => self.of_target(&self.target(chosen)),
+        }
+    }
+}
+
+/// Observations of earlier sessions, earlier runs and the current run, in this order.
+pub(super) fn observations(
+    inputs: &RemedyInputs<'_>,
+    earlier: &[Observation],
+    rank: Option<&RankState>,
+    reading: &WorkloadKey,
+) -> Vec<Observation> {
+    let mut observations = earlier.to_vec();
+    if let Some((_, earlier)) = inputs
+        .forecast
+        .state
+        .and_then(|state| state.runs.split_last())
+    {
+        observations.extend(Observation::of_runs(earlier, reading, &inputs.launch));
+    }
+    observations.extend(Observation::new(rank, inputs.forecast.oom, reading));
+    observations
+}
