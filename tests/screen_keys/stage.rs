@@ -53,6 +53,8 @@ pub enum Stage {
     Traced,
     /// The same with a fourth, which ran out of memory.
     TracedToTheEnd,
+    /// The same, with the dialog of that.
+    RanOut,
     /// A recording of a training on two nodes, of whose four ranks the third has reserved most.
     Nodes,
     /// A training that goes on, with a stand-in for torch, and keeps a little of each step.
@@ -123,6 +125,10 @@ impl Session {
                 (argv.collect(), ["● probe", "steps"])
             }
             Stage::Traced => replayed(&path("traced.jsonl"), &recordings::traced(false)),
+            Stage::RanOut => {
+                let (argv, _) = replayed(&path("ran-out.jsonl"), &recordings::ran_out());
+                (argv, [DIALOG, "q quit"])
+            }
             Stage::TracedToTheEnd => replayed(&path("traced.jsonl"), &recordings::traced(true)),
             Stage::Replay => (
                 vec!["replay".into(), RECORDING.into()],
