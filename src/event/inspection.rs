@@ -56,6 +56,10 @@ pub struct Rehearsal {
     /// is free.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub autotunes: bool,
+    /// Whether parts of the program are compiled (`torch.compile`): they were rehearsed as they are written, and need another
+    /// amount.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub compiled: bool,
     /// The step as it was, and with changes.
     pub variants: Vec<RehearsedVariant>,
     /// Why there are no variants.

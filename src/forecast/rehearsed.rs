@@ -37,6 +37,10 @@ const AUTOTUNED: f64 = 1.0;
 const PRESSED_CONVOLUTIONS: f64 = 0.05;
 /// What they need at the least, as a share of it: a U-Net in bf16 ran with 18 % less than was replayed.
 const LEAST_CONVOLUTIONS: f64 = 0.82;
+/// What a compiled step needs of what it needs as it is written, at the least and at the most: fused kernels keep less for
+/// backward; what is written in several places is computed ahead, gradients are handed over all at once, and algorithms are
+/// tried. A choice: too few were measured.
+const COMPILED: (f64, f64) = (0.5, 1.10);
 /// What an allocated peak comes to, as a share of the memory that there is, where cuDNN tries its algorithms: each takes the
 /// largest workspace that is free, half of it where that runs out, and so on (0.92 to 0.98 in six programs)...
 const AUTOTUNED_SHARE: f64 = 0.95;
@@ -327,7 +331,8 @@ impl Rehearsed {
     /// part. One replay says it.
     pub(super) fn fits(&self, target: &Target, room: Bytes, margin: f64) -> Option<bool> {
         let target = &self.with_larger_inputs(target).unwrap_or(*target);
-        let share = 1.0 + self.spread_at_the_limit().max(margin);
+        let compiled = if self.said.compiled { COMPILED.1 } else { 1.0 };
+        let share = compiled * (1.0 + self.spread_at_the_limit().max(margin));
         let whole = (room - self.libraries(room)).scale(1.0 / share);
         let room = whole
             .min(room - self.may_be_split(target))
@@ -376,6 +381,10 @@ impl Rehearsed {
     }
 
     fn around(&self, least: Bytes, likely: Bytes, most: Bytes, spread: f64) -> Estimate {
+        let (least, most) = match self.said.compiled {
+            true => (least.scale(COMPILED.0), most.scale(COMPILED.1)),
+            false => (least, most),
+        };
         let high = most.scale(1.0 + spread) + self.libraries(most);
         // A loss that the program computes by itself is an assumption, and so is an answer about its data.
         let low = match (self.said.own_loss, self.said.assumes_values) {

@@ -28,7 +28,7 @@ class Calls(unittest.TestCase):
         roots.DEVICES, torch._C._cuda_memoryStats = self.was
 
     def shapes(self):
-        return [line["shape"] for line in self.roots.given.lines()]
+        return [line["shape"] for line in self.roots.given.latest.lines()]
 
     def test_a_long_evaluation_before_the_first_step_hides_no_training(self):
         with torch.no_grad():
@@ -100,7 +100,7 @@ class Calls(unittest.TestCase):
     def test_what_is_traced_is_not_noted(self):
         self.model(torch.zeros(12, 4))
         torch.jit.trace(self.model, torch.zeros(1, 4))
-        self.assertEqual([line["shape"] for line in self.roots.given.lines(is_trained=True)], [[12, 4]])
+        self.assertEqual([line["shape"] for line in self.roots.given.trained_lines()], [[12, 4]])
         # It is tried out after that, without gradients.
         self.assertTrue(all(type(size) is int for shape in self.shapes() for size in shape))
 

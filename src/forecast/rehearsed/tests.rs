@@ -648,3 +648,18 @@ fn what_cudnn_takes_while_it_tries_its_algorithms_is_in_the_intervals() {
         (reserved.likely, room)
     );
 }
+
+#[test]
+fn a_compiled_step_that_was_rehearsed_as_it_is_written_is_an_estimate_to_both_sides() {
+    let of = |compiled| {
+        let said = Rehearsal { compiled, ..said() };
+        let rehearsed = Rehearsed::new(&said, 16).expect("a rehearsal");
+        let peak = rehearsed.peak(&target(16)).expect("a peak");
+        let needs = rehearsed.needs(&target(16)).expect("a need");
+        (peak, needs)
+    };
+    let ((written, needed), (peak, needs)) = (of(false), of(true));
+    assert_eq!(peak.likely, written.likely);
+    assert!(peak.low <= written.low.scale(0.51) && peak.high > written.high.scale(1.05));
+    assert!(needs.low <= needed.low.scale(0.51) && needs.high > needed.high.scale(1.05));
+}

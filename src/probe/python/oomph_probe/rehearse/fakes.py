@@ -114,6 +114,8 @@ class Copier:
         torch = self.torch
         if isinstance(module, torch.jit.ScriptModule):
             raise CannotCopy("%s is compiled by TorchScript" % type(module).__name__)
+        if type(module).__name__ == "FullyShardedDataParallel":
+            raise CannotCopy("its parameters are sharded by FullyShardedDataParallel")
         if hasattr(type(module), "__del__"):
             # It would run for the copy, too.
             raise CannotCopy("%s has a destructor of its own" % type(module).__name__)

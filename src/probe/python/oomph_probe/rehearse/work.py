@@ -10,6 +10,7 @@ from __future__ import annotations
 import time
 
 from ..common import errors
+from ..live import modules
 from . import (
     apart,
     changes,
@@ -197,6 +198,8 @@ class Work:
             line["evaluated"] = True
         if getattr(getattr(self.torch.backends, "cudnn", None), "benchmark", False):
             line["autotunes"] = True
+        if modules.has_compiled():
+            line["compiled"] = True
         if call.lines is not None and call.lines.copies_a_model():
             line["copies_model"] = True
         optimizer = optimizers.of(self.torch, call.device, first.steps, self.steps)
