@@ -281,7 +281,7 @@ pub struct StopRequested {
 pub struct Note {
     pub level: Level,
     pub text: String,
-    /// What it answers, where something waits for that.
+    /// What it is about, where something looks for that.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub about: Option<NoteSubject>,
 }
@@ -302,6 +302,8 @@ impl Note {
 pub enum NoteSubject {
     /// PyTorch's memory snapshot was saved, or why it was not.
     Snapshot,
+    /// The program's own mark (`oomph.mark`), of which the chart has a line.
+    Mark,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]

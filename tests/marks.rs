@@ -1,7 +1,7 @@
 //! `import oomph` in a training: the session's name, and marks that stand in its recording; nothing without oomph.
 
 use crate::harness::at_home;
-use oomph::event::EventKind;
+use oomph::event::{EventKind, NoteSubject};
 use std::process::{Command, Stdio};
 use tempfile::TempDir;
 
@@ -45,7 +45,7 @@ fn a_mark_stands_in_the_recording_and_is_nothing_without_oomph() {
     let events = oomph::recording::read(&file).expect("a recording");
     let marks: Vec<String> = events
         .filter_map(|event| match event.expect("an event").what {
-            EventKind::Note(note) if note.text.starts_with("mark: ") => Some(note.text),
+            EventKind::Note(note) if note.about == Some(NoteSubject::Mark) => Some(note.text),
             _ => None,
         })
         .collect();

@@ -86,6 +86,7 @@ const PACKAGE: &[(&str, &str)] = embedded![
     "rehearse/callers.py",
     "rehearse/catches.py",
     "rehearse/changes.py",
+    "rehearse/compiling.py",
     "rehearse/effects.py",
     "rehearse/evaluations.py",
     "rehearse/fakes.py",

@@ -12,6 +12,7 @@ missing is an error. Not part of `cargo test`, which needs none of them.
 
 import argparse
 import glob
+import importlib.util
 import json
 import os
 import re
@@ -97,6 +98,46 @@ def the_event_files(oomph, recording, directory):
     for seen, wanted in zip(sorted(largest), sorted(there)):
         check(abs(seen - wanted) <= 1e-6 * max(wanted, 1.0), "largest allocated %s instead of %s" % (seen, wanted))
     return "%d scalars of %d processes" % (points, len(largest))
+
+
+def kept_by_mlflow(oomph, recording, directory):
+    """A run of MLflow, with a store of files, keeps the event files as artifacts."""
+    os.environ["MLFLOW_ALLOW_FILE_STORE"] = "true"
+    import mlflow
+
+    to = export(oomph, recording, "tensorboard", os.path.join(directory, "events"))
+    mlflow.set_tracking_uri("file://" + os.path.join(directory, "mlruns"))
+    mlflow.set_experiment("memory")
+    with mlflow.start_run() as run:
+        mlflow.log_artifacts(to)
+    client = mlflow.MlflowClient()
+    folders = client.list_artifacts(run.info.run_id)
+    files = [file for folder in folders for file in client.list_artifacts(run.info.run_id, folder.path)]
+    check(files and all(file.file_size > 0 for file in files), "%d files" % len(files))
+    return "%d files" % len(files)
+
+
+def logged_to_wandb(oomph, recording, directory):
+    """A run of W&B that is offline takes the rows of the table and the event files, as `oomph help ci` has it."""
+    os.environ.update(WANDB_MODE="offline", WANDB_SILENT="true")
+    import csv
+
+    import wandb
+
+    table = export(oomph, recording, "csv", os.path.join(directory, "table.csv"))
+    to = export(oomph, recording, "tensorboard", os.path.join(directory, "events"))
+    with wandb.init(project="memory", dir=directory) as run:
+        with open(table, encoding="utf-8") as rows:
+            rows = [row for row in csv.DictReader(rows) if row["allocated_bytes"]]
+        for row in rows:
+            run.log({name: float(row[name]) for name in ("seconds", "allocated_bytes", "reserved_bytes")})
+        run.log_artifact(to, name="oomph", type="memory")
+    written = glob.glob(os.path.join(directory, "wandb", "offline-run-*", "*.wandb"))
+    check(len(written) == 1, "%d files of runs" % len(written))
+    with open(written[0], "rb") as file:
+        found = file.read().count(b"allocated_bytes")
+    check(found >= len(rows), "%d rows of %d" % (found, len(rows)))
+    return "%d rows" % len(rows)
 
 
 NOT_HERE = "not here"
@@ -252,6 +293,12 @@ def main():
             report("pandas", recording.name, the_table, oomph, recording)
             report("TensorBoard", recording.name, the_event_files, oomph, recording)
             report("trace", recording.name, the_trace, oomph, processor, recording)
+        # They keep what the others read: one recording is enough.
+        for reader, module, what in (("MLflow", "mlflow", kept_by_mlflow), ("W&B", "wandb", logged_to_wandb)):
+            if importlib.util.find_spec(module):
+                report(reader, recordings[0].name, what, oomph, recordings[0])
+            else:
+                print("      %-12s NOT TRIED: %s is not installed" % (reader, module))
     sys.exit(1 if failed else 0)
 
 

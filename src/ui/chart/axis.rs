@@ -2,6 +2,7 @@
 //! time: relaunches, OOMs and epochs.
 
 use super::window::{DAY, HOUR, MIN, Window};
+use crate::event::{Note, NoteSubject};
 use crate::state::{DeviceState, EpochMark, State};
 use crate::ui::canvas::{Canvas, columns};
 use crate::ui::theme::{Glyphs, Tone};
@@ -207,9 +208,10 @@ fn time_label(since_start: Duration, step: u64) -> String {
 pub(super) fn draw_marks(plot: &mut Canvas, state: &State, device: &DeviceState, window: &Window) {
     for run in state.runs.iter().skip(1) {
         if let Some(column) = window.column(run.started) {
-            relaunch(plot, column, &format!("run {}", run.number));
+            named_line(plot, column, &format!("run {}", run.number));
         }
     }
+    draw_program_marks(plot, state, window);
     for run in &state.runs {
         for oom in &run.ooms {
             let elsewhere = oom.device.as_ref().is_some_and(|uuid| *uuid != device.uuid);
@@ -224,7 +226,26 @@ pub(super) fn draw_marks(plot: &mut Canvas, state: &State, device: &DeviceState,
     }
 }
 
-fn relaunch(plot: &mut Canvas, column: u16, name: &str) {
+/// What the text of a program's mark begins with in the recording.
+const MARK: &str = "mark: ";
+/// Characters of a mark's name.
+const MARK_SHOWN: usize = 16;
+
+/// The program's own marks: a line each, but for those too near to the one before.
+fn draw_program_marks(plot: &mut Canvas, state: &State, window: &Window) {
+    let mut free_from = 0;
+    let of_program = |note: &Note| note.about == Some(NoteSubject::Mark);
+    for (at, note) in state.notes.iter().filter(|(_, note)| of_program(note)) {
+        let text = note.text.strip_prefix(MARK).unwrap_or(&note.text);
+        let name: String = text.chars().take(MARK_SHOWN).collect();
+        if let Some(column) = window.column(*at).filter(|column| *column >= free_from) {
+            named_line(plot, column, &name);
+            free_from = column + columns(&name) + 2;
+        }
+    }
+}
+
+fn named_line(plot: &mut Canvas, column: u16, name: &str) {
     let theme = plot.theme;
     for row in 0..plot.area.height {
         if plot.is_free(column..column + 1, row, &background(theme.glyphs))
@@ -464,7 +485,7 @@ mod tests {
 #[cfg(test)]
 mod marks_tests {
     use super::*;
-    use crate::event::{Epoch, EventKind};
+    use crate::event::{Epoch, EventKind, Level};
     use crate::state::tests::staged::StagedSession;
     use crate::ui::theme::Theme;
     use crate::units::Moment;
@@ -478,6 +499,39 @@ mod marks_tests {
             to: Moment((from + u64::from(columns)) * 1_000_000),
             columns,
         }
+    }
+
+    #[test]
+    fn a_programs_own_mark_is_a_line_with_its_name() {
+        let mut scene = StagedSession::training();
+        for (second, text) in [
+            (10.0, "mark: warm-up over"),
+            (11.0, "mark: too near"),
+            (30.0, "mark: epoch 3"),
+        ] {
+            let note = Note {
+                about: Some(NoteSubject::Mark),
+                ..Note::new(Level::Info, text)
+            };
+            scene.add(second, EventKind::Note(note));
+        }
+        let window = Window {
+            from: Moment::ZERO,
+            to: Moment(60_000_000),
+            columns: 60,
+        };
+        let area = Rect::new(0, 0, 60, 5);
+        let mut buf = Buffer::empty(area);
+        let mut canvas = Canvas {
+            buf: &mut buf,
+            area,
+            theme: &Theme::full(),
+        };
+        draw_program_marks(&mut canvas, &scene.state, &window);
+        let row = |y: u16| -> String { (0..60).map(|x| buf[(x, y)].symbol()).collect() };
+        assert_eq!(row(1).matches('╎').count(), 2, "{:?}", row(1));
+        assert!(row(4).contains("╎warm-up over"), "{:?}", row(4));
+        assert!(row(4).contains("╎epoch 3"), "{:?}", row(4));
     }
 
     /// Epochs of so many seconds each.

@@ -37,7 +37,7 @@ def mark(text):
         if not path or session() is None or time.monotonic() < _silent_until:
             return False
         words = "".join(c if c.isprintable() else " " for c in str(text))[:_LONGEST].strip()
-        line = {"ns": time.monotonic_ns(), "event": "note", "level": "info", "text": "mark: " + words}
+        line = {"ns": time.monotonic_ns(), "event": "note", "level": "info", "about": "mark", "text": "mark: " + words}
         data = json.dumps(line).encode("ascii") + b"\n"
     except Exception:
         return False

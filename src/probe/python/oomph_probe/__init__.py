@@ -80,6 +80,7 @@ rehearse/ After an OOM in the first steps, to know what another batch or a remed
     flops          how much an operator computes
     fakes          copies of the model in which every tensor is fake
     catches        whether anybody can catch the error: if not, there is no later moment to go on
+    compiling      what the program has compiled runs as it is written, and nothing is compiled
     operators      what torch's operators returned for such sizes, to be asked once
     apart          its thread: given up at a deadline, and out of the way when the process exits
     effects        stops a rehearsal before it has an effect

@@ -113,6 +113,7 @@ class Roots:
         self.original: Any = None
         self.ours: Any = None
         self.backward: Any = None
+        self.rests = False
         # The step at whose end the originals are put back.
         self.watched_steps = SETTLED_STEPS
         # Calls of the engine that go on.
@@ -131,42 +132,57 @@ class Roots:
         self.module = torch.nn.Module
         self.original = original = self.module.__call__
         inside, roots, error = self.inside, self, torch.cuda.OutOfMemoryError
-        is_compiling = calls.is_compiling_of(torch)
+        is_compiling, pause = calls.is_compiling_of(torch), calls.pause_of(torch)
         seen, rehearsed = self.modules, apart.here
 
         def __call__(self: Module, *args: Any, **kwargs: Any) -> Any:
             # A rehearsal's calls are none of the program's.
-            if is_compiling() or rehearsed.alive and rehearsed.is_in_one():
+            # One that has been compiled keeps the wrapper that it began with.
+            if roots.rests or is_compiling() or rehearsed.alive and rehearsed.is_in_one():
                 return original(self, *args, **kwargs)
             # What checkpointing calls again in backward is a part of the model's call; so is what an evaluation's model
             # calls: a long evaluation before the first step would use up the calls that are looked at.
             is_outer = not roots.backwards and not getattr(inside, "depth", 0)
-            if is_outer:
-                inside.depth = 1 if roots.note(self, args, kwargs) else 0
-            seen.enter(self, args)
+            compiling = pause(None)
+            try:
+                if is_outer:
+                    inside.depth = 1 if roots.note(self, args, kwargs) else 0
+                seen.enter(self, args)
+            finally:
+                pause(compiling)
             output = None
             try:
                 output = original(self, *args, **kwargs)
                 return output
             except BaseException as failure:
                 interrupted = None
-                if is_outer and isinstance(failure, error):
-                    inside.depth = 0
-                    interrupted = roots.left("forward", self, args, kwargs)
+                compiling = pause(None)
+                try:
+                    if is_outer and isinstance(failure, error):
+                        inside.depth = 0
+                        interrupted = roots.left("forward", self, args, kwargs)
+                    tracebacks.without_this_frame(failure)
+                finally:
+                    pause(compiling)
                 if interrupted is not None:
                     raise interrupted from None
-                tracebacks.without_this_frame(failure)
                 raise
             finally:
                 if is_outer:
                     inside.depth = 0
                     if getattr(inside, "given", None) == id(self):
                         inside.given = None
-                seen.leave(self, output)
+                compiling = pause(None)
+                try:
+                    seen.leave(self, output)
+                finally:
+                    pause(compiling)
 
         calls.keep_from_compiling([sys.modules[__name__], modules])
+        self.rests = False
         self.ours = calls.as_if_torchs_own(__call__, original)
         self.module.__call__ = self.ours
+        calls.is_torchs_own(self.ours, original)
         self.wrap_backward(graph, error)
 
     def wrap_backward(self, graph: Any, error: type[BaseException]) -> None:
@@ -212,6 +228,8 @@ class Roots:
             return
         if self.module.__call__ is self.ours:
             self.module.__call__ = self.original
+            self.rests = True
+            calls.is_torchs_own(self.original, self.ours)
         if self.after_backward is not None:
             return
         original, ours, places = self.backward

@@ -13,6 +13,7 @@ from ..common import errors
 from . import (
     apart,
     changes,
+    compiling,
     effects,
     fakes,
     inputs,
@@ -116,7 +117,7 @@ class Work:
         batch = self.batch()
         draws = randoms.Randoms(self.torch)
         guard = self.guard = effects.Guard(owners, changes.Before(), apart.looks_up(deadline))
-        with warned.Silence(), guard:
+        with warned.Silence(), compiling.Left(), guard:
             apart.here.is_guarded(guard)
             while self.left and time.monotonic() + LATER * self.first_took < end:
                 variant, which = self.left[0]
