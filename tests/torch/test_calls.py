@@ -44,14 +44,14 @@ class Calls(unittest.TestCase):
         with torch.no_grad():
             self.model(torch.zeros(6, 4))
         self.assertEqual(self.shapes(), [[6, 4]])
-        self.assertEqual(self.roots.given.lines(is_trained=True), [], "a changed batch shows where it is trained")
+        self.assertEqual(self.roots.given.trained_lines(), [], "a changed batch shows where it is trained")
         self.model(torch.zeros(12, 4))
         self.model(torch.zeros(12, 4))
         self.assertEqual(self.shapes(), [[12, 4]])
         with torch.no_grad():
             self.model(torch.zeros(6, 4))
         self.assertEqual(self.shapes(), [[6, 4]])
-        (trained,) = self.roots.given.lines(is_trained=True)
+        (trained,) = self.roots.given.trained_lines()
         self.assertEqual((trained["shape"], trained["varies"]), ([12, 4], []))
 
     def test_an_error_passes_through_without_frames_of_the_wrappers(self):
