@@ -127,7 +127,7 @@ impl Session {
             Stage::Traced => replayed(&path("traced.jsonl"), &recordings::traced(false)),
             Stage::RanOut => {
                 let (argv, _) = replayed(&path("ran-out.jsonl"), &recordings::ran_out());
-                (argv, [DIALOG, "q quit"])
+                (argv, ["╭─ CUDA out of memory", "q quit"])
             }
             Stage::TracedToTheEnd => replayed(&path("traced.jsonl"), &recordings::traced(true)),
             Stage::Replay => (
@@ -182,6 +182,7 @@ fn bytes(key: Key) -> Vec<u8> {
         KeyCode::Char(c) => c.to_string().into_bytes(),
         KeyCode::Enter => b"\r".into(),
         KeyCode::Esc => b"\x1b".into(),
+        KeyCode::Backspace => b"\x7f".into(),
         KeyCode::Tab => b"\t".into(),
         KeyCode::BackTab => b"\x1b[Z".into(),
         KeyCode::Up => b"\x1b[A".into(),

@@ -591,13 +591,13 @@ fn searching_help(action: Action) -> Trial {
         let before = vec![
             ("?", Text(HELP)),
             ("/", Text("  /")),
-            ("zoom", Text("zoom out")),
+            ("zoom", Gone("view and edit")),
         ];
         live(before, after)
     };
     match action {
-        Action::KeepSearch => searched(Text("search the keys by")),
-        Action::Back => searched(Text("0 above")),
+        Action::KeepSearch => searched(Text("Esc back  / search")),
+        Action::Back => searched(Text("view and edit")),
         action => without(InputMode::SearchingHelp, action),
     }
 }
