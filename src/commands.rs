@@ -30,7 +30,7 @@ use crate::live::display::mode;
 use crate::live::{Ending, FitOptions, SessionConfig, named_in, print};
 use crate::query::planned;
 use crate::query::sessions::session_names;
-use crate::ui::Theme;
+use crate::ui::Preferences;
 use crate::ui::theme::Scheme;
 use again::AgainCommand;
 use anyhow::Context;
@@ -247,22 +247,23 @@ fn answer(text: &str) -> anyhow::Result<Ending> {
     }
 }
 
-/// Plays something on the screen, in the theme that the user has chosen.
+/// Plays something on the screen, as the user wants screens to be.
 fn on_screen<T>(
     mut scheme: Option<Scheme>,
-    play: impl AsyncFnOnce(Theme) -> anyhow::Result<T>,
+    play: impl AsyncFnOnce(Preferences) -> anyhow::Result<T>,
 ) -> anyhow::Result<T> {
     let settings = config::read(&std::env::current_dir().unwrap_or_default());
     let problem = named_in(settings.theme.as_ref(), "theme", &mut scheme);
-    let theme = mode::theme(scheme);
-    for problem in settings.problems.into_iter().chain(problem) {
+    let mut mouse = None;
+    let of_mouse = named_in(settings.mouse.as_ref(), "mouse", &mut mouse);
+    for problem in settings.problems.into_iter().chain(problem).chain(of_mouse) {
         print::complain(&problem);
     }
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_io()
         .enable_time()
         .build()?;
-    let played = runtime.block_on(play(theme));
+    let played = runtime.block_on(play(mode::preferences(scheme, mouse)));
     runtime.shutdown_background();
     played
 }

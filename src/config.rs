@@ -2,6 +2,7 @@
 //!
 //! ```toml
 //! theme = "dark"            # default, dark, light, contrast
+//! mouse = "off"             # on, off
 //! alert = "bell"            # bell, osc9, osc777: how the terminal tells; in the user's file alone
 //! notify = "my-script"      # a command that is run for news; in the user's file alone
 //!
@@ -41,6 +42,8 @@ const ROOT: u32 = 0;
 pub struct UserSettings {
     /// As written; it may not exist.
     pub theme: Option<UserSetting>,
+    /// As written.
+    pub mouse: Option<UserSetting>,
     /// How the terminal tells of an OOM, as written; only from the user's own file.
     pub alert: Option<UserSetting>,
     /// The shell command that is run for news; only from the user's own file.
@@ -147,6 +150,7 @@ fn configuration_directory() -> Option<PathBuf> {
 #[serde(deny_unknown_fields)]
 struct Content {
     theme: Option<Spanned<String>>,
+    mouse: Option<Spanned<String>>,
     alert: Option<Spanned<String>>,
     notify: Option<Spanned<String>>,
     #[serde(default)]
@@ -225,6 +229,9 @@ fn take(file: &SettingsFile, text: String, settings: &mut UserSettings) {
     };
     if let Some(theme) = content.theme.map(setting) {
         settings.theme.get_or_insert(theme);
+    }
+    if let Some(mouse) = content.mouse.map(setting) {
+        settings.mouse.get_or_insert(mouse);
     }
     let of_user_alone = [
         ("alert", content.alert, &mut settings.alert),

@@ -5,34 +5,47 @@
 //! number. No I/O: the same recording gives the same findings. To add a cause: the recipe in
 //! `src/README.md`.
 
+mod attention_scores;
 mod baseline_growth;
 mod capacity;
 mod checkpoint_in_ram;
+mod checkpoint_loading;
+mod checkpoint_saving;
+mod compilation;
 mod device_fault;
 mod evaluation_graph;
 mod evaluation_in_ram;
+mod evaluation_outputs;
 mod finding;
 mod foreign_process;
 mod fragmentation;
+mod held_by_exception;
 mod host_figures;
 mod host_memory;
 mod host_process;
 mod host_workers;
+mod inference_engine;
+mod large_logits;
 mod leak;
+mod leftover_process;
+mod library_memory;
 mod limit;
 mod non_pytorch;
 mod odd_batch;
 mod oom_context;
 mod open_files;
 mod optimizer_state;
+mod own_ranks;
 mod pinned_memory;
 mod prefetch_queue;
 mod ranks;
 mod shared_memory;
+mod situation;
 mod slurm_limit;
 #[cfg(test)]
 mod tests;
 mod thrashing;
+mod unused_block;
 mod watch;
 mod worker_copies;
 
@@ -98,20 +111,44 @@ causes! {
     DeviceFault: device_fault,
     /// A cap set by the program or its environment.
     Limit: limit,
+    /// Other ranks of the same training use this device.
+    OwnRanks: own_ranks,
+    /// A process of an earlier run is still alive.
+    LeftoverProcess: leftover_process,
+    /// An inference engine has its share of the device.
+    InferenceEngine: inference_engine,
     /// Another process uses the device's memory.
     ForeignProcess: foreign_process,
+    /// A retry while the first OOM's exception keeps its frames.
+    HeldByException: held_by_exception,
     /// Memory allocated between steps grows from step to step.
     Leak: leak,
     /// An evaluation that builds the autograd graph.
     EvaluationGraph: evaluation_graph,
+    /// An evaluation whose outputs stay on the device.
+    EvaluationOutputs: evaluation_outputs,
+    /// A checkpoint is loaded onto the device.
+    CheckpointLoading: checkpoint_loading,
+    /// A checkpoint is put together on the device.
+    CheckpointSaving: checkpoint_saving,
+    /// torch.compile's trials and graphs.
+    Compilation: compilation,
     /// The optimizer's state, allocated in its first step, does not fit.
     OptimizerState: optimizer_state,
     /// One batch larger than the others.
     OddBatch: odd_batch,
+    /// Logits of a large vocabulary.
+    LargeLogits: large_logits,
+    /// Attention that keeps its scores.
+    AttentionScores: attention_scores,
+    /// A free block that would have fit.
+    UnusedBlock: unused_block,
     /// Enough memory is cached, but in pieces that are too small.
     Fragmentation: fragmentation,
     /// Memory of this process outside PyTorch's allocator.
     NonPytorch: non_pytorch,
+    /// A library found no memory outside PyTorch's allocator.
+    LibraryMemory: library_memory,
     /// What is allocated and what was requested do not fit on the device together.
     Capacity: capacity,
     /// The allocator flushes its cache again and again.

@@ -24,6 +24,7 @@ pub(crate) mod program_text;
 mod python_path;
 mod reachable;
 pub(crate) mod recorded;
+pub(crate) mod report_page;
 pub(crate) mod requeue;
 pub(crate) mod room_gate;
 mod runtime;

@@ -21,6 +21,7 @@ mod scanner;
 mod table;
 #[cfg(test)]
 mod tests;
+mod tracebacks;
 mod transcript;
 mod wording;
 
@@ -30,4 +31,5 @@ pub(crate) use lines::{LineReader, LineSplitter, RawLine, pieces};
 pub use report::{HostSign, OomKind, OomKindSpec, OomSource};
 pub use report::{OomOutcome, OomReport, OtherProcess};
 pub use scanner::Scanner;
+pub use tracebacks::TracedCall;
 pub use transcript::{Transcript, read};

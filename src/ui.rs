@@ -9,7 +9,7 @@
 //! ```text
 //! scene.rs view.rs dialog.rs             what is drawn and how, as data
 //! keymap.rs action.rs available.rs        what keys mean, and whether they mean it now
-//! update.rs                               what keys, the mouse and events of the session change
+//! update.rs mouse.rs                      what keys, the mouse and events of the session change
 //! layout.rs status.rs                     the parts of the screen and what is in them
 //! pane.rs pane/ panes.rs                  the panes, and the tabs for them
 //! dialogs.rs dialogs/                     what lies over it
@@ -35,6 +35,7 @@ mod editor;
 mod emulator;
 pub mod keymap;
 mod layout;
+mod mouse;
 mod output_rows;
 mod pane;
 mod panes;
@@ -48,14 +49,14 @@ mod update;
 mod view;
 mod words;
 
-pub use action::{Action, Effect, ReplayControl, Scroll, SeekTarget, StepMove};
+pub use action::{Action, Effect, FlameMove, ReplayControl, Scroll, SeekTarget, StepMove};
 pub use chart::Move;
 pub use child::ChildScreen;
 pub use editor::restore_masked;
 pub use pane::Pane;
 pub use scene::{Elsewhere, Pace, RecordedOutput, Replay, Scene, Subject};
 pub use theme::Theme;
-pub use view::{Keyboard, Maximized, View};
+pub use view::{Keyboard, Maximized, Mouse, Preferences, View};
 
 use canvas::Canvas;
 use layout::Layout;

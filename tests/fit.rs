@@ -376,15 +376,23 @@ def train(rows, length=1024):
 
 /// `oomph fit` of this program on a simulated card of 1 GiB.
 fn fit_program(program: &str, options: &[&str]) -> Output {
+    fit_files(&[("train.py", program)], options, &["train.py"])
+}
+
+/// The same of a program of several files, with these words behind `python3`.
+fn fit_files(files: &[(&str, &str)], options: &[&str], words: &[&str]) -> Output {
     let state = directory();
-    std::fs::write(state.path().join("common.py"), TRAINS).expect("a module");
-    std::fs::write(state.path().join("train.py"), program).expect("a program");
+    for (name, text) in [&[("common.py", TRAINS)], files].concat() {
+        std::fs::write(state.path().join(name), text).expect("a file");
+    }
     Command::new(env!("CARGO_BIN_EXE_oomph"))
         .arg("fit")
         .args(options)
-        .args(["--no-nvml", "--", "python3", "train.py"])
+        .args(["--no-nvml", "--", "python3"])
+        .args(words)
         .current_dir(state.path())
         .env("XDG_STATE_HOME", state.path())
+        .env("TMPDIR", state.path())
         .env(
             "PYTHONPATH",
             concat!(env!("CARGO_MANIFEST_DIR"), "/demo/simulated"),
@@ -470,4 +478,50 @@ for _ in range(12):
         answer.starts_with("largest batch_size that fits: "),
         "{answer}"
     );
+}
+
+#[test]
+fn a_batch_in_a_config_file_is_fitted_in_a_copy_of_it() {
+    let settings = "{ // of the run\n  \"data\": {\"length\": 512},\n  \"batch_size\": 16 }\n";
+    let program = "import json, re, sys\nfrom common import train\n\
+                   settings = json.loads(re.sub('//.*', '', open(sys.argv[2]).read()))\n\
+                   train(settings['batch_size'], settings['data']['length'])\n";
+    let files = [("train.py", program), ("run.json", settings)];
+    let words = ["train.py", "-t", "run.json"];
+    for (options, name, line) in [
+        (&[][..], "batch_size", 3),
+        (&["--arg", "length"], "data.length", 2),
+    ] {
+        let done = fit_files(&files, options, &words);
+        let (answer, said) = (text(&done.stdout), text(&done.stderr));
+        assert!(done.status.success(), "{answer}\n{said}");
+        let found = format!("largest {name} that fits: ");
+        let value = answer.strip_prefix(&found).and_then(|rest| {
+            let value = rest.split(' ').next()?;
+            value.parse::<u64>().ok()
+        });
+        let value = value.unwrap_or_else(|| panic!("{answer}\n{said}"));
+        assert!(value > 16, "{answer}");
+        let place =
+            format!("  python3 train.py -t run.json\n  with {name} {value} in run.json:{line}\n");
+        assert!(answer.contains(&place), "{answer}");
+    }
+}
+
+/// The text has no better candidate than another file's loader of one sample.
+#[test]
+fn a_number_that_the_first_run_contradicts_is_not_searched_for() {
+    let loader = "class DataLoader:\n    def __init__(self, data, batch_size):\n        self.batch_size = batch_size\n\
+                  checks = DataLoader([], batch_size=1)\n";
+    let program = "import data\nfrom common import train\nsizes = [4, 8]\ntrain(sizes[1])\n";
+    let done = fit_files(
+        &[("train.py", program), ("data.py", loader)],
+        &[],
+        &["train.py"],
+    );
+    let (answer, said) = (text(&done.stdout), text(&done.stderr));
+    let why = "batch_size 1 is all that the program's text has, and it is not the batch: the model was given 8×1024×256";
+    assert!(said.contains(why), "{answer}\n{said}");
+    assert!(!answer.contains("largest"), "{answer}");
+    assert_eq!(done.status.code(), Some(1), "{said}");
 }

@@ -42,6 +42,8 @@ impl Home {
             .current_dir(self.0.path())
             .stdin(Stdio::null());
         at_home(&mut command, self.0.path());
+        // What other tests leave where there is no home is not listed.
+        command.env("OOMPH_STATE_DIR", self.0.path());
         command
     }
 

@@ -6,13 +6,17 @@
 //! report at all, `caught` for none that is not caught. ␛ and ␍ in a text are the escape and the
 //! carriage return. The texts are ours, after the templates of the programs that print them.
 //!
-//! `pytorch` has PyTorch's allocators, `elsewhere` drivers, libraries and frameworks, `host` the host's
+//! `cause` is that of the last report's first finding, by the log alone; the figures are then that report's too.
+//!
+//! `causes` has logs with the stack that shows a cause. `pytorch` has PyTorch's allocators, `elsewhere` drivers, libraries and frameworks, `host` the host's
 //! memory, `arrival` what stands around a message (prefixes, loggers, panels), `none` what looks like an
 //! OOM and is none or was handled, `wordings` single lines, several for each row of the table, and
 //! `further` what fits none of them.
 
+use oomph::diagnosis::diagnose_incident;
 use oomph::oom::{OomOutcome, OomReport, Scanner, read};
-use oomph::units::Bytes;
+use oomph::state::{OomIncident, State};
+use oomph::units::{Bytes, Moment};
 use std::collections::BTreeMap;
 use std::fmt::Write;
 use std::fs;
@@ -135,7 +139,14 @@ fn objection(record: &Record) -> Option<String> {
         }
         kind => (kind, words.next()?),
     };
-    let Some(report) = reports.first() else {
+    let words: Vec<&str> = words.collect();
+    let cause = words.iter().find_map(|word| word.strip_prefix("cause="));
+    let words = words.iter().filter(|word| !word.starts_with("cause="));
+    let decisive = match cause {
+        Some(_) => reports.last(),
+        None => reports.first(),
+    };
+    let Some(report) = decisive else {
         return Some("nothing was read".into());
     };
     if record.text.lines().count() == 1 && reports.len() > 1 {
@@ -146,7 +157,7 @@ fn objection(record: &Record) -> Option<String> {
     if said["kind"] != kind || said["outcome"] != outcome {
         let _ = write!(off, "{} {}; ", said["kind"], said["outcome"]);
     }
-    let wanted = expected(&words.collect::<Vec<_>>());
+    let wanted = expected(&words.copied().collect::<Vec<_>>());
     let found = figures(report);
     for (name, value) in &wanted {
         if found.get(name) != Some(value) {
@@ -157,6 +168,14 @@ fn objection(record: &Record) -> Option<String> {
         let follows = matches!(*name, "reserved" | "unallocated");
         if !wanted.contains_key(name) && !follows {
             let _ = write!(off, "{name} made up: {value}; ");
+        }
+    }
+    if let Some(cause) = cause {
+        let incident = OomIncident::of_report(Moment::ZERO, report.clone());
+        let findings = diagnose_incident(&State::default(), None, &incident);
+        let named = serde_json::to_value(findings.first().map(|first| first.cause)).expect("JSON");
+        if named != cause {
+            let _ = write!(off, "{named} for {cause}; ");
         }
     }
     (!off.is_empty()).then_some(off)

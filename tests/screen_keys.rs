@@ -64,6 +64,7 @@ fn questions() {
 #[test]
 fn helping() {
     press_all(InputMode::Helping);
+    press_all(InputMode::SearchingHelp);
 }
 
 #[test]

@@ -15,10 +15,10 @@ use crate::event::{
     Clock, Event, EventKind, HostKill, HostMemory, HostProcess, HostRole, HostUnseen, KillCount,
     LimitedBy, RoleUse,
 };
-use crate::units::{Bytes, Pid};
+use crate::units::{Bytes, Moment, Pid};
 use cgroup::{Cgroup, LevelStat};
 use files::read_small;
-use machine::MachineUse;
+use machine::{Machine, MachineUse};
 use nix::sys::resource::{Resource, getrlimit};
 use std::path::PathBuf;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard};
@@ -118,7 +118,8 @@ impl HostWatch {
         for _ in 0..PATIENCE {
             if let Ok(mut watcher) = self.shared.watcher.try_lock() {
                 watcher.tree.take_told(&mut lock(&self.shared.told));
-                return self.shared.stamped(watcher.look(true));
+                let began = self.shared.clock.now();
+                return self.shared.stamped(began, watcher.look(true));
             }
             std::thread::sleep(Duration::from_millis(1));
         }
@@ -134,9 +135,18 @@ impl Drop for HostWatch {
 }
 
 impl SharedWatch {
-    fn stamped(&self, found: Vec<EventKind>) -> Vec<Event> {
-        let at = self.clock.now();
-        found.into_iter().map(|what| Event { at, what }).collect()
+    /// What a look found that began then: figures are of its beginning, however long it took at a limit, and a kill came before
+    /// its end.
+    fn stamped(&self, began: Moment, found: Vec<EventKind>) -> Vec<Event> {
+        let ended = self.clock.now();
+        let stamp = |what: EventKind| Event {
+            at: match what {
+                EventKind::HostMemory(_) => began,
+                _ => ended,
+            },
+            what,
+        };
+        found.into_iter().map(stamp).collect()
     }
 }
 
@@ -183,19 +193,23 @@ fn look_closely(shared: &Arc<SharedWatch>, sender: &Sender<Event>) {
         .name("host-closely".into())
         .spawn(move || {
             let (found, cost) = look.take();
-            let closer = lock(&shared.watcher).looked_closely(found, cost);
-            send(shared.stamped(closer.into_iter().collect()), &sender);
+            let (began, closer) = {
+                let mut watcher = lock(&shared.watcher);
+                (shared.clock.now(), watcher.looked_closely(found, cost))
+            };
+            send(shared.stamped(began, closer.into_iter().collect()), &sender);
         });
 }
 
 fn run(shared: &Arc<SharedWatch>, interval: Duration, sender: &Sender<Event>) {
     loop {
-        let (found, factor) = {
+        let (began, found, factor) = {
             let mut watcher = lock(&shared.watcher);
             watcher.tree.take_told(&mut lock(&shared.told));
-            (watcher.look(false), watcher.closeness())
+            let began = shared.clock.now();
+            (began, watcher.look(false), watcher.closeness())
         };
-        send(shared.stamped(found), sender);
+        send(shared.stamped(began, found), sender);
         look_closely(shared, sender);
         let pause = interval / factor;
         let stop = lock(&shared.stop);
@@ -218,6 +232,7 @@ fn send(found: Vec<Event>, sender: &Sender<Event>) {
 #[derive(Debug)]
 struct Watcher {
     options: HostOptions,
+    machine: Machine,
     tree: RunTree,
     membership: String,
     cgroup: Option<Cgroup>,
@@ -242,6 +257,7 @@ impl Watcher {
     fn new(options: HostOptions) -> Watcher {
         let tree = RunTree::new("/proc".into(), options.root, options.but.clone());
         Watcher {
+            machine: Machine::of(&options.system),
             tree,
             membership: String::new(),
             cgroup: None,
@@ -279,9 +295,9 @@ impl Watcher {
     /// What is new. `is_end`: a run has ended, and whatever is known counts.
     fn look(&mut self, is_end: bool) -> Vec<EventKind> {
         let now = Instant::now();
-        self.tree.find(machine::last_pid(&self.options.system));
+        self.tree.find(self.machine.last_pid());
         self.look_up(now);
-        let Some(machine) = MachineUse::read(&self.options.system) else {
+        let Some(machine) = self.machine.used() else {
             return Vec::new();
         };
         let reading = self.measured(&machine);
@@ -343,7 +359,7 @@ impl Watcher {
         if is_dying || self.kills_now() != self.kills || self.tree.is_empty() {
             return None;
         }
-        let machine = MachineUse::read(&self.options.system)?;
+        let machine = self.machine.used()?;
         let reading = self.measured(&machine);
         let reading = self.news(Instant::now(), reading, true)?;
         Some(EventKind::HostMemory(Box::new(reading)))
@@ -437,7 +453,7 @@ impl Watcher {
         // All that the machine has may be nearer than a limit.
         let of_cgroup =
             of_cgroup.filter(|group| group.limit - group.used < machine.total - machine.used);
-        let shm = machine::shm(&self.options.system);
+        let shm = self.machine.shm();
         match of_cgroup {
             Some(group) => {
                 let LevelStat {
@@ -475,12 +491,12 @@ impl Watcher {
     }
 
     /// Only near the limit: elsewhere nobody waits for memory.
-    fn pressure(&self) -> Option<u32> {
+    fn pressure(&mut self) -> Option<u32> {
         if !self.is_near {
             return None;
         }
-        let of_cgroup = self.cgroup.as_ref().and_then(Cgroup::pressure);
-        of_cgroup.or_else(|| machine::pressure_of(&self.options.system))
+        let of_cgroup = self.cgroup.as_mut().and_then(Cgroup::pressure);
+        of_cgroup.or_else(|| self.machine.pressure())
     }
 
     fn look_up(&mut self, now: Instant) {
@@ -496,10 +512,13 @@ impl Watcher {
         self.looked_up = Some(now);
         let system = &self.options.system;
         // Before there is a run: what it will inherit.
-        let of_process =
-            main.and_then(|main| read_small(&system.join(format!("proc/{main}/cgroup"))));
-        let membership = of_process.or_else(|| read_small(&system.join("proc/self/cgroup")));
-        let membership = membership.unwrap_or_default();
+        let of_process = main.and_then(|main| cgroup::of_process(system, main));
+        // A run that has ended says nothing of itself: what was known of it stays.
+        let of_this = || match self.cgroup {
+            None => read_small(&system.join("proc/self/cgroup")),
+            Some(_) => Some(self.membership.clone()),
+        };
+        let membership = of_process.or_else(of_this).unwrap_or_default();
         if self.cgroup.is_none() || membership != self.membership {
             self.cgroup = Cgroup::of(system, &membership);
             self.membership = membership;
@@ -526,17 +545,24 @@ impl Watcher {
         let of_cgroup = self.cgroup.as_mut().and_then(Cgroup::kills);
         match of_cgroup {
             Some(count) => Some((count, false)),
-            None => machine::kills(&self.options.system).map(|count| (count, true)),
+            None => self.machine.kills().map(|count| (count, true)),
         }
     }
 
     /// How many more the kernel has killed since the last look.
     fn count_kills(&mut self) -> u64 {
         let now = self.kills_now();
-        let before = std::mem::replace(&mut self.kills, now);
-        match (before, now) {
-            (Some((before, of)), Some((now, still))) if of == still => now.saturating_sub(before),
-            _ => 0,
+        match (self.kills, now) {
+            (Some((before, of)), Some((now, still))) if of == still => {
+                self.kills = Some((now, of));
+                now.saturating_sub(before)
+            }
+            (None, now) | (Some((_, true)), now @ Some((_, false))) => {
+                self.kills = now;
+                0
+            }
+            // What could not be read this time is read the next.
+            (Some(_), _) => 0,
         }
     }
 }

@@ -11,17 +11,17 @@ use crate::event::{Clock, Event, EventKind};
 use crate::live::display::keyboard::{self, Typed};
 use crate::live::display::mode::{self, Mode, Surface};
 use crate::live::display::screen::{Due, Screen};
-use crate::live::{self, Ending, print, signals};
+use crate::live::{self, Ending, print, report_page, signals};
 use crate::query::sessions::{self, Verb};
 use crate::recording::{self, GrowingRecording, RemoteSession};
 use crate::state::State;
 use crate::supervise::{Keeper, OutputStream};
-use crate::ui::{Effect, Elsewhere, Scene, Subject, Theme};
+use crate::ui::{Effect, Elsewhere, Preferences, Scene, Subject};
 use anyhow::{Context, bail};
 use clap::Args;
 use crossterm::event::Event as TerminalEvent;
 use std::future::pending;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 use tokio::sync::mpsc::{self, Receiver};
 
@@ -83,7 +83,9 @@ fn watch(session: &RemoteSession) -> anyhow::Result<Ending> {
         );
     }
     let watch = Watch::new(session, recording);
-    match on_screen(None, async |theme| watch.play(session, theme).await)? {
+    match on_screen(None, async |preferences| {
+        watch.play(session, preferences).await
+    })? {
         true => print::tell(&format!("session {id} has ended")),
         false => print::tell(&format!("session {id} goes on on {place}")),
     }
@@ -119,12 +121,16 @@ impl Watch {
     }
 
     /// Draws it until the user quits; whether it had ended by then.
-    async fn play(mut self, session: &RemoteSession, theme: Theme) -> anyhow::Result<bool> {
+    async fn play(
+        mut self,
+        session: &RemoteSession,
+        preferences: Preferences,
+    ) -> anyhow::Result<bool> {
         let clock = Clock::start();
         let mut news = Some(read_files(session.clone()));
         let mut typed = keyboard::watch().context("cannot read the keyboard")?;
         let mut screen = Screen::enter()?;
-        screen.view.theme = theme;
+        screen.view.prefer(preferences);
         loop {
             let scene = Scene {
                 findings: &self.findings,
@@ -145,6 +151,9 @@ impl Watch {
                                 screen.give_back();
                                 signals::suspend();
                                 screen.take_again()?;
+                            }
+                            Some(Effect::WriteReport) => {
+                                screen.view.told(report_here(&self.recording), self.state.now);
                             }
                             Some(effect) => screen.carry_out(&effect)?,
                             None => {}
@@ -225,7 +234,13 @@ async fn next(news: &mut Option<Receiver<FileNews>>) -> Option<FileNews> {
     }
 }
 
-fn pressed(screen: &mut Screen, event: TerminalEvent, scene: &Scene) -> Option<Effect> {
+/// Writes the report of a recording that is watched or played to where the user is; what came of it, in words.
+pub(super) fn report_here(recording: &Path) -> String {
+    let here = std::env::current_dir().unwrap_or_default();
+    report_page::write(recording, &here)
+}
+
+pub(super) fn pressed(screen: &mut Screen, event: TerminalEvent, scene: &Scene) -> Option<Effect> {
     match event {
         TerminalEvent::Key(key) => screen.view.key(key, scene),
         TerminalEvent::Mouse(mouse) => screen.view.mouse(mouse, scene),

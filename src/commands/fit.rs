@@ -5,18 +5,23 @@
 
 use super::run::configure;
 use crate::command::CommandLine;
+use crate::config;
 use crate::live::FitOptions;
 use crate::live::policy::fit::{AT_MOST, Fit, search};
 use crate::live::print;
-use crate::live::program_text::program_text;
+use crate::live::session::changes::write_copies;
 use crate::live::session::earlier;
+use crate::live::session::inputs::SessionInputs;
 use crate::live::{self, Ending, OWN_FAILURE, SessionConfig};
-use crate::recognize::{LaunchEnvironment, Recognized};
+use crate::recognize::LaunchEnvironment;
 use crate::remedy::{Which, places_written};
 use crate::supervise;
 use anyhow::Context;
 use nix::sys::stat::SFlag;
+use std::fs::DirBuilder;
 use std::io::{self, BufRead, IsTerminal, Write};
+use std::os::unix::fs::DirBuilderExt;
+use std::path::PathBuf;
 
 /// Finds the largest value that fits and prints it.
 ///
@@ -39,11 +44,15 @@ pub(super) fn run(fit: FitOptions, command: CommandLine) -> anyhow::Result<Endin
         print::complain(&format!("fit: {lack}; nothing was run"));
         return Ok(Ending::Code(OWN_FAILURE));
     }
-    let text = program_text(&Recognized::new(
-        &config.command,
-        &LaunchEnvironment::default(),
-    ));
-    let mut fit = match Fit::new(fit, config.command.clone(), text.as_ref()) {
+    let (mut known, _) = SessionInputs::at_start(&config::read(&config.command.cwd));
+    known.look(&config.command, None);
+    known.read_text(&config.command);
+    let mut copies = TrialCopies::new();
+    let launch = LaunchEnvironment {
+        copies: Some((&copies.path.clone(), 1)),
+        ..known.launch()
+    };
+    let mut fit = match Fit::new(fit, config.command.clone(), &launch) {
         Ok(fit) => fit,
         Err(reason) => {
             print::complain(&format!("fit: {reason}"));
@@ -62,7 +71,43 @@ pub(super) fn run(fit: FitOptions, command: CommandLine) -> anyhow::Result<Endin
     nix::unistd::dup2_stdout(io::stderr()).context("cannot redirect standard output")?;
     fit.standard_output = Some(answer);
     config.command = fit.trial();
+    if fit.uses_copies() {
+        let made = copies.make();
+        let written = made.and_then(|()| write_copies(&fit.trial_files(), &[]));
+        written.map_err(|why| anyhow::anyhow!("fit: {why}"))?;
+    }
     live::run_to_end(config, Some(Box::new(fit)))
+}
+
+/// The directory for edited copies of config files, which is removed at the end.
+struct TrialCopies {
+    path: PathBuf,
+    is_made: bool,
+}
+
+impl TrialCopies {
+    fn new() -> TrialCopies {
+        let name = format!("oomph-fit-{}", std::process::id());
+        TrialCopies {
+            path: std::env::temp_dir().join(name),
+            is_made: false,
+        }
+    }
+
+    /// Makes it, for this user alone. One that is there already is somebody else's.
+    fn make(&mut self) -> Result<(), String> {
+        let made = DirBuilder::new().mode(0o700).create(&self.path);
+        self.is_made = made.is_ok();
+        made.map_err(|error| format!("cannot make {} ({error})", self.path.display()))
+    }
+}
+
+impl Drop for TrialCopies {
+    fn drop(&mut self) {
+        if self.is_made {
+            let _ = std::fs::remove_dir_all(&self.path);
+        }
+    }
 }
 
 /// Prints what will happen, and asks for confirmation on a terminal. Whether to continue.

@@ -3,6 +3,7 @@
 mod output;
 mod player;
 
+use super::attach::{pressed, report_here};
 use super::on_screen;
 use crate::diagnosis;
 use crate::document::text::{TextLayout, lines};
@@ -18,11 +19,10 @@ use crate::remedy::Remedy;
 use crate::report;
 use crate::state::State;
 use crate::ui::theme::Scheme;
-use crate::ui::{Effect, Pace, RecordedOutput, Replay, ReplayControl, Scene, Subject, Theme};
+use crate::ui::{Effect, Pace, Preferences, RecordedOutput, Replay, ReplayControl, Scene, Subject};
 use crate::units::{Moment, RunNumber};
 use anyhow::Context;
 use clap::Args;
-use crossterm::event::Event as TerminalEvent;
 use output::ReplayedOutput;
 use player::{RecordingPlayer, Turn};
 use std::ffi::OsString;
@@ -72,7 +72,7 @@ pub(super) fn run(replay: &ReplayCommand) -> anyhow::Result<Ending> {
             print(file, &mut print::out())?;
         }
         Mode::Screen => {
-            let play = async |theme| play(file, replay.at, theme).await;
+            let play = async |preferences| play(file, replay.at, preferences).await;
             let corrupt = on_screen(replay.theme, play)?;
             if corrupt > 0 {
                 print::complain(&format!(
@@ -137,13 +137,13 @@ fn print_run(state: &State, out: &mut impl Write) -> anyhow::Result<()> {
 }
 
 /// Plays it until the user has seen enough; how many of its lines were no events.
-async fn play(file: &Path, at: Option<Moment>, theme: Theme) -> anyhow::Result<u64> {
+async fn play(file: &Path, at: Option<Moment>, preferences: Preferences) -> anyhow::Result<u64> {
     let clock = Clock::start();
     let mut player = RecordingPlayer::open(file)?;
     let mut output = ReplayedOutput::beside(file);
     let mut typed = keyboard::watch().context("cannot read the keyboard")?;
     let mut screen = Screen::enter()?;
-    screen.view.theme = theme;
+    screen.view.prefer(preferences);
     let began = player.next_at().unwrap_or(Moment::ZERO);
     let mut playback = Playback::new(began, clock.now());
     if let Some(at) = at {
@@ -200,11 +200,9 @@ async fn play(file: &Path, at: Option<Moment>, theme: Theme) -> anyhow::Result<u
         tokio::select! {
             biased;
             key = typed.recv() => match key {
-                Some(Typed::Event(TerminalEvent::Resize(..))) => screen.resized(),
-                Some(Typed::Event(TerminalEvent::Key(key))) => {
+                Some(Typed::Event(event)) => {
                     screen.request(Due::Now);
-                    let effect = screen.view.key(key, &scene);
-                    match effect {
+                    match pressed(&mut screen, event, &scene) {
                         Some(Effect::Quit { .. } | Effect::Interrupt) => break,
                         Some(Effect::Replay(control)) => steer(control, &mut playback, &mut player)?,
                         Some(Effect::Suspend) if signals::has_shell() => {
@@ -213,11 +211,14 @@ async fn play(file: &Path, at: Option<Moment>, theme: Theme) -> anyhow::Result<u
                             screen.take_again()?;
                             playback.resume(clock.now());
                         }
+                        Some(Effect::WriteReport) => {
+                            let now = player.state.now;
+                            screen.view.told(report_here(file), now);
+                        }
                         Some(effect) => screen.carry_out(&effect)?,
                         None => {}
                     }
                 }
-                Some(Typed::Event(_)) => screen.request(Due::Now),
                 Some(Typed::HungUp) | None => break,
             },
             () = tokio::time::sleep(wait) => {}

@@ -24,9 +24,6 @@ const NEARLY_THROUGH: f64 = 0.95;
 /// The share of allocated memory from which a part is called most of it.
 const MOST: f64 = 0.5;
 
-/// The share of the GPU from which PyTorch's own cache is why a library found no memory.
-const NEARLY_ALL: f64 = 0.8;
-
 const SMALLER_BATCH: &str = "a smaller batch";
 
 /// The maximum number of suggestions.
@@ -48,7 +45,9 @@ fn examine(case: &OomContext) -> Option<Finding> {
         case.capacity,
         case.requested,
     ) {
-        (OomSource::DriverCall, None, _, _) => Some(outside_the_allocator(case)),
+        (OomSource::DriverCall, None, _, _) => {
+            (case.kind == OomKind::NvmlAssert).then(|| message_lost(case))
+        }
         (_, _, Some(capacity), Some(requested)) if requested > capacity => {
             Some(larger_than_the_gpu(case, requested, capacity))
         }
@@ -307,37 +306,6 @@ fn unsure(case: &OomContext, certainty: Certainty, headline: impl Into<Phrase>) 
 }
 
 /// A library other than PyTorch (or PyTorch itself, if its message failed) found no memory.
-fn outside_the_allocator(case: &OomContext) -> Finding {
-    if case.kind == OomKind::NvmlAssert {
-        return message_lost(case);
-    }
-    let who = case.kind.spec().component;
-    let full = case.reserved.zip(case.capacity);
-    let full = full.filter(|(reserved, of)| reserved.fraction_of(*of) >= Some(NEARLY_ALL));
-    let finding = match full {
-        Some((reserved, capacity)) => unsure(
-            case,
-            Certainty::Likely,
-            format!(
-                "PyTorch had reserved {reserved} of {capacity}, which left too little for {who}."
-            ),
-        ),
-        None => unsure(
-            case,
-            Certainty::Possible,
-            format!("{who} could not allocate memory on the GPU; its message has no numbers."),
-        ),
-    };
-    finding
-        .says("The allocation that failed was outside PyTorch's allocator.")
-        .says(foreign_process::clause_sentence(case))
-        .says_if(case.caveat())
-        .advises([
-            SMALLER_BATCH,
-            "leave memory for other libraries: torch.cuda.set_per_process_memory_fraction(0.9)",
-        ])
-}
-
 /// torch 2.1 to 2.12 may fail in NVML while it writes the OOM message.
 fn message_lost(case: &OomContext) -> Finding {
     let headline = match (case.allocated, case.capacity) {
@@ -354,24 +322,7 @@ fn message_lost(case: &OomContext) -> Finding {
         .advises([SMALLER_BATCH])
 }
 
-/// vLLM checks what the weights and one profiling run leave for its KV cache.
-fn no_room_for_the_cache(case: &OomContext) -> Finding {
-    let headline = "vLLM found too little memory left for its KV cache.";
-    unsure(case, Certainty::Likely, headline)
-        .says("Weights, activations and KV cache share a fixed fraction of the GPU.")
-        .says(foreign_process::clause_sentence(case))
-        .advises([
-            "a larger fraction of the GPU (--gpu-memory-utilization), if no one else uses it"
-                .into(),
-            because("shorter requests", "--max-model-len"),
-            because("quantized weights, or more GPUs", "--tensor-parallel-size"),
-        ])
-}
-
 fn without_figures(case: &OomContext) -> Finding {
-    if case.kind == OomKind::Vllm {
-        return no_room_for_the_cache(case);
-    }
     let headline = match case.asked() {
         Some(asked) => with_figures("It ran out of memory", asked),
         None => "It ran out of memory.".into(),

@@ -5,12 +5,22 @@ use super::finding::{because, sentence, with_figures};
 use super::oom_context::{OomContext, Other, Relation};
 use super::{Cause, CauseSpec, Certainty, Finding, Help, Phrase};
 use crate::calibration::{FIXED, NON_TORCH_AT_MOST};
+use crate::units::Bytes;
 
 pub(super) const CAUSE: CauseSpec =
     CauseSpec::new("another process", examine).prefers(Help::AnotherDevice);
 
 /// The share of the GPU from which another process counts: a desktop or a monitor uses less.
 const NOTABLE: f64 = 0.05;
+
+/// The share of the GPU from which contexts of a training's own ranks do.
+const NOTABLE_CONTEXTS: f64 = 0.015;
+
+/// A CUDA context takes no less.
+const SMALLEST_CONTEXT: Bytes = Bytes::mib(150);
+
+/// Contexts of one program differ by no more than this.
+const ALIKE: f64 = 0.8;
 
 /// The share of the GPU that must be unaccounted for to suspect an unlisted process.
 pub(super) const NOTABLE_UNNAMED: f64 = 0.1;
@@ -20,16 +30,31 @@ const MUCH_UNNAMED: f64 = 0.25;
 
 fn examine(case: &OomContext) -> Option<Finding> {
     match &case.others {
-        Some(others) => named(case, others),
+        Some(_) => named(case).filter(|finding| finding.cause == Cause::ForeignProcess),
         None => unnamed(case),
     }
 }
 
-fn named(case: &OomContext, others: &[Other]) -> Option<Finding> {
+/// The finding about the processes that are listed; its cause is that of the largest of them.
+pub(super) fn named(case: &OomContext) -> Option<Finding> {
+    let others = case.others.as_deref()?;
     let used = case.other_processes?;
     let capacity = case.capacity?;
     let share = used.fraction_of(capacity)?;
-    if share < NOTABLE {
+    let contexts = contexts_of_ranks(case, others);
+    let cause = match (
+        contexts,
+        others.iter().max_by_key(|other| other.bytes)?.relation,
+    ) {
+        (true, _) | (_, Relation::Rank(_)) => Cause::OwnRanks,
+        (_, Relation::Earlier(_)) => Cause::LeftoverProcess,
+        (_, Relation::Stranger) => Cause::ForeignProcess,
+    };
+    let least = match contexts {
+        true => NOTABLE_CONTEXTS,
+        false => NOTABLE,
+    };
+    if share < least {
         return None;
     }
     let fits_alone = case
@@ -64,7 +89,13 @@ fn named(case: &OomContext, others: &[Other]) -> Option<Finding> {
     let plural = if others.len() > 1 { "use" } else { "uses" };
     let sum = case.needed().filter(|needed| *needed + used > capacity);
     let sum = sum.and_then(|_| case.sum(Some((used, "theirs"))));
-    let uses = format!("{who} {plural} {used} of the GPU's {capacity}");
+    let uses = match contexts {
+        true => format!(
+            "{} other ranks of this training use {used} of this GPU's {capacity}",
+            others.len()
+        ),
+        false => format!("{who} {plural} {used} of the GPU's {capacity}"),
+    };
     let headline = match sum {
         Some(sum) => with_figures(&uses, sum(capacity)),
         None => Phrase::from(format!("{uses}.")),
@@ -79,18 +110,34 @@ fn named(case: &OomContext, others: &[Other]) -> Option<Finding> {
         (_, _) => None,
     };
     let another_gpu = because("another GPU", "CUDA_VISIBLE_DEVICES");
+    let set_device =
+        "give each rank its own GPU: torch.cuda.set_device(LOCAL_RANK) before the first CUDA call";
     let advice = match largest.map(|other| other.relation) {
+        _ if contexts => vec![
+            set_device.into(),
+            because(
+                "load onto the rank's own GPU",
+                "torch.load with map_location=\"cpu\"",
+            ),
+            because(
+                "no cuda:0 or .cuda() before that",
+                "also in imports, and in workers of a DataLoader",
+            ),
+        ],
         Some(Relation::Stranger) | None => vec![
             another_gpu,
             "wait until the other process has ended, or ask its owner".into(),
         ],
-        Some(Relation::Rank(_)) => vec![
-            "give each rank its own GPU: torch.cuda.set_device(LOCAL_RANK) before the first CUDA call".into(),
-        ],
-        Some(Relation::Earlier(_)) => vec!["stop the process left over from the earlier run".into()],
+        Some(Relation::Rank(_)) => vec![set_device.into()],
+        Some(Relation::Earlier(_)) => {
+            vec!["stop the process left over from the earlier run".into()]
+        }
     };
     let finding = case
-        .finding(Cause::ForeignProcess, certainty, headline)
+        .finding(cause, certainty, headline)
+        .says_if(contexts.then_some(
+            "They are no bigger than CUDA contexts: these ranks train on other GPUs, and have touched this one by mistake.",
+        ))
         .says_if(alone)
         .says_if(case.caveat())
         .shows_first([("other processes", used)])
@@ -99,6 +146,23 @@ fn named(case: &OomContext, others: &[Other]) -> Option<Finding> {
         other_process: largest.map(|other| other.pid),
         ..finding
     })
+}
+
+/// Whether the other processes are contexts of the same training's ranks: nothing but their size and number tells, where only
+/// a message does.
+fn contexts_of_ranks(case: &OomContext, others: &[Other]) -> bool {
+    let sizes: Vec<Bytes> = others.iter().filter_map(|other| other.bytes).collect();
+    let (Some(least), Some(most)) = (sizes.iter().min(), sizes.iter().max()) else {
+        return false;
+    };
+    let are_ranks = others
+        .iter()
+        .all(|other| matches!(other.relation, Relation::Rank(_)));
+    let are_alike = most.scale(ALIKE) <= *least && sizes.len() == others.len();
+    let is_one_of_many = case.oom.rank.is_some() && others.len() >= 2 || others.len() >= 3;
+    *most <= NON_TORCH_AT_MOST
+        && *least >= SMALLEST_CONTEXT
+        && (are_ranks || are_alike && is_one_of_many)
 }
 
 fn name_of(other: &Other) -> String {

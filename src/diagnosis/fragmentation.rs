@@ -3,6 +3,7 @@
 
 use super::finding::{because, with_figures};
 use super::oom_context::OomContext;
+use super::unused_block;
 use super::{Cause, CauseSpec, Certainty, Finding, Help};
 use crate::calibration::EXPANDABLE;
 use crate::units::Bytes;
@@ -14,7 +15,7 @@ fn examine(case: &OomContext) -> Option<Finding> {
     let (cached, requested) = (case.cached?, case.requested?);
     let notable = case.cache_is_notable()?;
     let free = case.free.unwrap_or(Bytes::ZERO);
-    if case.by_last_sample || cached + free < requested {
+    if case.by_last_sample || cached + free < requested || unused_block::is_unused(case) {
         return None;
     }
     if free >= requested {
@@ -43,10 +44,7 @@ fn examine(case: &OomContext) -> Option<Finding> {
     };
     let asked = format!("the {requested} requested{note}");
     let headline = match (enough_alone, in_pieces) {
-        (true, Some(false)) => {
-            format!("{cached} is cached by PyTorch, but not usable for {asked}.").into()
-        }
-        (true, Some(true) | None) => {
+        (true, _) => {
             format!("{cached} is cached by PyTorch, but in pieces too small for {asked}.").into()
         }
         (false, _) => with_figures(
@@ -65,13 +63,10 @@ fn examine(case: &OomContext) -> Option<Finding> {
     ];
     let finding =
         case.finding(Cause::Fragmentation, certainty, headline)
-            .says_if(case.largest_free.map(|piece| {
-                let elsewhere = match piece < requested {
-                    true => "",
-                    false => ", but it belongs to another stream or pool",
-                };
-                format!("The largest free piece is {piece}{elsewhere}.")
-            }))
+            .says_if(
+                case.largest_free
+                    .map(|piece| format!("The largest free piece is {piece}.")),
+            )
             .says_if((!notable).then_some(
                 "It is a small part of the reserved memory: the GPU is practically full.",
             ))

@@ -3,6 +3,7 @@
 //! by the message's list of processes, else by NVML's last reading.
 
 use super::finding::Sum;
+use super::situation::CallStack;
 use super::{Cause, Certainty, Finding, Phrase};
 use crate::calibration::{FIXED_LEAST_WASTE, NON_TORCH_AT_MOST, NON_TORCH_WITH_NCCL, USUAL_CACHE};
 use crate::event::{BesideSteps, OomRecord, Phase, Retainer, Structure};
@@ -42,6 +43,8 @@ pub(super) struct OomContext<'a> {
     /// Whether `allocated` and `reserved` are from the last sample before the OOM.
     pub by_last_sample: bool,
     pub phase: Phase,
+    /// What ran, innermost first.
+    pub stack: CallStack<'a>,
     /// The optimizer step that failed, from 1.
     pub step: Option<u64>,
     pub structure: Option<&'a Structure>,
@@ -90,6 +93,7 @@ impl<'a> OomContext<'a> {
             elsewhere: neighbours.elsewhere,
             by_last_sample: oom.allocated().is_none() && sample.is_some(),
             phase,
+            stack: CallStack::new(oom),
             step: step(record, rank, phase),
             whole_step: rank.and_then(|rank| rehearsed(rank, phase)?.whole_step()),
             least_step: rank.and_then(|rank| rehearsed(rank, phase)?.least_step()),

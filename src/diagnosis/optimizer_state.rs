@@ -6,6 +6,7 @@
 
 use super::finding::{Sum, because, with_figures};
 use super::oom_context::OomContext;
+use super::situation::Situation;
 use super::{Cause, CauseSpec, Certainty, Finding, Phrase};
 use crate::calibration::ADAM_STATE;
 use crate::event::Phase;
@@ -18,12 +19,17 @@ pub(super) const CAUSE: CauseSpec = CauseSpec::new("optimizer state", examine).e
 /// successful first one.
 const NOTABLE: f64 = 0.25;
 
+/// Functions of optimizers that only run where there is no state yet.
+const FIRST_CALLS: [&str; 3] = ["_init_group", "init_state", "_init_state"];
+
 fn examine(case: &OomContext) -> Option<Finding> {
     // If freeing fragments or another process's memory would have been enough, those are the cause.
     if !case.is_full()? {
         return None;
     }
-    summed(case).or_else(|| by_phase(case))
+    summed(case)
+        .or_else(|| by_phase(case))
+        .or_else(|| by_traceback(case))
 }
 
 /// The step of an optimizer that is known ran out: the sum of all that it needs, and what other ways to make it would need.
@@ -89,6 +95,42 @@ pub(super) fn alternatives(step: &RecordedStep<'_>, room: Bytes) -> Vec<Phrase> 
         Phrase::from(words).and(": ", format!("needs {needs}, {verdict}"))
     });
     said.collect()
+}
+
+/// By the calls that a log shows, where nothing else is known.
+fn by_traceback(case: &OomContext) -> Option<Finding> {
+    if case.record().is_some() {
+        return None;
+    }
+    let call = case.stack.doing(Situation::OptimizerStep)?;
+    let outside = case.non_pytorch.map(|outside| (outside, "non-PyTorch"));
+    let sum = case.sum(outside)?(case.capacity?);
+    let is_first = FIRST_CALLS.contains(&call.function);
+    let says = match (is_first, call.function.starts_with("_multi_tensor")) {
+        (true, _) => {
+            "The state is allocated in the first step and stays; forward and backward passes fit before it."
+        }
+        (false, true) => {
+            "The foreach form of the step has temporaries as large as the parameters: foreach=False has none."
+        }
+        (false, false) => {
+            "State is allocated in the first step; temporaries of the step come on top in each."
+        }
+    };
+    Some(
+        case.finding(
+            Cause::OptimizerState,
+            Certainty::Likely,
+            with_figures("The optimizer's step does not fit", sum),
+        )
+        .says(says)
+        .says(format!("It is {}.", call.shown()))
+        .advises([
+            because("no temporaries", "foreach=False, or fused=True"),
+            because("an optimizer with less state", "8-bit, Adafactor, SGD"),
+            because("optimizer state sharded over GPUs", "ZeRO, FSDP"),
+        ]),
+    )
 }
 
 /// By where it failed, if the optimizer is not known.

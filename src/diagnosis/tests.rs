@@ -81,6 +81,18 @@ fn the_published_names_of_causes_stay() {
         "non_pytorch",
         "capacity",
         "thrashing",
+        "own_ranks",
+        "leftover_process",
+        "inference_engine",
+        "held_by_exception",
+        "evaluation_outputs",
+        "checkpoint_loading",
+        "checkpoint_saving",
+        "compilation",
+        "large_logits",
+        "attention_scores",
+        "unused_block",
+        "library_memory",
     ] {
         assert!(names.contains(&name.into()), "{name}");
     }

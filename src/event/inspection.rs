@@ -41,12 +41,25 @@ pub struct Rehearsal {
     /// Whether a copy of the model may be made behind the step (an average of its weights).
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub copies_model: bool,
+    /// Whether it is a call without gradients: an evaluation, whose batch is its own.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub evaluates: bool,
+    /// Whether a model had been called without gradients before; `None` of a probe that does not know.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub evaluated: Option<bool>,
+    /// Whether the forward pass asked for values that follow from the program's data, and an answer was assumed.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub assumes_values: bool,
     /// Whether the model has convolutions, whose workspaces are not part of a rehearsal.
     pub convolutions: bool,
     /// Whether cuDNN tries its algorithms for them (`torch.backends.cudnn.benchmark`), each with what it wants of the memory that
     /// is free.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub autotunes: bool,
+    /// Whether parts of the program are compiled (`torch.compile`): they were rehearsed as they are written, and need another
+    /// amount.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub compiled: bool,
     /// The step as it was, and with changes.
     pub variants: Vec<RehearsedVariant>,
     /// Why there are no variants.
@@ -130,9 +143,11 @@ pub struct RehearsedVariant {
     #[serde(skip_serializing_if = "is_zero")]
     pub loss: usize,
     /// The allocations that the program's variables still hold when the step has ended, by their numbers: until the next
-    /// call of the model has returned.
+    /// call of the model has returned, or the event of the next step that `until` has for each.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub held: Vec<usize>,
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub until: Vec<usize>,
     /// The allocations that stay for good, in each step anew: what is put into a list.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub grows: Vec<usize>,

@@ -11,7 +11,7 @@ use crate::units::Bytes;
 pub const MARGIN: f64 = 0.02;
 
 /// The share of the room that a batch is to need where nobody knows more than what it likely needs.
-const LIKELY_ROOM: f64 = 0.9;
+const LIKELY_ROOM: f64 = 0.8;
 
 /// From which batch on people write multiples of what: no step costs more than a thirtieth of it.
 const STEPS: [(u64, u64); 3] = [(256, 8), (128, 4), (32, 2)];
@@ -63,7 +63,7 @@ impl Model {
         (largest > 0).then_some(largest)
     }
 
-    /// The largest batch up to `most` whose likely need leaves a tenth of the room; else the largest whose likely need fits.
+    /// The largest batch up to `most` whose likely need leaves a fifth of the room; else the largest whose likely need fits.
     pub fn likely_largest(&self, like: &Target, room: Bytes, most: u64) -> Option<u64> {
         let up_to = |room: Bytes| {
             let fits = |batch: u64| match self.needs(&Target { batch, ..*like }) {

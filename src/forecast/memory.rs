@@ -113,6 +113,11 @@ impl Model {
         self.rehearsed().is_some_and(|step| step.knows(target))
     }
 
+    /// The batch of the evaluation that ran out of memory, where that was rehearsed.
+    pub fn samples_of_evaluation(&self) -> Option<u64> {
+        self.rehearsed()?.samples_of_evaluation()
+    }
+
     /// The inputs that the target's figure rests on, where it is rehearsed and they differed in size.
     pub fn input_sizes(&self, target: &Target) -> Option<InputSizes> {
         let step = self.rehearsed().filter(|step| step.knows(target))?;
@@ -165,7 +170,12 @@ impl Model {
 
     /// The allocated peak of a target.
     pub fn peak(&self, target: &Target) -> Forecast {
-        if let Some(peak) = self.rehearsed().and_then(|step| step.peak(target)) {
+        self.peak_in(target, None)
+    }
+
+    /// The same where PyTorch may reserve so much.
+    pub fn peak_in(&self, target: &Target, room: Option<Bytes>) -> Forecast {
+        if let Some(peak) = self.rehearsed().and_then(|step| step.peak_in(target, room)) {
             return Forecast::Within(peak);
         }
         if let Some(passes) = self.passes(target) {

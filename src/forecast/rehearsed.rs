@@ -37,8 +37,17 @@ const AUTOTUNED: f64 = 1.0;
 const PRESSED_CONVOLUTIONS: f64 = 0.05;
 /// What they need at the least, as a share of it: a U-Net in bf16 ran with 18 % less than was replayed.
 const LEAST_CONVOLUTIONS: f64 = 0.82;
-/// By how much their allocated peak most likely exceeds the rehearsed one: 0 to 9 % in 24 relaunches.
-const LIKELY_CONVOLUTIONS: f64 = 0.03;
+/// What a compiled step needs of what it needs as it is written, at the least and at the most: fused kernels keep less for
+/// backward; what is written in several places is computed ahead, gradients are handed over all at once, and algorithms are
+/// tried. A choice: too few were measured.
+const COMPILED: (f64, f64) = (0.5, 1.10);
+/// What an allocated peak comes to, as a share of the memory that there is, where cuDNN tries its algorithms: each takes the
+/// largest workspace that is free, half of it where that runs out, and so on (0.92 to 0.98 in six programs)...
+const AUTOTUNED_SHARE: f64 = 0.95;
+/// ... but no more than so many times what is needed without.
+const AUTOTUNED_TIMES: f64 = 1.8;
+/// What is needed at the least, as a share of what was rehearsed, where answers about the program's data were assumed. A choice.
+const ASSUMED_VALUES: f64 = 0.7;
 /// How far beyond the largest inputs seen later ones are allowed for: of the range of those seen, so
 /// many parts of (calls − 1), at most the whole. A choice: of evenly spread sizes the largest of `n`
 /// lies one part below the end on average, and three parts at 19 times of 20.
@@ -93,7 +102,7 @@ impl Rehearsed {
             counted,
             settings: AllocatorSettings::default(),
             variants,
-            workspaces: Workspaces::UNSEEN,
+            workspaces: Workspaces::before(may_have_evaluated(said)),
             evaluated: may_have_evaluated(said),
             raised: 1.0,
         })
@@ -148,6 +157,11 @@ impl Rehearsed {
         self.said.convolutions
     }
 
+    /// The batch of the call, if it is an evaluation's.
+    pub fn samples_of_evaluation(&self) -> Option<u64> {
+        self.said.evaluates.then_some(self.said.batch)
+    }
+
     /// Whether the target was rehearsed.
     pub fn knows(&self, target: &Target) -> bool {
         self.variant(target).is_some()
@@ -188,16 +202,26 @@ impl Rehearsed {
 
     /// The allocated peak of a target.
     pub fn peak(&self, target: &Target) -> Option<Estimate> {
+        self.peak_in(target, None)
+    }
+
+    /// The same where PyTorch may reserve so much.
+    pub fn peak_in(&self, target: &Target, room: Option<Bytes>) -> Option<Estimate> {
         let allocated = |training: &ComposedTraining| Bytes(training.free.allocated_peak);
         let [least, likely, most] = self.each_reading(target, allocated)?;
-        let (likely, spread) = match self.said.convolutions {
-            true if self.said.autotunes => (likely.scale(1.0 + LIKELY_CONVOLUTIONS), AUTOTUNED),
-            true => (likely.scale(1.0 + LIKELY_CONVOLUTIONS), CONVOLUTIONS),
-            false => (likely, SPREAD),
+        let spread = match (self.said.convolutions, self.said.autotunes) {
+            (true, true) => AUTOTUNED,
+            (true, false) => CONVOLUTIONS,
+            (false, _) => SPREAD,
         };
+        let tried = room.filter(|_| self.said.convolutions && self.said.autotunes);
+        let likely = tried.map_or(likely, |room| {
+            let taken = room.scale(AUTOTUNED_SHARE);
+            likely.max(taken.min(likely.scale(AUTOTUNED_TIMES)))
+        });
         let seen = self.around(least, likely, most, spread);
         Some(match self.with_larger_inputs(target) {
-            Some(larger) => seen.up_to(self.of_these_inputs().peak(&larger)?.high),
+            Some(larger) => seen.up_to(self.of_these_inputs().peak_in(&larger, room)?.high),
             None => seen,
         })
     }
@@ -307,7 +331,8 @@ impl Rehearsed {
     /// part. One replay says it.
     pub(super) fn fits(&self, target: &Target, room: Bytes, margin: f64) -> Option<bool> {
         let target = &self.with_larger_inputs(target).unwrap_or(*target);
-        let share = 1.0 + self.spread_at_the_limit().max(margin);
+        let compiled = if self.said.compiled { COMPILED.1 } else { 1.0 };
+        let share = compiled * (1.0 + self.spread_at_the_limit().max(margin));
         let whole = (room - self.libraries(room)).scale(1.0 / share);
         let room = whole
             .min(room - self.may_be_split(target))
@@ -356,11 +381,16 @@ impl Rehearsed {
     }
 
     fn around(&self, least: Bytes, likely: Bytes, most: Bytes, spread: f64) -> Estimate {
+        let (least, most) = match self.said.compiled {
+            true => (least.scale(COMPILED.0), most.scale(COMPILED.1)),
+            false => (least, most),
+        };
         let high = most.scale(1.0 + spread) + self.libraries(most);
-        // A loss that the program computes by itself is an assumption.
-        let low = match self.said.own_loss {
-            true => least,
-            false => least.scale(0.9),
+        // A loss that the program computes by itself is an assumption, and so is an answer about its data.
+        let low = match (self.said.own_loss, self.said.assumes_values) {
+            (_, true) => least.scale(ASSUMED_VALUES),
+            (true, false) => least,
+            (false, false) => least.scale(0.9),
         };
         Estimate::new(low, likely, high)
     }
@@ -423,7 +453,11 @@ impl Rehearsed {
         let usual = of(&likely);
         let readings = match likely.is_sure(&self.said, &step.0) {
             // The workspaces may be smaller, or not be needed.
-            true => [usual - self.workspaces.to_come(), usual, usual],
+            true => [
+                usual - self.workspaces.to_come(self.said.evaluates),
+                usual,
+                usual,
+            ],
             false => {
                 let other = |reading| of(&self.training(step, target, reading));
                 [other(Reading::Least), usual, other(Reading::Most)]
@@ -442,6 +476,9 @@ fn is_first(said: &Rehearsal) -> bool {
 /// Whether so much beside the model was there before its first step that cuBLAS's workspace can be part of it.
 fn may_have_evaluated(said: &Rehearsal) -> bool {
     let weights = Bytes(said.weights.iter().sum());
+    if let Some(evaluated) = said.evaluated.filter(|_| is_first(said)) {
+        return evaluated;
+    }
     is_first(said) && said.before - said.arguments - weights >= Workspaces::UNSEEN.size
 }
 

@@ -26,6 +26,14 @@ impl Workspaces {
         before: 0,
     };
 
+    /// The same where the model was called before, so that the forward pass has its own already.
+    pub fn before(evaluated: bool) -> Workspaces {
+        Workspaces {
+            before: u32::from(evaluated),
+            ..Workspaces::UNSEEN
+        }
+    }
+
     /// By the real allocations of a step: those of a workspace's size that were not freed. `None` where there is none.
     pub fn seen_in(step: &StepTrace) -> Option<Workspaces> {
         let trace: Trace = step.trace.parse().ok()?;
@@ -49,8 +57,12 @@ impl Workspaces {
         })
     }
 
-    /// What is still to come of them when the step begins.
-    pub fn to_come(self) -> Bytes {
-        Bytes(self.size.0 * u64::from(THREADS - self.before))
+    /// What is still to come of them when a step begins, or when a call without a backward pass does.
+    pub fn to_come(self, evaluates: bool) -> Bytes {
+        let threads = match evaluates {
+            true => 1,
+            false => THREADS,
+        };
+        Bytes(self.size.0 * u64::from(threads - self.before.min(threads)))
     }
 }

@@ -31,7 +31,7 @@ use crate::supervise::{
     self, GroupPlace, HeadlessFront, Io, Keeper, KeeperOrder, KeeperReport, KeeperTimeouts, Launch,
     PipedInput, Reports, SessionStatus, Setup,
 };
-use crate::ui::Theme;
+use crate::ui::Preferences;
 use crate::ui::terminal::Alert;
 use crate::units::{Bytes, Moment, RunNumber};
 use anyhow::{Context, bail};
@@ -73,7 +73,7 @@ pub(crate) enum Arrival {
 struct SessionParts {
     role: Role,
     mode: Mode,
-    theme: Theme,
+    preferences: Preferences,
     clock: Clock,
     signals: Signals,
     keeper: Keeper,
@@ -155,7 +155,7 @@ fn assemble(parts: SessionParts) -> Assembled {
         inbox: Inbox::new(parts.reports, parts.signals, events, thread_reports),
         runtime: Runtime {
             controller: SessionController::new(session, parts.policy, place),
-            display: Display::new(parts.mode, parts.theme),
+            display: Display::new(parts.mode, parts.preferences),
             clock,
             keeper,
             environment: parts.environment,
@@ -349,7 +349,7 @@ fn start(mut options: SessionConfig, policy: Option<Box<dyn Policy>>) -> anyhow:
     let mut assembled = assemble(SessionParts {
         role: Role::First,
         mode,
-        theme: mode::theme(completed.theme),
+        preferences: mode::preferences(completed.theme, completed.mouse),
         clock,
         signals,
         keeper,
@@ -519,7 +519,7 @@ fn settle_in(place: AttachHandshake) -> Assembled {
     let mut assembled = assemble(SessionParts {
         role,
         mode: place.mode,
-        theme: mode::theme(completed.theme),
+        preferences: mode::preferences(completed.theme, completed.mouse),
         clock,
         signals: place.signals,
         keeper: place.keeper,

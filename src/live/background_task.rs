@@ -46,6 +46,8 @@ pub(crate) enum TaskResult {
     Job(Result<SlurmJob, String>),
     /// What was learned of the program's numbers was written down.
     Learned(Result<(), String>),
+    /// What came of the session's report, in words.
+    Report(String),
     /// The edited files of the next run were written.
     Copies(Result<(), String>),
 }

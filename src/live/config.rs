@@ -12,6 +12,7 @@ use crate::event::{Clock, Job, LoaderSettings, Prediction, SCHEMA, SessionStarte
 use crate::recording::{Directories, PidScope};
 use crate::remedy::Remedy;
 use crate::supervise::Forwarding;
+use crate::ui::Mouse;
 use crate::ui::terminal::Alert;
 use crate::ui::theme::Scheme;
 use crate::units::{Bytes, Uuid};
@@ -103,6 +104,10 @@ pub struct SessionConfig {
     #[arg(long, value_name = "NAME", value_enum)]
     #[serde(skip)]
     pub theme: Option<Scheme>,
+    /// Whether clicks and the wheel act on the screen (Shift selects text) [default: on, or that of oomph.toml]
+    #[arg(long, value_name = "on|off", value_enum)]
+    #[serde(skip)]
+    pub mouse: Option<Mouse>,
     /// The recorded session whose command this is, and what is expected of it; of `oomph again` only.
     #[arg(skip)]
     #[serde(skip)]
@@ -149,7 +154,8 @@ impl SessionConfig {
     pub(crate) fn complete(&mut self, settings: &UserSettings) -> Vec<String> {
         let theme = named_in(settings.theme.as_ref(), "theme", &mut self.theme);
         let alert = named_in(settings.alert.as_ref(), "alert", &mut self.alert);
-        theme.into_iter().chain(alert).collect()
+        let mouse = named_in(settings.mouse.as_ref(), "mouse", &mut self.mouse);
+        [theme, alert, mouse].into_iter().flatten().collect()
     }
 
     /// The recording's first line.

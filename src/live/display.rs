@@ -11,7 +11,7 @@ use super::print;
 use super::session::Session;
 use crate::event::Clock;
 use crate::supervise::{OutputStream, Size};
-use crate::ui::{Effect, Scene, Subject, Theme};
+use crate::ui::{Effect, Preferences, Scene, Subject};
 use crate::units::{Moment, Pid};
 use crossterm::event::{Event as TerminalEvent, KeyEventKind};
 use keyboard::{KeyReader, ReceivedKey};
@@ -32,7 +32,7 @@ const LEAVE_AFTER: Duration = Duration::from_millis(400);
 
 pub(crate) struct Display {
     pub mode: Mode,
-    theme: Theme,
+    preferences: Preferences,
     screen: Option<Screen>,
     /// The screen while we are in the terminal's background: it gets output, but isn't drawn.
     parked: Option<Screen>,
@@ -52,10 +52,10 @@ pub(crate) struct Display {
 }
 
 impl Display {
-    pub(crate) fn new(mode: Mode, theme: Theme) -> Display {
+    pub(crate) fn new(mode: Mode, preferences: Preferences) -> Display {
         Display {
             mode,
-            theme,
+            preferences,
             screen: None,
             parked: None,
             is_lost: false,
@@ -75,7 +75,7 @@ impl Display {
         }
         let mut screen = Screen::enter()?;
         self.keyboard = Some(KeyReader::open()?);
-        screen.view.theme = self.theme;
+        screen.view.prefer(self.preferences);
         self.screen = Some(screen);
         Ok(true)
     }
@@ -181,6 +181,14 @@ impl Display {
     pub(crate) fn open_remedies(&mut self, session: &Session) {
         if let Some(screen) = &mut self.screen {
             screen.view.open_remedies(&scene_of(session));
+            screen.request(Due::Now);
+        }
+    }
+
+    /// Says on the screen what came of a key.
+    pub(crate) fn told(&mut self, words: String, now: Moment) {
+        if let Some(screen) = &mut self.screen {
+            screen.view.told(words, now);
             screen.request(Due::Now);
         }
     }

@@ -175,6 +175,8 @@ pub(crate) enum SessionEffect {
     ForgetPrompt,
     /// Open the dialog without an out-of-memory.
     OpenRemedies,
+    /// Say on the screen what came of a key.
+    Told(String),
     /// An effect of the view that stays on the screen.
     OnScreen(ui::Effect),
     /// Print a line now, or at the end where a screen is up.

@@ -17,7 +17,7 @@ use super::policy::{OnStep, Policy};
 use super::session::Session;
 use super::session::summary::Summary;
 use super::signals::{ReceivedSignal, SignalAction, SignalRules, name_of};
-use super::{Ending, OWN_FAILURE, OnHup};
+use super::{Ending, OWN_FAILURE, OnHup, report_page};
 use crate::collect::probe_socket::ProbeRequest;
 use crate::event::{
     Dropped, Event, EventKind, Exit, Exited, Level, NvmlState, SpawnFailed, Started, StopRequested,
@@ -235,6 +235,7 @@ impl SessionController {
 
     fn done(&mut self, id: TaskId, result: Option<TaskResult>) {
         match self.session.done(id, result) {
+            Some(TaskResult::Report(words)) => self.session.push(SessionEffect::Told(words)),
             Some(TaskResult::Copies(written)) if self.copies.take_if(|of| *of == id).is_some() => {
                 self.copied(written);
             }
@@ -463,13 +464,25 @@ impl SessionController {
                 let request = ProbeRequest::Snapshot { directory };
                 self.session.push(SessionEffect::AskProbe(pid, request));
             }
+            ui::Effect::WriteReport => self.write_report(),
             // Only in a replay.
             ui::Effect::Replay(_) => {}
-            ui::Effect::Copy(_) | ui::Effect::Redraw | ui::Effect::CaptureMouse(_) => {
+            ui::Effect::Copy(_) | ui::Effect::Redraw => {
                 self.session.push(SessionEffect::OnScreen(effect));
             }
         }
         self.session.push(SessionEffect::Draw(Due::Now));
+    }
+
+    fn write_report(&mut self) {
+        let Some(recording) = self.session.recording().map(Path::to_path_buf) else {
+            return self
+                .session
+                .push(SessionEffect::Told(report_page::NOT_RECORDED.into()));
+        };
+        let directory = self.session.command().cwd.clone();
+        let write = move || TaskResult::Report(report_page::write(&recording, &directory));
+        self.session.begin("report", write);
     }
 
     /// Where `--snapshot` says, or beside the recording, or where the command runs.

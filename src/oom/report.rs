@@ -1,5 +1,6 @@
 //! What an OOM message says, `None` for what it does not say; the kinds of OOM, and a table of what is known of each.
 
+use super::tracebacks::TracedCall;
 use crate::calibration::{LARGE_SEGMENT, SMALL_SEGMENT};
 use crate::units::{Bytes, Pid, Rank};
 use serde::{Deserialize, Serialize};
@@ -43,6 +44,12 @@ pub struct OomReport {
     /// Of the host's memory: what its words are about, if they tell.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub sign: Option<HostSign>,
+    /// The stack that was printed above it, innermost first; empty if none was.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub stack: Vec<TracedCall>,
+    /// What was allocated at an earlier OOM, while whose handling this one came.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub while_handling: Option<Bytes>,
 }
 
 /// What words about the host's memory are about.

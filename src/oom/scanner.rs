@@ -7,10 +7,11 @@ use crate::oom::lines::{LineReader, LineSplitter, RawLine, WORDS};
 use crate::oom::lines::{behind_shared_prefix, pieces, readable, strip_escapes};
 use crate::oom::report::{HostSign, OomKind, OomOutcome, OomReport};
 use crate::oom::table::{StreamContext, WordingTable};
+use crate::oom::tracebacks::{self, Tracebacks};
 use crate::oom::wording::PHRASES;
 use crate::oom::wording::{CompactLine, Continuation, MessageForm, OomReading, find};
 use crate::oom::{allocator, other_libraries};
-use crate::units::Rank;
+use crate::units::{Bytes, Rank};
 use std::collections::VecDeque;
 
 /// Finds OOM messages in a byte stream, however it is cut into chunks.
@@ -134,6 +135,11 @@ struct MessageAssembler {
     seen: RecentReports,
     notices: RecentReports,
     traceback: Option<u64>,
+    tracebacks: Tracebacks,
+    /// Of the last OOM: its rank, and what was allocated; to know what was held while it was handled.
+    last_oom: Option<(Option<Rank>, Bytes)>,
+    /// Python has said that the next error came while that one was handled.
+    is_chained: bool,
     device_ran_out: bool,
     nccl_failed_otherwise: Option<u64>,
     /// A traceback's line that pins memory.
@@ -141,9 +147,9 @@ struct MessageAssembler {
 }
 
 impl MessageAssembler {
-    /// Whether a message waits for its next line.
+    /// Whether a message or a traceback waits for its next line.
     fn are_unfinished(&self) -> bool {
-        !self.unfinished.is_empty() || self.beginning.is_some()
+        !self.unfinished.is_empty() || self.beginning.is_some() || self.tracebacks.are_open()
     }
 
     pub fn read(&mut self, line: RawLine<'_>, sink: &mut dyn MessageSink) {
@@ -183,14 +189,17 @@ impl MessageAssembler {
         if self.join(rank, &text, sink) {
             return;
         }
+        self.tracebacks.read(rank, number, &text.plain);
         if !promising {
             if !self.complete(rank, number, &text, sink) {
                 sink.line(rank, number, &text);
             }
             return;
         }
-        if text.compact.contains("Traceback(mostrecentcalllast)") {
+        if text.compact.contains(tracebacks::HEAD) {
             self.traceback = Some(number);
+            self.tracebacks.begin(rank);
+            self.is_chained = tracebacks::is_chained(&text.previous);
         }
         if text.compact.contains(".pin_memory(") {
             self.pinned = Some(number);
@@ -357,6 +366,11 @@ impl MessageAssembler {
         let mut report = OomReport {
             rank,
             line: number,
+            stack: self.tracebacks.end(rank, number),
+            while_handling: self
+                .last_oom
+                .filter(|(of, _)| self.is_chained && *of == rank)
+                .map(|(_, bytes)| bytes),
             ..found.report
         };
         let is_notice = report.outcome == OomOutcome::Caught;
@@ -376,6 +390,7 @@ impl MessageAssembler {
             true => &mut self.notices,
             false => &mut self.seen,
         };
+        self.last_oom = report.allocated.map(|bytes| (rank, bytes));
         if !seen.repeats(&report) {
             sink.message(OomMessage {
                 report,

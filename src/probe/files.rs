@@ -86,9 +86,12 @@ const PACKAGE: &[(&str, &str)] = embedded![
     "rehearse/callers.py",
     "rehearse/catches.py",
     "rehearse/changes.py",
+    "rehearse/compiling.py",
     "rehearse/effects.py",
+    "rehearse/evaluations.py",
     "rehearse/fakes.py",
     "rehearse/flops.py",
+    "rehearse/further.py",
     "rehearse/inputs.py",
     "rehearse/losses.py",
     "rehearse/operators.py",
@@ -99,8 +102,11 @@ const PACKAGE: &[(&str, &str)] = embedded![
     "rehearse/rehearsal.py",
     "rehearse/rehearsals.py",
     "rehearse/roots.py",
+    "rehearse/rounds.py",
     "rehearse/sizes.py",
+    "rehearse/values.py",
     "rehearse/warned.py",
+    "rehearse/work.py",
 ];
 
 /// The package's own folder before those in it.

@@ -51,6 +51,24 @@ impl<'c> Recognized<'c> {
         }
     }
 
+    /// The number of this name in a file that the command names.
+    pub(crate) fn named_in_files(&self, name: &str) -> Vec<Knob<'c>> {
+        let plain = |name: &str| family::plain(name.trim_end_matches('='));
+        let leaf = |name: &str| plain(name.rsplit('.').next().unwrap_or(name));
+        let wanted = plain(name);
+        let mut found = Vec::new();
+        for file in self.launch.files {
+            let names = file.names().unwrap_or_default().into_iter();
+            let named = names.filter(|name| plain(name) == wanted || leaf(name) == wanted);
+            let settings = named.filter_map(|name| file.scalar(&name).ok()?);
+            found.extend(settings.filter_map(|setting| {
+                let place = Place::File(file, setting.clone());
+                Knob::new(&setting.name, &setting.text, place).ok()
+            }));
+        }
+        found
+    }
+
     /// What was learned of the number that sets this batch, if changing it has no effect.
     fn without_effect(&self, source: &BatchSource<'_>) -> Option<&LearnedKnob> {
         let place = source.sizes.first()?.lasting_place();

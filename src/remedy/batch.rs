@@ -76,12 +76,22 @@ fn evaluation(offering: &Offering<'_>) -> Option<Proposal> {
         )),
         EvaluationBatch::Own(source) => {
             let asked = offering.inputs.batch_scale;
-            let most = offering.predictor.in_evaluation();
-            let scale = most.map_or(asked, |most| asked.min(most));
+            let predictor = offering.predictor;
+            let scale = match predictor.in_rehearsed_evaluation() {
+                Some(fits) => fits,
+                None => (predictor.in_evaluation()).map_or(asked, |most| asked.min(most)),
+            };
             let copies = offering.inputs.launch.copies;
             let edit = BatchEdit::smaller(&source, scale, copies);
             Some(match edit {
-                Ok(edit) => Proposal::new(Ok(edit.draft), edit.cost),
+                Ok(edit) => Proposal {
+                    takes: Some(BatchChange {
+                        from: edit.from,
+                        at_once: edit.to,
+                        accumulates: false,
+                    }),
+                    ..Proposal::new(Ok(edit.draft), edit.cost)
+                },
                 Err(why) => Proposal::new(Err(why), ""),
             })
         }

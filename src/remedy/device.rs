@@ -206,8 +206,11 @@ fn propose(offering: &Offering<'_>) -> Option<Proposal> {
     let inputs = offering.inputs;
     let found = another(offering.command, offering.recognized, inputs);
     let is_offered = found.is_ok() && offering.recognized.part_of_a_job.is_none();
-    let is_asked_for =
-        inputs.forecast.oom.is_none() || inputs.cause() == Some(Cause::ForeignProcess);
+    let is_asked_for = inputs.forecast.oom.is_none()
+        || matches!(
+            inputs.cause(),
+            Some(Cause::ForeignProcess | Cause::LeftoverProcess)
+        );
     if !is_offered && !is_asked_for {
         return None;
     }

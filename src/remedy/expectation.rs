@@ -4,6 +4,7 @@
 //! The numbers come from the forecast's model; here they are compared with the memory that the
 //! process could have had, and put into words.
 
+mod verdict;
 mod whole_run;
 
 use super::inputs::RemedyInputs;
@@ -11,14 +12,18 @@ use super::plan::{Expectation, Remedy};
 use super::{NeedFrom, RemedyEffect, RemedyId};
 use crate::command::CommandLine;
 use crate::diagnosis::{LittleUse, Phrase};
-use crate::event::{InputSizes, OomRecord, Phase};
+use crate::event::{OomRecord, Phase};
 use crate::forecast::{
-    ActivationReduction, Allocator, Basis, Estimate, Forecast, Model, Observation, Progress,
-    RecordedStep, Rehearsed, Target, Unseen,
+    ActivationReduction, Allocator, Forecast, Model, Observation, RecordedStep, Rehearsed, Target,
+    Unseen,
 };
 use crate::recognize::WorkloadKey;
 use crate::state::{OomIncident, RankState, Run, RunOutcome};
 use crate::units::{Bytes, RunNumber};
+use verdict::{
+    ROOM_UNKNOWN, at_least, beyond, by_inputs, extrapolated, fits_within, futile, is_open,
+    may_be_tried, tight,
+};
 use whole_run::observations;
 
 /// A run's need above its peak of allocated memory with expandable segments, at most.
@@ -34,8 +39,6 @@ const RETRIES: &str = "slower: PyTorch flushes its cache and retries";
 const EVALUATION_UNSEEN: f64 = 2.0;
 /// A training step needs so many times what an evaluation has needed by then (nanoGPT: 2.5).
 const TRAINING_KEEPS: f64 = 2.5;
-
-const ROOM_UNKNOWN: &str = "available memory is unknown";
 
 /// Why less memory for activations does not help an optimizer step that has not been seen whole.
 const NO_ACTIVATIONS: &str =
@@ -143,7 +146,12 @@ impl<'a> RemedyPredictor<'a> {
 
     /// Whether figures can say that a combination fits.
     pub fn can_tell(&self) -> bool {
-        self.room.is_some() && self.only_delays().is_none() && self.phase != Phase::Evaluation
+        self.room.is_some() && self.only_delays().is_none() && !self.is_unseen_evaluation()
+    }
+
+    /// Whether memory ran out in an evaluation that was not rehearsed: what steps showed says nothing of it.
+    fn is_unseen_evaluation(&self) -> bool {
+        self.phase == Phase::Evaluation && !self.model.is_rehearsed(&self.target(&[]))
     }
 
     /// The run that showed that a target runs out of memory.
@@ -174,7 +182,7 @@ impl<'a> RemedyPredictor<'a> {
 
     /// The run with a batch that is looked for, and the largest that may be.
     fn looked_for(&self, keeps_gradients: bool) -> Option<(Target, u64)> {
-        if self.only_delays().is_some() || self.phase == Phase::Evaluation {
+        if self.only_delays().is_some() || self.is_unseen_evaluation() {
             return None;
         }
         let like = Target {
@@ -202,7 +210,7 @@ impl<'a> RemedyPredictor<'a> {
     /// Whether a batch is known not to fit though nothing more is known of its need. It counts as `from` counts the one
     /// that ran.
     pub fn rules_out(&self, from: u64, batch: u64) -> bool {
-        if self.inputs.forecast.oom.is_none() || self.phase == Phase::Evaluation {
+        if self.inputs.forecast.oom.is_none() || self.is_unseen_evaluation() {
             return false;
         }
         let target = Target {
@@ -315,7 +323,7 @@ impl<'a> RemedyPredictor<'a> {
             return false;
         };
         match counted.model.needs(&target) {
-            Forecast::Within(needs) | Forecast::Extrapolated(needs, _) => is_near(needs, room),
+            Forecast::Within(needs) | Forecast::Extrapolated(needs, _) => is_open(needs, room),
             Forecast::AtLeast(..) | Forecast::Unknown => false,
         }
     }
@@ -325,7 +333,7 @@ impl<'a> RemedyPredictor<'a> {
     pub fn in_evaluation(&self) -> Option<f64> {
         let (wanted, room) = (self.wanted?, self.room?);
         let record = self.inputs.forecast.oom?.record.as_ref()?;
-        if self.phase != Phase::Evaluation {
+        if !self.is_unseen_evaluation() {
             return None;
         }
         let optimizer = record.optimizer.as_ref();
@@ -337,6 +345,16 @@ impl<'a> RemedyPredictor<'a> {
         let training = training.map(|step| share(room - step.as_it_is.alone(), TRAINING_KEEPS));
         let most = training.map_or(evaluation, |training| evaluation.min(training));
         Some(most.max(f64::MIN_POSITIVE))
+    }
+
+    /// The share of its batch that an evaluation fits with, where it was rehearsed as it ran out of memory.
+    pub fn in_rehearsed_evaluation(&self) -> Option<f64> {
+        let samples = self.model.samples_of_evaluation()?;
+        let counted = self.counting(samples);
+        let sure = counted.largest(false);
+        let largest = sure.or_else(|| counted.likely_largest(false))?;
+        // Slightly more than the quotient, so that flooring the product gives the batch.
+        Some((largest as f64 + 1e-3) / samples as f64)
     }
 
     /// What remedies do together.
@@ -370,7 +388,7 @@ impl<'a> RemedyPredictor<'a> {
         if let Some((verdict, reason)) = self.only_delays() {
             return futile(verdict, reason);
         }
-        if self.phase == Phase::Evaluation {
+        if self.is_unseen_evaluation() {
             return Expectation::unknown(
                 "memory ran out during evaluation, whose batch size may differ",
             );
@@ -406,7 +424,7 @@ impl<'a> RemedyPredictor<'a> {
     }
 
     fn of_target(&self, target: &Target) -> Expectation {
-        let peak = match self.model.peak(target) {
+        let peak = match self.model.peak_in(target, self.room) {
             Forecast::Within(peak) | Forecast::Extrapolated(peak, _) => Some(peak),
             Forecast::AtLeast(..) | Forecast::Unknown => None,
         };
@@ -515,7 +533,7 @@ impl<'a> RemedyPredictor<'a> {
             true => format!("tight: the failed allocation needs {wanted}, {room} available"),
             false => format!("the failed allocation fits, with {spare} to spare"),
         });
-        if failed_only || self.phase == Phase::Evaluation {
+        if failed_only || self.is_unseen_evaluation() {
             // The peak of training steps says nothing about an evaluation.
             return at_least(wanted, Some(room), alone);
         }
@@ -644,140 +662,6 @@ fn rank_of<'a>(inputs: &RemedyInputs<'a>, oom: &OomIncident) -> Option<&'a RankS
     } else {
         None
     })
-}
-
-/// It leaves the cause in place.
-fn futile(verdict: LittleUse, reason: &str) -> Expectation {
-    Expectation {
-        futile: Some(verdict),
-        words: format!("{}: {reason}", verdict.words()).into(),
-        ..Expectation::default()
-    }
-}
-
-/// Only a lower bound is known: it can prove that a run won't fit, never that it fits.
-fn at_least(least: Bytes, room: Option<Bytes>, words: Phrase) -> Expectation {
-    let too_much = room.is_some_and(|room| least > room);
-    Expectation {
-        at_least: Some(least),
-        room,
-        fits: too_much.then_some(false),
-        words,
-        ..Expectation::default()
-    }
-}
-
-/// It is known to fit.
-fn fits_within(needs: Estimate, room: Bytes) -> Expectation {
-    let spare = room - needs.likely;
-    let words = format!("needs {}, fits with {spare} to spare", needs.shown());
-    needing(needs, Some(room), Some(true), words.into())
-}
-
-/// It won't fit, or may not: "may not" only if the likely need is within the available memory.
-fn tight(needs: Estimate, room: Bytes) -> Expectation {
-    if needs.low > room {
-        let words = format!("won't fit: needs at least {}, {room} available", needs.low);
-        return needing(needs, Some(room), Some(false), words.into());
-    }
-    if needs.likely > room {
-        let words = format!("won't fit: needs {}, {room} available", needs.shown());
-        return needing(needs, Some(room), Some(false), words.into());
-    }
-    let words = format!("may not fit: needs {}, {room} available", needs.shown());
-    needing(needs, Some(room), None, words.into())
-}
-
-/// A single sample that likely needs no more than this share of the memory may be tried: a try costs seconds.
-const TRIED: f64 = 1.25;
-
-/// Whether a try is worth it though the likely need does not fit.
-fn is_near(needs: Estimate, room: Bytes) -> bool {
-    needs.low <= room && needs.likely <= room.scale(TRIED)
-}
-
-/// What is expected of a single sample, where there is nothing smaller.
-fn may_be_tried(said: Expectation) -> Expectation {
-    let figures = said.needs.zip(said.within);
-    let needs = figures.map(|(likely, (low, high))| Estimate::new(low, likely, high));
-    match (said.fits, needs, said.room) {
-        (Some(false), Some(needs), Some(room)) if is_near(needs, room) => {
-            let needs = needs.shown();
-            let words = format!("may not fit, the smallest batch: needs {needs}, {room} available");
-            Expectation {
-                fits: None,
-                words: words.into(),
-                ..said
-            }
-        }
-        _ => said,
-    }
-}
-
-/// The need is known, the available memory is not.
-fn beyond(needs: Estimate) -> Expectation {
-    let words = Phrase::from(format!("needs {}", needs.shown()));
-    needing(needs, None, None, words.and("; ", ROOM_UNKNOWN))
-}
-
-/// Extrapolated from the step that ran out of memory: it fits if the upper end does.
-fn extrapolated(needs: Estimate, room: Option<Bytes>, progress: Progress) -> Expectation {
-    let about = format!("needs about {}", needs.shown());
-    let how = format!("estimated, memory ran out {}", progress.shown());
-    let (fits, words) = match room {
-        None => (
-            None,
-            Phrase::from(about).and("; ", ROOM_UNKNOWN).and("; ", how),
-        ),
-        Some(room) if needs.low > room => (
-            Some(false),
-            format!("won't fit: needs at least {}, {room} available", needs.low).into(),
-        ),
-        Some(room) if needs.likely > room => (
-            Some(false),
-            Phrase::from(format!("won't fit: {about}, {room} available")).and("; ", how),
-        ),
-        Some(room) if needs.high <= room => (
-            Some(true),
-            Phrase::from(format!("{about}, fits in {room}")).and("; ", how),
-        ),
-        Some(room) => (
-            None,
-            Phrase::from(format!("may not fit: {about}, {room} available")).and("; ", how),
-        ),
-    };
-    Expectation {
-        basis: Some(Basis::Estimated),
-        ..needing(needs, room, fits, words)
-    }
-}
-
-fn needing(needs: Estimate, room: Option<Bytes>, fits: Option<bool>, words: Phrase) -> Expectation {
-    Expectation {
-        peak: None,
-        needs: Some(needs.likely),
-        within: Some((needs.low, needs.high)),
-        reserved: None,
-        room,
-        at_least: None,
-        fits,
-        futile: None,
-        basis: None,
-        words,
-    }
-}
-
-/// Which inputs a rehearsed figure rests on.
-fn by_inputs(sizes: &InputSizes) -> Phrase {
-    let (calls, most) = (sizes.calls, sizes.most);
-    match sizes.possible {
-        Some(possible) if !sizes.differ() => {
-            format!("by inputs of {most} each, with room for the {possible} that the model takes")
-                .into()
-        }
-        _ => Phrase::from(format!("by the largest of {calls} inputs seen"))
-            .and("; ", "they differ in size"),
-    }
 }
 
 #[cfg(test)]

@@ -285,7 +285,7 @@ impl Plan {
 }
 
 /// The copies of edited files, one for each file with all its edits.
-fn copies<'a>(edits: impl Iterator<Item = &'a FileEdit>) -> Vec<FileCopy> {
+pub(super) fn copies<'a>(edits: impl Iterator<Item = &'a FileEdit>) -> Vec<FileCopy> {
     let mut by_file: Vec<(&FileEdit, Vec<&FileEdit>)> = Vec::new();
     for edit in edits {
         match by_file

@@ -3,16 +3,18 @@
 //!
 //! Unlike a remedy this leaves everything else (accumulation, other limits) alone.
 
-use super::plan::{Edit, edited};
+use super::plan::{Edit, FileCopy, copies, edited};
 use super::proposal::Draft;
 use crate::command::{CommandLine, Word};
 use crate::event::SourceEdit;
 use crate::recognize::argument::{Arguments, Hit, InsertPoint, Value, same};
 use crate::recognize::batch::{self, Addition, Knob, Place};
+use crate::recognize::config_file::FoundValue;
 use crate::recognize::program::AccumulationRule;
 use crate::recognize::spellings::spellings;
-use crate::recognize::text::ProgramText;
-use crate::recognize::{CommandLayout, LaunchEnvironment, Recognized};
+use crate::recognize::text::HowSure;
+use crate::recognize::{CommandLayout, ConfigFile, LaunchEnvironment, Recognized};
+use std::path::PathBuf;
 
 /// Which argument a trial run changes.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -44,6 +46,24 @@ enum SettingPlace {
     Added(Addition),
     /// In the program's text, of which an edited copy runs.
     Source(SourceEdit),
+    /// In a config file that the command names, of which it gets an edited copy.
+    File(Box<SettingInFile>),
+}
+
+#[derive(Debug, Clone, PartialEq, Eq)]
+struct SettingInFile {
+    file: ConfigFile,
+    found: FoundValue,
+    /// The directory for copies.
+    copies: PathBuf,
+}
+
+/// What may be changed in trial runs: one number, or several of which the first run tells which it is.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct FoundSettings {
+    pub all: Vec<Setting>,
+    /// Whether the words or the text leave no doubt of it; else a number must confirm it.
+    pub is_sure: bool,
 }
 
 impl Setting {
@@ -52,33 +72,39 @@ impl Setting {
         Setting::typed(command, which)
     }
 
-    /// Finds the argument in the command, or in the program's text where that was read. Several are as good before
-    /// anything ran; the first run tells them apart.
+    /// Finds the argument in the command, or in the program's text and its config files where these were read. Several are
+    /// as good before anything ran; the first run tells them apart.
     pub(crate) fn find_all(
         command: &CommandLine,
         which: &Which,
-        text: Option<&ProgramText>,
-    ) -> Result<Vec<Setting>, String> {
+        launch: &LaunchEnvironment<'_>,
+    ) -> Result<FoundSettings, String> {
+        let one = |setting: Setting| FoundSettings {
+            all: vec![setting],
+            is_sure: true,
+        };
         let typed = Setting::typed(command, which);
-        let Some(text) = text else {
-            return Ok(vec![typed?]);
-        };
-        let launch = LaunchEnvironment {
-            text: Some(text),
-            ..LaunchEnvironment::default()
-        };
-        let recognized = Recognized::new(command, &launch);
-        let of_text = match which {
+        let recognized = Recognized::new(command, launch);
+        let found = match which {
             Which::Named(name) => match typed {
-                Ok(setting) => return Ok(vec![setting]),
-                Err(_) => recognized.named_in_text(name),
+                Ok(setting) => return Ok(one(setting)),
+                Err(_) => match recognized.named_in_files(name) {
+                    of_files if of_files.len() == 1 => of_files,
+                    _ => recognized.named_in_text(name),
+                },
             },
             Which::Batch => recognized.batch_knobs(),
         };
-        let settings: Vec<Setting> = of_text.iter().filter_map(Setting::of_knob).collect();
-        match settings.is_empty() {
-            true => Ok(vec![typed?]),
-            false => Ok(settings),
+        let copies = launch.copies.map(|(directory, _)| directory.to_path_buf());
+        let settings = found
+            .iter()
+            .filter_map(|knob| Setting::of_knob(knob, copies.as_ref()));
+        let all: Vec<Setting> = settings.collect();
+        let is_sure =
+            *which != Which::Batch || matches!(recognized.batch_finding().how_sure, HowSure::Sure);
+        match all.is_empty() {
+            true => Ok(one(typed?)),
+            false => Ok(FoundSettings { all, is_sure }),
         }
     }
 
@@ -142,13 +168,18 @@ impl Setting {
         }
     }
 
-    /// `None` where a trial cannot change it: in a config file, or in a variable.
-    fn of_knob(knob: &Knob<'_>) -> Option<Setting> {
+    /// `None` where a trial cannot change it: in a variable, or in a file without a place for its copy.
+    fn of_knob(knob: &Knob<'_>, copies: Option<&PathBuf>) -> Option<Setting> {
         let place = match &knob.place {
             Place::Word(word) => return Some(Setting::in_word(&knob.name, knob.value, word)),
             Place::Added(addition) => SettingPlace::Added(addition.clone()),
             Place::Literal(edit) => SettingPlace::Source(edit.clone()),
-            Place::File(..) | Place::Variable(_) => return None,
+            Place::File(file, found) => SettingPlace::File(Box::new(SettingInFile {
+                file: (*file).clone(),
+                found: found.clone(),
+                copies: copies?.clone(),
+            })),
+            Place::Variable(_) => return None,
         };
         Some(Setting {
             name: knob.name.clone(),
@@ -176,8 +207,46 @@ impl Setting {
                 let edits: Vec<&Edit> = draft.edits.iter().collect();
                 return edited(command, &edits);
             }
+            SettingPlace::File(place) => {
+                let draft = self.in_copy(place, value);
+                let edits: Vec<&Edit> = draft.edits.iter().collect();
+                return edited(command, &edits);
+            }
         };
         edited(command, &[&edit])
+    }
+
+    /// The copies of files that the command with this value reads.
+    pub(crate) fn files(&self, value: u64) -> Vec<FileCopy> {
+        match &self.place {
+            SettingPlace::File(place) => copies(self.in_copy(place, value).files.iter()),
+            SettingPlace::Word { .. } | SettingPlace::Added(_) | SettingPlace::Source(_) => {
+                Vec::new()
+            }
+        }
+    }
+
+    /// The config file and the line that have it, as a person finds it.
+    pub(crate) fn config_line(&self) -> Option<(String, usize)> {
+        let SettingPlace::File(place) = &self.place else {
+            return None;
+        };
+        let before = place.file.text.get(..place.found.from)?;
+        let line = before.matches('\n').count() + 1;
+        Some((place.file.name.display().to_string(), line))
+    }
+
+    fn in_copy(&self, place: &SettingInFile, value: u64) -> Draft {
+        let mut draft = Draft::default();
+        let knob = Knob {
+            name: self.name.clone(),
+            value: self.value,
+            place: Place::File(&place.file, place.found.clone()),
+            least: None,
+        };
+        // With a directory it is written always.
+        let _ = draft.write(&knob, value, Some((&place.copies, 1)));
+        draft
     }
 }
 

@@ -19,7 +19,11 @@ pub(super) const REMEDY: RemedySpec = RemedySpec {
 fn propose(offering: &Offering<'_>) -> Option<Proposal> {
     let inputs = offering.inputs;
     let is_likely = |finding: &&Finding| {
-        finding.cause == Cause::ForeignProcess && finding.certainty >= Certainty::Likely
+        let goes_away = matches!(
+            finding.cause,
+            Cause::ForeignProcess | Cause::LeftoverProcess
+        );
+        goes_away && finding.certainty >= Certainty::Likely
     };
     let pid = inputs.findings.iter().find(is_likely)?.other_process?;
     // Our own leftovers are stopped instead.

@@ -34,8 +34,13 @@ pub enum Action {
     /// Shows what a traced step is made of.
     OpenStep,
     Step(StepMove),
+    Flame(FlameMove),
     /// Saves PyTorch's own snapshot of this moment.
     SaveSnapshot,
+    /// Shows what the step that ran out of memory is made of.
+    OpenFailedStep,
+    /// Writes the report of the session to a file.
+    WriteReport,
     /// Opens the dialog of the latest OOM again.
     OpenOom,
     /// Shows the command to edit it and relaunch.
@@ -61,7 +66,7 @@ pub enum Action {
     /// Stops oomph itself, as Ctrl-Z does in a shell.
     Suspend,
     Redraw,
-    /// Captures the mouse, or gives it back to the terminal.
+    /// Takes the mouse, or leaves it to the terminal.
     Mouse,
     NextTheme,
     PlayOrPause,
@@ -73,6 +78,8 @@ pub enum Action {
     Combine,
     /// Starts the next run if none is running.
     Relaunch,
+    /// Starts the same command again.
+    RelaunchUnchanged,
     /// Stops the running training first.
     StopAndRelaunch,
     /// Shows more or less of the diagnosis.
@@ -114,12 +121,12 @@ pub enum Effect {
     Redraw,
     /// Bytes for the training's terminal.
     Input(Vec<u8>),
-    /// Ask the terminal for mouse events, or no longer.
-    CaptureMouse(bool),
     /// Ask a process who keeps its memory alive: it pauses for that.
     LookForRetainers(Pid),
     /// Ask a process to save PyTorch's own snapshot.
     SaveSnapshot(Pid),
+    /// Write the session's report to a file.
+    WriteReport,
     /// Play the recording differently.
     Replay(ReplayControl),
 }
@@ -152,6 +159,21 @@ pub enum StepMove {
     OpenRow,
     /// Shows what grows and who keeps it alive, and looks for that while the training runs.
     WhatLeaks,
+}
+
+/// A way to look about in the flame graph.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum FlameMove {
+    /// To the part that contains the selected one.
+    Parent,
+    /// To the largest part of the selected one.
+    Child,
+    /// To the part beside it.
+    Larger,
+    Smaller,
+    /// The selected part takes the whole width.
+    ZoomIn,
+    ZoomOut,
 }
 
 /// A way to scroll the program's output.

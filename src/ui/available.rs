@@ -9,7 +9,7 @@ use super::scene::{RecordedOutput, Scene, Subject};
 use super::step::choice;
 use super::view::{Keyboard, View};
 use crate::remedy::{Availability, RemedyId};
-use crate::ui::step::traced::StepView;
+use crate::ui::step::traced::{Grouping, StepView};
 use ratatui::layout::Rect;
 
 pub(super) fn is_available(view: &View, action: Action, scene: &Scene) -> bool {
@@ -34,6 +34,7 @@ pub(super) fn is_available(view: &View, action: Action, scene: &Scene) -> bool {
         | Action::Interrupt
         | Action::Back
         | Action::KeepSearch
+        | Action::WriteReport
         | Action::QuitAndStop
         | Action::QuitAndLeave => true,
         Action::ShowPane(number) => {
@@ -70,18 +71,33 @@ pub(super) fn is_available(view: &View, action: Action, scene: &Scene) -> bool {
             read.is_some_and(|read| read.rows() > 0)
         }
         Action::SaveSnapshot => choice::askable(view, scene).is_some(),
+        Action::Flame(step) => {
+            let read = view.step.as_ref().and_then(StepView::read);
+            let shown = read.filter(|read| read.grouping == Grouping::Flame);
+            shown.is_some_and(|read| read.flame_place.can(step, &read.flame))
+        }
+        Action::Step(StepMove::Back | StepMove::Forward) => {
+            let read = view.step.as_ref().and_then(StepView::read);
+            read.is_some_and(|read| read.grouping != Grouping::Flame)
+        }
+        Action::OpenFailedStep => choice::failed(scene).is_some(),
         Action::Step(_) => view.step.as_ref().and_then(StepView::read).is_some(),
         Action::ToStart | Action::ToEnd => selecting || pane_scrolls(view, scene),
         Action::OpenOom => {
             let rejected = || scene.remedies.iter().any(|r| r.id == RemedyId::Without);
             scene.state.oom().is_some() || rejected()
         }
+        Action::Search if matches!(view.dialog, Some(Dialog::Help(_))) => true,
         Action::Search | Action::Select => has_output(scene) && run.is_some(),
         Action::SearchOlder | Action::SearchNewer | Action::EndSearch => {
             view.output.search().is_some()
         }
         Action::EditCommand => can_relaunch(scene),
         Action::Relaunch => can_relaunch(scene) && !scene.is_running(),
+        Action::RelaunchUnchanged => {
+            let is_oom = matches!(view.dialog, Some(Dialog::Oom(_)));
+            is_oom && can_relaunch(scene) && !scene.is_running()
+        }
         Action::StopAndRelaunch => can_relaunch(scene) && scene.is_running(),
         Action::Combine => {
             let mut remedies = scene.remedies.iter();

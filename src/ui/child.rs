@@ -183,6 +183,11 @@ impl ChildScreen {
         self.emulator.screen().scrollback_len() > 0
     }
 
+    /// Whether the program has asked its terminal for the mouse.
+    pub(super) fn uses_mouse(&self) -> bool {
+        self.screen().mouse_protocol_mode() != vt100::MouseProtocolMode::None
+    }
+
     pub fn screen(&self) -> &vt100::Screen {
         self.emulator.screen()
     }

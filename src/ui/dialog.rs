@@ -25,7 +25,7 @@ pub(super) enum Dialog {
 }
 
 /// The help and its scroll position.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq)]
 pub(super) struct HelpDialog {
     /// The first row to show; drawing limits it.
     pub scrolled: usize,
@@ -33,6 +33,10 @@ pub(super) struct HelpDialog {
     mode: InputMode,
     /// The dialog among these.
     over: Option<OomDialog>,
+    /// The text of which the keys' words are to have every word.
+    searched: LineEdit,
+    /// Whether that text is being typed.
+    pub is_typed: bool,
 }
 
 impl HelpDialog {
@@ -41,7 +45,33 @@ impl HelpDialog {
             scrolled: 0,
             mode,
             over,
+            searched: LineEdit::default(),
+            is_typed: false,
         }
+    }
+
+    pub fn searched(&self) -> &LineEdit {
+        &self.searched
+    }
+
+    /// Edits the text that is searched for.
+    pub fn search(&mut self, edit: impl FnOnce(&mut LineEdit)) {
+        edit(&mut self.searched);
+        self.scrolled = 0;
+    }
+
+    /// Shows all keys again; whether some were left out.
+    pub fn forget_search(&mut self) -> bool {
+        let was_searched = std::mem::take(&mut self.is_typed) || !self.searched.text().is_empty();
+        self.searched = LineEdit::default();
+        was_searched
+    }
+
+    /// Whether the words of a key, with what it is about, have every word of the text.
+    pub fn finds(&self, about: &str, keys: &str, words: &str) -> bool {
+        let all = format!("{about} {keys} {words}").to_lowercase();
+        let text = self.searched.text().to_lowercase();
+        text.split_whitespace().all(|word| all.contains(word))
     }
 
     pub fn closed(self) -> Option<OomDialog> {
@@ -53,7 +83,8 @@ impl HelpDialog {
     }
 
     pub fn scroll(&mut self, scroll: Scroll) {
-        let most = keymap::bindings(self.mode()).count();
+        // A title and a blank row for each of a few groups.
+        let most = 2 * keymap::bindings(self.mode()).count();
         self.scrolled = match scroll {
             Scroll::Up(n) => self.scrolled.saturating_sub(n),
             Scroll::Down(n) => (self.scrolled + n).min(most),

@@ -1,12 +1,13 @@
-//! Draws the dialogs: the command being edited, the search, questions and the help. The one after an OOM has
-//! a room of its own.
+//! Draws the dialogs: the command being edited, the search, questions. The help and the one after an OOM have
+//! rooms of their own.
 
+mod help;
 pub(super) mod oom;
 
-use super::available::{is_available, is_listed};
+use super::available::is_available;
 use super::canvas::{self, Canvas, StyledLine, columns};
 use super::child::ChildScreen;
-use super::dialog::{Dialog, HelpDialog};
+use super::dialog::Dialog;
 use super::difference;
 use super::editor::{Editor, LineEdit};
 use super::keymap::{self, Binding};
@@ -34,7 +35,7 @@ pub(super) fn draw(
             draw_question(canvas, view, scene, title);
         }
         Dialog::Stop => draw_question(canvas, view, scene, "Stop the training?"),
-        Dialog::Help(help) => draw_help(canvas, view, scene, help),
+        Dialog::Help(help) => return help::draw(canvas, view, scene, help),
     }
     None
 }
@@ -154,83 +155,6 @@ fn broken(editor: &Editor, width: u16) -> (Vec<String>, (u16, u16)) {
     (lines, cursor)
 }
 
-const KEYS: u16 = 14;
-
-/// Columns of one list of keys.
-const WIDTH: u16 = 72;
-
-/// Columns of each of two lists beside each other, where one would be too long for the screen.
-const HALF: u16 = 57;
-
-fn draw_help(canvas: &mut Canvas, view: &View, scene: &Scene, help: &HelpDialog) {
-    let (area, theme) = (canvas.area, canvas.theme);
-    let listed = keymap::bindings(help.mode());
-    let listed = listed.filter(|binding| is_listed(view, binding.action, scene));
-    let lines = keymap::rows(listed, theme.glyphs);
-    let fits = lines.len() + 4 <= usize::from(area.height);
-    let (wanted, lists) = match !fits && area.width >= 2 * HALF + 4 {
-        true => (2 * HALF, 2),
-        false => (WIDTH, 1),
-    };
-    let words_room = match lists {
-        2 => HALF - KEYS - 2,
-        _ => width_within(area, wanted + 4).saturating_sub(KEYS + 4),
-    };
-    let lines: Vec<(String, String)> = lines
-        .into_iter()
-        .flat_map(|(keys, words)| wrapped(keys, words, words_room))
-        .collect();
-    let rows = lines.len().div_ceil(lists);
-    let rect = place(area, width_within(area, wanted + 4), rows as u16 + 2);
-    let mut inside = canvas.boxed(rect, "keys", Tone::Accent);
-    let height = usize::from(inside.area.height);
-    // The last row then says how many are hidden.
-    let most = match rows > height {
-        true => rows + 1 - height,
-        false => 0,
-    };
-    let first = help.scrolled.min(most);
-    let shown = height.min(rows).saturating_sub(usize::from(most > 0));
-    if most > 0 {
-        let [up, down, ..] = theme.glyphs.arrow_keys;
-        let below = rows.saturating_sub(first + shown);
-        let more = format!("{up} {first} above  {down} {below} below");
-        inside.pen(shown as u16).text(&more, Tone::Dim);
-    }
-    for (list, lines) in (0..).zip(lines.chunks(rows.max(1))) {
-        let column = Rect {
-            x: inside.area.x + list * HALF,
-            width: inside.area.width.saturating_sub(list * HALF),
-            ..inside.area
-        };
-        for (row, (keys, words)) in (0..).zip(lines.iter().skip(first).take(shown)) {
-            inside
-                .at(column)
-                .pen(row)
-                .cut(keys, KEYS - 1, Tone::Accent)
-                .to(KEYS)
-                .cut(words, words_room, Tone::Text);
-        }
-    }
-}
-
-/// One key's words on as many rows as they need.
-fn wrapped(keys: String, words: &str, width: u16) -> Vec<(String, String)> {
-    let mut rows = vec![(keys, String::new())];
-    for word in words.split(' ') {
-        if let Some((_, row)) = rows.last_mut()
-            && (row.is_empty() || columns(row) + 1 + columns(word) <= width)
-        {
-            let gap = if row.is_empty() { "" } else { " " };
-            row.push_str(gap);
-            row.push_str(word);
-        } else {
-            rows.push((String::new(), word.into()));
-        }
-    }
-    rows
-}
-
 /// The answers are the keys of the mode.
 fn draw_question(canvas: &mut Canvas, view: &View, scene: &Scene, title: &str) {
     let (area, theme) = (canvas.area, canvas.theme);
@@ -300,25 +224,5 @@ fn found(output: &ChildScreen, text: &str) -> (String, Tone) {
         _ if text.is_empty() => ("type to search the output".into(), Tone::Dim),
         Some((_, place, of)) if of > 0 => (format!("{place} of {of}"), Tone::Text),
         Some(_) | None => ("not found".into(), Tone::Warning),
-    }
-}
-
-#[cfg(test)]
-mod help_tests {
-    use super::*;
-
-    #[test]
-    fn words_that_are_too_long_go_on_below() {
-        let rows = wrapped("q".into(), "quit (asks while it runs)", 12);
-        let row = |keys: &str, words: &str| (keys.to_string(), words.to_string());
-        assert_eq!(
-            rows,
-            [
-                row("q", "quit (asks"),
-                row("", "while it"),
-                row("", "runs)")
-            ]
-        );
-        assert_eq!(wrapped("q".into(), "quit", 12).len(), 1);
     }
 }

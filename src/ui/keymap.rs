@@ -1,12 +1,14 @@
 //! The keys: one table of mode, key, action and words, from which the footer, the help and
 //! `oomph help keys` are made.
 
-use crate::ui::action::{Action, SeekTarget, StepMove};
-use crate::ui::chart::Move;
+mod table;
+
+use crate::ui::action::{Action, StepMove};
 use crate::ui::pane::Pane;
 use crate::ui::theme::{Glyphs, UNICODE};
 use ratatui::crossterm::event::{KeyCode, KeyEvent, KeyModifiers};
 use std::fmt::Write;
+pub use table::TABLE;
 
 /// What is in front decides what keys mean.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -22,6 +24,8 @@ pub enum InputMode {
     Stopping,
     /// The help.
     Helping,
+    /// A text being typed to search the help.
+    SearchingHelp,
     /// A search text being typed.
     Searching,
     /// Rows of the output being selected.
@@ -43,7 +47,10 @@ impl InputMode {
             | InputMode::Helping
             | InputMode::Selecting
             | InputMode::Step => true,
-            InputMode::Editing | InputMode::Searching | InputMode::Typing => false,
+            InputMode::Editing
+            | InputMode::Searching
+            | InputMode::SearchingHelp
+            | InputMode::Typing => false,
         }
     }
 }
@@ -181,12 +188,125 @@ pub fn names(keys: &[Key], glyphs: &Glyphs) -> String {
         .join(" ")
 }
 
-/// Rows of a help, the names of keys and their words: keys that follow each other and have the same words
-/// are one row, `1–7`.
-pub(crate) fn rows<'b>(
+/// What keys are about: the help has a list of each.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) enum KeyGroup {
+    Training,
+    Choice,
+    Chart,
+    Panes,
+    Output,
+    Recording,
+    Step,
+    Rows,
+    Flame,
+    Screen,
+}
+
+impl KeyGroup {
+    pub(crate) fn title(self) -> &'static str {
+        match self {
+            KeyGroup::Training => "training",
+            KeyGroup::Choice => "this dialog",
+            KeyGroup::Chart => "chart",
+            KeyGroup::Panes => "pane",
+            KeyGroup::Output => "output",
+            KeyGroup::Recording => "recording",
+            KeyGroup::Step => "step",
+            KeyGroup::Rows => "lines and modules",
+            KeyGroup::Flame => "flame graph",
+            KeyGroup::Screen => "screen",
+        }
+    }
+
+    fn of(mode: InputMode, action: Action) -> KeyGroup {
+        let moves = match mode {
+            InputMode::Step => KeyGroup::Rows,
+            InputMode::Watching => KeyGroup::Panes,
+            _ => KeyGroup::Choice,
+        };
+        match action {
+            Action::Interrupt
+            | Action::AskToStop
+            | Action::Stop
+            | Action::Kill
+            | Action::TypeToTraining
+            | Action::EditCommand
+            | Action::OpenOom
+            | Action::SaveSnapshot => KeyGroup::Training,
+            Action::Time(_)
+            | Action::Compare
+            | Action::OtherHeight
+            | Action::MaximizeChart
+            | Action::NextDevice
+            | Action::PreviousDevice
+            | Action::NextStandout => KeyGroup::Chart,
+            Action::NextPane
+            | Action::PreviousPane
+            | Action::ShowPane(_)
+            | Action::MaximizePane => KeyGroup::Panes,
+            Action::Up
+            | Action::Down
+            | Action::PageUp
+            | Action::PageDown
+            | Action::ToStart
+            | Action::ToEnd
+            | Action::KeepSearch => moves,
+            Action::Search
+            | Action::SearchOlder
+            | Action::SearchNewer
+            | Action::EndSearch
+            | Action::Select => KeyGroup::Output,
+            Action::PlayOrPause | Action::Faster | Action::Slower | Action::Seek(_) => {
+                KeyGroup::Recording
+            }
+            Action::Step(StepMove::OpenRow | StepMove::Reorder) => KeyGroup::Rows,
+            Action::OpenStep | Action::Step(_) => KeyGroup::Step,
+            Action::Flame(_) => KeyGroup::Flame,
+            Action::Relaunch
+            | Action::RelaunchUnchanged
+            | Action::StopAndRelaunch
+            | Action::Combine
+            | Action::Details
+            | Action::OpenFailedStep
+            | Action::QuitAndStop
+            | Action::QuitAndLeave => KeyGroup::Choice,
+            Action::Copy | Action::Back if mode != InputMode::Watching => moves,
+            Action::Copy
+            | Action::Back
+            | Action::WriteReport
+            | Action::Help
+            | Action::Quit
+            | Action::Suspend
+            | Action::Redraw
+            | Action::Mouse
+            | Action::NextTheme => KeyGroup::Screen,
+        }
+    }
+}
+
+/// A row of a help: the names of keys and their words.
+pub(crate) type KeyRow = (String, &'static str);
+
+/// The rows of a help by what they are about: keys that follow each other and have the same words are one row, `1–7`.
+pub(crate) fn groups<'b>(
     bindings: impl Iterator<Item = &'b Binding>,
     glyphs: &Glyphs,
-) -> Vec<(String, &'static str)> {
+) -> Vec<(KeyGroup, Vec<KeyRow>)> {
+    let mut bindings: Vec<&Binding> = bindings.collect();
+    bindings.sort_by_key(|binding| KeyGroup::of(binding.mode, binding.action));
+    let same = |one: &&Binding, other: &&Binding| {
+        KeyGroup::of(one.mode, one.action) == KeyGroup::of(other.mode, other.action)
+    };
+    let groups = bindings.chunk_by(same);
+    let group = |of: &[&Binding]| {
+        let group = KeyGroup::of(of[0].mode, of[0].action);
+        (group, rows(of.iter().copied(), glyphs))
+    };
+    groups.map(group).collect()
+}
+
+fn rows<'b>(bindings: impl Iterator<Item = &'b Binding>, glyphs: &Glyphs) -> Vec<KeyRow> {
     let mut rows: Vec<(String, Option<String>, &'static str)> = Vec::new();
     for binding in bindings {
         let keys = names(binding.keys, glyphs);
@@ -215,173 +335,23 @@ pub fn plain_text() -> String {
         (InputMode::Searching, "Searching the output"),
         (InputMode::Selecting, "Selecting rows of the output"),
         (InputMode::Typing, "Typing to the training"),
+        (InputMode::Helping, "In the help of the screen"),
+        (InputMode::SearchingHelp, "Searching that help"),
     ] {
         let _ = writeln!(text, "\n{title}");
-        for (keys, words) in rows(bindings(mode), &UNICODE) {
-            let _ = writeln!(text, "  {keys:<14}{words}");
+        let groups = groups(bindings(mode), &UNICODE);
+        let is_grouped = groups.len() > 1;
+        for (group, rows) in groups {
+            if is_grouped {
+                let _ = writeln!(text, "  {}", group.title());
+            }
+            for (keys, words) in rows {
+                let _ = writeln!(text, "    {keys:<14}{words}");
+            }
         }
     }
     text.trim_start().to_string()
 }
-
-const UP: &[Key] = &[Key::code(KeyCode::Up), Key::plain('k')];
-const DOWN: &[Key] = &[Key::code(KeyCode::Down), Key::plain('j')];
-const BACK: &[Key] = &[Key::code(KeyCode::Esc)];
-const INTERRUPT: &[Key] = &[Key::control('c')];
-/// Ends or restarts a running training: no text contains this key, so that a line meant for a shell
-/// cannot do it.
-const END: &[Key] = &[Key::control('x')];
-
-/// The words of all digits, which the help lists as one row. A digit that no pane has is no key: [`bindings`] leaves it out.
-const PANE: &str = "the pane with this number";
-
-/// There are nine digits for the panes below the chart.
-const _: () = assert!(Pane::ALL.len() <= 10);
-
-/// All keys. Within a mode the order is the footer's.
-#[rustfmt::skip]
-pub static TABLE: &[Binding] = &[
-    bind(InputMode::Watching, &[Key::plain('n')], Action::SearchNewer, "next", "output: next match, further down"),
-    bind(InputMode::Watching, &[Key::plain('N')], Action::SearchOlder, "previous", "output: previous match, further up"),
-    bind(InputMode::Watching, &[Key::code(KeyCode::Esc)], Action::EndSearch, "end search", "output: clear the search, follow"),
-    bind(InputMode::Watching, &[Key::plain('o')], Action::OpenOom, "why and what to do", "why memory ran out and what to do"),
-    bind(InputMode::Watching, &[Key::plain('s')], Action::OpenStep, "step", "what a step is made of, line by line"),
-    bind(InputMode::Watching, &[Key::code(KeyCode::Tab)], Action::NextPane, "panes", "next pane below the chart"),
-    bind(InputMode::Watching, &[Key::code(KeyCode::BackTab)], Action::PreviousPane, "", "previous pane"),
-    bind(InputMode::Watching, &[Key::plain('1')], Action::ShowPane(1), "", PANE),
-    bind(InputMode::Watching, &[Key::plain('2')], Action::ShowPane(2), "", PANE),
-    bind(InputMode::Watching, &[Key::plain('3')], Action::ShowPane(3), "", PANE),
-    bind(InputMode::Watching, &[Key::plain('4')], Action::ShowPane(4), "", PANE),
-    bind(InputMode::Watching, &[Key::plain('5')], Action::ShowPane(5), "", PANE),
-    bind(InputMode::Watching, &[Key::plain('6')], Action::ShowPane(6), "", PANE),
-    bind(InputMode::Watching, &[Key::plain('7')], Action::ShowPane(7), "", PANE),
-    bind(InputMode::Watching, &[Key::plain('8')], Action::ShowPane(8), "", PANE),
-    bind(InputMode::Watching, &[Key::plain('9')], Action::ShowPane(9), "", PANE),
-    bind(InputMode::Watching, &[Key::plain('r')], Action::EditCommand, "relaunch", "view and edit the command, then relaunch"),
-    bind(InputMode::Watching, &[Key::plain('S')], Action::SaveSnapshot, "", "save PyTorch's own snapshot of now (pytorch.org/memory_viz)"),
-    bind(InputMode::Watching, &[Key::plain(' '), Key::plain('p')], Action::PlayOrPause, "play/pause", "play or pause the recording"),
-    bind(InputMode::Watching, &[Key::plain('>')], Action::Faster, "faster", "play the recording twice as fast"),
-    bind(InputMode::Watching, &[Key::plain('<')], Action::Slower, "slower", "play the recording half as fast"),
-    bind(InputMode::Watching, &[Key::plain('O')], Action::Seek(SeekTarget::NextOom), "next OOM", "recording: to the next OOM"),
-    bind(InputMode::Watching, &[Key::plain(')')], Action::Seek(SeekTarget::Forward), "forward", "recording: forward by 10 s of playing"),
-    bind(InputMode::Watching, &[Key::plain('(')], Action::Seek(SeekTarget::Back), "back", "recording: back by 10 s of playing"),
-    bind(InputMode::Watching, &[Key::plain('}')], Action::Seek(SeekTarget::NextRun), "", "recording: to the next run"),
-    bind(InputMode::Watching, &[Key::plain('{')], Action::Seek(SeekTarget::PreviousRun), "", "recording: to the run before"),
-    bind(InputMode::Watching, &[Key::plain(' ')], Action::Time(Move::PauseOrGoOn), "pause", "freeze the chart (recording continues)"),
-    bind(InputMode::Watching, &[Key::plain('0'), Key::code(KeyCode::Esc)], Action::Time(Move::Reset), "follow", "chart: back to now, default zoom"),
-    bind(InputMode::Watching, &[Key::plain('K')], Action::AskToStop, "stop", "stop the training (asks first)"),
-    bind(InputMode::Watching, &[Key::plain('f')], Action::MaximizePane, "full", "maximize the pane, and back"),
-    bind(InputMode::Watching, &[Key::plain(']')], Action::NextDevice, "next GPU", "next GPU"),
-    bind(InputMode::Watching, &[Key::plain('w')], Action::NextStandout, "fullest rank", "chart of the fullest, the slowest, the odd rank"),
-    bind(InputMode::Watching, &[Key::plain('+'), Key::plain('=')], Action::Time(Move::In), "zoom in", "chart: zoom in"),
-    bind(InputMode::Watching, &[Key::plain('-')], Action::Time(Move::Out), "out", "chart: zoom out"),
-    bind(InputMode::Watching, &[Key::code(KeyCode::Left), Key::plain('h')], Action::Time(Move::Back), "", "chart: pan to earlier"),
-    bind(InputMode::Watching, &[Key::code(KeyCode::Right), Key::plain('l')], Action::Time(Move::Forward), "", "chart: pan to later"),
-    bind(InputMode::Watching, &[Key::plain(',')], Action::Time(Move::CursorBack), "", "chart: cursor left, shows its values"),
-    bind(InputMode::Watching, &[Key::plain('.')], Action::Time(Move::CursorForward), "", "chart: cursor right"),
-    bind(InputMode::Watching, &[Key::plain('c')], Action::Compare, "compare", "chart: overlay an earlier run"),
-    bind(InputMode::Watching, &[Key::plain('z')], Action::OtherHeight, "", "chart: scale to capacity / to usage"),
-    bind(InputMode::Watching, &[Key::plain('m')], Action::MaximizeChart, "", "maximize the chart, and back"),
-    bind(InputMode::Watching, &[Key::plain('[')], Action::PreviousDevice, "", "previous GPU"),
-    bind(InputMode::Watching, UP, Action::Up, "", "pane: up one row"),
-    bind(InputMode::Watching, DOWN, Action::Down, "", "pane: down one row"),
-    bind(InputMode::Watching, &[Key::code(KeyCode::PageUp), Key::control('b')], Action::PageUp, "", "pane: up one page"),
-    bind(InputMode::Watching, &[Key::code(KeyCode::PageDown), Key::control('f')], Action::PageDown, "", "pane: down one page"),
-    bind(InputMode::Watching, &[Key::plain('g'), Key::code(KeyCode::Home)], Action::ToStart, "", "pane: to the start"),
-    bind(InputMode::Watching, &[Key::plain('G'), Key::code(KeyCode::End)], Action::ToEnd, "", "pane: to the end, follow"),
-    bind(InputMode::Watching, &[Key::plain('/')], Action::Search, "search", "output: search (lowercase ignores case)"),
-    bind(InputMode::Watching, &[Key::plain('v')], Action::Select, "", "output: select rows to copy"),
-    bind(InputMode::Watching, &[Key::plain('y')], Action::Copy, "", "copy the command"),
-    bind(InputMode::Watching, &[Key::plain('M')], Action::Mouse, "", "toggle mouse capture (click, drag, wheel)"),
-    bind(InputMode::Watching, &[Key::plain('t')], Action::NextTheme, "", "next theme (default/dark/light/contrast)"),
-    bind(InputMode::Watching, INTERRUPT, Action::Interrupt, "", "SIGINT to the training; quit if it ended"),
-    bind(InputMode::Watching, &[Key::control('z')], Action::Suspend, "", "suspend oomph; the training continues"),
-    bind(InputMode::Watching, &[Key::control('l')], Action::Redraw, "", "redraw"),
-    bind(InputMode::Watching, &[Key::plain('i')], Action::TypeToTraining, "type to the training", "type to the training"),
-    bind(InputMode::Watching, &[Key::plain('?'), Key::code(KeyCode::F(1))], Action::Help, "help", "this help"),
-    bind(InputMode::Watching, &[Key::plain('q')], Action::Quit, "quit", "quit (asks while the training runs)"),
-
-    bind(InputMode::Step, &[Key::plain('m')], Action::Step(StepMove::Regroup), "modules", "by lines, by modules, as a flame graph, by what grows"),
-    bind(InputMode::Step, &[Key::plain('w')], Action::Step(StepMove::WhatLeaks), "what leaks", "what grows and who keeps it alive (the training waits, up to 1 s)"),
-    bind(InputMode::Step, &[Key::code(KeyCode::Left), Key::plain('h')], Action::Step(StepMove::Back), "", "cursor left"),
-    bind(InputMode::Step, &[Key::code(KeyCode::Right), Key::plain('l')], Action::Step(StepMove::Forward), "cursor", "cursor right"),
-    bind(InputMode::Step, &[Key::plain('p')], Action::Step(StepMove::ToPeak), "peak", "cursor to the peak"),
-    bind(InputMode::Step, &[Key::code(KeyCode::Enter)], Action::Step(StepMove::OpenRow), "the line", "lines: all that is known of the one at the pointer, and back"),
-    bind(InputMode::Step, UP, Action::Up, "", "lines: up one row"),
-    bind(InputMode::Step, DOWN, Action::Down, "lines", "lines: down one row"),
-    bind(InputMode::Step, &[Key::plain('t')], Action::Step(StepMove::Reorder), "sort", "lines: sort by bytes, by blocks, by name"),
-    bind(InputMode::Step, &[Key::plain('[')], Action::Step(StepMove::PreviousStep), "previous step", "the traced step before"),
-    bind(InputMode::Step, &[Key::plain(']')], Action::Step(StepMove::NextStep), "next step", "the traced step after"),
-    bind(InputMode::Step, &[Key::plain('f')], Action::Step(StepMove::FirstStep), "first", "the first traced step"),
-    bind(InputMode::Step, &[Key::plain('b')], Action::Step(StepMove::LargestStep), "biggest", "the traced step with the highest peak (the biggest)"),
-    bind(InputMode::Step, &[Key::plain('o')], Action::Step(StepMove::FailedStep), "ran out", "the step that ran out of memory"),
-    bind(InputMode::Step, &[Key::plain('S')], Action::SaveSnapshot, "", "save PyTorch's own snapshot of now (pytorch.org/memory_viz)"),
-    bind(InputMode::Step, &[Key::plain(',')], Action::Step(StepMove::EventBack), "", "cursor back by one allocation or free"),
-    bind(InputMode::Step, &[Key::plain('.')], Action::Step(StepMove::EventForward), "", "cursor on by one allocation or free"),
-    bind(InputMode::Step, &[Key::plain('g'), Key::code(KeyCode::Home)], Action::Step(StepMove::ToStart), "", "cursor to the step's beginning"),
-    bind(InputMode::Step, &[Key::plain('G'), Key::code(KeyCode::End)], Action::Step(StepMove::ToEnd), "", "cursor to the step's end"),
-    bind(InputMode::Step, &[Key::code(KeyCode::PageUp), Key::control('b')], Action::PageUp, "", "lines: up one page"),
-    bind(InputMode::Step, &[Key::code(KeyCode::PageDown), Key::control('f')], Action::PageDown, "", "lines: down one page"),
-    bind(InputMode::Step, &[Key::code(KeyCode::Tab)], Action::NextDevice, "", "next GPU"),
-    bind(InputMode::Step, &[Key::plain('?'), Key::code(KeyCode::F(1))], Action::Help, "help", "this help"),
-    bind(InputMode::Step, &[Key::code(KeyCode::Esc), Key::plain('s'), Key::plain('q')], Action::Back, "back", "back to the chart"),
-    bind(InputMode::Step, &[Key::control('z')], Action::Suspend, "", "suspend oomph; the training continues"),
-    bind(InputMode::Step, &[Key::control('l')], Action::Redraw, "", "redraw"),
-    bind(InputMode::Step, INTERRUPT, Action::Interrupt, "", "SIGINT to the training; quit if it ended"),
-
-    bind(InputMode::Oom, &[Key::code(KeyCode::Enter)], Action::Relaunch, "relaunch", "relaunch with the selected remedies (or press a remedy's key)"),
-    bind(InputMode::Oom, END, Action::StopAndRelaunch, "stop and relaunch", "stop the running training, relaunch with the selected remedies"),
-    bind(InputMode::Oom, &[Key::plain(' ')], Action::Combine, "combine", "combine the selected remedy with others"),
-    bind(InputMode::Oom, &[Key::plain('v')], Action::EditCommand, "edit", "edit the command first"),
-    bind(InputMode::Oom, &[Key::plain('d')], Action::Details, "details", "the evidence, the lines with the most live memory, what is not offered"),
-    bind(InputMode::Oom, &[Key::plain('?'), Key::code(KeyCode::F(1))], Action::Help, "help", "this help"),
-    bind(InputMode::Oom, UP, Action::Up, "", "previous remedy"),
-    bind(InputMode::Oom, DOWN, Action::Down, "", "next remedy"),
-    bind(InputMode::Oom, &[Key::code(KeyCode::PageUp), Key::control('b')], Action::PageUp, "", "details: up one page"),
-    bind(InputMode::Oom, &[Key::code(KeyCode::PageDown), Key::control('f')], Action::PageDown, "", "details: down one page"),
-    bind(InputMode::Oom, &[Key::plain('y')], Action::Copy, "copy", "copy the diagnosis as Markdown; again: the next command"),
-    bind(InputMode::Oom, BACK, Action::Back, "back", "close this dialog (o opens it again)"),
-    bind(InputMode::Oom, &[Key::control('z')], Action::Suspend, "", "suspend oomph"),
-    bind(InputMode::Oom, &[Key::control('l')], Action::Redraw, "", "redraw"),
-    bind(InputMode::Oom, &[Key::plain('q')], Action::Quit, "quit", "quit"),
-    bind(InputMode::Oom, INTERRUPT, Action::Interrupt, "", "SIGINT to the training; quit if it ended"),
-
-    bind(InputMode::Editing, &[Key::code(KeyCode::Enter)], Action::Relaunch, "relaunch", "start this command"),
-    bind(InputMode::Editing, END, Action::StopAndRelaunch, "stop and relaunch", "stop the running training, start this command"),
-    bind(InputMode::Editing, BACK, Action::Back, "back", "back without changes"),
-    bind(InputMode::Editing, INTERRUPT, Action::Back, "", "back without changes"),
-
-    bind(InputMode::Quitting, END, Action::QuitAndStop, "stop the training", "quit and stop the training"),
-    bind(InputMode::Quitting, &[Key::plain('l')], Action::QuitAndLeave, "leave it running", "quit and leave the training running"),
-    bind(InputMode::Quitting, &[Key::code(KeyCode::Esc), Key::plain('q'), Key::plain('c')], Action::Back, "cancel", "keep watching"),
-    bind(InputMode::Quitting, INTERRUPT, Action::Interrupt, "", "send SIGINT to the training"),
-
-    bind(InputMode::Stopping, END, Action::Stop, "stop", "SIGTERM, then SIGKILL"),
-    bind(InputMode::Stopping, &[Key::control('k')], Action::Kill, "kill now", "SIGKILL now"),
-    bind(InputMode::Stopping, &[Key::code(KeyCode::Esc), Key::plain('q'), Key::plain('c')], Action::Back, "cancel", "let it run"),
-    bind(InputMode::Stopping, INTERRUPT, Action::Interrupt, "", "send SIGINT to the training"),
-
-    bind(InputMode::Helping, &[Key::code(KeyCode::Esc), Key::plain('?'), Key::plain('q')], Action::Back, "back", "back"),
-    bind(InputMode::Helping, UP, Action::Up, "up", "up one row"),
-    bind(InputMode::Helping, DOWN, Action::Down, "down", "down one row"),
-    bind(InputMode::Helping, INTERRUPT, Action::Interrupt, "", "send SIGINT to the training"),
-
-    bind(InputMode::Searching, &[Key::code(KeyCode::Enter)], Action::KeepSearch, "keep", "keep the matches; n and N step through them"),
-    bind(InputMode::Searching, BACK, Action::Back, "back", "cancel the search"),
-    bind(InputMode::Searching, INTERRUPT, Action::Back, "", "cancel the search"),
-
-    bind(InputMode::Selecting, &[Key::plain('y'), Key::code(KeyCode::Enter)], Action::Copy, "copy", "copy the selected rows"),
-    bind(InputMode::Selecting, UP, Action::Up, "extend up", "extend up one row"),
-    bind(InputMode::Selecting, DOWN, Action::Down, "extend down", "extend down one row"),
-    bind(InputMode::Selecting, &[Key::code(KeyCode::PageUp), Key::control('b')], Action::PageUp, "", "extend up one page"),
-    bind(InputMode::Selecting, &[Key::code(KeyCode::PageDown), Key::control('f')], Action::PageDown, "", "extend down one page"),
-    bind(InputMode::Selecting, &[Key::plain('g'), Key::code(KeyCode::Home)], Action::ToStart, "", "extend to the start"),
-    bind(InputMode::Selecting, &[Key::plain('G'), Key::code(KeyCode::End)], Action::ToEnd, "", "extend to the end"),
-    bind(InputMode::Selecting, &[Key::code(KeyCode::Esc), Key::plain('v'), Key::plain('q')], Action::Back, "back", "clear the selection, follow"),
-    bind(InputMode::Selecting, INTERRUPT, Action::Interrupt, "", "SIGINT to the training; quit if it ended"),
-
-    bind(InputMode::Typing, &[Key::control(']')], Action::Back, "keyboard back to oomph", "keyboard back to oomph"),
-];
 
 #[cfg(test)]
 mod tests {
@@ -408,8 +378,11 @@ mod tests {
     fn no_key_means_two_things_in_one_mode() {
         for (n, binding) in TABLE.iter().enumerate() {
             for other in &TABLE[n + 1..] {
-                let of_replays = |binding: &Binding| binding.action == Action::PlayOrPause;
-                if other.mode == binding.mode && of_replays(other) == of_replays(binding) {
+                // A key of replays, or of the flame graph, has its other meaning elsewhere.
+                let elsewhere = |binding: &Binding| {
+                    matches!(binding.action, Action::PlayOrPause | Action::Flame(_))
+                };
+                if other.mode == binding.mode && elsewhere(other) == elsewhere(binding) {
                     // Esc ends what is nearest: the first of its lines that can be done.
                     for key in binding.keys.iter().filter(|key| key.code != KeyCode::Esc) {
                         assert!(
@@ -449,6 +422,7 @@ mod tests {
             InputMode::Quitting,
             InputMode::Stopping,
             InputMode::Helping,
+            InputMode::SearchingHelp,
             InputMode::Step,
         ] {
             assert_eq!(
@@ -487,9 +461,9 @@ mod tests {
         assert_eq!(names(&left, &UNICODE), "← h");
         assert_eq!(names(&left, &ASCII), "Left h");
         assert_eq!(Key::code(KeyCode::Enter).name(&UNICODE), "Enter");
-        assert!(plain_text().contains("Enter         relaunch with"));
+        assert!(plain_text().contains("    Enter         relaunch with"));
         let panes = Pane::below().count();
-        let digits = format!("\n  1–{panes}           the pane with this number\n");
+        let digits = format!("\n    1–{panes}           the pane with this number\n");
         assert!(plain_text().contains(&digits));
     }
 }

@@ -10,7 +10,7 @@ use super::layout::layout_of;
 use super::scene::{Elsewhere, Pace, Scene, Subject};
 use super::step::traced::StepView;
 use super::theme::{Theme, Tone};
-use super::view::{Keyboard, Notice, View};
+use super::view::{Keyboard, Mouse, Notice, View};
 use super::words::{
     Figures, count, outcome_words, patching_words, ranks_on, rate, steps_per_second,
 };
@@ -342,6 +342,14 @@ pub(super) fn footer_action(view: &View, scene: &Scene, row: Rect, column: u16) 
     keys.iter().find(at).map(|entry| entry.binding.action)
 }
 
+fn mouse(view: &View) -> &'static str {
+    match view.mouse {
+        Mouse::Off => "mouse left to the terminal  ",
+        Mouse::On if view.captures_mouse() => "mouse on: Shift selects text  ",
+        Mouse::On => "the program uses the mouse: left to the terminal  ",
+    }
+}
+
 /// What the last key did.
 fn said(view: &View, scene: &Scene) -> String {
     match view.notice(scene.state.now) {
@@ -355,6 +363,8 @@ fn said(view: &View, scene: &Scene) -> String {
         }
         Some(Notice::NotOffered) => "nothing started: this one is not offered here  ".into(),
         Some(Notice::Theme) => format!("theme: {}  ", view.theme.scheme.name()),
+        Some(Notice::Told) => format!("{}  ", view.words),
+        Some(Notice::Mouse) => mouse(view).into(),
         Some(Notice::Snapshot) => snapshot(view, scene),
         None => held(view, view.mode()),
     }

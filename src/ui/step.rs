@@ -14,6 +14,8 @@
 
 pub(super) mod chart;
 pub(super) mod choice;
+mod flame;
+mod flame_place;
 mod holdings;
 pub(super) mod layout;
 pub(super) mod traced;
@@ -59,7 +61,7 @@ pub(super) fn draw(canvas: &mut Canvas, open: &StepView, view: &View, scene: &Sc
     head(&mut canvas.at(layout.head), read);
     match read.grouping {
         Grouping::Flame => {
-            return holdings::draw_flame_and_modules(&mut canvas.at(layout.below()), read);
+            return flame::draw_with_modules(&mut canvas.at(layout.below()), read);
         }
         Grouping::Growth => return draw_growth(&mut canvas.at(layout.below()), view, scene),
         Grouping::Lines | Grouping::Modules => {}
@@ -79,7 +81,7 @@ pub(super) fn draw(canvas: &mut Canvas, open: &StepView, view: &View, scene: &Sc
             true => "lines, as a flame graph",
             false => "modules, as a flame graph",
         };
-        holdings::draw_flame(&mut canvas.at(area).below_head(&[(title, Tone::Dim)]), read);
+        flame::draw(&mut canvas.at(area).below_head(&[(title, Tone::Dim)]), read);
     }
     if read.row_is_open {
         holdings::draw_row(canvas, read, source);
@@ -94,7 +96,7 @@ pub(super) fn draw_peak(canvas: &mut Canvas, view: &View, scene: &Scene) {
     };
     match read.grouping {
         Grouping::Flame => {
-            holdings::draw_flame(canvas, read);
+            flame::draw(canvas, read);
             return;
         }
         Grouping::Growth => return draw_growth(canvas, view, scene),

@@ -33,6 +33,8 @@ pub struct UserTerminal {
     spare: Buffer,
     /// Where the last whole frame has the program's output, uncovered.
     output: Option<Rect>,
+    /// Whether the terminal reports the mouse.
+    mouse: bool,
 }
 
 impl UserTerminal {
@@ -49,6 +51,7 @@ impl UserTerminal {
             shown: None,
             spare: Buffer::default(),
             output: None,
+            mouse: false,
         };
         screen.resume()?;
         Ok(screen)
@@ -61,6 +64,7 @@ impl UserTerminal {
     pub fn resume(&mut self) -> io::Result<()> {
         self.raw = Some(Raw::enter(self.tty.try_clone()?)?);
         self.tty.write_all(ENTER.as_bytes())?;
+        self.mouse = false;
         self.fit();
         self.redraw();
         Ok(())
@@ -114,7 +118,13 @@ impl UserTerminal {
         let shown = self.shown.take();
         let is_first = shown.is_none();
         let shown = shown.unwrap_or_else(|| Buffer::empty(self.area));
-        let taken = self.write(is_first, &shown.diff(&drawn), cursor);
+        let mouse = view.captures_mouse();
+        let switch = match std::mem::replace(&mut self.mouse, mouse) == mouse {
+            true => "",
+            false if mouse => MOUSE_ON,
+            false => MOUSE_OFF,
+        };
+        let taken = self.write(switch, is_first, &shown.diff(&drawn), cursor);
         self.shown = Some(drawn);
         self.spare = shown;
         self.output = output_area(view, scene);
@@ -137,7 +147,7 @@ impl UserTerminal {
         for at in area.positions() {
             before[at].clone_from(&shown[at]);
         }
-        let taken = self.write(false, &before.diff(&drawn), cursor);
+        let taken = self.write("", false, &before.diff(&drawn), cursor);
         if let Some(shown) = &mut self.shown {
             area.positions()
                 .for_each(|at| std::mem::swap(&mut shown[at], &mut drawn[at]));
@@ -145,14 +155,16 @@ impl UserTerminal {
         taken
     }
 
-    /// Writes a frame's cells; returns how long that took.
+    /// Writes a switch of modes and a frame's cells; returns how long that took.
     fn write(
         &mut self,
+        switch: &str,
         clears: bool,
         cells: &[(u16, u16, &Cell)],
         cursor: Option<Position>,
     ) -> io::Result<Duration> {
         let mut bytes = BEGIN_FRAME.to_vec();
+        bytes.extend_from_slice(switch.as_bytes());
         // Only crossterm's writing is used: for size and cursor it would query the terminal, or run
         // `tput`.
         let mut to = CrosstermBackend::new(&mut bytes);
@@ -171,19 +183,6 @@ impl UserTerminal {
         let begun = Instant::now();
         self.tty.write_all(&bytes)?;
         Ok(begun.elapsed())
-    }
-
-    /// Turns mouse events on or off (click, drag, wheel; SGR coordinates).
-    ///
-    /// # Errors
-    /// If the terminal is gone.
-    pub fn capture_mouse(&mut self, capture: bool) -> io::Result<()> {
-        let sequence: &[u8] = if capture {
-            b"\x1b[?1002h\x1b[?1006h"
-        } else {
-            b"\x1b[?1006l\x1b[?1002l"
-        };
-        self.tty.write_all(sequence)
     }
 
     /// Puts a text into the terminal's clipboard (OSC 52), if it allows that.
@@ -218,8 +217,11 @@ impl AsFd for UserTerminal {
     }
 }
 
-/// Alternate screen, hidden cursor, bracketed paste. The mouse is left to the terminal until the
-/// user asks for it, so that text can be selected as usual.
+/// Mouse events: click, drag and wheel, in SGR's coordinates. Terminals select text with Shift held down all the same.
+const MOUSE_ON: &str = "\x1b[?1002h\x1b[?1006h";
+const MOUSE_OFF: &str = "\x1b[?1006l\x1b[?1002l";
+
+/// Alternate screen, hidden cursor, bracketed paste. Whether the mouse is reported changes with the view, so frames say that.
 pub const ENTER: &str = "\x1b[?1049h\x1b[?25l\x1b[?2004h\x1b[2J";
 
 /// Undoes [`ENTER`] and whatever half a frame may leave: synchronized output, attributes, mouse

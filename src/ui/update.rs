@@ -1,9 +1,9 @@
-//! Changes to a [`View`] by keys, pasted text, the mouse, and what happened in the session. What
+//! Changes to a [`View`] by keys, pasted text, and what happened in the session. What
 //! the loop has to carry out is returned as an [`Effect`].
 
 use super::action::{Action, Effect, ReplayControl, Scroll};
-use super::available::{has_output, is_available, list_rows};
-use super::chart::{self, Move};
+use super::available::{is_available, list_rows};
+use super::chart;
 use super::child::SearchDirection;
 use super::dialog::{Details, Dialog, HelpDialog, NextCopy, OomDialog};
 use super::dialogs::oom;
@@ -18,12 +18,12 @@ use super::step::layout::step_layout;
 use super::step::traced::StepView;
 use super::theme::UNICODE;
 use super::view::{Keyboard, Maximized, Mouse, Notice, View};
-use super::{dialogs, emulator, panes, status};
+use super::{dialogs, emulator};
 use crate::recognize::{LaunchEnvironment, WorkloadKey};
 use crate::state::{RunOutcome, State};
 use crate::units::Uuid;
-use ratatui::crossterm::event::{KeyEvent, KeyEventKind, MouseButton, MouseEvent, MouseEventKind};
-use ratatui::layout::{Position, Rect};
+use ratatui::crossterm::event::{KeyEvent, KeyEventKind};
+use ratatui::layout::Rect;
 use std::time::Duration;
 
 impl View {
@@ -122,6 +122,9 @@ impl View {
                 editor.line.key(&key);
             }
             (InputMode::Searching, _) => edit_search(self, |line| line.key(&key)),
+            (InputMode::SearchingHelp, Some(Dialog::Help(help))) => {
+                help.search(|line| line.key(&key));
+            }
             (InputMode::Oom, Some(Dialog::Oom(dialog))) if may_relaunch => {
                 return dialog.remedy_key(&key, scene);
             }
@@ -160,50 +163,14 @@ impl View {
                 let first = text.lines().next().unwrap_or_default();
                 edit_search(self, |line| line.paste(first));
             }
+            (InputMode::SearchingHelp, Some(Dialog::Help(help))) => {
+                let first = text.lines().next().unwrap_or_default();
+                help.search(|line| line.paste(first));
+            }
             (_, _) if scene.is_running() => self.took_text(scene),
             (_, _) => {}
         }
         None
-    }
-
-    /// A click selects a remedy, a pane or a key of the footer, or puts the chart's cursor, the wheel scrolls or zooms the chart,
-    /// and dragging selects rows of the output.
-    pub fn mouse(&mut self, event: MouseEvent, scene: &Scene) -> Option<Effect> {
-        let chart = layout_of(self, scene).chart();
-        let at = Position::new(event.column, event.row);
-        let on_chart = self.dialog.is_none()
-            && self.step.is_none()
-            && chart.is_some_and(|area| area.contains(at));
-        let action = match (event.kind, on_chart) {
-            (MouseEventKind::ScrollUp, true) => Action::Time(Move::In),
-            (MouseEventKind::ScrollDown, true) => Action::Time(Move::Out),
-            (MouseEventKind::ScrollUp, false) => Action::Up,
-            (MouseEventKind::ScrollDown, false) => Action::Down,
-            (MouseEventKind::Drag(MouseButton::Left), false) if self.mode() != InputMode::Step => {
-                drag(self, at, scene);
-                return None;
-            }
-            (
-                MouseEventKind::Down(MouseButton::Left) | MouseEventKind::Drag(MouseButton::Left),
-                _,
-            ) => {
-                self.pressed = at;
-                match (on_chart, self.mode()) {
-                    (true, _) => point(self, at, scene),
-                    (false, InputMode::Step) => choice::point(self, at, scene),
-                    (false, _) => {}
-                }
-                return match (on_chart, event.kind) {
-                    (false, MouseEventKind::Down(_)) => click(self, at, scene),
-                    (_, _) => None,
-                };
-            }
-            (_, _) => return None,
-        };
-        let bound = keymap::bindings(self.mode()).any(|binding| binding.action == action);
-        (bound && is_available(self, action, scene))
-            .then(|| act(self, action, scene))
-            .flatten()
     }
 }
 
@@ -255,51 +222,6 @@ fn select_device_of_oom(view: &mut View, state: &State) {
     view.device = at.unwrap_or(view.device);
 }
 
-/// Moves the chart's cursor to the mouse.
-fn point(view: &mut View, at: Position, scene: &Scene) {
-    if let Some(chart) = layout_of(view, scene).chart() {
-        let plot = chart::plot_of(chart);
-        let column = at.x.saturating_sub(plot.x);
-        view.time.point(column, scene.state.now, plot.width);
-    }
-}
-
-/// Selects a remedy or a pane, or does what a key of the footer does. What ends a training is done by its key alone: a click
-/// may go astray.
-fn click(view: &mut View, at: Position, scene: &Scene) -> Option<Effect> {
-    let layout = layout_of(view, scene);
-    let is_covered = matches!(view.dialog, Some(Dialog::Search(_)));
-    if let Some(row) = layout.footer.filter(|row| row.contains(at) && !is_covered) {
-        let action = status::footer_action(view, scene, row, at.x)?;
-        let ends = matches!(
-            action,
-            Action::StopAndRelaunch | Action::QuitAndStop | Action::Stop | Action::Kill
-        );
-        return (!ends).then(|| act(view, action, scene)).flatten();
-    }
-    if view.dialog.is_none() && view.step.is_none() {
-        let tabs = layout.tabs();
-        let of_tab = layout
-            .pane
-            .and_then(|row| panes::tab_at(row, &tabs, view, at));
-        let mut placed = layout.placed.iter();
-        let of_place = placed
-            .find(|(_, area)| area.contains(at))
-            .map(|(pane, _)| *pane);
-        let pane = of_tab.or(of_place.filter(|pane| tabs.contains(pane)));
-        if let Some(pane) = pane {
-            view.pane = pane;
-            view.list = ListScroll::default();
-        }
-    }
-    if let Some(Dialog::Oom(dialog)) = &mut view.dialog
-        && let Some(row) = dialogs::oom::remedy_at(view.size, &view.theme, dialog, scene, at)
-    {
-        dialog.select(row, scene.remedies);
-    }
-    None
-}
-
 pub(super) fn act(view: &mut View, action: Action, scene: &Scene) -> Option<Effect> {
     match action {
         Action::NextPane => step_pane(view, 1, scene),
@@ -335,6 +257,25 @@ pub(super) fn act(view: &mut View, action: Action, scene: &Scene) -> Option<Effe
             view.notice = Some((Notice::Snapshot, scene.state.now));
             return choice::askable(view, scene).map(Effect::SaveSnapshot);
         }
+        Action::OpenFailedStep => {
+            view.behind = match view.dialog.take() {
+                Some(Dialog::Oom(dialog)) => Some(dialog),
+                Some(_) | None => None,
+            };
+            choice::open_failed(view, scene);
+        }
+        Action::Flame(step) => choice::move_in_flame(view, step),
+        Action::WriteReport => {
+            view.told("writing the report".into(), scene.state.now);
+            return Some(Effect::WriteReport);
+        }
+        Action::RelaunchUnchanged => {
+            view.dialog = None;
+            return Some(Effect::Relaunch {
+                remedies: Vec::new(),
+                command: None,
+            });
+        }
         Action::OpenOom => open_oom(view, scene),
         Action::EditCommand => open_editor(view, scene),
         Action::TypeToTraining => {
@@ -342,10 +283,16 @@ pub(super) fn act(view: &mut View, action: Action, scene: &Scene) -> Option<Effe
             view.keyboard = Keyboard::Training;
             view.output.scroll(Scroll::End);
         }
-        Action::Search => open_search(view),
+        Action::Search => match &mut view.dialog {
+            Some(Dialog::Help(help)) => help.is_typed = true,
+            Some(_) | None => open_search(view),
+        },
         Action::SearchOlder => view.output.search_next(SearchDirection::Older),
         Action::SearchNewer => view.output.search_next(SearchDirection::Newer),
-        Action::KeepSearch => keep_search(view),
+        Action::KeepSearch => match &mut view.dialog {
+            Some(Dialog::Help(help)) => help.is_typed = false,
+            Some(_) | None => keep_search(view),
+        },
         Action::EndSearch => view.output.end_search(),
         Action::Select => begin_selecting(view, None),
         Action::Copy if view.keyboard == Keyboard::Selection => {
@@ -371,10 +318,10 @@ pub(super) fn act(view: &mut View, action: Action, scene: &Scene) -> Option<Effe
         }
         Action::Mouse => {
             view.mouse = match view.mouse {
-                Mouse::Terminal => Mouse::Oomph,
-                Mouse::Oomph => Mouse::Terminal,
+                Mouse::Off => Mouse::On,
+                Mouse::On => Mouse::Off,
             };
-            return Some(Effect::CaptureMouse(view.mouse == Mouse::Oomph));
+            view.notice = Some((Notice::Mouse, scene.state.now));
         }
         Action::PlayOrPause => return Some(Effect::Replay(ReplayControl::PlayOrPause)),
         Action::Faster => return Some(Effect::Replay(ReplayControl::Faster)),
@@ -553,6 +500,16 @@ fn back(view: &mut View, scene: &Scene) {
         return;
     }
     if view.dialog.is_none() && view.step.take().is_some() {
+        let run = scene.state.run().map(|run| run.number);
+        let behind = view.behind.take();
+        view.dialog = behind
+            .filter(|dialog| Some(dialog.run) == run)
+            .map(Dialog::Oom);
+        return;
+    }
+    if let Some(Dialog::Help(help)) = &mut view.dialog
+        && help.forget_search()
+    {
         return;
     }
     if let Some(Dialog::Oom(dialog)) = &mut view.dialog
@@ -635,26 +592,10 @@ fn keep_search(view: &mut View) {
 }
 
 /// Starts a selection at a row of the view, or at the newest row.
-fn begin_selecting(view: &mut View, row: Option<u16>) {
+pub(super) fn begin_selecting(view: &mut View, row: Option<u16>) {
     show_output(view);
     view.keyboard = Keyboard::Selection;
     view.output.begin_selection(row);
-}
-
-/// Selects the rows from where the button went down to the mouse.
-pub(super) fn drag(view: &mut View, at: Position, scene: &Scene) {
-    let on_output = view.dialog.is_none() && view.pane == Pane::Output && has_output(scene);
-    let pane = layout_of(view, scene).pane;
-    let Some(pane) = pane.filter(|pane| on_output && pane.contains(view.pressed)) else {
-        return;
-    };
-    let top = pane.y + 1;
-    let row = |y: u16| y.saturating_sub(top).min(pane.height.saturating_sub(2));
-    match view.keyboard {
-        Keyboard::Selection => view.output.select_to(row(at.y)),
-        Keyboard::Oomph => begin_selecting(view, Some(row(view.pressed.y))),
-        Keyboard::Training => {}
-    }
 }
 
 /// Copies the selected rows and follows the output again.

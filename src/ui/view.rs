@@ -4,7 +4,7 @@
 use super::chart::Height;
 use super::chart::window::TimeView;
 use super::child::ChildScreen;
-use super::dialog::Dialog;
+use super::dialog::{Dialog, OomDialog};
 use super::keymap::InputMode;
 use super::pane::rank_map::RankMap;
 use super::pane::{ListScroll, Pane};
@@ -13,6 +13,7 @@ use super::theme::Theme;
 use crate::anatomy::StepGrowth;
 use crate::state::{DeviceState, State};
 use crate::units::{Moment, Pid, RunNumber};
+use clap::ValueEnum;
 use ratatui::layout::{Position, Rect};
 use std::time::Duration;
 
@@ -37,13 +38,21 @@ pub enum Keyboard {
     Training,
 }
 
-/// Who gets mouse events.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub(super) enum Mouse {
-    /// The terminal, for selecting text.
+/// Who gets mouse events, unless the program asks for them.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, ValueEnum)]
+pub enum Mouse {
+    /// The screen: clicks and the wheel act on it; text is selected with Shift held down.
     #[default]
-    Terminal,
-    Oomph,
+    On,
+    /// The terminal: text is selected as usual.
+    Off,
+}
+
+/// How the user wants every screen to be.
+#[derive(Debug, Clone, Copy)]
+pub struct Preferences {
+    pub theme: Theme,
+    pub mouse: Mouse,
 }
 
 /// What a key did, if nothing else on the screen shows it.
@@ -54,6 +63,7 @@ pub(super) enum Notice {
     /// The diagnosis was copied; the same key copies the next command.
     CopiedDiagnosis,
     Theme,
+    Mouse,
     /// A line of text was typed, which goes nowhere.
     Text,
     /// Ctrl-C at the end of such a line was not sent.
@@ -61,6 +71,8 @@ pub(super) enum Notice {
     /// Enter had no remedy to apply: none is recommended, or the selected one is not offered.
     NothingFits,
     NotOffered,
+    /// What came of a key is in [`View::words`].
+    Told,
     /// PyTorch's snapshot was asked for; the answer is a note of the probe's.
     Snapshot,
 }
@@ -88,6 +100,8 @@ pub struct View {
     pub(super) dialog: Option<Dialog>,
     /// What a step is made of, where that fills the screen.
     pub(super) step: Option<StepView>,
+    /// The dialog from which that was opened, to go back to.
+    pub(super) behind: Option<OomDialog>,
     /// The last traced step, at its peak, for the pane.
     pub(super) peak: Option<StepView>,
     /// What grew up to it.
@@ -106,6 +120,8 @@ pub struct View {
     pub(super) offered: Option<RunNumber>,
     /// The latest notice, and when it was given.
     pub(super) notice: Option<(Notice, Moment)>,
+    /// What came of the key that needed time.
+    pub(super) words: String,
 }
 
 impl View {
@@ -126,6 +142,7 @@ impl View {
             list: ListScroll::default(),
             dialog: None,
             step: None,
+            behind: None,
             peak: None,
             rank_map: None,
             growth: None,
@@ -135,7 +152,19 @@ impl View {
             pressed: Position::default(),
             offered: None,
             notice: None,
+            words: String::new(),
         }
+    }
+
+    pub fn prefer(&mut self, preferences: Preferences) {
+        self.theme = preferences.theme;
+        self.mouse = preferences.mouse;
+    }
+
+    /// Whether the terminal is to report the mouse. A program that has asked for it would be hidden behind the screen's own
+    /// clicks: there it stays the terminal's.
+    pub(super) fn captures_mouse(&self) -> bool {
+        self.mouse == Mouse::On && !self.output.uses_mouse()
     }
 
     pub fn mode(&self) -> InputMode {
@@ -144,6 +173,7 @@ impl View {
             (Some(Dialog::Edit(_)), _) => InputMode::Editing,
             (Some(Dialog::Quit), _) => InputMode::Quitting,
             (Some(Dialog::Stop), _) => InputMode::Stopping,
+            (Some(Dialog::Help(help)), _) if help.is_typed => InputMode::SearchingHelp,
             (Some(Dialog::Help(_)), _) => InputMode::Helping,
             (Some(Dialog::Search(_)), _) => InputMode::Searching,
             (None, Keyboard::Selection) => InputMode::Selecting,
@@ -169,11 +199,17 @@ impl View {
         self.batches.iter().find_map(of).flatten()
     }
 
+    /// Says what came of a key that needed time.
+    pub fn told(&mut self, words: String, now: Moment) {
+        self.words = words;
+        self.notice = Some((Notice::Told, now));
+    }
+
     /// The notice to show, if it is recent.
     pub(super) fn notice(&self, now: Moment) -> Option<Notice> {
         let (notice, at) = self.notice?;
         let shown = match notice {
-            Notice::Snapshot => NOTICE_OF_A_FILE,
+            Notice::Snapshot | Notice::Told => NOTICE_OF_A_FILE,
             _ => NOTICE,
         };
         (now.since(at) < shown).then_some(notice)

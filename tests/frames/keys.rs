@@ -54,6 +54,7 @@ fn may_be_at_its_end(action: Action) -> bool {
             | Action::ToEnd
             | Action::Time(_)
             | Action::Step(_)
+            | Action::Flame(_)
             // The one that is there already.
             | Action::ShowPane(_)
     )
@@ -136,12 +137,7 @@ fn keys_that_ask_for_something_ask_for_that() {
             &[Char('i'), Char('x')],
             Some(Effect::Input(b"x".to_vec())),
         ),
-        ("steady", &[Char('M')], Some(Effect::CaptureMouse(true))),
-        (
-            "steady",
-            &[Char('M'), Char('M')],
-            Some(Effect::CaptureMouse(false)),
-        ),
+        ("steady", &[Char('M')], None),
         (
             "steady",
             &[Char('y')],

@@ -104,7 +104,7 @@ proptest! {
             view.output.resize(rows, cols);
             draw(&story, &view, width, height);
         }
-        for key in [KeyCode::Esc; 3] {
+        for key in [KeyCode::Esc; 6] {
             let key = KeyEvent::new(key, KeyModifiers::NONE);
             if view.mode() != InputMode::Typing {
                 story.scene(|scene| view.key(key, scene));

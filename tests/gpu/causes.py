@@ -4,10 +4,10 @@ against the cause.
 
     python3 tests/gpu/causes.py --oomph target/release/oomph [--results FILE] [--table FILE] [--only CAUSE ...]
 
-Three sizes of each cause (tests/gpu/programs/causes.py). What has been measured stands in the results, one
+Three sizes of each cause (tests/gpu/programs/causes.py, and situations.py for those that people report). What has been measured stands in the results, one
 JSON object a line, and is not run again; so a run that was cut short goes on where it ended. The table is
-written anew from the results each time: what was not measured is blank. All of it takes some eight minutes
-on an H200; `--seconds` ends it earlier, at the end of a run.
+written anew from the results each time: what was not measured is blank. The first eleven take some eight
+minutes on an H200, the others have not been timed; `--seconds` ends it earlier, at the end of a run.
 """
 import argparse
 import json
@@ -20,6 +20,7 @@ import time
 HERE = pathlib.Path(__file__).resolve().parent
 ROOT = HERE.parent.parent
 PROGRAM = HERE / "programs" / "causes.py"
+SITUATIONS = HERE / "programs" / "situations.py"
 sys.path.insert(0, str(HERE))
 
 from results import Results  # noqa: E402
@@ -38,7 +39,20 @@ CASES = {
     "evaluation_graph": ("evaluation_graph", None),
     "odd_batch": ("odd_batch", None),
     "non_pytorch": ("non_pytorch", None),
+    "trainer_evaluation": ("evaluation_outputs", None),
+    "own_list": ("evaluation_outputs", None),
+    "checkpoint_load": ("checkpoint_loading", None),
+    "optimizer_load": ("checkpoint_loading", None),
+    "checkpoint_save": ("checkpoint_saving", None),
+    "large_logits": ("large_logits", None),
+    "attention_scores": ("attention_scores", None),
+    "attention_weights": ("attention_scores", None),
+    "held_by_exception": ("held_by_exception", None),
+    "unused_block": ("unused_block", None),
+    "optimizer_foreach": ("optimizer_state", None),
+    "own_ranks": ("own_ranks", None),
 }
+FURTHER = tuple(CASES)[tuple(CASES).index("trainer_evaluation"):]
 SIZES = (0, 1, 2)
 SECONDS_A_RUN = 90
 
@@ -62,12 +76,18 @@ class Neighbour:
         self.process.wait(timeout=30)
 
 
+def command(case):
+    if case == "own_ranks":
+        return [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node=2", SITUATIONS]
+    return [sys.executable, SITUATIONS if case in FURTHER else PROGRAM]
+
+
 def induce(oomph, case, size, directory):
     """Runs one case under oomph; answers with what `oomph explain` says of its recording."""
     recording = directory / f"{case}-{size}.jsonl"
     began = time.monotonic()
     done = subprocess.run(
-        [oomph, "--headless", "--record", recording, sys.executable, PROGRAM, case, str(size)],
+        [oomph, "--headless", "--record", recording, *command(case), case, str(size)],
         capture_output=True, text=True, timeout=SECONDS_A_RUN, stdin=subprocess.DEVNULL, cwd=ROOT, check=False,
     )
     took = time.monotonic() - began

@@ -16,7 +16,7 @@ its text files, from bare repositories in `--mirror` (OWNER+NAME or OWNER+NAME/r
 `run` and `fit` need an NVIDIA GPU and PyTorch with torchvision: each program that has `data` in the manifest runs as it is, then
 with 1/1.5 and 1/4 of the memory that it took, under `--on-oom auto`, and once more so with nothing in front of it, for its exit
 status and traceback (`zoo_runs.py`). `fit` asks `oomph fit` for the largest batch in 1/1.5 of it, and whether that and 2 % more last.
-`denied` runs with the least batch, in the same memory, what `run` saw no relaunch offered for (`zoo_denied.py`).
+`denied` runs with the least batch, in the same memory, what `run` saw no relaunch go on of (`zoo_denied.py`).
 What the results have is not run again.
 """
 
@@ -191,10 +191,21 @@ def compare_plans(options):
     return 1 if counts["wrong"] else 0
 
 
+def take_bare_runs(results, others):
+    """What programs need as they are, of other results: on a GPU of another size that is the same."""
+    ask = "import torch; print(torch.cuda.get_device_properties(0).total_memory)"
+    total = int(subprocess.run([sys.executable, "-c", ask], check=True, capture_output=True, text=True).stdout)
+    for line in Results(others).lines:
+        if line["what"] == "bare" and not results.has(name=line["name"], what="bare"):
+            results.add(**{**line, "total": total})
+
+
 def run_all(options, measure=zoo_runs.measure):
     """Programs on a GPU, several at once; no new one is begun when the time is over."""
     place = zoo_runs.Place(options.oomph.resolve(), options.work.resolve(), options.carried.resolve())
     results = Results(options.results)
+    if options.bare_from is not None:
+        take_bare_runs(results, options.bare_from)
     until = time.monotonic() + options.seconds
     wanted = [program for program in programs(options) if program.data is not None]
     for program in wanted:
@@ -235,6 +246,7 @@ def main():
     parser.add_argument("--mirror", type=Path, help="bare repositories, OWNER+NAME")
     parser.add_argument("--only", nargs="+", help="programs whose name has one of these")
     parser.add_argument("--set", choices=("first", "second", "third", "fourth", "fifth", "sixth"))
+    parser.add_argument("--bare-from", type=Path, help="results that say what the programs need as they are")
     parser.add_argument("--results", type=Path, default=Path("zoo.jsonl"))
     parser.add_argument(
         "--work", type=Path, default=Path("/tmp/oomph-zoo-work"), help="where they run, with the data made for them"

@@ -2,7 +2,7 @@
 looks for. Values are random; nothing is downloaded.
 
     cifar10 DIR   cifar100 DIR   mnist DIR   images DIR   masks DIR   text FILE   pairs FILE   gzip FILE   tokens FILE
-    digits DIR   lines FILE
+    digits DIR   lines FILE   interactions FILE   bodies DIR
 
 `carried FILE` is no data: a file of the program that its repository keeps too large for the mirror, laid into `--carried`.
 
@@ -139,6 +139,29 @@ def tokens(path):
     generator().integers(0, 32_000, 4_000_000).astype("uint16").tofile(path)
 
 
+def interactions(path):
+    """Who has bought what, in order: a user and an item a line, each counted from 1."""
+    items = generator().zipf(1.2, 200_000) % 3000 + 1
+    users = generator().integers(1, 2001, 200_000)
+    lines = (f"{user} {item}\n" for user, item in zip(sorted(users), items))
+    path.write_text("".join(lines))
+
+
+def bodies(root, samples=3000, steps=49, count=5):
+    """Trajectories of a few charged bodies, with the names that an n-body data set's parts have."""
+    import numpy
+
+    root.mkdir(parents=True)
+    for part in ("train", "valid", "test"):
+        some = samples if part == "train" else 400
+        of = f"{part}_charged{count}_initvel1small.npy"
+        for what in ("loc", "vel"):
+            numpy.save(root / f"{what}_{of}", generator().normal(size=(some, steps, 3, count)).astype("float32"))
+        charges = generator().choice([-1.0, 1.0], (some, count, 1))
+        numpy.save(root / f"charges_{of}", charges)
+        numpy.save(root / f"edges_{of}", charges @ charges.transpose(0, 2, 1))
+
+
 MAKERS = {
     "cifar10": cifar10,
     "cifar100": cifar100,
@@ -151,6 +174,8 @@ MAKERS = {
     "tokens": tokens,
     "digits": digits,
     "lines": lines,
+    "interactions": interactions,
+    "bodies": bodies,
 }
 
 # A package that only reports elsewhere: anything asked of it is something that can be called, entered and asked again.

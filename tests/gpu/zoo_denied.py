@@ -1,4 +1,5 @@
-"""Where oomph offered no run: whether the program would have run with the least batch after all.
+"""Where oomph offered no run, or the one that it offered ran out: whether the program would have run with the least batch
+after all.
 
 The batch is put where the manifest says that it stands, in a copy of the program: in its command, or in the line of its text.
 """
@@ -60,7 +61,8 @@ def measure(place, program, results, may_begin):
             if not results.has(name=program.name, what="relaunch", times=times):
                 continue
             line = results.find(name=program.name, what="relaunch", times=times)
-            if line["runs"] > 1 or not line["ran_out"] or program.knob["is"] == "none":
+            went_on = line["runs"] > 1 and not line.get("failed")
+            if went_on or not line["ran_out"] or program.knob["is"] == "none":
                 continue
             for batch in LEAST:
                 key = {"name": program.name, "what": "least", "times": times, "batch": batch}

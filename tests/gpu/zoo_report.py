@@ -86,6 +86,15 @@ def print_denied(results):
         print(f"no run offered, but one lasts   {share(false, len(of_program))}")
 
 
+def can_not_run(results, line):
+    """Whether what did not go on runs out with the least batch too, as `denied` has seen."""
+    tried = [
+        other["lasts"] for other in results.lines
+        if other["what"] == "least" and (other["name"], other["times"]) == (line["name"], line["times"])
+    ]
+    return bool(tried) and all(lasts is False for lasts in tried)
+
+
 def print_fits(results):
     """What `oomph fit` found, beside what lasts."""
     lines = [line for line in results.lines if line["what"] == "fit"]
@@ -167,6 +176,8 @@ def report(results, programs):
         f"ran with less memory as it is    {len(got_through)} {[(line['name'], line['times']) for line in got_through]}"
     )
     print(f"first relaunch went on          {share(sum(map(went_on, relaunches)), len(relaunches))}")
+    able = [line for line in relaunches if went_on(line) or not can_not_run(results, line)]
+    print(f"of those that run at any batch  {share(sum(map(went_on, able)), len(able))}")
     print(
         f"batch edited where it stands    {share(sum(map(bool, changed)), len(edits))}, wrong {sum(not right for right in changed)}"
     )

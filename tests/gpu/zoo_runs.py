@@ -333,12 +333,21 @@ def fitted(place, program, need, total):
         return {"batch": None, "why": tail}
     found = json.loads(said)
     runs = [(run["batch"], run["fits"], run.get("peak")) for run in found["runs"]]
-    return {"batch": found["batch"], "argv": found["argv"], "proven": found["proven"], "tried": runs}
+    return {
+        "batch": found["batch"],
+        "argv": found["argv"],
+        "in_file": found.get("in_file"),
+        "proven": found["proven"],
+        "tried": runs,
+    }
 
 
 def holds(place, program, found, batch, need, total):
     """Whether the program takes ten steps at a batch, put where `oomph fit` puts its own; None where that is not known."""
     own = re.compile(rf"(?<![\w.]){found['batch']}(?![\w.])")
+    if found.get("in_file"):
+        file = place.of(program) / "a" / "b" / "src" / program.cwd / found["in_file"]["file"]
+        write_setting(file, found["in_file"]["line"], batch)
     asked = words_of(program)
     words = [word if word in asked else own.sub(str(batch), word) for word in found["argv"]]
     seen, outcome, _ = watched(
@@ -346,6 +355,13 @@ def holds(place, program, found, batch, need, total):
         lambda seen: seen.steps(1) >= STEPS_AFTER or seen.failed(1), words,
     )
     return True if seen.steps(1) >= STEPS_AFTER else False if seen.failed(1) else None
+
+
+def write_setting(file, line, batch):
+    """Puts a batch where the program's own copy of its config file has one."""
+    lines = file.read_text().splitlines(keepends=True)
+    lines[line - 1] = re.sub(r"\d+(?!.*\d)", str(batch), lines[line - 1].split("#")[0].split("//")[0].rstrip() + "\n")
+    file.write_text("".join(lines))
 
 
 def above(batch):

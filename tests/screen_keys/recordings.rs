@@ -68,6 +68,17 @@ pub fn traced(ran_out: bool) -> String {
     lines.enumerate().map(at).collect()
 }
 
+/// The same where memory ran out in the last traced step.
+pub fn ran_out() -> String {
+    let sample = r#""sample":{"pid":71,"device":0,"allocated":2900000000,"reserved":3000000000,"allocated_peak":2900000000,"reserved_peak":3000000000}"#;
+    let oom = format!(
+        r#"{{"at":9500,"event":"oom","pid":71,"device":0,"requested":2000000000,"total":4294967296,"free":100000000,{sample},"phase":"backward","step":8}}"#
+    );
+    let told = traced(true).replace(r#""exit":{"code":0}"#, r#""exit":{"code":1}"#);
+    let (before, exited) = told.trim_end().rsplit_once('\n').expect("an end");
+    format!("{before}\n{oom}\n{exited}\n")
+}
+
 /// Four ranks on two nodes with a device each.
 pub fn on_two_nodes() -> String {
     const GIB: u64 = 1 << 30;

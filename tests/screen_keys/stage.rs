@@ -53,6 +53,8 @@ pub enum Stage {
     Traced,
     /// The same with a fourth, which ran out of memory.
     TracedToTheEnd,
+    /// The same, with the dialog of that.
+    RanOut,
     /// A recording of a training on two nodes, of whose four ranks the third has reserved most.
     Nodes,
     /// A training that goes on, with a stand-in for torch, and keeps a little of each step.
@@ -123,6 +125,10 @@ impl Session {
                 (argv.collect(), ["● probe", "steps"])
             }
             Stage::Traced => replayed(&path("traced.jsonl"), &recordings::traced(false)),
+            Stage::RanOut => {
+                let (argv, _) = replayed(&path("ran-out.jsonl"), &recordings::ran_out());
+                (argv, ["╭─ CUDA out of memory", "q quit"])
+            }
             Stage::TracedToTheEnd => replayed(&path("traced.jsonl"), &recordings::traced(true)),
             Stage::Replay => (
                 vec!["replay".into(), RECORDING.into()],
@@ -176,6 +182,7 @@ fn bytes(key: Key) -> Vec<u8> {
         KeyCode::Char(c) => c.to_string().into_bytes(),
         KeyCode::Enter => b"\r".into(),
         KeyCode::Esc => b"\x1b".into(),
+        KeyCode::Backspace => b"\x7f".into(),
         KeyCode::Tab => b"\t".into(),
         KeyCode::BackTab => b"\x1b[Z".into(),
         KeyCode::Up => b"\x1b[A".into(),

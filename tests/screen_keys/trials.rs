@@ -6,7 +6,7 @@ use nix::unistd::Pid;
 use oomph::event::Exit;
 use oomph::ui::Move;
 use oomph::ui::keymap::{InputMode, Key};
-use oomph::ui::{Action, SeekTarget, StepMove};
+use oomph::ui::{Action, FlameMove, SeekTarget, StepMove};
 
 /// One key's trial: where it is pressed, what comes before it, what is to follow.
 pub struct Trial {
@@ -265,6 +265,7 @@ pub fn of(mode: InputMode, action: Action) -> Trial {
         InputMode::Quitting => question(action, "q", QUIT),
         InputMode::Stopping => question(action, "K", STOP),
         InputMode::Helping => helping(action),
+        InputMode::SearchingHelp => searching_help(action),
         InputMode::Searching => finding(action),
         InputMode::Selecting => selecting(action),
         InputMode::Step => step(action),
@@ -372,7 +373,9 @@ fn watching(action: Action) -> Trial {
         Action::Interrupt => live(vec![], Interrupted),
         Action::Suspend => live(vec![], Stopped),
         Action::Redraw => live(vec![], Sent("oomph")),
-        Action::Mouse => live(vec![], Sent("\x1b[?1002h")),
+        // It is on from the start.
+        Action::Mouse => live(vec![], Sent("\x1b[?1002l")),
+        Action::WriteReport => live(vec![], Text("report: ")),
         Action::NextTheme => live(vec![], Text("theme: light")),
         Action::PlayOrPause => trial(Stage::Replay, vec![], Text("‖ replay")),
         Action::Faster => trial(Stage::Replay, vec![], Text("replay x2")),
@@ -430,6 +433,7 @@ fn step(action: Action) -> Trial {
                 Text("train.py:5 kept: list of"),
             )
         }
+        Action::Flame(step) => flame(step),
         Action::SaveSnapshot => {
             let opened = ("s", Text("what leaks"));
             trial(Stage::Leaking, typed(vec![opened]), Text(SNAPSHOT))
@@ -456,6 +460,40 @@ fn step(action: Action) -> Trial {
         Action::Redraw => none_traced(Sent("oomph")),
         Action::Interrupt => none_traced(Interrupted),
         action => without(InputMode::Step, action),
+    }
+}
+
+/// In the flame graph of a step of which lines are known and no modules.
+fn flame(step: FlameMove) -> Trial {
+    const FILE: &str = "❯ train.py  ";
+    const LINE: &str = "❯ train.py → ";
+    const ZOOMED: &str = "zoom out";
+    let shown = |keys: Vec<(&'static str, Seen)>, after| {
+        let by_modules = ("m", Text("Which module allocated what"));
+        let opened = [by_modules, ("m", Text(FILE))].into_iter();
+        looking(opened.chain(keys).collect(), after)
+    };
+    let other = |before: &str, now: &str| {
+        let selected = |screen: &str| {
+            let line = screen.lines().find(|line| line.contains(LINE));
+            line.map(String::from)
+        };
+        selected(now).is_some() && selected(before) != selected(now)
+    };
+    match step {
+        FlameMove::Child => shown(vec![], Text(LINE)),
+        FlameMove::Parent => shown(vec![("j", Text(LINE))], Text(FILE)),
+        FlameMove::Smaller => shown(vec![("j", Text(LINE))], Changed(other)),
+        FlameMove::Larger => shown(
+            vec![("j", Text(LINE)), ("l", Changed(other))],
+            Changed(other),
+        ),
+        FlameMove::ZoomIn => shown(vec![], Text(ZOOMED)),
+        FlameMove::ZoomOut => {
+            let mut trial = shown(vec![], Gone(ZOOMED));
+            trial.before.push((Press::Enter, Text(ZOOMED)));
+            trial
+        }
     }
 }
 
@@ -507,6 +545,9 @@ fn out_of_memory(action: Action) -> Trial {
             trial
         }
         Action::Copy => oom(vec![], Sent(CLIPBOARD)),
+        Action::RelaunchUnchanged => oom(vec![], Text("run 2")),
+        Action::WriteReport => oom(vec![], Text("report: ")),
+        Action::OpenFailedStep => trial(Stage::RanOut, vec![], Text("where memory ran out")),
         Action::Back => oom(vec![], Gone(DIALOG)),
         Action::Suspend => oom(vec![], Stopped),
         Action::Redraw => oom(vec![], Sent("oomph")),
@@ -545,10 +586,27 @@ fn question(action: Action, opens: &str, words: &'static str) -> Trial {
     }
 }
 
-fn helping(action: Action) -> Trial {
-    // The first line of the help of this session, in which nothing is searched.
-    const FIRST: &str = "what a step is made of, line by line";
+fn searching_help(action: Action) -> Trial {
+    let searched = |after| {
+        let before = vec![
+            ("?", Text(HELP)),
+            ("/", Text("  /")),
+            ("zoom", Gone("view and edit")),
+        ];
+        live(before, after)
+    };
     match action {
+        Action::KeepSearch => searched(Text("Esc back  / search")),
+        Action::Back => searched(Text("view and edit")),
+        action => without(InputMode::SearchingHelp, action),
+    }
+}
+
+fn helping(action: Action) -> Trial {
+    // Nothing of the help of this session is scrolled away.
+    const FIRST: &str = "0 above";
+    match action {
+        Action::Search => live(vec![("?", Text(HELP))], Gone("search the keys")),
         Action::Back => live(vec![("?", Text(HELP))], Gone(HELP)),
         Action::Down => Trial {
             rows: 16,

@@ -34,12 +34,25 @@ def install(imports=True, patience=rehearsals.PATIENCE):
     rehearsals.IN_ALL = float("inf")
     roots.DEVICES = ("cuda", "cpu")
     torch._C._cuda_memoryStats = lambda device: {"allocated_bytes": {"all": {"current": 0}}}
-    steps, lifetime = types.SimpleNamespace(count=0, thread=None), types.SimpleNamespace(live=True)
+    steps, lifetime = types.SimpleNamespace(count=0, thread=None, after={}), types.SimpleNamespace(live=True)
     noted = roots.Roots(torch, lambda call, phase: every.ran_out(call, phase), modules.Modules(torch))
     every = rehearsals.Rehearsals(torch, 1, lifetime, wire, print, steps, noted, 0, frames.Owners(torch))
     noted.install()
-    # A model may lie where one lay before.
-    wire.forget = every.done.clear
+
+    def forget():
+        # A model may lie where one lay before.
+        every.done.clear()
+        steps.count = noted.steps = 0
+
+    def stepped(*_):
+        steps.count += 1
+        noted.steps = steps.count
+
+    from torch.optim.optimizer import register_optimizer_step_post_hook
+
+    register_optimizer_step_post_hook(stepped)
+    wire.forget = forget
+    wire.every = every
     return wire
 
 

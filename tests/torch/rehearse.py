@@ -9,7 +9,7 @@ import support  # noqa: E402,F401
 import torch  # noqa: E402
 from _oomph_probe.common import frames  # noqa: E402
 from _oomph_probe.live import modules  # noqa: E402
-from _oomph_probe.rehearse import apart, fakes, inputs, rehearsal, rehearsals, roots, sizes  # noqa: E402
+from _oomph_probe.rehearse import apart, fakes, inputs, rehearsal, rehearsals, roots, sizes, work  # noqa: E402
 from torch._subclasses.fake_tensor import FakeTensorMode  # noqa: E402
 
 # Without a GPU entering the mode puts a guard for CUDA in place, which is not made for a second thread (torch 2.11).
@@ -28,7 +28,7 @@ class Wire:
 
 def rehearsals_with(wire):
     """Those of a process before its first step."""
-    lifetime, steps = types.SimpleNamespace(live=True), types.SimpleNamespace(count=0, thread=None)
+    lifetime, steps = types.SimpleNamespace(live=True), types.SimpleNamespace(count=0, thread=None, after={})
     return rehearsals.Rehearsals(torch, 1, lifetime, wire, print, steps, None, 0, frames.Owners(torch))
 
 
@@ -36,7 +36,7 @@ def said(model, *args, autocast=False, before=(), **kwargs):
     """The line of an out-of-memory in this call; `before` are the arguments of calls that got through."""
     wire = Wire()
     torch.optim.SGD([torch.nn.Parameter(torch.zeros(1))])
-    rehearsals.PATIENCE = rehearsals.REFINED = PATIENCE
+    rehearsals.PATIENCE = rehearsals.LAST = work.REFINED = PATIENCE
     with torch.autocast("cpu", torch.bfloat16, autocast):
         call = roots.Call(torch, model, args, kwargs, 0)
         seen = inputs.Inputs()

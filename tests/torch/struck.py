@@ -14,7 +14,7 @@ import types
 import rehearse
 import torch
 import torch.nn as nn
-from _oomph_probe.rehearse import apart, rehearsal, rehearsals, roots
+from _oomph_probe.rehearse import apart, rehearsal, roots, work
 from torch.autograd.graph import saved_tensors_hooks
 from torch.utils.checkpoint import checkpoint
 
@@ -134,9 +134,9 @@ def main(mode, *numbers):
 def late(model, call, patience):
     """Nobody waits for it any more, and the program goes on."""
     every = rehearse.rehearsals_with(rehearse.Wire())
-    work = every.work = rehearsals.Work(torch, call, "forward", 0)
+    made = every.work = work.Work(torch, call, "forward", 0, [(call, None)])
     deadline = apart.Deadline(time.monotonic() + patience)
-    apart.run(lambda: work.until(deadline, every.owners), deadline, patience)
+    apart.run(lambda: made.until(deadline, every.owners), deadline, patience)
 
 
 if __name__ == "__main__":

@@ -28,7 +28,7 @@ class Calls(unittest.TestCase):
         roots.DEVICES, torch._C._cuda_memoryStats = self.was
 
     def shapes(self):
-        return [line["shape"] for line in self.roots.given.lines()]
+        return [line["shape"] for line in self.roots.given.latest.lines()]
 
     def test_a_long_evaluation_before_the_first_step_hides_no_training(self):
         with torch.no_grad():
@@ -44,14 +44,14 @@ class Calls(unittest.TestCase):
         with torch.no_grad():
             self.model(torch.zeros(6, 4))
         self.assertEqual(self.shapes(), [[6, 4]])
-        self.assertEqual(self.roots.given.lines(is_trained=True), [], "a changed batch shows where it is trained")
+        self.assertEqual(self.roots.given.trained_lines(), [], "a changed batch shows where it is trained")
         self.model(torch.zeros(12, 4))
         self.model(torch.zeros(12, 4))
         self.assertEqual(self.shapes(), [[12, 4]])
         with torch.no_grad():
             self.model(torch.zeros(6, 4))
         self.assertEqual(self.shapes(), [[6, 4]])
-        (trained,) = self.roots.given.lines(is_trained=True)
+        (trained,) = self.roots.given.trained_lines()
         self.assertEqual((trained["shape"], trained["varies"]), ([12, 4], []))
 
     def test_an_error_passes_through_without_frames_of_the_wrappers(self):
@@ -100,7 +100,7 @@ class Calls(unittest.TestCase):
     def test_what_is_traced_is_not_noted(self):
         self.model(torch.zeros(12, 4))
         torch.jit.trace(self.model, torch.zeros(1, 4))
-        self.assertEqual([line["shape"] for line in self.roots.given.lines(is_trained=True)], [[12, 4]])
+        self.assertEqual([line["shape"] for line in self.roots.given.trained_lines()], [[12, 4]])
         # It is tried out after that, without gradients.
         self.assertTrue(all(type(size) is int for shape in self.shapes() for size in shape))
 

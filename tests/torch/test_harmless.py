@@ -22,6 +22,8 @@ def run(*words):
         done = subprocess.run(
             [sys.executable, str(PROGRAM), *words], capture_output=True, text=True, timeout=300,
             env=dict(os.environ, LINES=lines),
+            # A shell's job in the background ignores it, and so would its children.
+            preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),
         )
         done.took = time.monotonic() - began
         text = pathlib.Path(lines).read_text() if os.path.exists(lines) else "[]"

@@ -24,7 +24,7 @@ import warnings
 import numpy
 import rehearse
 import torch
-from _oomph_probe.rehearse import rehearsals
+from _oomph_probe.rehearse import work
 from torch import nn
 
 DIRECTORY = tempfile.TemporaryDirectory()
@@ -265,8 +265,8 @@ class Untouched(unittest.TestCase):
         given = torch.zeros(4, 4)
         # What is imported at the first use is there.
         self.assertIsNone(rehearse.why_not(rehearse.said(Acts(lambda: None), given)))
-        tasks, rehearsals.TASKS = rehearsals.TASKS, rehearsals.TASKS[:1]
-        self.addCleanup(setattr, rehearsals, "TASKS", tasks)
+        tasks, work.TASKS = work.TASKS, work.TASKS[:1]
+        self.addCleanup(setattr, work, "TASKS", tasks)
         for act in CHANGES:
             code = act.__code__ if isinstance(act, types.FunctionType) else act.args[0].__code__
             model = Acts(act)

@@ -9,6 +9,12 @@ use std::path::{Path, PathBuf};
 /// A limit of this size means that there is none: version 1 has no other word for it.
 const NONE_AT: u64 = 1 << 60;
 
+/// From this share of the cap on.
+const CAPPED: f64 = 0.9;
+
+/// A process that is ending, in its flags: the kernel's `PF_EXITING`.
+const ENDING: u64 = 4;
+
 /// More groups than are nested anywhere.
 const DEEPEST: usize = 32;
 
@@ -56,19 +62,30 @@ impl Version {
 #[derive(Debug)]
 pub(super) struct Cgroup {
     version: Version,
-    own: PathBuf,
     limited: Vec<LimitedGroup>,
     kills: KeptFile,
+    pressure: KeptFile,
 }
 
 /// A group with a limit.
 #[derive(Debug)]
 struct LimitedGroup {
-    directory: PathBuf,
     limit: Bytes,
+    /// Where the kernel takes back the files' cache before it gives more: at the limit, or earlier.
+    cap: Bytes,
     by: LimitedBy,
     current: KeptFile,
-    stat: Option<(Bytes, LevelStat)>,
+    stat: StatFiles,
+    known: Option<(Bytes, LevelStat)>,
+}
+
+/// Where a group says what it consists of.
+#[derive(Debug)]
+struct StatFiles {
+    version: Version,
+    stat: KeptFile,
+    /// Version 1 has it in the other one.
+    swap: KeptFile,
 }
 
 /// What `memory.stat` says.
@@ -118,16 +135,15 @@ impl Cgroup {
         Some(Cgroup {
             version,
             kills: KeptFile::new(own.join(version.kills())),
+            pressure: KeptFile::new(own.join("memory.pressure")),
             limited: limited.collect(),
-            own,
         })
     }
 
     /// What is closest to its limit; `None` if no group has one.
     pub fn tightest(&mut self) -> Option<CgroupUse> {
-        let version = self.version;
         let uses = self.limited.iter_mut();
-        uses.filter_map(|level| level.look(version))
+        uses.filter_map(LimitedGroup::look)
             .min_by_key(|found| found.limit - found.used)
     }
 
@@ -137,12 +153,24 @@ impl Cgroup {
     }
 
     /// The share of the last ten seconds in which some process of it waited for memory, in thousandths.
-    pub fn pressure(&self) -> Option<u32> {
+    pub fn pressure(&mut self) -> Option<u32> {
         match self.version {
             Version::One => None,
-            Version::Two => pressure(&read_small(&self.own.join("memory.pressure"))?),
+            Version::Two => pressure(self.pressure.read()?),
         }
     }
+}
+
+/// The groups of a process; `None` of one that is ending: version 1 then says `/`, whatever they were.
+pub(super) fn of_process(system: &Path, pid: i32) -> Option<String> {
+    let membership = read_small(&system.join(format!("proc/{pid}/cgroup")))?;
+    let stat = read_small(&system.join(format!("proc/{pid}/stat"))).unwrap_or_default();
+    // Behind the name, which may have anything in it, the seventh is the flags.
+    let behind = stat.rsplit_once(") ").map_or("", |(_, behind)| behind);
+    let flags = behind.split(' ').nth(6).and_then(first_number);
+    flags
+        .is_none_or(|flags| flags & ENDING == 0)
+        .then_some(membership)
 }
 
 /// `some avg10=12.34 …`, in thousandths.
@@ -163,23 +191,31 @@ impl LimitedGroup {
             value_of(&stat, "hierarchical_memory_limit").filter(|limit| *limit < NONE_AT)
         });
         let limit = [own, above.flatten()].into_iter().flatten().min()?;
+        let high = read_small(&directory.join("memory.high"));
+        let high = high.and_then(|text| first_number(&text));
         Some(LimitedGroup {
             limit: Bytes(limit),
+            cap: Bytes(high.map_or(limit, |high| high.min(limit))),
             by: named(system, directory),
             current: KeptFile::new(directory.join(version.current())),
-            directory: directory.to_path_buf(),
-            stat: None,
+            stat: StatFiles {
+                version,
+                stat: KeptFile::list(directory.join("memory.stat")),
+                swap: KeptFile::new(directory.join("memory.swap.current")),
+            },
+            known: None,
         })
     }
 
-    fn look(&mut self, version: Version) -> Option<CgroupUse> {
+    fn look(&mut self) -> Option<CgroupUse> {
         let current = Bytes(first_number(self.current.read()?)?);
         let moved = |(at, _): &(Bytes, LevelStat)| at.0.abs_diff(current.0) > self.limit.0 / 200;
-        if self.stat.as_ref().is_none_or(moved) {
-            let stat = read_stat(version, &self.directory)?;
-            self.stat = Some((current, stat));
+        // There programs grow at the cost of the files' cache, and the sum stays as it is.
+        let is_capped = current > self.cap.scale(CAPPED);
+        if is_capped || self.known.as_ref().is_none_or(moved) {
+            self.known = Some((current, self.stat.read()?));
         }
-        let (_, stat) = self.stat?;
+        let (_, stat) = self.known?;
         Some(CgroupUse {
             used: current - stat.reclaimable,
             limit: self.limit,
@@ -189,22 +225,25 @@ impl LimitedGroup {
     }
 }
 
-fn read_stat(version: Version, directory: &Path) -> Option<LevelStat> {
-    let text = read_small(&directory.join("memory.stat"))?;
-    let value = |name| value_of(&text, version.name(name)).map(Bytes);
-    let cache =
-        value("active_file").unwrap_or_default() + value("inactive_file").unwrap_or_default();
-    let swap = match version {
-        Version::One => value("swap"),
-        Version::Two => read_small(&directory.join("memory.swap.current"))
-            .and_then(|text| Some(Bytes(first_number(&text)?))),
-    };
-    Some(LevelStat {
-        reclaimable: cache + value("slab_reclaimable").unwrap_or_default(),
-        cache,
-        shared: value("shmem").unwrap_or_default(),
-        swap,
-    })
+impl StatFiles {
+    fn read(&mut self) -> Option<LevelStat> {
+        let version = self.version;
+        let text = self.stat.read()?;
+        let value = |name| value_of(text, version.name(name)).map(Bytes);
+        let cache =
+            value("active_file").unwrap_or_default() + value("inactive_file").unwrap_or_default();
+        let stat = LevelStat {
+            reclaimable: cache + value("slab_reclaimable").unwrap_or_default(),
+            cache,
+            shared: value("shmem").unwrap_or_default(),
+            swap: value("swap"),
+        };
+        let swap = match version {
+            Version::One => stat.swap,
+            Version::Two => self.swap.read().and_then(first_number).map(Bytes),
+        };
+        Some(LevelStat { swap, ..stat })
+    }
 }
 
 /// The hierarchy that has memory: its version, where it is mounted, and the process's path in that mount.

@@ -8,6 +8,10 @@ use std::path::{Path, PathBuf};
 /// More than any of these files has, but a `memory.stat` with the figures of many nodes.
 const MOST: u64 = 64 << 10;
 
+/// What is read of a kept file: a line or a few, or a list of some dozen figures.
+const LINES: usize = 512;
+const LIST: usize = 8 << 10;
+
 /// All of a small file, or `None`.
 pub(super) fn read_small(path: &Path) -> Option<String> {
     let mut text = Vec::new();
@@ -16,20 +20,31 @@ pub(super) fn read_small(path: &Path) -> Option<String> {
     Some(String::from_utf8_lossy(&text).into_owned())
 }
 
-/// A file whose beginning is read again and again.
+/// A file whose beginning is read again and again, without a path to be looked up and without memory: what the kernel needs to
+/// read it stays with the open file. At a control group's limit whoever asks for memory waits until some is taken from others.
 #[derive(Debug)]
 pub(super) struct KeptFile {
     path: PathBuf,
     file: Option<File>,
-    text: [u8; 512],
+    text: Box<[u8]>,
 }
 
 impl KeptFile {
+    /// One of a line or a few.
     pub fn new(path: PathBuf) -> KeptFile {
+        KeptFile::of(path, LINES)
+    }
+
+    /// One with a list of figures.
+    pub fn list(path: PathBuf) -> KeptFile {
+        KeptFile::of(path, LIST)
+    }
+
+    fn of(path: PathBuf, length: usize) -> KeptFile {
         KeptFile {
             path,
             file: None,
-            text: [0; 512],
+            text: vec![0; length].into(),
         }
     }
 
@@ -38,7 +53,7 @@ impl KeptFile {
         self.file = None;
     }
 
-    /// What it says now: its first 512 bytes.
+    /// What it says now, as far as there is room for it.
     pub fn read(&mut self) -> Option<&str> {
         if self.file.is_none() {
             self.file = Some(File::open(&self.path).ok()?);

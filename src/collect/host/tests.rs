@@ -2,7 +2,7 @@
 
 use super::cgroup::{Cgroup, pressure};
 use super::files::value_of;
-use super::machine::MachineUse;
+use super::machine::Machine;
 use super::tree::{RunTree, role};
 use super::*;
 use std::fs;
@@ -180,7 +180,7 @@ fn without_files_nothing_is_made_up() {
         value_of("oom_kill_disable 0\noom_kill 2\n", "oom_kill"),
         Some(2)
     );
-    assert_eq!(MachineUse::read(root.path()), None);
+    assert_eq!(Machine::of(root.path()).used(), None);
 }
 
 const MEMINFO: &str = "MemTotal: 16777216 kB\nMemFree: 100 kB\nMemAvailable: 8388608 kB\nCached: 2097152 kB\nShmem: 1048576 kB\nSwapTotal: 10 kB\nSwapFree: 6 kB\n";
@@ -188,7 +188,7 @@ const MEMINFO: &str = "MemTotal: 16777216 kB\nMemFree: 100 kB\nMemAvailable: 838
 #[test]
 fn the_machine_has_what_is_available_and_no_more() {
     let root = system(&[("proc/meminfo", MEMINFO.into())]);
-    let machine = MachineUse::read(root.path()).unwrap();
+    let machine = Machine::of(root.path()).used().unwrap();
     assert_eq!(
         (machine.total, machine.used),
         (Bytes::gib(16), Bytes::gib(8))
@@ -598,4 +598,53 @@ fn a_front_after_one_that_was_killed_says_what_was_killed_with_it() {
     assert_eq!(kill.gone, [process(i32::MAX)]);
     assert_eq!(look(7, false), None, "nothing was killed since");
     assert_eq!(look(5, true), None, "the machine's count is another");
+}
+
+/// At the limit the sum stays as it is while the program takes what was the files' cache.
+#[test]
+fn at_the_limit_growth_at_the_cost_of_the_files_cache_is_seen() {
+    for (high, current) in [("max", 4 * GIB), ("3221225472", 3 * GIB)] {
+        let mut files = two("/job", &(4 * GIB).to_string(), current, 0);
+        files.push(("sys/fs/cgroup/job/memory.high".into(), format!("{high}\n")));
+        let (root, mut watcher, _child) = watcher(files);
+        let used = |found: &[EventKind]| match found {
+            [EventKind::HostMemory(memory)] => memory.used.0,
+            _ => panic!("{found:?}"),
+        };
+        assert_eq!(used(&watcher.look(false)), current - GIB);
+        let stat = "anon 1\nshmem 0\ninactive_file 4096\nactive_file 0\nslab_reclaimable 0\n";
+        fs::write(root.path().join("sys/fs/cgroup/job/memory.stat"), stat).unwrap();
+        assert_eq!(used(&watcher.look(false)), current - 4_096);
+    }
+}
+
+/// Version 1 says `/` of a process as soon as it is ending.
+#[test]
+fn a_process_that_is_ending_says_nothing_of_its_groups() {
+    let of = |flags: u64| {
+        let root = system(&[
+            ("proc/7/cgroup", "4:memory:/job\n".into()),
+            ("proc/7/stat", format!("7 (a) b) R 1 7 7 0 -1 {flags} 0\n")),
+        ]);
+        cgroup::of_process(root.path(), 7)
+    };
+    assert_eq!(of(0x40_0040).as_deref(), Some("4:memory:/job\n"));
+    assert_eq!(of(0x40_0044), None);
+}
+
+#[test]
+fn a_count_that_could_not_be_read_is_read_the_next_time() {
+    let (root, mut watcher, mut child) = watcher(two("/job", &(4 * GIB).to_string(), 3 * GIB, 7));
+    watcher.look(false);
+    let events = root.path().join("sys/fs/cgroup/job/memory.events");
+    fs::write(root.path().join("proc/vmstat"), "oom_kill 90\n").unwrap();
+    fs::write(&events, "").unwrap();
+    watcher.look(false);
+    fs::write(&events, "oom_kill 8\n").unwrap();
+    child.end();
+    let found = watcher.look(true);
+    let [EventKind::HostKill(kill)] = &found[..] else {
+        panic!("{found:?}");
+    };
+    assert_eq!((kill.count, kill.total, kill.of_machine), (1, 8, false));
 }

@@ -1,7 +1,7 @@
 //! Messages alone, with made-up figures, and the first finding of each.
 
 use crate::diagnosis::*;
-use crate::oom::{HostSign, OomKind, OomReport, OtherProcess};
+use crate::oom::{HostSign, OomKind, OomReport, OtherProcess, TracedCall};
 use crate::state::tests::staged::*;
 use crate::state::{OomIncident, State};
 use crate::units::{Bytes, Moment, Pid};
@@ -31,6 +31,19 @@ fn with_process(report: OomReport, used: f64, others: &[(i32, f64)]) -> OomRepor
             })
             .collect(),
         ..report
+    }
+}
+
+/// A full GPU, with a traceback that has this call.
+fn printed(file: &str, function: &str) -> OomReport {
+    OomReport {
+        stack: vec![TracedCall {
+            file: file.into(),
+            line: 7,
+            function: function.into(),
+            code: String::new(),
+        }],
+        ..with_process(message(23.57, 0.31, 22.41, 0.33, 1.16), 23.26, &[])
     }
 }
 
@@ -203,7 +216,7 @@ pub(super) fn messages() -> Vec<(&'static str, OomReport, Cause, Certainty)> {
                 kind: OomKind::CudaErrorOom,
                 ..OomReport::default()
             },
-            Capacity,
+            LibraryMemory,
             Possible,
         ),
         (
@@ -286,6 +299,52 @@ pub(super) fn messages() -> Vec<(&'static str, OomReport, Cause, Certainty)> {
             },
             Capacity,
             Certain,
+        ),
+        (
+            "vLLM's cache",
+            OomReport {
+                kind: OomKind::Vllm,
+                ..OomReport::default()
+            },
+            InferenceEngine,
+            Likely,
+        ),
+        (
+            "a retry while the first is still handled",
+            OomReport {
+                while_handling: Some(gib(22.3)),
+                ..with_process(message(23.57, 0.31, 22.41, 0.33, 1.16), 23.26, &[])
+            },
+            HeldByException,
+            Likely,
+        ),
+        (
+            "kernels are tried out",
+            printed(
+                "/v/site-packages/torch/_inductor/select_algorithm.py",
+                "benchmark_choice",
+            ),
+            Compilation,
+            Likely,
+        ),
+        (
+            "a full state dict",
+            printed(
+                "/v/site-packages/torch/distributed/fsdp/_state_dict_utils.py",
+                "_full_post_state_dict_hook",
+            ),
+            CheckpointSaving,
+            Likely,
+        ),
+        (
+            "contexts of five ranks",
+            with_process(
+                message(79.1, 0.2, 75.1, 0.3, 1.5),
+                76.4,
+                &[(11, 0.5), (12, 0.5), (13, 0.5), (14, 0.5), (15, 0.5)],
+            ),
+            OwnRanks,
+            Likely,
         ),
         (
             "more free than asked for when the message was made",

@@ -27,6 +27,21 @@ fn made_of(parameters: f64, gradients: f64, optimizer_state: f64) -> Option<Box<
     }))
 }
 
+fn call(file: &str, function: &str) -> SourceLine {
+    SourceLine {
+        file: file.into(),
+        line: 7,
+        function: function.into(),
+    }
+}
+
+/// A stack of these calls, innermost first.
+fn calls(of: &[(&str, &str)]) -> Vec<SourceLine> {
+    of.iter()
+        .map(|(file, function)| call(file, function))
+        .collect()
+}
+
 fn full_card() -> OomRecord {
     OomRecord {
         phase: Phase::Backward,
@@ -252,17 +267,12 @@ pub(super) fn scenes() -> Vec<(&'static str, StagedSession, Cause, Certainty)> {
         ("fragmented", failing(fragmented()), Fragmentation, Certain),
         ("fragmented, expandable", expandable, Fragmentation, Likely),
         ("another process", foreign, ForeignProcess, Certain),
-        ("left over from run 1", left_over, ForeignProcess, Certain),
-        (
-            "two ranks on one device",
-            same_device,
-            ForeignProcess,
-            Certain,
-        ),
+        ("left over from run 1", left_over, LeftoverProcess, Certain),
+        ("two ranks on one device", same_device, OwnRanks, Certain),
         (
             "two ranks on one device, by NVML",
             same_device_by_nvml,
-            ForeignProcess,
+            OwnRanks,
             Certain,
         ),
         (
@@ -317,6 +327,114 @@ pub(super) fn scenes() -> Vec<(&'static str, StagedSession, Cause, Certainty)> {
                 ..record(100, gib(23.0), gib(23.1), Bytes::mib(78), Bytes::mib(3))
             }),
             EvaluationGraph,
+            Likely,
+        ),
+        (
+            "Trainer gathers an evaluation's outputs, in pieces",
+            failing(OomRecord {
+                phase: Phase::Evaluation,
+                grad_enabled: Some(false),
+                step: 10,
+                largest_free: Some(Bytes::mib(1_900)),
+                stack: calls(&[
+                    (
+                        "/v/site-packages/transformers/trainer_pt_utils.py",
+                        "torch_pad_and_concatenate",
+                    ),
+                    (
+                        "/v/site-packages/transformers/trainer_pt_utils.py",
+                        "nested_concat",
+                    ),
+                    (
+                        "/v/site-packages/transformers/trainer.py",
+                        "evaluation_loop",
+                    ),
+                ]),
+                ..record(100, gib(17.0), gib(22.6), gib(2.5), gib(0.3))
+            }),
+            EvaluationOutputs,
+            Certain,
+        ),
+        (
+            "a checkpoint is loaded beside the model",
+            failing(OomRecord {
+                phase: Phase::Load,
+                step: 0,
+                stack: calls(&[
+                    ("/v/site-packages/torch/serialization.py", "_load"),
+                    ("/srv/train.py", "resume"),
+                ]),
+                ..full_card()
+            }),
+            CheckpointLoading,
+            Likely,
+        ),
+        (
+            "the logits' line has the most",
+            failing(OomRecord {
+                step: 9,
+                lines: vec![LineUsage {
+                    line: call("/srv/train.py", "train"),
+                    inside: Some(call(
+                        "/v/site-packages/torch/nn/functional.py",
+                        "cross_entropy",
+                    )),
+                    bytes: gib(9.5),
+                    blocks: 3,
+                    kind: None,
+                }],
+                ..full_card()
+            }),
+            LargeLogits,
+            Likely,
+        ),
+        (
+            "the logits' line has a little",
+            failing(OomRecord {
+                step: 9,
+                lines: vec![LineUsage {
+                    line: call("/srv/train.py", "train"),
+                    inside: Some(call(
+                        "/v/site-packages/torch/nn/functional.py",
+                        "cross_entropy",
+                    )),
+                    bytes: gib(2.5),
+                    blocks: 3,
+                    kind: None,
+                }],
+                ..full_card()
+            }),
+            Capacity,
+            Certain,
+        ),
+        (
+            "every layer's scores",
+            failing(OomRecord {
+                step: 9,
+                lines: vec![LineUsage {
+                    line: call("/srv/train.py", "train"),
+                    inside: Some(call(
+                        "/v/site-packages/transformers/models/gpt2/modeling_gpt2.py",
+                        "eager_attention_forward",
+                    )),
+                    bytes: gib(9.5),
+                    blocks: 36,
+                    kind: None,
+                }],
+                ..full_card()
+            }),
+            AttentionScores,
+            Likely,
+        ),
+        (
+            "a block of another stream",
+            failing(OomRecord {
+                phase: Phase::Forward,
+                step: 40,
+                largest_free: Some(gib(3.0)),
+                ..record(100, gib(17.0), gib(22.6), gib(2.5), gib(0.3))
+            }),
+            UnusedBlock,
             Likely,
         ),
         (
@@ -387,7 +505,7 @@ pub(super) fn scenes() -> Vec<(&'static str, StagedSession, Cause, Certainty)> {
         ("a lost card", lost(), DeviceFault, Certain),
         ("a leak", leaking(Bytes::mib(120), 105), Leak, Likely),
         ("a leak by name", leaking_by_name(), Leak, Likely),
-        ("cuBLAS, no figures", by_sample, Capacity, Likely),
+        ("cuBLAS, no figures", by_sample, LibraryMemory, Likely),
     ]
 }
 

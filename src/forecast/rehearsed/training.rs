@@ -101,7 +101,8 @@ impl ComposedTraining {
     /// Whether there is but one way to read what was rehearsed.
     pub fn is_sure(&self, said: &Rehearsal, variant: &RehearsedVariant) -> bool {
         let lines_tell = variant.may_hold.is_empty() && said.zero_grad != Some(ZeroGrad::Unknown);
-        self.repeats && lines_tell && !said.copies_model && said.optimizer.is_some()
+        let is_known = lines_tell && !said.copies_model && said.optimizer.is_some();
+        self.repeats && (is_known || said.evaluates)
     }
 
     /// What is alive when the most is.
@@ -144,8 +145,8 @@ struct Composition<'a> {
     kinds: Vec<Part>,
     /// Where each step ends.
     ends: Vec<usize>,
-    /// What variables hold beyond the step that made it.
-    held: Vec<usize>,
+    /// What variables hold beyond the step that made it, each with the event before which the next step lets go of it.
+    held: Vec<(usize, usize)>,
     gradients: Vec<usize>,
     /// How many workspaces of cuBLAS there are.
     taken: u32,
@@ -203,6 +204,10 @@ impl<'a> Composition<'a> {
     }
 
     fn steps(&mut self, keeps_gradients: bool, count: usize) {
+        if self.said.evaluates {
+            self.calls(count);
+            return;
+        }
         let states = self.before();
         let optimizer = self.optimizer();
         if self.evaluated && self.reading != Reading::Least {
@@ -230,6 +235,15 @@ impl<'a> Composition<'a> {
                 let weights = self.said.weights.iter().sum();
                 self.allocate(weights, Part::Other);
             }
+            self.ends.push(self.trace.events.len());
+        }
+    }
+
+    /// An evaluation: call after call, with what there is beside it.
+    fn calls(&mut self, count: usize) {
+        self.before();
+        for _ in 0..count {
+            self.passes(false);
             self.ends.push(self.trace.events.len());
         }
     }
@@ -308,11 +322,22 @@ impl<'a> Composition<'a> {
         self.trace.events.push(TraceEvent::Free(allocation));
     }
 
-    /// The variables of the step before are bound again.
-    fn let_go(&mut self) {
-        for allocation in std::mem::take(&mut self.held) {
-            self.free(allocation);
+    /// Those variables of the step before that are bound again by this event.
+    fn let_go(&mut self, event: usize) {
+        for (allocation, until) in std::mem::take(&mut self.held) {
+            match until <= event {
+                true => self.free(allocation),
+                false => self.held.push((allocation, until)),
+            }
         }
+    }
+
+    /// The event of the next step before which what a variable holds of this one is let go of.
+    fn until(&self, allocation: usize) -> usize {
+        let held = self.variant.held.iter();
+        let mut known = held.zip(&self.variant.until);
+        let found = known.find(|(number, _)| **number == allocation);
+        found.map_or(self.variant.forward, |(_, until)| *until)
     }
 
     fn let_go_of_gradients(&mut self) {
@@ -378,9 +403,7 @@ impl<'a> Composition<'a> {
         let events = std::mem::take(&mut self.events);
         let backward = self.variant.loss.max(self.variant.forward);
         for event in &events {
-            if at_event == self.variant.forward {
-                self.let_go();
-            }
+            self.let_go(at_event);
             if at_event == backward {
                 if !adds {
                     self.let_go_of_gradients();
@@ -418,7 +441,7 @@ impl<'a> Composition<'a> {
             .into_iter()
             .chain(given)
             .for_each(|number| self.free(number));
-        self.let_go();
+        self.let_go(usize::MAX);
         if !adds {
             self.let_go_of_gradients();
         }
@@ -426,7 +449,7 @@ impl<'a> Composition<'a> {
         for (at, fate) in fates.iter().enumerate() {
             match fate {
                 Fate::Ends => self.free(numbers[at]),
-                Fate::Held => self.held.push(numbers[at]),
+                Fate::Held => self.held.push((numbers[at], self.until(at))),
                 Fate::Gradient if !adds => self.gradients.push(numbers[at]),
                 Fate::Gradient | Fate::Freed | Fate::Stays => {}
             }

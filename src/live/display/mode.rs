@@ -1,7 +1,7 @@
 //! Whether to draw a screen, and in which colours.
 
-use crate::ui::Theme;
 use crate::ui::theme::Scheme;
+use crate::ui::{Mouse, Preferences, Theme};
 use std::io::IsTerminal;
 use std::os::fd::AsFd;
 
@@ -95,9 +95,13 @@ pub(crate) fn choose(headless: bool, surface: &Surface) -> Mode {
     Mode::Headless(reason)
 }
 
-/// The theme for this terminal.
-pub(crate) fn theme(chosen: Option<Scheme>) -> Theme {
-    Theme::of_environment(|name| std::env::var(name).ok()).wearing(chosen.unwrap_or_default())
+/// How the screen is to be on this terminal, by what the user has chosen.
+pub(crate) fn preferences(scheme: Option<Scheme>, mouse: Option<Mouse>) -> Preferences {
+    let theme = Theme::of_environment(|name| std::env::var(name).ok());
+    Preferences {
+        theme: theme.wearing(scheme.unwrap_or_default()),
+        mouse: mouse.unwrap_or_default(),
+    }
 }
 
 #[cfg(test)]

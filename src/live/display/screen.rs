@@ -132,7 +132,6 @@ impl Screen {
                 self.terminal.redraw();
                 Ok(())
             }
-            Effect::CaptureMouse(capture) => self.terminal.capture_mouse(*capture),
             Effect::Relaunch { .. }
             | Effect::Interrupt
             | Effect::Stop
@@ -142,6 +141,7 @@ impl Screen {
             | Effect::Input(_)
             | Effect::LookForRetainers(_)
             | Effect::SaveSnapshot(_)
+            | Effect::WriteReport
             | Effect::Replay(_) => Ok(()),
         }
     }

@@ -7,16 +7,15 @@ mod seen_inputs;
 use super::{FollowUp, OnStep, Policy, RunSummary};
 use crate::calibration::NON_TORCH_USUAL;
 use crate::command::CommandLine;
-use crate::event::{Exit, GivenSize};
+use crate::event::{Exit, GivenChange, GivenSize, Knobs};
 use crate::forecast::{Allocator, Observation, Rehearsed};
 use crate::live::Ending;
 use crate::live::policy::fit::seen_inputs::SeenInputs;
 use crate::live::session::changes::NextRun;
 use crate::live::session::earlier::EarlierOom;
 use crate::probe::RehearsedStep;
-use crate::recognize::text::ProgramText;
 use crate::recognize::{LaunchEnvironment, WorkloadKey};
-use crate::remedy::{Setting, Which, with_argument};
+use crate::remedy::{FileCopy, Setting, Which, with_argument};
 use crate::state::{Run, RunOutcome, State};
 use crate::units::{Bytes, RunNumber};
 use search::{SearchAnswer, SearchStep, SizeSearch, Trial};
@@ -108,6 +107,10 @@ pub(crate) struct Fit {
     value: u64,
     /// What the model was given first, with the value of that run.
     given: Option<(u64, Vec<GivenSize>)>,
+    /// Whether the words or the text alone leave no doubt of what is fitted.
+    is_sure: bool,
+    /// Whether a run has shown that it sets the batch.
+    is_confirmed: bool,
     /// What that run has shown so far.
     shown: RunShown,
     /// The run that has shown enough and is being stopped.
@@ -153,22 +156,23 @@ struct Unanswered {
 }
 
 impl Fit {
-    /// `text` is what the program's own text says, where it was read.
+    /// `launch` has what the program's own text and its config files say, where they were read.
     pub(crate) fn new(
         options: FitOptions,
         typed: CommandLine,
-        text: Option<&ProgramText>,
+        launch: &LaunchEnvironment<'_>,
     ) -> Result<Fit, String> {
         let which = options.which();
-        let settings = Setting::find_all(&typed, &which, text)?;
+        let settings = Setting::find_all(&typed, &which, launch)?;
         let command = options
             .replace
             .iter()
             .fold(typed.clone(), |command, (name, value)| {
                 with_argument(&command, name, value)
             });
-        let tried = Setting::find_all(&command, &which, text)?;
-        let mut rivals: Vec<(Setting, Setting)> = settings.into_iter().zip(tried).collect();
+        let tried = Setting::find_all(&command, &which, launch)?;
+        let is_sure = settings.is_sure;
+        let mut rivals: Vec<(Setting, Setting)> = settings.all.into_iter().zip(tried.all).collect();
         let (setting, tried) = rivals.first().cloned().ok_or("nothing to fit was found")?;
         if rivals.len() == 1 {
             rivals.clear();
@@ -195,6 +199,8 @@ impl Fit {
             room: None,
             answer: None,
             given: None,
+            is_sure,
+            is_confirmed: which != Which::Batch,
             given_up: None,
             unanswered: None,
             failed_before: None,
@@ -226,6 +232,7 @@ impl Fit {
             [(setting, tried)] => {
                 (self.setting, self.tried) = (setting.clone(), tried.clone());
                 (self.value, self.search.start) = (setting.value, setting.value);
+                self.is_confirmed = true;
                 Ok(())
             }
             others => {
@@ -243,6 +250,55 @@ impl Fit {
                     names.join(" and ")
                 ))
             }
+        }
+    }
+
+    /// Whether the sizes that the model was given agree with what is fitted. Where they do not, what the text only guessed is
+    /// not searched for, and what is spelled like a batch must have changed them from the first run to the second.
+    fn confirm(&mut self, run: &Run) -> Result<(), String> {
+        let Some(called) = run.called.as_ref().filter(|given| !given.is_empty()) else {
+            return Ok(());
+        };
+        if self.is_confirmed || agrees(self.value, called) {
+            self.is_confirmed = true;
+            return Ok(());
+        }
+        let (name, value) = (&self.setting.name, self.value);
+        let shapes = |given: &[GivenSize]| {
+            let told = Knobs {
+                given: given.to_vec(),
+                ..Knobs::default()
+            };
+            told.shapes()
+        };
+        if !self.is_sure {
+            return Err(format!(
+                "{name} {value} is all that the program's text has, and it is not the batch: the model was given {}; name what sets it with --arg",
+                shapes(called)
+            ));
+        }
+        let Some((first, given)) = self.given.as_ref().filter(|(first, _)| *first != value) else {
+            return Ok(());
+        };
+        // A change is read from the larger one to the smaller one.
+        let (large, small, from, to) = match *first > value {
+            true => (given, called, *first, value),
+            false => (called, given, value, *first),
+        };
+        let told = Knobs {
+            given: large.clone(),
+            ..Knobs::default()
+        };
+        match told.changed_to(small, from, to) {
+            GivenChange::Taken => {
+                self.is_confirmed = true;
+                Ok(())
+            }
+            GivenChange::None | GivenChange::Unclear => Err(format!(
+                "{name} does not show in what the model was given: {} with {first}, {} with {value}; name what sets the batch with --arg",
+                shapes(given),
+                shapes(called)
+            )),
         }
     }
 
@@ -321,8 +377,27 @@ impl Fit {
         self.tried.to(&self.command, self.value)
     }
 
+    /// Whether a trial may need an edited copy of a config file.
+    pub(crate) fn uses_copies(&self) -> bool {
+        let rivals = self.rivals.iter().map(|(_, tried)| tried);
+        let mut all = rivals.chain([&self.tried]);
+        all.any(|tried| tried.config_line().is_some())
+    }
+
+    /// The copies of files that it reads.
+    pub(crate) fn trial_files(&self) -> Vec<FileCopy> {
+        match self.rivals.is_empty() {
+            true => self.tried.files(self.value),
+            false => Vec::new(),
+        }
+    }
+
+    /// The user's command with a value; as it is where that stands in a file of theirs, which is theirs to change.
     fn fitted(&self, value: u64) -> CommandLine {
-        self.setting.to(&self.typed, value)
+        match self.setting.config_line() {
+            Some(_) => self.typed.clone(),
+            None => self.setting.to(&self.typed, value),
+        }
     }
 
     /// The largest value for each requested GPU, by the rehearsal of the run here; `None` without one.
@@ -447,6 +522,9 @@ impl Policy for Fit {
         if let Err(why) = self.settle(run.run) {
             return self.give_up(why);
         }
+        if let Err(why) = self.confirm(run.run) {
+            return self.give_up(why);
+        }
         if let Some(why) = self.had_no_effect(run.run) {
             return self.give_up(why);
         }
@@ -484,7 +562,10 @@ impl Policy for Fit {
             SearchStep::Run(value) => {
                 self.value = value;
                 self.shown = RunShown::default();
-                let next = NextRun::plain(self.trial(), vec![format!("fit: {name} {value}")]);
+                let next = NextRun {
+                    files: self.trial_files(),
+                    ..NextRun::plain(self.trial(), vec![format!("fit: {name} {value}")])
+                };
                 FollowUp::Launch(Box::new(next), format!("{said}; next {name} {value}"))
             }
         }
@@ -544,6 +625,23 @@ impl Policy for Fit {
             (Some(GivenUp::Because(_)), ending) => ending,
         })
     }
+}
+
+/// Views of a sample, or parts of one, above which a multiple is more likely chance.
+const MOST_PARTS: u64 = 16;
+
+/// Whether a batch agrees with what the model was given: it is a size, a total of several, or a part of the rows.
+fn agrees(batch: u64, given: &[GivenSize]) -> bool {
+    let mut rows = given
+        .iter()
+        .filter_map(|one| one.shape.first().copied().or(one.length));
+    let mut second = given.iter().filter_map(|one| one.shape.get(1).copied());
+    let is_rows = |rows: u64| {
+        let is_total = rows > 1 && batch.is_multiple_of(rows);
+        let is_part = batch > 1 && rows.is_multiple_of(batch) && rows / batch <= MOST_PARTS;
+        rows == batch || is_total || is_part
+    };
+    rows.any(is_rows) || second.any(|size| size > 1 && size == batch)
 }
 
 /// What the run's largest process may reserve of its device in total.

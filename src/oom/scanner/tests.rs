@@ -2,7 +2,7 @@
 
 use super::*;
 use crate::oom::tests::{none, one, reports, reports_in_chunks, size};
-use crate::oom::{OomKind, OomOutcome, OtherProcess, Transcript, read};
+use crate::oom::{OomKind, OomOutcome, OtherProcess, TracedCall, Transcript, read};
 use crate::units::{Bytes, Pid, Rank};
 use proptest::prelude::*;
 
@@ -33,7 +33,17 @@ fn colours_of_python_3_13_stand_between_class_and_colon() {
     let text = format!(
         "Traceback (most recent call last):\r\n  File \x1b[35m\"x.py\"\x1b[0m, line \x1b[35m5\x1b[0m\r\n\x1b[1;35mtorch.OutOfMemoryError\x1b[0m: \x1b[35m{MESSAGE}\x1b[0m\r\n"
     );
-    assert_eq!(one(&text), expected(None));
+    let stack = vec![TracedCall {
+        file: "x.py".into(),
+        line: 5,
+        function: "<module>".into(),
+        code: String::new(),
+    }];
+    let expected = OomReport {
+        stack,
+        ..expected(None)
+    };
+    assert_eq!(one(&text), expected);
 }
 
 #[test]

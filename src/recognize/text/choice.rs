@@ -278,14 +278,15 @@ impl<'c> Recognized<'c> {
                 AccumulationRule::MicroSize | AccumulationRule::Divides
             )
         });
-        let (Some(text), Ok(arguments), false) = (self.launch.text, self.opened(), is_split) else {
+        if is_split || self.check_open().is_err() {
+            return Vec::new();
+        }
+        if let Ok(source) = self.batch_source() {
+            return source.sizes.into_iter().take(1).collect();
+        }
+        let (Some(text), Ok(arguments)) = (self.launch.text, self.opened()) else {
             return Vec::new();
         };
-        match self.batch_source() {
-            Ok(source) => return source.sizes.into_iter().take(1).collect(),
-            Err(_) if self.check_open().is_err() => return Vec::new(),
-            Err(_) => {}
-        }
         let reading = TextReading {
             recognized: self,
             text,

@@ -476,7 +476,7 @@ fn what_a_first_forward_showed_is_said_for_what_it_is() {
     (record.phase, record.progress) = (Phase::Forward, Some(0.3));
     assert_eq!(
         words(&oom, "python a.py --batch-size 2"),
-        "--batch-size 2→1: won't fit: needs about 39.9 GiB (11.0–60.0), 22.0 GiB available; estimated, memory ran out 30 % of the way through the forward pass"
+        "--batch-size 2→1: may not fit, the smallest batch: needs 39.9 GiB (11.0–60.0), 22.0 GiB available"
     );
 }
 

@@ -3,14 +3,15 @@
 use crate::anatomy::StepGrowth;
 use crate::event::{Hello, Retainers, StepTrace};
 use crate::state::{ProbeState, RankState, Run, State};
-use crate::ui::action::{Effect, Scroll, StepMove};
+use crate::ui::action::{Effect, FlameMove, Scroll, StepMove};
 use crate::ui::scene::Scene;
 use crate::ui::step::chart::Columns;
+use crate::ui::step::flame;
 use crate::ui::step::layout::{StepLayout, step_layout};
 use crate::ui::step::traced::{Grouping, ReadStep, RowOrder, StepKey, StepView};
 use crate::ui::view::View;
 use crate::ui::words::rank_on;
-use crate::units::{Moment, Pid};
+use crate::units::{Moment, Pid, RunNumber};
 use ratatui::layout::Position;
 
 /// The process whose steps are shown.
@@ -175,6 +176,33 @@ pub(in crate::ui) fn open(view: &mut View, scene: &Scene) {
     follow(view, scene);
 }
 
+/// The step that ran out of memory in the latest run.
+pub(in crate::ui) fn failed<'a>(scene: &Scene<'a>) -> Option<(RunNumber, &'a StepTrace)> {
+    let run = scene.state.run()?;
+    let trace = run.rank_of(run.oom()?)?.traces.failed()?;
+    Some((run.number, trace))
+}
+
+/// Opens the step that ran out of memory, where it did.
+pub(in crate::ui) fn open_failed(view: &mut View, scene: &Scene) {
+    let Some((run, trace)) = failed(scene) else {
+        return;
+    };
+    let mut opened = StepView::new(run, trace);
+    if let Some(read) = opened.read_mut() {
+        read.follows = false;
+        read.point_at(read.anatomy.end());
+    }
+    view.step = Some(opened);
+}
+
+pub(in crate::ui) fn move_in_flame(view: &mut View, step: FlameMove) {
+    if let Some(read) = view.step.as_mut().and_then(StepView::read_mut) {
+        read.follows = false;
+        read.flame_place.go(step, &read.flame);
+    }
+}
+
 /// Takes the latest traced step where there was none, or one of another process, or an earlier one in which nobody has looked
 /// about.
 pub(in crate::ui) fn follow(view: &mut View, scene: &Scene) {
@@ -324,8 +352,15 @@ pub(in crate::ui) fn scroll(view: &mut View, scroll: Scroll, scene: &Scene) {
 
 /// Moves the cursor to the mouse.
 pub(in crate::ui) fn point(view: &mut View, at: Position, scene: &Scene) {
-    let plot = step_layout(view, scene).plot;
-    let table = step_layout(view, scene).table;
+    let layout = step_layout(view, scene);
+    let (plot, table) = (layout.plot, layout.table);
+    if let Some(read) = view.step.as_mut().and_then(StepView::read_mut)
+        && read.grouping == Grouping::Flame
+        && layout.below().contains(at)
+    {
+        read.follows = false;
+        return flame::click(layout.below(), read, at);
+    }
     if let Some(read) = view.step.as_mut().and_then(StepView::read_mut)
         && table.contains(at)
         && at.y >= table.y + StepLayout::titles(table)

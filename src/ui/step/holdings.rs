@@ -1,14 +1,6 @@
-//! What is alive at the cursor: as categories with a bar each, as a table of lines or modules, and as a flame graph of the modules. In the
-//! flame graph each part has below it what it contains, as wide as its share, and its name.
-//!
-//! ```text
-//! ████████████████████████████████████████████ █████████████
-//! transformer 20.1 GiB 81 %                    lm_head 3.1 GiB
-//! ███████████████████████████████████████ ████
-//! h.0–11 18.2 GiB                         wte
-//! ```
+//! What is alive at the cursor: as categories with a bar each, and as a table of lines or modules.
 
-use crate::anatomy::{Category, FlameNode};
+use crate::anatomy::Category;
 use crate::event::SourceLine;
 use crate::state::SourceTexts;
 use crate::ui::canvas::{self, Canvas, StyledLine, columns};
@@ -354,102 +346,6 @@ fn row(canvas: &mut Canvas, row: u16, category: Category, bytes: Bytes, whole: B
     }
 }
 
-/// Rows of one level: its bar, and the row of names. Where there is room bars are taller.
-const LEVEL: u16 = 2;
-const TALLEST: u16 = 5;
-
-/// Rows from which on a table below says something.
-const WORTH_A_TABLE: u16 = 4;
-
-/// Columns below which a part has no name.
-const NAMED: u16 = 4;
-
-/// Returns how many rows it takes.
-pub(super) fn draw_flame(canvas: &mut Canvas, read: &ReadStep) -> u16 {
-    let levels = depth(&read.flame).max(1);
-    let rows = (canvas.area.height / levels).clamp(LEVEL, TALLEST);
-    level(canvas, rows, &read.flame, [read.at_cursor(); 2]);
-    (rows * levels).min(canvas.area.height)
-}
-
-/// The modules below the flame graph, where it leaves room for some of them.
-pub(super) fn draw_flame_and_modules(canvas: &mut Canvas, read: &ReadStep) {
-    let used = 1 + draw_flame(canvas, read);
-    let area = canvas.area;
-    let below = Rect {
-        y: area.y.saturating_add(used),
-        height: area.height.saturating_sub(used),
-        ..area
-    };
-    if below.height >= WORTH_A_TABLE && !read.modules.is_empty() {
-        draw_table(&mut canvas.at(below), read, None, None);
-    }
-}
-
-fn depth(nodes: &[FlameNode]) -> u16 {
-    let below = nodes.iter().map(|node| 1 + depth(&node.children));
-    below.max().unwrap_or(0)
-}
-
-/// Parts side by side, of a whole that is as wide as the canvas and itself a part of all.
-fn level(canvas: &mut Canvas, rows: u16, nodes: &[FlameNode], [whole, all]: [Bytes; 2]) {
-    let area = canvas.area;
-    if area.height < rows {
-        return;
-    }
-    let column = |bytes: Bytes| {
-        let share = bytes.fraction_of(whole).unwrap_or(0.0).min(1.0);
-        (share * f64::from(area.width)).round() as u16
-    };
-    let mut before = Bytes::ZERO;
-    for node in nodes {
-        let (from, to) = (column(before), column(before + node.bytes));
-        before += node.bytes;
-        let part = Rect {
-            x: area.x + from,
-            // A column between two parts.
-            width: (to - from).saturating_sub(u16::from(to < area.width)),
-            ..area
-        };
-        if part.width == 0 {
-            continue;
-        }
-        cell(&mut canvas.at(part), rows, node, all);
-        let inside = Rect {
-            y: part.y + rows,
-            height: part.height - rows,
-            ..part
-        };
-        let within = [node.bytes, all];
-        level(&mut canvas.at(inside), rows, &node.children, within);
-    }
-}
-
-fn cell(canvas: &mut Canvas, rows: u16, node: &FlameNode, all: Bytes) {
-    let theme = canvas.theme;
-    let full = full_cell(theme, node.category);
-    for row in 0..rows - 1 {
-        canvas.pen(row).fill(full, category_tone(node.category));
-    }
-    if canvas.area.width < NAMED {
-        return;
-    }
-    let mut pen = canvas.pen(rows - 1);
-    // A part of a name says less than the colour: `nar` may be any of three.
-    let last = node.name.rsplit('.').next().unwrap_or_default();
-    let names = [node.name.as_str(), last].map(|name| theme.glyphs.spelled(name));
-    let Some(name) = names.iter().find(|name| columns(name) <= pen.room()) else {
-        return;
-    };
-    pen.text(name, Tone::Text);
-    let percent = percent(node.bytes.fraction_of(all).unwrap_or(0.0));
-    for figure in [format!(" {}", node.bytes), format!(" {percent}")] {
-        if columns(&figure) <= pen.room() {
-            pen.text(&figure, Tone::Dim);
-        }
-    }
-}
-
 pub(super) fn category_tone(category: Category) -> Tone {
     match category {
         Category::Parameters => Tone::Parameters,
@@ -474,7 +370,7 @@ fn short_name(category: Category) -> &'static str {
 }
 
 /// A share as a percentage: `31%`; something is never nothing.
-fn percent(share: f64) -> String {
+pub(super) fn percent(share: f64) -> String {
     match share.clamp(0.0, 1.0) * 100.0 {
         percent if percent > 0.0 && percent < 0.5 => String::from("<1%"),
         percent => format!("{percent:.0}%"),

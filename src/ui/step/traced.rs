@@ -7,6 +7,7 @@ use crate::anatomy::{
     categories_over_time, flame,
 };
 use crate::event::StepTrace;
+use crate::ui::step::flame_place::FlamePlace;
 use crate::units::{Bytes, Pid, RunNumber};
 use std::cmp::Reverse;
 
@@ -100,6 +101,7 @@ pub(in crate::ui) struct ReadStep {
     /// The modules that do; empty if none is known.
     pub modules: Vec<ModuleHolding>,
     pub flame: Vec<FlameNode>,
+    pub flame_place: FlamePlace,
     pub grouping: Grouping,
     pub order: RowOrder,
     /// The first line or module to show.
@@ -140,6 +142,7 @@ impl StepView {
             lines: Vec::new(),
             modules: Vec::new(),
             flame: Vec::new(),
+            flame_place: FlamePlace::default(),
             grouping: Grouping::default(),
             order: RowOrder::default(),
             scrolled: 0,

@@ -19,7 +19,7 @@ def model(*given):
     """Where it is called from, as when memory runs out in it."""
     frame = sys._getframe(1)
     noted = callers.Callers("/torch/", frame)
-    FOUND.append(callers.lines_of(TORCH, noted, frame))
+    FOUND.append(callers.lines_of(TORCH, noted, frames.outwards(frame)))
     return Value()
 
 

@@ -11,7 +11,8 @@ from unittest import mock
 import fake_torch
 import support  # noqa: F401
 from _oomph_probe.common import frames
-from _oomph_probe.rehearse import apart, catches, effects, inputs, optimizers, randoms, rehearsals, roots, sizes
+from _oomph_probe.rehearse import apart, catches, effects, inputs, optimizers, randoms, rehearsals, roots, rounds, sizes
+from _oomph_probe.rehearse import work as works
 
 
 class Sizes(unittest.TestCase):
@@ -134,7 +135,7 @@ class Notes(unittest.TestCase):
 
     def test_the_largest_inputs_so_far_are_rehearsed(self):
         long, short = self.lengths((8, 480), (8, 300))
-        self.assertIs(rehearsals.largest_like(short), long)
+        self.assertIs(works.largest_like(short), long)
         self.assertTrue(short.seen.differ())
         self.assertEqual(short.seen.line(), {"calls": 2, "least": 600, "most": 960})
 
@@ -142,7 +143,7 @@ class Notes(unittest.TestCase):
         first, second = self.lengths((8, 300), (8, 300))
         self.assertFalse(second.seen.differ())
         large, small = self.lengths((8, 480), (4, 300))
-        self.assertIs(rehearsals.largest_like(small), small)
+        self.assertIs(works.largest_like(small), small)
 
     def test_plain_values_and_containers_are_noted_and_nothing_else(self):
         torch = types.SimpleNamespace(Tensor=fake_torch.Tensor, nn=None, dtype=int, device=int)
@@ -151,7 +152,7 @@ class Notes(unittest.TestCase):
             roots.noted(torch, object())
 
 
-class Work(rehearsals.Work):
+class Work(works.Work):
     """One whose variants take `SECONDS` each, by a clock of their own."""
 
     SECONDS, now = 0.0, 0.0
@@ -175,13 +176,13 @@ class TheEnd(unittest.TestCase):
         self.lines, self.began = [], Work.now
         wire = mock.Mock(put=lambda line, keep: self.lines.append(line))
         self.steps, lifetime = types.SimpleNamespace(count=0, thread=None), types.SimpleNamespace(live=True)
-        self.noted = mock.Mock()
+        self.noted = mock.Mock(rounds=rounds.Rounds(), evaluated=0)
         torch = types.SimpleNamespace(cuda=types.SimpleNamespace(OutOfMemoryError=MemoryError), __file__="/torch/__init__.py")
         self.rehearsals = rehearsals.Rehearsals(torch, 7, lifetime, wire, print, self.steps, self.noted, 2, frames.Owners(None))
         self.printed, self.is_caught = [], True
         device = types.SimpleNamespace(index=0)
         self.call = types.SimpleNamespace(
-            told=None, callers=None,
+            told=None, callers=None, is_evaluation=False, is_evaluated_first=False,
             key=lambda: "key", autocast=(False,), device=device, module=lambda: self, seen=None, args=[self.shape()], kwargs={}
         )
         for patched in (
@@ -189,6 +190,7 @@ class TheEnd(unittest.TestCase):
             mock.patch.object(rehearsals, "Work", Work),
             mock.patch.object(rehearsals, "SLOW_TO_IMPORT", "os"),
             mock.patch.object(rehearsals, "time", types.SimpleNamespace(monotonic=lambda: Work.now)),
+            mock.patch.object(works, "time", types.SimpleNamespace(monotonic=lambda: Work.now)),
             mock.patch.object(apart, "run", lambda work, deadline, patience: (work(), None)),
             mock.patch.object(randoms, "Randoms", mock.MagicMock()),
             mock.patch.object(apart, "time", types.SimpleNamespace(monotonic=lambda: Work.now)),

@@ -145,6 +145,7 @@ fn in_json(fit: &Fit, found: FitResult) -> Value {
         "proven": proven,
         "ended_early": given_up(fit),
         "argv": argv,
+        "in_file": fit.setting.config_line().map(|(file, line)| json!({"file": file, "line": line})),
         "failed_before": fit.failed_before.map(|failed| failed.value),
         "failed_in_step": fit.failed_before.map(|failed| failed.step),
         "margin": fit.search.margin,
@@ -174,7 +175,11 @@ fn in_words(fit: &Fit, found: FitResult) -> String {
     let mut text = headline(fit, found);
     match found.value() {
         Some(value) => {
-            text.push_str(&format!("\n  {}\n\n", as_typed(&fit.fitted(value))));
+            text.push_str(&format!("\n  {}\n", as_typed(&fit.fitted(value))));
+            if let Some((file, line)) = fit.setting.config_line() {
+                text.push_str(&format!("  with {name} {value} in {file}:{line}\n"));
+            }
+            text.push('\n');
             text.push_str(&caveats(fit, value));
         }
         None => text.push_str("\n\n"),

@@ -71,15 +71,21 @@ rehearse/ After an OOM in the first steps, to know what another batch or a remed
     roots          notes how the model is called, and sees an OOM leave the call or its backward
     inputs         the batch size of its inputs, and how much they differ from call to call
     rehearsals     decides what is rehearsed and for how long
+    work           the variants of one step, and the ways to rehearse it
+    rounds         the calls of one round of the training's loop, which a step begins with
+    evaluations    calls without gradients that memory ran out in
     rehearsal      one step on fake tensors, as a trace of allocations and frees
+    values         which values of its tensors are known
     recurrent      what cuDNN's recurrent layers allocate
     flops          how much an operator computes
     fakes          copies of the model in which every tensor is fake
     catches        whether anybody can catch the error: if not, there is no later moment to go on
+    compiling      what the program has compiled runs as it is written, and nothing is compiled
     operators      what torch's operators returned for such sizes, to be asked once
     apart          its thread: given up at a deadline, and out of the way when the process exits
     effects        stops a rehearsal before it has an effect
     callers        the program's lines from its model's call to backward
+    further        which lines lead to the backwards behind the first
     losses         runs them: the loss, and what stays bound
     outliving      what they keep beyond the step, and when they let go of the gradients
     sizes          the sizes of a trace as functions of the batch

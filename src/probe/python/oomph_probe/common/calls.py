@@ -66,6 +66,7 @@ class Calls:
 
         self.ours = as_if_torchs_own(__call__, original)
         self.module.__call__ = self.ours
+        is_torchs_own(self.ours, original)
 
     def stop_looking(self) -> None:
         """Stops looking; the wrapper stays, since torch.compile may have traced through it."""
@@ -127,17 +128,40 @@ def is_compiling_of(torch: Torch) -> Callable[[], bool]:
     return lambda: False
 
 
+def pause_of(torch: Torch) -> Callable[[Any], Any]:
+    """A function that says what becomes of the frames that this thread begins from now on, and returns what became of
+    them before: None leaves them to Python. A compiled model's wrapper runs where torch.compile takes up each frame,
+    those of ours that keep_from_compiling does not name too."""
+    function = getattr(getattr(getattr(torch._C, "_dynamo", None), "eval_frame", None), "set_eval_frame", None)
+    return function if function is not None else lambda _: None
+
+
 def as_if_torchs_own(function: Callable[..., Any], original: Callable[..., Any]) -> Callable[..., Any]:
     """torch.compile skips frames of torch's own `Module.__call__`, by file name, and starts at `forward`.
-    This makes it skip our wrapper in the same way."""
+    This makes it skip our wrapper in the same way. Of a function that is to be compiled it asks for the name: one of
+    torch's own that it does not know is compiled itself, with all that it calls, and ours would be a part of that
+    graph and never be called again (torch/_dynamo/eval_frame.py)."""
     try:
         code, theirs = function.__code__, original.__code__
         function.__code__ = code.replace(
-            co_filename=theirs.co_filename, co_firstlineno=theirs.co_firstlineno
+            co_filename=theirs.co_filename, co_firstlineno=theirs.co_firstlineno, co_name=theirs.co_name
         )
+        function.__name__, function.__qualname__ = original.__name__, original.__qualname__
     except Exception:
         errors.ours("make a wrapper look like torch's own")
     return function
+
+
+# Where torch.compile keeps what `Module.__call__` is where nobody has wrapped it: there it goes to `forward` at once.
+NOTED = ("torch._dynamo.utils", "torch._dynamo.variables.nn_module")
+
+
+def is_torchs_own(function: Callable[..., Any], before: Callable[..., Any]) -> None:
+    """`function` is in the place of `before`: torch.compile, where it is there already, takes the one as the other."""
+    for name in NOTED:
+        module = sys.modules.get(name)
+        if getattr(module, "unpatched_nn_module_call", None) is before:
+            setattr(module, "unpatched_nn_module_call", function)
 
 
 # torch.compile skips frames whose file name starts like this (SKIP_DIRS in trace_rules.py, all versions).

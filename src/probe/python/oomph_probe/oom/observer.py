@@ -85,9 +85,9 @@ class Observer:
                 errors.ours("at an OOM: " + send.__name__)
 
     def send_record(self, device: int, requested: int, total: int, free: int) -> None:
-        self.rehearsals.noticed()
         record = self.records.take(device, requested, total, free)
         self.phase = str(record.get("phase", ""))
+        self.rehearsals.noticed(self.phase)
         self.wire.put(record, keep=True)
         self.wire.flush(SEND)
 

@@ -24,8 +24,11 @@ if TYPE_CHECKING:
     from typing import Any, Callable
 
 # Seconds that the exit waits for a rehearsal that was given up (mostly for one operation of it), and then for it to
-# stand still.
+# stand still; and the most of each where the machine is so busy that the process has hardly run meanwhile.
 EXIT, STILL = 2.0, 0.3
+EXIT_BUSY, STILL_BUSY = 8.0, 4.0
+# The share of that time that the process has to have run.
+RAN = 0.5
 # A rehearsal nests deeper than the step did: each operation passes through Python.
 STACK = 64 << 20
 # Held for good by those that wait for it.
@@ -81,22 +84,25 @@ class Threads:
     def at_exit(self) -> None:
         for deadline in list(self.alive.values()):
             deadline.is_given_up = True
-        if self.wait(EXIT):
+        if self.wait(EXIT, EXIT_BUSY):
             return
         self.must_stand = True
         guards = list(self.guards.values())
         for guard in guards:
             guard.look_everywhere()
-        self.wait(STILL)
+        self.wait(STILL, STILL_BUSY)
         # Python takes its modules apart now, ours too: nothing may call them any more.
         for guard in guards:
             guard.leave_alone()
 
-    def wait(self, seconds: float) -> bool:
-        """Whether all have ended or stand still by then."""
-        end = time.monotonic() + seconds
+    def wait(self, seconds: float, at_most: float) -> bool:
+        """Whether all have ended or stand still by then: after `seconds`, or later where the process did not get to
+        run."""
+        began, ran = time.monotonic(), time.process_time()
         while set(self.alive) - self.standing:
-            if time.monotonic() > end:
+            waited = time.monotonic() - began
+            has_run = time.process_time() - ran >= RAN * seconds
+            if waited > at_most or waited > seconds and has_run:
                 return False
             time.sleep(0.005)
         return True

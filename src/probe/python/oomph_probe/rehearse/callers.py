@@ -14,25 +14,27 @@ import types
 import weakref
 
 from ..common import errors, frames
-from . import outliving
-from .inputs import Shape
+from . import further, outliving
+from .inputs import Shape, shapes_in, with_values
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterator
     from types import CodeType, FrameType
-    from typing import Any
+    from typing import Any, Callable
 
     from ..common.protocols import Torch
+    from .roots import Call
 
 OUTPUT = "__oomph_output__"
 LOSS = "__oomph_loss__"
+# Called with the names that a statement has bound.
+BOUND = "__oomph_bound__"
 # Functions between the model's call and its backward.
 MOST_FUNCTIONS = 6
 LONGEST_FILE = 400_000
 MOST_ITEMS = 256
 LOOPS = (ast.For, ast.While, ast.AsyncFor)
-BACKWARDS = ("backward", "manual_backward")
 CONSTANTS = (bool, int, float, str, bytes, complex, type(None))
 
 
@@ -49,24 +51,35 @@ class Callers:
 
     def __init__(self, torch_home: str, frame: FrameType | None) -> None:
         self.places: list[tuple[CodeType, int, int]] = []
+        # The same for calls of the same lines.
+        self.place: tuple[Any, ...] = ()
         steps = 0
         while frame is not None and len(self.places) < MOST_FUNCTIONS and steps < frames.MAX_FRAMES:
             path = frame.f_code.co_filename
             if not path.startswith((torch_home, frames.OURS, "<frozen")):
                 self.places.append((frame.f_code, frame.f_lasti, frame.f_lineno))
             frame, steps = frame.f_back, steps + 1
+        self.place = tuple((id(code), lasti) for code, lasti, _ in self.places)
 
 
 class Scene:
-    """One function's part: the lines from the call on, and what they need of its variables."""
+    """One function's part: the lines from the call on, and what they need of its variables. `is_whole`: the statement
+    that calls is run as it stands, as where it calls several times (an inner loop, a comprehension)."""
 
-    def __init__(self, torch: Torch, frame: FrameType, place: tuple[CodeType, int, int]) -> None:
+    def __init__(
+        self, torch: Torch, frame: FrameType, place: tuple[CodeType, int, int], is_whole: bool = False
+    ) -> None:
         code, lasti, line = place
         body = body_of(code)
-        call = call_at(body, code, lasti, line)
-        path = path_to(body, call)
+        call = None if is_whole else call_at(body, code, lasti, line)
+        path = path_to(body, lambda each: is_at(each, line) if call is None else has(each, call))
         if path is None:
             raise NotFound("the call is in no statement")
+        self.is_whole = is_whole
+        if is_whole:
+            path = with_backward(path)
+        elif call is not None and is_repeated(path[-1][0][path[-1][1]], call):
+            raise NotFound("its statement calls the model several times")
         # The lists of statements that the call is in, outermost first, and where.
         self.inside, self.after = following(path)
         first = path[-1][0][path[-1][1]]
@@ -78,7 +91,11 @@ class Scene:
         self.is_module = code.co_name == "<module>"
         # The statements behind backward, up to the end of the loop.
         self.rest: list[Any] = []
-        replaced: Any = Replace(call).visit(first)
+        # Those of them that lead to further backwards.
+        self.further: list[Any] = []
+        # Whether what the first backward goes through outlives it.
+        self.keeps_graph = False
+        replaced: Any = first if call is None else Replace(call).visit(first)
         self.result: ast.expr | None = None
         self.ends = False
         self.inside = self.cut([replaced] + self.inside)
@@ -96,10 +113,10 @@ class Scene:
     def cut(self, statements: list[Any]) -> list[Any]:
         """Up to the one that goes backward or returns; what it goes backward from is the result."""
         for at, each in enumerate(statements):
-            found = backward_in(each)
+            found = further.call_in(each)
             if found is not None:
                 # The loss may be made in the statement itself.
-                self.result = found
+                self.result, self.keeps_graph = further.value_of(found), further.keeps_graph(found)
                 self.rest = statements[at + 1 :]
                 return statements[:at]
             if isinstance(each, ast.Return) and each.value is not None:
@@ -133,7 +150,11 @@ class Scene:
                 if is_first:
                     self.until_bound = len(keeps) + is_needed
             block[:] = reversed(kept)
-        self.rest = self.behind(self.rest)
+        self.further = [] if self.ends else further.lines_of(self.rest)
+        run = {id(each) for each in self.further}
+        self.rest = self.behind([each for each in self.rest if id(each) not in run])
+        # What they need is looked for, and missed only where they run.
+        self.extra |= {name for each in self.further for name in names_in(each)}
         self.wanted = wanted - {OUTPUT}
         self.extra -= self.wanted | {OUTPUT}
 
@@ -200,25 +221,44 @@ class Scene:
 
     def names_of(self) -> set[str]:
         """Names that are bound when backward runs."""
-        return {name for each in self.inside + self.after + self.rest for name in bound_by(each)}
+        return {name for each in self.inside + self.after + self.further + self.rest for name in bound_by(each)}
+
+    def given(self) -> list[Any]:
+        """The noted values of variables that the lines read before they bind them."""
+        bound: set[str] = set()
+        given: set[str] = set()
+        nodes: list[Any] = [*self.inside, *self.after, self.result, *self.further]
+        for each in nodes:
+            given |= names_in(each) - bound
+            bound |= bound_by(each)
+        return [self.values[name] for name in sorted(given) if name in self.values]
 
     def changes_objects(self) -> bool:
         return any(changes_an_object(each) for each in self.inside + self.after)
 
     def attributes(self) -> set[str]:
-        nodes: list[Any] = [*self.inside, *self.after, self.result]
+        nodes: list[Any] = [*self.inside, *self.after, *self.further, self.result]
         return {node.attr for each in nodes for node in ast.walk(each) if isinstance(node, ast.Attribute)}
 
     def compiled(self, statements: list[Any], result: ast.expr | None, is_first: bool) -> Any:
-        """As a program: `LOSS` is the result, where this is the part that has it. What the model returned is let go of
-        as soon as the first statement has been through with it."""
-        body = list(statements)
+        """As a program, which tells of each name that it binds: `LOSS` is the result, where this is the part that has
+        it. What the model returned is let go of as soon as the first statement has been through with it."""
+        body: list[Any] = []
+        for at, each in enumerate(statements):
+            body.append(each)
+            names: list[ast.expr] = [ast.Constant(value=name) for name in sorted(outliving.rebinds(each))]
+            is_called = is_first and self.is_whole and at == self.until_bound - 1
+            if names or is_called:
+                told = ast.Call(func=ast.Name(id=BOUND, ctx=ast.Load()), args=names, keywords=[])
+                body.append(ast.Expr(value=told))
         if result is not None:
             bound: Any = [ast.Name(id=LOSS, ctx=ast.Store())]
             body.append(ast.Assign(targets=bound, value=result, lineno=1, col_offset=0))
-        if is_first:
+        if is_first and not self.is_whole:
             targets: list[ast.expr] = [ast.Name(id=OUTPUT, ctx=ast.Del())]
-            body.insert(self.until_bound, ast.Delete(targets=targets, lineno=1, col_offset=0))
+            is_inside = 0 < self.until_bound <= len(statements)
+            at = body.index(statements[self.until_bound - 1]) + 1 if is_inside else len(body)
+            body.insert(at, ast.Delete(targets=targets, lineno=1, col_offset=0))
         module = ast.Module(body=body, type_ignores=[])
         return compile(ast.fix_missing_locations(module), "<the caller's lines>", "exec")
 
@@ -226,18 +266,35 @@ class Scene:
 class Lines:
     """The lines of all functions from the model's call to its backward, innermost first."""
 
-    def __init__(self, torch: Torch, callers: Callers, stack: list[FrameType]) -> None:
+    def __init__(self, torch: Torch, callers: Callers, stack: list[FrameType], is_whole: bool = False) -> None:
         self.scenes: list[Scene] = []
+        self.is_whole = is_whole
+        # Whether further backwards are run.
+        self.goes_further = True
         for place in callers.places:
             frame = next((each for each in stack if each.f_code is place[0]), None)
+            if is_whole and not self.scenes and (frame is None or is_part(place[0])):
+                # The one that called it runs it again.
+                continue
             if frame is None:
                 raise NotFound("a function that called the model has ended")
-            scene = Scene(torch, frame, place)
+            scene = Scene(torch, frame, place, is_whole and not self.scenes)
             self.scenes.append(scene)
             if not scene.ends:
                 return
         if not self.scenes:
             raise NotFound("no function of the program's called the model")
+
+    def given(self) -> list[Any]:
+        """The noted values of variables that were there at the call."""
+        return [value for each in self.scenes for value in each.given()]
+
+    def give_values(self, call: Call) -> None:
+        """The numbers of arguments that variables still have, where the call's own were not read."""
+        read = {each.identity: each.values for each in shapes_in(self.given()) if each.values is not None}
+        for each in shapes_in([call.args, call.kwargs]):
+            if each.values is None and each.identity in read and read[each.identity].shape == each.shape:
+                each.values = read[each.identity]
 
     def is_in_loop(self) -> bool:
         """Whether what the last function binds stays until the next call of the model."""
@@ -257,7 +314,7 @@ def zero_grad_of(torch: Torch, callers: Callers | None) -> str | None:
         for code, _, line in callers.places if callers is not None else ():
             if not outliving.mentions_zero_grad(code):
                 continue
-            found = outliving.zero_grad_of(body_of(code), line, BACKWARDS)
+            found = outliving.zero_grad_of(body_of(code), line, further.BACKWARDS)
             if found is not None:
                 return found if sets_to_none else "never"
     except NotFound:
@@ -267,15 +324,16 @@ def zero_grad_of(torch: Torch, callers: Callers | None) -> str | None:
     return None
 
 
-def lines_of(torch: Torch, callers: Callers | None, frame: FrameType | None) -> Lines | None:
-    """The lines after a model's call whose functions still run in this frame's callers; None where they cannot be
-    had."""
+def lines_of(
+    torch: Torch, callers: Callers | None, stack: list[FrameType], is_whole: bool = False
+) -> Lines | None:
+    """The lines after a model's call whose functions are among these frames; None where they cannot be had."""
     if callers is None:
         return None
     # What is parsed is changed while it is cut into parts.
     forget_sources()
     try:
-        return Lines(torch, callers, frames.outwards(frame))
+        return Lines(torch, callers, stack, is_whole)
     except NotFound:
         errors.foreseen("find the caller's lines")
     except Exception:
@@ -349,13 +407,21 @@ def blocks_of(statement: Any) -> Iterator[list[Any]]:
         yield handler.body
 
 
-def path_to(block: list[Any], call: ast.Call) -> list[tuple[list[Any], int]] | None:
-    """Where the statement with this call is: each list of statements on the way, and the place in it."""
+def has(statement: Any, call: ast.Call) -> bool:
+    return any(node is call for node in ast.walk(statement))
+
+
+def is_at(statement: Any, line: int) -> bool:
+    return bool(statement.lineno <= line <= (statement.end_lineno or statement.lineno))
+
+
+def path_to(block: list[Any], is_there: Callable[[Any], bool]) -> list[tuple[list[Any], int]] | None:
+    """Where a statement is, the innermost one: each list of statements on the way, and the place in it."""
     for at, statement in enumerate(block):
-        if not any(node is call for node in ast.walk(statement)):
+        if not is_there(statement):
             continue
         for inner in blocks_of(statement):
-            found = path_to(inner, call)
+            found = path_to(inner, is_there)
             if found is not None:
                 return [(block, at)] + found
         return [(block, at)]
@@ -378,6 +444,27 @@ def following(path: list[tuple[list[Any], int]]) -> tuple[list[Any], list[Any]]:
     return inside, after
 
 
+def with_backward(path: list[tuple[list[Any], int]]) -> list[tuple[list[Any], int]]:
+    """The path up to the innermost statement that a backward, or a return, follows in its loop."""
+    for depth in range(len(path), 0, -1):
+        statements = [statement for part in following(path[:depth]) for statement in part]
+        statements.append(path[depth - 1][0][path[depth - 1][1]] if depth == len(path) else ast.Pass())
+        if any(further.call_in(each) is not None or isinstance(each, ast.Return) for each in statements):
+            return path[:depth]
+    raise NotFound("no backward and no return follows the call")
+
+
+def is_part(code: CodeType) -> bool:
+    """Whether it is a comprehension's or a lambda's, a part of another function's lines."""
+    return code.co_name.startswith("<") and code.co_name != "<module>"
+
+
+def is_repeated(statement: Any, call: ast.Call) -> bool:
+    """Whether the call is in a comprehension, or in a function that the statement makes."""
+    parts = (ast.ListComp, ast.SetComp, ast.DictComp, ast.GeneratorExp, ast.Lambda)
+    return any(isinstance(node, parts) and has(node, call) for node in ast.walk(statement))
+
+
 class Replace(ast.NodeTransformer):
     """The model's call by the name of its output."""
 
@@ -390,23 +477,9 @@ class Replace(ast.NodeTransformer):
         return self.generic_visit(node)
 
 
-def backward_in(statement: Any) -> Any:
-    """What a statement goes backward from."""
-    for node in ast.walk(statement):
-        if not isinstance(node, ast.Call) or not isinstance(node.func, ast.Attribute):
-            continue
-        if node.func.attr in BACKWARDS:
-            value = node.args[0] if node.args and not isinstance(node.args[0], ast.Starred) else node.func.value
-            # A scaler's: by a factor.
-            while isinstance(value, ast.Call) and isinstance(value.func, ast.Attribute) and value.func.attr == "scale":
-                value = value.args[0]
-            return value
-    return None
-
-
 def names_in(node: Any) -> set[str]:
     """What is read: variables, and attributes of variables as `self.loss`."""
-    return {name for name, context in names_of(node) if isinstance(context, ast.Load)}
+    return outliving.names_with(node, ast.Load)
 
 
 def roots_in(node: Any) -> set[str]:
@@ -414,15 +487,7 @@ def roots_in(node: Any) -> set[str]:
 
 
 def bound_by(statement: Any) -> set[str]:
-    return {name for name, context in names_of(statement) if isinstance(context, ast.Store)}
-
-
-def names_of(node: Any) -> Iterator[tuple[str, Any]]:
-    for each in ast.walk(node):
-        if isinstance(each, ast.Name):
-            yield each.id, each.ctx
-        elif isinstance(each, ast.Attribute) and isinstance(each.value, ast.Name):
-            yield "%s.%s" % (each.value.id, each.attr), each.ctx
+    return outliving.names_with(statement, ast.Store)
 
 
 def changes_an_object(statement: Any) -> bool:
@@ -447,7 +512,9 @@ def note(torch: Torch, value: Any, depth: int = 4) -> Any:
     """A value with shapes for its tensors, and objects that are looked for when they are needed."""
     kind = type(value)
     if isinstance(value, torch.Tensor):
-        return Shape(value)
+        noted = Shape(value)
+        with_values(torch, noted, value)
+        return noted
     if kind in CONSTANTS or kind in (torch.dtype, torch.device, types.ModuleType, types.FunctionType, type):
         return value
     if depth and kind in (list, tuple) and len(value) <= MOST_ITEMS:

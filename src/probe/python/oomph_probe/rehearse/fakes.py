@@ -11,6 +11,8 @@ from __future__ import annotations
 import functools
 import types
 
+from . import compiling
+
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from types import FunctionType
@@ -32,6 +34,8 @@ HOOKS = (
     "_backward_hooks",
     "_backward_pre_hooks",
 )
+# Where a module that was compiled in place keeps what it calls instead of its forward.
+COMPILED = "_compiled_call_impl"
 
 
 class CannotCopy(Exception):
@@ -59,7 +63,8 @@ class Copier:
             return self.memo[key]
         if len(self.memo) > MOST:
             raise CannotCopy("the model has too many modules")
-        copy = self.make(value)
+        written = compiling.as_written(value)
+        copy = self.make(value) if written is value else self.of(written)
         self.memo[key] = copy
         # An id is only good while its object lives.
         self.kept.append(value)
@@ -109,13 +114,18 @@ class Copier:
         torch = self.torch
         if isinstance(module, torch.jit.ScriptModule):
             raise CannotCopy("%s is compiled by TorchScript" % type(module).__name__)
+        if type(module).__name__ == "FullyShardedDataParallel":
+            raise CannotCopy("its parameters are sharded by FullyShardedDataParallel")
         if hasattr(type(module), "__del__"):
             # It would run for the copy, too.
             raise CannotCopy("%s has a destructor of its own" % type(module).__name__)
-        copy = type(module).__new__(type(module))
+        # Some classes construct a module of their own in `__new__` (FSDP2's).
+        copy = object.__new__(type(module))
         self.memo[id(module)] = copy
         state = copy.__dict__
         for name, value in list(module.__dict__.items()):
+            if name == COMPILED:
+                continue
             state[name] = torchs_own(value) if name in HOOKS else self.of(value)
         return copy
 

@@ -17,6 +17,8 @@ if TYPE_CHECKING:
 MOST_MODELS = 16
 # Lengths that people choose are multiples of one of these; another comes of the text itself.
 ROUND = (32, 50)
+# Numbers that are read of one tensor.
+MOST_VALUES = 1 << 16
 # Images have as many channels, which are no batch.
 CHANNELS = (1, 3, 4)
 
@@ -24,7 +26,7 @@ CHANNELS = (1, 3, 4)
 class Shape:
     """What a tensor was like."""
 
-    __slots__ = ("shape", "stride", "dtype", "device", "requires_grad")
+    __slots__ = ("shape", "stride", "dtype", "device", "requires_grad", "identity", "values")
 
     def __init__(self, tensor: Tensor) -> None:
         self.shape = tuple(tensor.shape)
@@ -32,6 +34,27 @@ class Shape:
         self.dtype = tensor.dtype
         self.device = tensor.device
         self.requires_grad = tensor.requires_grad
+        # The same for one tensor by two names, as long as it lives.
+        self.identity = id(tensor)
+        # Of a small one of whole numbers, on the host, where they were read (`with_values`).
+        self.values: Any = None
+
+
+def with_values(torch: Torch, noted: Any, given: Any) -> None:
+    """Reads the numbers of small tensors (a mask, lengths) that were noted, where their tensors are still there."""
+    if isinstance(noted, Shape):
+        is_tensor = isinstance(given, torch.Tensor) and tuple(given.shape) == noted.shape
+        whole = not noted.dtype.is_floating_point and not noted.dtype.is_complex
+        if is_tensor and whole and noted.values is None and elements(noted) <= MOST_VALUES:
+            # No mode of the program's is told.
+            with torch._C._DisableTorchDispatch():
+                noted.values = given.detach().cpu().clone()
+    elif isinstance(noted, dict) and isinstance(given, dict):
+        for key in noted:
+            with_values(torch, noted[key], given.get(key))
+    elif isinstance(noted, (list, tuple)) and isinstance(given, (list, tuple)):
+        for each, tensor in zip(noted, given):
+            with_values(torch, each, tensor)
 
 
 class Seen:
@@ -179,10 +202,20 @@ def is_list_of_images(value: Any) -> bool:
     )
 
 
-def bytes_of(torch: Torch, value: Any) -> int:
-    """What the tensors of noted arguments take on the GPU."""
+def bytes_of(torch: Torch, value: Any, device: Any) -> int:
+    """What the tensors of noted arguments take on a device."""
     total = 0
     for shape in shapes_in(value):
-        if shape.device.type != "cpu" and shape.shape:
+        if shape.device == device and shape.shape:
             total += elements(shape) * torch.empty((), dtype=shape.dtype, device="meta").element_size()
     return total
+
+
+def beside(call: Call, values: Any, batch: int) -> list[Shape]:
+    """Of noted variables the tensors that are no arguments of the call, and grow with its batch."""
+    given = {shape.identity for shape in shapes_in([call.args, call.kwargs])}
+    found: dict[int, Shape] = {}
+    for shape in shapes_in(values):
+        if shape.identity not in given and dimension_of(shape, batch, True) is not None:
+            found.setdefault(shape.identity, shape)
+    return list(found.values())

@@ -8,7 +8,7 @@ import types
 
 from ..common import errors
 from ..knobs.batch import is_batch
-from . import callers, outliving
+from . import callers, further, outliving
 from .effects import Stopped
 from .inputs import Shape
 
@@ -20,9 +20,16 @@ if TYPE_CHECKING:
     from .callers import Scene
     from .rehearsal import Rehearsal
 
+# Wrappers that call one module of theirs with the same arguments, on this process's share of the batch.
+WRAPPERS = ("DistributedDataParallel", "DataParallel", "OptimizedModule")
+
 
 class NoLoss(Exception):
     """Why the program's own lines do not lead to its loss."""
+
+
+class NoFurther(Exception):
+    """The lines behind the first backward do not lead to the next one."""
 
 
 class Scenes:
@@ -36,6 +43,8 @@ class Scenes:
         # What the function that goes backward has bound.
         self.space: dict[str, Any] = {}
         self.bound: set[str] = set()
+        # The event behind which each name is bound first.
+        self.bound_at: dict[str, int] = {}
         # What else outlives the step, by the names of outliving.py, and whether some of it is not known.
         self.kept: dict[str, list[Any]] = {outliving.STAYS: [], outliving.GROWS: [], outliving.MAY: []}
         self.failed = False
@@ -46,8 +55,9 @@ class Scenes:
         assert self.lines is not None
         try:
             self.rehearsal.is_in_lines = True
-            for scene in self.lines.scenes:
-                outputs.append(self.run(scene, outputs))
+            with self.rehearsal.on_this_thread():
+                for scene in self.lines.scenes:
+                    outputs.append(self.run(scene, outputs))
             loss = self.scalar(outputs.pop())
         except Stopped as stopped:
             if self.rehearsal.deadline.has_come():
@@ -80,9 +90,12 @@ class Scenes:
         for each in leaves_in(self.torch, list(space.values()), 4):
             if type(each).__name__ == "FakeTensor":
                 rehearsal.is_new(each.untyped_storage())
-        space[callers.OUTPUT] = outputs.pop()
+        if not scene.is_whole:
+            space[callers.OUTPUT] = outputs.pop()
+        space[callers.BOUND] = self.binds
         space.update(self.kept)
         space[outliving.FAILS] = self.fails
+        space.update({further.GOES_BACK: self.go_back, further.CLEARS: self.clear})
         inside = scene.compiled(scene.inside, None if scene.after else scene.result, True)
         with rehearsal.mode, rehearsal.recorder(), rehearsal.autocast():
             exec(inside, space)
@@ -101,6 +114,51 @@ class Scenes:
             raise error
         errors.foreseen("see what outlives the step: %r" % error)
         self.failed = self.failed or keeps
+
+    def binds(self, *names: str) -> None:
+        """What these names held of the step before is let go of."""
+        trace = self.rehearsal.trace
+        for name in names:
+            self.bound_at.setdefault(name, len(trace.words))
+        # Where the model's call is not told from its statement.
+        trace.marks.setdefault("forward", len(trace.words))
+
+    def go_back(self, value: Any, keeps_graph: bool) -> None:
+        """A backward behind the first."""
+        loss = self.scalar(value)
+        del value
+        loss.backward(retain_graph=keeps_graph)
+
+    def clear(self, owner: Any) -> None:
+        """`zero_grad` of a model, which is a copy, or of an optimizer, which has the program's own parameters."""
+        if isinstance(owner, self.torch.nn.Module):
+            copies = list(owner.parameters())
+        else:
+            given = [each for group in owner.param_groups for each in group["params"]]
+            copies = [self.copier.memo.get(id(each)) for each in given]
+        for each in copies:
+            if getattr(each, "fake_mode", None) is not None or type(each) is self.torch.nn.Parameter:
+                each.grad = None
+
+    def keeps_graph(self) -> bool:
+        return self.lines is not None and self.lines.scenes[-1].keeps_graph
+
+    def further(self) -> None:
+        """The lines that lead to further backwards."""
+        last = None if self.lines is None else self.lines.scenes[-1]
+        if self.lines is None or last is None or not last.further or not self.lines.goes_further:
+            return
+        try:
+            self.rehearsal.is_in_lines = True
+            with self.rehearsal.on_this_thread():
+                exec(last.compiled(last.further, None, False), self.space)
+        except (Exception, Stopped) as error:
+            if self.rehearsal.deadline.has_come():
+                raise
+            errors.foreseen("go backward again")
+            raise NoFurther(repr(error)[:160]) from None
+        finally:
+            self.rehearsal.is_in_lines = False
 
     def behind(self) -> None:
         """The lines behind backward that say what outlives the step."""
@@ -128,24 +186,32 @@ class Scenes:
         return self.torch.autocast(self.rehearsal.call.device.type, enabled=False)
 
     def outlive(self, returned: list[int]) -> dict[str, list[int]]:
-        """The allocations that outlive the step, by their numbers: `held` until the model's next call has returned,
-        `grows` for good, and `may_hold` where the lines do not tell. `returned` are those of the model's output."""
+        """The allocations that outlive the step, by their numbers: `held` until these events of the next step
+        (`until`), `grows` for good, and `may_hold` where the lines do not tell. `returned` are those of the model's
+        output."""
         if self.lines is None:
             return {"may_hold": returned}
-        names = list(self.space.values()) if self.lines.is_in_loop() else []
+        forward = self.rehearsal.trace.marks["forward"]
+        until = dict.fromkeys(self.numbers(self.kept[outliving.STAYS]), forward)
+        for name, value in self.space.items() if self.lines.is_in_loop() else ():
+            for number in self.numbers(value):
+                until[number] = max(until.get(number, 0), self.bound_at.get(name, forward))
         # Figures to print are worth no second reading.
         maybe = leaves_in(self.torch, self.kept[outliving.MAY], 4)
         found = {
-            "held": self.numbers([names, self.kept[outliving.STAYS]]),
+            "held": sorted(until),
             "grows": self.numbers(self.kept[outliving.GROWS]),
             "may_hold": self.numbers([each for each in maybe if each.dim()]) + (returned if self.failed else []),
         }
+        # What ends now ends with the rehearsal, not in the step.
+        self.rehearsal.trace.is_over = True
         self.space.clear()
         for kept in self.kept.values():
             kept.clear()
         known = set(found["held"]) | set(found["grows"])
         found["may_hold"] = sorted(set(found["may_hold"]) - known)
         found["held"] = sorted(set(found["held"]) - set(found["grows"]))
+        found["until"] = [until[number] for number in found["held"]]
         return found
 
     def numbers(self, values: Any) -> list[int]:
@@ -181,7 +247,9 @@ class Scenes:
         return value
 
     def copy(self, value: Any) -> Any:
-        made = self.copier.of(value)
+        inner = getattr(value, "module", None) if type(value).__name__ in WRAPPERS else None
+        value = value if inner is None else inner
+        made = self.copied(value)
         if made is value and self.lines is not None and any(each.changes_objects() for each in self.lines.scenes):
             # What cannot be copied would be changed itself.
             raise callers.Gone
@@ -189,8 +257,17 @@ class Scenes:
             return made
         # An object of the program's: its modules (a criterion, the model itself) are copies too.
         for name, each in list(getattr(made, "__dict__", {}).items()):
-            if isinstance(each, self.torch.nn.Module) and name in self.wanted():
-                made.__dict__[name] = self.copier.of(each)
+            # Where a method of its own calls them, no line names them.
+            is_wanted = self.lines is None or self.lines.is_whole or name in self.wanted()
+            if isinstance(each, self.torch.nn.Module) and is_wanted:
+                made.__dict__[name] = self.copied(each)
+        return made
+
+    def copied(self, value: Any) -> Any:
+        is_new = id(value) not in self.copier.memo
+        made = self.copier.of(value)
+        if is_new and isinstance(made, self.torch.nn.Module):
+            self.rehearsal.has_copied(made)
         return made
 
     def wanted(self) -> set[str]:

@@ -14,7 +14,8 @@ if TYPE_CHECKING:
 
 # State tensors of a parameter's size for each parameter; settings that add one.
 STATES = {
-    "Adadelta": 2, "Adafactor": 0, "Adagrad": 1, "Adam": 2, "AdamW": 2, "Adamax": 2, "ASGD": 1, "Lion": 1,
+    "Adadelta": 2, "Adafactor": 0, "Adagrad": 1, "Adam": 2, "AdamW": 2, "Adamax": 2, "ASGD": 1, "LBFGS": 5,
+    "Lion": 1,
     "Muon": 1, "NAdam": 2, "RAdam": 2, "RMSprop": 1, "Rprop": 2, "SGD": 0,
 }
 ADDING = ("amsgrad", "momentum", "centered")
@@ -22,10 +23,28 @@ ADDING = ("amsgrad", "momentum", "centered")
 PLAIN_MOMENTUM = ("Adam", "AdamW", "Muon")
 
 
-def of(torch: Torch, device: Any) -> Line | None:
-    """The line's part for the optimizer of the most parameters on a device; None where there is none."""
+def of(torch: Torch, device: Any, before: int = 0, steps: int = 0) -> Line | None:
+    """The line's part for the optimizer of the most parameters on a device, as it was `before` so many steps of the
+    `steps` that have ended; None where there is none."""
     found = largest(torch, lambda parameter: parameter.device == device)
-    return None if found is None else describe(found)
+    if found is None:
+        return None
+    line = describe(found)
+    if line["has_state"] and before == 0 and steps > 0:
+        # Of a checkpoint, if it has counted more.
+        line["has_state"] = counted(found) > steps
+    return line
+
+
+def counted(optimizer: Optimizer) -> float:
+    """Its steps by its own count, where that is a number on the host."""
+    for state in optimizer.state.values():
+        count: Any = state.get("step") if isinstance(state, dict) else None
+        if isinstance(count, (int, float)):
+            return count
+        if getattr(getattr(count, "device", None), "type", None) == "cpu":
+            return float(count)
+    return 0
 
 
 def largest(torch: Torch, is_here: Callable[[Tensor], bool], wanted: int = 0) -> Optimizer | None:
@@ -56,6 +75,8 @@ def describe(optimizer: Optimizer) -> Line:
     if name is not None:
         added = sum(1 for setting in ADDING if group.get(setting) and name not in PLAIN_MOMENTUM)
         added += bool(group.get("amsgrad")) if name in PLAIN_MOMENTUM else 0
+        # The steps and gradients that it remembers.
+        added += 2 * int(group.get("history_size", 0)) if name == "LBFGS" else 0
         line["states"] = STATES[name] + added
     # Where neither is asked for, torch takes foreach for parameters that all lie on a GPU.
     line["foreach"] = group.get("foreach") is not False and not group.get("fused") and "foreach" in group

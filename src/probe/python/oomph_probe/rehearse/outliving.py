@@ -166,3 +166,16 @@ def sets_to_zero(call: ast.Call) -> bool:
         each.arg == "set_to_none" and isinstance(each.value, ast.Constant) and each.value.value is False
         for each in call.keywords
     )
+
+
+def names_with(node: Any, context: type[ast.expr_context]) -> set[str]:
+    """Names in such a context (read or bound): variables, and attributes of variables as `self.loss`."""
+    return {name for name, how in names_of(node) if isinstance(how, context)}
+
+
+def names_of(node: Any) -> Iterator[tuple[str, Any]]:
+    for each in ast.walk(node):
+        if isinstance(each, ast.Name):
+            yield each.id, each.ctx
+        elif isinstance(each, ast.Attribute) and isinstance(each.value, ast.Name):
+            yield "%s.%s" % (each.value.id, each.attr), each.ctx

@@ -18,7 +18,7 @@ import weakref
 from _thread import get_ident
 
 from ..common import blocks, errors
-from . import fakes, flops, inputs, losses, operators, recurrent
+from . import fakes, flops, inputs, losses, operators, recurrent, values
 from .effects import Stopped
 from .inputs import Shape
 
@@ -35,6 +35,9 @@ COLLECTIVES = ("c10d", "_c10d_functional", "c10d_functional", "symm_mem")
 # What C++ asks of a tensor that Python has made, wherever it is: these may not raise.
 QUESTIONS = ("prim", "profiler")
 SOFTMAX_BACKWARD = "_softmax_backward_data"
+SOFTMAX = (SOFTMAX_BACKWARD, "_log_softmax_backward_data", "_softmax", "_log_softmax")
+# What takes a mask for the places that it has.
+INDEXING = ("index", "index_put", "index_put_", "_index_put_impl_")
 # What makes a tensor of values: its argument is the tensor that is made.
 MAKING = ("lift_fresh", "lift_fresh_copy", "lift")
 
@@ -129,7 +132,12 @@ class Rehearsal:
         self.trained: list[int] = []
         # What the model has kept in single numbers; None where real steps are looked at.
         self.flags: fakes.Flags | None = None
+        # And what of other values is known.
+        self.values = values.Values(torch)
         self.has_convolutions = False
+        # Copies of what models have, and how many of them are known to be no allocation.
+        self.copier: Any = None
+        self.looked_at = 0
         # Whether the program's lines after the model's call are run.
         self.is_in_lines = False
         # Allocations that outlive the step, by their numbers.
@@ -142,37 +150,74 @@ class Rehearsal:
         torch, call, variant = self.torch, self.call, self.variant
         mode = self.mode = FakeTensorMode(allow_non_fake_inputs=False)
         self.operators = operators.Operators(torch, mode, self.answers)
-        copier = fakes.Copier(torch, self.operators, call.device)
+        copier = self.copier = fakes.Copier(torch, self.operators, call.device)
         module = copier.of(call.module())
         self.weights, self.trained = copier.weights, copier.trained
         self.flags = copier.flags
-        self.sizes = {each.untyped_storage().nbytes() for each in copier.tensors}
         args, kwargs = self.arguments(mode)
-        recurrent.replace(torch, module, self.add_operations)
+        self.has_copied(module)
         if variant.checkpointing:
             self.checkpoint(module)
         # What was there before the call is no allocation of it, nor is a view of it.
-        for each in leaves(torch, [args, kwargs]) + copier.tensors:
+        for each in leaves(torch, [args, kwargs]):
             self.is_new(each.untyped_storage())
+        if call.is_evaluation:
+            return self.evaluated(module, args, kwargs)
+        if call.is_evaluated_first:
+            module.train()
         try:
             scenes = losses.Scenes(self, copier)
-            with mode, self.recorder(), self.autocast():
-                outputs = [torch.nn.Module._call_impl(module, *args, **kwargs)]
-                del args, kwargs
-                self.trace.mark("forward")
+            outputs: list[Any] = []
+            if call.lines is None or not call.lines.is_whole:
+                with mode, self.recorder(), self.autocast(), self.on_this_thread():
+                    outputs.append(torch.nn.Module._call_impl(module, *args, **kwargs))
+                    self.trace.mark("forward")
+            del args, kwargs
             returned = losses.numbers_of(torch, self.trace, [each for each in leaves(torch, outputs) if each.dim()])
-            loss = self.loss(outputs.pop()) if call.lines is None else scenes.loss(outputs)
-            with mode, self.recorder(), on_this_thread(torch):
+            if call.lines is None and self.went_backward(module):
+                # Inside of its forward.
+                self.trace.marks["own loss"] = 1
+                outputs.clear()
                 self.trace.mark("loss")
-                loss.backward()
-                del loss
-                self.trace.mark("backward")
+            else:
+                loss = self.loss(outputs.pop()) if call.lines is None else scenes.loss(outputs)
+                with mode, self.recorder(), self.on_this_thread():
+                    self.trace.mark("loss")
+                    loss.backward(retain_graph=scenes.keeps_graph())
+                    del loss
+            self.trace.mark("backward")
             with mode, self.recorder():
+                with self.autocast() if variant.amp else contextlib.nullcontext():
+                    scenes.further()
                 scenes.behind()
             self.outlive = scenes.outlive(returned)
         finally:
             self.trace.is_over = True
         return self.trace
+
+    def evaluated(self, module: Module, args: list[Any], kwargs: Kwargs) -> Trace:
+        """A call without gradients: what it returns is there until the next has returned."""
+        torch, trace = self.torch, self.trace
+        try:
+            with self.mode, self.recorder(), self.autocast(), torch.no_grad():
+                outputs = torch.nn.Module._call_impl(module, *args, **kwargs)
+                trace.mark("forward")
+                trace.mark("loss")
+            self.outlive = {"held": losses.numbers_of(torch, trace, leaves(torch, outputs))}
+        finally:
+            trace.is_over = True
+        return trace
+
+    def has_copied(self, module: Module) -> None:
+        """A copy of one of the program's models."""
+        recurrent.replace(self.torch, module, self.add_operations)
+        # What was there before the call is no allocation of it.
+        for each in self.copier.tensors[self.looked_at :]:
+            self.is_new(each.untyped_storage())
+        self.looked_at = len(self.copier.tensors)
+
+    def went_backward(self, module: Module) -> bool:
+        return any(each.grad is not None for each in module.parameters())
 
     def arguments(self, mode: Any) -> tuple[list[Any], Kwargs]:
         """The noted arguments as fakes, their batch scaled; they are alive when the call begins."""
@@ -195,7 +240,10 @@ class Rehearsal:
                 # What lies outside of the batch is so many times as far apart.
                 stride = tuple(step if step <= stride[at] else step * now // was for step in stride)
             made = self.torch.empty_strided(shape, stride, dtype=value.dtype, device=value.device)
-            return made.requires_grad_(value.requires_grad)
+            made.requires_grad_(value.requires_grad)
+            if value.values is not None and self.mode is not None:
+                self.values.note(made, values.Lazy(values.stretched, (value.values, at, shape), {}, None))
+            return made
         if isinstance(value, dict):
             return {key: self.made(each, may_be_flat) for key, each in value.items()}
         if isinstance(value, (list, tuple)):
@@ -250,6 +298,15 @@ class Rehearsal:
         logits = max(tensors, key=lambda each: each.numel())
         return usual_loss(torch, logits)
 
+    def on_this_thread(self) -> contextlib.AbstractContextManager[None]:
+        """Backward on the thread that asks for it, not on those that autograd has for each GPU."""
+        enabled = getattr(self.torch.autograd, "set_multithreading_enabled", None)
+        return contextlib.nullcontext() if enabled is None else enabled(False)
+
+    def fixed_sizes(self) -> set[int]:
+        """The sizes of what its models have."""
+        return {each.untyped_storage().nbytes() for each in self.copier.tensors}
+
     def recorder(self) -> Any:
         from torch.utils._python_dispatch import TorchDispatchMode
 
@@ -294,7 +351,9 @@ class Rehearsal:
             if answer is not None and made is not None:
                 self.trace.flops += answer[2]
                 self.record(made, name, args)
-                return made[0] if answer[1] is None else answer[1](made)
+                result = made[0] if answer[1] is None else answer[1](made)
+                self.values.follow(func, name, args, kwargs, result)
+                return result
             if key is None and name not in MAKING:
                 args, kwargs = self.with_fakes(func, args), self.with_fakes(func, kwargs)
         if name == "_local_scalar_dense":
@@ -303,13 +362,40 @@ class Rehearsal:
                 return number_like(args[0])
             if self.flags is not None and self.flags.has(args[0]):
                 return self.flags.value(args[0], self.operators.plainly)
+            if self.mode is not None:
+                try:
+                    return self.values.number(args[0], self.operators.plainly)
+                except values.NotKnown:
+                    errors.foreseen("a value that is not known")
+        if self.mode is not None and name in values.BY_VALUE:
+            return self.by_value(name, args)
+        if self.mode is not None and name in INDEXING and any(is_mask(each) for each in args[1]):
+            args = (args[0], self.places(args[1]), *args[2:])
+            key = None
         before = self.trace.flops
         self.count(name, args)
         returned = func(*args, **kwargs)
         self.record(leaves(self.torch, returned), name, args)
         if key is not None:
             self.operators.remember(key, returned, args, self.trace.flops - before)
+        if self.mode is not None:
+            self.values.follow(func, name, args, kwargs, returned)
         return returned
+
+    def by_value(self, name: str, args: Args) -> Any:
+        """An operator whose result is as large as its values say."""
+        mask = args[1] if name == "masked_select" else args[0]
+        count = self.values.count(mask, self.operators.plainly)
+        shape, dtype = ((count,), args[0].dtype) if name == "masked_select" else ((count, mask.dim()), self.torch.long)
+        made = self.torch.empty(shape, dtype=dtype, device=mask.device)
+        return made
+
+    def places(self, indices: Any) -> list[Any]:
+        """Indices with the places of a mask in the place of the mask."""
+        found: list[Any] = []
+        for each in indices:
+            found += list(self.by_value("nonzero", (each,)).unbind(1)) if is_mask(each) else [each]
+        return found
 
     def record(self, tensors: list[Any], name: str, args: Args) -> None:
         device = self.call.device
@@ -318,9 +404,8 @@ class Rehearsal:
                 storage = tensor.untyped_storage()
                 if self.is_new(storage):
                     self.trace.allocate(storage)
-        if name == SOFTMAX_BACKWARD and args[0].device == device:
-            # The product of the gradient and the output (aten/src/ATen/native/cuda/SoftMax.cu).
-            self.trace.allocate_for_a_moment(args[0].numel() * args[0].element_size())
+        if name in SOFTMAX and args[0].device == device:
+            self.trace.allocate_for_a_moment(softmax_takes(name, args))
 
     def with_fakes(self, func: Any, value: Any) -> Any:
         """Arguments of an operation, with fakes for tensors of the program's that are no part of the model (a table
@@ -369,17 +454,25 @@ class Rehearsal:
             raise Stopped("it took too long")
 
 
-def on_this_thread(torch: Any) -> contextlib.AbstractContextManager[None]:
-    """Backward on the thread that asks for it, not on those that autograd has for each GPU."""
-    enabled = getattr(torch.autograd, "set_multithreading_enabled", None)
-    return contextlib.nullcontext() if enabled is None else enabled(False)
-
-
 def number_like(tensor: Any) -> Any:
     """A plain number in place of a tensor's value."""
     if tensor.dtype.is_complex or tensor.dtype.is_floating_point:
         return 1.0
     return True if "bool" in str(tensor.dtype) else 1
+
+
+def softmax_takes(name: str, args: Args) -> int:
+    """The bytes that softmax's kernels take for themselves (aten/src/ATen/native/cuda/SoftMax.cu): a copy of what has
+    gaps, and going backward the product of the gradient and the output."""
+    given = args[:2] if "backward" in name else args[:1]
+    copies = [each.numel() * each.element_size() for each in given if not each.is_contiguous()]
+    product = args[0].numel() * args[0].element_size() if name == SOFTMAX_BACKWARD else 0
+    # The product has no gaps.
+    return product + sum(copies[1:]) if product else sum(copies)
+
+
+def is_mask(value: Any) -> bool:
+    return value is not None and str(value.dtype) in ("torch.bool", "torch.uint8")
 
 
 def takes_workspace(args: Args) -> bool:

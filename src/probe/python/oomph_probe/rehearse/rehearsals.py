@@ -1,10 +1,8 @@
-"""Decides what is rehearsed after an OOM and for how long, and reports the result.
+"""Decides which call is rehearsed after an OOM and for how long, and reports the result.
 
-Each variant of the step (as it was, with activation checkpointing, in bf16, both) is rehearsed once, and the step as it
-was at two more batches (sizes.py), what the dialog needs first. Each model call and its shapes are rehearsed
-once, within a time budget for each OOM and for the process. An OOM that nobody can catch (catches.py) has the whole of
-it at once. One that may be caught is not delayed for as long; what was given up meanwhile is made up for when nobody
-has caught it and the process is about to end.
+Each model call and its shapes are rehearsed once (work.py), within a time budget for each OOM and for the process.
+An OOM that nobody can catch (catches.py) has the whole of it at once. One that may be caught is not delayed for as
+long; what was given up meanwhile is made up for when nobody has caught it and the process is about to end.
 """
 
 from __future__ import annotations
@@ -14,33 +12,19 @@ import time
 
 from ..common import errors, frames
 from ..knobs import batch
-from . import (
-    apart,
-    callers,
-    catches,
-    changes,
-    effects,
-    fakes,
-    inputs,
-    losses,
-    operators,
-    optimizers,
-    randoms,
-    rehearsal,
-    roots,
-    sizes,
-    warned,
-)
+from . import apart, callers, catches, evaluations, inputs, randoms, roots
+from .work import AS_IT_WAS, TASKS, Work
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from types import TracebackType
+    from types import FrameType, TracebackType
     from typing import Any, Callable
 
     from ..common.frames import Owners
-    from ..common.protocols import Lifetime, Line, Torch, Wire
+    from ..common.protocols import Lifetime, Module, Torch, Wire
     from ..live.steps import Steps
     from .roots import Call, Roots
+    from .work import Way
 
 # Seconds: the longest that one OOM is delayed by its rehearsals, and the total of a process.
 PATIENCE, IN_ALL = 1.5, 6.0
@@ -50,20 +34,8 @@ LAST, AT_LEAST, ASKED_FOR = 2.3, 1.0, 10.0
 # Seconds that the result may take to be sent where nobody waits for the program.
 SEND_LAST = 1.0
 SEND = 0.2
-# Seconds of all rehearsals after which no variant is begun, and at which none at a further batch may end: the others
-# say more.
-REFINED = 1.0
-# What a variant takes as a share of the first, which also fills torch's caches (measured: 0.5 to 0.8).
-LATER = 0.8
 # Imported by fake tensors at their first use, which takes seconds, and by torch's optimizers at theirs.
 SLOW_TO_IMPORT = "torch._dynamo"
-AS_IT_WAS = (False, False)
-# What is rehearsed, in this order: (checkpointing, bf16), and at which of the batches.
-FIRST, OWN, LESS = 0, 1, 2
-TASKS = (
-    (AS_IT_WAS, FIRST), ((True, False), FIRST), ((False, True), FIRST), (AS_IT_WAS, OWN), (AS_IT_WAS, LESS),
-    ((True, True), FIRST),
-)
 
 
 class Rehearsals:
@@ -100,21 +72,32 @@ class Rehearsals:
         self.is_watching = False
         # Out-of-memories in the first steps, and those of them that left a call.
         self.ooms = self.asked = 0
+        # The phase of the latest one, while no call has been left by it, and what autocast was.
+        self.unasked: tuple[str, Any] | None = None
+        if noted is not None:
+            noted.left_evaluation = self.ran_out_evaluating
 
-    def ran_out(self, call: Call, phase: str) -> None:
-        """An out-of-memory has left a call, or its backward: rehearses it, and says what came of it."""
-        if not self.lifetime.live or self.steps.count >= roots.SETTLED_STEPS:
+    def ran_out(self, call: Call, phase: str, stack: list[FrameType] | None = None) -> None:
+        """An out-of-memory has left a call, or its backward: rehearses it, and says what came of it. `stack` are the
+        frames that were left, where they have been."""
+        is_late = self.steps.count >= roots.SETTLED_STEPS and not call.is_evaluation
+        if not self.lifetime.live or is_late:
             return
         self.asked += 1
+        self.unasked = None
         self.look_for_batch(call)
-        self.look_for_loss(call)
+        if call.is_evaluation:
+            ways = self.ways_of_evaluation(call)
+        else:
+            ways = self.ways_of(call, frames.outwards(sys._getframe(1)) if stack is None else stack)
         key = call.key()
         if key in self.done or self.spent >= IN_ALL:
             return
         self.done.add(key)
-        self.work = Work(self.torch, call, phase, self.steps.count)
+        was_evaluated = self.noted is not None and self.noted.evaluated > 0
+        self.work = Work(self.torch, call, phase, self.steps.count, ways, was_evaluated)
         error = self.torch.cuda.OutOfMemoryError
-        if not catches.may_be_caught(sys._getframe(1), error, frames.home_of(self.torch)):
+        if stack is not None or not catches.may_be_caught(sys._getframe(1), error, frames.home_of(self.torch)):
             # It ends the process: all the time that there is, once.
             self.ends()
             return
@@ -124,31 +107,75 @@ class Rehearsals:
             self.watch_for_the_end()
 
     def look_for_batch(self, call: Call) -> None:
-        """What the program calls its batch, of this call and of the largest one like it."""
+        """What the program calls its batch, of this call and of those beside it."""
         try:
             shapes = [shape.shape for shape in inputs.shapes_in([call.args, call.kwargs])]
-            call.told = batch.told(shapes, self.owners, self.steps.thread)
-            if call.seen is not None and call.seen.largest is not None:
-                call.seen.largest.told = call.told
+            told = batch.told(shapes, self.owners, self.steps.thread)
+            largest = None if call.seen is None else call.seen.largest
+            first = None if self.noted is None else self.noted.rounds.first_of(call)
+            for each in (call, largest, first):
+                if each is not None:
+                    each.told = told
         except Exception:
             errors.ours("look for the batch")
 
-    def look_for_loss(self, call: Call) -> None:
-        """What the program does with the model's output, of this call and of the largest one like it."""
-        call.lines = callers.lines_of(self.torch, call.callers, sys._getframe(1))
+    def ways_of(self, call: Call, stack: list[FrameType]) -> list[Way]:
+        """How the step may be rehearsed, the best way first: from the first call of the round on by the program's own
+        lines, else from the one that failed, else that alone."""
+        first = self.noted.rounds.first_of(call) if self.noted is not None else None
+        ways: list[Way] = []
+        for each in [call] if first is None else [first, call]:
+            # A long file takes a tenth of a second: the last of them only where there is none yet.
+            for is_whole in (False, True):
+                if is_whole and first is not None and ways and each is not first:
+                    continue
+                lines = callers.lines_of(self.torch, each.callers, stack, is_whole)
+                if lines is not None:
+                    lines.give_values(each)
+                    ways.append((each, lines))
         call.zero_grad = callers.zero_grad_of(self.torch, call.callers)
         callers.forget_sources()
-        if call.seen is not None and call.seen.largest is not None:
-            call.seen.largest.lines, call.seen.largest.zero_grad = call.lines, call.zero_grad
+        return [*ways, (call, None)]
+
+    def ran_out_evaluating(self, module: Module, args: Any, kwargs: Any) -> None:
+        before = self.noted.before if self.noted is not None else 0
+        call = evaluations.call_of(self.torch, module, args, kwargs, before)
+        if call is not None:
+            self.ran_out(call, "evaluation")
+
+    def ways_of_evaluation(self, call: Call) -> list[Way]:
+        """Before the first step it says what a training step will need as well, whose batch most likely is the same."""
+        has_trained = self.steps.count > 0 or self.noted is None or self.noted.latest is not None
+        step = None if has_trained else evaluations.as_a_step(call)
+        ways: list[Way] = [] if step is None else [(step, None)]
+        return [*ways, (call, None)]
 
     def are_to_come(self) -> bool:
         """Whether an out-of-memory in a step is rehearsed."""
         return self.noted is not None and self.noted.latest is not None and self.steps.count < roots.SETTLED_STEPS
 
-    def noticed(self) -> None:
+    def noticed(self, phase: str) -> None:
         """An out-of-memory, whatever comes of it."""
-        if self.steps.count < roots.SETTLED_STEPS:
-            self.ooms += 1
+        is_early = self.steps.count < roots.SETTLED_STEPS
+        self.ooms += is_early
+        can_be = self.noted is not None and hasattr(self.torch, "get_autocast_dtype")
+        self.unasked = None
+        if can_be and (is_early or phase == "evaluation"):
+            self.unasked = phase, evaluations.at_oom(self.torch, "cuda")
+            self.watch_for_the_end()
+
+    def left_everything(self, traceback: TracebackType | None) -> None:
+        """An error that nobody has caught, of an out-of-memory that left no call that was noted: between two calls,
+        in the program's own loss, or in an evaluation of later steps."""
+        assert self.unasked is not None
+        phase, autocast = self.unasked
+        stack = evaluations.frames_of(traceback)
+        call = None if self.noted is None else self.noted.latest
+        if phase == "evaluation":
+            before = max(self.steps.after.values(), default=0)
+            call = evaluations.call_in(self.torch, stack, before, autocast)
+        if call is not None and phase in ("evaluation", "forward", "backward"):
+            self.ran_out(call, phase, stack)
 
     def finish(self) -> None:
         """At exit: says why nothing was rehearsed, where something could have been."""
@@ -168,8 +195,8 @@ class Rehearsals:
         if call is None or SLOW_TO_IMPORT not in sys.modules:
             return
         self.look_for_batch(call)
-        self.look_for_loss(call)
-        self.work = Work(self.torch, call, "optimizer", count)
+        ways = self.ways_of(call, frames.outwards(sys._getframe(1)))
+        self.work = Work(self.torch, call, "optimizer", count, ways)
         self.work.left = [each for each in TASKS if each[0] == AS_IT_WAS]
         self.work.slack = ASKED_FOR
         self.go_on(ASKED_FOR, SEND_LAST)
@@ -199,7 +226,9 @@ class Rehearsals:
 
         def excepthook(kind: type[BaseException], error: BaseException, traceback: TracebackType | None) -> None:
             try:
-                if issubclass(kind, Exception):
+                if self.unasked is not None and issubclass(kind, self.torch.cuda.OutOfMemoryError):
+                    self.left_everything(traceback)
+                elif issubclass(kind, Exception) and self.work is not None:
                     self.ends()
             except apart.Interrupted as interrupted:
                 # It ends as it would have; a handler's own exit comes after the traceback.
@@ -220,191 +249,3 @@ class Rehearsals:
         # Not on a thread that may be ended in the middle of it.
         __import__(SLOW_TO_IMPORT)
         self.go_on(max(LAST - work.micros / 1e6, AT_LEAST), SEND_LAST)
-
-
-class Work:
-    """The variants of one call, and what came of those that were rehearsed."""
-
-    def __init__(self, torch: Torch, call: Call, phase: str, steps: int) -> None:
-        self.torch = torch
-        # The one to be rehearsed, and the one that failed, which may have had smaller inputs.
-        self.call, self.failed = largest_like(call), call
-        self.phase = phase
-        # Those that had ended when memory ran out.
-        self.steps = steps
-        self.micros = 0
-        self.began = 0.0
-        # More where somebody waits for the answer.
-        self.slack = 1.0
-        self.first_took = 0.0
-        self.line: dict[Any, Any] = {}
-        self.variants: list[Any] = []
-        # The step as it was, at each batch: what it allocated, and the sizes that parameters have.
-        self.traces: list[tuple[int, list[str]]] = []
-        self.fixed: Any = frozenset()
-        # What operators returned, and what keeps the rehearsals from having an effect.
-        self.known = operators.Known()
-        self.guard: Any = None
-        # Whether arguments whose first dimension is a multiple of the batch grow with it.
-        self.is_flat = False
-        self.left = [each for each in TASKS if not (each[0][1] and call.autocast[0])]
-
-    def is_done(self) -> bool:
-        """Whether no variant would be begun if there were more time."""
-        return not self.left or bool(self.variants) and self.micros / 1e6 > REFINED * self.slack
-
-    def said(self, error: BaseException | None, pid: int) -> Line:
-        """The line; with the error that ended it, if one did."""
-        # A copy first: the thread may still be at it.
-        line = dict(self.line.copy(), variants=list(self.variants), pid=pid, phase=self.phase, micros=self.micros)
-        if error is not None and not self.variants:
-            line["why_not"] = words_of(error)
-        line.update(event="rehearsal", device=self.call.device.index)
-        return line
-
-    def until(self, deadline: apart.Deadline, owners: Owners) -> None:
-        """As many as there is time for. Nothing is tried again, and no others where the first fails."""
-        call, end = self.call, deadline.at
-        self.began = time.monotonic()
-        module = call.module()
-        if module is None:
-            raise effects.Stopped("the model is gone")
-        batch = inputs.batch_of(call)
-        if batch is None:
-            raise effects.Stopped("none of its tensor arguments has the batch size as a dimension")
-        if not self.line:
-            self.line = self.beginning(batch)
-        guard = self.guard = effects.Guard(owners, changes.Before(), apart.looks_up(deadline))
-        with warned.Silence(), guard:
-            apart.here.is_guarded(guard)
-            while self.left and time.monotonic() + LATER * self.first_took < end:
-                variant, which = self.left[0]
-                began = time.monotonic()
-                spent = self.micros / 1e6 + began - self.began
-                taken = spent + LATER * self.first_took if which != FIRST else spent
-                if self.variants and taken > REFINED * self.slack:
-                    self.left.pop(0)
-                    continue
-                if which == FIRST:
-                    said = self.one(variant, batch, deadline)
-                    if "why_not" in said and deadline.has_come():
-                        # There may be more time for it later.
-                        raise effects.Stopped("it took too long")
-                    self.variants.append(said)
-                else:
-                    self.again(sizes.further_of(batch)[which - OWN], batch, deadline)
-                self.left.pop(0)
-                if not self.first_took:
-                    self.first_took = time.monotonic() - began
-                if "trace" not in self.variants[0]:
-                    self.left = []
-
-    def beginning(self, batch: int) -> Line:
-        call, failed = self.call, self.failed
-        arguments = inputs.bytes_of(self.torch, [call.args, call.kwargs])
-        more = arguments - inputs.bytes_of(self.torch, [failed.args, failed.kwargs])
-        line: Line = {"batch": batch, "before": failed.before + more, "arguments": arguments}
-        seen = call.seen
-        if seen is not None and (seen.calls == 1 or seen.differ()):
-            possible = inputs.possible_size(self.torch, call)
-            if seen.differ() or possible is not None:
-                line["inputs"] = seen.line()
-            if possible is not None:
-                line["inputs"]["possible"] = possible
-        line["zero_grad"] = call.zero_grad or "unknown"
-        if getattr(getattr(self.torch.backends, "cudnn", None), "benchmark", False):
-            line["autotunes"] = True
-        if call.lines is not None and call.lines.copies_a_model():
-            line["copies_model"] = True
-        optimizer = optimizers.of(self.torch, call.device)
-        if optimizer is not None:
-            line["optimizer"] = optimizer
-        return line
-
-    def one(self, variant: tuple[bool, bool], batch: int, deadline: apart.Deadline) -> Line:
-        """A variant at the first of the batches."""
-        checkpointing, amp = variant
-        said: Line = {"checkpointing": checkpointing, "amp": amp}
-        at = sizes.first_of(batch)
-        try:
-            one, trace = self.traced(variant, batch, at, deadline)
-            if variant == AS_IT_WAS:
-                self.traces, self.fixed = [(at, trace.words)], one.sizes
-            said["trace"] = " ".join(sizes.by_one(trace.words, at, one.sizes))
-            said["forward"] = trace.marks["forward"]
-            said["loss"] = trace.marks["loss"]
-            said.update({name: numbers for name, numbers in one.outlive.items() if numbers})
-            said["flops"] = trace.flops
-            self.line.update(
-                own_loss="own loss" in trace.marks, weights=one.weights, trained=one.trained,
-                convolutions=one.has_convolutions,
-            )
-        except BaseException as error:
-            errors.foreseen("rehearse a step")
-            said["why_not"] = words_of(error)
-        return said
-
-    def again(self, at: int, batch: int, deadline: apart.Deadline) -> None:
-        """The step as it was at another batch: its sizes are told by all of them."""
-        try:
-            trace = self.traced(AS_IT_WAS, batch, at, deadline)[1]
-        except BaseException as error:
-            errors.foreseen("rehearse a step at another batch")
-            if deadline.has_come():
-                raise effects.Stopped("it took too long") from error
-            return
-        self.traces.append((at, trace.words))
-        try:
-            told = " ".join(sizes.by_several(self.traces, self.fixed))
-            self.variants[0] = dict(self.variants[0], trace=told)
-        except sizes.Contradiction as contradiction:
-            self.variants = [{"checkpointing": False, "amp": False, "why_not": words_of(contradiction)}]
-
-    def traced(
-        self, variant: tuple[bool, bool], batch: int, at: int, deadline: apart.Deadline
-    ) -> tuple[rehearsal.Rehearsal, rehearsal.Trace]:
-        try:
-            return self.tried(variant, batch, at, deadline)
-        except losses.NoLoss as no_loss:
-            # Once more, without the program's own lines.
-            errors.foreseen("run the caller's lines: %s" % no_loss)
-            self.call.lines = None
-            return self.tried(variant, batch, at, deadline)
-        except (Exception, effects.Stopped):
-            # torch writes some errors to a log, which stops it, too.
-            if self.is_flat or self.traces or deadline.has_come() or not inputs.are_flat(self.call, batch):
-                raise
-            errors.foreseen("rehearse with inputs of which only the first dimension is the batch")
-            self.is_flat = True
-            return self.tried(variant, batch, at, deadline)
-
-    def tried(
-        self, variant: tuple[bool, bool], batch: int, at: int, deadline: apart.Deadline
-    ) -> tuple[rehearsal.Rehearsal, rehearsal.Trace]:
-        checkpointing, amp = variant
-        made = rehearsal.Variant((batch, at), amp, checkpointing, self.is_flat)
-        one = rehearsal.Rehearsal(self.torch, self.call, made, deadline, self.known, self.guard)
-        return one, one.run()
-
-
-def largest_like(call: Call) -> Call:
-    """The call with the largest inputs of those of its model that were otherwise the same."""
-    largest = None if call.seen is None else call.seen.largest
-    if largest is None or largest.autocast != call.autocast or largest.device != call.device:
-        return call
-    try:
-        return largest if inputs.batch_of(largest) == inputs.batch_of(call) else call
-    except effects.Stopped:
-        return call
-
-
-def words_of(error: BaseException) -> str:
-    """Why a rehearsal came to nothing, for a person."""
-    kind = type(error).__name__
-    if isinstance(error, (effects.Stopped, fakes.CannotCopy, sizes.Contradiction)):
-        return str(error)
-    if kind in ("DataDependentOutputException", "DynamicOutputShapeException"):
-        return "its forward depends on the values of tensors (%s)" % getattr(error, "func", kind)
-    if kind in ("UnsupportedOperatorException", "UnsupportedFakeTensorException"):
-        return "a custom operator has no fake implementation (%s)" % str(error)[:120]
-    return "%s: %s" % (kind, str(error).strip().splitlines()[0][:160] if str(error).strip() else "")

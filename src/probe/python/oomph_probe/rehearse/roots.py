@@ -9,6 +9,7 @@ thread a rehearsal's backward would wait for itself.
 
 from __future__ import annotations
 
+import copy
 import sys
 import threading
 import weakref
@@ -16,8 +17,9 @@ import weakref
 from ..common import calls, errors, frames, tracebacks
 from ..knobs import given
 from ..live import modules
-from . import apart, callers, inputs
+from . import apart, callers, inputs, rounds
 from .inputs import Shape
+from .losses import WRAPPERS
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -34,8 +36,6 @@ SETTLED_STEPS = 3
 WATCHED_STEPS = 256
 # Calls without a step after which a program that never trains is left in peace.
 ENOUGH = 20000
-# Wrappers that call one module of theirs with the same arguments, on this process's share of the batch.
-WRAPPERS = ("DistributedDataParallel", "DataParallel", "OptimizedModule")
 MOST_LEAVES = 256
 DEVICES = ("cuda",)
 
@@ -47,7 +47,9 @@ class CannotNote(Exception):
 class Call:
     """A call of a model."""
 
-    def __init__(self, torch: Torch, module: Module, args: Args, kwargs: Kwargs, before: int) -> None:
+    def __init__(
+        self, torch: Torch, module: Module, args: Args, kwargs: Kwargs, before: int, device: Any = None
+    ) -> None:
         # Allocated on its device when it began.
         self.before = before
         # What all calls of this model were like (inputs.py).
@@ -57,18 +59,30 @@ class Call:
         # The functions that called it, and their lines from there on, where those were asked for.
         self.callers: callers.Callers | None = None
         self.lines: callers.Lines | None = None
+        # Backwards that had ended by then, optimizer steps, and the first call of the same lines.
+        self.backwards = self.steps = 0
+        self.first: Call | None = None
+        # Whether it had no gradients; whether it is a training step that only such a call lets expect.
+        self.is_evaluation = self.is_evaluated_first = False
         # When the program lets go of its gradients, where that was asked for.
         self.zero_grad: str | None = None
         self.module = weakref.ref(module)
         self.args = [noted(torch, each) for each in args]
         self.kwargs = {name: noted(torch, each) for name, each in kwargs.items()}
-        self.device = device_of(module)
+        self.device = device if device is not None else device_of(module)
         kind = self.device.type
         self.autocast = (
             torch.is_autocast_enabled(kind),
             torch.get_autocast_dtype(kind),
             torch.is_autocast_cache_enabled(),
         )
+
+    def again(self) -> Call:
+        """Another one like it."""
+        return copy.copy(self)
+
+    def place(self) -> tuple[Any, ...]:
+        return () if self.callers is None else self.callers.place
 
     def key(self) -> str:
         """The same for calls that would be rehearsed to the same end."""
@@ -82,6 +96,9 @@ class Roots:
         self.torch = torch
         self.ran_out = ran_out
         self.inputs = inputs.Inputs()
+        self.rounds = rounds.Rounds()
+        # Optimizer steps that have ended, calls without gradients, and what was there when the latest of these began.
+        self.steps = self.evaluated = self.before = 0
         self.given = given.Given(torch)
         # Told of each module's call too, as long as the wrapper is there.
         self.modules = seen
@@ -96,10 +113,13 @@ class Roots:
         self.original: Any = None
         self.ours: Any = None
         self.backward: Any = None
+        self.rests = False
         # The step at whose end the originals are put back.
         self.watched_steps = SETTLED_STEPS
         # Calls of the engine that go on.
         self.backwards = 0
+        # Told of a call without gradients that memory ran out in.
+        self.left_evaluation: Callable[[Module, Any, Any], None] | None = None
         # Told of each backward that has ended, as long as it returns True; None where nobody asks.
         self.after_backward: Callable[[], bool] | None = None
 
@@ -112,48 +132,66 @@ class Roots:
         self.module = torch.nn.Module
         self.original = original = self.module.__call__
         inside, roots, error = self.inside, self, torch.cuda.OutOfMemoryError
-        is_compiling = calls.is_compiling_of(torch)
+        is_compiling, pause = calls.is_compiling_of(torch), calls.pause_of(torch)
         seen, rehearsed = self.modules, apart.here
 
         def __call__(self: Module, *args: Any, **kwargs: Any) -> Any:
             # A rehearsal's calls are none of the program's.
-            if is_compiling() or rehearsed.alive and rehearsed.is_in_one():
+            # One that has been compiled keeps the wrapper that it began with.
+            if roots.rests or is_compiling() or rehearsed.alive and rehearsed.is_in_one():
                 return original(self, *args, **kwargs)
             # What checkpointing calls again in backward is a part of the model's call; so is what an evaluation's model
             # calls: a long evaluation before the first step would use up the calls that are looked at.
             is_outer = not roots.backwards and not getattr(inside, "depth", 0)
-            if is_outer:
-                inside.depth = 1 if roots.note(self, args, kwargs) else 0
-            seen.enter(self, args)
+            compiling = pause(None)
+            try:
+                if is_outer:
+                    inside.depth = 1 if roots.note(self, args, kwargs) else 0
+                seen.enter(self, args)
+            finally:
+                pause(compiling)
             output = None
             try:
                 output = original(self, *args, **kwargs)
                 return output
             except BaseException as failure:
                 interrupted = None
-                if is_outer and isinstance(failure, error):
-                    inside.depth = 0
-                    interrupted = roots.left("forward")
+                compiling = pause(None)
+                try:
+                    if is_outer and isinstance(failure, error):
+                        inside.depth = 0
+                        interrupted = roots.left("forward", self, args, kwargs)
+                    tracebacks.without_this_frame(failure)
+                finally:
+                    pause(compiling)
                 if interrupted is not None:
                     raise interrupted from None
-                tracebacks.without_this_frame(failure)
                 raise
             finally:
                 if is_outer:
                     inside.depth = 0
                     if getattr(inside, "given", None) == id(self):
                         inside.given = None
-                seen.leave(self, output)
+                compiling = pause(None)
+                try:
+                    seen.leave(self, output)
+                finally:
+                    pause(compiling)
 
         calls.keep_from_compiling([sys.modules[__name__], modules])
+        self.rests = False
         self.ours = calls.as_if_torchs_own(__call__, original)
         self.module.__call__ = self.ours
+        calls.is_torchs_own(self.ours, original)
         self.wrap_backward(graph, error)
 
     def wrap_backward(self, graph: Any, error: type[BaseException]) -> None:
         original, roots = graph._engine_run_backward, self
 
         def _engine_run_backward(*args: Any, **kwargs: Any) -> Any:
+            # A rehearsal's are none of the program's.
+            if apart.here.alive and apart.here.is_in_one():
+                return original(*args, **kwargs)
             roots.backwards += 1
             try:
                 result = original(*args, **kwargs)
@@ -166,6 +204,8 @@ class Roots:
             finally:
                 roots.backwards -= 1
             # `torch.autograd.grad` asks for gradients, and accumulates none.
+            if not roots.backwards and kwargs.get("accumulate_grad", True):
+                roots.rounds.backwards += 1
             if roots.after_backward is not None and not roots.backwards and kwargs.get("accumulate_grad", True):
                 if not roots.after_backward():
                     roots.after_backward = None
@@ -188,6 +228,8 @@ class Roots:
             return
         if self.module.__call__ is self.ours:
             self.module.__call__ = self.original
+            self.rests = True
+            calls.is_torchs_own(self.original, self.ours)
         if self.after_backward is not None:
             return
         original, ours, places = self.backward
@@ -197,8 +239,14 @@ class Roots:
         self.backward = None
 
     def step_ended(self, count: int) -> None:
+        self.steps = count
         if count >= self.watched_steps:
             self.rest()
+
+    def allocated(self, device: Any) -> int:
+        if device is None or device.type not in DEVICES:
+            return 0
+        return int(self.torch._C._cuda_memoryStats(device.index)["allocated_bytes"]["all"]["current"])
 
     def note(self, module: Module, args: Args, kwargs: Kwargs) -> bool:
         """Whether this is the call of a model that is trained on a GPU."""
@@ -213,6 +261,8 @@ class Roots:
             if not self.torch.is_grad_enabled():
                 # Memory may run out there; what it calls in turn is a part of it.
                 self.given.add(module, args, kwargs, is_evaluated=True)
+                self.evaluated += 1
+                self.before = self.allocated(next((each.device for each in module.parameters()), None))
                 return True
             device = device_of(module)
             if device is None or device.type not in DEVICES:
@@ -221,11 +271,12 @@ class Roots:
             if getattr(self.inside, "given", None) is None:
                 self.inside.given = id(module)
                 self.given.add(module, args, kwargs)
-            before = self.torch._C._cuda_memoryStats(device.index)["allocated_bytes"]["all"]["current"]
-            call = Call(self.torch, module, args, kwargs, before)
+            call = Call(self.torch, module, args, kwargs, self.allocated(device))
             call.callers = callers.Callers(self.torch_home, sys._getframe(2))
+            call.steps = self.steps
             self.latest = call
-            self.inputs.add(self.latest)
+            self.inputs.add(call)
+            self.rounds.add(call)
             return True
         except CannotNote:
             self.latest, self.why_not = None, "an argument of the model's is neither a tensor nor plain data"
@@ -234,11 +285,18 @@ class Roots:
             self.latest, self.why_not = None, repr(error)[:160]
         return False
 
-    def left(self, phase: str) -> BaseException | None:
-        """An out-of-memory leaves a model's call or the backward of its loss. What a signal's handler raises meanwhile
+    def left(
+        self, phase: str, module: Module | None = None, args: Args = (), kwargs: Kwargs | None = None
+    ) -> BaseException | None:
+        """An out-of-memory leaves a model's call, or the backward of its loss. What a signal's handler raises meanwhile
         is returned: it is the program's."""
         try:
-            if self.latest is not None:
+            if module is not None and not self.torch.is_grad_enabled():
+                if self.left_evaluation is not None:
+                    self.left_evaluation(module, args, kwargs)
+            elif self.latest is not None:
+                if module is self.latest.module():
+                    inputs.with_values(self.torch, [self.latest.args, self.latest.kwargs], [args, kwargs])
                 self.ran_out(self.latest, phase)
         except apart.Interrupted as interrupted:
             return interrupted.error

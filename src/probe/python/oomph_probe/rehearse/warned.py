@@ -11,11 +11,19 @@ if TYPE_CHECKING:
     from typing import Any
 
 
+# Writes an error before it raises it, where an operator does not go with the sizes that it is given.
+LOGGER = "torch._subclasses.fake_tensor"
+
+
 class OfRehearsals:
     """Stands in a filter of the `warnings` module where a pattern for the message would."""
 
     def match(self, text: str) -> bool:
         return apart.here.is_in_one()
+
+    def filter(self, record: Any) -> bool:
+        """As a filter of a logger's: whether a record is written."""
+        return not apart.here.is_in_one()
 
 
 class Silence:
@@ -28,8 +36,15 @@ class Silence:
         self.ours = ("ignore", OfRehearsals(), Warning, None, 0)
         if isinstance(self.filters, list):
             self.filters.insert(0, self.ours)
+        logging: Any = sys.modules.get("logging")
+        self.filter = OfRehearsals()
+        self.logger: Any = None if logging is None else logging.getLogger(LOGGER)
+        if self.logger is not None:
+            self.logger.addFilter(self.filter)
 
     def __exit__(self, *error: Any) -> None:
         if isinstance(self.filters, list):
             # What the rehearsal has added is gone, too.
             self.filters[:] = self.before
+        if self.logger is not None:
+            self.logger.removeFilter(self.filter)

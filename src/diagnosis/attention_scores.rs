@@ -1,0 +1,73 @@
+//! Attention whose scores are a matrix in memory: batch × heads × length × length, kept by every layer. A fused kernel
+//! (flash, memory-efficient) never makes it; it is made where the attention is written out, where the model is told
+//! `attn_implementation="eager"`, and where the inputs allow no fused kernel.
+
+use super::finding::{because, with_figures};
+use super::oom_context::OomContext;
+use super::situation::Situation;
+use super::{Cause, CauseSpec, Certainty, Finding};
+use crate::event::Phase;
+
+pub(super) const CAUSE: CauseSpec =
+    CauseSpec::new("attention's score matrix", examine).explains_capacity();
+
+/// The share of the GPU from which the scores of one layer are to blame.
+const LARGE: f64 = 0.01;
+
+/// The same, where torch chooses the kernel: a fused one requests far less.
+const LARGE_FOR_FUSED: f64 = 0.05;
+
+/// The share of allocated memory from which those of all layers are.
+const MOST: f64 = 0.25;
+
+fn examine(case: &OomContext) -> Option<Finding> {
+    match case.phase {
+        Phase::Forward | Phase::Backward | Phase::Evaluation | Phase::Unknown => {}
+        Phase::Load | Phase::Optimizer => return None,
+    }
+    // If freeing fragments or another process's memory would have been enough, those are the cause.
+    if case.is_full() == Some(false) {
+        return None;
+    }
+    let share = case.requested_share();
+    let written = case.stack.doing(Situation::AttentionScores);
+    let written = written.filter(|_| share >= Some(LARGE));
+    let fused = case.stack.doing(Situation::FusedAttention);
+    let fused = fused.filter(|_| share >= Some(LARGE_FOR_FUSED));
+    let held = case.line_doing(Situation::AttentionScores, MOST);
+    let (call, bytes, certainty) = match (held, written, fused) {
+        (Some((call, bytes)), _, _) => (call, Some(bytes), Certainty::Likely),
+        (None, Some(call), _) => (call, None, Certainty::Likely),
+        (None, None, Some(call)) => (call, None, Certainty::Possible),
+        (None, None, None) => return None,
+    };
+    let what = "Attention keeps its scores as a matrix";
+    let headline = match (bytes, case.asked()) {
+        (Some(bytes), _) => with_figures(what, format!("{bytes} in all")),
+        (None, Some(asked)) => with_figures(what, format!("{asked} for one")),
+        (None, None) => format!("{what}.").into(),
+    };
+    let fell_back = match certainty {
+        Certainty::Possible => Some(
+            "torch's attention makes it if no fused kernel takes its inputs: fp32, a mask of its own, heads of an odd size.",
+        ),
+        Certainty::Likely | Certainty::Certain => None,
+    };
+    Some(
+        case.finding(Cause::AttentionScores, certainty, headline)
+            .says("It is batch × heads × length × length, so twice the length needs four times as much; each layer keeps its own.")
+            .says_if(fell_back)
+            .says(format!("It is {}.", call.shown()))
+            .says_if(case.failed())
+            .shows(bytes.map(|bytes| ("scores", bytes)))
+            .advises([
+                because(
+                    "a fused kernel",
+                    "F.scaled_dot_product_attention; attn_implementation=\"sdpa\" or \"flash_attention_2\"",
+                ),
+                because("what fused kernels take", "bf16 or fp16, is_causal=True instead of a mask, no attention weights asked for"),
+                "shorter sequences, or a smaller batch".into(),
+            ])
+            .at(case.stack.own().map(|call| call.source()).as_ref()),
+    )
+}

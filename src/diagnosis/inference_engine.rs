@@ -1,0 +1,86 @@
+//! An inference engine that shares the GPU with the training, as in reinforcement learning: vLLM and its like take a fixed
+//! share of the whole GPU for weights and KV cache, whatever is left.
+
+use super::finding::{because, with_figures};
+use super::foreign_process;
+use super::oom_context::{OomContext, Other};
+use super::situation::Situation;
+use super::{Cause, CauseSpec, Certainty, Finding, Phrase};
+use crate::oom::OomKind;
+
+pub(super) const CAUSE: CauseSpec =
+    CauseSpec::new("an inference engine's share", examine).explains_capacity();
+
+/// What the processes of engines are called.
+const NAMES: [&str; 3] = ["vllm", "sglang", "lmdeploy"];
+
+/// The share of the GPU from which an engine's process counts.
+const NOTABLE: f64 = 0.05;
+
+fn examine(case: &OomContext) -> Option<Finding> {
+    if case.kind == OomKind::Vllm {
+        return Some(no_room_for_the_cache(case));
+    }
+    let engine = case.others.iter().flatten().find(|other| is_engine(other));
+    let beside = engine
+        .and_then(|other| other.bytes)
+        .zip(case.capacity)
+        .filter(|(bytes, capacity)| bytes.fraction_of(*capacity) >= Some(NOTABLE));
+    let inside = case.stack.doing(Situation::Engine);
+    let (headline, says): (Phrase, String) = match (beside, inside, case.asked()) {
+        (Some((bytes, capacity)), _, _) => (
+            with_figures(
+                "An inference engine shares the GPU",
+                format!("{bytes} of {capacity}"),
+            ),
+            "It keeps its share for weights and KV cache also while the training runs.".into(),
+        ),
+        (None, Some(call), Some(asked)) => (
+            with_figures("The inference engine in this process ran out", asked),
+            format!("It is {}.", call.shown()),
+        ),
+        (None, _, _) => return None,
+    };
+    let finding = case
+        .finding(Cause::InferenceEngine, Certainty::Likely, headline)
+        .says(says)
+        .says_if(case.failed())
+        .advises([
+            because(
+                "a smaller share for the engine",
+                "gpu_memory_utilization; TRL: --vllm_gpu_memory_utilization 0.2",
+            ),
+            because(
+                "let it sleep while the training runs",
+                "enable_sleep_mode=True; TRL: --vllm_enable_sleep_mode",
+            ),
+            because("the engine on a GPU of its own", "TRL: --vllm_mode server"),
+        ]);
+    Some(Finding {
+        other_process: engine.map(|other| other.pid),
+        ..finding
+    })
+}
+
+fn is_engine(other: &Other) -> bool {
+    let name = other
+        .name
+        .as_deref()
+        .unwrap_or_default()
+        .to_ascii_lowercase();
+    NAMES.iter().any(|engine| name.contains(engine))
+}
+
+/// vLLM checks what the weights and one profiling run leave for its KV cache.
+fn no_room_for_the_cache(case: &OomContext) -> Finding {
+    let headline = "vLLM found too little memory left for its KV cache.";
+    case.finding(Cause::InferenceEngine, Certainty::Likely, headline)
+        .says("Weights, activations and KV cache share a fixed fraction of the GPU.")
+        .says(foreign_process::clause_sentence(case))
+        .advises([
+            "a larger fraction of the GPU (--gpu-memory-utilization), if no one else uses it"
+                .into(),
+            because("shorter requests", "--max-model-len"),
+            because("quantized weights, or more GPUs", "--tensor-parallel-size"),
+        ])
+}

@@ -1,0 +1,82 @@
+//! Logits of a large vocabulary: batch × length × vocabulary, several times over (the head's output, its copy in fp32, the
+//! log-softmax, and the gradients of each), which may be more than all layers together keep.
+
+use super::finding::{because, with_figures};
+use super::oom_context::OomContext;
+use super::situation::{CallStack, Situation, StackCall};
+use super::{Cause, CauseSpec, Certainty, Finding};
+use crate::event::Phase;
+use crate::units::Bytes;
+
+pub(super) const CAUSE: CauseSpec = CauseSpec::new("large logits", examine).explains_capacity();
+
+/// The share of the GPU from which one tensor of logits is to blame.
+const LARGE: f64 = 0.04;
+
+/// The share of allocated memory from which those of a line are.
+const MOST: f64 = 0.3;
+
+fn examine(case: &OomContext) -> Option<Finding> {
+    match case.phase {
+        Phase::Forward | Phase::Backward | Phase::Unknown => {}
+        Phase::Load | Phase::Optimizer | Phase::Evaluation => return None,
+    }
+    // If freeing fragments or another process's memory would have been enough, those are the cause.
+    if case.is_full() == Some(false) {
+        return None;
+    }
+    let fails = case.stack.doing(Situation::Logits);
+    let failing = fails.filter(|_| case.requested_share() >= Some(LARGE));
+    let held = case.line_doing(Situation::Logits, MOST);
+    let (call, bytes) = match (failing, held) {
+        (_, Some((call, bytes))) => (call, Some(bytes)),
+        (Some(call), None) => (call, None),
+        (None, None) => return None,
+    };
+    let what = "The logits and their loss do not fit";
+    let headline = match (bytes, case.asked(), case.allocated) {
+        (Some(bytes), _, Some(allocated)) => {
+            with_figures(what, format!("{bytes} of the {allocated} allocated"))
+        }
+        (_, Some(asked), Some(allocated)) => {
+            with_figures(what, format!("{asked} with {allocated} allocated"))
+        }
+        (_, Some(asked), None) => with_figures(what, asked),
+        (_, None, _) => format!("{what}.").into(),
+    };
+    Some(
+        case.finding(Cause::LargeLogits, Certainty::Likely, headline)
+            .says("Logits are batch × length × vocabulary: with the copy in fp32, the log-softmax and their gradients they exist up to four times.")
+            .says(format!("It is {}.", call.shown()))
+            .says_if(case.failed())
+            .shows(bytes.map(|bytes| ("logits and loss", bytes)))
+            .advises([
+                because(
+                    "a loss that never makes all logits",
+                    "--use_liger_kernel, or the program's own chunked or fused cross-entropy",
+                ),
+                "a smaller batch or shorter sequences: logits shrink in proportion".into(),
+                because("no copy in fp32", "drop .float() on logits; cross_entropy sums in fp32 itself"),
+            ])
+            .at(case.stack.own().map(|call| call.source()).as_ref()),
+    )
+}
+
+impl<'a> OomContext<'a> {
+    /// What was requested, as a share of the GPU.
+    pub(super) fn requested_share(&self) -> Option<f64> {
+        self.requested?.fraction_of(self.capacity?)
+    }
+
+    /// The program's line with the most live memory, if it does this and has at least a share of what is allocated.
+    pub(super) fn line_doing(
+        &self,
+        situation: Situation,
+        least: f64,
+    ) -> Option<(StackCall<'a>, Bytes)> {
+        let usage = self.record()?.lines.first()?;
+        let much = usage.bytes.fraction_of(self.allocated?)? >= least;
+        let calls = CallStack::of_lines(usage.inside.iter().chain([&usage.line]));
+        Some((calls.doing(situation).filter(|_| much)?, usage.bytes))
+    }
+}

@@ -1,0 +1,90 @@
+//! A call to CUDA, cuBLAS, cuDNN, NCCL or another library that found no memory: their buffers are outside PyTorch's allocator,
+//! and their messages have no figures. The line that shows which one it was is on the stack.
+
+use super::finding::because;
+use super::foreign_process;
+use super::oom_context::OomContext;
+use super::situation::Situation;
+use super::{Cause, CauseSpec, Certainty, Finding, Phrase};
+use crate::oom::{OomKind, OomSource};
+
+pub(super) const CAUSE: CauseSpec =
+    CauseSpec::new("no room for a library's memory", examine).explains_capacity();
+
+/// The share of the GPU from which PyTorch's own cache is why a library found no memory.
+const NEARLY_ALL: f64 = 0.8;
+
+fn examine(case: &OomContext) -> Option<Finding> {
+    let is_librarys =
+        case.kind.spec().source == OomSource::DriverCall && case.kind != OomKind::NvmlAssert;
+    if !is_librarys || case.needed().is_some() && !case.by_last_sample {
+        return None;
+    }
+    let who = case.kind.spec().component;
+    let full = case.reserved.zip(case.capacity);
+    let full = full.filter(|(reserved, of)| reserved.fraction_of(*of) >= Some(NEARLY_ALL));
+    let (certainty, headline) = match full {
+        Some((reserved, capacity)) => (
+            Certainty::Likely,
+            format!(
+                "PyTorch had reserved {reserved} of {capacity}, which left too little for {who}."
+            ),
+        ),
+        None => (
+            Certainty::Possible,
+            format!("{who} could not allocate memory on the GPU; its message has no numbers."),
+        ),
+    };
+    let at = case
+        .stack
+        .doing(Situation::Communicator)
+        .or_else(|| case.stack.own());
+    Some(
+        case.finding(Cause::LibraryMemory, certainty, headline)
+            .says("The allocation that failed was outside PyTorch's allocator.")
+            .says_if(takes(case.kind))
+            .says_if(at.map(|call| format!("It is {}.", call.shown())))
+            .says(foreign_process::clause_sentence(case))
+            .says_if(case.caveat())
+            .advises(advice(case.kind))
+            .at(case.stack.own().map(|call| call.source()).as_ref()),
+    )
+}
+
+/// What a library takes its memory for.
+fn takes(kind: OomKind) -> Option<&'static str> {
+    match kind {
+        OomKind::Cublas => Some(
+            "cuBLAS takes a handle and a workspace of 8 to 32 MiB per stream at its first use. A label or index out of range can print the same: CUDA_LAUNCH_BLOCKING=1 tells.",
+        ),
+        OomKind::Cudnn => Some(
+            "cuDNN needs a workspace for each convolution, and tries out several if cudnn.benchmark is on.",
+        ),
+        OomKind::Nccl => Some(
+            "NCCL takes buffers for each communicator and channel at the first collective operation of a process group.",
+        ),
+        _ => None,
+    }
+}
+
+fn advice(kind: OomKind) -> Vec<Phrase> {
+    let leave = because(
+        "leave memory for other libraries",
+        "torch.cuda.set_per_process_memory_fraction(0.9)",
+    );
+    let first = match kind {
+        OomKind::Nccl => because(
+            "smaller buffers",
+            "NCCL_BUFFSIZE=1048576, NCCL_MAX_NCHANNELS=4; fewer process groups",
+        ),
+        OomKind::Cudnn => because("no trials", "torch.backends.cudnn.benchmark = False"),
+        OomKind::Cublas => because("a smaller workspace", "CUBLAS_WORKSPACE_CONFIG=:16:8"),
+        _ => "a smaller batch".into(),
+    };
+    match kind {
+        OomKind::Nccl | OomKind::Cudnn | OomKind::Cublas => {
+            vec!["a smaller batch".into(), leave, first]
+        }
+        _ => vec![first, leave],
+    }
+}

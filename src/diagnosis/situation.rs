@@ -1,0 +1,372 @@
+//! What a program was doing when memory ran out, by the calls on its stack: those that the probe recorded, or else those of
+//! the traceback in its output. The table is `situations.toml`.
+
+use crate::event::SourceLine;
+use crate::oom::TracedCall;
+use crate::state::OomIncident;
+use regex::Regex;
+use serde::{Deserialize, Deserializer, de};
+use std::sync::LazyLock;
+
+/// What a row of the table is about.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub(super) enum Situation {
+    /// Outputs of an evaluation are put together.
+    Gathering,
+    CheckpointLoading,
+    OptimizerLoading,
+    ModelLoading,
+    CheckpointSaving,
+    OptimizerStep,
+    /// Logits, or a loss of them.
+    Logits,
+    /// Attention whose scores are a matrix in memory.
+    AttentionScores,
+    /// torch's own attention, whose kernel is chosen by its inputs.
+    FusedAttention,
+    Autotuning,
+    GraphCapture,
+    /// A collective operation, or what sets them up.
+    Communicator,
+    /// An inference engine, such as vLLM.
+    Engine,
+}
+
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct SituationRow {
+    situation: Situation,
+    #[serde(default)]
+    function: Vec<String>,
+    #[serde(default)]
+    file: Vec<String>,
+    #[serde(default)]
+    not_file: Vec<String>,
+    #[serde(default, deserialize_with = "expression")]
+    code: Option<Regex>,
+    #[serde(default, deserialize_with = "expression")]
+    within: Option<Regex>,
+    #[serde(default)]
+    leaf: bool,
+    #[serde(default)]
+    directly: bool,
+    #[serde(default)]
+    beside_models: bool,
+    #[serde(default)]
+    without: Vec<String>,
+}
+
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct SituationTable {
+    situation: Vec<SituationRow>,
+}
+
+static TABLE: LazyLock<SituationTable> = LazyLock::new(|| {
+    toml::from_str(include_str!("situations.toml")).expect("situations.toml is valid")
+});
+
+fn expression<'de, D: Deserializer<'de>>(from: D) -> Result<Option<Regex>, D::Error> {
+    let text = String::deserialize(from)?;
+    Regex::new(&text).map(Some).map_err(de::Error::custom)
+}
+
+/// A call on a stack.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct StackCall<'a> {
+    pub file: &'a str,
+    pub line: u32,
+    /// Without its class.
+    pub function: &'a str,
+    /// Its line of source, where that is known.
+    pub code: &'a str,
+}
+
+impl<'a> From<&'a SourceLine> for StackCall<'a> {
+    fn from(line: &'a SourceLine) -> StackCall<'a> {
+        StackCall {
+            file: &line.file,
+            line: line.line,
+            function: last_part(&line.function),
+            code: "",
+        }
+    }
+}
+
+impl<'a> From<&'a TracedCall> for StackCall<'a> {
+    fn from(call: &'a TracedCall) -> StackCall<'a> {
+        StackCall {
+            file: &call.file,
+            line: call.line,
+            function: last_part(&call.function),
+            code: &call.code,
+        }
+    }
+}
+
+/// `forward` of `Net.forward`.
+fn last_part(function: &str) -> &str {
+    function.rsplit('.').next().unwrap_or(function)
+}
+
+impl StackCall<'_> {
+    /// `train.py:88`
+    pub fn place(&self) -> String {
+        let name = self.file.rsplit(['/', '\\']).next().unwrap_or_default();
+        format!("{name}:{}", self.line)
+    }
+
+    /// `train.py:88 in train_step`
+    pub fn shown(&self) -> String {
+        format!("{} in {}", self.place(), self.function)
+    }
+
+    pub fn source(&self) -> SourceLine {
+        SourceLine {
+            file: self.file.to_string(),
+            line: self.line,
+            function: self.function.to_string(),
+        }
+    }
+
+    fn is_torchs(&self) -> bool {
+        self.is_in("/torch/") || self.file.starts_with("<")
+    }
+
+    /// Whether it is a library's, of which nobody changes the source.
+    pub fn is_librarys(&self) -> bool {
+        self.is_torchs() || self.is_in("site-packages/") || self.is_in("dist-packages/")
+    }
+
+    fn is_in(&self, part: &str) -> bool {
+        match self.file.contains('\\') {
+            true => self.file.replace('\\', "/").contains(part),
+            false => self.file.contains(part),
+        }
+    }
+}
+
+/// The calls on the stack of an OOM, innermost first; empty if they are not known.
+#[derive(Debug, Default)]
+pub(super) struct CallStack<'a> {
+    calls: Vec<StackCall<'a>>,
+}
+
+impl<'a> CallStack<'a> {
+    pub fn new(oom: &'a OomIncident) -> CallStack<'a> {
+        let printed = oom.report.as_ref().map_or(&[][..], |report| &report.stack);
+        let recorded = oom.record.as_ref().map_or(&[][..], |record| &record.stack);
+        // A printed one has the source; but in a backward pass only the recorded one says what runs.
+        let calls = match recorded.is_empty() {
+            true => printed.iter().map(StackCall::from).collect(),
+            false => with_source(recorded.iter().map(StackCall::from).collect(), printed),
+        };
+        CallStack { calls }
+    }
+
+    /// Calls that are known by their lines alone, innermost first.
+    pub fn of_lines(lines: impl Iterator<Item = &'a SourceLine>) -> CallStack<'a> {
+        CallStack {
+            calls: lines.map(StackCall::from).collect(),
+        }
+    }
+
+    /// The call that shows a situation.
+    pub fn doing(&self, situation: Situation) -> Option<StackCall<'a>> {
+        let rows = TABLE.situation.iter();
+        rows.filter(|row| row.situation == situation)
+            .find_map(|row| self.matched(row))
+    }
+
+    /// The program's own innermost call.
+    pub fn own(&self) -> Option<StackCall<'a>> {
+        self.calls.iter().find(|call| !call.is_librarys()).copied()
+    }
+
+    fn matched(&self, row: &SituationRow) -> Option<StackCall<'a>> {
+        let mut calls = self.calls.iter().enumerate();
+        let (at, call) = match row.leaf {
+            true => calls
+                .find(|(_, call)| !call.is_torchs())
+                .filter(|(_, call)| row.is_of(call))?,
+            false => calls.find(|(_, call)| row.is_of(call))?,
+        };
+        let (inside, around) = (&self.calls[..at], &self.calls[at + 1..]);
+        let is_named =
+            |outer: &StackCall<'_>| row.without.iter().any(|name| name == outer.function);
+        let is_ruled_out = (row.directly && inside.iter().any(runs_a_model))
+            || (row.beside_models && around.iter().any(runs_a_model))
+            || around.iter().any(is_named);
+        let is_within = row.within.as_ref().is_none_or(|names| {
+            let mut all = around.iter().chain([call]);
+            all.any(|outer| names.is_match(outer.function))
+        });
+        (is_within && !is_ruled_out).then_some(*call)
+    }
+}
+
+impl SituationRow {
+    fn is_of(&self, call: &StackCall<'_>) -> bool {
+        let named =
+            self.function.is_empty() || self.function.iter().any(|name| name == call.function);
+        let placed = self.file.is_empty() || self.file.iter().any(|part| call.is_in(part));
+        let only_by_code = self.function.is_empty() && self.file.is_empty();
+        let written = match (&self.code, call.code) {
+            (None, _) => true,
+            (Some(_), "") => !only_by_code,
+            (Some(code), text) => code.is_match(text),
+        };
+        let excluded = self.not_file.iter().any(|part| call.is_in(part));
+        named && placed && written && !excluded
+    }
+}
+
+/// Whether a call runs a model's forward pass or a backward pass.
+fn runs_a_model(call: &StackCall<'_>) -> bool {
+    let calls = ["_call_impl", "_wrapped_call_impl"].contains(&call.function);
+    let backward = ["backward", "_engine_run_backward"].contains(&call.function);
+    (calls && call.is_in("torch/nn/modules/module.py"))
+        || (backward && (call.is_in("torch/_tensor.py") || call.is_in("torch/autograd/")))
+}
+
+/// The recorded calls with the source that was printed of them.
+fn with_source<'a>(recorded: Vec<StackCall<'a>>, printed: &'a [TracedCall]) -> Vec<StackCall<'a>> {
+    let source = |call: &StackCall<'a>| {
+        let same = |one: &&TracedCall| one.line == call.line && one.file == call.file;
+        printed
+            .iter()
+            .find(same)
+            .map_or("", |one| one.code.as_str())
+    };
+    recorded
+        .into_iter()
+        .map(|call| StackCall {
+            code: source(&call),
+            ..call
+        })
+        .collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::oom::OomReport;
+    use crate::units::Moment;
+
+    fn doing(calls: &[(&str, &str, &str)]) -> Vec<Situation> {
+        let stack = calls.iter().map(|(file, function, code)| TracedCall {
+            file: (*file).into(),
+            line: 7,
+            function: (*function).into(),
+            code: (*code).into(),
+        });
+        let report = OomReport {
+            stack: stack.collect(),
+            ..OomReport::default()
+        };
+        let incident = OomIncident::of_report(Moment::ZERO, report);
+        let stack = CallStack::new(&incident);
+        let mut found: Vec<Situation> = Vec::new();
+        for row in &TABLE.situation {
+            if !found.contains(&row.situation) && stack.doing(row.situation).is_some() {
+                found.push(row.situation);
+            }
+        }
+        found
+    }
+
+    const LIB: &str = "/v/lib/python3.12/site-packages/";
+
+    fn lib(path: &str) -> String {
+        format!("{LIB}{path}")
+    }
+
+    #[test]
+    fn an_optimizer_that_calls_a_closure_is_no_optimizers_step() {
+        let step = lib("torch/optim/adamw.py");
+        let module = lib("torch/nn/modules/module.py");
+        assert_eq!(
+            doing(&[(&step, "_init_group", ""), (&step, "step", "")]),
+            [Situation::OptimizerStep]
+        );
+        let inside = [
+            ("/srv/net.py", "forward", ""),
+            (&module, "_call_impl", ""),
+            (&step, "step", ""),
+        ];
+        assert!(doing(&inside).is_empty());
+        let scheduler = lib("torch/optim/lr_scheduler.py");
+        assert!(doing(&[("/srv/net.py", "load", ""), (&scheduler, "get_lr", "")]).is_empty());
+    }
+
+    #[test]
+    fn a_model_that_is_loaded_is_no_checkpoint() {
+        let (serialization, modeling) = (
+            lib("torch/serialization.py"),
+            lib("transformers/modeling_utils.py"),
+        );
+        let load = [
+            (serialization.as_str(), "_load", ""),
+            ("/srv/fit.py", "main", "torch.load(path)"),
+        ];
+        assert_eq!(doing(&load), [Situation::CheckpointLoading]);
+        let model = [
+            (serialization.as_str(), "_load", ""),
+            (modeling.as_str(), "from_pretrained", ""),
+        ];
+        assert_eq!(doing(&model), [Situation::ModelLoading]);
+    }
+
+    #[test]
+    fn a_list_is_an_evaluations_only_inside_of_one() {
+        let cat = ("/srv/fit.py", "evaluate", "logits = torch.cat(outputs)");
+        assert_eq!(doing(&[cat]), [Situation::Gathering]);
+        let training = ("/srv/fit.py", "train", "x = torch.cat(parts)");
+        assert!(doing(&[training]).is_empty());
+        // A model that is called in an evaluation may put tensors together as well.
+        let module = lib("torch/nn/modules/module.py");
+        let inside = ("/srv/net.py", "forward", "return torch.cat(parts)");
+        assert!(
+            doing(&[
+                inside,
+                (&module, "_call_impl", ""),
+                ("/srv/fit.py", "evaluate", "")
+            ])
+            .is_empty()
+        );
+    }
+
+    #[test]
+    fn a_path_of_windows_is_read_as_well() {
+        let path = r"C:\v\Lib\site-packages\torch\nn\functional.py";
+        assert_eq!(doing(&[(path, "cross_entropy", "")]), [Situation::Logits]);
+    }
+
+    #[test]
+    fn scores_of_an_attention_by_their_source() {
+        for code in [
+            "att = (q @ k.transpose(-2, -1)) * (1.0 / math.sqrt(k.size(-1)))",
+            "att = F.softmax(att, dim=-1)",
+            "dots = torch.matmul(q, k.transpose(-1, -2)) * self.scale",
+            "attn = attn.softmax(dim=-1)",
+            "attn = q @ k.mT",
+        ] {
+            assert_eq!(
+                doing(&[("/srv/net.py", "forward", code)]),
+                [Situation::AttentionScores],
+                "{code}"
+            );
+        }
+        for code in [
+            "x = self.attn(self.norm(x))",
+            "y = x @ self.weight",
+            "probs = F.softmax(x, dim=-1)",
+        ] {
+            assert!(
+                doing(&[("/srv/net.py", "forward", code)]).is_empty(),
+                "{code}"
+            );
+        }
+    }
+}

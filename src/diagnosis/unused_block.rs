@@ -1,0 +1,51 @@
+//! A free block that was large enough, in PyTorch's own cache, and was not given out: it belongs to another stream or to a
+//! private pool, or is larger than what the settings let be split.
+
+use super::finding::{because, with_figures};
+use super::oom_context::OomContext;
+use super::{Cause, CauseSpec, Certainty, Finding, Help};
+
+pub(super) const CAUSE: CauseSpec =
+    CauseSpec::new("a free block that was not used", examine).prefers(Help::NoFragmentation);
+
+/// Whether the allocator's own snapshot shows a free block as large as the request, where the GPU had no room.
+pub(super) fn is_unused(case: &OomContext) -> bool {
+    let fits = (case.largest_free.zip(case.requested)).is_some_and(|(free, asked)| free >= asked);
+    let full = (case.free.zip(case.requested)).is_some_and(|(free, asked)| free < asked);
+    fits && full && !case.by_last_sample
+}
+
+fn examine(case: &OomContext) -> Option<Finding> {
+    if !is_unused(case) {
+        return None;
+    }
+    let (free, requested) = (case.largest_free?, case.requested?);
+    let figures = format!("{free} in one piece, {requested} requested");
+    let pools = case
+        .oom
+        .report
+        .as_ref()
+        .and_then(|report| report.private_pools);
+    Some(
+        case.finding(
+            Cause::UnusedBlock,
+            Certainty::Likely,
+            with_figures("A free block that is large enough was not used", figures),
+        )
+        .says("PyTorch gives a block only to the stream and the pool that it belongs to.")
+        .says_if(pools.map(|bytes| format!("{bytes} is in private pools (CUDA graphs).")))
+        .says_if(case.failed())
+        .shows([("largest free piece", free)])
+        .advises([
+            because(
+                "one stream for large tensors",
+                "no torch.cuda.stream around what is large",
+            ),
+            because(
+                "let go of other streams' blocks",
+                "torch.cuda.empty_cache() behind the side stream's work",
+            ),
+            because("no max_split_size_mb", "blocks above it are never split"),
+        ]),
+    )
+}

@@ -1,0 +1,294 @@
+//! The stack in front of an error, as it was printed: by Python itself, by IPython and notebooks, by rich. Which line ran out
+//! of memory is often the only evidence that a log has.
+
+use crate::units::Rank;
+use regex::Regex;
+use serde::{Deserialize, Serialize};
+use std::sync::LazyLock;
+
+/// A traceback's head, whoever prints it, without white space.
+pub(super) const HEAD: &str = "Traceback(mostrecentcalllast)";
+
+/// Lines without a call after which a traceback is taken to have ended: rich prints the source around a call and its variables.
+const PATIENCE: u32 = 80;
+
+/// Calls kept of one traceback: the innermost ones.
+const MOST_CALLS: usize = 96;
+
+/// Tracebacks that are read at a time: one for each rank of a large node.
+const MOST_STACKS: usize = 64;
+
+/// The longest text kept of a line of source code.
+const LONGEST_CODE: usize = 240;
+
+/// A call in a printed traceback.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct TracedCall {
+    /// As it was printed: a path, `<frozen runpy>`, `Cell In[4]`.
+    pub file: String,
+    pub line: u32,
+    /// `<module>` where it is not said.
+    pub function: String,
+    /// The line of source code, where it was printed.
+    #[serde(skip_serializing_if = "String::is_empty")]
+    pub code: String,
+}
+
+/// `File "train.py", line 12, in main`: Python's own.
+static PYTHON: LazyLock<Regex> = LazyLock::new(|| {
+    Regex::new(r#"File "([^"]+)", line (\d+)(?:, in ([^\s(]+))?"#).expect("a valid expression")
+});
+
+/// `File ~/train.py:12, in main(batch)`, `Cell In[4], line 2`, `/srv/train.py:12 in main`: IPython's and rich's.
+static OTHERS: LazyLock<Regex> = LazyLock::new(|| {
+    Regex::new(
+        r"File (?P<file>\S+?):(?P<at>\d+), in (?P<in>[^\s(]+)|(?P<cell>Cell In ?\[\d+\]),? line (?P<cell_at>\d+)|(?P<rich>/\S+\.py):(?P<rich_at>\d+) in (?P<rich_in>[^\s(]+)",
+    )
+    .expect("a valid expression")
+});
+
+/// IPython's and rich's mark of the line that is meant: `---> 12     loss = …`, `❱ 12 │   loss = …`.
+static MARKED: LazyLock<Regex> =
+    LazyLock::new(|| Regex::new(r"(?:-+>|❱)\s*(\d+)\s*[│|]?\s*(.*)").expect("a valid expression"));
+
+/// The error that a traceback ends with, whatever a launcher or logger puts in front.
+static ERROR: LazyLock<Regex> = LazyLock::new(|| {
+    Regex::new(r"^(?:\S{1,40}:? )?[A-Za-z_][\w.]*(?:Error|Exception|Interrupt|Exit)(?::|\s*$)")
+        .expect("a valid expression")
+});
+
+/// Python's words before an error that came while another one was handled, without white space.
+const CHAINED: &str = "Duringhandlingoftheaboveexception";
+
+/// Whether the line before a traceback's head says that its error came while another one was handled.
+pub(super) fn is_chained(before: &str) -> bool {
+    before.contains(CHAINED)
+}
+
+/// The tracebacks of a stream that have begun, one a rank.
+#[derive(Debug, Default)]
+pub(super) struct Tracebacks {
+    open: Vec<OpenTraceback>,
+}
+
+#[derive(Debug)]
+struct OpenTraceback {
+    rank: Option<Rank>,
+    /// Outermost first.
+    calls: Vec<TracedCall>,
+    /// Whether the last call is written in Python's own way.
+    is_pythons: bool,
+    /// Lines since the last call.
+    since: u32,
+    /// The line with its error.
+    error: Option<u64>,
+}
+
+impl Tracebacks {
+    /// Whether lines of a traceback are awaited.
+    pub fn are_open(&self) -> bool {
+        !self.open.is_empty()
+    }
+
+    /// A traceback begins.
+    pub fn begin(&mut self, rank: Option<Rank>) {
+        self.open.retain(|open| open.rank != rank);
+        if self.open.len() == MOST_STACKS {
+            self.open.remove(0);
+        }
+        self.open.push(OpenTraceback {
+            rank,
+            calls: Vec::new(),
+            is_pythons: false,
+            since: 0,
+            error: None,
+        });
+    }
+
+    /// Takes a rank's line.
+    pub fn read(&mut self, rank: Option<Rank>, number: u64, text: &str) {
+        let Some(at) = self.open.iter().position(|open| open.rank == rank) else {
+            return;
+        };
+        let open = &mut self.open[at];
+        if open.error.is_some_and(|error| error < number) || open.since > PATIENCE {
+            self.open.remove(at);
+        } else if open.read(text) {
+            open.since = 0;
+        } else {
+            open.since += 1;
+            if !open.calls.is_empty() && ERROR.is_match(text.trim_start()) {
+                open.error = Some(number);
+            }
+        }
+    }
+
+    /// The stack of the traceback that ends with a rank's message in this line, innermost first; empty if none does.
+    pub fn end(&mut self, rank: Option<Rank>, number: u64) -> Vec<TracedCall> {
+        let Some(at) = self.open.iter().position(|open| open.rank == rank) else {
+            return Vec::new();
+        };
+        let ended = self.open.remove(at);
+        if ended.error.is_some_and(|error| error != number) {
+            return Vec::new();
+        }
+        ended.calls.into_iter().rev().collect()
+    }
+}
+
+impl OpenTraceback {
+    /// Whether the line is part of a call.
+    fn read(&mut self, text: &str) -> bool {
+        if let Some(call) = call_in(text) {
+            if self.calls.len() == MOST_CALLS {
+                self.calls.remove(0);
+            }
+            self.calls.push(call);
+            self.is_pythons = PYTHON.is_match(text);
+            return true;
+        }
+        let Some(last) = self.calls.last_mut().filter(|last| last.code.is_empty()) else {
+            return false;
+        };
+        if let Some(marked) = MARKED.captures(text) {
+            if marked[1].parse() == Ok(last.line) {
+                last.code = cut(marked[2].trim_end_matches(['│', ' ']));
+            }
+            return true;
+        }
+        // Python prints the source below the call, indented further.
+        let is_below = self.since == 0 && self.is_pythons && text.starts_with("    ");
+        if is_below {
+            last.code = cut(text);
+        }
+        is_below
+    }
+}
+
+fn call_in(text: &str) -> Option<TracedCall> {
+    let named = |found: Option<regex::Match<'_>>| {
+        found.map_or("<module>", |found| found.as_str()).to_string()
+    };
+    if let Some(found) = PYTHON.captures(text) {
+        return Some(TracedCall {
+            file: found[1].to_string(),
+            line: found[2].parse().ok()?,
+            function: named(found.get(3)),
+            code: String::new(),
+        });
+    }
+    let found = OTHERS.captures(text)?;
+    let file = ["file", "cell", "rich"]
+        .iter()
+        .find_map(|name| found.name(name))?;
+    let line = ["at", "cell_at", "rich_at"]
+        .iter()
+        .find_map(|name| found.name(name))?;
+    Some(TracedCall {
+        file: file.as_str().to_string(),
+        line: line.as_str().parse().ok()?,
+        function: named(found.name("in").or_else(|| found.name("rich_in"))),
+        code: String::new(),
+    })
+}
+
+fn cut(code: &str) -> String {
+    code.trim().chars().take(LONGEST_CODE).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::oom::read;
+
+    /// Each call of the first report's stack: file, line, function, source.
+    fn stack(text: &str) -> Vec<String> {
+        let reports = read(text.as_bytes());
+        let calls = &reports.first().expect("an OOM").stack;
+        let words = calls.iter().map(|call| {
+            format!(
+                "{}:{} {} {}",
+                call.file, call.line, call.function, call.code
+            )
+        });
+        words.map(|words| words.trim_end().to_string()).collect()
+    }
+
+    const MESSAGE: &str = "torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 2.00 GiB. GPU 0 has a total capacity of 23.50 GiB";
+
+    #[test]
+    fn pythons_own() {
+        let text = format!(
+            "epoch 3\nTraceback (most recent call last):\n  File \"/srv/fit.py\", line 40, in <module>\n    main()\n    ~~~~^^\n  \
+             File \"/srv/fit.py\", line 31, in main\n    loss = model(\n        batch,\n    )\n  \
+             File \"/usr/lib/x.py\", line 7, in __call__\n{MESSAGE}\n"
+        );
+        assert_eq!(
+            stack(&text),
+            [
+                "/usr/lib/x.py:7 __call__",
+                "/srv/fit.py:31 main loss = model(",
+                "/srv/fit.py:40 <module> main()"
+            ]
+        );
+    }
+
+    #[test]
+    fn of_the_rank_that_ran_out() {
+        let text = format!(
+            "[rank0]: Traceback (most recent call last):\n[rank1]: Traceback (most recent call last):\n\
+             [rank0]:   File \"/srv/fit.py\", line 5, in zero\n[rank1]:   File \"/srv/fit.py\", line 6, in one\n\
+             [rank0]:     x()\n[rank1]:     y()\n[rank1]: {MESSAGE}\n"
+        );
+        assert_eq!(stack(&text), ["/srv/fit.py:6 one y()"]);
+    }
+
+    #[test]
+    fn a_notebooks() {
+        let text = format!(
+            "OutOfMemoryError                          Traceback (most recent call last)\nCell In[12], line 4\n      2 for batch in loader:\n      \
+             3     batch = batch.cuda()\n----> 4     loss = model(batch)\n\nFile ~/net.py:31, in Net.forward(self, x)\n     30 def forward(self, x):\n\
+             ---> 31     return self.head(x)\n\n{MESSAGE}\n"
+        );
+        assert_eq!(
+            stack(&text),
+            [
+                "~/net.py:31 Net.forward return self.head(x)",
+                "Cell In[12]:4 <module> loss = model(batch)"
+            ]
+        );
+    }
+
+    #[test]
+    fn richs() {
+        let text = format!(
+            "╭───────── Traceback (most recent call last) ─────────╮\n│ /srv/fit.py:31 in main                              │\n\
+             │                                                     │\n│   30 │   for batch in loader:                       │\n\
+             │ ❱ 31 │   │   loss = model(batch)                    │\n╰─────────────────────────────────────────────────────╯\n{MESSAGE}\n"
+        );
+        let calls = stack(&text);
+        assert_eq!(calls.len(), 1);
+        assert!(calls[0].starts_with("/srv/fit.py:31 main"), "{calls:?}");
+        assert!(calls[0].ends_with("loss = model(batch)"), "{calls:?}");
+    }
+
+    #[test]
+    fn the_last_of_a_chain() {
+        let text = format!(
+            "Traceback (most recent call last):\n  File \"a.py\", line 1, in first\nKeyError: 3\n\nDuring handling of the above exception, another \
+             exception occurred:\n\nTraceback (most recent call last):\n  File \"a.py\", line 2, in second\n{MESSAGE}\n"
+        );
+        assert_eq!(stack(&text), ["a.py:2 second"]);
+    }
+
+    #[test]
+    fn none_where_none_was_printed() {
+        assert!(stack(MESSAGE).is_empty());
+        let far =
+            "Traceback (most recent call last):\n  File \"a.py\", line 1, in f\nKeyError: 3\n";
+        assert!(stack(&format!("{far}step 4\n{MESSAGE}\n")).is_empty());
+        let unfinished = "Traceback (most recent call last):\n  File \"a.py\", line 1, in f\n";
+        let between = "step\n".repeat(100);
+        assert!(stack(&format!("{unfinished}{between}{MESSAGE}\n")).is_empty());
+    }
+}

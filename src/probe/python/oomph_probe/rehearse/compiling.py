@@ -1,0 +1,64 @@
+"""Nothing is compiled by a rehearsal: a function or module that the program has compiled runs as it is written there,
+and torch.compile, its caches and what it knows of sizes stay as they were.
+
+torch.compile takes up the frames that a thread begins while a callback is set there; a compiled function sets it when
+it is called. On a rehearsal's thread that leaves the frames to Python instead; other threads see no difference.
+"""
+
+from __future__ import annotations
+
+import sys
+
+from ..common import errors
+from . import apart
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from types import TracebackType
+    from typing import Any
+
+# What a compiled function calls to have its frames taken up, by torch's version.
+NAMES = ("_maybe_set_eval_frame", "set_eval_frame")
+# The function or method that was compiled, on what torch.compile made of it.
+ORIGINAL = "_torchdynamo_orig_callable"
+
+
+class Left:
+    """While it is entered, rehearsals leave compiled functions uncompiled."""
+
+    def __init__(self) -> None:
+        self.put: Any = None
+
+    def __enter__(self) -> None:
+        place: Any = sys.modules.get("torch._dynamo.eval_frame")
+        name = next((each for each in NAMES if hasattr(place, each)), None)
+        if name is None:
+            return
+        original = getattr(place, name)
+
+        def leave_ours(callback: Any) -> Any:
+            return original(None if apart.here.is_in_one() else callback)
+
+        setattr(place, name, leave_ours)
+        self.put = place, name, original, leave_ours
+
+    def __exit__(self, *_: type[BaseException] | BaseException | TracebackType | None) -> None:
+        if self.put is not None:
+            place, name, original, ours = self.put
+            if getattr(place, name, None) is ours:
+                setattr(place, name, original)
+            self.put = None
+
+
+def as_written(value: Any) -> Any:
+    """What was compiled, of a module or function that torch.compile has returned; else the value itself."""
+    try:
+        if type(value).__name__ == "OptimizedModule":
+            inner = value.__dict__.get("_modules", {}).get("_orig_mod")
+            return value if inner is None else inner
+        # On a module it is a method of the inner one's.
+        original = getattr(value, "__dict__", {}).get(ORIGINAL)
+        return value if original is None or not callable(original) else original
+    except Exception:
+        errors.foreseen("what was compiled")
+        return value

@@ -1,0 +1,165 @@
+"""Values in a rehearsal, whose tensors have none: what follows from constants alone (a causal mask, positions) is
+computed when a forward asks for it, on the host; a model's own flag is read. What follows from the program's data
+is not known: a question of yes or no is answered with yes, a figure that is no size with one, and of tokens that
+go to one of several experts each gets an even share. The rehearsal then says so.
+"""
+
+from __future__ import annotations
+
+import weakref
+
+from ..common import errors
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
+
+    from ..common.protocols import Args, Kwargs, Tensor, Torch
+
+# Elements of a tensor that is computed.
+MOST_ELEMENTS = 1 << 20
+# What makes a tensor of no other, of values that are known.
+MAKING = frozenset(
+    "arange full ones zeros eye linspace scalar_tensor tril_indices triu_indices lift_fresh_copy lift_fresh".split()
+)
+# What depends on values for the size of what it returns.
+BY_VALUE = frozenset("nonzero masked_select".split())
+
+
+class NotKnown(Exception):
+    """A value follows from the program's data."""
+
+
+class Lazy:
+    """A tensor by the operation that makes it; its value is computed once, where it is asked for."""
+
+    __slots__ = ("func", "args", "kwargs", "place", "value")
+
+    def __init__(self, func: Any, args: Any, kwargs: Any, place: int | None) -> None:
+        self.func, self.args, self.kwargs, self.place = func, args, kwargs, place
+        self.value: Any = None
+
+    def get(self) -> Any:
+        if self.value is None:
+            made = self.func(*computed(self.args), **computed(self.kwargs))
+            self.value = made if self.place is None else made[self.place]
+            self.func = self.args = self.kwargs = None
+        return self.value
+
+
+def computed(value: Any) -> Any:
+    if type(value) is Lazy:
+        return value.get()
+    if type(value) in (list, tuple):
+        return type(value)(computed(each) for each in value)
+    if type(value) is dict:
+        return {key: computed(each) for key, each in value.items()}
+    return value
+
+
+def stretched(given: Tensor, at: int | None, shape: tuple[int, ...]) -> Any:
+    """The numbers of a batch for a larger or smaller one: its samples again and again."""
+    if at is None:
+        return given
+    times = -(-shape[at] // max(given.shape[at], 1))
+    return given.repeat([times if place == at else 1 for place in range(given.dim())]).narrow(at, 0, shape[at])
+
+
+class Values:
+    """What is known of the values of one rehearsal's fakes."""
+
+    def __init__(self, torch: Torch) -> None:
+        self.torch = torch
+        self.known: dict[int, tuple[Any, Lazy, int]] = {}
+        # Of how many elements the places were asked for, each time; in how many parts they are by an earlier rehearsal.
+        self.asked: list[int] = []
+        self.shares: list[int] = []
+        # Whether something was answered that is not known.
+        self.assumes = False
+
+    def of(self, fake: Any) -> Lazy | None:
+        found = self.known.get(id(fake))
+        if found is None or found[0]() is not fake or found[2] != fake._version:
+            return None
+        return found[1]
+
+    def follow(self, func: Any, name: str, args: Args, kwargs: Kwargs, returned: Any) -> None:
+        """Notes how what an operation has returned is computed, where that follows from what is known."""
+        if not args and not kwargs or not self.known and name not in MAKING:
+            return
+        made = returned if type(returned) in (list, tuple) else (returned,)
+        if name in MAKING and name not in ("lift_fresh_copy", "lift_fresh"):
+            kwargs = {**kwargs, "device": "cpu", "pin_memory": False}
+        elif type(args[0] if args else None) is not list and (not args or self.of(args[0]) is None):
+            return
+        if func._schema.is_mutable or not made:
+            # What is changed in place is another version of itself.
+            return
+        try:
+            lazy_args, lazy_kwargs = self.lazily(args), self.lazily(kwargs)
+        except NotKnown:
+            return
+        for place, each in enumerate(made):
+            if isinstance(each, self.torch.Tensor) and each.numel() <= MOST_ELEMENTS:
+                lazy = Lazy(func, lazy_args, lazy_kwargs, None if made[0] is returned else place)
+                self.note(each, lazy)
+
+    def note(self, fake: Any, lazy: Lazy) -> None:
+        self.known[id(fake)] = weakref.ref(fake), lazy, fake._version
+
+    def lazily(self, value: Any) -> Any:
+        kind = type(value)
+        if isinstance(value, self.torch.Tensor):
+            lazy = self.of(value)
+            if lazy is None:
+                raise NotKnown
+            return lazy
+        if kind in (list, tuple):
+            return kind(self.lazily(each) for each in value)
+        if kind is dict:
+            return {key: self.lazily(each) for key, each in value.items()}
+        if kind is self.torch.device:
+            return self.torch.device("cpu")
+        return value
+
+    def value(self, fake: Any, plainly: Any) -> Tensor:
+        """Raises `NotKnown`; `plainly` enters a context in which no mode sees what is computed."""
+        lazy = self.of(fake)
+        if lazy is None:
+            raise NotKnown
+        try:
+            with plainly(), self.torch.no_grad():
+                found: Tensor = lazy.get()
+                return found
+        except Exception as error:
+            errors.foreseen("compute a value")
+            raise NotKnown from error
+
+    def number(self, fake: Any, plainly: Any) -> Any:
+        """What `item` says of a tensor of one element; raises `NotKnown` of a whole number, which may be a size."""
+        try:
+            found = self.value(fake, plainly)
+            with plainly():
+                return found.item()
+        except NotKnown:
+            kind = str(fake.dtype)
+            if not ("bool" in kind or fake.dtype.is_floating_point):
+                raise
+            self.assumes = True
+            return True if "bool" in kind else 1.0
+
+    def count(self, fake: Any, plainly: Any) -> int:
+        """How many elements are not zero."""
+        try:
+            found = self.value(fake, plainly)
+            with plainly():
+                return int(found.count_nonzero().item())
+        except NotKnown:
+            self.assumes = True
+            count, at = int(fake.numel()), len(self.asked)
+            self.asked.append(count)
+            return -(-count // (self.shares[at] if at < len(self.shares) else 1))
+
+    def parts(self) -> list[int]:
+        """For each time how many times the places in so many elements were asked for: so many experts share them."""
+        return [self.asked.count(each) for each in self.asked]

@@ -1,0 +1,312 @@
+"""The variants of one step that are rehearsed, what the dialog needs first, and what comes of each.
+
+Each variant (as it was, with activation checkpointing, in bf16, both) is rehearsed once, and the step as it was at two
+more batches (sizes.py). There may be several ways to rehearse a step: from the first call of the round on by the
+program's own lines, from the call that failed, or that alone. The first that leads to a loss is taken.
+"""
+
+from __future__ import annotations
+
+import time
+
+from ..common import errors
+from ..live import modules
+from . import (
+    apart,
+    changes,
+    compiling,
+    effects,
+    fakes,
+    inputs,
+    losses,
+    operators,
+    optimizers,
+    randoms,
+    rehearsal,
+    sizes,
+    warned,
+)
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any, Optional, Tuple
+
+    from ..common.frames import Owners
+    from ..common.protocols import Line, Torch
+    from . import callers
+    from .roots import Call
+
+    # A call to begin with, and the lines from there on.
+    Way = Tuple[Call, Optional[callers.Lines]]
+
+# Seconds of all rehearsals after which no variant is begun, and at which none at a further batch may end: the others
+# say more.
+REFINED = 1.0
+# What a variant takes as a share of the first, which also fills torch's caches (measured: 0.5 to 0.8).
+LATER = 0.8
+AS_IT_WAS = (False, False)
+# What is rehearsed, in this order: (checkpointing, bf16), and at which of the batches.
+FIRST, OWN, LESS = 0, 1, 2
+TASKS = (
+    (AS_IT_WAS, FIRST), ((True, False), FIRST), ((False, True), FIRST), (AS_IT_WAS, OWN), (AS_IT_WAS, LESS),
+    ((True, True), FIRST),
+)
+
+
+class Work:
+    """The variants of one call, and what came of those that were rehearsed."""
+
+    def __init__(
+        self, torch: Torch, call: Call, phase: str, steps: int, ways: list[Way], was_evaluated: bool = False
+    ) -> None:
+        self.torch = torch
+        # Whether a model was called without gradients before.
+        self.was_evaluated = was_evaluated
+        # The one that failed.
+        self.failed = call
+        # How it may be rehearsed; the first is tried, and given up for the next where its lines do not lead to a loss.
+        self.ways = ways
+        self.call, self.first = self.take_way()
+        self.phase = phase
+        # Those that had ended when memory ran out.
+        self.steps = steps
+        self.micros = 0
+        self.began = 0.0
+        # More where somebody waits for the answer.
+        self.slack = 1.0
+        self.first_took = 0.0
+        self.line: dict[Any, Any] = {}
+        self.variants: list[Any] = []
+        # The step as it was, at each batch: what it allocated, and the sizes that parameters have.
+        self.traces: list[tuple[int, list[str]]] = []
+        self.fixed: Any = frozenset()
+        # What operators returned, and what keeps the rehearsals from having an effect.
+        self.known = operators.Known()
+        self.guard: Any = None
+        # How many times the places in so many elements were asked for.
+        self.shares: list[int] = []
+        # Whether arguments whose first dimension is a multiple of the batch grow with it.
+        self.is_flat = False
+        self.left = [each for each in TASKS if not (each[0][1] and call.autocast[0])]
+        if call.is_evaluation and len(self.ways) == 0:
+            self.left = [each for each in TASKS if each[0] == AS_IT_WAS]
+
+    def take_way(self) -> tuple[Call, Call]:
+        """The call to be rehearsed, which may have larger inputs than the one that begins there, and that one."""
+        first, lines = self.ways.pop(0)
+        call = largest_like(first)
+        call.lines, call.zero_grad = lines, self.failed.zero_grad
+        return call, first
+
+    def is_done(self) -> bool:
+        """Whether no variant would be begun if there were more time."""
+        return not self.left or bool(self.variants) and self.micros / 1e6 > REFINED * self.slack
+
+    def said(self, error: BaseException | None, pid: int) -> Line:
+        """The line; with the error that ended it, if one did."""
+        # A copy first: the thread may still be at it.
+        line = dict(self.line.copy(), variants=list(self.variants), pid=pid, phase=self.phase, micros=self.micros)
+        if error is not None and not self.variants:
+            line["why_not"] = words_of(error)
+        line.update(event="rehearsal", device=self.call.device.index)
+        return line
+
+    def until(self, deadline: apart.Deadline, owners: Owners) -> None:
+        """As many as there is time for. Nothing is tried again, and no others where the first fails."""
+        end = deadline.at
+        self.began = time.monotonic()
+        batch = self.batch()
+        draws = randoms.Randoms(self.torch)
+        guard = self.guard = effects.Guard(owners, changes.Before(), apart.looks_up(deadline))
+        with warned.Silence(), compiling.Left(), guard:
+            apart.here.is_guarded(guard)
+            while self.left and time.monotonic() + LATER * self.first_took < end:
+                variant, which = self.left[0]
+                began = time.monotonic()
+                spent = self.micros / 1e6 + began - self.began
+                taken = spent + LATER * self.first_took if which != FIRST else spent
+                if self.variants and taken > REFINED * self.slack:
+                    self.left.pop(0)
+                    continue
+                if deadline.has_come():
+                    # The program draws by itself again.
+                    break
+                # Each draws the same: what is left out by chance is the same in all.
+                draws.put_back()
+                if which == FIRST:
+                    try:
+                        said = self.one(variant, batch, deadline)
+                    except losses.NoLoss as no_loss:
+                        errors.foreseen("run the caller's lines: %s" % no_loss)
+                        batch = self.next_way()
+                        continue
+                    if "why_not" in said and deadline.has_come():
+                        # There may be more time for it later.
+                        raise effects.Stopped("it took too long")
+                    if "why_not" in said and not self.variants and self.call.is_evaluated_first:
+                        batch = self.next_way()
+                        continue
+                    self.variants.append(said)
+                else:
+                    self.again(sizes.further_of(batch)[which - OWN], batch, deadline)
+                self.left.pop(0)
+                if not self.first_took:
+                    self.first_took = time.monotonic() - began
+                if "trace" not in self.variants[0]:
+                    self.left = []
+
+    def batch(self) -> int:
+        """The batch of the call that is rehearsed; `Stopped` where it has none."""
+        if self.call.module() is None:
+            raise effects.Stopped("the model is gone")
+        batch = inputs.batch_of(self.call)
+        if batch is None:
+            raise effects.Stopped("none of its tensor arguments has the batch size as a dimension")
+        if not self.line:
+            self.line = self.beginning(batch)
+        return batch
+
+    def next_way(self) -> int:
+        self.call, self.first = self.take_way()
+        self.line = {}
+        if self.call.is_evaluation:
+            self.left = [each for each in TASKS if each[0] == AS_IT_WAS]
+        return self.batch()
+
+    def beginning(self, batch: int) -> Line:
+        call = self.call
+        # What was there at the first call of these lines is there in every step; later ones find what steps have left.
+        first = self.first.first or self.first
+        arguments = inputs.bytes_of(self.torch, [call.args, call.kwargs], call.device)
+        more = arguments - inputs.bytes_of(self.torch, [first.args, first.kwargs], call.device)
+        if call.lines is not None:
+            # They were there by then as well.
+            beside = inputs.beside(call, call.lines.given(), batch)
+            arguments += inputs.bytes_of(self.torch, beside, call.device)
+        line: Line = {"batch": batch, "before": first.before + more, "arguments": arguments}
+        seen = call.seen
+        if seen is not None and (seen.calls == 1 or seen.differ()):
+            possible = inputs.possible_size(self.torch, call)
+            if seen.differ() or possible is not None:
+                line["inputs"] = seen.line()
+            if possible is not None:
+                line["inputs"]["possible"] = possible
+        line["zero_grad"] = call.zero_grad or "unknown"
+        if call.is_evaluation:
+            line["evaluates"] = True
+        elif call.is_evaluated_first or self.was_evaluated:
+            line["evaluated"] = True
+        if getattr(getattr(self.torch.backends, "cudnn", None), "benchmark", False):
+            line["autotunes"] = True
+        if modules.has_compiled():
+            line["compiled"] = True
+        if call.lines is not None and call.lines.copies_a_model():
+            line["copies_model"] = True
+        optimizer = optimizers.of(self.torch, call.device, first.steps, self.steps)
+        if optimizer is not None:
+            line["optimizer"] = optimizer
+        return line
+
+    def one(self, variant: tuple[bool, bool], batch: int, deadline: apart.Deadline) -> Line:
+        """A variant at the first of the batches."""
+        checkpointing, amp = variant
+        said: Line = {"checkpointing": checkpointing, "amp": amp}
+        at = sizes.first_of(batch)
+        try:
+            one, trace = self.traced(variant, batch, at, deadline)
+            if variant == AS_IT_WAS:
+                self.traces, self.fixed = [(at, trace.words)], one.fixed_sizes()
+            said["trace"] = " ".join(sizes.by_one(trace.words, at, one.fixed_sizes()))
+            said["forward"] = trace.marks["forward"]
+            said["loss"] = trace.marks["loss"]
+            said.update({name: numbers for name, numbers in one.outlive.items() if numbers})
+            said["flops"] = trace.flops
+            self.line.update(
+                own_loss="own loss" in trace.marks, weights=one.weights, trained=one.trained,
+                convolutions=one.has_convolutions,
+            )
+        except losses.NoLoss:
+            if self.ways and not self.traces:
+                raise
+            said["why_not"] = "its lines lead to no loss"
+        except BaseException as error:
+            errors.foreseen("rehearse a step")
+            said["why_not"] = words_of(error)
+        return said
+
+    def again(self, at: int, batch: int, deadline: apart.Deadline) -> None:
+        """The step as it was at another batch: its sizes are told by all of them."""
+        try:
+            trace = self.traced(AS_IT_WAS, batch, at, deadline)[1]
+        except BaseException as error:
+            errors.foreseen("rehearse a step at another batch")
+            if deadline.has_come():
+                raise effects.Stopped("it took too long") from error
+            return
+        self.traces.append((at, trace.words))
+        try:
+            told = " ".join(sizes.by_several(self.traces, self.fixed))
+            self.variants[0] = dict(self.variants[0], trace=told)
+        except sizes.Contradiction as contradiction:
+            self.variants = [{"checkpointing": False, "amp": False, "why_not": words_of(contradiction)}]
+
+    def traced(
+        self, variant: tuple[bool, bool], batch: int, at: int, deadline: apart.Deadline
+    ) -> tuple[rehearsal.Rehearsal, rehearsal.Trace]:
+        try:
+            return self.tried(variant, batch, at, deadline)
+        except losses.NoLoss:
+            raise
+        except losses.NoFurther as none:
+            # Once more, up to the first backward.
+            errors.foreseen("run the lines behind backward: %s" % none)
+            if self.call.lines is None or not self.call.lines.goes_further:
+                raise
+            self.call.lines.goes_further = False
+            return self.tried(variant, batch, at, deadline)
+        except (Exception, effects.Stopped):
+            # torch writes some errors to a log, which stops it, too.
+            if self.is_flat or self.traces or deadline.has_come() or not inputs.are_flat(self.call, batch):
+                raise
+            errors.foreseen("rehearse with inputs of which only the first dimension is the batch")
+            self.is_flat = True
+            return self.tried(variant, batch, at, deadline)
+
+    def tried(
+        self, variant: tuple[bool, bool], batch: int, at: int, deadline: apart.Deadline
+    ) -> tuple[rehearsal.Rehearsal, rehearsal.Trace]:
+        checkpointing, amp = variant
+        made = rehearsal.Variant((batch, at), amp, checkpointing, self.is_flat)
+        one = rehearsal.Rehearsal(self.torch, self.call, made, deadline, self.known, self.guard)
+        one.values.shares = self.shares
+        trace = one.run()
+        if one.values.asked and not self.shares:
+            # Once more, by how many share.
+            self.shares = one.values.parts()
+            return self.tried(variant, batch, at, deadline)
+        if one.values.assumes:
+            self.line["assumes_values"] = True
+        return one, trace
+
+
+def largest_like(call: Call) -> Call:
+    """The call with the largest inputs of those of its model that were otherwise the same."""
+    largest = None if call.seen is None else call.seen.largest
+    if largest is None or largest.autocast != call.autocast or largest.device != call.device:
+        return call
+    try:
+        return largest if inputs.batch_of(largest) == inputs.batch_of(call) else call
+    except effects.Stopped:
+        return call
+
+
+def words_of(error: BaseException) -> str:
+    """Why a rehearsal came to nothing, for a person."""
+    kind = type(error).__name__
+    if isinstance(error, (effects.Stopped, fakes.CannotCopy, sizes.Contradiction)):
+        return str(error)
+    if kind in ("DataDependentOutputException", "DynamicOutputShapeException"):
+        return "its forward depends on the values of tensors (%s)" % getattr(error, "func", kind)
+    if kind in ("UnsupportedOperatorException", "UnsupportedFakeTensorException"):
+        return "a custom operator has no fake implementation (%s)" % str(error)[:120]
+    return "%s: %s" % (kind, str(error).strip().splitlines()[0][:160] if str(error).strip() else "")

@@ -1,0 +1,141 @@
+//! A need beside the memory that there is: whether that fits, and the words for it.
+
+use crate::diagnosis::{LittleUse, Phrase};
+use crate::event::InputSizes;
+use crate::forecast::{Basis, Estimate, Progress};
+use crate::remedy::plan::Expectation;
+use crate::units::Bytes;
+
+pub const ROOM_UNKNOWN: &str = "available memory is unknown";
+
+/// It leaves the cause in place.
+pub fn futile(verdict: LittleUse, reason: &str) -> Expectation {
+    Expectation {
+        futile: Some(verdict),
+        words: format!("{}: {reason}", verdict.words()).into(),
+        ..Expectation::default()
+    }
+}
+
+/// Only a lower bound is known: it can prove that a run won't fit, never that it fits.
+pub fn at_least(least: Bytes, room: Option<Bytes>, words: Phrase) -> Expectation {
+    let too_much = room.is_some_and(|room| least > room);
+    Expectation {
+        at_least: Some(least),
+        room,
+        fits: too_much.then_some(false),
+        words,
+        ..Expectation::default()
+    }
+}
+
+/// It is known to fit.
+pub fn fits_within(needs: Estimate, room: Bytes) -> Expectation {
+    let spare = room - needs.likely;
+    let words = format!("needs {}, fits with {spare} to spare", needs.shown());
+    needing(needs, Some(room), Some(true), words.into())
+}
+
+/// It won't fit, or may not: "may not" only if the likely need is within the available memory.
+pub fn tight(needs: Estimate, room: Bytes) -> Expectation {
+    if needs.low > room {
+        let words = format!("won't fit: needs at least {}, {room} available", needs.low);
+        return needing(needs, Some(room), Some(false), words.into());
+    }
+    if needs.likely > room {
+        let words = format!("won't fit: needs {}, {room} available", needs.shown());
+        return needing(needs, Some(room), Some(false), words.into());
+    }
+    let words = format!("may not fit: needs {}, {room} available", needs.shown());
+    needing(needs, Some(room), None, words.into())
+}
+
+/// Whether a try of a single sample is worth it though the likely need does not fit: it costs seconds, and only the least
+/// that is needed proves that it cannot.
+pub fn is_open(needs: Estimate, room: Bytes) -> bool {
+    needs.low <= room
+}
+
+/// What is expected of a single sample, where there is nothing smaller.
+pub fn may_be_tried(said: Expectation) -> Expectation {
+    let figures = said.needs.zip(said.within);
+    let needs = figures.map(|(likely, (low, high))| Estimate::new(low, likely, high));
+    match (said.fits, needs, said.room) {
+        (Some(false), Some(needs), Some(room)) if is_open(needs, room) => {
+            let needs = needs.shown();
+            let words = format!("may not fit, the smallest batch: needs {needs}, {room} available");
+            Expectation {
+                fits: None,
+                words: words.into(),
+                ..said
+            }
+        }
+        _ => said,
+    }
+}
+
+/// The need is known, the available memory is not.
+pub fn beyond(needs: Estimate) -> Expectation {
+    let words = Phrase::from(format!("needs {}", needs.shown()));
+    needing(needs, None, None, words.and("; ", ROOM_UNKNOWN))
+}
+
+/// Extrapolated from the step that ran out of memory: it fits if the upper end does.
+pub fn extrapolated(needs: Estimate, room: Option<Bytes>, progress: Progress) -> Expectation {
+    let about = format!("needs about {}", needs.shown());
+    let how = format!("estimated, memory ran out {}", progress.shown());
+    let (fits, words) = match room {
+        None => (
+            None,
+            Phrase::from(about).and("; ", ROOM_UNKNOWN).and("; ", how),
+        ),
+        Some(room) if needs.low > room => (
+            Some(false),
+            format!("won't fit: needs at least {}, {room} available", needs.low).into(),
+        ),
+        Some(room) if needs.likely > room => (
+            Some(false),
+            Phrase::from(format!("won't fit: {about}, {room} available")).and("; ", how),
+        ),
+        Some(room) if needs.high <= room => (
+            Some(true),
+            Phrase::from(format!("{about}, fits in {room}")).and("; ", how),
+        ),
+        Some(room) => (
+            None,
+            Phrase::from(format!("may not fit: {about}, {room} available")).and("; ", how),
+        ),
+    };
+    Expectation {
+        basis: Some(Basis::Estimated),
+        ..needing(needs, room, fits, words)
+    }
+}
+
+fn needing(needs: Estimate, room: Option<Bytes>, fits: Option<bool>, words: Phrase) -> Expectation {
+    Expectation {
+        peak: None,
+        needs: Some(needs.likely),
+        within: Some((needs.low, needs.high)),
+        reserved: None,
+        room,
+        at_least: None,
+        fits,
+        futile: None,
+        basis: None,
+        words,
+    }
+}
+
+/// Which inputs a rehearsed figure rests on.
+pub fn by_inputs(sizes: &InputSizes) -> Phrase {
+    let (calls, most) = (sizes.calls, sizes.most);
+    match sizes.possible {
+        Some(possible) if !sizes.differ() => {
+            format!("by inputs of {most} each, with room for the {possible} that the model takes")
+                .into()
+        }
+        _ => Phrase::from(format!("by the largest of {calls} inputs seen"))
+            .and("; ", "they differ in size"),
+    }
+}

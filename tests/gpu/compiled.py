@@ -1,0 +1,201 @@
+#!/usr/bin/env python3
+"""Compiled and sharded trainings (programs/compiled_kinds.py) that run out of memory, relaunched unasked: what was known, what was
+predicted, and what was so. One GPU; the sharded ones have one rank there.
+
+    python3 tests/gpu/compiled.py --oomph target/release/oomph --results FILE [--seconds 480] [--at-once 4] [--only KIND …] [--report]
+
+Each runs once for its peak, then with less than that: 1/1.2 (mostly out in backward or the optimizer's step) and 1/2 (in forward).
+Beside it `gpt-wrapped` catches an OOM, bare twice and under oomph, for its losses. A run that is cut off goes on where it was.
+"""
+import argparse
+import json
+import os
+import pathlib
+import subprocess
+import sys
+import tempfile
+import time
+from concurrent.futures import ThreadPoolExecutor
+
+HERE = pathlib.Path(__file__).resolve().parent
+sys.path.insert(0, str(HERE))
+sys.path.insert(0, str(HERE / "programs"))
+
+from results import Results, quantile  # noqa: E402
+
+GIB = 1 << 30
+PROGRAM = HERE / "programs" / "compiled_kinds.py"
+TIMES = (1.2, 2.0)
+SECONDS = 150
+SHARDED = ("ddp", "ddp-compiled", "fsdp1", "fsdp2", "fsdp2-bf16")
+
+
+def batch_of(kind):
+    import compiled_kinds
+
+    return compiled_kinds.KINDS[kind][2]
+
+
+def kinds():
+    import compiled_kinds
+
+    return list(compiled_kinds.KINDS)
+
+
+def command(kind, *words):
+    return [sys.executable, str(PROGRAM), "--kind", kind, "--batch-size", str(batch_of(kind)), *map(str, words)]
+
+
+def last(done):
+    lines = [line for line in done.stdout.splitlines() if line.startswith("{")]
+    return json.loads(lines[-1]) if lines else {}
+
+
+def run(words, environment=None):
+    return subprocess.run(words, capture_output=True, text=True, timeout=SECONDS, env=environment)
+
+
+def bare(kind):
+    done = run(command(kind))
+    return {"status": done.returncode, **last(done), "stderr": done.stderr[-400:] if done.returncode else ""}
+
+
+def events(recording):
+    for line in pathlib.Path(recording).read_text().splitlines():
+        try:
+            yield json.loads(line)
+        except ValueError:
+            pass
+
+
+def under_oomph(oomph, words, home):
+    recording = home + "/it.jsonl"
+    environment = dict(os.environ, OOMPH_STATE_DIR=home + "/state", OOMPH_RUNTIME_DIR=home + "/run")
+    front = [oomph, "--headless", "--on-oom", "auto", "--allow", "effective-batch", "--max-relaunches", "1", "--record", recording]
+    return run([*front, *words], environment), recording
+
+
+def relaunched(oomph, kind, times, peak, keep):
+    with tempfile.TemporaryDirectory() as home:
+        cap = peak / times / GIB
+        done, recording = under_oomph(oomph, command(kind, "--cap", "%.3f" % cap), home)
+        keep(recording)
+        return {"status": done.returncode, "cap": cap, **read(recording), "tail": done.stderr[-500:] if done.returncode else ""}
+
+
+def read(recording):
+    line, runs, pids, exits, notes = {"steps": 0}, 0, {}, {}, []
+    for event in events(recording):
+        kind = event.get("event")
+        if kind == "started":
+            runs += 1
+            if runs == 2:
+                line.update(argv=event["command"]["argv"][-8:], predicted=event.get("predicted_peak"),
+                            remedies=event.get("remedies"), prediction=event.get("prediction"))
+        elif kind == "hello":
+            pids[event["pid"]] = runs
+        elif kind == "oom" and runs == 1:
+            line.update(phase=event.get("phase"), out_at=event["at"])
+        elif kind == "rehearsal" and runs == 1 and "rehearsed" not in line:
+            variants = event.get("variants") or []
+            line.update(rehearsed=bool(variants and variants[0].get("trace")), micros=event["micros"], compiled=event.get("compiled"),
+                        why_not=event.get("why_not") or (variants and variants[0].get("why_not")) or None)
+        elif kind == "note":
+            notes.append(event["text"][:200])
+        elif kind == "exited":
+            exits[event["run"]] = event["at"]
+        elif kind == "probe_errors":
+            line["errors"] = line.get("errors", 0) + 1
+        elif kind == "step" and pids.get(event.get("pid")) == 2:
+            line["steps"] = max(line["steps"], event["count"])
+            line["peak"] = max(line.get("peak", 0), event["after"]["peak"])
+            line["reserved"] = max(line.get("reserved", 0), event["after"]["reserved"])
+    if 1 in exits and "out_at" in line:
+        line["to_exit"] = (exits[1] - line["out_at"]) / 1e6
+    return {**line, "runs": runs, "notes": notes[:4]}
+
+
+def caught(oomph, peak):
+    words = command("gpt-wrapped", "--cap", "%.3f" % (1.1 * peak / GIB), "--caught", 2)
+    first, again = last(run(words)), last(run(words))
+    with tempfile.TemporaryDirectory() as home:
+        done, recording = under_oomph(oomph, words, home)
+        behind = last(done)
+        rehearsed = [(event["phase"], event["micros"]) for event in events(recording) if event.get("event") == "rehearsal"]
+    return {"same": behind.get("losses") == first.get("losses"), "bare_same": first.get("losses") == again.get("losses"),
+            "failed": "out" in first.get("losses", ()), "status": done.returncode, "rehearsed": rehearsed}
+
+
+def measure(args, results, end):
+    def each(kind):
+        if time.monotonic() > end:
+            return
+        try:
+            if not results.has(kind=kind, what="bare"):
+                line = bare(kind)
+                line.pop("losses", None)
+                results.add(**{**line, "kind": kind, "what": "bare"})
+            peak = results.find(kind=kind, what="bare").get("peak")
+            for times in args.times if peak else ():
+                if time.monotonic() < end and not results.has(kind=kind, what="relaunch", times=times):
+                    line = relaunched(args.oomph, kind, times, peak, lambda kept, name=f"{kind}-{times}": results.keep(kept, name))
+                    results.add(kind=kind, what="relaunch", times=times, **line)
+            if kind == "gpt-wrapped" and peak and time.monotonic() < end and not results.has(what="caught"):
+                results.add(kind=kind, what="caught", **caught(args.oomph, peak))
+        except Exception as error:
+            print(kind, repr(error)[:300], file=sys.stderr, flush=True)
+
+    with ThreadPoolExecutor(args.at_once) as pool:
+        list(pool.map(each, args.only or kinds()))
+
+
+def report(results):
+    groups = {"compiled": [], "sharded": []}
+    for line in results.lines:
+        if line["what"] == "bare" and not line.get("peak"):
+            print("%-18s bare failed: %s" % (line["kind"], line.get("stderr", "")[-160:]))
+        if line["what"] == "caught":
+            print("caught: losses as bare %s (two bare runs alike %s), failed %s, status %s, rehearsed %s" % (
+                line["same"], line["bare_same"], line["failed"], line["status"], line["rehearsed"]))
+        if line["what"] != "relaunch":
+            continue
+        groups["sharded" if line["kind"] in SHARDED else "compiled"].append(line)
+        predicted, peak = line.get("predicted"), line.get("peak")
+        error = "%+.1f %%" % (100 * (predicted - peak) / peak) if predicted and peak else "-"
+        print("%-18s /%.1f %-9s %s steps %d peak %.2f predicted %s to exit %.1f s; %s %s" % (
+            line["kind"], line["times"], line.get("phase", "no OOM"), "went on" if went_on(line) else "STOPPED", line["steps"],
+            (peak or 0) / GIB, error, line.get("to_exit", 0), line.get("why_not") or ("rehearsed" if line.get("rehearsed") else ""),
+            " ".join(line.get("argv", ())[-4:]) if line.get("rehearsed") else "; ".join(line["notes"])[:200]))
+    for name, lines in groups.items():
+        out = [line for line in lines if line.get("phase")]
+        errors = [abs(line["predicted"] - line["peak"]) / line["peak"]
+                  for line in out if line.get("predicted") and line.get("peak") and line.get("rehearsed")]
+        print("%s: rehearsed %d of %d, first relaunch went on %d; peak off by %s %% in the median, %s at the 95th percentile; "
+              "to exit %s s in the median" % (
+                  name, sum(bool(line.get("rehearsed")) for line in out), len(out), sum(map(went_on, out)),
+                  *(round(100 * (quantile(errors, share) or 0), 1) for share in (0.5, 0.95)),
+                  quantile([line["to_exit"] for line in out if "to_exit" in line], 0.5)))
+
+
+def went_on(line):
+    return line["runs"] > 1 and line["status"] == 0
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--oomph")
+    parser.add_argument("--results", required=True)
+    parser.add_argument("--seconds", type=float, default=480, help="nothing is begun after so many")
+    parser.add_argument("--at-once", type=int, default=4, help="trainings that share the GPU")
+    parser.add_argument("--times", type=float, nargs="*", default=TIMES)
+    parser.add_argument("--only", nargs="*")
+    parser.add_argument("--report", action="store_true")
+    args = parser.parse_args()
+    results = Results(args.results)
+    if not args.report:
+        measure(args, results, time.monotonic() + args.seconds)
+    report(results)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,186 @@
+"""Trainings that are compiled or sharded, one kind each, on models of grid.py.
+
+    compiled_kinds.py --kind gpt-wrapped --batch-size 16 [--steps 8] [--cap GIB]
+    compiled_kinds.py --kind gpt-wrapped --batch-size 16 --caught TIMES     an attempt at so many times the batch fails, is caught,
+                                                                          and the losses behind it are printed exactly
+
+`--cap` bounds what PyTorch may reserve. The last line is the peak of what was allocated, as JSON. On a CPU (`--device cpu --tiny`)
+the models are small and nothing runs out.
+"""
+import argparse
+import json
+import os
+import random
+import sys
+
+import grid
+import torch
+import torch.nn.functional as F
+
+
+class Logits(torch.nn.Module):
+    """Tokens of grid.py without its loss: that is in the caller's lines, outside of the graph."""
+
+    def __init__(self, inner):
+        super().__init__()
+        self.inner = inner
+
+    def forward(self, tokens):
+        inner = self.inner
+        x = inner.embed(tokens) + inner.position.weight[: tokens.shape[1]]
+        for block in inner.blocks:
+            x = block(x)
+        return inner.head(inner.norm(x))
+
+
+def wrapped(model, args, **how):
+    return torch.compile(model, backend=args.backend, **({} if args.backend != "inductor" else how))
+
+
+def in_place(model, args):
+    model.compile(backend=args.backend)
+    return model
+
+
+def blocks(model, args):
+    for block in model.blocks:
+        block.compile(backend=args.backend)
+    return model
+
+
+def blocks_wrapped(model, args):
+    for at, block in enumerate(model.blocks):
+        model.blocks[at] = torch.compile(block, backend=args.backend)
+    return model
+
+
+def process_group(args):
+    os.environ.setdefault("MASTER_ADDR", "127.0.0.1")
+    os.environ.setdefault("MASTER_PORT", str(20000 + os.getpid() % 20000))
+    rank, size = int(os.environ.get("RANK", 0)), int(os.environ.get("WORLD_SIZE", 1))
+    torch.distributed.init_process_group("nccl" if args.device == "cuda" else "gloo", rank=rank, world_size=size)
+
+
+def ddp(model, args):
+    process_group(args)
+    return torch.nn.parallel.DistributedDataParallel(model, device_ids=[0] if args.device == "cuda" else None)
+
+
+def ddp_compiled(model, args):
+    return wrapped(ddp(model, args), args)
+
+
+def fsdp1(model, args):
+    from torch.distributed.fsdp import FullyShardedDataParallel
+
+    process_group(args)
+    return FullyShardedDataParallel(model, device_id=0 if args.device == "cuda" else None, use_orig_params=True)
+
+
+def fsdp2(model, args, precision=None):
+    from torch.distributed.device_mesh import init_device_mesh
+    from torch.distributed.fsdp import MixedPrecisionPolicy, fully_shard
+
+    process_group(args)
+    how = {"mesh": init_device_mesh(args.device, (torch.distributed.get_world_size(),))}
+    if precision is not None:
+        how["mp_policy"] = MixedPrecisionPolicy(param_dtype=precision)
+    for block in model.blocks:
+        fully_shard(block, **how)
+    return fully_shard(model, **how)
+
+
+# What is trained, whether in bf16, the batch to begin with, and how it is compiled or sharded.
+KINDS = {
+    "gpt-wrapped": ("logits", True, 24, wrapped),
+    "gpt-in-place": ("decoder", True, 24, in_place),
+    "gpt-blocks": ("decoder", True, 24, blocks),
+    "gpt-blocks-wrapped": ("decoder", False, 16, blocks_wrapped),
+    "gpt-recompute": ("recompute", True, 32, wrapped),
+    "gpt-graphs": ("decoder", True, 24, lambda model, args: wrapped(model, args, mode="reduce-overhead")),
+    "bert-dynamic": ("bert", True, 32, lambda model, args: wrapped(model, args, dynamic=True)),
+    "vit": ("vit", True, 96, wrapped),
+    "resnet": ("resnet", False, 192, wrapped),
+    "unet": ("unet", True, 48, wrapped),
+    "ddp": ("decoder", True, 24, ddp),
+    "ddp-compiled": ("decoder", True, 24, ddp_compiled),
+    "fsdp1": ("decoder", False, 16, fsdp1),
+    "fsdp2": ("decoder", False, 16, fsdp2),
+    "fsdp2-bf16": ("decoder", False, 24, lambda model, args: fsdp2(model, args, torch.bfloat16)),
+    # Parameters and gradients fit, and the optimizer's states do not.
+    "gpt-optimizer": ("huge", True, 1, wrapped),
+}
+
+
+def made(args):
+    name = KINDS[args.kind][0]
+    small = dict(layers=2, width=64, vocabulary=100, length=32) if args.tiny else {}
+    if name in ("decoder", "logits", "recompute", "bert"):
+        model = grid.Tokens(name != "bert", recompute=name == "recompute", **small)
+        return Logits(model) if name == "logits" else model
+    if name == "huge":
+        return grid.Tokens(True, **(small or dict(layers=16, width=2048)))
+    grid_args = argparse.Namespace(recompute=False)
+    return grid.MODELS[name](grid_args)
+
+
+def batch(args, size, step):
+    name = KINDS[args.kind][0]
+    if name in grid.IMAGES:
+        side = 32 if args.tiny and name != "vit" else 224
+        return torch.randn(size, 3, side, side, device=args.device)
+    longest = 32 if args.tiny else 512
+    length = random.Random(step).randrange(longest // 4, longest) if name == "bert" else longest
+    return torch.randint(0, 100 if args.tiny else 8000, (size, length), device=args.device)
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--kind", choices=sorted(KINDS), required=True)
+    parser.add_argument("--batch-size", type=int, required=True)
+    parser.add_argument("--steps", type=int, default=8)
+    parser.add_argument("--cap", type=float, help="GiB that PyTorch may reserve")
+    parser.add_argument("--caught", type=float, default=0)
+    parser.add_argument("--device", default="cuda")
+    parser.add_argument("--backend", default="inductor")
+    parser.add_argument("--tiny", action="store_true")
+    args = parser.parse_args()
+    if args.cap:
+        total = torch.cuda.get_device_properties(0).total_memory
+        torch.cuda.set_per_process_memory_fraction(args.cap * (1 << 30) / total)
+    torch.manual_seed(0)
+    is_bf16 = KINDS[args.kind][1]
+    model = KINDS[args.kind][3](made(args).to(args.device), args)
+    has_loss = KINDS[args.kind][0] != "logits"
+    optimizer = torch.optim.AdamW(model.parameters(), lr=1e-4)
+    losses = []
+
+    def train(size, step):
+        inputs = batch(args, size, step)
+        with torch.autocast(args.device, torch.bfloat16, enabled=is_bf16):
+            output = model(inputs)
+            loss = output if has_loss else F.cross_entropy(output.flatten(0, 1), inputs.flatten())
+        loss.backward()
+        optimizer.step()
+        optimizer.zero_grad()
+        losses.append(loss.item().hex())
+
+    for step in range(args.steps):
+        train(args.batch_size, step)
+        if args.caught and step == 1:
+            try:
+                train(int(args.batch_size * args.caught), step)
+            except torch.OutOfMemoryError:
+                optimizer.zero_grad()
+                torch.cuda.empty_cache()
+                losses.append("out")
+        print("step", step, flush=True)
+    peak = torch.cuda.max_memory_allocated() if args.device == "cuda" else 0
+    print(json.dumps({"kind": args.kind, "batch": args.batch_size, "peak": peak, "losses": losses}), flush=True)
+    if torch.distributed.is_initialized():
+        torch.distributed.destroy_process_group()
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

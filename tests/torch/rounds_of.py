@@ -1,0 +1,209 @@
+"""Rounds of trainings that call several models, or one several times, or go backward several times: each a generator that
+takes a batch, and yields behind each step. Plain SGD keeps no state, so that a step's peak is what its round needs.
+"""
+import copy
+
+import torch
+import torch.nn as nn
+import torch.nn.functional as F
+
+WIDTH = 256
+
+
+def perceptron(given, made, layers=3):
+    sizes = [given] + [WIDTH] * layers
+    parts = [part for pair in zip(sizes, sizes[1:]) for part in (nn.Linear(*pair), nn.ReLU())]
+    return nn.Sequential(*parts, nn.Linear(WIDTH, made))
+
+
+def plain(*models):
+    return torch.optim.SGD([each for model in models for each in model.parameters()], 0.01)
+
+
+def adversaries(batch):
+    generator, discriminator = perceptron(32, 128), perceptron(128, 1)
+    criterion = nn.BCEWithLogitsLoss()
+    of_generator, of_discriminator = plain(generator), plain(discriminator)
+    while True:
+        real = torch.randn(batch, 128)
+        valid, fake = torch.ones(batch, 1), torch.zeros(batch, 1)
+        of_generator.zero_grad()
+        noise = torch.randn(batch, 32)
+        made = generator(noise)
+        of_made = criterion(discriminator(made), valid)
+        of_made.backward()
+        of_generator.step()
+        of_discriminator.zero_grad()
+        of_real = criterion(discriminator(real), valid)
+        of_fake = criterion(discriminator(made.detach()), fake)
+        loss = (of_real + of_fake) / 2
+        loss.backward()
+        of_discriminator.step()
+        yield
+
+
+def penalty_of(model, real, made):
+    share = torch.rand(real.size(0), 1)
+    between = (share * real + (1 - share) * made).requires_grad_(True)
+    scores = model(between)
+    (slope,) = torch.autograd.grad(scores, between, torch.ones_like(scores), create_graph=True, retain_graph=True)
+    return ((slope.norm(2, dim=1) - 1) ** 2).mean()
+
+
+def with_a_penalty(batch):
+    generator, critic = perceptron(32, 128), perceptron(128, 1)
+    optimizer = plain(critic)
+    while True:
+        real = torch.randn(batch, 128)
+        optimizer.zero_grad()
+        noise = torch.randn(batch, 32)
+        made = generator(noise).detach()
+        of_real = critic(real)
+        of_made = critic(made)
+        penalty = penalty_of(critic, real, made)
+        loss = of_made.mean() - of_real.mean() + 10 * penalty
+        loss.backward()
+        optimizer.step()
+        yield
+
+
+def several_views(batch):
+    student = perceptron(128, 64)
+    teacher = copy.deepcopy(student).requires_grad_(False)
+    optimizer = plain(student)
+    while True:
+        views = [torch.randn(batch, 128) for _ in range(4)]
+        outputs = [student(each) for each in views]
+        with torch.no_grad():
+            wanted = [teacher(each) for each in views[:2]]
+        loss = sum(-(b.softmax(-1) * a.log_softmax(-1)).sum(-1).mean() for a in outputs for b in wanted)
+        optimizer.zero_grad()
+        loss.backward()
+        optimizer.step()
+        yield
+
+
+def pairs(batch):
+    model = perceptron(128, 64)
+    optimizer = plain(model)
+    while True:
+        left, right, same = torch.randn(batch, 128), torch.randn(batch, 128), torch.randint(2, (batch,))
+        one = model(left)
+        other = model(right)
+        far = F.pairwise_distance(one, other)
+        loss = (same * far**2 + (1 - same) * F.relu(1 - far) ** 2).mean()
+        optimizer.zero_grad()
+        loss.backward()
+        optimizer.step()
+        yield
+
+
+def slope_of_its_input(batch):
+    model = perceptron(128, 1)
+    optimizer = plain(model)
+    while True:
+        given = torch.randn(batch, 128).requires_grad_(True)
+        scores = model(given)
+        (slope,) = torch.autograd.grad(scores.sum(), given, create_graph=True)
+        loss = F.softplus(-scores).mean() + slope.square().sum(1).mean()
+        optimizer.zero_grad()
+        loss.backward()
+        optimizer.step()
+        yield
+
+
+def twice_over_a_batch(batch):
+    model = perceptron(128, 10)
+    optimizer = plain(model)
+    while True:
+        given, wanted = torch.randn(batch, 128), torch.randint(10, (batch,))
+        first = F.cross_entropy(model(given), wanted)
+        first.backward()
+        optimizer.zero_grad()
+        F.cross_entropy(model(given), wanted).backward()
+        optimizer.step()
+        optimizer.zero_grad()
+        yield
+
+
+class Agent:
+    """No module itself."""
+
+    def __init__(self):
+        self.actor, self.critic = perceptron(16, 6), perceptron(16, 1)
+
+    def act(self, seen):
+        logits = self.actor(seen)
+        return logits, self.critic(seen)
+
+
+def an_agent(batch):
+    agent = Agent()
+    optimizer = plain(agent.actor, agent.critic)
+    while True:
+        seen, gains = torch.randn(batch, 16), torch.randn(batch)
+        logits, worth = agent.act(seen)
+        chances = logits.log_softmax(-1)
+        loss = ((worth.flatten() - gains) ** 2).mean() - (chances[:, 0] * gains).mean()
+        optimizer.zero_grad()
+        loss.backward()
+        optimizer.step()
+        yield
+
+
+class Experts(nn.Module):
+    def __init__(self, width=64, count=4):
+        super().__init__()
+        self.gate = nn.Linear(width, count)
+        self.experts = nn.ModuleList([perceptron(width, width, 1) for _ in range(count)])
+
+    def forward(self, x):
+        flat = x.flatten(0, 1)
+        chosen, out = self.gate(flat).argmax(-1), torch.zeros_like(flat)
+        for number, expert in enumerate(self.experts):
+            at = (chosen == number).nonzero().flatten()
+            out = out.index_add(0, at, expert(flat[at]))
+        return out.view_as(x)
+
+
+def experts_by_value(batch):
+    model = Experts()
+    optimizer = plain(model)
+    while True:
+        given = torch.randn(batch, 8, 64)
+        loss = model(given).square().mean()
+        optimizer.zero_grad()
+        loss.backward()
+        optimizer.step()
+        yield
+
+
+class Masked(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.inner = perceptron(64, 64)
+
+    def forward(self, x, mask):
+        x = self.inner(x)
+        if not mask.all():
+            x = x.masked_fill(mask[..., None] == 0, 0)
+        return x[:, : int(mask.sum(1).max())]
+
+
+def a_mask_that_is_asked(batch):
+    model = Masked()
+    optimizer = plain(model)
+    while True:
+        given, mask = torch.randn(batch, 8, 64), torch.ones(batch, 8, dtype=torch.long)
+        mask[:, 6:] = 0
+        loss = model(given, mask).square().mean()
+        optimizer.zero_grad()
+        loss.backward()
+        optimizer.step()
+        yield
+
+
+ROUNDS = (
+    adversaries, with_a_penalty, several_views, pairs, slope_of_its_input, twice_over_a_batch, an_agent, experts_by_value,
+    a_mask_that_is_asked,
+)

@@ -1,0 +1,193 @@
+"""Models under torch.compile: their calls are noted, a rehearsal runs them as they are written, and neither compiles anything
+or changes what is compiled."""
+import contextlib
+import unittest
+
+import on_cpu
+import torch
+import torch.nn.functional as F
+from _oomph_probe.rehearse import roots
+from torch._dynamo.backends.common import aot_autograd
+from torch._dynamo.utils import counters
+from torch._functorch.aot_autograd import make_boxed_func
+from torch import nn
+
+WIRE = on_cpu.install(patience=60)
+FAILS = {"forward": False, "backward": False}
+
+
+def failing(where):
+    def compiler(graph, inputs):
+        def run(*args):
+            if FAILS[where]:
+                on_cpu.out_of_memory()
+            return graph(*args)
+
+        return make_boxed_func(run)
+
+    return compiler
+
+
+# Graphs that run out of memory where they are told to.
+BACKEND = aot_autograd(fw_compiler=failing("forward"), bw_compiler=failing("backward"))
+
+
+class Block(nn.Module):
+    def __init__(self, width):
+        super().__init__()
+        self.norm, self.up, self.down = nn.LayerNorm(width), nn.Linear(width, 4 * width), nn.Linear(4 * width, width)
+
+    def forward(self, x):
+        return x + self.down(F.gelu(self.up(self.norm(x))))
+
+
+class Decoder(nn.Module):
+    def __init__(self, width=16):
+        super().__init__()
+        self.embedding, self.head = nn.Embedding(50, width), nn.Linear(width, 50)
+        self.blocks = nn.ModuleList(Block(width) for _ in range(2))
+
+    def forward(self, x):
+        x = self.embedding(x)
+        for block in self.blocks:
+            x = block(x)
+        return self.head(x)
+
+
+def wrapped(model, **how):
+    return torch.compile(model, **how)
+
+
+def in_place(model, **how):
+    model.compile(**how)
+    return model
+
+
+def blocks_wrapped(model, **how):
+    for at, block in enumerate(model.blocks):
+        model.blocks[at] = torch.compile(block, **how)
+    return model
+
+
+def blocks_in_place(model, **how):
+    for block in model.blocks:
+        block.compile(**how)
+    return model
+
+
+def method(model, **how):
+    model.forward = torch.compile(model.forward, **how)
+    return model
+
+
+KINDS = (wrapped, in_place, blocks_wrapped, blocks_in_place, method)
+
+
+def step(model, batch, loss=F.cross_entropy):
+    tokens = torch.zeros(batch, 8, dtype=torch.long)
+    logits = model(tokens)
+    value = loss(logits.flatten(0, 1), tokens.flatten())
+    value.backward()
+    return value.item()
+
+
+@contextlib.contextmanager
+def out(where):
+    FAILS[where] = True
+    try:
+        yield
+    finally:
+        FAILS[where] = False
+
+
+def compiled():
+    """How many frames were compiled, and what they were."""
+    return dict(counters["frames"]), dict(counters["stats"]), dict(counters["aot_autograd"])
+
+
+class Compiled(unittest.TestCase):
+    def setUp(self):
+        torch._dynamo.reset()
+        WIRE.forget()
+        WIRE.lines.clear()
+        torch.manual_seed(0)
+
+    def rehearsed(self):
+        (line,) = [line for line in WIRE.lines if line["event"] == "rehearsal"]
+        return line
+
+    def test_an_oom_in_each_kind_of_compiled_model_is_rehearsed(self):
+        plain = Decoder()
+        plain.head.weight.register_hook(lambda _: on_cpu.out_of_memory())
+        with self.assertRaises(torch.OutOfMemoryError):
+            step(plain, 6)
+        written = self.rehearsed()
+        for kind in KINDS:
+            for where in FAILS:
+                with self.subTest(kind.__name__, where=where):
+                    self.setUp()
+                    model = kind(Decoder(), backend=BACKEND)
+                    step(model, 6)
+                    before = compiled()
+                    with out(where), self.assertRaises(torch.OutOfMemoryError):
+                        step(model, 6)
+                    line = self.rehearsed()
+                    self.assertEqual((line["batch"], line["phase"]), (6, where))
+                    self.assertIsNone(on_cpu.rehearse.why_not(line))
+                    self.assertEqual(line["variants"][0]["trace"], written["variants"][0]["trace"])
+                    self.assertEqual(compiled(), before, "a rehearsal compiles nothing")
+                    step(model, 6)
+                    self.assertEqual(compiled(), before, "and what was compiled is still good")
+
+    def test_the_loss_and_other_functions_that_are_compiled_run_as_they_are_written(self):
+        loss = torch.compile(F.cross_entropy, backend=BACKEND)
+        model = Decoder()
+        step(model, 6, loss)
+        before = compiled()
+        with out("backward"), self.assertRaises(torch.OutOfMemoryError):
+            step(model, 6, loss)
+        self.assertIsNone(on_cpu.rehearse.why_not(self.rehearsed()))
+        self.assertEqual(compiled(), before)
+
+    def test_the_same_frames_are_compiled_as_with_nothing_in_front(self):
+        noted = next(each for each in roots_installed())
+        for kind in KINDS:
+            with self.subTest(kind.__name__):
+                seen = []
+                for is_bare in (True, False):
+                    torch._dynamo.reset()
+                    counters.clear()
+                    if is_bare:
+                        noted.rest()
+                    torch.manual_seed(0)
+                    model = kind(Decoder(), backend=BACKEND)
+                    losses = [step(model, batch) for batch in (6, 6, 4, 3)]
+                    if is_bare:
+                        noted.install()
+                    seen.append((compiled(), losses))
+                self.assertEqual(seen[0], seen[1])
+
+    def test_a_model_that_is_compiled_again_after_the_first_steps_is_taken_as_before(self):
+        noted = next(each for each in roots_installed())
+        model = wrapped(Decoder(), backend=BACKEND)
+        step(model, 6)
+        noted.rest()
+        try:
+            counters.clear()
+            calls = noted.calls
+            step(model, 6)
+            self.assertEqual(counters["frames"], {})
+            step(model, 4)
+            self.assertEqual((counters["frames"]["total"], noted.calls), (1, calls))
+        finally:
+            noted.install()
+
+
+def roots_installed():
+    import gc
+
+    return [each for each in gc.get_objects() if type(each) is roots.Roots]
+
+
+if __name__ == "__main__":
+    unittest.main()

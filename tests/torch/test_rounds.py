@@ -1,0 +1,112 @@
+"""Of a round that calls several models, or goes backward several times, all is rehearsed: what it needs is what a real one
+needs, counted on a card that is played on the CPU.
+
+Needs torch; a CPU is enough. By hand: python3 -m unittest discover -s tests/torch
+"""
+import gc
+import pathlib
+import subprocess
+import sys
+import unittest
+
+import card
+import on_cpu
+import rehearse
+import rounds_of
+import torch
+
+WIRE = on_cpu.install(patience=rehearse.PATIENCE)
+BATCH, SMALLER = 512, 128
+
+
+def peak_of_a_step(training, batch):
+    """Of the first one."""
+    with card.Card() as counted:
+        steps = training(batch)
+        next(steps)
+    steps.close()
+    gc.collect()
+    return counted.peak
+
+
+def line_of(training, size):
+    """What is said when it runs out of memory on a card of this size; None where that is outside of a call."""
+    del WIRE.lines[:]
+    WIRE.forget()
+    try:
+        with card.Card(size):
+            steps = training(BATCH)
+            next(steps)
+    except torch.OutOfMemoryError:
+        pass
+    gc.collect()
+    return WIRE.lines[-1] if WIRE.lines else None
+
+
+def predicted(line, batch):
+    """What is there before a step, and what the step adds to it."""
+    given = line["arguments"] // line["batch"] * batch
+    return line["before"] - line["arguments"] + given + rehearse.peak(line, batch)
+
+
+class Rounds(unittest.TestCase):
+    def test_all_of_it_is_rehearsed(self):
+        for training in rounds_of.ROUNDS:
+            real = {batch: peak_of_a_step(training, batch) for batch in (BATCH, SMALLER)}
+            lines = [line_of(training, real[BATCH] * share) for share in (0.55, 0.9)]
+            self.assertTrue(any(lines), training.__name__)
+            for line in filter(None, lines):
+                with self.subTest(training.__name__, phase=line["phase"]):
+                    self.assertIsNone(rehearse.why_not(line))
+                    self.assertTrue(line["own_loss"])
+                    for batch, peak in real.items():
+                        self.assertLess(abs(predicted(line, batch) / peak - 1), 0.02, batch)
+
+    def test_what_was_assumed_of_values_is_said(self):
+        size = 0.6 * peak_of_a_step(rounds_of.experts_by_value, BATCH)
+        self.assertTrue(line_of(rounds_of.experts_by_value, size)["assumes_values"])
+        # These follow from the mask, which was there.
+        size = 0.6 * peak_of_a_step(rounds_of.a_mask_that_is_asked, BATCH)
+        self.assertNotIn("assumes_values", line_of(rounds_of.a_mask_that_is_asked, size))
+
+    def test_what_a_variable_holds_ends_where_it_is_bound_again(self):
+        size = 0.9 * peak_of_a_step(rounds_of.adversaries, BATCH)
+        (step, *_) = line_of(rounds_of.adversaries, size)["variants"]
+        self.assertEqual(len(step["held"]), len(step["until"]))
+        # The losses of the discriminator are bound behind the generator's backward.
+        self.assertGreater(max(step["until"]), step["loss"])
+
+
+class AtTheEnd(unittest.TestCase):
+    """Out of memory outside of a call that was noted: `late.py`."""
+
+    def said(self, mode):
+        program = pathlib.Path(__file__).with_name("late.py")
+        done = subprocess.run([sys.executable, str(program), mode], capture_output=True, text=True, timeout=300)
+        bare = subprocess.run([sys.executable, str(program), mode, "bare"], capture_output=True, text=True, timeout=300)
+        self.assertEqual((done.returncode, done.stderr), (bare.returncode, bare.stderr))
+        self.assertEqual(done.returncode, 1)
+        return eval(done.stdout)
+
+    def test_in_the_programs_own_loss(self):
+        (line,) = self.said("loss")
+        self.assertIsNone(rehearse.why_not(line))
+        self.assertTrue(line["own_loss"])
+
+    def test_an_evaluation_of_later_steps(self):
+        (line,) = self.said("evaluation")
+        self.assertIsNone(rehearse.why_not(line))
+        self.assertEqual((line["phase"], line["batch"], line["evaluates"]), ("evaluation", 48, True))
+        # Nothing is kept for a backward: two layers' outputs at once, and what is returned.
+        self.assertLess(rehearse.peak(line, 48), 4 * 48 * 64 * 4)
+
+    def test_an_evaluation_before_the_first_step(self):
+        (line,) = self.said("before")
+        self.assertIsNone(rehearse.why_not(line))
+        self.assertEqual((line["phase"], line["evaluated"]), ("evaluation", True))
+        # A step at that batch.
+        self.assertGreater(rehearse.peak(line, 48), 4 * 48 * 64 * 4)
+
+
+if __name__ == "__main__":
+    unittest.main()
