@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import atexit
 import gc
+import sys
 import threading
 import time
 from _thread import allocate_lock, get_ident
@@ -31,6 +32,8 @@ EXIT_BUSY, STILL_BUSY = 8.0, 4.0
 RAN = 0.5
 # A rehearsal nests deeper than the step did: each operation passes through Python.
 STACK = 64 << 20
+# Errors that led to one.
+LONGEST_CHAIN = 16
 # Held for good by those that wait for it.
 NEVER = allocate_lock()
 NEVER.acquire()
@@ -143,6 +146,33 @@ def is_in_destructor(frame: FrameType | None) -> bool:
     return False
 
 
+class Unraisable:
+    """Keeps Python from printing what is raised while something of a rehearsal's thread is taken apart: a generator
+    that was given up in the middle ends outside of what it was begun in."""
+
+    def __init__(self) -> None:
+        original = self.original = sys.unraisablehook
+
+        def hook(unraisable: Any) -> None:
+            if not here.is_in_one():
+                original(unraisable)
+
+        self.ours = sys.unraisablehook = hook
+
+    def put_back(self) -> None:
+        if sys.unraisablehook is self.ours:
+            sys.unraisablehook = self.original
+
+
+def drop_frames(error: BaseException | None) -> None:
+    """What its frames hold is gone before the thread ends, and not later on another."""
+    for _ in range(LONGEST_CHAIN):
+        if error is None:
+            return
+        error.__traceback__ = None
+        error = error.__cause__ or error.__context__
+
+
 def run(work: Callable[[], Any], deadline: Deadline, patience: float) -> tuple[Any, BaseException | None]:
     """Runs `work` on a thread of its own and waits at most `patience` seconds: (result, error). Raises `Interrupted`
     where a signal's handler raises: the rehearsal is given up then."""
@@ -152,12 +182,15 @@ def run(work: Callable[[], Any], deadline: Deadline, patience: float) -> tuple[A
 
     def body() -> None:
         here.alive[get_ident()] = deadline
+        unraisable = Unraisable()
         try:
             answer.append((work(), None))
         except BaseException as error:
             errors.foreseen("rehearse on a thread")
+            drop_frames(error)
             answer.append((None, error))
         finally:
+            unraisable.put_back()
             here.guards.pop(get_ident(), None)
             here.alive.pop(get_ident(), None)
             done.release()
