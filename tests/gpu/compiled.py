@@ -21,7 +21,7 @@ HERE = pathlib.Path(__file__).resolve().parent
 sys.path.insert(0, str(HERE))
 sys.path.insert(0, str(HERE / "programs"))
 
-from results import Results, quantile  # noqa: E402
+from results import Results, events, quantile  # noqa: E402
 
 GIB = 1 << 30
 PROGRAM = HERE / "programs" / "compiled_kinds.py"
@@ -58,14 +58,6 @@ def run(words, environment=None):
 def bare(kind):
     done = run(command(kind))
     return {"status": done.returncode, **last(done), "stderr": done.stderr[-400:] if done.returncode else ""}
-
-
-def events(recording):
-    for line in pathlib.Path(recording).read_text().splitlines():
-        try:
-            yield json.loads(line)
-        except ValueError:
-            pass
 
 
 def under_oomph(oomph, words, home):

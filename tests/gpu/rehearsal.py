@@ -18,7 +18,7 @@ from concurrent.futures import ThreadPoolExecutor
 HERE = pathlib.Path(__file__).resolve().parent
 sys.path.insert(0, str(HERE))
 
-from results import Results, quantile  # noqa: E402
+from results import Results, events, quantile  # noqa: E402
 
 GIB = 1 << 30
 MODELS = (
@@ -26,14 +26,6 @@ MODELS = (
     "detector",
 )
 TIMES = (1.2, 2, 6)
-
-
-def events(recording):
-    for line in pathlib.Path(recording).read_text().splitlines():
-        try:
-            yield json.loads(line)
-        except ValueError:
-            pass
 
 
 def largest(model, precision, cap):

@@ -42,6 +42,15 @@ class Results:
             file.write(json.dumps(line) + "\n")
 
 
+def events(recording):
+    """Those of a recording, whose last line may have been cut off."""
+    for line in pathlib.Path(recording).read_text().splitlines():
+        try:
+            yield json.loads(line)
+        except ValueError:
+            pass
+
+
 def share_of(cases, part):
     """The cases of one part, as in `2/3`: the second of three that are run side by side."""
     number, of = (int(word) for word in (part or "1/1").split("/"))

@@ -108,7 +108,7 @@ class Observer:
     def send_retainers(self, device: int, *_: Any) -> None:
         """Sends who keeps the memory alive."""
         segments = self.records.segments
-        is_rehearsed = self.records.phase in REHEARSED and self.rehearsals.are_to_come()
+        is_rehearsed = self.phase in REHEARSED and self.rehearsals.are_to_come()
         line = self.retainers.at_oom(device, segments, is_rehearsed) if segments else None
         if line is not None:
             self.wire.put(line, keep=True)
@@ -152,8 +152,6 @@ class Records:
         self.places: set[Any] = set()
         # The id of the optimizer whose step ran when memory ran out; 0 for none.
         self.stepping = 0
-        # Where the latest one was.
-        self.phase = ""
         # Of the snapshot that the latest record was made of.
         self.segments: Segments = []
 
@@ -232,7 +230,6 @@ class Records:
             record["grad_enabled"],
             self.steps.is_running(),
         )
-        self.phase = record["phase"]
         self.stepping = self.steps.running
         self.steps.forget_running()
 
