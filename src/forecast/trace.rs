@@ -6,10 +6,13 @@
 //! `torch.cuda.empty_cache()`. What was alive when the trace began stands first, up to a `|`; behind
 //! a second `|` may stand where the driver put each segment.
 
+mod layout;
 mod template;
 
+pub use layout::{LaidBlock, LaidSegment, Layout};
 pub use template::TraceTemplate;
 
+use crate::event::StepTrace;
 use std::fmt;
 use std::str::FromStr;
 
@@ -44,9 +47,25 @@ pub struct Trace {
     /// Where the driver put each new segment, in order, where that was recorded. It matters where
     /// several free blocks have the size that is searched for: the lowest is taken.
     pub segments: Vec<u64>,
+    /// How the blocks that were alive when it began lay, where that was recorded.
+    pub layout: Option<Layout>,
+    /// Whether a block that is free again before anything else happens is a workspace that is done without where memory runs
+    /// out: cuDNN then takes an algorithm that needs less.
+    pub does_without_temporaries: bool,
 }
 
 impl Trace {
+    /// The trace of a step of a run, with the layout that it began with. `None` where it cannot be read.
+    pub fn of_step(step: &StepTrace) -> Option<Trace> {
+        let trace: Trace = step.trace.parse().ok()?;
+        let layout = step.layout.parse::<Layout>().ok();
+        let layout = layout.filter(|layout| !layout.segments.is_empty());
+        Some(Trace {
+            layout: layout.and_then(|layout| layout.of(&trace.carried)),
+            ..trace
+        })
+    }
+
     /// Every allocation: those carried in, then those of the events.
     pub fn allocations(&self) -> impl Iterator<Item = TraceBlock> {
         let made = self.events.iter().filter_map(|event| match event {
@@ -110,6 +129,8 @@ impl FromStr for Trace {
                 .split_whitespace()
                 .map(address)
                 .collect::<Result<_, _>>()?,
+            layout: None,
+            does_without_temporaries: false,
         };
         let mut allocated = trace.carried.len();
         for word in events.split_whitespace() {

@@ -6,6 +6,7 @@ use super::blocks::{Arena, Block, BlockId};
 use super::blocks::{ExpandableSegment, SegmentId};
 use super::blocks::{MIN_BLOCK, SMALL_REQUEST, SMALL_SEGMENT, segment_size};
 use super::settings::AllocatorSettings;
+use crate::forecast::trace::{LaidBlock, Layout};
 use std::collections::VecDeque;
 
 /// Addresses of one chunk of the driver's.
@@ -73,6 +74,61 @@ impl CachingAllocator {
     /// Puts the next segments where the driver is known to have put them.
     pub fn place_segments(&mut self, addresses: &[u64]) {
         self.recorded = addresses.iter().copied().collect();
+    }
+
+    /// Begins with these segments and blocks: those that are handed out, by address.
+    pub fn lay_out(&mut self, layout: &Layout) -> Vec<BlockId> {
+        let mut handed_out = Vec::new();
+        // New segments lie below them.
+        let mut address = self.lowest_address;
+        for segment in &layout.segments {
+            self.reserved += segment.size;
+            let mut before = None;
+            for laid in &segment.blocks {
+                let (size, allocated) = match laid {
+                    LaidBlock::Carried(size) => (size.unwrap_or(0), true),
+                    LaidBlock::Free(size) => (*size, false),
+                };
+                let block = self.arena.add(Block {
+                    address,
+                    size,
+                    stream: segment.stream,
+                    small: segment.size <= SMALL_SEGMENT,
+                    allocated,
+                    mapped: true,
+                    expandable: None,
+                    prev: None,
+                    next: None,
+                    freed_at: 0,
+                });
+                self.arena.splice(block, before, None);
+                match allocated {
+                    true => {
+                        self.allocated += size;
+                        handed_out.push(block);
+                    }
+                    false => self.list(block),
+                }
+                address += size;
+                before = Some(block);
+            }
+        }
+        self.reserved_peak = self.reserved_peak.max(self.reserved);
+        handed_out
+    }
+
+    /// Gives back what is cached where more is reserved than there is room for.
+    pub fn shrink_to_room(&mut self) {
+        if self.is_beyond_room() {
+            self.empty_cache();
+            self.reserved_peak = self.reserved;
+        }
+    }
+
+    /// Whether more is reserved than there is room for.
+    pub fn is_beyond_room(&self) -> bool {
+        let room = [self.room.device, self.room.cap];
+        (room.into_iter().flatten()).any(|room| self.reserved > room)
     }
 
     /// A block of at least `size` bytes, or nothing where memory ran out (`malloc`).
