@@ -16,7 +16,7 @@ use std::sync::LazyLock;
 
 /// What is said of the texts of one kind.
 #[derive(Debug, Deserialize)]
-struct Explained<T> {
+struct ErrorsExplained<T> {
     #[serde(flatten)]
     of: T,
     means: String,
@@ -45,9 +45,9 @@ struct OfCall {
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Explanations {
-    message: Vec<Explained<OfMessage>>,
-    aftermath: Vec<Explained<OfAftermath>>,
-    call: Vec<Explained<OfCall>>,
+    message: Vec<ErrorsExplained<OfMessage>>,
+    aftermath: Vec<ErrorsExplained<OfAftermath>>,
+    call: Vec<ErrorsExplained<OfCall>>,
 }
 
 static EXPLANATIONS: LazyLock<Explanations> = LazyLock::new(|| {
@@ -58,11 +58,11 @@ static EXPLANATIONS: LazyLock<Explanations> = LazyLock::new(|| {
 struct Chapter {
     title: &'static str,
     about: &'static str,
-    entries: Vec<Entry>,
+    entries: Vec<ErrorsEntry>,
 }
 
 /// Texts with one meaning.
-struct Entry {
+struct ErrorsEntry {
     title: String,
     means: String,
     texts: Vec<Text>,
@@ -106,7 +106,7 @@ fn chapters() -> [Chapter; 4] {
     ]
 }
 
-fn messages() -> Vec<Entry> {
+fn messages() -> Vec<ErrorsEntry> {
     let texts = message_texts();
     let entries = EXPLANATIONS.message.iter();
     entries
@@ -116,7 +116,7 @@ fn messages() -> Vec<Entry> {
                     && (text.sign == said.of.sign || text.suspicion)
             };
             let texts = texts.iter().filter(of);
-            Entry {
+            ErrorsEntry {
                 title: title(&said.of),
                 means: said.means.clone(),
                 texts: texts.map(|text| Text::of(text.words.clone())).collect(),
@@ -139,13 +139,13 @@ fn title(of: &OfMessage) -> String {
     format!("{}{more}", of.kind.spec().title)
 }
 
-fn aftermath() -> Vec<Entry> {
+fn aftermath() -> Vec<ErrorsEntry> {
     let texts = aftermath_texts();
     let entries = EXPLANATIONS.aftermath.iter();
     entries
         .map(|said| {
             let texts = texts.iter().filter(|(kind, _)| *kind == said.of.kind);
-            Entry {
+            ErrorsEntry {
                 title: name_in_words(&serde_name(&said.of.kind)),
                 means: said.means.clone(),
                 texts: texts.map(|(_, words)| Text::of(words.clone())).collect(),
@@ -155,12 +155,12 @@ fn aftermath() -> Vec<Entry> {
         .collect()
 }
 
-fn none() -> Vec<Entry> {
+fn none() -> Vec<ErrorsEntry> {
     let mut whose: BTreeMap<&str, Vec<Text>> = BTreeMap::new();
     for (name, words) in texts_of_none() {
         whose.entry(name).or_default().push(Text::of(words));
     }
-    let entries = whose.into_iter().map(|(name, texts)| Entry {
+    let entries = whose.into_iter().map(|(name, texts)| ErrorsEntry {
         title: name_in_words(name),
         means: String::new(),
         texts,
@@ -169,7 +169,7 @@ fn none() -> Vec<Entry> {
     entries.collect()
 }
 
-fn calls() -> Vec<Entry> {
+fn calls() -> Vec<ErrorsEntry> {
     let entries = EXPLANATIONS.call.iter();
     entries
         .map(|said| {
@@ -188,7 +188,7 @@ fn calls() -> Vec<Entry> {
                     texts.push(text);
                 }
             }
-            Entry {
+            ErrorsEntry {
                 title: match found {
                     Some((cause, _)) => format!("{name} (cause: {})", cause.spec().title),
                     None => name,
