@@ -13,7 +13,7 @@ pub use blocks::BlockId;
 pub use caching::{CachingAllocator, ReplayRoom};
 pub use settings::AllocatorSettings;
 
-use super::trace::{Layout, Trace, TraceBlock, TraceEvent};
+use super::trace::{BlockLayout, Trace, TraceBlock, TraceEvent};
 use std::collections::HashMap;
 use std::ops::Range;
 
@@ -125,7 +125,7 @@ impl<'a> TracePlayer<'a> {
     }
 
     /// Where that is more than there is room for, the cache is given back first: in so much room it had been before.
-    fn begin_with(&mut self, layout: &Layout) {
+    fn begin_with(&mut self, layout: &BlockLayout) {
         let laid = self.allocator.lay_out(layout);
         self.live = laid.into_iter().map(Some).collect();
         self.result.allocated_peak = self.allocator.allocated();
@@ -244,7 +244,7 @@ mod tests {
             32 * MIB,
             32 * MIB
         );
-        let layout = layout.parse::<Layout>().unwrap();
+        let layout = layout.parse::<BlockLayout>().unwrap();
         trace.layout = layout.of(&trace.carried);
         assert!(trace.layout.is_some());
         trace

@@ -9,7 +9,7 @@
 mod layout;
 mod template;
 
-pub use layout::{LaidBlock, LaidSegment, Layout};
+pub use layout::{BlockLayout, LaidBlock, LaidSegment};
 pub use template::TraceTemplate;
 
 use crate::event::StepTrace;
@@ -48,7 +48,7 @@ pub struct Trace {
     /// several free blocks have the size that is searched for: the lowest is taken.
     pub segments: Vec<u64>,
     /// How the blocks that were alive when it began lay, where that was recorded.
-    pub layout: Option<Layout>,
+    pub layout: Option<BlockLayout>,
     /// Whether a block that is free again before anything else happens is a workspace that is done without where memory runs
     /// out: cuDNN then takes an algorithm that needs less.
     pub does_without_temporaries: bool,
@@ -58,7 +58,7 @@ impl Trace {
     /// The trace of a step of a run, with the layout that it began with. `None` where it cannot be read.
     pub fn of_step(step: &StepTrace) -> Option<Trace> {
         let trace: Trace = step.trace.parse().ok()?;
-        let layout = step.layout.parse::<Layout>().ok();
+        let layout = step.layout.parse::<BlockLayout>().ok();
         let layout = layout.filter(|layout| !layout.segments.is_empty());
         Some(Trace {
             layout: layout.and_then(|layout| layout.of(&trace.carried)),

@@ -6,7 +6,7 @@ use super::blocks::{Arena, Block, BlockId};
 use super::blocks::{ExpandableSegment, SegmentId};
 use super::blocks::{MIN_BLOCK, SMALL_REQUEST, SMALL_SEGMENT, segment_size};
 use super::settings::AllocatorSettings;
-use crate::forecast::trace::{LaidBlock, Layout};
+use crate::forecast::trace::{BlockLayout, LaidBlock};
 use std::collections::VecDeque;
 
 /// Addresses of one chunk of the driver's.
@@ -77,7 +77,7 @@ impl CachingAllocator {
     }
 
     /// Begins with these segments and blocks: those that are handed out, by address.
-    pub fn lay_out(&mut self, layout: &Layout) -> Vec<BlockId> {
+    pub fn lay_out(&mut self, layout: &BlockLayout) -> Vec<BlockId> {
         let mut handed_out = Vec::new();
         // New segments lie below them.
         let mut address = self.lowest_address;

@@ -15,7 +15,7 @@ const MOST: u64 = 1 << 50;
 
 /// The segments of a moment, by address.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct Layout {
+pub struct BlockLayout {
     pub segments: Vec<LaidSegment>,
 }
 
@@ -37,10 +37,10 @@ pub enum LaidBlock {
     Free(u64),
 }
 
-impl Layout {
+impl BlockLayout {
     /// Where each carried block takes its rounded request, that size is filled in; `None` where this is no layout of these
     /// blocks.
-    pub fn of(self, carried: &[TraceBlock]) -> Option<Layout> {
+    pub fn of(self, carried: &[TraceBlock]) -> Option<BlockLayout> {
         let mut requests = carried.iter();
         let mut segments = self.segments;
         let all = (segments.iter()).try_fold(0, |sum: u64, segment| sum.checked_add(segment.size));
@@ -60,15 +60,18 @@ impl Layout {
             }
             (taken == segment.size).then_some(())?;
         }
-        requests.next().is_none().then_some(Layout { segments })
+        requests
+            .next()
+            .is_none()
+            .then_some(BlockLayout { segments })
     }
 }
 
-impl FromStr for Layout {
+impl FromStr for BlockLayout {
     type Err = BadTrace;
 
-    fn from_str(text: &str) -> Result<Layout, BadTrace> {
-        let mut layout = Layout::default();
+    fn from_str(text: &str) -> Result<BlockLayout, BadTrace> {
+        let mut layout = BlockLayout::default();
         for word in text.split_whitespace() {
             let bad = || BadTrace(word.into());
             let number = |text: &str| text.parse::<u64>().map_err(|_| bad());
@@ -105,8 +108,8 @@ mod tests {
         sizes.iter().map(block).collect()
     }
 
-    fn read(text: &str, sizes: &[u64]) -> Option<Layout> {
-        text.parse::<Layout>().ok()?.of(&carried(sizes))
+    fn read(text: &str, sizes: &[u64]) -> Option<BlockLayout> {
+        text.parse::<BlockLayout>().ok()?.of(&carried(sizes))
     }
 
     #[test]
@@ -136,7 +139,7 @@ mod tests {
             assert_eq!(read(text, sizes), None, "{text}");
         }
         for bad in [".", "+", "1+1", "+1 y", "+1@ .", "-"] {
-            assert!(bad.parse::<Layout>().is_err(), "{bad}");
+            assert!(bad.parse::<BlockLayout>().is_err(), "{bad}");
         }
     }
 }

@@ -28,7 +28,7 @@ pub(crate) struct StartEnvironment {
     environment: Vec<(String, String)>,
     /// Where edited copies of files go.
     copies: Option<Word>,
-    #[serde(default)]
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     wsl: bool,
 }
 
