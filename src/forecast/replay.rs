@@ -124,20 +124,14 @@ impl<'a> TracePlayer<'a> {
         player
     }
 
-    /// Where that is more than there is room for, the cache is given back first: in so much room it had been before.
+    /// Begins with segments as they lay. Where that is more than there is room for, the cache is given back first: a run with
+    /// so little room would have done so before.
     fn begin_with(&mut self, layout: &BlockLayout) {
         let laid = self.allocator.lay_out(layout);
         self.live = laid.into_iter().map(Some).collect();
         self.result.allocated_peak = self.allocator.allocated();
-        self.allocator.shrink_to_room();
-        if self.allocator.is_beyond_room() {
-            self.result.ran_out = Some(RanOut {
-                event: 0,
-                requested: 0,
-                allocated: self.allocator.allocated(),
-                reserved: self.allocator.reserved(),
-                largest_free: self.allocator.largest_free(),
-            });
+        if !self.allocator.shrink_to_room() {
+            self.runs_out(0, 0);
         }
     }
 
@@ -154,8 +148,8 @@ impl<'a> TracePlayer<'a> {
                 break;
             }
             match event {
-                TraceEvent::Alloc(block) if self.is_done_without(at) => {
-                    self.take(*block);
+                TraceEvent::Alloc(block) if self.is_optional(at) => {
+                    let _ = self.take(*block);
                 }
                 TraceEvent::Alloc(block) => self.allocate(at, *block),
                 TraceEvent::Free(allocation) => {
@@ -177,14 +171,14 @@ impl<'a> TracePlayer<'a> {
         self.result.retries = self.allocator.retries();
     }
 
-    /// Whether the event's block may as well not be there.
-    fn is_done_without(&self, at: usize) -> bool {
+    /// Whether the program goes on without the event's block.
+    fn is_optional(&self, at: usize) -> bool {
         let number = self.live.len();
         let next = self.trace.events.get(at + 1);
-        self.trace.does_without_temporaries && next == Some(&TraceEvent::Free(number))
+        self.trace.has_optional_workspaces && next == Some(&TraceEvent::Free(number))
     }
 
-    /// Whether the block was handed out.
+    /// Asks for a block; whether it was handed out.
     fn take(&mut self, request: TraceBlock) -> bool {
         let block = self.allocator.allocate(request.size, request.stream);
         self.live.push(block);
@@ -194,15 +188,20 @@ impl<'a> TracePlayer<'a> {
     }
 
     fn allocate(&mut self, at: usize, request: TraceBlock) {
-        if !self.take(request) && self.result.ran_out.is_none() {
-            self.result.ran_out = Some(RanOut {
-                event: at,
-                requested: request.size,
-                allocated: self.allocator.allocated(),
-                reserved: self.allocator.reserved(),
-                largest_free: self.allocator.largest_free(),
-            });
+        if !self.take(request) {
+            self.runs_out(at, request.size);
         }
+    }
+
+    /// The first time is what counts.
+    fn runs_out(&mut self, event: usize, requested: u64) {
+        self.result.ran_out.get_or_insert(RanOut {
+            event,
+            requested,
+            allocated: self.allocator.allocated(),
+            reserved: self.allocator.reserved(),
+            largest_free: self.allocator.largest_free(),
+        });
     }
 
     /// What is alive at the end of the step is what the next one finds at its beginning: each block
@@ -244,8 +243,7 @@ mod tests {
             32 * MIB,
             32 * MIB
         );
-        let layout = layout.parse::<BlockLayout>().unwrap();
-        trace.layout = layout.of(&trace.carried);
+        trace.layout = BlockLayout::read(&layout, &trace.carried);
         assert!(trace.layout.is_some());
         trace
     }

@@ -18,7 +18,7 @@ const STEPS: usize = 3;
 const BELIEVED: std::ops::RangeInclusive<f64> = 0.95..=1.08;
 /// How far off a replayed step is, where it is believed.
 const REPLAYED: f64 = 0.01;
-/// The same where cuDNN's workspaces are done without: a U-Net ran with 1.3 % less, a ResNet with 0.5 %.
+/// The same where cuDNN's workspaces are optional: a U-Net ran with 1.3 % less, a ResNet with 0.5 %.
 const WITH_WORKSPACES: f64 = 0.02;
 /// What such a run needs at the least of what it had allocated, of which some were workspaces. A choice: it was 18 % less at
 /// the most.
@@ -67,22 +67,10 @@ impl Requirement {
             true => RunSeen::failed(run, rank),
             false => RunSeen::whole(rank, settings == own)?,
         };
-        let of_settings = |played: fn(&Run, &RankState, &Settings) -> Option<Played>| match ran_out
-        {
+        let nearest = match ran_out {
             true => None,
-            false => played(
-                run,
-                rank,
-                &Settings {
-                    own: &own,
-                    asked: &settings,
-                },
-            ),
+            false => nearest_replay(run, rank, &own, &settings),
         };
-        let played = [of_settings(rehearsed), of_settings(replayed)];
-        // The first of those that are as near: a rehearsal begins with an empty allocator, as a run with less room would.
-        let nearest =
-            (played.into_iter().flatten()).min_by(|a, b| a.off_by().total_cmp(&b.off_by()));
         if let Some(played) = nearest {
             return Some(Requirement {
                 needs: seen.within(played.needs),
@@ -139,9 +127,8 @@ impl RunSeen {
     fn whole(rank: &RankState, is_own: bool) -> Option<RunSeen> {
         let trained = rank.steps.count > 0 && rank.allocated_peak > Bytes::ZERO;
         // Where the cache was given back, what was reserved is no measure of what is needed, but still ran.
-        let convolves = (rank.rehearsal.as_ref()).is_some_and(|rehearsal| rehearsal.convolutions);
         trained.then_some(RunSeen {
-            least: match convolves {
+            least: match has_convolutions(rank) {
                 true => rank.allocated_peak.scale(LEAST_CONVOLUTIONS),
                 false => rank.allocated_peak,
             },
@@ -171,12 +158,6 @@ impl RunSeen {
     }
 }
 
-/// The settings that a run had, and those that are asked about.
-struct Settings<'a> {
-    own: &'a AllocatorSettings,
-    asked: &'a AllocatorSettings,
-}
-
 /// A need by a replay that gives what the run reserved.
 struct Played {
     needs: Estimate,
@@ -194,6 +175,22 @@ impl Played {
     }
 }
 
+fn has_convolutions(rank: &RankState) -> bool {
+    (rank.rehearsal.as_ref()).is_some_and(|rehearsal| rehearsal.convolutions)
+}
+
+/// What is needed by the replay that is nearest to what the run reserved with its own settings. Of those that are as near it
+/// is the rehearsal's: that begins with an empty allocator, as a run with less room would.
+fn nearest_replay(
+    run: &Run,
+    rank: &RankState,
+    own: &AllocatorSettings,
+    asked: &AllocatorSettings,
+) -> Option<Played> {
+    let played = [rehearsed(run, rank, own, asked), replayed(rank, own, asked)];
+    (played.into_iter().flatten()).min_by(|a, b| a.off_by().total_cmp(&b.off_by()))
+}
+
 fn play_step(step: &Trace, settings: &AllocatorSettings, device: Option<u64>) -> Replayed {
     let room = ReplayRoom { device, cap: None };
     replay_until_steady(step, STEPS, settings, room)
@@ -201,11 +198,15 @@ fn play_step(step: &Trace, settings: &AllocatorSettings, device: Option<u64>) ->
 
 /// What the largest traced step needs: the smallest room that it runs in. `None` where its replay does not give what the
 /// run reserved.
-fn replayed(_: &Run, rank: &RankState, settings: &Settings) -> Option<Played> {
+fn replayed(
+    rank: &RankState,
+    own: &AllocatorSettings,
+    asked: &AllocatorSettings,
+) -> Option<Played> {
     let step = rank.traces.largest().filter(|step| !step.failed)?;
-    let convolves = (rank.rehearsal.as_ref()).is_some_and(|rehearsal| rehearsal.convolutions);
+    let convolves = has_convolutions(rank);
     let mut trace = Trace::of_step(step)?;
-    let as_it_was = play_step(&trace, settings.own, None);
+    let as_it_was = play_step(&trace, own, None);
     let off = rank
         .reserved_peak
         .fraction_of(Bytes(as_it_was.reserved_peak))
@@ -215,12 +216,12 @@ fn replayed(_: &Run, rank: &RankState, settings: &Settings) -> Option<Played> {
         .fraction_of(Bytes(as_it_was.allocated_peak))
         .filter(|larger| *larger <= MOST_STRETCHED)?
         .max(1.0);
-    if settings.asked != settings.own {
+    if asked != own {
         // Other settings lay the blocks out otherwise.
         trace.layout = None;
     }
-    trace.does_without_temporaries = convolves;
-    let play = |device| play_step(&trace, settings.asked, device);
+    trace.has_optional_workspaces = convolves;
+    let play = |device| play_step(&trace, asked, device);
     let free = play(None);
     let least = match convolves {
         true => 0,
@@ -252,13 +253,18 @@ fn replayed(_: &Run, rank: &RankState, settings: &Settings) -> Option<Played> {
 }
 
 /// What its rehearsal needs. `None` where that does not give what the run allocated and reserved.
-fn rehearsed(run: &Run, rank: &RankState, settings: &Settings) -> Option<Played> {
-    let (of_own, target) = rehearsal(run, rank, settings.own)?;
+fn rehearsed(
+    run: &Run,
+    rank: &RankState,
+    own: &AllocatorSettings,
+    asked: &AllocatorSettings,
+) -> Option<Played> {
+    let (of_own, target) = rehearsal(run, rank, own)?;
     let reserved = of_own.on_card(&target, WITHOUT_BOUND)?.reserved.likely;
     let off = (rank.reserved_peak.fraction_of(reserved)).filter(|off| is_exact(*off))?;
     let allocated = of_own.peak(&target)?.likely;
     (rank.allocated_peak.fraction_of(allocated)).filter(|off| is_exact(*off))?;
-    let (of_asked, target) = rehearsal(run, rank, settings.asked)?;
+    let (of_asked, target) = rehearsal(run, rank, asked)?;
     let needs = of_asked.needs(&target)?;
     let most = needs.likely.scale(off.max(1.0) * (1.0 + REPLAYED));
     Some(Played {

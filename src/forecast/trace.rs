@@ -49,19 +49,17 @@ pub struct Trace {
     pub segments: Vec<u64>,
     /// How the blocks that were alive when it began lay, where that was recorded.
     pub layout: Option<BlockLayout>,
-    /// Whether a block that is free again before anything else happens is a workspace that is done without where memory runs
-    /// out: cuDNN then takes an algorithm that needs less.
-    pub does_without_temporaries: bool,
+    /// Whether a block that is freed before anything else happens is optional: cuDNN goes on with an algorithm that needs
+    /// less where there is no memory for a workspace.
+    pub has_optional_workspaces: bool,
 }
 
 impl Trace {
     /// The trace of a step of a run, with the layout that it began with. `None` where it cannot be read.
     pub fn of_step(step: &StepTrace) -> Option<Trace> {
         let trace: Trace = step.trace.parse().ok()?;
-        let layout = step.layout.parse::<BlockLayout>().ok();
-        let layout = layout.filter(|layout| !layout.segments.is_empty());
         Some(Trace {
-            layout: layout.and_then(|layout| layout.of(&trace.carried)),
+            layout: BlockLayout::read(&step.layout, &trace.carried),
             ..trace
         })
     }
@@ -130,7 +128,7 @@ impl FromStr for Trace {
                 .map(address)
                 .collect::<Result<_, _>>()?,
             layout: None,
-            does_without_temporaries: false,
+            has_optional_workspaces: false,
         };
         let mut allocated = trace.carried.len();
         for word in events.split_whitespace() {

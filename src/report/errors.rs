@@ -2,7 +2,9 @@
 //! recognize them, the words about them from `errors.toml`, and what helps in a situation from the diagnosis itself, which is
 //! asked about a traceback that has the situation's call.
 
-use crate::diagnosis::{Cause, RecognizedCalls, Situation, diagnose_incident, recognized_calls};
+use crate::diagnosis::{
+    Cause, RecognizedCalls, Situation, capitalized, diagnose_incident, recognized_calls,
+};
 use crate::document::markdown::code;
 use crate::oom::{
     ConsequenceKind, HostSign, MessageText, OomKind, OomReport, TracedCall, aftermath_texts,
@@ -385,12 +387,6 @@ fn name_in_words(name: &str) -> String {
         }
     }
     capitalized(&words)
-}
-
-fn capitalized(words: &str) -> String {
-    let mut chars = words.chars();
-    let first = chars.next().map(char::to_uppercase);
-    first.into_iter().flatten().chain(chars).collect()
 }
 
 /// Its name in recordings.

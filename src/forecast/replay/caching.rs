@@ -85,9 +85,10 @@ impl CachingAllocator {
             self.reserved += segment.size;
             let mut before = None;
             for laid in &segment.blocks {
-                let (size, allocated) = match laid {
-                    LaidBlock::Carried(size) => (size.unwrap_or(0), true),
-                    LaidBlock::Free(size) => (*size, false),
+                let size = laid.size();
+                let allocated = match laid {
+                    LaidBlock::Carried(_) => true,
+                    LaidBlock::Free(_) => false,
                 };
                 let block = self.arena.add(Block {
                     address,
@@ -117,18 +118,18 @@ impl CachingAllocator {
         handed_out
     }
 
-    /// Gives back what is cached where more is reserved than there is room for.
-    pub fn shrink_to_room(&mut self) {
-        if self.is_beyond_room() {
+    /// Gives back what is cached where more is reserved than there is room for; whether what is left fits.
+    pub fn shrink_to_room(&mut self) -> bool {
+        let room = [self.room.device, self.room.cap]
+            .into_iter()
+            .flatten()
+            .min();
+        let room = room.unwrap_or(u64::MAX);
+        if self.reserved > room {
             self.empty_cache();
             self.reserved_peak = self.reserved;
         }
-    }
-
-    /// Whether more is reserved than there is room for.
-    pub fn is_beyond_room(&self) -> bool {
-        let room = [self.room.device, self.room.cap];
-        (room.into_iter().flatten()).any(|room| self.reserved > room)
+        self.reserved <= room
     }
 
     /// A block of at least `size` bytes, or nothing where memory ran out (`malloc`).
