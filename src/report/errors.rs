@@ -354,7 +354,7 @@ impl Anchors {
 }
 
 /// Columns of the page for a terminal.
-const COLUMNS: usize = 100;
+const COLUMNS: usize = 79;
 
 /// Words in lines behind `lead`, which the later lines are indented by.
 fn filled(words: &str, lead: &str) -> String {
