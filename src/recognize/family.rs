@@ -84,9 +84,11 @@ pub(crate) fn is_plainly_a_batch(name: &str) -> bool {
         .all(|word| is_one(&listed.like_a_batch, &word) || is_one(&listed.with_a_batch, &word))
 }
 
-/// Whether a name that is not listed is of one device's batch: `--batch-size-per-card` is not, `--per-gpu` and `--micro-device`
-/// are.
+/// Whether a name is of one device's batch: `per_gpu_batch_size`, `batch-gpu`, `micro-device`; not `batch_size_per_card`.
 pub(crate) fn is_batch_of_device(name: &str) -> bool {
+    if batch_level(name) == Some(BatchArgument::Micro) {
+        return true;
+    }
     let words = words(name);
     let has = |these: &[&str]| words.iter().any(|word| these.contains(&word.as_str()));
     let is_plain = words.iter().filter(|word| !word.is_empty()).all(|word| {

@@ -326,7 +326,8 @@ fn of_candidate<'a>(
             value: found.origin.value(),
             ranks: found.origin.value() / found.size.max(1),
         };
-        per_device::source(option, total, &arguments, recognized)
+        let knob = knob_of_parsed(option, &arguments, recognized).ok()?;
+        per_device::source(option, total, knob)
     });
     if let Some(source) = of_device {
         return Ok(source);

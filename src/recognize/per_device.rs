@@ -1,12 +1,8 @@
 //! The size of one call beside a total: an option that limits what a device takes at once and has no number of its own
 //! (`--batch-gpu` beside `--batch 512`). Set, the total and so the training stay, and the program takes more micro-batches.
 
-use super::argument::Arguments;
-use super::batch::{BatchSource, WholeBatch};
+use super::batch::{BatchSource, Knob, WholeBatch};
 use super::family;
-use super::knob::knob_of_parsed;
-use super::recognized::Recognized;
-use super::spellings::BatchArgument;
 use crate::event::ParsedNumber;
 
 /// Whether an option is the size of a device's call by its name, and has no number.
@@ -17,12 +13,7 @@ pub(super) fn is_unset(number: &ParsedNumber) -> bool {
         && !number.typed
         && number.reads_command
         && !number.options.is_empty()
-        && names.any(is_of_device)
-}
-
-/// Whether a name is that of a device's batch: `per_gpu_batch_size`, `batch-gpu`, `micro-device`.
-pub(super) fn is_of_device(name: &str) -> bool {
-    family::batch_level(name) == Some(BatchArgument::Micro) || family::is_batch_of_device(name)
+        && names.any(family::is_batch_of_device)
 }
 
 /// A total that a program divides among its devices, and where it is shown.
@@ -33,20 +24,18 @@ pub(super) struct DividedTotal<'n> {
     pub ranks: u64,
 }
 
-/// The option as what sets the batch, each device's share of the total being what it takes now. `None` where the total
-/// has no equal shares, or the option cannot be added.
+/// The option, which `knob` writes, as what sets the batch, each device's share of the total being what it takes now. `None`
+/// where the total has no equal shares.
 pub(super) fn source<'a>(
     option: &'a ParsedNumber,
     total: DividedTotal<'_>,
-    arguments: &Arguments<'a>,
-    recognized: &Recognized<'a>,
+    mut knob: Knob<'a>,
 ) -> Option<BatchSource<'a>> {
     let ranks = total.ranks.max(1);
     let share = total.value / ranks;
     if share < 2 || !total.value.is_multiple_of(ranks) {
         return None;
     }
-    let mut knob = knob_of_parsed(option, arguments, recognized).ok()?;
     // The command may have it by now.
     if knob.value == 0 {
         knob.value = share;

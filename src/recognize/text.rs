@@ -13,7 +13,6 @@ mod tokens;
 
 use super::config_formats::{SETTINGS_FILES, python_number, settings_of};
 use super::family;
-use super::per_device::is_of_device;
 use super::spellings::{BatchArgument, is_one, spellings};
 use crate::event::{ParsedNumber, SourceNumber, SourceNumberKind, crc32};
 pub use choice::{BatchFinding, BatchSpot, HowSure, SpotKind};
@@ -212,8 +211,8 @@ impl TextNumber {
 /// Whether a name has to do with batches.
 fn is_near(name: &str) -> bool {
     family::batch_level(name).is_some()
-        || family::like_a_batch(name).is_some()
         || family::is_batch_of_device(name)
+        || family::like_a_batch(name).is_some()
         || family::is_accumulation(name)
 }
 
@@ -431,8 +430,9 @@ fn divisions(said: &SourceStatements<'_>) -> Vec<(String, String)> {
         let (dotted, _) = tokens.dotted(at + 1, tokens.all.len())?;
         let through = dotted.rsplit('.').next()?;
         let what = tokens.is_name(at - 1).then(|| tokens.text(at - 1))?;
-        let is_told =
-            family::is_accumulation(through) || family::is_ranks(through) || is_of_device(through);
+        let is_told = family::is_accumulation(through)
+            || family::is_ranks(through)
+            || family::is_batch_of_device(through);
         is_told.then(|| (what.to_string(), through.to_string()))
     });
     pairs.take(1000).collect()

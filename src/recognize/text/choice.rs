@@ -561,7 +561,7 @@ impl<'a> TextReading<'_, 'a> {
             value: found.value,
             ranks: u64::from(self.recognized.processes().unwrap_or(1)),
         };
-        let source = per_device::source(option, total, self.arguments, self.recognized)?;
+        let source = per_device::source(option, total, self.knob(number).ok()?)?;
         Some((number, source))
     }
 
