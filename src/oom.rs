@@ -12,6 +12,7 @@
 //! ```
 
 mod allocator;
+mod catalog;
 mod consequences;
 mod last_error;
 mod lines;
@@ -25,6 +26,7 @@ mod tracebacks;
 mod transcript;
 mod wording;
 
+pub use catalog::{MessageText, aftermath_texts, message_texts, texts_of_none};
 pub use consequences::{ConsequenceKind, ConsequenceLines};
 pub use last_error::{ErrorLines, LastError};
 pub(crate) use lines::{LineReader, LineSplitter, RawLine, pieces};

@@ -5,6 +5,7 @@ pub mod check;
 pub mod comparison;
 pub mod doctor;
 mod ending;
+pub mod errors;
 pub mod explain;
 pub mod export;
 pub mod markdown;

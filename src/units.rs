@@ -267,6 +267,11 @@ impl Uuid {
         self.0.starts_with("SIM")
     }
 
+    /// Whether this is an instance of a GPU that is divided by MIG.
+    pub fn is_mig_instance(&self) -> bool {
+        self.0.starts_with("MIG-")
+    }
+
     /// Without `GPU-`.
     pub fn as_str(&self) -> &str {
         &self.0
@@ -352,5 +357,6 @@ mod tests {
     fn uuids_of_both_sources_are_one() {
         assert_eq!(Uuid::new("GPU-ab-cd"), Uuid::new("ab-cd"));
         assert!(Uuid::new("SIM-24").is_simulated());
+        assert!(Uuid::new("MIG-4f2a").is_mig_instance());
     }
 }

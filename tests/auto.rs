@@ -184,6 +184,22 @@ fn an_evaluation_that_keeps_its_graphs_is_refused_in_the_end() {
 }
 
 #[test]
+fn in_wsl2_nothing_is_relaunched_by_itself() {
+    let place = Place::new();
+    let mut command = place.command(
+        &[],
+        &["--batch-size", "64", "--grad-accum", "1", "--steps", "6"],
+    );
+    let output = command.env("WSL_DISTRO_NAME", "Ubuntu").output();
+    let session = Session {
+        output: output.expect("oomph runs"),
+        events: place.events(),
+    };
+    assert_eq!(session.commands().len(), 1);
+    session.is_refused("this is WSL2");
+}
+
+#[test]
 fn what_changes_the_training_needs_a_word() {
     // Without an argument for accumulation the effective batch would change.
     let session = |options: &[&str]| {

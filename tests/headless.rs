@@ -640,8 +640,9 @@ fn a_front_that_is_killed_with_the_program_leaves_the_count_to_the_next() {
             grep -q '"roles":' "$0" && test -s "$2" && break
             sleep 0.1
         done
-        printf 'oom 1\noom_kill 5\n' > "$1/sys/fs/cgroup/job/memory.events"
+        # The front goes first: a look of its between the count and the end would tell of a kill without its process.
         kill -KILL $(cat "$2")
+        printf 'oom 1\noom_kill 5\n' > "$1/sys/fs/cgroup/job/memory.events"
         kill -KILL $$"#;
     let mut started = oomph(state.path())
         .env("OOMPH_HOST_FILES", &files)

@@ -1,12 +1,13 @@
-//! `oomph help`: pages that are too long for `--help`. The keys come from the screen's own table,
-//! the rest is text in `src/commands/help`; tests compare it with the options and the files it
+//! `oomph help`: pages that are too long for `--help`. The keys come from the screen's own table, the errors from the tables
+//! that recognize them; the rest is text in `src/commands/help`; tests compare it with the options and the files it
 //! describes.
 
 use super::definition;
 use crate::live::{Ending, print};
+use crate::report::errors;
 use crate::ui::keymap;
 use clap::builder::{PossibleValue, PossibleValuesParser};
-use clap::{Args, Command};
+use clap::{Args, Command, ValueEnum};
 
 const RUN: &str = include_str!("help/run.txt");
 const TOML: &str = include_str!("help/toml.txt");
@@ -18,12 +19,22 @@ const MAN: &str = include_str!("help/oomph.1");
 
 #[derive(Debug, PartialEq, Args)]
 pub(super) struct HelpCommand {
-    /// run, keys, toml, ci, agents, json, man, or a subcommand
+    /// run, keys, errors, toml, ci, agents, json, man, or a subcommand
     #[arg(value_name = "TOPIC", default_value = OVERVIEW, hide_default_value = true)]
     topic: String,
+    /// Markdown is for a web site: each text of `errors` has an anchor of its own
+    #[arg(long, value_enum, default_value_t = HelpFormat::Text, hide_default_value = true)]
+    format: HelpFormat,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+enum HelpFormat {
+    Text,
+    Markdown,
 }
 
 const OVERVIEW: &str = "overview";
+const ERRORS: &str = "errors";
 
 /// A page that is no subcommand's.
 struct HelpPage {
@@ -32,7 +43,7 @@ struct HelpPage {
     text: fn() -> String,
 }
 
-const PAGES: [HelpPage; 9] = [
+const PAGES: [HelpPage; 10] = [
     HelpPage {
         name: OVERVIEW,
         about: "What oomph does, its subcommands, and what else can be asked",
@@ -47,6 +58,11 @@ const PAGES: [HelpPage; 9] = [
         name: "keys",
         about: "The keys of the screen",
         text: keymap::plain_text,
+    },
+    HelpPage {
+        name: ERRORS,
+        about: "Every text of an error that is recognized, what it means and what helps",
+        text: errors::text,
     },
     HelpPage {
         name: "toml",
@@ -112,7 +128,21 @@ pub fn topics() -> Vec<String> {
 /// # Errors
 /// Standard output could not be written.
 pub(super) fn run(help: &HelpCommand) -> anyhow::Result<Ending> {
-    print::page(&page(&help.topic))
+    print::page(&match help.format {
+        HelpFormat::Text => page(&help.topic),
+        HelpFormat::Markdown => markdown(&help.topic),
+    })
+}
+
+/// The page of a topic as Markdown: a page that is laid out for a terminal stays as it is.
+fn markdown(topic: &str) -> String {
+    match topic {
+        ERRORS => errors::markdown(),
+        topic => format!(
+            "# oomph help {topic}\n\n```text\n{}\n```\n",
+            page(topic).trim_end()
+        ),
+    }
 }
 
 /// The page of a topic; nothing for what is none.
@@ -129,6 +159,7 @@ const TOPICS: &str = "
 More:
   oomph help run       the options of a run, with examples
   oomph help keys      the keys of the screen
+  oomph help errors    every error's text that is recognized, what it means and what helps
   oomph help toml      what oomph.toml can set
   oomph help clusters  batch scripts for SLURM, several nodes, login nodes
   oomph help ci        oomph check in GitHub Actions, GitLab and Slurm
@@ -175,6 +206,16 @@ mod tests {
         let notify = settings.notify.expect("a command").value;
         assert!(notify.ends_with("me@example.org"), "{notify}");
         assert_eq!(settings.programs.len(), 1);
+    }
+
+    #[test]
+    fn markdown_of_the_errors_is_laid_out_and_other_pages_stay_as_they_are() {
+        assert!(markdown(ERRORS).contains("\n### CUDA out of memory\n"));
+        let keys = markdown("keys");
+        assert!(
+            keys.contains(&format!("```text\n{}", page("keys").trim_end())),
+            "{keys}"
+        );
     }
 
     #[test]

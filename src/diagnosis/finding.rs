@@ -423,7 +423,8 @@ pub(super) fn sentence(words: &str) -> String {
     }
 }
 
-pub(super) fn capitalized(words: &str) -> String {
+/// With a capital at its beginning.
+pub fn capitalized(words: &str) -> String {
     let mut chars = words.chars();
     match chars.next() {
         Some(first) => format!("{}{}", first.to_uppercase(), chars.as_str()),

@@ -78,7 +78,7 @@ fn examine(case: &OomContext) -> Option<Finding> {
             .says_if(private_pools(case))
             .says_if(expandable.then_some("Expandable segments are already on."))
             .shows(numbers.into_iter().filter_map(|(what, n)| Some((what, n?))));
-    let first = match expandable {
+    let first = match expandable || !case.has_expandable_segments() {
         true => because(
             "torch.cuda.empty_cache() between phases with different shapes",
             "training, evaluation",
@@ -101,7 +101,7 @@ fn in_one_piece(case: &OomContext) -> Option<String> {
 
 /// What expandable segments would recover: the whole cache except their own measured overhead.
 fn given_back(case: &OomContext) -> Option<Bytes> {
-    if case.expandable_segments() {
+    if case.expandable_segments() || !case.has_expandable_segments() {
         return None;
     }
     let (allocated, cached) = (case.allocated?, case.cached?);

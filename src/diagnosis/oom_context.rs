@@ -196,6 +196,12 @@ impl<'a> OomContext<'a> {
         hello.is_some_and(|hello| hello.expandable_segments == Some(true))
     }
 
+    /// Whether they could be turned on, as far as is known.
+    pub fn has_expandable_segments(&self) -> bool {
+        let hello = self.rank.map(|rank| &rank.hello);
+        self.kind.spec().has_segments && hello.is_none_or(|hello| hello.no_segments().is_none())
+    }
+
     /// "Failed in the backward pass of step 2."
     pub fn failed(&self) -> Option<String> {
         self.place().map(|place| format!("Failed {place}."))

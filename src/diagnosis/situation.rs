@@ -9,9 +9,9 @@ use serde::{Deserialize, Deserializer, de};
 use std::sync::LazyLock;
 
 /// What a row of the table is about.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub(super) enum Situation {
+pub enum Situation {
     /// Outputs of an evaluation are put together.
     Gathering,
     CheckpointLoading,
@@ -70,6 +70,28 @@ static TABLE: LazyLock<SituationTable> = LazyLock::new(|| {
 fn expression<'de, D: Deserializer<'de>>(from: D) -> Result<Option<Regex>, D::Error> {
     let text = String::deserialize(from)?;
     Regex::new(&text).map(Some).map_err(de::Error::custom)
+}
+
+/// A row of the table, for somebody who reads about it.
+#[derive(Debug, Clone, Copy)]
+pub struct RecognizedCalls {
+    pub situation: Situation,
+    /// Names of functions; where there are none, any.
+    pub functions: &'static [String],
+    /// Parts of their files' paths; where there are none, any.
+    pub files: &'static [String],
+    /// An expression for the line of source.
+    pub code: Option<&'static str>,
+}
+
+/// Every row of the table, in its order.
+pub fn recognized_calls() -> impl Iterator<Item = RecognizedCalls> {
+    TABLE.situation.iter().map(|row| RecognizedCalls {
+        situation: row.situation,
+        functions: &row.function,
+        files: &row.file,
+        code: row.code.as_ref().map(Regex::as_str),
+    })
 }
 
 /// A call on a stack.

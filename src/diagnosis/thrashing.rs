@@ -89,10 +89,14 @@ impl Thrash {
     }
 }
 
-pub(super) const ADVICE: [&str; 2] = [
-    "a slightly smaller batch: the training is at the edge of what fits",
-    "expandable segments, which waste less of the cache",
-];
+/// What helps, where expandable segments can be turned on or not.
+pub(super) fn advice(has_segments: bool) -> impl Iterator<Item = &'static str> {
+    let smaller = "a slightly smaller batch: the training is at the edge of what fits";
+    let segments = "expandable segments, which waste less of the cache";
+    [Some(smaller), has_segments.then_some(segments)]
+        .into_iter()
+        .flatten()
+}
 
 fn examine(case: &OomContext) -> Option<Finding> {
     let rank = case.rank?;
@@ -103,6 +107,6 @@ fn examine(case: &OomContext) -> Option<Finding> {
         case.finding(Cause::Thrashing, certainty, headline)
             .says("It ran at the edge of what fits until one allocation found no room at all.")
             .shows([("largest reserved", rank.reserved_peak)])
-            .advises(ADVICE),
+            .advises(advice(case.has_expandable_segments())),
     )
 }

@@ -71,7 +71,7 @@ fn thrashing(rank: &RankState) -> Option<Finding> {
     let headline = sentence(&thrash(&rank.steps)?.words());
     let finding = Finding::new(Cause::Thrashing, Certainty::Likely, headline)
         .says("Each time the GPU waits while its memory is freed and reserved again.")
-        .advises(thrashing::ADVICE);
+        .advises(thrashing::advice(rank.hello.no_segments().is_none()));
     Some(of_rank(finding, rank))
 }
 

@@ -4,6 +4,7 @@
 use super::{DocumentBlock, Growing, MemoryHolder, SumOf, Tree, Voice};
 use crate::anatomy::Category;
 use crate::command;
+use crate::diagnosis::capitalized;
 use crate::event::Retainers;
 use crate::units::Bytes;
 use serde::Serialize;
@@ -68,12 +69,6 @@ pub fn html(blocks: &[DocumentBlock]) -> String {
         }
     }
     page
-}
-
-fn capitalized(words: &str) -> String {
-    let mut chars = words.chars();
-    let first = chars.next().map(|first| first.to_uppercase().to_string());
-    first.unwrap_or_default() + chars.as_str()
 }
 
 fn figures<'a>(page: &mut String, figures: impl Iterator<Item = &'a super::Figure>, class: &str) {

@@ -203,6 +203,9 @@ pub struct StepTrace {
     pub inputs: Vec<u64>,
     /// The blocks alive at its start, and its events (`forecast::trace`).
     pub trace: String,
+    /// Where those blocks lay in the allocator's segments (`forecast::trace`); empty where that is not known.
+    #[serde(skip_serializing_if = "String::is_empty")]
+    pub layout: String,
     /// Where each phase begins, by the number of its first event.
     pub phases: Vec<PhaseStart>,
     pub origins: Vec<BlockOrigin>,

@@ -49,6 +49,30 @@ pub struct Hello {
     /// Why the probe does not sample this process (a pluggable allocator), if so.
     #[serde(default)]
     pub resting: Option<String>,
+    /// It runs in WSL2, Windows' Linux.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub wsl: bool,
+}
+
+impl Hello {
+    /// Why expandable segments do harm or nothing in this process, if so.
+    pub fn no_segments(&self) -> Option<&'static str> {
+        let is_instance = |device: &ProbeDevice| {
+            let by_uuid = device.uuid.as_ref().is_some_and(Uuid::is_mig_instance);
+            by_uuid || device.name.contains(" MIG ")
+        };
+        let (_, build) = self.torch.split_once('+').unwrap_or_default();
+        match () {
+            () if build.starts_with("rocm") => {
+                Some("expandable segments are CUDA's, and this torch is built for ROCm")
+            }
+            () if self.wsl => Some("expandable segments do not work in WSL2"),
+            () if self.devices.iter().any(is_instance) => {
+                Some("expandable segments do not work on a MIG instance")
+            }
+            () => None,
+        }
+    }
 }
 
 /// A device as CUDA shows it to a process.

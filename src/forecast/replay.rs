@@ -13,7 +13,7 @@ pub use blocks::BlockId;
 pub use caching::{CachingAllocator, ReplayRoom};
 pub use settings::AllocatorSettings;
 
-use super::trace::{Trace, TraceBlock, TraceEvent};
+use super::trace::{BlockLayout, Trace, TraceBlock, TraceEvent};
 use std::collections::HashMap;
 use std::ops::Range;
 
@@ -117,10 +117,22 @@ impl<'a> TracePlayer<'a> {
             result: Replayed::default(),
         };
         player.allocator.place_segments(&trace.segments);
-        for block in &trace.carried {
-            player.allocate(0, *block);
+        match &trace.layout {
+            Some(layout) => player.begin_with(layout),
+            None => (trace.carried.iter()).for_each(|block| player.allocate(0, *block)),
         }
         player
+    }
+
+    /// Begins with segments as they lay. Where that is more than there is room for, the cache is given back first: a run with
+    /// so little room would have done so before.
+    fn begin_with(&mut self, layout: &BlockLayout) {
+        let laid = self.allocator.lay_out(layout);
+        self.live = laid.into_iter().map(Some).collect();
+        self.result.allocated_peak = self.allocator.allocated();
+        if !self.allocator.shrink_to_room() {
+            self.runs_out(0, 0);
+        }
     }
 
     fn play(&mut self) {
@@ -136,6 +148,9 @@ impl<'a> TracePlayer<'a> {
                 break;
             }
             match event {
+                TraceEvent::Alloc(block) if self.is_optional(at) => {
+                    let _ = self.take(*block);
+                }
                 TraceEvent::Alloc(block) => self.allocate(at, *block),
                 TraceEvent::Free(allocation) => {
                     let block = self.live.get_mut(*allocation).and_then(Option::take);
@@ -156,20 +171,37 @@ impl<'a> TracePlayer<'a> {
         self.result.retries = self.allocator.retries();
     }
 
-    fn allocate(&mut self, at: usize, request: TraceBlock) {
+    /// Whether the program goes on without the event's block.
+    fn is_optional(&self, at: usize) -> bool {
+        let number = self.live.len();
+        let next = self.trace.events.get(at + 1);
+        self.trace.has_optional_workspaces && next == Some(&TraceEvent::Free(number))
+    }
+
+    /// Asks for a block; whether it was handed out.
+    fn take(&mut self, request: TraceBlock) -> bool {
         let block = self.allocator.allocate(request.size, request.stream);
         self.live.push(block);
         let allocated = self.allocator.allocated();
         self.result.allocated_peak = self.result.allocated_peak.max(allocated);
-        if block.is_none() && self.result.ran_out.is_none() {
-            self.result.ran_out = Some(RanOut {
-                event: at,
-                requested: request.size,
-                allocated,
-                reserved: self.allocator.reserved(),
-                largest_free: self.allocator.largest_free(),
-            });
+        block.is_some()
+    }
+
+    fn allocate(&mut self, at: usize, request: TraceBlock) {
+        if !self.take(request) {
+            self.runs_out(at, request.size);
         }
+    }
+
+    /// The first time is what counts.
+    fn runs_out(&mut self, event: usize, requested: u64) {
+        self.result.ran_out.get_or_insert(RanOut {
+            event,
+            requested,
+            allocated: self.allocator.allocated(),
+            reserved: self.allocator.reserved(),
+            largest_free: self.allocator.largest_free(),
+        });
     }
 
     /// What is alive at the end of the step is what the next one finds at its beginning: each block
@@ -191,5 +223,50 @@ impl<'a> TracePlayer<'a> {
         for block in made.into_values().flatten() {
             self.allocator.free(block);
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const MIB: u64 = 1 << 20;
+
+    /// 2 MiB in the middle of a segment of 64, a free segment of 32, and a tensor of 60.
+    fn step() -> Trace {
+        let mut trace: Trace = format!("{} | {} -1", 2 * MIB, 60 * MIB).parse().unwrap();
+        let layout = format!(
+            "+{} -{} . -{} +{} -{}",
+            64 * MIB,
+            30 * MIB,
+            32 * MIB,
+            32 * MIB,
+            32 * MIB
+        );
+        trace.layout = BlockLayout::read(&layout, &trace.carried);
+        assert!(trace.layout.is_some());
+        trace
+    }
+
+    #[test]
+    fn a_step_that_begins_as_its_blocks_lay_reserves_what_was_reserved() {
+        let settings = AllocatorSettings::default();
+        let within = |device| {
+            let room = ReplayRoom { device, cap: None };
+            replay_until_steady(&step(), 3, &settings, room)
+        };
+        assert_eq!(within(None).reserved_peak, (64 + 32 + 60) * MIB);
+        // What is wholly free is given back, what is in pieces is not.
+        let pressed = within(Some(124 * MIB));
+        assert_eq!((pressed.ran_out, pressed.reserved), (None, 124 * MIB));
+        assert!(within(Some(123 * MIB)).ran_out.is_some());
+        // The cache is more than there is room for from the beginning.
+        assert!(within(Some(63 * MIB)).ran_out.is_some());
+        let fresh = Trace {
+            layout: None,
+            ..step()
+        };
+        let fresh = replay_until_steady(&fresh, 3, &settings, ReplayRoom::default());
+        assert_eq!(fresh.reserved_peak, (20 + 60) * MIB);
     }
 }

@@ -6,10 +6,13 @@
 //! `torch.cuda.empty_cache()`. What was alive when the trace began stands first, up to a `|`; behind
 //! a second `|` may stand where the driver put each segment.
 
+mod layout;
 mod template;
 
+pub use layout::{BlockLayout, LaidBlock, LaidSegment};
 pub use template::TraceTemplate;
 
+use crate::event::StepTrace;
 use std::fmt;
 use std::str::FromStr;
 
@@ -44,9 +47,23 @@ pub struct Trace {
     /// Where the driver put each new segment, in order, where that was recorded. It matters where
     /// several free blocks have the size that is searched for: the lowest is taken.
     pub segments: Vec<u64>,
+    /// How the blocks that were alive when it began lay, where that was recorded.
+    pub layout: Option<BlockLayout>,
+    /// Whether a block that is freed before anything else happens is optional: cuDNN goes on with an algorithm that needs
+    /// less where there is no memory for a workspace.
+    pub has_optional_workspaces: bool,
 }
 
 impl Trace {
+    /// The trace of a step of a run, with the layout that it began with. `None` where it cannot be read.
+    pub fn of_step(step: &StepTrace) -> Option<Trace> {
+        let trace: Trace = step.trace.parse().ok()?;
+        Some(Trace {
+            layout: BlockLayout::read(&step.layout, &trace.carried),
+            ..trace
+        })
+    }
+
     /// Every allocation: those carried in, then those of the events.
     pub fn allocations(&self) -> impl Iterator<Item = TraceBlock> {
         let made = self.events.iter().filter_map(|event| match event {
@@ -110,6 +127,8 @@ impl FromStr for Trace {
                 .split_whitespace()
                 .map(address)
                 .collect::<Result<_, _>>()?,
+            layout: None,
+            has_optional_workspaces: false,
         };
         let mut allocated = trace.carried.len();
         for word in events.split_whitespace() {

@@ -111,6 +111,13 @@ pub(super) fn is_consequence(text: &str) -> bool {
     kind(text).is_some()
 }
 
+/// The words of each row, and what a line has besides.
+pub(super) fn rows() -> impl Iterator<Item = (ConsequenceKind, &'static [String], &'static [String])>
+{
+    let rows = TABLE.consequence.iter();
+    rows.map(|row| (row.kind, row.text.as_slice(), row.also.as_slice()))
+}
+
 fn kind(text: &str) -> Option<ConsequenceKind> {
     let has = |words: &String| text.contains(words.as_str());
     let applies = |row: &&ConsequenceRow| {

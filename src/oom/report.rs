@@ -171,7 +171,7 @@ impl OomKind {
         match self {
             //                                        title                                   allocator                                     component             source            probed segments
             OomKind::CudaOom      => const { &spec("CUDA out of memory",                   "PyTorch's CUDA allocator",                   "CUDA",               PytorchAllocator, true,  true) },
-            OomKind::HipOom       => const { &spec("HIP out of memory",                    "PyTorch's HIP allocator (ROCm)",             "HIP",                PytorchAllocator, true,  true) },
+            OomKind::HipOom       => const { &spec("HIP out of memory",                    "PyTorch's HIP allocator (ROCm)",             "HIP",                PytorchAllocator, true,  false) },
             OomKind::XpuOom       => const { &spec("XPU out of memory",                    "PyTorch's XPU allocator",                    "an Intel GPU",       PytorchAllocator, true,  false) },
             OomKind::MpsOom       => const { &spec("MPS out of memory",                    "PyTorch's MPS allocator",                    "an Apple GPU",       PytorchAllocator, false, false) },
             OomKind::CudaErrorOom => const { &spec("CUDA out of memory",                   "CUDA itself, outside PyTorch's allocator",   "CUDA",               DriverCall,       false, false) },

@@ -28,11 +28,11 @@ pub(super) struct Wording {
     #[serde(default)]
     outcome: OomOutcome,
     #[serde(default)]
-    suspicion: bool,
+    pub suspicion: bool,
     #[serde(default)]
     hearsay: bool,
     #[serde(default)]
-    sign: Option<HostSign>,
+    pub sign: Option<HostSign>,
     #[serde(default)]
     pub reader: WordingReader,
 }
@@ -104,6 +104,12 @@ impl WordingTable {
 
     fn texts(&self) -> impl Iterator<Item = &Template> {
         self.wordings.iter().flat_map(|wording| &wording.text)
+    }
+
+    /// What looks like an OOM and is none: of whom, and the words.
+    pub fn none_of_it(&self) -> impl Iterator<Item = (&str, &Template)> {
+        let all = self.not_oom.iter();
+        all.flat_map(|(whose, texts)| texts.iter().map(move |text| (whose.as_str(), text)))
     }
 
     pub fn allocator_heads(&self) -> &AllocatorHeads {

@@ -186,6 +186,8 @@ const MOST_PLACES: usize = 16;
 #[derive(Debug, Deserialize)]
 #[serde(from = "String")]
 pub(super) struct Template {
+    /// As the table has it.
+    written: String,
     at_start: bool,
     at_end: bool,
     any_case: bool,
@@ -238,6 +240,7 @@ impl From<String> for Template {
         parts.push(TemplatePart::Words(squeeze(rest)));
         parts.retain(|part| *part != TemplatePart::Words(String::new()));
         Template {
+            written: words.into(),
             at_start,
             at_end,
             any_case: false,
@@ -254,6 +257,23 @@ impl Template {
                 words.make_ascii_lowercase();
             }
         }
+    }
+
+    /// For a reader: what varies is SIZE, N or an ellipsis.
+    pub fn shown(&self) -> String {
+        let mut shown = self.written.clone();
+        for (part, words) in [
+            ("{requested_bytes}", "N"),
+            ("{requested}", "SIZE"),
+            ("{allocated}", "SIZE"),
+            ("{limit}", "SIZE"),
+            ("{device}", "N"),
+            ("{n}", "N"),
+            ("{...}", "…"),
+        ] {
+            shown = shown.replace(part, words);
+        }
+        shown
     }
 
     /// Its first words.

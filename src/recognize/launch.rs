@@ -18,6 +18,8 @@ pub struct LaunchEnvironment<'a> {
     pub inherited: Inherited<'a>,
     /// Those of [`environment_read`] that oomph inherited.
     pub environment: &'a [(String, String)],
+    /// Whether this is WSL2, Windows' Linux.
+    pub wsl: bool,
     /// The user's own program entries, by precedence.
     pub own: &'a [Catalogue],
     /// The command's config files, as read from disk.

@@ -45,6 +45,9 @@ fn expandable(
             "{component} ran out of memory, not PyTorch's CUDA allocator"
         ));
     }
+    if let Some(why) = breaks(inputs) {
+        return Err(why.into());
+    }
     if let Some(backend) = backend(inputs) {
         return Err(format!(
             "the allocator is {backend}, which has no expandable segments"
@@ -200,6 +203,18 @@ fn outside_the_allocator(inputs: &RemedyInputs<'_>) -> Option<&'static str> {
     let oom = inputs.forecast.oom.filter(|oom| oom.record.is_none())?;
     let spec = oom.kind().spec();
     (!spec.has_segments).then_some(spec.component)
+}
+
+/// Why they would do harm or nothing here.
+fn breaks(inputs: &RemedyInputs<'_>) -> Option<&'static str> {
+    let shares = inputs.patchable().is_some_and(|found| found.shares_cuda);
+    match inputs.hello().and_then(Hello::no_segments) {
+        Some(why) => Some(why),
+        None if inputs.is_wsl() => Some("expandable segments do not work in WSL2"),
+        None => shares.then_some(
+            "the program shares CUDA tensors between processes, which expandable segments break",
+        ),
+    }
 }
 
 /// The allocator's backend, if it isn't PyTorch's native one.

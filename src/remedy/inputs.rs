@@ -67,6 +67,11 @@ impl<'a> RemedyInputs<'a> {
             .or_else(|| self.launch.torch.and_then(TorchVersion::parse))
     }
 
+    /// Whether the program runs in WSL2.
+    pub fn is_wsl(&self) -> bool {
+        self.launch.wsl || self.hello().is_some_and(|hello| hello.wsl)
+    }
+
     /// What an earlier run's probe found patchable; `None` if it reported nothing.
     pub(super) fn patchable(&self) -> Option<&'a Patchable> {
         self.patchable_rank()?.patchable.as_ref()

@@ -48,6 +48,7 @@ pub fn job(nodes: u32, per_node: u32, world: u32) -> Story {
             alloc_conf: None,
             expandable_segments: Some(false),
             resting: None,
+            wsl: false,
         }));
     }
     story

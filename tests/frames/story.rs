@@ -211,6 +211,7 @@ impl Story {
             alloc_conf: None,
             expandable_segments: Some(false),
             resting: None,
+            wsl: false,
         };
         self.tell(EventKind::Hello(hello))
     }

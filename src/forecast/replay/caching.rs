@@ -6,6 +6,7 @@ use super::blocks::{Arena, Block, BlockId};
 use super::blocks::{ExpandableSegment, SegmentId};
 use super::blocks::{MIN_BLOCK, SMALL_REQUEST, SMALL_SEGMENT, segment_size};
 use super::settings::AllocatorSettings;
+use crate::forecast::trace::{BlockLayout, LaidBlock};
 use std::collections::VecDeque;
 
 /// Addresses of one chunk of the driver's.
@@ -73,6 +74,62 @@ impl CachingAllocator {
     /// Puts the next segments where the driver is known to have put them.
     pub fn place_segments(&mut self, addresses: &[u64]) {
         self.recorded = addresses.iter().copied().collect();
+    }
+
+    /// Begins with these segments and blocks: those that are handed out, by address.
+    pub fn lay_out(&mut self, layout: &BlockLayout) -> Vec<BlockId> {
+        let mut handed_out = Vec::new();
+        // New segments lie below them.
+        let mut address = self.lowest_address;
+        for segment in &layout.segments {
+            self.reserved += segment.size;
+            let mut before = None;
+            for laid in &segment.blocks {
+                let size = laid.size();
+                let allocated = match laid {
+                    LaidBlock::Carried(_) => true,
+                    LaidBlock::Free(_) => false,
+                };
+                let block = self.arena.add(Block {
+                    address,
+                    size,
+                    stream: segment.stream,
+                    small: segment.size <= SMALL_SEGMENT,
+                    allocated,
+                    mapped: true,
+                    expandable: None,
+                    prev: None,
+                    next: None,
+                    freed_at: 0,
+                });
+                self.arena.splice(block, before, None);
+                match allocated {
+                    true => {
+                        self.allocated += size;
+                        handed_out.push(block);
+                    }
+                    false => self.list(block),
+                }
+                address += size;
+                before = Some(block);
+            }
+        }
+        self.reserved_peak = self.reserved_peak.max(self.reserved);
+        handed_out
+    }
+
+    /// Gives back what is cached where more is reserved than there is room for; whether what is left fits.
+    pub fn shrink_to_room(&mut self) -> bool {
+        let room = [self.room.device, self.room.cap]
+            .into_iter()
+            .flatten()
+            .min();
+        let room = room.unwrap_or(u64::MAX);
+        if self.reserved > room {
+            self.empty_cache();
+            self.reserved_peak = self.reserved;
+        }
+        self.reserved <= room
     }
 
     /// A block of at least `size` bytes, or nothing where memory ran out (`malloc`).

@@ -138,7 +138,7 @@ mod tests {
         let trace = Trace {
             carried: Vec::new(),
             events: template.events(batch, 0),
-            segments: Vec::new(),
+            ..Trace::default()
         };
         trace.to_string()
     }

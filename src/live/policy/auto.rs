@@ -91,6 +91,7 @@ impl Policy for Auto {
             outcome,
             stop_requested: run.run.stopped().is_some(),
             cause: run.findings.first().map(|finding| finding.cause),
+            wsl: run.inputs.is_wsl(),
             part_of_a_job: part.as_deref(),
             relaunches: run.run.number.0 - RunNumber::FIRST.0,
             ran_for: ended.since(run.run.started),

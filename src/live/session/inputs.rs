@@ -28,6 +28,14 @@ pub(crate) struct StartEnvironment {
     environment: Vec<(String, String)>,
     /// Where edited copies of files go.
     copies: Option<Word>,
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    wsl: bool,
+}
+
+/// Whether this is WSL2: by the variable that it sets, or in a container by its kernel.
+fn is_wsl() -> bool {
+    let release = || std::fs::read_to_string("/proc/sys/kernel/osrelease").unwrap_or_default();
+    std::env::var_os("WSL_DISTRO_NAME").is_some() || release().contains("microsoft")
 }
 
 /// What remedies rest on beside command and state, as far as it was looked up.
@@ -57,6 +65,7 @@ impl SessionInputs {
             inherited: InheritedSettings::read(|name| std::env::var_os(name)),
             environment,
             copies: None,
+            wsl: is_wsl(),
         };
         SessionInputs::again(around, settings)
     }
@@ -159,6 +168,7 @@ impl SessionInputs {
         LaunchEnvironment {
             inherited: self.around.inherited.as_inherited(),
             environment: &self.around.environment,
+            wsl: self.around.wsl,
             own: &self.own,
             files: &self.files,
             checkpoint: self.checkpoint.as_ref(),

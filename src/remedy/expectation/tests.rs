@@ -33,6 +33,7 @@ fn hello() -> Hello {
         alloc_conf: None,
         expandable_segments: Some(false),
         resting: None,
+        wsl: false,
     }
 }
 

@@ -240,3 +240,54 @@ fn a_patch_that_declined_is_not_offered_again() {
         "{reason}"
     );
 }
+
+#[test]
+fn expandable_segments_are_not_offered_where_they_break() {
+    let with = |change: fn(&mut crate::event::Hello), found: Patchable| {
+        let EventKind::Hello(mut hello) = hello(1, 100, None) else {
+            panic!("a hello");
+        };
+        change(&mut hello);
+        let mut scene = StagedSession::default();
+        scene
+            .add(0.0, started(1, 100, TRAIN))
+            .add(1.0, EventKind::Hello(hello));
+        // 9 GiB are cached in pieces.
+        let record = record(100, gib(12.0), gib(21.0), gib(1.0), gib(0.1));
+        scene.add(9.0, EventKind::Oom(record));
+        scene.add(9.1, EventKind::Patchable(found));
+        scene
+    };
+    let is_offered =
+        |scene: &StagedSession| one(&offers(scene).1, RemedyId::ExpandableSegments).is_offered();
+    assert!(is_offered(&with(|_| {}, found())));
+    let shares = Patchable {
+        shares_cuda: true,
+        ..found()
+    };
+    for (scene, why) in [
+        (with(|hello| hello.wsl = true, found()), "WSL2"),
+        (
+            with(|hello| hello.torch = "2.8.0+rocm6.4".into(), found()),
+            "ROCm",
+        ),
+        (
+            with(
+                |hello| hello.devices[0].name = "NVIDIA H100 80GB HBM3 MIG 1g.10gb".into(),
+                found(),
+            ),
+            "MIG",
+        ),
+        (
+            with(
+                |hello| hello.devices[0].uuid = Some(crate::units::Uuid::new("MIG-4f2a")),
+                found(),
+            ),
+            "MIG",
+        ),
+        (with(|_| {}, shares), "shares CUDA tensors"),
+    ] {
+        let said = reason(&scene, RemedyId::ExpandableSegments);
+        assert!(said.contains(why), "{said}");
+    }
+}

@@ -156,6 +156,7 @@ fn hello(expandable: Option<bool>, conf: Option<&str>) -> Hello {
         alloc_conf: conf.map(str::to_string),
         expandable_segments: expandable,
         resting: None,
+        wsl: false,
     }
 }
 

@@ -74,6 +74,7 @@ pub(crate) fn hello(run: u32, pid: i32, rank: Option<u32>) -> EventKind {
         alloc_conf: None,
         expandable_segments: Some(false),
         resting: None,
+        wsl: false,
     })
 }
 

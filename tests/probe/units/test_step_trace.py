@@ -55,6 +55,35 @@ class TheTrace(unittest.TestCase):
         events = [alloc(1, 5, MODEL, 99), {"action": "segment_alloc", "addr": 0, "size": 9, "stream": 0, "time_us": 101}]
         self.assertEqual(condense(events)["trace"], "|")
 
+    def test_says_where_what_was_alive_lay(self):
+        segments = [
+            {"address": 4096, "total_size": 4096, "stream": 0, "blocks": [
+                {"address": 4096, "size": 512, "requested_size": 100, "state": "active_allocated"},
+                {"address": 4608, "size": 1024, "state": "inactive"},
+                {"address": 5632, "size": 2560, "requested_size": 2000, "state": "active_allocated"},
+            ]},
+            # Taken in the step, for a block of the step.
+            {"address": 16384, "total_size": 512, "stream": 0, "blocks": [
+                {"address": 16384, "size": 512, "requested_size": 500, "state": "active_allocated"},
+            ]},
+        ]
+        events = [
+            free(4608, 900, 101),
+            {"action": "segment_free", "addr": 8192, "size": 512, "stream": 0, "time_us": 102},
+            {"action": "segment_alloc", "addr": 16384, "size": 512, "stream": 0, "time_us": 103},
+            alloc(16384, 500, MODEL, 104),
+        ]
+        modules = step_trace.Modules(None, {})
+        line = step_trace.condense(segments, events, 100, None, {}, modules, Owners())
+        self.assertEqual(line["trace"], "100 900 2000 | -2 500")
+        self.assertEqual(line["layout"], "+4096 . . 2560 +512 -512")
+
+    def test_says_nothing_of_segments_that_grow_and_of_private_pools(self):
+        for more in ({"is_expandable": True}, {"segment_pool_id": (0, 1)}):
+            segments = [{"address": 0, "total_size": 512, "stream": 0, "blocks": [block(0, 512)], **more}]
+            line = step_trace.condense(segments, [], 100, None, {}, step_trace.Modules(None, {}), Owners())
+            self.assertNotIn("layout", line)
+
     def test_a_free_of_what_nobody_allocated_twice_is_left_out(self):
         line = condense([free(50, 7, 101), free(50, 7, 102)])
         self.assertEqual(line["trace"], "7 | -1")

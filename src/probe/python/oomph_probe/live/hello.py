@@ -32,6 +32,8 @@ def compose(torch: Torch, pid: int, read: Allocator) -> Line:
     step = slurm_step()
     if step is not None:
         line["slurm_step"] = step
+    if is_wsl():
+        line["wsl"] = True
     if read.backend is not None:
         line["backend"] = read.backend
     if read.resting is not None:
@@ -39,6 +41,11 @@ def compose(torch: Torch, pid: int, read: Allocator) -> Line:
     else:
         line.update(allocator.settings(torch))
     return line
+
+
+def is_wsl() -> bool:
+    """Whether this is WSL2, by the variable that it sets, or in a container by its kernel."""
+    return "WSL_DISTRO_NAME" in os.environ or "microsoft" in os.uname().release
 
 
 # Who numbers the ranks: torch's launchers, else SLURM's srun, Open MPI or another MPI.

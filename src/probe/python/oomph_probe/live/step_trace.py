@@ -23,6 +23,8 @@ if TYPE_CHECKING:
 FORWARD, BACKWARD, OPTIMIZER = "forward", "backward", "optimizer"
 # A line of the wire above this is not sent, and its step not shown.
 LONGEST = 100000
+# The allocator hands out multiples of this (kMinBlockSize of CUDACachingAllocator.cpp).
+ROUNDED_TO = 512
 
 
 class Block:
@@ -50,11 +52,8 @@ def condense(
     """The step that began at `began_us`, from the snapshot at its end; `optimizer_us` is when its optimizer
     began, None where it did not. `kinds` maps addresses to kinds of tensors, as they were at the end; `modules`
     knows which module was running, and when."""
-    events = [
-        event
-        for event in events
-        if event["time_us"] >= began_us and event["action"] in ("alloc", "free_completed")
-    ]
+    of_step = [event for event in events if event["time_us"] >= began_us]
+    events = [event for event in of_step if event["action"] in ("alloc", "free_completed")]
     carried = carried_blocks(segments, events)
     table = Table(owners, kinds)
     words: list[str] = []
@@ -93,6 +92,9 @@ def condense(
         "origins": table.rows,
         "blocks": runs(numbers),
     }
+    layout = layout_before(segments, of_step, carried, at_end, streams)
+    if layout:
+        condensed["layout"] = layout
     if modules.is_known:
         names = Names()
         condensed["block_modules"] = runs([names.number_of(block.module) for block in of_blocks])
@@ -138,7 +140,8 @@ def length(line: Line) -> int:
     """Bytes of a condensed step on the wire, about."""
     rows = sum(len(str(row)) for row in line["origins"])
     names = sum(len(name) + 3 for name in line.get("modules", ()))
-    return len(line["trace"]) + len(line["blocks"]) + rows + names + len(line.get("block_modules", ""))
+    traced = len(line["trace"]) + len(line["blocks"]) + len(line.get("layout", ""))
+    return traced + rows + names + len(line.get("block_modules", ""))
 
 
 def carried_blocks(segments: Segments, events: list[dict[str, Any]]) -> list[Any]:
@@ -162,6 +165,51 @@ def carried_blocks(segments: Segments, events: list[dict[str, Any]]) -> list[Any
                 before[place] = Block(block.get("requested_size", block["size"]), block.get("frames"), place)
             address = place + block["size"]
     return [before[address] for address in sorted(before)]
+
+
+def layout_before(
+    segments: Segments, events: list[dict[str, Any]], carried: list[Any], at_end: set[int], streams: dict[int, Any]
+) -> str | None:
+    """Where the carried blocks lay when the step began: each segment, by address, as `+SIZE`, with `@STREAM` for others
+    than the first, and behind it its blocks by address: `.` is a carried block of its rounded size, a number one of
+    another size, a number with a minus a free stretch. None where segments grow in place or a pool is private."""
+    there = {}
+    for segment in segments:
+        if segment.get("is_expandable") or tuple(segment.get("segment_pool_id", (0, 0))) != (0, 0):
+            return None
+        there[segment.get("address", 0)] = (segment.get("total_size", 0), segment.get("stream", 0))
+    for event in reversed(events):
+        if event["action"] == "segment_alloc":
+            there.pop(event["addr"], None)
+        elif event["action"] == "segment_free":
+            there[event["addr"]] = (event["size"], event["stream"])
+    sizes = {}
+    for segment in segments:
+        address = segment.get("address", 0)
+        for block in segment["blocks"]:
+            place = block.get("address", address)
+            sizes[place] = block["size"]
+            address = place + block["size"]
+    words, at = [], 0
+    for address in sorted(there):
+        size, stream = there[address]
+        number = streams.setdefault(stream, len(streams))
+        words.append("+%d@%d" % (size, number) if number else "+%d" % size)
+        place, end = address, address + size
+        while at < len(carried) and carried[at].address < end:
+            block = carried[at]
+            if block.address < place:
+                return None
+            if block.address > place:
+                words.append("-%d" % (block.address - place))
+            rounded = -(-block.size // ROUNDED_TO) * ROUNDED_TO
+            taken = sizes.get(block.address, rounded) if id(block) in at_end else rounded
+            words.append("." if taken == rounded else "%d" % taken)
+            place = block.address + taken
+            at += 1
+        if place < end:
+            words.append("-%d" % (end - place))
+    return " ".join(words) if at == len(carried) else None
 
 
 def phase_of(event: Any, phase: str, optimizer_us: int | None, owners: Owners) -> str:

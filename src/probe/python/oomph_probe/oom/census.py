@@ -65,6 +65,8 @@ class Census:
         own = self.own_precision(found, roots)
         if own is not None:
             line["precision"] = own
+        if shares_cuda():
+            line["shares_cuda"] = True
         line.update(found.batches())
         return line
 
@@ -177,6 +179,17 @@ class ObjectScan:
             asked, size = sizes.pop()
             return {"batch": size, "batch_asked": asked}
         return {"batch_left": why_not or "DataLoaders of several batches are in use"}
+
+
+def shares_cuda() -> bool:
+    """Whether this process has received CUDA tensors of another one. torch keeps what it has received by CUDA's
+    handle and an offset (reductions.py of 2.11); tensors of the host are kept by a file's numbers or its name."""
+    reductions = sys.modules.get("torch.multiprocessing.reductions")
+    received = getattr(reductions, "shared_cache", None) or {}
+    return any(
+        isinstance(key, tuple) and len(key) == 2 and isinstance(key[0], bytes) and isinstance(key[1], int)
+        for key in list(received)
+    )
 
 
 def batch_norm(roots: list[Module]) -> str | None:
