@@ -28,6 +28,7 @@ sys.path.insert(0, str(HERE))
 
 import programs  # noqa: E402
 import zoo  # noqa: E402
+import zoo_data  # noqa: E402
 import zoo_runs  # noqa: E402
 from results import Results, shown  # noqa: E402
 
@@ -41,6 +42,7 @@ PUBLISHED = {
     "word-language-model": "--epochs 1",
     "small-vit": "--epochs 1",
     "unet-segmentation": "--epochs 1",
+    "resnext": "--epochs 1",
 }
 WAYS = ("mcp", "commands")
 
@@ -206,6 +208,7 @@ def published(directory, work):
     """The programs to play with, each way in a folder of its own."""
     rows = {row["name"]: row for row in zoo.tomllib.loads(zoo.MANIFEST.read_text())["program"]}
     found = {}
+    zoo_data.accept_made_files()
     for name, words in PUBLISHED.items():
         program = zoo.Program(**rows[name])
         program.runs = "%s %s" % (program.runs or program.command, words)
