@@ -103,6 +103,7 @@ const PACKAGE: &[(&str, &str)] = embedded![
     "rehearse/rehearsals.py",
     "rehearse/roots.py",
     "rehearse/rounds.py",
+    "rehearse/shards.py",
     "rehearse/sizes.py",
     "rehearse/values.py",
     "rehearse/warned.py",
