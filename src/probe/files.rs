@@ -90,6 +90,7 @@ const PACKAGE: &[(&str, &str)] = embedded![
     "rehearse/effects.py",
     "rehearse/evaluations.py",
     "rehearse/fakes.py",
+    "rehearse/flat_shards.py",
     "rehearse/flops.py",
     "rehearse/further.py",
     "rehearse/inputs.py",

@@ -82,10 +82,10 @@ class Trace:
         self.peak = max(self.peak, self.allocated)
         self.live[number] = weakref.ref(storage, lambda _: self.free(number, size))
 
-    def take(self, size: int) -> int:
-        """An allocation of no tensor's, until it is freed by its number."""
+    def take(self, size: int, stream: int = 0) -> int:
+        """An allocation of no tensor's on one of the streams, until it is freed by its number."""
         number, self.count = self.count, self.count + 1
-        self.words.append(str(size))
+        self.words.append("%d@%d" % (size, stream) if stream else str(size))
         self.allocated += fakes.blocks(size)
         self.peak = max(self.peak, self.allocated)
         self.live[number] = no_storage
@@ -160,7 +160,7 @@ class Rehearsal:
         mode = self.mode = FakeTensorMode(allow_non_fake_inputs=False)
         self.operators = operators.Operators(torch, mode, self.answers)
         copier = self.copier = fakes.Copier(torch, self.operators, call.device)
-        copier.shards.trace = self.trace
+        copier.memory.trace = self.trace
         module = copier.of(call.module())
         self.weights, self.trained = copier.weights, copier.trained
         self.flags = copier.flags
@@ -315,7 +315,7 @@ class Rehearsal:
 
     def fixed_sizes(self) -> set[int]:
         """The sizes of what its models have."""
-        return {each.untyped_storage().nbytes() for each in self.copier.tensors} | self.copier.shards.sizes
+        return {each.untyped_storage().nbytes() for each in self.copier.tensors} | self.copier.memory.sizes
 
     def recorder(self) -> Any:
         from torch.utils._python_dispatch import TorchDispatchMode

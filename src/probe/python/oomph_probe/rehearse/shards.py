@@ -17,6 +17,8 @@ if TYPE_CHECKING:
 STATES = "torch.distributed._composable_state"
 # What a group of parameters is at, as torch has it.
 IDLE, FORWARD, BACKWARD, REDUCED = range(4)
+# The streams that have a pool of blocks each: what computes, what gathers, what reduces.
+COMPUTES, GATHERS, REDUCES = range(3)
 
 
 class Unknown(Exception):
@@ -66,9 +68,9 @@ class Group:
         self.reduce_dtype = getattr(group, "_reduce_dtype", None)
         self.at = IDLE
         # The buffer that its parameters are gathered in; None where there is none, and before that was asked for.
-        self.buffer: int | None = None
+        self.buffer: tuple[int, int] | None = None
         self.is_asked_for = False
-        self.wholes: list[tuple[int, int]] = []
+        self.wholes: list[tuple[int, int] | None] = []
         self.is_whole = False
         self.has_gradient = False
         # Where it comes in forward, once for each call.
@@ -78,16 +80,49 @@ class Group:
         return sum(each.piece for each in self.parameters)
 
 
-class Shards:
-    """Those of the models of one rehearsal."""
+class Memory:
+    """What is taken for no tensor of the rehearsal's; and tensors in any container."""
 
     def __init__(self, torch: Torch) -> None:
         self.torch = torch
         # Set where the rehearsal begins.
         self.trace: Any = None
+        # All that was taken at once.
+        self.sizes: set[int] = set()
+
+    def take(self, size: int, stream: int = COMPUTES) -> tuple[int, int] | None:
+        if not size:
+            return None
+        self.sizes.add(size)
+        return self.trace.take(size, stream), size
+
+    def give(self, taken: tuple[int, int] | None) -> None:
+        if taken is not None:
+            self.trace.free(*taken)
+
+    def cast(self, dtype: Any, value: Any) -> Any:
+        def one(each: Any) -> Any:
+            is_cast = isinstance(each, self.torch.Tensor) and each.is_floating_point() and each.dtype != dtype
+            return each.to(dtype) if is_cast else each
+
+        return tree().tree_map(one, value)
+
+    def tensors(self, value: Any) -> Iterator[Any]:
+        return (each for each in tree().tree_flatten(value)[0] if isinstance(each, self.torch.Tensor))
+
+
+def tree() -> Any:
+    return sys.modules["torch.utils._pytree"]
+
+
+class Shards:
+    """Those of the models of one rehearsal."""
+
+    def __init__(self, torch: Torch, memory: Memory) -> None:
+        self.torch = torch
+        self.memory = memory
         self.groups: dict[int, Group] = {}
         self.known: dict[int, tuple[Any, Parameter]] = {}
-        self.sizes: set[int] = set()
         # The outermost module of a forward, the groups in the order of their calls, and what one leaves to the next.
         self.root: Any = None
         self.order: list[Group] = []
@@ -112,7 +147,7 @@ class Shards:
             for tensor in (sharded.sharded_param, getattr(sharded, "_unsharded_param", None)):
                 if tensor is not None:
                     self.known[id(tensor)] = tensor, parameter
-            self.sizes |= {parameter.whole, parameter.piece}
+            self.memory.sizes |= {parameter.whole, parameter.piece}
         return state
 
     def parameter(self, tensor: Tensor) -> Parameter | None:
@@ -137,7 +172,7 @@ class Shards:
             if self.root is None:
                 self.root = module
             if casts is not None:
-                args, kwargs = self.cast(casts, args), self.cast(casts, kwargs)
+                args, kwargs = self.memory.cast(casts, args), self.memory.cast(casts, kwargs)
             if group is not None:
                 group.at = FORWARD
                 self.gather(group)
@@ -157,13 +192,13 @@ class Shards:
                 self.order.append(group)
                 group.at = IDLE
             if self.torch.is_grad_enabled():
-                for each in self.tensors(output):
+                for each in self.memory.tensors(output):
                     if each.requires_grad:
                         each.register_hook(going_back)
             if self.root is module:
                 self.let_go_of_gathered()
                 self.root = None
-            return output if policy.output_dtype is None else self.cast(policy.output_dtype, output)
+            return output if policy.output_dtype is None else self.memory.cast(policy.output_dtype, output)
 
         def going_back(gradient: Any) -> Any:
             is_in_backward[0] = True
@@ -188,9 +223,9 @@ class Shards:
         pieces = group.pieces()
         # What is cast, or lies on the host, is put together first.
         moved = sum(each.piece for each in group.parameters if each.is_cast or each.is_on_host)
-        first = self.take(moved)
-        group.buffer = self.take(pieces * group.ranks)
-        self.give((first, moved))
+        first = self.memory.take(moved, GATHERS)
+        group.buffer = self.memory.take(pieces * group.ranks, GATHERS)
+        self.memory.give(first)
 
     def wait(self, group: Group | None) -> None:
         """The gathered parameters are copied out of their buffer."""
@@ -200,20 +235,19 @@ class Shards:
             self.let_go_of_gathered()
         for each in group.parameters:
             moved = each.piece if group.is_copied and (each.is_cast or each.is_on_host) else 0
-            first = self.take(moved)
-            group.wholes.append((self.take(each.whole), each.whole))
-            self.give((first, moved))
-        buffer = None if group.buffer is None else (group.buffer, group.pieces() * group.ranks)
+            first = self.memory.take(moved)
+            group.wholes.append(self.memory.take(each.whole))
+            self.memory.give(first)
         if group.at == FORWARD:
             # The next one's copy goes on beside it.
-            self.gathered = buffer
+            self.gathered = group.buffer
         else:
-            self.give(buffer)
+            self.memory.give(group.buffer)
         group.buffer, group.is_asked_for, group.is_whole = None, False, True
 
     def shard(self, group: Group) -> None:
         for whole in group.wholes:
-            self.give(whole)
+            self.memory.give(whole)
         group.wholes, group.is_whole = [], False
 
     def back(self, group: Group | None, fetches: bool) -> None:
@@ -244,19 +278,16 @@ class Shards:
         self.let_go_of_reduced()
         padded = sum(each.padded for each in having)
         dtype = group.reduce_dtype or gradients[0].dtype
-        given = padded * group.ranks * dtype.itemsize
-        self.reduced = self.take(given), given
+        self.reduced = self.memory.take(padded * group.ranks * dtype.itemsize)
         # Now they are copied.
         gradients.clear()
-        own = self.take(padded * dtype.itemsize), padded * dtype.itemsize
+        own = self.memory.take(padded * dtype.itemsize, REDUCES)
         if dtype != group.own_dtype and group.own_dtype is not None:
-            size = padded * group.own_dtype.itemsize
-            cast = self.take(size), size
-            self.give(own)
-            own = cast
+            first, own = own, self.memory.take(padded * group.own_dtype.itemsize, REDUCES)
+            self.memory.give(first)
         if group.has_gradient or group.parameters[0].is_on_host:
             # Added to what is there, or copied to the host.
-            self.give(own)
+            self.memory.give(own)
         group.has_gradient = True
 
     def end(self) -> None:
@@ -265,8 +296,7 @@ class Shards:
             if group.at != REDUCED:
                 self.reduce(group)
             group.at = IDLE
-            if group.buffer is not None:
-                self.give((group.buffer, group.pieces() * group.ranks))
+            self.memory.give(group.buffer)
             group.buffer, group.is_asked_for = None, False
             group.places.clear()
         self.order.clear()
@@ -279,9 +309,9 @@ class Shards:
         """The arguments, so that the group is reduced once their gradients are there."""
         if not self.torch.is_grad_enabled():
             return args, kwargs
-        tree = self.tree()
-        flat, spec = tree.tree_flatten((args, kwargs))
-        at = [place for place, each in enumerate(flat) if is_tensor(self.torch, each) and each.requires_grad]
+        flat, spec = tree().tree_flatten((args, kwargs))
+        tensor = self.torch.Tensor
+        at = [place for place, each in enumerate(flat) if isinstance(each, tensor) and each.requires_grad]
         if not at:
             return args, kwargs
         if self.function is None:
@@ -289,40 +319,15 @@ class Shards:
         passed = self.function.apply(lambda: self.reduce(group), *(flat[place] for place in at))
         for place, each in zip(at, passed):
             flat[place] = each
-        return tuple(tree.tree_unflatten(flat, spec))
-
-    def cast(self, dtype: Any, value: Any) -> Any:
-        def one(each: Any) -> Any:
-            is_cast = is_tensor(self.torch, each) and each.is_floating_point() and each.dtype != dtype
-            return each.to(dtype) if is_cast else each
-
-        return self.tree().tree_map(one, value)
-
-    def tensors(self, value: Any) -> Iterator[Any]:
-        return (each for each in self.tree().tree_flatten(value)[0] if is_tensor(self.torch, each))
-
-    def tree(self) -> Any:
-        return sys.modules["torch.utils._pytree"]
-
-    def take(self, size: int) -> int:
-        self.sizes.add(size)
-        return self.trace.take(size) if size else -1
+        return tuple(tree().tree_unflatten(flat, spec))
 
     def let_go_of_gathered(self) -> None:
-        self.give(self.gathered)
+        self.memory.give(self.gathered)
         self.gathered = None
 
     def let_go_of_reduced(self) -> None:
-        self.give(self.reduced)
+        self.memory.give(self.reduced)
         self.reduced = None
-
-    def give(self, taken: tuple[int, int] | None) -> None:
-        if taken is not None and taken[1]:
-            self.trace.free(*taken)
-
-
-def is_tensor(torch: Torch, value: Any) -> bool:
-    return isinstance(value, torch.Tensor)
 
 
 def function_of(torch: Torch) -> Any:
