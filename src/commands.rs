@@ -28,12 +28,13 @@ use crate::command::CommandLine;
 use crate::config;
 use crate::live::display::mode;
 use crate::live::{Ending, FitOptions, SessionConfig, named_in, print};
-use crate::query::planned;
 use crate::query::sessions::session_names;
+use crate::query::{planned, recordings};
+use crate::supervise;
 use crate::ui::Preferences;
 use crate::ui::theme::Scheme;
 use again::AgainCommand;
-use anyhow::Context;
+use anyhow::{Context, bail};
 use attach::AttachCommand;
 use check::CheckCommand;
 use clap::{CommandFactory, FromArgMatches, Parser};
@@ -218,6 +219,27 @@ impl Invocation {
     }
 }
 
+/// Refuses the name of a recorded session in a command's place, if there is no program of that name.
+///
+/// # Errors
+/// It is such a name; with what to type.
+fn refuse_session(subcommand: &str, command: &CommandLine) -> anyhow::Result<()> {
+    let [word] = &command.argv[..] else {
+        return Ok(());
+    };
+    let path = std::env::var_os("PATH");
+    let recording = match supervise::resolve(command, path.as_deref()) {
+        Err(missing) if missing.unknown_name().is_some() => recordings::find(Some(&word.0)).ok(),
+        Ok(_) | Err(_) => None,
+    };
+    let Some(id) = recording.as_deref().and_then(recordings::id_of) else {
+        return Ok(());
+    };
+    bail!(
+        "{id} is a recorded session, and {subcommand} takes a command: oomph {subcommand} -- python train.py; oomph explain {id} says why it ran out of memory"
+    )
+}
+
 /// The definition of the command line, before clap has completed it.
 fn command_definition() -> clap::Command {
     help::with_topics(Cli::command())
@@ -301,6 +323,24 @@ fn meant(command: &CommandLine) -> Option<String> {
         .map(|(meant, _)| meant.to_string())
 }
 
+/// The unknown option of an error, and the subcommands that have it.
+fn elsewhere(error: &clap::Error) -> Option<(String, Vec<String>)> {
+    use clap::error::{ContextKind, ContextValue};
+    let Some(ContextValue::String(option)) = error.get(ContextKind::InvalidArg) else {
+        return None;
+    };
+    let long = option.strip_prefix("--")?;
+    let definition = command_definition();
+    let having = definition.get_subcommands().filter(|subcommand| {
+        let mut arguments = subcommand.get_arguments();
+        arguments.any(|argument| argument.get_long() == Some(long))
+    });
+    let names: Vec<String> = having
+        .map(|subcommand| format!("oomph {}", subcommand.get_name()))
+        .collect();
+    (!names.is_empty()).then(|| (option.clone(), names))
+}
+
 /// clap's error as one line that says how to fix it.
 fn early_exit(error: &clap::Error, subcommand: Option<&str>) -> EarlyExit {
     use clap::error::ErrorKind;
@@ -321,6 +361,13 @@ fn early_exit(error: &clap::Error, subcommand: Option<&str>) -> EarlyExit {
                 })
                 .collect();
             let mut message = message.join("; ").replace(":; ", ": ");
+            let elsewhere = match (kind, subcommand) {
+                (ErrorKind::UnknownArgument, None) => elsewhere(error),
+                _ => None,
+            };
+            if let Some((option, subcommands)) = elsewhere {
+                message = format!("{option} is an option of {}", subcommands.join(" and "));
+            }
             let (help, takes_command) = match subcommand {
                 None => ("oomph --help".into(), true),
                 Some(name) => (format!("oomph {name} --help"), cli::takes_command(name)),

@@ -19,6 +19,7 @@ mod launch;
 pub(crate) mod layout;
 mod learned;
 mod loader_setting;
+mod per_device;
 pub(crate) mod program;
 mod program_settings;
 pub(crate) mod recognized;

@@ -74,6 +74,13 @@ impl Bytes {
         let bytes = (value * unit as f64).round();
         (bytes < 9.223_372_036_854_775e18).then_some(Bytes(bytes as u64))
     }
+
+    /// Parses the size of a memory that a user writes: with its unit, and of a MiB at least. A bare number is
+    /// refused, since `24` is meant as GiB.
+    pub fn parse_size(text: &str) -> Option<Bytes> {
+        let has_unit = text.trim_end().ends_with(|c: char| c.is_ascii_alphabetic());
+        Bytes::parse(text).filter(|bytes| has_unit && *bytes >= Bytes::mib(1))
+    }
 }
 
 impl Add for Bytes {
@@ -303,6 +310,15 @@ mod tests {
             ("1.2.3 GiB", None),
         ] {
             assert_eq!(Bytes::parse(text), bytes.map(Bytes), "{text:?}");
+        }
+    }
+
+    #[test]
+    fn a_size_of_a_memory_has_its_unit() {
+        assert_eq!(Bytes::parse_size("24 GiB"), Some(Bytes(24 * GIB)));
+        assert_eq!(Bytes::parse_size("512m "), Some(Bytes::mib(512)));
+        for text in ["24", "25769803776", "24 B", "12 parsecs", ""] {
+            assert_eq!(Bytes::parse_size(text), None, "{text:?}");
         }
     }
 

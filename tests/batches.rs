@@ -263,6 +263,25 @@ fn kinds() -> Vec<Kind> {
             ..PLAIN
         },
         Kind {
+            name: "a total beside a size per GPU that is not set",
+            program: "parser.add_argument('--batch', type=int, default=128)\n\
+                      parser.add_argument('--batch-gpu', type=int)\nargs = parser.parse_args()\n\
+                      of_gpu = args.batch_gpu or args.batch\nassert args.batch % of_gpu == 0\n\
+                      train(of_gpu, accumulate=args.batch // of_gpu)\n",
+            outcome: Changed("--batch-gpu 64", "trained with 64 x 2"),
+            ..PLAIN
+        },
+        Kind {
+            name: "a typed total beside a size per GPU that is 0",
+            program: "parser.add_argument('--batch-size', type=int, default=8)\n\
+                      parser.add_argument('--per-gpu', type=int, default=0)\nargs = parser.parse_args()\n\
+                      of_gpu = args.per_gpu or args.batch_size\nassert args.batch_size % of_gpu == 0\n\
+                      train(of_gpu, accumulate=args.batch_size // of_gpu)\n",
+            words: &["train.py", "--batch-size", "192"],
+            outcome: Changed("--batch-size 192 --per-gpu 48", "trained with 48 x 4"),
+            ..PLAIN
+        },
+        Kind {
             name: "choices",
             program: "parser.add_argument('--batch-size', type=int, default=128, choices=[16, 48, 128])\n\
                       train(parser.parse_args().batch_size)\n",

@@ -126,6 +126,15 @@ fn a_wrong_word_says_what_was_expected() {
     let with = |words: &[&'static str]| [words, &batch].concat();
     for (words, expected) in [
         (vec!["plan", id], "plan takes a command"),
+        (vec!["fit", id], "fit takes a command: oomph fit -- python"),
+        (
+            with(&["fit", "--room", "24"]),
+            "write a size with its unit, such as 24GiB",
+        ),
+        (
+            with(&["--predict", "x"]),
+            "--predict is an option of oomph plan; options of the command go after it",
+        ),
         (vec!["logs", "zzz"], "running or ended"),
         (
             with(&["plan", "--predict", "x"]),

@@ -356,6 +356,33 @@ fn no_answer_for_other_gpus_is_a_sentence_and_no_success() {
     }
 }
 
+#[test]
+fn a_program_that_others_end_is_no_answer_for_other_gpus() {
+    for (room, said) in [
+        (
+            Some("--room"),
+            "no answer for 24.0 GiB: run 1 (--batch-size 2)",
+        ),
+        (None, "no answer: run 1 (--batch-size 2)"),
+    ] {
+        let state = directory();
+        let program = state.path().join("ended.py");
+        let text = "import os, signal\nos.kill(os.getpid(), signal.SIGTERM)\nsignal.pause()\n";
+        std::fs::write(&program, text).expect("a program");
+        let command = ["python3", &program.to_string_lossy(), "--batch-size", "8"];
+        let options: Vec<&str> = ["fit"]
+            .into_iter()
+            .chain(room)
+            .chain(room.map(|_| "24GiB"))
+            .collect();
+        let done = oomph_on(&state, &options, &command);
+        let answer = self::text(&done.stdout);
+        assert_eq!(done.status.code(), Some(1), "{answer}");
+        let whole = format!("{said} was ended by SIGTERM, which oomph did not send");
+        assert!(answer.starts_with(&whole), "{answer}");
+    }
+}
+
 /// A model whose memory grows with its batch, and the loop that trains it.
 const TRAINS: &str = "\
 import torch

@@ -69,9 +69,7 @@ pub(super) struct CheckCommand {
 }
 
 fn size(text: &str) -> Result<Bytes, String> {
-    Bytes::parse(text)
-        .filter(|bytes| *bytes >= Bytes::mib(1))
-        .ok_or_else(|| "write a size with its unit, such as 22GiB".into())
+    Bytes::parse_size(text).ok_or_else(|| "write a size with its unit, such as 22GiB".into())
 }
 
 fn percent(text: &str) -> Result<f64, String> {

@@ -3,6 +3,7 @@
 //! A session whose runs are chosen by a search instead of a person; each is stopped after some optimizer
 //! steps. The program's output goes to standard error, the answer to standard output.
 
+use super::refuse_session;
 use super::run::configure;
 use crate::command::CommandLine;
 use crate::config;
@@ -28,6 +29,7 @@ use std::path::PathBuf;
 /// # Errors
 /// What kept oomph itself from starting the command.
 pub(super) fn run(fit: FitOptions, command: CommandLine) -> anyhow::Result<Ending> {
+    refuse_session("fit", &command)?;
     let asked = SessionConfig {
         headless: true,
         nvml: !fit.no_nvml,

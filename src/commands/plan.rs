@@ -1,14 +1,13 @@
 //! `oomph plan`: what oomph recognizes in a command and what each remedy would change. Runs nothing.
 
-use super::answer;
 use super::predict::predict;
+use super::{answer, refuse_session};
 use crate::command::CommandLine;
 use crate::document::DocumentBlock;
 use crate::document::text::{TextLayout, lines};
 use crate::live::{Ending, print};
-use crate::query::{planned, recordings};
-use crate::{remedy, report, supervise};
-use anyhow::bail;
+use crate::query::planned;
+use crate::{remedy, report};
 use clap::Args;
 use std::ffi::OsString;
 
@@ -43,28 +42,12 @@ fn batch_scale(text: &str) -> Result<f64, String> {
     }
 }
 
-/// The session that was named in a command's place, if that is no program.
-fn session_named(command: &CommandLine) -> Option<String> {
-    let [word] = &command.argv[..] else {
-        return None;
-    };
-    let path = std::env::var_os("PATH");
-    supervise::resolve(command, path.as_deref()).err()?;
-    let recording = recordings::find(Some(&word.0)).ok()?;
-    let directory = recording.parent()?.file_name()?;
-    Some(directory.to_string_lossy().into_owned())
-}
-
 /// Prints the plan, or with `--predict` what the command would need at other batch sizes.
 ///
 /// # Errors
 /// A recording could not be read, or standard output not written.
 pub(super) fn run(asked: &PlanCommand, command: &CommandLine) -> anyhow::Result<Ending> {
-    if let Some(id) = session_named(command) {
-        bail!(
-            "{id} is a recorded session, and plan takes a command: oomph plan -- python train.py; oomph explain {id} says why it ran out of memory"
-        );
-    }
+    refuse_session("plan", command)?;
     match asked.predict.is_empty() {
         true => plan(command, asked.json, asked.batch_scale),
         false => predict(command, &asked.recording, &asked.predict),

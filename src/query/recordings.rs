@@ -85,6 +85,12 @@ pub fn find(name: Option<&OsStr>) -> anyhow::Result<PathBuf> {
     }
 }
 
+/// The session's name, of a recording that lies in its directory.
+pub fn id_of(recording: &Path) -> Option<String> {
+    let directory = recording.parent()?.file_name()?;
+    Some(directory.to_string_lossy().into_owned())
+}
+
 /// The recording of the session of this name, or that alone begins so; a file's path names none.
 ///
 /// # Errors

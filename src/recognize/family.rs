@@ -84,6 +84,25 @@ pub(crate) fn is_plainly_a_batch(name: &str) -> bool {
         .all(|word| is_one(&listed.like_a_batch, &word) || is_one(&listed.with_a_batch, &word))
 }
 
+/// Whether a name is of one device's batch: `per_gpu_batch_size`, `batch-gpu`, `micro-device`; not `batch_size_per_card`.
+pub(crate) fn is_batch_of_device(name: &str) -> bool {
+    if batch_level(name) == Some(BatchArgument::Micro) {
+        return true;
+    }
+    let words = words(name);
+    let has = |these: &[&str]| words.iter().any(|word| these.contains(&word.as_str()));
+    let is_plain = words.iter().filter(|word| !word.is_empty()).all(|word| {
+        is_one(&spellings().like_a_batch, word) || is_one(&spellings().with_a_batch, word)
+    });
+    let is_batch = (words.iter()).any(|word| is_one(&spellings().like_a_batch, word));
+    is_plain && has(&["gpu", "device", "rank"]) && (is_batch || has(&["per", "micro"]))
+}
+
+/// Whether a name is of how many processes or devices there are.
+pub(crate) fn is_ranks(name: &str) -> bool {
+    is_one(&spellings().ranks, &plain(name))
+}
+
 /// Whether a name says that it is a size of something else, or no size at all.
 pub(crate) fn is_other_size(name: &str) -> bool {
     let listed = spellings();

@@ -10,6 +10,7 @@ use super::argument::{Arguments, InsertPoint, Name, same};
 use super::batch::{Addition, BatchSource, Knob, Place, WholeBatch};
 use super::family;
 use super::learned::{KnobEffect, KnobPlace, KnobStanding, LearnedKnob, standing};
+use super::per_device::{self, DividedTotal};
 use super::recognized::{Reach, Recognized};
 use super::spellings::BatchArgument;
 use crate::event::{Knobs, ParsedNumber, SourceEdit, SourceNumber, SourceNumberKind};
@@ -148,7 +149,7 @@ impl<'a> ToldNumbers<'a> {
             .collect();
         let steps: Vec<Origin<'a>> = all
             .iter()
-            .filter(|(meaning, _)| *meaning == Meaning::Accumulation)
+            .filter(|(meaning, origin)| *meaning == Meaning::Accumulation && origin.value() > 0)
             .map(|(_, origin)| *origin)
             .collect();
         let of_words: Vec<Origin<'a>> = (steps.iter().copied())
@@ -230,10 +231,38 @@ impl<'a> ToldNumbers<'a> {
         }
     }
 
+    /// An option for one device's batch beside the total that was found, which has no number yet.
+    fn of_device(&self, found: &BatchCandidate<'a>) -> Option<&'a ParsedNumber> {
+        let unset = self.all.iter().filter_map(|(_, origin)| match origin {
+            Origin::Parsed(number) if per_device::is_unset(number) => Some(*number),
+            Origin::Parsed(_) | Origin::Literal(_) => None,
+        });
+        let unset: Vec<&ParsedNumber> = unset.collect();
+        let is_whole = matches!(found.origin, Origin::Parsed(_))
+            && found.level != BatchArgument::Micro
+            && found.relation != SizeRelation::Views
+            && self.steps.is_none();
+        match unset.as_slice() {
+            [one] if is_whole => Some(one),
+            _ => None,
+        }
+    }
+
     /// A total that the program keeps beside the number that was found.
     fn total(&self, found: &BatchCandidate<'a>) -> Option<Origin<'a>> {
+        // Beside what is one device's by its name, a plain batch is the total.
+        let is_total = |meaning: Meaning, value: u64| match meaning {
+            Meaning::Batch(BatchArgument::Total) => true,
+            Meaning::Batch(BatchArgument::Plain | BatchArgument::Divided) => {
+                found.level == BatchArgument::Micro && value.is_multiple_of(found.origin.value())
+            }
+            Meaning::Batch(BatchArgument::Micro | BatchArgument::Unsure)
+            | Meaning::Accumulation
+            | Meaning::Other
+            | Meaning::Unknown => false,
+        };
         let is_it = |(meaning, origin): &&(Meaning, Origin<'a>)| {
-            *meaning == Meaning::Batch(BatchArgument::Total)
+            is_total(*meaning, origin.value())
                 && *origin != found.origin
                 && origin.value() >= found.origin.value()
         };
@@ -290,6 +319,19 @@ fn of_candidate<'a>(
     found: BatchCandidate<'a>,
 ) -> Result<BatchSource<'a>, String> {
     let arguments = recognized.opened()?;
+    let of_device = numbers.of_device(&found).and_then(|option| {
+        let shown = found.origin.shown();
+        let total = DividedTotal {
+            name: &shown,
+            value: found.origin.value(),
+            ranks: found.origin.value() / found.size.max(1),
+        };
+        let knob = knob_of_parsed(option, &arguments, recognized).ok()?;
+        per_device::source(option, total, knob)
+    });
+    if let Some(source) = of_device {
+        return Ok(source);
+    }
     let mut source = BatchSource::new(vec![knob(found.origin, &arguments, recognized)?]);
     // A later run may have another value of the same number.
     let size = u128::from(source.at_once) * u128::from(found.size);
@@ -348,13 +390,20 @@ pub(super) fn confirms<'a>(
     }
     let at_once = u128::from(knob.value) * u128::from(size) / u128::from(number.value.max(1));
     source.at_once = u64::try_from(at_once).unwrap_or(u64::MAX).max(1);
+    let origin = Origin::Parsed(number);
     let found = BatchCandidate {
         relation,
-        level: BatchArgument::Plain,
-        origin: Origin::Parsed(number),
+        level: match origin.meaning() {
+            Meaning::Batch(level) => level,
+            Meaning::Accumulation | Meaning::Other | Meaning::Unknown => BatchArgument::Plain,
+        },
+        origin,
         size,
         standing: KnobStanding::Unknown,
     };
+    if numbers.of_device(&found).is_some() {
+        return false;
+    }
     numbers.bound(source, &found);
     true
 }

@@ -19,6 +19,7 @@ pub(crate) struct Spellings {
     pub other_sizes: Vec<String>,
     pub workers: Vec<String>,
     pub like_workers: Vec<String>,
+    pub ranks: Vec<String>,
     pub prefetch: Vec<String>,
     pub pin_memory: Vec<String>,
     pub persistent_workers: Vec<String>,

@@ -151,6 +151,14 @@ impl ProgramText {
         chosen.any(|(taken, left)| taken == for_another && left == name)
     }
 
+    /// Whether the text divides a total among devices, or something by a device's batch, and so counts micro-batches.
+    pub(crate) fn shares(&self, total: &str, of_device: &str) -> bool {
+        let mut divided = self.divided.iter();
+        divided.any(|(what, through)| {
+            through == of_device || what == total && family::is_ranks(through)
+        })
+    }
+
     /// Whether the text divides one number by another.
     pub(crate) fn divides(&self, name: &str, by: &str) -> bool {
         let mut divided = self.divided.iter();
@@ -203,6 +211,7 @@ impl TextNumber {
 /// Whether a name has to do with batches.
 fn is_near(name: &str) -> bool {
     family::batch_level(name).is_some()
+        || family::is_batch_of_device(name)
         || family::like_a_batch(name).is_some()
         || family::is_accumulation(name)
 }
@@ -409,7 +418,7 @@ fn of_settings(file: &NamedSettingsFile) -> Vec<TextNumber> {
     numbers.collect()
 }
 
-/// `batch_size // accumulation`, `args.batch_size / args.accumulation`.
+/// `batch_size // accumulation`, `args.batch_size / args.accumulation`; also by the ranks, and by a device's batch.
 fn divisions(said: &SourceStatements<'_>) -> Vec<(String, String)> {
     let tokens = &said.tokens;
     let by = (1..tokens.all.len()).filter(|at| {
@@ -421,7 +430,10 @@ fn divisions(said: &SourceStatements<'_>) -> Vec<(String, String)> {
         let (dotted, _) = tokens.dotted(at + 1, tokens.all.len())?;
         let through = dotted.rsplit('.').next()?;
         let what = tokens.is_name(at - 1).then(|| tokens.text(at - 1))?;
-        family::is_accumulation(through).then(|| (what.to_string(), through.to_string()))
+        let is_told = family::is_accumulation(through)
+            || family::is_ranks(through)
+            || family::is_batch_of_device(through);
+        is_told.then(|| (what.to_string(), through.to_string()))
     });
     pairs.take(1000).collect()
 }

@@ -79,7 +79,7 @@ fn percent(text: &str) -> Result<f64, String> {
 }
 
 fn size(text: &str) -> Result<Bytes, String> {
-    Bytes::parse(text).ok_or_else(|| "write a size with its unit, such as 24GiB".into())
+    Bytes::parse_size(text).ok_or_else(|| "write a size with its unit, such as 24GiB".into())
 }
 
 fn replacement(text: &str) -> Result<(String, String), String> {
@@ -502,11 +502,7 @@ impl Policy for Fit {
             RunOutcome::OutOfMemory => false,
             RunOutcome::Running | RunOutcome::Stopped | RunOutcome::Failed(_) => {
                 if self.stopped != Some(number) {
-                    let how = format!(
-                        "ended by itself ({}) before its steps, for another reason than memory",
-                        run.exit
-                    );
-                    return self.no_answer(run, &how);
+                    return self.no_answer(run, &ended_too_soon(run.exit));
                 }
                 true
             }
@@ -618,12 +614,26 @@ impl Policy for Fit {
             (Some(GivenUp::Because(_)), _) if self.unanswered.is_none() => Ending::Code(status),
             // What did run is an answer.
             (Some(GivenUp::Because(_)), _) if status == 0 => Ending::Code(0),
-            // No answer is no success.
-            (Some(GivenUp::Because(_)), Ending::Like(exit)) if exit.is_success() => {
+            // No answer is no success, and a signal was for the program: with it a shell would say "Terminated" of oomph.
+            (Some(GivenUp::Because(_)), Ending::Like(exit))
+                if exit.is_success() || matches!(exit, Exit::Signal(_)) =>
+            {
                 Ending::Code(status)
             }
             (Some(GivenUp::Because(_)), ending) => ending,
         })
+    }
+}
+
+/// How a run ended that oomph did not stop, and that did not run out of memory.
+fn ended_too_soon(exit: Exit) -> String {
+    match exit {
+        Exit::Signal(_) => {
+            format!("was ended by {exit}, which oomph did not send, before its steps were seen")
+        }
+        Exit::Code(_) => {
+            format!("ended by itself ({exit}) before its steps, for another reason than memory")
+        }
     }
 }
 

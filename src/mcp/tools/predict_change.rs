@@ -49,7 +49,8 @@ fn call(context: &ToolContext, given: JsonObject, _: Duration) -> Result<CallPro
     let state = read_state(&path).map_err(words)?;
     let room = match &asked.room {
         Some(text) => {
-            Some(Bytes::parse(text).ok_or("write room as a size with its unit, such as 24GiB")?)
+            let size = Bytes::parse_size(text);
+            Some(size.ok_or("write room as a size with its unit, such as 24GiB")?)
         }
         None => None,
     };

@@ -346,7 +346,7 @@ fn new_values_are_what_the_program_accepts() {
             "python t.py --batch-size 384",
             &told(&[&[96, 3, 8, 8]], &per_device)
         ),
-        ("--micro-batch".into(), [Some(100), Some(60), Some(20)])
+        ("--micro-batch".into(), [Some(96), Some(48), Some(16)])
     );
     let with_total = [
         number("--total-batch-size", 384, true),
@@ -395,4 +395,73 @@ fn runs_with_a_default_and_with_the_argument_are_compared() {
     );
     assert_eq!(default.likeness, typed.likeness);
     assert_eq!((default.at_once, typed.at_once), (256, 128));
+}
+
+#[test]
+fn a_size_per_device_that_is_not_set_is_added_beside_the_total() {
+    let unset = |option: &str| ParsedNumber {
+        default: None,
+        ..number(option, 0, false)
+    };
+    let mut edm = told(
+        &[&[128, 3, 32, 32]],
+        &[number("--batch", 512, false), unset("--batch-gpu")],
+    );
+    edm.world = 4;
+    assert_eq!(
+        found("torchrun --nproc_per_node=4 train.py", &edm),
+        is("--batch-gpu", 128, 128)
+    );
+    edm.parsed[0].typed = true;
+    let typed = command("torchrun --nproc_per_node=4 train.py --batch 512");
+    let launch = LaunchEnvironment {
+        told: Some(&edm),
+        ..LaunchEnvironment::default()
+    };
+    let source = Recognized::new(&typed, &launch).batch_source().unwrap();
+    assert!(
+        matches!(&source.sizes[0].place, Place::Added(_)),
+        "{source:?}"
+    );
+    assert_eq!(source.bounds.divisor_of, Some(128));
+    assert!(
+        matches!(&source.whole, WholeBatch::Kept(words) if words == "--batch 512 stays"),
+        "{source:?}"
+    );
+    // The next run has it typed; the total is still what it must divide.
+    edm.given = vec![shape(&[64, 3, 32, 32])];
+    edm.parsed[1].value = 64;
+    edm.parsed[1].typed = true;
+    let next = command("torchrun --nproc_per_node=4 train.py --batch 512 --batch-gpu 64");
+    let launch = LaunchEnvironment {
+        told: Some(&edm),
+        ..LaunchEnvironment::default()
+    };
+    let source = Recognized::new(&next, &launch).batch_source().unwrap();
+    assert_eq!(
+        (source.sizes[0].name.as_str(), source.at_once),
+        ("--batch-gpu", 64)
+    );
+    assert_eq!(source.bounds.divisor_of, Some(128));
+    // One that is not a number of the command's is nobody's to set.
+    edm.parsed[1] = unset("--batch-gpu");
+    edm.parsed[1].reads_command = false;
+    edm.parsed[0].typed = false;
+    edm.given = vec![shape(&[128, 3, 32, 32])];
+    assert_eq!(
+        found("torchrun --nproc_per_node=4 train.py", &edm),
+        is("--batch", 512, 128)
+    );
+}
+
+#[test]
+fn an_accumulation_without_a_number_counts_nothing() {
+    let told = told(
+        &[&[64, 8]],
+        &[
+            number("--batch-size", 64, false),
+            number("--grad-accum", 0, false),
+        ],
+    );
+    assert_eq!(found("python train.py", &told), is("--batch-size", 64, 64));
 }

@@ -2,12 +2,13 @@
 //! a constant only says where to edit. Where two are as good, "not sure" is the answer.
 
 use super::{ProgramText, SourceRole, TextNumber, TextSetting};
-use crate::event::SourceNumber;
+use crate::event::{ParsedNumber, SourceNumber};
 use crate::recognize::argument::{Arguments, Hit, InsertPoint, Name, same};
 use crate::recognize::batch::{Addition, BatchSource, Knob, Place, WholeBatch};
 use crate::recognize::family;
 use crate::recognize::knob;
 use crate::recognize::learned::{KnobPlace, KnobStanding, standing};
+use crate::recognize::per_device::{self, DividedTotal};
 use crate::recognize::program_settings::{AccumulationRule, Scope};
 use crate::recognize::recognized::Recognized;
 use crate::recognize::spellings::BatchArgument;
@@ -65,6 +66,8 @@ pub enum SpotKind {
     Typed,
     /// The default of an argument.
     Default,
+    /// An argument that has no number yet, beside a total that has.
+    Unset,
     /// In a file of settings.
     Config,
     /// In the program's text.
@@ -77,6 +80,7 @@ impl BatchSpot {
         let kind = match self.stands {
             SpotKind::Typed => "typed",
             SpotKind::Default => "default",
+            SpotKind::Unset => "not set, declared",
             SpotKind::Config => "config",
             SpotKind::Constant => "constant",
         };
@@ -229,7 +233,7 @@ impl<'c> Recognized<'c> {
                     arguments: &arguments,
                 };
                 match reading.choice() {
-                    TextChoice::One(found, sure) => (sure, vec![BatchSpot::new(&found)]),
+                    TextChoice::One(found, sure) => (sure, vec![reading.spot(&found)]),
                     TextChoice::Several(rivals) => (
                         HowSure::NotSure,
                         rivals.iter().map(BatchSpot::new).collect(),
@@ -414,6 +418,23 @@ impl<'a> TextReading<'_, 'a> {
         }
     }
 
+    /// Where the number stands that would be changed.
+    fn spot(&self, found: &TextCandidate<'a>) -> BatchSpot {
+        let Some((number, source)) = self.of_device(found) else {
+            return BatchSpot::new(found);
+        };
+        let added = TextCandidate {
+            number,
+            typed: None,
+            value: source.at_once,
+            ..*found
+        };
+        BatchSpot {
+            stands: SpotKind::Unset,
+            ..BatchSpot::new(&added)
+        }
+    }
+
     fn candidate(&self, number: &'a TextNumber) -> Option<TextCandidate<'a>> {
         let names = number.names();
         let (level, is_listed) = self.level(number, &names)?;
@@ -512,7 +533,42 @@ impl<'a> TextReading<'_, 'a> {
         }
     }
 
+    /// An option for one device's batch beside a total, which has no number: it is added, and the total stays.
+    fn of_device(&self, found: &TextCandidate<'a>) -> Option<(&'a TextNumber, BatchSource<'a>)> {
+        if found.level == BatchArgument::Micro || self.recognized.known.is_some() {
+            return None;
+        }
+        let numbers = self.text.numbers.iter().filter_map(|number| {
+            let TextSetting::Argument(option) = &number.set else {
+                return None;
+            };
+            let is_it = per_device::is_unset(option)
+                && self.typed(number).is_none()
+                && !number.is_overwritten
+                && self.is_alike(number, found.number)
+                && self.standing(number) != KnobStanding::WithoutEffect
+                && (found.level == BatchArgument::Total
+                    || self.text.shares(leaf(found.number), leaf(number)));
+            is_it.then_some((number, option))
+        });
+        let numbers: Vec<(&TextNumber, &ParsedNumber)> = numbers.collect();
+        let [(number, option)] = numbers.as_slice() else {
+            return None;
+        };
+        let spot = BatchSpot::new(found);
+        let total = DividedTotal {
+            name: &spot.name,
+            value: found.value,
+            ranks: u64::from(self.recognized.processes().unwrap_or(1)),
+        };
+        let source = per_device::source(option, total, self.knob(number).ok()?)?;
+        Some((number, source))
+    }
+
     fn source(&self, found: TextCandidate<'a>) -> Result<BatchSource<'a>, String> {
+        if let Some((_, source)) = self.of_device(&found) {
+            return Ok(source);
+        }
         let mut source = BatchSource::new(vec![self.knob(found.number)?]);
         let steps: Vec<&TextNumber> = self
             .text

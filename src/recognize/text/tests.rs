@@ -61,6 +61,36 @@ fn each_way_of_declaring_a_number_is_read() {
             "@click.command()\n@click.option('--batch', help='Total batch size', default=512)\ndef main(batch): pass\n",
             "sure: --batch 512 default at a.py:2",
         ),
+        // An option for one device's batch beside a total is what would be added.
+        (
+            "torchrun --nproc_per_node=4 a.py",
+            "@click.option('--batch', help='Total batch size', type=click.IntRange(min=1), default=512)\n\
+             @click.option('--batch-gpu', help='Limit batch size per GPU', type=click.IntRange(min=1))\n\
+             def main(batch, batch_gpu): pass\n",
+            "sure: --batch-gpu 128 not set, declared at a.py:2",
+        ),
+        (
+            "python a.py --batch-size 96",
+            "p.add_argument('--batch-size', type=int, default=64)\n\
+             p.add_argument('--per-gpu', type=int, default=0)\n\
+             each = args.per_gpu or args.batch_size // world_size\n",
+            "sure: --per-gpu 96 not set, declared at a.py:2",
+        ),
+        // Nothing shows that the program divides it.
+        (
+            "python a.py",
+            "p.add_argument('--batch-size', type=int, default=64)\n\
+             p.add_argument('--per-gpu', type=int)\n",
+            "sure: --batch-size 64 default at a.py:1",
+        ),
+        // Of two options either may be meant.
+        (
+            "python a.py",
+            "p.add_argument('--batch-size', type=int, default=64, help='total batch size')\n\
+             p.add_argument('--batch-gpu', type=int)\n\
+             p.add_argument('--micro-batch-size', type=int)\n",
+            "sure: --batch-size 64 default at a.py:1",
+        ),
         (
             "python a.py",
             "loader = DataLoader(data, batch_size=128 // args.n_gpu, shuffle=True)\n",

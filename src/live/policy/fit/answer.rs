@@ -4,7 +4,7 @@ use super::search::SearchAnswer;
 use super::seen_inputs::shape;
 use super::{FARTHEST, Fit, GivenUp};
 use crate::command::{CommandLine, Word};
-use crate::event::as_typed;
+use crate::event::{Exit, as_typed};
 use crate::live::print;
 use crate::units::Bytes;
 use serde_json::{Value, json};
@@ -192,7 +192,10 @@ fn in_words(fit: &Fit, found: FitResult) -> String {
         text.push_str(&row(number + 1, trial.value, trial.peak, verdict));
     }
     if let Some(run) = &fit.unanswered {
-        let verdict = format!("no answer: ended by itself ({})", run.exit);
+        let verdict = match run.exit {
+            Exit::Signal(_) => format!("no answer: ended by {}", run.exit),
+            Exit::Code(_) => format!("no answer: ended by itself ({})", run.exit),
+        };
         let number = fit.search.trials.len() + 1;
         text.push_str(&row(number, run.value, None, &verdict));
     }

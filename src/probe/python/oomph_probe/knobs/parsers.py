@@ -34,12 +34,21 @@ def note(kind: str, owner: "Any", args: "Any", result: "Any") -> None:
 def number_of(name: "Any", options: "Iterable[Any]", value: "Any", default: "Any", typed: bool) -> "Optional[Number]":
     """The line of one; None where its value is no whole number that could be a size."""
     whole = integer(value)
+    if whole is None and isinstance(name, str) and is_unset(name, value):
+        whole = 0
     if whole is None or not isinstance(name, str):
         return None
     number: Number = {"name": name, "options": [str(each) for each in options], "value": whole, "typed": typed}
     if integer(default) is not None:
         number["default"] = integer(default)
     return number
+
+
+def is_unset(name: str, value: "Any") -> bool:
+    """Whether it may be a device's share of a total that nobody has set: `--batch-gpu`."""
+    lowered = name.lower()
+    is_named = any(word in lowered for word in ("batch", "micro", "per_gpu", "per_device", "per-gpu", "per-device"))
+    return is_named and (value is None or type(value) is int and value <= 0)
 
 
 def integer(value: "Any") -> "Optional[int]":
