@@ -2,8 +2,8 @@
 
 Where a program says neither `foreach` nor `fused`, torch (2.0 and later) asks one function which of them to take; it is
 that function which answers otherwise. So what the program typed stays, and neither param groups nor state dicts change:
-a checkpoint of a patched run is one of an unpatched run. The arithmetic is the same, its rounding may differ in the last
-bit.
+a checkpoint of a patched run is one of an unpatched run. The arithmetic is the same, its rounding may differ in the
+last bit.
 """
 
 from __future__ import annotations
