@@ -24,13 +24,22 @@ impl RemedyPredictor<'_> {
             }
             Allocator::Expandable => needs,
         };
+        Expectation {
+            peak: Some(Estimate::exact(peak)),
+            ..self.estimated(needs, is_whole)
+        }
+    }
+
+    /// An estimate beside the memory that there is; `may_fit` is false where nothing says that all of the run is in it.
+    pub fn estimated(&self, needs: Estimate, may_fit: bool) -> Expectation {
         let said = match self.room {
             None => beyond(needs),
-            Some(room) if needs.high <= room && is_whole => fits_within(needs, room),
+            Some(room) if needs.high <= room && may_fit => {
+                fits_within(needs, room, Some(Basis::Estimated))
+            }
             Some(room) => tight(needs, room),
         };
         Expectation {
-            peak: Some(Estimate::exact(peak)),
             basis: Some(Basis::Estimated),
             ..said
         }

@@ -267,7 +267,7 @@ fn temporaries_that_are_torchs_choice_are_taken_away_at_runtime_by_their_sum() {
     let said = &remedy.expectation;
     let peak = said.peak.unwrap();
     assert_eq!(peak.likely, gib(20.0) + gib(5.0 / 20.0) + gib(5.0 / 20.0));
-    assert_eq!(said.fits, Some(true), "{}", said.words);
+    assert!(said.words.contains("likely fits"), "{}", said.words);
     assert!(
         said.words
             .contains("temporaries of 512 MiB instead of 5.00 GiB"),
@@ -298,12 +298,7 @@ fn forward_and_backward_have_to_fit_beside_the_state_as_well() {
         by_default(adamw(5.0, 5.0, 5.0), None),
     );
     let said = no_foreach(&scene).expectation;
-    assert_eq!(
-        (said.fits, said.needs.is_some()),
-        (None, true),
-        "{}",
-        said.words
-    );
+    assert!(said.words.starts_with("may not fit"), "{}", said.words);
 }
 
 #[test]
