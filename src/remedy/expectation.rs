@@ -4,6 +4,7 @@
 //! The numbers come from the forecast's model; here they are compared with the memory that the
 //! process could have had, and put into words.
 
+mod summed;
 mod verdict;
 mod whole_run;
 
@@ -134,7 +135,7 @@ impl<'a> RemedyPredictor<'a> {
         let (alone, room) = (self.optimizer_alone?, self.room?);
         let leaves_the_step = match id.spec().effect {
             RemedyEffect::LessAllocated | RemedyEffect::LessFragmentation => true,
-            RemedyEffect::MoreFree | RemedyEffect::None => false,
+            RemedyEffect::RemovesCause | RemedyEffect::MoreFree | RemedyEffect::None => false,
         };
         (alone > room && leaves_the_step).then(|| {
             Phrase::from(format!(
@@ -271,7 +272,11 @@ impl<'a> RemedyPredictor<'a> {
     /// The command as it ran, with `free` available; `None` if its need is unknown.
     pub fn on(&self, free: Bytes) -> Option<Expectation> {
         match self.model.needs(&self.target(&[])) {
-            Forecast::Within(needs) if needs.high <= free => Some(fits_within(needs, free)),
+            Forecast::Within(needs) if needs.high <= free => Some(fits_within(
+                needs,
+                free,
+                self.model.basis(&self.target(&[])),
+            )),
             Forecast::Within(needs) => Some(tight(needs, free)),
             Forecast::Extrapolated(needs, how) => Some(extrapolated(needs, Some(free), how)),
             Forecast::AtLeast(..) | Forecast::Unknown => None,
@@ -367,6 +372,13 @@ impl<'a> RemedyPredictor<'a> {
                 .iter()
                 .any(|remedy| remedy.id.spec().effect == effect)
         };
+        // What others save beside one that takes away the cause is not known: no more is needed than with it alone.
+        let alone = chosen
+            .iter()
+            .find(|remedy| remedy.id.spec().effect == RemedyEffect::RemovesCause);
+        if let Some(alone) = alone {
+            return alone.expectation.clone();
+        }
         let more_free = has(RemedyEffect::MoreFree);
         let target = self.target(chosen);
         // If the command does not set the batch, the measured run counts as 1.
@@ -432,7 +444,9 @@ impl<'a> RemedyPredictor<'a> {
             Forecast::Unknown => Expectation::unknown(self.guess(target)),
             Forecast::Within(needs) => match self.room {
                 None => beyond(needs),
-                Some(room) if needs.high <= room => fits_within(needs, room),
+                Some(room) if needs.high <= room => {
+                    fits_within(needs, room, self.model.basis(target))
+                }
                 Some(room) => tight(needs, room),
             },
             Forecast::Extrapolated(needs, how) => extrapolated(needs, self.room, how),
