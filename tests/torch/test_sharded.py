@@ -215,5 +215,25 @@ class Flat(Rehearsing):
         self.assertEqual(most["%d@%d" % (4 * BLOCK, shards.REDUCES)], 1)
 
 
+def unreduced(_, bucket):
+    done = torch.futures.Future()
+    done.set_result(bucket.buffer())
+    return done
+
+
+class Replicated(Rehearsing):
+    def test_gradients_that_lie_in_the_buckets_are_let_go_of(self):
+        for in_buckets in (True, False):
+            with self.subTest(in_buckets=in_buckets):
+                self.setUp()
+                model = nn.parallel.DistributedDataParallel(Decoder(), gradient_as_bucket_view=in_buckets)
+                # The group gives no result.
+                model.register_comm_hook(None, unreduced)
+                line = self.line_of(model, before=True)
+                gradients, _ = played(line["variants"][0]["trace"])
+                self.assertEqual(sum(map(int, gradients)), 0 if in_buckets else sum(line["trained"]))
+                self.assertEqual(sum(line["trained"]), 4 * (3 * BLOCK + REST))
+
+
 if __name__ == "__main__":
     unittest.main()

@@ -168,6 +168,11 @@ class Rehearsal:
         self.has_copied(module)
         if variant.checkpointing:
             self.checkpoint(module)
+        if call.has_gradients_in_buckets:
+            for each in module.parameters():
+                if each.requires_grad:
+                    # Copied into its bucket at once, which was there before.
+                    each.register_post_accumulate_grad_hook(let_go)
         # What was there before the call is no allocation of it, nor is a view of it.
         for each in leaves(torch, [args, kwargs]):
             self.is_new(each.untyped_storage())
@@ -462,6 +467,10 @@ class Rehearsal:
     def look_at_clock(self) -> None:
         if self.deadline.has_come() and get_ident() == self.thread:
             raise Stopped("it took too long")
+
+
+def let_go(parameter: Any) -> None:
+    parameter.grad = None
 
 
 def no_storage() -> None:

@@ -66,6 +66,8 @@ class Call:
         self.is_evaluation = self.is_evaluated_first = False
         # When the program lets go of its gradients, where that was asked for.
         self.zero_grad: str | None = None
+        # Whether its gradients lie in the buckets that ranks reduce.
+        self.has_gradients_in_buckets = False
         self.module = weakref.ref(module)
         self.args = [noted(torch, each) for each in args]
         self.kwargs = {name: noted(torch, each) for name, each in kwargs.items()}
@@ -256,7 +258,10 @@ class Roots:
                 self.rest()
                 return False
             # What torch.jit traces has sizes that are tensors.
-            if self.tracing_state() is not None or type(module).__name__ in WRAPPERS:
+            if self.tracing_state() is not None:
+                return False
+            if type(module).__name__ in WRAPPERS:
+                self.inside.wrapper = weakref.ref(module)
                 return False
             if not self.torch.is_grad_enabled():
                 # Memory may run out there; what it calls in turn is a part of it.
@@ -274,6 +279,7 @@ class Roots:
             call = Call(self.torch, module, args, kwargs, self.allocated(device))
             call.callers = callers.Callers(self.torch_home, sys._getframe(2))
             call.steps = self.steps
+            call.has_gradients_in_buckets = self.are_in_buckets(module)
             self.latest = call
             self.inputs.add(call)
             self.rounds.add(call)
@@ -284,6 +290,13 @@ class Roots:
             errors.foreseen("note a model's call")
             self.latest, self.why_not = None, repr(error)[:160]
         return False
+
+    def are_in_buckets(self, module: Module) -> bool:
+        """Whether DistributedDataParallel calls this model, its gradients being views of its buckets."""
+        wrapper = getattr(self.inside, "wrapper", None)
+        outer: Any = None if wrapper is None else wrapper()
+        inner = None if outer is None else outer._modules.get("module")
+        return inner is module and outer.__dict__.get("gradient_as_bucket_view") is True
 
     def left(
         self, phase: str, module: Module | None = None, args: Args = (), kwargs: Kwargs | None = None
