@@ -224,7 +224,8 @@ impl<'a> HostFigures<'a> {
 
     /// What /dev/shm needed, at least: what was in it and what did not fit; of each batch that may wait, if one's size is known.
     pub fn needed_shm(&self, shm: ShmUse) -> Bytes {
-        let requested = self.case.requested.unwrap_or_default();
+        let requested = self.case.requested.or(self.memory.batch);
+        let requested = requested.unwrap_or_default();
         let waiting = self.loader().map_or(1, LoaderSettings::waiting);
         (shm.used + requested)
             .max(Bytes(requested.0.saturating_mul(waiting)))

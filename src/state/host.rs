@@ -225,11 +225,11 @@ impl State {
 
     pub(super) fn host_read(&mut self, at: Moment, memory: &HostMemory) {
         self.host.read(at, memory);
-        if let Some(run) = self.runs.last_mut().filter(|run| run.ended.is_none()) {
-            if run.host_peak < Some(memory.used) {
-                run.host_peak = Some(memory.used);
-                run.host_at_peak = Some(Box::new((at, memory.clone())));
-            }
+        if let Some(run) = self.runs.last_mut().filter(|run| run.ended.is_none())
+            && run.host_peak < Some(memory.used)
+        {
+            run.host_peak = Some(memory.used);
+            run.host_at_peak = Some(Box::new((at, memory.clone())));
         }
     }
 

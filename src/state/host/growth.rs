@@ -145,7 +145,7 @@ impl HostState {
         let is_much = all >= memory.limit.scale(LEAK_SHARE);
         let per_second =
             all.0 as f64 / (span.as_secs_f64() * f64::from(LEAK_PARTS - 1) / f64::from(LEAK_PARTS));
-        (is_steady && is_much).then(|| HostLeak {
+        (is_steady && is_much).then_some(HostLeak {
             role: grown.role,
             count: grown.count,
             per_minute: Bytes((per_second * 60.0) as u64),
