@@ -60,6 +60,12 @@ class Copier:
         self.shards = shards.Shards(torch, self.memory)
         self.flat_shards = flat_shards.FlatShards(torch, self.memory)
 
+    def begin(self, trace: Any) -> None:
+        """What is gathered and reduced enters this trace from now on; nothing of an earlier one is there."""
+        self.memory.trace = trace
+        self.shards.begin()
+        self.flat_shards.begin()
+
     def of(self, value: Any) -> Any:
         key = id(value)
         if key in self.memo:

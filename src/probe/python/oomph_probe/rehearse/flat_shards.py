@@ -58,9 +58,13 @@ class Unit:
         self.kept = self.piece * itemsize
         self.trained = [each * itemsize for each in (own if handle._use_orig_params else [self.piece])]
         self.copy: Any = None
+        self.begin()
+
+    def begin(self) -> None:
         self.at = IDLE
         self.whole: tuple[int, int] | None = None
         self.has_gradient = False
+        # Where it comes in forward, once for each call.
         self.calls: list[int] = []
 
     def tensors(self, flat: Any) -> list[Any]:
@@ -80,9 +84,14 @@ class FlatShards:
         self.units: list[Unit] = []
         # Kept, since an id is only good while its object lives.
         self.hidden: dict[int, Any] = {}
+        self.kind: Any = None
+        self.begin()
+
+    def begin(self) -> None:
         self.order: list[Unit] = []
         self.is_ending = False
-        self.kind: Any = None
+        for unit in self.units:
+            unit.begin()
 
     def add(self, module: Any) -> Unit | None:
         """Notes a wrapper's parameters before its modules are copied."""

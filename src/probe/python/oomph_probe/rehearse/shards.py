@@ -66,6 +66,9 @@ class Group:
         self.is_copied = self.ranks == 1 and hasattr(group, "_all_gather_output")
         self.own_dtype = group.fsdp_params[0].sharded_param.dtype if group.fsdp_params else None
         self.reduce_dtype = getattr(group, "_reduce_dtype", None)
+        self.begin()
+
+    def begin(self) -> None:
         self.at = IDLE
         # The buffer that its parameters are gathered in; None where there is none, and before that was asked for.
         self.buffer: tuple[int, int] | None = None
@@ -123,15 +126,22 @@ class Shards:
         self.memory = memory
         self.groups: dict[int, Group] = {}
         self.known: dict[int, tuple[Any, Parameter]] = {}
+        # Of each module whether backward is in it.
+        self.ends: list[list[bool]] = []
+        self.function: Any = None
+        self.begin()
+
+    def begin(self) -> None:
         # The outermost module of a forward, the groups in the order of their calls, and what one leaves to the next.
         self.root: Any = None
         self.order: list[Group] = []
         self.gathered: tuple[int, int] | None = None
         self.reduced: tuple[int, int] | None = None
         self.is_ending = False
-        # Of each module whether backward is in it.
-        self.ends: list[list[bool]] = []
-        self.function: Any = None
+        for group in self.groups.values():
+            group.begin()
+        for each in self.ends:
+            each[0] = False
 
     def add(self, module: Module) -> Any:
         """Notes the parameters of a module's group, before they are copied; returns what `attach` takes."""
