@@ -19,6 +19,7 @@ mod loader;
 mod max_split_size;
 mod no_foreach;
 mod offer;
+mod outputs_to_ram;
 mod persistent_workers;
 mod pin_memory;
 mod plan;
@@ -94,6 +95,8 @@ remedies! {
     Wait: wait,
     /// An optimizer that steps through its parameters one by one.
     NoForeach: no_foreach,
+    /// An evaluation's outputs in RAM.
+    OutputsToRam: outputs_to_ram,
     /// A smaller batch; the effective batch is kept if the program can accumulate.
     Batch: batch,
     /// `expandable_segments:True`.

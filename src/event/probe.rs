@@ -362,6 +362,16 @@ impl OptimizerRecord {
     }
 }
 
+/// How far an evaluation had come whose outputs are gathered.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Gathering {
+    /// Batches whose outputs were gathered.
+    pub done: u64,
+    /// All batches of the evaluation; `None` where only the program's own code tells.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub of: Option<u64>,
+}
+
 /// The OOM observer's record, taken on the allocating thread before the exception is raised.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct OomRecord {
@@ -410,6 +420,9 @@ pub struct OomRecord {
     /// pass (including the requested allocation), by the modules on the stack. `None` if unknown.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub progress: Option<f64>,
+    /// In an evaluation of transformers' Trainer: how far it had come.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub gathering: Option<Gathering>,
     /// In a forward pass: the model that runs, if it is on the stack.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub model: Option<Box<ModelBytes>>,

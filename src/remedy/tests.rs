@@ -5,6 +5,7 @@ mod bounds;
 mod combined;
 mod of_host;
 mod optimizers;
+mod outputs;
 mod patched;
 
 use super::{
@@ -354,6 +355,7 @@ fn the_published_names_of_remedies_stay() {
         "without",
         "together",
         "no-foreach",
+        "outputs-to-ram",
     ] {
         assert!(names.contains(&name.into()), "{name}");
     }

@@ -414,6 +414,7 @@ impl Story {
             step: self.state.run().map_or(0, |run| run.steps()),
             grad_enabled: None,
             progress: None,
+            gathering: None,
             model: None,
             structure: Some(Box::new(self.structure_of(0))),
             optimizer: None,

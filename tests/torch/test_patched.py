@@ -41,5 +41,17 @@ class Foreach(unittest.TestCase):
         self.assertEqual(patched["patches"]["foreach"][0], "declined")
 
 
+class OutputsToRam(unittest.TestCase):
+    def test_an_evaluation_says_the_same_and_keeps_few_batches(self):
+        bare, patched = run("trainer"), run("trainer", "eval_outputs=2")
+        for what in ("losses", "outputs", "typed"):
+            self.assertEqual(bare[what], patched[what], what)
+        self.assertEqual(len(bare["losses"]), 6)
+        self.assertEqual(bare["come"], {"done": 23, "of": 24})
+        # Two of 24 batches.
+        self.assertEqual(patched["kept"] * 12, bare["kept"])
+        self.assertEqual(patched["patches"]["eval_outputs"][0], "applied")
+
+
 if __name__ == "__main__":
     unittest.main()

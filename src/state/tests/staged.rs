@@ -161,6 +161,7 @@ pub(crate) fn record(
         phase: Phase::Unknown,
         grad_enabled: None,
         progress: None,
+        gathering: None,
         model: None,
         step: 0,
         structure: None,

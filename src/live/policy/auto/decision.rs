@@ -138,6 +138,7 @@ impl AutoOptions {
                 RemedyId::Amp
                 | RemedyId::Recompute
                 | RemedyId::NoForeach
+                | RemedyId::OutputsToRam
                 | RemedyId::DataloaderWorkers
                 | RemedyId::PrefetchFactor
                 | RemedyId::PinMemory

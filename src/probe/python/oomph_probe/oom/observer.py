@@ -11,7 +11,7 @@ import time
 
 from ..common import errors, frames, phases
 from ..live import snapshot
-from . import optimizer, progress
+from . import gathering, optimizer, progress
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -41,7 +41,7 @@ FULL_EVERY = 5.0
 # In addition the first OOM of each place in the program, up to so many places.
 PLACES = 32
 # The parts that are slow to collect.
-EXPENSIVE = ("largest_free", "free_blocks", "lines", "growing", "progress", "model", "optimizer")
+EXPENSIVE = ("largest_free", "free_blocks", "lines", "growing", "progress", "model", "optimizer", "gathering")
 
 
 class Observer:
@@ -243,6 +243,10 @@ class Records:
             share = progress.of(path, stack)
             if share is not None:
                 record["progress"] = share
+        if record.get("phase") == "evaluation":
+            gathered = gathering.of(frames.own_frames())
+            if gathered is not None:
+                record["gathering"] = gathered
 
     def add_optimizer(self, record: Line, device: int) -> None:
         """What the optimizer's step needs: where it has run out, or is still to come for the first time."""
