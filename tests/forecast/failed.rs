@@ -43,6 +43,7 @@ impl Failed {
             phase,
             grad_enabled: Some(true),
             progress,
+            gathering: None,
             model: None,
             step: 0,
             structure: None,
