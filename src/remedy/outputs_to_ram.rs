@@ -26,7 +26,7 @@ const MOVED_AFTER: u64 = 8;
 const MOST_BATCHES: u64 = 16;
 
 /// What Trainer kept when memory ran out.
-struct Kept {
+struct KeptOutputs {
     /// The outputs of all batches so far.
     all: Bytes,
     /// Those of one batch.
@@ -35,9 +35,9 @@ struct Kept {
     in_the_end: Option<Bytes>,
 }
 
-impl Kept {
+impl KeptOutputs {
     /// `None` where nothing was found that Trainer itself keeps.
-    fn of(offering: &Offering<'_>) -> Option<Kept> {
+    fn of(offering: &Offering<'_>) -> Option<KeptOutputs> {
         let oom = offering.inputs.forecast.oom?;
         let rank = offering.inputs.forecast.state?.run()?.rank_of(oom)?;
         let (_, found) = rank.retainers.as_ref()?;
@@ -56,7 +56,7 @@ impl Kept {
             Some(_) | None => all,
         };
         let of = gathering.and_then(|gathering| gathering.of);
-        Some(Kept {
+        Some(KeptOutputs {
             all,
             each,
             in_the_end: of.map(|of| Bytes(each.0.saturating_mul(of))),
@@ -163,7 +163,7 @@ fn patched(offering: &Offering<'_>, steps: u64) -> Result<Draft, String> {
 }
 
 /// Why RAM cannot take them, if that is known.
-fn too_much(offering: &Offering<'_>, kept: &Kept) -> Option<String> {
+fn too_much(offering: &Offering<'_>, kept: &KeptOutputs) -> Option<String> {
     let available = available(offering)?;
     (kept.in_ram() > available).then(|| {
         let needed = kept.in_ram_shown();
@@ -179,7 +179,7 @@ fn available(offering: &Offering<'_>) -> Option<Bytes> {
 }
 
 /// Each batch so far ran beside what was kept: without that, there is as much more room.
-fn expected(offering: &Offering<'_>, kept: &Kept) -> Option<Expectation> {
+fn expected(offering: &Offering<'_>, kept: &KeptOutputs) -> Option<Expectation> {
     let oom = offering.inputs.forecast.oom?;
     let rest = oom.allocated()? - kept.all;
     let room = offering.predictor.room()?;
@@ -206,8 +206,8 @@ fn propose(offering: &Offering<'_>) -> Option<Proposal> {
     if offering.inputs.cause() != Some(Cause::EvaluationOutputs) || !gathers(offering) {
         return None;
     }
-    let kept = Kept::of(offering);
-    let steps = kept.as_ref().map_or(1, Kept::steps);
+    let kept = KeptOutputs::of(offering);
+    let steps = kept.as_ref().map_or(1, KeptOutputs::steps);
     let draft = match kept.as_ref().and_then(|kept| too_much(offering, kept)) {
         Some(why) => Err(why),
         // Of a number that is typed the smaller one counts.
