@@ -40,6 +40,8 @@ pub enum Patch {
     Foreach,
     /// An evaluation of transformers' Trainer moves its outputs to RAM after so many batches.
     EvalOutputs(u32),
+    /// `torch.load` to the CPU.
+    Load,
 }
 
 impl Patch {
@@ -56,6 +58,7 @@ impl Patch {
             Patch::Sharing => "sharing",
             Patch::Foreach => "foreach",
             Patch::EvalOutputs(_) => "eval_outputs",
+            Patch::Load => "load",
         }
     }
 
@@ -83,6 +86,7 @@ impl Patch {
             Some(("persistent_workers", "off")) => Some(Patch::PersistentWorkers),
             Some(("sharing", "file_system")) => Some(Patch::Sharing),
             Some(("foreach", "off")) => Some(Patch::Foreach),
+            Some(("load", "cpu")) => Some(Patch::Load),
             Some(("eval_outputs", batches)) => Some(Patch::EvalOutputs(batches.parse().ok()?)),
             None | Some(_) => None,
         }
@@ -107,6 +111,7 @@ impl fmt::Display for Patch {
                 write!(f, "={most}")
             }
             Patch::PinMemory | Patch::PersistentWorkers | Patch::Foreach => f.write_str("=off"),
+            Patch::Load => f.write_str("=cpu"),
             Patch::Sharing => f.write_str("=file_system"),
         }
     }
@@ -208,6 +213,7 @@ mod tests {
             Patch::Workers(4),
             Patch::Prefetch(1),
             Patch::Sharing,
+            Patch::Load,
             Patch::EvalOutputs(4),
             Patch::Foreach,
             Patch::PersistentWorkers,
@@ -215,7 +221,7 @@ mod tests {
         let value = Patch::value(&all);
         assert_eq!(
             value,
-            "recompute,amp,batch=64:32,workers=4,prefetch=1,pin_memory=off,persistent_workers=off,sharing=file_system,foreach=off,eval_outputs=4"
+            "recompute,amp,batch=64:32,workers=4,prefetch=1,pin_memory=off,persistent_workers=off,sharing=file_system,foreach=off,eval_outputs=4,load=cpu"
         );
         command.set_env(PATCHES, Some(Word::from(&value)));
         let mut sorted = all;

@@ -97,6 +97,7 @@ fn oom(seconds: f64) -> Event {
         grad_enabled: None,
         progress: None,
         gathering: None,
+        loading: None,
         model: None,
         step: 3,
         structure: None,

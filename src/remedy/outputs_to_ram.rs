@@ -164,18 +164,13 @@ fn patched(offering: &Offering<'_>, steps: u64) -> Result<Draft, String> {
 
 /// Why RAM cannot take them, if that is known.
 fn too_much(offering: &Offering<'_>, kept: &KeptOutputs) -> Option<String> {
-    let available = available(offering)?;
+    let available = offering.available_ram()?;
     (kept.in_ram() > available).then(|| {
         let needed = kept.in_ram_shown();
         format!(
             "RAM would have to hold {needed} (all outputs, and a copy while they are put together), and {available} is available"
         )
     })
-}
-
-fn available(offering: &Offering<'_>) -> Option<Bytes> {
-    let (_, host) = offering.inputs.forecast.state?.host.latest()?;
-    Some(host.limit - host.used)
 }
 
 /// Each batch so far ran beside what was kept: without that, there is as much more room.
@@ -194,7 +189,7 @@ fn expected(offering: &Offering<'_>, kept: &KeptOutputs) -> Option<Expectation> 
     let ram = format!("RAM takes {}", kept.in_ram_shown());
     expected.words.push(
         "; ",
-        match available(offering) {
+        match offering.available_ram() {
             Some(available) => format!("{ram}, {available} is available"),
             None => ram,
         },

@@ -3,6 +3,7 @@
 
 mod bounds;
 mod combined;
+mod loading;
 mod of_host;
 mod optimizers;
 mod outputs;
@@ -356,6 +357,7 @@ fn the_published_names_of_remedies_stay() {
         "together",
         "no-foreach",
         "outputs-to-ram",
+        "load-to-cpu",
     ] {
         assert!(names.contains(&name.into()), "{name}");
     }

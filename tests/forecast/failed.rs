@@ -44,6 +44,7 @@ impl Failed {
             grad_enabled: Some(true),
             progress,
             gathering: None,
+            loading: None,
             model: None,
             step: 0,
             structure: None,

@@ -415,6 +415,7 @@ impl Story {
             grad_enabled: None,
             progress: None,
             gathering: None,
+            loading: None,
             model: None,
             structure: Some(Box::new(self.structure_of(0))),
             optimizer: None,

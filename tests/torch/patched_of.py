@@ -72,7 +72,54 @@ def trainer():
     return {"losses": losses, "outputs": sums, "kept": kept[0], "come": come[0], "typed": arguments.eval_accumulation_steps}
 
 
+def resumed():
+    """Losses before and after a checkpoint of model and optimizer, and where torch.load put its tensors."""
+    import tempfile
+
+    from torch import serialization
+
+    places = []
+    restoring = serialization._get_restore_location
+
+    def noted(map_location):
+        places.append(map_location)
+        return restoring(map_location)
+
+    serialization._get_restore_location = noted
+    torch.manual_seed(0)
+    model = nn.Sequential(nn.Linear(8, 8), nn.GELU(), nn.Linear(8, 8))
+    optimizer = torch.optim.AdamW(model.parameters(), lr=1e-2)
+    data, losses = torch.randn(16, 8), []
+
+    def steps():
+        for _ in range(4):
+            optimizer.zero_grad()
+            loss = model(data).square().mean()
+            loss.backward()
+            optimizer.step()
+            losses.append(loss.item())
+
+    def resume(path):
+        state = torch.load(path)
+        model.load_state_dict(state["model"])
+        optimizer.load_state_dict(state["optimizer"])
+
+    steps()
+    with tempfile.TemporaryDirectory() as directory:
+        path = directory + "/state.pt"
+        torch.save({"model": model.state_dict(), "optimizer": optimizer.state_dict(), "step": 4}, path)
+        steps()
+        resume(path)
+        steps()
+        whole = directory + "/model.pt"
+        torch.save(model, whole)
+        again = torch.load(whole, weights_only=False)
+        again.load_state_dict(model.state_dict())
+    return {"losses": losses, "whole": again(data).sum().item(), "places": places}
+
+
 PROGRAMS = {
+    "resumed": resumed,
     "trainer": trainer,
     "adamw": lambda: by_optimizer(torch.optim.AdamW, lr=1e-2),
     "adamw-foreach": lambda: by_optimizer(torch.optim.AdamW, lr=1e-2, foreach=True),

@@ -53,5 +53,16 @@ class OutputsToRam(unittest.TestCase):
         self.assertEqual(patched["patches"]["eval_outputs"][0], "applied")
 
 
+class LoadToCpu(unittest.TestCase):
+    def test_a_training_that_goes_on_from_a_checkpoint_has_the_same_losses(self):
+        bare, patched = run("resumed"), run("resumed", "load=cpu")
+        self.assertEqual(bare["losses"], patched["losses"])
+        self.assertEqual(bare["losses"][4:8], bare["losses"][8:])
+        self.assertEqual(bare["whole"], patched["whole"])
+        # The whole model's file is left alone.
+        self.assertEqual((bare["places"], patched["places"]), ([None, None], ["cpu", None]))
+        self.assertEqual(patched["patches"]["load"], ["applied", "map_location=cpu in 1 call of torch.load"])
+
+
 if __name__ == "__main__":
     unittest.main()

@@ -212,6 +212,7 @@ fn what_held_the_memory_is_named_line_by_line() {
         grad_enabled: Some(true),
         progress: None,
         gathering: None,
+        loading: None,
         model: None,
         step: 4,
         structure: Some(Box::new(Structure {

@@ -162,6 +162,7 @@ pub(crate) fn record(
         grad_enabled: None,
         progress: None,
         gathering: None,
+        loading: None,
         model: None,
         step: 0,
         structure: None,

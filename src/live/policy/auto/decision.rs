@@ -139,6 +139,7 @@ impl AutoOptions {
                 | RemedyId::Recompute
                 | RemedyId::NoForeach
                 | RemedyId::OutputsToRam
+                | RemedyId::LoadToCpu
                 | RemedyId::DataloaderWorkers
                 | RemedyId::PrefetchFactor
                 | RemedyId::PinMemory

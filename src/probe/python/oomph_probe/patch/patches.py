@@ -2,7 +2,7 @@
 
 Named in OOMPH_PATCHES, separated by commas: `recompute`, `amp`, `batch=64:32`, `workers=4`, `prefetch=1`,
 `pin_memory=off`, `persistent_workers=off`, `sharing=file_system`, `foreach=off`,
-`eval_outputs=4`. Without the variable
+`eval_outputs=4`, `load=cpu`. Without the variable
 nothing is touched. What became of changed sources (source.py) is told in the same way. Each patch is
 applied or declines, and reports which and why. One that fails disables itself, and the training goes
 on without it.
@@ -15,7 +15,7 @@ import os
 import sys
 
 from ..common import blocks, calls, errors
-from . import amp, arguments, foreach, loader, outputs, precision, purity, recompute
+from . import amp, arguments, foreach, loader, loading, outputs, precision, purity, recompute
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -47,6 +47,7 @@ class Patches:
         self.sharing: str | None = None
         self.foreach: foreach.NoForeach | None = None
         self.outputs: outputs.OutputsToRam | None = None
+        self.loading: loading.LoadToCpu | None = None
         self.edits: Any = getattr(sys.modules.get("_oomph_source"), "edits", None)
         for word in chosen:
             self.choose(word)
@@ -64,6 +65,8 @@ class Patches:
                 self.arguments.choose(name, value)
             elif name == arguments.SHARING:
                 self.sharing = value
+            elif name == loading.NAME:
+                self.loading = loading.LoadToCpu(self, value)
             elif name == outputs.NAME:
                 self.outputs = outputs.OutputsToRam(self, value)
             elif name == foreach.NAME:
@@ -90,6 +93,8 @@ class Patches:
             self.attempt(foreach.NAME, self.foreach.install)
         if self.outputs is not None:
             self.attempt(outputs.NAME, self.outputs.install)
+        if self.loading is not None:
+            self.attempt(loading.NAME, self.loading.install)
         if any(patch is not None and patch.wants_roots for patch in (self.recompute, self.amp)):
             try:
                 ours = (amp, blocks, calls, precision, purity, recompute, sys.modules[__name__])
@@ -176,6 +181,7 @@ class Patches:
             ("batch", self.loader),
             (foreach.NAME, self.foreach),
             (outputs.NAME, self.outputs),
+            (loading.NAME, self.loading),
         ):
             if patch is not None and name not in self.said:
                 self.decline(name, patch.nothing_found)
