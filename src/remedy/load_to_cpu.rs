@@ -60,7 +60,7 @@ fn loaded(record: &OomRecord) -> Bytes {
 
 fn expected(offering: &Offering<'_>, record: &OomRecord, file: Option<Bytes>) -> Expectation {
     let before = record.sample.allocated - loaded(record);
-    let mut expected = offering.predictor.from_then_on(before);
+    let mut expected = offering.predictor.then_unseen(before);
     if let Some(file) = file {
         let ram = format!("the file's {file} go to RAM");
         expected.words.push(

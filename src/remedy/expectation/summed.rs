@@ -31,7 +31,7 @@ impl RemedyPredictor<'_> {
     }
 
     /// Where so much was allocated before what a remedy takes away, and nothing is known of what comes then.
-    pub fn from_then_on(&self, before: Bytes) -> Expectation {
+    pub fn then_unseen(&self, before: Bytes) -> Expectation {
         let words = format!(
             "unknown: {before} was allocated before it, and what the training needs then was not seen"
         );
