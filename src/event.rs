@@ -42,9 +42,7 @@ pub use probe::{
     StepReading, Structure,
 };
 pub use process_host::{HostActivity, HostGrowthSpot, LoaderSettings, ProcessHost};
-pub use run::{
-    ArrayTask, Basis, Exit, Job, Prediction, PredictionOutcome, RunEnd, is_estimated_to_fit,
-};
+pub use run::{ArrayTask, Basis, Exit, Job, Prediction, PredictionOutcome, RunEnd, likely_fits};
 use serde::{Deserialize, Serialize};
 pub use source_edit::{EDITS, SourceEdit, as_typed, crc32, displayed, without_edits};
 use std::path::{Path, PathBuf};

@@ -107,21 +107,18 @@ pub struct Prediction {
 }
 
 impl Prediction {
-    /// Whether the run was expected to fit: an estimate that does not say so is still held to its interval.
+    /// Whether the run was expected to fit: one that is not said to is still held to its interval.
     pub fn expected_to_fit(&self) -> Option<bool> {
-        let likely = is_estimated_to_fit(self.basis, self.within, self.room);
-        self.fits.or(likely.then_some(true))
+        self.fits
+            .or(likely_fits(self.within, self.room).then_some(true))
     }
 }
 
-/// Whether all of an estimate's interval is within what is available, which is no proof: estimates have been too low.
-pub fn is_estimated_to_fit(
-    basis: Option<Basis>,
-    within: Option<(Bytes, Bytes)>,
-    room: Option<Bytes>,
-) -> bool {
+/// Whether all of an interval is within what is available. Where that is not said to fit, it is no proof: estimates have
+/// been too low, and what follows the step may need more.
+pub fn likely_fits(within: Option<(Bytes, Bytes)>, room: Option<Bytes>) -> bool {
     let figures = within.zip(room);
-    basis == Some(Basis::Estimated) && figures.is_some_and(|((_, most), room)| most <= room)
+    figures.is_some_and(|((_, most), room)| most <= room)
 }
 
 /// How a run that was predicted has ended.

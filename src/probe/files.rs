@@ -107,6 +107,7 @@ const PACKAGE: &[(&str, &str)] = embedded![
     "rehearse/rounds.py",
     "rehearse/sizes.py",
     "rehearse/unseen.py",
+    "rehearse/upcoming.py",
     "rehearse/values.py",
     "rehearse/warned.py",
     "rehearse/work.py",

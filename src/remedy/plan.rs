@@ -4,8 +4,8 @@
 use super::RemedyId;
 use crate::command::{CommandLine, Word};
 use crate::diagnosis::{LittleUse, Phrase};
-use crate::event::{Basis, EDITS, PATCHES, Patch, Prediction, SourceEdit, is_estimated_to_fit};
-use crate::forecast::{Estimate, Target};
+use crate::event::{EDITS, PATCHES, Patch, Prediction, SourceEdit, likely_fits};
+use crate::forecast::{Basis, Estimate, Target};
 use crate::recognize::KnobPlace;
 use crate::units::Bytes;
 use serde::Serialize;
@@ -62,7 +62,7 @@ pub struct Expectation {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum FitVerdict {
     Fits,
-    /// All of the interval would, but it is only estimated.
+    /// All of the interval would, but it is only estimated, or what follows the step was not seen.
     LikelyFits,
     WontFit,
     /// The need is known, but not well enough.
@@ -121,9 +121,7 @@ impl Expectation {
             (Some(true), _) => FitVerdict::Fits,
             (Some(false), _) => FitVerdict::WontFit,
             (None, Some(what)) => FitVerdict::OfLittleUse(what),
-            (None, None) if is_estimated_to_fit(self.basis, self.within, self.room) => {
-                FitVerdict::LikelyFits
-            }
+            (None, None) if likely_fits(self.within, self.room) => FitVerdict::LikelyFits,
             (None, None) if self.needs.is_some() => FitVerdict::MayNotFit,
             (None, None) => FitVerdict::Unknown,
         }

@@ -88,6 +88,7 @@ rehearse/ After an OOM in the first steps, to know what another batch or a remed
     further        which lines lead to the backwards behind the first
     losses         runs them: the loss, and what stays bound
     outliving      what they keep beyond the step, and when they let go of the gradients
+    upcoming       whether an evaluation comes before the next step
     sizes          the sizes of a trace as functions of the batch
     before         what the program had when the rehearsal began
     reading        its objects by the names of a line, without running anything
