@@ -21,6 +21,8 @@ mod foreign_process;
 mod fragmentation;
 mod held_by_exception;
 mod host_figures;
+mod host_growth;
+mod host_leak;
 mod host_memory;
 mod host_process;
 mod host_workers;
@@ -51,7 +53,6 @@ mod worker_copies;
 
 pub use baseline_growth::{BaselineGrowth, baseline_growth, steady_baseline};
 pub use finding::{AmongRanks, Certainty, Evidence, Finding, Phrase, RankNeed, capitalized};
-pub use host_figures::without_an_end;
 pub use leak::{LeakForecast, leak_forecast};
 pub use situation::{RecognizedCalls, Situation, recognized_calls};
 pub use watch::{LiveWarning, LiveWarnings, warnings};
@@ -96,6 +97,8 @@ causes! {
     PinnedMemory: pinned_memory,
     /// Each worker has copied what it shared with the others.
     WorkerCopies: worker_copies,
+    /// A kind of process has grown at one rate for minutes.
+    HostLeak: host_leak,
     /// Workers of the data's loading filled the host's memory.
     HostWorkers: host_workers,
     /// A checkpoint was gathered in RAM.

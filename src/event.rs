@@ -37,12 +37,14 @@ pub use launch_facts::{LAUNCH_VARIABLES, LaunchFacts, ProgramFile};
 use nix::time::{ClockId, clock_gettime};
 pub use patch::{Blocks, PATCHES, Patch, PatchOutcome, Patchable, Patched};
 pub use probe::{
-    BesideSteps, FreeBlocks, GrowingLine, Hello, LineText, LineUsage, MemoryKind, ModelBytes,
-    OomRecord, OptimizerRecord, Phase, Pool, ProbeDevice, Sample, SourceLine, SourceText, Step,
-    StepReading, Structure,
+    BesideSteps, FreeBlocks, Gathering, GrowingLine, Hello, LineText, LineUsage, LoadedCheckpoint,
+    MemoryKind, ModelBytes, OomRecord, OptimizerRecord, Phase, Pool, ProbeDevice, Sample,
+    SourceLine, SourceText, Step, StepReading, Structure,
 };
 pub use process_host::{HostActivity, HostGrowthSpot, LoaderSettings, ProcessHost};
-pub use run::{ArrayTask, Basis, Exit, Job, Prediction, PredictionOutcome, RunEnd, likely_fits};
+pub use run::{
+    ArrayTask, Basis, Exit, Job, Prediction, PredictionOutcome, RamPrediction, RunEnd, likely_fits,
+};
 use serde::{Deserialize, Serialize};
 pub use source_edit::{EDITS, SourceEdit, as_typed, crc32, displayed, without_edits};
 use std::path::{Path, PathBuf};

@@ -15,15 +15,19 @@ mod device;
 mod expandable_segments;
 mod expectation;
 mod inputs;
+mod load_to_cpu;
 mod loader;
 mod max_split_size;
+mod no_foreach;
 mod offer;
+mod outputs_to_ram;
 mod persistent_workers;
 mod pin_memory;
 mod plan;
 mod plan_output;
 mod prefetch;
 mod proposal;
+mod ram;
 mod recommended;
 mod resume;
 mod setting;
@@ -91,6 +95,12 @@ remedies! {
     StopLeftover: stop_leftover,
     /// The same command, once another process has left the device.
     Wait: wait,
+    /// An optimizer that steps through its parameters one by one.
+    NoForeach: no_foreach,
+    /// A checkpoint loaded to the CPU.
+    LoadToCpu: load_to_cpu,
+    /// An evaluation's outputs in RAM.
+    OutputsToRam: outputs_to_ram,
     /// A smaller batch; the effective batch is kept if the program can accumulate.
     Batch: batch,
     /// `expandable_segments:True`.
@@ -154,6 +164,8 @@ pub struct RemedySpec {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum RemedyEffect {
     LessAllocated,
+    /// It takes away the very memory that the cause is about, and is offered for nothing else.
+    RemovesCause,
     /// As much is allocated, with less fragmentation.
     LessFragmentation,
     /// As much is allocated on a device, or at a time, with more free memory.

@@ -10,7 +10,7 @@ use crate::event::{
     ShmUse,
 };
 use crate::oom::OomKind;
-use crate::state::{HostAtOom, State};
+use crate::state::{HostAtOom, HostLeak, HostOomSource};
 use crate::units::{Bytes, Pid};
 use std::time::Duration;
 
@@ -224,11 +224,17 @@ impl<'a> HostFigures<'a> {
 
     /// What /dev/shm needed, at least: what was in it and what did not fit; of each batch that may wait, if one's size is known.
     pub fn needed_shm(&self, shm: ShmUse) -> Bytes {
-        let requested = self.case.requested.unwrap_or_default();
+        let requested = self.case.requested.or(self.memory.batch);
+        let requested = requested.unwrap_or_default();
         let waiting = self.loader().map_or(1, LoaderSettings::waiting);
         (shm.used + requested)
             .max(Bytes(requested.0.saturating_mul(waiting)))
             .max(shm.size)
+    }
+
+    /// What one kind of process has leaked.
+    pub fn leak(&self) -> Option<HostLeak> {
+        self.host.leak
     }
 
     /// What workers have copied of what they shared, if that is much of what is used.
@@ -287,6 +293,11 @@ impl<'a> HostFigures<'a> {
     /// A finding of this cause: its headline, who was killed, and the figures of the last second.
     pub fn finding(&self, cause: Cause, certainty: Certainty, what: &str) -> Finding {
         let memory = self.memory;
+        // Nobody saw it end.
+        let certainty = match self.host.told_by {
+            HostOomSource::BrokenOff => certainty.min(Certainty::Likely),
+            HostOomSource::Told | HostOomSource::BusError => certainty,
+        };
         let headline: Phrase =
             with_figures(what, format!("RAM {} of {}", memory.used, memory.limit));
         let finding = Finding {
@@ -307,7 +318,9 @@ impl<'a> HostFigures<'a> {
 
     /// "The kernel killed process 4711 (python, 5.1 GiB) at the container's limit."
     fn killed(&self) -> Option<String> {
-        let kill = self.host.kill.as_ref()?;
+        let Some(kill) = &self.host.kill else {
+            return self.host.told_by.words().map(str::to_string);
+        };
         let at = match self.memory.limited_by {
             LimitedBy::Machine => "because no RAM was left on this machine".to_string(),
             by => format!("at {}", by.words()),
@@ -411,64 +424,6 @@ pub(super) fn grown(spot: &HostGrowthSpot) -> Option<String> {
         spot.grew,
         spot.over_ms as f64 / 1e3,
         line.path_to(spot.inside.as_ref(), "→")
-    ))
-}
-
-/// A warning while the run goes on: the host's memory grows steadily and will be gone within the hour.
-pub(super) fn filling(state: &State) -> Option<Finding> {
-    let growth = state.host.growth()?;
-    let (_, memory) = state.host.latest()?;
-    let minutes = growth.full_in.as_secs() / 60;
-    let when = match minutes {
-        0 => "full in less than a minute".to_string(),
-        1 => "full in about a minute".to_string(),
-        n => format!("full in about {n} minutes"),
-    };
-    let who = growth
-        .role
-        .and_then(|role| memory.roles.iter().find(|known| known.role == role));
-    let who = who.map_or(String::new(), |who| {
-        format!(": {}", who.role.words(who.count))
-    });
-    let headline = with_figures(
-        "RAM is filling up",
-        format!(
-            "{} of {}, growing {} a minute{who}; {when}",
-            memory.used, memory.limit, growth.per_minute
-        ),
-    );
-    Some(
-        Finding::new(Cause::HostMemory, Certainty::Likely, headline)
-            .says("What is used has grown steadily over the last minutes.")
-            .shows([("RAM used", memory.used), ("RAM limit", memory.limit)])
-            .advises(["look for what is kept from batch to batch, in the workers too"]),
-    )
-}
-
-/// From this share of the limit on a recording that stops may have been stopped by the kill.
-const NEARLY_ALL: f64 = 0.9;
-
-/// How old the last reading may be for that.
-const JUST_BEFORE: Duration = Duration::from_secs(5);
-
-/// What a recording without its run's end says of the host's memory, if that was nearly gone: the kill may have taken oomph too.
-pub fn without_an_end(state: &State) -> Option<String> {
-    let (at, memory) = state.host.latest()?;
-    let is_open = state.run().is_some_and(|run| run.ended.is_none());
-    let is_nearly_gone = memory.used >= memory.limit.scale(NEARLY_ALL);
-    if !is_open || !is_nearly_gone || state.now.since(*at) > JUST_BEFORE {
-        return None;
-    }
-    let most = memory.roles.first().map_or(String::new(), |role| {
-        format!(
-            ", most of it {} with {}",
-            role.role.words(role.count),
-            role.held
-        )
-    });
-    Some(format!(
-        "The recording has no end of the run. In its last second the RAM was at {} of {}{most}: if the run is gone, whoever killed it killed oomph too, as the kernel does with memory.oom.group, and SLURM at a job's limit.",
-        memory.used, memory.limit
     ))
 }
 

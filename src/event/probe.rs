@@ -314,6 +314,9 @@ pub struct OptimizerRecord {
     #[serde(skip_serializing_if = "Option::is_none")]
     pub base: Option<String>,
     pub foreach: bool,
+    /// The program said nothing of it: torch chooses.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub foreach_by_default: bool,
     pub fused: bool,
     pub amsgrad: bool,
     pub momentum: bool,
@@ -338,6 +341,9 @@ pub struct OptimizerRecord {
     /// Allocated when the step began, if that was read.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub before: Option<Bytes>,
+    /// The most that was allocated until then since the step before: the peak of forward and backward.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub peak_before: Option<Bytes>,
 }
 
 impl OptimizerRecord {
@@ -354,6 +360,28 @@ impl OptimizerRecord {
     pub fn states(&self) -> Bytes {
         self.states.values().copied().sum()
     }
+}
+
+/// How far an evaluation had come whose outputs are gathered.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Gathering {
+    /// Batches whose outputs were gathered.
+    pub done: u64,
+    /// All batches of the evaluation; `None` where only the program's own code tells.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub of: Option<u64>,
+}
+
+/// The checkpoint that `torch.load` was reading.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct LoadedCheckpoint {
+    /// The size of its file.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub bytes: Option<Bytes>,
+    /// Why the call would be left alone by a patch, if so.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub left: Option<String>,
 }
 
 /// The OOM observer's record, taken on the allocating thread before the exception is raised.
@@ -404,6 +432,12 @@ pub struct OomRecord {
     /// pass (including the requested allocation), by the modules on the stack. `None` if unknown.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub progress: Option<f64>,
+    /// In `torch.load`: what it loads.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub loading: Option<Box<LoadedCheckpoint>>,
+    /// In an evaluation of transformers' Trainer: how far it had come.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub gathering: Option<Gathering>,
     /// In a forward pass: the model that runs, if it is on the stack.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub model: Option<Box<ModelBytes>>,

@@ -1,8 +1,8 @@
 //! The sessions as rows: those that are running, on this machine and as far as their files tell on others, and those that
 //! have ended, as their recordings tell them. `oomph ls` and the server of MCP show them.
 
-use super::recordings;
 use super::sessions::{self, Living};
+use super::{broken_off, recordings};
 use crate::event::{Prediction, PredictionOutcome, displayed};
 use crate::forecast::score::Score;
 use crate::live::print;
@@ -250,6 +250,7 @@ fn outlined(path: Option<&Path>) -> State {
     {
         print::complain(&format!("cannot read {}: {error}", path.display()));
     }
+    broken_off::settle(&mut state);
     state
 }
 

@@ -4,7 +4,7 @@
 use super::RemedyId;
 use crate::command::{CommandLine, Word};
 use crate::diagnosis::{LittleUse, Phrase};
-use crate::event::{EDITS, PATCHES, Patch, Prediction, SourceEdit, likely_fits};
+use crate::event::{EDITS, PATCHES, Patch, Prediction, RamPrediction, SourceEdit, likely_fits};
 use crate::forecast::{Basis, Estimate, Target};
 use crate::recognize::KnobPlace;
 use crate::units::Bytes;
@@ -46,6 +46,9 @@ pub struct Expectation {
     pub room: Option<Bytes>,
     /// A lower bound of the need, if no more is known.
     pub at_least: Option<Bytes>,
+    /// The need of the host's memory, of a remedy for that.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub ram: Option<RamPrediction>,
     /// `None` if unknown.
     pub fits: Option<bool>,
     /// Set where it leaves the cause in place. The words begin with it.
@@ -122,14 +125,20 @@ impl Expectation {
             (Some(false), _) => FitVerdict::WontFit,
             (None, Some(what)) => FitVerdict::OfLittleUse(what),
             (None, None) if likely_fits(self.within, self.room) => FitVerdict::LikelyFits,
-            (None, None) if self.needs.is_some() => FitVerdict::MayNotFit,
+            (None, None) if self.ram.is_some_and(RamPrediction::likely_fits) => {
+                FitVerdict::LikelyFits
+            }
+            (None, None) if self.needs.is_some() || self.ram.is_some() => FitVerdict::MayNotFit,
             (None, None) => FitVerdict::Unknown,
         }
     }
 
     /// What is recorded of it with the run that it is about; `None` if it says nothing.
     pub fn prediction(&self) -> Option<Prediction> {
-        let says = self.peak.is_some() || self.needs.is_some() || self.fits.is_some();
+        let says = self.peak.is_some()
+            || self.needs.is_some()
+            || self.ram.is_some()
+            || self.fits.is_some();
         says.then(|| Prediction {
             basis: self.basis,
             peak: self.peak.map(|peak| peak.likely),
@@ -139,6 +148,7 @@ impl Expectation {
             reserved_within: self.reserved.map(|reserved| (reserved.low, reserved.high)),
             room: self.room,
             fits: self.fits,
+            ram: self.ram,
         })
     }
 }
@@ -249,6 +259,7 @@ impl Remedy {
         );
         match (self.alters, self.takes) {
             (None, _) if draws_anew => "other random numbers".into(),
+            (None, _) if self.id == RemedyId::NoForeach => "equal to rounding".into(),
             (None, _) => "same numerics".into(),
             (Some(Alteration::EffectiveBatch), Some(BatchChange { at_once, .. })) => {
                 format!("trains with batch {at_once}")

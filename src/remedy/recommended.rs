@@ -44,7 +44,7 @@ pub fn promise(
 fn is_against(id: RemedyId, cause: Option<Cause>) -> bool {
     let prefers = cause.map(|cause| cause.spec().prefers);
     match id.spec().effect {
-        RemedyEffect::LessAllocated | RemedyEffect::MoreFree => true,
+        RemedyEffect::LessAllocated | RemedyEffect::RemovesCause | RemedyEffect::MoreFree => true,
         RemedyEffect::LessFragmentation => prefers.is_none_or(|help| help == Help::NoFragmentation),
         // It needs as much GPU memory as before.
         RemedyEffect::None => prefers == Some(Help::LessHostMemory),
@@ -67,7 +67,10 @@ pub fn recommended(remedies: &[Remedy], cause: Option<Cause>) -> Option<usize> {
         let figures = all.filter_map(|(at, remedy)| Some((figure(&remedy.expectation)?, at)));
         figures.min().map(|(_, at)| at)
     };
-    let at_most = |said: &Expectation| said.within.map(|(_, most)| most).or(said.needs);
+    let at_most = |said: &Expectation| {
+        let most = said.within.map(|(_, most)| most);
+        most.or(said.needs).or(said.ram.map(|ram| ram.needs))
+    };
     first(Promise::Fits)
         .or_else(|| first(Promise::LikelyFits))
         .or_else(|| least(Promise::MayFit, at_most))
@@ -94,6 +97,7 @@ pub fn may_help(remedy: &Remedy, cause: Option<Cause>) -> bool {
             remedy.expectation.futile.is_none()
                 && cause.is_none_or(|cause| cause.ineffective_against.is_none())
         }
+        RemedyEffect::RemovesCause => remedy.expectation.futile.is_none(),
         RemedyEffect::None => cause.is_some_and(|cause| cause.prefers == Help::LessHostMemory),
     }
 }

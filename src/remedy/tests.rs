@@ -3,8 +3,10 @@
 
 mod bounds;
 mod combined;
+mod loading;
 mod of_host;
 mod optimizers;
+mod outputs;
 mod patched;
 
 use super::{
@@ -353,6 +355,9 @@ fn the_published_names_of_remedies_stay() {
         "stop-leftover",
         "without",
         "together",
+        "no-foreach",
+        "outputs-to-ram",
+        "load-to-cpu",
     ] {
         assert!(names.contains(&name.into()), "{name}");
     }

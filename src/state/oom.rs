@@ -1,7 +1,8 @@
 //! An OOM: the probe's record and the message in the output, joined.
 
-use crate::event::{DeviceProcess, HostKill, HostMemory, HostProcess, HostRole, OomRecord};
+use crate::event::{DeviceProcess, HostKill, HostMemory, HostProcess, OomRecord};
 use crate::oom::{OomKind, OomOutcome, OomReport};
+use crate::state::host::{HostLeak, RoleGrowth};
 use crate::units::{Bytes, Moment, Pid, Rank, Uuid};
 use std::time::Duration;
 
@@ -51,17 +52,39 @@ pub struct HostAtOom {
     pub all_grew: Bytes,
     /// What became a process's own of what several shared, since there were as many workers.
     pub copied: Option<Bytes>,
+    /// What one kind of process has leaked, if it has.
+    pub leak: Option<HostLeak>,
     /// What the kernel killed, if it did.
     pub kill: Option<HostKill>,
+    /// What says that it ran out.
+    pub told_by: HostOomSource,
 }
 
-/// Whose memory has grown most.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct RoleGrowth {
-    pub role: HostRole,
-    pub count: u32,
-    pub by: Bytes,
-    pub over: Duration,
+/// What says that the host's memory ran out, where no message of the program does.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub enum HostOomSource {
+    /// A message, or the kernel's count of kills.
+    #[default]
+    Told,
+    /// The run ended by SIGBUS with a full /dev/shm: whoever writes to it where nothing is left is ended so.
+    BusError,
+    /// The recording stops there in the middle of the run, and nobody goes on with it.
+    BrokenOff,
+}
+
+impl HostOomSource {
+    /// The sentence that says it; `None` where the message or the kill does.
+    pub fn words(self) -> Option<&'static str> {
+        match self {
+            HostOomSource::Told => None,
+            HostOomSource::BusError => Some(
+                "It was ended by SIGBUS: it wrote to shared memory where there was no room for another page.",
+            ),
+            HostOomSource::BrokenOff => Some(
+                "The recording stops there in the middle of the run, and nobody goes on with it: what ended the run ended oomph too, as the kernel does with memory.oom.group, and SLURM at a job's limit.",
+            ),
+        }
+    }
 }
 
 impl HostAtOom {

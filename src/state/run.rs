@@ -3,8 +3,8 @@
 
 use crate::command::{Change, CommandLine};
 use crate::event::{
-    Consequence, Exit, GivenSize, LineText, LoaderSettings, Patch, PatchOutcome, Patched,
-    Prediction, PredictionOutcome, SourceEdit, SourceLine, displayed,
+    Consequence, Exit, GivenSize, HostMemory, LineText, LoaderSettings, Patch, PatchOutcome,
+    Patched, Prediction, PredictionOutcome, SourceEdit, SourceLine, displayed,
 };
 use crate::state::{Indexed, OomIncident, RankState};
 use crate::units::{Bytes, Moment, Pid, RunNumber};
@@ -31,6 +31,8 @@ pub struct Run {
     pub started: Moment,
     /// When and how it ended.
     pub ended: Option<(Moment, Exit)>,
+    /// Its end is not in the recording, and is known to have come: see [`State::breaks_off`](crate::state::State::breaks_off).
+    pub broke_off: bool,
     /// Processes of its tree that outlived it.
     pub survivors: Vec<Pid>,
     /// Processes that initialised CUDA, in order of their hello.
@@ -65,6 +67,8 @@ pub struct Run {
     pub tells_calls: bool,
     /// The most that counted against the limit of the host's memory.
     pub host_peak: Option<Bytes>,
+    /// The reading of that, and when it was.
+    pub host_at_peak: Option<Box<(Moment, HostMemory)>>,
     /// DataLoaders of processes that have not initialised CUDA.
     pub early_loaders: Vec<(Pid, Vec<LoaderSettings>)>,
 }
@@ -304,6 +308,7 @@ impl Run {
 
     pub fn outcome(&self) -> RunOutcome {
         match self.ended {
+            None if self.broke_off => RunOutcome::OutOfMemory,
             None => RunOutcome::Running,
             Some((_, exit)) if exit.is_success() => match self.lacks_training() {
                 true => RunOutcome::TrainedNothing,

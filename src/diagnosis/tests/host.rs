@@ -3,6 +3,7 @@
 use crate::diagnosis::*;
 use crate::event::*;
 use crate::oom::{OomKind, OomReport};
+use crate::state::RunOutcome;
 use crate::state::tests::host::{host, killed};
 use crate::state::tests::staged::*;
 use crate::units::{Bytes, Pid};
@@ -231,6 +232,13 @@ pub(super) fn further() -> Vec<(&'static str, StagedSession, Cause, Certainty)> 
     vec![
         ("batches in advance", queue(), Cause::PrefetchQueue, Likely),
         ("copies of workers", copies(), Cause::WorkerCopies, Certain),
+        ("a leak", killed_leaking(), Cause::HostLeak, Certain),
+        (
+            "a recording that breaks off",
+            broken_off(),
+            Cause::HostWorkers,
+            Likely,
+        ),
         (
             "a checkpoint",
             main_process(grown(Some(Checkpoint), "save_checkpoint")),
@@ -444,18 +452,127 @@ fn growth_is_a_warning_while_the_run_goes_on() {
 }
 
 #[test]
-fn a_recording_that_stops_where_the_memory_was_nearly_gone_says_so() {
+fn a_recording_that_stops_where_the_memory_was_nearly_gone_names_who_filled_it() {
     let mut scene = StagedSession::training();
+    scene.add(10.0, host(12.0, 6.0));
     scene.add(69.5, host(31.6, 24.0));
-    let words = without_an_end(&scene.state).expect("it is nearly gone");
-    assert!(words.contains("31.6 GiB of 32.0 GiB"), "{words}");
     assert!(
-        words.contains("4 data loader workers with 24.0 GiB"),
-        "{words}"
+        diagnose(&scene.state).is_empty(),
+        "the session may be running"
     );
+    let mut over = scene.state.clone();
+    assert!(over.breaks_off());
+    assert_eq!(
+        over.run().map(|run| run.outcome()),
+        Some(RunOutcome::OutOfMemory)
+    );
+    let found = diagnose(&over);
+    let [finding] = &found[..] else {
+        panic!("{found:#?}");
+    };
+    assert_eq!(
+        (finding.cause, finding.certainty),
+        (Cause::HostWorkers, Certainty::Likely)
+    );
+    assert!(
+        finding.explanation.contains("memory.oom.group"),
+        "{finding:#?}"
+    );
+    assert!(over.breaks_off(), "a second time it is the same");
+    assert_eq!(over.run().map(|run| run.ooms.len()), Some(1));
+
     scene.add(80.0, host(12.0, 6.0));
-    assert_eq!(without_an_end(&scene.state), None, "there is room again");
+    assert!(!scene.state.breaks_off(), "there is room again");
     scene.add(81.0, host(31.6, 24.0));
     scene.add(81.5, exited(1, Exit::Signal(9)));
-    assert_eq!(without_an_end(&scene.state), None, "it has an end");
+    assert!(!scene.state.breaks_off(), "it has an end");
+}
+
+#[test]
+fn a_bus_error_with_a_full_shm_is_told_by_both_and_not_without_either() {
+    let with = |used: u64, exit: Exit| {
+        let mut scene = StagedSession::training();
+        let EventKind::HostMemory(mut memory) = host(12.0, 6.0) else {
+            unreachable!("it is one");
+        };
+        memory.shm = Some(ShmUse {
+            used: Bytes::mib(used),
+            size: Bytes::mib(64),
+        });
+        scene.add(30.0, EventKind::HostMemory(memory));
+        scene.add(70.2, exited(1, exit));
+        let found = diagnose(&scene.state);
+        found.first().map(|finding| finding.cause)
+    };
+    assert_eq!(with(63, Exit::Signal(7)), Some(Cause::SharedMemory));
+    assert_eq!(with(63, Exit::Code(135)), Some(Cause::SharedMemory));
+    assert_eq!(with(30, Exit::Signal(7)), None);
+    assert_eq!(with(63, Exit::Signal(11)), None);
+}
+
+/// Workers that grow at one rate for ten minutes; with an epoch that begins after this many seconds.
+fn leaking_workers(epoch: Option<f64>) -> StagedSession {
+    let mut scene = StagedSession::training();
+    for n in 0..120 {
+        let (at, used) = (2.0 + 5.0 * f64::from(n), 10.0 + f64::from(n) / 6.0);
+        if let Some(begins) = epoch.filter(|begins| (*begins - at).abs() < 2.5) {
+            let number = 2;
+            scene.add(begins, EventKind::Epoch(Epoch { number }));
+        }
+        scene.add(at, host(used, used - 6.0));
+    }
+    scene
+}
+
+fn killed_leaking() -> StagedSession {
+    let mut scene = leaking_workers(Some(400.0));
+    scene.add(600.0, host(31.8, 25.8));
+    scene.add(600.5, killed(1, &[100]));
+    scene.add(600.7, exited(1, Exit::Signal(9)));
+    scene
+}
+
+fn broken_off() -> StagedSession {
+    let mut scene = StagedSession::training();
+    scene.add(10.0, host(12.0, 6.0));
+    scene.add(69.5, host(31.6, 24.0));
+    scene.add(70.0, EventKind::Epoch(Epoch { number: 3 }));
+    scene.state.breaks_off();
+    scene
+}
+
+#[test]
+fn a_leak_of_ram_is_certain_once_an_epoch_has_not_ended_it_or_not_told() {
+    let warned = |scene: &StagedSession| {
+        let found = warnings(&scene.state);
+        let first = found.first().expect("a warning");
+        (first.cause, first.certainty, first.headline.to_string())
+    };
+    let (cause, certainty, headline) = warned(&leaking_workers(Some(400.0)));
+    assert_eq!((cause, certainty), (Cause::HostLeak, Certainty::Certain));
+    assert!(
+        headline.contains("RAM leak: 4 data loader workers grow by 2."),
+        "{headline}"
+    );
+    let (cause, certainty, _) = warned(&leaking_workers(None));
+    // It may be a cache of the data set, which ends with the first epoch.
+    assert_eq!((cause, certainty), (Cause::HostMemory, Certainty::Likely));
+
+    let mut scene = leaking_workers(None);
+    scene.add(600.5, killed(1, &[100]));
+    scene.add(600.7, exited(1, Exit::Signal(9)));
+    assert_eq!(diagnose(&scene.state)[0].cause, Cause::HostWorkers);
+}
+
+#[test]
+fn growth_that_slows_down_is_no_leak() {
+    let mut scene = StagedSession::training();
+    for n in 0..120 {
+        let used = 10.0 + 18.0 * (1.0 - (-f64::from(n) / 40.0).exp());
+        if n == 80 {
+            scene.add(402.0, EventKind::Epoch(Epoch { number: 2 }));
+        }
+        scene.add(2.0 + 5.0 * f64::from(n), host(used, used - 6.0));
+    }
+    assert_eq!(scene.state.host_leak(), None);
 }

@@ -137,6 +137,9 @@ impl AutoOptions {
                 // Not in the user's order.
                 RemedyId::Amp
                 | RemedyId::Recompute
+                | RemedyId::NoForeach
+                | RemedyId::OutputsToRam
+                | RemedyId::LoadToCpu
                 | RemedyId::DataloaderWorkers
                 | RemedyId::PrefetchFactor
                 | RemedyId::PinMemory
