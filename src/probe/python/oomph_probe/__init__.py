@@ -82,7 +82,7 @@ rehearse/ After an OOM in the first steps, to know what another batch or a remed
     recurrent      what cuDNN's recurrent layers allocate
     flops          how much an operator computes
     fakes          copies of the model in which every tensor is fake
-    shards         a rank's pieces of parameters that FSDP2 and DeepSpeed have cut
+    shards         copies of what `fully_shard` has divided among the ranks, and what gathers and reduces it
     flat_shards    copies of what FullyShardedDataParallel wraps, and what gathers and reduces it
     catches        whether anybody can catch the error: if not, there is no later moment to go on
     compiling      what the program has compiled runs as it is written, and nothing is compiled
