@@ -9,6 +9,7 @@ mod keys;
 mod monkey;
 mod nodes;
 mod offers;
+mod picker;
 mod picture;
 mod steps;
 mod story;

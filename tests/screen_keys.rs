@@ -83,6 +83,42 @@ fn typing() {
     press_all(InputMode::Typing);
 }
 
+/// `oomph` alone on a terminal, with one session that has ended; what it asks for is what `oomph replay` shows.
+#[test]
+fn a_session_is_chosen_from_the_list_and_opened() {
+    let home = tempfile::TempDir::new().expect("a directory");
+    let state = home.path().to_string_lossy().into_owned();
+    let places = [
+        ("OOMPH_STATE_DIR", state.as_str()),
+        ("OOMPH_RUNTIME_DIR", &state),
+    ];
+    let mut none = Terminal::spawn(&[stage::OOMPH], &places, 24, 80);
+    none.wait_for("no command given", PATIENCE);
+    assert_eq!(none.exit(PATIENCE), Exit::Code(125));
+
+    let session = home.path().join("oomph/sessions/20260301-233000-python3");
+    std::fs::create_dir_all(&session).expect("a directory");
+    std::fs::copy(recordings::RECORDING, session.join("events.jsonl")).expect("a recording");
+    let mut terminal = Terminal::spawn(&[stage::OOMPH], &places, 24, 80);
+    terminal.wait_for("1 ended", PATIENCE);
+    terminal.press("/nothing like it");
+    terminal.wait_for("no session has this text", PATIENCE);
+    terminal.press(Key::Esc);
+    terminal.wait_for("oomph replay 20260301-233000-python3", PATIENCE);
+    terminal.press("\r");
+    terminal.wait_for("replay x1", PATIENCE);
+    // No thread of the list takes a key.
+    terminal.press("q");
+    assert_eq!(terminal.exit(PATIENCE), Exit::Code(0));
+    assert_eq!(terminal.left_behind(), Vec::<&str>::new());
+
+    let mut left = Terminal::spawn(&[stage::OOMPH], &places, 24, 80);
+    left.wait_for("1 ended", PATIENCE);
+    left.press("q");
+    assert_eq!(left.exit(PATIENCE), Exit::Code(0));
+    assert_eq!(left.left_behind(), Vec::<&str>::new());
+}
+
 /// Ctrl-Z in a replay gives the terminal to the shell, and `fg` takes it back.
 #[test]
 fn a_replay_is_suspended_and_resumed_by_a_shell() {
