@@ -186,9 +186,9 @@ fn look(current: Vec<SessionRow>) -> Receiver<SessionNews> {
     receiver
 }
 
-struct NobodyListens;
+struct ListClosed;
 
-fn follow(mut current: Vec<SessionRow>, to: &Sender<SessionNews>) -> Result<(), NobodyListens> {
+fn follow(mut current: Vec<SessionRow>, to: &Sender<SessionNews>) -> Result<(), ListClosed> {
     let mut ended: Vec<PickerRow> = Vec::new();
     let tell = |current: &[SessionRow], ended: &[PickerRow], is_complete| {
         let rows = current.iter().map(shown).chain(ended.iter().cloned());
@@ -196,7 +196,7 @@ fn follow(mut current: Vec<SessionRow>, to: &Sender<SessionNews>) -> Result<(), 
             rows: rows.collect(),
             is_complete,
         })
-        .map_err(|_| NobodyListens)
+        .map_err(|_| ListClosed)
     };
     loop {
         // Those that are there already stay, so that nothing jumps while recordings are read again.
