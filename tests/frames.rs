@@ -4,6 +4,7 @@
 mod cases;
 mod cost;
 mod dialog;
+mod editor;
 mod epochs;
 mod keys;
 mod monkey;

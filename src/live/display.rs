@@ -361,6 +361,7 @@ fn scene_of(session: &Session) -> Scene<'_> {
         findings: &session.findings,
         remedies: session.remedies(),
         command: Some(session.command()),
+        edited: session.edited_need(),
         room_for_batch: session.room_for_batch(),
         waiting: session.waiting(),
         recording: session.recording(),

@@ -453,6 +453,7 @@ impl SessionController {
                 self.ended_by_hand();
                 self.quit(stop_training);
             }
+            ui::Effect::Foresee(command) => self.session.foresee(command),
             ui::Effect::Relaunch { remedies, command } => self.relaunch(&remedies, command),
             ui::Effect::Input(bytes) => self.session.order(KeeperOrder::Input(bytes)),
             ui::Effect::Suspend => self.session.push(SessionEffect::Suspend),

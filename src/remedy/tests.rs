@@ -3,6 +3,7 @@
 
 mod bounds;
 mod combined;
+mod edited;
 mod of_host;
 mod optimizers;
 mod patched;

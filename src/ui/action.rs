@@ -102,6 +102,8 @@ pub enum Effect {
         /// values in it stand for those of the command before: [`super::restore_masked`].
         command: Option<CommandLine>,
     },
+    /// Work out what the command in the editor would need.
+    Foresee(CommandLine),
     /// Send SIGINT to the training's foreground group, once.
     Interrupt,
     /// Stop the training: signal, grace, then kill.

@@ -133,6 +133,7 @@ impl Screen {
                 Ok(())
             }
             Effect::Relaunch { .. }
+            | Effect::Foresee(_)
             | Effect::Interrupt
             | Effect::Stop
             | Effect::Kill
