@@ -51,7 +51,6 @@ mod worker_copies;
 
 pub use baseline_growth::{BaselineGrowth, baseline_growth, steady_baseline};
 pub use finding::{AmongRanks, Certainty, Evidence, Finding, Phrase, RankNeed, capitalized};
-pub use host_figures::without_an_end;
 pub use leak::{LeakForecast, leak_forecast};
 pub use situation::{RecognizedCalls, Situation, recognized_calls};
 pub use watch::{LiveWarning, LiveWarnings, warnings};

@@ -42,7 +42,9 @@ pub use probe::{
     StepReading, Structure,
 };
 pub use process_host::{HostActivity, HostGrowthSpot, LoaderSettings, ProcessHost};
-pub use run::{ArrayTask, Basis, Exit, Job, Prediction, PredictionOutcome, RunEnd};
+pub use run::{
+    ArrayTask, Basis, Exit, Job, Prediction, PredictionOutcome, RunEnd, is_estimated_to_fit,
+};
 use serde::{Deserialize, Serialize};
 pub use source_edit::{EDITS, SourceEdit, as_typed, crc32, displayed, without_edits};
 use std::path::{Path, PathBuf};

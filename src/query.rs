@@ -3,6 +3,7 @@
 //! it, and `mcp` answers with it.
 
 pub mod again;
+mod broken_off;
 pub mod change;
 pub mod explained;
 pub mod listing;

@@ -2,7 +2,7 @@
 //! command, and `oomph again` starts it with one, end to end.
 
 use crate::harness::at_home;
-use oomph::event::{Event, EventKind};
+use oomph::event::{Basis, Event, EventKind};
 use serde_json::Value;
 use std::path::PathBuf;
 use std::process::{Command, Output, Stdio};
@@ -81,8 +81,9 @@ fn an_agent_asks_why_takes_the_remedy_and_starts_once() {
     let remedies = explained["remedies"].as_array().expect("remedies");
     let fits = remedies
         .iter()
-        .find(|remedy| remedy["expected"]["fits"] == true);
-    let fits = fits.expect("one that fits");
+        .find(|remedy| remedy["expected"]["verdict"] == "likely fits");
+    let fits = fits.expect("one that is estimated to fit");
+    assert_eq!(fits["expected"]["fits"], Value::Null);
     assert_eq!(fits["id"], "batch");
     let needs = fits["expected"]["needs"].as_u64().expect("a figure");
     assert!(needs < fits["expected"]["room"].as_u64().expect("room"));
@@ -116,7 +117,10 @@ fn an_agent_asks_why_takes_the_remedy_and_starts_once() {
     assert_eq!(runs.len(), 1);
     assert_eq!(runs[0].remedies, ["smaller batch"]);
     let predicted = runs[0].prediction.as_ref().expect("a prediction");
-    assert_eq!(predicted.fits, Some(true));
+    assert_eq!(
+        (predicted.fits, predicted.basis),
+        (None, Some(Basis::Estimated))
+    );
     let outcome = events.iter().find_map(|event| match &event.what {
         EventKind::PredictionOutcome(outcome) => Some(outcome),
         _ => None,

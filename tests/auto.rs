@@ -432,7 +432,8 @@ fn a_sweeps_driver_reads_one_line_of_what_was_done() {
     let runs = relaunched["runs"].as_array().expect("runs");
     assert_eq!(runs[0]["outcome"], "out_of_memory");
     assert_eq!(runs[1]["remedies"], serde_json::json!(["smaller batch"]));
-    assert_eq!(runs[1]["predicted"]["fits"], true);
+    // By an estimate.
+    assert_eq!(runs[1]["predicted"]["fits"], serde_json::Value::Null);
     assert!(runs[1]["peak"].as_u64() > Some(1 << 30), "{relaunched}");
     assert_eq!(
         (&plain["batch"], &plain["relaunches"]),

@@ -342,3 +342,63 @@ fn a_recording_is_replayed_with_what_held_the_memory() {
     assert_eq!(piped.status.code(), Some(125));
     assert!(text(&piped.stderr).contains("pass it as a file"));
 }
+
+/// A recording that stops where workers had nearly all of the RAM, `ago` seconds before now.
+fn broken_off(place: &Path, ago: u64) -> PathBuf {
+    let now = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH);
+    let wall = now.expect("a clock").as_secs() - ago - 60;
+    let command = r#"{"argv":["python","train.py","--num-workers","8"],"cwd":"/w"}"#;
+    let reading = |at: u64, used: u64| {
+        format!(
+            r#"{{"at":{at},"event":"host_memory","used":{used},"limit":34359738368,"limited_by":"slurm","shared":0,"roles":[{{"role":"loader_worker","count":8,"held":{},"exact":true,"mapped":{used}}}]}}"#,
+            used - (4 << 30)
+        )
+    };
+    let lines = [
+        format!(
+            r#"{{"at":1,"event":"session_started","id":"20260304-050607-python","wall":{wall}.0,"monotonic":0,"schema":1,"version":"0.2.0","command":{command},"probe":true,"nvml":false,"host":"elsewhere"}}"#
+        ),
+        format!(r#"{{"at":2,"event":"started","run":1,"pid":77,"command":{command}}}"#),
+        reading(30_000_000, 20 << 30),
+        reading(60_000_000, 33 << 30),
+    ];
+    let path = place.join("events.jsonl");
+    fs::write(&path, lines.join("\n") + "\n").expect("a file");
+    path
+}
+
+#[test]
+fn a_recording_that_breaks_off_with_the_ram_gone_names_who_filled_it() {
+    let place = TempDir::new().expect("a directory");
+    let path = broken_off(place.path(), 3_600);
+    let of = |arguments: &[&str]| {
+        let mut all = arguments.to_vec();
+        let path = path.to_string_lossy();
+        all.push(&path);
+        explain(&all, b"")
+    };
+    let found = json(&of(&["--json"]));
+    assert_eq!(found["findings"][0]["cause"], "host_workers");
+    assert_eq!(found["findings"][0]["certainty"], "likely");
+    let words = text(&of(&[]).stdout);
+    for part in [
+        "nobody goes on with it",
+        "--mem of the job above 32.0 GiB",
+        "--num-workers 4",
+    ] {
+        assert!(words.contains(part), "{part}: {words}");
+    }
+}
+
+#[test]
+fn a_recording_that_may_go_on_is_not_called_out_of_memory() {
+    let place = TempDir::new().expect("a directory");
+    let path = broken_off(place.path(), 5);
+    let done = explain(&[&path.to_string_lossy()], b"");
+    let words = text(&done.stdout);
+    assert!(words.starts_with("No OOM in the recording"), "{words}");
+    assert!(
+        words.contains("If the run is gone, it was this: 8 data loader workers filled the RAM"),
+        "{words}"
+    );
+}

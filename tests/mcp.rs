@@ -232,8 +232,8 @@ fn an_agent_asks_why_predicts_and_starts_once_by_the_server_alone() {
     assert_eq!(read["findings"][0]["cause"], "capacity", "{read}");
     let remedy = &read["remedies"][0];
     assert_eq!(
-        (&remedy["id"], &remedy["expected"]["fits"]),
-        (&json!("batch"), &json!(true))
+        (&remedy["id"], &remedy["expected"]["verdict"]),
+        (&json!("batch"), &json!("likely fits"))
     );
     // The dialog's figure is the prediction's.
     let predict =

@@ -66,6 +66,9 @@ const LAST: f64 = 0.95;
 const NEWS: u64 = 100;
 const NEWS_AFTER: Duration = Duration::from_secs(60);
 
+/// Of /dev/shm a change by this part of its size is.
+const SHM_NEWS: u64 = 16;
+
 /// Processes are read again after this even if nothing has moved.
 const PROCESSES_AFTER: Duration = Duration::from_secs(10);
 
@@ -393,11 +396,13 @@ impl Watcher {
     /// The reading with its processes, if it is news.
     fn news(&mut self, now: Instant, reading: HostMemory, is_closer: bool) -> Option<HostMemory> {
         let step = reading.limit.0 / NEWS;
+        // A container's /dev/shm has 64 MiB, whatever the limit is.
+        let shm_step = (reading.shm).map_or(step, |shm| step.min(shm.size.0 / SHM_NEWS));
         let is_news = self.told.as_ref().is_none_or(|(at, told)| {
             let moved = |a: Bytes, b: Bytes| a.0.abs_diff(b.0) > step;
             let shm = |reading: &HostMemory| reading.shm.map_or(Bytes::ZERO, |shm| shm.used);
             moved(told.used, reading.used)
-                || moved(shm(told), shm(&reading))
+                || shm(told).0.abs_diff(shm(&reading).0) > shm_step
                 || told.limit != reading.limit
                 || (reading.used > reading.limit.scale(LAST) && told.used != reading.used)
                 || reading

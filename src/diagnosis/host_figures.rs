@@ -10,7 +10,7 @@ use crate::event::{
     ShmUse,
 };
 use crate::oom::OomKind;
-use crate::state::{HostAtOom, State};
+use crate::state::{HostAtOom, HostOomSource, State};
 use crate::units::{Bytes, Pid};
 use std::time::Duration;
 
@@ -287,6 +287,11 @@ impl<'a> HostFigures<'a> {
     /// A finding of this cause: its headline, who was killed, and the figures of the last second.
     pub fn finding(&self, cause: Cause, certainty: Certainty, what: &str) -> Finding {
         let memory = self.memory;
+        // Nobody saw it end.
+        let certainty = match self.host.told_by {
+            HostOomSource::BrokenOff => certainty.min(Certainty::Likely),
+            HostOomSource::Told | HostOomSource::BusError => certainty,
+        };
         let headline: Phrase =
             with_figures(what, format!("RAM {} of {}", memory.used, memory.limit));
         let finding = Finding {
@@ -307,7 +312,9 @@ impl<'a> HostFigures<'a> {
 
     /// "The kernel killed process 4711 (python, 5.1 GiB) at the container's limit."
     fn killed(&self) -> Option<String> {
-        let kill = self.host.kill.as_ref()?;
+        let Some(kill) = &self.host.kill else {
+            return self.host.told_by.words().map(str::to_string);
+        };
         let at = match self.memory.limited_by {
             LimitedBy::Machine => "because no RAM was left on this machine".to_string(),
             by => format!("at {}", by.words()),
@@ -443,33 +450,6 @@ pub(super) fn filling(state: &State) -> Option<Finding> {
             .shows([("RAM used", memory.used), ("RAM limit", memory.limit)])
             .advises(["look for what is kept from batch to batch, in the workers too"]),
     )
-}
-
-/// From this share of the limit on a recording that stops may have been stopped by the kill.
-const NEARLY_ALL: f64 = 0.9;
-
-/// How old the last reading may be for that.
-const JUST_BEFORE: Duration = Duration::from_secs(5);
-
-/// What a recording without its run's end says of the host's memory, if that was nearly gone: the kill may have taken oomph too.
-pub fn without_an_end(state: &State) -> Option<String> {
-    let (at, memory) = state.host.latest()?;
-    let is_open = state.run().is_some_and(|run| run.ended.is_none());
-    let is_nearly_gone = memory.used >= memory.limit.scale(NEARLY_ALL);
-    if !is_open || !is_nearly_gone || state.now.since(*at) > JUST_BEFORE {
-        return None;
-    }
-    let most = memory.roles.first().map_or(String::new(), |role| {
-        format!(
-            ", most of it {} with {}",
-            role.role.words(role.count),
-            role.held
-        )
-    });
-    Some(format!(
-        "The recording has no end of the run. In its last second the RAM was at {} of {}{most}: if the run is gone, whoever killed it killed oomph too, as the kernel does with memory.oom.group, and SLURM at a job's limit.",
-        memory.used, memory.limit
-    ))
 }
 
 /// A quarter more, in whole GiB.

@@ -101,9 +101,27 @@ pub struct Prediction {
     pub reserved: Option<Bytes>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub reserved_within: Option<(Bytes, Bytes)>,
-    /// Whether it would fit, where that was said.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    /// Whether it would fit; `null` where that was not said, as by an estimate.
+    #[serde(default)]
     pub fits: Option<bool>,
+}
+
+impl Prediction {
+    /// Whether the run was expected to fit: an estimate that does not say so is still held to its interval.
+    pub fn expected_to_fit(&self) -> Option<bool> {
+        let likely = is_estimated_to_fit(self.basis, self.within, self.room);
+        self.fits.or(likely.then_some(true))
+    }
+}
+
+/// Whether all of an estimate's interval is within what is available, which is no proof: estimates have been too low.
+pub fn is_estimated_to_fit(
+    basis: Option<Basis>,
+    within: Option<(Bytes, Bytes)>,
+    room: Option<Bytes>,
+) -> bool {
+    let figures = within.zip(room);
+    basis == Some(Basis::Estimated) && figures.is_some_and(|((_, most), room)| most <= room)
 }
 
 /// How a run that was predicted has ended.

@@ -44,7 +44,7 @@ impl Score {
         Some(Score {
             run: run.number,
             off: off.map(|share| share - 1.0),
-            held: prediction.fits.zip(fitted).map(|(said, is)| said == is),
+            held: (prediction.expected_to_fit().zip(fitted)).map(|(said, is)| said == is),
             prediction,
             outcome,
         })
@@ -193,6 +193,12 @@ mod tests {
             finished(),
         );
         assert_eq!(unsure.held, None);
+        let likely = Prediction {
+            within: Some((gib(8.0), gib(12.0))),
+            room: Some(gib(12.0)),
+            ..prediction(10.0, None, Basis::Estimated)
+        };
+        assert_eq!(ran(Some(likely), 5, 10.0, oom()).held, Some(false));
         assert!((unsure.off.expect("a peak") + 0.1).abs() < 1e-6);
         let old = ran(None, 5, 10.0, finished());
         assert_eq!((old.held, old.off), (None, Some(0.0)));

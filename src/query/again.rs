@@ -5,7 +5,7 @@ use crate::command::{CommandLine, MASK, quoted};
 use crate::event::as_typed;
 use crate::live::recorded::{self, EndedSession, GAP, PlannedStart};
 use crate::recording;
-use crate::remedy::{self, FitVerdict, Remedy, RemedyId};
+use crate::remedy::{self, Remedy, RemedyId};
 use crate::state::State;
 use serde_json::{Value, json};
 use std::path::{Path, PathBuf};
@@ -76,7 +76,7 @@ pub fn prepare(
     let start = recorded.with(remedies, &ids)?;
     let command = &start.plan.command;
     let gaps = recorded::with_gaps(command);
-    let unsure = matches!(wanted, WantedRemedies::Recommended) && start.verdict != FitVerdict::Fits;
+    let unsure = matches!(wanted, WantedRemedies::Recommended) && !start.verdict.is_expected();
     let remedies: Vec<String> = ids.iter().copied().map(RemedyId::name).collect();
     let refusal = if gaps.is_some() {
         Some("parts of the command are secrets, which no recording has: fill them in and start it yourself".into())

@@ -1,7 +1,7 @@
 //! What is known of the OOMs in a log or a recording, with the remedies for its command. Runs nothing and needs no GPU.
 
-use super::recordings;
 use super::told::each_event;
+use super::{broken_off, recordings};
 use crate::command::CommandLine;
 use crate::diagnosis;
 use crate::event::{Event, EventKind, older_part};
@@ -81,11 +81,21 @@ pub struct Found {
 }
 
 impl Found {
-    /// What is to be said if nothing was found, and the recording stops where the host's memory was nearly gone.
+    /// What is to be said if nothing was found, and the recording stops where the host's memory was nearly gone: of a session that
+    /// may go on, what it was if it does not.
     pub fn without_an_end(&self) -> String {
         let state = self.state.as_ref().filter(|_| self.ooms.is_empty());
-        let words = state.and_then(diagnosis::without_an_end);
-        words.map_or_else(String::new, |words| words + "\n")
+        let Some(mut state) = state.filter(|state| state.may_break_off()).cloned() else {
+            return String::new();
+        };
+        state.breaks_off();
+        let first = diagnosis::diagnose(&state).into_iter().next();
+        first.map_or_else(String::new, |finding| {
+            format!(
+                "The recording has no end of the run. If the run is gone, it was this: {}\n",
+                finding.headline
+            )
+        })
     }
 
     /// The recorded torch version.
@@ -203,6 +213,7 @@ pub fn recording(path: &Path) -> anyhow::Result<Found> {
         story.take(&event);
         Ok(())
     })?;
+    broken_off::settle(&mut story.state);
     let story = story.finish();
     Ok(Found {
         ooms: story.ooms,

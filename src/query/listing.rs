@@ -1,8 +1,8 @@
 //! The sessions as rows: those that are running, on this machine and as far as their files tell on others, and those that
 //! have ended, as their recordings tell them. `oomph ls` and the server of MCP show them.
 
-use super::recordings;
 use super::sessions::{self, Living};
+use super::{broken_off, recordings};
 use crate::event::{Prediction, PredictionOutcome, displayed};
 use crate::forecast::score::Score;
 use crate::live::print;
@@ -285,6 +285,7 @@ fn activity(state: &State) -> Activity {
 fn outlined(path: &Path) -> (State, Option<String>) {
     let mut state = State::default();
     let read = recording::outline(path, |event| state.apply(event));
+    broken_off::settle(&mut state);
     let problem = read.err();
     (
         state,

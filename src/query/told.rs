@@ -1,6 +1,6 @@
 //! A recording, read to its end: the state that it leads to, its story, and what it offers to start again.
 
-use super::recordings;
+use super::{broken_off, recordings};
 use crate::document::DocumentBlock;
 use crate::event::{Event, EventKind, SCHEMA};
 use crate::live::print;
@@ -29,6 +29,7 @@ pub fn read_state(path: &Path) -> anyhow::Result<State> {
         state.apply(&event);
         Ok(())
     })?;
+    broken_off::settle(&mut state);
     Ok(state)
 }
 
@@ -72,6 +73,7 @@ impl Told {
             story.take(&event);
             Ok(())
         })?;
+        broken_off::settle(&mut story.state);
         let story = story.finish();
         let id = story
             .state

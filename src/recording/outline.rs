@@ -3,6 +3,7 @@
 
 use super::RECORDING;
 use super::read::{LONGEST_LINE, open_stored};
+use super::recorder::beside;
 use crate::event::{Event, EventKind, SessionStarted};
 use memchr::memmem;
 use std::collections::HashMap;
@@ -52,6 +53,10 @@ pub fn outline(path: &Path, mut each: impl FnMut(&Event)) -> io::Result<()> {
         read_lines(Read::by_ref(&mut file).take(HEAD), &mut latest, &mut each)?;
         file.seek(SeekFrom::Start(length - TAIL))?;
         read_lines(file, &mut latest, &mut each)?;
+    }
+    // What a front that was killed had not written yet.
+    if let Ok(recent) = open_stored(&beside(&path)) {
+        read_lines(recent, &mut latest, &mut each)?;
     }
     latest.pass(&mut each);
     Ok(())
@@ -204,6 +209,17 @@ mod tests {
         })
         .unwrap();
         assert_eq!(seen, [30, 0, 60]);
+    }
+
+    #[test]
+    fn what_stands_beside_a_recording_without_an_end_counts() {
+        let directory = tempfile::tempdir().unwrap();
+        let main = directory.path().join(RECORDING);
+        std::fs::write(&main, sample(1, 10)).unwrap();
+        std::fs::write(beside(&main), sample(3, 30)).unwrap();
+        let mut seen = Vec::new();
+        outline(directory.path(), |event| seen.push(event.at)).unwrap();
+        assert_eq!(seen, [Moment(3)]);
     }
 
     #[test]

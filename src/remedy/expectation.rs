@@ -271,7 +271,11 @@ impl<'a> RemedyPredictor<'a> {
     /// The command as it ran, with `free` available; `None` if its need is unknown.
     pub fn on(&self, free: Bytes) -> Option<Expectation> {
         match self.model.needs(&self.target(&[])) {
-            Forecast::Within(needs) if needs.high <= free => Some(fits_within(needs, free)),
+            Forecast::Within(needs) if needs.high <= free => Some(fits_within(
+                needs,
+                free,
+                self.model.basis(&self.target(&[])),
+            )),
             Forecast::Within(needs) => Some(tight(needs, free)),
             Forecast::Extrapolated(needs, how) => Some(extrapolated(needs, Some(free), how)),
             Forecast::AtLeast(..) | Forecast::Unknown => None,
@@ -432,7 +436,9 @@ impl<'a> RemedyPredictor<'a> {
             Forecast::Unknown => Expectation::unknown(self.guess(target)),
             Forecast::Within(needs) => match self.room {
                 None => beyond(needs),
-                Some(room) if needs.high <= room => fits_within(needs, room),
+                Some(room) if needs.high <= room => {
+                    fits_within(needs, room, self.model.basis(target))
+                }
                 Some(room) => tight(needs, room),
             },
             Forecast::Extrapolated(needs, how) => extrapolated(needs, self.room, how),

@@ -4,8 +4,8 @@
 use super::RemedyId;
 use crate::command::{CommandLine, Word};
 use crate::diagnosis::{LittleUse, Phrase};
-use crate::event::{EDITS, PATCHES, Patch, Prediction, SourceEdit};
-use crate::forecast::{Basis, Estimate, Target};
+use crate::event::{Basis, EDITS, PATCHES, Patch, Prediction, SourceEdit, is_estimated_to_fit};
+use crate::forecast::{Estimate, Target};
 use crate::recognize::KnobPlace;
 use crate::units::Bytes;
 use serde::Serialize;
@@ -62,6 +62,8 @@ pub struct Expectation {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum FitVerdict {
     Fits,
+    /// All of the interval would, but it is only estimated.
+    LikelyFits,
     WontFit,
     /// The need is known, but not well enough.
     MayNotFit,
@@ -71,9 +73,21 @@ pub enum FitVerdict {
 }
 
 impl FitVerdict {
+    /// Whether it is expected to fit: what is started without being asked for by its name.
+    pub fn is_expected(self) -> bool {
+        match self {
+            FitVerdict::Fits | FitVerdict::LikelyFits => true,
+            FitVerdict::WontFit
+            | FitVerdict::MayNotFit
+            | FitVerdict::OfLittleUse(_)
+            | FitVerdict::Unknown => false,
+        }
+    }
+
     pub fn words(self) -> &'static str {
         match self {
             FitVerdict::Fits => "fits",
+            FitVerdict::LikelyFits => "likely fits",
             FitVerdict::WontFit => "won't fit",
             FitVerdict::MayNotFit => "may not fit",
             FitVerdict::OfLittleUse(what) => what.words(),
@@ -85,6 +99,7 @@ impl FitVerdict {
     pub fn short(self) -> &'static str {
         match self {
             FitVerdict::Fits => "fits",
+            FitVerdict::LikelyFits => "likely",
             FitVerdict::WontFit => "too big",
             FitVerdict::MayNotFit => "unsure",
             FitVerdict::OfLittleUse(_) => "no help",
@@ -106,6 +121,9 @@ impl Expectation {
             (Some(true), _) => FitVerdict::Fits,
             (Some(false), _) => FitVerdict::WontFit,
             (None, Some(what)) => FitVerdict::OfLittleUse(what),
+            (None, None) if is_estimated_to_fit(self.basis, self.within, self.room) => {
+                FitVerdict::LikelyFits
+            }
             (None, None) if self.needs.is_some() => FitVerdict::MayNotFit,
             (None, None) => FitVerdict::Unknown,
         }

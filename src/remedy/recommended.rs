@@ -1,7 +1,7 @@
 //! What a remedy promises, and which one is recommended: the one place that decides it, for Enter in the dialog and for
 //! relaunches that nobody is asked about.
 
-use super::plan::{Expectation, Remedy};
+use super::plan::{Expectation, FitVerdict, Remedy};
 use super::{RemedyEffect, RemedyId};
 use crate::diagnosis::{Cause, Help};
 use crate::units::Bytes;
@@ -11,6 +11,8 @@ use crate::units::Bytes;
 pub enum Promise {
     /// All of the interval fits.
     Fits,
+    /// The same of a figure that is only estimated.
+    LikelyFits,
     /// The likely need fits, the upper end of the interval does not; or what is free is unknown.
     MayFit,
     /// It is of the kind that helps against the cause, but there is no figure.
@@ -26,11 +28,12 @@ pub fn promise(
     if expectation.futile.is_some() {
         return None;
     }
-    match (expectation.fits, expectation.needs) {
-        (Some(true), _) => Some(Promise::Fits),
-        (Some(false), _) => None,
-        (None, Some(_)) => Some(Promise::MayFit),
-        (None, None) => remedies
+    match expectation.verdict() {
+        FitVerdict::Fits => Some(Promise::Fits),
+        FitVerdict::LikelyFits => Some(Promise::LikelyFits),
+        FitVerdict::WontFit | FitVerdict::OfLittleUse(_) => None,
+        FitVerdict::MayNotFit => Some(Promise::MayFit),
+        FitVerdict::Unknown => remedies
             .iter()
             .any(|id| is_against(*id, cause))
             .then_some(Promise::Unknown),
@@ -48,7 +51,7 @@ fn is_against(id: RemedyId, cause: Option<Cause>) -> bool {
     }
 }
 
-/// The remedy that Enter stands on: the first one that is expected to fit. Where none is, the one that needs least at the most:
+/// The remedy that Enter stands on: the first one that fits, else the first that likely does. Where none is, the one that needs least at the most:
 /// it may not fit, which its row says, and a try costs seconds. Where there is no figure, the one with the best bound, or
 /// else the first.
 pub fn recommended(remedies: &[Remedy], cause: Option<Cause>) -> Option<usize> {
@@ -66,6 +69,7 @@ pub fn recommended(remedies: &[Remedy], cause: Option<Cause>) -> Option<usize> {
     };
     let at_most = |said: &Expectation| said.within.map(|(_, most)| most).or(said.needs);
     first(Promise::Fits)
+        .or_else(|| first(Promise::LikelyFits))
         .or_else(|| least(Promise::MayFit, at_most))
         .or_else(|| least(Promise::Unknown, |said| said.at_least))
         .or_else(|| first(Promise::Unknown))
@@ -98,12 +102,14 @@ pub fn may_help(remedy: &Remedy, cause: Option<Cause>) -> bool {
 mod tests {
     use super::*;
     use crate::diagnosis::LittleUse;
+    use crate::event::Basis;
     use crate::remedy::Availability;
 
     /// What a row says.
     #[derive(Clone, Copy)]
     enum RowSays {
         Fits,
+        LikelyFits,
         MayNotFit,
         WontFit,
         Unknown,
@@ -111,7 +117,7 @@ mod tests {
     }
 
     use RemedyId::{Amp, Batch, Device, ExpandableSegments as Segments, Recompute};
-    use RowSays::{Fits, MayNotFit, Unknown, UnlikelyToHelp, WontFit};
+    use RowSays::{Fits, LikelyFits, MayNotFit, Unknown, UnlikelyToHelp, WontFit};
 
     fn remedy(id: RemedyId, says: RowSays) -> Remedy {
         let figure = Some(Bytes(1 << 30));
@@ -120,6 +126,13 @@ mod tests {
             Fits => Expectation {
                 fits: Some(true),
                 needs: figure,
+                ..expectation
+            },
+            LikelyFits => Expectation {
+                needs: figure,
+                within: figure.zip(figure),
+                room: figure,
+                basis: Some(Basis::Estimated),
                 ..expectation
             },
             MayNotFit => Expectation {
@@ -157,6 +170,18 @@ mod tests {
             (Recompute, Fits),
         ];
         assert_eq!(recommends(Cause::Capacity, &rows), Some(Amp));
+    }
+
+    #[test]
+    fn what_is_estimated_to_fit_comes_after_what_is_known_to() {
+        let rows = [(Batch, LikelyFits), (Amp, Fits)];
+        assert_eq!(recommends(Cause::Capacity, &rows), Some(Amp));
+        let rows = [
+            (Amp, MayNotFit),
+            (Batch, LikelyFits),
+            (Recompute, LikelyFits),
+        ];
+        assert_eq!(recommends(Cause::Capacity, &rows), Some(Batch));
     }
 
     #[test]

@@ -63,7 +63,7 @@ pub(super) fn first_that_fits(
     let fits = |remedy: &Remedy| {
         remedy.id != RemedyId::Together
             && is_permitted(remedy)
-            && recommended_promise(remedy, cause) == Some(Promise::Fits)
+            && recommended_promise(remedy, cause).is_some_and(is_expected)
     };
     if inputs.forecast.oom.is_none() || prefers == Help::LessHostMemory || singles.iter().any(fits)
     {
@@ -105,10 +105,14 @@ pub(super) fn first_that_fits(
             .filter(|parts| parts.iter().all(is_permitted))
             .map(|parts| together(&predictor, parts))
             .find(|whole| {
-                recommended_promise(whole, cause) == Some(Promise::Fits)
+                recommended_promise(whole, cause).is_some_and(is_expected)
                     && ran_out_with(recognized.command, whole, inputs).is_none()
             })
     })
+}
+
+fn is_expected(promise: Promise) -> bool {
+    promise <= Promise::LikelyFits
 }
 
 /// These remedies as one.

@@ -16,7 +16,7 @@ use crate::event::{
     displayed,
 };
 use crate::oom::{OomKind, OomOutcome, OtherProcess};
-use crate::remedy::{self, FitVerdict, Remedy, RemedyInputs};
+use crate::remedy::{self, Remedy, RemedyInputs};
 use crate::state::{OomIncident, Run, RunOutcome, SourceTexts};
 use crate::units::{Bytes, Rank, RunNumber};
 use serde::Serialize;
@@ -427,7 +427,7 @@ pub fn to_relaunch(
         ]
     }));
     let recommended = remedy::recommended(remedies, cause).map(|at| &remedies[at]);
-    let fits = recommended.filter(|remedy| remedy.expectation.verdict() == FitVerdict::Fits);
+    let fits = recommended.filter(|remedy| remedy.expectation.verdict().is_expected());
     if let (Some(session), Some(remedy)) = (again, fits) {
         let words = format!("oomph again {session} starts it with {}", remedy.title);
         blocks.push(DocumentBlock::detail(words));

@@ -202,6 +202,7 @@ impl State {
             self.rank_ended(at, exited.run, pid);
         }
         self.end_by_kill(exited.run);
+        self.end_by_bus_error(exited.run);
     }
 
     fn bound_runs(&mut self) {

@@ -93,7 +93,10 @@ impl Run {
     /// Whether nothing but the output has it, of a run whose last error is another one. Where a rank's failure had
     /// consequences, these are the last.
     fn failed_otherwise(&self, oom: &OomIncident) -> bool {
-        let is_text = oom.record.is_none() && oom.rank.is_none() && oom.kill().is_none();
+        let is_text = oom.record.is_none()
+            && oom.report.is_some()
+            && oom.rank.is_none()
+            && oom.kill().is_none();
         is_text && self.has_another_error && self.consequences.is_empty()
     }
 

@@ -8,7 +8,7 @@ use crate::event::{
     ProcessHost, RoleUse,
 };
 use crate::oom::OomKind;
-use crate::state::{HostAtOom, OomIncident, RoleGrowth, Run, State};
+use crate::state::{HostAtOom, HostOomSource, OomIncident, RoleGrowth, Run, State};
 use crate::units::{Bytes, Moment, Pid, RunNumber};
 use std::collections::VecDeque;
 use std::time::Duration;
@@ -40,6 +40,18 @@ const BRIEF: Duration = Duration::from_secs(5);
 
 /// Above this share of the limit it is.
 const FULL: f64 = 0.7;
+
+/// From this share on, what ends without a word may have been ended for it: where its last reading is no older than this. Of
+/// /dev/shm there is no new one while nothing moves in it.
+const NEARLY_ALL: f64 = 0.9;
+const LAST_WORDS: Duration = Duration::from_secs(5);
+const LAST_OF_SHM: Duration = Duration::from_secs(70);
+
+/// The time between two looks, at most: what comes between is seen by nobody.
+const MOMENT: Duration = Duration::from_secs(1);
+
+/// What a process is ended by that writes to a page of a file for which there is no room.
+const SIGBUS: i32 = 7;
 
 /// Processes without CUDA whose DataLoaders are kept.
 const MOST_EARLY: usize = 64;
@@ -319,7 +331,34 @@ impl HostState {
             all_grew: self.used_grown_since(from),
             copied: self.copied(),
             kill: kill.map(|(_, kill)| kill.clone()),
+            told_by: HostOomSource::Told,
         }
+    }
+
+    /// Whether nearly all of it was used by a recent reading, or would have been within a moment, as it grew.
+    fn is_nearly_gone(&self, now: Moment) -> bool {
+        self.latest.as_ref().is_some_and(|(at, memory)| {
+            let soon = memory.used + self.grows_in_a_moment(*at, memory.used);
+            soon >= memory.limit.scale(NEARLY_ALL) && now.since(*at) <= LAST_WORDS
+        })
+    }
+
+    /// What is added within a moment after the latest reading, by that and the one before it.
+    fn grows_in_a_moment(&self, at: Moment, used: Bytes) -> Bytes {
+        let before = self.history.iter().rfind(|point| point.at < at);
+        before.map_or(Bytes::ZERO, |point| {
+            let over = at.since(point.at).as_secs_f64();
+            (used - point.used).scale(MOMENT.as_secs_f64() / over.max(MOMENT.as_secs_f64()))
+        })
+    }
+
+    /// Whether /dev/shm had no room for another batch by such a reading.
+    fn is_shm_full(&self, now: Moment) -> bool {
+        self.latest.as_ref().is_some_and(|(at, memory)| {
+            let shm = memory.shm;
+            shm.is_some_and(|shm| shm.used >= shm.size.scale(NEARLY_ALL))
+                && now.since(*at) <= LAST_OF_SHM
+        })
     }
 }
 
@@ -416,6 +455,58 @@ impl State {
             ..OomIncident::default()
         });
         run.settle_ooms();
+    }
+
+    /// If a run ended by a bus error when /dev/shm was full, and nothing in its output says so: that is its end.
+    pub(super) fn end_by_bus_error(&mut self, number: RunNumber) {
+        let run = self.runs.iter().find(|run| run.number == number);
+        let Some((run, (at, exit))) = run.and_then(|run| Some((run, run.ended?))) else {
+            return;
+        };
+        let is_bus_error = [Exit::Signal(SIGBUS), Exit::Code(128 + SIGBUS)].contains(&exit);
+        if is_bus_error && self.host.is_shm_full(at) && !run.has_host_oom(at) {
+            self.keep_host_oom(number, at, HostOomSource::BusError);
+        }
+    }
+
+    /// The recording ends here, and nobody goes on with it. Where it stops in the middle of a run with nearly all RAM in use, what
+    /// ended the run ended oomph too: the kernel does so with `memory.oom.group`, SLURM at a job's limit. Whether it is so.
+    pub fn breaks_off(&mut self) -> bool {
+        if !self.may_break_off() {
+            return false;
+        }
+        let now = self.now;
+        let Some(run) = self.runs.last_mut() else {
+            return false;
+        };
+        run.broke_off = true;
+        let number = run.number;
+        if !run.has_host_oom(now) {
+            self.keep_host_oom(number, now, HostOomSource::BrokenOff);
+        }
+        true
+    }
+
+    /// Whether that would be so if nobody went on with it.
+    pub fn may_break_off(&self) -> bool {
+        let is_open = self.run().is_some_and(|run| run.ended.is_none());
+        is_open && self.host.is_nearly_gone(self.now)
+    }
+
+    fn keep_host_oom(&mut self, number: RunNumber, at: Moment, told_by: HostOomSource) {
+        let host = HostAtOom {
+            told_by,
+            ..self.host.at_oom(at)
+        };
+        let mut runs = self.runs.iter_mut();
+        if let Some(run) = runs.find(|run| run.number == number) {
+            run.keep(OomIncident {
+                at,
+                host: Some(Box::new(host)),
+                ..OomIncident::default()
+            });
+            run.settle_ooms();
+        }
     }
 }
 

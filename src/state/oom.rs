@@ -53,6 +53,35 @@ pub struct HostAtOom {
     pub copied: Option<Bytes>,
     /// What the kernel killed, if it did.
     pub kill: Option<HostKill>,
+    /// What says that it ran out.
+    pub told_by: HostOomSource,
+}
+
+/// What says that the host's memory ran out, where no message of the program does.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub enum HostOomSource {
+    /// A message, or the kernel's count of kills.
+    #[default]
+    Told,
+    /// The run ended by SIGBUS with a full /dev/shm: whoever writes to it where nothing is left is ended so.
+    BusError,
+    /// The recording stops there in the middle of the run, and nobody goes on with it.
+    BrokenOff,
+}
+
+impl HostOomSource {
+    /// The sentence that says it; `None` where the message or the kill does.
+    pub fn words(self) -> Option<&'static str> {
+        match self {
+            HostOomSource::Told => None,
+            HostOomSource::BusError => Some(
+                "It was ended by SIGBUS: it wrote to shared memory where there was no room for another page.",
+            ),
+            HostOomSource::BrokenOff => Some(
+                "The recording stops there in the middle of the run, and nobody goes on with it: what ended the run ended oomph too, as the kernel does with memory.oom.group, and SLURM at a job's limit.",
+            ),
+        }
+    }
 }
 
 /// Whose memory has grown most.

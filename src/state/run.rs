@@ -31,6 +31,8 @@ pub struct Run {
     pub started: Moment,
     /// When and how it ended.
     pub ended: Option<(Moment, Exit)>,
+    /// Its end is not in the recording, and is known to have come: see [`State::breaks_off`](crate::state::State::breaks_off).
+    pub broke_off: bool,
     /// Processes of its tree that outlived it.
     pub survivors: Vec<Pid>,
     /// Processes that initialised CUDA, in order of their hello.
@@ -304,6 +306,7 @@ impl Run {
 
     pub fn outcome(&self) -> RunOutcome {
         match self.ended {
+            None if self.broke_off => RunOutcome::OutOfMemory,
             None => RunOutcome::Running,
             Some((_, exit)) if exit.is_success() => match self.lacks_training() {
                 true => RunOutcome::TrainedNothing,

@@ -10,7 +10,7 @@ import torch
 import torch.nn as nn
 import torch.nn.functional as F
 from _oomph_probe.common import frames
-from _oomph_probe.rehearse import apart, changes, effects, operators, rehearsal, roots
+from _oomph_probe.rehearse import apart, before, effects, operators, rehearsal, roots
 
 
 class Attention(nn.Module):
@@ -170,7 +170,7 @@ class Operators(unittest.TestCase):
                 return x.sum()
 
         _model, call = call_of(Printing, (3, 8))
-        guard = effects.Guard(frames.Owners(torch), changes.Before())
+        guard = effects.Guard(frames.Owners(torch), before.Before())
         one = rehearsal.Rehearsal(
             torch, call, rehearsal.Variant((3, 1009)), apart.Deadline(float("inf")), operators.Known(), guard
         )

@@ -7,6 +7,7 @@ import collections
 import contextvars
 import functools
 import gc
+import heapq
 import itertools
 import os
 import pathlib
@@ -40,7 +41,7 @@ QUEUE.put(1), SIMPLE.put(1)
 READ, WRITE = os.pipe()
 os.set_blocking(READ, False)
 os.write(WRITE, b"x")
-COUNT, LISTED, KEYED, SET = 0, [1], {"a": 1}, {1}
+COUNT, LISTED, KEYED, SET = 0, [1, 2, 3], {"a": 1}, {1}
 DEFAULT, COUNTER, DEQUE = collections.defaultdict(list), collections.Counter(a=1), collections.deque([1])
 ARRAY, NUMBERS, BYTES = array.array("i", [1]), numpy.zeros(3), bytearray(b"abc")
 TENSOR, OWN_RANDOM, OWN_NUMPY = torch.zeros(3), random.Random(3), numpy.random.default_rng(3)
@@ -180,11 +181,54 @@ def of_a_closure():
     CHANGE()
 
 
+def by_a_loop():
+    for _ in ITERATOR:
+        break
+
+
+def by_a_loop_over_pairs():
+    for _ in zip(
+        range(2),
+        ITERATOR,
+    ):
+        break
+
+
+def by_unpacking():
+    first, *others = ITERATOR
+    return first, others
+
+
+def by_a_comprehension():
+    return [
+        each
+        for each in ITERATOR
+    ]
+
+
+def by_draws_in_a_comprehension():
+    return [
+        number
+        + OWN_NUMPY.random()
+        for number in range(2)
+    ]
+
+
+def by_another_name():
+    draw = OWN_NUMPY.random
+    return draw()
+
+
+def of_a_default():
+    return DEFAULT["b"]
+
+
 CHANGES = [
     add_one, a_file, a_files_place, a_descriptor, a_descriptors_place, written, of_attribute, of_class, of_item, of_numpy,
     of_numpy_in_place, of_array, of_bytes, of_view, of_a_list_by_another_name,
     of_a_list_by_a_slice, of_a_module, of_the_environment, of_the_path, of_warnings, of_a_signal, of_a_backend,
-    of_a_tensor, of_a_tensors_item, of_a_local, of_a_closure,
+    of_a_tensor, of_a_tensors_item, of_a_local, of_a_closure, by_a_loop, by_a_loop_over_pairs, by_unpacking, by_a_comprehension,
+    by_draws_in_a_comprehension, by_another_name, of_a_default,
 ] + [
     functools.partial(lambda act: act(), act)
     for act in (
@@ -201,6 +245,9 @@ CHANGES = [
         lambda: torch.set_default_dtype(torch.float64), lambda: torch.set_num_threads(1),
         lambda: torch.use_deterministic_algorithms(True), lambda: gc.disable(), lambda: sys.setrecursionlimit(5000),
         lambda: torch.set_grad_enabled(False), lambda: [ARRAY.append(each) for each in range(2)],
+        lambda: sum(ITERATOR), lambda: 2 in ITERATOR, lambda: print(*ITERATOR), lambda: ITERATOR.__next__(),
+        lambda: GENERATOR.send(None), lambda: OWN_RANDOM.shuffle([1, 2]), lambda: random.shuffle(LISTED),
+        lambda: heapq.heappush(LISTED, 0), lambda: numpy.add(NUMBERS, 1, out=NUMBERS), lambda: numpy.copyto(NUMBERS, 4),
         lambda: LISTED.sort(reverse=True), lambda: LISTED.extend([3]), lambda: NUMBERS.fill(3), lambda: NUMBERS.sort(),
     )
 ]
@@ -275,6 +322,47 @@ class Untouched(unittest.TestCase):
             after = everything()
             with self.subTest(code.co_name, names=code.co_names):
                 self.assertEqual([name for name in before if before[name] != after[name]], [])
+
+    def test_what_a_forward_makes_itself_is_its_own(self):
+        given = torch.zeros(4, 4)
+        for act in OWN:
+            with self.subTest(act.__name__):
+                self.assertIsNone(rehearse.why_not(rehearse.said(act(), given)))
+
+
+class Linear(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.inner, self.cache = nn.Linear(4, 4), collections.defaultdict(list)
+
+
+class Asks(Linear):
+    """As transformers asks a model for its dtype."""
+
+    def forward(self, x):
+        parameter = next(self.parameters())
+        return self.inner(x.to(parameter.dtype)) + next(iter([1])) + next(each for each in range(3))
+
+
+class Keeps(Linear):
+    def forward(self, x):
+        setattr(self, "last", x.shape)
+        self.cache[x.shape].append(1)
+        return self.inner(x)
+
+
+class Loops(Linear):
+    def forward(self, x):
+        numbers, pairs = iter([1, 2, 3]), {}
+        for number, module in zip(numbers, self.children()):
+            x = module(x) * number
+        first, second = (each for each in (1, 2))
+        pairs[first], heap = second, []
+        heapq.heappush(heap, 1)
+        return x + sum(numbers) + len(list(self.named_children())) + numpy.random.default_rng(3).random()
+
+
+OWN = [Asks, Keeps, Loops]
 
 
 if __name__ == "__main__":

@@ -3,6 +3,7 @@
 use crate::diagnosis::*;
 use crate::event::*;
 use crate::oom::{OomKind, OomReport};
+use crate::state::RunOutcome;
 use crate::state::tests::host::{host, killed};
 use crate::state::tests::staged::*;
 use crate::units::{Bytes, Pid};
@@ -444,18 +445,60 @@ fn growth_is_a_warning_while_the_run_goes_on() {
 }
 
 #[test]
-fn a_recording_that_stops_where_the_memory_was_nearly_gone_says_so() {
+fn a_recording_that_stops_where_the_memory_was_nearly_gone_names_who_filled_it() {
     let mut scene = StagedSession::training();
+    scene.add(10.0, host(12.0, 6.0));
     scene.add(69.5, host(31.6, 24.0));
-    let words = without_an_end(&scene.state).expect("it is nearly gone");
-    assert!(words.contains("31.6 GiB of 32.0 GiB"), "{words}");
     assert!(
-        words.contains("4 data loader workers with 24.0 GiB"),
-        "{words}"
+        diagnose(&scene.state).is_empty(),
+        "the session may be running"
     );
+    let mut over = scene.state.clone();
+    assert!(over.breaks_off());
+    assert_eq!(
+        over.run().map(|run| run.outcome()),
+        Some(RunOutcome::OutOfMemory)
+    );
+    let found = diagnose(&over);
+    let [finding] = &found[..] else {
+        panic!("{found:#?}");
+    };
+    assert_eq!(
+        (finding.cause, finding.certainty),
+        (Cause::HostWorkers, Certainty::Likely)
+    );
+    assert!(
+        finding.explanation.contains("memory.oom.group"),
+        "{finding:#?}"
+    );
+    assert!(over.breaks_off(), "a second time it is the same");
+    assert_eq!(over.run().map(|run| run.ooms.len()), Some(1));
+
     scene.add(80.0, host(12.0, 6.0));
-    assert_eq!(without_an_end(&scene.state), None, "there is room again");
+    assert!(!scene.state.breaks_off(), "there is room again");
     scene.add(81.0, host(31.6, 24.0));
     scene.add(81.5, exited(1, Exit::Signal(9)));
-    assert_eq!(without_an_end(&scene.state), None, "it has an end");
+    assert!(!scene.state.breaks_off(), "it has an end");
+}
+
+#[test]
+fn a_bus_error_with_a_full_shm_is_told_by_both_and_not_without_either() {
+    let with = |used: u64, exit: Exit| {
+        let mut scene = StagedSession::training();
+        let EventKind::HostMemory(mut memory) = host(12.0, 6.0) else {
+            unreachable!("it is one");
+        };
+        memory.shm = Some(ShmUse {
+            used: Bytes::mib(used),
+            size: Bytes::mib(64),
+        });
+        scene.add(30.0, EventKind::HostMemory(memory));
+        scene.add(70.2, exited(1, exit));
+        let found = diagnose(&scene.state);
+        found.first().map(|finding| finding.cause)
+    };
+    assert_eq!(with(63, Exit::Signal(7)), Some(Cause::SharedMemory));
+    assert_eq!(with(63, Exit::Code(135)), Some(Cause::SharedMemory));
+    assert_eq!(with(30, Exit::Signal(7)), None);
+    assert_eq!(with(63, Exit::Signal(11)), None);
 }

@@ -8,7 +8,7 @@ use crate::event::{
 };
 use crate::forecast::ForecastInputs;
 use crate::recognize::LaunchEnvironment;
-use crate::remedy::{Remedy, RemedyId, RemedyInputs, remedies};
+use crate::remedy::{FitVerdict, Remedy, RemedyId, RemedyInputs, remedies};
 use crate::state::{OomIncident, RankState, Run, Series, State, StepTrack};
 use crate::units::{Bytes, Moment, Pid, RunNumber};
 
@@ -349,6 +349,21 @@ fn mixed_precision_is_an_interval_or_a_bound() {
     );
 }
 
+#[test]
+fn an_estimate_is_never_said_to_fit() {
+    // bf16 of a step that was measured: what it saves is known of other trainings only.
+    let roomy = all(&state(5, 4, 22), &oom(20, 40, 2, 1), Cause::Fragmentation);
+    let (amp, batch) = (of(&roomy, RemedyId::Amp), of(&roomy, RemedyId::Batch));
+    assert_eq!(
+        amp.expectation.words,
+        "needs 25.8 GiB (12.3–31.8), likely fits with 15.2 GiB to spare; estimated; at best halves activations"
+    );
+    assert_eq!(amp.expectation.fits, None);
+    assert_eq!(amp.expectation.verdict(), FitVerdict::LikelyFits);
+    assert_eq!(batch.expectation.verdict(), FitVerdict::Fits);
+    assert_eq!(amp.expectation.prediction().unwrap().fits, None);
+}
+
 /// The batch that the model chooses after an OOM at 22 GiB, and its words.
 fn chosen(command: &str, state: &State) -> (String, String) {
     chosen_under(command, state, &oom(20, 21, 2, 1))
@@ -462,14 +477,14 @@ fn what_a_first_forward_showed_is_said_for_what_it_is() {
     // 1 + (22 - 1) / 0.5 for 64, and the optimizer's state: a third fits at the upper end.
     assert_eq!(
         words(&oom, "python a.py --batch-size 64"),
-        "--batch-size 64→16: needs about 14.2 GiB (5.5–21.3), fits in 22.0 GiB; estimated, memory \
+        "--batch-size 64→16: needs about 14.2 GiB (5.5–21.3), likely fits in 22.0 GiB; estimated, memory \
          ran out 50 % of the way through the forward pass"
     );
     let record = oom.record.as_mut().unwrap();
     record.phase = Phase::Backward;
     assert_eq!(
         words(&oom, "python a.py --batch-size 64"),
-        "--batch-size 64→32: needs about 14.2 GiB (11.0–18.8), fits in 22.0 GiB; estimated, memory \
+        "--batch-size 64→32: needs about 14.2 GiB (11.0–18.8), likely fits in 22.0 GiB; estimated, memory \
          ran out in the backward pass"
     );
     // If nothing fits at the upper end, half is taken and not said to fit.

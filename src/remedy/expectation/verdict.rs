@@ -29,11 +29,23 @@ pub fn at_least(least: Bytes, room: Option<Bytes>, words: Phrase) -> Expectation
     }
 }
 
-/// It is known to fit.
-pub fn fits_within(needs: Estimate, room: Bytes) -> Expectation {
-    let spare = room - needs.likely;
-    let words = format!("needs {}, fits with {spare} to spare", needs.shown());
-    needing(needs, Some(room), Some(true), words.into())
+/// All of the interval fits: it is known to, unless the figure is only estimated.
+pub fn fits_within(needs: Estimate, room: Bytes, basis: Option<Basis>) -> Expectation {
+    let (spare, shown) = (room - needs.likely, needs.shown());
+    let (fits, words) = match basis {
+        Some(Basis::Estimated) => (
+            None,
+            format!("needs {shown}, likely fits with {spare} to spare"),
+        ),
+        Some(Basis::Measured | Basis::Rehearsed) | None => (
+            Some(true),
+            format!("needs {shown}, fits with {spare} to spare"),
+        ),
+    };
+    Expectation {
+        basis,
+        ..needing(needs, Some(room), fits, words.into())
+    }
 }
 
 /// It won't fit, or may not: "may not" only if the likely need is within the available memory.
@@ -80,7 +92,7 @@ pub fn beyond(needs: Estimate) -> Expectation {
     needing(needs, None, None, words.and("; ", ROOM_UNKNOWN))
 }
 
-/// Extrapolated from the step that ran out of memory: it fits if the upper end does.
+/// Extrapolated from the step that ran out of memory: it likely fits if the upper end does.
 pub fn extrapolated(needs: Estimate, room: Option<Bytes>, progress: Progress) -> Expectation {
     let about = format!("needs about {}", needs.shown());
     let how = format!("estimated, memory ran out {}", progress.shown());
@@ -98,8 +110,8 @@ pub fn extrapolated(needs: Estimate, room: Option<Bytes>, progress: Progress) ->
             Phrase::from(format!("won't fit: {about}, {room} available")).and("; ", how),
         ),
         Some(room) if needs.high <= room => (
-            Some(true),
-            Phrase::from(format!("{about}, fits in {room}")).and("; ", how),
+            None,
+            Phrase::from(format!("{about}, likely fits in {room}")).and("; ", how),
         ),
         Some(room) => (
             None,

@@ -1,5 +1,6 @@
 """What a rehearsal is stopped before, and what it is not: judged by what a function is, not by its name."""
 import collections
+import heapq
 import io
 import itertools
 import os
@@ -15,7 +16,7 @@ import unittest.mock
 
 import support  # noqa: F401
 from _oomph_probe.common import frames
-from _oomph_probe.rehearse import changes, effects
+from _oomph_probe.rehearse import before, effects
 
 # Of the test's module, as a program has them.
 STATE, CALLS, COUNT, SEEN = {"calls": 0}, [], 0, collections.deque()
@@ -108,7 +109,7 @@ class Harmless(unittest.TestCase):
     def guard(self):
         # The test's own files are a program's; unittest is Python's.
         owners = frames.Owners(types.SimpleNamespace(__file__="/torch/__init__.py"))
-        return effects.Guard(owners, changes.Before())
+        return effects.Guard(owners, before.Before())
 
     def is_stopped(self, function, *arguments):
         try:
@@ -207,6 +208,15 @@ class Harmless(unittest.TestCase):
             "a class": lambda: by_its_class(HELD),
             "one of several": lambda: several(HELD),
             "an iterator": lambda: next(NUMBERS),
+            "an iterator in a loop": loops,
+            "an iterator in a list": lambda: list(NUMBERS),
+            "an iterator by its method": lambda: NUMBERS.__next__(),
+            "a counter": lambda: COUNTED.update("a"),
+            "a heap": lambda: heapq.heappush(CALLS, 1),
+            "a shuffle": lambda: random.shuffle(CALLS),
+            "a missing entry": lambda: MISSING["a"],
+            "numbers of its own": lambda: OWN_RANDOM.shuffle([1, 2]),
+            "a queue": lambda: FULL.get_nowait(),
             "of a local variable": lambda: several(mine),
         }
         for name, act in cases.items():
@@ -215,7 +225,8 @@ class Harmless(unittest.TestCase):
         self.assertEqual((COUNT, STATE, CALLS, list(SEEN)), (0, {"calls": 0}, [], []))
         self.assertEqual((HELD.value, HELD.inner, mine.value, Holder.shared), (0, {"n": 0}, 0, []))
         self.assertFalse(hasattr(Holder, "newly"))
-        self.assertEqual(next(NUMBERS), 0)
+        self.assertEqual((next(NUMBERS), dict(COUNTED), dict(MISSING), FULL.qsize()), (0, {}, {}, 1))
+        self.assertEqual(OWN_RANDOM.getstate(), random.Random(7).getstate())
 
     def test_what_only_sounds_like_one(self):
         def its_own():
@@ -237,6 +248,9 @@ class Harmless(unittest.TestCase):
             "a method named so": lambda: HELD.write(HELD.remove(1)),
             "a look at the disk": lambda: os.path.exists("/"),
             "shared random numbers": random.random,
+            "an iterator of its own": lambda: next(iter([1, 2])),
+            "several of its own": takes_its_own,
+            "an attribute by its name": lambda: setattr(Holder(), "value", 1) or names_one(Holder()),
             "a logger that is silent": lambda: __import__("logging").getLogger("x").debug("y"),
             "numbers": lambda: [each + 1 for each in range(3)],
             "an import": wants("colorsys"),
@@ -290,12 +304,31 @@ class Harmless(unittest.TestCase):
     def test_every_look_comes_to_the_deadline(self):
         looked = []
         owners = frames.Owners(types.SimpleNamespace(__file__="/torch/__init__.py"))
-        with effects.Guard(owners, changes.Before(), lambda frame: looked.append(frame.f_code.co_name)):
+        with effects.Guard(owners, before.Before(), lambda frame: looked.append(frame.f_code.co_name)):
             HELD.send("x")
         self.assertIn("send", looked)
 
 
-NUMBERS = itertools.count()
+NUMBERS, COUNTED, MISSING, FULL = itertools.count(), collections.Counter(), collections.defaultdict(list), queue.SimpleQueue()
+FULL.put(1)
+
+
+def loops():
+    for _ in NUMBERS:
+        break
+
+
+def takes_its_own():
+    numbers, heap = iter([1, 2, 3]), []
+    first, second = next(numbers), list(numbers)
+    heapq.heappush(heap, first)
+    for each in (one for one in second):
+        heap.append(each)
+    return collections.Counter(heap).update(heap)
+
+
+def names_one(holder):
+    setattr(holder, "value", 2)
 
 
 def counts_in_a_dict():

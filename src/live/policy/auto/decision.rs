@@ -372,7 +372,7 @@ struct Preference {
 fn is_worth_a_run(promise: Promise, candidate: &Candidate) -> bool {
     let moves = |id: &RemedyId| id.spec().effect == RemedyEffect::MoreFree;
     match promise {
-        Promise::Fits | Promise::MayFit => true,
+        Promise::Fits | Promise::LikelyFits | Promise::MayFit => true,
         Promise::Unknown => !candidate.remedies.iter().any(moves),
     }
 }

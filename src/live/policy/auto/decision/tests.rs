@@ -1,7 +1,8 @@
 //! What is decided in each situation, and what is said where nothing is relaunched.
 
 use super::*;
-use crate::event::Exit;
+use crate::event::{Basis, Exit};
+use crate::units::Bytes;
 
 fn candidate(remedies: &[RemedyId], fits: Option<bool>, alters: &[Alteration]) -> Candidate {
     Candidate {
@@ -80,6 +81,27 @@ fn the_least_invasive_that_fits_is_taken() {
         ..AutoOptions::default()
     };
     assert_eq!(chosen(&situation, &batch_first), Ok(&[Batch][..]));
+}
+
+#[test]
+fn what_is_only_estimated_to_fit_is_tried_behind_what_is_known_to() {
+    let estimated = |remedies: &[RemedyId], most: u64| {
+        let mut candidate = candidate(remedies, None, &[]);
+        candidate.expectation = Expectation {
+            needs: Some(Bytes::gib(8)),
+            within: Some((Bytes::gib(6), Bytes::gib(most))),
+            room: Some(Bytes::gib(10)),
+            basis: Some(Basis::Estimated),
+            ..Expectation::default()
+        };
+        candidate
+    };
+    let all = [estimated(&[Segments], 12), estimated(&[Batch], 9)];
+    assert_eq!(chosen(&situation(&all), &allowing(&[])), Ok(&[Batch][..]));
+    let known = candidate(&[Batch, Segments], Some(true), &[]);
+    let all = [estimated(&[Batch], 9), known];
+    let both = chosen(&situation(&all), &allowing(&[]));
+    assert_eq!(both, Ok(&[Batch, Segments][..]));
 }
 
 #[test]

@@ -18,7 +18,9 @@ import types
 from _thread import get_ident
 
 from ..common import frames
+from . import unseen
 from .changes import Changes
+from .randoms import is_generator, is_shared_generator
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -96,6 +98,7 @@ CHANGING: dict[type, frozenset[str]] = {
     ),
     bytearray: frozenset("append extend insert remove pop clear reverse __setitem__ __delitem__".split()),
 }
+ALL_CHANGING = frozenset().union(*CHANGING.values())
 # Of those that are told by their names: numpy's need not be there.
 NAMED = {
     "ndarray": frozenset("fill sort partition put resize itemset setfield setflags byteswap __setitem__".split()),
@@ -103,8 +106,6 @@ NAMED = {
     "lock": frozenset(("acquire", "release")),
     "RLock": frozenset(("acquire", "release")),
 }
-# What takes all that an iterator has.
-EXHAUSTING = frozenset("list tuple set frozenset dict deque sorted sum min max any all".split())
 DEQUE = frozenset("append appendleft extend extendleft insert remove pop popleft clear rotate __setitem__".split())
 # Functions of Python's own code that have changed something before they come to one in C, by module and class.
 PYTHONS = {
@@ -295,13 +296,27 @@ class Guard:
         if self.looks_up is not None:
             self.looks_up(frame)
         if event == "c_call":
-            why = self.why_not(argument, UNSEEN, self.is_trusted(frame.f_code))
+            code = frame.f_code
+            if self.changes is not None and self.changes.judges(code, getattr(argument, "__name__", "")):
+                # With its argument, before the line ran.
+                return
+            why = self.why_not(argument, UNSEEN, self.is_trusted(code))
             if why is not None and not is_importing(argument, frame):
                 raise Stopped(why)
         elif event == "call":
             why = self.of_python(frame.f_globals.get("__name__"), qualified(frame), frame.f_code)
+            if why is None and frame.f_code.co_name in ALL_CHANGING and frame.f_code.co_argcount:
+                why = self.of_method_in_python(frame)
             if why is not None:
                 raise Stopped(why)
+
+    def of_method_in_python(self, frame: FrameType) -> str | None:
+        """One of a class derived from a container's that is Python's own code, as a Counter's `update`."""
+        code, caller = frame.f_code, frame.f_back
+        value = frame.f_locals.get(code.co_varnames[0], UNSEEN)
+        if caller is None or self.is_trusted(caller.f_code) or not self.changes_container(code.co_name, value):
+            return None
+        return "its forward changes a %s outside of the model" % type(value).__name__
 
     def trace(self, frame: FrameType, event: str, argument: Any) -> Any:
         code = frame.f_code
@@ -346,7 +361,7 @@ class Guard:
             return self.of_python(function.__module__, function.__qualname__, function.__code__)
         if kind is types.MethodType:
             return self.why_not(function.__func__, function.__self__, is_trusted)
-        if kind is BUILTIN:
+        if isinstance(function, BUILTIN):
             module, bound = function.__module__, function.__self__
             is_of_generator = bound is not None and is_generator(type(bound))
             if not is_of_generator and (isinstance(bound, types.ModuleType) or module is not None):
@@ -363,7 +378,7 @@ class Guard:
             self.note_cache(function)
             return None
         if isinstance(function, type):
-            if not is_trusted and function.__name__ in EXHAUSTING and self.is_iterator_outside(argument):
+            if not is_trusted and function.__name__ in unseen.EXHAUSTING and self.is_iterator_outside(argument):
                 return "its forward takes from an iterator outside of the model"
             is_file = function.__module__ == "_io" and function.__name__ == "FileIO"
             return "its forward opens a file" if is_file else self.of_extension(function, is_trusted)
@@ -382,9 +397,9 @@ class Guard:
                 shown = name if module == "builtins" else "%s.%s" % (module.lstrip("_"), name)
                 return "its forward calls %s" % shown
         if not is_trusted:
-            if module == "builtins" and name in ("setattr", "delattr", "next") and self.is_outside(argument):
+            if module == "builtins" and name in unseen.WITHOUT_ARGUMENT and self.is_outside(argument):
                 return "its forward changes an object outside of the model (%s)" % name
-            if module == "builtins" and name in EXHAUSTING and self.is_iterator_outside(argument):
+            if module == "builtins" and name in unseen.EXHAUSTING and self.is_iterator_outside(argument):
                 return "its forward takes from an iterator outside of the model"
             if not self.is_known(module):
                 return "its forward calls %s of an extension (%s)" % (name, module)
@@ -397,7 +412,7 @@ class Guard:
                 return "its forward calls %s of a %s" % (name, owner.__name__)
         if is_trusted:
             return None
-        if is_generator(owner) and not is_shared_generator(bound):
+        if is_generator(owner) and not is_shared_generator(bound) and self.is_outside(bound):
             return "its forward draws from a generator of its own (%s)" % owner.__name__
         changing = next((CHANGING[each] for each in owner.__mro__ if each in CHANGING), None)
         if owner.__name__ == "deque":
@@ -480,22 +495,3 @@ def is_importing(function: Any, frame: FrameType | None) -> bool:
             return True
         frame = frame.f_back
     return False
-
-
-def is_generator(owner: type) -> bool:
-    return any(
-        base.__module__ == "_random"
-        or base.__module__.startswith("numpy.random")
-        or (base.__module__, base.__name__) == ("torch._C", "Generator")
-        for base in owner.__mro__
-    )
-
-
-def is_shared_generator(bound: object) -> bool:
-    """Whether it is the one whose state is put back afterwards (randoms.py)."""
-    random: Any = sys.modules.get("random")
-    mtrand: Any = sys.modules.get("numpy.random.mtrand")
-    torch: Any = sys.modules.get("torch")
-    shared = [getattr(random, "_inst", None), getattr(mtrand, "_rand", None), getattr(torch, "default_generator", None)]
-    shared += list(getattr(getattr(torch, "cuda", None), "default_generators", ()))
-    return any(bound is each for each in shared)

@@ -45,3 +45,22 @@ class Randoms:
                 each()
             except Exception:
                 errors.ours("put back the state of random numbers")
+
+
+def is_generator(owner: type) -> bool:
+    return any(
+        base.__module__ == "_random"
+        or base.__module__.startswith("numpy.random")
+        or (base.__module__, base.__name__) == ("torch._C", "Generator")
+        for base in owner.__mro__
+    )
+
+
+def is_shared_generator(bound: object) -> bool:
+    """Whether it is the one whose state is put back afterwards (randoms.py)."""
+    random: Any = sys.modules.get("random")
+    mtrand: Any = sys.modules.get("numpy.random.mtrand")
+    torch: Any = sys.modules.get("torch")
+    shared = [getattr(random, "_inst", None), getattr(mtrand, "_rand", None), getattr(torch, "default_generator", None)]
+    shared += list(getattr(getattr(torch, "cuda", None), "default_generators", ()))
+    return any(bound is each for each in shared)

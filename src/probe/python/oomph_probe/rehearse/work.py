@@ -13,7 +13,7 @@ from ..common import errors
 from ..live import modules
 from . import (
     apart,
-    changes,
+    before,
     compiling,
     effects,
     fakes,
@@ -117,7 +117,7 @@ class Work:
         self.began = time.monotonic()
         batch = self.batch()
         draws = randoms.Randoms(self.torch)
-        guard = self.guard = effects.Guard(owners, changes.Before(), apart.looks_up(deadline))
+        guard = self.guard = effects.Guard(owners, before.Before(), apart.looks_up(deadline))
         with warned.Silence(), compiling.Left(), guard:
             apart.here.is_guarded(guard)
             while self.left and time.monotonic() + LATER * self.first_took < end:

@@ -1,0 +1,52 @@
+"""What a program had before a rehearsal began: all else is the rehearsal's own."""
+
+from __future__ import annotations
+
+import gc
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Container
+
+# So many objects are searched for among all others.
+MOST = 30
+
+
+class Before:
+    """The objects that are there when it is made, by address. The collector rests from then on, so those made later are
+    among its youngest: of the older ones, which are many, the addresses are noted when they are asked for first."""
+
+    def __init__(self) -> None:
+        self.youngest = frozenset(map(id, gc.get_objects(0)))
+        self.older: frozenset[int] | None = None
+        self.searches = 0
+        # Addresses of what the rehearsal made although something of its address had been there.
+        self.ours: set[int] = set()
+
+    @property
+    def addresses(self) -> Container[int]:
+        if self.older is None:
+            self.older = self.youngest.union(map(id, gc.get_objects(1)), map(id, gc.get_objects(2)))
+        return self.older
+
+    def has(self, value: object) -> bool:
+        if id(value) in self.ours:
+            return False
+        # The collector does not know a dict of plain values, an array or bytes; but those who have them.
+        if id(value) not in self.addresses and gc.is_tracked(value):
+            return False
+        # What was there and is gone may have left its address to one of the rehearsal's own.
+        if self.is_young(value):
+            self.ours.add(id(value))
+            return False
+        self.searches += 1
+        if self.searches > MOST:
+            return False
+        if any(id(each) in self.addresses for each in gc.get_referrers(value)):
+            return True
+        self.ours.add(id(value))
+        return False
+
+    def is_young(self, value: object) -> bool:
+        """Whether the collector, which rests meanwhile, has it among its youngest, where it was not."""
+        return id(value) not in self.youngest and any(each is value for each in gc.get_objects(0))
