@@ -41,7 +41,7 @@ pub(crate) enum TaskResult {
     LookedUp(Box<SessionInputs>),
     Remedies(Vec<Remedy>),
     /// What the command in the editor would need.
-    Foreseen(EditedNeed),
+    Foreseen(Box<EditedNeed>),
     /// Lines of source were read.
     Source(LinesRead),
     /// SLURM was asked for its job.

@@ -613,6 +613,7 @@ impl Runtime {
                 findings: &session.findings,
                 remedies: session.remedies(),
                 command: session.command(),
+                room_for_batch: session.room_for_batch(),
                 recording: recording.as_deref(),
                 lines: &self.display.last_words,
                 at_line_start: self.display.is_at_line_start(),

@@ -383,7 +383,7 @@ impl Session {
         }
         if let Some(command) = self.foreseen.open().cloned() {
             let (facts, offered) = (self.remedy_facts(), self.remedies.clone());
-            let work = move || TaskResult::Foreseen(facts.need_of(command, &offered));
+            let work = move || TaskResult::Foreseen(Box::new(facts.need_of(command, &offered)));
             self.pending.foreseen = Some(self.begin("foresee", work));
         }
     }
@@ -550,7 +550,7 @@ impl Session {
             }
         } else if is(&mut pending.foreseen) {
             self.foreseen.take(match result {
-                Some(TaskResult::Foreseen(said)) => Some(said),
+                Some(TaskResult::Foreseen(said)) => Some(*said),
                 // There was no thread for it.
                 _ => None,
             });

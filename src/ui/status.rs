@@ -16,6 +16,7 @@ use super::words::{
 };
 use crate::diagnosis::{self, Certainty};
 use crate::event::{NoteSubject, NvmlState, displayed};
+use crate::forecast::RoomBasis;
 use crate::state::{DeviceState, ProbeState, Run, RunOutcome, State};
 use crate::units::{Bytes, Moment, clock_face};
 use ratatui::layout::Rect;
@@ -617,22 +618,18 @@ fn pieces_after(
     pieces.extend(peak(run, device, figures));
     let went_well = run.outcome() == RunOutcome::Finished;
     if let Some(room) = scene.room_for_batch.filter(|_| went_well) {
-        let unused = unused(run, ended, device);
+        let unused = device.unused_in(run);
         let unused = unused.map_or("batch ".to_string(), |bytes| {
             format!("{} GiB unused: ", figures.gib(bytes))
         });
-        let words = format!("{unused}{} would fit", count(room.could));
-        pieces.push((words, Tone::Good));
+        let could = count(room.could);
+        let (fits, tone) = match room.basis {
+            RoomBasis::Step(_) => (format!("{could} would fit"), Tone::Good),
+            RoomBasis::Peaks => (format!("est. {could} fits"), Tone::Text),
+        };
+        pieces.push((format!("{unused}{fits}"), tone));
     }
     pieces
-}
-
-/// What of the device nobody used at any time of the run.
-fn unused(run: &Run, ended: Moment, device: &DeviceState) -> Option<Bytes> {
-    let used = device.used.max_between(run.started, ended);
-    let reserved = || device.reserved.max_between(run.started, ended);
-    let most = used.or_else(reserved)?;
-    Some(device.limit.or(device.capacity)? - most)
 }
 
 /// `23.4 of 24.0 GiB allocated, 312 MiB requested`, if memory ran out on this device.
