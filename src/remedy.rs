@@ -18,6 +18,7 @@ mod expectation;
 mod inputs;
 mod loader;
 mod max_split_size;
+mod no_foreach;
 mod offer;
 mod persistent_workers;
 mod pin_memory;
@@ -93,6 +94,8 @@ remedies! {
     StopLeftover: stop_leftover,
     /// The same command, once another process has left the device.
     Wait: wait,
+    /// An optimizer that steps through its parameters one by one.
+    NoForeach: no_foreach,
     /// A smaller batch; the effective batch is kept if the program can accumulate.
     Batch: batch,
     /// `expandable_segments:True`.
@@ -156,6 +159,8 @@ pub struct RemedySpec {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum RemedyEffect {
     LessAllocated,
+    /// It takes away the very memory that the cause is about, and is offered for nothing else.
+    RemovesCause,
     /// As much is allocated, with less fragmentation.
     LessFragmentation,
     /// As much is allocated on a device, or at a time, with more free memory.

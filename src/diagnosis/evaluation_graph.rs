@@ -1,6 +1,7 @@
 //! An evaluation that builds the autograd graph: the model is in eval mode, but gradients are
 //! enabled, so each forward pass keeps its activations as long as its output lives.
 
+use super::evaluation_outputs::gathers_without_graphs;
 use super::finding::with_figures;
 use super::oom_context::OomContext;
 use super::{Cause, CauseSpec, Certainty, Finding, LittleUse};
@@ -16,6 +17,9 @@ pub(super) const CAUSE: CauseSpec = CauseSpec::new("evaluation with gradients en
 
 fn examine(case: &OomContext) -> Option<Finding> {
     if case.phase != Phase::Evaluation || case.record()?.grad_enabled != Some(true) {
+        return None;
+    }
+    if gathers_without_graphs(case) {
         return None;
     }
     // If freeing fragments or another process's memory would have been enough, those are the cause.

@@ -35,7 +35,10 @@ fn examine(case: &OomContext) -> Option<Finding> {
     let gathers = case.stack.doing(Situation::Gathering);
     let kept = case.retainer().filter(|kept| is_a_collection(case, kept));
     let is_evaluation = match case.record() {
-        Some(record) => record.phase == Phase::Evaluation && record.grad_enabled != Some(true),
+        Some(record) => {
+            let without_graphs = record.grad_enabled != Some(true) || gathers_without_graphs(case);
+            record.phase == Phase::Evaluation && without_graphs
+        }
         None => gathers.is_some(),
     };
     if !is_evaluation || (gathers.is_none() && kept.is_none()) {
@@ -62,6 +65,17 @@ fn examine(case: &OomContext) -> Option<Finding> {
         Gatherer::Program => finding.at(kept.and_then(|kept| kept.line.as_ref()).or(own.as_ref())),
         Gatherer::Trainer | Gatherer::Accelerate | Gatherer::Torchmetrics => finding,
     })
+}
+
+/// Whether a library puts outputs together that keep no graphs. Then it does not count that gradients are enabled:
+/// transformers (5.x) calls the model without them, and puts the outputs together outside of that.
+pub(super) fn gathers_without_graphs(case: &OomContext) -> bool {
+    let gathers = case.stack.doing(Situation::Gathering);
+    let by_library = gathers.is_some_and(|call| gatherer(&call) != Gatherer::Program);
+    by_library
+        && case
+            .retainer()
+            .is_some_and(|kept| kept.graph == Bytes::ZERO)
 }
 
 /// Whether something with a name keeps several outputs of an evaluation.

@@ -67,6 +67,11 @@ static TABLE: LazyLock<SituationTable> = LazyLock::new(|| {
     toml::from_str(include_str!("situations.toml")).expect("situations.toml is valid")
 });
 
+/// Where Python keeps its own modules: `/usr/lib/python3.12/copy.py`, `/opt/conda/lib/python3.13t/`, `python311.zip`.
+static STANDARD_LIBRARY: LazyLock<Regex> = LazyLock::new(|| {
+    Regex::new(r"/lib(64)?/python3\.\d+t?/|/python3\d+\.zip/").expect("the expression is valid")
+});
+
 fn expression<'de, D: Deserializer<'de>>(from: D) -> Result<Option<Regex>, D::Error> {
     let text = String::deserialize(from)?;
     Regex::new(&text).map(Some).map_err(de::Error::custom)
@@ -152,13 +157,27 @@ impl StackCall<'_> {
         }
     }
 
-    fn is_torchs(&self) -> bool {
-        self.is_in("/torch/") || self.file.starts_with("<")
+    /// Whether it is of torch or of Python itself: they do what another call asks of them.
+    fn is_torchs_or_pythons(&self) -> bool {
+        self.is_in("/torch/") || self.file.starts_with('<') || self.is_pythons()
+    }
+
+    /// Whether its file is of the standard library.
+    fn is_pythons(&self) -> bool {
+        let path = self.file.replace('\\', "/");
+        // On Windows it lies in `Lib`, beside python.exe.
+        let is_windows = self.file.contains('\\');
+        let within = STANDARD_LIBRARY.is_match(&path) || (is_windows && path.contains("/Lib/"));
+        within && !self.is_installed()
+    }
+
+    fn is_installed(&self) -> bool {
+        self.is_in("site-packages/") || self.is_in("dist-packages/")
     }
 
     /// Whether it is a library's, of which nobody changes the source.
     pub fn is_librarys(&self) -> bool {
-        self.is_torchs() || self.is_in("site-packages/") || self.is_in("dist-packages/")
+        self.is_torchs_or_pythons() || self.is_installed()
     }
 
     fn is_in(&self, part: &str) -> bool {
@@ -210,7 +229,7 @@ impl<'a> CallStack<'a> {
         let mut calls = self.calls.iter().enumerate();
         let (at, call) = match row.leaf {
             true => calls
-                .find(|(_, call)| !call.is_torchs())
+                .find(|(_, call)| !call.is_torchs_or_pythons())
                 .filter(|(_, call)| row.is_of(call))?,
             false => calls.find(|(_, call)| row.is_of(call))?,
         };
@@ -338,6 +357,77 @@ mod tests {
             (modeling.as_str(), "from_pretrained", ""),
         ];
         assert_eq!(doing(&model), [Situation::ModelLoading]);
+    }
+
+    #[test]
+    fn pythons_own_files_are_nobodys_code() {
+        let (storage, tensor) = (lib("torch/storage.py"), lib("torch/_tensor.py"));
+        let saved = [
+            (
+                storage.as_str(),
+                "clone",
+                "return type(self)(self.nbytes(), device=self.device).copy_(self)",
+            ),
+            (
+                storage.as_str(),
+                "__deepcopy__",
+                "new_storage = self.clone()",
+            ),
+            (
+                "/usr/lib/python3.12/copy.py",
+                "deepcopy",
+                "y = copier(memo)",
+            ),
+            (
+                tensor.as_str(),
+                "__deepcopy__",
+                "new_storage = self._typed_storage()._deepcopy(memo)",
+            ),
+            (
+                "/usr/lib/python3.12/copy.py",
+                "deepcopy",
+                "y = copier(memo)",
+            ),
+            (
+                "/usr/lib/python3.12/copy.py",
+                "_reconstruct",
+                "value = deepcopy(value, memo)",
+            ),
+            (
+                "/srv/fit.py",
+                "keep_best",
+                "best = copy.deepcopy(model.state_dict())",
+            ),
+        ];
+        assert_eq!(doing(&saved), [Situation::CheckpointSaving]);
+        let is_librarys = |file| {
+            StackCall {
+                file,
+                line: 1,
+                function: "f",
+                code: "",
+            }
+            .is_librarys()
+        };
+        for file in [
+            "/usr/lib/python3.12/copy.py",
+            "/opt/conda/lib/python3.13t/contextlib.py",
+            "/usr/lib64/python3.9/copy.py",
+            "/app/python311.zip/copy.py",
+            r"C:\Python312\Lib\copy.py",
+            r"C:\Python312\Lib\site-packages\timm\models.py",
+            "<frozen importlib._bootstrap>",
+            "/usr/lib/python3/dist-packages/yaml.py",
+        ] {
+            assert!(is_librarys(file), "{file}");
+        }
+        for file in [
+            "/srv/lib/train.py",
+            "/home/me/python3.12/train.py",
+            r"C:\work\library\train.py",
+        ] {
+            assert!(!is_librarys(file), "{file}");
+        }
     }
 
     #[test]

@@ -36,6 +36,8 @@ pub enum Patch {
     PersistentWorkers,
     /// Tensors are shared by files with names, which take no descriptors.
     Sharing,
+    /// Optimizers that left the choice to torch step through their parameters one by one.
+    Foreach,
 }
 
 impl Patch {
@@ -50,6 +52,7 @@ impl Patch {
             Patch::PinMemory => "pin_memory",
             Patch::PersistentWorkers => "persistent_workers",
             Patch::Sharing => "sharing",
+            Patch::Foreach => "foreach",
         }
     }
 
@@ -76,6 +79,7 @@ impl Patch {
             Some(("pin_memory", "off")) => Some(Patch::PinMemory),
             Some(("persistent_workers", "off")) => Some(Patch::PersistentWorkers),
             Some(("sharing", "file_system")) => Some(Patch::Sharing),
+            Some(("foreach", "off")) => Some(Patch::Foreach),
             None | Some(_) => None,
         }
     }
@@ -96,7 +100,7 @@ impl fmt::Display for Patch {
             Patch::Recompute | Patch::Amp => Ok(()),
             Patch::Batch { from, to } => write!(f, "={from}:{to}"),
             Patch::Workers(most) | Patch::Prefetch(most) => write!(f, "={most}"),
-            Patch::PinMemory | Patch::PersistentWorkers => f.write_str("=off"),
+            Patch::PinMemory | Patch::PersistentWorkers | Patch::Foreach => f.write_str("=off"),
             Patch::Sharing => f.write_str("=file_system"),
         }
     }
@@ -198,12 +202,13 @@ mod tests {
             Patch::Workers(4),
             Patch::Prefetch(1),
             Patch::Sharing,
+            Patch::Foreach,
             Patch::PersistentWorkers,
         ];
         let value = Patch::value(&all);
         assert_eq!(
             value,
-            "recompute,amp,batch=64:32,workers=4,prefetch=1,pin_memory=off,persistent_workers=off,sharing=file_system"
+            "recompute,amp,batch=64:32,workers=4,prefetch=1,pin_memory=off,persistent_workers=off,sharing=file_system,foreach=off"
         );
         command.set_env(PATCHES, Some(Word::from(&value)));
         let mut sorted = all;

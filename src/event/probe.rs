@@ -314,6 +314,9 @@ pub struct OptimizerRecord {
     #[serde(skip_serializing_if = "Option::is_none")]
     pub base: Option<String>,
     pub foreach: bool,
+    /// The program said nothing of it: torch chooses.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub foreach_by_default: bool,
     pub fused: bool,
     pub amsgrad: bool,
     pub momentum: bool,
@@ -338,6 +341,9 @@ pub struct OptimizerRecord {
     /// Allocated when the step began, if that was read.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub before: Option<Bytes>,
+    /// The most that was allocated until then since the step before: the peak of forward and backward.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub peak_before: Option<Bytes>,
 }
 
 impl OptimizerRecord {

@@ -65,7 +65,7 @@ pub enum Basis {
     Measured,
     /// The failed step's allocations, computed without running it.
     Rehearsed,
-    /// What a remedy did to other trainings.
+    /// What a remedy did to other trainings, or the sum of what was recorded without what it takes away.
     Estimated,
 }
 

@@ -66,7 +66,7 @@ impl Estimate {
     }
 
     /// Each figure times its own factor.
-    pub(super) fn times(self, (low, likely, high): (f64, f64, f64)) -> Estimate {
+    pub fn times(self, (low, likely, high): (f64, f64, f64)) -> Estimate {
         Estimate::new(
             self.low.scale(low),
             self.likely.scale(likely),

@@ -123,8 +123,28 @@ impl Optimizer {
         };
         match by {
             StepLoop::Foreach => Bytes(of.trained.0.saturating_mul(lists)),
-            StepLoop::Single => Bytes(of.largest.0.saturating_mul(2 * lists)),
+            StepLoop::Single => Bytes(of.largest.0.saturating_mul(self.of_largest(of, lists))),
             StepLoop::Fused => Bytes::ZERO,
+        }
+    }
+
+    /// How many times the largest parameter a step through them one by one makes at the most.
+    fn of_largest(self, of: &OptimizerRecord, lists: u64) -> u64 {
+        let base = of.base.as_deref();
+        match self {
+            Optimizer::Adam { .. } => {
+                let own = if base == Some("RAdam") { 5 } else { 2 };
+                // AdamW's changes the parameter itself.
+                own + u64::from(of.weight_decay && base != Some("AdamW"))
+            }
+            Optimizer::Adam8bit
+            | Optimizer::Sgd { .. }
+            | Optimizer::RmsProp { .. }
+            | Optimizer::Adagrad
+            | Optimizer::Adadelta
+            | Optimizer::Rprop
+            | Optimizer::OneState
+            | Optimizer::Adafactor => 2 * lists,
         }
     }
 
@@ -225,7 +245,9 @@ impl<'a> RecordedStep<'a> {
             temporaries: optimizer.temporaries(record, StepLoop::of(record)),
             other,
         };
+        // Without a reading when the step began, a peak above what is allocated now was before it.
         let peak = oom.sample.allocated_peak;
+        let peak = record.peak_before.or((peak > allocated).then_some(peak));
         let had = match in_step && record.stated < record.trained {
             true => Bytes::ZERO,
             false => record.states(),
@@ -234,7 +256,7 @@ impl<'a> RecordedStep<'a> {
             record,
             optimizer,
             as_it_is,
-            passes: (in_step && peak > allocated).then(|| peak - had),
+            passes: peak.filter(|_| in_step).map(|peak| peak - had),
         })
     }
 
@@ -251,6 +273,20 @@ impl<'a> RecordedStep<'a> {
 
     pub fn step_loop(&self) -> StepLoop {
         StepLoop::of(self.record)
+    }
+
+    /// The step without the temporaries of foreach, where that is torch's choice and not the program's.
+    pub fn one_by_one(&self) -> Option<OptimizerStep> {
+        let is_default = self.record.foreach_by_default;
+        (is_default && self.step_loop() == StepLoop::Foreach).then(|| OptimizerStep {
+            temporaries: self.optimizer.temporaries(self.record, StepLoop::Single),
+            ..self.as_it_is
+        })
+    }
+
+    /// Whether the peak of forward and backward is known, without which nothing says that the next ones fit beside the state.
+    pub fn knows_passes(&self) -> bool {
+        self.passes.is_some()
     }
 
     /// What may help, and what the step then needs, each less than it is. Sharded over as few GPUs as suffice for `room`.

@@ -75,6 +75,7 @@ const PACKAGE: &[(&str, &str)] = embedded![
     "patch/__init__.py",
     "patch/amp.py",
     "patch/arguments.py",
+    "patch/foreach.py",
     "patch/loader.py",
     "patch/patches.py",
     "patch/precision.py",

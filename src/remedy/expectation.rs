@@ -4,6 +4,7 @@
 //! The numbers come from the forecast's model; here they are compared with the memory that the
 //! process could have had, and put into words.
 
+mod summed;
 mod verdict;
 mod whole_run;
 
@@ -134,7 +135,7 @@ impl<'a> RemedyPredictor<'a> {
         let (alone, room) = (self.optimizer_alone?, self.room?);
         let leaves_the_step = match id.spec().effect {
             RemedyEffect::LessAllocated | RemedyEffect::LessFragmentation => true,
-            RemedyEffect::MoreFree | RemedyEffect::None => false,
+            RemedyEffect::RemovesCause | RemedyEffect::MoreFree | RemedyEffect::None => false,
         };
         (alone > room && leaves_the_step).then(|| {
             Phrase::from(format!(
@@ -371,6 +372,13 @@ impl<'a> RemedyPredictor<'a> {
                 .iter()
                 .any(|remedy| remedy.id.spec().effect == effect)
         };
+        // What others save beside one that takes away the cause is not known: no more is needed than with it alone.
+        let alone = chosen
+            .iter()
+            .find(|remedy| remedy.id.spec().effect == RemedyEffect::RemovesCause);
+        if let Some(alone) = alone {
+            return alone.expectation.clone();
+        }
         let more_free = has(RemedyEffect::MoreFree);
         let target = self.target(chosen);
         // If the command does not set the batch, the measured run counts as 1.

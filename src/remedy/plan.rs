@@ -251,6 +251,7 @@ impl Remedy {
         );
         match (self.alters, self.takes) {
             (None, _) if draws_anew => "other random numbers".into(),
+            (None, _) if self.id == RemedyId::NoForeach => "equal to rounding".into(),
             (None, _) => "same numerics".into(),
             (Some(Alteration::EffectiveBatch), Some(BatchChange { at_once, .. })) => {
                 format!("trains with batch {at_once}")

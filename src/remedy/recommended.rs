@@ -44,7 +44,7 @@ pub fn promise(
 fn is_against(id: RemedyId, cause: Option<Cause>) -> bool {
     let prefers = cause.map(|cause| cause.spec().prefers);
     match id.spec().effect {
-        RemedyEffect::LessAllocated | RemedyEffect::MoreFree => true,
+        RemedyEffect::LessAllocated | RemedyEffect::RemovesCause | RemedyEffect::MoreFree => true,
         RemedyEffect::LessFragmentation => prefers.is_none_or(|help| help == Help::NoFragmentation),
         // It needs as much GPU memory as before.
         RemedyEffect::None => prefers == Some(Help::LessHostMemory),
@@ -94,6 +94,7 @@ pub fn may_help(remedy: &Remedy, cause: Option<Cause>) -> bool {
             remedy.expectation.futile.is_none()
                 && cause.is_none_or(|cause| cause.ineffective_against.is_none())
         }
+        RemedyEffect::RemovesCause => remedy.expectation.futile.is_none(),
         RemedyEffect::None => cause.is_some_and(|cause| cause.prefers == Help::LessHostMemory),
     }
 }

@@ -63,7 +63,10 @@ fn in_ram(id: RemedyId, inputs: &RemedyInputs<'_>) -> Option<InRam> {
         (RemedyId::StopLeftover, _) | (_, RemedyEffect::None) => Some(InRam::AsItSays),
         (
             _,
-            RemedyEffect::LessAllocated | RemedyEffect::LessFragmentation | RemedyEffect::MoreFree,
+            RemedyEffect::LessAllocated
+            | RemedyEffect::RemovesCause
+            | RemedyEffect::LessFragmentation
+            | RemedyEffect::MoreFree,
         ) => None,
     }
 }

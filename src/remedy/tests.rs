@@ -354,6 +354,7 @@ fn the_published_names_of_remedies_stay() {
         "stop-leftover",
         "without",
         "together",
+        "no-foreach",
     ] {
         assert!(names.contains(&name.into()), "{name}");
     }

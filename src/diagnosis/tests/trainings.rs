@@ -61,6 +61,47 @@ fn fragmented() -> OomRecord {
     }
 }
 
+/// Trainer puts outputs together while gradients are enabled; `graph` of what is kept belongs to autograd's graphs.
+fn gathering_with_gradients(graph: Bytes) -> StagedSession {
+    let mut scene = failing(OomRecord {
+        phase: Phase::Evaluation,
+        grad_enabled: Some(true),
+        step: 10,
+        stack: calls(&[
+            (
+                "/v/lib/python3.12/site-packages/transformers/trainer_pt_utils.py",
+                "torch_pad_and_concatenate",
+            ),
+            (
+                "/v/lib/python3.12/site-packages/transformers/trainer.py",
+                "evaluation_loop",
+            ),
+            ("/srv/train.py", "main"),
+        ]),
+        ..full_card()
+    });
+    scene.add(
+        20.1,
+        EventKind::Retainers(Box::new(Retainers {
+            pid: Pid(100),
+            device: 0,
+            step: 10,
+            retainers: vec![Retainer {
+                name: "tensor1".into(),
+                kind: RetainerKind::Local,
+                of: "torch_pad_and_concatenate".into(),
+                class: "Tensor".into(),
+                bytes: gib(19.0),
+                graph,
+                ..Retainer::default()
+            }],
+            looked_for: gib(20.2),
+            ..Retainers::default()
+        })),
+    );
+    scene
+}
+
 /// Similar steps, then one that needs more.
 fn odd(steps: u64, peak: f64, on_top: f64) -> StagedSession {
     let mut scene = StagedSession::training();
@@ -354,6 +395,18 @@ pub(super) fn scenes() -> Vec<(&'static str, StagedSession, Cause, Certainty)> {
             }),
             EvaluationOutputs,
             Certain,
+        ),
+        (
+            "Trainer gathers outside of no_grad, as of transformers 5",
+            gathering_with_gradients(Bytes::ZERO),
+            EvaluationOutputs,
+            Certain,
+        ),
+        (
+            "Trainer gathers outputs with their graphs",
+            gathering_with_gradients(gib(18.0)),
+            EvaluationGraph,
+            Likely,
         ),
         (
             "a checkpoint is loaded beside the model",

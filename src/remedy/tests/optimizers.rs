@@ -3,7 +3,7 @@
 use crate::diagnosis::{Cause, Certainty, Finding, diagnose};
 use crate::event::*;
 use crate::forecast::ForecastInputs;
-use crate::remedy::{RemedyInputs, recommended, remedies};
+use crate::remedy::{Availability, Plan, Remedy, RemedyId, RemedyInputs, recommended, remedies};
 use crate::state::tests::staged::*;
 use crate::units::Bytes;
 
@@ -42,9 +42,8 @@ fn finding(scene: &StagedSession) -> Finding {
     diagnose(&scene.state).into_iter().next().unwrap()
 }
 
-/// Which remedies are offered, and the one that Enter stands on.
-fn offered(scene: &StagedSession, findings: &[Finding]) -> (Vec<String>, Option<usize>) {
-    let inputs = RemedyInputs {
+fn inputs<'a>(scene: &'a StagedSession, findings: &'a [Finding]) -> RemedyInputs<'a> {
+    RemedyInputs {
         forecast: ForecastInputs {
             oom: scene.state.oom(),
             state: Some(&scene.state),
@@ -53,8 +52,15 @@ fn offered(scene: &StagedSession, findings: &[Finding]) -> (Vec<String>, Option<
         findings,
         batch_fits: true,
         ..RemedyInputs::default()
-    };
-    let all = remedies(&scene.state.run().unwrap().command, &inputs);
+    }
+}
+
+/// Which remedies are offered, and the one that Enter stands on.
+fn offered(scene: &StagedSession, findings: &[Finding]) -> (Vec<String>, Option<usize>) {
+    let all = remedies(
+        &scene.state.run().unwrap().command,
+        &inputs(scene, findings),
+    );
     let offered = all.iter().filter(|remedy| remedy.is_offered());
     let names = offered.map(|remedy| remedy.title.clone()).collect();
     (
@@ -227,4 +233,85 @@ fn a_sample_that_does_not_fit_in_any_way_is_the_models_size() {
         "The model itself is 6.40 GiB too large for this GPU: 10.0 activations + 5.0 parameters + 5.0 gradients + 10.0 optimizer state = 30.0 > 23.6 GiB."
     );
     assert!(rehearsed([40, 1]).starts_with("The whole step does not fit"));
+}
+
+/// The step of [`adamw`] where the program says nothing of foreach; forward and backward had reached so much.
+fn by_default(mut optimizer: OptimizerRecord, peak: Option<f64>) -> OptimizerRecord {
+    optimizer.foreach_by_default = true;
+    optimizer.peak_before = peak.map(gib);
+    optimizer
+}
+
+fn no_foreach(scene: &StagedSession) -> Remedy {
+    let found = [finding(scene)];
+    let all = remedies(&scene.state.run().unwrap().command, &inputs(scene, &found));
+    let mut all = all.into_iter();
+    all.find(|remedy| remedy.id == RemedyId::NoForeach).unwrap()
+}
+
+#[test]
+fn temporaries_that_are_torchs_choice_are_taken_away_at_runtime_by_their_sum() {
+    let scene = out(
+        Phase::Optimizer,
+        22.5,
+        by_default(adamw(5.0, 5.0, 5.0), Some(11.0)),
+    );
+    let remedy = no_foreach(&scene);
+    assert!(remedy.is_offered(), "{remedy:?}");
+    let command = &scene.state.run().unwrap().command;
+    let changed = Plan::new(command, &[&remedy]).command;
+    assert_eq!(changed.env_value("OOMPH_PATCHES").unwrap(), "foreach=off");
+    assert_eq!(changed.argv, command.argv);
+    assert_eq!(remedy.changes, "patched at runtime: foreach=False in AdamW");
+    // 5 of parameters, 5 of gradients, 10 of state, and two of the largest parameter.
+    let said = &remedy.expectation;
+    let peak = said.peak.unwrap();
+    assert_eq!(peak.likely, gib(20.0) + gib(5.0 / 20.0) + gib(5.0 / 20.0));
+    assert!(said.words.contains("likely fits"), "{}", said.words);
+    assert!(
+        said.words
+            .contains("temporaries of 512 MiB instead of 5.00 GiB"),
+        "{}",
+        said.words
+    );
+    assert_eq!(remedy.numerics(), "equal to rounding");
+    let (names, enter) = offered(&scene, &[finding(&scene)]);
+    assert_eq!(names[..1], ["no foreach temporaries"]);
+    assert_eq!(enter, Some(0));
+}
+
+#[test]
+fn forward_and_backward_have_to_fit_beside_the_state_as_well() {
+    // They had come to 14 without a state of 10.
+    let scene = out(
+        Phase::Optimizer,
+        22.5,
+        by_default(adamw(5.0, 5.0, 0.0), Some(14.0)),
+    );
+    let why = no_foreach(&scene);
+    let said = &why.expectation;
+    assert_eq!(said.fits, Some(false), "{}", said.words);
+    // What they had come to is not known: nothing says that they fit.
+    let scene = out(
+        Phase::Optimizer,
+        22.5,
+        by_default(adamw(5.0, 5.0, 5.0), None),
+    );
+    let said = no_foreach(&scene).expectation;
+    assert!(said.words.starts_with("may not fit"), "{}", said.words);
+}
+
+#[test]
+fn what_the_program_typed_stays() {
+    let scene = out(Phase::Optimizer, 22.5, adamw(5.0, 5.0, 5.0));
+    let remedy = no_foreach(&scene);
+    match &remedy.availability {
+        Availability::NotOffered(why) => assert!(why.contains("sets foreach in AdamW"), "{why}"),
+        Availability::Offered => panic!("{remedy:?}"),
+    }
+    let mut fused = adamw(5.0, 5.0, 5.0);
+    (fused.foreach, fused.fused) = (false, true);
+    let scene = out(Phase::Optimizer, 22.5, fused);
+    let all = remedies(&scene.state.run().unwrap().command, &inputs(&scene, &[]));
+    assert!(all.iter().all(|remedy| remedy.id != RemedyId::NoForeach));
 }

@@ -134,9 +134,10 @@ def checkpoint_save(size):
 
 
 def large_logits(size):
+    """A backward of the loss has log-probabilities and two gradients of their size: the third does not fit."""
     vocabulary = (100_000, 150_000, 250_000)[size]
     model = Head(vocabulary).cuda()
-    items = int(0.3 * card() / (vocabulary * 4) / 256) + 1
+    items = int(0.4 * card() / (vocabulary * 4) / 256) + 1
     tokens = torch.randint(0, vocabulary, (items, 256), device="cuda")
     for _ in range(3):
         model(tokens, tokens).backward()

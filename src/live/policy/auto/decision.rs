@@ -137,6 +137,7 @@ impl AutoOptions {
                 // Not in the user's order.
                 RemedyId::Amp
                 | RemedyId::Recompute
+                | RemedyId::NoForeach
                 | RemedyId::DataloaderWorkers
                 | RemedyId::PrefetchFactor
                 | RemedyId::PinMemory

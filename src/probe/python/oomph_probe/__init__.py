@@ -43,6 +43,7 @@ patch/ Only where the user chose a patch at runtime, and then these change what 
     amp            bf16 autocast around a model's forward
     loader         another batch size for DataLoaders
     arguments      fewer workers of DataLoaders, fewer batches in advance, no pinned memory
+    foreach        optimizers step through their parameters one by one
     source         numbers in the text of the program's own files
     purity         whether a forward can be run a second time
     precision      whether the program sets a precision itself

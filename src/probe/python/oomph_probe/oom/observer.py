@@ -255,6 +255,7 @@ class Records:
         began = self.steps.began
         if in_step and began is not None and began[1] == device:
             line["before"] = began[2]["allocated"]
+            line["peak_before"] = began[2]["peak"]
         record["optimizer"] = line
 
     def add_structure(self, record: Line, device: int) -> None:

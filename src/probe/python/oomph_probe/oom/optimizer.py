@@ -67,6 +67,7 @@ class Sizes:
         if "foreach" in group and group["foreach"] is None and not line["fused"]:
             # Where neither is asked for, torch takes foreach for parameters that all lie on a GPU.
             line["foreach"] = True
+            line["foreach_by_default"] = True
         line.update(self.bytes)
         for name in ("trained", "elements", "small", "largest", "factored", "stated"):
             line[name] = getattr(self, name)

@@ -1,7 +1,7 @@
 """Patches applied at runtime: which ones the user chose, and what became of each.
 
 Named in OOMPH_PATCHES, separated by commas: `recompute`, `amp`, `batch=64:32`, `workers=4`, `prefetch=1`,
-`pin_memory=off`, `persistent_workers=off`, `sharing=file_system`. Without the variable
+`pin_memory=off`, `persistent_workers=off`, `sharing=file_system`, `foreach=off`. Without the variable
 nothing is touched. What became of changed sources (source.py) is told in the same way. Each patch is
 applied or declines, and reports which and why. One that fails disables itself, and the training goes
 on without it.
@@ -14,7 +14,7 @@ import os
 import sys
 
 from ..common import blocks, calls, errors
-from . import amp, arguments, loader, precision, purity, recompute
+from . import amp, arguments, foreach, loader, precision, purity, recompute
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -44,6 +44,7 @@ class Patches:
         self.loader: loader.Loader | None = None
         self.arguments = arguments.LoaderArguments(self)
         self.sharing: str | None = None
+        self.foreach: foreach.NoForeach | None = None
         self.edits: Any = getattr(sys.modules.get("_oomph_source"), "edits", None)
         for word in chosen:
             self.choose(word)
@@ -61,6 +62,8 @@ class Patches:
                 self.arguments.choose(name, value)
             elif name == arguments.SHARING:
                 self.sharing = value
+            elif name == foreach.NAME:
+                self.foreach = foreach.NoForeach(self, value)
             else:
                 self.decline(word, "this version of oomph has no such patch")
         except Exception as error:
@@ -79,6 +82,8 @@ class Patches:
                 self.arguments.bounds.clear()
         if self.sharing is not None:
             self.attempt(arguments.SHARING, arguments.share_by, self, self.sharing)
+        if self.foreach is not None:
+            self.attempt(foreach.NAME, self.foreach.install)
         if any(patch is not None and patch.wants_roots for patch in (self.recompute, self.amp)):
             try:
                 ours = (amp, blocks, calls, precision, purity, recompute, sys.modules[__name__])
@@ -158,6 +163,7 @@ class Patches:
             ("recompute", self.recompute),
             ("amp", self.amp),
             ("batch", self.loader),
+            (foreach.NAME, self.foreach),
         ):
             if patch is not None and name not in self.said:
                 self.decline(name, patch.nothing_found)

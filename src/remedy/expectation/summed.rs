@@ -1,0 +1,47 @@
+//! What a run needs by a sum of its parts, each of which was recorded, where a remedy takes one of them away.
+
+use super::RemedyPredictor;
+use super::verdict::{beyond, fits_within, tight};
+use crate::calibration::{EXPANDABLE, FEW_PIECES_NEED};
+use crate::event::Basis;
+use crate::forecast::{Allocator, Estimate};
+use crate::remedy::plan::Expectation;
+use crate::units::Bytes;
+
+impl RemedyPredictor<'_> {
+    /// What a peak of so many allocated bytes needs. `pieces` were cached, too small to be used, when memory ran out: as much may
+    /// be so again. Where a moment of the run is not in the sum (`is_whole` is false), nothing says that it fits.
+    pub fn summed(&self, peak: Bytes, pieces: Bytes, is_whole: bool) -> Expectation {
+        // Its parts are whole tensors as large as the parameters, which leave few pieces.
+        let factors = match self.allocator {
+            Allocator::Expandable => EXPANDABLE,
+            Allocator::Fixed => FEW_PIECES_NEED,
+        };
+        let needs = Estimate::exact(peak).times(factors);
+        let needs = match self.allocator {
+            Allocator::Fixed => {
+                Estimate::new(needs.low, needs.likely, needs.high.max(peak + pieces))
+            }
+            Allocator::Expandable => needs,
+        };
+        Expectation {
+            peak: Some(Estimate::exact(peak)),
+            ..self.estimated(needs, is_whole)
+        }
+    }
+
+    /// An estimate beside the memory that there is; `may_fit` is false where nothing says that all of the run is in it.
+    pub fn estimated(&self, needs: Estimate, may_fit: bool) -> Expectation {
+        let said = match self.room {
+            None => beyond(needs),
+            Some(room) if needs.high <= room && may_fit => {
+                fits_within(needs, room, Some(Basis::Estimated))
+            }
+            Some(room) => tight(needs, room),
+        };
+        Expectation {
+            basis: Some(Basis::Estimated),
+            ..said
+        }
+    }
+}

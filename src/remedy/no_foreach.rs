@@ -1,0 +1,74 @@
+//! Optimizers that step through their parameters one by one, where the temporaries of all of them at once (`foreach`, torch's
+//! choice on a GPU) were what did not fit: the optimizer's own setting, at runtime, if the program says nothing of it.
+
+use super::plan::Expectation;
+use super::proposal::{Draft, Offering, Proposal};
+use super::{NeedFrom, RemedyEffect, RemedySpec};
+use crate::event::{Patch, Phase};
+use crate::forecast::{OptimizerStep, RecordedStep, StepLoop};
+use crate::units::Bytes;
+
+pub(super) const REMEDY: RemedySpec = RemedySpec::new(
+    'n',
+    "no foreach temporaries",
+    RemedyEffect::RemovesCause,
+    NeedFrom::Itself,
+    propose,
+);
+
+/// A smaller share of what the step needs isn't worth a try.
+const WORTH: f64 = 0.01;
+
+/// The edit, and what the step then takes; or why not.
+fn without(
+    offering: &Offering<'_>,
+    step: &RecordedStep<'_>,
+) -> Result<(Draft, OptimizerStep), String> {
+    offering.check_patch(Patch::Foreach)?;
+    let class = step.class();
+    let instead = step.one_by_one().ok_or_else(|| {
+        format!("the program itself sets foreach in {class}: foreach=False there")
+    })?;
+    let (now, then) = (step.needs(&step.as_it_is), step.needs(&instead));
+    if (now - then).0 as f64 <= WORTH * now.0 as f64 {
+        return Err(format!(
+            "{class} then needs as much: one parameter is most of them, or another moment is the peak"
+        ));
+    }
+    let shown = format!("foreach=False in {class}");
+    Ok((Draft::patching(Patch::Foreach, &shown), instead))
+}
+
+fn expected(
+    offering: &Offering<'_>,
+    step: &RecordedStep<'_>,
+    instead: &OptimizerStep,
+) -> Expectation {
+    let pieces = (offering.inputs.forecast.oom)
+        .and_then(|oom| oom.record.as_ref())
+        .and_then(|record| record.sample.inactive_split)
+        .unwrap_or(Bytes::ZERO);
+    let mut expected = offering
+        .predictor
+        .summed(step.needs(instead), pieces, step.knows_passes());
+    let (now, then) = (step.as_it_is.temporaries, instead.temporaries);
+    expected
+        .words
+        .push("; ", format!("temporaries of {then} instead of {now}"));
+    expected
+}
+
+fn propose(offering: &Offering<'_>) -> Option<Proposal> {
+    let record = offering.inputs.forecast.oom?.record.as_ref()?;
+    let step = RecordedStep::new(record)
+        .filter(|step| record.phase == Phase::Optimizer && step.step_loop() == StepLoop::Foreach)?;
+    let (draft, expectation) = match without(offering, &step) {
+        Ok((draft, instead)) => (Ok(draft), expected(offering, &step, &instead)),
+        Err(why) => (Err(why), Expectation::default()),
+    };
+    let cost = [
+        "equal to rounding",
+        "the optimizer's step is slower, by how much depends on the number of parameters",
+    ];
+    Some(Proposal::new(draft, cost).expecting(expectation))
+}

@@ -1,0 +1,45 @@
+"""Patches inside of a real torch: what they take away, and that the losses stay.
+
+Needs torch; a CPU is enough. By hand: python3 -m unittest discover -s tests/torch
+"""
+import json
+import pathlib
+import subprocess
+import sys
+import unittest
+
+PROGRAM = pathlib.Path(__file__).with_name("patched_of.py")
+
+
+def run(program, *patches):
+    done = subprocess.run([sys.executable, str(PROGRAM), program, *patches], capture_output=True, text=True, timeout=300, check=False)
+    if done.returncode != 0:
+        raise AssertionError(done.stderr[-2000:])
+    return json.loads(done.stdout.splitlines()[-1])
+
+
+class Foreach(unittest.TestCase):
+    def test_the_losses_are_those_of_foreach_to_rounding_and_its_temporaries_are_gone(self):
+        for optimizer in ("adamw", "sgd", "radam"):
+            with self.subTest(optimizer):
+                # On a CPU torch itself goes one by one: what a GPU would do is typed.
+                foreach, patched = run(optimizer + "-foreach"), run(optimizer, "foreach=off")
+                for with_foreach, without in zip(foreach["losses"], patched["losses"]):
+                    self.assertAlmostEqual(with_foreach, without, delta=2e-6 * abs(with_foreach))
+                # At the most five of eight equal layers.
+                self.assertLess(patched["temporaries"], foreach["temporaries"] * 0.65)
+                outcome, words = patched["patches"]["foreach"]
+                self.assertEqual(outcome, "applied")
+                self.assertIn(optimizer, words.lower())
+
+    def test_a_checkpoint_has_what_the_program_said(self):
+        self.assertEqual(run("adamw", "foreach=off")["foreach"], [None])
+
+    def test_what_is_typed_stays(self):
+        bare, patched = run("adamw-foreach"), run("adamw-foreach", "foreach=off")
+        self.assertEqual((bare["losses"], bare["temporaries"]), (patched["losses"], patched["temporaries"]))
+        self.assertEqual(patched["patches"]["foreach"][0], "declined")
+
+
+if __name__ == "__main__":
+    unittest.main()
