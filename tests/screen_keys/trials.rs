@@ -396,12 +396,12 @@ fn looking(keys: Vec<(&str, Seen)>, after: Seen) -> Trial {
 
 fn step(action: Action) -> Trial {
     const AT_PEAK: &str = "at the peak";
-    const BEGINNING: &str = "before the first event";
-    const END: &str = "event 6 of 6";
+    const BEGINNING: &str = "before the first allocation";
+    const END: &str = "alloc/free 6 of 6";
     match action {
-        Action::Step(StepMove::Back | StepMove::EventBack) => looking(vec![], Text("event 2 of 6")),
+        Action::Step(StepMove::Back | StepMove::EventBack) => looking(vec![], Text("alloc/free 2 of 6")),
         Action::Step(StepMove::Forward | StepMove::EventForward) => {
-            looking(vec![], Text("event 4 of 6"))
+            looking(vec![], Text("alloc/free 4 of 6"))
         }
         Action::Step(StepMove::ToStart) => looking(vec![], Text(BEGINNING)),
         Action::Step(StepMove::ToEnd) => looking(vec![], Text(END)),
