@@ -54,6 +54,9 @@ fn each_pane_has_frames() {
     }
 }
 
+/// From a quarter of a screen to a whole one.
+const SIZES: [(u16, u16); 6] = [(40, 12), (60, 16), (80, 24), (120, 36), (160, 45), (200, 60)];
+
 #[test]
 fn frames_are_as_they_were_accepted() {
     let mut settings = insta::Settings::clone_current();
@@ -63,31 +66,15 @@ fn frames_are_as_they_were_accepted() {
     settings.bind(|| {
         for case in CASES {
             let story = case.told();
-            // The first of each pane, and what covers them.
-            let first = CASES.iter().find(|other| other.pane == case.pane);
-            let is_first = first.is_some_and(|first| first.name == case.name);
-            let covers = [
-                "steady",
-                "eight-ranks",
-                "eight-nodes",
-                "chart-alone",
-                "oom-capacity",
-                "oom-leak",
-                "help",
-            ];
-            let is_of_panes = case.pane.is_some() && is_first || covers.contains(&case.name);
-            let smaller: &[_] = match is_of_panes || case.name.starts_with("step") {
-                true => &[(40, 12), (120, 36)],
-                false if case.name.starts_with("oom") => &[(40, 12), (60, 16)],
-                false => &[],
-            };
-            let usual = [(80, 24), (120, 40), (160, 45), (200, 60)];
-            for &(width, height) in usual.iter().chain(smaller) {
+            for (width, height) in SIZES {
                 let view = case.show(&story, Theme::full(), width, height);
                 let buf = draw(&story, &view, width, height);
                 keep_picture(case.name, &buf);
                 insta::assert_snapshot!(format!("{}-{width}x{height}", case.name), text(&buf));
             }
+            // The first of each pane, and what has shares.
+            let first = CASES.iter().find(|other| other.pane == case.pane);
+            let is_of_panes = case.pane.is_some() && first.is_some_and(|first| first.name == case.name);
             if is_of_panes || case.name.starts_with("step") || case.name.starts_with("wide") {
                 let view = case.show(&story, without_colours(), 120, 36);
                 let name = format!("{}-without-colours-120x36", case.name);
