@@ -5,6 +5,7 @@ pub(crate) mod keyboard;
 pub(crate) mod mode;
 mod prompt;
 pub(crate) mod screen;
+pub(crate) mod source_editor;
 
 use super::message::Message;
 use super::print;

@@ -457,6 +457,9 @@ impl SessionController {
             ui::Effect::Relaunch { remedies, command } => self.relaunch(&remedies, command),
             ui::Effect::Input(bytes) => self.session.order(KeeperOrder::Input(bytes)),
             ui::Effect::Suspend => self.session.push(SessionEffect::Suspend),
+            ui::Effect::EditSource { file, line } => {
+                self.session.push(SessionEffect::EditSource { file, line });
+            }
             ui::Effect::LookForRetainers(pid) => self
                 .session
                 .push(SessionEffect::AskProbe(pid, ProbeRequest::Retainers)),

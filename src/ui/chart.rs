@@ -266,9 +266,9 @@ fn draw_band(canvas: &mut Canvas) {
         .pen(0)
         .skip(1)
         .text(full, Tone::Allocated)
-        .text(" least ", Tone::Dim)
+        .text(" lowest ", Tone::Dim)
         .text(full, Tone::AllocatedBand)
-        .text(" most", Tone::Dim);
+        .text(" peak", Tone::Dim);
 }
 
 /// The wished rows, ascending, moved so that no two labels share one. Labels without room are

@@ -552,7 +552,7 @@ fn headroom_pieces(theme: &Theme, scene: &Scene, device: &DeviceState) -> Vec<(S
             .sum();
         if retries > 0 {
             pieces.push((
-                format!("{} allocator retries", count(retries)),
+                format!("cache flushed {}× (slower)", count(retries)),
                 Tone::Warning,
             ));
         }

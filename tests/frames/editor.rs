@@ -3,7 +3,7 @@
 use crate::frames::cases::CASES;
 use crate::frames::keys::press;
 use crate::frames::story::Story;
-use crate::frames::{draw, text};
+use crate::frames::{SIZES, draw, text};
 use oomph::command::CommandLine;
 use oomph::remedy::EditedNeed;
 use oomph::ui::{Effect, Theme, View};

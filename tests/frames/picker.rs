@@ -1,6 +1,6 @@
 //! The list of sessions, which `oomph` alone shows.
 
-use crate::frames::text;
+use crate::frames::{SIZES, text};
 use oomph::ui::Theme;
 use oomph::ui::picker::{self, Picker, PickerEffect, PickerRow, SessionGroup};
 use oomph::units::Bytes;

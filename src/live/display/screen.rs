@@ -134,6 +134,7 @@ impl Screen {
             }
             Effect::Relaunch { .. }
             | Effect::Foresee(_)
+            | Effect::EditSource { .. }
             | Effect::Interrupt
             | Effect::Stop
             | Effect::Kill
