@@ -60,6 +60,9 @@ pub struct Rehearsal {
     /// amount.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub compiled: bool,
+    /// How many processes train together; 0 where that was not asked, or it is one.
+    #[serde(skip_serializing_if = "is_zero")]
+    pub ranks: usize,
     /// The step as it was, and with changes.
     pub variants: Vec<RehearsedVariant>,
     /// Why there are no variants.

@@ -348,9 +348,10 @@ impl Rehearsed {
     }
 
     /// The free block that a small tensor may have taken a piece of, so that the largest tensor of the step needs another:
-    /// where something else lies in the cache than what was rehearsed, an evaluation's tensors or convolutions' workspaces.
+    /// where something else lies in the cache than what was rehearsed: an evaluation's tensors, convolutions' workspaces, what
+    /// ranks sent each other or had before they divided the parameters.
     fn may_be_split(&self, target: &Target) -> Bytes {
-        let others = self.evaluated || self.said.convolutions;
+        let others = self.evaluated || self.said.convolutions || self.said.ranks > 1;
         let fixed = match target.allocator {
             Allocator::Fixed => others,
             Allocator::Expandable => false,

@@ -1,8 +1,9 @@
 #!/usr/bin/env python3
 """Compiled and sharded trainings (programs/compiled_kinds.py) that run out of memory, relaunched unasked: what was known, what was
-predicted, and what was so. One GPU; the sharded ones have one rank there.
+predicted, and what was so. One GPU, where sharded ones have one rank; with `--ranks 2` those alone, under torchrun on two.
 
-    python3 tests/gpu/compiled.py --oomph target/release/oomph --results FILE [--seconds 480] [--at-once 4] [--only KIND …] [--report]
+    python3 tests/gpu/compiled.py --oomph target/release/oomph --results FILE [--ranks 2] [--seconds 480] [--at-once 4]
+                                  [--only KIND …] [--report]
 
 Each runs once for its peak, then with less than that: 1/1.2 (mostly out in backward or the optimizer's step) and 1/2 (in forward).
 Beside it `gpt-wrapped` catches an OOM, bare twice and under oomph, for its losses. A run that is cut off goes on where it was.
@@ -27,7 +28,9 @@ GIB = 1 << 30
 PROGRAM = HERE / "programs" / "compiled_kinds.py"
 TIMES = (1.2, 2.0)
 SECONDS = 150
-SHARDED = ("ddp", "ddp-compiled", "fsdp1", "fsdp2", "fsdp2-bf16")
+SHARDED = (
+    "ddp", "ddp-compiled", "fsdp1", "fsdp1-blocks", "fsdp2", "fsdp2-bf16", "fsdp2-recompute", "fsdp2-whole", "fsdp2-large",
+)
 
 
 def batch_of(kind):
@@ -42,8 +45,12 @@ def kinds():
     return list(compiled_kinds.KINDS)
 
 
+RANKS = 1
+
+
 def command(kind, *words):
-    return [sys.executable, str(PROGRAM), "--kind", kind, "--batch-size", str(batch_of(kind)), *map(str, words)]
+    launcher = ["-m", "torch.distributed.run", "--standalone", "--nproc-per-node", str(RANKS)] if RANKS > 1 else []
+    return [sys.executable, *launcher, str(PROGRAM), "--kind", kind, "--batch-size", str(batch_of(kind)), *map(str, words)]
 
 
 def last(done):
@@ -178,11 +185,16 @@ def main():
     parser.add_argument("--oomph")
     parser.add_argument("--results", required=True)
     parser.add_argument("--seconds", type=float, default=480, help="nothing is begun after so many")
+    parser.add_argument("--ranks", type=int, default=1, help="GPUs of each training")
     parser.add_argument("--at-once", type=int, default=4, help="trainings that share the GPU")
     parser.add_argument("--times", type=float, nargs="*", default=TIMES)
     parser.add_argument("--only", nargs="*")
     parser.add_argument("--report", action="store_true")
     args = parser.parse_args()
+    global RANKS
+    RANKS = args.ranks
+    if RANKS > 1:
+        args.only = args.only or SHARDED
     results = Results(args.results)
     if not args.report:
         measure(args, results, time.monotonic() + args.seconds)

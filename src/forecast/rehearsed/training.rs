@@ -312,7 +312,10 @@ impl<'a> Composition<'a> {
     }
 
     fn allocate(&mut self, size: u64, of: Part) -> usize {
-        let block = TraceBlock { size, stream: 0 };
+        self.allocate_block(TraceBlock { size, stream: 0 }, of)
+    }
+
+    fn allocate_block(&mut self, block: TraceBlock, of: Part) -> usize {
         self.trace.events.push(TraceEvent::Alloc(block));
         self.kinds.push(of);
         self.kinds.len() - 1
@@ -357,7 +360,7 @@ impl<'a> Composition<'a> {
             for event in &events[..forward.min(events.len())] {
                 match *event {
                     TraceEvent::Alloc(block) => {
-                        live.push(Some(self.allocate(block.size, Part::Activations)));
+                        live.push(Some(self.allocate_block(block, Part::Activations)));
                         let past = live.len().checked_sub(EVALUATION_KEEPS + 1);
                         let past = past.filter(|at| self.fates[*at] != Fate::Held);
                         if let Some(number) = past.and_then(|at| live[at].take()) {
@@ -419,7 +422,7 @@ impl<'a> Composition<'a> {
                         Fate::Stays => Part::Other,
                         Fate::Freed | Fate::Ends | Fate::Held => Part::Activations,
                     };
-                    let number = self.allocate(block.size, of);
+                    let number = self.allocate_block(block, of);
                     numbers.push(number);
                     if let Some(gradient) = pending.take() {
                         self.free(gradient);

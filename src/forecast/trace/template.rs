@@ -1,6 +1,6 @@
 //! A trace whose sizes are functions of the batch, as a rehearsal gives it: the words of a trace, where `x512` stands
 //! for so many bytes for each sample and `xx4` for so many for each pair of them; `x3/2` are three for two samples,
-//! and a sum has a plus between its parts (`xx4+x-4`). A size that shrinks while the batch grows is a contradiction:
+//! and a sum has a plus between its parts (`xx4+x-4`). `4096@2` is on stream 2. A size that shrinks while the batch grows is a contradiction:
 //! such a template is none.
 
 use super::{BadTrace, TraceBlock, TraceEvent};
@@ -14,7 +14,7 @@ pub struct TraceTemplate {
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum TemplateWord {
-    Alloc(TemplateSize),
+    Alloc(TemplateSize, u64),
     FreeAgo(usize),
 }
 
@@ -72,11 +72,11 @@ impl TraceTemplate {
         let mut allocated = first;
         let made = self.words.iter().map(|word| match *word {
             TemplateWord::FreeAgo(ago) => TraceEvent::Free(allocated - ago),
-            TemplateWord::Alloc(size) => {
+            TemplateWord::Alloc(size, stream) => {
                 allocated += 1;
                 TraceEvent::Alloc(TraceBlock {
                     size: size.at(batch),
-                    stream: 0,
+                    stream,
                 })
             }
         });
@@ -99,10 +99,12 @@ impl FromStr for TraceTemplate {
                 };
             }
             allocated += 1;
-            size(word)
-                .filter(|size| size.grows())
-                .map(TemplateWord::Alloc)
-                .ok_or_else(bad)
+            let (size_of, stream) = word.split_once('@').unwrap_or((word, "0"));
+            let size = size(size_of).filter(|size| size.grows()).ok_or_else(bad)?;
+            Ok(TemplateWord::Alloc(
+                size,
+                stream.parse().map_err(|_| bad())?,
+            ))
         };
         let words = text.split_whitespace().map(read);
         Ok(TraceTemplate {
@@ -148,8 +150,9 @@ mod tests {
         assert_eq!(at("x512 4096 -2 x8 -1 xx3", 4), "| 2048 4096 -2 32 -1 48");
         // A queue beside the batch, half of it, pairs without those of one with itself.
         assert_eq!(at("x4+100 x1/2 xx4+x-4", 7), "| 128 4 168");
+        assert_eq!(at("4096@2 x8@1 -2", 7), "| 4096@2 56@1 -2");
         for bad in [
-            "-1", "x", "xx", "xxx4", "5 -2", "x5 -0", "5x", "x1/0", "x1/", "+",
+            "-1", "x", "xx", "xxx4", "5 -2", "x5 -0", "5x", "x1/0", "x1/", "+", "5@", "@1", "5@x",
         ] {
             assert!(bad.parse::<TraceTemplate>().is_err(), "{bad}");
         }

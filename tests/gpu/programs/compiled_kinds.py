@@ -1,6 +1,6 @@
 """Trainings that are compiled or sharded, one kind each, on models of grid.py.
 
-    compiled_kinds.py --kind gpt-wrapped --batch-size 16 [--steps 8] [--cap GIB]
+    [torchrun …] compiled_kinds.py --kind gpt-wrapped --batch-size 16 [--steps 8] [--cap GIB]
     compiled_kinds.py --kind gpt-wrapped --batch-size 16 --caught TIMES     an attempt at so many times the batch fails, is caught,
                                                                           and the losses behind it are printed exactly
 
@@ -63,7 +63,11 @@ def process_group(args):
 
 def ddp(model, args):
     process_group(args)
-    return torch.nn.parallel.DistributedDataParallel(model, device_ids=[0] if args.device == "cuda" else None)
+    return torch.nn.parallel.DistributedDataParallel(model, device_ids=[own_gpu()] if args.device == "cuda" else None)
+
+
+def own_gpu():
+    return int(os.environ.get("LOCAL_RANK", 0))
 
 
 def ddp_compiled(model, args):
@@ -74,17 +78,33 @@ def fsdp1(model, args):
     from torch.distributed.fsdp import FullyShardedDataParallel
 
     process_group(args)
-    return FullyShardedDataParallel(model, device_id=0 if args.device == "cuda" else None, use_orig_params=True)
+    return FullyShardedDataParallel(model, device_id=own_gpu() if args.device == "cuda" else None, use_orig_params=True)
 
 
-def fsdp2(model, args, precision=None):
+def fsdp1_blocks(model, args):
+    """Each block a unit of its own, in bf16."""
+    import functools
+
+    from torch.distributed.fsdp import FullyShardedDataParallel, MixedPrecision
+    from torch.distributed.fsdp.wrap import ModuleWrapPolicy
+
+    process_group(args)
+    kinds = {type(block) for block in model.blocks}
+    precision = MixedPrecision(param_dtype=torch.bfloat16, reduce_dtype=torch.float32)
+    wrap = functools.partial(FullyShardedDataParallel, auto_wrap_policy=ModuleWrapPolicy(kinds), mixed_precision=precision)
+    return wrap(model, device_id=own_gpu() if args.device == "cuda" else None)
+
+
+def fsdp2(model, args, precision=None, reshards=True):
     from torch.distributed.device_mesh import init_device_mesh
     from torch.distributed.fsdp import MixedPrecisionPolicy, fully_shard
 
     process_group(args)
     how = {"mesh": init_device_mesh(args.device, (torch.distributed.get_world_size(),))}
     if precision is not None:
-        how["mp_policy"] = MixedPrecisionPolicy(param_dtype=precision)
+        how["mp_policy"] = MixedPrecisionPolicy(param_dtype=precision, reduce_dtype=torch.float32)
+    if not reshards:
+        how["reshard_after_forward"] = False
     for block in model.blocks:
         fully_shard(block, **how)
     return fully_shard(model, **how)
@@ -107,6 +127,10 @@ KINDS = {
     "fsdp1": ("decoder", False, 16, fsdp1),
     "fsdp2": ("decoder", False, 16, fsdp2),
     "fsdp2-bf16": ("decoder", False, 24, lambda model, args: fsdp2(model, args, torch.bfloat16)),
+    "fsdp2-recompute": ("recompute", True, 48, fsdp2),
+    "fsdp2-whole": ("decoder", True, 24, lambda model, args: fsdp2(model, args, reshards=False)),
+    "fsdp2-large": ("huge", False, 2, lambda model, args: fsdp2(model, args, torch.bfloat16)),
+    "fsdp1-blocks": ("decoder", False, 24, fsdp1_blocks),
     # Parameters and gradients fit, and the optimizer's states do not.
     "gpt-optimizer": ("huge", True, 1, wrapped),
 }
@@ -145,6 +169,8 @@ def main():
     parser.add_argument("--backend", default="inductor")
     parser.add_argument("--tiny", action="store_true")
     args = parser.parse_args()
+    if args.device == "cuda":
+        torch.cuda.set_device(own_gpu())
     if args.cap:
         total = torch.cuda.get_device_properties(0).total_memory
         torch.cuda.set_per_process_memory_fraction(args.cap * (1 << 30) / total)

@@ -11,7 +11,7 @@ from __future__ import annotations
 import functools
 import types
 
-from . import compiling
+from . import compiling, flat_shards, shards
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -56,6 +56,9 @@ class Copier:
         self.weights: list[int] = []
         self.trained: list[int] = []
         self.flags = Flags()
+        self.memory = shards.Memory(torch)
+        self.shards = shards.Shards(torch, self.memory)
+        self.flat_shards = flat_shards.FlatShards(torch, self.memory)
 
     def of(self, value: Any) -> Any:
         key = id(value)
@@ -92,6 +95,13 @@ class Copier:
 
     def tensor(self, tensor: Tensor) -> Tensor:
         torch = self.torch
+        sharded = self.shards.parameter(tensor)
+        if sharded is not None:
+            return self.whole(sharded)
+        if self.flat_shards.hides(tensor):
+            # Its place is a view's.
+            nothing: Tensor = self.operators.new((0,), (1,), tensor.dtype, tensor.device)
+            return nothing
         if type(tensor) not in (torch.Tensor, torch.nn.Parameter) and not is_buffer(torch, tensor):
             raise CannotCopy("%s is a tensor subclass" % type(tensor).__name__)
         if tensor.layout != torch.strided or tensor.is_quantized:
@@ -110,24 +120,67 @@ class Copier:
             self.flags.note(copy, tensor)
         return copy
 
+    def whole(self, parameter: shards.Parameter) -> Tensor:
+        """A parameter of which this rank has a piece, as it is gathered."""
+        if parameter.copy is None:
+            copy = self.operators.new(parameter.size, parameter.stride, parameter.dtype, self.device)
+            self.tensors.append(copy)
+            if not parameter.is_on_host:
+                self.weights.append(parameter.kept)
+                if parameter.requires_grad:
+                    self.trained.append(parameter.trained)
+            parameter.copy = self.torch.nn.Parameter(copy, requires_grad=parameter.requires_grad)
+        made: Tensor = parameter.copy
+        return made
+
     def module(self, module: Module) -> Module:
         torch = self.torch
         if isinstance(module, torch.jit.ScriptModule):
             raise CannotCopy("%s is compiled by TorchScript" % type(module).__name__)
-        if type(module).__name__ == "FullyShardedDataParallel":
-            raise CannotCopy("its parameters are sharded by FullyShardedDataParallel")
+        if flat_shards.is_wrapper(module):
+            return self.flattened(module)
         if hasattr(type(module), "__del__"):
             # It would run for the copy, too.
             raise CannotCopy("%s has a destructor of its own" % type(module).__name__)
         # Some classes construct a module of their own in `__new__` (FSDP2's).
         copy = object.__new__(type(module))
         self.memo[id(module)] = copy
+        sharded = self.sharded(module)
         state = copy.__dict__
         for name, value in list(module.__dict__.items()):
             if name == COMPILED:
                 continue
             state[name] = torchs_own(value) if name in HOOKS else self.of(value)
+        if sharded is not None:
+            self.shards.attach(copy, sharded)
         return copy
+
+    def flattened(self, module: Any) -> Module:
+        """What stands in for a wrapper of FullyShardedDataParallel."""
+        try:
+            unit = self.flat_shards.add(module)
+        except (shards.Unknown, AttributeError) as error:
+            raise CannotCopy("its parameters are sharded in a way that is not known") from error
+        if unit is not None:
+            flat = self.operators.new((unit.elements,), (1,), unit.dtype, self.device)
+            self.tensors.append(flat)
+            if not unit.is_on_host:
+                self.weights.append(unit.kept)
+                self.trained += unit.trained if unit.requires_grad else []
+            unit.copy = self.torch.nn.Parameter(flat, requires_grad=unit.requires_grad)
+        copy: Module = self.flat_shards.standing_in()
+        self.memo[id(module)] = copy
+        copy.train(module.training)
+        self.flat_shards.attach(copy, self.of(module._fsdp_wrapped_module), unit, self.of)
+        return copy
+
+    def sharded(self, module: Module) -> Any:
+        if not shards.is_sharded(module):
+            return None
+        try:
+            return self.shards.add(module)
+        except (shards.Unknown, AttributeError) as error:
+            raise CannotCopy("its parameters are sharded in a way that is not known") from error
 
     def container(self, value: Any) -> Any:
         kind: Any = type(value)

@@ -82,6 +82,15 @@ class Trace:
         self.peak = max(self.peak, self.allocated)
         self.live[number] = weakref.ref(storage, lambda _: self.free(number, size))
 
+    def take(self, size: int, stream: int = 0) -> int:
+        """An allocation of no tensor's on one of the streams, until it is freed by its number."""
+        number, self.count = self.count, self.count + 1
+        self.words.append("%d@%d" % (size, stream) if stream else str(size))
+        self.allocated += fakes.blocks(size)
+        self.peak = max(self.peak, self.allocated)
+        self.live[number] = no_storage
+        return number
+
     def free(self, number: int, size: int) -> None:
         if self.is_over or self.live.pop(number, None) is None:
             return
@@ -151,6 +160,7 @@ class Rehearsal:
         mode = self.mode = FakeTensorMode(allow_non_fake_inputs=False)
         self.operators = operators.Operators(torch, mode, self.answers)
         copier = self.copier = fakes.Copier(torch, self.operators, call.device)
+        copier.memory.trace = self.trace
         module = copier.of(call.module())
         self.weights, self.trained = copier.weights, copier.trained
         self.flags = copier.flags
@@ -305,7 +315,7 @@ class Rehearsal:
 
     def fixed_sizes(self) -> set[int]:
         """The sizes of what its models have."""
-        return {each.untyped_storage().nbytes() for each in self.copier.tensors}
+        return {each.untyped_storage().nbytes() for each in self.copier.tensors} | self.copier.memory.sizes
 
     def recorder(self) -> Any:
         from torch.utils._python_dispatch import TorchDispatchMode
@@ -452,6 +462,10 @@ class Rehearsal:
     def look_at_clock(self) -> None:
         if self.deadline.has_come() and get_ident() == self.thread:
             raise Stopped("it took too long")
+
+
+def no_storage() -> None:
+    """In place of a reference to one."""
 
 
 def number_like(tensor: Any) -> Any:

@@ -303,6 +303,8 @@ class Roots:
         except Exception as error:
             errors.ours("an OOM left a call")
             self.why_not = repr(error)[:160]
+        finally:
+            self.rounds.end()
         return None
 
 

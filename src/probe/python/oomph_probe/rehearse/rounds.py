@@ -1,7 +1,8 @@
 """The model calls of one round of a training's loop, in order: a GAN's step calls two models, a siamese network's
 one model twice, and what an earlier one keeps for its backward grows with the batch like the rest.
 
-A round begins where a place calls a model again after a backward has ended since it did.
+A round begins where a place calls a model again after a backward has ended since it did, and behind an out-of-memory:
+what comes then is another attempt.
 """
 
 from __future__ import annotations
@@ -41,6 +42,10 @@ class Rounds:
             if first is None or first.module() is not call.module():
                 first = self.firsts[place] = call
             call.first = first
+
+    def end(self) -> None:
+        """Memory ran out in it."""
+        self.calls = []
 
     def first_of(self, call: Call) -> Call | None:
         """The call that a call's round began with; None where it is itself that."""

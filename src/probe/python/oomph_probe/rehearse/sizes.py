@@ -15,6 +15,8 @@ if TYPE_CHECKING:
 
     Points = List[Tuple[int, int]]
 
+# Between a size and the stream of an allocation that is not on the usual one.
+STREAM = "@"
 # No other size is a multiple of it by chance.
 PRIME = 1009
 # Samples that belong together: the batch stays a multiple of as many as it was one of, up to so many.
@@ -48,7 +50,8 @@ def by_one(words: list[str], batch: int, fixed: Any) -> list[str]:
     batch, `xx4` with its square (a loss that compares each sample with each). `fixed` are sizes of parameters."""
     made = []
     for word in words:
-        size = None if word.startswith("-") else int(word)
+        # What lies on a stream of its own has a size of its own.
+        size = None if word.startswith("-") or STREAM in word else int(word)
         if size is None or size % PRIME or size in fixed:
             made.append(word)
         elif size % (PRIME * PRIME):
@@ -66,7 +69,7 @@ def by_several(traces: list[tuple[int, list[str]]], fixed: Any) -> list[str]:
         return agreeing(first, at[1:])
     made = []
     for number, word in enumerate(first):
-        if word.startswith("-"):
+        if word.startswith("-") or STREAM in word:
             made.append(word)
             continue
         told = of_points([(batch, int(words[number])) for batch, words in at])
@@ -154,7 +157,7 @@ def divisor(a: int, b: int) -> int:
 
 def pattern(words: list[str]) -> list[str]:
     """What is allocated and freed in which order, whatever its size."""
-    return [word if word.startswith("-") else "" for word in words]
+    return [word if word.startswith("-") or STREAM in word else "" for word in words]
 
 
 def at(words: list[str], batch: int) -> Iterator[str]:
@@ -165,7 +168,7 @@ def at(words: list[str], batch: int) -> Iterator[str]:
 
 def size_at(word: str, batch: int) -> int:
     size = 0
-    for term in word.split("+"):
+    for term in word.split(STREAM)[0].split("+"):
         number = term.lstrip("x")
         above, _, below = number.partition("/")
         power = len(term) - len(number)
@@ -181,7 +184,7 @@ def peak(words: Any) -> int:
         if word.startswith("-"):
             now -= sizes[len(sizes) - int(word[1:])]
             continue
-        sizes.append(int(word))
+        sizes.append(int(word.split(STREAM)[0]))
         now += sizes[-1]
         most = max(most, now)
     return most

@@ -7,6 +7,7 @@ program's own lines, from the call that failed, or that alone. The first that le
 
 from __future__ import annotations
 
+import sys
 import time
 
 from ..common import errors
@@ -200,6 +201,9 @@ class Work:
             line["autotunes"] = True
         if modules.has_compiled():
             line["compiled"] = True
+        ranks = ranks_of(self.torch)
+        if ranks > 1:
+            line["ranks"] = ranks
         if call.lines is not None and call.lines.copies_a_model():
             line["copies_model"] = True
         optimizer = optimizers.of(self.torch, call.device, first.steps, self.steps)
@@ -287,6 +291,14 @@ class Work:
         if one.values.assumes:
             self.line["assumes_values"] = True
         return one, trace
+
+
+def ranks_of(torch: Torch) -> int:
+    """How many processes train together."""
+    distributed = sys.modules.get("torch.distributed")
+    if distributed is None or not distributed.is_available() or not distributed.is_initialized():
+        return 1
+    return int(distributed.get_world_size())
 
 
 def largest_like(call: Call) -> Call:
