@@ -55,7 +55,14 @@ fn each_pane_has_frames() {
 }
 
 /// From a quarter of a screen to a whole one.
-const SIZES: [(u16, u16); 6] = [(40, 12), (60, 16), (80, 24), (120, 36), (160, 45), (200, 60)];
+const SIZES: [(u16, u16); 6] = [
+    (40, 12),
+    (60, 16),
+    (80, 24),
+    (120, 36),
+    (160, 45),
+    (200, 60),
+];
 
 #[test]
 fn frames_are_as_they_were_accepted() {
@@ -74,7 +81,8 @@ fn frames_are_as_they_were_accepted() {
             }
             // The first of each pane, and what has shares.
             let first = CASES.iter().find(|other| other.pane == case.pane);
-            let is_of_panes = case.pane.is_some() && first.is_some_and(|first| first.name == case.name);
+            let is_of_panes =
+                case.pane.is_some() && first.is_some_and(|first| first.name == case.name);
             if is_of_panes || case.name.starts_with("step") || case.name.starts_with("wide") {
                 let view = case.show(&story, without_colours(), 120, 36);
                 let name = format!("{}-without-colours-120x36", case.name);
@@ -105,7 +113,14 @@ fn sixteen_colours_show_the_same_frames() {
     for case in CASES {
         let story = case.told();
         for (width, height) in [(40, 12), (80, 24), (160, 45)] {
-            let frame = |theme| draw(&story, &case.show(&story, theme, width, height), width, height);
+            let frame = |theme| {
+                draw(
+                    &story,
+                    &case.show(&story, theme, width, height),
+                    width,
+                    height,
+                )
+            };
             let buf = frame(sixteen);
             let place = format!("{} at {width}x{height}", case.name);
             assert_eq!(text(&buf), text(&frame(Theme::full())), "{place}");

@@ -127,7 +127,8 @@ fn a_line_is_opened_in_the_users_editor() {
     let recording = recordings::traced(true).replace("/home/ada", &home.path().to_string_lossy());
     std::fs::write(path("events.jsonl"), recording).expect("a recording");
     std::fs::write(path("train.py"), "pass\n").expect("a program");
-    let editor = "#!/bin/sh\nprintf 'editing %s' \"$*\"\nread line\nprintf '%s' \"$line\" > \"$0.read\"\n";
+    let editor =
+        "#!/bin/sh\nprintf 'editing %s' \"$*\"\nread line\nprintf '%s' \"$line\" > \"$0.read\"\n";
     std::fs::write(path("edit"), editor).expect("an editor");
     let editor = format!("sh {}", path("edit"));
     let argv = [stage::OOMPH, "replay", &path("events.jsonl")];

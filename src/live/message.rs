@@ -159,7 +159,10 @@ pub(crate) enum SessionEffect {
     /// Leave the terminal for a while, as by Ctrl-Z.
     Suspend,
     /// Leave it to the user's editor, at a line of a file.
-    EditSource { file: String, line: u32 },
+    EditSource {
+        file: String,
+        line: u32,
+    },
     /// The terminal's size may have changed.
     Resize,
     /// A frame is due.

@@ -261,7 +261,9 @@ impl KeyGroup {
             Action::PlayOrPause | Action::Faster | Action::Slower | Action::Seek(_) => {
                 KeyGroup::Recording
             }
-            Action::Step(StepMove::OpenRow | StepMove::EditLine | StepMove::Reorder) => KeyGroup::Rows,
+            Action::Step(StepMove::OpenRow | StepMove::EditLine | StepMove::Reorder) => {
+                KeyGroup::Rows
+            }
             Action::OpenStep | Action::Step(_) => KeyGroup::Step,
             Action::Flame(_) => KeyGroup::Flame,
             Action::Relaunch

@@ -202,7 +202,11 @@ fn head(canvas: &mut Canvas, read: &ReadStep) {
     let phase = anatomy.in_phase(read.cursor);
     let event = match read.cursor {
         0 => String::from("before the first allocation"),
-        cursor => format!("alloc/free {} of {}", count(cursor as u64), count(end as u64)),
+        cursor => format!(
+            "alloc/free {} of {}",
+            count(cursor as u64),
+            count(end as u64)
+        ),
     };
     let facts = [
         (String::from(place), Tone::Strong),

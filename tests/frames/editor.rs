@@ -26,14 +26,7 @@ fn the_editor_says_what_the_command_would_need() {
     settings.set_prepend_module_to_snapshot(false);
     settings.set_omit_expression(true);
     settings.bind(|| {
-        for (width, height) in [
-            (40, 12),
-            (60, 16),
-            (80, 24),
-            (120, 36),
-            (160, 45),
-            (200, 60),
-        ] {
+        for (width, height) in SIZES {
             let (mut story, view, command) = opened(width, height);
             // What Enter stands on in the dialog is what the editor begins with.
             let need = Ok(story.remedies[0].expectation.clone());

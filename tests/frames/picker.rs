@@ -89,14 +89,7 @@ fn the_list_of_sessions_is_as_it_was_accepted() {
     settings.set_prepend_module_to_snapshot(false);
     settings.set_omit_expression(true);
     settings.bind(|| {
-        for (width, height) in [
-            (40, 12),
-            (60, 16),
-            (80, 24),
-            (120, 36),
-            (160, 45),
-            (200, 60),
-        ] {
+        for (width, height) in SIZES {
             let mut picker = listed(width, height);
             let at = |name: &str| format!("sessions{name}-{width}x{height}");
             insta::assert_snapshot!(at(""), frame(&picker, Theme::full(), width, height));

@@ -399,7 +399,9 @@ fn step(action: Action) -> Trial {
     const BEGINNING: &str = "before the first allocation";
     const END: &str = "alloc/free 6 of 6";
     match action {
-        Action::Step(StepMove::Back | StepMove::EventBack) => looking(vec![], Text("alloc/free 2 of 6")),
+        Action::Step(StepMove::Back | StepMove::EventBack) => {
+            looking(vec![], Text("alloc/free 2 of 6"))
+        }
         Action::Step(StepMove::Forward | StepMove::EventForward) => {
             looking(vec![], Text("alloc/free 4 of 6"))
         }

@@ -195,7 +195,10 @@ fn has_rested() -> bool {
     let mut resting = RESTING.0.lock().unwrap_or_else(PoisonError::into_inner);
     let was = *resting;
     while *resting {
-        resting = RESTING.1.wait(resting).unwrap_or_else(PoisonError::into_inner);
+        resting = RESTING
+            .1
+            .wait(resting)
+            .unwrap_or_else(PoisonError::into_inner);
     }
     was
 }

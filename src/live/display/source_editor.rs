@@ -30,8 +30,8 @@ pub(crate) fn open(file: &str, line: u32) -> Result<(), String> {
     let editor = set("VISUAL")
         .or_else(|| set("EDITOR"))
         .unwrap_or(USUAL.into());
-    let words = words(&editor, file, line)
-        .ok_or_else(|| format!("$EDITOR is no command: {editor}"))?;
+    let words =
+        words(&editor, file, line).ok_or_else(|| format!("$EDITOR is no command: {editor}"))?;
     run(&words).map_err(|error| match error.kind() {
         io::ErrorKind::NotFound => format!("{}: not found; set $EDITOR", words[0]),
         _ => format!("{}: {error}", words[0]),
@@ -116,7 +116,10 @@ mod tests {
     fn an_editor_is_told_the_line_as_it_wants_to_be() {
         for (editor, expected) in [
             ("vim", &["vim", "+88", "/w/a b.py"][..]),
-            ("emacsclient -nw", &["emacsclient", "-nw", "+88", "/w/a b.py"]),
+            (
+                "emacsclient -nw",
+                &["emacsclient", "-nw", "+88", "/w/a b.py"],
+            ),
             ("/usr/bin/hx", &["/usr/bin/hx", "/w/a b.py:88"]),
             ("code --wait", &["code", "--wait", "--goto", "/w/a b.py:88"]),
         ] {

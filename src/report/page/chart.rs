@@ -392,7 +392,11 @@ mod grid_tests {
         let data = ChartData::new(&story, &shown(&story.state));
         assert!(data.x.windows(2).all(|pair| pair[0] < pair[1]));
         assert!(data.x[data.x.len() - 1] < 90.0);
-        assert!(data.devices.iter().all(|device| device.used.len() == data.x.len()));
+        assert!(
+            data.devices
+                .iter()
+                .all(|device| device.used.len() == data.x.len())
+        );
         // A short one stays.
         story.state.runs[1].started = ended + Duration::from_secs(30);
         assert!(ChartAxis::new(&story.state).waits().is_empty());

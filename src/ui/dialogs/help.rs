@@ -8,8 +8,8 @@ use crate::ui::dialog::HelpDialog;
 use crate::ui::keymap;
 use crate::ui::scene::Scene;
 use crate::ui::theme::Tone;
-use crate::ui::words::glossary;
 use crate::ui::view::View;
+use crate::ui::words::glossary;
 use ratatui::layout::{Position, Rect};
 
 /// Columns of the keys' names.
