@@ -180,7 +180,10 @@ class Rehearsals:
     def finish(self) -> None:
         """At exit: says why nothing was rehearsed, where something could have been."""
         if self.ooms and not self.asked and self.noted is not None:
-            self.note("the step that ran out of memory was not rehearsed: %s" % self.noted.why_not)
+            # What was called has returned where memory ran out behind it: in the optimizer's step, between two calls.
+            behind = "memory ran out outside of the model's call and its backward"
+            why_not = self.noted.why_not if self.noted.latest is None else behind
+            self.note("the step that ran out of memory was not rehearsed: %s" % why_not)
 
     def step_ended(self, count: int) -> None:
         """An optimizer step has ended."""
