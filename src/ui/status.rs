@@ -495,7 +495,9 @@ pub(super) fn draw_headroom(canvas: &mut Canvas, view: &View, scene: &Scene) {
 
 /// What of a piece fits whole: all of it, or what stands before its parenthesis, its reason, its second clause.
 fn shortened(text: &str, room: u16) -> Option<&str> {
-    let ends = [" (", ": ", ", "].into_iter().filter_map(|end| text.find(end));
+    let ends = [" (", ": ", ", "]
+        .into_iter()
+        .filter_map(|end| text.find(end));
     let parts = ends.map(|end| &text[..end]);
     [text]
         .into_iter()

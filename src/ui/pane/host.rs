@@ -53,9 +53,8 @@ fn draw(canvas: &mut Canvas, _: &View, scene: &Scene, list: ListScroll) {
         pen.text("    shared", Tone::Dim);
     }
     if wide.own {
-        pen.text("       own  grown/min", Tone::Dim)
-            .skip(2);
-        if pen.room() >= 4 {
+        pen.text("       own  grown/min", Tone::Dim).skip(2);
+        if pen.room() >= LEAST_NAME {
             pen.text("name", Tone::Dim);
         }
     }
@@ -89,10 +88,15 @@ fn draw_process(canvas: &mut Canvas, row: u16, state: &State, process: &HostProc
     if wide.own {
         pen.text(&format!("{own:>10}"), Tone::Text)
             .text(&format!("{grown:>11}"), tone)
-            .skip(2)
-            .rest(&process.name, Tone::Dim);
+            .skip(2);
+        if pen.room() >= LEAST_NAME {
+            pen.rest(&process.name, Tone::Dim);
+        }
     }
 }
+
+/// Less of a process's name says nothing.
+const LEAST_NAME: u16 = 8;
 
 /// The columns that there is room for, so that none is cut.
 #[derive(Clone, Copy)]
