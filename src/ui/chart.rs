@@ -258,16 +258,17 @@ fn draw_legend(canvas: &mut Canvas, mut labels: Vec<Label>, scale: &Scale, figur
 /// What the two colours of the area are: the least and the most allocated within a column.
 fn draw_band(canvas: &mut Canvas) {
     let theme = canvas.theme;
-    if theme.depth == Depth::None {
-        return;
-    }
     let full = theme.glyphs.full;
+    let band = match theme.depth {
+        Depth::None => theme.glyphs.band,
+        Depth::Sixteen | Depth::TwoFiftySix | Depth::True => full,
+    };
     canvas
         .pen(0)
         .skip(1)
         .text(full, Tone::Allocated)
         .text(" lowest ", Tone::Dim)
-        .text(full, Tone::AllocatedBand)
+        .text(band, Tone::AllocatedBand)
         .text(" peak", Tone::Dim);
 }
 

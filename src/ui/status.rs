@@ -480,12 +480,30 @@ pub(super) fn draw_headroom(canvas: &mut Canvas, view: &View, scene: &Scene) {
     for (n, (text, tone)) in pieces.into_iter().enumerate() {
         let separator = if n > 0 { theme.glyphs.separator } else { "" };
         let room = pen.room().saturating_sub(columns(separator));
-        if columns(&text) > room && room < WORTH_CUTTING {
+        let text = theme.glyphs.spelled(&text);
+        let whole = shortened(&text, room);
+        if whole.is_none() && room < WORTH_CUTTING {
             break;
         }
         pen.text(separator, Tone::Faint)
-            .cut(&theme.glyphs.spelled(&text), room, tone);
+            .cut(whole.unwrap_or(&text), room, tone);
+        if whole != Some(&*text) {
+            break;
+        }
     }
+}
+
+/// What of a piece fits whole: all of it, or what stands before its parenthesis, its reason, its second clause.
+fn shortened(text: &str, room: u16) -> Option<&str> {
+    let ends = [" (", ": ", ", "]
+        .into_iter()
+        .filter_map(|end| text.find(end));
+    let parts = ends.map(|end| &text[..end]);
+    [text]
+        .into_iter()
+        .chain(parts)
+        .filter(|part| columns(part) <= room)
+        .max_by_key(|part| part.len())
 }
 
 /// Leaves out what does not warn, the least important first, until all that warns has room.
