@@ -21,6 +21,8 @@ mod foreign_process;
 mod fragmentation;
 mod held_by_exception;
 mod host_figures;
+mod host_growth;
+mod host_leak;
 mod host_memory;
 mod host_process;
 mod host_workers;
@@ -95,6 +97,8 @@ causes! {
     PinnedMemory: pinned_memory,
     /// Each worker has copied what it shared with the others.
     WorkerCopies: worker_copies,
+    /// A kind of process has grown at one rate for minutes.
+    HostLeak: host_leak,
     /// Workers of the data's loading filled the host's memory.
     HostWorkers: host_workers,
     /// A checkpoint was gathered in RAM.

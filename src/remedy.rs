@@ -26,6 +26,7 @@ mod plan;
 mod plan_output;
 mod prefetch;
 mod proposal;
+mod ram;
 mod recommended;
 mod resume;
 mod setting;

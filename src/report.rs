@@ -14,6 +14,7 @@ pub mod news;
 pub mod outcome;
 pub mod page;
 pub mod plan;
+mod ram;
 pub mod score;
 pub mod slack;
 pub mod story;

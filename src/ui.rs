@@ -41,6 +41,7 @@ mod output_rows;
 mod pane;
 mod panes;
 pub mod picker;
+mod ram;
 mod reflow;
 mod scene;
 mod status;
@@ -78,6 +79,9 @@ pub fn draw(frame: &mut Frame, view: &View, scene: &Scene) {
 fn draw_body(screen: &mut Canvas, view: &View, scene: &Scene, layout: &Layout) -> Option<Position> {
     for (pane, area) in &layout.placed {
         panes::draw_placed(&mut screen.at(*area), *pane, view, scene);
+    }
+    if let Some(area) = layout.ram {
+        ram::draw(&mut screen.at(area), scene.state);
     }
     if let Some(area) = layout.bar {
         pane::breakdown::draw_bar(&mut screen.at(area), view, scene.state);

@@ -10,7 +10,7 @@ use crate::event::{
     ShmUse,
 };
 use crate::oom::OomKind;
-use crate::state::{HostAtOom, HostOomSource, State};
+use crate::state::{HostAtOom, HostLeak, HostOomSource};
 use crate::units::{Bytes, Pid};
 use std::time::Duration;
 
@@ -224,11 +224,17 @@ impl<'a> HostFigures<'a> {
 
     /// What /dev/shm needed, at least: what was in it and what did not fit; of each batch that may wait, if one's size is known.
     pub fn needed_shm(&self, shm: ShmUse) -> Bytes {
-        let requested = self.case.requested.unwrap_or_default();
+        let requested = self.case.requested.or(self.memory.batch);
+        let requested = requested.unwrap_or_default();
         let waiting = self.loader().map_or(1, LoaderSettings::waiting);
         (shm.used + requested)
             .max(Bytes(requested.0.saturating_mul(waiting)))
             .max(shm.size)
+    }
+
+    /// What one kind of process has leaked.
+    pub fn leak(&self) -> Option<HostLeak> {
+        self.host.leak
     }
 
     /// What workers have copied of what they shared, if that is much of what is used.
@@ -419,37 +425,6 @@ pub(super) fn grown(spot: &HostGrowthSpot) -> Option<String> {
         spot.over_ms as f64 / 1e3,
         line.path_to(spot.inside.as_ref(), "→")
     ))
-}
-
-/// A warning while the run goes on: the host's memory grows steadily and will be gone within the hour.
-pub(super) fn filling(state: &State) -> Option<Finding> {
-    let growth = state.host.growth()?;
-    let (_, memory) = state.host.latest()?;
-    let minutes = growth.full_in.as_secs() / 60;
-    let when = match minutes {
-        0 => "full in less than a minute".to_string(),
-        1 => "full in about a minute".to_string(),
-        n => format!("full in about {n} minutes"),
-    };
-    let who = growth
-        .role
-        .and_then(|role| memory.roles.iter().find(|known| known.role == role));
-    let who = who.map_or(String::new(), |who| {
-        format!(": {}", who.role.words(who.count))
-    });
-    let headline = with_figures(
-        "RAM is filling up",
-        format!(
-            "{} of {}, growing {} a minute{who}; {when}",
-            memory.used, memory.limit, growth.per_minute
-        ),
-    );
-    Some(
-        Finding::new(Cause::HostMemory, Certainty::Likely, headline)
-            .says("What is used has grown steadily over the last minutes.")
-            .shows([("RAM used", memory.used), ("RAM limit", memory.limit)])
-            .advises(["look for what is kept from batch to batch, in the workers too"]),
-    )
 }
 
 /// A quarter more, in whole GiB.

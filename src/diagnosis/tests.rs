@@ -64,6 +64,7 @@ fn the_published_names_of_causes_stay() {
         "pinned_memory",
         "host_workers",
         "host_process",
+        "host_leak",
         "open_files",
         "prefetch_queue",
         "worker_copies",

@@ -3,7 +3,7 @@
 
 use super::baseline_growth::baseline_growth;
 use super::finding::{sentence, with_figures};
-use super::host_figures::filling;
+use super::host_growth::filling;
 use super::leak::{self, leak_forecast};
 use super::thrashing::{self, thrash};
 use super::{Cause, Certainty, Finding, device_fault};

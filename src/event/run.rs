@@ -104,13 +104,38 @@ pub struct Prediction {
     /// Whether it would fit; `null` where that was not said, as by an estimate.
     #[serde(default)]
     pub fits: Option<bool>,
+    /// What it was to need of the host's memory, where that had run out.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub ram: Option<RamPrediction>,
+}
+
+/// What a run is expected to need of the host's memory.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub struct RamPrediction {
+    /// Of what counts against the limit, at its peak.
+    pub needs: Bytes,
+    pub limit: Bytes,
+    /// Whether that is a lower bound: what it follows from was still growing.
+    #[serde(default)]
+    pub at_least: bool,
+}
+
+/// This share of the limit stays free: other processes grow, too.
+const KEPT_FREE: f64 = 0.05;
+
+impl RamPrediction {
+    /// Whether it is expected to fit: by figures of a run that ran out, which is no proof.
+    pub fn likely_fits(self) -> bool {
+        !self.at_least && self.needs <= self.limit.scale(1.0 - KEPT_FREE)
+    }
 }
 
 impl Prediction {
     /// Whether the run was expected to fit: an estimate that does not say so is still held to its interval.
     pub fn expected_to_fit(&self) -> Option<bool> {
         let likely = is_estimated_to_fit(self.basis, self.within, self.room);
-        self.fits.or(likely.then_some(true))
+        let in_ram = self.ram.is_some_and(RamPrediction::likely_fits);
+        self.fits.or((likely || in_ram).then_some(true))
     }
 }
 
@@ -147,6 +172,9 @@ pub struct PredictionOutcome {
     /// The most that the allocator had reserved: what it needed, and what it kept as a cache.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub reserved: Option<Bytes>,
+    /// The most that counted against the limit of the host's memory.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub ram: Option<Bytes>,
 }
 
 /// The longest number of a job that is believed.

@@ -15,6 +15,8 @@ pub struct Score {
     pub outcome: PredictionOutcome,
     /// The peak's share above the predicted one (0.01 is 1 % more), where it was seen.
     pub off: Option<f64>,
+    /// The same of the host's memory, of a run that ended well and whose need was no lower bound.
+    pub ram_off: Option<f64>,
     /// Whether it was right that it fits, or does not; `None` where that was not said, or is not shown.
     pub held: Option<bool>,
 }
@@ -36,6 +38,10 @@ impl Score {
         let off = (outcome.peak)
             .filter(|_| is_whole && outcome.end != RunEnd::OutOfMemory)
             .and_then(|peak| peak.fraction_of(prediction.peak?));
+        let ram = prediction.ram.filter(|ram| !ram.at_least);
+        let ram_off = (outcome.ram)
+            .filter(|_| outcome.end == RunEnd::Finished)
+            .and_then(|peak| peak.fraction_of(ram?.needs));
         let fitted = match outcome.end {
             RunEnd::OutOfMemory => Some(false),
             RunEnd::Finished => Some(true),
@@ -44,6 +50,7 @@ impl Score {
         Some(Score {
             run: run.number,
             off: off.map(|share| share - 1.0),
+            ram_off: ram_off.map(|share| share - 1.0),
             held: (prediction.expected_to_fit().zip(fitted)).map(|(said, is)| said == is),
             prediction,
             outcome,
@@ -67,6 +74,7 @@ pub fn outcome(run: &Run) -> Option<PredictionOutcome> {
         steps: run.steps(),
         peak: run.peak(),
         reserved: run.ranks.iter().map(|rank| rank.reserved_peak).max(),
+        ram: run.host_peak,
     })
 }
 
@@ -216,6 +224,7 @@ mod tests {
                 steps: 9,
                 peak: Some(gib(12.0)),
                 reserved: None,
+                ram: None,
             }),
             ..Run::default()
         };

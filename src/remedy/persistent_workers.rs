@@ -1,8 +1,10 @@
 //! Workers that end with their epoch, if the host's memory ran out: those of the training no longer wait while those of an
 //! evaluation work, and what they have piled up goes with them.
 
-use super::loader::{compared, is_of_host, proposal};
+use super::loader::{compared, is_of_host};
+use super::plan::Expectation;
 use super::proposal::{Draft, Offering, Proposal};
+use super::ram::RamAtOom;
 use super::{NeedFrom, RemedyEffect, RemedyId, RemedySpec};
 use crate::diagnosis::Help;
 use crate::event::Patch;
@@ -43,7 +45,9 @@ fn propose(offering: &Offering<'_>) -> Option<Proposal> {
             "same numerics in the first epoch, other random numbers from the second on",
             "each epoch starts its workers",
         ];
-        let saves = "workers end with their epoch".into();
-        proposal(without(offering), cost, saves)
+        let expectation = (RamAtOom::of(offering.inputs))
+            .and_then(|ram| ram.without_waiting_workers())
+            .unwrap_or_else(|| Expectation::unknown("workers end with their epoch"));
+        Proposal::new(without(offering), cost).expecting(expectation)
     })
 }

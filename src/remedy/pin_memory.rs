@@ -1,7 +1,9 @@
 //! No pinned memory for batches, if the host's memory ran out: pinned pages are never given back, and a second copy.
 
-use super::loader::{compared, is_of_host, proposal};
+use super::loader::{compared, is_of_host};
+use super::plan::Expectation;
 use super::proposal::{Draft, Offering, Proposal};
+use super::ram::RamAtOom;
 use super::{NeedFrom, RemedyEffect, RemedyId, RemedySpec};
 use crate::diagnosis::Help;
 use crate::event::Patch;
@@ -37,7 +39,9 @@ fn without(offering: &Offering<'_>) -> Result<Draft, String> {
 fn propose(offering: &Offering<'_>) -> Option<Proposal> {
     is_of_host(offering.inputs.cause()).then(|| {
         let cost = ["same numerics", "copies to the GPU become slower"];
-        let saves = "batches are not copied into pinned memory".into();
-        proposal(without(offering), cost, saves)
+        let expectation = (RamAtOom::of(offering.inputs))
+            .and_then(|ram| ram.without_pinned())
+            .unwrap_or_else(|| Expectation::unknown("batches are not copied into pinned memory"));
+        Proposal::new(without(offering), cost).expecting(expectation)
     })
 }

@@ -4,7 +4,9 @@
 use super::RemedyId;
 use crate::command::{CommandLine, Word};
 use crate::diagnosis::{LittleUse, Phrase};
-use crate::event::{Basis, EDITS, PATCHES, Patch, Prediction, SourceEdit, is_estimated_to_fit};
+use crate::event::{
+    Basis, EDITS, PATCHES, Patch, Prediction, RamPrediction, SourceEdit, is_estimated_to_fit,
+};
 use crate::forecast::{Estimate, Target};
 use crate::recognize::KnobPlace;
 use crate::units::Bytes;
@@ -46,6 +48,9 @@ pub struct Expectation {
     pub room: Option<Bytes>,
     /// A lower bound of the need, if no more is known.
     pub at_least: Option<Bytes>,
+    /// The need of the host's memory, of a remedy for that.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub ram: Option<RamPrediction>,
     /// `None` if unknown.
     pub fits: Option<bool>,
     /// Set where it leaves the cause in place. The words begin with it.
@@ -124,14 +129,20 @@ impl Expectation {
             (None, None) if is_estimated_to_fit(self.basis, self.within, self.room) => {
                 FitVerdict::LikelyFits
             }
-            (None, None) if self.needs.is_some() => FitVerdict::MayNotFit,
+            (None, None) if self.ram.is_some_and(RamPrediction::likely_fits) => {
+                FitVerdict::LikelyFits
+            }
+            (None, None) if self.needs.is_some() || self.ram.is_some() => FitVerdict::MayNotFit,
             (None, None) => FitVerdict::Unknown,
         }
     }
 
     /// What is recorded of it with the run that it is about; `None` if it says nothing.
     pub fn prediction(&self) -> Option<Prediction> {
-        let says = self.peak.is_some() || self.needs.is_some() || self.fits.is_some();
+        let says = self.peak.is_some()
+            || self.needs.is_some()
+            || self.ram.is_some()
+            || self.fits.is_some();
         says.then(|| Prediction {
             basis: self.basis,
             peak: self.peak.map(|peak| peak.likely),
@@ -141,6 +152,7 @@ impl Expectation {
             reserved_within: self.reserved.map(|reserved| (reserved.low, reserved.high)),
             room: self.room,
             fits: self.fits,
+            ram: self.ram,
         })
     }
 }

@@ -95,6 +95,7 @@ fn in_json(command: &CommandLine, remedy: &Remedy) -> Value {
             "within": remedy.expectation.within,
             "at_least": remedy.expectation.at_least,
             "room": remedy.expectation.room,
+            "ram": remedy.expectation.ram,
             "basis": remedy.expectation.basis,
         },
         "cost": remedy.cost,

@@ -1,8 +1,10 @@
 //! Fewer batches that workers fetch in advance, if the host's memory ran out: workers × prefetch_factor of them wait in shared
 //! memory. Where it is known what one batch takes, as many as fit; else half as many.
 
-use super::loader::{compared, is_of_host, proposal};
+use super::loader::{compared, is_of_host};
+use super::plan::Expectation;
 use super::proposal::{Draft, Offering, Proposal};
+use super::ram::RamAtOom;
 use super::{NeedFrom, RemedyEffect, RemedyId, RemedySpec};
 use crate::diagnosis::Help;
 use crate::event::{LoaderSettings, Patch};
@@ -63,18 +65,6 @@ impl PrefetchRoom {
             .unwrap_or(u32::MAX)
             .clamp(1, most.max(1))
     }
-
-    fn words(&self, new: u32) -> String {
-        let together = Bytes(self.workers * u64::from(new) * self.batch.0);
-        let fits = match together <= self.room {
-            true => "of",
-            false => "more than",
-        };
-        format!(
-            "{} workers × {new} batches of {} take {together}, {fits} {} that are left for them",
-            self.workers, self.batch, self.room
-        )
-    }
 }
 
 /// Whether a run before this one had more batches in advance, and ran out as well.
@@ -112,18 +102,21 @@ fn fewer(offering: &Offering<'_>) -> Result<Draft, String> {
 fn propose(offering: &Offering<'_>) -> Option<Proposal> {
     is_of_host(offering.inputs.cause()).then(|| {
         let queue = PrefetchRoom::of(offering).filter(|queue| queue.prefetch > 1);
-        let by_figures = queue.map(|queue| queue.words(queue.fitting(has_failed_before(offering))));
-        let saves = match (by_figures, offering.loader()) {
-            (Some(words), _) => words,
-            (None, Some(loader)) => format!(
+        let by_figures = queue.and_then(|queue| {
+            let new = queue.fitting(has_failed_before(offering));
+            RamAtOom::of(offering.inputs)?.with_prefetch(new)
+        });
+        let saves = || match offering.loader() {
+            Some(loader) => format!(
                 "{} batches wait in shared memory ({} workers × {})",
                 loader.waiting(),
                 loader.workers,
                 loader.prefetch.unwrap_or(2)
             ),
-            (None, None) => "fewer batches wait in shared memory".into(),
+            None => "fewer batches wait in shared memory".into(),
         };
         let cost = ["same numerics", "the GPU may wait for data"];
-        proposal(fewer(offering), cost, saves)
+        let expectation = by_figures.unwrap_or_else(|| Expectation::unknown(saves()));
+        Proposal::new(fewer(offering), cost).expecting(expectation)
     })
 }

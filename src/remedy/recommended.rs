@@ -67,7 +67,10 @@ pub fn recommended(remedies: &[Remedy], cause: Option<Cause>) -> Option<usize> {
         let figures = all.filter_map(|(at, remedy)| Some((figure(&remedy.expectation)?, at)));
         figures.min().map(|(_, at)| at)
     };
-    let at_most = |said: &Expectation| said.within.map(|(_, most)| most).or(said.needs);
+    let at_most = |said: &Expectation| {
+        let most = said.within.map(|(_, most)| most);
+        most.or(said.needs).or(said.ram.map(|ram| ram.needs))
+    };
     first(Promise::Fits)
         .or_else(|| first(Promise::LikelyFits))
         .or_else(|| least(Promise::MayFit, at_most))

@@ -35,7 +35,7 @@ pub(super) fn proposed(id: RemedyId, offering: &Offering<'_>) -> Option<Remedy> 
     let expectation = match in_ram {
         InRam::NotAsked => offering.predictor.of_remedy(&remedy),
         InRam::AsItSays => None,
-        InRam::Smaller(expectation) => Some(expectation),
+        InRam::Smaller(expectation) => Some(*expectation),
     };
     if let Some(expectation) = expectation {
         remedy.expectation = expectation;
@@ -49,7 +49,7 @@ enum InRam {
     NotAsked,
     /// What the remedy says of itself.
     AsItSays,
-    Smaller(Expectation),
+    Smaller(Box<Expectation>),
 }
 
 /// `None` for a remedy of the GPU's memory where the host's ran out.
@@ -58,7 +58,7 @@ fn in_ram(id: RemedyId, inputs: &RemedyInputs<'_>) -> Option<InRam> {
         return Some(InRam::NotAsked);
     }
     match (id, id.spec().effect) {
-        (RemedyId::Batch, _) => smaller_batches(inputs).map(InRam::Smaller),
+        (RemedyId::Batch, _) => smaller_batches(inputs).map(|said| InRam::Smaller(Box::new(said))),
         // What is left of an earlier session holds RAM, too.
         (RemedyId::StopLeftover, _) | (_, RemedyEffect::None) => Some(InRam::AsItSays),
         (

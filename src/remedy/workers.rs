@@ -1,14 +1,15 @@
 //! Fewer DataLoader workers, if the host's memory ran out. Each of them has its own copy of the
 //! dataset's Python objects, and prefetched batches.
 
-use super::loader::{compared, is_of_host, proposal};
+use super::loader::{compared, is_of_host};
+use super::plan::Expectation;
 use super::proposal::{Draft, Offering, Proposal};
+use super::ram::{HeldByWorkers, RamAtOom};
 use super::{NeedFrom, RemedyEffect, RemedyId, RemedySpec};
 use crate::diagnosis::Help;
 use crate::event::{LoaderSettings, Patch};
 use crate::recognize::argument::{Hit, Name};
 use crate::recognize::family::{self, LoaderFlag};
-use crate::units::Bytes;
 
 pub(super) const REMEDY: RemedySpec = RemedySpec {
     comes_before: Some((Help::LessHostMemory, RemedyId::Wait)),
@@ -63,22 +64,22 @@ fn in_loader(loader: &LoaderSettings) -> Result<(Patch, String), String> {
     ))
 }
 
-/// What the workers held when memory ran out, if they shared nothing or that is counted once.
-fn held(offering: &Offering<'_>) -> Option<(u32, Bytes)> {
-    let (_, memory) = offering
-        .inputs
-        .forecast
-        .oom?
-        .host
-        .as_ref()?
-        .memory
-        .as_ref()?;
-    let workers = || memory.roles.iter().filter(|role| role.role.is_worker());
-    let is_known = workers().next().is_some() && workers().all(|role| role.exact);
-    is_known.then(|| {
-        let count = workers().map(|role| role.count).sum();
-        (count, workers().map(|role| role.held).sum())
-    })
+/// What half of the workers need; without figures, what all of them held.
+fn expected(offering: &Offering<'_>) -> Expectation {
+    let ram = RamAtOom::of(offering.inputs);
+    let held = ram.as_ref().and_then(RamAtOom::workers);
+    let old = (offering.loader().map(|loader| loader.workers)).or(held.map(|held| held.count));
+    let by_figures = |old: u32| ram?.with_workers(old, old / 2);
+    old.filter(|old| *old > 0)
+        .and_then(by_figures)
+        .unwrap_or_else(|| {
+            Expectation::unknown(match held {
+                Some(HeldByWorkers { count, held }) => {
+                    format!("{count} workers held {held} together")
+                }
+                None => "each worker uses host memory".into(),
+            })
+        })
 }
 
 fn propose(offering: &Offering<'_>) -> Option<Proposal> {
@@ -90,9 +91,5 @@ fn propose(offering: &Offering<'_>) -> Option<Proposal> {
         "random augmentations differ",
         "data loading may become slower",
     ];
-    let saves = match held(offering) {
-        Some((count, held)) => format!("{count} workers held {held} together"),
-        None => "each worker uses host memory".into(),
-    };
-    Some(proposal(fewer(offering), cost, saves))
+    Some(Proposal::new(fewer(offering), cost).expecting(expected(offering)))
 }

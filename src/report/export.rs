@@ -115,18 +115,38 @@ impl<W: Write> CsvExport<W> {
         ])
     }
 
-    /// The host's memory, in the columns of used and free.
+    /// The host's memory, in the columns of used and free, and by role what its processes hold.
     fn host(&mut self, state: &State, at: Moment, memory: &HostMemory) -> io::Result<()> {
+        let free = Some(memory.limit - memory.used);
+        self.host_row(state, at, "host".into(), memory.used, free)?;
+        for role in &memory.roles {
+            let source = format!("host_{}", role.role.name());
+            self.host_row(state, at, source, role.held, None)?;
+        }
+        match memory.shared {
+            Some(shared) => self.host_row(state, at, "host_shared".into(), shared, None),
+            None => Ok(()),
+        }
+    }
+
+    fn host_row(
+        &mut self,
+        state: &State,
+        at: Moment,
+        source: String,
+        used: Bytes,
+        free: Option<Bytes>,
+    ) -> io::Result<()> {
         let mut cells = [const { String::new() }; COLUMNS.len()];
         let [seconds, unix] = times(state, at);
         let run = state.run().map(|run| run.number.to_string());
         let known = [
             ("seconds", seconds),
             ("unix_time", unix),
-            ("source", "host".into()),
+            ("source", source),
             ("run", run.unwrap_or_default()),
-            ("used_bytes", memory.used.0.to_string()),
-            ("free_bytes", (memory.limit - memory.used).0.to_string()),
+            ("used_bytes", used.0.to_string()),
+            ("free_bytes", bytes(free)),
         ];
         for (name, value) in known {
             if let Some(place) = COLUMNS.iter().position(|column| *column == name) {
@@ -308,10 +328,19 @@ impl<W: Write> Export for TraceExport<W> {
                     "ts": at.0, "args": {"used": mib(used)}
                 }))
             }
-            EventKind::HostMemory(memory) => self.write(json!({
-                "ph": "C", "pid": DEVICES, "name": "RAM used MiB",
-                "ts": at.0, "args": {"used": mib(memory.used)}
-            })),
+            EventKind::HostMemory(memory) => {
+                self.write(json!({
+                    "ph": "C", "pid": DEVICES, "name": "RAM used MiB",
+                    "ts": at.0, "args": {"used": mib(memory.used)}
+                }))?;
+                let mut held: serde_json::Map<String, serde_json::Value> = (memory.roles.iter())
+                    .map(|role| (role.role.name().to_string(), mib(role.held).into()))
+                    .collect();
+                held.extend(memory.shared.map(|shared| ("shared".to_string(), mib(shared).into())));
+                self.write(json!({
+                    "ph": "C", "pid": DEVICES, "name": "RAM held MiB", "ts": at.0, "args": held
+                }))
+            }
             EventKind::Step(step) => {
                 let pid = self.number(state, step.pid)?;
                 let known = self.processes.get_mut(&step.pid);
@@ -370,6 +399,8 @@ const MOST_FILES: usize = 256;
 pub struct TensorBoardExport<'a> {
     create: CreateFile<'a>,
     files: HashMap<(RunNumber, Pid), RankFile>,
+    /// Of the host's memory, of the current run.
+    ram: Option<(RunNumber, Box<dyn Write>)>,
 }
 
 /// One process's file.
@@ -403,6 +434,7 @@ impl<'a> TensorBoardExport<'a> {
         TensorBoardExport {
             create,
             files: HashMap::new(),
+            ram: None,
         }
     }
 
@@ -421,10 +453,7 @@ impl<'a> TensorBoardExport<'a> {
                 None if run.ranks.len() > 1 => format!("run{}-process{pid}", run.number),
                 None => format!("run{}", run.number),
             };
-            let wall = wall(state, run.started);
-            let name = format!("events.out.tfevents.{}.oomph", wall as u64);
-            let mut out = (self.create)(&directory, &name)?;
-            record(&mut out, &version(wall))?;
+            let out = self.created(&directory, wall(state, run.started))?;
             let file = RankFile {
                 out,
                 in_step: Readings::default(),
@@ -434,6 +463,39 @@ impl<'a> TensorBoardExport<'a> {
             self.files.insert(key, file);
         }
         Ok(self.files.get_mut(&key))
+    }
+
+    fn created(&mut self, directory: &str, wall: f64) -> io::Result<Box<dyn Write>> {
+        let name = format!("events.out.tfevents.{}.oomph", wall as u64);
+        let mut out = (self.create)(directory, &name)?;
+        record(&mut out, &version(wall))?;
+        Ok(out)
+    }
+
+    /// The host's memory is of all processes of a run: a file of its own, by the second.
+    fn host(&mut self, state: &State, at: Moment, memory: &HostMemory) -> io::Result<()> {
+        let Some(run) = state.run() else {
+            return Ok(());
+        };
+        if self.ram.as_ref().is_none_or(|(of, _)| *of != run.number) {
+            let directory = format!("run{}-ram", run.number);
+            let out = self.created(&directory, wall(state, run.started))?;
+            self.ram = Some((run.number, out));
+        }
+        let Some((_, out)) = &mut self.ram else {
+            return Ok(());
+        };
+        let mut values = vec![
+            scalar("ram_by_second/used_gib", memory.used),
+            scalar("ram_by_second/limit_gib", memory.limit),
+        ];
+        values.extend(memory.roles.iter().map(|role| {
+            let tag = format!("ram_by_second/{}_gib", role.role.name());
+            scalar(&tag, role.held)
+        }));
+        values.extend((memory.shared).map(|shared| scalar("ram_by_second/shared_gib", shared)));
+        let second = at.as_secs_f64() as u64;
+        record(out, &summary(wall(state, at), second, &values))
     }
 
     fn sample(&mut self, state: &State, at: Moment, sample: &Sample) -> io::Result<()> {
@@ -490,11 +552,15 @@ impl Export for TensorBoardExport<'_> {
         match &event.what {
             EventKind::Sample(sample) => self.sample(state, event.at, sample),
             EventKind::Step(step) => self.step(state, event.at, step),
+            EventKind::HostMemory(memory) => self.host(state, event.at, memory),
             _ => Ok(()),
         }
     }
 
     fn finish(&mut self, state: &State) -> io::Result<()> {
+        if let Some((_, out)) = &mut self.ram {
+            out.flush()?;
+        }
         let wall = wall(state, state.now);
         for file in self.files.values_mut() {
             let readings = std::mem::take(&mut file.in_second);

@@ -4,6 +4,7 @@
 use super::comparison::Comparison;
 use super::explain::Explained;
 use super::page::{PageOptions, facts};
+use super::ram::{HeldRam, held_at_peak};
 use super::score;
 use super::story::{SessionStory, place_of};
 use crate::command;
@@ -39,6 +40,7 @@ pub fn markdown(story: &SessionStory, options: &PageOptions) -> String {
         chart(&mut text, story, device);
     }
     runs(&mut text, story);
+    ram(&mut text, story);
     for oom in story.ooms.iter().take(OOMS) {
         cause(&mut text, story, oom);
     }
@@ -134,7 +136,7 @@ fn chart(text: &mut String, story: &SessionStory, device: &DeviceState) {
 }
 
 fn runs(text: &mut String, story: &SessionStory) {
-    text.push_str("\n| run | outcome | took | peak | reserved | predicted | steps | command |\n|---:|---|---:|---:|---:|---|---:|---|\n");
+    text.push_str("\n| run | outcome | took | peak | reserved | predicted | RAM | steps | command |\n|---:|---|---:|---:|---:|---|---:|---:|---|\n");
     for run in &story.state.runs {
         let ended = run.ended.map_or(story.state.now, |(at, _)| at);
         let reserved = run.ranks.iter().map(|rank| rank.reserved_peak).max();
@@ -142,17 +144,40 @@ fn runs(text: &mut String, story: &SessionStory) {
         let predicted = score::beside(run).unwrap_or_else(|| "–".into());
         let _ = writeln!(
             text,
-            "| {} | {} | {} | {} | {} | {} | {} | {} |",
+            "| {} | {} | {} | {} | {} | {} | {} | {} | {} |",
             run.number,
             plain(&run.outcome_words()),
             clock_face(ended.since(run.started)),
             shown(run.peak()),
             shown(reserved),
             predicted,
+            shown(run.host_peak),
             run.steps(),
             code(&displayed(&run.command).replace('|', "¦")),
         );
     }
+}
+
+/// Who held the RAM where the last run used most of it.
+fn ram(text: &mut String, story: &SessionStory) {
+    let Some((_, memory)) = story
+        .state
+        .run()
+        .and_then(|run| run.host_at_peak.as_deref())
+    else {
+        return;
+    };
+    let _ = writeln!(
+        text,
+        "\n<details><summary>RAM: at most {} of {} ({})</summary>\n\n| held then by | RAM |\n|---|---:|",
+        memory.used,
+        memory.limit,
+        memory.limited_by.words()
+    );
+    for HeldRam { who, bytes } in held_at_peak(memory) {
+        let _ = writeln!(text, "| {} | {bytes} |", plain(&who));
+    }
+    text.push_str("\n</details>\n");
 }
 
 fn cause(text: &mut String, story: &SessionStory, oom: &Explained) {

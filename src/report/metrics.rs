@@ -186,16 +186,47 @@ fn host(state: &State) -> Vec<Family> {
     );
     let mut shm = Family::gauge("oomph_host_shm_used_bytes", "Memory in /dev/shm.");
     let mut shm_size = Family::gauge("oomph_host_shm_size_bytes", "The size of /dev/shm.");
+    let mut cache = Family::gauge(
+        "oomph_host_cache_bytes",
+        "The cache of files, which the kernel gives back when memory is short.",
+    );
+    let mut shared = Family::gauge(
+        "oomph_host_shared_bytes",
+        "Shared memory and tmpfs that counts against the limit: batches that workers pass on, among others.",
+    );
+    let mut swap = Family::gauge("oomph_host_swap_bytes", "Memory in swap.");
+    let mut pinned = Family::gauge(
+        "oomph_host_pinned_bytes",
+        "Pinned memory that torch's allocator of it holds, of all processes.",
+    );
+    let mut processes = Family::gauge(
+        "oomph_host_processes",
+        "The run's processes, by what they are there for.",
+    );
+    let mut kills = Family::counter(
+        "oomph_host_oom_kills_total",
+        "Processes that the kernel has killed for memory, in the run's control group or, without one, on this machine.",
+    );
+    if let Some(known) = state.host.kills() {
+        kills.add(&[], known.total);
+    }
+    pinned.add_bytes(&[], state.pinned());
     if let Some((_, memory)) = state.host.latest() {
+        cache.add_bytes(&[], memory.cache);
+        shared.add_bytes(&[], memory.shared);
+        swap.add_bytes(&[], memory.swap);
         used.add(&[], memory.used.0);
         limit.add(&[], memory.limit.0);
         shm.add_bytes(&[], memory.shm.map(|shm| shm.used));
         shm_size.add_bytes(&[], memory.shm.map(|shm| shm.size));
         for role in &memory.roles {
             held.add(&[("role", role.role.name())], role.held.0);
+            processes.add(&[("role", role.role.name())], u64::from(role.count));
         }
     }
-    vec![used, limit, held, shm, shm_size]
+    vec![
+        used, limit, held, shm, shm_size, cache, shared, swap, pinned, processes, kills,
+    ]
 }
 
 fn number(rank: &RankState) -> String {

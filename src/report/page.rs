@@ -5,6 +5,7 @@
 //! shown as text (`document/html.rs` is the only way in).
 
 mod chart;
+mod ram;
 mod step;
 #[cfg(test)]
 mod tests;
@@ -61,6 +62,7 @@ pub fn html(story: &SessionStory, options: &PageOptions) -> String {
     );
     head(&mut page, story, options);
     chart::section(&mut page, story);
+    ram::section(&mut page, story);
     runs(&mut page, story);
     for (number, oom) in (1..).zip(&story.ooms).take(MOST_OOMS) {
         cause(&mut page, story, oom, number);
@@ -136,6 +138,10 @@ fn head(page: &mut String, story: &SessionStory, options: &PageOptions) {
         let of = capacity_of(state, run);
         let share = of.map_or(String::new(), |of| format!(" of {of}"));
         fact(page, "peak allocated", &format!("{peak}{share}"), "");
+    }
+    if let Some((_, memory)) = run.host_at_peak.as_deref() {
+        let of = format!("{} of {}", memory.used, memory.limit);
+        fact(page, "peak RAM", &of, "");
     }
     if run.steps() > 0 {
         fact(page, "steps", &run.steps().to_string(), "");
@@ -298,7 +304,7 @@ fn runs(page: &mut String, story: &SessionStory) {
     }
     page.push_str(
         "<section>\n<h2>Runs</h2>\n<div class=\"scroll\"><table class=\"runs\">\n<thead><tr><th>run</th><th>outcome</th>\
-         <th class=\"n\">took</th><th class=\"n\">peak</th><th class=\"n wide\">reserved</th><th class=\"n wide\">predicted</th>\
+         <th class=\"n\">took</th><th class=\"n\">peak</th><th class=\"n wide\">reserved</th><th class=\"n wide\">predicted</th><th class=\"n wide\">RAM</th>\
          <th class=\"n\">steps</th><th class=\"n wide\">steps/s</th></tr></thead>\n<tbody>\n",
     );
     for run in runs {
@@ -324,6 +330,7 @@ fn row(page: &mut String, story: &SessionStory, run: &Run) {
         run.peak().map_or("–".into(), |peak| peak.to_string()),
         reserved.map_or("–".into(), |bytes| bytes.to_string()),
         score::beside(run).unwrap_or_else(|| "–".into()),
+        run.host_peak.map_or("–".into(), |ram| ram.to_string()),
         run.steps().to_string(),
         rate.map_or("–".into(), |rate| format!("{rate:.2}")),
     ];
@@ -335,14 +342,14 @@ fn row(page: &mut String, story: &SessionStory, run: &Run) {
     );
     for (column, cell) in cells.iter().enumerate() {
         // A phone has no room for these.
-        let class = if matches!(column, 2 | 3 | 5) {
+        let class = if matches!(column, 2 | 3 | 4 | 6) {
             "n wide"
         } else {
             "n"
         };
         let _ = write!(page, "<td class=\"{class}\">{}</td>", text(cell));
     }
-    page.push_str("</tr>\n<tr class=\"command\"><td></td><td colspan=\"7\">");
+    page.push_str("</tr>\n<tr class=\"command\"><td></td><td colspan=\"8\">");
     if run.changes.is_empty() {
         let _ = write!(page, "<code>{}</code>", words(&displayed(&run.command)));
     } else {

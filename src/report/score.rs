@@ -3,7 +3,7 @@
 use crate::event::{Basis, RunEnd};
 use crate::forecast::score::{Score, ScoreSheet};
 use crate::state::Run;
-use crate::units::Bytes;
+use crate::units::{Bytes, RunNumber};
 
 /// A peak within this of the predicted one counts as met.
 const SAME: f64 = 0.0005;
@@ -25,12 +25,35 @@ pub fn verdict(run: &Run) -> Option<String> {
             "run {number}: ran out of memory again, though it was predicted to fit{needs}{rests_on}"
         ));
     }
-    let (off, peak, predicted) = (score.off?, score.outcome.peak?, prediction.peak?);
+    let Some((off, (peak, predicted))) = (score.off).zip(score.outcome.peak.zip(prediction.peak))
+    else {
+        return ram_verdict(number, &score);
+    };
     Some(match off.abs() < SAME {
         true => format!("run {number}: peak {peak}, as predicted{rests_on}"),
         false => format!(
             "run {number}: peak {peak}, {} of the {predicted} predicted{rests_on}",
             percent(off)
+        ),
+    })
+}
+
+/// "run 2: RAM at most 812 MiB, -5.1 % of the 856 MiB predicted"
+fn ram_verdict(number: RunNumber, score: &Score) -> Option<String> {
+    let (ram, peak) = (score.prediction.ram?, score.outcome.ram?);
+    if score.outcome.end != RunEnd::Finished {
+        return None;
+    }
+    Some(match score.ram_off {
+        Some(off) if off.abs() < SAME => format!("run {number}: RAM at most {peak}, as predicted"),
+        Some(off) => format!(
+            "run {number}: RAM at most {peak}, {} of the {} predicted",
+            percent(off),
+            ram.needs
+        ),
+        None => format!(
+            "run {number}: RAM at most {peak}; at least {} was predicted",
+            ram.needs
         ),
     })
 }
@@ -43,7 +66,13 @@ pub fn beside(run: &Run) -> Option<String> {
     let figure = match (run.predicted_peak, said.and_then(|said| said.needs)) {
         (Some(peak), _) => peak.to_string(),
         (None, Some(needs)) => format!("a need of {needs}"),
-        (None, None) => return None,
+        (None, None) => {
+            let ram = said?.ram?;
+            let least = if ram.at_least { "at least " } else { "" };
+            let off = Score::new(run).and_then(|score| score.ram_off);
+            let off = off.map_or(String::new(), |off| format!(", off by {}", percent(off)));
+            return Some(format!("{least}{} of RAM{off}", ram.needs));
+        }
     };
     Some(figure + &basis + &outcome(Score::new(run).as_ref()))
 }
@@ -105,8 +134,7 @@ pub fn after_peak(run: &Run, predicted: Bytes) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::event::{Prediction, PredictionOutcome};
-    use crate::units::RunNumber;
+    use crate::event::{Prediction, PredictionOutcome, RamPrediction};
 
     fn run(fits: bool, end: RunEnd, peak: f64) -> Run {
         let gib = |gib: f64| Bytes::gib(1).scale(gib);
@@ -122,6 +150,7 @@ mod tests {
                 reserved: None,
                 reserved_within: None,
                 fits: Some(fits),
+                ram: None,
             }),
             prediction_outcome: Some(PredictionOutcome {
                 run: RunNumber(2),
@@ -129,6 +158,7 @@ mod tests {
                 steps: 5,
                 peak: Some(gib(peak)),
                 reserved: None,
+                ram: None,
             }),
             ..Run::default()
         }
@@ -164,6 +194,46 @@ mod tests {
         let expected = run(false, RunEnd::OutOfMemory, 23.0);
         assert_eq!(super::verdict(&expected), None);
         assert_eq!(super::verdict(&Run::default()), None);
+    }
+
+    #[test]
+    fn what_was_predicted_of_the_ram_stands_beside_what_it_came_to() {
+        let run = |at_least, end, peak| Run {
+            number: RunNumber(2),
+            prediction: Some(Prediction {
+                ram: Some(RamPrediction {
+                    needs: Bytes::mib(800),
+                    limit: Bytes::mib(1400),
+                    at_least,
+                }),
+                ..Prediction::default()
+            }),
+            prediction_outcome: Some(PredictionOutcome {
+                run: RunNumber(2),
+                end,
+                steps: 0,
+                peak: None,
+                reserved: None,
+                ram: Some(Bytes::mib(peak)),
+            }),
+            ..Run::default()
+        };
+        let met = run(false, RunEnd::Finished, 820);
+        assert_eq!(
+            super::verdict(&met).expect("a verdict"),
+            "run 2: RAM at most 820 MiB, +2.5 % of the 800 MiB predicted"
+        );
+        assert_eq!(
+            beside(&met).expect("words"),
+            "800 MiB of RAM, off by +2.5 %"
+        );
+        let bound = run(true, RunEnd::Finished, 900);
+        assert_eq!(
+            super::verdict(&bound).expect("a verdict"),
+            "run 2: RAM at most 900 MiB; at least 800 MiB was predicted"
+        );
+        assert_eq!(beside(&bound).expect("words"), "at least 800 MiB of RAM");
+        assert_eq!(super::verdict(&run(false, RunEnd::Failed, 820)), None);
     }
 
     #[test]

@@ -3,12 +3,15 @@
 //! A kill counts as the end of a run where three things come together: the kernel's counter has risen, a process of the run was
 //! gone in the same moment, and the run failed then. Nothing else says so of a process that ends without a word.
 
+mod growth;
+
+pub use growth::{HostGrowth, HostLeak, RoleGrowth};
+
 use crate::event::{
-    Exit, HostKill, HostMemory, HostRole, HostUnseen, KillCount, LimitedBy, LoaderSettings,
-    ProcessHost, RoleUse,
+    Exit, HostKill, HostMemory, HostUnseen, KillCount, LoaderSettings, ProcessHost, RoleUse,
 };
 use crate::oom::OomKind;
-use crate::state::{HostAtOom, HostOomSource, OomIncident, RoleGrowth, Run, State};
+use crate::state::{HostAtOom, HostOomSource, OomIncident, Run, State};
 use crate::units::{Bytes, Moment, Pid, RunNumber};
 use std::collections::VecDeque;
 use std::time::Duration;
@@ -24,19 +27,6 @@ const TOGETHER: Duration = Duration::from_secs(10);
 
 /// What counts as the time just before: who has grown in it is told.
 const JUST_BEFORE: Duration = Duration::from_secs(60);
-
-/// The stretch that growth is told from, at least and at most.
-const GROWS_FOR: Duration = Duration::from_secs(120);
-const GROWS_OVER: Duration = Duration::from_secs(600);
-
-/// What is full within this time is worth a word.
-const SOON: Duration = Duration::from_secs(3_600);
-
-/// Whoever has grown by this share of the limit within a minute is named.
-const GROWS: f64 = 0.02;
-
-/// Growth of a process is told after it was seen for so long.
-const BRIEF: Duration = Duration::from_secs(5);
 
 /// Above this share of the limit it is.
 const FULL: f64 = 0.7;
@@ -88,16 +78,6 @@ struct HostPoint {
     roles: Vec<RoleUse>,
 }
 
-/// Steady growth of all that counts against the limit.
-#[derive(Debug, Clone, Copy, PartialEq)]
-pub struct HostGrowth {
-    pub per_minute: Bytes,
-    /// When nothing will be left, if it goes on.
-    pub full_in: Duration,
-    /// Who grows, if one role has most of it.
-    pub role: Option<HostRole>,
-}
-
 impl HostState {
     /// The latest reading, and when it was.
     pub fn latest(&self) -> Option<&(Moment, HostMemory)> {
@@ -117,27 +97,6 @@ impl HostState {
     /// The readings so far, thinned: when, and what counted against the limit.
     pub fn history(&self) -> impl Iterator<Item = (Moment, Bytes)> {
         self.history.iter().map(|point| (point.at, point.used))
-    }
-
-    /// Who has grown most in the last minute, if that is worth a word.
-    pub fn grows(&self) -> Option<RoleGrowth> {
-        let (at, memory) = self.latest.as_ref()?;
-        let from = Moment(at.0.saturating_sub(JUST_BEFORE.as_micros() as u64));
-        self.grown_since(from)
-            .filter(|grew| grew.by >= memory.limit.scale(GROWS))
-    }
-
-    /// What a process has grown by in a minute, of the last one or two; `None` if it is not known for so long.
-    pub fn process_growth(&self, pid: Pid) -> Option<Bytes> {
-        let (at, memory) = self.latest.as_ref()?;
-        let now = memory.processes.iter().find(|process| process.pid == pid)?;
-        let known = self.tracked.iter().find(|known| known.pid == pid)?;
-        let (since, then) = known.before;
-        let over = at.since(since);
-        (over >= BRIEF).then(|| {
-            let grown = (now.resident - then).0 as f64;
-            Bytes((grown * 60.0 / over.as_secs_f64()) as u64)
-        })
     }
 
     /// Keeps what each process held one or two minutes ago.
@@ -166,126 +125,14 @@ impl HostState {
 
     /// Whether a person should see it: it is nearly full, or will be within the hour.
     pub fn matters(&self) -> bool {
-        let is_full = |memory: &HostMemory| memory.used > memory.limit.scale(FULL);
-        self.latest
-            .as_ref()
-            .is_some_and(|(_, memory)| is_full(memory))
-            || self.growth().is_some()
-    }
-
-    /// Steady growth that fills what is left within the hour; `None` if it is not steady: a leak is told for certain or not at
-    /// all.
-    pub fn growth(&self) -> Option<HostGrowth> {
-        let (_, memory) = self.latest.as_ref()?;
-        let end = self.history.back()?.at;
-        let first = self
-            .history
-            .iter()
-            .find(|point| end.since(point.at) <= GROWS_OVER)?;
-        let span = end.since(first.at);
-        if span < GROWS_FOR {
-            return None;
-        }
-        // The least of each quarter: what a cache gives back between two epochs is no leak.
-        let quarter = |n: u32| self.least(first.at + span * n / 4, first.at + span * (n + 1) / 4);
-        let least = [quarter(0)?, quarter(1)?, quarter(2)?, quarter(3)?];
-        let all = least[3] - least[0];
-        if all < memory.limit.scale(0.02) {
-            return None;
-        }
-        let is_steady = least
-            .windows(2)
-            .all(|pair| pair[1] - pair[0] > all.scale(0.15));
-        let per_second = all.0 as f64 / (span.as_secs_f64() * 0.75);
-        let left = (memory.limit - memory.used).0 as f64 / per_second;
-        let full_in = Duration::try_from_secs_f64(left).ok()?;
-        (is_steady && full_in <= SOON).then(|| HostGrowth {
-            per_minute: Bytes((per_second * 60.0) as u64),
-            full_in,
-            role: (self.grown_since(first.at))
-                .filter(|grown| grown.by > all.scale(0.6))
-                .map(|grown| grown.role),
-        })
-    }
-
-    /// The least that was used in a stretch; a reading holds until the next.
-    fn least(&self, from: Moment, to: Moment) -> Option<Bytes> {
-        let before = self.history.iter().rfind(|point| point.at <= from);
-        let inside = self
-            .history
-            .iter()
-            .filter(|point| point.at > from && point.at < to);
-        before
-            .into_iter()
-            .chain(inside)
-            .map(|point| point.used)
-            .min()
-    }
-
-    fn shared_grown_since(&self, from: Moment) -> Option<(Bytes, Duration)> {
-        let (at, memory) = self.latest.as_ref()?;
-        let before = self.history.iter().rfind(|point| point.at <= from);
-        let before = before.or(self.history.front())?;
-        Some((memory.shared? - before.shared, at.since(before.at)))
-    }
-
-    fn used_grown_since(&self, from: Moment) -> Bytes {
-        let before = self.history.iter().rfind(|point| point.at <= from);
-        match (&self.latest, before.or(self.history.front())) {
-            (Some((_, memory)), Some(before)) => memory.used - before.used,
-            _ => Bytes::ZERO,
-        }
-    }
-
-    /// The role that has grown most since a moment.
-    fn grown_since(&self, from: Moment) -> Option<RoleGrowth> {
-        let (at, memory) = self.latest.as_ref()?;
-        let before = self.history.iter().rfind(|point| point.at <= from);
-        let before = before.or(self.history.front())?;
-        let grown = memory.roles.iter().filter_map(|now| {
-            let then = before.roles.iter().find(|then| then.role == now.role);
-            let then = then.copied().unwrap_or(RoleUse {
-                exact: now.exact,
-                ..RoleUse::default()
-            });
-            // A bound and a figure do not compare.
-            (then.exact == now.exact).then(|| RoleGrowth {
-                role: now.role,
-                count: now.count,
-                by: now.held - then.held,
-                over: at.since(before.at),
-            })
+        let was_full = self.latest.as_ref().is_some_and(|(at, memory)| {
+            // What goes to and fro about that share is not told and untold with it.
+            let lately = self.history.iter().rev();
+            let mut lately = lately.take_while(|point| at.since(point.at) <= JUST_BEFORE);
+            let full = memory.limit.scale(FULL);
+            memory.used > full || lately.any(|point| point.used > full)
         });
-        grown
-            .max_by_key(|grown| grown.by)
-            .filter(|grown| grown.by > Bytes::ZERO)
-    }
-
-    /// What is used more, without files and shared memory, than processes have become larger by: pages that they shared are
-    /// no longer shared. Since there were as many workers as now; only in a control group of its own, which nobody else fills.
-    fn copied(&self) -> Option<Bytes> {
-        let (_, memory) = self.latest.as_ref()?;
-        let workers = |roles: &[RoleUse]| -> u32 {
-            let workers = roles.iter().filter(|role| role.role.is_worker());
-            workers.map(|role| role.count).sum()
-        };
-        let count = workers(&memory.roles);
-        let points = self.history.iter().rev();
-        let first = points
-            .take_while(|point| workers(&point.roles) == count)
-            .last()?;
-        if count < 2 || memory.limited_by == LimitedBy::Machine {
-            return None;
-        }
-        let mapped = |roles: &[RoleUse]| -> Bytes { roles.iter().map(|role| role.mapped).sum() };
-        // A recording of an earlier version.
-        let is_known = |roles: &[RoleUse]| mapped(roles) > Bytes::ZERO;
-        if !is_known(&memory.roles) || !is_known(&first.roles) {
-            return None;
-        }
-        let shared = memory.shared.unwrap_or_default() - first.shared;
-        let larger = mapped(&memory.roles) - mapped(&first.roles);
-        Some(memory.used - first.used - shared - larger)
+        was_full || self.growth().is_some()
     }
 
     fn read(&mut self, at: Moment, memory: &HostMemory) {
@@ -330,6 +177,7 @@ impl HostState {
             shared_grew: self.shared_grown_since(from),
             all_grew: self.used_grown_since(from),
             copied: self.copied(),
+            leak: None,
             kill: kill.map(|(_, kill)| kill.clone()),
             told_by: HostOomSource::Told,
         }
@@ -367,10 +215,21 @@ fn apart(a: Moment, b: Moment) -> Duration {
 }
 
 impl State {
+    /// What torch's allocators of pinned memory hold, of all living processes; `None` where no probe knows it.
+    pub fn pinned(&self) -> Option<Bytes> {
+        let ranks = self.run().into_iter().flat_map(Run::alive);
+        ranks
+            .filter_map(|rank| rank.host.pinned)
+            .reduce(|all, more| all + more)
+    }
+
     pub(super) fn host_read(&mut self, at: Moment, memory: &HostMemory) {
         self.host.read(at, memory);
-        if let Some(run) = self.runs.last_mut().filter(|run| run.ended.is_none()) {
-            run.host_peak = run.host_peak.max(Some(memory.used));
+        if let Some(run) = self.runs.last_mut().filter(|run| run.ended.is_none())
+            && run.host_peak < Some(memory.used)
+        {
+            run.host_peak = Some(memory.used);
+            run.host_at_peak = Some(Box::new((at, memory.clone())));
         }
     }
 
@@ -430,9 +289,22 @@ impl State {
         self.end_by_kill(number);
     }
 
+    /// A kind of process of the current run that leaks the host's memory, for certain.
+    pub fn host_leak(&self) -> Option<HostLeak> {
+        let epochs = self.run()?.epochs.marks().iter();
+        self.host.leak(epochs.map(|mark| mark.at))
+    }
+
+    fn host_at_oom(&self, at: Moment) -> HostAtOom {
+        HostAtOom {
+            leak: self.host_leak(),
+            ..self.host.at_oom(at)
+        }
+    }
+
     /// The figures for a message that says that the host's memory ran out.
     pub(super) fn host_at(&self, at: Moment, kind: OomKind) -> Option<Box<HostAtOom>> {
-        (kind == OomKind::HostOom).then(|| Box::new(self.host.at_oom(at)))
+        (kind == OomKind::HostOom).then(|| Box::new(self.host_at_oom(at)))
     }
 
     /// If a run failed when the kernel had killed a process of it, and nothing in its output says so: that is its end.
@@ -440,7 +312,7 @@ impl State {
         let Some((killed, kill)) = self.host.kill.clone() else {
             return;
         };
-        let host = self.host.at_oom(killed);
+        let host = self.host_at_oom(killed);
         let mut runs = self.runs.iter_mut();
         let Some(run) = runs.find(|run| run.number == number) else {
             return;
@@ -496,7 +368,7 @@ impl State {
     fn keep_host_oom(&mut self, number: RunNumber, at: Moment, told_by: HostOomSource) {
         let host = HostAtOom {
             told_by,
-            ..self.host.at_oom(at)
+            ..self.host_at_oom(at)
         };
         let mut runs = self.runs.iter_mut();
         if let Some(run) = runs.find(|run| run.number == number) {

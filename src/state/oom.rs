@@ -1,7 +1,8 @@
 //! An OOM: the probe's record and the message in the output, joined.
 
-use crate::event::{DeviceProcess, HostKill, HostMemory, HostProcess, HostRole, OomRecord};
+use crate::event::{DeviceProcess, HostKill, HostMemory, HostProcess, OomRecord};
 use crate::oom::{OomKind, OomOutcome, OomReport};
+use crate::state::host::{HostLeak, RoleGrowth};
 use crate::units::{Bytes, Moment, Pid, Rank, Uuid};
 use std::time::Duration;
 
@@ -51,6 +52,8 @@ pub struct HostAtOom {
     pub all_grew: Bytes,
     /// What became a process's own of what several shared, since there were as many workers.
     pub copied: Option<Bytes>,
+    /// What one kind of process has leaked, if it has.
+    pub leak: Option<HostLeak>,
     /// What the kernel killed, if it did.
     pub kill: Option<HostKill>,
     /// What says that it ran out.
@@ -82,15 +85,6 @@ impl HostOomSource {
             ),
         }
     }
-}
-
-/// Whose memory has grown most.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct RoleGrowth {
-    pub role: HostRole,
-    pub count: u32,
-    pub by: Bytes,
-    pub over: Duration,
 }
 
 impl HostAtOom {

@@ -3,8 +3,8 @@
 
 use crate::command::{Change, CommandLine};
 use crate::event::{
-    Consequence, Exit, GivenSize, LineText, LoaderSettings, Patch, PatchOutcome, Patched,
-    Prediction, PredictionOutcome, SourceEdit, SourceLine, displayed,
+    Consequence, Exit, GivenSize, HostMemory, LineText, LoaderSettings, Patch, PatchOutcome,
+    Patched, Prediction, PredictionOutcome, SourceEdit, SourceLine, displayed,
 };
 use crate::state::{Indexed, OomIncident, RankState};
 use crate::units::{Bytes, Moment, Pid, RunNumber};
@@ -67,6 +67,8 @@ pub struct Run {
     pub tells_calls: bool,
     /// The most that counted against the limit of the host's memory.
     pub host_peak: Option<Bytes>,
+    /// The reading of that, and when it was.
+    pub host_at_peak: Option<Box<(Moment, HostMemory)>>,
     /// DataLoaders of processes that have not initialised CUDA.
     pub early_loaders: Vec<(Pid, Vec<LoaderSettings>)>,
 }

@@ -5,7 +5,8 @@
 //! 80 columns            110 columns and more       from 40 rows on
 //! header                header                     header
 //! chart                 chart    │ memory          chart      │ memory
-//! memory as a bar               │                            │ allocator
+//! RAM, if it matters    RAM      │                 RAM        │ allocator
+//! memory as a bar                │                            │
 //! headroom              headroom │ events          headroom   │ runs
 //! pane                  pane                       devices    │ events
 //!                                                  pane
@@ -14,6 +15,7 @@
 
 use super::dialog::Dialog;
 use super::pane::Pane;
+use super::ram;
 use super::scene::{Scene, Subject};
 use super::view::{Maximized, View};
 use crate::state::State;
@@ -25,6 +27,9 @@ const TWO_COLUMNS: u16 = 110;
 
 /// Below this there is only one line of figures.
 const SMALLEST: (u16, u16) = (40, 12);
+
+/// A chart keeps so many rows.
+const LEAST_OF_CHART: u16 = 5;
 
 /// Rows by which the output's pane grows with it.
 const OUTPUT_STEP: u16 = 8;
@@ -43,6 +48,8 @@ pub(super) struct Layout {
     pub bar: Option<Rect>,
     /// The headroom line.
     pub headroom: Option<Rect>,
+    /// The line of the host's memory, once that matters.
+    pub ram: Option<Rect>,
     /// Panes with a place of their own.
     pub placed: Vec<(Pane, Rect)>,
     /// The pane that Tab changes.
@@ -93,8 +100,26 @@ impl Layout {
         }
         let below = self.placed.iter_mut().skip(1).map(|(_, area)| area);
         let below = below.filter(|area| area.x == column);
-        let lines = [&mut self.bar, &mut self.headroom].into_iter().flatten();
+        let lines = [&mut self.bar, &mut self.headroom, &mut self.ram];
+        let lines = lines.into_iter().flatten();
         below.chain(lines).for_each(|area| area.y += spare);
+    }
+
+    /// Takes the last row of the chart: the program's terminal keeps its size.
+    fn make_room_for_ram(&mut self) {
+        let chart = self
+            .placed
+            .iter_mut()
+            .find(|(pane, _)| *pane == Pane::Memory);
+        let Some((_, chart)) = chart.filter(|(_, chart)| chart.height > LEAST_OF_CHART) else {
+            return;
+        };
+        chart.height -= 1;
+        self.ram = Some(Rect {
+            y: chart.bottom(),
+            height: 1,
+            ..*chart
+        });
     }
 
     /// Divides the column beside the chart among its panes, once its height is known.
@@ -194,6 +219,9 @@ fn arrange(area: Rect, maximized: Maximized, scene: &Scene) -> Layout {
                 ..Layout::default()
             }
         }
+    }
+    if ram::is_there(state) {
+        layout.make_room_for_ram();
     }
     layout.body = body;
     layout.header = Some(header);

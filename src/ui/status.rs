@@ -7,6 +7,7 @@ use super::canvas::{Canvas, columns};
 use super::chart::plot_of;
 use super::keymap::{self, Binding, InputMode};
 use super::layout::layout_of;
+use super::ram;
 use super::scene::{Elsewhere, Pace, Scene, Subject};
 use super::step::traced::StepView;
 use super::theme::{Theme, Tone};
@@ -38,9 +39,6 @@ fn piece(text: impl Into<String>, tone: Tone, weight: u8) -> HeaderItem {
         weight,
     }
 }
-
-/// From this share of what there is of RAM the kernel may soon kill.
-const NEARLY_FULL: f64 = 0.9;
 
 /// Columns of the command, at least.
 const COMMAND_AT_LEAST: u16 = 20;
@@ -158,13 +156,8 @@ fn pieces(view: &View, scene: &Scene) -> Vec<HeaderItem> {
             }
         }
     }
-    if let Some((text, tone)) = ram(state) {
+    if let Some((text, tone)) = ram(view, scene) {
         pieces.push(piece(text, tone, 8));
-        let who = state.host.grows();
-        pieces.extend(who.map(|grew| {
-            let words = format!("{} +{}", grew.role.words(grew.count), grew.by);
-            piece(words, tone, 3)
-        }));
     }
     let (text, tone) = probe(theme, state);
     pieces.push(piece(text, tone, 2));
@@ -192,18 +185,12 @@ fn activity(run: &Run, scene: &Scene) -> Option<(String, Tone)> {
     }
 }
 
-/// The host's memory, once it matters: nearly full, or full within the hour.
-fn ram(state: &State) -> Option<(String, Tone)> {
-    let is_running = state.run().is_some_and(|run| run.ended.is_none());
-    let (_, memory) = state
-        .host
-        .latest()
-        .filter(|_| is_running && state.host.matters())?;
-    let tone = match memory.used > memory.limit.scale(NEARLY_FULL) {
-        true => Tone::Wrong,
-        false => Tone::Warning,
-    };
-    Some((format!("RAM {} of {}", memory.used, memory.limit), tone))
+/// The host's memory, once it matters, where it has no line of its own.
+fn ram(view: &View, scene: &Scene) -> Option<(String, Tone)> {
+    let is_missing = ram::is_there(scene.state) && layout_of(view, scene).ram.is_none();
+    let (_, memory) = scene.state.host.latest().filter(|_| is_missing)?;
+    let words = format!("RAM {} of {}", memory.used, memory.limit);
+    Some((words, ram::tone(memory)))
 }
 
 fn probe(theme: &Theme, state: &State) -> (String, Tone) {

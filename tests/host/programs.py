@@ -4,7 +4,7 @@
     main      the process itself
     shm       files in /dev/shm, as tensors are that workers pass on
     pinned    memory that is locked in RAM (mlock), as pinned memory is
-    sleepers  64 workers that hold some memory and do nothing, for what looking costs: `sleepers SECONDS`
+    sleepers  64 workers that hold some memory and do nothing, for what looking costs: `sleepers SECONDS [still]`
 
 No torch: what is told apart here is who holds the memory, not by which library.
 """
@@ -70,7 +70,7 @@ def pinned():
     fill(keep)
 
 
-def sleepers(seconds):
+def sleepers(seconds, is_still):
     own = [random.random() for _ in range(1_000_000)]
     pids = []
     for _ in range(64):
@@ -83,7 +83,8 @@ def sleepers(seconds):
     held = []
     while time.monotonic() < until:
         # What counts moves by more than a hundredth of a small machine, so that each look reads all.
-        held = [] if len(held) > 12 else held + [b"x" * (64 << 20)]
+        if not is_still:
+            held = [] if len(held) > 12 else held + [b"x" * (64 << 20)]
         time.sleep(1)
     for pid in pids:
         os.kill(pid, 9)
@@ -92,6 +93,6 @@ def sleepers(seconds):
 if __name__ == "__main__":
     kind = sys.argv[1]
     if kind == "sleepers":
-        sleepers(float(sys.argv[2]))
+        sleepers(float(sys.argv[2]), sys.argv[3:] == ["still"])
     else:
         {"workers": workers, "main": main, "shm": shm, "pinned": pinned}[kind]()

@@ -1,11 +1,12 @@
 """Remedies for the host's memory, up to the end of the relaunched training: real trainings with a DataLoader of torch's, each
 under a limit of a real control group that it does not keep to.
 
-    python3 tests/host/remedies.py --oomph target/release/oomph --python /path/to/python [--times 1] [--only KIND]
+    python3 tests/host/remedies.py --oomph target/release/oomph --python /path/to/python [--times 1] [--only KIND] [--results FILE]
 
 `--python` is one with torch; one for CPUs will do. Each training is killed when it is run by itself. Below oomph it is killed as
 well, relaunched with a remedy (by `--on-oom auto`, or by the remedy's key and Enter on a terminal) until it comes to its end, and
-what its DataLoaders then had is read from the recording. Needs root and a control group that can be made. /dev/shm is a small tmpfs
+what its DataLoaders then had is read from the recording, with the RAM that was predicted and the RAM that it took: a lower bound must hold,
+a figure be within a fourth. `mem` and `shm_size` run the training as it is with the amount that is advised instead. Needs root and a control group that can be made. /dev/shm is a small tmpfs
 of a mount namespace of its own where a case says so. `pinned` needs a GPU, and is only run where it is named by `--only`.
 """
 import argparse
@@ -131,6 +132,18 @@ def told(recording):
         return sorted((json.loads(line) for line in file), key=lambda event: event["at"])
 
 
+# How far what it took may be from what was predicted, unless that was a lower bound.
+NEAR = 0.25
+
+
+def ram_of(run, events):
+    """What was predicted of a run's RAM and what it took, in bytes; None where nothing was."""
+    predicted = (run.get("prediction") or {}).get("ram")
+    came = [event for event in events if event["event"] == "prediction_outcome" and event["run"] == run["run"]]
+    took = came[-1].get("ram") if came else None
+    return (predicted, took) if predicted and took else (predicted, None)
+
+
 def judge(kind, status, recording, oomph):
     """What is wrong with it, or None; and what was seen, in words."""
     case, events = CASES[kind], told(recording)
@@ -162,7 +175,58 @@ def judge(kind, status, recording, oomph):
         said += f"; {case.of} {settings[0]} then {settings[1]}"
         if None in settings or settings[1] >= settings[0]:
             return f"the loaders still have {case.of} {settings}", said
+    predicted, took = ram_of(runs[-1], events)
+    if predicted is not None and took is not None:
+        off = took / predicted["needs"] - 1
+        said += f"; RAM {'at least ' if predicted['at_least'] else ''}{predicted['needs'] >> 20} MiB predicted, {took >> 20} MiB taken ({off:+.1%})"
+        measured[kind] = {"predicted": predicted, "took": took}
+        if off < -0.02 if predicted["at_least"] else abs(off) > NEAR:
+            return "the RAM is not as predicted", said
     return None, said
+
+
+# Of each kind, for the results.
+measured = {}
+
+
+def with_advice(oomph, python, kind, directory):
+    """The training as it is, with as much of RAM or /dev/shm as the diagnosis of its kill advises; what is wrong, and what was seen."""
+    of, pattern = AMOUNTS[kind]
+    case = CASES[of]
+    place = named.group(case.limit * MIB)
+    try:
+        recording = f"{directory}/{kind}-{time.monotonic_ns()}.jsonl"
+        command = [oomph, "--no-nvml", "--on-oom=exit", "--record", recording, python, PROGRAM] + case.words
+        environment = dict(os.environ, XDG_STATE_HOME=directory)
+        quiet = {"stdin": subprocess.DEVNULL, "stdout": subprocess.DEVNULL, "stderr": subprocess.DEVNULL}
+        subprocess.run(with_shm(case, command), env=environment, timeout=LONGEST, preexec_fn=in_group(place), **quiet)
+    finally:
+        time.sleep(0.5)
+        os.rmdir(place)
+    explained = subprocess.run([oomph, "explain", "--json", recording], stdout=subprocess.PIPE, text=True).stdout
+    advice = " ".join(line for finding in json.loads(explained)["findings"] for line in finding["advice"])
+    amount = re.search(pattern, advice)
+    if amount is None:
+        return "no amount is advised", advice
+    mib = int(amount[1]) << 10
+    if mib > MOST_OF_THIS_MACHINE:
+        return f"{mib} MiB are advised, which this test does not take", advice
+    wide = case._replace(limit=mib if kind == "mem" else case.limit, shm=case.shm if kind == "mem" else mib)
+    place = named.group(wide.limit * MIB)
+    try:
+        command = with_shm(wide, [python, PROGRAM] + wide.words)
+        done = subprocess.run(command, timeout=LONGEST, preexec_fn=in_group(place), **quiet)
+    finally:
+        time.sleep(0.5)
+        os.rmdir(place)
+    measured[kind] = {"advised_mib": mib}
+    wrong = None if done.returncode == 0 else f"status {done.returncode} with it"
+    return wrong, f"{mib} MiB advised, {case.limit if kind == 'mem' else case.shm} were too few"
+
+
+# The case that runs out, and where the amount stands in what is advised.
+AMOUNTS = {"mem": ("workers", r"--memory=(\d+)g"), "shm_size": ("shm", r"--shm-size=(\d+)g")}
+MOST_OF_THIS_MACHINE = 4 << 10
 
 
 def shown(started):
@@ -177,17 +241,27 @@ def parsed():
     parser.add_argument("--oomph", required=True)
     parser.add_argument("--python", required=True)
     parser.add_argument("--times", type=int, default=1)
-    parser.add_argument("--only", choices=CASES, action="append")
+    parser.add_argument("--only", choices=[*CASES, *AMOUNTS], action="append")
+    parser.add_argument("--results", help="a line of JSON for each goes here")
     return parser.parse_args()
 
 
 def main():
     given = parsed()
     oomph = os.path.abspath(given.oomph)
-    kinds = given.only or [kind for kind in CASES if kind not in ONLY_NAMED]
+    kinds = given.only or [kind for kind in [*CASES, *AMOUNTS] if kind not in ONLY_NAMED]
     rightly = 0
+
+    def told_of(kind, wrong, said):
+        print(f"{'BAD' if wrong else 'ok '} {kind}: {wrong or 'to its end'}; {said}", flush=True)
+        named.keep(given.results, {"suite": "remedies", "kind": kind, "wrong": wrong, "said": said, **measured.pop(kind, {})})
+        return wrong is None
+
     with tempfile.TemporaryDirectory() as directory:
         for kind in kinds:
+            if kind in AMOUNTS:
+                rightly += sum(told_of(kind, *with_advice(oomph, given.python, kind, directory)) for _ in range(given.times))
+                continue
             place = named.group(CASES[kind].limit * MIB)
             if place is None:
                 print("no control group for memory can be made here: nothing was tested")
@@ -198,8 +272,7 @@ def main():
                     status, recording = run(oomph, given.python, kind, place, directory)
                     wrong, said = judge(kind, status, recording, oomph)
                     wrong = wrong or (None if killed else "it comes to its end by itself")
-                    rightly += wrong is None
-                    print(f"{'BAD' if wrong else 'ok '} {kind}: {wrong or 'to its end'}; {said}", flush=True)
+                    rightly += told_of(kind, wrong, said)
             finally:
                 time.sleep(0.5)
                 os.rmdir(place)

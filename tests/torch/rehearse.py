@@ -69,6 +69,26 @@ def peak(line, batch, variant=0):
     return most
 
 
+def steady_peak(line, batch, variant=0):
+    """The same of a later step: what variables hold of the one before is there until it is let go of."""
+    said = line["variants"][variant]
+    made, held, now, most = [], {}, 0, 0
+    words = said["trace"].split()
+    sizes_made = [fakes.blocks(sizes.size_at(word, batch)) for word in words if not word.startswith("-")]
+    for number, until in zip(said.get("held", ()), said.get("until", ())):
+        held.setdefault(until, []).append(sizes_made[number])
+    now = sum(sum(each) for each in held.values())
+    for at, word in enumerate(words):
+        now -= sum(held.pop(at, ()))
+        if word.startswith("-"):
+            now -= made[len(made) - int(word[1:])]
+            continue
+        made.append(fakes.blocks(sizes.size_at(word, batch)))
+        now += made[-1]
+        most = max(most, now)
+    return most
+
+
 def real_peak(model, *args, loss=None):
     """The same of a real step on the CPU; `loss` makes it of the outputs."""
     call = roots.Call(torch, model, args, {}, 0)

@@ -203,6 +203,78 @@ def a_mask_that_is_asked(batch):
         yield
 
 
+class Remembers(nn.Module):
+    """Attends to what it returned in the calls before, as far as that goes; there is nothing at first."""
+
+    def __init__(self, width=64, kept=64):
+        super().__init__()
+        self.given, self.query, self.keys = nn.Linear(width, width), nn.Linear(width, width), nn.Linear(width, 2 * width)
+        self.kept = kept
+
+    def forward(self, x, *memories):
+        x = self.given(x)
+        both = torch.cat([each for each in (*memories, x) if each is not None], 1)
+        keys, values = self.keys(both).chunk(2, -1)
+        weights = (self.query(x) @ keys.transpose(1, 2)).softmax(-1)
+        return (weights @ values).square().mean(), both[:, -self.kept :].detach()
+
+
+def a_memory_that_begins_empty(batch):
+    model = Remembers()
+    optimizer = plain(model)
+    memories = ()
+    while True:
+        given = torch.randn(batch, 24, 64)
+        optimizer.zero_grad()
+        returned = model(given, *memories)
+        loss, memories = returned[0], returned[1:]
+        loss.backward()
+        optimizer.step()
+        yield
+
+
+def a_hidden_state(batch):
+    model = Remembers(kept=24)
+    optimizer = plain(model)
+    hidden = None
+    while True:
+        given = torch.randn(batch, 24, 64)
+        loss, made = model(given, hidden)
+        optimizer.zero_grad()
+        loss.backward()
+        optimizer.step()
+        hidden = made.detach()
+        yield
+
+
+class Segment(nn.Module):
+    def __init__(self, width=64):
+        super().__init__()
+        self.inner, self.out, self.start = perceptron(width, width), nn.Linear(width, 200), nn.Parameter(torch.zeros(4, width))
+
+    def forward(self, x, memory=None):
+        memory = self.start.expand(len(x), -1, -1) if memory is None else memory
+        x = self.inner(torch.cat([memory, x], 1))
+        return self.out(x[:, 4:]), x[:, -4:]
+
+
+def a_memory_over_segments(batch):
+    model = Segment()
+    optimizer = plain(model)
+    while True:
+        given = torch.randn(batch, 64, 64)
+        optimizer.zero_grad()
+        memory, loss = None, 0.0
+        for segment in given.chunk(4, dim=1):
+            logits, memory = model(segment, memory)
+            loss = loss + logits.logsumexp(-1).mean()
+        loss.backward()
+        optimizer.step()
+        yield
+
+
+# What the model returns it is given in the next call.
+CARRIED = (a_memory_that_begins_empty, a_hidden_state, a_memory_over_segments)
 ROUNDS = (
     adversaries, with_a_penalty, several_views, pairs, slope_of_its_input, twice_over_a_batch, an_agent, experts_by_value,
     a_mask_that_is_asked,

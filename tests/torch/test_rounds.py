@@ -21,22 +21,28 @@ BATCH, SMALLER = 512, 128
 
 def peak_of_a_step(training, batch):
     """Of the first one."""
+    return peak_of_steps(training, batch, 1)
+
+
+def peak_of_steps(training, batch, count):
     with card.Card() as counted:
         steps = training(batch)
-        next(steps)
+        for _ in range(count):
+            next(steps)
     steps.close()
     gc.collect()
     return counted.peak
 
 
-def line_of(training, size):
+def line_of(training, size, batch=BATCH, count=1):
     """What is said when it runs out of memory on a card of this size; None where that is outside of a call."""
     del WIRE.lines[:]
     WIRE.forget()
     try:
         with card.Card(size):
-            steps = training(BATCH)
-            next(steps)
+            steps = training(batch)
+            for _ in range(count):
+                next(steps)
     except torch.OutOfMemoryError:
         pass
     gc.collect()
@@ -61,6 +67,20 @@ class Rounds(unittest.TestCase):
                     self.assertTrue(line["own_loss"])
                     for batch, peak in real.items():
                         self.assertLess(abs(predicted(line, batch) / peak - 1), 0.02, batch)
+
+    def test_what_is_carried_over_from_step_to_step(self):
+        """A memory that begins empty is as large in the rehearsal as it becomes."""
+        for training in rounds_of.CARRIED:
+            real = {batch: peak_of_steps(training, batch, 4) for batch in (BATCH // 4, SMALLER // 4)}
+            most = real[BATCH // 4]
+            for share in (0.4, 0.75):
+                line = line_of(training, most * share, BATCH // 4, 4)
+                with self.subTest(training.__name__, share=share):
+                    self.assertIsNone(rehearse.why_not(line))
+                    for batch, peak in real.items():
+                        given = line["arguments"] // line["batch"] * batch
+                        said = line["before"] - line["arguments"] + given + rehearse.steady_peak(line, batch)
+                        self.assertLess(abs(said / peak - 1), 0.03, (batch, said, peak))
 
     def test_what_was_assumed_of_values_is_said(self):
         size = 0.6 * peak_of_a_step(rounds_of.experts_by_value, BATCH)

@@ -232,6 +232,13 @@ pub(super) fn further() -> Vec<(&'static str, StagedSession, Cause, Certainty)> 
     vec![
         ("batches in advance", queue(), Cause::PrefetchQueue, Likely),
         ("copies of workers", copies(), Cause::WorkerCopies, Certain),
+        ("a leak", killed_leaking(), Cause::HostLeak, Certain),
+        (
+            "a recording that breaks off",
+            broken_off(),
+            Cause::HostWorkers,
+            Likely,
+        ),
         (
             "a checkpoint",
             main_process(grown(Some(Checkpoint), "save_checkpoint")),
@@ -501,4 +508,71 @@ fn a_bus_error_with_a_full_shm_is_told_by_both_and_not_without_either() {
     assert_eq!(with(63, Exit::Code(135)), Some(Cause::SharedMemory));
     assert_eq!(with(30, Exit::Signal(7)), None);
     assert_eq!(with(63, Exit::Signal(11)), None);
+}
+
+/// Workers that grow at one rate for ten minutes; with an epoch that begins after this many seconds.
+fn leaking_workers(epoch: Option<f64>) -> StagedSession {
+    let mut scene = StagedSession::training();
+    for n in 0..120 {
+        let (at, used) = (2.0 + 5.0 * f64::from(n), 10.0 + f64::from(n) / 6.0);
+        if let Some(begins) = epoch.filter(|begins| (*begins - at).abs() < 2.5) {
+            let number = 2;
+            scene.add(begins, EventKind::Epoch(Epoch { number }));
+        }
+        scene.add(at, host(used, used - 6.0));
+    }
+    scene
+}
+
+fn killed_leaking() -> StagedSession {
+    let mut scene = leaking_workers(Some(400.0));
+    scene.add(600.0, host(31.8, 25.8));
+    scene.add(600.5, killed(1, &[100]));
+    scene.add(600.7, exited(1, Exit::Signal(9)));
+    scene
+}
+
+fn broken_off() -> StagedSession {
+    let mut scene = StagedSession::training();
+    scene.add(10.0, host(12.0, 6.0));
+    scene.add(69.5, host(31.6, 24.0));
+    scene.add(70.0, EventKind::Epoch(Epoch { number: 3 }));
+    scene.state.breaks_off();
+    scene
+}
+
+#[test]
+fn a_leak_of_ram_is_certain_once_an_epoch_has_not_ended_it_or_not_told() {
+    let warned = |scene: &StagedSession| {
+        let found = warnings(&scene.state);
+        let first = found.first().expect("a warning");
+        (first.cause, first.certainty, first.headline.to_string())
+    };
+    let (cause, certainty, headline) = warned(&leaking_workers(Some(400.0)));
+    assert_eq!((cause, certainty), (Cause::HostLeak, Certainty::Certain));
+    assert!(
+        headline.contains("RAM leak: 4 data loader workers grow by 2."),
+        "{headline}"
+    );
+    let (cause, certainty, _) = warned(&leaking_workers(None));
+    // It may be a cache of the data set, which ends with the first epoch.
+    assert_eq!((cause, certainty), (Cause::HostMemory, Certainty::Likely));
+
+    let mut scene = leaking_workers(None);
+    scene.add(600.5, killed(1, &[100]));
+    scene.add(600.7, exited(1, Exit::Signal(9)));
+    assert_eq!(diagnose(&scene.state)[0].cause, Cause::HostWorkers);
+}
+
+#[test]
+fn growth_that_slows_down_is_no_leak() {
+    let mut scene = StagedSession::training();
+    for n in 0..120 {
+        let used = 10.0 + 18.0 * (1.0 - (-f64::from(n) / 40.0).exp());
+        if n == 80 {
+            scene.add(402.0, EventKind::Epoch(Epoch { number: 2 }));
+        }
+        scene.add(2.0 + 5.0 * f64::from(n), host(used, used - 6.0));
+    }
+    assert_eq!(scene.state.host_leak(), None);
 }

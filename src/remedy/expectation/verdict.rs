@@ -131,6 +131,7 @@ fn needing(needs: Estimate, room: Option<Bytes>, fits: Option<bool>, words: Phra
         within: Some((needs.low, needs.high)),
         reserved: None,
         room,
+        ram: None,
         at_least: None,
         fits,
         futile: None,

@@ -336,7 +336,7 @@ fn as_many_batches_are_fetched_in_advance_as_fit_by_the_figures() {
     let words = remedies.iter().find(|remedy| remedy.id == PrefetchFactor);
     assert_eq!(
         words.unwrap().expectation.words.to_string(),
-        "unknown: 8 workers × 12 batches of 128 MiB take 12.0 GiB, of 12.8 GiB that are left for them"
+        "likely fits: needs 28.0 GiB of RAM, 4.00 GiB to spare; 8 workers × 12 batches of 128 MiB"
     );
 }
 
@@ -405,4 +405,42 @@ fn a_default_becomes_an_added_argument() {
     assert_eq!(with_text(other, "python t.py"), patched);
     let two = format!("{one}\np.add_argument('--threads', type=int, default=8)");
     assert_eq!(with_text(&two, "python t.py"), patched);
+}
+
+/// What half of the workers need, by what all of them held: a bound where they still grew, a figure where they copy what one
+/// parent has.
+#[test]
+fn fewer_workers_say_what_they_need_of_ram() {
+    let words = |scene: &StagedSession| {
+        let (_, remedies) = offers(scene, &diagnose(&scene.state));
+        let remedy = remedies
+            .iter()
+            .find(|remedy| remedy.id == DataloaderWorkers);
+        let remedy = remedy.expect("it is there").clone();
+        (remedy.expectation.words.to_string(), remedy.expectation)
+    };
+    let (said, expectation) = words(&ran("python t.py --num-workers 8", Some(loader())));
+    // 7.6 GiB of others, and half of 24.0 GiB.
+    assert_eq!(
+        said,
+        "may not fit: needs at least 19.6 GiB of 32.0 GiB of RAM; each worker has room for 2.0 times what it held"
+    );
+    let ram = expectation.prediction().and_then(|said| said.ram);
+    assert!(ram.is_some_and(|ram| ram.at_least), "{ram:?}");
+
+    // Workers that share nothing of what they hold, of which nothing is known but a bound.
+    let EventKind::HostMemory(mut memory) = host(31.6, 24.0) else {
+        unreachable!("it is one");
+    };
+    for role in &mut memory.roles {
+        role.exact = false;
+    }
+    let mut scene = StagedSession::default();
+    scene
+        .add(0.0, started(1, 100, "python t.py --num-workers 8"))
+        .add(1.0, hello(1, 100, None))
+        .add(69.5, EventKind::HostMemory(memory))
+        .add(70.0, killed(1, &[100]))
+        .add(70.2, exited(1, Exit::Signal(9)));
+    assert_eq!(words(&scene).0, "unknown: each worker uses host memory");
 }

@@ -137,6 +137,7 @@ fn parts(state: &State, memory: &HostMemory) -> String {
     let all = [
         figure("shared memory", memory.shared),
         shm,
+        figure("pinned", state.pinned()),
         figure("cache of files", memory.cache),
         figure("swap", memory.swap),
     ];

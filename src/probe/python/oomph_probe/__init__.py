@@ -90,7 +90,10 @@ rehearse/ After an OOM in the first steps, to know what another batch or a remed
     losses         runs them: the loss, and what stays bound
     outliving      what they keep beyond the step, and when they let go of the gradients
     sizes          the sizes of a trace as functions of the batch
+    before         what the program had when the rehearsal began
+    reading        its objects by the names of a line, without running anything
     changes        assignments that would change something outside of it
+    unseen         what a line takes or changes without an event
     randoms        the program's random numbers, as they were
     warned         no warning of a rehearsal
     optimizers     how much state an optimizer will keep

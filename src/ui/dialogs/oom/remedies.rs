@@ -238,7 +238,11 @@ pub(super) fn need(expectation: &Expectation) -> String {
             Some(_) | None => needs.to_string(),
         },
         (None, Some(least)) => format!("≥ {least}"),
-        (None, None) => String::new(),
+        (None, None) => match expectation.ram {
+            Some(ram) if ram.at_least => format!("≥ {}", ram.needs),
+            Some(ram) => ram.needs.to_string(),
+            None => String::new(),
+        },
     }
 }
 

@@ -9,6 +9,7 @@ and goes on without.
 from __future__ import annotations
 
 import ast
+import copy
 import os
 import types
 import weakref
@@ -28,8 +29,8 @@ if TYPE_CHECKING:
 
 OUTPUT = "__oomph_output__"
 LOSS = "__oomph_loss__"
-# Called with the names that a statement has bound.
-BOUND = "__oomph_bound__"
+# Called with the names that a statement has bound, and with those that one inside of it has.
+BOUND, BOUND_INSIDE = "__oomph_bound__", "__oomph_bound_inside__"
 # Functions between the model's call and its backward.
 MOST_FUNCTIONS = 6
 LONGEST_FILE = 400_000
@@ -85,6 +86,8 @@ class Scene:
         first = path[-1][0][path[-1][1]]
         loops = [inner for (block, at), (inner, _) in zip(path, path[1:]) if isinstance(block[at], LOOPS)]
         self.is_in_loop = bool(loops)
+        # The call's arguments that may be what it returned in the step before: variables, and where each is passed.
+        self.carried = passed_by(call) if call is not None and self.is_in_loop else {}
         # What a variable of these holds is let go of when the loop comes to it again.
         again = [each for each in (loops[-1] if loops else body) if not isinstance(each, ast.AugAssign)]
         self.bound_in_loop = {name for each in again for name in bound_by(each)}
@@ -109,6 +112,10 @@ class Scene:
         self.slice()
         self.globals: dict[str, Any] = frame.f_globals
         self.values: dict[str, Any] = self.noted(torch, frame)
+        if is_whole:
+            # By now the loop has bound them again (`memory = None` before it, and what the model returned in it).
+            begun = constants_before(path[-1][0][: path[-1][1]])
+            self.values.update({name: value for name, value in begun.items() if name in self.values})
 
     def cut(self, statements: list[Any]) -> list[Any]:
         """Up to the one that goes backward or returns; what it goes backward from is the result."""
@@ -198,7 +205,10 @@ class Scene:
             kept = [each for each in kept if roots_in(each.value) & made]
             chosen += reversed([each.statement() for each in kept])
             wanted |= {name for each in kept for name in names_in(each.value)}
-            is_wanted = isinstance(statement, ast.Assign) and bound_by(statement) & wanted
+            is_wanted = isinstance(statement, ast.Assign) and bool(bound_by(statement) & wanted)
+            # The next step's call is given what is made here of what this one has returned.
+            carries = isinstance(statement, ast.Assign) and bool(bound_by(statement) & self.carried.keys())
+            is_wanted = is_wanted or carries and bool(roots_in(statement) & made)
             is_deleted = isinstance(statement, ast.Delete) and outliving.rebinds(statement) & made
             if is_wanted or is_deleted or outliving.rebinds(statement) & bound:
                 chosen.append(outliving.guarded(statement))
@@ -225,12 +235,8 @@ class Scene:
 
     def given(self) -> list[Any]:
         """The noted values of variables that the lines read before they bind them."""
-        bound: set[str] = set()
-        given: set[str] = set()
         nodes: list[Any] = [*self.inside, *self.after, self.result, *self.further]
-        for each in nodes:
-            given |= names_in(each) - bound
-            bound |= bound_by(each)
+        given = read_first(nodes, set())
         return [self.values[name] for name in sorted(given) if name in self.values]
 
     def changes_objects(self) -> bool:
@@ -245,12 +251,11 @@ class Scene:
         it. What the model returned is let go of as soon as the first statement has been through with it."""
         body: list[Any] = []
         for at, each in enumerate(statements):
-            body.append(each)
-            names: list[ast.expr] = [ast.Constant(value=name) for name in sorted(outliving.rebinds(each))]
+            body.append(telling_inside(each) if self.is_whole else each)
+            names = sorted(outliving.rebinds(each))
             is_called = is_first and self.is_whole and at == self.until_bound - 1
             if names or is_called:
-                told = ast.Call(func=ast.Name(id=BOUND, ctx=ast.Load()), args=names, keywords=[])
-                body.append(ast.Expr(value=told))
+                body.append(telling(BOUND, names))
         if result is not None:
             bound: Any = [ast.Name(id=LOSS, ctx=ast.Store())]
             body.append(ast.Assign(targets=bound, value=result, lineno=1, col_offset=0))
@@ -299,6 +304,10 @@ class Lines:
     def is_in_loop(self) -> bool:
         """Whether what the last function binds stays until the next call of the model."""
         return len(self.scenes) > 0 and self.scenes[-1].is_in_loop and not self.scenes[-1].ends
+
+    def carried(self) -> dict[str, Place]:
+        """The variables that may be carried over from step to step, where the calling function goes backward itself."""
+        return self.scenes[0].carried if len(self.scenes) == 1 and not self.is_whole else {}
 
     def copies_a_model(self) -> bool:
         """Whether the lines behind backward copy a model, which may not have happened yet."""
@@ -388,6 +397,46 @@ def call_at(body: list[Any], code: CodeType, lasti: int, line: int) -> ast.Call:
     if len(found) != 1:
         raise NotFound("the call is not told from others of its line")
     return found[0]
+
+
+class Place:
+    """Where a variable is passed to a call: by its position or its keyword; `is_starred`: from there on."""
+
+    def __init__(self, at: int | str, is_starred: bool = False) -> None:
+        self.at = at
+        self.is_starred = is_starred
+
+    def value_in(self, args: list[Any], kwargs: dict[str, Any]) -> Any:
+        if isinstance(self.at, str):
+            return kwargs.get(self.at)
+        if self.is_starred:
+            return args[self.at :]
+        return args[self.at] if self.at < len(args) else None
+
+    def put(self, value: Any, args: list[Any], kwargs: dict[str, Any]) -> None:
+        if isinstance(self.at, str):
+            kwargs[self.at] = value
+        elif self.is_starred:
+            args[self.at :] = list(value)
+        elif self.at < len(args):
+            args[self.at] = value
+
+
+def passed_by(call: ast.Call) -> dict[str, Place]:
+    """The variables that are arguments of a call as they are."""
+    found: dict[str, Place] = {}
+    for at, each in enumerate(call.args):
+        is_starred = isinstance(each, ast.Starred)
+        if is_starred and at + 1 < len(call.args):
+            # How many it stands for is not known.
+            break
+        value = each.value if isinstance(each, ast.Starred) else each
+        if isinstance(value, ast.Name):
+            found[value.id] = Place(at, is_starred)
+    for keyword in call.keywords:
+        if keyword.arg is not None and isinstance(keyword.value, ast.Name):
+            found[keyword.value.id] = Place(keyword.arg)
+    return found
 
 
 MODELS = {"model", "net", "network", "self", "module", "forward"}
@@ -484,6 +533,62 @@ def names_in(node: Any) -> set[str]:
 
 def roots_in(node: Any) -> set[str]:
     return {name.partition(".")[0] for name in names_in(node)}
+
+
+def telling(function: str, names: list[str]) -> ast.stmt:
+    """A statement that tells of names that are bound."""
+    given: list[ast.expr] = [ast.Constant(value=name) for name in names]
+    return ast.Expr(value=ast.Call(func=ast.Name(id=function, ctx=ast.Load()), args=given, keywords=[]))
+
+
+def telling_inside(statement: Any) -> Any:
+    """A loop, or another statement with statements inside, that tells of what these bind as they do."""
+    if not isinstance(statement, (*LOOPS, ast.If, ast.With)):
+        return statement
+    made = copy.copy(statement)
+    for field in ("body", "orelse"):
+        block: list[Any] = []
+        for each in getattr(statement, field, ()):
+            block.append(telling_inside(each))
+            names = sorted(outliving.rebinds(each))
+            if names:
+                block.append(telling(BOUND_INSIDE, names))
+        if block:
+            setattr(made, field, block)
+    return made
+
+
+def read_first(nodes: list[Any], bound: set[str]) -> set[str]:
+    """The names that are read before they are bound; what is bound is added to `bound`."""
+    given: set[str] = set()
+    for each in nodes:
+        blocks = [] if isinstance(each, ast.expr) else list(blocks_of(each))
+        if not blocks:
+            given |= names_in(each) - bound
+            bound |= bound_by(each)
+            continue
+        heads: list[Any] = [each.iter, each.target] if isinstance(each, (ast.For, ast.AsyncFor)) else []
+        heads += list(each.items) if isinstance(each, (ast.With, ast.AsyncWith)) else []
+        heads += [each.test] if isinstance(each, (ast.If, ast.While)) else []
+        given |= read_first(heads, bound)
+        for block in blocks:
+            given |= read_first(block, bound)
+    return given
+
+
+def constants_before(statements: list[Any]) -> dict[str, Any]:
+    """The variables that are plain values behind these statements."""
+    found: dict[str, Any] = {}
+    for each in statements:
+        for name in bound_by(each):
+            found.pop(name, None)
+        if isinstance(each, ast.Assign):
+            try:
+                value = ast.literal_eval(each.value)
+            except ValueError:
+                continue
+            found.update({target.id: value for target in each.targets if isinstance(target, ast.Name)})
+    return found
 
 
 def bound_by(statement: Any) -> set[str]:

@@ -297,8 +297,7 @@ class Guard:
             self.looks_up(frame)
         if event == "c_call":
             code = frame.f_code
-            if self.changes is not None and self.changes.judges(code, getattr(argument, "__name__", "")):
-                # With its argument, before the line ran.
+            if getattr(argument, "__name__", "") in unseen.WITHOUT_ARGUMENT and self.is_judged(code, argument):
                 return
             why = self.why_not(argument, UNSEEN, self.is_trusted(code))
             if why is not None and not is_importing(argument, frame):
@@ -309,6 +308,10 @@ class Guard:
                 why = self.of_method_in_python(frame)
             if why is not None:
                 raise Stopped(why)
+
+    def is_judged(self, code: CodeType, function: Any) -> bool:
+        """Whether it was judged with its argument before the line ran, or is of what only computes."""
+        return self.computes(code) or self.changes is not None and self.changes.judges(code, function.__name__)
 
     def of_method_in_python(self, frame: FrameType) -> str | None:
         """One of a class derived from a container's that is Python's own code, as a Counter's `update`."""

@@ -26,7 +26,7 @@ CHANNELS = (1, 3, 4)
 class Shape:
     """What a tensor was like."""
 
-    __slots__ = ("shape", "stride", "dtype", "device", "requires_grad", "identity", "values")
+    __slots__ = ("shape", "stride", "dtype", "device", "requires_grad", "identity", "storage", "values")
 
     def __init__(self, tensor: Tensor) -> None:
         self.shape = tuple(tensor.shape)
@@ -36,8 +36,15 @@ class Shape:
         self.requires_grad = tensor.requires_grad
         # The same for one tensor by two names, as long as it lives.
         self.identity = id(tensor)
+        # What it lies in, and how large that is: several may be views of one.
+        self.storage = storage_of(tensor)
         # Of a small one of whole numbers, on the host, where they were read (`with_values`).
         self.values: Any = None
+
+
+def storage_of(tensor: Tensor) -> tuple[int, int]:
+    storage = tensor.untyped_storage()
+    return storage._cdata, storage.nbytes()
 
 
 def with_values(torch: Torch, noted: Any, given: Any) -> None:
@@ -90,7 +97,8 @@ class Inputs:
 
     def add(self, call: Call) -> None:
         """Notes one; what it costs is a few microseconds."""
-        key = id(call.module())
+        # A memory that begins empty makes no call smaller than another.
+        key = id(call.module()), len(shapes_in([call.args, call.kwargs]))
         if key not in self.of_models and len(self.of_models) >= MOST_MODELS:
             return
         seen = self.of_models.get(key)
@@ -203,12 +211,13 @@ def is_list_of_images(value: Any) -> bool:
 
 
 def bytes_of(torch: Torch, value: Any, device: Any) -> int:
-    """What the tensors of noted arguments take on a device."""
-    total = 0
+    """What the tensors of noted arguments take on a device; views of one tensor no more than that."""
+    taken: dict[tuple[int, int], int] = {}
     for shape in shapes_in(value):
         if shape.device == device and shape.shape:
-            total += elements(shape) * torch.empty((), dtype=shape.dtype, device="meta").element_size()
-    return total
+            size = elements(shape) * torch.empty((), dtype=shape.dtype, device="meta").element_size()
+            taken[shape.storage] = taken.get(shape.storage, 0) + size
+    return sum(min(size, storage[1]) for storage, size in taken.items())
 
 
 def beside(call: Call, values: Any, batch: int) -> list[Shape]:

@@ -48,6 +48,8 @@ class Scenes:
         # What else outlives the step, by the names of outliving.py, and whether some of it is not known.
         self.kept: dict[str, list[Any]] = {outliving.STAYS: [], outliving.GROWS: [], outliving.MAY: []}
         self.failed = False
+        # The variables that the call's arguments are, and that are what it has returned afterwards.
+        self.carried: list[str] = []
 
     def loss(self, outputs: list[Any]) -> Tensor:
         """What the program goes backward from; the list is emptied, so that only the program's names keep what is in
@@ -92,7 +94,7 @@ class Scenes:
                 rehearsal.is_new(each.untyped_storage())
         if not scene.is_whole:
             space[callers.OUTPUT] = outputs.pop()
-        space[callers.BOUND] = self.binds
+        space.update({callers.BOUND: self.binds, callers.BOUND_INSIDE: self.binds_inside})
         space.update(self.kept)
         space[outliving.FAILS] = self.fails
         space.update({further.GOES_BACK: self.go_back, further.CLEARS: self.clear})
@@ -115,11 +117,15 @@ class Scenes:
         errors.foreseen("see what outlives the step: %r" % error)
         self.failed = self.failed or keeps
 
-    def binds(self, *names: str) -> None:
+    def binds_inside(self, *names: str) -> None:
         """What these names held of the step before is let go of."""
-        trace = self.rehearsal.trace
         for name in names:
-            self.bound_at.setdefault(name, len(trace.words))
+            self.bound_at.setdefault(name, len(self.rehearsal.trace.words))
+
+    def binds(self, *names: str) -> None:
+        """The same behind a statement of its own."""
+        trace = self.rehearsal.trace
+        self.binds_inside(*names)
         # Where the model's call is not told from its statement.
         trace.marks.setdefault("forward", len(trace.words))
 
@@ -139,6 +145,20 @@ class Scenes:
         for each in copies:
             if getattr(each, "fake_mode", None) is not None or type(each) is self.torch.nn.Parameter:
                 each.grad = None
+
+    def carries(self) -> dict[str, Any]:
+        """The values that the next step's call is given of what this one has made: a memory, hidden states."""
+        names = {} if self.lines is None else self.lines.carried()
+        values = {name: self.space[name] for name in names if name in self.space}
+        return {name: value for name, value in values.items() if self.numbers(value)}
+
+    def carries_other(self, given: dict[str, Any]) -> dict[str, Any]:
+        """The same where it has other sizes than what this step's call was given."""
+        carried = self.carries()
+        for name, value in carried.items():
+            if [tuple(each.shape) for each in leaves_in(self.torch, value, 5)] != given.get(name):
+                return carried
+        return {}
 
     def keeps_graph(self) -> bool:
         return self.lines is not None and self.lines.scenes[-1].keeps_graph
@@ -203,6 +223,7 @@ class Scenes:
             "grows": self.numbers(self.kept[outliving.GROWS]),
             "may_hold": self.numbers([each for each in maybe if each.dim()]) + (returned if self.failed else []),
         }
+        self.carried = sorted(self.carries())
         # What ends now ends with the rehearsal, not in the step.
         self.rehearsal.trace.is_over = True
         self.space.clear()

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 # Lists of the rehearsal's own: what is replaced in each step, what there is more of after each, what may be kept.
 STAYS, GROWS, MAY = "__oomph_stays__", "__oomph_grows__", "__oomph_may__"
-FAILS = "__oomph_fails__"
+FAILS, ERROR = "__oomph_fails__", "__oomph_error__"
 ADDING = frozenset("append appendleft add insert extend extendleft put put_nowait".split())
 # What these make is not on the GPU.
 ON_THE_HOST = frozenset("item cpu numpy tolist float int bool len str repr print format".split())
@@ -48,12 +48,16 @@ class Kept:
 
 def guarded(statement: ast.stmt, keeps: bool = False) -> ast.stmt:
     """What fails is noted, and the lines behind it run. `keeps`: then it is not known what is kept."""
-    error: list[ast.expr] = [ast.Name(id="__oomph_error__", ctx=ast.Load()), ast.Constant(value=keeps)]
+    error: list[ast.expr] = [ast.Name(id=ERROR, ctx=ast.Load()), ast.Constant(value=keeps)]
     failed = ast.Call(func=ast.Name(id=FAILS, ctx=ast.Load()), args=error, keywords=[])
     handler = ast.ExceptHandler(
-        type=ast.Name(id="BaseException", ctx=ast.Load()), name="__oomph_error__", body=[ast.Expr(value=failed)]
+        type=ast.Name(id="BaseException", ctx=ast.Load()), name=ERROR, body=[ast.Expr(value=failed)]
     )
     return ast.Try(body=[statement], handlers=[handler], orelse=[], finalbody=[])
+
+
+def is_guarded(statement: Any) -> bool:
+    return isinstance(statement, ast.Try) and any(each.name == ERROR for each in statement.handlers)
 
 
 def kept_by(statement: Any, is_sure: bool = True) -> Iterator[Kept]:
@@ -128,6 +132,8 @@ def rebinds(statement: Any) -> set[str]:
         targets = [statement.target]
     elif isinstance(statement, (ast.With, ast.AsyncWith)):
         return {name for each in statement.body for name in rebinds(each)}
+    elif is_guarded(statement):
+        return rebinds(statement.body[0])
     return {node.id for target in targets for node in ast.walk(target) if isinstance(node, ast.Name)}
 
 

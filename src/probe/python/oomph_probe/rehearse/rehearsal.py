@@ -38,6 +38,8 @@ SOFTMAX_BACKWARD = "_softmax_backward_data"
 SOFTMAX = (SOFTMAX_BACKWARD, "_log_softmax_backward_data", "_softmax", "_log_softmax")
 # What takes a mask for the places that it has.
 INDEXING = ("index", "index_put", "index_put_", "_index_put_impl_")
+# So many times a step is begun again with what it returned, until that has the size that it was given.
+MOST_CARRIED = 3
 # What makes a tensor of values: its argument is the tensor that is made.
 MAKING = ("lift_fresh", "lift_fresh_copy", "lift")
 
@@ -149,6 +151,10 @@ class Rehearsal:
         self.looked_at = 0
         # Whether the program's lines after the model's call are run.
         self.is_in_lines = False
+        # Where the call is given variables, the sizes of these, and those that are what the step before has returned.
+        self.passed: dict[str, Any] = {}
+        self.given: dict[str, Any] = {}
+        self.carried: list[str] = []
         # Allocations that outlive the step, by their numbers.
         self.outlive: dict[str, list[int]] = {}
 
@@ -164,20 +170,48 @@ class Rehearsal:
         module = copier.of(call.module())
         self.weights, self.trained = copier.weights, copier.trained
         self.flags = copier.flags
-        args, kwargs = self.arguments(mode)
+        given = self.arguments(mode)
         self.has_copied(module)
         if variant.checkpointing:
             self.checkpoint(module)
-        # What was there before the call is no allocation of it, nor is a view of it.
-        for each in leaves(torch, [args, kwargs]):
-            self.is_new(each.untyped_storage())
         if call.is_evaluation:
-            return self.evaluated(module, args, kwargs)
+            self.are_there(given)
+            return self.evaluated(module, *given)
         if call.is_evaluated_first:
             module.train()
+        for left in range(MOST_CARRIED, -1, -1):
+            self.are_there(given)
+            carried = self.step(module, given, left > 0)
+            if not carried:
+                break
+            # The steps behind are given what the one before has returned.
+            given = self.arguments(mode)
+            with mode:
+                for name, value in carried.items():
+                    self.passed[name].put(detached(torch, value), *given)
+            del carried, value
+            self.trace = Trace(call.device)
+        return self.trace
+
+    def are_there(self, given: tuple[list[Any], Kwargs]) -> None:
+        """What was there before the call is no allocation of it, nor is a view of it."""
+        for each in leaves(self.torch, list(given)):
+            self.is_new(each.untyped_storage())
+        lines = self.call.lines
+        self.passed = {} if lines is None else lines.carried()
+        self.given = {name: sizes_of(self.torch, place.value_in(*given)) for name, place in self.passed.items()}
+
+    def step(self, module: Module, given: tuple[list[Any], Kwargs], may_begin_again: bool) -> dict[str, Any]:
+        """Forward, the loss, backward and what follows. Where the next step's call is given something of another size
+        (a memory that begins empty), this is returned, and the step is not rehearsed to its end."""
+        torch, call, variant, mode = self.torch, self.call, self.variant, self.mode
+        scenes, returned = losses.Scenes(self, self.copier), []
+        outputs: list[Any] = []
+        args, kwargs = list(given[0]), dict(given[1])
+        # Nobody else holds them.
+        given[0].clear()
+        given[1].clear()
         try:
-            scenes = losses.Scenes(self, copier)
-            outputs: list[Any] = []
             if call.lines is None or not call.lines.is_whole:
                 with mode, self.recorder(), self.autocast(), self.on_this_thread():
                     outputs.append(torch.nn.Module._call_impl(module, *args, **kwargs))
@@ -191,6 +225,9 @@ class Rehearsal:
                 self.trace.mark("loss")
             else:
                 loss = self.loss(outputs.pop()) if call.lines is None else scenes.loss(outputs)
+                other = scenes.carries_other(self.given) if may_begin_again else {}
+                if other:
+                    return other
                 with mode, self.recorder(), self.on_this_thread():
                     self.trace.mark("loss")
                     loss.backward(retain_graph=scenes.keeps_graph())
@@ -200,10 +237,15 @@ class Rehearsal:
                 with self.autocast() if variant.amp else contextlib.nullcontext():
                     scenes.further()
                 scenes.behind()
-            self.outlive = scenes.outlive(returned)
+            other = scenes.carries_other(self.given) if may_begin_again else {}
+            if other:
+                for each in module.parameters():
+                    each.grad = None
+                return other
+            self.outlive, self.carried = scenes.outlive(returned), scenes.carried
         finally:
             self.trace.is_over = True
-        return self.trace
+        return {}
 
     def evaluated(self, module: Module, args: list[Any], kwargs: Kwargs) -> Trace:
         """A call without gradients: what it returns is there until the next has returned."""
@@ -495,6 +537,21 @@ def takes_workspace(args: Args) -> bool:
     weight, stride = args[1], args[3]
     window = list(weight.shape[2:])
     return max(window, default=1) > 1 and window != list(stride) and weight.shape[1] > 1
+
+
+def sizes_of(torch: Torch, value: Any) -> list[tuple[int, ...]]:
+    return [tuple(each.shape) for each in leaves(torch, value)]
+
+
+def detached(torch: Torch, value: Any) -> Any:
+    """The same without a graph."""
+    if isinstance(value, torch.Tensor):
+        return value.detach()
+    if isinstance(value, dict):
+        return {key: detached(torch, each) for key, each in value.items()}
+    if type(value) in (list, tuple):
+        return type(value)(detached(torch, each) for each in value)
+    return value
 
 
 def leaves(torch: Torch, value: Any) -> list[Tensor]:

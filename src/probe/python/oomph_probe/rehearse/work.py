@@ -77,6 +77,8 @@ class Work:
         self.slack = 1.0
         self.first_took = 0.0
         self.line: dict[Any, Any] = {}
+        # Whether what is carried over from step to step is no longer among its arguments.
+        self.has_left_out = False
         self.variants: list[Any] = []
         # The step as it was, at each batch: what it allocated, and the sizes that parameters have.
         self.traces: list[tuple[int, list[str]]] = []
@@ -176,6 +178,7 @@ class Work:
 
     def beginning(self, batch: int) -> Line:
         call = self.call
+        self.has_left_out = False
         # What was there at the first call of these lines is there in every step; later ones find what steps have left.
         first = self.first.first or self.first
         arguments = inputs.bytes_of(self.torch, [call.args, call.kwargs], call.device)
@@ -183,7 +186,7 @@ class Work:
         if call.lines is not None:
             # They were there by then as well.
             beside = inputs.beside(call, call.lines.given(), batch)
-            arguments += inputs.bytes_of(self.torch, beside, call.device)
+            arguments = inputs.bytes_of(self.torch, [call.args, call.kwargs, beside], call.device)
         line: Line = {"batch": batch, "before": first.before + more, "arguments": arguments}
         seen = call.seen
         if seen is not None and (seen.calls == 1 or seen.differ()):
@@ -225,6 +228,8 @@ class Work:
             said["loss"] = trace.marks["loss"]
             said.update({name: numbers for name, numbers in one.outlive.items() if numbers})
             said["flops"] = trace.flops
+            if one.carried:
+                self.leave_out(one.carried)
             self.line.update(
                 own_loss="own loss" in trace.marks, weights=one.weights, trained=one.trained,
                 convolutions=one.has_convolutions,
@@ -237,6 +242,17 @@ class Work:
             errors.foreseen("rehearse a step")
             said["why_not"] = words_of(error)
         return said
+
+    def leave_out(self, carried: list[str]) -> None:
+        """Arguments that are what the step before has returned: they count as what outlives it."""
+        if self.has_left_out or self.call.lines is None:
+            return
+        self.has_left_out = True
+        places, call = self.call.lines.carried(), self.call
+        given = [places[name].value_in(call.args, call.kwargs) for name in carried]
+        took = inputs.bytes_of(self.torch, given, call.device)
+        for name in ("before", "arguments"):
+            self.line[name] = max(self.line[name] - took, 0)
 
     def again(self, at: int, batch: int, deadline: apart.Deadline) -> None:
         """The step as it was at another batch: its sizes are told by all of them."""
