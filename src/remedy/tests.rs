@@ -4,8 +4,10 @@
 mod bounds;
 mod combined;
 mod edited;
+mod loading;
 mod of_host;
 mod optimizers;
+mod outputs;
 mod patched;
 
 use super::{
@@ -355,6 +357,8 @@ fn the_published_names_of_remedies_stay() {
         "without",
         "together",
         "no-foreach",
+        "outputs-to-ram",
+        "load-to-cpu",
     ] {
         assert!(names.contains(&name.into()), "{name}");
     }
