@@ -15,10 +15,12 @@ mod device;
 mod expandable_segments;
 mod expectation;
 mod inputs;
+mod load_to_cpu;
 mod loader;
 mod max_split_size;
 mod no_foreach;
 mod offer;
+mod outputs_to_ram;
 mod persistent_workers;
 mod pin_memory;
 mod plan;
@@ -95,6 +97,10 @@ remedies! {
     Wait: wait,
     /// An optimizer that steps through its parameters one by one.
     NoForeach: no_foreach,
+    /// A checkpoint loaded to the CPU.
+    LoadToCpu: load_to_cpu,
+    /// An evaluation's outputs in RAM.
+    OutputsToRam: outputs_to_ram,
     /// A smaller batch; the effective batch is kept if the program can accumulate.
     Batch: batch,
     /// `expandable_segments:True`.

@@ -38,6 +38,10 @@ pub enum Patch {
     Sharing,
     /// Optimizers that left the choice to torch step through their parameters one by one.
     Foreach,
+    /// An evaluation of transformers' Trainer moves its outputs to RAM after so many batches.
+    EvalOutputs(u32),
+    /// `torch.load` to the CPU.
+    Load,
 }
 
 impl Patch {
@@ -53,6 +57,8 @@ impl Patch {
             Patch::PersistentWorkers => "persistent_workers",
             Patch::Sharing => "sharing",
             Patch::Foreach => "foreach",
+            Patch::EvalOutputs(_) => "eval_outputs",
+            Patch::Load => "load",
         }
     }
 
@@ -80,6 +86,8 @@ impl Patch {
             Some(("persistent_workers", "off")) => Some(Patch::PersistentWorkers),
             Some(("sharing", "file_system")) => Some(Patch::Sharing),
             Some(("foreach", "off")) => Some(Patch::Foreach),
+            Some(("load", "cpu")) => Some(Patch::Load),
+            Some(("eval_outputs", batches)) => Some(Patch::EvalOutputs(batches.parse().ok()?)),
             None | Some(_) => None,
         }
     }
@@ -99,8 +107,11 @@ impl fmt::Display for Patch {
         match self {
             Patch::Recompute | Patch::Amp => Ok(()),
             Patch::Batch { from, to } => write!(f, "={from}:{to}"),
-            Patch::Workers(most) | Patch::Prefetch(most) => write!(f, "={most}"),
+            Patch::Workers(most) | Patch::Prefetch(most) | Patch::EvalOutputs(most) => {
+                write!(f, "={most}")
+            }
             Patch::PinMemory | Patch::PersistentWorkers | Patch::Foreach => f.write_str("=off"),
+            Patch::Load => f.write_str("=cpu"),
             Patch::Sharing => f.write_str("=file_system"),
         }
     }
@@ -202,13 +213,15 @@ mod tests {
             Patch::Workers(4),
             Patch::Prefetch(1),
             Patch::Sharing,
+            Patch::Load,
+            Patch::EvalOutputs(4),
             Patch::Foreach,
             Patch::PersistentWorkers,
         ];
         let value = Patch::value(&all);
         assert_eq!(
             value,
-            "recompute,amp,batch=64:32,workers=4,prefetch=1,pin_memory=off,persistent_workers=off,sharing=file_system,foreach=off"
+            "recompute,amp,batch=64:32,workers=4,prefetch=1,pin_memory=off,persistent_workers=off,sharing=file_system,foreach=off,eval_outputs=4,load=cpu"
         );
         command.set_env(PATCHES, Some(Word::from(&value)));
         let mut sorted = all;

@@ -362,6 +362,28 @@ impl OptimizerRecord {
     }
 }
 
+/// How far an evaluation had come whose outputs are gathered.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Gathering {
+    /// Batches whose outputs were gathered.
+    pub done: u64,
+    /// All batches of the evaluation; `None` where only the program's own code tells.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub of: Option<u64>,
+}
+
+/// The checkpoint that `torch.load` was reading.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct LoadedCheckpoint {
+    /// The size of its file.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub bytes: Option<Bytes>,
+    /// Why the call would be left alone by a patch, if so.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub left: Option<String>,
+}
+
 /// The OOM observer's record, taken on the allocating thread before the exception is raised.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct OomRecord {
@@ -410,6 +432,12 @@ pub struct OomRecord {
     /// pass (including the requested allocation), by the modules on the stack. `None` if unknown.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub progress: Option<f64>,
+    /// In `torch.load`: what it loads.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub loading: Option<Box<LoadedCheckpoint>>,
+    /// In an evaluation of transformers' Trainer: how far it had come.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub gathering: Option<Gathering>,
     /// In a forward pass: the model that runs, if it is on the stack.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub model: Option<Box<ModelBytes>>,

@@ -64,6 +64,8 @@ pub struct ProgramEntry {
     pub precision: SwitchSpec,
     /// Activation checkpointing.
     pub recompute: SwitchSpec,
+    /// An evaluation's outputs moved to RAM every few batches; what is added takes their number.
+    pub outputs: SwitchSpec,
     pub resume: Resume,
     /// Where its config file has batch, accumulation, precision and so on.
     pub file: InFile,
@@ -109,6 +111,7 @@ impl ProgramEntry {
         fill(&mut self.accumulation, &other.accumulation);
         fill(&mut self.precision, &other.precision);
         fill(&mut self.recompute, &other.recompute);
+        fill(&mut self.outputs, &other.outputs);
         fill(&mut self.resume, &other.resume);
         fill(&mut self.file, &other.file);
         fill(&mut self.workers, &other.workers);

@@ -187,6 +187,7 @@ pub struct InFile {
     pub accumulation: Vec<String>,
     pub precision: Vec<String>,
     pub recompute: Vec<String>,
+    pub outputs: Vec<String>,
     pub directory: Vec<String>,
     /// The argument that overrides the batch; without one a copy of the file is edited.
     pub batch_override: Option<String>,

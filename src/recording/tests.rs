@@ -96,6 +96,8 @@ fn oom(seconds: f64) -> Event {
         phase: Default::default(),
         grad_enabled: None,
         progress: None,
+        gathering: None,
+        loading: None,
         model: None,
         step: 3,
         structure: None,

@@ -162,6 +162,11 @@ impl<'a> RemedyPredictor<'a> {
         (is_alike && target.batch >= failed.batch).then_some(failed.run)
     }
 
+    /// Memory that the process could have had, if it is known.
+    pub fn room(&self) -> Option<Bytes> {
+        self.room
+    }
+
     /// The command that ran.
     pub fn reading(&self) -> &WorkloadKey {
         &self.reading

@@ -15,6 +15,7 @@ use crate::recognize::batch::{Knob, Place};
 use crate::recognize::config_file::FoundValue;
 use crate::recognize::layout::Variable;
 use crate::recognize::{ConfigFile, KnobPlace, Recognized};
+use crate::units::Bytes;
 use std::path::Path;
 
 /// A command to find remedies for.
@@ -84,6 +85,12 @@ impl Offering<'_> {
             }
             (by_argument, _) => by_argument,
         }
+    }
+
+    /// RAM that the program could still have, by the latest reading.
+    pub fn available_ram(&self) -> Option<Bytes> {
+        let (_, host) = self.inputs.forecast.state?.host.latest()?;
+        Some(host.limit - host.used)
     }
 
     /// Why this patch can't be added: it is in force, or it was declined in this run.

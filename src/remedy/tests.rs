@@ -3,8 +3,10 @@
 
 mod bounds;
 mod combined;
+mod loading;
 mod of_host;
 mod optimizers;
+mod outputs;
 mod patched;
 
 use super::{
@@ -354,6 +356,8 @@ fn the_published_names_of_remedies_stay() {
         "without",
         "together",
         "no-foreach",
+        "outputs-to-ram",
+        "load-to-cpu",
     ] {
         assert!(names.contains(&name.into()), "{name}");
     }

@@ -71,6 +71,8 @@ pub(super) enum RejectedThing {
     Allocator,
     Precision,
     Checkpoint,
+    /// Where a tensor is.
+    Place,
 }
 
 /// The messages of `rejections.toml`, in lower case.

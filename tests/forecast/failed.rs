@@ -43,6 +43,8 @@ impl Failed {
             phase,
             grad_enabled: Some(true),
             progress,
+            gathering: None,
+            loading: None,
             model: None,
             step: 0,
             structure: None,

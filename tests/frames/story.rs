@@ -414,6 +414,8 @@ impl Story {
             step: self.state.run().map_or(0, |run| run.steps()),
             grad_enabled: None,
             progress: None,
+            gathering: None,
+            loading: None,
             model: None,
             structure: Some(Box::new(self.structure_of(0))),
             optimizer: None,

@@ -45,3 +45,36 @@ print(torch.nn.Module.__call__ is torch.nn.Module._wrapped_call_impl, torch.__ve
     let unset = program.env("OOMPH_PATCHES", "");
     assert_eq!(unset.run(&place), unset.run_bare());
 }
+
+/// A library that is no part of torch is patched when the program imports it, whichever of the two comes first.
+#[test]
+fn a_library_is_patched_once_it_is_imported() {
+    let place = Place::new();
+    let library = place.path().join("transformers");
+    std::fs::create_dir(&library).unwrap();
+    std::fs::write(library.join("__init__.py"), "").unwrap();
+    let trainer = "\
+import torch
+
+class Trainer:
+    class args:
+        pass
+
+    def __init__(self):
+        self.args = Trainer.args()
+        self.args.eval_accumulation_steps = None
+
+    def evaluation_loop(self):
+        return self.args.eval_accumulation_steps
+";
+    std::fs::write(library.join("trainer.py"), trainer).unwrap();
+    for first in ["import torch", "import transformers.trainer"] {
+        let text = format!(
+            "{first}\nfrom transformers.trainer import Trainer\none = Trainer()\nprint(one.evaluation_loop(), one.args.eval_accumulation_steps)\n"
+        );
+        let program = Program::script(&place, "evaluate.py", &text).with_path(place.path());
+        program.run(&place).expect("None None");
+        let patched = program.env("OOMPH_PATCHES", "eval_outputs=3");
+        patched.run(&place).expect("3 None");
+    }
+}

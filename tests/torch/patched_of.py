@@ -30,7 +30,97 @@ def by_optimizer(cls, **settings):
     return {"losses": losses, "temporaries": made.most - max(made.now, 0), "foreach": [group["foreach"] for group in groups]}
 
 
+def trainer():
+    """Losses of a few steps, what an evaluation says of all its outputs, and how many bytes of them it keeps as tensors."""
+    import tempfile
+
+    import transformers
+    from _oomph_probe.common import frames
+    from _oomph_probe.oom import gathering
+    from transformers import trainer_pt_utils
+
+    kept, come = [0], [None]
+    container = trainer_pt_utils.EvalLoopContainer
+    add = container.add
+
+    def counting(self, tensors):
+        add(self, tensors)
+        come[0] = gathering.of(frames.outwards(sys._getframe()))
+        if self.tensors is not None:
+            kept[0] = max(kept[0], sum(each.nbytes for each in torch.utils._pytree.tree_leaves(self.tensors)))
+
+    container.add = counting
+    torch.manual_seed(0)
+    config = transformers.GPT2Config(vocab_size=50, n_positions=16, n_embd=16, n_layer=1, n_head=2)
+    rows = [{"input_ids": [(n * k) % 50 for k in range(16)], "labels": [(n * k) % 50 for k in range(16)]} for n in range(96)]
+    sums = []
+
+    def metrics(predictions):
+        sums.append([float(predictions.predictions.astype("float64").sum()), list(predictions.predictions.shape)])
+        return {"first": float(predictions.predictions.ravel()[0])}
+
+    with tempfile.TemporaryDirectory() as directory:
+        arguments = transformers.TrainingArguments(
+            directory, per_device_train_batch_size=4, per_device_eval_batch_size=4, max_steps=6, eval_strategy="steps",
+            eval_steps=3, report_to=[], save_strategy="no", disable_tqdm=True, logging_steps=1, use_cpu=True,
+        )
+        made = transformers.Trainer(
+            transformers.GPT2LMHeadModel(config), arguments, train_dataset=rows, eval_dataset=rows, compute_metrics=metrics,
+        )
+        made.train()
+        losses = [entry["loss"] for entry in made.state.log_history if "loss" in entry]
+    return {"losses": losses, "outputs": sums, "kept": kept[0], "come": come[0], "typed": arguments.eval_accumulation_steps}
+
+
+def resumed():
+    """Losses before and after a checkpoint of model and optimizer, and where torch.load put its tensors."""
+    import tempfile
+
+    from torch import serialization
+
+    places = []
+    restoring = serialization._get_restore_location
+
+    def noted(map_location):
+        places.append(map_location)
+        return restoring(map_location)
+
+    serialization._get_restore_location = noted
+    torch.manual_seed(0)
+    model = nn.Sequential(nn.Linear(8, 8), nn.GELU(), nn.Linear(8, 8))
+    optimizer = torch.optim.AdamW(model.parameters(), lr=1e-2)
+    data, losses = torch.randn(16, 8), []
+
+    def steps():
+        for _ in range(4):
+            optimizer.zero_grad()
+            loss = model(data).square().mean()
+            loss.backward()
+            optimizer.step()
+            losses.append(loss.item())
+
+    def resume(path):
+        state = torch.load(path)
+        model.load_state_dict(state["model"])
+        optimizer.load_state_dict(state["optimizer"])
+
+    steps()
+    with tempfile.TemporaryDirectory() as directory:
+        path = directory + "/state.pt"
+        torch.save({"model": model.state_dict(), "optimizer": optimizer.state_dict(), "step": 4}, path)
+        steps()
+        resume(path)
+        steps()
+        whole = directory + "/model.pt"
+        torch.save(model, whole)
+        again = torch.load(whole, weights_only=False)
+        again.load_state_dict(model.state_dict())
+    return {"losses": losses, "whole": again(data).sum().item(), "places": places}
+
+
 PROGRAMS = {
+    "resumed": resumed,
+    "trainer": trainer,
     "adamw": lambda: by_optimizer(torch.optim.AdamW, lr=1e-2),
     "adamw-foreach": lambda: by_optimizer(torch.optim.AdamW, lr=1e-2, foreach=True),
     "sgd": lambda: by_optimizer(torch.optim.SGD, lr=1e-2, momentum=0.9, weight_decay=0.1),
@@ -41,6 +131,9 @@ PROGRAMS = {
 
 
 def main(program, *chosen):
+    if program == "trainer":
+        # As hook.py has it: patched once it is imported.
+        __import__("transformers.trainer")
     version = tuple(int(part) for part in torch.__version__.split(".")[:2])
     made = patches.Patches(torch, version, list(chosen), on_cpu=True)
     made.install()

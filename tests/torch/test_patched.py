@@ -41,5 +41,28 @@ class Foreach(unittest.TestCase):
         self.assertEqual(patched["patches"]["foreach"][0], "declined")
 
 
+class OutputsToRam(unittest.TestCase):
+    def test_an_evaluation_says_the_same_and_keeps_few_batches(self):
+        bare, patched = run("trainer"), run("trainer", "eval_outputs=2")
+        for what in ("losses", "outputs", "typed"):
+            self.assertEqual(bare[what], patched[what], what)
+        self.assertEqual(len(bare["losses"]), 6)
+        self.assertEqual(bare["come"], {"done": 23, "of": 24})
+        # Two of 24 batches.
+        self.assertEqual(patched["kept"] * 12, bare["kept"])
+        self.assertEqual(patched["patches"]["eval_outputs"][0], "applied")
+
+
+class LoadToCpu(unittest.TestCase):
+    def test_a_training_that_goes_on_from_a_checkpoint_has_the_same_losses(self):
+        bare, patched = run("resumed"), run("resumed", "load=cpu")
+        self.assertEqual(bare["losses"], patched["losses"])
+        self.assertEqual(bare["losses"][4:8], bare["losses"][8:])
+        self.assertEqual(bare["whole"], patched["whole"])
+        # The whole model's file is left alone.
+        self.assertEqual((bare["places"], patched["places"]), ([None, None], ["cpu", None]))
+        self.assertEqual(patched["patches"]["load"], ["applied", "map_location=cpu in 1 call of torch.load"])
+
+
 if __name__ == "__main__":
     unittest.main()

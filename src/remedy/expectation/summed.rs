@@ -1,7 +1,7 @@
 //! What a run needs by a sum of its parts, each of which was recorded, where a remedy takes one of them away.
 
 use super::RemedyPredictor;
-use super::verdict::{beyond, fits_within, tight};
+use super::verdict::{at_least, beyond, fits_within, tight};
 use crate::calibration::{EXPANDABLE, FEW_PIECES_NEED};
 use crate::event::Basis;
 use crate::forecast::{Allocator, Estimate};
@@ -28,6 +28,14 @@ impl RemedyPredictor<'_> {
             peak: Some(Estimate::exact(peak)),
             ..self.estimated(needs, is_whole)
         }
+    }
+
+    /// Where so much was allocated before what a remedy takes away, and nothing is known of what comes then.
+    pub fn then_unseen(&self, before: Bytes) -> Expectation {
+        let words = format!(
+            "unknown: {before} was allocated before it, and what the training needs then was not seen"
+        );
+        at_least(before, self.room, words.into())
     }
 
     /// An estimate beside the memory that there is; `may_fit` is false where nothing says that all of the run is in it.

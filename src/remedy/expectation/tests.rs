@@ -109,6 +109,8 @@ fn oom(allocated: u64, reserved: u64, requested: u64, free: u64) -> OomIncident 
             phase: Phase::Forward,
             grad_enabled: None,
             progress: None,
+            gathering: None,
+            loading: None,
             model: None,
             step: 0,
             structure: None,

@@ -211,6 +211,8 @@ fn what_held_the_memory_is_named_line_by_line() {
         phase: Phase::Forward,
         grad_enabled: Some(true),
         progress: None,
+        gathering: None,
+        loading: None,
         model: None,
         step: 4,
         structure: Some(Box::new(Structure {

@@ -161,6 +161,8 @@ pub(crate) fn record(
         phase: Phase::Unknown,
         grad_enabled: None,
         progress: None,
+        gathering: None,
+        loading: None,
         model: None,
         step: 0,
         structure: None,

@@ -138,6 +138,8 @@ impl AutoOptions {
                 RemedyId::Amp
                 | RemedyId::Recompute
                 | RemedyId::NoForeach
+                | RemedyId::OutputsToRam
+                | RemedyId::LoadToCpu
                 | RemedyId::DataloaderWorkers
                 | RemedyId::PrefetchFactor
                 | RemedyId::PinMemory

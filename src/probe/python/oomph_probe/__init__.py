@@ -44,6 +44,8 @@ patch/ Only where the user chose a patch at runtime, and then these change what 
     loader         another batch size for DataLoaders
     arguments      fewer workers of DataLoaders, fewer batches in advance, no pinned memory
     foreach        optimizers step through their parameters one by one
+    loading        checkpoints are loaded to the CPU
+    outputs        evaluations of transformers' Trainer move their outputs to RAM
     source         numbers in the text of the program's own files
     purity         whether a forward can be run a second time
     precision      whether the program sets a precision itself
@@ -106,6 +108,8 @@ oom/ When memory has run out:
     progress       how far the forward had got
     retainers      who keeps memory alive: variables and attributes of the program
     variables      the names by which the program knows its objects
+    checkpoint     which checkpoint was being loaded
+    gathering      how far an evaluation had come that gathers its outputs
     usage          the line of a function at which something grows
     graphs         what a tensor keeps alive through its autograd graph
     dump           PyTorch's own snapshot, saved at an OOM or when asked for

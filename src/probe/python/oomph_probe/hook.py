@@ -26,6 +26,8 @@ def install() -> None:
     wanted.update((name, watch_parser) for name in PARSERS)
     if os.environ.get("OOMPH_EDITS"):
         watch_sources(wanted)
+    if "eval_outputs=" in os.environ.get("OOMPH_PATCHES", ""):
+        wanted["transformers.trainer"] = patch_library
     for name in list(wanted):
         if name in sys.modules:
             wanted.pop(name)(sys.modules[name])
@@ -60,6 +62,16 @@ def watch_sources(wanted: "Dict[str, Callable[[Any], None]]") -> None:
         watcher().watch_sources(wanted)
     except Exception:
         swallowed("edit sources")
+
+
+def patch_library(module: "Any") -> None:
+    """A patch that the user chose is of this library."""
+    try:
+        probe: Any = sys.modules.get("_oomph_probe")
+        if probe is not None and probe.here is not None and probe.here.patches is not None:
+            probe.here.patches.imported(module)
+    except Exception:
+        swallowed("patch " + module.__name__)
 
 
 def watch_parser(module: "Any") -> None:

@@ -11,7 +11,7 @@ import time
 
 from ..common import errors, frames, phases
 from ..live import snapshot
-from . import optimizer, progress
+from . import checkpoint, gathering, optimizer, progress
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -41,7 +41,9 @@ FULL_EVERY = 5.0
 # In addition the first OOM of each place in the program, up to so many places.
 PLACES = 32
 # The parts that are slow to collect.
-EXPENSIVE = ("largest_free", "free_blocks", "lines", "growing", "progress", "model", "optimizer")
+EXPENSIVE = ("largest_free", "free_blocks", "lines", "growing", "progress", "model", "optimizer", "gathering",
+    "loading",
+)
 
 
 class Observer:
@@ -180,7 +182,7 @@ class Records:
         is_new = self.is_new_place(record.get("stack"))
         in_full = is_new or self.seen <= FULL_AT_FIRST or now - self.full_at >= FULL_EVERY
         if in_full:
-            self.add_parts(record, device, (self.add_snapshot, self.add_progress, self.add_optimizer))
+            self.add_parts(record, device, (self.add_snapshot, self.add_progress, self.add_optimizer, self.add_loading))
         # cuDNN tries one algorithm after another: among OOMs at one place with the same bytes allocated,
         # the last attempt's record is the one that counts. (`device` is copied: nothing of the call is kept.)
         place = int(device), record["step"], record.get("stack"), record["sample"]["allocated"]
@@ -243,6 +245,10 @@ class Records:
             share = progress.of(path, stack)
             if share is not None:
                 record["progress"] = share
+        if record.get("phase") == "evaluation":
+            gathered = gathering.of(frames.own_frames())
+            if gathered is not None:
+                record["gathering"] = gathered
 
     def add_optimizer(self, record: Line, device: int) -> None:
         """What the optimizer's step needs: where it has run out, or is still to come for the first time."""
@@ -257,6 +263,11 @@ class Records:
             line["before"] = began[2]["allocated"]
             line["peak_before"] = began[2]["peak"]
         record["optimizer"] = line
+
+    def add_loading(self, record: Line, device: int) -> None:
+        loading = checkpoint.of(frames.own_frames())
+        if loading is not None:
+            record["loading"] = loading
 
     def add_structure(self, record: Line, device: int) -> None:
         structure = self.structure.of(device)

@@ -1,7 +1,8 @@
 """Patches applied at runtime: which ones the user chose, and what became of each.
 
 Named in OOMPH_PATCHES, separated by commas: `recompute`, `amp`, `batch=64:32`, `workers=4`, `prefetch=1`,
-`pin_memory=off`, `persistent_workers=off`, `sharing=file_system`, `foreach=off`. Without the variable
+`pin_memory=off`, `persistent_workers=off`, `sharing=file_system`, `foreach=off`,
+`eval_outputs=4`, `load=cpu`. Without the variable
 nothing is touched. What became of changed sources (source.py) is told in the same way. Each patch is
 applied or declines, and reports which and why. One that fails disables itself, and the training goes
 on without it.
@@ -14,7 +15,7 @@ import os
 import sys
 
 from ..common import blocks, calls, errors
-from . import amp, arguments, foreach, loader, precision, purity, recompute
+from . import amp, arguments, foreach, loader, loading, outputs, precision, purity, recompute
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -45,6 +46,8 @@ class Patches:
         self.arguments = arguments.LoaderArguments(self)
         self.sharing: str | None = None
         self.foreach: foreach.NoForeach | None = None
+        self.outputs: outputs.OutputsToRam | None = None
+        self.loading: loading.LoadToCpu | None = None
         self.edits: Any = getattr(sys.modules.get("_oomph_source"), "edits", None)
         for word in chosen:
             self.choose(word)
@@ -62,6 +65,10 @@ class Patches:
                 self.arguments.choose(name, value)
             elif name == arguments.SHARING:
                 self.sharing = value
+            elif name == loading.NAME:
+                self.loading = loading.LoadToCpu(self, value)
+            elif name == outputs.NAME:
+                self.outputs = outputs.OutputsToRam(self, value)
             elif name == foreach.NAME:
                 self.foreach = foreach.NoForeach(self, value)
             else:
@@ -84,6 +91,10 @@ class Patches:
             self.attempt(arguments.SHARING, arguments.share_by, self, self.sharing)
         if self.foreach is not None:
             self.attempt(foreach.NAME, self.foreach.install)
+        if self.outputs is not None:
+            self.attempt(outputs.NAME, self.outputs.install)
+        if self.loading is not None:
+            self.attempt(loading.NAME, self.loading.install)
         if any(patch is not None and patch.wants_roots for patch in (self.recompute, self.amp)):
             try:
                 ours = (amp, blocks, calls, precision, purity, recompute, sys.modules[__name__])
@@ -104,6 +115,11 @@ class Patches:
             errors.foreseen("patch " + name)
             self.decline(name, in_words(error))
             return False
+
+    def imported(self, module: Any) -> None:
+        """The program has imported a library that a patch waits for."""
+        if self.outputs is not None:
+            self.attempt(outputs.NAME, self.outputs.imported, module)
 
     def root_called(self, root: Module) -> Callable[..., Any] | None:
         """A model is about to be called for the first time, with gradients. Returns the function that
@@ -164,6 +180,8 @@ class Patches:
             ("amp", self.amp),
             ("batch", self.loader),
             (foreach.NAME, self.foreach),
+            (outputs.NAME, self.outputs),
+            (loading.NAME, self.loading),
         ):
             if patch is not None and name not in self.said:
                 self.decline(name, patch.nothing_found)

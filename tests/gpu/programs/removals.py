@@ -1,0 +1,159 @@
+"""Trainings that run out of memory by what one remedy takes away: an optimizer's temporaries, an evaluation's outputs, a
+checkpoint on the GPU.
+
+    removals.py CASE MODEL [--bare]    CASE of CASES, MODEL 0, 1 or 2; --bare: on the whole card, where it does not run out
+    removals.py --try                  small forms of all on a CPU
+
+The last line is an object of JSON: losses, what was asked of outputs, and the peaks in bytes. All is deterministic.
+"""
+import json
+import os
+import sys
+import tempfile
+
+import torch
+from torch import nn
+
+SMALL = "--try" in sys.argv
+DEVICE = "cpu" if SMALL else "cuda"
+GIB = 1 << (16 if SMALL else 30)
+
+
+class Ballast:
+    """Leaves so many bytes of the card."""
+
+    def __init__(self, left):
+        self.held = None
+        if "--bare" not in sys.argv and not SMALL:
+            free, _ = torch.cuda.mem_get_info()
+            self.held = torch.empty(max(free - int(left), 1), dtype=torch.uint8, device="cuda")
+
+    def bytes(self):
+        return 0 if self.held is None else self.held.numel()
+
+
+def bytes_of(model):
+    return sum(parameter.numel() * parameter.element_size() for parameter in model.parameters())
+
+
+def tables():
+    return nn.ModuleList(nn.Embedding(GIB // 4 // 64 // 4, 64) for _ in range(8))
+
+
+def layers():
+    width = int((GIB / 4 / 16) ** 0.5)
+    return nn.Sequential(*(nn.Sequential(nn.Linear(width, width), nn.GELU()) for _ in range(32)))
+
+
+def decoder():
+    import transformers
+
+    width = 64 if SMALL else 1536
+    config = transformers.GPT2Config(vocab_size=1000, n_positions=64, n_embd=width, n_layer=2 if SMALL else 18, n_head=8)
+    config.resid_pdrop = config.embd_pdrop = config.attn_pdrop = 0.0
+    return transformers.GPT2LMHeadModel(config)
+
+
+MODELS = (tables, layers, decoder)
+
+
+def loss_of(model):
+    if isinstance(model, nn.ModuleList):
+        places = torch.arange(64, device=DEVICE)
+        return sum(table(places).square().mean() for table in model)
+    if isinstance(model, nn.Sequential):
+        width = model[0][0].in_features
+        return (model(torch.linspace(-1, 1, 4 * width, device=DEVICE).view(4, width)) - 1).square().mean()
+    tokens = torch.arange(128, device=DEVICE).view(2, 64)
+    return model(input_ids=tokens, labels=tokens).loss
+
+
+def steps(model, optimizer, count=4):
+    losses = []
+    for _ in range(count):
+        optimizer.zero_grad()
+        loss = loss_of(model)
+        loss.backward()
+        optimizer.step()
+        losses.append(loss.item())
+    return losses
+
+
+def foreach(which):
+    """Parameters, gradients and state fit; a copy of all parameters more does not."""
+    model = MODELS[which]().to(DEVICE)
+    ballast = Ballast(3.6 * bytes_of(model) + GIB // 8)
+    optimizer = torch.optim.AdamW(model.parameters(), lr=1e-3)
+    return {"losses": steps(model, optimizer), "ballast": ballast.bytes()}
+
+
+def load(which):
+    """The checkpoint does not fit beside its model."""
+    model = MODELS[which]().to(DEVICE)
+    optimizer = torch.optim.SGD(model.parameters(), lr=1e-3)
+    directory = "/dev/shm" if os.path.isdir("/dev/shm") else None
+    with tempfile.TemporaryDirectory(dir=directory) as folder:
+        path = folder + "/state.pt"
+        torch.save({"model": model.state_dict(), "step": 4}, path)
+        ballast = Ballast(0.6 * bytes_of(model))
+        resume(model, path)
+    loaded, held = peak(), ballast.bytes()
+    del ballast
+    return {"losses": steps(model, optimizer), "loaded": loaded, "ballast": held}
+
+
+def resume(model, path):
+    model.load_state_dict(torch.load(path)["model"])
+
+
+def outputs(which):
+    """transformers' Trainer keeps the logits of all batches; 1.5 of twice their bytes are there."""
+    import transformers
+
+    words, length, rows = (60, 8, 24) if SMALL else (40_000, 128, 192)
+    shape = dict(vocab_size=words, num_hidden_layers=1, num_attention_heads=2, hidden_size=64)
+    model = (
+        lambda: transformers.GPT2LMHeadModel(transformers.GPT2Config(vocab_size=words, n_embd=64, n_layer=1, n_head=2)),
+        lambda: transformers.LlamaForCausalLM(transformers.LlamaConfig(intermediate_size=128, **shape)),
+        lambda: transformers.BertForMaskedLM(transformers.BertConfig(intermediate_size=128, **shape)),
+    )[which]()
+    data = [{"input_ids": [n % 50] * length, "labels": [n % 50] * length} for n in range(rows)]
+    sums = []
+
+    def metrics(predictions):
+        sums.append(float(predictions.predictions[::7, ::11, ::13].astype("float64").sum()))
+        return {"rows": len(predictions.predictions)}
+
+    ballast = Ballast(1.5 * rows * length * words * 4)
+    with tempfile.TemporaryDirectory() as folder:
+        settings = transformers.TrainingArguments(
+            folder, per_device_train_batch_size=1, per_device_eval_batch_size=4, max_steps=4, eval_strategy="steps", eval_steps=4,
+            report_to=[], save_strategy="no", disable_tqdm=True, logging_steps=1, use_cpu=SMALL,
+        )
+        trainer = transformers.Trainer(model, settings, train_dataset=data, eval_dataset=data, compute_metrics=metrics)
+        trainer.train()
+    losses = [entry["loss"] for entry in trainer.state.log_history if "loss" in entry]
+    return {"losses": losses, "outputs": sums, "ballast": ballast.bytes()}
+
+
+def peak():
+    return 0 if SMALL else torch.cuda.max_memory_allocated()
+
+
+CASES = {function.__name__: function for function in (foreach, outputs, load)}
+
+
+def main(case, which):
+    torch.manual_seed(0)
+    torch.use_deterministic_algorithms(True, warn_only=True)
+    said = CASES[case](which)
+    print(json.dumps(dict(said, peak=peak())))
+
+
+if __name__ == "__main__":
+    if SMALL:
+        for each in CASES:
+            for model in range(3):
+                main(each, model)
+    else:
+        main(sys.argv[1], int(sys.argv[2]))

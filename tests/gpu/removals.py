@@ -1,0 +1,127 @@
+#!/usr/bin/env python3
+"""Remedies that take away what the cause is about, on a real GPU: offered first, predicted as measured, and the same losses.
+
+    python3 tests/gpu/removals.py --oomph target/release/oomph [--results FILE] [--only CASE ...] [--seconds N]
+
+Three models of each case (tests/gpu/programs/removals.py), each run three times: on the whole card, where it fits; beside a ballast, where
+it runs out of memory and `oomph explain` says what would help; and with that, beside the same ballast. What is in the results
+is not run again. The whole has not been timed; it should take some ten minutes.
+"""
+import argparse
+import json
+import os
+import pathlib
+import subprocess
+import sys
+import tempfile
+import time
+
+HERE = pathlib.Path(__file__).resolve().parent
+ROOT = HERE.parent.parent
+PROGRAM = HERE / "programs" / "removals.py"
+sys.path.insert(0, str(HERE))
+
+from results import Results  # noqa: E402
+
+# Of each case the remedy that must be the first one, what its losses may differ by, and where its prediction is compared: what
+# was predicted of the peak, and what the program measured.
+CASES = {
+    "foreach": ("no-foreach", 1e-6, lambda expected: expected["within"][0], "peak"),
+    "outputs": ("outputs-to-ram", 0.0, lambda expected: expected["needs"], "peak"),
+    "load": ("load-to-cpu", 0.0, lambda expected: expected["at_least"], "loaded"),
+}
+MODELS = (0, 1, 2)
+MOST_OFF = 0.05
+SECONDS_A_RUN = 120
+
+
+def run(words, patches=None):
+    env = dict(os.environ, CUBLAS_WORKSPACE_CONFIG=":4096:8", TOKENIZERS_PARALLELISM="false")
+    env.pop("OOMPH_PATCHES", None)
+    if patches:
+        env["OOMPH_PATCHES"] = ",".join(patches)
+    return subprocess.run(
+        words, capture_output=True, text=True, timeout=SECONDS_A_RUN, stdin=subprocess.DEVNULL, cwd=ROOT, env=env, check=False
+    )
+
+
+def said(done):
+    """The program's last line; raises where it did not end well."""
+    if done.returncode != 0:
+        raise RuntimeError((done.stdout + done.stderr)[-700:])
+    lines = [line for line in done.stdout.splitlines() if line.startswith('{"losses"')]
+    return json.loads(lines[-1])
+
+
+def differ(one, other):
+    pairs = list(zip(one, other))
+    if len(one) != len(other) or not pairs:
+        return float("inf")
+    return max(abs(a - b) / max(abs(a), 1e-12) for a, b in pairs)
+
+
+def measure(oomph, case, model, directory, results):
+    wanted, most_differ, predicted_of, measured_as = CASES[case]
+    words = [sys.executable, str(PROGRAM), case, str(model)]
+    bare = said(run([*words, "--bare"]))
+    recording = directory / "out.jsonl"
+    out = run([oomph, "--headless", "--record", str(recording), *words])
+    results.keep(recording, f"{case} {model} out")
+    explained = run([oomph, "explain", "--json", str(recording)])
+    answer = json.loads(explained.stdout)
+    cause = answer["findings"][0]["cause"] if answer["findings"] else None
+    first = next((remedy for remedy in answer["remedies"] if remedy["available"]), None)
+    line = {"case": case, "model": model, "exit": out.returncode, "cause": cause, "first": first and first["id"]}
+    if first is None or first["id"] != wanted:
+        reasons = {remedy["id"]: remedy["reason"] for remedy in answer["remedies"]}
+        return dict(line, right=False, why=f"{wanted}: {reasons.get(wanted)}")
+    recording = directory / "patched.jsonl"
+    patched = said(run([oomph, "--headless", "--record", str(recording), *words], first["patches"]))
+    results.keep(recording, f"{case} {model} patched")
+    # The ballast is the same in both and would hide what is off.
+    predicted, measured = (figure - patched["ballast"] for figure in (predicted_of(first["expected"]), patched[measured_as]))
+    off = predicted / measured - 1
+    losses = max(differ(bare["losses"], patched["losses"]), differ(bare.get("outputs", [1]), patched.get("outputs", [1])))
+    is_right = losses <= most_differ and abs(off) <= MOST_OFF
+    return dict(
+        line, right=is_right, patches=first["patches"], predicted=predicted, measured=measured, off=round(off, 4), losses=losses,
+        bare=bare["peak"], effect=first["effect"],
+    )
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--oomph", required=True)
+    parser.add_argument("--results", type=pathlib.Path, default=pathlib.Path("removals.jsonl"))
+    parser.add_argument("--only", nargs="*", choices=sorted(CASES), default=[])
+    parser.add_argument("--seconds", type=float, default=540, help="begin nothing further after so long")
+    args = parser.parse_args()
+    oomph = str(pathlib.Path(args.oomph).resolve())
+    results = Results(args.results)
+    began = time.monotonic()
+    for model in MODELS:
+        for case in args.only or CASES:
+            if results.has(case=case, model=model) or time.monotonic() - began > args.seconds:
+                continue
+            with tempfile.TemporaryDirectory() as scratch:
+                try:
+                    line = measure(oomph, case, model, pathlib.Path(scratch), results)
+                except (subprocess.TimeoutExpired, RuntimeError, ValueError) as error:
+                    print(f"{case} {model}: not measured: {error}", flush=True)
+                    continue
+            results.add(**line)
+    print("| case | model | cause | first remedy | predicted | measured | off | losses |")
+    print("|---|---|---|---|---|---|---|---|")
+    for line in results.lines:
+        if "off" in line:
+            figures = f"{line['predicted'] / 2**30:.2f} GiB | {line['measured'] / 2**30:.2f} GiB | {line['off']:+.1%} | {line['losses']:.1e}"
+        else:
+            figures = f"{line['why']} | | |"
+        print(f"| {line['case']} | {line['model']} | {line['cause']} | {line['first']} | {figures} |")
+    right = sum(line["right"] for line in results.lines)
+    print(f"\n{right} of {len(results.lines)} measured are right; {len(CASES) * len(MODELS) - len(results.lines)} not measured.")
+    return 0 if results.lines and right == len(results.lines) else 1
+
+
+if __name__ == "__main__":
+    sys.exit(main())
