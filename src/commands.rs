@@ -16,6 +16,7 @@ pub mod help;
 mod logs;
 mod ls;
 mod mcp;
+mod picker;
 mod plan;
 mod predict;
 mod replay;
@@ -64,6 +65,7 @@ use stop::StopCommand;
     version = env!("OOMPH_VERSION"),
     override_usage = "oomph [OPTIONS] [--] [NAME=VALUE...] COMMAND [ARG...]\n       oomph run [OPTIONS] -- [NAME=VALUE...] COMMAND [ARG...]\n       oomph <SUBCOMMAND>",
     after_help = "The first argument that isn't an oomph option starts the command; everything after it is the command's.\n\
+                  `oomph` alone lists the sessions on a terminal, to open one.\n\
                   Exit status: the command's own; 125 oomph's own failure, 126 not executable, 127 not found.",
     args_override_self = true,
     disable_help_subcommand = true
@@ -172,10 +174,12 @@ pub fn parse(
         .try_get_matches_from(ours)
         .map_err(|error| early_exit(&error, subcommand))?;
     let cli = Cli::from_arg_matches(&matches).map_err(|error| early_exit(&error, subcommand))?;
-    let needs_command = matches!(
-        cli.subcommand,
-        None | Some(Subcommand::Plan(_) | Subcommand::Fit(_))
-    );
+    let needs_command = match cli.subcommand {
+        // `oomph` alone is the list of sessions.
+        None => !words.is_empty(),
+        Some(Subcommand::Plan(_) | Subcommand::Fit(_)) => true,
+        Some(_) => false,
+    };
     let command = match parts.command.is_empty() && !needs_command {
         true => None,
         false => Some(command_line(parts.command, cwd)?),
@@ -193,9 +197,10 @@ impl Invocation {
     /// # Errors
     /// What kept oomph from doing it, in one line.
     pub fn run(self) -> anyhow::Result<Ending> {
-        let command = self.command;
-        let Some(subcommand) = self.subcommand else {
-            return run::run(self.run, command.ok_or_else(no_command)?);
+        let (subcommand, command) = match (self.subcommand, self.command) {
+            (None, Some(command)) => return run::run(self.run, command),
+            (None, None) => return picker::run(),
+            (Some(subcommand), command) => (subcommand, command),
         };
         match subcommand {
             Subcommand::Ls(ls) => ls::run(&ls),

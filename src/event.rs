@@ -43,8 +43,7 @@ pub use probe::{
 };
 pub use process_host::{HostActivity, HostGrowthSpot, LoaderSettings, ProcessHost};
 pub use run::{
-    ArrayTask, Basis, Exit, Job, Prediction, PredictionOutcome, RamPrediction, RunEnd,
-    is_estimated_to_fit,
+    ArrayTask, Basis, Exit, Job, Prediction, PredictionOutcome, RamPrediction, RunEnd, likely_fits,
 };
 use serde::{Deserialize, Serialize};
 pub use source_edit::{EDITS, SourceEdit, as_typed, crc32, displayed, without_edits};

@@ -12,6 +12,7 @@ mod batch;
 mod change;
 mod checkpointing;
 mod device;
+mod edited;
 mod expandable_segments;
 mod expectation;
 mod inputs;
@@ -43,6 +44,7 @@ mod wait;
 mod workers;
 
 pub use change::{CommandChange, PredictedChange, predicted};
+pub use edited::EditedNeed;
 pub use expandable_segments::with_alloc_conf;
 pub use inputs::{Leftover, RemedyInputs};
 pub use offer::{expectation, remedies};

@@ -20,6 +20,7 @@
 //! child.rs emulator.rs                    the program's terminal
 //! output_rows.rs reflow.rs                what is searched and selected in it; its rows at another width
 //! editor.rs                               a line of text or a command being edited
+//! picker.rs picker/                       the list of sessions, which is no session's screen
 //! terminal.rs                             the user's terminal
 //! ```
 
@@ -39,6 +40,7 @@ mod mouse;
 mod output_rows;
 mod pane;
 mod panes;
+pub mod picker;
 mod ram;
 mod reflow;
 mod scene;

@@ -4,11 +4,13 @@
 mod cases;
 mod cost;
 mod dialog;
+mod editor;
 mod epochs;
 mod keys;
 mod monkey;
 mod nodes;
 mod offers;
+mod picker;
 mod picture;
 mod steps;
 mod story;
@@ -20,6 +22,7 @@ use oomph::ui::{self, Pane, Theme, View};
 use ratatui::Terminal;
 use ratatui::backend::TestBackend;
 use ratatui::buffer::Buffer;
+use ratatui::style::Color;
 use story::Story;
 
 /// One frame of a session as a view shows it.
@@ -51,6 +54,16 @@ fn each_pane_has_frames() {
     }
 }
 
+/// From a quarter of a screen to a whole one.
+const SIZES: [(u16, u16); 6] = [
+    (40, 12),
+    (60, 16),
+    (80, 24),
+    (120, 36),
+    (160, 45),
+    (200, 60),
+];
+
 #[test]
 fn frames_are_as_they_were_accepted() {
     let mut settings = insta::Settings::clone_current();
@@ -60,32 +73,66 @@ fn frames_are_as_they_were_accepted() {
     settings.bind(|| {
         for case in CASES {
             let story = case.told();
-            // The first of each pane, and what covers them.
-            let first = CASES.iter().find(|other| other.pane == case.pane);
-            let is_first = first.is_some_and(|first| first.name == case.name);
-            let covers = [
-                "steady",
-                "eight-ranks",
-                "eight-nodes",
-                "chart-alone",
-                "oom-capacity",
-                "oom-leak",
-                "help",
-            ];
-            let is_of_panes = case.pane.is_some() && is_first || covers.contains(&case.name);
-            let smaller: &[_] = match is_of_panes || case.name.starts_with("step") {
-                true => &[(40, 12), (120, 36)],
-                false if case.name.starts_with("oom") => &[(40, 12), (60, 16)],
-                false => &[],
-            };
-            for &(width, height) in [(80, 24), (120, 40), (200, 60)].iter().chain(smaller) {
+            for (width, height) in SIZES {
                 let view = case.show(&story, Theme::full(), width, height);
                 let buf = draw(&story, &view, width, height);
                 keep_picture(case.name, &buf);
                 insta::assert_snapshot!(format!("{}-{width}x{height}", case.name), text(&buf));
             }
+            // The first of each pane, and what has shares.
+            let first = CASES.iter().find(|other| other.pane == case.pane);
+            let is_of_panes =
+                case.pane.is_some() && first.is_some_and(|first| first.name == case.name);
+            if is_of_panes || case.name.starts_with("step") || case.name.starts_with("wide") {
+                let view = case.show(&story, without_colours(), 120, 36);
+                let name = format!("{}-without-colours-120x36", case.name);
+                insta::assert_snapshot!(name, text(&draw(&story, &view, 120, 36)));
+            }
         }
     });
+}
+
+/// A terminal with UTF-8 and this much colour.
+fn of_terminal(term: &str, no_color: bool) -> Theme {
+    Theme::of_environment(|name| match name {
+        "TERM" => Some(term.to_string()),
+        "LANG" => Some("C.UTF-8".to_string()),
+        "NO_COLOR" => no_color.then(|| "1".to_string()),
+        _ => None,
+    })
+}
+
+fn without_colours() -> Theme {
+    of_terminal("xterm-256color", true)
+}
+
+/// On dark, what 16 colours say is what all of them say: no other character is needed, and no other colour is used.
+#[test]
+fn sixteen_colours_show_the_same_frames() {
+    let sixteen = of_terminal("linux", false);
+    for case in CASES {
+        let story = case.told();
+        for (width, height) in [(40, 12), (80, 24), (160, 45)] {
+            let frame = |theme| {
+                draw(
+                    &story,
+                    &case.show(&story, theme, width, height),
+                    width,
+                    height,
+                )
+            };
+            let buf = frame(sixteen);
+            let place = format!("{} at {width}x{height}", case.name);
+            assert_eq!(text(&buf), text(&frame(Theme::full())), "{place}");
+            for cell in buf.content() {
+                for colour in [cell.fg, cell.bg] {
+                    let is_one = matches!(colour, Color::Reset | Color::Indexed(..16));
+                    assert!(is_one, "{place}: {colour:?}");
+                }
+            }
+            keep_picture(&format!("sixteen-{}", case.name), &buf);
+        }
+    }
 }
 
 /// With `OOMPH_PICTURES=DIR` every frame is left there as a picture too, to be looked at.
@@ -152,8 +199,8 @@ fn terminals_without_colours_or_utf_8_get_neither() {
         let (story, view) = case.staged(plain, 100, 30);
         let buf = draw(&story, &view, 100, 30);
         for cell in buf.content() {
-            assert_eq!(cell.fg, ratatui::style::Color::Reset, "{}", case.name);
-            assert_eq!(cell.bg, ratatui::style::Color::Reset, "{}", case.name);
+            assert_eq!(cell.fg, Color::Reset, "{}", case.name);
+            assert_eq!(cell.bg, Color::Reset, "{}", case.name);
         }
         keep_picture(&format!("plain-{}", case.name), &buf);
         // The program's own words are the program's.

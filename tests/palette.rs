@@ -343,3 +343,25 @@ fn categories_are_read_and_told_apart_with_sixteen_colours_too() {
         }
     }
 }
+
+/// A report's chart has the colours that its lines have on the screen, on light and on dark.
+#[test]
+fn a_reports_chart_has_the_colours_of_the_screen() {
+    const CSS: &str = include_str!("../src/report/page/assets/page.css");
+    let (light, dark) = CSS.split_once("prefers-color-scheme: dark").expect("both");
+    for (css, scheme) in [(light, Scheme::Light), (dark, Scheme::Dark)] {
+        let theme = Theme::full().wearing(scheme);
+        for (name, tone) in [
+            ("allocated", Tone::Allocated),
+            ("reserved", Tone::Reserved),
+            ("used", Tone::Used),
+            ("capacity", Tone::Capacity),
+        ] {
+            let Some(Color::Rgb(r, g, b)) = theme.style(tone).fg else {
+                panic!("{name} has a colour");
+            };
+            let wanted = format!("--{name}: #{r:02x}{g:02x}{b:02x};");
+            assert!(css.contains(&wanted), "{wanted} in {scheme:?}");
+        }
+    }
+}

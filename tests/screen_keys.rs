@@ -83,6 +83,74 @@ fn typing() {
     press_all(InputMode::Typing);
 }
 
+/// `oomph` alone on a terminal, with one session that has ended; what it asks for is what `oomph replay` shows.
+#[test]
+fn a_session_is_chosen_from_the_list_and_opened() {
+    let home = tempfile::TempDir::new().expect("a directory");
+    let state = home.path().to_string_lossy().into_owned();
+    let places = [
+        ("OOMPH_STATE_DIR", state.as_str()),
+        ("OOMPH_RUNTIME_DIR", &state),
+    ];
+    let mut none = Terminal::spawn(&[stage::OOMPH], &places, 24, 80);
+    none.wait_for("no command given", PATIENCE);
+    assert_eq!(none.exit(PATIENCE), Exit::Code(125));
+
+    let session = home.path().join("oomph/sessions/20260301-233000-python3");
+    std::fs::create_dir_all(&session).expect("a directory");
+    std::fs::copy(recordings::RECORDING, session.join("events.jsonl")).expect("a recording");
+    let mut terminal = Terminal::spawn(&[stage::OOMPH], &places, 24, 80);
+    terminal.wait_for("1 ended", PATIENCE);
+    terminal.press("/nothing like it");
+    terminal.wait_for("no session has this text", PATIENCE);
+    terminal.press(Key::Esc);
+    terminal.wait_for("oomph replay 20260301-233000-python3", PATIENCE);
+    terminal.press("\r");
+    terminal.wait_for("replay x1", PATIENCE);
+    // No thread of the list takes a key.
+    terminal.press("q");
+    assert_eq!(terminal.exit(PATIENCE), Exit::Code(0));
+    assert_eq!(terminal.left_behind(), Vec::<&str>::new());
+
+    let mut left = Terminal::spawn(&[stage::OOMPH], &places, 24, 80);
+    left.wait_for("1 ended", PATIENCE);
+    left.press("q");
+    assert_eq!(left.exit(PATIENCE), Exit::Code(0));
+    assert_eq!(left.left_behind(), Vec::<&str>::new());
+}
+
+/// The editor has the terminal and all that is typed until it ends; then the screen is there again.
+#[test]
+fn a_line_is_opened_in_the_users_editor() {
+    let home = tempfile::TempDir::new().expect("a directory");
+    let path = |name: &str| home.path().join(name).to_string_lossy().into_owned();
+    let recording = recordings::traced(true).replace("/home/ada", &home.path().to_string_lossy());
+    std::fs::write(path("events.jsonl"), recording).expect("a recording");
+    std::fs::write(path("train.py"), "pass\n").expect("a program");
+    let editor =
+        "#!/bin/sh\nprintf 'editing %s' \"$*\"\nread line\nprintf '%s' \"$line\" > \"$0.read\"\n";
+    std::fs::write(path("edit"), editor).expect("an editor");
+    let editor = format!("sh {}", path("edit"));
+    let argv = [stage::OOMPH, "replay", &path("events.jsonl")];
+    let mut terminal = Terminal::spawn(&argv, &[("EDITOR", &editor), ("VISUAL", "")], 30, 100);
+    terminal.wait_for("run 1", PATIENCE);
+    terminal.press("s");
+    terminal.wait_for("allocated by", PATIENCE);
+    terminal.press("e");
+    terminal.wait_for("editing +1 ", PATIENCE);
+    assert!(!terminal.with_screen(vt100::Screen::alternate_screen));
+    terminal.press(Key::Ctrl('z'));
+    terminal.press("q typed\r");
+    terminal.wait_for("allocated by", PATIENCE);
+    let typed = std::fs::read_to_string(path("edit.read")).expect("what was typed");
+    assert_eq!(typed, "q typed");
+    terminal.press("q");
+    terminal.wait_for("replay x1", PATIENCE);
+    terminal.press("q");
+    assert_eq!(terminal.exit(PATIENCE), Exit::Code(0));
+    assert_eq!(terminal.left_behind(), Vec::<&str>::new());
+}
+
 /// Ctrl-Z in a replay gives the terminal to the shell, and `fg` takes it back.
 #[test]
 fn a_replay_is_suspended_and_resumed_by_a_shell() {

@@ -11,12 +11,14 @@ use crate::event::{Clock, Event, EventKind};
 use crate::live::display::keyboard::{self, Typed};
 use crate::live::display::mode::{self, Mode, Surface};
 use crate::live::display::screen::{Due, Screen};
+use crate::live::display::source_editor;
 use crate::live::{self, Ending, print, report_page, signals};
 use crate::query::sessions::{self, Verb};
 use crate::recording::{self, GrowingRecording, RemoteSession};
 use crate::state::State;
 use crate::supervise::{Keeper, OutputStream};
 use crate::ui::{Effect, Elsewhere, Preferences, Scene, Subject};
+use crate::units::Moment;
 use anyhow::{Context, bail};
 use clap::Args;
 use crossterm::event::Event as TerminalEvent;
@@ -152,6 +154,9 @@ impl Watch {
                                 signals::suspend();
                                 screen.take_again()?;
                             }
+                            Some(Effect::EditSource { file, line }) => {
+                                edit_source(&mut screen, &file, line, self.state.now)?;
+                            }
                             Some(Effect::WriteReport) => {
                                 screen.view.told(report_here(&self.recording), self.state.now);
                             }
@@ -238,6 +243,22 @@ async fn next(news: &mut Option<Receiver<FileNews>>) -> Option<FileNews> {
 pub(super) fn report_here(recording: &Path) -> String {
     let here = std::env::current_dir().unwrap_or_default();
     report_page::write(recording, &here)
+}
+
+/// Leaves the screen to the user's editor, and waits for its end.
+pub(super) fn edit_source(
+    screen: &mut Screen,
+    file: &str,
+    line: u32,
+    now: Moment,
+) -> std::io::Result<()> {
+    screen.give_back();
+    let opened = source_editor::open(file, line);
+    screen.take_again()?;
+    if let Err(why) = opened {
+        screen.view.told(why, now);
+    }
+    Ok(())
 }
 
 pub(super) fn pressed(screen: &mut Screen, event: TerminalEvent, scene: &Scene) -> Option<Effect> {

@@ -3,7 +3,7 @@
 mod output;
 mod player;
 
-use super::attach::{pressed, report_here};
+use super::attach::{edit_source, pressed, report_here};
 use super::on_screen;
 use crate::diagnosis;
 use crate::document::text::{TextLayout, lines};
@@ -210,6 +210,9 @@ async fn play(file: &Path, at: Option<Moment>, preferences: Preferences) -> anyh
                             signals::suspend();
                             screen.take_again()?;
                             playback.resume(clock.now());
+                        }
+                        Some(Effect::EditSource { file, line }) => {
+                            edit_source(&mut screen, &file, line, player.state.now)?;
                         }
                         Some(Effect::WriteReport) => {
                             let now = player.state.now;

@@ -123,7 +123,6 @@ fn mistakes_are_one_line_with_the_mend() {
         (&["--interval"], "needs a value"),
         (&["--on-oom", "panic", "python"], "ask"),
         (&["--record", "a", "--no-record", "python"], "--no-record"),
-        (&[], "no command"),
         (&["A=b"], "no command"),
         (&["run"], "no command"),
         (&["plan", "--recording", "a", "--", "x"], "--predict"),

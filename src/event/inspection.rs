@@ -41,6 +41,9 @@ pub struct Rehearsal {
     /// Whether a copy of the model may be made behind the step (an average of its weights).
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub copies_model: bool,
+    /// Whether an evaluation or sampling follows before the next step, which nobody has seen.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub evaluates_next: bool,
     /// Whether it is a call without gradients: an evaluation, whose batch is its own.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub evaluates: bool,

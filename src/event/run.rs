@@ -131,22 +131,19 @@ impl RamPrediction {
 }
 
 impl Prediction {
-    /// Whether the run was expected to fit: an estimate that does not say so is still held to its interval.
+    /// Whether the run was expected to fit: one that is not said to is still held to its interval.
     pub fn expected_to_fit(&self) -> Option<bool> {
-        let likely = is_estimated_to_fit(self.basis, self.within, self.room);
+        let likely = likely_fits(self.within, self.room);
         let in_ram = self.ram.is_some_and(RamPrediction::likely_fits);
         self.fits.or((likely || in_ram).then_some(true))
     }
 }
 
-/// Whether all of an estimate's interval is within what is available, which is no proof: estimates have been too low.
-pub fn is_estimated_to_fit(
-    basis: Option<Basis>,
-    within: Option<(Bytes, Bytes)>,
-    room: Option<Bytes>,
-) -> bool {
+/// Whether all of an interval is within what is available. Where that is not said to fit, it is no proof: estimates have
+/// been too low, and what follows the step may need more.
+pub fn likely_fits(within: Option<(Bytes, Bytes)>, room: Option<Bytes>) -> bool {
     let figures = within.zip(room);
-    basis == Some(Basis::Estimated) && figures.is_some_and(|((_, most), room)| most <= room)
+    figures.is_some_and(|((_, most), room)| most <= room)
 }
 
 /// How a run that was predicted has ended.

@@ -113,6 +113,12 @@ impl Model {
         self.rehearsed().is_some_and(|step| step.knows(target))
     }
 
+    /// Whether a target was rehearsed, and an evaluation or sampling that nobody has seen follows its step.
+    pub fn is_followed_by_more(&self, target: &Target) -> bool {
+        let rehearsed = self.rehearsed().filter(|step| step.knows(target));
+        rehearsed.is_some_and(Rehearsed::is_followed_by_more)
+    }
+
     /// The batch of the evaluation that ran out of memory, where that was rehearsed.
     pub fn samples_of_evaluation(&self) -> Option<u64> {
         self.rehearsed()?.samples_of_evaluation()

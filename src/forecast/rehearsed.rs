@@ -162,6 +162,11 @@ impl Rehearsed {
         self.said.evaluates.then_some(self.said.batch)
     }
 
+    /// Whether an evaluation or sampling follows before the next step, of which nothing was seen.
+    pub fn is_followed_by_more(&self) -> bool {
+        self.said.evaluates_next
+    }
+
     /// Whether the target was rehearsed.
     pub fn knows(&self, target: &Target) -> bool {
         self.variant(target).is_some()

@@ -11,7 +11,7 @@ use super::session::inputs::SessionInputs;
 use super::session::source::LinesRead;
 use crate::collect::scheduler::SlurmJob;
 use crate::forecast::TracedHint;
-use crate::remedy::Remedy;
+use crate::remedy::{EditedNeed, Remedy};
 use std::fmt;
 use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
 
@@ -40,6 +40,8 @@ pub(crate) enum TaskResult {
     /// Config files, checkpoints and leftover processes were looked up.
     LookedUp(Box<SessionInputs>),
     Remedies(Vec<Remedy>),
+    /// What the command in the editor would need.
+    Foreseen(Box<EditedNeed>),
     /// Lines of source were read.
     Source(LinesRead),
     /// SLURM was asked for its job.

@@ -5,6 +5,7 @@ pub(crate) mod keyboard;
 pub(crate) mod mode;
 mod prompt;
 pub(crate) mod screen;
+pub(crate) mod source_editor;
 
 use super::message::Message;
 use super::print;
@@ -361,6 +362,7 @@ fn scene_of(session: &Session) -> Scene<'_> {
         findings: &session.findings,
         remedies: session.remedies(),
         command: Some(session.command()),
+        edited: session.edited_need(),
         room_for_batch: session.room_for_batch(),
         waiting: session.waiting(),
         recording: session.recording(),

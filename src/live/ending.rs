@@ -7,6 +7,7 @@ use super::{Ending, print};
 use crate::command::CommandLine;
 use crate::diagnosis::Finding;
 use crate::event::Exit;
+use crate::forecast::BatchRoom;
 use crate::remedy::Remedy;
 use crate::report;
 use crate::state::{Run, RunOutcome, State};
@@ -20,6 +21,8 @@ pub(super) struct LastWords<'a> {
     pub findings: &'a [Finding],
     pub remedies: &'a [Remedy],
     pub command: &'a CommandLine,
+    /// What was seen to fit beside what ran.
+    pub room_for_batch: Option<BatchRoom>,
     pub recording: Option<&'a Path>,
     pub lines: &'a [String],
     /// Whether the program's output ended with a newline.
@@ -91,6 +94,8 @@ fn lines(state: &State, words: &LastWords, on_screen: bool) -> Vec<String> {
             lines.extend(joined(summary, recorded));
         }
         lines.extend(report::winning_command(state));
+        let room = words.room_for_batch;
+        lines.extend(room.and_then(|room| report::unused(state, room)));
     }
     let failed = !matches!(words.ending, Ending::Like(Exit::Code(0)) | Ending::Code(0));
     if let Some(path) = words.recording

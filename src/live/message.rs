@@ -158,6 +158,11 @@ pub(crate) enum SessionEffect {
     LeaveScreen,
     /// Leave the terminal for a while, as by Ctrl-Z.
     Suspend,
+    /// Leave it to the user's editor, at a line of a file.
+    EditSource {
+        file: String,
+        line: u32,
+    },
     /// The terminal's size may have changed.
     Resize,
     /// A frame is due.

@@ -10,6 +10,7 @@ use super::background_task::TaskThreads;
 use super::display::Display;
 use super::display::mode::Mode;
 use super::display::screen::{Due, terminal_size};
+use super::display::source_editor;
 use super::ending::{LastWords, left_over, say};
 use super::message::{Inbox, KeeperLoss, Message, Received, SessionEffect};
 use super::metrics::MetricsFile;
@@ -40,7 +41,7 @@ use nix::errno::Errno;
 use nix::sys::signal::kill;
 use std::collections::VecDeque;
 use std::future::pending;
-use std::io::Write;
+use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 use tokio::sync::mpsc;
@@ -297,6 +298,7 @@ impl Runtime {
             SessionEffect::LoseScreen => self.display.lose(),
             SessionEffect::LeaveScreen => drop(self.display.leave()),
             SessionEffect::Suspend => return self.suspend(),
+            SessionEffect::EditSource { file, line } => return self.edit_source(&file, line),
             SessionEffect::Resize => return self.resize(),
             SessionEffect::Draw(due) => self.display.request(due),
             SessionEffect::Output { stream, bytes } => {
@@ -355,9 +357,7 @@ impl Runtime {
         match self.display.unpark() {
             Ok(true) => messages.push(Message::ScreenEntered),
             Ok(false) => {}
-            Err(error) => messages.push(Message::ScreenFailed(format!(
-                "cannot set up the terminal again ({error})"
-            ))),
+            Err(error) => messages.push(not_taken_again(&error)),
         }
         if !self.loss.is_orphaned {
             messages.extend(self.stay_reachable(now));
@@ -479,6 +479,24 @@ impl Runtime {
         }
         // The terminal is taken again as soon as we are in its foreground.
         None
+    }
+
+    /// Leaves the screen to the user's editor, and waits for its end.
+    fn edit_source(&mut self, file: &str, line: u32) -> Option<Message> {
+        if !self.display.park() {
+            return None;
+        }
+        self.handle(Message::ScreenParked);
+        let opened = source_editor::open(file, line);
+        let message = match self.display.unpark() {
+            Ok(true) => Message::ScreenEntered,
+            Ok(false) => return None,
+            Err(error) => not_taken_again(&error),
+        };
+        if let Err(why) = opened {
+            self.display.told(why, self.clock.now());
+        }
+        Some(message)
     }
 
     /// The terminal's size has changed. With a screen the next frame adapts and resizes the program's
@@ -613,6 +631,7 @@ impl Runtime {
                 findings: &session.findings,
                 remedies: session.remedies(),
                 command: session.command(),
+                room_for_batch: session.room_for_batch(),
                 recording: recording.as_deref(),
                 lines: &self.display.last_words,
                 at_line_start: self.display.is_at_line_start(),
@@ -643,4 +662,8 @@ async fn sleep_until(wake: Option<Moment>, clock: Clock) {
         Some(wake) => tokio::time::sleep(wake.since(clock.now())).await,
         None => pending().await,
     }
+}
+
+fn not_taken_again(error: &io::Error) -> Message {
+    Message::ScreenFailed(format!("cannot set up the terminal again ({error})"))
 }

@@ -20,14 +20,14 @@ use crate::diagnosis::{self, Cause, Certainty, Finding, LiveWarning, LiveWarning
 use crate::event::{Event, EventKind, Exit, Level, LoaderSettings, Note, NvmlState, ProcessHost};
 use crate::forecast::{self, BatchRoom, Hint, TracedHint, hint, traced_search};
 use crate::recognize::{KnobEffect, KnobPlace, LearnedKnob};
-use crate::remedy::{self, Remedy, RemedyId, RemedyInputs};
+use crate::remedy::{self, EditedNeed, Remedy, RemedyId, RemedyInputs};
 use crate::state::{Run, RunOutcome, State};
 use crate::supervise::KeeperOrder;
 use crate::units::{Bytes, Moment, Pid, RunNumber, Uuid};
 use changes::{ChangeFate, Changes, NextRun, RunBefore};
 use inputs::SessionInputs;
 use leftovers::Suspects;
-use remedies::{Hints, RemedyFacts, inputs_of};
+use remedies::{Foreseen, Hints, RemedyFacts, inputs_of};
 use source::SourceReader;
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
@@ -54,6 +54,8 @@ pub(crate) struct Session {
     /// Observations of earlier sessions, once they were asked for.
     earlier: Option<earlier::Observations>,
     hints: Hints,
+    /// What the command in the editor would need.
+    foreseen: Foreseen,
     source: SourceReader,
     unseen: UnseenRanks,
     /// The run of which it was told how much RAM it takes.
@@ -82,6 +84,7 @@ struct Pending {
     earlier: Option<TaskId>,
     hint: Option<TaskId>,
     remedies: Option<TaskId>,
+    foreseen: Option<TaskId>,
     source: Option<TaskId>,
     learned: Option<TaskId>,
     looking_up: Option<TaskId>,
@@ -110,6 +113,7 @@ impl Session {
             inputs,
             earlier: None,
             hints: Hints::default(),
+            foreseen: Foreseen::default(),
             source: SourceReader::default(),
             unseen: UnseenRanks::default(),
             told_host: None,
@@ -348,19 +352,45 @@ impl Session {
         let run = self.telling_state().run();
         match run.is_some_and(|run| run.ranks.iter().any(is_rehearsed)) {
             true => {
-                let facts = RemedyFacts {
-                    command: self.command().clone(),
-                    state: self.telling_state().clone(),
-                    findings: self.findings.clone(),
-                    inputs: self.inputs.clone(),
-                    earlier: self.earlier.clone().unwrap_or_default(),
-                    next: self.run_number().next(),
-                };
+                let facts = self.remedy_facts();
                 let work = move || TaskResult::Remedies(facts.remedies());
                 self.pending.remedies = Some(self.begin("remedies", work));
             }
             false => self.find_remedies_now(),
         }
+    }
+
+    fn remedy_facts(&self) -> RemedyFacts {
+        RemedyFacts {
+            command: self.command().clone(),
+            state: self.telling_state().clone(),
+            findings: self.findings.clone(),
+            inputs: self.inputs.clone(),
+            earlier: self.earlier.clone().unwrap_or_default(),
+            next: self.run_number().next(),
+        }
+    }
+
+    /// Works out what the command in the editor would need. While that takes, a later text of it waits.
+    pub(crate) fn foresee(&mut self, command: CommandLine) {
+        self.foreseen.ask(command);
+        self.foresee_next();
+    }
+
+    fn foresee_next(&mut self) {
+        if self.pending.foreseen.is_some() {
+            return;
+        }
+        if let Some(command) = self.foreseen.open().cloned() {
+            let (facts, offered) = (self.remedy_facts(), self.remedies.clone());
+            let work = move || TaskResult::Foreseen(Box::new(facts.need_of(command, &offered)));
+            self.pending.foreseen = Some(self.begin("foresee", work));
+        }
+    }
+
+    /// What the command in the editor would need, as far as it is known.
+    pub(crate) fn edited_need(&self) -> Option<&EditedNeed> {
+        self.foreseen.said()
     }
 
     fn find_remedies_now(&mut self) {
@@ -371,6 +401,7 @@ impl Session {
 
     fn take_remedies(&mut self, found: Vec<Remedy>) {
         self.remedies = self.changes.without_rejected(found);
+        self.foreseen.forget();
     }
 
     /// All that remedies rest on.
@@ -517,6 +548,13 @@ impl Session {
                 // There was no thread for it.
                 _ => self.find_remedies_now(),
             }
+        } else if is(&mut pending.foreseen) {
+            self.foreseen.take(match result {
+                Some(TaskResult::Foreseen(said)) => Some(*said),
+                // There was no thread for it.
+                _ => None,
+            });
+            self.foresee_next();
         } else if is(&mut pending.looking_up) {
             if let Some(TaskResult::LookedUp(inputs)) = result {
                 self.inputs = *inputs;

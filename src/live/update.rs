@@ -453,9 +453,13 @@ impl SessionController {
                 self.ended_by_hand();
                 self.quit(stop_training);
             }
+            ui::Effect::Foresee(command) => self.session.foresee(command),
             ui::Effect::Relaunch { remedies, command } => self.relaunch(&remedies, command),
             ui::Effect::Input(bytes) => self.session.order(KeeperOrder::Input(bytes)),
             ui::Effect::Suspend => self.session.push(SessionEffect::Suspend),
+            ui::Effect::EditSource { file, line } => {
+                self.session.push(SessionEffect::EditSource { file, line });
+            }
             ui::Effect::LookForRetainers(pid) => self
                 .session
                 .push(SessionEffect::AskProbe(pid, ProbeRequest::Retainers)),

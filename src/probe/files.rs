@@ -114,6 +114,7 @@ const PACKAGE: &[(&str, &str)] = embedded![
     "rehearse/shards.py",
     "rehearse/sizes.py",
     "rehearse/unseen.py",
+    "rehearse/upcoming.py",
     "rehearse/values.py",
     "rehearse/warned.py",
     "rehearse/work.py",

@@ -30,6 +30,9 @@ pub struct SessionRow {
     /// Where it runs and when it was heard, in words, if that is not here.
     #[serde(skip)]
     pub elsewhere: Option<String>,
+    /// Why its recording could not be read.
+    #[serde(skip)]
+    pub problem: Option<String>,
     /// How long it has been running, or ran.
     pub seconds: Option<f64>,
     pub run: Option<u32>,
@@ -89,21 +92,55 @@ impl SessionRow {
         let place = self.elsewhere.as_deref().unwrap_or_default();
         format!("{}{run}{place}", self.state)
     }
+
+    /// `NVIDIA H200`, `8 × NVIDIA H200`, `NVIDIA L4 + NVIDIA T4`.
+    pub fn device_words(&self) -> Option<String> {
+        let mut kinds: Vec<(&String, usize)> = Vec::new();
+        for name in &self.devices {
+            match kinds.iter_mut().find(|(kind, _)| *kind == name) {
+                Some((_, count)) => *count += 1,
+                None => kinds.push((name, 1)),
+            }
+        }
+        let words: Vec<String> = (kinds.iter())
+            .map(|(kind, count)| match count {
+                1 => kind.to_string(),
+                n => format!("{n} × {kind}"),
+            })
+            .collect();
+        (!words.is_empty()).then(|| words.join(" + "))
+    }
 }
 
 /// What [`SessionRow::state`] is while a person is asked.
 pub const WAITING_AT_OOM: &str = Activity::Waiting.word();
 
-/// The running sessions, latest last, and behind them so many of those that are over, the latest first; and how the
-/// predictions of those came out.
-pub fn rows(ended: usize) -> (Vec<SessionRow>, Vec<Score>) {
+/// The sessions that run or wait, on this machine and elsewhere, latest last.
+pub fn current() -> Vec<SessionRow> {
     let mut rows: Vec<SessionRow> = sessions::living().iter().map(living_row).collect();
     let here: Vec<String> = rows.iter().map(|row| row.id.clone()).collect();
     rows.extend(sessions::elsewhere(&here).iter().map(row_elsewhere));
+    rows
+}
+
+/// So many of those that have ended, the latest first.
+pub fn ended(current: &[SessionRow], most: usize) -> impl Iterator<Item = SessionRow> + use<> {
+    ended_rows(current, most).map(|(row, _)| row)
+}
+
+/// The running sessions, latest last, and behind them so many of those that are over, the latest first; and how the
+/// predictions of those came out.
+pub fn rows(ended: usize) -> (Vec<SessionRow>, Vec<Score>) {
+    let mut rows = current();
     let mut scores = Vec::new();
     for (row, of_session) in ended_rows(&rows, ended) {
         rows.push(row);
         scores.extend(of_session);
+    }
+    for row in &rows {
+        if let Some(problem) = &row.problem {
+            print::complain(problem);
+        }
     }
     (rows, scores)
 }
@@ -186,13 +223,14 @@ fn without_front(status: &SessionStatus) -> &'static str {
 }
 
 /// A row for each recorded session that isn't among `living`, and how its predictions came out.
-fn ended_rows(living: &[SessionRow], most: usize) -> Vec<(SessionRow, Vec<Score>)> {
-    recordings::all()
-        .into_iter()
-        .filter(|session| living.iter().all(|row| row.id != session.id))
-        .take(most)
-        .map(|session| recorded_row(&session.id, &session.path))
-        .collect()
+fn ended_rows(
+    living: &[SessionRow],
+    most: usize,
+) -> impl Iterator<Item = (SessionRow, Vec<Score>)> + use<> {
+    let mut ended = recordings::all();
+    ended.retain(|session| living.iter().all(|row| row.id != session.id));
+    let latest = ended.into_iter().take(most);
+    latest.map(|session| recorded_row(&session.id, &session.path))
 }
 
 /// A row for a session that runs elsewhere.
@@ -200,7 +238,7 @@ fn row_elsewhere(session: &RemoteSession) -> SessionRow {
     let recording = session.recording();
     // Where there is none, or it can't be read, there are no figures.
     let recorded = recording.filter(|path| recording::open_own(path).is_ok());
-    let state = outlined(recorded.as_deref());
+    let (state, problem) = recorded.as_deref().map(outlined).unwrap_or_default();
     let path = recorded.unwrap_or_default();
     let (row, _) = recorded_row_of(&session.id, &path, &state);
     SessionRow {
@@ -224,6 +262,7 @@ fn row_elsewhere(session: &RemoteSession) -> SessionRow {
         log: session.log().map(|path| path.display().to_string()),
         ooms: None,
         predictions: Vec::new(),
+        problem,
         ..row
     }
 }
@@ -242,21 +281,23 @@ fn activity(state: &State) -> Activity {
     }
 }
 
-/// What can't be read is listed without its figures: its files are there.
-fn outlined(path: Option<&Path>) -> State {
+/// What can't be read is listed without its figures: its files are there. Why it can't be, if so.
+fn outlined(path: &Path) -> (State, Option<String>) {
     let mut state = State::default();
-    if let Some(path) = path
-        && let Err(error) = recording::outline(path, |event| state.apply(event))
-    {
-        print::complain(&format!("cannot read {}: {error}", path.display()));
-    }
+    let read = recording::outline(path, |event| state.apply(event));
     broken_off::settle(&mut state);
-    state
+    let problem = read.err();
+    (
+        state,
+        problem.map(|error| format!("cannot read {}: {error}", path.display())),
+    )
 }
 
 /// A row for a recorded session, and how its predictions came out.
 pub fn recorded_row(id: &str, path: &Path) -> (SessionRow, Vec<Score>) {
-    recorded_row_of(id, path, &outlined(Some(path)))
+    let (state, problem) = outlined(path);
+    let (row, scores) = recorded_row_of(id, path, &state);
+    (SessionRow { problem, ..row }, scores)
 }
 
 fn recorded_row_of(id: &str, path: &Path, state: &State) -> (SessionRow, Vec<Score>) {

@@ -85,9 +85,12 @@ pub fn find(name: Option<&OsStr>) -> anyhow::Result<PathBuf> {
     }
 }
 
-/// The session's name, of a recording that lies in its directory.
-pub fn id_of(recording: &Path) -> Option<String> {
-    let directory = recording.parent()?.file_name()?;
+/// The session's name: of a recording that lies in its directory, that directory's.
+pub fn id_of(path: &Path) -> Option<String> {
+    if path.file_name() != Some(OsStr::new(recording::RECORDING)) {
+        return Some(recording::header(path)?.id);
+    }
+    let directory = path.parent()?.file_name()?;
     Some(directory.to_string_lossy().into_owned())
 }
 

@@ -33,6 +33,9 @@ const EXPANDABLE_OVERHEAD: f64 = crate::calibration::EXPANDABLE.2;
 /// What is known before a whole step was seen.
 const NO_STEP: &str = "no complete step was seen";
 
+/// Its step fits, and nobody knows what comes next.
+const FOLLOWED: &str = "an evaluation or sampling that follows was not seen";
+
 /// It fits because the allocator gives cached segments back.
 const RETRIES: &str = "slower: PyTorch flushes its cache and retries";
 
@@ -485,6 +488,11 @@ impl<'a> RemedyPredictor<'a> {
                 ..expectation
             },
         };
+        let is_likely = expectation.fits == Some(true) && self.model.is_followed_by_more(target);
+        if is_likely {
+            expectation.fits = None;
+            expectation.words.push("; ", FOLLOWED);
+        }
         let on_card = self.room.and_then(|room| self.model.on_card(target, room));
         if let Some(on_card) = on_card.filter(|_| expectation.fits != Some(false)) {
             expectation.reserved = Some(on_card.reserved);

@@ -4,10 +4,8 @@
 use super::RemedyId;
 use crate::command::{CommandLine, Word};
 use crate::diagnosis::{LittleUse, Phrase};
-use crate::event::{
-    Basis, EDITS, PATCHES, Patch, Prediction, RamPrediction, SourceEdit, is_estimated_to_fit,
-};
-use crate::forecast::{Estimate, Target};
+use crate::event::{EDITS, PATCHES, Patch, Prediction, RamPrediction, SourceEdit, likely_fits};
+use crate::forecast::{Basis, Estimate, Target};
 use crate::recognize::KnobPlace;
 use crate::units::Bytes;
 use serde::Serialize;
@@ -67,7 +65,7 @@ pub struct Expectation {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum FitVerdict {
     Fits,
-    /// All of the interval would, but it is only estimated.
+    /// All of the interval would, but it is only estimated, or what follows the step was not seen.
     LikelyFits,
     WontFit,
     /// The need is known, but not well enough.
@@ -126,9 +124,7 @@ impl Expectation {
             (Some(true), _) => FitVerdict::Fits,
             (Some(false), _) => FitVerdict::WontFit,
             (None, Some(what)) => FitVerdict::OfLittleUse(what),
-            (None, None) if is_estimated_to_fit(self.basis, self.within, self.room) => {
-                FitVerdict::LikelyFits
-            }
+            (None, None) if likely_fits(self.within, self.room) => FitVerdict::LikelyFits,
             (None, None) if self.ram.is_some_and(RamPrediction::likely_fits) => {
                 FitVerdict::LikelyFits
             }

@@ -1,17 +1,21 @@
 //! What a run with other settings of its DataLoaders needs of RAM, by the figures of the last second before it ran out: what
 //! processes and batches held then, in the shares that the settings have in it. What was still growing is a lower bound, which
-//! can prove that a run does not fit and never that it does; batches that wait and copies of a data set have an end, and are figures.
+//! can prove that a run does not fit and never that it does; batches that wait have an end, and are figures.
 
 use super::inputs::RemedyInputs;
 use super::plan::Expectation;
-use crate::diagnosis::{Cause, Phrase};
+use crate::diagnosis::{Cause, LittleUse, Phrase};
 use crate::event::{HostMemory, LoaderSettings, RamPrediction};
 use crate::units::{Bytes, Pid};
+
+/// What saves less than this share of what was used is no help.
+const WORTH_IT: f64 = 0.03;
 
 /// What was held when the RAM ran out.
 pub(super) struct RamAtOom<'a> {
     memory: &'a HostMemory,
-    cause: Option<Cause>,
+    /// What workers have copied of what they shared, where that is the cause.
+    copied: Option<Bytes>,
     /// The loader whose batches may take most.
     loader: Option<&'a LoaderSettings>,
     /// All of the run, with their workers.
@@ -38,7 +42,7 @@ impl<'a> RamAtOom<'a> {
         let locked = memory.processes.iter().filter_map(|process| process.locked);
         Some(RamAtOom {
             memory,
-            cause: inputs.cause(),
+            copied: (host.copied).filter(|_| inputs.cause() == Some(Cause::WorkerCopies)),
             loader: loaders
                 .iter()
                 .copied()
@@ -78,7 +82,9 @@ impl<'a> RamAtOom<'a> {
     /// With so many workers instead of as many as the loader has.
     pub fn with_workers(&self, old: u32, new: u32) -> Option<Expectation> {
         let workers = self.workers()?;
-        let others = self.memory.used - workers.held - self.shared();
+        // What each has copied of its parent is its own now, and is not in what it is seen to hold.
+        let copied = self.copied.unwrap_or_default();
+        let others = self.memory.used - workers.held - copied - self.shared();
         // Workers of other loaders stay as they are.
         let share = f64::from(new) / f64::from(old.max(1));
         let prefetch = (self.loader)
@@ -88,18 +94,7 @@ impl<'a> RamAtOom<'a> {
             Some(_) => (self.batches(new.into(), prefetch.into())).min(self.shared()),
             None => self.shared().scale(share),
         };
-        if self.cause == Some(Cause::WorkerCopies) {
-            // A worker copies all that its parent has, in the end.
-            let parent = (self.memory.processes.iter())
-                .filter(|process| !process.role.is_worker())
-                .map(|process| process.resident - process.shared)
-                .max()?;
-            let copies = Bytes(parent.0.saturating_mul(new.into()));
-            let needs = (others + copies + shared).max(others + workers.held.scale(share));
-            let of_one = format!("each may copy all {parent} of its parent");
-            return Some(self.expected(needs, RamBound::AtMost, &of_one));
-        }
-        let now = workers.held.scale(share);
+        let now = (workers.held + copied).scale(share);
         let room = self.memory.limit - others - shared;
         let larger = room.fraction_of(now).unwrap_or(1.0).min(99.0);
         let why = format!("each worker has room for {larger:.1} times what it held");
@@ -168,6 +163,14 @@ impl<'a> RamAtOom<'a> {
             limit,
             at_least: bound == RamBound::AtLeast,
         };
+        if needs > self.memory.used.scale(1.0 - WORTH_IT) && needs <= self.memory.used {
+            let words = format!("unlikely to help: needs {needs} of RAM, as much as before");
+            return Expectation {
+                futile: Some(LittleUse::UnlikelyToHelp),
+                words: Phrase::from(words).and("; ", why),
+                ..Expectation::default()
+            };
+        }
         let fits = (needs > limit).then_some(false);
         let words = match (fits, bound) {
             (Some(_), _) => format!("won't fit: needs {needs} of RAM, which has {limit}"),

@@ -3,6 +3,7 @@
 
 mod bounds;
 mod combined;
+mod edited;
 mod loading;
 mod of_host;
 mod optimizers;

@@ -7,6 +7,7 @@ use crate::command::CommandLine;
 use crate::diagnosis::Finding;
 use crate::document::text::{TextLayout, lines};
 use crate::document::{self, DocumentBlock, Sentence, Voice};
+use crate::forecast::{BatchRoom, RoomBasis};
 use crate::recognize::{CommandLayout, LaunchEnvironment, ProgramKind, WorkloadKey};
 use crate::remedy::{Availability, Remedy, RemedyId};
 use crate::state::{Doubt, HiddenOom, Run, RunOutcome, State};
@@ -69,6 +70,28 @@ pub fn winning_command(state: &State) -> Option<String> {
     let went_well = run.outcome() == RunOutcome::Finished && !run.is_hidden_failure();
     let is_changed = before.last()?.shown != run.shown;
     (went_well && is_changed).then(|| format!("it ran with: {}", run.shown))
+}
+
+/// "8.5 GiB unused: a batch of 48 would fit (32 ran)", of a last run that went well.
+pub fn unused(state: &State, room: BatchRoom) -> Option<String> {
+    let run = state.run()?;
+    if run.outcome() != RunOutcome::Finished || run.oom_count > 0 {
+        return None;
+    }
+    let devices = run.ranks.iter().filter_map(|rank| rank.device.as_ref());
+    let unused = devices.filter_map(|uuid| state.device(uuid)?.unused_in(run));
+    let unused = unused.min()?;
+    let BatchRoom { now, could, basis } = room;
+    let fits = match basis {
+        RoomBasis::Step(traced) => format!(
+            "would fit ({now} ran), by the allocations of step {}",
+            traced.step
+        ),
+        RoomBasis::Peaks => {
+            format!("may fit ({now} ran): an estimate from the peaks of other batches")
+        }
+    };
+    Some(format!("{unused} unused: a batch of {could} {fits}"))
 }
 
 /// What to say of a last run that did not train, though one before it had, or had tried to.
@@ -267,8 +290,46 @@ fn for_all_parts(remedies: &[Remedy], command: &CommandLine) -> Vec<DocumentBloc
 mod tests {
     use super::*;
     use crate::event::{EventKind, Exit, Exited, Started};
+    use crate::forecast::TracedRoom;
     use crate::state::tests::staged::StagedSession;
     use crate::units::{Pid, RunNumber};
+
+    #[test]
+    fn what_a_larger_batch_could_have_used_is_told_of_a_run_that_went_well() {
+        let mut scene = StagedSession::training();
+        scene.sampled(2.0, 12.0, 13.0);
+        let room = |basis| BatchRoom {
+            now: 32,
+            could: 48,
+            basis,
+        };
+        let step = RoomBasis::Step(TracedRoom {
+            batch: 48,
+            step: 7,
+            as_large_as: None,
+        });
+        assert_eq!(unused(&scene.state, room(step)), None, "it still runs");
+        let end = |code| {
+            EventKind::Exited(Exited {
+                run: RunNumber(1),
+                exit: Exit::Code(code),
+                left: Vec::new(),
+            })
+        };
+        let mut failed = scene.state.clone();
+        failed.apply(&crate::event::Event {
+            at: crate::units::Moment::from_secs_f64(20.0),
+            what: end(1),
+        });
+        assert_eq!(unused(&failed, room(step)), None);
+        scene.add(20.0, end(0));
+        let said = |basis| unused(&scene.state, room(basis)).expect("words");
+        assert_eq!(
+            said(step),
+            "10.6 GiB unused: a batch of 48 would fit (32 ran), by the allocations of step 7"
+        );
+        assert!(said(RoomBasis::Peaks).contains("a batch of 48 may fit (32 ran): an estimate"));
+    }
 
     #[test]
     fn the_command_that_went_well_after_another_is_named() {

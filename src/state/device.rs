@@ -237,6 +237,15 @@ impl DeviceState {
         })
     }
 
+    /// What nobody used at any time of a run that has ended: of the capacity, or of the limit that the program set.
+    pub fn unused_in(&self, run: &Run) -> Option<Bytes> {
+        let (ended, _) = run.ended?;
+        let used = self.used.max_between(run.started, ended);
+        let reserved = || self.reserved.max_between(run.started, ended);
+        let most = used.or_else(reserved)?;
+        Some(self.limit.or(self.capacity)? - most)
+    }
+
     /// The latest reading, while NVML answers and the device is not lost.
     pub fn fresh(&self, state: &State) -> Option<(Moment, &DeviceReading)> {
         let answers = match &state.nvml {

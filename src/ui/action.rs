@@ -102,6 +102,8 @@ pub enum Effect {
         /// values in it stand for those of the command before: [`super::restore_masked`].
         command: Option<CommandLine>,
     },
+    /// Work out what the command in the editor would need.
+    Foresee(CommandLine),
     /// Send SIGINT to the training's foreground group, once.
     Interrupt,
     /// Stop the training: signal, grace, then kill.
@@ -121,6 +123,8 @@ pub enum Effect {
     Redraw,
     /// Bytes for the training's terminal.
     Input(Vec<u8>),
+    /// Open a file at a line in the user's editor.
+    EditSource { file: String, line: u32 },
     /// Ask a process who keeps its memory alive: it pauses for that.
     LookForRetainers(Pid),
     /// Ask a process to save PyTorch's own snapshot.
@@ -157,6 +161,8 @@ pub enum StepMove {
     Reorder,
     /// Shows all that is known of the row at the pointer, or no longer.
     OpenRow,
+    /// Opens the line of that row in the user's editor.
+    EditLine,
     /// Shows what grows and who keeps it alive, and looks for that while the training runs.
     WhatLeaks,
 }

@@ -66,6 +66,10 @@ pub(super) fn is_available(view: &View, action: Action, scene: &Scene) -> bool {
             let read = view.step.as_ref().and_then(StepView::read);
             read.is_some() || choice::askable(view, scene).is_some()
         }
+        Action::Step(StepMove::EditLine) => {
+            let read = view.step.as_ref().and_then(StepView::read);
+            read.is_some_and(|read| choice::line_of(read).is_some())
+        }
         Action::Step(StepMove::Reorder | StepMove::OpenRow) => {
             let read = view.step.as_ref().and_then(StepView::read);
             read.is_some_and(|read| read.rows() > 0)

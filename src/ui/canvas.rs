@@ -296,7 +296,7 @@ impl StyledLine {
 }
 
 /// The beginning of a text, of at most so many columns.
-fn first_columns(text: &str, width: u16) -> &str {
+pub(super) fn first_columns(text: &str, width: u16) -> &str {
     let mut taken = 0;
     for (at, c) in text.char_indices() {
         taken += unicode_width::UnicodeWidthChar::width(c).unwrap_or(0);

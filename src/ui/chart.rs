@@ -258,17 +258,18 @@ fn draw_legend(canvas: &mut Canvas, mut labels: Vec<Label>, scale: &Scale, figur
 /// What the two colours of the area are: the least and the most allocated within a column.
 fn draw_band(canvas: &mut Canvas) {
     let theme = canvas.theme;
-    if theme.depth == Depth::None {
-        return;
-    }
     let full = theme.glyphs.full;
+    let band = match theme.depth {
+        Depth::None => theme.glyphs.band,
+        Depth::Sixteen | Depth::TwoFiftySix | Depth::True => full,
+    };
     canvas
         .pen(0)
         .skip(1)
         .text(full, Tone::Allocated)
-        .text(" least ", Tone::Dim)
-        .text(full, Tone::AllocatedBand)
-        .text(" most", Tone::Dim);
+        .text(" lowest ", Tone::Dim)
+        .text(band, Tone::AllocatedBand)
+        .text(" peak", Tone::Dim);
 }
 
 /// The wished rows, ascending, moved so that no two labels share one. Labels without room are

@@ -14,6 +14,7 @@ use super::keymap::{self, Binding};
 use super::scene::Scene;
 use super::theme::{Theme, Tone};
 use super::view::View;
+use crate::command::CommandLine;
 use crate::event::EDITS;
 use crate::state::RunOutcome;
 use ratatui::layout::{Position, Rect};
@@ -104,31 +105,42 @@ fn below(theme: &Theme, editor: &Editor, scene: &Scene, width: u16) -> Vec<Style
         return canvas::text(error, width, Tone::Wrong);
     }
     let now = scene.state.run().map(|run| &run.command);
-    let edited = match editor.read() {
-        Ok(Some(command)) => Some(command),
-        Ok(None) => Some(editor.origin().clone()),
-        Err(_) => None,
-    };
-    let (Some(now), Some(edited)) = (now, edited) else {
+    let (Some(now), Some(edited)) = (now, editor.command()) else {
         return vec![StyledLine::of(
             "an unclosed quote, or no command",
             Tone::Dim,
         )];
     };
+    let need = need(&edited, scene, width);
     let (before, after) = (now.without_secrets(), edited.without_secrets());
     let changes = crate::command::difference(&before, &after);
     if changes.is_empty() {
         let kept = difference::kept_edits(theme, &after);
-        return match kept.is_empty() {
+        let mut lines = match kept.is_empty() {
             true => vec![StyledLine::of("the command is unchanged", Tone::Dim)],
             false => canvas::difference("unchanged, with  ", &kept, width),
         };
+        lines.extend(need);
+        return lines;
     }
     let mut pieces = difference::brief(theme, Some(&before), &changes);
     if before.env_value(EDITS) == after.env_value(EDITS) {
         pieces.extend(difference::kept_edits(theme, &after));
     }
-    canvas::difference("changes  ", &pieces, width)
+    let mut lines = canvas::difference("changes  ", &pieces, width);
+    lines.extend(need);
+    lines
+}
+
+/// What the edited command would need.
+fn need(edited: &CommandLine, scene: &Scene, width: u16) -> Vec<StyledLine> {
+    let said = scene.edited.filter(|need| need.command == *edited);
+    let (words, tone) = match said.map(|need| &need.need) {
+        Some(Ok(need)) => (need.words.to_string(), oom::tone_of(need.verdict())),
+        Some(Err(why)) => (format!("not known: {why}"), Tone::Dim),
+        None => ("being worked out".into(), Tone::Dim),
+    };
+    canvas::labelled("memory   ", &[(words, tone)], width)
 }
 
 /// The text wrapped at the width, with the cursor's row and column.

@@ -31,8 +31,10 @@ impl Editor {
         &self.remedies
     }
 
-    pub fn origin(&self) -> &CommandLine {
-        &self.origin
+    /// The command that would be started; `None` while the text is none.
+    pub fn command(&self) -> Option<CommandLine> {
+        let edited = self.read().ok()?;
+        Some(edited.unwrap_or_else(|| self.origin.clone()))
     }
 
     /// The text as a command; `None` if it is unchanged.

@@ -5,6 +5,7 @@ mod table;
 
 use crate::ui::action::{Action, StepMove};
 use crate::ui::pane::Pane;
+use crate::ui::picker;
 use crate::ui::theme::{Glyphs, UNICODE};
 use ratatui::crossterm::event::{KeyCode, KeyEvent, KeyModifiers};
 use std::fmt::Write;
@@ -63,18 +64,18 @@ pub struct Key {
 }
 
 impl Key {
-    const fn plain(c: char) -> Key {
+    pub(super) const fn plain(c: char) -> Key {
         Key::code(KeyCode::Char(c))
     }
 
-    const fn code(code: KeyCode) -> Key {
+    pub(super) const fn code(code: KeyCode) -> Key {
         Key {
             code,
             control: false,
         }
     }
 
-    const fn control(c: char) -> Key {
+    pub(super) const fn control(c: char) -> Key {
         Key {
             code: KeyCode::Char(c),
             control: true,
@@ -260,7 +261,9 @@ impl KeyGroup {
             Action::PlayOrPause | Action::Faster | Action::Slower | Action::Seek(_) => {
                 KeyGroup::Recording
             }
-            Action::Step(StepMove::OpenRow | StepMove::Reorder) => KeyGroup::Rows,
+            Action::Step(StepMove::OpenRow | StepMove::EditLine | StepMove::Reorder) => {
+                KeyGroup::Rows
+            }
             Action::OpenStep | Action::Step(_) => KeyGroup::Step,
             Action::Flame(_) => KeyGroup::Flame,
             Action::Relaunch
@@ -349,6 +352,11 @@ pub fn plain_text() -> String {
                 let _ = writeln!(text, "    {keys:<14}{words}");
             }
         }
+    }
+    let _ = writeln!(text, "\nChoosing a session (`oomph` alone)");
+    for (keys, words) in picker::listed_keys() {
+        let keys = names(keys, &UNICODE);
+        let _ = writeln!(text, "    {keys:<14}{words}");
     }
     text.trim_start().to_string()
 }

@@ -3,7 +3,7 @@
 use crate::command::CommandLine;
 use crate::diagnosis::{Cause, Finding};
 use crate::forecast::BatchRoom;
-use crate::remedy::{Plan, Remedy, RemedyId};
+use crate::remedy::{EditedNeed, Plan, Remedy, RemedyId};
 use crate::state::{RunOutcome, State};
 use crate::units::Moment;
 use std::path::Path;
@@ -18,6 +18,8 @@ pub struct Scene<'a> {
     pub remedies: &'a [Remedy],
     /// The current run's command, which remedies change; `None` where there are none.
     pub command: Option<&'a CommandLine>,
+    /// What the command in the editor would need, once that was worked out.
+    pub edited: Option<&'a EditedNeed>,
     /// The largest batch that would fit, if the memory model is certain.
     pub room_for_batch: Option<BatchRoom>,
     /// What a relaunch or the end of the session waits for, in words.
@@ -59,6 +61,7 @@ impl<'a> Scene<'a> {
             findings: &[],
             remedies: &[],
             command: None,
+            edited: None,
             room_for_batch: None,
             waiting: None,
             recording: None,

@@ -17,6 +17,7 @@ use super::words::{
 };
 use crate::diagnosis::{self, Certainty};
 use crate::event::{NoteSubject, NvmlState, displayed};
+use crate::forecast::RoomBasis;
 use crate::state::{DeviceState, ProbeState, Run, RunOutcome, State};
 use crate::units::{Bytes, Moment, clock_face};
 use ratatui::layout::Rect;
@@ -466,12 +467,30 @@ pub(super) fn draw_headroom(canvas: &mut Canvas, view: &View, scene: &Scene) {
     for (n, (text, tone)) in pieces.into_iter().enumerate() {
         let separator = if n > 0 { theme.glyphs.separator } else { "" };
         let room = pen.room().saturating_sub(columns(separator));
-        if columns(&text) > room && room < WORTH_CUTTING {
+        let text = theme.glyphs.spelled(&text);
+        let whole = shortened(&text, room);
+        if whole.is_none() && room < WORTH_CUTTING {
             break;
         }
         pen.text(separator, Tone::Faint)
-            .cut(&theme.glyphs.spelled(&text), room, tone);
+            .cut(whole.unwrap_or(&text), room, tone);
+        if whole != Some(&*text) {
+            break;
+        }
     }
+}
+
+/// What of a piece fits whole: all of it, or what stands before its parenthesis, its reason, its second clause.
+fn shortened(text: &str, room: u16) -> Option<&str> {
+    let ends = [" (", ": ", ", "]
+        .into_iter()
+        .filter_map(|end| text.find(end));
+    let parts = ends.map(|end| &text[..end]);
+    [text]
+        .into_iter()
+        .chain(parts)
+        .filter(|part| columns(part) <= room)
+        .max_by_key(|part| part.len())
 }
 
 /// Leaves out what does not warn, the least important first, until all that warns has room.
@@ -538,7 +557,7 @@ fn headroom_pieces(theme: &Theme, scene: &Scene, device: &DeviceState) -> Vec<(S
             .sum();
         if retries > 0 {
             pieces.push((
-                format!("{} allocator retries", count(retries)),
+                format!("cache flushed {}× (slower)", count(retries)),
                 Tone::Warning,
             ));
         }
@@ -604,22 +623,18 @@ fn pieces_after(
     pieces.extend(peak(run, device, figures));
     let went_well = run.outcome() == RunOutcome::Finished;
     if let Some(room) = scene.room_for_batch.filter(|_| went_well) {
-        let unused = unused(run, ended, device);
+        let unused = device.unused_in(run);
         let unused = unused.map_or("batch ".to_string(), |bytes| {
             format!("{} GiB unused: ", figures.gib(bytes))
         });
-        let words = format!("{unused}{} would fit", count(room.could));
-        pieces.push((words, Tone::Good));
+        let could = count(room.could);
+        let (fits, tone) = match room.basis {
+            RoomBasis::Step(_) => (format!("{could} would fit"), Tone::Good),
+            RoomBasis::Peaks => (format!("est. {could} fits"), Tone::Text),
+        };
+        pieces.push((format!("{unused}{fits}"), tone));
     }
     pieces
-}
-
-/// What of the device nobody used at any time of the run.
-fn unused(run: &Run, ended: Moment, device: &DeviceState) -> Option<Bytes> {
-    let used = device.used.max_between(run.started, ended);
-    let reserved = || device.reserved.max_between(run.started, ended);
-    let most = used.or_else(reserved)?;
-    Some(device.limit.or(device.capacity)? - most)
 }
 
 /// `23.4 of 24.0 GiB allocated, 312 MiB requested`, if memory ran out on this device.

@@ -8,7 +8,7 @@
 //! 20 ┤   ▂▄▆██████████▆▄▂
 //!  0 ┤████████████████████████████
 //!    └─ forward ──┴─ backward ──┴─ optimizer ──
-//! ─ at the peak · 41.2 GiB in backward · event 1,022 of 2,480 ──
+//! ─ at the peak · 41.2 GiB in backward · alloc/free 1,022 of 2,480 ──
 //! activations  30.1 GiB ██████     18.2 GiB ████ activations  96  train.py:41 forward
 //! ```
 
@@ -201,8 +201,12 @@ fn head(canvas: &mut Canvas, read: &ReadStep) {
     let bytes = read.at_cursor();
     let phase = anatomy.in_phase(read.cursor);
     let event = match read.cursor {
-        0 => String::from("before the first event"),
-        cursor => format!("event {} of {}", count(cursor as u64), count(end as u64)),
+        0 => String::from("before the first allocation"),
+        cursor => format!(
+            "alloc/free {} of {}",
+            count(cursor as u64),
+            count(end as u64)
+        ),
     };
     let facts = [
         (String::from(place), Tone::Strong),

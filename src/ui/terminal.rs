@@ -4,7 +4,8 @@
 //! is gone; none panics. A frame is one write, in a synchronized update, so that no half of one is
 //! seen. No query is ever sent: a terminal that does not answer would cost seconds.
 
-use crate::ui::{Scene, View, draw_output, draw_screen, output_area};
+use crate::ui::picker::{Picker, draw_picker};
+use crate::ui::{Mouse, Preferences, Scene, View, draw_output, draw_screen, output_area};
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 use nix::sys::termios::{SetArg, Termios, cfmakeraw, tcgetattr, tcsetattr};
 use ratatui::backend::{Backend, CrosstermBackend};
@@ -111,14 +112,39 @@ impl UserTerminal {
     /// # Errors
     /// If the terminal is gone.
     pub fn draw(&mut self, view: &View, scene: &Scene) -> io::Result<Duration> {
+        let taken = self.draw_frame(view.captures_mouse(), |drawn, area| {
+            draw_screen(drawn, area, view, scene)
+        });
+        self.output = output_area(view, scene);
+        taken
+    }
+
+    /// Draws the list of sessions; returns how long the write took.
+    ///
+    /// # Errors
+    /// If the terminal is gone.
+    pub fn draw_picker(
+        &mut self,
+        picker: &Picker,
+        preferences: Preferences,
+    ) -> io::Result<Duration> {
+        self.draw_frame(preferences.mouse == Mouse::On, |drawn, area| {
+            draw_picker(drawn, area, picker, &preferences.theme)
+        })
+    }
+
+    fn draw_frame(
+        &mut self,
+        mouse: bool,
+        draw: impl FnOnce(&mut Buffer, Rect) -> Option<Position>,
+    ) -> io::Result<Duration> {
         let mut drawn = std::mem::take(&mut self.spare);
         drawn.resize(self.area);
         drawn.reset();
-        let cursor = draw_screen(&mut drawn, self.area, view, scene);
+        let cursor = draw(&mut drawn, self.area);
         let shown = self.shown.take();
         let is_first = shown.is_none();
         let shown = shown.unwrap_or_else(|| Buffer::empty(self.area));
-        let mouse = view.captures_mouse();
         let switch = match std::mem::replace(&mut self.mouse, mouse) == mouse {
             true => "",
             false if mouse => MOUSE_ON,
@@ -127,7 +153,6 @@ impl UserTerminal {
         let taken = self.write(switch, is_first, &shown.diff(&drawn), cursor);
         self.shown = Some(drawn);
         self.spare = shown;
-        self.output = output_area(view, scene);
         taken
     }
 

@@ -19,6 +19,7 @@ use super::step::traced::StepView;
 use super::theme::UNICODE;
 use super::view::{Keyboard, Maximized, Mouse, Notice, View};
 use super::{dialogs, emulator};
+use crate::command::CommandLine;
 use crate::recognize::{LaunchEnvironment, WorkloadKey};
 use crate::state::{RunOutcome, State};
 use crate::units::Uuid;
@@ -119,7 +120,9 @@ impl View {
             }
             (InputMode::Editing, Some(Dialog::Edit(editor))) => {
                 editor.error = None;
+                let before = editor.command();
                 editor.line.key(&key);
+                return foresee(editor, before);
             }
             (InputMode::Searching, _) => edit_search(self, |line| line.key(&key)),
             (InputMode::SearchingHelp, Some(Dialog::Help(help))) => {
@@ -157,7 +160,9 @@ impl View {
             }
             (InputMode::Editing, Some(Dialog::Edit(editor))) => {
                 editor.error = None;
+                let before = editor.command();
                 editor.line.paste(text);
+                return foresee(editor, before);
             }
             (InputMode::Searching, _) => {
                 let first = text.lines().next().unwrap_or_default();
@@ -277,7 +282,7 @@ pub(super) fn act(view: &mut View, action: Action, scene: &Scene) -> Option<Effe
             });
         }
         Action::OpenOom => open_oom(view, scene),
-        Action::EditCommand => open_editor(view, scene),
+        Action::EditCommand => return open_editor(view, scene),
         Action::TypeToTraining => {
             show_output(view);
             view.keyboard = Keyboard::Training;
@@ -437,14 +442,21 @@ fn open_oom(view: &mut View, scene: &Scene) {
     }
 }
 
-fn open_editor(view: &mut View, scene: &Scene) {
+/// Asks what the edited command would need, where it is another one than before.
+fn foresee(editor: &Editor, before: Option<CommandLine>) -> Option<Effect> {
+    let now = editor.command().filter(|now| before.as_ref() != Some(now));
+    now.map(Effect::Foresee)
+}
+
+fn open_editor(view: &mut View, scene: &Scene) -> Option<Effect> {
     let remedies = match &view.dialog {
         Some(Dialog::Oom(dialog)) => dialog.to_apply(scene),
         Some(_) | None => Vec::new(),
     };
-    if let Some(command) = scene.planned(&remedies) {
-        view.dialog = Some(Dialog::Edit(Editor::new(command, remedies)));
-    }
+    let editor = Editor::new(scene.planned(&remedies)?, remedies);
+    let asked = foresee(&editor, None);
+    view.dialog = Some(Dialog::Edit(editor));
+    asked
 }
 
 fn quit(view: &mut View, scene: &Scene) -> Option<Effect> {

@@ -2,6 +2,7 @@
 //! the screen jumps: one unit and one number of decimals for all figures of a device.
 
 use crate::state::{DeviceState, Patching, RankState, Run, RunOutcome, State};
+use crate::ui::keymap::InputMode;
 use crate::ui::theme::Tone;
 use crate::units::{Bytes, clock_face};
 use std::time::Duration;
@@ -33,6 +34,52 @@ impl Figures {
             Some(bytes) => format!("{:>5}", self.gib(bytes)),
             None => format!("{:>5}", "?"),
         }
+    }
+}
+
+/// What words of the screen mean, for its help.
+pub(super) fn glossary(mode: InputMode) -> &'static [(&'static str, &'static str)] {
+    match mode {
+        InputMode::Watching => &[
+            (
+                "allocated",
+                "live tensors; in the chart the lowest and the peak of a column's time",
+            ),
+            (
+                "reserved",
+                "what PyTorch has taken from CUDA: allocated and cached",
+            ),
+            (
+                "cached",
+                "reserved and not allocated: PyTorch uses it again",
+            ),
+            (
+                "cache flushed",
+                "no room: PyTorch gave its cache back and tried again",
+            ),
+            ("device", "in use on the GPU, by any process"),
+            (
+                "stuck pieces",
+                "cached, and of no use for a larger block (inactive split)",
+            ),
+            (
+                "probe",
+                "oomph inside the training: it reads PyTorch's allocator",
+            ),
+            ("NVML", "NVIDIA's library, which knows the whole GPU"),
+        ],
+        InputMode::Step => &[
+            ("live", "allocated and not freed yet, at the cursor"),
+            (
+                "alloc/free",
+                "the place in the step: allocations and frees up to the cursor",
+            ),
+            (
+                "temporaries",
+                "freed again in the phase that allocated them",
+            ),
+        ],
+        _ => &[],
     }
 }
 

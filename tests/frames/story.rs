@@ -7,7 +7,7 @@ use oomph::event::*;
 use oomph::forecast::{BatchRoom, ForecastInputs};
 use oomph::oom::{OomKind, OomReport};
 use oomph::recording;
-use oomph::remedy::{Remedy, RemedyInputs, remedies};
+use oomph::remedy::{EditedNeed, Remedy, RemedyInputs, remedies};
 use oomph::state::State;
 use oomph::ui::{ChildScreen, Scene, Subject, Theme, View};
 use oomph::units::{Bytes, Moment, Pid, Rank, RunNumber, Uuid};
@@ -49,6 +49,8 @@ pub struct Story {
     pub state: State,
     pub findings: Vec<Finding>,
     pub remedies: Vec<Remedy>,
+    /// What the command in the editor needs.
+    pub edited: Option<EditedNeed>,
     pub room_for_batch: Option<BatchRoom>,
     pub waiting: Option<String>,
     pub subject: Subject<'static>,
@@ -78,6 +80,7 @@ impl Story {
             state: State::default(),
             findings: Vec::new(),
             remedies: Vec::new(),
+            edited: None,
             room_for_batch: None,
             waiting: None,
             subject: Subject::Own,
@@ -549,6 +552,7 @@ impl Story {
             findings: &self.findings,
             remedies: &self.remedies,
             command: Some(&self.command),
+            edited: self.edited.as_ref(),
             room_for_batch: self.room_for_batch,
             waiting: self.waiting.as_deref(),
             recording: self.recording.as_deref(),

@@ -118,6 +118,22 @@ def kill_together(place, before, killed):
         time.sleep(0.002)
 
 
+def emptied(place):
+    """Waits for the last process of a group to end: what was killed takes a while to give its memory back."""
+    until = time.monotonic() + 30
+    while time.monotonic() < until:
+        with open(f"{place}/cgroup.procs") as file:
+            if not file.read():
+                return
+        time.sleep(0.05)
+
+
+def removed(place):
+    emptied(place)
+    time.sleep(0.2)
+    os.rmdir(place)
+
+
 def age_at(recording, wall):
     """Seconds from the last reading to a moment on the wall's clock."""
     events = []
@@ -140,6 +156,7 @@ def together(oomph, times, place, directory, causes, python, results):
             killer.start()
             done, recording = run(oomph, place, kind, directory, python)
             killer.join()
+            emptied(place)
             text = subprocess.run([oomph, "explain", "--json", recording], stdout=subprocess.PIPE, text=True, env=dict(os.environ, XDG_STATE_HOME=directory)).stdout
             findings = json.loads(text)["findings"] if text else []
             found = [finding["cause"] for finding in findings]
@@ -228,8 +245,7 @@ def cost(oomph, directory, results, near, seconds=60):
     print(f"{'near a limit' if near else 'far from one'}: all of the front {100 * whole:.3f} %, close looks about {100 * close:.3f} %")
     front.wait()
     if near:
-        time.sleep(0.5)
-        os.rmdir(place)
+        removed(place)
     share = (after["host-memory"] - before["host-memory"]) / took
     keep(results, {"suite": "cost", "near": near, "looks": share, "close": close, "front": whole})
     return share + close <= 0.001
@@ -283,6 +299,5 @@ if __name__ == "__main__":
                 held = together if given.together else named
                 fine &= held(oomph, given.times, place, directory, causes, given.python, given.results)
             finally:
-                time.sleep(0.5)
-                os.rmdir(place)
+                removed(place)
         sys.exit(0 if fine else 1)

@@ -201,8 +201,7 @@ def with_advice(oomph, python, kind, directory):
         quiet = {"stdin": subprocess.DEVNULL, "stdout": subprocess.DEVNULL, "stderr": subprocess.DEVNULL}
         subprocess.run(with_shm(case, command), env=environment, timeout=LONGEST, preexec_fn=in_group(place), **quiet)
     finally:
-        time.sleep(0.5)
-        os.rmdir(place)
+        named.removed(place)
     explained = subprocess.run([oomph, "explain", "--json", recording], stdout=subprocess.PIPE, text=True).stdout
     advice = " ".join(line for finding in json.loads(explained)["findings"] for line in finding["advice"])
     amount = re.search(pattern, advice)
@@ -217,8 +216,7 @@ def with_advice(oomph, python, kind, directory):
         command = with_shm(wide, [python, PROGRAM] + wide.words)
         done = subprocess.run(command, timeout=LONGEST, preexec_fn=in_group(place), **quiet)
     finally:
-        time.sleep(0.5)
-        os.rmdir(place)
+        named.removed(place)
     measured[kind] = {"advised_mib": mib}
     wrong = None if done.returncode == 0 else f"status {done.returncode} with it"
     return wrong, f"{mib} MiB advised, {case.limit if kind == 'mem' else case.shm} were too few"
@@ -274,8 +272,7 @@ def main():
                     wrong = wrong or (None if killed else "it comes to its end by itself")
                     rightly += told_of(kind, wrong, said)
             finally:
-                time.sleep(0.5)
-                os.rmdir(place)
+                named.removed(place)
     total = given.times * len(kinds)
     print(f"{rightly} of {total} killed, relaunched with the remedy and run to their end")
     return 0 if rightly == total else 1

@@ -396,18 +396,21 @@ fn looking(keys: Vec<(&str, Seen)>, after: Seen) -> Trial {
 
 fn step(action: Action) -> Trial {
     const AT_PEAK: &str = "at the peak";
-    const BEGINNING: &str = "before the first event";
-    const END: &str = "event 6 of 6";
+    const BEGINNING: &str = "before the first allocation";
+    const END: &str = "alloc/free 6 of 6";
     match action {
-        Action::Step(StepMove::Back | StepMove::EventBack) => looking(vec![], Text("event 2 of 6")),
+        Action::Step(StepMove::Back | StepMove::EventBack) => {
+            looking(vec![], Text("alloc/free 2 of 6"))
+        }
         Action::Step(StepMove::Forward | StepMove::EventForward) => {
-            looking(vec![], Text("event 4 of 6"))
+            looking(vec![], Text("alloc/free 4 of 6"))
         }
         Action::Step(StepMove::ToStart) => looking(vec![], Text(BEGINNING)),
         Action::Step(StepMove::ToEnd) => looking(vec![], Text(END)),
         Action::Step(StepMove::ToPeak) => looking(vec![("g", Text(BEGINNING))], Text(AT_PEAK)),
         Action::Step(StepMove::Regroup) => looking(vec![], Text("Which module allocated what")),
         Action::Step(StepMove::OpenRow) => looking(vec![], Text("train.py, line 1, in main")),
+        Action::Step(StepMove::EditLine) => looking(vec![], Text("/home/ada/train.py is not on")),
         Action::Step(StepMove::Reorder) => looking(vec![], Text("sorted by blocks")),
         Action::Step(StepMove::PreviousStep) => looking(vec![], Text("step 5 of rank 1")),
         Action::Step(StepMove::NextStep) => looking(

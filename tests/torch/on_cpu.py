@@ -42,7 +42,7 @@ def install(imports=True, patience=rehearsals.PATIENCE):
     def forget():
         # A model may lie where one lay before.
         every.done.clear()
-        steps.count = noted.steps = 0
+        steps.count = noted.steps = noted.evaluated = 0
 
     def stepped(*_):
         steps.count += 1

@@ -273,6 +273,24 @@ def a_memory_over_segments(batch):
         yield
 
 
+def with_sampling_behind_it(batch, every=100):
+    model = perceptron(128, 128)
+    optimizer = plain(model)
+    for number in range(3):
+        for _ in range(2):
+            given = torch.randn(batch, 128)
+            loss = model(given).square().mean()
+            loss.backward()
+        optimizer.step()
+        optimizer.zero_grad()
+        if number % every == 0:
+            model.eval()
+            with torch.no_grad():
+                model(torch.randn(2, 128))
+            model.train()
+        yield
+
+
 # What the model returns it is given in the next call.
 CARRIED = (a_memory_that_begins_empty, a_hidden_state, a_memory_over_segments)
 ROUNDS = (

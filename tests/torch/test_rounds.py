@@ -82,6 +82,11 @@ class Rounds(unittest.TestCase):
                         said = line["before"] - line["arguments"] + given + rehearse.steady_peak(line, batch)
                         self.assertLess(abs(said / peak - 1), 0.03, (batch, said, peak))
 
+    def test_sampling_that_follows_the_step_is_said(self):
+        size = 0.6 * peak_of_a_step(rounds_of.with_sampling_behind_it, BATCH)
+        self.assertTrue(line_of(rounds_of.with_sampling_behind_it, size)["evaluates_next"])
+        self.assertNotIn("evaluates_next", line_of(rounds_of.twice_over_a_batch, size))
+
     def test_what_was_assumed_of_values_is_said(self):
         size = 0.6 * peak_of_a_step(rounds_of.experts_by_value, BATCH)
         self.assertTrue(line_of(rounds_of.experts_by_value, size)["assumes_values"])

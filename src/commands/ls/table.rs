@@ -53,7 +53,7 @@ pub(super) fn table(rows: &[SessionRow], third: ThirdColumn, width: Option<usize
                 (ThirdColumn::Took, None) => unknown(),
             },
             row.since.as_deref().map(local).unwrap_or_else(unknown),
-            devices(&row.devices).unwrap_or_else(unknown),
+            row.device_words().unwrap_or_else(unknown),
             row.peak
                 .map_or_else(unknown, |peak| Bytes(peak).to_string()),
             ram(row).unwrap_or_else(unknown),
@@ -144,24 +144,6 @@ fn local(since: &str) -> String {
         |_| since.to_string(),
         |at| at.strftime("%Y-%m-%d %H:%M").to_string(),
     )
-}
-
-/// `NVIDIA H200`, `8 × NVIDIA H200`, `NVIDIA L4 + NVIDIA T4`.
-fn devices(names: &[String]) -> Option<String> {
-    let mut kinds: Vec<(&String, usize)> = Vec::new();
-    for name in names {
-        match kinds.iter_mut().find(|(kind, _)| *kind == name) {
-            Some((_, count)) => *count += 1,
-            None => kinds.push((name, 1)),
-        }
-    }
-    let words: Vec<String> = (kinds.iter())
-        .map(|(kind, count)| match count {
-            1 => kind.to_string(),
-            n => format!("{n} × {kind}"),
-        })
-        .collect();
-    (!words.is_empty()).then(|| words.join(" + "))
 }
 
 #[cfg(test)]

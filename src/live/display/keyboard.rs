@@ -16,6 +16,7 @@ use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 use std::fs::File;
 use std::io::{self, IsTerminal};
 use std::os::fd::{AsFd, FromRawFd, OwnedFd};
+use std::sync::{Condvar, Mutex, PoisonError};
 use std::time::Duration;
 use tokio::sync::mpsc;
 
@@ -171,6 +172,37 @@ fn terminal_fd() -> io::Result<OwnedFd> {
     }
 }
 
+/// Whether somebody else reads the terminal, and who waits for that to end.
+static RESTING: (Mutex<bool>, Condvar) = (Mutex::new(false), Condvar::new());
+
+/// While it is held, no key is read: they are another program's.
+pub(crate) struct KeyboardRest;
+
+pub(crate) fn rest() -> KeyboardRest {
+    *RESTING.0.lock().unwrap_or_else(PoisonError::into_inner) = true;
+    KeyboardRest
+}
+
+impl Drop for KeyboardRest {
+    fn drop(&mut self) {
+        *RESTING.0.lock().unwrap_or_else(PoisonError::into_inner) = false;
+        RESTING.1.notify_all();
+    }
+}
+
+/// Waits until the keys are ours; whether they were not.
+fn has_rested() -> bool {
+    let mut resting = RESTING.0.lock().unwrap_or_else(PoisonError::into_inner);
+    let was = *resting;
+    while *resting {
+        resting = RESTING
+            .1
+            .wait(resting)
+            .unwrap_or_else(PoisonError::into_inner);
+    }
+    was
+}
+
 fn read_keys(terminal: &OwnedFd, sender: &mpsc::Sender<Typed>) {
     loop {
         let mut fds = [PollFd::new(terminal.as_fd(), PollFlags::POLLIN)];
@@ -182,6 +214,10 @@ fn read_keys(terminal: &OwnedFd, sender: &mpsc::Sender<Typed>) {
         let seen = fds[0].revents().unwrap_or(PollFlags::POLLHUP);
         if seen.intersects(PollFlags::POLLHUP | PollFlags::POLLERR | PollFlags::POLLNVAL) {
             break;
+        }
+        if has_rested() {
+            // What was to be read was another program's.
+            continue;
         }
         while let Ok(true) = crossterm::event::poll(Duration::ZERO) {
             match crossterm::event::read() {

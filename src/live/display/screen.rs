@@ -133,6 +133,8 @@ impl Screen {
                 Ok(())
             }
             Effect::Relaunch { .. }
+            | Effect::Foresee(_)
+            | Effect::EditSource { .. }
             | Effect::Interrupt
             | Effect::Stop
             | Effect::Kill

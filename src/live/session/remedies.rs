@@ -6,7 +6,7 @@ use crate::command::CommandLine;
 use crate::diagnosis::Finding;
 use crate::forecast::{ForecastInputs, Hint, Observation, TracedHint, TracedSearch};
 use crate::recognize::LaunchEnvironment;
-use crate::remedy::{self, Remedy, RemedyInputs};
+use crate::remedy::{self, EditedNeed, Remedy, RemedyInputs};
 use crate::state::State;
 use crate::units::{Bytes, RunNumber};
 
@@ -23,14 +23,22 @@ pub(crate) struct RemedyFacts {
 
 impl RemedyFacts {
     pub(crate) fn remedies(&self) -> Vec<Remedy> {
-        let inputs = inputs_of(
+        remedy::remedies(&self.command, &self.remedy_inputs())
+    }
+
+    /// What an edited command would need, where these remedies are offered for the one that ran.
+    pub(crate) fn need_of(&self, edited: CommandLine, offered: &[Remedy]) -> EditedNeed {
+        EditedNeed::new(&self.command, edited, &self.remedy_inputs(), offered)
+    }
+
+    fn remedy_inputs(&self) -> RemedyInputs<'_> {
+        inputs_of(
             &self.state,
             &self.findings,
             &self.inputs,
             &self.earlier,
             self.next,
-        );
-        remedy::remedies(&self.command, &inputs)
+        )
     }
 }
 
@@ -60,6 +68,44 @@ pub(crate) fn inputs_of<'a>(
         batch_fits: true,
         leftovers: inputs.leftovers(),
         ..RemedyInputs::default()
+    }
+}
+
+/// What the command in the editor would need: worked out beside the loop, for the latest text of it.
+#[derive(Debug, Default)]
+pub(crate) struct Foreseen {
+    asked: Option<CommandLine>,
+    said: Option<EditedNeed>,
+}
+
+impl Foreseen {
+    pub(crate) fn ask(&mut self, command: CommandLine) {
+        // The run may have shown more since.
+        self.said.take_if(|said| said.command == command);
+        self.asked = Some(command);
+    }
+
+    /// Takes what was worked out; `None` where that was not possible.
+    pub(crate) fn take(&mut self, said: Option<EditedNeed>) {
+        if said.is_none() {
+            self.asked = None;
+        }
+        self.said = said;
+    }
+
+    /// What is asked for and not known yet.
+    pub(crate) fn open(&self) -> Option<&CommandLine> {
+        let said = self.said.as_ref().map(|said| &said.command);
+        self.asked.as_ref().filter(|asked| Some(*asked) != said)
+    }
+
+    /// It rests on what has changed: worked out again when it is asked for next.
+    pub(crate) fn forget(&mut self) {
+        *self = Foreseen::default();
+    }
+
+    pub(crate) fn said(&self) -> Option<&EditedNeed> {
+        self.said.as_ref()
     }
 }
 

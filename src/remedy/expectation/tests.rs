@@ -588,6 +588,22 @@ fn beside_checkpointing_stands_what_it_computes_again() {
 }
 
 #[test]
+fn a_step_with_sampling_behind_it_likely_fits() {
+    let followed = rehearsed(Rehearsal {
+        evaluates_next: true,
+        ..rehearsal()
+    });
+    let all = all(&followed, &oom(20, 21, 2, 1), Cause::Capacity);
+    let batch = &of(&all, RemedyId::Batch).expectation;
+    assert_eq!(batch.verdict(), FitVerdict::LikelyFits);
+    let words = "an evaluation or sampling that follows was not seen";
+    assert!(batch.words.contains(words), "{}", batch.words);
+    let seen = self::all(&rehearsed(rehearsal()), &oom(20, 21, 2, 1), Cause::Capacity);
+    let verdict = of(&seen, RemedyId::Batch).expectation.verdict();
+    assert_eq!(verdict, FitVerdict::Fits);
+}
+
+#[test]
 fn inputs_that_differ_are_said_and_a_smaller_batch_is_proposed() {
     let oom = oom(20, 21, 2, 1);
     let (alike, words) = chosen_under("python a.py --batch-size 64", &rehearsed(rehearsal()), &oom);

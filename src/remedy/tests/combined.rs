@@ -16,10 +16,10 @@ const MIB: u64 = 1 << 20;
 const TRAIN: &str = "python train.py --batch-size 8";
 
 /// What the step keeps for each sample in MiB: as it is, with checkpointing, in bf16, with both.
-type EachSample = [u64; 4];
+pub(super) type EachSample = [u64; 4];
 
 /// A model of 1 GiB, called with `batch` samples.
-fn rehearsal(pid: i32, batch: u64, each: EachSample) -> Rehearsal {
+pub(super) fn rehearsal(pid: i32, batch: u64, each: EachSample) -> Rehearsal {
     let variant = |(at, each): (usize, &u64)| RehearsedVariant {
         checkpointing: at % 2 == 1,
         amp: at > 1,
@@ -63,7 +63,12 @@ fn out(pid: i32) -> OomRecord {
 }
 
 /// A run that ran out of memory in its first forward and ended.
-fn run_out(scene: &mut StagedSession, number: u32, words: &str, said: Option<Rehearsal>) {
+pub(super) fn run_out(
+    scene: &mut StagedSession,
+    number: u32,
+    words: &str,
+    said: Option<Rehearsal>,
+) {
     let pid = 100 * i32::try_from(number).unwrap();
     let at = f64::from(number) * 10.0;
     scene
@@ -77,7 +82,7 @@ fn run_out(scene: &mut StagedSession, number: u32, words: &str, said: Option<Reh
     scene.add(at + 3.0, exited(number, Exit::Code(1)));
 }
 
-fn with_inputs<T>(
+pub(super) fn with_inputs<T>(
     scene: &StagedSession,
     cause: Cause,
     look: impl FnOnce(&CommandLine, &RemedyInputs<'_>) -> T,

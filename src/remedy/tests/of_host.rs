@@ -444,3 +444,37 @@ fn fewer_workers_say_what_they_need_of_ram() {
         .add(70.2, exited(1, Exit::Signal(9)));
     assert_eq!(words(&scene).0, "unknown: each worker uses host memory");
 }
+
+/// What each worker copied of its parent is not in what it is seen to hold, and half of it goes with half of them.
+#[test]
+fn fewer_workers_that_copy_are_a_bound_and_never_said_not_to_fit() {
+    let mut scene = StagedSession::default();
+    scene
+        .add(0.0, started(1, 100, "python t.py --num-workers 8"))
+        .add(1.0, hello(1, 100, None));
+    for (at, used) in [(10.0, 8.0), (69.5, 31.0)] {
+        let EventKind::HostMemory(mut memory) = host(used, 1.0) else {
+            unreachable!("it is one");
+        };
+        for role in &mut memory.roles {
+            let is_worker = role.role.is_worker();
+            role.held = Bytes::gib(if is_worker { 1 } else { 7 });
+            role.mapped = Bytes::gib(if is_worker { 28 } else { 7 });
+        }
+        scene.add(at, EventKind::HostMemory(memory));
+    }
+    scene
+        .add(70.0, killed(1, &[100]))
+        .add(70.2, exited(1, Exit::Signal(9)));
+    let findings = diagnose(&scene.state);
+    assert_eq!(findings[0].cause, Cause::WorkerCopies, "{findings:#?}");
+    let (_, remedies) = offers(&scene, &findings);
+    let remedy = remedies
+        .iter()
+        .find(|remedy| remedy.id == DataloaderWorkers);
+    // 7 GiB of others, and half of the 23 GiB that were copied and of the 1 GiB that they held before.
+    assert_eq!(
+        remedy.expect("it is there").expectation.words.to_string(),
+        "may not fit: needs at least 19.0 GiB of 32.0 GiB of RAM; each worker has room for 2.1 times what it held"
+    );
+}

@@ -3,8 +3,8 @@
 use crate::command;
 use crate::document::html::{json, text};
 use crate::report::story::SessionStory;
-use crate::state::{DeviceState, Series, SeriesBucket, State};
-use crate::units::{Bytes, Moment, RunNumber};
+use crate::state::{DeviceState, Run, Series, SeriesBucket, State};
+use crate::units::{Bytes, Moment, RunNumber, clock_face};
 use serde::Serialize;
 use std::fmt::Write;
 use std::time::Duration;
@@ -14,13 +14,25 @@ use std::time::Duration;
 struct ChartData {
     /// Bytes of one unit of the values.
     unit: u64,
-    /// Seconds since the session began: where each value begins.
+    /// Seconds on the axis, which has no long waits: where each value begins.
     x: Vec<f64>,
+    waits: Vec<AxisWait>,
     devices: Vec<DeviceCurves>,
     runs: Vec<RunSpan>,
     /// Seconds, and what they say.
     ooms: Vec<ChartMark>,
     epochs: Vec<ChartMark>,
+}
+
+/// A long wait between two runs, of which the axis has [`SHOWN_OF_A_WAIT`] only.
+#[derive(Serialize)]
+struct AxisWait {
+    /// Where it begins and ends on the axis.
+    from: f64,
+    to: f64,
+    /// Seconds that the axis does not have.
+    left_out: f64,
+    label: String,
 }
 
 #[derive(Serialize)]
@@ -109,8 +121,14 @@ fn name_of(device: &DeviceState) -> String {
 
 impl ChartData {
     fn new(story: &SessionStory, devices: &[&DeviceState]) -> ChartData {
-        let bounds = moments(story);
         let state = &story.state;
+        let axis = ChartAxis::new(state);
+        let mut bounds = moments(story);
+        bounds.retain(|at| axis.has(*at));
+        bounds.extend(axis.cuts.iter().flat_map(|(from, to)| [*from, *to]));
+        bounds.sort_unstable();
+        bounds.dedup();
+        let seconds = |at: Moment| axis.seconds(at);
         let largest = devices.iter().filter_map(|device| device.capacity).max();
         // Of four digits at the least, for small (simulated) devices too.
         let unit = match largest {
@@ -139,7 +157,8 @@ impl ChartData {
                     label: "out of memory".into(),
                 })
                 .collect(),
-            epochs: epochs(state),
+            epochs: epochs(state, &axis),
+            waits: axis.waits(),
         }
     }
 }
@@ -198,13 +217,81 @@ impl DeviceCurves {
     }
 }
 
-fn epochs(state: &State) -> Vec<ChartMark> {
+/// The time axis. Between two runs somebody may have slept: what nobody wants to look at is left out of it.
+struct ChartAxis {
+    /// From when to when each stretch is cut.
+    cuts: Vec<(Moment, Moment)>,
+    /// Seconds that stand for each.
+    shown: f64,
+}
+
+/// The share of what is drawn that stands for a wait.
+const SHOWN_OF_A_WAIT: f64 = 0.02;
+/// A wait is cut if it takes more than this share of the time that something ran, …
+const LONG: f64 = 0.1;
+/// … and more than this.
+const NOTICED: Duration = Duration::from_secs(60);
+/// What is left of it before and after.
+const LEFT_OF_A_WAIT: Duration = Duration::from_secs(2);
+
+impl ChartAxis {
+    fn new(state: &State) -> ChartAxis {
+        let ended = |run: &Run| run.ended.map_or(state.now, |(at, _)| at);
+        let ran: Duration = (state.runs.iter())
+            .map(|run| ended(run).since(run.started))
+            .sum();
+        let starts = state.runs.iter().skip(1).map(|run| run.started);
+        let waits = state.runs.iter().map(ended).zip(starts.chain([state.now]));
+        let least = NOTICED.max(ran.mul_f64(LONG));
+        let cuts = waits
+            .filter(|(from, to)| to.since(*from) > least)
+            .map(|(from, to)| {
+                let end = to.0.saturating_sub(LEFT_OF_A_WAIT.as_micros() as u64);
+                (from + LEFT_OF_A_WAIT, Moment(end))
+            })
+            .collect();
+        ChartAxis {
+            cuts,
+            shown: (ran.as_secs_f64() * SHOWN_OF_A_WAIT).max(1.0),
+        }
+    }
+
+    /// Whether it has this moment.
+    fn has(&self, at: Moment) -> bool {
+        let mut cuts = self.cuts.iter();
+        !cuts.any(|(from, to)| at > *from && at < *to)
+    }
+
+    fn seconds(&self, at: Moment) -> f64 {
+        let before = self.cuts.iter().filter(|(_, to)| at >= *to);
+        let left_out: f64 = before.map(|cut| self.left_out(cut)).sum();
+        let inside = self.cuts.iter().find(|(from, to)| at > *from && at < *to);
+        let at = inside.map_or(at, |(from, _)| *from);
+        to_the_millisecond(at.as_secs_f64() - left_out)
+    }
+
+    fn left_out(&self, (from, to): &(Moment, Moment)) -> f64 {
+        (to.since(*from).as_secs_f64() - self.shown).max(0.0)
+    }
+
+    fn waits(&self) -> Vec<AxisWait> {
+        let wait = |cut: &(Moment, Moment)| AxisWait {
+            from: self.seconds(cut.0),
+            to: self.seconds(cut.1),
+            left_out: to_the_millisecond(self.left_out(cut)),
+            label: format!("{} left out", clock_face(cut.1.since(cut.0))),
+        };
+        self.cuts.iter().map(wait).collect()
+    }
+}
+
+fn epochs(state: &State, axis: &ChartAxis) -> Vec<ChartMark> {
     let all = || state.runs.iter().flat_map(|run| run.epochs.marks());
     let every = (all().count() as u64 / MOST_EPOCHS).max(1);
     let runs = state.runs.iter();
     runs.flat_map(|run| run.epochs.every(every))
         .map(|mark| ChartMark {
-            at: seconds(mark.at),
+            at: axis.seconds(mark.at),
             label: format!("epoch {}", mark.number),
         })
         .collect()
@@ -216,8 +303,8 @@ fn clean(name: &str) -> String {
 }
 
 /// To the millisecond.
-fn seconds(at: Moment) -> f64 {
-    (at.as_secs_f64() * 1e3).round() / 1e3
+fn to_the_millisecond(seconds: f64) -> f64 {
+    (seconds * 1e3).round() / 1e3
 }
 
 /// Parts of the whole session, of a run, and of the time around an OOM.
@@ -278,5 +365,40 @@ mod grid_tests {
         assert!(all.windows(2).all(|pair| pair[0] < pair[1]));
         story.state.now = Moment::ZERO;
         assert!(moments(&story).len() >= 2);
+    }
+
+    #[test]
+    fn a_night_between_two_runs_is_left_out_of_the_axis() {
+        let mut story = SessionStory::new(crate::report::recorded("capacity"));
+        let mut second = story.state.runs[0].clone();
+        let (ended, _) = story.state.runs[0].ended.expect("an end");
+        let night = Duration::from_secs(9 * 3_600);
+        second.started = ended + night;
+        let end = second.started + Duration::from_secs(50);
+        second.ended = second.ended.map(|(_, exit)| (end, exit));
+        story.state.now = end;
+        story.state.runs.push(second.clone());
+        let axis = ChartAxis::new(&story.state);
+        let [wait] = &axis.waits()[..] else {
+            panic!("one wait");
+        };
+        assert_eq!(wait.label, "8:59:56 left out");
+        // What ran is as long as before, with the mark of the wait between.
+        let length = |from, to| axis.seconds(to) - axis.seconds(from);
+        let ran = length(second.started, story.state.now);
+        assert!((ran - 50.0).abs() < 0.002, "{ran}");
+        let between = length(ended, second.started);
+        assert!((4.0..8.0).contains(&between), "{between}");
+        let data = ChartData::new(&story, &shown(&story.state));
+        assert!(data.x.windows(2).all(|pair| pair[0] <= pair[1]));
+        assert!(data.x[data.x.len() - 1] < 90.0);
+        assert!(
+            data.devices
+                .iter()
+                .all(|device| device.used.len() == data.x.len())
+        );
+        // A short one stays.
+        story.state.runs[1].started = ended + Duration::from_secs(30);
+        assert!(ChartAxis::new(&story.state).waits().is_empty());
     }
 }

@@ -9,6 +9,7 @@ use crate::ui::keymap;
 use crate::ui::scene::Scene;
 use crate::ui::theme::Tone;
 use crate::ui::view::View;
+use crate::ui::words::glossary;
 use ratatui::layout::{Position, Rect};
 
 /// Columns of the keys' names.
@@ -19,6 +20,9 @@ const WIDTH: u16 = 72;
 
 /// Columns of each of two lists beside each other, where one would be too long for the screen.
 const HALF: u16 = 57;
+
+/// The title of the words that the screen uses.
+const TERMS: &str = "words";
 
 /// A row of the help.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -122,6 +126,8 @@ fn rows(view: &View, scene: &Scene, help: &HelpDialog, words_room: u16) -> Vec<H
         keys.retain(|(keys, words)| help.finds(group.title(), keys, words));
     }
     groups.retain(|(_, keys)| !keys.is_empty());
+    let is_meant = |term: &&(&str, &str)| help.finds(TERMS, term.0, term.1);
+    let terms: Vec<_> = glossary(help.mode()).iter().filter(is_meant).collect();
     let mut rows = Vec::new();
     for (group, keys) in groups {
         if is_grouped {
@@ -130,6 +136,12 @@ fn rows(view: &View, scene: &Scene, help: &HelpDialog, words_room: u16) -> Vec<H
         }
         let keys = keys.into_iter();
         rows.extend(keys.flat_map(|(keys, words)| wrapped(keys, words, words_room)));
+    }
+    if !terms.is_empty() {
+        rows.extend((!rows.is_empty()).then_some(HelpRow::Blank));
+        rows.push(HelpRow::Title(TERMS));
+        let terms = terms.into_iter();
+        rows.extend(terms.flat_map(|(term, says)| wrapped((*term).into(), says, words_room)));
     }
     rows
 }

@@ -19,6 +19,7 @@ use crate::ui::words::count;
 use crate::units::RunNumber;
 pub(crate) use diagnosis::{command, markdown};
 use ratatui::layout::{Position, Rect};
+pub(super) use remedies::tone_of;
 use std::ops::Range;
 
 /// What the lines of the dialog are made from.

@@ -96,6 +96,7 @@ pub static TABLE: &[Binding] = &[
     bind(InputMode::Step, &[Key::code(KeyCode::Right), Key::plain('l')], Action::Step(StepMove::Forward), "cursor", "cursor right"),
     bind(InputMode::Step, &[Key::plain('p')], Action::Step(StepMove::ToPeak), "peak", "cursor to the peak"),
     bind(InputMode::Step, &[Key::code(KeyCode::Enter)], Action::Step(StepMove::OpenRow), "the line", "all that is known of the one at the pointer, and back"),
+    bind(InputMode::Step, &[Key::plain('e')], Action::Step(StepMove::EditLine), "edit", "the line at the pointer in $EDITOR (the training goes on)"),
     bind(InputMode::Step, UP, Action::Up, "", "up one row"),
     bind(InputMode::Step, DOWN, Action::Down, "lines", "down one row"),
     bind(InputMode::Step, &[Key::plain('t')], Action::Step(StepMove::Reorder), "sort", "sort by bytes, by blocks, by name"),

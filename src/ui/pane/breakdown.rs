@@ -42,6 +42,16 @@ struct BreakdownPart {
     pub bytes: Option<Bytes>,
 }
 
+impl BreakdownPart {
+    /// A cell of it in the list, which is the one that it has in the bar.
+    fn glyph(&self, theme: &Theme) -> &'static str {
+        match theme.has_letters() {
+            true => self.letter,
+            false => (self.fill)(theme.glyphs),
+        }
+    }
+}
+
 /// The parts in order: PyTorch's from the longest lived to the shortest, then others', then free.
 #[rustfmt::skip]
 fn parts(of: &Breakdown) -> [BreakdownPart; 8] {
@@ -199,7 +209,7 @@ fn draw_row(pen: &mut Pen, theme: &Theme, part: &BreakdownPart, figures: Figures
     let share = share.map_or("    ".to_string(), |share| {
         format!("{:>3.0}%", share.min(1.0) * 100.0)
     });
-    pen.text((part.fill)(theme.glyphs), part.tone)
+    pen.text(part.glyph(theme), part.tone)
         .skip(1)
         .cut(part.name, NAME - 3, tone)
         .to(NAME)
@@ -240,7 +250,7 @@ fn draw_share(pen: &mut Pen, theme: &Theme, part: &BreakdownPart, whole: Bytes, 
         .and_then(|bytes| bytes.fraction_of(whole))
         .unwrap_or(0.0)
         .min(1.0);
-    let glyph = (part.fill)(theme.glyphs);
+    let glyph = part.glyph(theme);
     let eighths = (share * f64::from(room) * 8.0).round() as u16;
     for _ in 0..eighths / 8 {
         pen.text(glyph, part.tone);

@@ -46,10 +46,18 @@ fn draw(canvas: &mut Canvas, _: &View, scene: &Scene, list: ListScroll) {
         .text(&format!("  {}", memory.limited_by.words()), Tone::Dim)
         .rest(&growth(state), Tone::Warning);
     canvas.pen(1).rest(&parts(state, memory), Tone::Dim);
-    canvas.pen(2).text(
-        "    PID  role              resident    shared       own  grown/min  name",
-        Tone::Dim,
-    );
+    let wide = HostColumns::new(canvas.area.width);
+    let mut pen = canvas.pen(2);
+    pen.text("    PID  role              resident", Tone::Dim);
+    if wide.shared {
+        pen.text("    shared", Tone::Dim);
+    }
+    if wide.own {
+        pen.text("       own  grown/min", Tone::Dim).skip(2);
+        if pen.room() >= LEAST_NAME {
+            pen.text("name", Tone::Dim);
+        }
+    }
     let shown = shown(canvas.area);
     let first = list.first(memory.processes.len(), shown);
     // The list stands at its end: there is the largest.
@@ -69,22 +77,42 @@ fn draw_process(canvas: &mut Canvas, row: u16, state: &State, process: &HostProc
         Some(_) => ("–".into(), Tone::Dim),
         None => (String::new(), Tone::Dim),
     };
-    canvas
-        .pen(row)
-        .text(&format!("{:>7}  ", process.pid), Tone::Dim)
+    let wide = HostColumns::new(canvas.area.width);
+    let mut pen = canvas.pen(row);
+    pen.text(&format!("{:>7}  ", process.pid), Tone::Dim)
         .text(&format!("{:<16}", process.role.label()), Tone::Text)
-        .text(
-            &format!(
-                "{:>10}{:>10}{:>10}",
-                process.resident.to_string(),
-                process.shared.to_string(),
-                own
-            ),
-            Tone::Text,
-        )
-        .text(&format!("{grown:>11}"), tone)
-        .skip(2)
-        .rest(&process.name, Tone::Dim);
+        .text(&format!("{:>10}", process.resident.to_string()), Tone::Text);
+    if wide.shared {
+        pen.text(&format!("{:>10}", process.shared.to_string()), Tone::Text);
+    }
+    if wide.own {
+        pen.text(&format!("{own:>10}"), Tone::Text)
+            .text(&format!("{grown:>11}"), tone)
+            .skip(2);
+        if pen.room() >= LEAST_NAME {
+            pen.rest(&process.name, Tone::Dim);
+        }
+    }
+}
+
+/// Less of a process's name says nothing.
+const LEAST_NAME: u16 = 8;
+
+/// The columns that there is room for, so that none is cut.
+#[derive(Clone, Copy)]
+struct HostColumns {
+    shared: bool,
+    /// What is its own, and how much that has grown.
+    own: bool,
+}
+
+impl HostColumns {
+    fn new(width: u16) -> HostColumns {
+        HostColumns {
+            shared: width >= 66,
+            own: width >= 56,
+        }
+    }
 }
 
 /// Less in a minute is noise.

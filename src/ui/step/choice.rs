@@ -1,7 +1,7 @@
 //! Which traced step is looked at and why there is none, which are before and after it, and moving about in it.
 
 use crate::anatomy::StepGrowth;
-use crate::event::{Hello, Retainers, StepTrace};
+use crate::event::{Hello, Retainers, SourceLine, StepTrace};
 use crate::state::{ProbeState, RankState, Run, State};
 use crate::ui::action::{Effect, FlameMove, Scroll, StepMove};
 use crate::ui::scene::Scene;
@@ -257,6 +257,10 @@ pub(in crate::ui) fn go(view: &mut View, wanted: StepMove, scene: &Scene) -> Opt
     }
     let effect = match wanted {
         StepMove::WhatLeaks => ask(view, scene),
+        StepMove::EditLine => {
+            let read = view.step.as_ref().and_then(StepView::read);
+            read.and_then(|read| edit(read, scene))
+        }
         _ => None,
     };
     let Some(read) = view.step.as_mut().and_then(StepView::read_mut) else {
@@ -289,7 +293,8 @@ pub(in crate::ui) fn go(view: &mut View, wanted: StepMove, scene: &Scene) -> Opt
         | StepMove::NextStep
         | StepMove::FirstStep
         | StepMove::LargestStep
-        | StepMove::FailedStep => read.cursor,
+        | StepMove::FailedStep
+        | StepMove::EditLine => read.cursor,
         StepMove::Regroup => {
             read.grouping = read.grouping.next();
             read.scrolled = 0;
@@ -322,6 +327,26 @@ pub(in crate::ui) fn go(view: &mut View, wanted: StepMove, scene: &Scene) -> Opt
         peak.sort_by(order);
     }
     effect
+}
+
+/// The line of the row at the pointer: the program's, or else the library's.
+pub(in crate::ui) fn line_of(read: &ReadStep) -> Option<&SourceLine> {
+    let row = match read.grouping {
+        Grouping::Lines => read.lines.get(read.selected)?,
+        Grouping::Modules | Grouping::Flame | Grouping::Growth => return None,
+    };
+    row.line.as_ref().or(row.inside.as_ref())
+}
+
+/// Before Python 3.9 a script's name is as it was typed.
+fn edit(read: &ReadStep, scene: &Scene) -> Option<Effect> {
+    let line = line_of(read)?;
+    let run = scene.state.run_numbered(read.key.run)?;
+    let file = run.command.cwd.join(&line.file);
+    Some(Effect::EditSource {
+        file: file.to_string_lossy().into_owned(),
+        line: line.line,
+    })
 }
 
 /// How what is alive is grouped and sorted.

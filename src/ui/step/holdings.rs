@@ -227,8 +227,8 @@ fn head(canvas: &mut Canvas, widths: LineWidths, order: RowOrder, by: &str, belo
         false => Tone::Dim,
     };
     let mut pen = canvas.pen(0);
-    pen.to(FIGURE - columns("held"))
-        .text("held", tone(RowOrder::Bytes))
+    pen.to(FIGURE - columns("live"))
+        .text("live", tone(RowOrder::Bytes))
         .to(FIGURE + 1 + SHARE - 2)
         .text("%", Tone::Dim)
         .to(FIGURE + 1 + SHARE + widths.bar)

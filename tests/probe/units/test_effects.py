@@ -168,7 +168,7 @@ class Harmless(unittest.TestCase):
     def test_caches_of_packages_that_only_compute(self):
         # einops notes the kinds of tensors that it has met, in a dict of its module; so it does where `pip install --target` has
         # put it. The same in any other package, or in a file of the program's own, counts as a change.
-        text = "known = {}\ndef rearrange(kind):\n    known[kind] = kind\n    return kind\n"
+        text = "known = {}\ndef rearrange(kind):\n    known[kind] = kind\n    known.update({1: next(iter([1]))})\n    return kind\n"
         for name, is_harmless in {
             "lib/python3.12/site-packages/einops/_backends.py": True,
             "target/einops/_backends.py": True,

@@ -82,8 +82,8 @@ rehearse/ After an OOM in the first steps, to know what another batch or a remed
     recurrent      what cuDNN's recurrent layers allocate
     flops          how much an operator computes
     fakes          copies of the model in which every tensor is fake
-    shards         parameters that fully_shard divides among ranks: what gathers and reduces them
-    flat_shards    the same of FullyShardedDataParallel
+    shards         copies of what `fully_shard` has divided among the ranks, and what gathers and reduces it
+    flat_shards    copies of what FullyShardedDataParallel wraps, and what gathers and reduces it
     catches        whether anybody can catch the error: if not, there is no later moment to go on
     compiling      what the program has compiled runs as it is written, and nothing is compiled
     operators      what torch's operators returned for such sizes, to be asked once
@@ -93,6 +93,7 @@ rehearse/ After an OOM in the first steps, to know what another batch or a remed
     further        which lines lead to the backwards behind the first
     losses         runs them: the loss, and what stays bound
     outliving      what they keep beyond the step, and when they let go of the gradients
+    upcoming       whether an evaluation comes before the next step
     sizes          the sizes of a trace as functions of the batch
     before         what the program had when the rehearsal began
     reading        its objects by the names of a line, without running anything

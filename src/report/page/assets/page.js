@@ -82,6 +82,15 @@
     ctx.restore();
   };
 
+  const shade = (plot, from, to) => {
+    const { ctx, bbox } = plot;
+    const [left, right] = [from, to].map((at) => Math.min(Math.max(plot.valToPos(at, "x", true), bbox.left), bbox.left + bbox.width));
+    ctx.save();
+    ctx.fillStyle = colour("soft");
+    ctx.fillRect(left, bbox.top, right - left, bbox.height);
+    ctx.restore();
+  };
+
   const level = (plot, value, label, stroke) => {
     const { ctx, bbox } = plot;
     const scale = window.devicePixelRatio || 1;
@@ -140,13 +149,15 @@
   };
 
   const memory = data("memory");
+  // The time at a place of the axis, which leaves long waits out.
+  const real = (at) => memory.waits.reduce((time, wait) => time + (at >= wait.to ? wait.left_out : 0), at);
   const drawMemory = (at) => {
     const device = memory.devices[+at.dataset.device];
     const unit = memory.unit;
     const stepped = { paths: steps };
     const any = (values) => values.some((value) => value != null);
     const columns = [memory.x];
-    const series = [{ label: "time", value: (plot, v) => (v == null ? "–" : clock(v)) }];
+    const series = [{ label: "time", value: (plot, v) => (v == null ? "–" : clock(real(v))) }];
     const add = (values, description) => { columns.push(values); series.push(description); };
     if (any(device.allocated)) {
       add(device.allocated, line("allocated", "allocated", unit, Object.assign({ width: 1.75, fill: () => colour("band-fill") }, stepped)));
@@ -157,17 +168,20 @@
     device.ranks.forEach((rank, number) => add(rank.allocated, line(rank.name, "rank" + (number % 4), unit, stepped)));
     const highest = columns.slice(1).reduce((most, values) => values.reduce((m, v) => (v > m ? v : m), most), 1);
     const top = device.capacity && highest > device.capacity * 0.5 ? Math.max(device.capacity * 1.03, highest) : highest * 1.15;
-    const ends = memory.runs.map((run) => ({ at: run.from, label: memory.runs.length > 1 ? "run " + run.number : "", row: 2 }));
+    const ends = memory.runs.map((run) => ({ at: run.from, label: memory.runs.length > 1 ? "run " + run.number : "", row: 3 }));
     const plot = new uPlot({
       width: width(at), height: height(at), legend: { live: true }, cursor: { sync: { key: "memory" }, points: { size: 6 } },
       scales: { x: { time: false }, y: { range: () => [0, top] } },
       padding: [null, 44, null, null], // Room for the last time below the axis.
-      series, axes: axes(unit, { values: (plot, all) => clocks(all), incrs: [0.05, 0.1, 0.25, 0.5, 1, 2, 5, 10, 15, 30, 60, 120, 300, 600, 900, 1800, 3600, 7200, 14400, 43200, 86400] }),
+      series, axes: axes(unit, { values: (plot, all) => clocks(all.map(real)), incrs: [0.05, 0.1, 0.25, 0.5, 1, 2, 5, 10, 15, 30, 60, 120, 300, 600, 900, 1800, 3600, 7200, 14400, 43200, 86400] }),
       hooks: {
         draw: [(plot) => {
-          marks(plot, memory.epochs.map((mark) => Object.assign({ row: 4 }, mark)), colour("line"), []);
+          // A row for each kind, below the capacity's: no label lies on another.
+          for (const wait of memory.waits) shade(plot, wait.from, wait.to);
+          marks(plot, memory.epochs.map((mark) => Object.assign({ row: 5 }, mark)), colour("line"), []);
+          marks(plot, memory.waits.map((wait) => ({ at: wait.from, label: wait.label, row: 6 })), colour("dim"), [1, 3]);
           marks(plot, ends, colour("dim"), [3, 3]);
-          marks(plot, memory.ooms.map((mark) => Object.assign({ row: 3 }, mark)), colour("bad"), []);
+          marks(plot, memory.ooms.map((mark) => Object.assign({ row: 4 }, mark)), colour("bad"), []);
           if (device.capacity) level(plot, device.capacity, "capacity " + size(device.capacity, unit), colour("capacity"));
         }],
         setScale: [(plot, key) => {

@@ -218,7 +218,7 @@ fn field(line: &mut StyledLine, text: String, width: u16, tone: Tone) {
         .column("", width.min(1), tone);
 }
 
-pub(super) fn tone_of(verdict: FitVerdict) -> Tone {
+pub(in crate::ui::dialogs) fn tone_of(verdict: FitVerdict) -> Tone {
     match verdict {
         FitVerdict::Fits | FitVerdict::LikelyFits => Tone::Good,
         FitVerdict::WontFit | FitVerdict::OfLittleUse(_) => Tone::Warning,

@@ -15,7 +15,7 @@ import types
 import weakref
 
 from ..common import errors, frames
-from . import further, outliving
+from . import further, outliving, upcoming
 from .inputs import Shape, shapes_in, with_values
 
 TYPE_CHECKING = False
@@ -88,6 +88,8 @@ class Scene:
         self.is_in_loop = bool(loops)
         # The call's arguments that may be what it returned in the step before: variables, and where each is passed.
         self.carried = passed_by(call) if call is not None and self.is_in_loop else {}
+        # Whether an evaluation comes before the next step.
+        self.evaluates_next = upcoming.comes(path, LOOPS, upcoming.reader(frame))
         # What a variable of these holds is let go of when the loop comes to it again.
         again = [each for each in (loops[-1] if loops else body) if not isinstance(each, ast.AugAssign)]
         self.bound_in_loop = {name for each in again for name in bound_by(each)}
@@ -308,6 +310,10 @@ class Lines:
     def carried(self) -> dict[str, Place]:
         """The variables that may be carried over from step to step, where the calling function goes backward itself."""
         return self.scenes[0].carried if len(self.scenes) == 1 and not self.is_whole else {}
+
+    def evaluates_next(self) -> bool:
+        """Whether a model is called without gradients before the next step."""
+        return len(self.scenes) > 0 and self.scenes[-1].evaluates_next and not self.scenes[-1].ends
 
     def copies_a_model(self) -> bool:
         """Whether the lines behind backward copy a model, which may not have happened yet."""

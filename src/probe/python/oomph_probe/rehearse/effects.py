@@ -259,7 +259,7 @@ class Guard:
         if get_ident() != self.thread:
             is_seen = is_trusted and self.why_not(function, None, True) is None
             return getattr(sys, "monitoring").DISABLE if is_seen else None
-        why = self.why_not(function, argument, is_trusted)
+        why = self.why_not(function, argument, is_trusted or self.fills_a_cache(code, function))
         if why is not None and not is_importing(function, sys._getframe(1)):
             raise Stopped(why)
         if self.looks_up is not None:
@@ -299,7 +299,8 @@ class Guard:
             code = frame.f_code
             if getattr(argument, "__name__", "") in unseen.WITHOUT_ARGUMENT and self.is_judged(code, argument):
                 return
-            why = self.why_not(argument, UNSEEN, self.is_trusted(code))
+            is_trusted = self.is_trusted(code) or self.fills_a_cache(code, argument)
+            why = self.why_not(argument, UNSEEN, is_trusted)
             if why is not None and not is_importing(argument, frame):
                 raise Stopped(why)
         elif event == "call":
@@ -308,6 +309,10 @@ class Guard:
                 why = self.of_method_in_python(frame)
             if why is not None:
                 raise Stopped(why)
+
+    def fills_a_cache(self, code: CodeType, function: Any) -> bool:
+        """Whether a package that only computes changes a container."""
+        return getattr(function, "__name__", "") in ALL_CHANGING and self.computes(code)
 
     def is_judged(self, code: CodeType, function: Any) -> bool:
         """Whether it was judged with its argument before the line ran, or is of what only computes."""

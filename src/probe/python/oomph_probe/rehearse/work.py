@@ -209,6 +209,8 @@ class Work:
             line["ranks"] = ranks
         if call.lines is not None and call.lines.copies_a_model():
             line["copies_model"] = True
+        if call.lines is not None and call.lines.evaluates_next() and not self.was_evaluated:
+            line["evaluates_next"] = True
         optimizer = optimizers.of(self.torch, call.device, first.steps, self.steps)
         if optimizer is not None:
             line["optimizer"] = optimizer

@@ -1,0 +1,125 @@
+//! What a command that somebody has edited by hand would need: by the figures of the dialog, where the edit is one that
+//! they tell of. Of any other edit nothing is known, and that is said.
+
+use super::RemedyId;
+use super::expectation::RemedyPredictor;
+use super::inputs::RemedyInputs;
+use super::offer::expectation;
+use super::plan::{BatchChange, Expectation, Plan, Remedy};
+use crate::command::{CommandLine, Word};
+use crate::event::EDITS;
+use crate::recognize::WorkloadKey;
+
+/// What an edited command would need.
+#[derive(Debug, Clone, PartialEq)]
+pub struct EditedNeed {
+    /// As it was typed; secrets may be masked.
+    pub command: CommandLine,
+    /// Or why that is not known.
+    pub need: Result<Expectation, String>,
+}
+
+/// Remedies whose combinations are compared with an edit, at most: each doubles the work.
+const MOST: usize = 8;
+
+/// What the tensors depend on beside [`WorkloadKey`].
+const SETTINGS: [&str; 3] = ["PYTORCH_CUDA_ALLOC_CONF", "PYTORCH_ALLOC_CONF", EDITS];
+
+impl EditedNeed {
+    /// `edited` is a change of the command that ran last, `remedies` are those that are offered for that one.
+    pub fn new(
+        command: &CommandLine,
+        edited: CommandLine,
+        inputs: &RemedyInputs<'_>,
+        remedies: &[Remedy],
+    ) -> EditedNeed {
+        EditedNeed {
+            need: need(command, &edited, inputs, remedies),
+            command: edited,
+        }
+    }
+}
+
+fn need(
+    command: &CommandLine,
+    edited: &CommandLine,
+    inputs: &RemedyInputs<'_>,
+    remedies: &[Remedy],
+) -> Result<Expectation, String> {
+    let edited = edited.without_secrets();
+    let key = |command: &CommandLine| WorkloadKey::new(command, &inputs.launch);
+    let wanted = key(&edited);
+    let offered: Vec<&Remedy> = remedies
+        .iter()
+        .filter(|remedy| remedy.is_offered() && remedy.parts.is_empty())
+        .filter(|remedy| !remedy.edits.is_empty())
+        .take(MOST)
+        .collect();
+    for chosen in subsets(&offered) {
+        let planned = Plan::new(command, &chosen).command.without_secrets();
+        let reading = key(&planned);
+        if reading.likeness != wanted.likeness || settings(&planned) != settings(&edited) {
+            continue;
+        }
+        let is_same = reading.at_once == wanted.at_once
+            && reading.keeps_gradients() == wanted.keeps_gradients();
+        let ran_out = inputs.forecast.oom.is_some();
+        if is_same && ran_out && !chosen.is_empty() {
+            return Ok(expectation(command, inputs, &chosen));
+        }
+        let batch = match is_same {
+            true => None,
+            false => Some(other_batch(&reading, &wanted, &chosen)?),
+        };
+        let others = chosen
+            .iter()
+            .copied()
+            .filter(|remedy| is_same || remedy.id != RemedyId::Batch);
+        let all: Vec<&Remedy> = others.chain(batch.as_ref()).collect();
+        return match ran_out {
+            true => Ok(RemedyPredictor::new(command, inputs).together(&all)),
+            false => RemedyPredictor::of_whole_run(command, inputs)
+                .map(|predictor| predictor.of_whole(&all))
+                .ok_or_else(|| "no process of PyTorch was seen yet".into()),
+        };
+    }
+    Err("no run has shown what this change needs".into())
+}
+
+/// A batch that somebody has typed.
+fn other_batch(
+    reading: &WorkloadKey,
+    wanted: &WorkloadKey,
+    chosen: &[&Remedy],
+) -> Result<Remedy, String> {
+    let offered = chosen.iter().find_map(|remedy| remedy.takes);
+    if wanted.batch.is_none() {
+        return Err("the command does not say its batch".into());
+    }
+    Ok(Remedy {
+        takes: Some(BatchChange {
+            from: offered.map_or(reading.at_once, |takes| takes.from),
+            at_once: wanted.at_once,
+            accumulates: wanted.keeps_gradients(),
+        }),
+        ..Remedy::new(RemedyId::Batch)
+    })
+}
+
+fn settings(command: &CommandLine) -> [Option<&Word>; 3] {
+    SETTINGS.map(|name| command.env_value(name))
+}
+
+/// All combinations, the smallest first.
+fn subsets<'r>(of: &[&'r Remedy]) -> Vec<Vec<&'r Remedy>> {
+    let mut all: Vec<Vec<&Remedy>> = (0..1_usize << of.len())
+        .map(|bits| {
+            let each = of.iter().enumerate();
+            each.filter(|(place, _)| bits >> place & 1 == 1)
+                .map(|(_, remedy)| *remedy)
+                .collect()
+        })
+        .collect();
+    all.sort_by_key(Vec::len);
+    all
+}

@@ -1,0 +1,96 @@
+//! What a command that was edited by hand would need.
+
+use super::combined::{rehearsal, run_out, with_inputs};
+use crate::command::CommandLine;
+use crate::diagnosis::Cause;
+use crate::remedy::{EditedNeed, Expectation, FitVerdict, Plan, RemedyId, remedies};
+use crate::state::tests::staged::{StagedSession, hello, started};
+
+const TRAIN: &str = "python train.py --batch-size 8 --lr 1";
+
+/// 22 GiB could be had; a sample needs 4 GiB.
+fn out() -> StagedSession {
+    let mut scene = StagedSession::default();
+    run_out(
+        &mut scene,
+        1,
+        TRAIN,
+        Some(rehearsal(100, 8, [4096, 512, 2048, 256])),
+    );
+    scene
+}
+
+fn need(scene: &StagedSession, edit: impl FnOnce(&mut CommandLine)) -> Result<Expectation, String> {
+    with_inputs(scene, Cause::Capacity, |command, inputs| {
+        let mut edited = command.clone();
+        edit(&mut edited);
+        EditedNeed::new(command, edited, inputs, &remedies(command, inputs)).need
+    })
+}
+
+fn typed(scene: &StagedSession, text: &str) -> Result<Expectation, String> {
+    need(scene, |command| {
+        command.argv = CommandLine::typed(text).argv
+    })
+}
+
+#[test]
+fn any_batch_that_is_typed_has_its_need() {
+    let scene = out();
+    let of = |batch: u64| {
+        let text = TRAIN.replace('8', &batch.to_string());
+        typed(&scene, &text).expect("a need")
+    };
+    assert_eq!(of(2).verdict(), FitVerdict::Fits, "{:?}", of(2));
+    assert_eq!(of(7).verdict(), FitVerdict::WontFit, "{:?}", of(7));
+    assert_eq!(of(8).verdict(), FitVerdict::WontFit, "{:?}", of(8));
+    assert!(of(2).needs < of(3).needs, "{:?} {:?}", of(2), of(3));
+}
+
+#[test]
+fn what_a_remedy_makes_needs_what_the_dialog_says_and_may_be_edited_further() {
+    let scene = out();
+    with_inputs(&scene, Cause::Capacity, |command, inputs| {
+        let offered = remedies(command, inputs);
+        let remedy = |id| offered.iter().find(|remedy| remedy.id == id).expect("one");
+        let (batch, recompute) = (remedy(RemedyId::Batch), remedy(RemedyId::Recompute));
+        let need = |edited: CommandLine| {
+            let need = EditedNeed::new(command, edited, inputs, &offered).need;
+            need.expect("a need")
+        };
+        let planned = Plan::new(command, &[batch]).command;
+        assert_eq!(need(planned), batch.expectation);
+        let mut planned = Plan::new(command, &[recompute]).command;
+        assert_eq!(need(planned.clone()), recompute.expectation);
+        let at = planned.argv.iter().position(|word| *word == *"8");
+        planned.argv[at.expect("the batch")] = "16".into();
+        assert!(need(planned).needs > recompute.expectation.needs);
+    });
+}
+
+#[test]
+fn of_any_other_edit_nothing_is_known() {
+    let scene = out();
+    let unknown = Err("no run has shown what this change needs".to_string());
+    assert_eq!(
+        typed(&scene, "python train.py --batch-size 8 --lr 2"),
+        unknown
+    );
+    assert_eq!(
+        typed(&scene, "python other.py --batch-size 8 --lr 1"),
+        unknown
+    );
+    let without = typed(&scene, "python train.py --lr 1");
+    assert!(without.is_err(), "{without:?}");
+}
+
+#[test]
+fn a_run_that_nothing_was_seen_of_says_nothing() {
+    let mut scene = StagedSession::default();
+    scene.add(1.0, started(1, 100, TRAIN));
+    let none = typed(&scene, TRAIN);
+    assert_eq!(none, Err("no process of PyTorch was seen yet".into()));
+    scene.add(2.0, hello(1, 100, None));
+    let needs = typed(&scene, &TRAIN.replace('8', "4")).map(|need| need.verdict());
+    assert_eq!(needs, Ok(FitVerdict::Unknown));
+}

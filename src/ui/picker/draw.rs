@@ -1,0 +1,273 @@
+//! Draws the picker: a row a session, and below them what is known of the selected one.
+
+use super::keys::{self, PickerMode};
+use super::{Picker, PickerRow, SessionGroup};
+use crate::ui::canvas::{self, Canvas, Pen, StyledLine, columns};
+use crate::ui::theme::Tone;
+use crate::ui::words::age;
+use ratatui::layout::{Position, Rect};
+use std::borrow::Cow;
+
+/// Rows below which nothing is told of the selected session: the list needs them.
+const TALL: u16 = 14;
+
+/// The parts of the screen.
+pub(super) struct PickerPlaces {
+    head: Rect,
+    pub rows: Rect,
+    /// What is told of the selected session; of no height on a small screen.
+    about: Rect,
+    footer: Rect,
+}
+
+pub(super) fn places(area: Rect) -> PickerPlaces {
+    let row = |y: u16, height: u16| Rect {
+        y: area.y.saturating_add(y),
+        height,
+        ..area
+    };
+    let about = match area.height {
+        0..TALL => 0,
+        _ => 4,
+    };
+    let head = area.height.min(2);
+    let footer = u16::from(area.height > 2);
+    let rows = area.height.saturating_sub(head + about + footer);
+    PickerPlaces {
+        head: row(0, head),
+        rows: row(head, rows),
+        about: row(head + rows, about),
+        footer: row(head + rows + about, footer),
+    }
+}
+
+/// Columns of each fact; 0 where it is left out.
+struct PickerColumns {
+    state: u16,
+    took: u16,
+    peak: u16,
+    since: u16,
+    device: u16,
+}
+
+/// A command cut to less than this does not tell sessions apart.
+const LEAST_COMMAND: u16 = 28;
+const GAP: u16 = 2;
+/// The pointer and a blank in front of each row.
+const LEAD: u16 = 3;
+
+impl PickerColumns {
+    /// What there is room for beside the command, the most telling first.
+    fn new<'r>(width: u16, rows: impl Iterator<Item = &'r PickerRow> + Clone) -> PickerColumns {
+        let widest = |of: fn(&PickerRow) -> String| {
+            let widths = rows.clone().map(|row| columns(&of(row)));
+            widths.max().filter(|width| *width > 0)
+        };
+        let mut room = width.saturating_sub(LEAD + LEAST_COMMAND.min(width / 2));
+        let mut take = |wanted: Option<u16>, least: u16, most: u16| {
+            let wanted = wanted.map_or(0, |wanted| wanted.clamp(least, most));
+            match wanted > 0 && wanted + GAP <= room {
+                true => {
+                    room -= wanted + GAP;
+                    wanted
+                }
+                false => 0,
+            }
+        };
+        let most_of_state = (width / 3).max(12);
+        PickerColumns {
+            state: take(widest(|row| row.state.clone()), 5, most_of_state),
+            took: take(widest(took), 4, 8),
+            peak: take(widest(peak), 4, 9),
+            since: take(widest(|row| row.since.clone()), 5, 12),
+            device: take(widest(|row| row.device.clone()), 6, 26),
+        }
+    }
+}
+
+fn took(row: &PickerRow) -> String {
+    row.took.map_or(String::new(), age)
+}
+
+fn peak(row: &PickerRow) -> String {
+    row.peak.map_or(String::new(), |peak| peak.to_string())
+}
+
+pub(super) fn whole(canvas: &mut Canvas, picker: &Picker) -> Option<Position> {
+    let PickerPlaces {
+        head,
+        rows,
+        about,
+        footer,
+    } = places(canvas.area);
+    let wide = PickerColumns::new(canvas.area.width, picker.rows.iter());
+    draw_head(&mut canvas.at(head), picker, &wide);
+    draw_rows(&mut canvas.at(rows), picker, &wide);
+    if let Some(row) = picker.chosen() {
+        draw_about(&mut canvas.at(about), row);
+    }
+    draw_footer(&mut canvas.at(footer), picker)
+}
+
+fn draw_head(canvas: &mut Canvas, picker: &Picker, wide: &PickerColumns) {
+    let separator = canvas.theme.glyphs.separator;
+    let count = |group: SessionGroup| picker.rows.iter().filter(|row| row.group == group).count();
+    let mut pen = canvas.pen(0);
+    pen.skip(1).text("oomph", Tone::Accent).skip(2);
+    let counts = [
+        (count(SessionGroup::Waiting), "waiting", Tone::Warning),
+        (count(SessionGroup::Running), "running", Tone::Good),
+        (count(SessionGroup::Ended), "ended", Tone::Dim),
+    ];
+    let there = counts.iter().filter(|(count, ..)| *count > 0);
+    for (place, (count, words, tone)) in there.enumerate() {
+        if place > 0 {
+            pen.text(separator, Tone::Faint);
+        }
+        pen.text(&format!("{count} {words}"), *tone);
+    }
+    if picker.is_reading {
+        pen.skip(2).rest("reading the recordings", Tone::Dim);
+    }
+    let mut pen = canvas.pen(1);
+    pen.skip(LEAD);
+    for (width, name) in [
+        (wide.state, "state"),
+        (wide.took, "took"),
+        (wide.peak, "peak"),
+        (wide.since, "since"),
+        (wide.device, "device"),
+    ] {
+        column(&mut pen, name, width, Tone::Dim);
+    }
+    pen.rest("command", Tone::Dim);
+}
+
+fn column(pen: &mut Pen, text: &str, width: u16, tone: Tone) {
+    if width > 0 {
+        let end = pen.column() + width + GAP;
+        pen.cut(text, width, tone).to(end);
+    }
+}
+
+fn draw_rows(canvas: &mut Canvas, picker: &Picker, wide: &PickerColumns) {
+    let (pointer, ellipsis) = (canvas.theme.glyphs.pointer, canvas.theme.glyphs.ellipsis);
+    if picker.shown().next().is_none() {
+        let words = match (picker.is_reading, picker.filter.text().is_empty()) {
+            (true, true) => "",
+            (false, true) => "there is no session any more",
+            (_, false) => "no session has this text",
+        };
+        canvas.pen(0).skip(LEAD).rest(words, Tone::Warning);
+        return;
+    }
+    let place = picker.place();
+    let shown = picker.shown().enumerate().skip(picker.first);
+    for (y, (at, row)) in (0..canvas.area.height).zip(shown) {
+        let is_selected = place == Some(at);
+        let mut pen = canvas.pen(y);
+        pen.skip(1);
+        if is_selected {
+            pen.text(pointer, Tone::Accent);
+        }
+        pen.to(LEAD);
+        column(&mut pen, &row.state, wide.state, state_tone(row));
+        column(&mut pen, &took(row), wide.took, Tone::Dim);
+        column(&mut pen, &peak(row), wide.peak, Tone::Text);
+        column(&mut pen, &row.since, wide.since, Tone::Dim);
+        column(&mut pen, &row.device, wide.device, Tone::Dim);
+        let tone = match is_selected {
+            true => Tone::Strong,
+            false => Tone::Text,
+        };
+        let command = ends(&row.command, pen.room(), ellipsis);
+        pen.rest(&command, tone);
+    }
+}
+
+/// The beginning and the end of a command that is too long: one session differs from the next by its last options.
+fn ends<'t>(command: &'t str, room: u16, ellipsis: &str) -> Cow<'t, str> {
+    if columns(command) <= room {
+        return command.into();
+    }
+    let head = canvas::first_columns(command, room / 3);
+    let mut tail = command;
+    while columns(head) + columns(ellipsis) + columns(tail) > room {
+        let mut rest = tail.chars();
+        if rest.next().is_none() {
+            break;
+        }
+        tail = rest.as_str();
+    }
+    format!("{head}{ellipsis}{tail}").into()
+}
+
+fn state_tone(row: &PickerRow) -> Tone {
+    match row.group {
+        SessionGroup::Waiting => Tone::Warning,
+        SessionGroup::Running => Tone::Good,
+        SessionGroup::Ended if row.has_failed => Tone::Wrong,
+        SessionGroup::Ended => Tone::Dim,
+    }
+}
+
+/// The selected session: its name, its whole command, and what opening it does.
+fn draw_about(canvas: &mut Canvas, row: &PickerRow) {
+    if canvas.area.height == 0 {
+        return;
+    }
+    let mut inside = canvas.below_head(&[(&row.id, Tone::Strong)]);
+    let width = inside.area.width.saturating_sub(2);
+    let lines = canvas::text(&row.command, width, Tone::Text);
+    let last = inside.area.height.saturating_sub(1);
+    for (y, line) in (0..last).zip(&lines) {
+        line.clone().behind(" ", Tone::Text).draw(&mut inside, y);
+    }
+    let (does, typed) = match row.group {
+        SessionGroup::Ended => ("Enter plays it", format!("oomph replay {}", row.id)),
+        SessionGroup::Waiting | SessionGroup::Running => {
+            ("Enter shows its screen", format!("oomph attach {}", row.id))
+        }
+    };
+    let mut line = StyledLine::of(format!(" {does}: "), Tone::Dim);
+    line.push(typed, Tone::Dim);
+    line.draw(&mut inside, last);
+}
+
+/// Returns the cursor's position, while a text is typed.
+fn draw_footer(canvas: &mut Canvas, picker: &Picker) -> Option<Position> {
+    let area = canvas.area;
+    let glyphs = canvas.theme.glyphs;
+    let text = picker.filter.text();
+    let mut pen = canvas.pen(0);
+    let mut cursor = None;
+    pen.skip(1);
+    if picker.is_typed {
+        let (before, after) = picker.filter.halves();
+        pen.text("/", Tone::Accent).text(before, Tone::Strong);
+        cursor = Some(Position::new(area.x + pen.column(), area.y));
+        pen.text(after, Tone::Strong).skip(2);
+    } else if !text.is_empty() {
+        pen.text(&format!("/{text}"), Tone::Good).skip(2);
+    }
+    if !text.is_empty() {
+        let found = picker.shown().count();
+        let words = format!("{found} of {}", picker.rows.len());
+        pen.text(&words, Tone::Dim).skip(2);
+    }
+    let mode = match picker.is_typed {
+        true => PickerMode::Filtering,
+        false => PickerMode::Choosing,
+    };
+    for key in keys::of(mode).filter(|key| !key.short.is_empty()) {
+        let name = key.keys[0].name(glyphs);
+        if pen.room() < columns(&name) + 1 + columns(key.short) {
+            break;
+        }
+        pen.text(&name, Tone::Accent)
+            .skip(1)
+            .text(key.short, Tone::Dim)
+            .skip(2);
+    }
+    cursor.filter(|at| area.contains(*at))
+}

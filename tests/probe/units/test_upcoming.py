@@ -1,0 +1,70 @@
+"""Whether an evaluation or sampling comes before the next step, by the lines behind the one that failed."""
+import ast
+import textwrap
+import types
+import unittest
+
+import support  # noqa: F401
+from _oomph_probe.rehearse import callers, reading, upcoming
+
+SAMPLES = """
+    for i in range(100):
+        for _ in range(2):
+            loss = model(next(data))
+            loss.backward()
+        optimizer.step()
+        if i % EVERY == 0:
+            model.eval()
+            sampled = decode(model, prompt)
+"""
+
+
+class Upcoming(unittest.TestCase):
+    def comes(self, text, **values):
+        body = ast.parse(textwrap.dedent(text)).body
+        (line,) = [at for at, each in enumerate(text.splitlines(), 1) if "model(next" in each]
+        path = callers.path_to(body, lambda each: callers.is_at(each, line))
+        return upcoming.comes(path, callers.LOOPS, lambda name: values.get(name, reading.UNKNOWN))
+
+    def test_what_surely_comes(self):
+        self.assertTrue(self.comes(SAMPLES, i=0, EVERY=100))
+        self.assertFalse(self.comes(SAMPLES, i=1, EVERY=100))
+        self.assertFalse(self.comes(SAMPLES, i=0), "nobody knows how often")
+        self.assertFalse(self.comes(SAMPLES, i=0, EVERY=0))
+        last = SAMPLES.replace("i % EVERY == 0", "i > 0 and i % EVERY == 0")
+        self.assertFalse(self.comes(last, i=0, EVERY=100))
+        either = SAMPLES.replace("i % EVERY == 0", "unknown or not i % EVERY")
+        self.assertTrue(self.comes(either, i=0, EVERY=100))
+        self.assertTrue(self.comes(SAMPLES.replace("if i % EVERY == 0", "with context"), i=0))
+
+    def test_what_comes_behind_an_epoch_is_far(self):
+        epochs = """
+            for epoch in range(3):
+                for batch in batches:
+                    loss = model(next(data))
+                    loss.backward()
+                    optimizer.step()
+                evaluate(model)
+        """
+        self.assertFalse(self.comes(epochs, epoch=0))
+        self.assertTrue(self.comes(epochs.replace("        optimizer.step()\n", "        optimizer.step(); evaluate(model)\n")))
+
+    def test_what_is_no_evaluation(self):
+        for line in ("model.eval()", "print(loss)", "scheduler.step()", "log(loss.item())"):
+            self.assertFalse(self.comes(SAMPLES.replace("sampled = decode(model, prompt)", "pass").replace("model.eval()", line), i=0, EVERY=1))
+
+    def test_values_of_a_frame(self):
+        arguments = types.SimpleNamespace(every=7)
+        read = upcoming.reader(frame_with(arguments))
+        self.assertEqual((read("arguments.every"), read("missing.every")), (7, reading.UNKNOWN))
+        self.assertIs(read("arguments.missing"), reading.UNKNOWN)
+
+
+def frame_with(arguments):
+    import sys
+
+    return sys._getframe()
+
+
+if __name__ == "__main__":
+    unittest.main()
