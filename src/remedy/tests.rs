@@ -12,10 +12,10 @@ mod patched;
 
 use super::{
     Availability, BatchChange, Leftover, Plan, Remedy, RemedyEffect, RemedyId, RemedyInputs,
-    remedies,
+    recommended, remedies,
 };
 use crate::command::{CommandLine, EnvChange, Word};
-use crate::diagnosis::{Cause, Certainty, Finding, Phrase};
+use crate::diagnosis::{Cause, Certainty, Finding, Phrase, diagnose};
 use crate::event::EventKind;
 use crate::forecast::{ActivationReduction, Allocator, ForecastInputs, Target};
 use crate::recognize::LaunchEnvironment;
@@ -75,22 +75,41 @@ fn finding(cause: Cause, other_process: Option<i32>) -> Finding {
     }
 }
 
-/// The inputs of a staged session under a recent torch, where the largest batch that fits is looked for.
-fn of_staged<'a>(scene: &'a StagedSession, findings: &'a [Finding]) -> RemedyInputs<'a> {
+/// What a staged session says by itself.
+fn known_of<'a>(scene: &'a StagedSession, findings: &'a [Finding]) -> RemedyInputs<'a> {
     RemedyInputs {
-        launch: LaunchEnvironment {
-            torch: Some("2.11.0"),
-            ..LaunchEnvironment::default()
-        },
         forecast: ForecastInputs {
             oom: scene.state.oom(),
             state: Some(&scene.state),
             ..ForecastInputs::default()
         },
         findings,
-        batch_fits: true,
         ..RemedyInputs::default()
     }
+}
+
+/// The same under a recent torch, where the largest batch that fits is looked for.
+fn of_staged<'a>(scene: &'a StagedSession, findings: &'a [Finding]) -> RemedyInputs<'a> {
+    RemedyInputs {
+        launch: LaunchEnvironment {
+            torch: Some("2.11.0"),
+            ..LaunchEnvironment::default()
+        },
+        batch_fits: true,
+        ..known_of(scene, findings)
+    }
+}
+
+/// The remedy, and whether Enter stands on it. `None` where the session has none of that kind.
+fn remedy_of(scene: &StagedSession, id: RemedyId) -> Option<(Remedy, bool)> {
+    let findings = diagnose(&scene.state);
+    let all = remedies(
+        &scene.state.run().unwrap().command,
+        &known_of(scene, &findings),
+    );
+    let enter = recommended(&all, findings.first().map(|found| found.cause));
+    let at = all.iter().position(|remedy| remedy.id == id)?;
+    Some((all[at].clone(), enter == Some(at)))
 }
 
 /// A process on `aaaa-0` that ran out of memory with 12 GiB allocated, and 20 GiB free on `aaaa-1`.

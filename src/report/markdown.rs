@@ -160,11 +160,7 @@ fn runs(text: &mut String, story: &SessionStory) {
 
 /// Who held the RAM where the last run used most of it.
 fn ram(text: &mut String, story: &SessionStory) {
-    let Some((_, memory)) = story
-        .state
-        .run()
-        .and_then(|run| run.host_at_peak.as_deref())
-    else {
+    let Some((_, memory)) = story.ram_at_peak() else {
         return;
     };
     let _ = writeln!(

@@ -4,9 +4,9 @@
 use super::explain::Explained;
 use super::score;
 use crate::diagnosis;
-use crate::event::{Event, EventKind};
+use crate::event::{Event, EventKind, HostMemory};
 use crate::state::{OomIncident, Run, RunOutcome, State};
-use crate::units::{Bytes, RunNumber, clock_face};
+use crate::units::{Bytes, Moment, RunNumber, clock_face};
 use std::time::Duration;
 
 /// What a recording tells.
@@ -34,6 +34,11 @@ impl SessionStory {
             self.explain_current_run();
         }
         self.state.apply(event);
+    }
+
+    /// When the last run used most of the host's memory, and what of it. `None` where none of it was read.
+    pub(super) fn ram_at_peak(&self) -> Option<&(Moment, HostMemory)> {
+        self.state.run()?.host_at_peak.as_deref()
     }
 
     /// To be called after the last event.

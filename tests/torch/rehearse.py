@@ -56,27 +56,22 @@ def why_not(line):
 def peak(line, batch, variant=0):
     """The most that is alive at once for a batch; None where there is no such trace."""
     trace = line["variants"][variant].get("trace")
-    if trace is None:
-        return None
-    made, now, most = [], 0, 0
-    for word in trace.split():
-        if word.startswith("-"):
-            now -= made[len(made) - int(word[1:])]
-            continue
-        made.append(fakes.blocks(sizes.size_at(word, batch)))
-        now += made[-1]
-        most = max(most, now)
-    return most
+    return None if trace is None else peak_beside({}, trace.split(), batch)
 
 
 def steady_peak(line, batch, variant=0):
     """The same of a later step: what variables hold of the one before is there until it is let go of."""
     said = line["variants"][variant]
-    made, held, now, most = [], {}, 0, 0
-    words = said["trace"].split()
+    held, words = {}, said["trace"].split()
     sizes_made = [fakes.blocks(sizes.size_at(word, batch)) for word in words if not word.startswith("-")]
     for number, until in zip(said.get("held", ()), said.get("until", ())):
         held.setdefault(until, []).append(sizes_made[number])
+    return peak_beside(held, words, batch)
+
+
+def peak_beside(held, words, batch):
+    """The most at once of a trace's words, beside what is there until the event of that number."""
+    made, most = [], 0
     now = sum(sum(each) for each in held.values())
     for at, word in enumerate(words):
         now -= sum(held.pop(at, ()))

@@ -1,9 +1,9 @@
 //! A checkpoint that is loaded onto the GPU beside its model: when it goes to the CPU instead, and what that needs.
 
+use super::remedy_of;
 use crate::diagnosis::{Cause, diagnose};
 use crate::event::*;
-use crate::forecast::ForecastInputs;
-use crate::remedy::{Availability, Plan, Remedy, RemedyId, RemedyInputs, recommended, remedies};
+use crate::remedy::{Availability, Plan, Remedy, RemedyId};
 use crate::state::tests::staged::*;
 
 const TORCH: &str = "/v/lib/python3.12/site-packages/torch";
@@ -50,24 +50,8 @@ fn loading(checkpoint: LoadedCheckpoint) -> StagedSession {
 }
 
 fn to_cpu(scene: &StagedSession) -> (Remedy, bool) {
-    let findings = diagnose(&scene.state);
-    assert_eq!(findings[0].cause, Cause::CheckpointLoading);
-    let inputs = RemedyInputs {
-        forecast: ForecastInputs {
-            oom: scene.state.oom(),
-            state: Some(&scene.state),
-            ..ForecastInputs::default()
-        },
-        findings: &findings,
-        ..RemedyInputs::default()
-    };
-    let all = remedies(&scene.state.run().unwrap().command, &inputs);
-    let enter = recommended(&all, Some(Cause::CheckpointLoading));
-    let at = all
-        .iter()
-        .position(|remedy| remedy.id == RemedyId::LoadToCpu);
-    let at = at.unwrap();
-    (all[at].clone(), enter == Some(at))
+    assert_eq!(diagnose(&scene.state)[0].cause, Cause::CheckpointLoading);
+    remedy_of(scene, RemedyId::LoadToCpu).unwrap()
 }
 
 fn plain() -> LoadedCheckpoint {

@@ -1,12 +1,12 @@
 //! Remedies where the host's memory ran out: by the program's flags, by their numbers, and in DataLoader itself.
 
+use super::known_of;
 use crate::command::CommandLine;
 use crate::diagnosis::{Cause, Finding, diagnose};
 use crate::event::{EventKind, Exit, HostMemory, LoaderSettings, ProcessHost};
-use crate::forecast::ForecastInputs;
 use crate::oom::{HostSign, OomKind, OomReport};
 use crate::recognize::text::{ProgramSource, ProgramText, SourceRole};
-use crate::remedy::{Availability, Plan, Remedy, RemedyId, RemedyInputs, in_loaders, remedies};
+use crate::remedy::{Availability, Plan, Remedy, RemedyId, in_loaders, remedies};
 use crate::state::tests::host::{host, killed};
 use crate::state::tests::staged::{StagedSession, exited, hello, started};
 use crate::units::{Bytes, Pid};
@@ -44,15 +44,7 @@ fn ran(words: &str, loader: Option<LoaderSettings>) -> StagedSession {
 
 fn offers(scene: &StagedSession, findings: &[Finding]) -> (CommandLine, Vec<Remedy>) {
     let command = scene.state.run().unwrap().command.clone();
-    let inputs = RemedyInputs {
-        forecast: ForecastInputs {
-            oom: scene.state.oom(),
-            state: Some(&scene.state),
-            ..ForecastInputs::default()
-        },
-        findings,
-        ..RemedyInputs::default()
-    };
+    let inputs = known_of(scene, findings);
     let remedies = remedies(&command, &inputs);
     (command, remedies)
 }
@@ -376,15 +368,7 @@ fn a_default_becomes_an_added_argument() {
         let scene = ran(words, Some(loader()));
         let findings = diagnose(&scene.state);
         let command = scene.state.run().unwrap().command.clone();
-        let mut inputs = RemedyInputs {
-            forecast: ForecastInputs {
-                oom: scene.state.oom(),
-                state: Some(&scene.state),
-                ..ForecastInputs::default()
-            },
-            findings: &findings,
-            ..RemedyInputs::default()
-        };
+        let mut inputs = known_of(&scene, &findings);
         inputs.launch.text = Some(&text);
         let remedies = remedies(&command, &inputs);
         let remedy = remedies

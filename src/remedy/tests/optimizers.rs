@@ -1,8 +1,8 @@
 //! Trainings whose optimizer is known when memory runs out: the sum of its step, what would help, and what cannot.
 
+use super::known_of;
 use crate::diagnosis::{Cause, Certainty, Finding, diagnose};
 use crate::event::*;
-use crate::forecast::ForecastInputs;
 use crate::remedy::{Availability, Plan, Remedy, RemedyId, RemedyInputs, recommended, remedies};
 use crate::state::tests::staged::*;
 use crate::units::Bytes;
@@ -44,14 +44,8 @@ fn finding(scene: &StagedSession) -> Finding {
 
 fn inputs<'a>(scene: &'a StagedSession, findings: &'a [Finding]) -> RemedyInputs<'a> {
     RemedyInputs {
-        forecast: ForecastInputs {
-            oom: scene.state.oom(),
-            state: Some(&scene.state),
-            ..ForecastInputs::default()
-        },
-        findings,
         batch_fits: true,
-        ..RemedyInputs::default()
+        ..known_of(scene, findings)
     }
 }
 

@@ -1,9 +1,8 @@
 //! An evaluation that keeps its outputs on the GPU: by which argument or patch they go to RAM, and what that needs.
 
-use crate::diagnosis::diagnose;
+use super::remedy_of;
 use crate::event::*;
-use crate::forecast::ForecastInputs;
-use crate::remedy::{Availability, Plan, Remedy, RemedyId, RemedyInputs, recommended, remedies};
+use crate::remedy::{Availability, Plan, Remedy, RemedyId};
 use crate::state::tests::staged::*;
 use crate::units::Pid;
 
@@ -78,24 +77,8 @@ fn gathering(words: &str, kept: f64, each: f64) -> StagedSession {
     scene
 }
 
-/// The remedy, and whether Enter stands on it.
 fn to_ram(scene: &StagedSession) -> Option<(Remedy, bool)> {
-    let findings = diagnose(&scene.state);
-    let inputs = RemedyInputs {
-        forecast: ForecastInputs {
-            oom: scene.state.oom(),
-            state: Some(&scene.state),
-            ..ForecastInputs::default()
-        },
-        findings: &findings,
-        ..RemedyInputs::default()
-    };
-    let all = remedies(&scene.state.run().unwrap().command, &inputs);
-    let enter = recommended(&all, findings.first().map(|found| found.cause));
-    let at = all
-        .iter()
-        .position(|remedy| remedy.id == RemedyId::OutputsToRam)?;
-    Some((all[at].clone(), enter == Some(at)))
+    remedy_of(scene, RemedyId::OutputsToRam)
 }
 
 #[track_caller]

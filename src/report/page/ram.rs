@@ -13,11 +13,7 @@ const HEIGHT: f64 = 80.0;
 
 /// Nothing where nothing was read of it.
 pub(super) fn section(page: &mut String, story: &SessionStory) {
-    let Some((at, memory)) = story
-        .state
-        .run()
-        .and_then(|run| run.host_at_peak.as_deref())
-    else {
+    let Some((at, memory)) = story.ram_at_peak() else {
         return;
     };
     let _ = writeln!(
