@@ -237,6 +237,12 @@ impl<'a> HostFigures<'a> {
         self.host.leak
     }
 
+    /// What /dev/shm needs for all batches that may wait, where one's size is known.
+    pub fn needed_of_batches(&self) -> Option<Bytes> {
+        self.case.requested.or(self.memory.batch)?;
+        Some(self.needed_shm(self.memory.shm?))
+    }
+
     /// What workers have copied of what they shared, if that is much of what is used.
     pub fn copied(&self) -> Option<Bytes> {
         self.host

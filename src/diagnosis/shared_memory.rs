@@ -9,15 +9,23 @@ use crate::oom::HostSign;
 pub(super) const CAUSE: CauseSpec =
     CauseSpec::new("shared memory", examine).of_host("shared memory ran out, not GPU memory");
 
+/// GiB of /dev/shm to ask for where nothing says how much is needed.
+const USUAL: u64 = 8;
+
 /// Its own words say that it is full; no figure does.
 fn by_text(case: &OomContext) -> Finding {
     let what = "Shared memory is full (/dev/shm), not GPU memory";
     let finding = HostFigures::of_or_text(case, Cause::SharedMemory, Certainty::Certain, what);
+    let needed = HostFigures::of(case).and_then(|figures| figures.needed_of_batches());
+    let size = needed.map_or(USUAL, more);
+    let larger = format!(
+        "a larger /dev/shm: docker run --shm-size={size}g (or --ipc=host), or an emptyDir with medium: Memory"
+    );
     finding
         .says("Workers pass batches on in /dev/shm; in a container it has 64 MiB unless it was given more.")
         .advises([
-            "a larger /dev/shm: docker run --shm-size=8g (or --ipc=host), or an emptyDir with medium: Memory",
-            "fewer DataLoader workers, or a smaller prefetch_factor",
+            larger,
+            "fewer DataLoader workers, or a smaller prefetch_factor".into(),
         ])
 }
 

@@ -198,7 +198,7 @@ def with_advice(oomph, python, kind, directory):
         recording = f"{directory}/{kind}-{time.monotonic_ns()}.jsonl"
         command = [oomph, "--no-nvml", "--on-oom=exit", "--record", recording, python, PROGRAM] + case.words
         environment = dict(os.environ, XDG_STATE_HOME=directory)
-        quiet = {"stdin": subprocess.DEVNULL, "stdout": subprocess.DEVNULL, "stderr": subprocess.DEVNULL}
+        quiet = {"stdin": subprocess.DEVNULL, "stdout": subprocess.PIPE, "stderr": subprocess.STDOUT}
         subprocess.run(with_shm(case, command), env=environment, timeout=LONGEST, preexec_fn=in_group(place), **quiet)
     finally:
         named.removed(place)
@@ -266,6 +266,8 @@ def main():
                 return 2
             try:
                 killed = is_killed(given.python, CASES[kind], place)
+                # Its workers outlive it by some seconds, and would take the next run's memory.
+                named.emptied(place)
                 for _ in range(given.times):
                     status, recording = run(oomph, given.python, kind, place, directory)
                     wrong, said = judge(kind, status, recording, oomph)
