@@ -5,6 +5,7 @@
 //! history: if a name can mean either, it is a secret. Names that trainings use for other things
 //! (`--eos_token`, `--image_key`) are known as such.
 
+mod edits;
 mod named;
 mod names;
 mod options;
@@ -101,6 +102,14 @@ pub fn without_secrets(text: &str) -> Cow<'_, str> {
 
 /// `text` with its secrets masked, or `None` if it has none.
 fn masked_text(text: &str) -> Option<String> {
+    // Of `NAME=VALUE` the value.
+    let value = match text.split_once('=') {
+        Some((name, value)) if !name.contains('/') && !is_secret(name) => value,
+        _ => text,
+    };
+    if edits::are_edits(value, |spelled| masked_text(spelled).is_none()) {
+        return None;
+    }
     if let Some(value) = value_of_word(text) {
         return Some(format!("{}{MASK}", &text[..value]));
     }
@@ -161,6 +170,17 @@ mod tests {
         ] {
             assert_eq!(masked(&[Word::from(word)]), [shown]);
         }
+    }
+
+    #[test]
+    fn our_own_edits_are_shown_whatever_their_path_is_called() {
+        let edits = "/home/ada/token/tmpPWd/train.py:3:17:128=64@0f3c21aa";
+        let variable = format!("OOMPH_EDITS={edits}");
+        assert_eq!(masked(&[Word::from(variable.clone())]), [variable]);
+        let value = masked_value("OOMPH_EDITS", &Word::from(edits));
+        assert_eq!(value, Word::from(edits));
+        let secret = format!("MY_TOKEN={edits}");
+        assert_eq!(masked(&[Word::from(secret)]), ["MY_TOKEN=***"]);
     }
 
     #[test]
