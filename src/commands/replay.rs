@@ -154,6 +154,10 @@ async fn play(file: &Path, at: Option<Moment>, preferences: Preferences) -> anyh
     loop {
         let now = clock.now();
         let turn = playback.play(now, &mut player);
+        if turn == Turn::RanOut {
+            // What one plays a recording for.
+            playback.hold();
+        }
         // The header says where it is, second by second.
         let shown = (player.next_at(), playback.position.0 / 1_000_000);
         if shown != drawn || turn != Turn::Done {
@@ -184,8 +188,6 @@ async fn play(file: &Path, at: Option<Moment>, preferences: Preferences) -> anyh
             ..Scene::of(&player.state)
         };
         if turn == Turn::RanOut {
-            // What one plays a recording for.
-            playback.hold();
             screen.view.open_remedies(&scene);
             screen.request(Due::Now);
         }
@@ -342,8 +344,9 @@ impl Playback {
         }
     }
 
+    /// Passes over a long wait for what comes next; one who holds the recording stays where they are.
     fn skip_pause(&mut self, next: Moment) {
-        if next.since(self.position) > LONGEST_PAUSE.mul_f64(self.speed.max(1.0)) {
+        if !self.paused && next.since(self.position) > LONGEST_PAUSE.mul_f64(self.speed.max(1.0)) {
             self.position = next;
         }
     }
@@ -420,7 +423,7 @@ mod tests {
         let last = one.lines().last().unwrap();
         let last: Event = serde_json::from_str(last).unwrap();
         let started = Event {
-            at: last.at + Duration::from_secs(1),
+            at: last.at + Duration::from_secs(20),
             what: crate::state::tests::staged::started(2, 200, "python train.py"),
         };
         let two = format!("{one}{}\n", serde_json::to_string(&started).unwrap());
@@ -435,6 +438,8 @@ mod tests {
         }
         assert_eq!(turn, Turn::RanOut);
         playback.hold();
+        // Somebody chose a remedy for so long: nothing of that wait, and none of the next run.
+        playback.skip_pause(player.next_at().unwrap());
         playback.play(later + Duration::from_secs(60), &mut player);
         let run = player.state.run().unwrap();
         assert!(run.number.0 == 1 && run.ended.is_some());

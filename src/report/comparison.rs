@@ -4,7 +4,7 @@
 mod same_kind;
 
 use super::story::SessionStory;
-use crate::anatomy::{StepAnatomy, by_line};
+use crate::anatomy::{Category, by_line};
 use crate::command::{Change, CommandLine, Word, difference};
 use crate::event::{EDITS, NvmlState, SourceEdit, Structure};
 use crate::state::{Run, State};
@@ -117,7 +117,7 @@ impl Comparison {
             let _ = writeln!(text, "\n{steps}");
         }
         if !self.lines.is_empty() {
-            text.push_str("\nlines at the peak that changed most:\n");
+            text.push_str("\nlines that hold more or less than before, most changed first:\n");
             for line in &self.lines {
                 let _ = writeln!(
                     text,
@@ -260,8 +260,33 @@ fn percent(before: Bytes, after: Bytes) -> String {
 fn lines(before: &Run, after: &Run) -> (Vec<ComparedLine>, Option<String>) {
     match same_kind::steps(before, after) {
         Pairing::Steps(a, b) => {
-            let words = format!("compared: {} and {}", in_step(&a), in_step(&b));
-            (changed(held(&a.anatomy), held(&b.anatomy)), Some(words))
+            let mut words = format!("compared: {} and {}", in_step(&a), in_step(&b));
+            let ran_out = [&a, &b].into_iter().find(|step| step.anatomy.failed);
+            if let Some(step) = ran_out {
+                let step = &step.anatomy;
+                let _ = write!(
+                    words,
+                    ", as far as step {} had come when memory ran out{}",
+                    step.step,
+                    step.in_phase(step.end())
+                );
+            }
+            // A first step has no optimizer state yet: that is no difference of the runs.
+            let without = match (a.has_optimizer_state(), b.has_optimizer_state()) {
+                (false, true) => Some(&a),
+                (true, false) => Some(&b),
+                (true, true) | (false, false) => None,
+            };
+            if let Some(step) = without {
+                let _ = write!(
+                    words,
+                    "; without optimizer state, which step {} had none of yet",
+                    step.anatomy.step
+                );
+            }
+            let is_whole = ran_out.is_none();
+            let lines = |step: &PairedStep| held(step, is_whole, without.is_none());
+            (changed(lines(&a), lines(&b)), Some(words))
         }
         Pairing::Different(why) => (Vec::new(), Some(why)),
         Pairing::NoSteps => match (at_oom(before), at_oom(after)) {
@@ -300,13 +325,18 @@ fn changed(a: Vec<(String, Bytes)>, b: Vec<(String, Bytes)>) -> Vec<ComparedLine
     lines
 }
 
-/// What each line held at a traced step's peak.
-fn held(step: &StepAnatomy) -> Vec<(String, Bytes)> {
-    let holdings = by_line(step, step.peak());
+/// What each line held where a traced step is compared. What its blocks are for is known of a whole step only.
+fn held(step: &PairedStep, is_whole: bool, with_state: bool) -> Vec<(String, Bytes)> {
+    let holdings = by_line(&step.anatomy, step.at);
     let placed = holdings.into_iter().filter_map(|holding| {
-        let (line, title) = (holding.line?, holding.category.title());
-        let place = format!("{} ({title})", line.path_to(None, ""));
-        Some((place, holding.bytes))
+        let (line, category) = (holding.line?, holding.category);
+        let is_counted = with_state || category != Category::OptimizerState;
+        let place = line.path_to(None, "");
+        let place = match is_whole {
+            true => format!("{place} ({})", category.title()),
+            false => place,
+        };
+        is_counted.then_some((place, holding.bytes))
     });
     placed.collect()
 }

@@ -434,7 +434,9 @@ fn compared(page: &mut String, comparison: &Comparison) {
         let _ = writeln!(page, "<p class=\"dim\">{}</p>", text(steps));
     }
     if !comparison.lines.is_empty() {
-        page.push_str("<h4>Lines at the peak that changed most</h4>\n<table class=\"lines\">\n");
+        page.push_str(
+            "<h4>Lines that hold more or less, most changed first</h4>\n<table class=\"lines\">\n",
+        );
         for line in &comparison.lines {
             let _ = writeln!(
                 page,

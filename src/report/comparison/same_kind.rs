@@ -1,8 +1,9 @@
-//! Which traced steps of two runs are compared: such as had inputs of the same sizes, but for the batch. A step on short
-//! texts says nothing of one on long ones.
+//! Which traced steps of two runs are compared, and where in them: such as had inputs of the same sizes, but for the batch.
+//! A step on short texts says nothing of one on long ones, and half a step nothing of a whole one: where memory ran out in
+//! a step, the other one is looked at as far as that had come.
 
-use crate::anatomy::StepAnatomy;
-use crate::event::StepTrace;
+use crate::anatomy::{Category, StepAnatomy};
+use crate::event::{Phase, SourceLine, StepTrace};
 use crate::recognize::{LaunchEnvironment, WorkloadKey};
 use crate::state::Run;
 use crate::units::Bytes;
@@ -25,6 +26,8 @@ pub(super) enum Pairing<'a> {
 #[derive(Debug)]
 pub(super) struct PairedStep<'a> {
     pub anatomy: StepAnatomy,
+    /// The position in it at which it is compared.
+    pub at: usize,
     /// The sizes of its inputs; empty where they are not known.
     pub inputs: &'a [u64],
 }
@@ -36,30 +39,121 @@ pub(super) fn steps<'a>(before: &'a Run, after: &'a Run) -> Pairing<'a> {
         return Pairing::NoSteps;
     };
     let ratio = at_once(after) as f64 / at_once(before) as f64;
-    let pairs = a
+    let mut pairs: Vec<_> = a
         .iter()
-        .flat_map(|one| b.iter().map(move |other| (one, other)));
-    let found = pairs
+        .flat_map(|one| b.iter().map(move |other| (one, other)))
         .filter(|(one, other)| is_same_kind(&one.trace.inputs, &other.trace.inputs, ratio))
-        .max_by_key(|(one, other)| {
-            (
-                one.trace.failed || other.trace.failed,
-                one.peak + other.peak,
-            )
-        });
-    let read = |step: &TracedCandidate<'a>| {
-        let anatomy = StepAnatomy::new(step.trace).ok()?;
-        let inputs = &step.trace.inputs;
-        Some(Box::new(PairedStep { anatomy, inputs }))
-    };
-    match found.map(|(one, other)| (read(one), read(other))) {
-        Some((Some(one), Some(other))) => Pairing::Steps(one, other),
-        Some((None, _) | (_, None)) => Pairing::NoSteps,
-        None => Pairing::Different(format!(
+        .collect();
+    if pairs.is_empty() {
+        return Pairing::Different(format!(
             "no lines are compared: the traced steps are of different kinds ({} and {})",
             largest_a.words(),
             largest_b.words()
-        )),
+        ));
+    }
+    pairs.sort_by_key(|(one, other)| {
+        let is_of_oom = one.trace.failed || other.trace.failed;
+        Reverse((is_of_oom, one.peak + other.peak))
+    });
+    let mut unlike = None;
+    for (one, other) in pairs {
+        let (Some(a), Some(b)) = (one.read(), other.read()) else {
+            continue;
+        };
+        if let Some((at, other_at)) = same_progress(&a, &b) {
+            return Pairing::Steps(one.paired(a, at), other.paired(b, other_at));
+        }
+        unlike.get_or_insert_with(|| {
+            format!(
+                "no lines are compared: {} and {} have no point in common",
+                one.how_far(&a),
+                other.how_far(&b)
+            )
+        });
+    }
+    unlike.map_or(Pairing::NoSteps, Pairing::Different)
+}
+
+/// Where two steps are compared: each at its peak, or, where memory ran out in one, both where that had come to.
+fn same_progress(one: &StepAnatomy, other: &StepAnatomy) -> Option<(usize, usize)> {
+    let as_far_as_one = || Some((one.end(), Progress::at_end_of(one)?.position_in(other)?));
+    let as_far_as_other = || Some((Progress::at_end_of(other)?.position_in(one)?, other.end()));
+    match (one.failed, other.failed) {
+        (false, false) => Some((one.peak(), other.peak())),
+        (true, false) => as_far_as_one(),
+        (false, true) => as_far_as_other(),
+        // The one that had not come as far.
+        (true, true) => as_far_as_one().or_else(as_far_as_other),
+    }
+}
+
+/// How far a step has come: in which of its phases, and how many times the line had allocated in it that allocated last.
+#[derive(Debug, PartialEq, Eq)]
+struct Progress<'a> {
+    phase: Phase,
+    /// The how manieth of that phase: with gradient accumulation a step has several.
+    round: usize,
+    line: Option<&'a SourceLine>,
+    times: usize,
+}
+
+impl<'a> Progress<'a> {
+    fn at_end_of(step: &'a StepAnatomy) -> Option<Progress<'a>> {
+        let start = step.phases.last()?;
+        let of_phase = (step.phases.iter()).filter(|other| other.phase == start.phase);
+        let (mut line, mut times) = (None, 0);
+        let allocated = allocated_in(step, start.from, step.end() + 1);
+        if let Some((_, last)) = allocated.last() {
+            line = *last;
+            times = allocated.iter().filter(|(_, line)| line == last).count();
+        }
+        Some(Progress {
+            phase: start.phase,
+            round: of_phase.count(),
+            line,
+            times,
+        })
+    }
+
+    /// The position at which another step has come as far.
+    fn position_in(&self, step: &StepAnatomy) -> Option<usize> {
+        let mut of_phase = (step.phases.iter().enumerate())
+            .filter(|(_, start)| start.phase == self.phase)
+            .map(|(place, start)| (start.from, step.phases.get(place + 1)));
+        let (from, next) = of_phase.nth(self.round - 1)?;
+        let until = next.map_or(step.end() + 1, |next| next.from);
+        match self.times {
+            0 => Some(from),
+            _ => allocated_in(step, from, until)
+                .into_iter()
+                .filter(|(_, line)| *line == self.line)
+                .nth(self.times - 1)
+                .map(|(position, _)| position),
+        }
+    }
+}
+
+/// What was allocated from one position up to another: where, and by which line.
+fn allocated_in(
+    step: &StepAnatomy,
+    from: usize,
+    until: usize,
+) -> Vec<(usize, Option<&SourceLine>)> {
+    let blocks = step.blocks.iter();
+    blocks
+        .filter(|block| block.from > 0 && (from..until).contains(&block.from))
+        .map(|block| {
+            let origin = block.origin.map(|origin| &step.origins[origin]);
+            (block.from, origin.and_then(|origin| origin.line.as_ref()))
+        })
+        .collect()
+}
+
+impl PairedStep<'_> {
+    /// Whether an optimizer had its state in it: a first step has none before its end.
+    pub fn has_optimizer_state(&self) -> bool {
+        let mut blocks = self.anatomy.blocks.iter();
+        blocks.any(|block| block.category == Category::OptimizerState && block.is_alive(self.at))
     }
 }
 
@@ -68,7 +162,32 @@ struct TracedCandidate<'a> {
     peak: Bytes,
 }
 
-impl TracedCandidate<'_> {
+impl<'a> TracedCandidate<'a> {
+    fn read(&self) -> Option<StepAnatomy> {
+        StepAnatomy::new(self.trace).ok()
+    }
+
+    fn paired(&self, anatomy: StepAnatomy, at: usize) -> Box<PairedStep<'a>> {
+        let inputs = &self.trace.inputs;
+        Box::new(PairedStep {
+            anatomy,
+            at,
+            inputs,
+        })
+    }
+
+    /// `step 1, which ran out of memory in backward`, `step 3`.
+    fn how_far(&self, anatomy: &StepAnatomy) -> String {
+        let step = format!("step {}", anatomy.step);
+        match anatomy.failed {
+            true => format!(
+                "{step}, which ran out of memory{},",
+                anatomy.in_phase(anatomy.end())
+            ),
+            false => step,
+        }
+    }
+
     /// `step 3 of 4.20 GiB, inputs 16×208`.
     fn words(&self) -> String {
         let inputs = shape(&self.trace.inputs);
@@ -142,6 +261,7 @@ pub(super) fn shape(inputs: &[u64]) -> Option<String> {
 mod tests {
     use super::*;
     use crate::command::CommandLine;
+    use crate::event::{BlockOrigin, PhaseStart};
     use crate::state::{RankState, StepTraces};
 
     fn run(batch: u64, steps: &[(u64, &[u64], u64)]) -> Run {
@@ -183,6 +303,67 @@ mod tests {
         assert_eq!(said(&short, &warms_up), "3 3");
         let long = run(32, &[(3, &[32, 208], 2_100), (40, &[32, 832], 7_700)]);
         assert_eq!(said(&warms_up, &long), "30 40");
+    }
+
+    /// A step on one line each for forward and backward: so many allocations in either.
+    fn of_lines(step: u64, batch: u64, forward: usize, backward: usize, failed: bool) -> StepTrace {
+        let line = |line| BlockOrigin {
+            line: Some(SourceLine {
+                file: "train.py".into(),
+                line,
+                function: "step".into(),
+            }),
+            ..BlockOrigin::default()
+        };
+        let size = (batch << 20).to_string();
+        StepTrace {
+            step,
+            failed,
+            inputs: vec![batch, 832],
+            trace: format!("512 | {}", vec![size; forward + backward].join(" ")),
+            phases: [(Phase::Forward, 0), (Phase::Backward, forward)]
+                .map(|(phase, from)| PhaseStart { phase, from })[..1 + usize::from(backward > 0)]
+                .to_vec(),
+            origins: vec![line(1), line(2), line(3)],
+            blocks: format!("1 2*{forward} 3*{backward}"),
+            ..StepTrace::default()
+        }
+    }
+
+    fn run_of(batch: u64, trace: &StepTrace) -> Run {
+        let mut run = run(batch, &[]);
+        run.ranks[0].traces.keep(trace);
+        run
+    }
+
+    #[test]
+    fn a_step_that_ran_out_of_memory_is_compared_as_far_as_it_had_come() {
+        let whole = run_of(32, &of_lines(3, 32, 8, 4, false));
+        let in_forward = run_of(64, &of_lines(1, 64, 6, 0, true));
+        let at = |before: &Run, after: &Run| match steps(before, after) {
+            Pairing::Steps(one, other) => {
+                let allocated = |step: &PairedStep| step.anatomy.allocated[step.at].0 >> 20;
+                (allocated(&one), allocated(&other))
+            }
+            Pairing::Different(why) => panic!("{why}"),
+            Pairing::NoSteps => panic!("no steps"),
+        };
+        assert_eq!(at(&in_forward, &whole), (6 * 64, 6 * 32));
+        assert_eq!(at(&whole, &in_forward), (6 * 32, 6 * 64));
+        let in_backward = run_of(64, &of_lines(1, 64, 8, 2, true));
+        assert_eq!(at(&in_backward, &whole), (10 * 64, 10 * 32));
+        // Of two that failed the one that had not come as far says where.
+        assert_eq!(at(&in_backward, &in_forward), (6 * 64, 6 * 64));
+    }
+
+    #[test]
+    fn one_that_has_no_such_point_is_not_and_that_is_said() {
+        let checkpointed = run_of(64, &of_lines(3, 64, 2, 4, false));
+        let in_forward = run_of(64, &of_lines(1, 64, 6, 0, true));
+        assert_eq!(
+            said(&in_forward, &checkpointed),
+            "no lines are compared: step 1, which ran out of memory in forward, and step 3 have no point in common"
+        );
     }
 
     #[test]

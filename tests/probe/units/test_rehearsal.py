@@ -1,8 +1,10 @@
 """A rehearsal's parts that need no torch: sizes as functions of the batch, what an optimizer keeps, what is noted of
 a call, when a rehearsal goes on, and what it is stopped before. Whole ones need torch: tests/torch, tests/gpu."""
 import gc
+import os
 import signal
 import sys
+import tempfile
 import threading
 import types
 import unittest
@@ -273,6 +275,24 @@ class TheEnd(unittest.TestCase):
             self.assertEqual((self.lines, "wave" in sys.modules), ([], False))
             sys.excepthook(RuntimeError, RuntimeError("out of memory"), None)
         self.assertEqual(self.variants(), [4])
+
+
+class NotRehearsed(unittest.TestCase):
+    def said(self, *places):
+        notes = []
+        torch = types.SimpleNamespace(__path__=list(places), __version__="2.11.0+simulated")
+        noted = mock.Mock(latest=None, why_not="AttributeError(...)")
+        made = rehearsals.Rehearsals(torch, 7, mock.Mock(), mock.Mock(), notes.append, mock.Mock(), noted, 0, frames.Owners(None))
+        made.ooms = 1
+        made.finish()
+        return notes
+
+    def test_a_torch_that_has_no_fake_tensors_is_named_as_the_reason(self):
+        why = "the step that ran out of memory was not rehearsed: "
+        with tempfile.TemporaryDirectory() as home:
+            self.assertEqual(self.said(home), [why + "this torch (2.11.0+simulated) has no fake tensors, which that takes"])
+            os.mkdir(os.path.join(home, "_subclasses"))
+            self.assertEqual(self.said(home), [why + "AttributeError(...)"])
 
 
 class OwnThread(unittest.TestCase):

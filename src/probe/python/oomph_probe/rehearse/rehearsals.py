@@ -7,6 +7,7 @@ long; what was given up meanwhile is made up for when nobody has caught it and t
 
 from __future__ import annotations
 
+import os
 import sys
 import time
 
@@ -183,6 +184,9 @@ class Rehearsals:
             # What was called has returned where memory ran out behind it: in the optimizer's step, between two calls.
             behind = "memory ran out outside of the model's call and its backward"
             why_not = self.noted.why_not if self.noted.latest is None else behind
+            if not has_fake_tensors(self.torch):
+                version = getattr(self.torch, "__version__", "of an unknown version")
+                why_not = "this torch (%s) has no fake tensors, which that takes" % version
             self.note("the step that ran out of memory was not rehearsed: %s" % why_not)
 
     def step_ended(self, count: int) -> None:
@@ -252,3 +256,9 @@ class Rehearsals:
         # Not on a thread that may be ended in the middle of it.
         __import__(SLOW_TO_IMPORT)
         self.go_on(max(LAST - work.micros / 1e6, AT_LEAST), SEND_LAST)
+
+
+def has_fake_tensors(torch: Torch) -> bool:
+    """Whether this torch has what a step is rehearsed on; a stand-in for torch has not. They are only looked for: their
+    import would take long at the end of a process."""
+    return any(os.path.exists(os.path.join(place, "_subclasses")) for place in getattr(torch, "__path__", ()))
