@@ -274,6 +274,11 @@ impl<'a> RecordedStep<'a> {
         step.total().max(passes.unwrap_or(Bytes::ZERO))
     }
 
+    /// What was allocated when the step began, if that was read.
+    pub fn there(&self) -> Bytes {
+        self.record.before.unwrap_or(Bytes::ZERO)
+    }
+
     /// The class of the optimizer.
     pub fn class(&self) -> &'a str {
         &self.record.class
