@@ -248,7 +248,7 @@ fn temporaries_that_are_torchs_choice_are_taken_away_at_runtime_by_their_sum() {
     let scene = out(
         Phase::Optimizer,
         22.5,
-        by_default(adamw(5.0, 5.0, 5.0), Some(11.0)),
+        by_default(adamw(5.0, 5.0, 5.0), Some(10.2)),
     );
     let remedy = no_foreach(&scene);
     assert!(remedy.is_offered(), "{remedy:?}");
