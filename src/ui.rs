@@ -26,6 +26,7 @@
 
 pub mod action;
 mod available;
+mod banner;
 mod canvas;
 mod chart;
 mod child;
@@ -124,7 +125,7 @@ fn draw_screen(buf: &mut Buffer, area: Rect, view: &View, scene: &Scene) -> Opti
         status::draw_header(&mut screen.at(area), view, scene);
     }
     if let Some(area) = layout.banner {
-        status::draw_read_only(&mut screen.at(area), scene);
+        banner::draw(&mut screen.at(area), scene);
     }
     let child_cursor = match &view.step {
         Some(open) => {

@@ -13,6 +13,7 @@
 //! footer                footer                     footer
 //! ```
 
+use super::banner;
 use super::dialog::Dialog;
 use super::pane::Pane;
 use super::ram;
@@ -198,8 +199,11 @@ fn arrange(area: Rect, maximized: Maximized, scene: &Scene) -> Layout {
     }
     let mut rows = RowCutter { rest: area };
     let header = rows.top(1);
-    let banner = match scene.subject {
-        Subject::Elsewhere(_) => Some(rows.top(1)),
+    let banner_area = match scene.subject {
+        Subject::Elsewhere(session) => {
+            let size = (area.width, area.height);
+            Some(rows.top(banner::rows(&session, size)))
+        }
         Subject::Own | Subject::Recording(_) => None,
     };
     let footer = rows.bottom(1);
@@ -225,7 +229,7 @@ fn arrange(area: Rect, maximized: Maximized, scene: &Scene) -> Layout {
     }
     layout.body = body;
     layout.header = Some(header);
-    layout.banner = banner;
+    layout.banner = banner_area;
     layout.footer = Some(footer);
     layout
 }

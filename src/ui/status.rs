@@ -1,5 +1,5 @@
-//! The lines around the panes: how full the GPU is and what is to come (headroom), header (command, run, time, steps, probe and NVML), footer (keys that do something now), the banner of a
-//! session that can only be watched, and the one line of a tiny screen.
+//! The lines around the panes: how full the GPU is and what is to come (headroom), header (command, run, time, steps, probe and NVML), footer (keys that do something now),
+//! and the one line of a tiny screen.
 
 use super::action::{Action, StepMove};
 use super::available::is_listed;
@@ -8,7 +8,7 @@ use super::chart::plot_of;
 use super::keymap::{self, Binding, InputMode};
 use super::layout::layout_of;
 use super::ram;
-use super::scene::{Elsewhere, Pace, Scene, Subject};
+use super::scene::{Pace, Scene, Subject};
 use super::step::traced::StepView;
 use super::theme::{Theme, Tone};
 use super::view::{Keyboard, Mouse, Notice, View};
@@ -368,39 +368,6 @@ pub(super) fn draw_footer(canvas: &mut Canvas, view: &View, scene: &Scene) {
             .text(&entry.key, Tone::Accent)
             .skip(1)
             .text(entry.words, Tone::Dim);
-    }
-}
-
-/// Files of a session that runs are written more often; what is older is worth a colour.
-const LATE: Duration = Duration::from_secs(60);
-
-pub(super) fn draw_read_only(canvas: &mut Canvas, scene: &Scene) {
-    let Subject::Elsewhere(session) = scene.subject else {
-        return;
-    };
-    let Elsewhere { place, command, .. } = session;
-    let (heard, tone) = heard(&session);
-    let mut pen = canvas.pen(0);
-    pen.skip(1).text("read-only", Tone::Warning);
-    if session.heard.is_none() && session.trouble.is_none() {
-        let words = format!(": it ran on {place} and has ended");
-        pen.text(&words, Tone::Text);
-        return;
-    }
-    pen.text(&format!(": it runs on {place} ("), Tone::Text)
-        .text(&heard, tone)
-        .text("), keys act only there: ", Tone::Text)
-        .rest(command, Tone::Accent);
-}
-
-fn heard(session: &Elsewhere) -> (String, Tone) {
-    match (session.trouble, session.heard) {
-        (Some(trouble), _) => (trouble.to_string(), Tone::Wrong),
-        (None, Some(heard)) if heard > LATE => {
-            (format!("not heard for {}", clock_face(heard)), Tone::Wrong)
-        }
-        (None, Some(heard)) => (format!("heard {} s ago", heard.as_secs()), Tone::Dim),
-        (None, None) => (String::new(), Tone::Dim),
     }
 }
 

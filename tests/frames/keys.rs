@@ -427,8 +427,8 @@ fn a_peak_above_that_of_the_step_is_told() {
         let text = crate::frames::text(&crate::frames::draw(&story, &view, 120, 36));
         text.lines().nth(1).unwrap().to_string()
     };
-    assert!(said(40.0).contains("peak 24.8 GiB in backward · the run peaks at 40.0 GiB"));
-    assert!(!said(25.0).contains("the run peaks"));
+    assert!(said(20.0).contains("peak 14.5 GiB in backward · the run peaks at 20.0 GiB"));
+    assert!(!said(14.7).contains("the run peaks"));
 }
 
 #[test]
@@ -443,7 +443,7 @@ fn the_line_at_the_pointer_is_shown_in_full() {
     for words in [
         "model.py, line 74, in mlp",
         "return self.c_proj(F.gelu(self.c_fc(x)))",
-        "6.05 GiB in 48 blocks (24%): activations",
+        "3.02 GiB in 48 blocks (21%): activations",
     ] {
         assert!(open.contains(words), "{words} in\n{open}");
     }

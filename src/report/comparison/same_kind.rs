@@ -76,8 +76,13 @@ pub(super) fn steps<'a>(before: &'a Run, after: &'a Run) -> Pairing<'a> {
 
 /// Where two steps are compared: each at its peak, or, where memory ran out in one, both where that had come to.
 fn same_progress(one: &StepAnatomy, other: &StepAnatomy) -> Option<(usize, usize)> {
-    let as_far_as_one = || Some((one.end(), Progress::at_end_of(one)?.position_in(other)?));
-    let as_far_as_other = || Some((Progress::at_end_of(other)?.position_in(one)?, other.end()));
+    let as_far_as_one = || Some((one.end(), PointReached::at_end_of(one)?.position_in(other)?));
+    let as_far_as_other = || {
+        Some((
+            PointReached::at_end_of(other)?.position_in(one)?,
+            other.end(),
+        ))
+    };
     match (one.failed, other.failed) {
         (false, false) => Some((one.peak(), other.peak())),
         (true, false) => as_far_as_one(),
@@ -89,7 +94,7 @@ fn same_progress(one: &StepAnatomy, other: &StepAnatomy) -> Option<(usize, usize
 
 /// How far a step has come: in which of its phases, and how many times the line had allocated in it that allocated last.
 #[derive(Debug, PartialEq, Eq)]
-struct Progress<'a> {
+struct PointReached<'a> {
     phase: Phase,
     /// The how manieth of that phase: with gradient accumulation a step has several.
     round: usize,
@@ -97,8 +102,8 @@ struct Progress<'a> {
     times: usize,
 }
 
-impl<'a> Progress<'a> {
-    fn at_end_of(step: &'a StepAnatomy) -> Option<Progress<'a>> {
+impl<'a> PointReached<'a> {
+    fn at_end_of(step: &'a StepAnatomy) -> Option<PointReached<'a>> {
         let start = step.phases.last()?;
         let of_phase = (step.phases.iter()).filter(|other| other.phase == start.phase);
         let (mut line, mut times) = (None, 0);
@@ -107,7 +112,7 @@ impl<'a> Progress<'a> {
             line = *last;
             times = allocated.iter().filter(|(_, line)| line == last).count();
         }
-        Some(Progress {
+        Some(PointReached {
             phase: start.phase,
             round: of_phase.count(),
             line,

@@ -3,7 +3,7 @@
 
 use crate::event::{Level, Note, ProbeErrors};
 use crate::state::{EpochMark, Epochs, OomIncident, RankState, Run, RunOutcome, State};
-use crate::ui::canvas::Canvas;
+use crate::ui::canvas::{Canvas, columns};
 use crate::ui::chart::axis::round_numbers;
 use crate::ui::pane::ListScroll;
 use crate::ui::pane::spec::{PaneSpec, Scrolling};
@@ -176,19 +176,68 @@ fn length(scene: &Scene) -> usize {
     entries(scene).count()
 }
 
+/// Rows of one event, at most: in a narrow column its end would be cut.
+const ROWS_EACH: usize = 2;
+
+/// Columns of the time before the words.
+const TIME: u16 = 9;
+
 fn draw(canvas: &mut Canvas, _: &View, scene: &Scene, list: ListScroll) {
     let glyphs = canvas.theme.glyphs;
     let mut entries: Vec<(Moment, LoggedEvent)> = entries(scene).collect();
     entries.sort_by_key(|(at, _)| *at);
     let shown = usize::from(canvas.area.height);
     let first = list.first(entries.len(), shown);
-    for (row, (at, entry)) in (0..).zip(entries.iter().skip(first).take(shown)) {
-        let time = clock_face(at.since(Moment::ZERO));
-        let (words, tone) = entry.words(scene.state);
+    let room = canvas.area.width.saturating_sub(TIME).max(1);
+    let in_view = entries.iter().skip(first).take(shown);
+    let in_view: Vec<(String, String, Tone)> = in_view
+        .map(|(at, entry)| {
+            let time = clock_face(at.since(Moment::ZERO));
+            let (words, tone) = entry.words(scene.state);
+            (time, glyphs.spelled(&words), tone)
+        })
+        .collect();
+    // At the end of the list the newest are shown whole, and for that perhaps fewer; where it is scrolled, a row is an event.
+    let is_at_end = first + shown >= entries.len();
+    let each = |words: &str| match is_at_end {
+        true => two_rows(words, room),
+        false => vec![words.to_string()],
+    };
+    let mut rows: Vec<(String, String, Tone)> = Vec::new();
+    for (time, words, tone) in in_view.into_iter().rev() {
+        let lines = each(&words);
+        if rows.len() + lines.len() > shown {
+            break;
+        }
+        let times = std::iter::once(time).chain(std::iter::repeat(String::new()));
+        let lines: Vec<_> = times
+            .zip(lines)
+            .map(|(time, line)| (time, line, tone))
+            .collect();
+        rows.splice(0..0, lines);
+    }
+    for (row, (time, words, tone)) in (0..).zip(rows) {
         let mut pen = canvas.pen(row);
         pen.text(&format!("{time:>7}  "), Tone::Dim);
-        pen.rest(&glyphs.spelled(&words), tone);
+        pen.rest(&words, tone);
     }
+}
+
+/// The words in rows of so many columns, what is too much at the end of the last.
+fn two_rows(words: &str, room: u16) -> Vec<String> {
+    let (mut rows, mut row) = (Vec::new(), String::new());
+    for word in words.split(' ') {
+        let is_full = !row.is_empty() && columns(&row) + 1 + columns(word) > room;
+        if is_full && rows.len() + 1 < ROWS_EACH {
+            rows.push(std::mem::take(&mut row));
+        }
+        if !row.is_empty() {
+            row.push(' ');
+        }
+        row.push_str(word);
+    }
+    rows.push(row);
+    rows
 }
 
 #[cfg(test)]
@@ -197,6 +246,20 @@ mod tests {
     use crate::event::EventKind;
     use crate::state::tests::staged::StagedSession;
     use crate::units::Pid;
+
+    #[test]
+    fn what_is_wider_than_the_column_has_a_second_row_and_no_third() {
+        let rows = |words| two_rows(words, 20);
+        assert_eq!(rows("run 1 started"), ["run 1 started"]);
+        assert_eq!(
+            rows("OOM on GPU 0: 288 MiB requested"),
+            ["OOM on GPU 0: 288", "MiB requested"]
+        );
+        assert_eq!(
+            rows("a b c d e f g h i j k l m n o p q r s t u"),
+            ["a b c d e f g h i j", "k l m n o p q r s t u"]
+        );
+    }
 
     /// The count of a process replaces its earlier one.
     #[test]
