@@ -23,7 +23,6 @@ use crate::units::{Bytes, Moment, clock_face};
 use ratatui::layout::Rect;
 use std::borrow::Cow;
 use std::ops::RangeInclusive;
-use std::time::Duration;
 
 /// A piece of the right half; the one with the least weight is dropped first.
 struct HeaderItem {

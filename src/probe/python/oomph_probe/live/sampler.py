@@ -42,8 +42,9 @@ LATE = 2.0
 APART = 2.5
 LONGEST_APART = 0.5
 SHORT = 0.05
-# Pauses between looks differ by so much of their length, from one to the next by the golden ratio: evenly spaced ones
-# would keep pace with the steps and show a part of them alone. The program's random numbers are its own.
+# Pauses between looks differ by so much of their length, from one to the next by the golden ratio, and where steps are
+# long by multiples of it that grow: evenly spaced ones would keep pace with the steps and show a part of them alone, as
+# would such as make up for each other before a step has ended. The program's random numbers are its own.
 SPREAD, GOLDEN = 0.5, 0.618034
 # How often this thread then does the rest (seconds).
 REST = 0.9
@@ -174,7 +175,7 @@ class Sampler:
         # How many steps there were then, and whether they are short.
         self.stepped = 0
         self.are_short = False
-        self.phase = 0.0
+        self.phase = self.long_phase = self.turned = 0.0
         # When this thread last did everything.
         self.gathered_at = 0.0
 
@@ -211,7 +212,7 @@ class Sampler:
 
     def pause_now(self) -> float:
         if self.wire.is_connected():
-            return self.wire.pause(self.look_pause() if self.steady >= STEADY_STEPS else self.interval)
+            return self.wire.pause(self.look_pause())
         return min(max(self.next_attempt - time.monotonic(), 0.0), LONGEST_PAUSE)
 
     def sleep(self, seconds: float) -> bool:
@@ -275,7 +276,11 @@ class Sampler:
         return self.apart() if self.steady >= STEADY_STEPS else self.interval
 
     def look_pause(self) -> float:
-        """Until the next look within a step."""
+        """Until the next look."""
+        if self.steady < STEADY_STEPS:
+            self.turned = (self.turned + GOLDEN) % 1.0
+            self.long_phase = (self.long_phase + self.turned) % 1.0
+            return self.interval * (1.0 + SPREAD * (self.long_phase - 0.5))
         self.phase = (self.phase + GOLDEN) % 1.0
         pause = self.apart() if self.are_short else self.interval
         return pause * (1.0 + SPREAD * (self.phase - 0.5))
