@@ -89,6 +89,12 @@ fn kinds() -> Vec<Kind> {
             ..PLAIN
         },
         Kind {
+            name: "what is taken where a variable is not set",
+            program: "import os\nfrom common import train\nbatch = int(os.environ.get('BATCH_SIZE', '128'))\ntrain(batch)\n",
+            outcome: Edited("train.py:3", 64, "trained with 64 x 1"),
+            ..PLAIN
+        },
+        Kind {
             name: "a constant of which half is too much as well",
             program: "from common import train\nBATCH = 256\ntrain(BATCH)\n",
             outcome: Edited("train.py:2", 64, "trained with 64 x 1"),
