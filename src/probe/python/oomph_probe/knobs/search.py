@@ -196,8 +196,8 @@ def assigned(target: ast.AST, value: ast.AST) -> Iterator[tuple[str, str, Any]]:
 
 
 def number_in(node: ast.AST | None) -> Any:
-    """The whole number that a value is, that is divided to become it (`128 // n_gpu`), or that it is where a look-up finds
-    nothing (`int(os.environ.get("BATCH", "128"))`); None where there is none."""
+    """The whole number that a value is, that is divided to become it (`128 // n_gpu`), or that it is where a look-up
+    finds nothing (`int(os.environ.get("BATCH", "128"))`); None where there is none."""
     if isinstance(node, ast.Call) and getattr(node.func, "id", None) == "int" and len(node.args) == 1:
         node = node.args[0]
     if isinstance(node, ast.Call) and len(node.args) == 2 and not node.keywords:
