@@ -204,6 +204,19 @@ pub enum Alternative {
     Sharded(u64),
 }
 
+/// Whether the step that ran out made its state: it is not there as a whole, or is and the step took more than its temporaries.
+/// A first step may have state from a checkpoint, and then takes no more than those.
+fn is_made_in_step(oom: &OomRecord, record: &OptimizerRecord, temporaries: Bytes) -> bool {
+    if record.stated < record.trained {
+        return true;
+    }
+    let Some(before) = record.before else {
+        return false;
+    };
+    let taken = oom.sample.allocated - before;
+    taken >= record.states() && (oom.step == 0 || taken > temporaries)
+}
+
 /// An optimizer's step as it was recorded when memory ran out.
 #[derive(Debug, Clone, Copy)]
 pub struct RecordedStep<'a> {
@@ -223,16 +236,15 @@ impl<'a> RecordedStep<'a> {
         let state = optimizer.state(record).max(record.states());
         let allocated = oom.sample.allocated;
         let in_step = oom.phase == Phase::Optimizer;
+        let temporaries = optimizer.temporaries(record, StepLoop::of(record));
+        let had = match in_step && is_made_in_step(oom, record, temporaries) {
+            true => Bytes::ZERO,
+            false => record.states(),
+        };
         // Before the step its gradients may be yet to come, and what else is alive then is activations.
         let other = match (in_step, record.before) {
             (false, _) => Bytes::ZERO,
-            (true, Some(before)) => {
-                let state = match record.stated < record.trained {
-                    true => Bytes::ZERO,
-                    false => record.states(),
-                };
-                before - parameters - there - state
-            }
+            (true, Some(before)) => before - parameters - there - had,
             (true, None) => allocated - parameters - there - record.states(),
         };
         let as_it_is = OptimizerStep {
@@ -242,16 +254,12 @@ impl<'a> RecordedStep<'a> {
                 false => there.max(record.trained),
             },
             state,
-            temporaries: optimizer.temporaries(record, StepLoop::of(record)),
+            temporaries,
             other,
         };
         // Without a reading when the step began, a peak above what is allocated now was before it.
         let peak = oom.sample.allocated_peak;
         let peak = record.peak_before.or((peak > allocated).then_some(peak));
-        let had = match in_step && record.stated < record.trained {
-            true => Bytes::ZERO,
-            false => record.states(),
-        };
         Some(RecordedStep {
             record,
             optimizer,
@@ -264,6 +272,11 @@ impl<'a> RecordedStep<'a> {
     pub fn needs(&self, step: &OptimizerStep) -> Bytes {
         let passes = self.passes.map(|passes| passes + step.state);
         step.total().max(passes.unwrap_or(Bytes::ZERO))
+    }
+
+    /// What was allocated when the step began, if that was read.
+    pub fn there(&self) -> Bytes {
+        self.record.before.unwrap_or(Bytes::ZERO)
     }
 
     /// The class of the optimizer.

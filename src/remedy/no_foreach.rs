@@ -48,9 +48,12 @@ fn expected(
         .and_then(|oom| oom.record.as_ref())
         .and_then(|record| record.sample.inactive_split)
         .unwrap_or(Bytes::ZERO);
-    let mut expected = offering
-        .predictor
-        .summed(step.needs(instead), pieces, step.knows_passes());
+    let mut expected = offering.predictor.summed(
+        step.needs(instead),
+        step.there(),
+        pieces,
+        step.knows_passes(),
+    );
     let (now, then) = (step.as_it_is.temporaries, instead.temporaries);
     expected
         .words

@@ -91,6 +91,32 @@ fn the_first_step_is_summed_with_the_state_that_is_to_come() {
 }
 
 #[test]
+fn a_state_that_the_step_has_made_as_a_whole_was_not_there_before_it() {
+    let record = counted("AdamW");
+    let one = record.trained.0;
+    let all = OptimizerRecord {
+        states: [("float32".to_owned(), Bytes(2 * one))].into(),
+        stated: Bytes(one),
+        ..record
+    };
+    let needs = |step: u64, before: u64, allocated: u64| {
+        let mut oom = oom(all.clone(), [allocated, allocated, before]);
+        oom.step = step;
+        let step = RecordedStep::new(&oom).unwrap();
+        (step.as_it_is.other, step.needs(&step.as_it_is))
+    };
+    let rest = one / 10;
+    // All of the state and a half of the temporaries came in the step.
+    let made = needs(0, 2 * one + rest, 4 * one + one / 2 + rest);
+    assert_eq!(made, (Bytes(rest), Bytes(5 * one + rest)));
+    // A second optimizer's first step, after steps of another one.
+    assert_eq!(needs(7, 2 * one + rest, 4 * one + one / 2 + rest), made);
+    // The same state, loaded from a checkpoint: only temporaries came.
+    let loaded = needs(0, 4 * one + rest, 4 * one + one / 2 + rest);
+    assert_eq!(loaded, made);
+}
+
+#[test]
 fn each_alternative_needs_less_and_says_how_much() {
     let record = counted("AdamW");
     let one = record.trained.0;
