@@ -13,7 +13,7 @@ macro_rules! candidate {
 
             pub(in crate::remedy) const REMEDY: RemedySpec = RemedySpec::new(
                 $key,
-                concat!("smaller batch by candidate ", $key),
+                concat!("batch candidate ", $key),
                 RemedyEffect::LessAllocated,
                 NeedFrom::Forecast(Remedy::change_batch),
                 |offering| by_candidate(offering, $at),

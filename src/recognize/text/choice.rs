@@ -1,14 +1,17 @@
 //! Which number of the program's text is the batch, and how sure that is. Names decide; that a number is typed, a default or
 //! a constant only says where to edit. Where two are as good, "not sure" is the answer.
 
+mod doubt;
+
+pub(crate) use doubt::possible;
+
 use super::{ProgramText, SourceRole, TextNumber, TextSetting};
 use crate::event::{ParsedNumber, SourceNumber};
 use crate::recognize::argument::{Arguments, Hit, InsertPoint, Name, same};
 use crate::recognize::batch::{Addition, BatchSource, Knob, Place, WholeBatch};
 use crate::recognize::family;
-use crate::recognize::knob::{self, PossibleBatch};
+use crate::recognize::knob;
 use crate::recognize::launch::ConfigFile;
-use crate::recognize::layout::file_name;
 use crate::recognize::learned::{KnobPlace, KnobStanding, standing};
 use crate::recognize::per_device::{self, DividedTotal};
 use crate::recognize::program_settings::{AccumulationRule, Scope};
@@ -216,43 +219,6 @@ pub(crate) fn source<'a>(
     }
 }
 
-/// Of several that are as good, each as what sets the batch.
-pub(crate) fn possible<'a>(
-    recognized: &Recognized<'a>,
-    text: &'a ProgramText,
-) -> Vec<PossibleBatch<'a>> {
-    let Ok(arguments) = recognized.opened() else {
-        return Vec::new();
-    };
-    let reading = TextReading {
-        recognized,
-        text,
-        arguments: &arguments,
-    };
-    let TextChoice::Several(rivals) = reading.choice() else {
-        return Vec::new();
-    };
-    let each = rivals.into_iter().filter_map(|rival| {
-        let evidence = format!("{}, {}", rival.value, BatchSpot::new(&rival).stands_at());
-        let source = reading.source(rival).ok()?;
-        Some(PossibleBatch { source, evidence })
-    });
-    each.collect()
-}
-
-/// Each with what names it on a command line: its name, or its file and line where another one has that name.
-fn with_args(mut spots: Vec<BatchSpot>) -> Vec<BatchSpot> {
-    let names: Vec<String> = spots.iter().map(|spot| family::plain(&spot.name)).collect();
-    for (at, spot) in spots.iter_mut().enumerate() {
-        let is_only = names.iter().filter(|name| **name == names[at]).count() == 1;
-        spot.arg = match (is_only, &spot.file, spot.line) {
-            (false, Some(file), Some(line)) => Some(format!("{}:{line}", file_name(file))),
-            _ => Some(spot.name.clone()),
-        };
-    }
-    spots
-}
-
 fn not_sure(rivals: &[TextCandidate<'_>]) -> String {
     let named: Vec<String> = rivals
         .iter()
@@ -280,7 +246,7 @@ impl<'c> Recognized<'c> {
                     TextChoice::One(found, sure) => (sure, vec![reading.spot(&found)]),
                     TextChoice::Several(rivals) => (
                         HowSure::NotSure,
-                        with_args(rivals.iter().map(BatchSpot::new).collect()),
+                        doubt::with_args(rivals.iter().map(BatchSpot::new).collect()),
                     ),
                     TextChoice::Nothing(_) => (HowSure::Nothing, Vec::new()),
                 }
