@@ -47,6 +47,16 @@ fn each_way_of_declaring_a_number_is_read() {
             "sure: --batch-size 64 default at a.py:1",
         ),
         (
+            "python a.py",
+            "p.add_argument('--batchSz', type=int, default=64)\n",
+            "sure: --batchSz 64 default at a.py:1",
+        ),
+        (
+            "python a.py --batch-sz 16 --block-sz 16",
+            "CONFIG = {'--batch-sz': {'type': int, 'default': 64}}\n",
+            "sure: --batch-sz 16 typed",
+        ),
+        (
             "python a.py -b 8",
             "p.add_argument('-b', '--batch-size', default=64, type=int)\n",
             "sure: -b 8 typed",
