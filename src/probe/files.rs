@@ -43,6 +43,7 @@ const PACKAGE: &[(&str, &str)] = embedded![
     "knobs/names.py",
     "knobs/parsers.py",
     "knobs/search.py",
+    "knobs/settings.py",
     "knobs/watch.py",
     "live/__init__.py",
     "live/allocator.py",

@@ -118,6 +118,16 @@ struct ToldNumbers<'a> {
     steps: Option<Origin<'a>>,
 }
 
+/// Where a number stands: what goes before what in a program that has it in several places. A program that reads a file of
+/// settings, and declares an argument with the same number, takes that of the file unless the argument is typed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+enum Standpoint {
+    Typed,
+    Settings,
+    Default,
+    Text,
+}
+
 /// A number that may set the batch.
 #[derive(Clone, Copy)]
 struct BatchCandidate<'a> {
@@ -130,10 +140,17 @@ struct BatchCandidate<'a> {
 }
 
 impl BatchCandidate<'_> {
-    /// What was confirmed first, what is typed or parsed before what stands in a file; else by how sure the name is.
-    fn rank(&self) -> (KnobStanding, SizeRelation, bool, BatchArgument) {
-        let in_file = matches!(self.origin, Origin::Literal(_));
-        (self.standing, self.relation, in_file, self.level)
+    /// What was confirmed first, then by where it stands; else by how sure the name is.
+    fn rank(&self) -> (KnobStanding, SizeRelation, Standpoint, BatchArgument) {
+        let standpoint = match self.origin {
+            Origin::Parsed(number) if number.typed => Standpoint::Typed,
+            Origin::Literal(number) if number.kind == SourceNumberKind::Setting => {
+                Standpoint::Settings
+            }
+            Origin::Parsed(_) => Standpoint::Default,
+            Origin::Literal(_) => Standpoint::Text,
+        };
+        (self.standing, self.relation, standpoint, self.level)
     }
 }
 
@@ -509,6 +526,7 @@ pub(super) fn knob_of_literal<'a>(
         spelled: match number.kind {
             SourceNumberKind::Assignment => format!("{} = ", number.name),
             SourceNumberKind::Entry => format!("\"{}\": ", number.name),
+            SourceNumberKind::Setting => format!("{}: ", number.name),
             SourceNumberKind::Declared => format!("{}, default ", number.name),
             SourceNumberKind::Keyword | SourceNumberKind::Default | SourceNumberKind::Other => {
                 format!("{}=", number.name)
@@ -605,7 +623,18 @@ impl Knobs {
                 || options.any(|option| family::plain(option) == name)
         };
         let mut parsed = self.parsed.iter().filter(is_same);
-        !parsed.any(|number| number.typed || number.reads_command || number.value != literal.value)
+        match literal.kind {
+            // What the program reads from a file goes before what an argument is without a word.
+            SourceNumberKind::Setting => !parsed.any(|number| number.typed),
+            SourceNumberKind::Assignment
+            | SourceNumberKind::Keyword
+            | SourceNumberKind::Default
+            | SourceNumberKind::Entry
+            | SourceNumberKind::Declared
+            | SourceNumberKind::Other => !parsed.any(|number| {
+                number.typed || number.reads_command || number.value != literal.value
+            }),
+        }
     }
 
     /// Of several numbers in the program's text, those that a variable of this name and value confirms; all where none

@@ -32,6 +32,7 @@ knobs/ The numbers that set the program's sizes:
     parsers        what it made of its words
     given          the sizes of what its model was given
     search         where such a number stands in its variables and its text
+    settings       where it stands in files of settings that the program has read by itself
     knobs          all of that together, when memory has run out
     batch          which size of a call the program calls its batch
     names          the words of a batch's name
