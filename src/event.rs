@@ -43,7 +43,8 @@ pub use probe::{
 };
 pub use process_host::{HostActivity, HostGrowthSpot, LoaderSettings, ProcessHost};
 pub use run::{
-    ArrayTask, Basis, Exit, Job, Prediction, PredictionOutcome, RamPrediction, RunEnd, likely_fits,
+    ArrayTask, Basis, Exit, Job, Prediction, PredictionOutcome, RamPrediction, Relief,
+    ReliefMoment, RunEnd, likely_fits,
 };
 use serde::{Deserialize, Serialize};
 pub use source_edit::{EDITS, SourceEdit, as_typed, crc32, displayed, without_edits};

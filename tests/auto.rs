@@ -99,9 +99,11 @@ impl Session {
     fn is_refused(&self, why: &str) {
         let stderr = self.stderr();
         assert!(!self.output.status.success(), "{stderr}");
-        assert!(stderr.contains("oomph: not relaunched: "), "{stderr}");
+        assert!(stderr.contains("not relaunched: "), "{stderr}");
         assert!(stderr.contains(why), "{stderr}");
-        let noted = |note: &&str| note.starts_with("auto: not relaunched") && note.contains(why);
+        let noted = |note: &&str| {
+            note.starts_with("auto: ") && note.contains("not relaunched") && note.contains(why)
+        };
         assert!(self.notes().iter().any(noted), "{:?}", self.notes());
     }
 }
@@ -181,6 +183,78 @@ fn an_evaluation_that_keeps_its_graphs_is_refused_in_the_end() {
     let session = session(&[], &demo);
     session.is_refused("evaluation keeps its graphs");
     assert!(session.commands().len() <= 2, "{:?}", session.commands());
+}
+
+/// A training that goes on from a checkpoint which does not fit beside its model, on the simulated GPU.
+const RESUMES: &str = "\
+import os, sys
+sys.path.insert(0, SIMULATED)
+import torch
+from torch import nn
+
+def resume(model, path):
+    state = torch.load(path)
+    model.load_state_dict(state['model'])
+    return state
+
+model = nn.Sequential(*(nn.Linear(4096, 4096) for _ in range(4))).to('cuda')
+if not os.path.exists('state.pt'):
+    torch.save({'model': model.state_dict(), 'step': 4}, 'state.pt')
+state = resume(model, 'state.pt')
+if '--uses-it' in sys.argv and state['model']['0.weight'].device.type != 'cuda':
+    raise RuntimeError('Expected all tensors to be on the same device, but found at least two devices, cuda:0 and cpu!')
+print('resumed')
+";
+
+fn resumed(words: &[&str]) -> Session {
+    let place = Place::new();
+    let simulated = concat!(env!("CARGO_MANIFEST_DIR"), "/demo/simulated");
+    let text = RESUMES.replace("SIMULATED", &format!("{simulated:?}"));
+    std::fs::write(place.0.path().join("resume.py"), text).expect("a program");
+    let mut command = Command::new(env!("CARGO_BIN_EXE_oomph"));
+    command
+        .args(["--headless", "--no-nvml", "--on-oom", "auto", "--record"])
+        .arg(place.recording())
+        .args(["python3", "resume.py"])
+        .args(words)
+        .current_dir(place.0.path())
+        .env("OOMPH_SIMULATED_CARD_GIB", "0.9")
+        .stdin(Stdio::null());
+    let output = at_home(&mut command, place.0.path()).output();
+    Session {
+        output: output.expect("oomph runs"),
+        events: place.events(),
+    }
+}
+
+#[test]
+fn a_checkpoint_goes_to_the_cpu_and_what_that_saves_is_held_against_what_was_predicted() {
+    let session = resumed(&[]);
+    let (commands, stderr) = (session.commands(), session.stderr());
+    assert!(session.output.status.success(), "{stderr}");
+    assert_eq!(commands.len(), 2, "{commands:?}");
+    assert!(commands[1].starts_with("OOMPH_PATCHES=load=cpu "));
+    let met =
+        "loading the checkpoint came to 256 MiB, as predicted; 256 MiB went to RAM, as predicted";
+    assert!(stderr.contains(&format!("oomph: run 2: {met}")), "{stderr}");
+    assert!(session.notes().contains(&&*format!("as chosen, {met}")));
+    let outcome = session.events.iter().find_map(|event| match &event.what {
+        EventKind::PredictionOutcome(outcome) => outcome.relief,
+        _ => None,
+    });
+    assert!(outcome.is_some_and(|relief| relief.allocated.is_some()));
+}
+
+#[test]
+fn a_device_error_behind_a_checkpoint_on_the_cpu_undoes_that_and_is_said() {
+    let session = resumed(&["--uses-it"]);
+    let commands = session.commands();
+    assert_eq!(commands.len(), 2, "{commands:?}");
+    session.is_refused("no remedy is predicted to fit");
+    let undone = |note: &&str| {
+        note.starts_with("torch.load to the CPU was undone; the program said: RuntimeError")
+    };
+    assert!(session.notes().iter().any(undone), "{:?}", session.notes());
 }
 
 #[test]

@@ -1,16 +1,18 @@
 //! Remedies beyond a flag of the program, end to end: the real binary in a real terminal. Programs
 //! here are a few lines of Python that print what PyTorch prints when memory has run out.
 
-use crate::harness::Terminal;
+use crate::harness::{Terminal, wait_until};
 use oomph::event::{EventKind, Exit};
 use std::fs;
 use std::path::Path;
 use std::process::Command;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 use tempfile::TempDir;
 
 const OOMPH: &str = env!("CARGO_BIN_EXE_oomph");
 const PATIENCE: Duration = Duration::from_secs(90);
+/// A key is an answer to a dialog that has just opened if it comes so long after the last one.
+const ANSWERS_AFTER: Duration = Duration::from_secs(1);
 /// The dialog's footer: nothing else on the screen says this.
 const DIALOG: &str = "Space combine";
 
@@ -42,19 +44,20 @@ impl Project {
     }
 
     fn start(&self, words: &[&str]) -> Terminal {
+        self.start_with(&["--no-probe"], words)
+    }
+
+    fn start_with(&self, options: &[&str], words: &[&str]) -> Terminal {
         let line = "cd \"$0\" && exec \"$@\"";
         let directory = self.path().display().to_string();
-        let mut argv = vec![
-            "sh",
-            "-c",
-            line,
-            &directory,
-            OOMPH,
-            "--no-nvml",
-            "--no-probe",
-        ];
+        let mut argv = vec!["sh", "-c", line, &directory, OOMPH, "--no-nvml"];
+        argv.extend_from_slice(options);
         argv.extend_from_slice(words);
-        Terminal::spawn(&argv, &[("XDG_STATE_HOME", directory.as_str())], 40, 140)
+        let set = [
+            ("XDG_STATE_HOME", directory.as_str()),
+            ("OOMPH_SIMULATED_CARD_GIB", "0.9"),
+        ];
+        Terminal::spawn(&argv, &set, 40, 140)
     }
 
     /// The commands of the runs so far, from the recording in the state directory.
@@ -117,6 +120,62 @@ run_out()
     assert!(
         commands[1].contains("--per_device_train_batch_size 4 --gradient_accumulation_steps 2")
     );
+    assert_eq!(commands[0], commands[2]);
+}
+
+/// Loads a checkpoint beside its model, on the simulated GPU, and then calculates with what it has loaded.
+const USES_WHAT_IT_LOADS: &str = "
+sys.path.insert(0, SIMULATED)
+import torch
+
+def resume(model, path):
+    state = torch.load(path)
+    model.load_state_dict(state['model'])
+    return state
+
+model = torch.nn.Sequential(*(torch.nn.Linear(4096, 4096) for _ in range(4))).to('cuda')
+if not os.path.exists('state.pt'):
+    torch.save({'model': model.state_dict()}, 'state.pt')
+if resume(model, 'state.pt')['model']['0.weight'].device.type != 'cuda':
+    raise RuntimeError('Expected all tensors to be on the same device, but found at least two devices, cuda:0 and cpu!')
+";
+
+/// Presses a key until it has done what it is for: one so soon after another key is the rest of a word that was typed before
+/// the dialog opened.
+fn answer(terminal: &mut Terminal, key: &str, has_happened: impl Fn(&Terminal) -> bool) {
+    let mut pressed = Instant::now();
+    wait_until(&format!("what {key} is for"), PATIENCE, || {
+        let is_due = pressed.elapsed() > ANSWERS_AFTER && !has_happened(terminal);
+        if is_due {
+            terminal.press(key);
+            pressed = Instant::now();
+        }
+        has_happened(terminal)
+    });
+}
+
+#[test]
+fn a_device_error_behind_a_checkpoint_on_the_cpu_leads_back_to_the_command_as_it_was() {
+    let simulated = concat!(env!("CARGO_MANIFEST_DIR"), "/demo/simulated");
+    let text = USES_WHAT_IT_LOADS.replace("SIMULATED", &format!("{simulated:?}"));
+    let project = Project::of("resume.py", &text);
+    let mut terminal = project.start_with(&[], &["python3", "resume.py"]);
+    let dialog = terminal.wait_for(DIALOG, PATIENCE);
+    assert!(dialog.contains("torch.load to the CPU"), "{dialog}");
+    terminal.press("i");
+    let dialog = terminal.wait_for("rejected the change", PATIENCE);
+    assert!(dialog.contains("undo the change"), "{dialog}");
+    answer(&mut terminal, "u", |terminal| {
+        terminal.screen().contains("run 3")
+    });
+    terminal.wait_for(DIALOG, PATIENCE);
+    answer(&mut terminal, "q", |terminal| {
+        !terminal.screen().contains(DIALOG)
+    });
+    assert_eq!(terminal.exit(PATIENCE), Exit::Code(1));
+    let commands = project.commands();
+    assert_eq!(commands.len(), 3, "{commands:?}");
+    assert!(commands[1].starts_with("OOMPH_PATCHES=load=cpu "));
     assert_eq!(commands[0], commands[2]);
 }
 

@@ -1,6 +1,7 @@
 //! What can be patched inside a training, and the outcome of a patch. These structs are also the
 //! wire format of the probe.
 
+use super::Relief;
 use crate::command::CommandLine;
 use crate::units::{Bytes, Pid};
 use serde::{Deserialize, Serialize};
@@ -175,6 +176,9 @@ pub struct Patched {
     pub outcome: PatchOutcome,
     /// What it does, or why it does nothing.
     pub words: String,
+    /// What it measured of what it takes away.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub relief: Option<Relief>,
 }
 
 impl Patched {

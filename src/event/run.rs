@@ -107,6 +107,41 @@ pub struct Prediction {
     /// What it was to need of the host's memory, where that had run out.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub ram: Option<RamPrediction>,
+    /// What the moment was to come to that a remedy takes the cause away from, where its peak may be another.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub relief: Option<Relief>,
+}
+
+/// The moment that memory ran out at, without what a remedy takes away from it: as predicted, or as measured by the patch.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Relief {
+    pub at: ReliefMoment,
+    /// Allocated on the GPU then, at the most.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub allocated: Option<Bytes>,
+    /// What went to RAM instead.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub to_ram: Option<Bytes>,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum ReliefMoment {
+    /// `torch.load` of a checkpoint.
+    Loading,
+    /// An evaluation that keeps its outputs.
+    Evaluation,
+}
+
+impl Relief {
+    /// Both measured: the larger figures of the two.
+    pub fn max(self, other: Relief) -> Relief {
+        Relief {
+            at: self.at,
+            allocated: self.allocated.max(other.allocated),
+            to_ram: self.to_ram.max(other.to_ram),
+        }
+    }
 }
 
 /// What a run is expected to need of the host's memory.
@@ -172,6 +207,9 @@ pub struct PredictionOutcome {
     /// The most that counted against the limit of the host's memory.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub ram: Option<Bytes>,
+    /// What the patch measured of what its prediction says.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub relief: Option<Relief>,
 }
 
 /// The longest number of a job that is believed.

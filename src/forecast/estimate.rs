@@ -57,7 +57,7 @@ impl Estimate {
     }
 
     /// The larger of two quantities.
-    pub(super) fn max(self, other: Estimate) -> Estimate {
+    pub fn max(self, other: Estimate) -> Estimate {
         Estimate {
             low: self.low.max(other.low),
             likely: self.likely.max(other.likely),

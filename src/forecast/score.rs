@@ -1,8 +1,8 @@
 //! How far off predictions were: each relaunch that was predicted, beside what came of it.
 
-use crate::event::{Basis, Prediction, PredictionOutcome, RunEnd};
+use crate::event::{Basis, Prediction, PredictionOutcome, Relief, RunEnd};
 use crate::state::{Run, RunOutcome};
-use crate::units::RunNumber;
+use crate::units::{Bytes, RunNumber};
 
 /// A run that ends after fewer steps has not shown its peak: the optimizer's state comes with the first.
 const WHOLE: u64 = 2;
@@ -17,6 +17,8 @@ pub struct Score {
     pub off: Option<f64>,
     /// The same of the host's memory, of a run that ended well and whose need was no lower bound.
     pub ram_off: Option<f64>,
+    /// The same of the moment that a remedy takes the cause away from: of what was allocated then, else of what went to RAM.
+    pub relief_off: Option<f64>,
     /// Whether it was right that it fits, or does not; `None` where that was not said, or is not shown.
     pub held: Option<bool>,
 }
@@ -42,6 +44,13 @@ impl Score {
         let ram_off = (outcome.ram)
             .filter(|_| outcome.end == RunEnd::Finished)
             .and_then(|peak| peak.fraction_of(ram?.needs));
+        let relief_off = prediction
+            .relief
+            .zip(outcome.relief)
+            .and_then(|(said, is)| {
+                let share = |is: Option<Bytes>, said: Option<Bytes>| is?.fraction_of(said?);
+                share(is.allocated, said.allocated).or_else(|| share(is.to_ram, said.to_ram))
+            });
         let fitted = match outcome.end {
             RunEnd::OutOfMemory => Some(false),
             RunEnd::Finished => Some(true),
@@ -51,6 +60,7 @@ impl Score {
             run: run.number,
             off: off.map(|share| share - 1.0),
             ram_off: ram_off.map(|share| share - 1.0),
+            relief_off: relief_off.map(|share| share - 1.0),
             held: (prediction.expected_to_fit().zip(fitted)).map(|(said, is)| said == is),
             prediction,
             outcome,
@@ -75,7 +85,16 @@ pub fn outcome(run: &Run) -> Option<PredictionOutcome> {
         peak: run.peak(),
         reserved: run.ranks.iter().map(|rank| rank.reserved_peak).max(),
         ram: run.host_peak,
+        relief: relief(run),
     })
+}
+
+/// What the patches of a run's processes measured of what its prediction says.
+pub fn relief(run: &Run) -> Option<Relief> {
+    let at = run.prediction.as_ref()?.relief?.at;
+    let patches = run.ranks.iter().flat_map(|rank| &rank.patches);
+    let measured = patches.filter_map(|patched| patched.relief);
+    (measured.filter(|measured| measured.at == at)).reduce(Relief::max)
 }
 
 /// Many of them together.
@@ -86,7 +105,7 @@ pub struct ScoreSheet {
     /// Those of which it was said whether they fit and which showed it, and how many of these were right.
     pub judged: usize,
     pub held: usize,
-    /// Of the peaks that were predicted and seen: how many, the median of how far off they were without
+    /// Of the peaks that were predicted and seen, of a run or of the moment that a remedy is for: how many, the median of how far off they were without
     /// its sign, and the one that was furthest off.
     pub peaks: usize,
     pub median: Option<f64>,
@@ -103,7 +122,7 @@ impl ScoreSheet {
             sheet.count += 1;
             sheet.judged += usize::from(score.held.is_some());
             sheet.held += usize::from(score.held == Some(true));
-            offs.extend(score.off);
+            offs.extend(score.off.or(score.relief_off));
             if let Some(basis) = score.prediction.basis {
                 match sheet.bases.iter_mut().find(|(known, _)| *known == basis) {
                     Some((_, count)) => *count += 1,
@@ -225,6 +244,7 @@ mod tests {
                 peak: Some(gib(12.0)),
                 reserved: None,
                 ram: None,
+                relief: None,
             }),
             ..Run::default()
         };

@@ -21,6 +21,7 @@ use crate::event::{Event, EventKind, Exit, Level, LoaderSettings, Note, NvmlStat
 use crate::forecast::{self, BatchRoom, Hint, TracedHint, hint, traced_search};
 use crate::recognize::{KnobEffect, KnobPlace, LearnedKnob};
 use crate::remedy::{self, EditedNeed, Remedy, RemedyId, RemedyInputs};
+use crate::report;
 use crate::state::{Run, RunOutcome, State};
 use crate::supervise::KeeperOrder;
 use crate::units::{Bytes, Moment, Pid, RunNumber, Uuid};
@@ -60,8 +61,10 @@ pub(crate) struct Session {
     unseen: UnseenRanks,
     /// The run of which it was told how much RAM it takes.
     told_host: Option<RunNumber>,
+    /// The run of which it was told what its patch has saved.
+    told_relief: Option<RunNumber>,
     changes: Changes,
-    /// Runs whose change had no effect: they show nothing that the run before them did not.
+    /// Runs whose change had no effect or was rejected: they show nothing that the run before them did not.
     ineffective: BTreeSet<RunNumber>,
     /// Without these, where the last run is one of them.
     telling: Option<Box<State>>,
@@ -117,6 +120,7 @@ impl Session {
             source: SourceReader::default(),
             unseen: UnseenRanks::default(),
             told_host: None,
+            told_relief: None,
             changes,
             ineffective: BTreeSet::new(),
             telling: None,
@@ -212,6 +216,7 @@ impl Session {
             }
             EventKind::ProcessHost(said) => self.compare_loaders(said),
             EventKind::HostMemory(_) => self.compare_host(),
+            EventKind::Patch(patched) if patched.relief.is_some() => self.tell_relief(),
             _ => {}
         }
         self.source.ask(&event.what, self.run_number());
@@ -235,6 +240,19 @@ impl Session {
                     self.note(Level::Warning, format!("the remedy has no effect: {words}"));
                 }
             }
+        }
+    }
+
+    /// Says once what a patch measured of what it takes away, beside what was predicted.
+    fn tell_relief(&mut self) {
+        let run = self
+            .state
+            .run()
+            .filter(|run| self.told_relief != Some(run.number));
+        let said = run.and_then(|run| Some((run.number, report::score::relieved(run)?)));
+        if let Some((run, words)) = said {
+            self.told_relief = Some(run);
+            self.note(Level::Info, format!("as chosen, {words}"));
         }
     }
 
@@ -674,7 +692,8 @@ impl Session {
         };
         self.note(Level::Warning, taken.words);
         self.handover.config.command = taken.command;
-        if taken.fate == ChangeFate::WithoutEffect {
+        // The run before tells of the memory: of it other remedies are offered.
+        if taken.fate != ChangeFate::Kept {
             self.ineffective.insert(self.run_number());
             let mut telling = self.state.clone();
             telling

@@ -6,7 +6,7 @@ use super::proposal::{Draft, Offering, Proposal};
 use super::verify::RejectedThing;
 use super::{NeedFrom, RemedyEffect, RemedySpec};
 use crate::diagnosis::Cause;
-use crate::event::{LoadedCheckpoint, OomRecord, Patch, SourceLine};
+use crate::event::{LoadedCheckpoint, OomRecord, Patch, Relief, ReliefMoment, SourceLine};
 use crate::units::Bytes;
 
 pub(super) const REMEDY: RemedySpec = RemedySpec {
@@ -61,6 +61,11 @@ fn loaded(record: &OomRecord) -> Bytes {
 fn expected(offering: &Offering<'_>, record: &OomRecord, file: Option<Bytes>) -> Expectation {
     let before = record.sample.allocated - loaded(record);
     let mut expected = offering.predictor.then_unseen(before);
+    expected.relief = Some(Relief {
+        at: ReliefMoment::Loading,
+        allocated: Some(before),
+        to_ram: file,
+    });
     if let Some(file) = file {
         let ram = format!("the file's {file} go to RAM");
         expected.words.push(

@@ -6,7 +6,7 @@ use super::proposal::{Draft, Offering, Proposal};
 use super::switch::{Switch, turn_on};
 use super::{NeedFrom, RemedyEffect, RemedySpec};
 use crate::diagnosis::Cause;
-use crate::event::{Patch, Retainer};
+use crate::event::{Patch, Relief, ReliefMoment, Retainer};
 use crate::forecast::Estimate;
 use crate::recognize::argument::Name;
 use crate::units::Bytes;
@@ -183,6 +183,14 @@ fn expected(offering: &Offering<'_>, kept: &KeptOutputs) -> Option<Expectation> 
     let needs = Estimate::new(rest, rest + until_moved, most.max(rest + until_moved));
     let has_trained = oom.record.as_ref()?.step > 0;
     let mut expected = offering.predictor.estimated(needs, has_trained);
+    expected.relief = Some(Relief {
+        at: ReliefMoment::Evaluation,
+        allocated: Some(needs.likely),
+        to_ram: kept.in_the_end,
+    });
+    // The run's own peak may be that of its training, which the run before has shown.
+    let training = offering.predictor.peak_of_training();
+    expected.peak = training.map(|training| training.max(needs));
     expected
         .words
         .push("; ", format!("{} of outputs go to RAM", kept.all));

@@ -4,7 +4,9 @@
 use super::RemedyId;
 use crate::command::{CommandLine, Word};
 use crate::diagnosis::{LittleUse, Phrase};
-use crate::event::{EDITS, PATCHES, Patch, Prediction, RamPrediction, SourceEdit, likely_fits};
+use crate::event::{
+    EDITS, PATCHES, Patch, Prediction, RamPrediction, Relief, SourceEdit, likely_fits,
+};
 use crate::forecast::{Basis, Estimate, Target};
 use crate::recognize::KnobPlace;
 use crate::units::Bytes;
@@ -49,6 +51,9 @@ pub struct Expectation {
     /// The need of the host's memory, of a remedy for that.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub ram: Option<RamPrediction>,
+    /// What the moment comes to that memory ran out at, of a remedy that takes away what it ran out for.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub relief: Option<Relief>,
     /// `None` if unknown.
     pub fits: Option<bool>,
     /// Set where it leaves the cause in place. The words begin with it.
@@ -138,6 +143,7 @@ impl Expectation {
         let says = self.peak.is_some()
             || self.needs.is_some()
             || self.ram.is_some()
+            || self.relief.is_some()
             || self.fits.is_some();
         says.then(|| Prediction {
             basis: self.basis,
@@ -149,6 +155,7 @@ impl Expectation {
             room: self.room,
             fits: self.fits,
             ram: self.ram,
+            relief: self.relief,
         })
     }
 }

@@ -96,6 +96,7 @@ fn in_json(command: &CommandLine, remedy: &Remedy) -> Value {
             "at_least": remedy.expectation.at_least,
             "room": remedy.expectation.room,
             "ram": remedy.expectation.ram,
+            "relief": remedy.expectation.relief,
             "basis": remedy.expectation.basis,
         },
         "cost": remedy.cost,

@@ -1,7 +1,7 @@
 //! What came of predictions, in words: of one relaunch, and of all on this machine.
 
-use crate::event::{Basis, RunEnd};
-use crate::forecast::score::{Score, ScoreSheet};
+use crate::event::{Basis, ReliefMoment, RunEnd};
+use crate::forecast::score::{self, Score, ScoreSheet};
 use crate::state::Run;
 use crate::units::{Bytes, RunNumber};
 
@@ -25,17 +25,59 @@ pub fn verdict(run: &Run) -> Option<String> {
             "run {number}: ran out of memory again, though it was predicted to fit{needs}{rests_on}"
         ));
     }
+    let relieved = relieved(run);
     let Some((off, (peak, predicted))) = (score.off).zip(score.outcome.peak.zip(prediction.peak))
     else {
-        return ram_verdict(number, &score);
+        return match relieved {
+            Some(words) => Some(format!("run {number}: {words}{rests_on}")),
+            None => ram_verdict(number, &score),
+        };
     };
-    Some(match off.abs() < SAME {
-        true => format!("run {number}: peak {peak}, as predicted{rests_on}"),
-        false => format!(
-            "run {number}: peak {peak}, {} of the {predicted} predicted{rests_on}",
-            percent(off)
+    let relieved = relieved.map_or(String::new(), |words| format!("; {words}"));
+    let met = met(predicted, off);
+    Some(format!(
+        "run {number}: peak {peak}{met}{rests_on}{relieved}"
+    ))
+}
+
+/// Behind a figure: ", as predicted", ", +10.0 % of the 10.0 GiB predicted".
+fn met(predicted: Bytes, off: f64) -> String {
+    match off.abs() < SAME {
+        true => ", as predicted".into(),
+        false => format!(", {} of the {predicted} predicted", percent(off)),
+    }
+}
+
+/// What a patch measured of the moment that it takes the cause away from, beside what was predicted: "loading the checkpoint
+/// came to 19.0 GiB, as predicted; 6.00 GiB went to RAM, as predicted". `None` where nothing was measured.
+pub fn relieved(run: &Run) -> Option<String> {
+    let said = run.prediction.as_ref()?.relief?;
+    let is = match &run.prediction_outcome {
+        Some(outcome) => outcome.relief,
+        None => score::relief(run),
+    }?;
+    let beside = |is: Bytes, said: Option<Bytes>| {
+        let off = said.and_then(|said| Some((said, is.fraction_of(said)? - 1.0)));
+        off.map_or(String::new(), |(said, off)| met(said, off))
+    };
+    let (at, below) = match said.at {
+        ReliefMoment::Loading => ("loading the checkpoint", None),
+        ReliefMoment::Evaluation => (
+            "the evaluation",
+            Some("the evaluation stayed below the peak of training"),
         ),
-    })
+    };
+    let allocated = match is.allocated {
+        Some(most) => Some(format!(
+            "{at} came to {most}{}",
+            beside(most, said.allocated)
+        )),
+        None => below.map(String::from),
+    };
+    let to_ram =
+        (is.to_ram).map(|moved| format!("{moved} went to RAM{}", beside(moved, said.to_ram)));
+    let parts: Vec<String> = [allocated, to_ram].into_iter().flatten().collect();
+    (!parts.is_empty()).then(|| parts.join("; "))
 }
 
 /// "run 2: RAM at most 812 MiB, -5.1 % of the 856 MiB predicted"
@@ -66,6 +108,16 @@ pub fn beside(run: &Run) -> Option<String> {
     let figure = match (run.predicted_peak, said.and_then(|said| said.needs)) {
         (Some(peak), _) => peak.to_string(),
         (None, Some(needs)) => format!("a need of {needs}"),
+        (None, None) if said?.relief.is_some() => {
+            let relief = said?.relief?;
+            let what = match relief.at {
+                ReliefMoment::Loading => "while the checkpoint is loaded",
+                ReliefMoment::Evaluation => "in the evaluation",
+            };
+            let off = Score::new(run).and_then(|score| score.relief_off);
+            let off = off.map_or(String::new(), |off| format!(", off by {}", percent(off)));
+            return Some(format!("{} {what}{off}", relief.allocated?));
+        }
         (None, None) => {
             let ram = said?.ram?;
             let least = if ram.at_least { "at least " } else { "" };
@@ -134,7 +186,7 @@ pub fn after_peak(run: &Run, predicted: Bytes) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::event::{Prediction, PredictionOutcome, RamPrediction};
+    use crate::event::{Prediction, PredictionOutcome, RamPrediction, Relief};
 
     fn run(fits: bool, end: RunEnd, peak: f64) -> Run {
         let gib = |gib: f64| Bytes::gib(1).scale(gib);
@@ -151,6 +203,7 @@ mod tests {
                 reserved_within: None,
                 fits: Some(fits),
                 ram: None,
+                relief: None,
             }),
             prediction_outcome: Some(PredictionOutcome {
                 run: RunNumber(2),
@@ -159,6 +212,7 @@ mod tests {
                 peak: Some(gib(peak)),
                 reserved: None,
                 ram: None,
+                relief: None,
             }),
             ..Run::default()
         }
@@ -215,6 +269,7 @@ mod tests {
                 peak: None,
                 reserved: None,
                 ram: Some(Bytes::mib(peak)),
+                relief: None,
             }),
             ..Run::default()
         };
@@ -234,6 +289,60 @@ mod tests {
         );
         assert_eq!(beside(&bound).expect("words"), "at least 800 MiB of RAM");
         assert_eq!(super::verdict(&run(false, RunEnd::Failed, 820)), None);
+    }
+
+    #[test]
+    fn what_a_patch_took_away_stands_beside_what_was_predicted_of_that_moment() {
+        let relief = |at, allocated: Option<u64>, to_ram: u64| Relief {
+            at,
+            allocated: allocated.map(Bytes::mib),
+            to_ram: Some(Bytes::mib(to_ram)),
+        };
+        let run = |said: Relief, is: Option<Relief>, peak: Option<u64>| {
+            let mut run = run(false, RunEnd::Finished, 9.0);
+            run.predicted_peak = peak.map(Bytes::mib);
+            run.prediction = Some(Prediction {
+                peak: peak.map(Bytes::mib),
+                relief: Some(said),
+                ..Prediction::default()
+            });
+            let outcome = run.prediction_outcome.as_mut().expect("an outcome");
+            outcome.peak = peak.map(Bytes::mib);
+            outcome.relief = is;
+            run
+        };
+        use ReliefMoment::{Evaluation, Loading};
+        let loaded = run(
+            relief(Loading, Some(19_456), 6_144),
+            Some(relief(Loading, Some(19_456), 6_450)),
+            None,
+        );
+        assert_eq!(
+            verdict(&loaded).expect("a verdict"),
+            "run 2: loading the checkpoint came to 19.0 GiB, as predicted; 6.30 GiB went to RAM, +5.0 % of the 6.00 GiB predicted"
+        );
+        assert_eq!(
+            beside(&loaded).expect("words"),
+            "19.0 GiB while the checkpoint is loaded, off by +0.0 %"
+        );
+        let evaluated = run(
+            relief(Evaluation, Some(3_072), 40_960),
+            Some(relief(Evaluation, None, 40_960)),
+            Some(10_240),
+        );
+        assert_eq!(
+            verdict(&evaluated).expect("a verdict"),
+            "run 2: peak 10.0 GiB, as predicted; the evaluation stayed below the peak of training; 40.0 GiB went to RAM, as predicted"
+        );
+        // The program's own argument is nothing that the probe measures.
+        let by_argument = run(relief(Evaluation, Some(3_072), 40_960), None, Some(10_240));
+        assert_eq!(
+            verdict(&by_argument).expect("a verdict"),
+            "run 2: peak 10.0 GiB, as predicted"
+        );
+        let score = Score::new(&loaded).expect("a score");
+        assert_eq!((score.off, score.relief_off), (None, Some(0.0)));
+        assert_eq!(ScoreSheet::new(&[score]).peaks, 1);
     }
 
     #[test]

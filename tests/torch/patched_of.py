@@ -139,7 +139,7 @@ def main(program, *chosen):
     made.install()
     said = PROGRAMS[program]()
     made.settle()
-    print(json.dumps(dict(said, patches=made.said)))
+    print(json.dumps(dict(said, patches=made.said, measured=made.measured)))
 
 
 if __name__ == "__main__":

@@ -51,6 +51,8 @@ class OutputsToRam(unittest.TestCase):
         # Two of 24 batches.
         self.assertEqual(patched["kept"] * 12, bare["kept"])
         self.assertEqual(patched["patches"]["eval_outputs"][0], "applied")
+        # Logits of 96 rows of 16 words over 50, and the labels, which are int64.
+        self.assertEqual(patched["measured"]["eval_outputs"], {"at": "evaluation", "to_ram": 96 * 16 * (50 * 4 + 8)})
 
 
 class LoadToCpu(unittest.TestCase):
@@ -62,6 +64,9 @@ class LoadToCpu(unittest.TestCase):
         # The whole model's file is left alone.
         self.assertEqual((bare["places"], patched["places"]), ([None, None], ["cpu", None]))
         self.assertEqual(patched["patches"]["load"], ["applied", "map_location=cpu in 1 call of torch.load"])
+        # Two layers of 8 × 8 and their biases, and AdamW's two moments of each with a count.
+        parameters = 2 * (8 * 8 + 8) * 4
+        self.assertEqual(patched["measured"]["load"], {"at": "loading", "to_ram": 3 * parameters + 4 * 4})
 
 
 if __name__ == "__main__":

@@ -12,7 +12,8 @@ from ._tensor import Tensor, is_tensor
 from .autograd import enable_grad, inference_mode, is_grad_enabled, no_grad, set_grad_enabled
 from .simulation.errors import AcceleratorError, OutOfMemoryError
 from .version import __version__
-from . import _C, amp, autograd, cuda, nn, optim, utils, version
+from . import _C, amp, autograd, cuda, nn, optim, serialization, utils, version
+from .serialization import load, save
 from .amp import (
     autocast,
     clear_autocast_cache,

@@ -50,9 +50,10 @@ impl Auto {
         let number = run.run.number;
         let why = match run.change {
             ChangeFate::WithoutEffect => format!("the change of run {number} had no effect"),
-            ChangeFate::Kept | ChangeFate::Rejected => {
-                format!("run {number} ran out of memory ({cause})")
+            ChangeFate::Rejected => {
+                format!("the program did not take the change of run {number}, which is undone")
             }
+            ChangeFate::Kept => format!("run {number} ran out of memory ({cause})"),
         };
         let words = format!(
             "{why}; relaunching with {} ({}), {} of at most {}: {}",
@@ -74,11 +75,10 @@ impl Auto {
 
 impl Policy for Auto {
     fn after_run(&mut self, run: &RunSummary<'_>) -> FollowUp {
-        // A run whose change had no effect is as the one before it, which ran out of memory.
+        // A run whose change had no effect or was rejected is as the one before it, which ran out of memory.
         let outcome = match (run.run.outcome(), run.change) {
-            (RunOutcome::OutOfMemory, _) | (_, ChangeFate::WithoutEffect) => {
-                RunOutcome::OutOfMemory
-            }
+            (RunOutcome::OutOfMemory, _)
+            | (_, ChangeFate::WithoutEffect | ChangeFate::Rejected) => RunOutcome::OutOfMemory,
             _ => return FollowUp::Leave(None),
         };
         let candidates = candidates(run, &self.options);
@@ -104,6 +104,12 @@ impl Policy for Auto {
             tried: &tried,
         };
         match decide(&situation, &self.options) {
+            AutoDecision::Refuse(veto) if run.change == ChangeFate::Rejected => {
+                let number = run.run.number;
+                let undone = "the program did not take the change of run";
+                let words = format!("{undone} {number}, which is undone; not relaunched: {veto}");
+                FollowUp::Leave(Some(words))
+            }
             AutoDecision::Refuse(veto) => FollowUp::Leave(Some(format!("not relaunched: {veto}"))),
             AutoDecision::Relaunch(index) => self.launch(run, &candidates[index]),
             AutoDecision::Requeue(index, left) => {

@@ -132,6 +132,7 @@ fn needing(needs: Estimate, room: Option<Bytes>, fits: Option<bool>, words: Phra
         reserved: None,
         room,
         ram: None,
+        relief: None,
         at_least: None,
         fits,
         futile: None,

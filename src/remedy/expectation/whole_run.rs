@@ -4,7 +4,7 @@ use super::{RemedyPredictor, allocator_of};
 use crate::calibration::NON_TORCH_USUAL;
 use crate::command::CommandLine;
 use crate::event::Phase;
-use crate::forecast::{ActivationReduction, Model, Observation};
+use crate::forecast::{ActivationReduction, Estimate, Forecast, Model, Observation};
 use crate::recognize::WorkloadKey;
 use crate::remedy::inputs::RemedyInputs;
 use crate::remedy::plan::{Expectation, Remedy};
@@ -49,6 +49,19 @@ impl<'a> RemedyPredictor<'a> {
         match takes.filter(|takes| takes.from != self.reading.at_once) {
             Some(takes) => self.counting(takes.from).of_whole(chosen),
             None => self.of_target(&self.target(chosen)),
+        }
+    }
+}
+
+impl RemedyPredictor<'_> {
+    /// The allocated peak of the training's own steps, as whole ones have shown it.
+    pub fn peak_of_training(&self) -> Option<Estimate> {
+        match self.model.peak(&self.target(&[])) {
+            Forecast::Within(peak) if self.model.whole_runs() > 0 => Some(peak),
+            Forecast::Within(_)
+            | Forecast::Extrapolated(..)
+            | Forecast::AtLeast(..)
+            | Forecast::Unknown => None,
         }
     }
 }

@@ -78,6 +78,10 @@ fn it_goes_to_the_cpu_at_runtime_and_enter_stands_on_it() {
         "{}",
         said.words
     );
+    let relief = said.prediction().and_then(|said| said.relief).unwrap();
+    assert_eq!(relief.at, ReliefMoment::Loading);
+    assert_eq!(relief.allocated, Some(gib(19.0)));
+    assert_eq!(relief.to_ram, Some(gib(6.0)));
     assert_eq!(remedy.numerics(), "same numerics");
 }
 

@@ -261,6 +261,9 @@ fn temporaries_that_are_torchs_choice_are_taken_away_at_runtime_by_their_sum() {
     let said = &remedy.expectation;
     let peak = said.peak.unwrap();
     assert_eq!(peak.likely, gib(20.0) + gib(5.0 / 20.0) + gib(5.0 / 20.0));
+    // Which the next run's peak is held against.
+    let prediction = said.prediction().unwrap();
+    assert_eq!(prediction.peak, Some(peak.likely));
     assert!(said.words.contains("likely fits"), "{}", said.words);
     assert!(
         said.words

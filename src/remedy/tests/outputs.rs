@@ -128,6 +128,11 @@ fn what_it_needs_is_an_estimate_and_says_what_ram_takes() {
     assert_eq!(said.basis, Some(Basis::Estimated));
     // 1.5 beside what was kept, and three times a batch; each batch ran beside 8.
     assert_eq!(said.needs, Some(gib(3.0)));
+    let relief = said.prediction().and_then(|said| said.relief).unwrap();
+    assert_eq!(relief.at, ReliefMoment::Evaluation);
+    assert_eq!(relief.allocated, Some(gib(3.0)));
+    // Nothing is known of how many batches come, nor of the training's own peak.
+    assert_eq!((relief.to_ram, said.peak), (None, None));
     for words in [
         "likely fits",
         "8.00 GiB of outputs go to RAM",
@@ -184,4 +189,29 @@ fn where_the_number_of_batches_is_known_ram_has_to_hold_all_of_them() {
     let (remedy, _) = to_ram(&scene).unwrap();
     let words = &remedy.expectation.words;
     assert!(words.contains("RAM takes 64.0 GiB"), "{words}");
+    let relief = remedy.expectation.relief.unwrap();
+    assert_eq!(relief.to_ram, Some(gib(32.0)));
+}
+
+#[test]
+fn the_runs_peak_is_that_of_the_training_where_that_is_larger() {
+    let mut scene = StagedSession::default();
+    scene
+        .add(0.0, started(1, 100, FLAGS))
+        .add(1.0, hello(1, 100, None));
+    for count in 1..=10 {
+        scene.add(
+            1.0 + count as f64 / 2.0,
+            step(100, count, gib(1.5), gib(7.0)),
+        );
+    }
+    let evaluation = gathering(FLAGS, 8.0, 0.5).events;
+    for event in evaluation.into_iter().skip(2) {
+        scene.add(event.at.0 as f64 / 1e6, event.what);
+    }
+    let (remedy, _) = to_ram(&scene).unwrap();
+    assert_eq!(
+        remedy.expectation.peak.map(|peak| peak.likely),
+        Some(gib(7.0))
+    );
 }

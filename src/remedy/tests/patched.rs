@@ -232,6 +232,7 @@ fn a_patch_that_declined_is_not_offered_again() {
             patch: "recompute".into(),
             outcome: PatchOutcome::Declined,
             words: "they change their input in place".into(),
+            relief: None,
         }),
     );
     let reason = reason(&scene, RemedyId::Recompute);

@@ -141,6 +141,8 @@ class Attached:
         self.finished = False
         self.allocator = allocator.Allocator(torch, allocator.backend(torch))
         self.owners = frames.Owners(torch)
+        if patched is not None and self.allocator.resting is None:
+            patched.read = self.read_current
         self.steps = steps.Steps(pid, self.allocator)
         self.structure = structure.Structure(torch, pid)
         self.growth = growth.Growth(torch, self.owners, recorded)
@@ -177,6 +179,9 @@ class Attached:
         socket = self.settings.socket
         here = "" if "OOMPH_PROBE_BOOT" in os.environ and spool.is_elsewhere() else socket
         return spool.of(socket, self.pid, alarm.ring, compose) or wire.Wire(here, compose)
+
+    def read_current(self) -> allocator.Reading:
+        return self.allocator.read(self.torch.cuda.current_device())
 
     def start(self) -> None:
         os.register_at_fork(after_in_child=self.disarm)

@@ -30,6 +30,8 @@ HANDS_OVER = "load_state_dict"
 CALLERS = 3
 # A larger list of names is not of tensors; nothing is read for longer than it takes to read this.
 LARGEST_LIST = 64 << 20
+# Of a checkpoint's items no more are added up.
+MOST_ITEMS = 200_000
 # What containers of tensors are made of (torch/_utils.py, and numpy's scalars and arrays), by module.
 PLAIN = {
     "collections": ("OrderedDict", "defaultdict"),
@@ -67,15 +69,29 @@ class LoadToCpu:
                 setattr(module, "load", ours)
 
     def wrapped(self, original: Callable[..., Any]) -> Callable[..., Any]:
-        is_to_cpu = self.is_to_cpu
+        is_to_cpu, measure = self.is_to_cpu, self.measure
 
         @functools.wraps(original)
         def load(f: Any, map_location: Any = None, *args: Any, **kwargs: Any) -> Any:
-            if is_to_cpu(f, map_location, sys._getframe(1)):
-                map_location = "cpu"
-            return original(f, map_location, *args, **kwargs)
+            if not is_to_cpu(f, map_location, sys._getframe(1)):
+                return original(f, map_location, *args, **kwargs)
+            loaded = original(f, "cpu", *args, **kwargs)
+            measure(loaded)
+            return loaded
 
         return load
+
+    def measure(self, loaded: Any) -> None:
+        """What was on the GPU while the checkpoint was loaded, and what of it is in RAM. Of calls behind the first
+        steps only those count that have none before: memory ran out in another one."""
+        patches = self.patches
+        try:
+            if patches.steps and NAME in patches.measured:
+                return
+            allocated = patches.read().allocated if patches.read is not None else None
+            patches.measure(NAME, "loading", allocated, bytes_in_ram(patches.torch, loaded))
+        except Exception:
+            errors.foreseen("measure a checkpoint")
 
     def is_to_cpu(self, f: Any, map_location: Any, caller: FrameType) -> bool:
         try:
@@ -90,6 +106,25 @@ class LoadToCpu:
         except Exception:
             errors.ours("look at a checkpoint")
             return False
+
+
+def bytes_in_ram(torch: Any, loaded: Any) -> int:
+    """The storages of all tensors in plain containers, each once."""
+    storages: dict[int, int] = {}
+    left = [loaded]
+    for _ in range(MOST_ITEMS):
+        if not left:
+            break
+        item = left.pop()
+        if isinstance(item, torch.Tensor):
+            if item.device.type == "cpu" and str(getattr(item, "layout", "torch.strided")) == "torch.strided":
+                storage = item.untyped_storage()
+                storages[storage.data_ptr()] = storage.nbytes()
+        elif isinstance(item, dict):
+            left.extend(item.values())
+        elif isinstance(item, (list, tuple)):
+            left.extend(item)
+    return sum(storages.values())
 
 
 def why_not(f: Any, map_location: Any, caller: FrameType | None) -> str | None:

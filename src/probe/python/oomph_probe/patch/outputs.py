@@ -55,17 +55,37 @@ class OutputsToRam:
         self.patches.apply(NAME, "Trainer's evaluations move their outputs to RAM after %s" % every)
 
     def wrapped(self, original: Callable[..., Any]) -> Callable[..., Any]:
-        lower, put_back = self.lower, self.put_back
+        lower, put_back, peak, measure = self.lower, self.put_back, self.peak, self.measure
 
         @functools.wraps(original)
         def loop(self: Any, *args: Any, **kwargs: Any) -> Any:
-            before = lower(self)
+            before, most = lower(self), peak()
             try:
-                return original(self, *args, **kwargs)
+                result = original(self, *args, **kwargs)
             finally:
                 put_back(self, before)
+            measure(most, result)
+            return result
 
         return loop
+
+    def peak(self) -> int | None:
+        """The most that was allocated so far."""
+        try:
+            return self.patches.read().peak if self.patches.read is not None else None
+        except Exception:
+            errors.foreseen("read a peak")
+            return None
+
+    def measure(self, before: int | None, result: Any) -> None:
+        """What an evaluation came to on the GPU, where that is more than all before it, and its outputs in RAM."""
+        try:
+            most = self.peak()
+            is_its_own = most is not None and before is not None and most > before
+            outputs = [getattr(result, name, None) for name in ("predictions", "label_ids")]
+            self.patches.measure(NAME, "evaluation", most if is_its_own else None, bytes_of(outputs))
+        except Exception:
+            errors.foreseen("measure an evaluation")
 
     def lower(self, trainer: Any) -> tuple[Any] | None:
         """Sets the argument; what it was before, or None where it stays."""
@@ -88,3 +108,12 @@ class OutputsToRam:
                 settings[ARGUMENT] = before[0]
         except Exception:
             errors.ours("put back " + ARGUMENT)
+
+
+def bytes_of(outputs: Any) -> int:
+    """Of arrays in the containers that Trainer returns."""
+    if isinstance(outputs, dict):
+        outputs = list(outputs.values())
+    if isinstance(outputs, (list, tuple)):
+        return sum(bytes_of(each) for each in outputs)
+    return int(getattr(outputs, "nbytes", 0))

@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from typing import Any, Callable
 
     from ..common.protocols import Line, Module, Torch
+    from ..live.allocator import Reading
 
 VARIABLE = "OOMPH_PATCHES"
 # Allows patches on devices other than GPUs, for tests.
@@ -38,6 +39,11 @@ class Patches:
         self.version = version
         self.on_cpu = on_cpu
         self.said: dict[str, tuple[str, str]] = {}
+        # What a patch measured of what it takes away.
+        self.measured: dict[str, Line] = {}
+        # What the current device's allocator says, once CUDA is initialised; its steps, as far as they were told.
+        self.read: Callable[[], Reading] | None = None
+        self.steps = 0
         self.waiting: collections.deque[Any] = collections.deque()
         self.calls = calls.Calls(torch)
         self.recompute: recompute.Recompute | None = None
@@ -148,23 +154,29 @@ class Patches:
             self.said[name] = (outcome, words)
             self.waiting.append((name, outcome, words))
 
+    def measure(self, name: str, at: str, allocated: int | None, to_ram: int) -> None:
+        """What it came to at the moment that the patch is for; told again where it has become more."""
+        known = self.measured.get(name, {})
+        line: Line = {"at": at, "to_ram": max(to_ram, known.get("to_ram", 0))}
+        if allocated is not None or "allocated" in known:
+            line["allocated"] = max(allocated or 0, known.get("allocated", 0))
+        if line != known and name in self.said:
+            self.measured[name] = line
+            self.waiting.append((name,) + self.said[name])
+
     def take(self, pid: int, steps: int) -> list[Line]:
         """The lines not taken yet; called on the sampler's thread."""
+        self.steps = steps
         self.say_edits(steps)
         if steps >= SETTLED_STEPS:
             self.settle()
         lines = []
         while self.waiting:
             name, outcome, words = self.waiting.popleft()
-            lines.append(
-                {
-                    "event": "patch",
-                    "pid": pid,
-                    "patch": name,
-                    "outcome": outcome,
-                    "words": words,
-                }
-            )
+            line: Line = {"event": "patch", "pid": pid, "patch": name, "outcome": outcome, "words": words}
+            if name in self.measured:
+                line["relief"] = self.measured[name]
+            lines.append(line)
         return lines
 
     def say_edits(self, steps: int) -> None:
