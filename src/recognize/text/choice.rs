@@ -356,7 +356,13 @@ fn spot_of(knob: &Knob<'_>, of_text: &[BatchSpot]) -> BatchSpot {
                 line,
             )
         }
-        Place::Literal(edit) => place(SpotKind::Constant, Some(edit.file.clone()), Some(edit.line)),
+        Place::Literal(edit) => {
+            let stands = match edit.file.ends_with(".py") {
+                true => SpotKind::Constant,
+                false => SpotKind::Config,
+            };
+            place(stands, Some(edit.file.clone()), Some(edit.line))
+        }
         Place::Added(_) => {
             let known = of_text.iter().find(|spot| spot.name == knob.name);
             known
