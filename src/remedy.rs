@@ -9,6 +9,7 @@
 
 mod amp;
 mod batch;
+mod candidates;
 mod change;
 mod checkpointing;
 mod device;
@@ -62,6 +63,7 @@ use crate::diagnosis::{Cause, Help};
 use crate::event::{Hello, LoaderSettings};
 use crate::forecast::Target;
 use crate::units::Uuid;
+use candidates::{first, second, third};
 use proposal::{Offering, Proposal};
 use serde::Serialize;
 use verify::RejectedThing;
@@ -105,6 +107,12 @@ remedies! {
     OutputsToRam: outputs_to_ram,
     /// A smaller batch; the effective batch is kept if the program can accumulate.
     Batch: batch,
+    /// A smaller value of a number that may be the batch, where it is not sure which one is.
+    FirstCandidate: first,
+    /// The same of another number.
+    SecondCandidate: second,
+    /// The same of one more.
+    ThirdCandidate: third,
     /// `expandable_segments:True`.
     ExpandableSegments: expandable_segments,
     /// Activation checkpointing.
@@ -256,6 +264,14 @@ impl RemedyId {
             let names: Vec<String> = RemedyId::all().map(RemedyId::name).collect();
             format!("choose of {}", names.join(", "))
         })
+    }
+
+    /// Whether it changes a number of which it is not sure that it is the batch: never unasked.
+    pub fn is_candidate(self) -> bool {
+        matches!(
+            self,
+            RemedyId::FirstCandidate | RemedyId::SecondCandidate | RemedyId::ThirdCandidate
+        )
     }
 
     /// Whether it is for the host's memory.

@@ -6,6 +6,7 @@ mod dialog;
 mod edited;
 mod evaluation;
 mod learned;
+mod resumed;
 mod settings;
 
 use crate::harness::at_home;
@@ -86,6 +87,12 @@ fn kinds() -> Vec<Kind> {
             name: "a constant at the top",
             program: "from common import train\nBATCH = 128\ntrain(BATCH)\n",
             outcome: Edited("train.py:2", 64, "trained with 64 x 1"),
+            ..PLAIN
+        },
+        Kind {
+            name: "what is taken where a variable is not set",
+            program: "import os\nfrom common import train\nbatch = int(os.environ.get('BATCH_SIZE', '128'))\ntrain(batch)\n",
+            outcome: Edited("train.py:3", 64, "trained with 64 x 1"),
             ..PLAIN
         },
         Kind {

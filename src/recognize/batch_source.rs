@@ -9,7 +9,7 @@ use super::batch::{
 };
 use super::config_file::{self, FoundValue};
 use super::family;
-use super::knob;
+use super::knob::{self, PossibleBatch};
 use super::launch::ConfigFile;
 use super::layout::{ProgramKind, file_name};
 use super::learned::{KnobEffect, KnobPlace, LearnedKnob};
@@ -48,6 +48,18 @@ impl<'c> Recognized<'c> {
                     false => by_number,
                 }
             }),
+        }
+    }
+
+    /// The numbers that may set the batch where [`batch_source`](Self::batch_source) is not sure, the likeliest first.
+    pub(crate) fn possible_batches(&self) -> Vec<PossibleBatch<'c>> {
+        if self.known.is_some() || self.batch_source().is_ok() || self.check_open().is_err() {
+            return Vec::new();
+        }
+        match (self.launch.told, self.launch.text) {
+            (Some(told), _) if !told.evaluated => knob::possible(self, told),
+            (Some(_), _) | (None, None) => Vec::new(),
+            (None, Some(text)) => text::choice::possible(self, text),
         }
     }
 

@@ -239,6 +239,56 @@ impl<'a> ToldNumbers<'a> {
         }
     }
 
+    /// Numbers whose names say nothing, and which are the first size of a tensor or the length of a list that the model was
+    /// given: arguments first, then what a variable has as well, then what stands in a file.
+    fn by_sizes(&self) -> Vec<BatchCandidate<'a>> {
+        let is_first = |value: u64| value > 1 && self.told.first_sizes().any(|size| size == value);
+        let unnamed = self
+            .all
+            .iter()
+            .filter(|(meaning, origin)| *meaning == Meaning::Unknown && is_first(origin.value()));
+        let mut found: Vec<Origin<'a>> = unnamed.map(|(_, origin)| *origin).collect();
+        found.sort_by_key(|origin| match origin {
+            Origin::Parsed(_) => 0,
+            Origin::Literal(_) if self.told.is_seen(*origin) => 1,
+            Origin::Literal(_) => 2,
+        });
+        let candidate = |origin: Origin<'a>| BatchCandidate {
+            relation: SizeRelation::Given,
+            level: BatchArgument::Plain,
+            origin,
+            size: origin.value(),
+            standing: origin.standing(self.learned),
+        };
+        found.into_iter().map(candidate).collect()
+    }
+
+    /// Why a number may be the batch, for a person.
+    fn evidence(&self, candidate: &BatchCandidate<'_>) -> String {
+        let (value, size) = (candidate.origin.value(), candidate.size);
+        let stands = match candidate.origin {
+            Origin::Parsed(number) if number.typed => "typed".to_string(),
+            Origin::Parsed(_) => "default".to_string(),
+            Origin::Literal(number) => place(number),
+        };
+        let shapes = self.told.shapes();
+        let given = match shapes.is_empty() {
+            true => "a list".into(),
+            false => shapes,
+        };
+        match candidate.relation {
+            SizeRelation::Given => format!("{value}, {stands}; the model was given {given}"),
+            SizeRelation::Total => {
+                let parts = value / size.max(1);
+                format!("{value} = {parts} × {size}, {stands}; the model was given {given}")
+            }
+            SizeRelation::Views => {
+                let views = size / value.max(1);
+                format!("{size} = {views} × {value}, {stands}; the model was given {given}")
+            }
+        }
+    }
+
     /// Why there is nothing to change, for a person.
     fn nothing_found(&self) -> String {
         let mut learned = self.learned.iter().rev();
@@ -328,6 +378,39 @@ pub(super) fn source<'a>(
         (Some(found), 1) => of_candidate(recognized, &numbers, *found),
         _ => Err(not_sure(&rivals)),
     }
+}
+
+/// A number that may set the batch where none is sure to, for a person to choose.
+#[derive(Debug)]
+pub(crate) struct PossibleBatch<'a> {
+    pub source: BatchSource<'a>,
+    /// Why it may be the batch, and where it stands.
+    pub evidence: String,
+}
+
+/// Those that may set the batch where [`source`] is not sure: the rivals of the same rank, or, where nothing is named like
+/// one, numbers that are a size of the model's input. The likeliest first.
+pub(super) fn possible<'a>(recognized: &Recognized<'a>, told: &'a Knobs) -> Vec<PossibleBatch<'a>> {
+    let numbers = ToldNumbers::new(told, recognized.launch.learned);
+    let candidates = numbers.candidates();
+    let found: Vec<BatchCandidate<'a>> = match candidates.first() {
+        Some(first) => {
+            let rivals = candidates
+                .iter()
+                .filter(|other| other.rank() == first.rank());
+            let rivals: Vec<BatchCandidate<'a>> = rivals.copied().collect();
+            let confirmed = told.confirmed(rivals.iter().map(|rival| rival.origin).collect());
+            let is_confirmed = |rival: &BatchCandidate<'a>| confirmed.contains(&rival.origin);
+            rivals.into_iter().filter(is_confirmed).collect()
+        }
+        None => numbers.by_sizes(),
+    };
+    let described = found.into_iter().filter_map(|candidate| {
+        let evidence = numbers.evidence(&candidate);
+        let source = of_candidate(recognized, &numbers, candidate).ok()?;
+        Some(PossibleBatch { source, evidence })
+    });
+    described.collect()
 }
 
 fn of_candidate<'a>(
@@ -643,7 +726,20 @@ impl Knobs {
         if rivals.len() < 2 {
             return rivals;
         }
-        let is_seen = |origin: &Origin<'a>| match origin {
+        let seen: Vec<Origin<'a>> = rivals
+            .iter()
+            .copied()
+            .filter(|o| self.is_seen(*o))
+            .collect();
+        match seen.is_empty() {
+            true => rivals,
+            false => seen,
+        }
+    }
+
+    /// Whether a variable of this name has this value; of an argument that is so.
+    fn is_seen(&self, origin: Origin<'_>) -> bool {
+        match origin {
             Origin::Parsed(_) => true,
             Origin::Literal(literal) => self.names.iter().any(|named| {
                 let leaf = named.name.rsplit('.').next().unwrap_or_default();
@@ -653,12 +749,14 @@ impl Knobs {
                     && named.value == literal.value
                     && (is_here || named.name.contains('.'))
             }),
-        };
-        let seen: Vec<Origin<'a>> = rivals.iter().copied().filter(|o| is_seen(o)).collect();
-        match seen.is_empty() {
-            true => rivals,
-            false => seen,
         }
+    }
+
+    /// The first dimensions, and the lengths of lists.
+    fn first_sizes(&self) -> impl Iterator<Item = u64> + '_ {
+        let first = self.given.iter().filter_map(|given| given.shape.first());
+        let lengths = self.given.iter().filter_map(|given| given.length);
+        first.copied().chain(lengths)
     }
 
     /// The samples of a total that one device takes, whose divisors a batch may be. A total may count tokens.

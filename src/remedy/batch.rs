@@ -21,42 +21,75 @@ pub(super) const REMEDY: RemedySpec = RemedySpec::new(
 );
 
 fn propose(offering: &Offering<'_>) -> Option<Proposal> {
-    let inputs = offering.inputs;
     if let Some(of_evaluation) = evaluation(offering) {
         return Some(of_evaluation);
     }
-    let by_argument = match inputs.batch_fits {
-        true => fitting(offering),
-        false => scaled(offering, inputs.batch_scale),
-    };
+    let by_argument =
+        (offering.recognized.batch_source()).and_then(|source| smaller(offering, &source));
     // A batch argument is the program's own way, even if it can't be edited.
     let has_none = offering.recognized.batch().is_none();
     let found = offering.or_patched(by_argument, |found| match has_none {
         true => patched(offering, found),
         false => Err("the program has an option for it".into()),
     });
-    let batch_norm = inputs
+    Some(match found {
+        Ok(edit) => of_edit(offering, edit),
+        Err(reason) => Proposal::new(Err(reason), ""),
+    })
+}
+
+/// By what sets the batch: as large as is predicted to fit, or by the factor that was asked for.
+fn smaller(offering: &Offering<'_>, source: &BatchSource<'_>) -> Result<BatchEdit, String> {
+    match offering.inputs.batch_fits {
+        true => fitting(offering, source),
+        false => scaled(offering, source, offering.inputs.batch_scale),
+    }
+}
+
+fn of_edit(offering: &Offering<'_>, edit: BatchEdit) -> Proposal {
+    let batch_norm = offering
+        .inputs
         .patchable()
         .and_then(|found| found.batch_norm.as_deref());
-    Some(match found {
-        Ok(edit) => Proposal {
-            alters: match (edit.alters, batch_norm) {
-                (true, _) => Some(Alteration::EffectiveBatch),
-                (false, Some(_)) => Some(Alteration::BatchStatistics),
-                (false, None) => None,
-            },
-            takes: Some(BatchChange {
-                from: edit.from,
-                at_once: edit.to,
-                accumulates: edit.accumulates,
-            }),
-            set_by: edit.set_by,
-            ..Proposal::new(
-                Ok(edit.draft),
-                learned(offering, cost(edit.cost, batch_norm)),
-            )
+    Proposal {
+        alters: match (edit.alters, batch_norm) {
+            (true, _) => Some(Alteration::EffectiveBatch),
+            (false, Some(_)) => Some(Alteration::BatchStatistics),
+            (false, None) => None,
         },
-        Err(reason) => Proposal::new(Err(reason), ""),
+        takes: Some(BatchChange {
+            from: edit.from,
+            at_once: edit.to,
+            accumulates: edit.accumulates,
+        }),
+        set_by: edit.set_by,
+        ..Proposal::new(
+            Ok(edit.draft),
+            learned(offering, cost(edit.cost, batch_norm)),
+        )
+    }
+}
+
+/// With the candidate at this place, where it is not sure which number sets the batch; `None` where there is none, or where
+/// the batch can be changed without it.
+pub(super) fn by_candidate(offering: &Offering<'_>, at: usize) -> Option<Proposal> {
+    let by_patch = offering.inputs.patchable();
+    let is_other = by_patch.is_some_and(|found| patched(offering, found).is_ok());
+    if is_other || evaluation(offering).is_some() {
+        return None;
+    }
+    let possible = offering.recognized.possible_batches().into_iter().nth(at)?;
+    let name = possible.source.sizes.first()?.name.clone();
+    // One that cannot be made smaller is no choice.
+    let edit = smaller(offering, &possible.source).ok()?;
+    let proposal = of_edit(offering, edit);
+    let doubt = format!("not sure that it is the batch: {}", possible.evidence);
+    Some(Proposal {
+        title: Some(format!("smaller {name}, if it is the batch")),
+        cost: (proposal.cost)
+            .and("; ", doubt)
+            .and("; ", "checked once the model is called, then remembered"),
+        ..proposal
     })
 }
 
@@ -138,18 +171,20 @@ fn scale_to(to: u64, from: u64) -> f64 {
     (to as f64 + 1e-3) / from as f64
 }
 
-fn scaled(offering: &Offering<'_>, scale: f64) -> Result<BatchEdit, String> {
-    let launch = &offering.inputs.launch;
-    let source = offering.recognized.batch_source()?;
-    BatchEdit::smaller(&source, scale, launch.copies)
+fn scaled(
+    offering: &Offering<'_>,
+    source: &BatchSource<'_>,
+    scale: f64,
+) -> Result<BatchEdit, String> {
+    BatchEdit::smaller(source, scale, offering.inputs.launch.copies)
 }
 
 /// The largest batch predicted to fit; half, or a smaller part, if nothing is known.
-fn fitting(offering: &Offering<'_>) -> Result<BatchEdit, String> {
+fn fitting(offering: &Offering<'_>, source: &BatchSource<'_>) -> Result<BatchEdit, String> {
     let predictor = offering.predictor;
     let reading = predictor.reading();
-    let half = || scaled(offering, halved(offering, reading.at_once));
-    let reduced = |to: u64| scaled(offering, scale_to(to, reading.at_once));
+    let half = || scaled(offering, source, halved(offering, reading.at_once));
+    let reduced = |to: u64| scaled(offering, source, scale_to(to, reading.at_once));
     // Where no batch fits at the upper end, one that likely fits is better than a guess.
     let largest_of = |keeps| {
         let sure = predictor.largest(keeps);

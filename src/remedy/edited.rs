@@ -74,7 +74,7 @@ fn need(
         let others = chosen
             .iter()
             .copied()
-            .filter(|remedy| is_same || remedy.id != RemedyId::Batch);
+            .filter(|remedy| is_same || remedy.id != RemedyId::Batch && !remedy.id.is_candidate());
         let all: Vec<&Remedy> = others.chain(batch.as_ref()).collect();
         return match ran_out {
             true => Ok(RemedyPredictor::new(command, inputs).together(&all)),

@@ -31,6 +31,8 @@ pub(super) struct Offering<'a> {
 pub(super) struct Proposal {
     /// The edits, or why there are none. A remedy that acts shows what it does and edits nothing.
     pub draft: Result<Draft, String>,
+    /// For display, if not as its `REMEDY` says.
+    pub title: Option<String>,
     pub cost: Phrase,
     /// What it is expected to do, if [`NeedFrom`](super::NeedFrom) leaves that to the remedy.
     pub expectation: Expectation,
@@ -45,6 +47,7 @@ impl Proposal {
     pub fn new(draft: Result<Draft, String>, cost: impl Into<Phrase>) -> Proposal {
         Proposal {
             draft,
+            title: None,
             cost: cost.into(),
             expectation: Expectation::default(),
             takes: None,

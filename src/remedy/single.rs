@@ -108,6 +108,7 @@ fn remedy(id: RemedyId, proposal: Proposal, part: Option<&str>) -> Remedy {
     };
     let plain = Remedy::new(id);
     Remedy {
+        title: proposal.title.unwrap_or(plain.title),
         availability,
         changes: draft.shown.join("  "),
         edits: draft.edits,

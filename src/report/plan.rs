@@ -61,7 +61,14 @@ fn batch(found: &BatchFinding) -> Vec<DocumentBlock> {
     if !found.candidates.is_empty() {
         let rows = found.candidates.iter().map(|spot| {
             let name = format!("{} {}", spot.name, spot.value);
-            Figure::new(name, spot.stands_at())
+            let by = spot
+                .arg
+                .as_ref()
+                .map(|arg| format!("; if it is this: oomph fit --arg {arg}"));
+            Figure::new(
+                name,
+                format!("{}{}", spot.stands_at(), by.unwrap_or_default()),
+            )
         });
         blocks.push(DocumentBlock::Table(rows.collect()));
     }
@@ -87,6 +94,7 @@ mod tests {
             stands,
             file: Some("/project/train.py".into()),
             line: Some(line),
+            arg: None,
         };
         let mut found = BatchFinding {
             how_sure: HowSure::Sure,
@@ -102,11 +110,14 @@ mod tests {
             ]
         );
         found.how_sure = HowSure::NotSure;
-        found.candidates.push(spot("bs", SpotKind::Constant, 3));
+        found.candidates.push(BatchSpot {
+            arg: Some("bs".into()),
+            ..spot("bs", SpotKind::Constant, 3)
+        });
         assert_eq!(
             said(&found)[2..],
             [
-                "  bs 64           constant at train.py:3",
+                "  bs 64           constant at train.py:3; if it is this: oomph fit --arg bs",
                 "  oomph fit tells them apart by number, in its first run"
             ]
         );

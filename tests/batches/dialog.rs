@@ -85,6 +85,58 @@ fn enter_takes_the_next_number_after_one_without_effect() {
     assert!(screen.contains("trained with 64 x 1"), "{screen}");
 }
 
+/// Two numbers that the model may have been given, of which no name tells.
+const UNSURE: &str = "from common import train\ndef other(rows=128):\n    return rows\ndef given(n=128):\n    return n\n\
+                      other()\ntrain(given())\n";
+
+#[test]
+fn where_it_is_not_sure_a_number_is_chosen_by_key_and_checked() {
+    let mut screen = Screen::start(UNSURE);
+    let terminal = &mut screen.terminal;
+    let is_open = |screen: &str| screen.contains("nothing runs until you choose");
+    let dialog = terminal.wait_for(is_open, PATIENCE);
+    for row in [
+        "1 smaller rows, if it is the batch",
+        "2 smaller n, if it is the batch",
+        "no remedy is sure to fit",
+    ] {
+        assert!(dialog.contains(row), "{dialog}");
+    }
+    assert!(!dialog.contains('❯'), "none is selected: {dialog}");
+    press_until(terminal, '1', |screen| screen.contains("run 2"));
+    // It had no effect, so the other one is it.
+    let second = terminal.wait_for(asks("n=128→64"), PATIENCE);
+    assert!(second.contains("train.py:2 rows has no"), "{second}");
+    answer(terminal, "n=128→64", "run 3");
+    assert_eq!(terminal.exit(PATIENCE), Exit::Code(0));
+}
+
+#[test]
+fn the_second_number_is_chosen_by_its_key() {
+    let mut screen = Screen::start(UNSURE);
+    let terminal = &mut screen.terminal;
+    let is_open = |screen: &str| screen.contains("2 smaller n, if it is the batch");
+    terminal.wait_for(is_open, PATIENCE);
+    press_until(terminal, '2', |screen| screen.contains("run 2"));
+    assert_eq!(terminal.exit(PATIENCE), Exit::Code(0));
+    let screen = terminal.screen();
+    assert!(screen.contains("trained with 64 x 1"), "{screen}");
+}
+
+/// Presses a key until this is on the screen.
+fn press_until(terminal: &mut Terminal, key: char, is_there: impl Fn(&str) -> bool) {
+    let mut pressed: Option<Instant> = None;
+    wait_until("what the key does", PATIENCE, || {
+        let screen = terminal.screen();
+        let waits = screen.contains("nothing runs until you choose");
+        if waits && pressed.is_none_or(|at| at.elapsed() > Duration::from_secs(1)) {
+            pressed = Some(Instant::now());
+            terminal.press(key.to_string().as_str());
+        }
+        is_there(&screen)
+    });
+}
+
 /// What was put on the clipboard last, by the terminal's own sequence.
 fn clipboard(terminal: &Terminal) -> Option<String> {
     let raw = String::from_utf8_lossy(&terminal.raw()).into_owned();

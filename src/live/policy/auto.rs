@@ -159,6 +159,7 @@ fn candidates(run: &RunSummary<'_>, options: &AutoOptions) -> Vec<Candidate> {
     offered
         .iter()
         .filter(|remedy| !matches!(remedy.id, RemedyId::Resume | RemedyId::Together))
+        .filter(|remedy| !remedy.id.is_candidate())
         .map(|remedy| vec![*remedy])
         .chain(together)
         .chain(fitting.iter().map(|remedy| vec![remedy]))

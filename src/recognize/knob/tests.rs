@@ -465,3 +465,41 @@ fn an_accumulation_without_a_number_counts_nothing() {
     );
     assert_eq!(found("python train.py", &told), is("--batch-size", 64, 64));
 }
+
+#[test]
+fn where_no_name_says_it_the_numbers_of_the_first_dimension_are_there_to_choose() {
+    let all = told(
+        &[&[8, 1024]],
+        &[
+            number("--rows", 8, false),
+            number("--heads", 8, true),
+            number("--lr-steps", 9, true),
+        ],
+    );
+    let possible = |learned: &[LearnedKnob]| -> Vec<(String, String)> {
+        let command = command("python train.py --heads 8");
+        let launch = LaunchEnvironment {
+            told: Some(&all),
+            learned,
+            ..LaunchEnvironment::default()
+        };
+        let recognized = Recognized::new(&command, &launch);
+        assert!(recognized.batch_source().is_err());
+        let each = recognized.possible_batches().into_iter();
+        each.map(|one| (one.source.sizes[0].name.clone(), one.evidence))
+            .collect()
+    };
+    let row = (
+        "--rows".to_string(),
+        "8, default; the model was given 8×1024".to_string(),
+    );
+    assert_eq!(possible(&[]).first(), Some(&row));
+    let nothing = LearnedKnob {
+        place: KnobPlace::Argument {
+            name: "--rows".into(),
+        },
+        effect: KnobEffect::Nothing,
+        session: "s".into(),
+    };
+    assert!(!possible(&[nothing]).contains(&row));
+}

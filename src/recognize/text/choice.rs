@@ -1,18 +1,24 @@
 //! Which number of the program's text is the batch, and how sure that is. Names decide; that a number is typed, a default or
 //! a constant only says where to edit. Where two are as good, "not sure" is the answer.
 
+mod doubt;
+
+pub(crate) use doubt::possible;
+
 use super::{ProgramText, SourceRole, TextNumber, TextSetting};
 use crate::event::{ParsedNumber, SourceNumber};
 use crate::recognize::argument::{Arguments, Hit, InsertPoint, Name, same};
 use crate::recognize::batch::{Addition, BatchSource, Knob, Place, WholeBatch};
 use crate::recognize::family;
 use crate::recognize::knob;
+use crate::recognize::launch::ConfigFile;
 use crate::recognize::learned::{KnobPlace, KnobStanding, standing};
 use crate::recognize::per_device::{self, DividedTotal};
 use crate::recognize::program_settings::{AccumulationRule, Scope};
 use crate::recognize::recognized::Recognized;
 use crate::recognize::spellings::BatchArgument;
 use serde::Serialize;
+use std::path::Path;
 
 /// What sets the batch, as far as it can be told before anything ran.
 #[derive(Debug, Clone, PartialEq, Serialize)]
@@ -57,6 +63,9 @@ pub struct BatchSpot {
     pub file: Option<String>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub line: Option<u32>,
+    /// What `fit --arg` takes for it, where it is not sure which one it is.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub arg: Option<String>,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
@@ -122,6 +131,7 @@ impl BatchSpot {
             stands: if is_typed { SpotKind::Typed } else { stands },
             file: (!is_typed).then(|| number.file.clone()),
             line: (!is_typed).then_some(number.line),
+            arg: None,
         }
     }
 }
@@ -236,7 +246,7 @@ impl<'c> Recognized<'c> {
                     TextChoice::One(found, sure) => (sure, vec![reading.spot(&found)]),
                     TextChoice::Several(rivals) => (
                         HowSure::NotSure,
-                        rivals.iter().map(BatchSpot::new).collect(),
+                        doubt::with_args(rivals.iter().map(BatchSpot::new).collect()),
                     ),
                     TextChoice::Nothing(_) => (HowSure::Nothing, Vec::new()),
                 }
@@ -248,8 +258,16 @@ impl<'c> Recognized<'c> {
                     true => &source.steps,
                     false => &source.sizes,
                 };
-                let spots: Vec<BatchSpot> =
-                    knobs.iter().map(|knob| spot_of(knob, &of_text)).collect();
+                // The size of a micro-batch that is off until it is given: the total beside it has the number.
+                let is_micro = self
+                    .known
+                    .is_some_and(|entry| entry.accumulation.rule == AccumulationRule::MicroSize);
+                let added = match is_micro {
+                    true => SpotKind::Unset,
+                    false => SpotKind::Default,
+                };
+                let spot = |knob| spot_of(knob, &of_text, source.file, added);
+                let spots: Vec<BatchSpot> = knobs.iter().map(spot).collect();
                 let is_of_text = spots.first().is_some_and(|spot| of_text.contains(spot));
                 BatchFinding {
                     how_sure: if is_of_text { how_sure } else { HowSure::Sure },
@@ -305,7 +323,7 @@ impl<'c> Recognized<'c> {
         }
     }
 
-    /// The number of this name in the program's text; none where there are several.
+    /// The number of this name in the program's text, or at this place of it (`train.py:30`); none where there are several.
     pub(crate) fn named_in_text(&self, name: &str) -> Vec<Knob<'c>> {
         let (Some(text), Ok(arguments)) = (self.launch.text, self.opened()) else {
             return Vec::new();
@@ -316,9 +334,15 @@ impl<'c> Recognized<'c> {
             arguments: &arguments,
         };
         let wanted = family::plain(name.trim_end_matches('='));
+        let place =
+            (name.rsplit_once(':')).and_then(|(file, line)| Some((file, line.parse().ok()?)));
         let is_it = |number: &&TextNumber| {
+            let is_there = |(file, line): (&str, u32)| {
+                Path::new(&number.file).ends_with(file) && number.line == line
+            };
             let mut names = number.names().into_iter();
-            number.value() > 0 && names.any(|name| family::plain(name) == wanted)
+            number.value() > 0
+                && place.map_or_else(|| names.any(|name| family::plain(name) == wanted), is_there)
         };
         let all = text.numbers.iter().chain(&text.others);
         let (declared, constants): (Vec<&TextNumber>, Vec<&TextNumber>) = all
@@ -337,13 +361,21 @@ impl<'c> Recognized<'c> {
 }
 
 /// Where a number stands that would be changed.
-fn spot_of(knob: &Knob<'_>, of_text: &[BatchSpot]) -> BatchSpot {
+///
+/// `of_file` is the file that has it, and `added` what an argument is that neither the command nor the text has.
+fn spot_of(
+    knob: &Knob<'_>,
+    of_text: &[BatchSpot],
+    of_file: Option<&ConfigFile>,
+    added: SpotKind,
+) -> BatchSpot {
     let place = |stands, file: Option<String>, line| BatchSpot {
         name: knob.name.clone(),
         value: knob.value,
         stands,
         file,
         line,
+        arg: None,
     };
     match &knob.place {
         Place::Word(_) | Place::Variable(_) => place(SpotKind::Typed, None, None),
@@ -363,11 +395,24 @@ fn spot_of(knob: &Knob<'_>, of_text: &[BatchSpot]) -> BatchSpot {
             };
             place(stands, Some(edit.file.clone()), Some(edit.line))
         }
+        // Its own name, not that of the total beside it, whose number it has.
+        Place::Added(addition) if added == SpotKind::Unset => {
+            let word = addition.words.first().unwrap_or(&knob.name);
+            BatchSpot {
+                name: word.trim_end_matches('=').into(),
+                ..place(added, None, None)
+            }
+        }
         Place::Added(_) => {
-            let known = of_text.iter().find(|spot| spot.name == knob.name);
-            known
-                .cloned()
-                .unwrap_or_else(|| place(SpotKind::Default, None, None))
+            let same = |spot: &&BatchSpot| family::plain(&spot.name) == family::plain(&knob.name);
+            let known = of_text.iter().find(same).cloned();
+            known.unwrap_or_else(|| match of_file {
+                Some(file) => {
+                    let file = file.name.display().to_string();
+                    place(SpotKind::Config, Some(file), None)
+                }
+                None => place(added, None, None),
+            })
         }
     }
 }

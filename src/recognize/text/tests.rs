@@ -369,6 +369,45 @@ fn files_of_settings_that_the_program_names_are_read() {
 }
 
 #[test]
+fn where_it_is_not_sure_each_number_has_a_name_of_its_own() {
+    let script = "def first(batch_size=64):\n    pass\ndef second(batch_size=32):\n    pass\nfirst()\nsecond()\n";
+    let sources = [source("/p/a.py", script, SourceRole::Script)];
+    let text = ProgramText::read(&sources, &[]);
+    let command = command("python a.py");
+    let launch = LaunchEnvironment {
+        text: Some(&text),
+        ..LaunchEnvironment::default()
+    };
+    let recognized = Recognized::new(&command, &launch);
+    let args: Vec<String> = (recognized.batch_finding().candidates.into_iter())
+        .filter_map(|spot| spot.arg)
+        .collect();
+    assert_eq!(args, ["a.py:1", "a.py:3"]);
+    for (arg, value) in args.iter().zip([64, 32]) {
+        let found = recognized.named_in_text(arg);
+        assert_eq!(
+            found.iter().map(|knob| knob.value).collect::<Vec<_>>(),
+            [value]
+        );
+    }
+    let possible = recognized.possible_batches();
+    let evidence: Vec<&str> = possible.iter().map(|one| one.evidence.as_str()).collect();
+    assert_eq!(
+        evidence,
+        ["64, constant at a.py:1", "32, constant at a.py:3"]
+    );
+}
+
+#[test]
+fn the_size_of_a_micro_batch_that_is_added_beside_a_total_is_no_default() {
+    let line = "python scripts/image_train.py --data_dir images --batch_size 128";
+    assert_eq!(
+        found(line, &[], &[]),
+        "sure: --microbatch 128 not set, declared"
+    );
+}
+
+#[test]
 fn a_total_stays_and_accumulation_moves_along() {
     let edited = |line: &str, text: &str| {
         let sources = [source("/p/a.py", text, SourceRole::Script)];

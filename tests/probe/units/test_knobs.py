@@ -156,6 +156,9 @@ settings = {"batch": 64, "layers": 12}
 print(64)
 other = DataLoader(data, batch_size=64 // ranks)
 half = DataLoader(data, batch_size=ranks // 64)
+of_shell = int(os.environ.get("BATCH_SIZE", "64"))
+bs = os.getenv("BS", 64)
+odd = os.environ.get("ODD", u"64"), max(1, 64), int("64")
 """
 
     def test_each_place_where_the_number_has_a_name(self):
@@ -168,7 +171,7 @@ half = DataLoader(data, batch_size=ranks // 64)
         self.assertEqual(
             sorted((each["line"], each["name"], each["kind"]) for each in found),
             [(2, "B", "assignment"), (4, "--batch-size", "declared"), (5, "batch_size", "default"), (5, "steps", "default"),
-             (7, "bsz", "assignment"), (8, "batch_size", "keyword"), (9, "batch", "entry"), (11, "batch_size", "keyword")],
+             (7, "bsz", "assignment"), (8, "batch_size", "keyword"), (9, "batch", "entry"), (11, "batch_size", "keyword"), (13, "of_shell", "assignment"), (14, "bs", "assignment")],
         )
         for each in found:
             self.assertEqual(lines[each["line"] - 1][each["column"] :][:2], "64")

@@ -130,7 +130,10 @@ impl AutoOptions {
         let position = |id: &RemedyId| {
             let measure = match id {
                 RemedyId::ExpandableSegments | RemedyId::MaxSplitSize => Some(RemedyKind::Segments),
-                RemedyId::Batch => Some(RemedyKind::Batch),
+                RemedyId::Batch
+                | RemedyId::FirstCandidate
+                | RemedyId::SecondCandidate
+                | RemedyId::ThirdCandidate => Some(RemedyKind::Batch),
                 RemedyId::Device => Some(RemedyKind::Device),
                 // Combined with any other.
                 RemedyId::Resume => return 0,

@@ -196,10 +196,29 @@ def assigned(target: ast.AST, value: ast.AST) -> Iterator[tuple[str, str, Any]]:
 
 
 def number_in(node: ast.AST | None) -> Any:
-    """The whole number that a value is, or that is divided to become it (`128 // n_gpu`); None where there is none."""
+    """The whole number that a value is, that is divided to become it (`128 // n_gpu`), or that it is where a look-up
+    finds nothing (`int(os.environ.get("BATCH", "128"))`); None where there is none."""
+    if isinstance(node, ast.Call) and getattr(node.func, "id", None) == "int" and len(node.args) == 1:
+        node = node.args[0]
+    if isinstance(node, ast.Call) and len(node.args) == 2 and not node.keywords:
+        called = getattr(node.func, "attr", None) or getattr(node.func, "id", None)
+        node = digits(node.args[1]) if called in ("get", "getenv") else None
     if isinstance(node, ast.BinOp) and isinstance(node.op, ast.FloorDiv):
         node = node.left
     return node if node is not None and is_number(node) else None
+
+
+def digits(node: ast.AST) -> ast.AST:
+    """The number inside the quotes of `"128"`, at its place; the node itself where it is something else."""
+    if not (isinstance(node, ast.Constant) and type(node.value) is str):
+        return node
+    text = node.value
+    is_plain = text.isdigit() and text.isascii() and text[0] != "0" and len(text) < 10
+    if not is_plain or (node.end_col_offset or 0) - node.col_offset != len(text) + 2:
+        return node
+    number = ast.Constant(value=int(text))
+    number.lineno, number.col_offset = node.lineno, node.col_offset + 1
+    return number
 
 
 def is_number(node: ast.AST) -> bool:
