@@ -6,6 +6,7 @@ mod dialog;
 mod edited;
 mod evaluation;
 mod learned;
+mod resumed;
 mod settings;
 
 use crate::harness::at_home;

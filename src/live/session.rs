@@ -3,6 +3,7 @@
 
 pub(crate) mod changes;
 pub(crate) mod earlier;
+mod host_spill;
 pub(crate) mod inputs;
 pub(crate) mod learned;
 pub(crate) mod leftovers;
@@ -26,6 +27,7 @@ use crate::state::{Run, RunOutcome, State};
 use crate::supervise::KeeperOrder;
 use crate::units::{Bytes, Moment, Pid, RunNumber, Uuid};
 use changes::{ChangeFate, Changes, NextRun, RunBefore};
+use host_spill::HostSpill;
 use inputs::SessionInputs;
 use leftovers::Suspects;
 use remedies::{Foreseen, Hints, RemedyFacts, inputs_of};
@@ -59,6 +61,7 @@ pub(crate) struct Session {
     foreseen: Foreseen,
     source: SourceReader,
     unseen: UnseenRanks,
+    spill: HostSpill,
     /// The run of which it was told how much RAM it takes.
     told_host: Option<RunNumber>,
     /// The run of which it was told what its patch has saved.
@@ -119,6 +122,7 @@ impl Session {
             foreseen: Foreseen::default(),
             source: SourceReader::default(),
             unseen: UnseenRanks::default(),
+            spill: HostSpill::default(),
             told_host: None,
             told_relief: None,
             changes,
@@ -305,7 +309,8 @@ impl Session {
                 }
             }
         }
-        if let Some(words) = self.unseen.look(&self.state) {
+        let words = [self.unseen.look(&self.state), self.spill.look(&self.state)];
+        for words in words.into_iter().flatten() {
             self.note(Level::Warning, words);
         }
         self.read_source();

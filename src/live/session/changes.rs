@@ -1,7 +1,7 @@
 //! The run that was chosen to be next, and what came of it: whether the remedies of a run took effect, and whether its program rejected them. A rejected edit
 //! is taken back; the dialog then offers to continue without it.
 
-use crate::command::CommandLine;
+use crate::command::{CommandLine, Word};
 use crate::event::{
     Exit, GivenChange, Hello, Knobs, LoaderSettings, Prediction, SourceEdit, crc32,
 };
@@ -118,6 +118,21 @@ struct AppliedRemedies {
     is_verified: bool,
     /// What its DataLoaders have shown of them.
     told: Vec<Result<String, String>>,
+}
+
+impl AppliedRemedies {
+    /// What made the run go on from a checkpoint, if a remedy did.
+    fn resumes(&self) -> Option<&Remedy> {
+        self.remedies
+            .iter()
+            .find(|remedy| remedy.id == RemedyId::Resume)
+    }
+
+    /// Whether the run goes on from a checkpoint, by a remedy or by a word of its own that says so.
+    fn is_resumed(&self) -> bool {
+        let says = |word: &Word| word.to_string_lossy().to_lowercase().contains("resume");
+        self.resumes().is_some() || self.before.command.argv.iter().any(says)
+    }
 }
 
 /// The run that a remedy changes.
@@ -253,6 +268,14 @@ impl Changes {
         let (why, learned) = match (run.unmade_edit(), change, before) {
             // That the edit was not made says nothing of the number.
             (Some(said), _, _) => (said.words.clone(), None),
+            // What a checkpoint restores says nothing of the number: an earlier Trainer's has the batch in it.
+            (None, GivenChange::None, Some(before)) if applied.is_resumed() => (
+                format!(
+                    "the run goes on from a checkpoint, which has restored the old batch: the model is still given {}",
+                    before.shapes()
+                ),
+                None,
+            ),
             (None, GivenChange::None, Some(before)) => (
                 format!("the model is still given {}", before.shapes()),
                 learned(KnobEffect::Nothing),
@@ -291,7 +314,11 @@ impl Changes {
             }
             let taken = taken(ChangeFate::Rejected);
             let is_batch = |remedy: &&Remedy| remedy.takes.is_some();
-            let id = applied.remedies.iter().find(is_batch)?.id;
+            // From its beginning the run would have the new batch.
+            let resumes = applied
+                .resumes()
+                .filter(|_| run.is_some_and(|run| run.unmade_edit().is_none()));
+            let id = resumes.or(applied.remedies.iter().find(is_batch))?.id;
             let others = applied.remedies.into_iter().filter(|r| r.id != id);
             self.others = Some(others.collect());
             self.rejected.push(RejectedRemedy { id, words });

@@ -292,3 +292,32 @@ fn expandable_segments_are_not_offered_where_they_break() {
         assert!(said.contains(why), "{said}");
     }
 }
+
+#[test]
+fn a_text_of_rocm_or_of_an_intel_gpu_gets_no_setting_of_cudas() {
+    for (text, component) in [
+        (
+            "torch.OutOfMemoryError: HIP out of memory. Tried to allocate 2.00 GiB. GPU 0 has a total capacity of 15.98 GiB of which 3.00 GiB is free. Of the allocated memory 8.00 GiB is allocated by PyTorch, and 4.50 GiB is reserved by PyTorch but unallocated.",
+            "HIP ran out of memory",
+        ),
+        (
+            "torch.OutOfMemoryError: XPU out of memory. Tried to allocate 2.00 GiB. GPU 0 has a total capacity of 15.98 GiB. Of the allocated memory 8.00 GiB is allocated by PyTorch, and 4.50 GiB is reserved by PyTorch but unallocated.",
+            "an Intel GPU ran out of memory",
+        ),
+    ] {
+        let mut scene = StagedSession::default();
+        scene.add(0.0, started(1, 100, TRAIN));
+        for report in crate::oom::read(text.as_bytes()) {
+            scene.add(3.0, EventKind::OomText(report));
+        }
+        let said = reason(&scene, RemedyId::ExpandableSegments);
+        assert!(said.contains(component), "{said}");
+        let (_, all) = offers(&scene);
+        let split = |remedy: &&Remedy| remedy.id == RemedyId::MaxSplitSize;
+        assert!(
+            all.iter()
+                .find(split)
+                .is_none_or(|split| !split.is_offered())
+        );
+    }
+}
