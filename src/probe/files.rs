@@ -81,6 +81,7 @@ const PACKAGE: &[(&str, &str)] = embedded![
     "patch/foreach.py",
     "patch/loader.py",
     "patch/loading.py",
+    "patch/offload.py",
     "patch/outputs.py",
     "patch/patches.py",
     "patch/precision.py",

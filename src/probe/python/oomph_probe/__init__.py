@@ -46,6 +46,7 @@ patch/ Only where the user chose a patch at runtime, and then these change what 
     arguments      fewer workers of DataLoaders, fewer batches in advance, no pinned memory
     foreach        optimizers step through their parameters one by one
     loading        checkpoints are loaded to the CPU
+    offload        what a forward saves waits for the backward in RAM
     outputs        evaluations of transformers' Trainer move their outputs to RAM
     source         numbers in the text of the program's own files
     purity         whether a forward can be run a second time
