@@ -194,6 +194,8 @@ pub enum SourceNumberKind {
     Entry,
     /// `add_argument("--batch", default=64)`.
     Declared,
+    /// `"batch": 64` in a file of settings that the program reads by itself.
+    Setting,
     #[default]
     #[serde(other)]
     Other,

@@ -43,6 +43,8 @@ pub enum Patch {
     EvalOutputs(u32),
     /// `torch.load` to the CPU.
     Load,
+    /// What a forward saves for its backward waits in RAM.
+    Offload,
 }
 
 impl Patch {
@@ -60,6 +62,7 @@ impl Patch {
             Patch::Foreach => "foreach",
             Patch::EvalOutputs(_) => "eval_outputs",
             Patch::Load => "load",
+            Patch::Offload => "offload",
         }
     }
 
@@ -88,6 +91,7 @@ impl Patch {
             Some(("sharing", "file_system")) => Some(Patch::Sharing),
             Some(("foreach", "off")) => Some(Patch::Foreach),
             Some(("load", "cpu")) => Some(Patch::Load),
+            Some(("offload", "cpu")) => Some(Patch::Offload),
             Some(("eval_outputs", batches)) => Some(Patch::EvalOutputs(batches.parse().ok()?)),
             None | Some(_) => None,
         }
@@ -112,7 +116,7 @@ impl fmt::Display for Patch {
                 write!(f, "={most}")
             }
             Patch::PinMemory | Patch::PersistentWorkers | Patch::Foreach => f.write_str("=off"),
-            Patch::Load => f.write_str("=cpu"),
+            Patch::Load | Patch::Offload => f.write_str("=cpu"),
             Patch::Sharing => f.write_str("=file_system"),
         }
     }
@@ -217,6 +221,7 @@ mod tests {
             Patch::Workers(4),
             Patch::Prefetch(1),
             Patch::Sharing,
+            Patch::Offload,
             Patch::Load,
             Patch::EvalOutputs(4),
             Patch::Foreach,
@@ -225,7 +230,7 @@ mod tests {
         let value = Patch::value(&all);
         assert_eq!(
             value,
-            "recompute,amp,batch=64:32,workers=4,prefetch=1,pin_memory=off,persistent_workers=off,sharing=file_system,foreach=off,eval_outputs=4,load=cpu"
+            "recompute,amp,batch=64:32,workers=4,prefetch=1,pin_memory=off,persistent_workers=off,sharing=file_system,foreach=off,eval_outputs=4,load=cpu,offload=cpu"
         );
         command.set_env(PATCHES, Some(Word::from(&value)));
         let mut sorted = all;

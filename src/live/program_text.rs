@@ -6,7 +6,7 @@ use crate::live::python_path;
 use crate::project_files;
 use crate::recognize::text::{
     ImportedModule, NamedSettingsFile, PathPart, ProgramSource, ProgramText, SettingsNames,
-    SourceRole, default_files, hydra_config, hydra_groups, imports, made_files,
+    SourceRole, default_files, hydra_config, hydra_groups, imports, made_files, written_files,
 };
 use crate::recognize::{ProgramKind, Recognized};
 use std::collections::{BTreeSet, VecDeque};
@@ -189,13 +189,21 @@ impl ProgramReader {
         };
         let defaults = default_files(&source.text).into_iter();
         let defaults = defaults.filter(|(options, _)| !options.iter().any(is_typed));
-        let defaults = defaults.filter_map(|(options, file)| {
-            let longest = options.into_iter().max_by_key(String::len)?;
-            self.settings_file(Path::new(&file), SettingsNames::DefaultOf(longest))
-        });
+        let defaults = defaults
+            .filter_map(|(_, file)| self.settings_file(Path::new(&file), SettingsNames::InFile));
         let mut files: Vec<NamedSettingsFile> = defaults.collect();
         for parts in made_files(&source.text) {
             files.extend(self.made_file(&parts, &words));
+        }
+        let written = self
+            .sources
+            .iter()
+            .flat_map(|source| written_files(&source.text));
+        for file in written.take(MOST_FILES) {
+            let read = self.settings_file(Path::new(&file), SettingsNames::InFile);
+            let is_new =
+                |read: &NamedSettingsFile| files.iter().all(|other| other.text != read.text);
+            files.extend(read.filter(is_new));
         }
         files.extend(self.of_hydra(&source.path, &source.text, &words));
         files
@@ -225,8 +233,8 @@ impl ProgramReader {
             }
         }
         let is_settings = path.extension().is_some_and(|ending| ending != "py");
-        let names = SettingsNames::MadeOf(asked?.into());
-        is_settings.then(|| self.settings_file(&path, names))?
+        asked?;
+        is_settings.then(|| self.settings_file(&path, SettingsNames::InFile))?
     }
 
     fn of_hydra(&self, script: &str, text: &str, words: &[&str]) -> Vec<NamedSettingsFile> {

@@ -44,7 +44,9 @@ pub(crate) fn batch_level(name: &str) -> Option<BatchArgument> {
     if name == "-b" {
         return Some(BatchArgument::Plain);
     }
-    meaning(&spellings().batch, &leaf(name)?)
+    // `--batchSz`, `--train-batch-sz`: the same names, cut short.
+    let whole = leaf(name)?.replace("batchsz", "batchsize");
+    meaning(&spellings().batch, &whole)
 }
 
 /// How to read a name that is not in the list, but has a batch among its words (`--batch_size_A`, `--n-batch`): a number

@@ -5,6 +5,7 @@
 //! confirms a number. Without one the number alone never suffices.
 
 pub(crate) mod evaluation;
+mod given;
 
 use super::argument::{Arguments, InsertPoint, Name, same};
 use super::batch::{Addition, BatchSource, Knob, Place, WholeBatch};
@@ -36,9 +37,6 @@ enum SizeRelation {
     /// That size is so many times it: the model is given several views of each sample at once.
     Views,
 }
-
-/// Views of a sample above which a multiple is more likely chance.
-const MOST_VIEWS: u64 = 16;
 
 /// A number of the program, and where it is set.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -118,6 +116,16 @@ struct ToldNumbers<'a> {
     steps: Option<Origin<'a>>,
 }
 
+/// Where a number stands: what goes before what in a program that has it in several places. A program that reads a file of
+/// settings, and declares an argument with the same number, takes that of the file unless the argument is typed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+enum Standpoint {
+    Typed,
+    Settings,
+    Default,
+    Text,
+}
+
 /// A number that may set the batch.
 #[derive(Clone, Copy)]
 struct BatchCandidate<'a> {
@@ -130,10 +138,17 @@ struct BatchCandidate<'a> {
 }
 
 impl BatchCandidate<'_> {
-    /// What was confirmed first, what is typed or parsed before what stands in a file; else by how sure the name is.
-    fn rank(&self) -> (KnobStanding, SizeRelation, bool, BatchArgument) {
-        let in_file = matches!(self.origin, Origin::Literal(_));
-        (self.standing, self.relation, in_file, self.level)
+    /// What was confirmed first, then by where it stands; else by how sure the name is.
+    fn rank(&self) -> (KnobStanding, SizeRelation, Standpoint, BatchArgument) {
+        let standpoint = match self.origin {
+            Origin::Parsed(number) if number.typed => Standpoint::Typed,
+            Origin::Literal(number) if number.kind == SourceNumberKind::Setting => {
+                Standpoint::Settings
+            }
+            Origin::Parsed(_) => Standpoint::Default,
+            Origin::Literal(_) => Standpoint::Text,
+        };
+        (self.standing, self.relation, standpoint, self.level)
     }
 }
 
@@ -592,6 +607,7 @@ pub(super) fn knob_of_literal<'a>(
         spelled: match number.kind {
             SourceNumberKind::Assignment => format!("{} = ", number.name),
             SourceNumberKind::Entry => format!("\"{}\": ", number.name),
+            SourceNumberKind::Setting => format!("{}: ", number.name),
             SourceNumberKind::Declared => format!("{}, default ", number.name),
             SourceNumberKind::Keyword | SourceNumberKind::Default | SourceNumberKind::Other => {
                 format!("{}=", number.name)
@@ -612,164 +628,6 @@ pub(super) fn knob_of_literal<'a>(
         place: Place::Literal(edit),
         least: None,
     })
-}
-
-impl Knobs {
-    /// How a number relates to what the model was given, and the batch of one call; `None` if it does not.
-    fn relation(&self, value: u64, accumulation: u64) -> Option<(SizeRelation, u64)> {
-        let is_given = |size: u64| size > 1 && self.sizes().any(|given| given == size);
-        if is_given(value) {
-            return Some((SizeRelation::Given, value));
-        }
-        let world = self.world.max(1);
-        [world.saturating_mul(accumulation), accumulation, world]
-            .into_iter()
-            .filter(|parts| *parts > 1 && value.is_multiple_of(*parts))
-            .map(|parts| value / parts)
-            .find(|size| is_given(*size))
-            .map(|size| (SizeRelation::Total, size))
-            .or_else(|| self.views(value).map(|size| (SizeRelation::Views, size)))
-    }
-
-    /// The first dimension of a tensor that is a small multiple of what a loader or a setting of the program's calls its
-    /// batch: several views of each sample, laid together.
-    fn views(&self, value: u64) -> Option<u64> {
-        let is_batch = |name: &str| {
-            let leaf = name.rsplit('.').next().unwrap_or_default();
-            leaf != name
-                && family::batch_level(leaf)
-                    .or(family::like_a_batch(leaf))
-                    .is_some()
-        };
-        let mut names = self.names.iter();
-        if value < 2 || !names.any(|named| named.value == value && is_batch(&named.name)) {
-            return None;
-        }
-        let mut first = self.given.iter().filter_map(|given| given.shape.first());
-        first
-            .find(|size| size.is_multiple_of(value) && (2..=MOST_VIEWS).contains(&(*size / value)))
-            .copied()
-    }
-
-    /// What may be a batch: the first dimensions, the second ones where the modules do not say that the batch comes first,
-    /// and lengths of lists.
-    fn sizes(&self) -> impl Iterator<Item = u64> + '_ {
-        let dimensions = match self.batch_first {
-            Some(true) => 1,
-            Some(false) | None => 2,
-        };
-        let first = self
-            .given
-            .iter()
-            .flat_map(move |given| given.shape.iter().take(dimensions));
-        first
-            .copied()
-            .chain(self.given.iter().filter_map(|given| given.length))
-    }
-
-    /// The size that is the first dimension of every tensor, and nothing else; too small numbers are everywhere.
-    fn only_first(&self) -> Option<u64> {
-        let mut shapes = self.given.iter().map(|given| given.shape.as_slice());
-        let tensors = || self.given.iter().filter(|given| !given.shape.is_empty());
-        let size = *shapes.find_map(<[u64]>::first)?;
-        let leads = tensors().all(|given| given.shape.first() == Some(&size));
-        let mut others = tensors().flat_map(|given| given.shape.iter().skip(1));
-        let is_another = others.any(|other| *other == size) || self.world == size;
-        (leads && !is_another && size > 16).then_some(size)
-    }
-
-    /// Whether a number of the program's text is the one that counts: not where an argument of this name is as good, or
-    /// was given.
-    fn is_in_use(&self, literal: &SourceNumber) -> bool {
-        let name = family::plain(&literal.name);
-        let is_same = |number: &&ParsedNumber| {
-            let mut options = number.options.iter();
-            family::plain(&number.name) == name
-                || options.any(|option| family::plain(option) == name)
-        };
-        let mut parsed = self.parsed.iter().filter(is_same);
-        !parsed.any(|number| number.typed || number.reads_command || number.value != literal.value)
-    }
-
-    /// Of several numbers in the program's text, those that a variable of this name and value confirms; all where none
-    /// is.
-    fn confirmed<'a>(&self, rivals: Vec<Origin<'a>>) -> Vec<Origin<'a>> {
-        if rivals.len() < 2 {
-            return rivals;
-        }
-        let seen: Vec<Origin<'a>> = rivals
-            .iter()
-            .copied()
-            .filter(|o| self.is_seen(*o))
-            .collect();
-        match seen.is_empty() {
-            true => rivals,
-            false => seen,
-        }
-    }
-
-    /// Whether a variable of this name has this value; of an argument that is so.
-    fn is_seen(&self, origin: Origin<'_>) -> bool {
-        match origin {
-            Origin::Parsed(_) => true,
-            Origin::Literal(literal) => self.names.iter().any(|named| {
-                let leaf = named.name.rsplit('.').next().unwrap_or_default();
-                let is_here =
-                    Path::new(&named.file).file_name() == Path::new(&literal.file).file_name();
-                leaf == literal.name
-                    && named.value == literal.value
-                    && (is_here || named.name.contains('.'))
-            }),
-        }
-    }
-
-    /// The first dimensions, and the lengths of lists.
-    fn first_sizes(&self) -> impl Iterator<Item = u64> + '_ {
-        let first = self.given.iter().filter_map(|given| given.shape.first());
-        let lengths = self.given.iter().filter_map(|given| given.length);
-        first.copied().chain(lengths)
-    }
-
-    /// The samples of a total that one device takes, whose divisors a batch may be. A total may count tokens.
-    fn share(&self, total: u64, size: u64) -> u64 {
-        let of_device = total / self.world.max(1);
-        let mut lengths = self
-            .given
-            .iter()
-            .filter_map(|given| match given.shape.as_slice() {
-                [first, length] if *first == size => Some(*length),
-                _ => None,
-            });
-        let in_tokens = lengths.find(|length| {
-            let product = size.saturating_mul(*length);
-            product > 0 && of_device.is_multiple_of(product)
-        });
-        match in_tokens {
-            Some(length) => of_device / length,
-            None if of_device > 0 && of_device.is_multiple_of(size) => of_device,
-            None => size,
-        }
-    }
-
-    /// For a person: which sizes were looked for among what.
-    fn looked_at(&self) -> String {
-        let shapes = self.shapes();
-        let parsed = self
-            .parsed
-            .iter()
-            .filter(|number| number.reads_command)
-            .count();
-        let among = match parsed {
-            0 => "the program parses no arguments".to_string(),
-            one => format!("none of its {one} arguments with a number sets one of these"),
-        };
-        match shapes.is_empty() {
-            true => "no batch size in the command".into(),
-            false => format!(
-                "the model was given {shapes}; {among}, and none in its files is named like a batch"
-            ),
-        }
-    }
 }
 
 #[cfg(test)]

@@ -54,15 +54,13 @@ pub(crate) struct NamedSettingsFile {
 /// A file, and what it says.
 type ReadSource<'a, 't> = (&'a ProgramSource, SourceStatements<'t>);
 
-/// How the settings of a file are typed.
+/// How the settings of a file are changed.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum SettingsNames {
-    /// As hydra's, behind what precedes them: `data.`.
+    /// Typed as hydra's, behind what precedes them: `data.`.
     Hydra(String),
-    /// Not at all: the file is the default of this option.
-    DefaultOf(String),
-    /// Not at all: the program makes the file's path from this option's value.
-    MadeOf(String),
+    /// In the file, as the program reads it: its path is an option's default, made of an option's value, or written down.
+    InFile,
 }
 
 /// The numbers of a program's text.
@@ -359,16 +357,38 @@ pub(crate) fn made_files(source: &str) -> Vec<[PathPart; 2]> {
     all.take(8).collect()
 }
 
+/// The files of settings whose paths are written where a source calls something with them: `open("config.yaml")`. Not those
+/// that are written to, nor an option's default.
+pub(crate) fn written_files(source: &str) -> Vec<String> {
+    let said = SourceStatements::new(source);
+    let is_settings = |file: &&str| SETTINGS_FILES.iter().any(|ending| file.ends_with(ending));
+    let is_mode_of_writing = |mode: &str| mode.starts_with(['w', 'a', 'x']);
+    let files = said.calls.iter().filter_map(|call| {
+        let first = call.positional.first().filter(|range| range.len() == 1)?;
+        let file = said.tokens.string(first.start).filter(is_settings)?;
+        let mode = call.positional.get(1).or(call.keyword("mode"));
+        let mode = mode.and_then(|range| said.tokens.string(range.start));
+        let is_read = !mode.is_some_and(is_mode_of_writing)
+            && !matches!(
+                call.name(),
+                "add_argument" | "join" | "Argument" | "Option" | "option"
+            );
+        is_read.then(|| file.to_string())
+    });
+    files.take(8).collect()
+}
+
 /// The numbers of a file that the program names itself.
 fn of_settings(file: &NamedSettingsFile) -> Vec<TextNumber> {
     let extension = file.path.rsplit('.').next().unwrap_or_default();
     let settings = settings_of(extension, &file.text).unwrap_or_default();
+    let crc = crc32(file.text.as_bytes());
     let numbers = settings.all.iter().filter_map(|setting| {
         let written = file.text.get(setting.from..setting.to)?;
         let value = python_number(written).filter(|_| setting.is_plain)?;
         let before = file.text.get(..setting.from)?;
         let line = u32::try_from(before.matches('\n').count() + 1).unwrap_or(u32::MAX);
-        let (set, fixed) = match &file.names {
+        let set = match &file.names {
             SettingsNames::Hydra(prefix) => {
                 let name = format!("{prefix}{}", setting.name);
                 let argument = ParsedNumber {
@@ -380,28 +400,19 @@ fn of_settings(file: &NamedSettingsFile) -> Vec<TextNumber> {
                     by: "hydra".into(),
                     ..ParsedNumber::default()
                 };
-                (TextSetting::Argument(argument), None)
+                TextSetting::Argument(argument)
             }
-            SettingsNames::DefaultOf(option) | SettingsNames::MadeOf(option) => {
-                let shown = file.path.rsplit('/').next().unwrap_or(&file.path);
-                let constant = SourceNumber {
+            SettingsNames::InFile => {
+                let column = before.len() - before.rfind('\n').map_or(0, |at| at + 1);
+                TextSetting::Constant(SourceNumber {
                     file: file.path.clone(),
                     line,
+                    column: u32::try_from(column).unwrap_or(u32::MAX),
+                    crc,
                     name: setting.name.clone(),
-                    kind: SourceNumberKind::Entry,
+                    kind: SourceNumberKind::Setting,
                     value,
-                    ..SourceNumber::default()
-                };
-                let name = &setting.name;
-                let why = match file.names {
-                    SettingsNames::MadeOf(_) => format!(
-                        "{name} is {value} in {shown}, which the program finds by {option}: a copy would not be found, change it there"
-                    ),
-                    _ => format!(
-                        "{name} is {value} in {shown}, the default of {option}: with {option} FILE in the command it can be changed"
-                    ),
-                };
-                (TextSetting::Constant(constant), Some(why))
+                })
             }
         };
         Some(TextNumber {
@@ -412,7 +423,7 @@ fn of_settings(file: &NamedSettingsFile) -> Vec<TextNumber> {
             described: None,
             is_overwritten: false,
             is_weak: false,
-            fixed,
+            fixed: None,
         })
     });
     numbers.collect()

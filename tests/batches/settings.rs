@@ -5,6 +5,12 @@ use super::{Changed, Edited, Kind, PLAIN};
 const READS_JSON: &str = "import json, re\nparser.add_argument('-p')\nparser.add_argument('-t')\nargs = parser.parse_args()\n\
                           text = re.sub('//.*', '', open(args.t).read())\ntrain(json.loads(text)['optimizer']['batch_size'])\n";
 
+const READS_BY_ITSELF: &str = "import json, pathlib\n\
+                               parser.add_argument('--dataset', default='small')\n\
+                               parser.add_argument('--batch-size', type=int, default=128)\nargs = parser.parse_args()\n\
+                               settings = json.loads(pathlib.Path('settings', args.dataset + '.json').read_text())\n\
+                               train(settings['train']['batch_size'])\n";
+
 pub(super) fn kinds() -> Vec<Kind> {
     vec![
         Kind {
@@ -19,6 +25,22 @@ pub(super) fn kinds() -> Vec<Kind> {
             program: READS_JSON,
             words: &["train.py", "-p", "data.json", "-t", "train.json"],
             outcome: Changed("train.json", "trained with 64 x 1"),
+            ..PLAIN
+        },
+        Kind {
+            name: "a file of settings that no word of the command names, beside an argument without effect",
+            files: &[
+                (
+                    "settings/small.json",
+                    "{\n  \"train\": {\n    \"batch_size\": 128,\n    \"lr\": 3\n  },\n  \"width\": 7\n}\n",
+                ),
+                (
+                    "settings/other.json",
+                    "{\n  \"train\": {\n    \"batch_size\": 128,\n    \"lr\": 5\n  },\n  \"width\": 9\n}\n",
+                ),
+            ],
+            program: READS_BY_ITSELF,
+            outcome: Edited("small.json:3", 64, "trained with 64 x 1"),
             ..PLAIN
         },
         Kind {

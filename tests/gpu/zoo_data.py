@@ -2,7 +2,7 @@
 looks for. Values are random; nothing is downloaded.
 
     cifar10 DIR   cifar100 DIR   mnist DIR   images DIR   masks DIR   text FILE   pairs FILE   gzip FILE   tokens FILE
-    digits DIR   lines FILE   interactions FILE   bodies DIR
+    digits DIR   lines FILE   interactions FILE   bodies DIR   stl10 DIR
 
 `carried FILE` is no data: a file of the program that its repository keeps too large for the mirror, laid into `--carried`.
 
@@ -162,6 +162,17 @@ def bodies(root, samples=3000, steps=49, count=5):
         numpy.save(root / f"edges_{of}", charges @ charges.transpose(0, 2, 1))
 
 
+def stl10(root):
+    """Images of 96 by 96, with labels and without."""
+    place = root / "stl10_binary"
+    place.mkdir(parents=True)
+    for part, count in (("train", 500), ("test", 100), ("unlabeled", 1500)):
+        (place / f"{part}_X.bin").write_bytes(rows_of_images(count, 3 * 96 * 96).tobytes())
+        (place / f"{part}_y.bin").write_bytes(bytes(i % 10 + 1 for i in range(count)))
+    (place / "class_names.txt").write_text("".join(f"class{i}\n" for i in range(10)))
+    (place / "fold_indices.txt").write_text("0 1 2 3\n" * 10)
+
+
 MAKERS = {
     "cifar10": cifar10,
     "cifar100": cifar100,
@@ -176,6 +187,7 @@ MAKERS = {
     "lines": lines,
     "interactions": interactions,
     "bodies": bodies,
+    "stl10": stl10,
 }
 
 # A package that only reports elsewhere: anything asked of it is something that can be called, entered and asked again.

@@ -7,6 +7,7 @@ import sys
 
 import rehearse  # noqa: F401  (it loads the probe's package)
 import torch
+import torch.utils.checkpoint
 from _oomph_probe.patch import patches
 from torch import nn
 
@@ -118,7 +119,81 @@ def resumed():
     return {"losses": losses, "whole": again(data).sum().item(), "places": places}
 
 
+class Net(nn.Module):
+    """What saves tensors in all the ways that differ: views of one storage, a Function, in-place, an expanded one, buffers."""
+
+    def __init__(self, is_hooked=False, is_functional=False, is_checkpointed=False):
+        super().__init__()
+        self.first, self.second = nn.Linear(512, 3 * 512), nn.Linear(512, 512)
+        self.norm, self.drop = nn.LayerNorm(512), nn.Dropout(0.1)
+        self.frozen = nn.Linear(512, 512).requires_grad_(False)
+        self.register_buffer("table", torch.linspace(0, 1, 1024 * 512).view(1024, 512))
+        self.is_hooked, self.is_functional, self.is_checkpointed = is_hooked, is_functional, is_checkpointed
+
+    def part(self, x):
+        return torch.relu_(self.second(x).mul(x))
+
+    def forward(self, x):
+        if self.is_hooked:
+            with torch.autograd.graph.saved_tensors_hooks(lambda kept: kept * 1, lambda kept: kept):
+                return self.through(x)
+        return self.through(x)
+
+    def through(self, x):
+        q, k, v = self.norm(self.first(x)[:, :512]).chunk(1)[0], *self.first(x).split(512, dim=1)[1:]
+        y = torch.sigmoid(q) * k + v.exp().t().contiguous().t() * self.table
+        y = self.drop(self.frozen(y)) + Cube.apply(y) + y[:1].expand_as(y) * y
+        y = torch.utils.checkpoint.checkpoint(self.part, y, use_reentrant=False) if self.is_checkpointed else self.part(y)
+        if self.is_functional:
+            y = y + torch.func.grad(lambda each: (each**2).sum())(y.detach())
+        return y
+
+
+class Cube(torch.autograd.Function):
+    """Writes into what was saved without a new version, as kernels of others do."""
+
+    @staticmethod
+    def forward(ctx, x):
+        made = x.clone()
+        ctx.save_for_backward(made)
+        made.data.mul_(2)
+        return made**3
+
+    @staticmethod
+    def backward(ctx, given):
+        (made,) = ctx.saved_tensors
+        return given * 6 * made**2
+
+
+def saving(is_twice=False, **how):
+    """Losses and gradients of some steps."""
+    import gc
+
+    torch.manual_seed(0)
+    model = Net(**how)
+    optimizer = torch.optim.SGD(model.parameters(), lr=1e-3)
+    losses, sums = [], []
+    for _ in range(4):
+        optimizer.zero_grad()
+        x = torch.randn(1024, 512)
+        loss = model(x).square().mean()
+        loss.backward(retain_graph=is_twice)
+        if is_twice:
+            loss.backward()
+        optimizer.step()
+        losses.append(loss.item())
+        sums += [parameter.grad.double().sum().item() for parameter in model.parameters() if parameter.grad is not None]
+        del loss
+    gc.collect()
+    return {"losses": losses, "gradients": sums}
+
+
 PROGRAMS = {
+    "saving": saving,
+    "saving-twice": lambda: saving(is_twice=True),
+    "saving-checkpointed": lambda: saving(is_checkpointed=True),
+    "saving-hooked": lambda: saving(is_hooked=True),
+    "saving-functional": lambda: saving(is_functional=True),
     "resumed": resumed,
     "trainer": trainer,
     "adamw": lambda: by_optimizer(torch.optim.AdamW, lr=1e-2),
@@ -139,6 +214,9 @@ def main(program, *chosen):
     made.install()
     said = PROGRAMS[program]()
     made.settle()
+    if made.offload is not None:
+        ram = made.offload.ram
+        said = dict(said, ram={"now": ram.now, "most": ram.most})
     print(json.dumps(dict(said, patches=made.said, measured=made.measured)))
 
 

@@ -69,5 +69,32 @@ class LoadToCpu(unittest.TestCase):
         self.assertEqual(patched["measured"]["load"], {"at": "loading", "to_ram": 3 * parameters + 4 * 4})
 
 
+class Offload(unittest.TestCase):
+    def same(self, program):
+        bare, patched = run(program), run(program, "offload=cpu")
+        for what in ("losses", "gradients"):
+            self.assertEqual(bare[what], patched[what], what)
+        return patched
+
+    def test_losses_and_gradients_are_equal_to_the_bit_and_all_that_was_moved_is_freed(self):
+        for program in ("saving", "saving-twice", "saving-checkpointed", "saving-hooked"):
+            with self.subTest(program):
+                patched = self.same(program)
+                self.assertEqual(patched["patches"]["offload"][0], "applied")
+                self.assertEqual(patched["ram"]["now"], 0)
+                # All but what lies within the program's own hooks.
+                self.assertEqual(patched["ram"]["most"] > 8 << 20, program != "saving-hooked")
+
+    def test_with_autocast_the_first_step_is_moved_too(self):
+        bare, patched = run("saving", "amp"), run("saving", "amp", "offload=cpu")
+        self.assertEqual((bare["losses"], bare["gradients"]), (patched["losses"], patched["gradients"]))
+        self.assertEqual({name: said[0] for name, said in patched["patches"].items()}, {"amp": "applied", "offload": "applied"})
+
+    def test_it_is_taken_off_for_what_forbids_hooks(self):
+        outcome, words = self.same("saving-functional")["patches"]["offload"]
+        self.assertEqual(outcome, "declined")
+        self.assertIn("torch.func", words)
+
+
 if __name__ == "__main__":
     unittest.main()

@@ -82,6 +82,25 @@ def in_inference(model, x):
         runs_out()
 
 
+def train_against_attacks(model, x):
+    """The inputs are changed against the model in eval mode, then it is trained on them."""
+    model.eval()
+    attack(model, x.requires_grad_())
+    model.train()
+    model(x)
+
+
+def attack(model, x):
+    model(x)
+    runs_out()
+
+
+def validate_with_gradients(model, x):
+    """As a part of training, and no_grad was forgotten."""
+    model.eval()
+    model(x)
+
+
 class Trainer:
     def __init__(self, model):
         self.model, self.criterion = model, nn.CrossEntropyLoss()
@@ -119,6 +138,25 @@ class Phases(unittest.TestCase):
         self.assertEqual(self.of(evaluation_loop, torch.zeros(2, 4)), ["evaluation"])
         self.assertEqual(self.of(in_inference, Model(), torch.zeros(2, 4)), ["evaluation", "evaluation"])
         self.assertEqual(self.of(Trainer(Model().eval()).fit, torch.zeros(2, 4)), ["evaluation"])
+
+    def test_a_model_in_eval_mode_may_be_trained(self):
+        global STEPS
+        self.assertEqual(self.of(train_against_attacks, Model(), torch.zeros(2, 4)), ["forward"] * 3)
+        self.assertEqual(self.of(validate_with_gradients, Model(), torch.zeros(2, 4)), ["evaluation"])
+
+        def in_a_script(model, x):
+            return model(x)
+
+        frozen = Model().eval()
+        # Where no function says what it does, an evaluation comes after steps.
+        self.assertEqual(self.of(in_a_script, frozen, torch.zeros(2, 4)), ["evaluation"])
+        STEPS = 0
+        try:
+            self.assertEqual(self.of(in_a_script, frozen, torch.zeros(2, 4)), ["forward"])
+            with torch.no_grad():
+                self.assertEqual(self.of(in_a_script, frozen, torch.zeros(2, 4)), ["evaluation"])
+        finally:
+            STEPS = 10
 
     def test_generation(self):
         self.assertEqual(self.of(Model().generate, torch.zeros(2, 4)), ["evaluation", "evaluation"])

@@ -388,7 +388,13 @@ fn spot_of(
                 line,
             )
         }
-        Place::Literal(edit) => place(SpotKind::Constant, Some(edit.file.clone()), Some(edit.line)),
+        Place::Literal(edit) => {
+            let stands = match edit.file.ends_with(".py") {
+                true => SpotKind::Constant,
+                false => SpotKind::Config,
+            };
+            place(stands, Some(edit.file.clone()), Some(edit.line))
+        }
         // Its own name, not that of the total beside it, whose number it has.
         Place::Added(addition) if added == SpotKind::Unset => {
             let word = addition.words.first().unwrap_or(&knob.name);

@@ -47,6 +47,16 @@ fn each_way_of_declaring_a_number_is_read() {
             "sure: --batch-size 64 default at a.py:1",
         ),
         (
+            "python a.py",
+            "p.add_argument('--batchSz', type=int, default=64)\n",
+            "sure: --batchSz 64 default at a.py:1",
+        ),
+        (
+            "python a.py --batch-sz 16 --block-sz 16",
+            "CONFIG = {'--batch-sz': {'type': int, 'default': 64}}\n",
+            "sure: --batch-sz 16 typed",
+        ),
+        (
             "python a.py -b 8",
             "p.add_argument('-b', '--batch-size', default=64, type=int)\n",
             "sure: -b 8 typed",
@@ -331,6 +341,13 @@ fn files_of_settings_that_the_program_names_are_read() {
             [part("work_path"), written("config.yaml")],
         ]
     );
+    assert_eq!(
+        written_files(
+            "c = yaml.load(open('./config.yaml'), Loader=l)\nhook('other.json')\nopen('log.json', 'w')\n\
+             open('more.json', mode='a')\np.add_argument('--c', default='x.yaml')\nprint('notes.txt')\n"
+        ),
+        ["./config.yaml", "other.json"]
+    );
     let file = |names| NamedSettingsFile {
         path: "/p/conf/mnist.yaml".into(),
         text: "# data\nbatch_size: 128\nval_batch_size: 8\n".into(),
@@ -346,11 +363,7 @@ fn files_of_settings_that_the_program_names_are_read() {
         "sure: data.batch_size 128 config at mnist.yaml:2"
     );
     assert_eq!(
-        found(
-            "python a.py",
-            &sources,
-            &[file(SettingsNames::DefaultOf("--config".into()))]
-        ),
+        found("python a.py", &sources, &[file(SettingsNames::InFile)]),
         "sure: batch_size 128 config at mnist.yaml:2"
     );
 }

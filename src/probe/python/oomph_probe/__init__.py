@@ -32,6 +32,7 @@ knobs/ The numbers that set the program's sizes:
     parsers        what it made of its words
     given          the sizes of what its model was given
     search         where such a number stands in its variables and its text
+    settings       where it stands in files of settings that the program has read by itself
     knobs          all of that together, when memory has run out
     batch          which size of a call the program calls its batch
     names          the words of a batch's name
@@ -45,6 +46,7 @@ patch/ Only where the user chose a patch at runtime, and then these change what 
     arguments      fewer workers of DataLoaders, fewer batches in advance, no pinned memory
     foreach        optimizers step through their parameters one by one
     loading        checkpoints are loaded to the CPU
+    offload        what a forward saves waits for the backward in RAM
     outputs        evaluations of transformers' Trainer move their outputs to RAM
     source         numbers in the text of the program's own files
     purity         whether a forward can be run a second time

@@ -28,6 +28,7 @@ EVALUATES = re.compile(
     "^_?(run_|do_|maybe_)?(eval|evaluate|evaluation|validate|validation|valid|val|test|predict|prediction|estimate_loss)"
     "(_loop|_step|_epoch|_one_epoch|_model|_batch|_loss|_all)?$"
 )
+TRAINS = re.compile("(^|_)(pre)?(train|training)(_|$)")
 
 
 def phase(stack: Stack, steps_ended: int, grad_enabled: bool, in_step: bool) -> str:
@@ -42,16 +43,32 @@ def phase(stack: Stack, steps_ended: int, grad_enabled: bool, in_step: bool) -> 
         return "unknown"
     if not (stack.is_in_module or stack.is_in_functional or steps_ended > 0):
         return "load"
-    if stack.is_in_evaluation or not (grad_enabled or stack.hides_gradients):
+    if not (grad_enabled or stack.hides_gradients):
         return "evaluation"
     if stack.is_in_module:
-        return "forward"
+        return "evaluation" if stack.is_in_evaluation and is_evaluated(stack, steps_ended) else "forward"
     # Between the calls of a model: outputs that are gathered, a metric, a loss.
     if stack.has_trained_model is None:
         names = [line["function"] for line in stack.lines]
-        is_evaluated = any(EVALUATES.match(name) or GENERATES.match(name) for name in names)
-        return "evaluation" if is_evaluated else "forward"
-    return "forward" if stack.has_trained_model else "evaluation"
+        return "evaluation" if any(evaluates(name) for name in names) else "forward"
+    return "forward" if stack.has_trained_model or not is_evaluated(stack, steps_ended) else "evaluation"
+
+
+def evaluates(function: str) -> bool:
+    return bool(EVALUATES.match(function) or GENERATES.match(function))
+
+
+def is_evaluated(stack: Stack, steps_ended: int) -> bool:
+    """Whether a model in eval mode that has gradients is evaluated, and not trained so: with frozen statistics, or in
+    an attack on its inputs. The innermost function that says something decides; where none does, an evaluation comes
+    after steps."""
+    for line in stack.lines:
+        name = line["function"].lower()
+        if evaluates(name):
+            return True
+        if TRAINS.search(name):
+            return False
+    return steps_ended > 0
 
 
 def is_checkpoint(path: str, function: str, names: frozenset[str]) -> bool:

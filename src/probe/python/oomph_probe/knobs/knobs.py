@@ -9,7 +9,7 @@ import time
 
 from ..common import errors, frames
 from . import given as given_sizes
-from . import search
+from . import search, settings
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -67,7 +67,8 @@ class Knobs:
             "world": world_of(self.torch),
             "parsed": parsed,
             "names": names,
-            "literals": search.literals(search.own_files(self.owners), wanted),
+            "literals": search.literals(search.own_files(self.owners), wanted)
+            + settings.literals(self.owners, frames.of_training(training_thread), wanted),
             "took": time.monotonic() - began,
         }
 

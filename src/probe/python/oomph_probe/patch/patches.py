@@ -2,7 +2,7 @@
 
 Named in OOMPH_PATCHES, separated by commas: `recompute`, `amp`, `batch=64:32`, `workers=4`, `prefetch=1`,
 `pin_memory=off`, `persistent_workers=off`, `sharing=file_system`, `foreach=off`,
-`eval_outputs=4`, `load=cpu`. Without the variable
+`eval_outputs=4`, `load=cpu`, `offload=cpu`. Without the variable
 nothing is touched. What became of changed sources (source.py) is told in the same way. Each patch is
 applied or declines, and reports which and why. One that fails disables itself, and the training goes
 on without it.
@@ -15,7 +15,7 @@ import os
 import sys
 
 from ..common import blocks, calls, errors
-from . import amp, arguments, foreach, loader, loading, outputs, precision, purity, recompute
+from . import amp, arguments, foreach, loader, loading, offload, outputs, precision, purity, recompute
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -54,6 +54,7 @@ class Patches:
         self.foreach: foreach.NoForeach | None = None
         self.outputs: outputs.OutputsToRam | None = None
         self.loading: loading.LoadToCpu | None = None
+        self.offload: offload.Offload | None = None
         self.edits: Any = getattr(sys.modules.get("_oomph_source"), "edits", None)
         for word in chosen:
             self.choose(word)
@@ -73,6 +74,8 @@ class Patches:
                 self.sharing = value
             elif name == loading.NAME:
                 self.loading = loading.LoadToCpu(self, value)
+            elif name == offload.NAME:
+                self.offload = offload.Offload(self, value)
             elif name == outputs.NAME:
                 self.outputs = outputs.OutputsToRam(self, value)
             elif name == foreach.NAME:
@@ -101,14 +104,21 @@ class Patches:
             self.attempt(outputs.NAME, self.outputs.install)
         if self.loading is not None:
             self.attempt(loading.NAME, self.loading.install)
-        if any(patch is not None and patch.wants_roots for patch in (self.recompute, self.amp)):
+        if self.offload is not None and not self.attempt(offload.NAME, self.offload.install):
+            self.offload.wants_roots = False
+        of_roots: tuple[tuple[str, Any], ...] = (
+            ("recompute", self.recompute),
+            ("amp", self.amp),
+            (offload.NAME, self.offload),
+        )
+        if any(patch is not None and patch.wants_roots for _, patch in of_roots):
             try:
-                ours = (amp, blocks, calls, precision, purity, recompute, sys.modules[__name__])
+                ours = (amp, blocks, calls, offload, precision, purity, recompute, sys.modules[__name__])
                 calls.keep_from_compiling(ours)
                 self.calls.watch(self.root_called)
             except Exception as error:
                 errors.foreseen("watch calls for patches")
-                for name, patch in (("recompute", self.recompute), ("amp", self.amp)):
+                for name, patch in of_roots:
                     if patch is not None:
                         self.decline(name, in_words(error))
 
@@ -133,13 +143,13 @@ class Patches:
         device = device_of(root)
         if device is None or not (device == "cuda" or self.on_cpu):
             return None
-        for name, patch in (("amp", self.amp), ("recompute", self.recompute)):
+        for name, patch in (("amp", self.amp), ("recompute", self.recompute), (offload.NAME, self.offload)):
             if patch is not None and patch.wants_roots:
                 if not self.attempt(name, patch.take_root, root, device):
                     patch.wants_roots = False
-        if self.amp is not None and getattr(root, amp.MARK, None):
-            return self.amp.call
-        return None
+        autocast = self.amp.call if self.amp is not None and getattr(root, amp.MARK, None) else None
+        moving = self.offload.call if self.offload is not None and getattr(root, offload.MARK, None) else None
+        return offload.inside(autocast, moving) if autocast is not None and moving is not None else autocast or moving
 
     def apply(self, name: str, words: str) -> None:
         """The patch is in force; `words` say what it changed."""
@@ -194,6 +204,7 @@ class Patches:
             (foreach.NAME, self.foreach),
             (outputs.NAME, self.outputs),
             (loading.NAME, self.loading),
+            (offload.NAME, self.offload),
         ):
             if patch is not None and name not in self.said:
                 self.decline(name, patch.nothing_found)

@@ -1,6 +1,6 @@
 """Numbers of the program's own sources that the user chose to change: in each of its Pythons such a file is compiled
 from its text with these numbers replaced, under the file's own path. The file is not written, and no bytecode is read
-or written for it.
+or written for it. A file of settings that the program reads by itself is opened as such a text, under its own name.
 
 Named in OOMPH_EDITS, separated by commas: `PATH:LINE:COLUMN:OLD=NEW@CRC`, and for people `~` and what stands before the
 number. The column counts bytes of UTF-8 from 0, CRC is that of the file's bytes: where the file is another one by now,
@@ -44,9 +44,11 @@ class File:
 
     def read(self) -> str:
         from importlib.util import decode_source
+        from io import FileIO
 
-        with open(self.path, "rb") as file:
-            data = file.read()
+        # `open` is ours for files of settings.
+        with FileIO(self.path) as file:
+            data = file.readall()
         if crc32(data) != self.crc:
             raise ValueError("the file has changed since")
         lines = [line.encode() for line in decode_source(data).split("\n")]
@@ -106,6 +108,33 @@ class Edits:
                 return file
         return None
 
+    def settings(self) -> "List[File]":
+        return [file for file in self.files.values() if not file.path.endswith(".py")]
+
+    def opened(self, path: "Any", mode: str) -> "Optional[Callable[[str, int], int]]":
+        """What opens the changed text of a file of settings that is to be read; None where it is none of them."""
+        if mode.strip("rtbU") or not isinstance(path, (str, bytes, os.PathLike)):
+            return None
+        name = os.path.basename(os.fsdecode(path))
+        if not any(os.path.basename(file.path) == name for file in self.settings()):
+            return None
+        file = self.file(path)
+        text = file.edited() if file is not None else None
+        if file is None or text is None:
+            return None
+        held = os.memfd_create(name)
+        os.write(held, text.encode())
+        self.loaded[file.path] = file
+
+        def opener(path: str, flags: int) -> int:
+            try:
+                # By its own offset, as a file that is opened has.
+                return os.open("/proc/self/fd/%d" % held, flags)
+            finally:
+                os.close(held)
+
+        return opener
+
     def code(self, path: str, make: "Callable[[str, str], Any]") -> "Any":
         """What `make` compiles of the changed text; None where the file is none of them, or another one by now."""
         file = self.file(path)
@@ -121,6 +150,8 @@ class Edits:
         """Sources that are looked up, by torch.jit say, are those that run."""
         cache: Any = getattr(sys.modules.get("linecache"), "cache", None)
         for path, file in self.loaded.items() if type(cache) is dict else ():
+            if not file.path.endswith(".py"):
+                continue
             lines = [line + "\n" for line in (file.text or "").split("\n")]
             cache[path] = sum(map(len, lines)), None, lines[:-1] if lines[-1] == "\n" else lines, path
 
@@ -247,4 +278,31 @@ def install(as_if: "Callable[..., Any]", swallowed: "Callable[[str], None]") -> 
         return code if of_file.__code__.co_argcount == 1 else (code, args[-1])
 
     run._get_code_from_file = as_if(of_file, _get_code_from_file)
+    if edits.settings():
+        open_settings(edits, swallowed)
     return edits
+
+
+def open_settings(edits: Edits, swallowed: "Callable[[str], None]") -> None:
+    """Has the changed files of settings opened with their changed text."""
+    import builtins
+    import io
+
+    of_python: Any = io.open
+
+    def open(file: "Any", mode: "Any" = "r", *args: "Any", **kwargs: "Any") -> "Any":
+        opener = None
+        try:
+            opener = edits.opened(file, mode)
+        except Exception:
+            swallowed("open an edited file of settings")
+        if opener is not None:
+            # The last of its arguments, which nothing passes by its place.
+            kwargs["opener"] = opener
+        return of_python(file, mode, *args, **kwargs)
+
+    for name in ("__module__", "__qualname__", "__doc__"):
+        setattr(open, name, getattr(of_python, name))
+    # In a traceback it is Python's, as the other lines of a changed run are.
+    open.__code__ = open.__code__.replace(co_filename="<frozen runpy>")
+    builtins.open = io.open = open

@@ -1,0 +1,90 @@
+"""Files of settings that a program has read by itself, found by what its variables hold."""
+import json
+import os
+import pathlib
+import sys
+import tempfile
+import types
+import unittest
+
+import support  # noqa: F401
+from _oomph_probe.common import frames
+from _oomph_probe.knobs import settings
+from _oomph_probe.patch import source
+
+OWNERS = frames.Owners(None)
+
+
+def small():
+    """No variable of this file, which frames of it would have."""
+    return {"train": {"batch_size": 128, "lr": 0.5, "name": "small"}, "width": 7}
+
+
+def variables_of(loaded):
+    """A frame whose function has these settings."""
+    here = types.SimpleNamespace(**loaded)
+    assert here
+    return sys._getframe()
+
+
+class Settings(unittest.TestCase):
+    def setUp(self):
+        directory = tempfile.TemporaryDirectory()
+        self.addCleanup(directory.cleanup)
+        self.top = pathlib.Path(os.path.realpath(directory.name))
+        self.addCleanup(os.chdir, os.getcwd())
+        os.chdir(self.top)
+
+    def write(self, name, said):
+        path = self.top / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(json.dumps(said, indent=1))
+        return path
+
+    def found(self, loaded, values=(128,)):
+        lines = settings.literals(OWNERS, [variables_of(loaded)], set(values))
+        return [(os.path.relpath(each["file"], self.top), each["line"], each["name"]) for each in lines]
+
+    def test_the_one_that_was_read_is_found_by_what_it_says(self):
+        self.write("settings/small.json", small())
+        self.write("settings/large.json", {"train": {"batch_size": 128, "lr": 0.1, "name": "large"}, "width": 9})
+        self.write("data/small.json", small())
+        self.assertEqual(self.found({"meta": small()}), [("settings/small.json", 3, "batch_size")])
+        self.assertEqual(self.found({"meta": {"lr": 0.5}}), [])
+        self.assertEqual(self.found({"meta": small()}, values=(64,)), [])
+
+    def test_what_a_word_of_the_command_names_is_left_to_others(self):
+        self.write("small.json", small())
+        self.assertEqual(len(self.found({"meta": small()})), 1)
+        self.addCleanup(setattr, sys, "argv", sys.argv)
+        sys.argv = ["train.py", "--config=small.json"]
+        self.assertEqual(self.found({"meta": small()}), [])
+
+    def test_files_that_cannot_be_read_are_passed_over(self):
+        (self.top / "broken.json").write_text('{"batch_size": 128')
+        (self.top / "large.json").write_text('{"batch_size": 128, "more": "%s"}' % ("x" * settings.LARGEST_FILE))
+        (self.top / "bytes.json").write_bytes(b'{"batch_size": 128, "more": "\xff"}')
+        self.assertEqual(self.found({"meta": {"batch_size": 128}}), [])
+
+    def test_a_changed_one_is_opened_with_its_changed_text_under_its_own_name(self):
+        path = self.write("small.json", small())
+        line = settings.literals(OWNERS, [variables_of({"meta": small()})], {128})[0]
+        entry = "%s:%d:%d:128=64@%08x" % (path, line["line"], line["column"], line["crc"])
+        edits = source.Edits(entry)
+        self.assertIsNone(edits.outcome(False))
+        for mode in ("w", "r+", "a"):
+            self.assertIsNone(edits.opened(path, mode))
+        self.assertIsNone(edits.opened(self.top / "other.json", "r"))
+        before = len(os.listdir("/proc/self/fd"))
+        for mode in ("r", "rb"):
+            opener = edits.opened(str(path), mode)
+            with open(path, mode, opener=opener) as file:
+                self.assertEqual(file.name, str(path))
+                self.assertEqual(json.loads(file.read())["train"]["batch_size"], 64)
+        self.assertEqual(len(os.listdir("/proc/self/fd")), before)
+        self.assertEqual(edits.outcome(True), (True, "small.json:%d 128 → 64" % line["line"]))
+        self.assertEqual(json.loads(path.read_text()), small())
+
+
+if __name__ == "__main__":
+    unittest.main()
