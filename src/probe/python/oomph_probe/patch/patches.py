@@ -22,7 +22,6 @@ if TYPE_CHECKING:
     from typing import Any, Callable
 
     from ..common.protocols import Line, Module, Torch
-    from ..live.allocator import Reading
 
 VARIABLE = "OOMPH_PATCHES"
 # Allows patches on devices other than GPUs, for tests.
@@ -42,7 +41,8 @@ class Patches:
         # What a patch measured of what it takes away.
         self.measured: dict[str, Line] = {}
         # What the current device's allocator says, once CUDA is initialised; its steps, as far as they were told.
-        self.read: Callable[[], Reading] | None = None
+        # Of live/allocator.py, which stands above.
+        self.read: Callable[[], Any] | None = None
         self.steps = 0
         self.waiting: collections.deque[Any] = collections.deque()
         self.calls = calls.Calls(torch)
