@@ -63,6 +63,8 @@ class Settings(unittest.TestCase):
     def test_files_that_cannot_be_read_are_passed_over(self):
         (self.top / "broken.json").write_text('{"batch_size": 128')
         (self.top / "large.json").write_text('{"batch_size": 128, "more": "%s"}' % ("x" * settings.LARGEST_FILE))
+        os.mkfifo(self.top / "pipe.json")
+        (self.top / "gone.json").symlink_to(self.top / "nowhere.json")
         (self.top / "bytes.json").write_bytes(b'{"batch_size": 128, "more": "\xff"}')
         self.assertEqual(self.found({"meta": {"batch_size": 128}}), [])
 

@@ -94,7 +94,8 @@ def nearby(until: float) -> Iterator[str]:
                 if entry.is_dir(follow_symlinks=False):
                     if depth > 0 and name[0] not in "._" and name.lower() not in PASSED_OVER:
                         folders.append((entry.path, depth - 1))
-                elif can_be_read(name) and name not in named and entry.path not in seen:
+                # A pipe would wait for a writer.
+                elif can_be_read(name) and name not in named and entry.path not in seen and entry.is_file():
                     seen.add(entry.path)
                     yield entry.path
 
