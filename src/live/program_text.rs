@@ -212,29 +212,25 @@ impl ProgramReader {
     /// A file whose path the program makes of what an option says, if that is typed.
     fn made_file(&self, parts: &[PathPart; 2], words: &[&str]) -> Option<NamedSettingsFile> {
         let mut path = PathBuf::new();
-        let mut asked = None;
+        let mut is_asked = false;
         for part in parts {
             match part {
                 PathPart::Written(written) => path.push(written),
                 PathPart::Option(attribute) => {
                     let plain = |word: &str| word.trim_start_matches('-').replace('-', "_");
                     let mut all = words.iter().enumerate();
-                    let (option, value) =
-                        all.find_map(|(at, word)| match word.split_once('=') {
-                            Some((name, value)) => {
-                                (plain(name) == *attribute).then_some((name, value))
-                            }
-                            None => (word.starts_with("--") && plain(word) == *attribute)
-                                .then(|| Some((*word, *words.get(at + 1)?)))?,
-                        })?;
+                    let value = all.find_map(|(at, word)| match word.split_once('=') {
+                        Some((name, value)) => (plain(name) == *attribute).then_some(value),
+                        None => (word.starts_with("--") && plain(word) == *attribute)
+                            .then(|| words.get(at + 1).copied())?,
+                    })?;
                     path.push(value);
-                    asked = Some(option);
+                    is_asked = true;
                 }
             }
         }
         let is_settings = path.extension().is_some_and(|ending| ending != "py");
-        asked?;
-        is_settings.then(|| self.settings_file(&path, SettingsNames::InFile))?
+        (is_asked && is_settings).then(|| self.settings_file(&path, SettingsNames::InFile))?
     }
 
     fn of_hydra(&self, script: &str, text: &str, words: &[&str]) -> Vec<NamedSettingsFile> {

@@ -50,9 +50,7 @@ impl Auto {
         let number = run.run.number;
         let why = match run.change {
             ChangeFate::WithoutEffect => format!("the change of run {number} had no effect"),
-            ChangeFate::Rejected => {
-                format!("the program did not take the change of run {number}, which is undone")
-            }
+            ChangeFate::Rejected => undone(number),
             ChangeFate::Kept => format!("run {number} ran out of memory ({cause})"),
         };
         let words = format!(
@@ -71,6 +69,11 @@ impl Auto {
         };
         FollowUp::Launch(Box::new(next), words)
     }
+}
+
+/// What is said of a run whose change its program rejected.
+fn undone(number: RunNumber) -> String {
+    format!("the program did not take the change of run {number}, which is undone")
 }
 
 impl Policy for Auto {
@@ -105,10 +108,8 @@ impl Policy for Auto {
         };
         match decide(&situation, &self.options) {
             AutoDecision::Refuse(veto) if run.change == ChangeFate::Rejected => {
-                let number = run.run.number;
-                let undone = "the program did not take the change of run";
-                let words = format!("{undone} {number}, which is undone; not relaunched: {veto}");
-                FollowUp::Leave(Some(words))
+                let undone = undone(run.run.number);
+                FollowUp::Leave(Some(format!("{undone}; not relaunched: {veto}")))
             }
             AutoDecision::Refuse(veto) => FollowUp::Leave(Some(format!("not relaunched: {veto}"))),
             AutoDecision::Relaunch(index) => self.launch(run, &candidates[index]),

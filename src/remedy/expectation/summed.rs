@@ -9,8 +9,9 @@ use crate::remedy::plan::Expectation;
 use crate::units::Bytes;
 
 impl RemedyPredictor<'_> {
-    /// What a peak of so many allocated bytes needs, of which `there` was allocated when the step began: what lay between that is
-    /// `pieces`, cached and too small to be used when memory ran out, and only what comes can lie in further ones. Where a moment of the run is not in the sum (`is_whole` is false), nothing says that it fits.
+    /// What a peak of so many allocated bytes needs, of which `there` was allocated when the step began: what lay between that
+    /// is `pieces`, cached and too small to be used when memory ran out, and only what comes can lie in further ones. Where a
+    /// moment of the run is not in the sum (`is_whole` is false), nothing says that it fits.
     pub fn summed(&self, peak: Bytes, there: Bytes, pieces: Bytes, is_whole: bool) -> Expectation {
         // Its parts are whole tensors as large as the parameters, which leave few pieces.
         let factors = match self.allocator {

@@ -136,6 +136,20 @@ def pause_of(torch: Torch) -> Callable[[Any], Any]:
     return function if function is not None else lambda _: None
 
 
+def wrap_marked(cls: type, mark: str, is_compiling: Callable[[], bool], call: Callable[..., Any]) -> None:
+    """Has the calls of a class's modules that carry a mark go through `call(original, module, args, kwargs)`."""
+    # May wrap the wrapper that looks for models: another model may be of this class.
+    original: Callable[..., Any] = cls.__call__
+
+    def __call__(self: Any, *args: Any, **kwargs: Any) -> Any:
+        if not getattr(self, mark) or is_compiling():
+            return original(self, *args, **kwargs)
+        return call(original, self, args, kwargs)
+
+    setattr(cls, mark, 0)
+    setattr(cls, "__call__", __call__)
+
+
 def as_if_torchs_own(function: Callable[..., Any], original: Callable[..., Any]) -> Callable[..., Any]:
     """torch.compile skips frames of torch's own `Module.__call__`, by file name, and starts at `forward`.
     This makes it skip our wrapper in the same way. Of a function that is to be compiled it asks for the name: one of

@@ -107,13 +107,19 @@ def own_files(owners: Owners) -> list[str]:
     return files[:MOST_FILES]
 
 
+def changed_in_this_run(path: str) -> Any:
+    """The file as this run changes its numbers (patch/source.py), if it does."""
+    edits = getattr(sys.modules.get("_oomph_source"), "edits", None)
+    file = edits.file(path) if edits is not None else None
+    return None if file is None or file.text is None else file
+
+
 def literals(files: Iterable[str], values: set[int]) -> list[Line]:
     """The places of the program's text where one of `values` is written down and has a name: assigned to it, passed
     as it, its default, or in a dict under it."""
     found: list[Line] = []
-    edits = getattr(sys.modules.get("_oomph_source"), "edits", None)
     for path in files:
-        edited = edits.file(path) if edits is not None else None
+        edited = changed_in_this_run(path)
         try:
             if os.path.getsize(path) > LONGEST_FILE:
                 continue
@@ -121,7 +127,7 @@ def literals(files: Iterable[str], values: set[int]) -> list[Line]:
                 text = file.read()
             crc = crc32(text)
             # What runs is the changed text; its places are told as they are in the file.
-            source = text if edited is None or edited.text is None else edited.text.encode()
+            source = text if edited is None else edited.text.encode()
             if not any(b"%d" % value in source.replace(b"_", b"") for value in values):
                 continue
             tree = ast.parse(text if source is text else source.decode())

@@ -13,7 +13,7 @@ import time
 from binascii import crc32
 
 from ..common import errors, frames
-from .search import settings_in
+from .search import changed_in_this_run, settings_in
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -109,13 +109,6 @@ def parse(path: str, text: str) -> Any:
     kind = os.path.splitext(path)[1].lower()
     module: Any = next(sys.modules[reader] for reader in READERS[kind] if reader in sys.modules)
     return module.safe_load(text) if module.__name__ == "yaml" else module.loads(text)
-
-
-def changed_in_this_run(path: str) -> Any:
-    """The file as this run changes its numbers (patch/source.py), if it does."""
-    edits = getattr(sys.modules.get("_oomph_source"), "edits", None)
-    file = edits.file(path) if edits is not None else None
-    return None if file is None or file.text is None else file
 
 
 def places(text: bytes, values: set[int]) -> Iterator[Line]:

@@ -99,17 +99,7 @@ class Amp:
         if cls in self.classes:
             return
         self.classes.add(cls)
-        # May wrap the wrapper that looks for models: another model may be of this class.
-        original = cls.__call__
-        is_compiling, call = self.is_compiling, self.call
-
-        def __call__(self: Any, *args: Any, **kwargs: Any) -> Any:
-            if not self._oomph_amp or is_compiling():
-                return original(self, *args, **kwargs)
-            return call(original, self, args, kwargs)
-
-        setattr(cls, MARK, 0)
-        setattr(cls, "__call__", __call__)
+        calls.wrap_marked(cls, MARK, self.is_compiling, self.call)
 
     def call(self, original: Callable[..., Any], root: Module, args: Args, kwargs: Kwargs) -> Any:
         torch = self.torch
