@@ -50,6 +50,7 @@ mod thrashing;
 mod unused_block;
 mod watch;
 mod worker_copies;
+mod zero;
 
 pub use baseline_growth::{BaselineGrowth, baseline_growth, steady_baseline};
 pub use finding::{AmongRanks, Certainty, Evidence, Finding, Phrase, RankNeed, capitalized};

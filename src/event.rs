@@ -17,6 +17,7 @@ mod probe;
 mod process_host;
 mod run;
 mod source_edit;
+mod zero;
 
 use crate::command::CommandLine;
 use crate::oom;
@@ -49,6 +50,7 @@ pub use run::{
 use serde::{Deserialize, Serialize};
 pub use source_edit::{EDITS, SourceEdit, as_typed, crc32, displayed, without_edits};
 use std::path::{Path, PathBuf};
+pub use zero::ZeroLedger;
 
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Event {

@@ -7,6 +7,7 @@ use super::finding::{because, sentence, with_figures};
 use super::foreign_process::{self, NOTABLE_UNNAMED};
 use super::oom_context::OomContext;
 use super::optimizer_state::alternatives;
+use super::zero;
 use super::{Cause, CauseSpec, Certainty, Finding, Phrase};
 use crate::calibration::{
     AUTOCAST_LEAVES, CHECKPOINTING_LEAVES, EIGHT_BIT_ADAM_SAVES, NON_TORCH_AT_MOST,
@@ -159,12 +160,16 @@ fn compared(case: &OomContext, needed: Bytes, capacity: Bytes) -> Option<Finding
         .says_if(made_of(case, allocated))
         .says_if(case.caveat());
     if let (Some(structure), Some(other)) = (case.structure, case.unnamed()) {
-        finding = finding.shows([
-            ("parameters", structure.parameters),
-            ("gradients", structure.gradients),
-            ("optimizer state", structure.optimizer_state),
-            ("activations + other", other),
-        ]);
+        let parts = match zero::ledger(case) {
+            Some(zero) => zero.parts().to_vec(),
+            None => vec![
+                ("parameters", structure.parameters),
+                ("gradients", structure.gradients),
+                ("optimizer state", structure.optimizer_state),
+            ],
+        };
+        let parts = parts.into_iter().filter(|(_, bytes)| *bytes > Bytes::ZERO);
+        finding = finding.shows(parts.chain([("activations + other", other)]));
     }
     finding.advice = advice(case);
     Some(finding)
@@ -416,32 +421,38 @@ fn training(case: &OomContext) -> Vec<Phrase> {
     };
     let mut suggestions = vec![
         (
-            "activation checkpointing (torch.utils.checkpoint)",
+            "activation checkpointing (torch.utils.checkpoint)".to_string(),
             rest.scale(1.0 - CHECKPOINTING_LEAVES.1),
         ),
         (
-            "half the batch size, with gradient accumulation to keep the effective batch",
+            "half the batch size, with gradient accumulation to keep the effective batch".into(),
             rest.scale(HALF),
         ),
         (
-            "automatic mixed precision (bf16)",
+            "automatic mixed precision (bf16)".into(),
             rest.scale(1.0 - AUTOCAST_LEAVES.1),
         ),
         (
-            "an 8-bit optimizer",
+            "an 8-bit optimizer".into(),
             structure.optimizer_state.scale(EIGHT_BIT_ADAM_SAVES),
         ),
-        (
-            "a second GPU, with parameters, gradients and optimizer state sharded over both (FSDP, ZeRO-3)",
-            structure.total().scale(HALF),
-        ),
-        (
-            "the optimizer state in host memory (CPU offload)",
-            structure.optimizer_state,
-        ),
     ];
+    match zero::ledger(case) {
+        Some(zero) => suggestions.extend(zero::suggestions(zero)),
+        None => suggestions.extend([
+            (
+                "a second GPU, with parameters, gradients and optimizer state sharded over both (FSDP, ZeRO-3)".into(),
+                structure.total().scale(HALF),
+            ),
+            (
+                "the optimizer state in host memory (CPU offload)".into(),
+                structure.optimizer_state,
+            ),
+        ]),
+    }
     if keeps_gradients(case) {
-        suggestions.push(("optimizer.zero_grad(set_to_none=True)", structure.gradients));
+        let words = "optimizer.zero_grad(set_to_none=True)".into();
+        suggestions.push((words, structure.gradients));
     }
     let missing = match (case.needed(), case.own_room()) {
         (Some(needed), Some(room)) => needed - room,

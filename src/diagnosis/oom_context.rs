@@ -47,13 +47,26 @@ pub(super) struct OomContext<'a> {
     pub stack: CallStack<'a>,
     /// The optimizer step that failed, from 1.
     pub step: Option<u64>,
-    pub structure: Option<&'a Structure>,
+    pub structure: Option<Structure>,
     /// The need of the whole step, if it was rehearsed.
     pub whole_step: Option<WholeStep>,
     /// The least that a step of one sample needs by its rehearsals.
     pub least_step: Option<WholeStep>,
     /// What is wrong with the device itself.
     pub fault: Option<String>,
+}
+
+/// What ZeRO's ledger says of it: an optimizer of torch's knows the fp32 copy alone.
+fn of_zero(record: &OomRecord) -> Option<Structure> {
+    let zero = record.zero.as_deref()?;
+    Some(Structure {
+        pid: record.pid,
+        device: record.device,
+        parameters: zero.parameters + zero.gathered + zero.master,
+        gradients: zero.gradients + zero.buckets,
+        optimizer_state: zero.state,
+        whole: (zero.whole > zero.parameters).then_some(zero.whole),
+    })
 }
 
 impl<'a> OomContext<'a> {
@@ -99,8 +112,8 @@ impl<'a> OomContext<'a> {
             least_step: rank.and_then(|rank| rehearsed(rank, phase)?.least_step()),
             fault: device.and_then(|device| device.fault(state)),
             structure: record
-                .and_then(|record| record.structure.as_deref())
-                .or_else(|| rank?.structure_on(record?.device)),
+                .and_then(|record| of_zero(record).or(record.structure.as_deref().copied()))
+                .or_else(|| rank?.structure_on(record?.device).copied()),
         }
     }
 

@@ -3,6 +3,7 @@
 //!
 //! Figures that a version of PyTorch does not have are `None` (absent in the JSON), never zero.
 
+use super::zero::ZeroLedger;
 use crate::units::{Bytes, Pid, Rank, RunNumber, Uuid};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
@@ -174,7 +175,7 @@ pub struct Step {
 }
 
 /// What a process's memory consists of, as far as the optimizer knows.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Structure {
     pub pid: Pid,
     /// CUDA's index.
@@ -453,6 +454,9 @@ pub struct OomRecord {
     /// The optimizer whose step ran out, or is still to come for the first time.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub optimizer: Option<Box<OptimizerRecord>>,
+    /// What DeepSpeed's ZeRO holds, if its engine runs.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub zero: Option<Box<ZeroLedger>>,
 }
 
 /// What a program does beside its steps, by the functions on its stack.

@@ -75,6 +75,7 @@ const PACKAGE: &[(&str, &str)] = embedded![
     "oom/uncaught.py",
     "oom/usage.py",
     "oom/variables.py",
+    "oom/zero.py",
     "patch/__init__.py",
     "patch/amp.py",
     "patch/arguments.py",

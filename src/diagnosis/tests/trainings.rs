@@ -306,6 +306,28 @@ pub(super) fn scenes() -> Vec<(&'static str, StagedSession, Cause, Certainty)> {
             Capacity,
             Certain,
         ),
+        (
+            "ZeRO 2 of two ranks",
+            failing(OomRecord {
+                step: 9,
+                structure: made_of(2.5, 0.0, 5.0),
+                zero: Some(Box::new(ZeroLedger {
+                    stage: 2,
+                    world: 2,
+                    parameters: gib(3.0),
+                    whole: gib(3.0),
+                    master: gib(3.0),
+                    state: gib(6.0),
+                    gradients: gib(1.5),
+                    buckets: gib(1.0),
+                    bucket_elements: Some(500_000_000),
+                    ..ZeroLedger::default()
+                })),
+                ..full_card()
+            }),
+            Capacity,
+            Certain,
+        ),
         ("fragmented", failing(fragmented()), Fragmentation, Certain),
         ("fragmented, expandable", expandable, Fragmentation, Likely),
         ("another process", foreign, ForeignProcess, Certain),

@@ -118,6 +118,7 @@ oom/ When memory has run out:
     usage          the line of a function at which something grows
     graphs         what a tensor keeps alive through its autograd graph
     dump           PyTorch's own snapshot, saved at an OOM or when asked for
+    zero           what DeepSpeed's ZeRO holds, and its settings
     census         looks for what could be patched, so that it can be offered
 """
 import os

@@ -11,7 +11,7 @@ import time
 
 from ..common import errors, frames, phases
 from ..live import snapshot
-from . import checkpoint, gathering, optimizer, progress
+from . import checkpoint, gathering, optimizer, progress, zero
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -42,7 +42,7 @@ FULL_EVERY = 5.0
 PLACES = 32
 # The parts that are slow to collect.
 EXPENSIVE = ("largest_free", "free_blocks", "lines", "growing", "progress", "model", "optimizer", "gathering",
-    "loading",
+    "loading", "zero",
 )
 
 
@@ -182,7 +182,11 @@ class Records:
         is_new = self.is_new_place(record.get("stack"))
         in_full = is_new or self.seen <= FULL_AT_FIRST or now - self.full_at >= FULL_EVERY
         if in_full:
-            self.add_parts(record, device, (self.add_snapshot, self.add_progress, self.add_optimizer, self.add_loading))
+            self.add_parts(
+                record,
+                device,
+                (self.add_snapshot, self.add_progress, self.add_optimizer, self.add_loading, self.add_zero),
+            )
         # cuDNN tries one algorithm after another: among OOMs at one place with the same bytes allocated,
         # the last attempt's record is the one that counts. (`device` is copied: nothing of the call is kept.)
         place = int(device), record["step"], record.get("stack"), record["sample"]["allocated"]
@@ -268,6 +272,11 @@ class Records:
         loading = checkpoint.of(frames.own_frames())
         if loading is not None:
             record["loading"] = loading
+
+    def add_zero(self, record: Line, device: int) -> None:
+        held = zero.of(self.torch, frames.of_training(self.steps.thread), device)
+        if held is not None:
+            record["zero"] = held
 
     def add_structure(self, record: Line, device: int) -> None:
         structure = self.structure.of(device)
