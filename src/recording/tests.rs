@@ -80,6 +80,7 @@ fn device(seconds: f64, index: u32, used: u64) -> Event {
 
 fn oom(seconds: f64) -> Event {
     let what = EventKind::Oom(OomRecord {
+        zero: None,
         lines_known: None,
         pid: Pid(100),
         device: 0,

@@ -22,6 +22,7 @@ impl Failed {
             kind: None,
         };
         OomRecord {
+            zero: None,
             lines_known: None,
             pid: Pid(7),
             device: 0,

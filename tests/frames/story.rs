@@ -393,6 +393,7 @@ impl Story {
     /// Memory runs out, and the program has not ended yet.
     pub fn oom_record(&mut self, record: impl FnOnce(&mut OomRecord)) -> &mut Story {
         let mut oom = OomRecord {
+            zero: None,
             lines_known: None,
             pid: self.pid(0),
             device: 0,

@@ -88,6 +88,7 @@ fn oom(allocated: u64, reserved: u64, requested: u64, free: u64) -> OomIncident 
     OomIncident {
         at: Moment::ZERO,
         record: Some(OomRecord {
+            zero: None,
             lines_known: None,
             pid: Pid(7),
             device: 0,

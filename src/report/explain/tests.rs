@@ -169,6 +169,7 @@ fn what_held_the_memory_is_named_line_by_line() {
     };
     let mut incident = OomIncident::of_report(Moment::ZERO, report(8, OomOutcome::Fatal));
     incident.record = Some(OomRecord {
+        zero: None,
         lines_known: None,
         pid: Pid(5),
         device: 3,

@@ -145,6 +145,7 @@ pub(crate) fn record(
     free: Bytes,
 ) -> OomRecord {
     OomRecord {
+        zero: None,
         lines_known: None,
         pid: Pid(pid),
         device: 0,
