@@ -418,11 +418,14 @@ impl Watcher {
         let count = |(total, of_machine): (u64, bool)| KillCount { total, of_machine };
         let kills = self.kills.map(count);
         let known_kills = self.told.as_ref().and_then(|(_, told)| told.kills);
+        let machine = reading.machine;
+        let known_machine = self.told.as_ref().and_then(|(_, told)| told.machine);
         let mut reading = HostMemory {
             roles: by_role(&processes),
             processes: named(processes),
             batch: self.tree.batch(),
             kills: kills.filter(|_| kills != known_kills),
+            machine: machine.filter(|_| machine != known_machine),
             ..reading
         };
         // Told once, not in every line.
@@ -436,6 +439,7 @@ impl Watcher {
         let told = HostMemory {
             unseen: all,
             kills,
+            machine,
             ..reading.clone()
         };
         self.told = Some((now, told));
@@ -471,6 +475,7 @@ impl Watcher {
                     used: group.used,
                     limit: group.limit,
                     limited_by: group.by,
+                    machine: Some(machine.total),
                     cache: Some(cache),
                     shared: Some(shared),
                     swap: swap.filter(|swap| *swap > Bytes::ZERO),

@@ -1,7 +1,7 @@
 //! The host's memory ran out, not the device's: nothing that is changed on the GPU helps.
 
 use super::finding::with_figures;
-use super::host_figures::HostFigures;
+use super::host_figures::{HostFigures, out_of_sight};
 use super::oom_context::OomContext;
 use super::{Cause, CauseSpec, Certainty, Finding};
 use crate::oom::OomKind;
@@ -51,5 +51,10 @@ fn examine(case: &OomContext) -> Option<Finding> {
         }
         None => "The kernel's OOM killer, the job's memory limit or a full /dev/shm ended it.",
     };
-    Some(finding.says(how).advises(ADVICE))
+    Some(
+        finding
+            .says(how)
+            .says_if(out_of_sight(case))
+            .advises(ADVICE),
+    )
 }

@@ -53,6 +53,8 @@ pub struct HostState {
     history: VecDeque<HostPoint>,
     spacing: Duration,
     unseen: Vec<HostUnseen>,
+    /// All RAM of the machine.
+    machine: Option<Bytes>,
     /// Its named processes.
     tracked: Vec<TrackedProcess>,
     /// When the kernel last killed, and what.
@@ -144,7 +146,12 @@ impl HostState {
         if self.latest.as_ref().is_some_and(|(last, _)| at < *last) {
             return;
         }
-        self.latest = Some((at, memory.clone()));
+        self.machine = memory.machine.or(self.machine);
+        let known = HostMemory {
+            machine: self.machine,
+            ..memory.clone()
+        };
+        self.latest = Some((at, known));
         self.kills = memory.kills.or(self.kills);
         self.track(at, memory);
         let is_due = |last: &HostPoint| at.since(last.at) >= self.spacing;
@@ -260,6 +267,7 @@ impl State {
         self.host = HostState {
             latest: self.host.latest.take().filter(is_of_run),
             unseen: std::mem::take(&mut self.host.unseen),
+            machine: self.host.machine,
             kills: self.host.kills,
             ..HostState::default()
         };

@@ -1,6 +1,8 @@
 //! An OOM: the probe's record and the message in the output, joined.
 
-use crate::event::{DeviceProcess, HostKill, HostMemory, HostProcess, OomRecord};
+use crate::event::{
+    DeviceProcess, HostKill, HostMemory, HostProcess, LoaderSettings, OomRecord, ShmUse,
+};
 use crate::oom::{OomKind, OomOutcome, OomReport};
 use crate::state::host::{HostLeak, RoleGrowth};
 use crate::units::{Bytes, Moment, Pid, Rank, Uuid};
@@ -87,7 +89,47 @@ impl HostOomSource {
     }
 }
 
+/// /dev/shm is full from here on: a batch more does not fit.
+const SHM_FULL: f64 = 0.9;
+
+/// What is asked for beyond what was needed: figures of a run that ran out are no proof.
+const HEADROOM: f64 = 1.25;
+
+/// What to ask for where this much was needed.
+pub fn with_headroom(needed: Bytes) -> Bytes {
+    needed.scale(HEADROOM)
+}
+
 impl HostAtOom {
+    /// RAM that was needed, at least: what there was, and what grew most at the end had not come to its end.
+    pub fn needed_ram(&self) -> Option<Bytes> {
+        let (_, memory) = self.memory.as_ref()?;
+        let grew = self.grew.map_or(Bytes::ZERO, |grew| grew.by);
+        Some(memory.limit + grew.min(memory.limit))
+    }
+
+    /// What was needed of such a /dev/shm, at least: what was in it and what did not fit; of each batch that may wait, if one's
+    /// size is known.
+    pub fn needed_shm(
+        &self,
+        shm: ShmUse,
+        requested: Option<Bytes>,
+        loader: Option<&LoaderSettings>,
+    ) -> Bytes {
+        let batch = self.memory.as_ref().and_then(|(_, memory)| memory.batch);
+        let requested = requested.or(batch).unwrap_or_default();
+        let waiting = loader.map_or(1, LoaderSettings::waiting);
+        (shm.used + requested)
+            .max(Bytes(requested.0.saturating_mul(waiting)))
+            .max(shm.size)
+    }
+
+    /// A /dev/shm into which nothing more fits, where the kernel did not kill for want of RAM.
+    pub fn full_shm(&self) -> Option<ShmUse> {
+        let shm = self.memory.as_ref().and_then(|(_, memory)| memory.shm)?;
+        (self.kill.is_none() && shm.used >= shm.size.scale(SHM_FULL)).then_some(shm)
+    }
+
     /// The process that the kernel killed: it takes the largest.
     pub fn victim(&self) -> Option<&HostProcess> {
         self.kill.as_ref()?.gone.first()
