@@ -516,10 +516,7 @@ impl Grammar {
         // `-m8g`
         let is_glued_size = || {
             let mut sized = self.sized().filter(|(_, option)| option.len() == 2);
-            let digit = name
-                .bytes()
-                .nth(2)
-                .is_some_and(|byte| byte.is_ascii_digit());
+            let digit = name.as_bytes().get(2).is_some_and(u8::is_ascii_digit);
             digit && sized.any(|(_, option)| name.starts_with(option))
         };
         if glued || is_switches || is(&self.flags) || is(&self.command) || is_glued_size() {

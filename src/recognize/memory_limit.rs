@@ -51,7 +51,7 @@ impl MemoryLimit {
     pub fn size(&self) -> Option<Bytes> {
         let (number, unit) = self.parts()?;
         let number: f64 = number.parse().ok()?;
-        (number > 0.0).then(|| Bytes((number * unit as f64) as u64))
+        (number > 0.0).then_some(Bytes((number * unit as f64) as u64))
     }
 
     /// The number, and the bytes of its unit.
