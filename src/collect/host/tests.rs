@@ -90,7 +90,7 @@ fn version_2_says_what_counts_and_what_was_killed() {
         (found.stat.cache, found.stat.shared),
         (Bytes::gib(1), Bytes::gib(1))
     );
-    assert_eq!(group.kills(), Some(3));
+    assert_eq!(group.kills(), Some((3, true)));
     assert_eq!(group.pressure(), Some(123));
     // The files are read again, not remembered.
     fs::write(
@@ -103,7 +103,7 @@ fn version_2_says_what_counts_and_what_was_killed() {
         format!("{}\n", 31 * GIB),
     )
     .unwrap();
-    assert_eq!(group.kills(), Some(4));
+    assert_eq!(group.kills(), Some((4, true)));
     assert_eq!(group.tightest().unwrap().used, Bytes::gib(30));
 }
 
@@ -116,7 +116,137 @@ fn of_nested_limits_the_nearest_one_counts() {
     let mut group = Cgroup::of(root.path(), "0::/slurm/job_7/step_0\n").unwrap();
     let found = group.tightest().unwrap();
     assert_eq!((found.limit, found.by), (Bytes::gib(22), LimitedBy::Slurm));
-    assert_eq!(group.kills(), Some(5), "its own, not its neighbours'");
+    assert_eq!(
+        group.kills(),
+        Some((5, true)),
+        "its own, not its neighbours'"
+    );
+}
+
+/// A leaf without the memory controller, as `cgroup.subtree_control` of its parent leaves it, and a threaded group: the parent
+/// counts for it, and for its neighbours.
+#[test]
+fn a_group_without_memory_files_is_counted_in_the_one_above() {
+    let mut files = two("/user/app", &(8 * GIB).to_string(), 5 * GIB, 2);
+    files.push((
+        "sys/fs/cgroup/user/app/run/cgroup.procs".into(),
+        "7\n".into(),
+    ));
+    let root = of(TWO, files);
+    let mut group = Cgroup::of(root.path(), "0::/user/app/run\n").unwrap();
+    let found = group.tightest().unwrap();
+    assert_eq!((found.used, found.limit), (Bytes::gib(4), Bytes::gib(8)));
+    assert_eq!(group.kills(), Some((2, false)), "not only its own");
+    assert_eq!(group.pressure(), Some(123));
+}
+
+/// systemd's MemoryHigh= alone: nothing is killed there, and nothing goes on above it.
+#[test]
+fn where_only_memory_high_is_set_that_is_the_limit() {
+    for (max, high, limit) in [
+        ("max", "8589934592", Some(8)),
+        ("17179869184", "8589934592", Some(16)),
+        ("17179869184", "max", Some(16)),
+        ("max", "max", None),
+    ] {
+        let mut files = two("/system.slice/t.service", max, 6 * GIB, 0);
+        let high_file = "sys/fs/cgroup/system.slice/t.service/memory.high";
+        files.push((high_file.into(), format!("{high}\n")));
+        let root = of(TWO, files);
+        let mut group = Cgroup::of(root.path(), "0::/system.slice/t.service\n").unwrap();
+        let found = group.tightest();
+        assert_eq!(
+            found.map(|found| found.limit),
+            limit.map(Bytes::gib),
+            "{max} {high}"
+        );
+        assert!(found.is_none_or(|found| found.by == LimitedBy::Systemd));
+    }
+}
+
+/// SLURM's groups of version 2, a systemd scope, a pod with a namespace of its own, and a unified hierarchy beside version 1.
+#[test]
+fn whose_limit_it_is_is_told_by_the_path_or_by_what_marks_a_container() {
+    let limit = (4 * GIB).to_string();
+    let hybrid = "30 23 0:27 / /sys/fs/cgroup/cpu rw - cgroup cgroup rw,cpu\n\
+                  32 23 0:29 / /sys/fs/cgroup/unified rw - cgroup2 cgroup2 rw\n";
+    let step = "/system.slice/slurmstepd.scope/job_7/step_0/user/task_0";
+    let scope = "/user.slice/user-1000.slice/user@1000.service/app.slice/run-u7.scope";
+    for (mounts, path, mark, by) in [
+        (TWO, step, None, LimitedBy::Slurm),
+        (TWO, scope, None, LimitedBy::Systemd),
+        (
+            TWO,
+            "/machine.slice/libpod-1a2b.scope",
+            None,
+            LimitedBy::Container,
+        ),
+        (TWO, "/", None, LimitedBy::Cgroup),
+        (
+            TWO,
+            "/",
+            Some("run/secrets/kubernetes.io/token"),
+            LimitedBy::Container,
+        ),
+        (
+            TWO,
+            "/",
+            Some("run/systemd/container"),
+            LimitedBy::Container,
+        ),
+        (hybrid, "/unified-job", None, LimitedBy::Cgroup),
+    ] {
+        let below = if mounts == hybrid { "/unified" } else { "" };
+        let own = path.trim_end_matches('/');
+        let mut files = two(&format!("{below}{own}"), &limit, 3 * GIB, 1);
+        files.extend(mark.map(|mark| (mark.to_string(), String::new())));
+        let root = of(mounts, files);
+        let membership = format!("3:cpu:{path}\n1:name=systemd:{path}\n0::{path}\n");
+        let mut group = Cgroup::of(root.path(), &membership).unwrap();
+        assert_eq!(group.tightest().map(|found| found.by), Some(by), "{path}");
+        assert_eq!(group.kills(), Some((1, true)), "{path}");
+    }
+}
+
+/// What a step of SLURM's has is bounded by its job's, and a pod's container by its pod; "max" is no limit.
+#[test]
+fn an_ancestors_limit_counts_where_the_own_one_is_max() {
+    let mut files = two("/slurm/job_7/step_0/user/task_0", "max", 3 * GIB, 4);
+    files.extend(two("/slurm/job_7/step_0/user", "max", 3 * GIB, 4));
+    files.extend(two(
+        "/slurm/job_7/step_0",
+        &(16 * GIB).to_string(),
+        3 * GIB,
+        4,
+    ));
+    files.extend(two("/slurm/job_7", &(16 * GIB).to_string(), 13 * GIB, 4));
+    let root = of(TWO, files);
+    let mut group = Cgroup::of(root.path(), "0::/slurm/job_7/step_0/user/task_0\n").unwrap();
+    let found = group.tightest().unwrap();
+    assert_eq!((found.used, found.limit), (Bytes::gib(12), Bytes::gib(16)));
+    // `scontrol update job`: the limit is another one now.
+    let max = root.path().join("sys/fs/cgroup/slurm/job_7/memory.max");
+    fs::write(&max, format!("{}\n", 20 * GIB)).unwrap();
+    group.read_limits();
+    assert_eq!(group.tightest().unwrap().limit, Bytes::gib(20));
+}
+
+/// Files that are there and say nothing that is known, or cannot be read.
+#[test]
+fn what_cannot_be_read_is_no_limit_and_no_count() {
+    let mut files = two("/job", "", 3 * GIB, 0);
+    files.retain(|(path, _)| !path.ends_with("memory.events"));
+    let root = of(TWO, files);
+    let mut group = Cgroup::of(root.path(), "0::/job\n").unwrap();
+    assert_eq!(group.tightest(), None);
+    assert_eq!(group.kills(), None);
+    // In a namespace without a mount of its own: the mount's root lies above what the path is told from.
+    let above = "31 23 0:28 /../../.. /sys/fs/cgroup rw - cgroup2 cgroup2 rw\n";
+    let root = of(above, two("/job", &GIB.to_string(), GIB / 2, 0));
+    assert!(Cgroup::of(root.path(), "0::/\n").is_none());
+    // A group that is gone.
+    let root = of(TWO, two("/other", &GIB.to_string(), GIB / 2, 0));
+    assert!(Cgroup::of(root.path(), "0::/job (deleted)\n").is_none());
 }
 
 #[test]
@@ -147,7 +277,7 @@ fn version_1_is_read_where_memory_is_its_own_hierarchy() {
         (found.by, found.stat.swap),
         (LimitedBy::Container, Some(Bytes(4_096)))
     );
-    assert_eq!(group.kills(), Some(2));
+    assert_eq!(group.kills(), Some((2, true)));
 }
 
 #[test]
@@ -294,6 +424,7 @@ fn a_kill_is_told_with_the_figures_before_it() {
     };
     assert_eq!((memory.used, memory.limit), (Bytes::gib(2), Bytes::gib(4)));
     assert_eq!(memory.unseen, []);
+    assert_eq!(memory.machine, Some(Bytes::gib(16)), "told once");
     assert!(!memory.roles.is_empty());
     assert_eq!(watcher.look(false), [], "nothing has changed");
     // The kernel counts first and kills then.
@@ -400,6 +531,59 @@ fn what_a_probe_says_of_a_process_counts_before_its_words() {
     }
     tree.take_told(&mut vec![(pid, HostRole::LoaderWorker)]);
     assert_eq!(role(&tree), Some(HostRole::LoaderWorker));
+}
+
+/// systemd-run, and what starts a container: the group that counts is that of the program, which is the largest process.
+#[test]
+fn a_run_that_is_moved_or_starts_its_program_elsewhere_is_found_there() {
+    let process = |pid: i32, resident: u64, group: &str| {
+        vec![
+            (format!("proc/{pid}/statm"), statm(resident)),
+            (format!("proc/{pid}/comm"), "python3\n".to_string()),
+            (format!("proc/{pid}/cgroup"), format!("0::{group}\n")),
+        ]
+    };
+    let mut files = two("/session.scope", "max", GIB, 0);
+    files.extend(two("/run-u7.scope", &(4 * GIB).to_string(), 3 * GIB, 0));
+    files.extend(process(100, 10, "/session.scope"));
+    files.push(("proc/7/task/7/children".into(), "100\n".into()));
+    files.push(("proc/meminfo".into(), MEMINFO.into()));
+    files.push(("proc/self/cgroup".into(), "0::/session.scope\n".into()));
+    let root = of(TWO, files);
+    let mut watcher = Watcher::new(HostOptions {
+        system: root.path().to_path_buf(),
+        root: 7,
+        but: Vec::new(),
+        interval: Duration::from_secs(1),
+        earlier: None,
+    });
+    watcher.tree = RunTree::new(root.path().join("proc"), 7, Vec::new());
+    let limit = |watcher: &mut Watcher| {
+        watcher.look(false);
+        let machine = watcher.machine.used().unwrap();
+        let reading = watcher.measured(&machine);
+        (reading.limited_by, reading.limit)
+    };
+    let of_machine = (LimitedBy::Machine, Bytes::gib(16));
+    let of_scope = (LimitedBy::Systemd, Bytes::gib(4));
+    assert_eq!(limit(&mut watcher), of_machine);
+    // It moves itself, and has become the program.
+    let own = root.path().join("proc/100/cgroup");
+    fs::write(&own, "0::/run-u7.scope\n").unwrap();
+    assert_eq!(limit(&mut watcher), of_scope);
+    // Or it stays where it is, and a child of it is the program.
+    fs::write(&own, "0::/session.scope\n").unwrap();
+    assert_eq!(limit(&mut watcher), of_machine);
+    for (path, text) in process(101, 9_000, "/run-u7.scope") {
+        let path = root.path().join(path);
+        fs::create_dir_all(path.parent().unwrap()).unwrap();
+        fs::write(path, text).unwrap();
+    }
+    let children = root.path().join("proc/7/task/7/children");
+    fs::write(children, "100 101\n").unwrap();
+    watcher.look(false);
+    watcher.look(false);
+    assert_eq!(limit(&mut watcher), of_scope);
 }
 
 #[test]
