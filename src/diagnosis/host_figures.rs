@@ -9,7 +9,7 @@ use crate::event::{
     HostActivity, HostGrowthSpot, HostMemory, HostProcess, LimitedBy, LoaderSettings, RoleUse,
     ShmUse,
 };
-use crate::oom::OomKind;
+use crate::oom::{HostSign, OomKind};
 use crate::recognize::{HostView, host_view};
 use crate::state::{HostAtOom, HostLeak, HostOomSource, with_headroom};
 use crate::units::{Bytes, Pid};
@@ -21,6 +21,9 @@ const MOST_OF_IT: f64 = 0.5;
 /// Where nobody held most, whoever grew by this share of what all together grew by is named, if that is this share of the limit.
 const MOST_OF_GROWTH: f64 = 0.5;
 const GREW_MUCH: f64 = 0.1;
+
+/// An allocation that is refused below this share of the limit is refused for its own size.
+const NEARLY_FULL: f64 = 0.7;
 
 /// Figures of processes that share pages may count them twice. Up to this much more than what is used says nothing against them.
 const COUNTED_TWICE: f64 = 1.15;
@@ -94,6 +97,9 @@ impl<'a> HostFigures<'a> {
             age,
             named: None,
         };
+        if figures.is_refused_early() {
+            return (age <= STALE).then_some(figures);
+        }
         let most = figures.most().map(|holder| (holder, WhyNamed::Most));
         let together = || {
             figures
@@ -103,6 +109,15 @@ impl<'a> HostFigures<'a> {
         let grower = || figures.grower().map(|holder| (holder, WhyNamed::Grew));
         figures.named = most.or_else(together).or_else(grower);
         (age <= STALE).then_some(figures)
+    }
+
+    /// Whether an allocation was refused long before all was in use: it was too large, whoever holds what there is.
+    fn is_refused_early(&self) -> bool {
+        let is_refused = matches!(
+            self.case.host_sign(),
+            Some(HostSign::Refused | HostSign::Fork | HostSign::Mappings)
+        );
+        is_refused && self.memory.used < self.memory.limit.scale(NEARLY_FULL)
     }
 
     pub fn holder(&self) -> Option<Holder<'a>> {
@@ -303,7 +318,7 @@ impl<'a> HostFigures<'a> {
         // Nobody saw it end.
         let certainty = match self.host.told_by {
             HostOomSource::BrokenOff => certainty.min(Certainty::Likely),
-            HostOomSource::Told | HostOomSource::BusError => certainty,
+            HostOomSource::Told | HostOomSource::BusError | HostOomSource::NoSpace => certainty,
         };
         let headline: Phrase =
             with_figures(what, format!("RAM {} of {}", memory.used, memory.limit));

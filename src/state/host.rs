@@ -8,7 +8,7 @@ mod growth;
 pub use growth::{HostGrowth, HostLeak, RoleGrowth};
 
 use crate::event::{
-    Exit, HostKill, HostMemory, HostUnseen, KillCount, LoaderSettings, ProcessHost, RoleUse,
+    Exit, HostKill, HostMemory, HostUnseen, KillCount, Level, LoaderSettings, ProcessHost, RoleUse,
 };
 use crate::oom::OomKind;
 use crate::state::{HostAtOom, HostOomSource, OomIncident, Run, State};
@@ -346,6 +346,26 @@ impl State {
         let is_bus_error = [Exit::Signal(SIGBUS), Exit::Code(128 + SIGBUS)].contains(&exit);
         if is_bus_error && self.host.is_shm_full(at) && !run.has_host_oom(at) {
             self.keep_host_oom(number, at, HostOomSource::BusError);
+        }
+    }
+
+    /// If a run failed for want of space on a file system: where nothing more fitted into /dev/shm it was that one, else a disk.
+    pub(super) fn end_without_space(&mut self, number: RunNumber) {
+        let run = self.runs.iter().find(|run| run.number == number);
+        let Some((run, (ended, exit))) = run.and_then(|run| Some((run, run.ended?))) else {
+            return;
+        };
+        let is_its_end = |at: Moment| apart(at, ended) <= ENDS_WITHIN;
+        if exit.is_success() || !run.no_space.is_some_and(is_its_end) || run.oom().is_some() {
+            return;
+        }
+        match self.host.is_shm_full(ended) {
+            true => self.keep_host_oom(number, ended, HostOomSource::NoSpace),
+            false => self.note(
+                ended,
+                Level::Warning,
+                "its output says that no space is left on a device: a disk is full (of checkpoints, of TMPDIR), not memory".into(),
+            ),
         }
     }
 

@@ -3,7 +3,7 @@
 use crate::event::{
     DeviceProcess, HostKill, HostMemory, HostProcess, LoaderSettings, OomRecord, ShmUse,
 };
-use crate::oom::{OomKind, OomOutcome, OomReport};
+use crate::oom::{HostSign, OomKind, OomOutcome, OomReport};
 use crate::state::host::{HostLeak, RoleGrowth};
 use crate::units::{Bytes, Moment, Pid, Rank, Uuid};
 use std::time::Duration;
@@ -70,6 +70,8 @@ pub enum HostOomSource {
     Told,
     /// The run ended by SIGBUS with a full /dev/shm: whoever writes to it where nothing is left is ended so.
     BusError,
+    /// The run failed with "No space left on device" and a full /dev/shm.
+    NoSpace,
     /// The recording stops there in the middle of the run, and nobody goes on with it.
     BrokenOff,
 }
@@ -82,6 +84,9 @@ impl HostOomSource {
             HostOomSource::BusError => Some(
                 "It was ended by SIGBUS: it wrote to shared memory where there was no room for another page.",
             ),
+            HostOomSource::NoSpace => {
+                Some("Its output says \"No space left on device\", and /dev/shm had none left.")
+            }
             HostOomSource::BrokenOff => Some(
                 "The recording stops there in the middle of the run, and nobody goes on with it: what ended the run ended oomph too, as the kernel does with memory.oom.group, and SLURM at a job's limit.",
             ),
@@ -155,6 +160,23 @@ impl OomIncident {
             // The kernel's kill is all there is of it.
             (None, None) if self.host.is_some() => OomKind::HostOom,
             (None, _) => OomKind::CudaOom,
+        }
+    }
+
+    /// What ran out, in words: "memory".
+    pub fn what(&self) -> &'static str {
+        match self.report.as_ref().and_then(|report| report.sign) {
+            Some(HostSign::Descriptors) => "file descriptors",
+            Some(
+                HostSign::SharedMemory
+                | HostSign::Pinned
+                | HostSign::Slurm
+                | HostSign::Refused
+                | HostSign::Fork
+                | HostSign::Mappings
+                | HostSign::Other,
+            )
+            | None => "memory",
         }
     }
 
