@@ -143,7 +143,7 @@ fn the_commands_own_limit_of_memory_is_raised_on_a_key() {
     let dialog = terminal.wait_for(DIALOG, PATIENCE);
     assert!(dialog.contains("higher memory limit"), "{dialog}");
     assert!(dialog.contains("--memory=64m→128m"), "{dialog}");
-    answer(&mut terminal, "c", |terminal| {
+    answer(&mut terminal, "M", |terminal| {
         !terminal.screen().contains(DIALOG)
     });
     assert_eq!(terminal.exit(PATIENCE), Exit::Code(0));

@@ -22,7 +22,7 @@ pub(super) const REMEDY: RemedySpec = RemedySpec {
     comes_before: Some((Help::LessHostMemory, RemedyId::Wait)),
     rejects: Some(RejectedThing::Limit),
     ..RemedySpec::new(
-        'c',
+        'M',
         "higher memory limit",
         RemedyEffect::None,
         NeedFrom::Itself,
