@@ -4,7 +4,7 @@
 //! The launchers are in `launchers.toml`. This knows nothing of batches, precisions or programs.
 
 use super::argument::{Arguments, Name, Value, text};
-use super::memory_limit::{LimitedMemory, MemoryLimit, SizeStyle};
+use super::memory_limit::{LimitedMemory, SizeLimit, SizeStyle};
 use crate::command::{CommandLine, Word};
 use serde::{Deserialize, Serialize};
 use std::ops::Range;
@@ -38,7 +38,7 @@ pub struct Launcher {
     pub is_outside: bool,
     /// The sizes among its options that limit the host's memory of what it starts.
     #[serde(skip)]
-    pub(crate) limits: Vec<MemoryLimit>,
+    pub(crate) limits: Vec<SizeLimit>,
     /// Its option for the size of /dev/shm, typed or not.
     #[serde(skip)]
     pub(crate) shm_option: Option<&'static str>,
@@ -473,7 +473,7 @@ impl Grammar {
     }
 
     /// The size that the option in the word at `k` sets, if it sets one.
-    fn limit(&self, word: &str, k: usize, next: Option<&str>) -> Option<MemoryLimit> {
+    fn limit(&self, word: &str, k: usize, next: Option<&str>) -> Option<SizeLimit> {
         let style = self.sizes?;
         self.sized().find_map(|(what, option)| {
             // `-p MemoryMax=`: the size stands behind a name in the option's value.
@@ -489,7 +489,7 @@ impl Grammar {
             };
             let size = text.strip_prefix(name)?;
             let whole = if at == k { word } else { text };
-            Some(MemoryLimit {
+            Some(SizeLimit {
                 option: format!("{option}{}{name}", if name.is_empty() { "" } else { " " }),
                 what,
                 style,

@@ -13,7 +13,7 @@ use crate::diagnosis::{Cause, Help};
 use crate::event::{HostMemory, LimitedBy};
 use crate::oom::HostSign;
 use crate::recognize::argument::{InsertPoint, Value};
-use crate::recognize::memory_limit::{LimitedMemory, MemoryLimit, SizeStyle};
+use crate::recognize::memory_limit::{LimitedMemory, SizeLimit, SizeStyle};
 use crate::recognize::{HostView, Launcher, host_view};
 use crate::state::with_headroom;
 use crate::units::Bytes;
@@ -46,8 +46,8 @@ struct Raised {
 }
 
 /// A limit of the command that may be the one that was reached.
-struct Reached<'l> {
-    limit: &'l MemoryLimit,
+struct ReachedLimit<'l> {
+    limit: &'l SizeLimit,
     size: Bytes,
     /// How often it counts: CPUs or GPUs of an option for each; `None` where that is not known.
     times: Option<u64>,
@@ -94,7 +94,7 @@ fn is_same(a: Bytes, b: Bytes) -> bool {
 }
 
 /// How often a limit for each CPU or GPU is in the whole one.
-fn times(limit: &MemoryLimit, size: Bytes, whole: Bytes) -> Option<u64> {
+fn times(limit: &SizeLimit, size: Bytes, whole: Bytes) -> Option<u64> {
     if limit.what == LimitedMemory::Ram {
         return is_same(size, whole).then_some(1);
     }
@@ -103,28 +103,28 @@ fn times(limit: &MemoryLimit, size: Bytes, whole: Bytes) -> Option<u64> {
 }
 
 /// The last one of each kind of a launcher: that one counts.
-fn in_force(launcher: &Launcher, what: LimitedMemory) -> Option<&MemoryLimit> {
+fn in_force(launcher: &Launcher, what: LimitedMemory) -> Option<&SizeLimit> {
     let mut limits = launcher.limits.iter().rev();
     limits.find(|limit| limit.what == what)
 }
 
 /// The limit of the command that was reached.
 fn reached<'l>(
-    limits: &[&'l MemoryLimit],
+    limits: &[&'l SizeLimit],
     view: HostView,
     memory: Option<&HostMemory>,
-) -> Result<Reached<'l>, String> {
+) -> Result<ReachedLimit<'l>, String> {
     let sized = limits
         .iter()
         .filter_map(|limit| Some((*limit, limit.size()?)));
-    let sized: Vec<(&MemoryLimit, Bytes)> = sized.collect();
+    let sized: Vec<(&SizeLimit, Bytes)> = sized.collect();
     let Some((smallest, size)) = sized.iter().copied().min_by_key(|(_, size)| *size) else {
         let shown = limits.first().map_or(String::new(), |limit| limit.shown());
         return Err(format!("{shown} is no limit that could be raised"));
     };
     let Some(memory) = memory.filter(|_| view != HostView::Nothing) else {
         let is_whole = smallest.what == LimitedMemory::Ram;
-        return Ok(Reached {
+        return Ok(ReachedLimit {
             limit: smallest,
             size,
             times: is_whole.then_some(1),
@@ -133,7 +133,7 @@ fn reached<'l>(
     let mut matching = sized
         .iter()
         .filter_map(|(limit, size)| Some((*limit, *size, times(limit, *size, memory.limit)?)));
-    let found = matching.next().map(|(limit, size, times)| Reached {
+    let found = matching.next().map(|(limit, size, times)| ReachedLimit {
         limit,
         size,
         times: Some(times),
@@ -151,7 +151,7 @@ fn reached<'l>(
 /// Why a limit cannot be so high, if it cannot.
 fn check_room(
     offering: &Offering<'_>,
-    reached: &Reached<'_>,
+    reached: &ReachedLimit<'_>,
     new: Bytes,
     memory: Option<&HostMemory>,
 ) -> Result<(), String> {
@@ -189,14 +189,14 @@ fn check_room(
 }
 
 /// The new size as it is written, and in bytes.
-fn raised(limit: &MemoryLimit, least: Bytes) -> Result<(String, Bytes), String> {
+fn raised(limit: &SizeLimit, least: Bytes) -> Result<(String, Bytes), String> {
     let cannot = || format!("{} isn't a size that can be raised", limit.shown());
     let text = limit.raised(least).ok_or_else(cannot)?;
     let size = limit.with(text.clone()).size().ok_or_else(cannot)?;
     Ok((text, size))
 }
 
-fn set(draft: &mut Draft, limit: &MemoryLimit, new: &str) {
+fn set(draft: &mut Draft, limit: &SizeLimit, new: &str) {
     let value = Value {
         text: &limit.text,
         at: limit.at,
@@ -210,7 +210,7 @@ fn more_ram(offering: &Offering<'_>) -> Result<Option<Raised>, String> {
     let launchers = offering.recognized.launchers().iter();
     let kinds = [LimitedMemory::Ram, LimitedMemory::RamOfEach];
     let of_launcher = |one| kinds.iter().filter_map(move |what| in_force(one, *what));
-    let limits: Vec<&MemoryLimit> = launchers.clone().flat_map(of_launcher).collect();
+    let limits: Vec<&SizeLimit> = launchers.clone().flat_map(of_launcher).collect();
     if limits.is_empty() {
         return Ok(None);
     }
@@ -289,7 +289,7 @@ fn more_shm(offering: &Offering<'_>) -> Result<Option<Raised>, String> {
     let (view, memory) = seen(offering.inputs);
     let oom = offering.inputs.forecast.oom;
     let typed = in_force(launcher, LimitedMemory::Shm);
-    let old = typed.and_then(MemoryLimit::size);
+    let old = typed.and_then(SizeLimit::size);
     let size_of_batches = oom.and_then(|oom| {
         let requested = oom.requested().or(memory?.batch)?;
         let waiting = offering.loader().map_or(1, |loader| loader.waiting());
@@ -306,7 +306,7 @@ fn more_shm(offering: &Offering<'_>) -> Result<Option<Raised>, String> {
         Some(needed) => with_headroom(needed),
         None => USUAL_SHM.max(old.map_or(Bytes::ZERO, |old| old.scale(2.0))),
     };
-    let plain = MemoryLimit {
+    let plain = SizeLimit {
         option: option.into(),
         what: LimitedMemory::Shm,
         style: SizeStyle::Docker,
