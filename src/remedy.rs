@@ -16,6 +16,7 @@ mod device;
 mod edited;
 mod expandable_segments;
 mod expectation;
+mod host_limit;
 mod inputs;
 mod load_to_cpu;
 mod loader;
@@ -134,6 +135,8 @@ remedies! {
     PersistentWorkers: persistent_workers,
     /// Tensors shared by files with names.
     SharingStrategy: sharing,
+    /// A larger `--mem`, `--memory` or `--shm-size` of what starts the program.
+    HostLimit: host_limit,
     /// Resume from a checkpoint of the run that ended.
     Resume: resume,
     /// The previous choice without the edit that the program rejected.

@@ -25,7 +25,7 @@ pub use doubt::Doubt;
 pub use doubt::HiddenOom;
 pub use host::{HostGrowth, HostLeak, HostState, RoleGrowth};
 pub use indexed::{Indexed, Keyed};
-pub use oom::{HostAtOom, HostOomSource, NvmlAtOom, OomIncident};
+pub use oom::{HostAtOom, HostOomSource, NvmlAtOom, OomIncident, with_headroom};
 pub use outliers::{OddReason, Outlier, Outliers, ranges};
 pub use rank::{DeviceUsage, RankHost, RankState, StepTrack};
 pub use run::{EarlierRuns, Patching, Run, RunOutcome};

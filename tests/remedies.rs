@@ -4,6 +4,7 @@
 use crate::harness::{Terminal, wait_until};
 use oomph::event::{EventKind, Exit};
 use std::fs;
+use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 use std::process::Command;
 use std::time::{Duration, Instant};
@@ -121,6 +122,34 @@ run_out()
         commands[1].contains("--per_device_train_batch_size 4 --gradient_accumulation_steps 2")
     );
     assert_eq!(commands[0], commands[2]);
+}
+
+/// Ends as `docker run` does whose container had too little memory for a worker, until it is given more.
+const DOCKER: &str = "\
+#!/bin/sh
+case \"$*\" in *--memory=128m*) exit 0 ;; esac
+echo 'RuntimeError: DataLoader worker (pid 44) is killed by signal: Killed.' >&2
+exit 1
+";
+
+#[test]
+fn the_commands_own_limit_of_memory_is_raised_on_a_key() {
+    let project = Project::of("t.py", "");
+    let docker = project.path().join("docker");
+    fs::write(&docker, DOCKER).expect("a launcher");
+    fs::set_permissions(&docker, fs::Permissions::from_mode(0o755)).expect("its mode");
+    let words = ["./docker", "run", "--memory=64m", "img", "python3", "t.py"];
+    let mut terminal = project.start(&words);
+    let dialog = terminal.wait_for(DIALOG, PATIENCE);
+    assert!(dialog.contains("higher memory limit"), "{dialog}");
+    assert!(dialog.contains("--memory=64m→128m"), "{dialog}");
+    answer(&mut terminal, "M", |terminal| {
+        !terminal.screen().contains(DIALOG)
+    });
+    assert_eq!(terminal.exit(PATIENCE), Exit::Code(0));
+    let commands = project.commands();
+    assert_eq!(commands.len(), 2, "{commands:?}");
+    assert_eq!(commands[1], "./docker run --memory=128m img python3 t.py");
 }
 
 /// Loads a checkpoint beside its model, on the simulated GPU, and then calculates with what it has loaded.

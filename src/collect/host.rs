@@ -75,6 +75,10 @@ const PROCESSES_AFTER: Duration = Duration::from_secs(10);
 /// How often the control group is looked up anew: the program may have been moved.
 const LOOKED_UP: Duration = Duration::from_secs(15);
 
+/// A run that is younger is looked up at each look: systemd-run moves itself before it becomes the program, and a container's
+/// first process is not the one that was started.
+const YOUNG: Duration = Duration::from_secs(30);
+
 /// A process may take so long to end after it was killed, and the news of it to be taken.
 const DYING: Duration = Duration::from_secs(3);
 
@@ -240,6 +244,8 @@ struct Watcher {
     membership: String,
     cgroup: Option<Cgroup>,
     looked_up: Option<Instant>,
+    /// When the first process of the run was seen.
+    run_since: Option<Instant>,
     /// Whether that was for a process of the run, or only for what it inherits.
     has_looked_at_run: bool,
     /// The kernel's counter at the last look, and whether it is the machine's.
@@ -265,6 +271,7 @@ impl Watcher {
             membership: String::new(),
             cgroup: None,
             looked_up: None,
+            run_since: None,
             has_looked_at_run: false,
             kills: None,
             killed: None,
@@ -418,11 +425,14 @@ impl Watcher {
         let count = |(total, of_machine): (u64, bool)| KillCount { total, of_machine };
         let kills = self.kills.map(count);
         let known_kills = self.told.as_ref().and_then(|(_, told)| told.kills);
+        let machine = reading.machine;
+        let known_machine = self.told.as_ref().and_then(|(_, told)| told.machine);
         let mut reading = HostMemory {
             roles: by_role(&processes),
             processes: named(processes),
             batch: self.tree.batch(),
             kills: kills.filter(|_| kills != known_kills),
+            machine: machine.filter(|_| machine != known_machine),
             ..reading
         };
         // Told once, not in every line.
@@ -436,6 +446,7 @@ impl Watcher {
         let told = HostMemory {
             unseen: all,
             kills,
+            machine,
             ..reading.clone()
         };
         self.told = Some((now, told));
@@ -471,6 +482,7 @@ impl Watcher {
                     used: group.used,
                     limit: group.limit,
                     limited_by: group.by,
+                    machine: Some(machine.total),
                     cache: Some(cache),
                     shared: Some(shared),
                     swap: swap.filter(|swap| *swap > Bytes::ZERO),
@@ -505,16 +517,21 @@ impl Watcher {
     }
 
     fn look_up(&mut self, now: Instant) {
-        if self
-            .looked_up
-            .is_some_and(|at| now.duration_since(at) < LOOKED_UP)
-            && self.has_looked_at_run
-        {
+        let main = self.tree.main();
+        if main.is_none() {
+            self.run_since = None;
+        }
+        let since = main.map(|_| *self.run_since.get_or_insert(now));
+        let is_young = since.is_none_or(|since| now.duration_since(since) < YOUNG);
+        let is_due = |at: Instant| now.duration_since(at) >= LOOKED_UP;
+        let is_due = self.looked_up.is_none_or(is_due);
+        if !is_due && !is_young && self.has_looked_at_run {
             return;
         }
-        let main = self.tree.main();
         self.has_looked_at_run = main.is_some();
-        self.looked_up = Some(now);
+        if is_due {
+            self.looked_up = Some(now);
+        }
         let system = &self.options.system;
         // Before there is a run: what it will inherit.
         let of_process = main.and_then(|main| cgroup::of_process(system, main));
@@ -524,6 +541,13 @@ impl Watcher {
             Some(_) => Some(self.membership.clone()),
         };
         let membership = of_process.or_else(of_this).unwrap_or_default();
+        // Near its limit nothing is opened that need not be: who asks for memory there waits.
+        if is_due
+            && !self.is_near
+            && let Some(cgroup) = &mut self.cgroup
+        {
+            cgroup.read_limits();
+        }
         if self.cgroup.is_none() || membership != self.membership {
             self.cgroup = Cgroup::of(system, &membership);
             self.membership = membership;
@@ -549,7 +573,7 @@ impl Watcher {
     fn kills_now(&mut self) -> Option<(u64, bool)> {
         let of_cgroup = self.cgroup.as_mut().and_then(Cgroup::kills);
         match of_cgroup {
-            Some(count) => Some((count, false)),
+            Some((count, is_own)) => Some((count, !is_own)),
             None => self.machine.kills().map(|count| (count, true)),
         }
     }

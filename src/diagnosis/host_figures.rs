@@ -9,8 +9,9 @@ use crate::event::{
     HostActivity, HostGrowthSpot, HostMemory, HostProcess, LimitedBy, LoaderSettings, RoleUse,
     ShmUse,
 };
-use crate::oom::OomKind;
-use crate::state::{HostAtOom, HostLeak, HostOomSource};
+use crate::oom::{HostSign, OomKind};
+use crate::recognize::{HostView, host_view};
+use crate::state::{HostAtOom, HostLeak, HostOomSource, with_headroom};
 use crate::units::{Bytes, Pid};
 use std::time::Duration;
 
@@ -21,8 +22,8 @@ const MOST_OF_IT: f64 = 0.5;
 const MOST_OF_GROWTH: f64 = 0.5;
 const GREW_MUCH: f64 = 0.1;
 
-/// /dev/shm is full from here on: a batch more does not fit.
-const SHM_FULL: f64 = 0.9;
+/// An allocation that is refused below this share of the limit is refused for its own size.
+const NEARLY_FULL: f64 = 0.7;
 
 /// Figures of processes that share pages may count them twice. Up to this much more than what is used says nothing against them.
 const COUNTED_TWICE: f64 = 1.15;
@@ -42,6 +43,8 @@ pub(super) struct HostFigures<'a> {
     case: &'a OomContext<'a>,
     host: &'a HostAtOom,
     pub memory: &'a HostMemory,
+    /// The program's own /dev/shm.
+    shm: Option<ShmUse>,
     age: Duration,
     named: Option<(Holder<'a>, WhyNamed)>,
 }
@@ -81,13 +84,22 @@ impl<'a> HostFigures<'a> {
             .filter(|_| case.kind == OomKind::HostOom)?;
         let (at, memory) = host.memory.as_ref()?;
         let age = case.oom.at.since(*at);
+        let shm = match host_view_of(case, memory) {
+            HostView::Whole => memory.shm,
+            HostView::ButShm => None,
+            HostView::Nothing => return None,
+        };
         let mut figures = HostFigures {
             case,
             host,
             memory,
+            shm,
             age,
             named: None,
         };
+        if figures.is_refused_early() {
+            return (age <= STALE).then_some(figures);
+        }
         let most = figures.most().map(|holder| (holder, WhyNamed::Most));
         let together = || {
             figures
@@ -97,6 +109,15 @@ impl<'a> HostFigures<'a> {
         let grower = || figures.grower().map(|holder| (holder, WhyNamed::Grew));
         figures.named = most.or_else(together).or_else(grower);
         (age <= STALE).then_some(figures)
+    }
+
+    /// Whether an allocation was refused long before all was in use: it was too large, whoever holds what there is.
+    fn is_refused_early(&self) -> bool {
+        let is_refused = matches!(
+            self.case.host_sign(),
+            Some(HostSign::Refused | HostSign::Fork | HostSign::Mappings)
+        );
+        is_refused && self.memory.used < self.memory.limit.scale(NEARLY_FULL)
     }
 
     pub fn holder(&self) -> Option<Holder<'a>> {
@@ -150,10 +171,7 @@ impl<'a> HostFigures<'a> {
         let memory = self.memory;
         let used = memory.used;
         let is_most = |bytes: Bytes| bytes >= used.scale(MOST_OF_IT);
-        if let Some(shm) = memory.shm
-            && shm.used >= shm.size.scale(SHM_FULL)
-            && self.host.kill.is_none()
-        {
+        if let Some(shm) = self.host.full_shm().filter(|_| self.shm.is_some()) {
             return Some(Holder::FullShm(shm));
         }
         let locked: Bytes = memory
@@ -197,11 +215,14 @@ impl<'a> HostFigures<'a> {
     ) -> Finding {
         match HostFigures::of(case) {
             Some(figures) => figures.finding(cause, certainty, what),
-            None => Finding {
-                // The GPU's numbers are irrelevant here.
-                evidence: Vec::new(),
-                ..case.finding(cause, certainty, format!("{what}."))
-            },
+            None => {
+                let finding = Finding {
+                    // The GPU's numbers are irrelevant here.
+                    evidence: Vec::new(),
+                    ..case.finding(cause, certainty, format!("{what}."))
+                };
+                finding.says_if(out_of_sight(case))
+            }
         }
     }
 
@@ -222,14 +243,9 @@ impl<'a> HostFigures<'a> {
         ))
     }
 
-    /// What /dev/shm needed, at least: what was in it and what did not fit; of each batch that may wait, if one's size is known.
+    /// What /dev/shm needed, at least.
     pub fn needed_shm(&self, shm: ShmUse) -> Bytes {
-        let requested = self.case.requested.or(self.memory.batch);
-        let requested = requested.unwrap_or_default();
-        let waiting = self.loader().map_or(1, LoaderSettings::waiting);
-        (shm.used + requested)
-            .max(Bytes(requested.0.saturating_mul(waiting)))
-            .max(shm.size)
+        (self.host).needed_shm(shm, self.case.requested, self.loader())
     }
 
     /// What one kind of process has leaked.
@@ -240,7 +256,7 @@ impl<'a> HostFigures<'a> {
     /// What /dev/shm needs for all batches that may wait, where one's size is known.
     pub fn needed_of_batches(&self) -> Option<Bytes> {
         self.case.requested.or(self.memory.batch)?;
-        Some(self.needed_shm(self.memory.shm?))
+        Some(self.needed_shm(self.shm?))
     }
 
     /// What workers have copied of what they shared, if that is much of what is used.
@@ -302,7 +318,7 @@ impl<'a> HostFigures<'a> {
         // Nobody saw it end.
         let certainty = match self.host.told_by {
             HostOomSource::BrokenOff => certainty.min(Certainty::Likely),
-            HostOomSource::Told | HostOomSource::BusError => certainty,
+            HostOomSource::Told | HostOomSource::BusError | HostOomSource::NoSpace => certainty,
         };
         let headline: Phrase =
             with_figures(what, format!("RAM {} of {}", memory.used, memory.limit));
@@ -402,12 +418,7 @@ impl<'a> HostFigures<'a> {
     /// What to ask for: more than there was.
     pub fn more_memory(&self) -> Phrase {
         let limit = self.memory.limit;
-        // What still grew had not come to its end.
-        let needed = limit
-            + self
-                .host
-                .grew
-                .map_or(Bytes::ZERO, |grew| grew.by.min(limit));
+        let needed = self.host.needed_ram().unwrap_or(limit);
         match self.memory.limited_by {
             LimitedBy::Slurm => format!("--mem of the job above {limit}: sbatch --mem={}G", more(needed)),
             LimitedBy::Container => format!(
@@ -435,5 +446,18 @@ pub(super) fn grown(spot: &HostGrowthSpot) -> Option<String> {
 
 /// A quarter more, in whole GiB.
 pub(super) fn more(limit: Bytes) -> u64 {
-    (limit.scale(1.25).as_gib().ceil() as u64).max(1)
+    (with_headroom(limit).as_gib().ceil() as u64).max(1)
+}
+
+/// What a reading is of, for the command that ran out.
+fn host_view_of(case: &OomContext<'_>, memory: &HostMemory) -> HostView {
+    case.run
+        .map_or(HostView::Whole, |run| host_view(&run.command, memory))
+}
+
+/// Why there are no figures, where what starts the program is no parent of it.
+pub(super) fn out_of_sight(case: &OomContext<'_>) -> Option<String> {
+    let (_, memory) = case.oom.host.as_deref()?.memory.as_ref()?;
+    (host_view_of(case, memory) == HostView::Nothing)
+        .then(|| "oomph does not see what that command starts as its own processes, so nothing is known of their memory.".to_string())
 }

@@ -1,10 +1,10 @@
 //! The host's memory ran out, not the device's: nothing that is changed on the GPU helps.
 
 use super::finding::with_figures;
-use super::host_figures::HostFigures;
+use super::host_figures::{HostFigures, out_of_sight};
 use super::oom_context::OomContext;
-use super::{Cause, CauseSpec, Certainty, Finding};
-use crate::oom::OomKind;
+use super::{Cause, CauseSpec, Certainty, Finding, Phrase};
+use crate::oom::{HostSign, OomKind};
 
 pub(super) const CAUSE: CauseSpec =
     CauseSpec::new("host memory", examine).of_host("host memory ran out, not GPU memory");
@@ -13,6 +13,40 @@ const ADVICE: [&str; 2] = [
     "fewer DataLoader workers, or a smaller prefetch_factor",
     "a larger memory limit for the job or container, or a larger /dev/shm",
 ];
+
+/// What helps where a process could not be started.
+const FORK_ADVICE: [&str; 2] = [
+    "start workers before the program has grown, or with multiprocessing_context=\"forkserver\"",
+    "sysctl vm.overcommit_memory=1, or swap, where the kernel counts what a fork might need",
+];
+
+/// Whether an allocation was refused: nothing was killed.
+fn is_refused(case: &OomContext) -> bool {
+    // Only an allocator that was refused says how much it wanted; what the kernel kills says nothing.
+    case.requested.is_some() || matches!(case.host_sign(), Some(HostSign::Refused | HostSign::Fork))
+}
+
+fn fork_advice(case: &OomContext) -> Vec<Phrase> {
+    match case.host_sign() {
+        Some(HostSign::Fork) => FORK_ADVICE.map(Phrase::from).to_vec(),
+        _ => Vec::new(),
+    }
+}
+
+/// How it ended.
+fn how(case: &OomContext) -> &'static str {
+    match (case.host_sign(), is_refused(case)) {
+        (Some(HostSign::Fork), _) => {
+            "The kernel refused memory to a call, most often to start a process: a fork may come to need as much as its parent has. Nothing was killed."
+        }
+        (_, true) => {
+            "An allocation on the host was refused: no memory is left, or a limit (ulimit -v, the job's) was reached. Nothing was killed."
+        }
+        (_, false) => {
+            "The kernel's OOM killer, the job's memory limit or a full /dev/shm ended it."
+        }
+    }
+}
 
 fn examine(case: &OomContext) -> Option<Finding> {
     if case.kind != OomKind::HostOom {
@@ -26,9 +60,12 @@ fn examine(case: &OomContext) -> Option<Finding> {
             None => "The host ran out of memory, not the GPU".into(),
         };
         let advice = [ADVICE[0].into(), figures.more_memory()];
+        let is_refused = is_refused(case);
         return Some(
             figures
                 .finding(Cause::HostMemory, Certainty::Certain, &what)
+                .says_if(is_refused.then(|| how(case)))
+                .advises(fork_advice(case))
                 .advises(advice),
         );
     }
@@ -44,12 +81,11 @@ fn examine(case: &OomContext) -> Option<Finding> {
         evidence: Vec::new(),
         ..case.finding(Cause::HostMemory, Certainty::Certain, headline)
     };
-    // Only an allocator that was refused says how much it wanted; what the kernel kills says nothing.
-    let how = match case.requested {
-        Some(_) => {
-            "An allocation on the host was refused: no memory is left, or a limit (ulimit -v, the job's) was reached. Nothing was killed."
-        }
-        None => "The kernel's OOM killer, the job's memory limit or a full /dev/shm ended it.",
-    };
-    Some(finding.says(how).advises(ADVICE))
+    Some(
+        finding
+            .says(how(case))
+            .says_if(out_of_sight(case))
+            .advises(fork_advice(case))
+            .advises(ADVICE),
+    )
 }

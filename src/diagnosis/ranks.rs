@@ -266,6 +266,8 @@ fn words(kind: ConsequenceKind) -> &'static str {
         ConsequenceKind::Killed => "ended by SIGKILL",
         ConsequenceKind::LauncherGaveUp => "the launcher ended the other ranks",
         ConsequenceKind::AllocationEnded => "the allocation ended",
+        ConsequenceKind::NoSpace => "no space left on a file system",
+        ConsequenceKind::WorkerGone => "a worker of an executor ended",
         ConsequenceKind::AnotherError | ConsequenceKind::Unknown => "another error",
     }
 }

@@ -29,7 +29,26 @@ fn by_text(case: &OomContext) -> Finding {
         ])
 }
 
+/// The kernel refused to map what another process has shared.
+fn not_mapped(case: &OomContext) -> Finding {
+    let what = "Shared memory could not be mapped (errno 12), not GPU memory";
+    let finding = HostFigures::of_or_text(case, Cause::SharedMemory, Certainty::Certain, what);
+    finding
+        .says("A process may have so many mappings (vm.max_map_count, 65,530 as a rule), and each tensor that is shared by name is one; or ulimit -v, or a limit of RAM, leaves it no more.")
+        .advises([
+            because(
+                "fewer, larger tensors: a batch as one tensor, not as a list of many",
+                "each that is passed on is a mapping until it is freed",
+            ),
+            "sysctl -w vm.max_map_count=262144, and ulimit -v unlimited".into(),
+            "torch.multiprocessing.set_sharing_strategy(\"file_descriptor\"), if it was changed".into(),
+        ])
+}
+
 fn examine(case: &OomContext) -> Option<Finding> {
+    if case.host_sign() == Some(HostSign::Mappings) {
+        return Some(not_mapped(case));
+    }
     let figures = HostFigures::of(case);
     let holder = figures.as_ref().and_then(HostFigures::holder);
     if case.host_sign() == Some(HostSign::SharedMemory)

@@ -1,6 +1,7 @@
 //! Blocks as plain text.
 
 use super::{DocumentBlock, FigureSum, Growing, MemoryHolder, RemarkOf, SumOf, Tree, Voice};
+use crate::diagnosis::Cause;
 use crate::event::Retainers;
 
 /// What stands before the lines of a block.
@@ -39,6 +40,11 @@ fn of_block(block: &DocumentBlock, layout: TextLayout) -> Vec<String> {
                     TextLayout::Parts,
                 ) => {
                     format!("\nCause ({}): {cause}. {words}", certainty.word())
+                }
+                (Voice::Cause(_, cause), TextLayout::Lines)
+                    if cause == Cause::OpenFiles.spec().title =>
+                {
+                    format!("out of file descriptors: {words}")
                 }
                 (Voice::Cause(..), TextLayout::Lines) => format!("out of memory: {words}"),
                 (Voice::Also(..), TextLayout::Lines) => format!("also: {words}"),

@@ -12,6 +12,9 @@ pub struct HostMemory {
     /// Where the kernel starts to kill.
     pub limit: Bytes,
     pub limited_by: LimitedBy,
+    /// All RAM of the machine, where that is another; told once.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub machine: Option<Bytes>,
     /// The cache of files, which the kernel gives back when memory is short.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub cache: Option<Bytes>,

@@ -26,6 +26,10 @@ pub enum ConsequenceKind {
     LauncherGaveUp,
     /// The scheduler ends the allocation: no consequence of a rank, and no fault of memory.
     AllocationEnded,
+    /// A file system is full: a disk, or /dev/shm.
+    NoSpace,
+    /// A worker of another executor than DataLoader's has ended: by a signal, nobody says which.
+    WorkerGone,
     /// The program's last error is another one than that of which its output tells.
     AnotherError,
     /// A kind that this version does not know (from a later version's recording).
@@ -108,7 +112,24 @@ impl LineReader for ConsequenceReader<'_> {
 
 /// Whether a line says what followed from a rank's failure.
 pub(super) fn is_consequence(text: &str) -> bool {
-    kind(text).is_some()
+    kind(text).is_some_and(ConsequenceKind::is_of_a_rank)
+}
+
+impl ConsequenceKind {
+    /// Whether it follows from a rank's failure.
+    pub fn is_of_a_rank(self) -> bool {
+        match self {
+            ConsequenceKind::CollectiveTimedOut
+            | ConsequenceKind::ConnectionClosed
+            | ConsequenceKind::Terminated
+            | ConsequenceKind::Killed
+            | ConsequenceKind::LauncherGaveUp
+            | ConsequenceKind::AllocationEnded
+            | ConsequenceKind::AnotherError
+            | ConsequenceKind::Unknown => true,
+            ConsequenceKind::NoSpace | ConsequenceKind::WorkerGone => false,
+        }
+    }
 }
 
 /// The words of each row, and what a line has besides.

@@ -64,6 +64,12 @@ pub enum HostSign {
     Pinned,
     /// SLURM says that it is the job's limit.
     Slurm,
+    /// An allocation that was refused.
+    Refused,
+    /// A process that could not be started.
+    Fork,
+    /// A mapping of shared memory that was refused.
+    Mappings,
     #[serde(other)]
     Other,
 }

@@ -4,6 +4,7 @@
 //! The launchers are in `launchers.toml`. This knows nothing of batches, precisions or programs.
 
 use super::argument::{Arguments, Name, Value, text};
+use super::memory_limit::{LimitedMemory, SizeLimit, SizeStyle};
 use crate::command::{CommandLine, Word};
 use serde::{Deserialize, Serialize};
 use std::ops::Range;
@@ -32,6 +33,15 @@ pub struct Launcher {
     /// Whether what it starts has files of its own.
     #[serde(skip)]
     pub is_container: bool,
+    /// Whether what it starts is no descendant of it: a server or another node starts that.
+    #[serde(skip)]
+    pub is_outside: bool,
+    /// The sizes among its options that limit the host's memory of what it starts.
+    #[serde(skip)]
+    pub(crate) limits: Vec<SizeLimit>,
+    /// Its option for the size of /dev/shm, typed or not.
+    #[serde(skip)]
+    pub(crate) shm_option: Option<&'static str>,
 }
 
 /// How an environment variable reaches what a launcher starts.
@@ -255,6 +265,8 @@ impl CommandReader<'_> {
         let mut part_of = None;
         let mut starts_module = false;
         let mut starts_command = false;
+        let mut is_outside = grammar.outside;
+        let mut limits = Vec::new();
         let mut k = options;
         while let Some(word) = self.text(k) {
             if word == "--" {
@@ -275,6 +287,8 @@ impl CommandReader<'_> {
                 break;
             }
             starts_command |= is(&grammar.command);
+            is_outside &= !is(&grammar.inside);
+            limits.extend(grammar.limit(word, k, self.text(k + 1)));
             let width = grammar.width(name, glued.is_some());
             let value = match glued {
                 Some(value) => Some(value),
@@ -307,6 +321,9 @@ impl CommandReader<'_> {
                 Some(option) => EnvPropagation::Option(option),
             },
             is_container: grammar.then == Then::Image,
+            is_outside,
+            limits,
+            shm_option: grammar.shm.first().map(String::as_str),
         });
         match grammar.then {
             _ if starts_module => {
@@ -427,9 +444,62 @@ struct Grammar {
     cluster: bool,
     #[serde(default)]
     env: Option<String>,
+    #[serde(default)]
+    outside: bool,
+    #[serde(default)]
+    inside: Vec<String>,
+    sizes: Option<SizeStyle>,
+    #[serde(default)]
+    ram: Vec<String>,
+    #[serde(default)]
+    ram_each: Vec<String>,
+    #[serde(default)]
+    ram_swap: Vec<String>,
+    #[serde(default)]
+    shm: Vec<String>,
 }
 
 impl Grammar {
+    /// Its options for sizes of the host's memory, and what each is for.
+    fn sized(&self) -> impl Iterator<Item = (LimitedMemory, &str)> {
+        [
+            (LimitedMemory::Ram, &self.ram),
+            (LimitedMemory::RamOfEach, &self.ram_each),
+            (LimitedMemory::RamAndSwap, &self.ram_swap),
+            (LimitedMemory::Shm, &self.shm),
+        ]
+        .into_iter()
+        .flat_map(|(what, options)| options.iter().map(move |option| (what, option.as_str())))
+    }
+
+    /// The size that the option in the word at `k` sets, if it sets one.
+    fn limit(&self, word: &str, k: usize, next: Option<&str>) -> Option<SizeLimit> {
+        let style = self.sizes?;
+        self.sized().find_map(|(what, option)| {
+            // `-p MemoryMax=`: the size stands behind a name in the option's value.
+            let (option, name) = option.split_once(' ').unwrap_or((option, ""));
+            let rest = word.strip_prefix(option)?;
+            let is_long = option.starts_with("--");
+            let (at, text) = match rest {
+                "" => (k + 1, next?),
+                _ if rest.starts_with('=') => (k, &rest[1..]),
+                // `-m8g`, `-pMemoryMax=8G`
+                _ if !is_long => (k, rest),
+                _ => return None,
+            };
+            let size = text.strip_prefix(name)?;
+            let whole = if at == k { word } else { text };
+            Some(SizeLimit {
+                option: format!("{option}{}{name}", if name.is_empty() { "" } else { " " }),
+                what,
+                style,
+                at,
+                from: whole.len() - size.len(),
+                text: size.to_string(),
+            })
+        })
+    }
+
     /// The words that an option takes, including itself. `glued`: its value is in the same word.
     fn width(&self, name: &str, glued: bool) -> usize {
         let is = |list: &[String]| list.iter().any(|option| option == name);
@@ -443,8 +513,16 @@ impl Grammar {
                         .is_some_and(|f| f.chars().eq([letter]))
                 })
             });
-        if glued || is_switches || is(&self.flags) || is(&self.command) {
+        // `-m8g`
+        let is_glued_size = || {
+            let mut sized = self.sized().filter(|(_, option)| option.len() == 2);
+            let digit = name.as_bytes().get(2).is_some_and(u8::is_ascii_digit);
+            digit && sized.any(|(_, option)| name.starts_with(option))
+        };
+        if glued || is_switches || is(&self.flags) || is(&self.command) || is_glued_size() {
             1
+        } else if self.sized().any(|(_, option)| option == name) {
+            2
         } else if is(&self.pairs) {
             3
         } else if is(&self.values) {

@@ -6,6 +6,7 @@ use super::inputs::RemedyInputs;
 use super::plan::Expectation;
 use crate::diagnosis::{Cause, LittleUse, Phrase};
 use crate::event::{HostMemory, LoaderSettings, RamPrediction};
+use crate::recognize::{HostView, host_view};
 use crate::units::{Bytes, Pid};
 
 /// What saves less than this share of what was used is no help.
@@ -36,6 +37,10 @@ impl<'a> RamAtOom<'a> {
         let host = inputs.forecast.oom?.host.as_deref()?;
         let (_, memory) = host.memory.as_ref()?;
         let run = inputs.forecast.state.and_then(|state| state.run());
+        // What was read of another process than the program says nothing of it.
+        if run.is_some_and(|run| host_view(&run.command, memory) == HostView::Nothing) {
+            return None;
+        }
         let loaders: Vec<&LoaderSettings> = run.into_iter().flat_map(|run| run.loaders()).collect();
         let ranks = run.into_iter().flat_map(|run| &run.ranks);
         let by_torch: Bytes = ranks.filter_map(|rank| rank.host.pinned).sum();
@@ -154,6 +159,21 @@ impl<'a> RamAtOom<'a> {
             all - most
         );
         Some(self.expected(self.memory.used - saved, RamBound::AtLeast, &words))
+    }
+
+    /// With another limit, and at least such a need.
+    pub fn with_limit(&self, limit: Bytes, needs: Bytes) -> Expectation {
+        Expectation {
+            ram: Some(RamPrediction {
+                needs,
+                limit,
+                at_least: true,
+            }),
+            words: Phrase::from(format!(
+                "may not fit: needs at least {needs} of {limit} of RAM"
+            )),
+            ..Expectation::default()
+        }
     }
 
     fn expected(&self, needs: Bytes, bound: RamBound, why: &str) -> Expectation {

@@ -128,6 +128,10 @@ fn attribute(remedy: &mut Remedy, recognized: &Recognized<'_>) {
     let Some(source) = recognized.known.and_then(|entry| entry.source.as_deref()) else {
         return;
     };
+    if remedy.id == RemedyId::HostLimit {
+        // By what starts the program, not by its entry.
+        return;
+    }
     let by_entry = |edit: &Edit| {
         matches!(
             edit,

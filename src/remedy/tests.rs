@@ -4,6 +4,7 @@
 mod bounds;
 mod combined;
 mod edited;
+mod host_limit;
 mod loading;
 mod of_host;
 mod optimizers;
@@ -322,8 +323,8 @@ fn what_a_remedy_saves_is_in_the_forecast() {
 #[test]
 fn remedies_are_offered_in_the_order_of_their_list_but_for_what_the_cause_prefers() {
     use RemedyId::{
-        Batch, DataloaderWorkers, Device, ExpandableSegments, MaxSplitSize, PersistentWorkers,
-        PinMemory, PrefetchFactor, Wait,
+        Batch, DataloaderWorkers, Device, ExpandableSegments, HostLimit, MaxSplitSize,
+        PersistentWorkers, PinMemory, PrefetchFactor, Wait,
     };
     for (cause, preferred, next) in [
         (Cause::Capacity, &[][..], Batch),
@@ -334,6 +335,7 @@ fn remedies_are_offered_in_the_order_of_their_list_but_for_what_the_cause_prefer
                 PrefetchFactor,
                 PinMemory,
                 PersistentWorkers,
+                HostLimit,
             ],
             Wait,
         ),
@@ -374,6 +376,7 @@ fn the_published_names_of_remedies_stay() {
         "pin-memory",
         "persistent-workers",
         "sharing-strategy",
+        "host-limit",
         "wait",
         "stop-leftover",
         "without",

@@ -73,6 +73,8 @@ pub(super) enum RejectedThing {
     Checkpoint,
     /// Where a tensor is.
     Place,
+    /// How much memory is asked for.
+    Limit,
 }
 
 /// The messages of `rejections.toml`, in lower case.

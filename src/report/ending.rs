@@ -29,7 +29,7 @@ pub fn summary(state: &State) -> Option<String> {
         }
         RunOutcome::Finished => "finished".to_string(),
         RunOutcome::TrainedNothing => "ended with exit 0 without a training step".to_string(),
-        RunOutcome::OutOfMemory => "ran out of memory".to_string(),
+        RunOutcome::OutOfMemory => format!("ran out of {}", run.what_ran_out()),
         RunOutcome::Stopped => "stopped".to_string(),
         RunOutcome::Failed(exit) => format!("ended with {exit}"),
     };
@@ -117,7 +117,7 @@ fn of_run(state: &State, run: &Run) -> String {
         let step = step.map_or(String::new(), |record| {
             format!(" at step {}", record.step + 1)
         });
-        return format!("{named} ran out of memory{step}");
+        return format!("{named} ran out of {}{step}", run.what_ran_out());
     }
     match peak(state, run) {
         Some(peak) => format!("{named} peaked at {peak}"),

@@ -83,7 +83,7 @@ impl Text {
     }
 }
 
-fn chapters() -> [Chapter; 4] {
+fn chapters() -> [Chapter; 5] {
     [
         Chapter {
             title: "Messages",
@@ -98,7 +98,12 @@ fn chapters() -> [Chapter; 4] {
         Chapter {
             title: "What follows",
             about: "Lines that other ranks, their launcher and the scheduler print once a rank has failed. They are no cause.",
-            entries: aftermath(),
+            entries: aftermath(ConsequenceKind::is_of_a_rank),
+        },
+        Chapter {
+            title: "What may be memory, and what is not",
+            about: "Lines that say that something else ran out, or that a process ended, and not why.",
+            entries: aftermath(|kind| !kind.is_of_a_rank()),
         },
         Chapter {
             title: "What is none",
@@ -129,21 +134,30 @@ fn messages() -> Vec<ErrorsEntry> {
 }
 
 fn title(of: &OfMessage) -> String {
+    if of.sign == Some(HostSign::Descriptors) {
+        // Not memory at all.
+        return "too many open files".into();
+    }
     let more = match (of.kind, of.sign) {
         (_, Some(HostSign::SharedMemory)) => " (shared memory)",
-        (_, Some(HostSign::Descriptors)) => " (open files)",
         (_, Some(HostSign::Slurm)) => " (SLURM)",
         (_, Some(HostSign::Pinned)) => " (pinned memory)",
-        (_, None | Some(HostSign::Other)) if of.suspicion => " (a process was killed)",
+        (_, Some(HostSign::Refused)) => " (an allocation was refused)",
+        (_, Some(HostSign::Fork)) => " (errno 12)",
+        (_, Some(HostSign::Mappings)) => " (mappings)",
+        (_, None | Some(HostSign::Descriptors | HostSign::Other)) if of.suspicion => {
+            " (a process was killed)"
+        }
         (OomKind::CudaErrorOom, _) => " (outside PyTorch's allocator)",
-        (_, None | Some(HostSign::Other)) => "",
+        (_, None | Some(HostSign::Descriptors | HostSign::Other)) => "",
     };
     format!("{}{more}", of.kind.spec().title)
 }
 
-fn aftermath() -> Vec<ErrorsEntry> {
+fn aftermath(is_wanted: impl Fn(ConsequenceKind) -> bool) -> Vec<ErrorsEntry> {
     let texts = aftermath_texts();
     let entries = EXPLANATIONS.aftermath.iter();
+    let entries = entries.filter(|said| is_wanted(said.of.kind));
     entries
         .map(|said| {
             let texts = texts.iter().filter(|(kind, _)| *kind == said.of.kind);

@@ -240,13 +240,13 @@ fn place(oom: &Explained) -> String {
         OomOutcome::Caught => "caught, the program continued",
         OomOutcome::Unknown => "it is not shown whether the program ended with it",
     };
+    let whose = match oom.incident.what() {
+        "memory" => oom.kind().spec().allocator.to_string(),
+        other => format!("{other}, not memory"),
+    };
     match known.is_empty() {
-        true => format!("{}; {end}", oom.kind().spec().allocator),
-        false => format!(
-            "{}: {}; {end}",
-            known.join(", "),
-            oom.kind().spec().allocator
-        ),
+        true => format!("{whose}; {end}"),
+        false => format!("{}: {whose}; {end}", known.join(", ")),
     }
 }
 

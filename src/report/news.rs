@@ -71,7 +71,8 @@ impl News<'_> {
 
     fn oom(&self) -> String {
         let run = self.state.run();
-        let mut words = "out of memory".to_string();
+        let what = run.map_or("memory", Run::what_ran_out);
+        let mut words = format!("out of {what}");
         if let Some((run, oom)) = run.and_then(|run| Some((run, run.oom()?))) {
             words.push_str(" after ");
             words.push_str(&clock_face(oom.at.since(run.started)));

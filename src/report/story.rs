@@ -122,7 +122,9 @@ impl SessionStory {
             }
             RunOutcome::Finished => "finished".to_string(),
             RunOutcome::TrainedNothing => "ended with exit 0 without a training step".to_string(),
-            RunOutcome::OutOfMemory => format!("ran out of memory{}", self.place(run)),
+            RunOutcome::OutOfMemory => {
+                format!("ran out of {}{}", run.what_ran_out(), self.place(run))
+            }
             RunOutcome::Stopped => "was stopped".to_string(),
             RunOutcome::Failed(exit) => format!("ended with {exit}"),
         };

@@ -106,6 +106,8 @@ impl State {
                 run.allocation_ended.get_or_insert(at);
             }
             ConsequenceKind::AnotherError => run.has_another_error = true,
+            ConsequenceKind::NoSpace => run.no_space = Some(at),
+            ConsequenceKind::WorkerGone => {}
             _ => push_bounded(&mut run.consequences, (at, *consequence), CONSEQUENCES),
         }
     }
@@ -203,6 +205,7 @@ impl State {
         }
         self.end_by_kill(exited.run);
         self.end_by_bus_error(exited.run);
+        self.end_without_space(exited.run);
     }
 
     fn bound_runs(&mut self) {

@@ -172,6 +172,9 @@ impl Run {
     pub fn outcome_words(&self) -> String {
         match self.is_hidden_failure() {
             true => "OOM, exit 0".into(),
+            false if self.outcome() == RunOutcome::OutOfMemory => {
+                format!("out of {}", self.what_ran_out())
+            }
             false => self.outcome().to_string(),
         }
     }

@@ -8,7 +8,7 @@ mod growth;
 pub use growth::{HostGrowth, HostLeak, RoleGrowth};
 
 use crate::event::{
-    Exit, HostKill, HostMemory, HostUnseen, KillCount, LoaderSettings, ProcessHost, RoleUse,
+    Exit, HostKill, HostMemory, HostUnseen, KillCount, Level, LoaderSettings, ProcessHost, RoleUse,
 };
 use crate::oom::OomKind;
 use crate::state::{HostAtOom, HostOomSource, OomIncident, Run, State};
@@ -53,6 +53,8 @@ pub struct HostState {
     history: VecDeque<HostPoint>,
     spacing: Duration,
     unseen: Vec<HostUnseen>,
+    /// All RAM of the machine.
+    machine: Option<Bytes>,
     /// Its named processes.
     tracked: Vec<TrackedProcess>,
     /// When the kernel last killed, and what.
@@ -144,7 +146,12 @@ impl HostState {
         if self.latest.as_ref().is_some_and(|(last, _)| at < *last) {
             return;
         }
-        self.latest = Some((at, memory.clone()));
+        self.machine = memory.machine.or(self.machine);
+        let known = HostMemory {
+            machine: self.machine,
+            ..memory.clone()
+        };
+        self.latest = Some((at, known));
         self.kills = memory.kills.or(self.kills);
         self.track(at, memory);
         let is_due = |last: &HostPoint| at.since(last.at) >= self.spacing;
@@ -260,6 +267,7 @@ impl State {
         self.host = HostState {
             latest: self.host.latest.take().filter(is_of_run),
             unseen: std::mem::take(&mut self.host.unseen),
+            machine: self.host.machine,
             kills: self.host.kills,
             ..HostState::default()
         };
@@ -338,6 +346,26 @@ impl State {
         let is_bus_error = [Exit::Signal(SIGBUS), Exit::Code(128 + SIGBUS)].contains(&exit);
         if is_bus_error && self.host.is_shm_full(at) && !run.has_host_oom(at) {
             self.keep_host_oom(number, at, HostOomSource::BusError);
+        }
+    }
+
+    /// If a run failed for want of space on a file system: where nothing more fitted into /dev/shm it was that one, else a disk.
+    pub(super) fn end_without_space(&mut self, number: RunNumber) {
+        let run = self.runs.iter().find(|run| run.number == number);
+        let Some((run, (ended, exit))) = run.and_then(|run| Some((run, run.ended?))) else {
+            return;
+        };
+        let is_its_end = |at: Moment| apart(at, ended) <= ENDS_WITHIN;
+        if exit.is_success() || !run.no_space.is_some_and(is_its_end) || run.oom().is_some() {
+            return;
+        }
+        match self.host.is_shm_full(ended) {
+            true => self.keep_host_oom(number, ended, HostOomSource::NoSpace),
+            false => self.note(
+                ended,
+                Level::Warning,
+                "its output says that no space is left on a device: a disk is full (of checkpoints, of TMPDIR), not memory".into(),
+            ),
         }
     }
 

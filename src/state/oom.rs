@@ -1,7 +1,9 @@
 //! An OOM: the probe's record and the message in the output, joined.
 
-use crate::event::{DeviceProcess, HostKill, HostMemory, HostProcess, OomRecord};
-use crate::oom::{OomKind, OomOutcome, OomReport};
+use crate::event::{
+    DeviceProcess, HostKill, HostMemory, HostProcess, LoaderSettings, OomRecord, ShmUse,
+};
+use crate::oom::{HostSign, OomKind, OomOutcome, OomReport};
 use crate::state::host::{HostLeak, RoleGrowth};
 use crate::units::{Bytes, Moment, Pid, Rank, Uuid};
 use std::time::Duration;
@@ -68,6 +70,8 @@ pub enum HostOomSource {
     Told,
     /// The run ended by SIGBUS with a full /dev/shm: whoever writes to it where nothing is left is ended so.
     BusError,
+    /// The run failed with "No space left on device" and a full /dev/shm.
+    NoSpace,
     /// The recording stops there in the middle of the run, and nobody goes on with it.
     BrokenOff,
 }
@@ -80,6 +84,9 @@ impl HostOomSource {
             HostOomSource::BusError => Some(
                 "It was ended by SIGBUS: it wrote to shared memory where there was no room for another page.",
             ),
+            HostOomSource::NoSpace => {
+                Some("Its output says \"No space left on device\", and /dev/shm had none left.")
+            }
             HostOomSource::BrokenOff => Some(
                 "The recording stops there in the middle of the run, and nobody goes on with it: what ended the run ended oomph too, as the kernel does with memory.oom.group, and SLURM at a job's limit.",
             ),
@@ -87,7 +94,47 @@ impl HostOomSource {
     }
 }
 
+/// /dev/shm is full from here on: a batch more does not fit.
+const SHM_FULL: f64 = 0.9;
+
+/// What is asked for beyond what was needed: figures of a run that ran out are no proof.
+const HEADROOM: f64 = 1.25;
+
+/// What to ask for where this much was needed.
+pub fn with_headroom(needed: Bytes) -> Bytes {
+    needed.scale(HEADROOM)
+}
+
 impl HostAtOom {
+    /// RAM that was needed, at least: what there was, and what grew most at the end had not come to its end.
+    pub fn needed_ram(&self) -> Option<Bytes> {
+        let (_, memory) = self.memory.as_ref()?;
+        let grew = self.grew.map_or(Bytes::ZERO, |grew| grew.by);
+        Some(memory.limit + grew.min(memory.limit))
+    }
+
+    /// What was needed of such a /dev/shm, at least: what was in it and what did not fit; of each batch that may wait, if one's
+    /// size is known.
+    pub fn needed_shm(
+        &self,
+        shm: ShmUse,
+        requested: Option<Bytes>,
+        loader: Option<&LoaderSettings>,
+    ) -> Bytes {
+        let batch = self.memory.as_ref().and_then(|(_, memory)| memory.batch);
+        let requested = requested.or(batch).unwrap_or_default();
+        let waiting = loader.map_or(1, LoaderSettings::waiting);
+        (shm.used + requested)
+            .max(Bytes(requested.0.saturating_mul(waiting)))
+            .max(shm.size)
+    }
+
+    /// A /dev/shm into which nothing more fits, where the kernel did not kill for want of RAM.
+    pub fn full_shm(&self) -> Option<ShmUse> {
+        let shm = self.memory.as_ref().and_then(|(_, memory)| memory.shm)?;
+        (self.kill.is_none() && shm.used >= shm.size.scale(SHM_FULL)).then_some(shm)
+    }
+
     /// The process that the kernel killed: it takes the largest.
     pub fn victim(&self) -> Option<&HostProcess> {
         self.kill.as_ref()?.gone.first()
@@ -113,6 +160,23 @@ impl OomIncident {
             // The kernel's kill is all there is of it.
             (None, None) if self.host.is_some() => OomKind::HostOom,
             (None, _) => OomKind::CudaOom,
+        }
+    }
+
+    /// What ran out, in words: "memory".
+    pub fn what(&self) -> &'static str {
+        match self.report.as_ref().and_then(|report| report.sign) {
+            Some(HostSign::Descriptors) => "file descriptors",
+            Some(
+                HostSign::SharedMemory
+                | HostSign::Pinned
+                | HostSign::Slurm
+                | HostSign::Refused
+                | HostSign::Fork
+                | HostSign::Mappings
+                | HostSign::Other,
+            )
+            | None => "memory",
         }
     }
 

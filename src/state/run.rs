@@ -47,6 +47,8 @@ pub struct Run {
     pub has_another_error: bool,
     /// When the output said that the scheduler ends the allocation.
     pub allocation_ended: Option<Moment>,
+    /// When its output last said that no space is left on a file system.
+    pub no_space: Option<Moment>,
     pub epochs: Epochs,
     /// What the lines of the program say that hold memory.
     pub source: SourceTexts,
@@ -180,6 +182,11 @@ impl Run {
             .map(|rank| rank.steps.count)
             .max()
             .unwrap_or(0)
+    }
+
+    /// What it ran out of, in words: "memory".
+    pub fn what_ran_out(&self) -> &'static str {
+        self.oom().map_or("memory", OomIncident::what)
     }
 
     /// The decisive OOM: the first of several processes that fail together, the last of one that

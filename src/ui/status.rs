@@ -173,7 +173,7 @@ fn activity(run: &Run, scene: &Scene) -> Option<(String, Tone)> {
         }
         // The other ranks may hang for minutes after one has run out of memory.
         RunOutcome::Running if run.oom().is_some() => {
-            Some(("out of memory".to_string(), Tone::Wrong))
+            Some((format!("out of {}", run.what_ran_out()), Tone::Wrong))
         }
         RunOutcome::Running => None,
         RunOutcome::Finished

@@ -64,12 +64,18 @@ pub(super) struct Cgroup {
     version: Version,
     limited: Vec<LimitedGroup>,
     kills: KeptFile,
+    /// Whether that counts the group of the process alone: version 2 says nothing in a group whose parent keeps the memory of
+    /// all below it (`cgroup.subtree_control` without memory, threaded groups).
+    counts_own: bool,
     pressure: KeptFile,
 }
 
 /// A group with a limit.
 #[derive(Debug)]
 struct LimitedGroup {
+    directory: PathBuf,
+    /// Whether the process's memory is counted in it, and not in a group below.
+    is_own: bool,
     limit: Bytes,
     /// Where the kernel takes back the files' cache before it gives more: at the limit, or earlier.
     cap: Bytes,
@@ -125,17 +131,17 @@ impl Cgroup {
             .take(DEEPEST)
             .map(Path::to_path_buf)
             .collect();
-        let says_something = |level: &PathBuf| level.join(version.current()).exists();
-        if !levels.iter().any(says_something) {
-            return None;
-        }
+        // The nearest group that says something is the one that the process's memory is counted in.
+        let says_something = |level: &&PathBuf| level.join(version.current()).exists();
+        let counted_in = levels.iter().find(says_something)?.clone();
         let limited = levels.iter().filter_map(|directory| {
-            LimitedGroup::of(system, version, directory, directory == &own)
+            LimitedGroup::of(system, version, directory, directory == &counted_in)
         });
         Some(Cgroup {
             version,
-            kills: KeptFile::new(own.join(version.kills())),
-            pressure: KeptFile::new(own.join("memory.pressure")),
+            kills: KeptFile::new(counted_in.join(version.kills())),
+            counts_own: counted_in == own,
+            pressure: KeptFile::new(counted_in.join("memory.pressure")),
             limited: limited.collect(),
         })
     }
@@ -147,9 +153,19 @@ impl Cgroup {
             .min_by_key(|found| found.limit - found.used)
     }
 
-    /// How many processes of it the kernel has killed for memory.
-    pub fn kills(&mut self) -> Option<u64> {
-        value_of(self.kills.read()?, "oom_kill")
+    /// How many processes of it the kernel has killed for memory: `memory.events`, which has those of groups below as well, unless
+    /// cgroups are mounted with `memory_localevents`. The second says whether only processes of its own group are counted.
+    pub fn kills(&mut self) -> Option<(u64, bool)> {
+        Some((value_of(self.kills.read()?, "oom_kill")?, self.counts_own))
+    }
+
+    /// Reads limits anew: they may be changed while the run goes on (`systemctl set-property`, `docker update`).
+    pub fn read_limits(&mut self) {
+        for group in &mut self.limited {
+            if let Some((limit, cap)) = group.limits() {
+                (group.limit, group.cap) = (limit, cap);
+            }
+        }
     }
 
     /// The share of the last ten seconds in which some process of it waited for memory, in thousandths.
@@ -183,19 +199,12 @@ pub(super) fn pressure(text: &str) -> Option<u32> {
 
 impl LimitedGroup {
     fn of(system: &Path, version: Version, directory: &Path, is_own: bool) -> Option<LimitedGroup> {
-        let text = read_small(&directory.join(version.limit()))?;
-        let own = text.trim().parse().ok().filter(|limit| *limit < NONE_AT);
-        // Version 1 says here what a group above allows that cannot be seen.
-        let above = (is_own && version == Version::One).then(|| {
-            let stat = read_small(&directory.join("memory.stat"))?;
-            value_of(&stat, "hierarchical_memory_limit").filter(|limit| *limit < NONE_AT)
-        });
-        let limit = [own, above.flatten()].into_iter().flatten().min()?;
-        let high = read_small(&directory.join("memory.high"));
-        let high = high.and_then(|text| first_number(&text));
+        let (limit, cap) = limits(version, directory, is_own)?;
         Some(LimitedGroup {
-            limit: Bytes(limit),
-            cap: Bytes(high.map_or(limit, |high| high.min(limit))),
+            directory: directory.into(),
+            is_own,
+            limit,
+            cap,
             by: named(system, directory),
             current: KeptFile::new(directory.join(version.current())),
             stat: StatFiles {
@@ -205,6 +214,10 @@ impl LimitedGroup {
             },
             known: None,
         })
+    }
+
+    fn limits(&self) -> Option<(Bytes, Bytes)> {
+        limits(self.stat.version, &self.directory, self.is_own)
     }
 
     fn look(&mut self) -> Option<CgroupUse> {
@@ -223,6 +236,26 @@ impl LimitedGroup {
             stat,
         })
     }
+}
+
+/// A group's limit, and where the kernel takes back what it can before it gives more; `None` if it has none, `max`.
+fn limits(version: Version, directory: &Path, is_own: bool) -> Option<(Bytes, Bytes)> {
+    let text = read_small(&directory.join(version.limit()))?;
+    let own = first_number(&text).filter(|limit| *limit < NONE_AT);
+    // Version 1 says here what a group above allows that cannot be seen.
+    let above = (is_own && version == Version::One).then(|| {
+        let stat = read_small(&directory.join("memory.stat"))?;
+        value_of(&stat, "hierarchical_memory_limit").filter(|limit| *limit < NONE_AT)
+    });
+    let hard = [own, above.flatten()].into_iter().flatten().min();
+    let high = read_small(&directory.join("memory.high"));
+    let high = high.and_then(|text| first_number(&text));
+    // Nothing is killed at `memory.high` alone, but what is above it stands still, or is ended by systemd-oomd.
+    let limit = hard.or(high)?;
+    Some((
+        Bytes(limit),
+        Bytes(high.map_or(limit, |high| high.min(limit))),
+    ))
 }
 
 impl StatFiles {
@@ -290,7 +323,14 @@ fn named(system: &Path, directory: &Path) -> LimitedBy {
     let path = directory.to_string_lossy();
     let has = |words: &[&str]| words.iter().any(|word| path.contains(word));
     let in_container = || {
-        let marks = [".dockerenv", "run/.containerenv"];
+        let marks = [
+            ".dockerenv",
+            "run/.containerenv",
+            // With a namespace of its own a container's path is `/`: Kubernetes, and systemd in LXC or nspawn.
+            "run/secrets/kubernetes.io",
+            "var/run/secrets/kubernetes.io",
+            "run/systemd/container",
+        ];
         marks.iter().any(|mark| system.join(mark).exists())
     };
     if has(&["slurm", "/job_"]) {

@@ -1,4 +1,6 @@
-//! Made-up trees of files: control groups of both versions, nested, in containers, and without a limit.
+//! Made-up trees of files, and a watcher over them.
+
+mod groups;
 
 use super::cgroup::{Cgroup, pressure};
 use super::files::value_of;
@@ -46,9 +48,6 @@ fn system(files: &[(&str, String)]) -> tempfile::TempDir {
     root
 }
 
-const ONE: &str = "30 23 0:27 / /sys/fs/cgroup/cpu rw - cgroup cgroup rw,cpu\n\
-                   31 23 0:28 / /sys/fs/cgroup/memory rw - cgroup cgroup rw,memory\n\
-                   32 23 0:29 / /sys/fs/cgroup/unified rw - cgroup2 cgroup2 rw\n";
 const TWO: &str = "31 23 0:28 / /sys/fs/cgroup rw - cgroup2 cgroup2 rw\n";
 
 fn two(path: &str, limit: &str, current: u64, kills: u64) -> Vec<(String, String)> {
@@ -78,89 +77,6 @@ fn of(mounts: &str, files: Vec<(String, String)>) -> tempfile::TempDir {
         .map(|(path, text)| (path.as_str(), text.clone()))
         .collect();
     system(&all)
-}
-
-#[test]
-fn version_2_says_what_counts_and_what_was_killed() {
-    let root = of(TWO, two("/job", &(32 * GIB).to_string(), 30 * GIB, 3));
-    let mut group = Cgroup::of(root.path(), "0::/job\n").unwrap();
-    let found = group.tightest().unwrap();
-    assert_eq!((found.used, found.limit), (Bytes::gib(29), Bytes::gib(32)));
-    assert_eq!(
-        (found.stat.cache, found.stat.shared),
-        (Bytes::gib(1), Bytes::gib(1))
-    );
-    assert_eq!(group.kills(), Some(3));
-    assert_eq!(group.pressure(), Some(123));
-    // The files are read again, not remembered.
-    fs::write(
-        root.path().join("sys/fs/cgroup/job/memory.events"),
-        "oom_kill 4\n",
-    )
-    .unwrap();
-    fs::write(
-        root.path().join("sys/fs/cgroup/job/memory.current"),
-        format!("{}\n", 31 * GIB),
-    )
-    .unwrap();
-    assert_eq!(group.kills(), Some(4));
-    assert_eq!(group.tightest().unwrap().used, Bytes::gib(30));
-}
-
-#[test]
-fn of_nested_limits_the_nearest_one_counts() {
-    let mut files = two("/slurm/job_7", &(64 * GIB).to_string(), 20 * GIB, 0);
-    files.extend(two("/slurm/job_7/step_0", "max", 12 * GIB, 5));
-    files.extend(two("/slurm", &(22 * GIB).to_string(), 21 * GIB, 9));
-    let root = of(TWO, files);
-    let mut group = Cgroup::of(root.path(), "0::/slurm/job_7/step_0\n").unwrap();
-    let found = group.tightest().unwrap();
-    assert_eq!((found.limit, found.by), (Bytes::gib(22), LimitedBy::Slurm));
-    assert_eq!(group.kills(), Some(5), "its own, not its neighbours'");
-}
-
-#[test]
-fn version_1_is_read_where_memory_is_its_own_hierarchy() {
-    let file = |name: &str| format!("sys/fs/cgroup/memory/docker/abc/{name}");
-    let none = 9_223_372_036_854_771_712_u64;
-    let stat = format!(
-        "cache {GIB}\nhierarchical_memory_limit {}\ntotal_inactive_file {GIB}\ntotal_active_file 0\ntotal_shmem 0\ntotal_swap 4096\n",
-        8 * GIB
-    );
-    let root = of(
-        ONE,
-        vec![
-            (file("memory.limit_in_bytes"), format!("{none}\n")),
-            (file("memory.usage_in_bytes"), format!("{}\n", 7 * GIB)),
-            (file("memory.stat"), stat),
-            (
-                file("memory.oom_control"),
-                "oom_kill_disable 0\nunder_oom 0\noom_kill 2\n".into(),
-            ),
-        ],
-    );
-    let membership = "5:cpu:/docker/abc\n4:memory:/docker/abc\n0::/\n";
-    let mut group = Cgroup::of(root.path(), membership).unwrap();
-    let found = group.tightest().unwrap();
-    assert_eq!((found.used, found.limit), (Bytes::gib(6), Bytes::gib(8)));
-    assert_eq!(
-        (found.by, found.stat.swap),
-        (LimitedBy::Container, Some(Bytes(4_096)))
-    );
-    assert_eq!(group.kills(), Some(2));
-}
-
-#[test]
-fn in_a_container_the_path_may_be_outside_of_what_is_mounted() {
-    for membership in ["0::/../../kubepods/pod7\n", "0::/elsewhere\n", "0::/\n"] {
-        let root = of(TWO, two("", &GIB.to_string(), GIB / 2, 0));
-        let mut group = Cgroup::of(root.path(), membership).unwrap();
-        assert_eq!(
-            group.tightest().unwrap().limit,
-            Bytes::gib(1),
-            "{membership}"
-        );
-    }
 }
 
 #[test]
@@ -294,6 +210,7 @@ fn a_kill_is_told_with_the_figures_before_it() {
     };
     assert_eq!((memory.used, memory.limit), (Bytes::gib(2), Bytes::gib(4)));
     assert_eq!(memory.unseen, []);
+    assert_eq!(memory.machine, Some(Bytes::gib(16)), "told once");
     assert!(!memory.roles.is_empty());
     assert_eq!(watcher.look(false), [], "nothing has changed");
     // The kernel counts first and kills then.
@@ -400,6 +317,59 @@ fn what_a_probe_says_of_a_process_counts_before_its_words() {
     }
     tree.take_told(&mut vec![(pid, HostRole::LoaderWorker)]);
     assert_eq!(role(&tree), Some(HostRole::LoaderWorker));
+}
+
+/// systemd-run, and what starts a container: the group that counts is that of the program, which is the largest process.
+#[test]
+fn a_run_that_is_moved_or_starts_its_program_elsewhere_is_found_there() {
+    let process = |pid: i32, resident: u64, group: &str| {
+        vec![
+            (format!("proc/{pid}/statm"), statm(resident)),
+            (format!("proc/{pid}/comm"), "python3\n".to_string()),
+            (format!("proc/{pid}/cgroup"), format!("0::{group}\n")),
+        ]
+    };
+    let mut files = two("/session.scope", "max", GIB, 0);
+    files.extend(two("/run-u7.scope", &(4 * GIB).to_string(), 3 * GIB, 0));
+    files.extend(process(100, 10, "/session.scope"));
+    files.push(("proc/7/task/7/children".into(), "100\n".into()));
+    files.push(("proc/meminfo".into(), MEMINFO.into()));
+    files.push(("proc/self/cgroup".into(), "0::/session.scope\n".into()));
+    let root = of(TWO, files);
+    let mut watcher = Watcher::new(HostOptions {
+        system: root.path().to_path_buf(),
+        root: 7,
+        but: Vec::new(),
+        interval: Duration::from_secs(1),
+        earlier: None,
+    });
+    watcher.tree = RunTree::new(root.path().join("proc"), 7, Vec::new());
+    let limit = |watcher: &mut Watcher| {
+        watcher.look(false);
+        let machine = watcher.machine.used().unwrap();
+        let reading = watcher.measured(&machine);
+        (reading.limited_by, reading.limit)
+    };
+    let of_machine = (LimitedBy::Machine, Bytes::gib(16));
+    let of_scope = (LimitedBy::Systemd, Bytes::gib(4));
+    assert_eq!(limit(&mut watcher), of_machine);
+    // It moves itself, and has become the program.
+    let own = root.path().join("proc/100/cgroup");
+    fs::write(&own, "0::/run-u7.scope\n").unwrap();
+    assert_eq!(limit(&mut watcher), of_scope);
+    // Or it stays where it is, and a child of it is the program.
+    fs::write(&own, "0::/session.scope\n").unwrap();
+    assert_eq!(limit(&mut watcher), of_machine);
+    for (path, text) in process(101, 9_000, "/run-u7.scope") {
+        let path = root.path().join(path);
+        fs::create_dir_all(path.parent().unwrap()).unwrap();
+        fs::write(path, text).unwrap();
+    }
+    let children = root.path().join("proc/7/task/7/children");
+    fs::write(children, "100 101\n").unwrap();
+    watcher.look(false);
+    watcher.look(false);
+    assert_eq!(limit(&mut watcher), of_scope);
 }
 
 #[test]

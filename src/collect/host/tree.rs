@@ -178,10 +178,15 @@ impl RunTree {
         }
     }
 
-    /// A process whose control group is the run's.
+    /// A process whose control group is the run's: the largest, since what starts a container or a unit is in another one. Of
+    /// those that are about alike the first, so that it stays the same.
     pub fn main(&self) -> Option<i32> {
-        let mut of_run = self.known.iter().filter(|(_, known)| !known.is_ours());
-        of_run.next().map(|(pid, _)| *pid)
+        let of_run = || self.known.iter().filter(|(_, known)| !known.is_ours());
+        let largest = of_run().map(|(_, known)| known.resident).max()?;
+        let is_large = |known: &Known| known.resident >= largest.scale(0.5);
+        of_run()
+            .find(|(_, known)| is_large(known))
+            .map(|(pid, _)| *pid)
     }
 
     /// Looks for new processes: `newest` is the machine's latest.

@@ -2,7 +2,7 @@
 
 use crate::diagnosis::*;
 use crate::event::*;
-use crate::oom::{OomKind, OomReport};
+use crate::oom::{HostSign, OomKind, OomReport};
 use crate::state::RunOutcome;
 use crate::state::tests::host::{host, killed};
 use crate::state::tests::staged::*;
@@ -575,4 +575,30 @@ fn growth_that_slows_down_is_no_leak() {
         scene.add(2.0 + 5.0 * f64::from(n), host(used, used - 6.0));
     }
     assert_eq!(scene.state.host_leak(), None);
+}
+
+/// 9 of 32 GiB are in use: what was refused was too large by itself, and nobody has filled the RAM.
+#[test]
+fn who_holds_little_is_not_named_for_an_allocation_that_was_refused() {
+    let refused = |used| {
+        let mut scene = StagedSession::training();
+        let report = OomReport {
+            kind: OomKind::HostOom,
+            sign: Some(HostSign::Refused),
+            requested: Some(gib(59.6)),
+            ..OomReport::default()
+        };
+        scene
+            .add(69.5, host(used, 1.0))
+            .add(70.0, EventKind::OomText(report))
+            .add(70.2, exited(1, Exit::Code(1)));
+        diagnose(&scene.state).remove(0)
+    };
+    let early = refused(9.0);
+    assert_eq!(early.cause, Cause::HostMemory);
+    assert!(
+        early.explanation.contains("Nothing was killed"),
+        "{early:#?}"
+    );
+    assert_eq!(refused(31.0).cause, Cause::HostProcess);
 }

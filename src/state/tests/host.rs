@@ -1,7 +1,7 @@
 //! The host's memory: who grew, what the kernel killed, and whether that ended a run.
 
 use crate::event::*;
-use crate::oom::{OomKind, OomReport};
+use crate::oom::{ConsequenceKind, HostSign, OomKind, OomReport};
 use crate::state::tests::staged::*;
 use crate::state::*;
 use crate::units::{Bytes, Pid};
@@ -279,4 +279,61 @@ fn a_reading_of_the_run_that_comes_before_its_start_is_told_counts() {
     scene.add(5.0, exited(1, Exit::Code(1)));
     scene.add(6.0, started(2, 300, "python t.py"));
     assert_eq!(scene.state.host.latest(), None, "that was the run before");
+}
+
+/// "No space left on device" is of /dev/shm where nothing more fitted into that, and else of a disk, which is no fault of memory.
+#[test]
+fn no_space_is_of_dev_shm_where_that_is_full_and_else_of_a_disk() {
+    let failed = |shm_used: u64| {
+        let mut scene = StagedSession::training();
+        let EventKind::HostMemory(mut memory) = host(9.0, 1.0) else {
+            unreachable!("it is one");
+        };
+        memory.shm = Some(ShmUse {
+            used: Bytes::mib(shm_used),
+            size: Bytes::mib(64),
+        });
+        let consequence = Consequence {
+            kind: ConsequenceKind::NoSpace,
+            rank: None,
+        };
+        scene
+            .add(69.5, EventKind::HostMemory(memory))
+            .add(70.0, EventKind::Consequence(consequence))
+            .add(70.2, exited(1, Exit::Code(1)));
+        scene
+    };
+    let of_shm = failed(63);
+    let run = of_shm.state.run().unwrap();
+    assert_eq!(run.outcome(), RunOutcome::OutOfMemory);
+    let told_by = run.oom().and_then(|oom| Some(oom.host.as_ref()?.told_by));
+    assert_eq!(told_by, Some(HostOomSource::NoSpace));
+    let of_disk = failed(1);
+    let run = of_disk.state.run().unwrap();
+    assert_eq!(run.outcome(), RunOutcome::Failed(Exit::Code(1)));
+    let notes: Vec<&str> = of_disk
+        .state
+        .notes
+        .iter()
+        .map(|(_, note)| note.text.as_str())
+        .collect();
+    assert!(
+        notes.iter().any(|note| note.contains("a disk is full")),
+        "{notes:?}"
+    );
+}
+
+#[test]
+fn file_descriptors_are_not_called_memory() {
+    let mut scene = StagedSession::training();
+    let report = OomReport {
+        kind: OomKind::HostOom,
+        sign: Some(HostSign::Descriptors),
+        ..OomReport::default()
+    };
+    scene
+        .add(70.0, EventKind::OomText(report))
+        .add(70.2, exited(1, Exit::Code(1)));
+    let run = scene.state.run().unwrap();
+    assert_eq!(run.outcome_words(), "out of file descriptors");
 }

@@ -217,10 +217,10 @@ pub(super) fn draw_marks(plot: &mut Canvas, state: &State, device: &DeviceState,
             let elsewhere = oom.device.as_ref().is_some_and(|uuid| *uuid != device.uuid);
             if let Some(column) = window.column(oom.at).filter(|_| !elsewhere) {
                 let (tone, words) = match run.survived_oom(oom) {
-                    true => (Tone::Warning, "OOM caught"),
-                    false => (Tone::Wrong, "out of memory"),
+                    true => (Tone::Warning, "OOM caught".to_string()),
+                    false => (Tone::Wrong, format!("out of {}", oom.what())),
                 };
-                out_of_memory(plot, column, tone, words);
+                out_of_memory(plot, column, tone, &words);
             }
         }
     }

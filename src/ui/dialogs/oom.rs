@@ -119,7 +119,11 @@ fn title_parts(scene: &Scene, number: RunNumber) -> Vec<String> {
         // Opened because the program rejected a remedy's change.
         return vec![format!("Run {number} rejected the change")];
     }
-    let mut parts = vec![kind.unwrap_or_default().spec().title.to_string()];
+    let is_memory = oom.is_none_or(|oom| oom.what() == "memory");
+    let mut parts = vec![match is_memory {
+        true => kind.unwrap_or_default().spec().title.to_string(),
+        false => format!("out of {}", oom.map_or("memory", OomIncident::what)),
+    }];
     if let Some(device) = oom
         .and_then(|oom| oom.device.as_ref())
         .and_then(|uuid| state.device(uuid))

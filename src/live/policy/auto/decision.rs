@@ -148,6 +148,7 @@ impl AutoOptions {
                 | RemedyId::PinMemory
                 | RemedyId::PersistentWorkers
                 | RemedyId::SharingStrategy
+                | RemedyId::HostLimit
                 | RemedyId::Wait
                 | RemedyId::StopLeftover
                 | RemedyId::Together
