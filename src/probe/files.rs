@@ -30,6 +30,7 @@ const PACKAGE: &[(&str, &str)] = embedded![
     "common/calls.py",
     "common/errors.py",
     "common/frames.py",
+    "common/members.py",
     "common/pace.py",
     "common/phases.py",
     "common/rotation.py",

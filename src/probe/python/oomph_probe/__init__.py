@@ -24,6 +24,7 @@ common/ What the others stand on:
     phases         the phase of the step that they were taken in
     tracebacks     errors pass through our wrappers without frames of theirs
     calls          the calls of models and of single modules
+    members        the modules and parameters of a model
     blocks         the repeated blocks of a model
 
 knobs/ The numbers that set the program's sizes:
