@@ -31,6 +31,7 @@ const PACKAGE: &[(&str, &str)] = embedded![
     "common/errors.py",
     "common/frames.py",
     "common/members.py",
+    "common/objects.py",
     "common/pace.py",
     "common/phases.py",
     "common/rotation.py",

@@ -16,7 +16,7 @@ import time
 import weakref
 from _thread import get_ident
 
-from ..common import errors, frames, members
+from ..common import errors, frames, members, objects
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -236,11 +236,11 @@ def tensors_in(torch: Torch, value: Any, depth: int = 2) -> list[Tensor]:
     """The tensors of an output, as far as they are plain ones; of a model's output, its values."""
     if type(value) is torch.Tensor:
         return [value]
-    if depth and isinstance(value, dict):
-        value = list(value.values())
-    if depth and isinstance(value, (list, tuple)):
+    if depth and objects.is_a(value, dict):
+        value = [each for _, each in objects.entries(value)]
+    if depth and objects.is_a(value, (list, tuple)):
         found: list[Any] = []
-        for each in value[:MOST_TENSORS]:
+        for each in objects.elements(value)[:MOST_TENSORS]:
             found += tensors_in(torch, each, depth - 1)
         return found[:MOST_TENSORS]
     return []

@@ -122,15 +122,15 @@ class ObjectScan:
             kinds[data._BaseDataLoaderIter] = self.see_iterator
         for kind, _ in precision.scalers(self.torch):
             kinds[kind] = self.see_scaler
-        # Each type is classified once.
-        known = {}
+        # Each type is classified once; by its id, since a metaclass may compare or hash in its own way.
+        known: dict[int, Any] = {}
         for count, each in enumerate(gc.get_objects()):
             if count % 10000 == 0 and time.monotonic() > until:
                 return False
             of = type(each)
-            if of not in known:
-                known[of] = next((kinds[base] for base in of.__mro__ if base in kinds), None)
-            see = known[of]
+            if id(of) not in known:
+                known[id(of)] = next((see for kind, see in kinds.items() if issubclass(of, kind)), None)
+            see = known[id(of)]
             if see is not None:
                 see(each)
         return True

@@ -14,7 +14,7 @@ import sys
 import threading
 import weakref
 
-from ..common import calls, errors, frames, members, tracebacks
+from ..common import calls, errors, frames, members, objects, tracebacks
 from ..knobs import given
 from ..live import modules
 from . import apart, callers, inputs, rounds
@@ -339,7 +339,7 @@ def device_of(module: Module) -> Any:
 
 def noted(torch: Torch, value: Any, depth: int = 4) -> Any:
     """A value with the shapes of its tensors in their places."""
-    if isinstance(value, torch.Tensor):
+    if objects.is_a(value, torch.Tensor):
         if type(value) not in (torch.Tensor, torch.nn.Parameter):
             raise CannotNote
         return Shape(value)
@@ -347,11 +347,11 @@ def noted(torch: Torch, value: Any, depth: int = 4) -> Any:
         return value
     if depth and type(value) in (list, tuple) and len(value) <= MOST_LEAVES:
         return type(value)(noted(torch, each, depth - 1) for each in value)
-    if depth and isinstance(value, dict):
-        return {key: noted(torch, each, depth - 1) for key, each in value.items()}
-    data = getattr(value, "data", None)
-    if depth and isinstance(data, dict):
-        return {key: noted(torch, each, depth - 1) for key, each in data.items()}
+    if depth and objects.is_a(value, dict):
+        return {key: noted(torch, each, depth - 1) for key, each in objects.entries(value)}
+    data = (objects.namespace_of(value) or {}).get("data")
+    if depth and objects.is_a(data, dict):
+        return {key: noted(torch, each, depth - 1) for key, each in objects.entries(data)}
     raise CannotNote
 
 
