@@ -21,6 +21,7 @@ const LOADER: (&str, &str) = ("sitecustomize.py", include_str!("python/sitecusto
 const PACKAGE: &[(&str, &str)] = embedded![
     "__init__.py",
     "behind.py",
+    "beside.py",
     "compiled.py",
     "ending.py",
     "hook.py",
