@@ -36,6 +36,7 @@ const PACKAGE: &[(&str, &str)] = embedded![
     "common/pace.py",
     "common/phases.py",
     "common/rotation.py",
+    "common/signals.py",
     "common/spool.py",
     "common/tracebacks.py",
     "common/wire.py",

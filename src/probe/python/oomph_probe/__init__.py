@@ -17,6 +17,7 @@ Each folder imports only from those named above it, and these files from all:
 common/ What the others stand on:
 
     errors         what becomes of an error of ours: counted, and written where that is asked for
+    signals        signals are the program's
     wire           one JSON object per line over the UI's Unix socket
     spool          on another node: the same lines in a file that the UI follows
     pace           how much may be written there

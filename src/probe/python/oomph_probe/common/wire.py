@@ -14,6 +14,8 @@ import socket
 import time
 from _thread import allocate_lock
 
+from . import errors
+
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any, Callable
@@ -114,11 +116,13 @@ class Wire:
             self.stalled = False
             return True
         except socket.timeout:
+            errors.foreseen("wait for the UI")
             self.stalled = True
             return False
         except BlockingIOError:
             return False
         except OSError:
+            errors.foreseen("send to the UI")
             self.lose()
             return False
         finally:
