@@ -396,9 +396,10 @@ impl TrainerRun {
 }
 
 /// The directory to change to; `None` if it is ours. A trainer may start in a deleted directory, to
-/// which nobody can change.
+/// which nobody can change, or in one that its user cannot enter (`sudo -u` in a private one).
 fn elsewhere(cwd: &Path) -> Option<CString> {
-    if cwd.as_os_str().is_empty() || cwd == Path::new(".") {
+    let is_ours = || std::env::current_dir().is_ok_and(|ours| ours == cwd);
+    if cwd.as_os_str().is_empty() || cwd == Path::new(".") || is_ours() {
         return None;
     }
     let here = stat(OsStr::new(".")).ok();
