@@ -14,7 +14,7 @@ use crate::units::{Pid, RunNumber};
 use nix::libc;
 use nix::sys::stat::stat;
 use std::collections::VecDeque;
-use std::ffi::{CString, OsStr, OsString};
+use std::ffi::{CString, OsStr};
 use std::os::fd::{AsRawFd, OwnedFd};
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
@@ -198,7 +198,7 @@ impl TrainerRun {
             &command.env,
             pty.is_some() && hello.io == Io::Screen,
         );
-        let ranked = sweep::is_ranked(env.keys().map(OsString::as_os_str));
+        let ranked = sweep::is_ranked(env.iter().map(|(name, _)| name.as_os_str()));
         let ours = |what: &str, errno: i32| Failed::ours(what, errno, &path);
         let slave = pty
             .as_ref()
