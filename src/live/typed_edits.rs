@@ -69,6 +69,8 @@ fn read(cwd: &Path, words: &str) -> Result<SourceEdit, String> {
         .to_str()
         .ok_or_else(|| format!("the name of {} is no text", asked.file))?;
     let text = std::str::from_utf8(&bytes).map_err(|_| format!("{} is not UTF-8", asked.file))?;
+    // Python's columns are those of the text without a mark of its encoding.
+    let text = text.strip_prefix('\u{feff}').unwrap_or(text);
     let mut lines = text.split('\n');
     let index = usize::try_from(asked.line)
         .unwrap_or(usize::MAX)
@@ -165,6 +167,18 @@ mod tests {
             assert_eq!((edit.line, edit.column), (line, column), "{words}");
             assert_eq!(edit.change(), change);
             assert_eq!(edit.crc, crc32(TEXT.as_bytes()));
+        }
+    }
+
+    #[test]
+    fn a_mark_of_the_encoding_is_no_part_of_the_first_line() {
+        let directory = TempDir::new().unwrap();
+        let text = "\u{feff}BATCH = 128\n";
+        std::fs::write(directory.path().join("train.py"), text).unwrap();
+        for words in ["train.py:1:128=64", "train.py:1:9:128=64"] {
+            let edit = read(directory.path(), words).unwrap();
+            assert_eq!((edit.column, edit.crc), (8, crc32(text.as_bytes())));
+            assert_eq!(edit.change(), "train.py:1  BATCH = 128→64");
         }
     }
 

@@ -12,7 +12,6 @@ use nix::errno::Errno;
 use nix::fcntl::{AT_FDCWD, AtFlags};
 use nix::libc;
 use nix::unistd::{AccessFlags, faccessat};
-use std::collections::BTreeMap;
 use std::ffi::{CString, OsStr, OsString};
 use std::fmt;
 use std::io::Read;
@@ -267,7 +266,11 @@ impl fmt::Display for Missing {
 impl std::error::Error for Missing {}
 
 /// Variables that describe the user's own terminal, beside all that begin with `TERM_PROGRAM`.
-const OF_THE_TERMINAL: [&str; 2] = ["KITTY_WINDOW_ID", "VTE_VERSION"];
+/// rich prefers COLUMNS to the size of the terminal, which is our screen's.
+const OF_THE_TERMINAL: [&str; 4] = ["KITTY_WINDOW_ID", "VTE_VERSION", "COLUMNS", "LINES"];
+
+/// Variables in the order in which a program finds them, one that is there twice included: `getenv` takes the first.
+pub(super) type Environment = Vec<(OsString, OsString)>;
 
 /// The trainer's environment. On our screen the trainer writes to another terminal than the user's. The
 /// command's own `changes` take precedence.
@@ -275,37 +278,41 @@ pub(super) fn environment(
     inherited: impl Iterator<Item = (OsString, OsString)>,
     changes: &[EnvChange],
     on_our_screen: bool,
-) -> BTreeMap<OsString, OsString> {
-    let mut env: BTreeMap<OsString, OsString> = inherited.collect();
+) -> Environment {
+    let mut env: Environment = inherited.collect();
     if on_our_screen {
-        // rich prefers COLUMNS to the size of the terminal, which is our screen's here.
-        env.remove(OsStr::new("COLUMNS"));
-        env.remove(OsStr::new("LINES"));
-        env.retain(|name, _| {
+        env.retain(|(name, _)| {
             !name.as_bytes().starts_with(b"TERM_PROGRAM")
                 && OF_THE_TERMINAL.iter().all(|other| name != other)
         });
-        env.insert("TERM".into(), "xterm-256color".into());
+        set(&mut env, OsStr::new("TERM"), Some("xterm-256color".into()));
     }
     changed(env, changes)
 }
 
 /// An environment with the command's own changes.
-pub(super) fn changed(
-    mut env: BTreeMap<OsString, OsString>,
-    changes: &[EnvChange],
-) -> BTreeMap<OsString, OsString> {
+pub(super) fn changed(mut env: Environment, changes: &[EnvChange]) -> Environment {
     for change in changes {
-        match &change.value {
-            Some(value) => env.insert(change.name.0.clone(), value.0.clone()),
-            None => env.remove(&change.name.0),
-        };
+        let value = change.value.as_ref().map(|value| value.0.clone());
+        set(&mut env, &change.name.0, value);
     }
     env
 }
 
+/// A variable has this value, at its place or behind the others, or is not there.
+fn set(env: &mut Environment, name: &OsStr, mut value: Option<OsString>) {
+    env.retain_mut(|(other, old)| {
+        if other != name {
+            return true;
+        }
+        // A second one of the name would be an older value.
+        value.take().map(|value| *old = value).is_some()
+    });
+    env.extend(value.map(|value| (name.to_os_string(), value)));
+}
+
 /// In the form that `exec` takes. A variable that contains a NUL can't be passed on by anybody.
-pub(super) fn for_exec(env: BTreeMap<OsString, OsString>) -> Vec<CString> {
+pub(super) fn for_exec(env: Environment) -> Vec<CString> {
     env.into_iter()
         .filter_map(|(mut entry, value)| {
             entry.push("=");
@@ -421,15 +428,22 @@ mod tests {
     #[test]
     fn on_our_screen_the_terminal_is_ours() {
         let env = environment(given(), &[], true);
-        let names: Vec<&str> = env.keys().filter_map(|name| name.to_str()).collect();
-        assert_eq!(names, ["COLORTERM", "NO_COLOR", "TERM"]);
-        assert_eq!(env[OsStr::new("TERM")], "xterm-256color");
+        assert_eq!(
+            for_exec(env),
+            [
+                c"TERM=xterm-256color",
+                c"COLORTERM=truecolor",
+                c"NO_COLOR=1"
+            ]
+            .map(CString::from)
+        );
     }
 
     #[test]
     fn without_our_screen_the_environment_is_the_users() {
-        let users: BTreeMap<OsString, OsString> = given().collect();
-        assert_eq!(environment(given(), &[], false), users);
+        let twice = || given().chain([("TERM".into(), "dumb".into())]);
+        let users: Environment = twice().collect();
+        assert_eq!(environment(twice(), &[], false), users);
     }
 
     #[test]
@@ -445,8 +459,18 @@ mod tests {
             },
         ];
         let env = environment(given(), &changes, true);
-        assert_eq!(env[OsStr::new("COLUMNS")], "50");
-        assert!(!env.contains_key(OsStr::new("NO_COLOR")));
-        assert!(for_exec(env).contains(&CString::from(c"COLUMNS=50")));
+        assert_eq!(
+            for_exec(env),
+            [
+                c"TERM=xterm-256color",
+                c"COLORTERM=truecolor",
+                c"COLUMNS=50"
+            ]
+            .map(CString::from)
+        );
+        let twice = given().chain([("COLUMNS".into(), "90".into())]);
+        let env = environment(twice, &changes, false);
+        let columns: Vec<_> = env.iter().filter(|(name, _)| name == "COLUMNS").collect();
+        assert_eq!(columns, [&("COLUMNS".into(), "50".into())]);
     }
 }

@@ -151,6 +151,39 @@ fn fault_116_a_training_that_became_another_user_is_ended() {
     }
 }
 
+/// `sudo -u somebody` in a directory that is its owner's alone: one may be there without being able to go there.
+#[test]
+fn fault_135_a_directory_that_the_user_could_not_enter() {
+    let other = |words: &[&str]| {
+        let mut command = std::process::Command::new("setpriv");
+        command.args(["--reuid=65533", "--regid=65533", "--clear-groups"]);
+        command.args(words).env_clear().env("PATH", "/usr/bin:/bin");
+        command
+    };
+    let private = tempfile::tempdir().unwrap();
+    let is_possible = other(&[OOMPH, "--version"]).output();
+    if !is_possible.is_ok_and(|made| made.status.success()) {
+        eprintln!(
+            "this is not root, who can become another user, or that one cannot run oomph: not tried"
+        );
+        return;
+    }
+    let script = "pwd -P; echo here; exit 3";
+    let ran = |words: &[&str]| other(words).current_dir(private.path()).output().unwrap();
+    let bare = ran(&["sh", "-c", script]);
+    let ours = ran(&[
+        OOMPH,
+        "--headless",
+        "--no-nvml",
+        "--no-record",
+        "sh",
+        "-c",
+        script,
+    ]);
+    assert_eq!(ours.status.code(), Some(3), "{ours:?}");
+    assert_eq!((ours.stdout, ours.stderr), (bare.stdout, bare.stderr));
+}
+
 #[test]
 fn fault_89_a_stopped_keeper_is_resumed_to_end_the_session() {
     for (words, exit) in [

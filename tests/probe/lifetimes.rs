@@ -68,6 +68,30 @@ fn a_front_that_vanishes_leaves_the_program_unharmed() {
     }
 }
 
+/// The thread of ours is none that the kernel could give them to.
+#[test]
+fn signals_that_the_program_blocks_stay_blocked() {
+    const BLOCKS: &str = "\
+import os, signal, sys, torch
+optimizer = torch.optim.Adam([torch.empty(1 << 20)])
+optimizer.step()
+print('ready', flush=True)
+sys.stdin.readline()
+taken = {signal.SIGUSR1, signal.SIGINT}
+signal.pthread_sigmask(signal.SIG_BLOCK, taken)
+for each in taken:
+    os.kill(os.getpid(), each)
+print(sorted(int(signal.sigwait(taken)) for _ in taken))
+";
+    let place = Place::new();
+    let mut front = Front::listen(&place);
+    let mut program = Program::new(["-c", BLOCKS]).start(&place);
+    front.wait_until(|seen| seen.iter().any(|what| matches!(what, EventKind::Hello(_))));
+    program.tell("go");
+    program.end().expect("ready\n[2, 10]");
+    front.wait_for_end_of(1);
+}
+
 #[test]
 fn a_front_that_comes_back_is_found_again() {
     let place = Place::new();

@@ -177,9 +177,9 @@ impl Program {
         let mut command = Command::new(&self.interpreter);
         command
             .args(&self.arguments)
-            .envs(self.environment.iter().map(|(name, value)| (name, value)))
             .env("STUB_HOME", stub())
-            .env("PYTHONDONTWRITEBYTECODE", "1");
+            .env("PYTHONDONTWRITEBYTECODE", "1")
+            .envs(self.environment.iter().map(|(name, value)| (name, value)));
         if !self.is_timed {
             // Its last lines are to be out on a machine of any load.
             command.env("OOMPH_PROBE_FLUSH_MS", PATIENCE.as_millis().to_string());

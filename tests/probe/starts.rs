@@ -106,6 +106,50 @@ for folder in ('', 'knobs'):
     assert!(!place.path().join("__pycache__").exists());
 }
 
+/// A directory of the user's for bytecode, and a session's directory that is gone with the session: nothing of it stays.
+#[test]
+fn nothing_of_the_probe_is_kept_in_the_users_directory_for_bytecode() {
+    let place = Place::new();
+    std::fs::write(place.path().join("mine.py"), "").unwrap();
+    let kept = place.path().join("kept");
+    let text = format!("import mine\n{TRAINING}");
+    let by_option = format!("pycache_prefix={}", kept.display());
+    for by_variable in [true, false] {
+        let program = match by_variable {
+            true => Program::script(&place, "train.py", &text).env("PYTHONPYCACHEPREFIX", &kept),
+            false => Program::new(["-X", &by_option, "-c", &text]).with_path(place.path()),
+        };
+        let program = program.env("PYTHONDONTWRITEBYTECODE", "");
+        let mut front = Front::listen(&place);
+        program.run(&place).expect("done");
+        front.wait_for_end_of(1);
+        front.expect_nothing_lost();
+        let mut files = Vec::new();
+        collect(&kept, &mut files);
+        let ours = place.loader().strip_prefix("/").unwrap();
+        assert!(!kept.join(ours).exists(), "{files:?}");
+        assert!(files.iter().any(|file| file.contains("mine")), "{files:?}");
+        assert!(
+            !files.iter().any(|file| file.contains("oomph")),
+            "{files:?}"
+        );
+        // It was compiled all the same, where it is.
+        let compiled = place.loader().join("oomph-probe/common/__pycache__");
+        assert!(std::fs::read_dir(compiled).unwrap().count() > 3);
+        std::fs::remove_dir_all(&kept).unwrap();
+    }
+}
+
+/// All files below a directory, by their paths.
+fn collect(directory: &std::path::Path, files: &mut Vec<String>) {
+    for entry in std::fs::read_dir(directory).unwrap().flatten() {
+        match entry.file_type().unwrap().is_dir() {
+            true => collect(&entry.path(), files),
+            false => files.push(entry.file_name().to_string_lossy().into_owned()),
+        }
+    }
+}
+
 /// The child of multiprocessing initialises CUDA, its parent does not.
 const ONE_CHILD: &str = "\
 import multiprocessing, os, sys

@@ -97,6 +97,87 @@ class Calls(unittest.TestCase):
         self.roots.rest()
         self.assertEqual(len(behind_ours), len(frames_of()) + (sys.version_info < (3, 11)))
 
+    def test_what_the_program_has_made_of_its_modules_is_not_run(self):
+        """A `parameters` that says what is trained, a `__hash__`, a comparison."""
+        ran = []
+
+        class Own(torch.nn.Sequential):
+            def parameters(self, recurse=True):
+                ran.append("parameters")
+                return super().parameters(recurse)
+
+            def named_parameters(self, *args, **kwargs):
+                ran.append("named_parameters")
+                return super().named_parameters(*args, **kwargs)
+
+            def modules(self):
+                ran.append("modules")
+                return super().modules()
+
+            def named_modules(self, *args, **kwargs):
+                ran.append("named_modules")
+                return super().named_modules(*args, **kwargs)
+
+            def children(self):
+                ran.append("children")
+                return super().children()
+
+            def __getattr__(self, name):
+                ran.append(name)
+                return super().__getattr__(name)
+
+            def __hash__(self):
+                ran.append("hash")
+                return super().__hash__()
+
+            def __eq__(self, other):
+                ran.append("equals")
+                return self is other
+
+        def called():
+            self.roots.modules.begin(by_hooks=False)
+            model(torch.zeros(12, 4))
+            with torch.no_grad():
+                model(torch.zeros(6, 4))
+            self.roots.modules.take()
+
+        model = Own(Own(torch.nn.Linear(4, 4)), torch.nn.Linear(4, 4))
+        ran.clear()
+        called()
+        self.assertIsNotNone(self.roots.latest)
+        self.assertEqual(ran, [])
+
+    def test_a_model_that_calls_itself_gets_about_as_deep_as_alone(self):
+        class Tree(torch.nn.Module):
+            def __init__(self):
+                super().__init__()
+                self.here = torch.nn.Linear(1, 1)
+
+            def forward(self, value, depth):
+                return value + self(value, depth - 1) if depth else self.here(value)
+
+        def deepest():
+            depth = 20
+            while True:
+                try:
+                    tree(torch.zeros(1), depth)
+                except RecursionError:
+                    return depth
+                depth += 5
+
+        for by_hooks in (False, True):
+            tree = Tree()
+            self.roots.rest()
+            self.roots.modules.end()
+            alone = deepest()
+            if not by_hooks:
+                self.roots.install()
+            self.roots.modules.begin(by_hooks)
+            ours = deepest()
+            self.assertGreater(ours, alone - modules.DEEPEST, by_hooks)
+            self.assertIsNone(self.roots.modules.marks)
+            self.roots.modules.is_too_deep = False
+
     def test_what_is_traced_is_not_noted(self):
         self.model(torch.zeros(12, 4))
         torch.jit.trace(self.model, torch.zeros(1, 4))

@@ -19,28 +19,40 @@ def _start():
     sys.path[:] = [entry for entry in sys.path if entry not in ours]
     module = sys.modules.pop(__name__, None)
     wanted = sys.version_info >= (3, 8) and os.environ.get("OOMPH_PROBE_SOCKET")
+    if sys.version_info >= (3, 8):
+        # importlib.util would take longer than everything else here; this is what it would return.
+        from _frozen_importlib_external import SourceFileLoader as Loader
+        if sys.pycache_prefix:
+            # Nothing of ours is kept where the user's bytecode is, this file included.
+            try:
+                place = os.path.join(here, "oomph-probe", "beside.py")
+                loader = Loader("_oomph_beside", place)
+                beside = type(sys)("_oomph_beside")
+                exec(loader.source_to_code(loader.get_data(place), place), beside.__dict__)
+                beside.take_back(__spec__.cached, sys.pycache_prefix)
+                sys.modules["_oomph_beside"] = beside
+                Loader = beside.Beside
+            except Exception:
+                pass
     if wanted and "_oomph_hook" not in sys.modules:
         try:
-            # importlib.util would take longer than everything else here; this is what it would return.
-            from _frozen_importlib_external import SourceFileLoader
             hook = type(sys)("_oomph_hook")
             hook.__file__ = os.path.join(here, "oomph-probe", "hook.py")
-            SourceFileLoader("_oomph_hook", hook.__file__).exec_module(hook)
+            Loader("_oomph_hook", hook.__file__).exec_module(hook)
             sys.modules["_oomph_hook"] = hook
             hook.install()
         except Exception:
             try:
                 errors = type(sys)("_oomph_errors")
                 place = os.path.join(here, "oomph-probe", "common", "errors.py")
-                SourceFileLoader("_oomph_errors", place).exec_module(errors)
+                Loader("_oomph_errors", place).exec_module(errors)
                 errors.ours("start")
             except Exception:
                 pass
     if sys.version_info >= (3, 8) and [entry for entry in before[:1] if entry not in ours]:
         # Somebody in front of us has had its turn and may still be on the path.
-        from _frozen_importlib_external import SourceFileLoader
         behind = type(sys)("_oomph_behind")
-        SourceFileLoader("_oomph_behind", os.path.join(here, "oomph-probe", "behind.py")).exec_module(behind)
+        Loader("_oomph_behind", os.path.join(here, "oomph-probe", "behind.py")).exec_module(behind)
         behind.look(before, ours)
     try:
         import sitecustomize  # the next one on the path; its errors are its own
@@ -52,10 +64,9 @@ def _start():
     except BaseException as error:
         # SystemExit, say: Python ends over it, and says where it came from.
         if sys.version_info >= (3, 8):
-            from _frozen_importlib_external import SourceFileLoader
             ending = type(sys)("_oomph_ending")
             place = os.path.join(here, "oomph-probe", "ending.py")
-            SourceFileLoader("_oomph_ending", place).exec_module(ending)
+            Loader("_oomph_ending", place).exec_module(ending)
             ending.like_pythons(error, os.path.abspath(__file__), place)
         raise
     # The import that runs this file looks the module up again when it is done.

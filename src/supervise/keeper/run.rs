@@ -14,7 +14,7 @@ use crate::units::{Pid, RunNumber};
 use nix::libc;
 use nix::sys::stat::stat;
 use std::collections::VecDeque;
-use std::ffi::{CString, OsStr, OsString};
+use std::ffi::{CString, OsStr};
 use std::os::fd::{AsRawFd, OwnedFd};
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
@@ -198,7 +198,7 @@ impl TrainerRun {
             &command.env,
             pty.is_some() && hello.io == Io::Screen,
         );
-        let ranked = sweep::is_ranked(env.keys().map(OsString::as_os_str));
+        let ranked = sweep::is_ranked(env.iter().map(|(name, _)| name.as_os_str()));
         let ours = |what: &str, errno: i32| Failed::ours(what, errno, &path);
         let slave = pty
             .as_ref()
@@ -396,9 +396,10 @@ impl TrainerRun {
 }
 
 /// The directory to change to; `None` if it is ours. A trainer may start in a deleted directory, to
-/// which nobody can change.
+/// which nobody can change, or in one that its user cannot enter (`sudo -u` in a private one).
 fn elsewhere(cwd: &Path) -> Option<CString> {
-    if cwd.as_os_str().is_empty() || cwd == Path::new(".") {
+    let is_ours = || std::env::current_dir().is_ok_and(|ours| ours == cwd);
+    if cwd.as_os_str().is_empty() || cwd == Path::new(".") || is_ours() {
         return None;
     }
     let here = stat(OsStr::new(".")).ok();

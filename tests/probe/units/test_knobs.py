@@ -9,7 +9,7 @@ import unittest
 import support  # noqa: F401
 from _oomph_probe.common import frames
 from _oomph_probe.knobs import batch, given, knobs, search
-from _oomph_probe.rehearse import inputs
+from _oomph_probe.rehearse import inputs, roots
 
 
 class Tensor:
@@ -30,7 +30,7 @@ class Module:
     pass
 
 
-TORCH = types.SimpleNamespace(Tensor=Tensor, nn=types.SimpleNamespace(Module=Module))
+TORCH = types.SimpleNamespace(Tensor=Tensor, nn=types.SimpleNamespace(Module=Module, Parameter=Tensor), dtype=str, device=str)
 OWNERS = frames.Owners(None)
 
 
@@ -78,6 +78,44 @@ class Given(unittest.TestCase):
                 raise AssertionError
 
         self.assertEqual(self.lines(((Config(),), {})), {})
+
+    def test_nothing_that_stands_for_something_else_is_made_to_load_it(self):
+        class Lazy:
+            """What knows what it is once it was asked."""
+
+            @property
+            def __class__(self):
+                raise AssertionError
+
+            @property
+            def __dict__(self):
+                raise AssertionError
+
+        class Sequence(list):
+            def __iter__(self):
+                raise AssertionError
+
+            __len__ = __getitem__ = __iter__
+
+        class Mapping(dict):
+            def items(self):
+                raise AssertionError
+
+            keys = values = __iter__ = __len__ = items
+
+        class Batch:
+            @property
+            def data(self):
+                raise AssertionError
+
+        args = (Lazy(), Sequence([Tensor(4)]), Mapping(x=Tensor(5)), Batch())
+        lines = self.lines((args, {}))
+        self.assertEqual({at: each.get("shape") for at, each in lines.items()}, {"1.0": [4], "1": None, "2.x": [5]})
+        self.assertEqual(search.settings_in(args[0]), [])
+        with self.assertRaises(roots.CannotNote):
+            roots.noted(TORCH, args[0])
+        with self.assertRaises(roots.CannotNote):
+            roots.noted(TORCH, args[3])
 
 
 class Running(unittest.TestCase):

@@ -38,6 +38,24 @@ def needs(package):
 
 
 class Argparse(unittest.TestCase):
+    def test_what_it_makes_of_a_word_is_not_compared(self):
+        said, errors, noted = run(
+            """
+import argparse
+class Size:
+    def __init__(self, word): pass
+    def __ne__(self, other): print("compared"); return True
+    __eq__ = __ne__
+    __hash__ = None
+parser = argparse.ArgumentParser()
+parser.add_argument("sizes", type=Size, nargs="*", default=Size(""))
+parser.add_argument("batch", type=int, nargs="?", default=3)
+parser.parse_args(["a"])
+""",
+        )
+        self.assertEqual((said, errors), ("", ""))
+        self.assertEqual((noted["batch"]["value"], noted["batch"]["typed"]), (3, False))
+
     PROGRAM = """
 import argparse
 parser = argparse.ArgumentParser()

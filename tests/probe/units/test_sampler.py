@@ -219,5 +219,59 @@ class ASocketThatIsFull(unittest.TestCase):
             sender.lose()
 
 
+class ANumberThatTheProgramHasTaken(unittest.TestCase):
+    """It has closed every descriptor that it does not know, and has opened a file of its own."""
+
+    def taken(self, act):
+        with tempfile.TemporaryDirectory() as place:
+            path, own = os.path.join(place, "socket"), os.path.join(place, "own")
+            listener = socket.socket(socket.AF_UNIX)
+            listener.bind(path)
+            listener.listen(2)
+            with listener:
+                sender = wire.Wire(path, lambda: {"event": "hello"})
+                self.assertTrue(sender.flush(5.0))
+                descriptor = os.open(own, os.O_RDWR | os.O_CREAT)
+                os.dup2(descriptor, sender.socket.fileno())
+                number = sender.socket.fileno()
+                os.close(descriptor)
+                sender.put({"event": "note"})
+                act(sender)
+                # The next connection has another number.
+                self.assertTrue(sender.flush(5.0))
+                self.assertNotEqual(sender.socket.fileno(), number)
+                os.write(number, b"the program's")
+                self.assertTrue(os.get_blocking(number))
+                os.close(number)
+                sender.lose()
+                with open(own, "rb") as file:
+                    self.assertEqual(file.read(), b"the program's")
+
+    def test_is_left_alone_whatever_the_probe_was_about_to_do(self):
+        for act in (
+            lambda sender: sender.flush(5.0),
+            lambda sender: sender.flush_at_once(),
+            lambda sender: sender.receive(),
+            lambda sender: sender.lose(),
+            lambda sender: sender.abandon(),
+        ):
+            self.taken(act)
+
+    def test_is_noticed_where_nothing_has_it_yet(self):
+        with tempfile.TemporaryDirectory() as place:
+            path = os.path.join(place, "socket")
+            listener = socket.socket(socket.AF_UNIX)
+            listener.bind(path)
+            listener.listen(2)
+            with listener:
+                sender = wire.Wire(path, lambda: {"event": "hello"})
+                self.assertTrue(sender.flush(5.0))
+                os.close(sender.socket.fileno())
+                sender.flush_at_once()
+                self.assertFalse(sender.is_connected())
+                self.assertTrue(sender.flush(5.0))
+                sender.lose()
+
+
 if __name__ == "__main__":
     unittest.main()

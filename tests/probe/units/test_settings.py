@@ -1,7 +1,12 @@
 """Files of settings that a program has read by itself, found by what its variables hold."""
+import builtins
+import copy
+import inspect
+import io
 import json
 import os
 import pathlib
+import pickle
 import sys
 import tempfile
 import types
@@ -86,6 +91,32 @@ class Settings(unittest.TestCase):
         self.assertEqual(len(os.listdir("/proc/self/fd")), before)
         self.assertEqual(edits.outcome(True), (True, "small.json:%d 128 → 64" % line["line"]))
         self.assertEqual(json.loads(path.read_text()), small())
+
+    def test_what_opens_it_is_what_python_has_in_all_else(self):
+        path = self.write("small.json", small())
+        line = settings.literals(OWNERS, [variables_of({"meta": small()})], {128})[0]
+        entry = "%s:%d:%d:128=64@%08x" % (path, line["line"], line["column"], line["crc"])
+        of_python = io.open
+        self.addCleanup(setattr, io, "open", of_python)
+        self.addCleanup(setattr, builtins, "open", of_python)
+        source.open_settings(source.Edits(entry), self.fail)
+
+        class Reader:
+            opens = open
+
+            def read(self):
+                # No method: Python's own is not bound to the instance.
+                with self.opens("small.json") as file:
+                    return json.load(file)["train"]["batch_size"]
+
+        self.assertEqual(Reader().read(), 64)
+        self.assertIs(builtins.open, io.open)
+        self.assertIs(pickle.loads(pickle.dumps(open)), open)
+        self.assertIs(copy.deepcopy(open), open)
+        self.assertEqual((open.__name__, open.__doc__), (of_python.__name__, of_python.__doc__))
+        self.assertEqual(inspect.signature(open), inspect.signature(of_python))
+        with self.assertRaises(FileNotFoundError):
+            open("nowhere.json")
 
 
 if __name__ == "__main__":

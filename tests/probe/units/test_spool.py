@@ -148,6 +148,25 @@ class SpoolOf(unittest.TestCase):
         with open(os.path.join(self.directory, name or self.files()[-1])) as file:
             return [json.loads(line) for line in file]
 
+    def test_a_number_that_the_program_has_taken_is_left_alone(self):
+        """It has closed every descriptor that it does not know, and has opened a file of its own."""
+        for act in (spool.Spool.write, spool.Spool.lose, spool.Spool.abandon):
+            made = self.make()
+            made.put({"event": "note", "text": "a"})
+            self.assertTrue(made.flush(0))
+            own, number = os.path.join(self.directory, "own"), made.file
+            descriptor = os.open(own, os.O_RDWR | os.O_CREAT | os.O_TRUNC)
+            os.dup2(descriptor, number)
+            os.close(descriptor)
+            made.put({"event": "note", "text": "b"})
+            act(made)
+            self.assertTrue(made.write())
+            self.assertNotEqual(made.file, number)
+            os.write(number, b"the program's")
+            os.close(number)
+            with open(own, "rb") as file:
+                self.assertEqual(file.read(), b"the program's")
+
     def test_a_process_is_one_private_file_with_its_hello_first(self):
         made = self.make()
         made.put({"event": "note", "text": "a"})

@@ -7,6 +7,7 @@ nothing, and pauses when nobody listens. Python 3.8 and later.
 Each folder imports only from those named above it, and these files from all:
 
     hook           a start of Python: waits for `import torch`, and then loads the package
+    beside         where bytecode is kept in a directory of the user's, what is kept of our own files
     behind         which sitecustomize is next where another tool's stands in front of ours
     compiled       where Python may write no bytecode, what it has compiled of our own files
     ending         the end of a program whose sitecustomize exits
@@ -16,6 +17,7 @@ Each folder imports only from those named above it, and these files from all:
 common/ What the others stand on:
 
     errors         what becomes of an error of ours: counted, and written where that is asked for
+    signals        signals are the program's
     wire           one JSON object per line over the UI's Unix socket
     spool          on another node: the same lines in a file that the UI follows
     pace           how much may be written there
@@ -24,6 +26,8 @@ common/ What the others stand on:
     phases         the phase of the step that they were taken in
     tracebacks     errors pass through our wrappers without frames of theirs
     calls          the calls of models and of single modules
+    members        the modules and parameters of a model
+    objects        the program's objects, without running code of theirs
     blocks         the repeated blocks of a model
 
 knobs/ The numbers that set the program's sizes:
@@ -150,9 +154,13 @@ def start() -> None:
 def make_folders() -> None:
     """The packages below this one, without their files: these hold nothing but a docstring, and at each start there
     are five fewer to be found and read."""
+    beside = sys.modules.get("_oomph_beside")
     for name in ("common", "knobs", "patch", "live", "rehearse", "oom"):
         folder = type(sys)("%s.%s" % (__name__, name))
-        setattr(folder, "__path__", [os.path.join(os.path.dirname(__file__), name)])
+        place = os.path.join(os.path.dirname(__file__), name)
+        setattr(folder, "__path__", [place])
+        if beside is not None:
+            beside.watch(place)
         sys.modules[folder.__name__] = globals()[name] = folder
 
 

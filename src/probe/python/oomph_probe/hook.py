@@ -95,6 +95,10 @@ def load_probe() -> None:
             os.path.join(here, "__init__.py"),
             submodule_search_locations=[here],
         )
+        beside: Any = sys.modules.get("_oomph_beside")
+        if beside is not None:
+            spec.loader = beside.Beside(spec.name, spec.origin)
+            beside.watch(here)
         probe: Any = importlib.util.module_from_spec(spec)
         sys.modules["_oomph_probe"] = probe
         spec.loader.exec_module(probe)
@@ -121,7 +125,8 @@ def run_by_itself(name: str, *path: str) -> "Any":
 
     module: Any = type(sys)(name)
     module.__file__ = os.path.join(os.path.dirname(__file__), *path)
-    SourceFileLoader(name, module.__file__).exec_module(module)
+    loader: Any = getattr(sys.modules.get("_oomph_beside"), "Beside", SourceFileLoader)
+    loader(name, module.__file__).exec_module(module)
     return module
 
 

@@ -4,6 +4,8 @@ or a Sequential, each large enough to be worth checkpointing. Inspects modules, 
 
 from __future__ import annotations
 
+from . import members as inside
+
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any, Iterator
@@ -39,7 +41,7 @@ class Group:
         self.cls = type(members[0])
         # Why they are skipped, or None.
         self.why_not = why_not
-        self.has_statistics = any(is_statistics(part) for part in members[0].modules())
+        self.has_statistics = any(is_statistics(part) for part in inside.modules(members[0]))
 
     def name(self) -> str:
         return "%d %s" % (len(self.members), self.cls.__name__)
@@ -49,7 +51,7 @@ def find(root: Module) -> list[Group]:
     """The groups of a model, none inside another: of nested repetitions, the one with more members."""
     candidates: list[tuple[Any, list[Module]]] = []
     seen = set()
-    for container in root.modules():
+    for container in inside.modules(root):
         if is_kind(container, CONTAINERS) and id(container) not in seen:
             seen.add(id(container))
             candidates.extend(repetitions(container))
@@ -64,17 +66,17 @@ def find(root: Module) -> list[Group]:
         if not members:
             continue
         for member in members:
-            taken.update(id(part) for part in member.modules())
+            taken.update(id(part) for part in inside.modules(member))
         groups.append(Group(members, why_not(members[0])))
     return groups
 
 
 def repetitions(container: Module) -> Iterator[tuple[Any, list[Module]]]:
     by_class: dict[type, list[Module]] = {}
-    for child in container.children():
-        if sum(1 for part in child.modules() if not has_children(part)) < FEWEST_PARTS:
+    for child in inside.children(container):
+        if sum(1 for part in inside.modules(child) if not has_children(part)) < FEWEST_PARTS:
             continue
-        if any(parameter.requires_grad for parameter in child.parameters()):
+        if any(parameter.requires_grad for parameter in inside.parameters(child)):
             by_class.setdefault(type(child), []).append(child)
     for members in by_class.values():
         if len(members) < FEWEST:
@@ -87,12 +89,12 @@ def repetitions(container: Module) -> Iterator[tuple[Any, list[Module]]]:
 
 def build_of(block: Module) -> tuple[tuple[type, bool], ...]:
     """What makes two blocks behave alike: their submodules in order, and which of these work in place."""
-    return tuple((type(part), bool(getattr(part, "inplace", False))) for part in block.modules())
+    return tuple((type(part), bool(getattr(part, "inplace", False))) for part in inside.modules(block))
 
 
 def why_not(block: Module) -> str | None:
     """Why blocks of this structure are skipped, or None."""
-    for part in block.modules():
+    for part in inside.modules(block):
         kind = is_kind(part, UNSUPPORTED)
         if kind:
             return "%s handles calls in its own way" % kind
@@ -128,10 +130,10 @@ def is_kind(module: Module, names: tuple[str, ...]) -> str | None:
 def compiled(root: Module) -> set[int]:
     """The ids of modules inside a compiled module: their calls are traced."""
     found: set[Any] = set()
-    for module in root.modules():
+    for module in inside.modules(root):
         # torch.compile(module), or module.compile() in place.
         if is_kind(module, ("OptimizedModule",)) or vars(module).get("_compiled_call_impl"):
-            found.update(id(part) for part in module.modules() if part is not module)
+            found.update(id(part) for part in inside.modules(module) if part is not module)
     return found
 
 
@@ -151,11 +153,11 @@ def is_statistics(module: Module) -> bool:
 
 
 def has_children(module: Module) -> bool:
-    return next(iter(module.children()), None) is not None
+    return bool(inside.named_children(module))
 
 
 def touches(module: Module, taken: set[int]) -> bool:
-    return any(id(part) in taken for part in module.modules())
+    return any(id(part) in taken for part in inside.modules(module))
 
 
 def unique(modules: list[Module]) -> list[Module]:

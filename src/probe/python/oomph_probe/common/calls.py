@@ -11,9 +11,8 @@ from __future__ import annotations
 import os
 import sys
 import threading
-import weakref
 
-from . import errors, tracebacks
+from . import errors, members, tracebacks
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -37,8 +36,8 @@ class Calls:
         self.original: Any = None
         self.notify: Any = None
         self.inside = threading.local()
-        self.roots: weakref.WeakSet[Any] = weakref.WeakSet()
-        self.known: weakref.WeakSet[Any] = weakref.WeakSet()
+        self.roots = members.Known()
+        self.known = members.Known()
         self.calls = 0
         self.again = 0
 
@@ -90,10 +89,11 @@ class Calls:
                 self.stop_looking()
                 return None
             self.known.add(module)
-            if not any(parameter.requires_grad for parameter in module.parameters()):
+            if not any(parameter.requires_grad for parameter in members.parameters(module)):
                 return None
             # Submodules are called inside the model, and outside it by checkpoint recomputation.
-            self.known.update(module.modules())
+            for part in members.modules(module):
+                self.known.add(part)
             self.roots.add(module)
             return notify(module)
         except Exception:

@@ -33,12 +33,18 @@ class Errors:
         # How many of them the UI was told of; and written, by place.
         self.told = 0
         self.written: dict[str, int] = {}
+        # Says of an error whether it is the program's, where one of those may come in the middle of ours; and the first
+        # one that was.
+        self.is_theirs: Any = None
+        self.theirs: Any = None
 
     def ours(self, where: str) -> None:
         """Nobody expects this error: it counts. `where` says what the probe was doing."""
         try:
             error = sys.exc_info()[1]
             assert error is not None
+            if self.is_the_programs(error):
+                return
             self.count += 1
             # Without the error's own words: of a class of the program's they would be the program's code.
             self.latest = "%s: %s (%s)" % (where, type(error).__name__, place_of(error.__traceback__))
@@ -49,12 +55,27 @@ class Errors:
 
     def foreseen(self, where: str) -> None:
         """This error has an answer, such as that an older torch lacks something: it is only written."""
-        if self.path is None:
+        if self.path is None and self.is_theirs is None:
             return
         try:
-            self.write("foreseen, " + where, sys.exc_info()[1], MOST_FORESEEN)
+            error = sys.exc_info()[1]
+            if not self.is_the_programs(error) and self.path is not None:
+                self.write("foreseen, " + where, error, MOST_FORESEEN)
         except BaseException:
             pass
+
+    def is_the_programs(self, error: BaseException | None) -> bool:
+        """Keeps one that is, until whoever watches takes it."""
+        if self.is_theirs is None or not self.is_theirs(error):
+            return False
+        if self.theirs is None:
+            self.theirs = error
+        return True
+
+    def take_theirs(self) -> Any:
+        """Ends the watch."""
+        found, self.is_theirs, self.theirs = self.theirs, None, None
+        return found
 
     def write(self, where: str, error: Any, most: int) -> None:
         written = self.written[where] = self.written.get(where, 0) + 1

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import re
 
-from . import frames
+from . import frames, objects
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -95,10 +95,10 @@ def has_trained_model(torch: Torch, stack: list[FrameType]) -> bool | None:
 
 def models_in(torch: Torch, values: list[Any], owner: Any) -> list[Any]:
     """Those with parameters; read without running anything of the program's."""
-    own = getattr(owner, "__dict__", None) if type(type(owner)) is type else None
-    if type(own) is dict and torch.nn.Module not in type(owner).__mro__:
+    own = objects.namespace_of(owner)
+    if own is not None and not objects.is_a(owner, torch.nn.Module):
         values = values + list(own.values())
-    modules = [each for each in values if torch.nn.Module in type(each).__mro__]
+    modules = [each for each in values if objects.is_a(each, torch.nn.Module)]
     return [each for each in modules if has_parameters(each)]
 
 

@@ -56,6 +56,7 @@ class Spool:
         self.interval = self.lines.interval
         self.writer: int | None = None
         self.file: Any = None
+        self.identity: Any = None
         self.unwritten = b""
         self.sequence = 0
         self.generation = 0
@@ -105,13 +106,15 @@ class Spool:
         inherited, self.file = self.file, None
         self.lines = pace.Lines(1)
         if inherited is not None:
-            os.close(inherited)
+            self.let_go(inherited)
 
     def write(self, at_end: bool = False) -> bool:
         now = time.monotonic()
         if now < self.paused_until and not at_end:
             return False
         try:
+            if self.file is not None and wire.identity(self.file) != self.identity:
+                self.lose()
             if self.file is None:
                 self.open()
             if now - self.looked >= LOOK:
@@ -155,6 +158,7 @@ class Spool:
         if self.hello is None:
             self.hello = self.greeting()
         self.file = self.create()
+        self.identity = wire.identity(self.file)
         self.connections += 1
         self.written = 0
         self.unwritten = b""
@@ -203,7 +207,8 @@ class Spool:
         before, name = self.file, self.name()
         kept = rotation.thinned(os.pread(before, self.written, 0), self.cap // 2)
         self.file = self.create()
-        os.close(before)
+        self.let_go(before)
+        self.identity = wire.identity(self.file)
         self.written = 0
         self.unwritten = kept
         os.unlink(os.path.join(self.directory, name))
@@ -215,8 +220,13 @@ class Spool:
         """The file cannot be written any more; the next one begins with a hello."""
         lost, self.file = self.file, None
         if lost is not None:
+            self.let_go(lost)
+
+    def let_go(self, file: int) -> None:
+        # The program may have closed all numbers that it does not know, and have opened a file of its own under this.
+        if wire.identity(file) == self.identity:
             try:
-                os.close(lost)
+                os.close(file)
             except OSError:
                 pass
 

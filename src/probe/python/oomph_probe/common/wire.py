@@ -9,9 +9,12 @@ from __future__ import annotations
 import collections
 import itertools
 import json
+import os
 import socket
 import time
 from _thread import allocate_lock
+
+from . import errors
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -45,6 +48,7 @@ class Wire:
         self.hello: Any = None
         self.lock = allocate_lock()
         self.socket: Any = None
+        self.identity: Any = None
         self.waiting: collections.deque[Any] = collections.deque()
         self.first_sent = 0
         self.dropped = 0
@@ -98,6 +102,10 @@ class Wire:
     def send_all(self, deadline: float | None) -> bool:
         """With the lock held, which it releases; without a deadline nothing is waited for."""
         try:
+            if self.socket is not None and not self.is_ours():
+                self.lose()
+                if deadline is None:
+                    return False
             if self.socket is None:
                 self.connect(deadline)
             if self.dropped and len(self.waiting) < MAX_WAITING:
@@ -108,11 +116,13 @@ class Wire:
             self.stalled = False
             return True
         except socket.timeout:
+            errors.foreseen("wait for the UI")
             self.stalled = True
             return False
         except BlockingIOError:
             return False
         except OSError:
+            errors.foreseen("send to the UI")
             self.lose()
             return False
         finally:
@@ -126,6 +136,7 @@ class Wire:
             connection.settimeout(remaining(deadline))
             connection.connect(self.path)
             connection.settimeout(0.0)
+            self.identity = identity(connection.fileno())
         except BaseException:
             connection.close()
             raise
@@ -162,7 +173,7 @@ class Wire:
     def lose(self) -> None:
         """The UI is gone: only OOM records wait for the next one."""
         if self.socket is not None:
-            self.socket.close()
+            self.let_go(self.socket)
             self.socket = None
         self.first_sent = 0
         self.dropped = 0
@@ -173,11 +184,25 @@ class Wire:
             if entry[1]:
                 self.waiting.append(entry)
 
+    def is_ours(self) -> bool:
+        """Whether the connection's number is still that of the connection: a program may close all numbers that it
+        does not know (`os.closerange`, a daemon), and then open a file of its own under this one."""
+        return identity(self.socket.fileno()) == self.identity
+
+    def let_go(self, connection: Any) -> None:
+        if identity(connection.fileno()) != self.identity:
+            # What has the number now is the program's.
+            connection.detach()
+        connection.close()
+
     def receive(self) -> bytes:
         """What the UI has sent since the last call; nothing if another thread is sending."""
         if self.socket is None or not self.lock.acquire(False):
             return b""
         try:
+            if not self.is_ours():
+                self.lose()
+                return b""
             received = self.socket.recv(RECEIVED)
             if not received:
                 self.lose()
@@ -195,7 +220,7 @@ class Wire:
         inherited, self.socket = self.socket, None
         self.waiting = collections.deque()
         if inherited is not None:
-            inherited.close()
+            self.let_go(inherited)
 
 
 def say_once(path: str, line: Line) -> None:
@@ -209,6 +234,15 @@ def say_once(path: str, line: Line) -> None:
         connection.sendall(encode(stamped), socket.MSG_NOSIGNAL)
     finally:
         connection.close()
+
+
+def identity(descriptor: int) -> Any:
+    """What a descriptor's number stands for now; None where that is nothing."""
+    try:
+        about = os.fstat(descriptor)
+        return about.st_dev, about.st_ino
+    except OSError:
+        return None
 
 
 def encode(line: Line) -> bytes:

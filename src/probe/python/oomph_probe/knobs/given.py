@@ -7,7 +7,7 @@ from __future__ import annotations
 import os
 import weakref
 
-from ..common import frames
+from ..common import frames, objects
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -75,14 +75,15 @@ class Tensors:
             yield from self.inside(torch, value, str(name), DEPTH)
 
     def inside(self, torch: Torch, value: Any, path: str, depth: int) -> Iterator[tuple[str, tuple[int, ...]]]:
-        if isinstance(value, torch.Tensor):
+        if objects.is_a(value, torch.Tensor):
             yield path, tuple(value.shape)
-        elif not depth or isinstance(value, (str, bytes, int, float, type(None), torch.nn.Module)):
+        elif not depth or objects.is_a(value, (str, bytes, int, float, type(None), torch.nn.Module)):
             return
-        elif isinstance(value, (list, tuple)):
-            self.lists[path] = len(value)
-            names = getattr(value, "_fields", None) or range(len(value))
-            for name, each in list(zip(names, value))[:MOST_OF_A_LIST]:
+        elif objects.is_a(value, (list, tuple)):
+            inside = objects.elements(value)
+            self.lists[path] = len(inside)
+            names = getattr(type(value), "_fields", None) or range(len(inside))
+            for name, each in list(zip(names, inside))[:MOST_OF_A_LIST]:
                 yield from self.inside(torch, each, "%s.%s" % (path, name), depth - 1)
         else:
             for name, each in list(items(value)):
@@ -137,9 +138,9 @@ CALLED_IN = os.path.join("nn", "modules", "module.py")
 
 
 def noted(torch: Torch, values: dict[str, Any]) -> Tensors | None:
-    module = values.get("self")
+    module: Any = values.get("self")
     args, kwargs = values.get("args", values.get("input")), values.get("kwargs")
-    if not isinstance(module, torch.nn.Module) or type(args) is not tuple or type(kwargs) is not dict:
+    if not objects.is_a(module, torch.nn.Module) or type(args) is not tuple or type(kwargs) is not dict:
         return None
     seen = Tensors(module)
     seen.add(torch, args, kwargs)
@@ -148,10 +149,8 @@ def noted(torch: Torch, values: dict[str, Any]) -> Tensors | None:
 
 def items(value: Any) -> Any:
     """What a dict, a dict's wrapper (a tokenizer's BatchEncoding) or an object has, by name."""
-    if isinstance(value, dict):
-        return dict.items(value)
-    if not getattr(type(value), "__dictoffset__", 0):
-        return ()
-    own = object.__getattribute__(value, "__dict__")
+    if objects.is_a(value, dict):
+        return objects.entries(value)
+    own = objects.namespace_of(value) or {}
     data = own.get("data")
-    return dict.items(data) if isinstance(data, dict) else own.items()
+    return objects.entries(data) if objects.is_a(data, dict) else own.items()

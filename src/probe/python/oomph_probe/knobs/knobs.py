@@ -7,7 +7,7 @@ from __future__ import annotations
 import sys
 import time
 
-from ..common import errors, frames
+from ..common import errors, frames, members
 from . import given as given_sizes
 from . import search, settings
 
@@ -85,7 +85,7 @@ class Knobs:
 
 def batch_first(module: Module | None) -> bool | None:
     """The modules' own word on which dimension the batch is; None where they say nothing, or not the same."""
-    said = {getattr(part, "batch_first", None) for part in module.modules()} if module is not None else set()
+    said = {getattr(part, "batch_first", None) for part in members.modules(module)} if module is not None else set()
     said.discard(None)
     return bool(said.pop()) if len(said) == 1 else None
 

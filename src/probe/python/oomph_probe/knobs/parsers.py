@@ -78,8 +78,11 @@ def of_argparse(parser: "Any", args: "Any", result: "Any") -> "Iterable[Number]"
     typed = typed_in(parser, words)
     reads = reads_command(words)
     for action in parser._actions:
-        is_typed = action.dest in typed if action.option_strings else values.get(action.dest) != action.default
-        number = number_of(action.dest, action.option_strings, values.get(action.dest), action.default, is_typed)
+        value = values.get(action.dest)
+        # Of plain numbers alone: what else a parser makes may compare in its own way, and say so.
+        differs = integer(value) != integer(action.default)
+        is_typed = action.dest in typed if action.option_strings else differs
+        number = number_of(action.dest, action.option_strings, value, action.default, is_typed)
         if number is not None:
             number["reads_command"] = reads
             add_choices(number, action.choices)

@@ -12,7 +12,7 @@ import sys
 import types
 from binascii import crc32
 
-from ..common import errors, frames
+from ..common import errors, frames, objects
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -71,14 +71,12 @@ class Names:
 
 def settings_in(value: Any) -> list[tuple[Any, Any]]:
     """The names and values inside a namespace, a dataclass, a dict, a configuration or an object of the program's."""
-    if isinstance(value, (types.ModuleType, type, types.FunctionType)):
+    if objects.is_a(value, (types.ModuleType, type, types.FunctionType)):
         return []
-    if issubclass(type(value), dict):
-        return list(dict.items(value)) if dict.__len__(value) <= MOST_ATTRIBUTES else []
-    if not getattr(type(value), "__dictoffset__", 0):
-        return []
-    own = object.__getattribute__(value, "__dict__")
-    if type(own) is not dict or len(own) > MOST_ATTRIBUTES:
+    if objects.is_a(value, dict):
+        return objects.entries(value) if dict.__len__(value) <= MOST_ATTRIBUTES else []
+    own = objects.namespace_of(value)
+    if own is None or len(own) > MOST_ATTRIBUTES:
         return []
     # omegaconf's and ml_collections' own places; a node of omegaconf's has its value in a place, too.
     for place in ("_content", "_fields"):
@@ -89,8 +87,8 @@ def settings_in(value: Any) -> list[tuple[Any, Any]]:
 
 
 def plain(node: object) -> object:
-    own = getattr(node, "__dict__", None) if getattr(type(node), "__dictoffset__", 0) else None
-    return own["_val"] if type(own) is dict and "_val" in own else node
+    own = objects.namespace_of(node)
+    return node if own is None else own.get("_val", node)
 
 
 def own_files(owners: Owners) -> list[str]:
@@ -98,7 +96,7 @@ def own_files(owners: Owners) -> list[str]:
     files: list[str] = []
     main = sys.modules.get("__main__")
     for module in [main] + list(sys.modules.values()):
-        if not isinstance(module, types.ModuleType):
+        if not objects.is_a(module, types.ModuleType):
             continue
         path = types.ModuleType.__getattribute__(module, "__dict__").get("__file__")
         if type(path) is str and path.endswith(".py") and path not in files:

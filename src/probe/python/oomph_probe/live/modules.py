@@ -16,7 +16,7 @@ import time
 import weakref
 from _thread import get_ident
 
-from ..common import errors, frames
+from ..common import errors, frames, members, objects
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -28,6 +28,9 @@ if TYPE_CHECKING:
 MOST_MARKS = 60000
 # Modules of a model above which naming them takes too long.
 MOST_MODULES = 20000
+# Modules inside one another from which on a model may be one that calls itself, down to Python's limit of recursion:
+# each frame of ours between two of its calls is one call less.
+DEEPEST = 40
 # Tensors of one output that are looked at.
 MOST_TENSORS = 16
 # Wrappers that call one module of theirs, which is the model.
@@ -48,6 +51,8 @@ class Modules:
         self.roots: dict[Any, Any] = {}
         self.classes: dict[Any, Any] = {}
         self.handles: list[Any] = []
+        # Whether its modules go deeper than is looked at.
+        self.is_too_deep = False
         # The module that is given a tensor first in the step, by its id, and the largest that it is given.
         self.first: int | None = None
         self.inputs: tuple[int, ...] = ()
@@ -58,7 +63,7 @@ class Modules:
         self.marks, self.stack, self.label, self.thread = [], [], None, None
         self.seen, self.roots, self.classes = set(), {}, {}
         self.first, self.inputs = None, ()
-        if by_hooks and not has_compiled():
+        if by_hooks and not self.is_too_deep and not has_compiled():
             self.register()
 
     def end(self) -> None:
@@ -88,6 +93,10 @@ class Modules:
         try:
             if self.marks is None or not self.is_of_the_step():
                 return
+            if len(self.stack) >= DEEPEST:
+                # torch itself calls one more function for each module that has a hook.
+                self.is_too_deep = True
+                return self.end()
             outer = self.label
             if not self.stack and self.thread == get_ident():
                 outer = None
@@ -194,7 +203,7 @@ def named(roots: list[Module], classes: dict[int, str]) -> tuple[dict[int, str],
             inner = getattr(model, "_modules", {}).get(name)
             if inner is not None and len(model._modules) == 1:
                 model = inner
-        tree = list(model.named_modules())
+        tree = list(members.named_modules(model))
         if len(tree) <= MOST_MODULES:
             trees.append((root, model, tree))
     trees.sort(key=lambda each: -len(each[2]))
@@ -227,11 +236,11 @@ def tensors_in(torch: Torch, value: Any, depth: int = 2) -> list[Tensor]:
     """The tensors of an output, as far as they are plain ones; of a model's output, its values."""
     if type(value) is torch.Tensor:
         return [value]
-    if depth and isinstance(value, dict):
-        value = list(value.values())
-    if depth and isinstance(value, (list, tuple)):
+    if depth and objects.is_a(value, dict):
+        value = [each for _, each in objects.entries(value)]
+    if depth and objects.is_a(value, (list, tuple)):
         found: list[Any] = []
-        for each in value[:MOST_TENSORS]:
+        for each in objects.elements(value)[:MOST_TENSORS]:
             found += tensors_in(torch, each, depth - 1)
         return found[:MOST_TENSORS]
     return []

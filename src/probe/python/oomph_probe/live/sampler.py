@@ -12,7 +12,7 @@ from __future__ import annotations
 import time
 from _thread import allocate_lock, get_ident, start_new_thread
 
-from ..common import errors
+from ..common import errors, signals
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -192,6 +192,7 @@ class Sampler:
     def run(self) -> None:
         self.wire.writer = get_ident()
         try:
+            signals.take_none()
             # is_initialized() turns True only after the initialisation that started this thread.
             pause = 0.002
             while not self.torch.cuda.is_initialized():

@@ -12,7 +12,7 @@ import gc
 import sys
 import time
 
-from ..common import blocks
+from ..common import blocks, members
 from ..patch import loader, precision, recompute
 
 TYPE_CHECKING = False
@@ -75,7 +75,7 @@ class Census:
         why_not = recompute.why_not_root(root) or group.why_not
         switch = [
             module
-            for module in root.modules()
+            for module in members.modules(root)
             if getattr(module, "supports_gradient_checkpointing", False)
         ]
         if any(getattr(module, "is_gradient_checkpointing", False) for module in switch):
@@ -122,15 +122,15 @@ class ObjectScan:
             kinds[data._BaseDataLoaderIter] = self.see_iterator
         for kind, _ in precision.scalers(self.torch):
             kinds[kind] = self.see_scaler
-        # Each type is classified once.
-        known = {}
+        # Each type is classified once; by its id, since a metaclass may compare or hash in its own way.
+        known: dict[int, Any] = {}
         for count, each in enumerate(gc.get_objects()):
             if count % 10000 == 0 and time.monotonic() > until:
                 return False
             of = type(each)
-            if of not in known:
-                known[of] = next((kinds[base] for base in of.__mro__ if base in kinds), None)
-            see = known[of]
+            if id(of) not in known:
+                known[id(of)] = next((see for kind, see in kinds.items() if issubclass(of, kind)), None)
+            see = known[id(of)]
             if see is not None:
                 see(each)
         return True
@@ -152,12 +152,12 @@ class ObjectScan:
         """The models: modules on a GPU that are being trained and are not part of another."""
         inner: set[int] = set()
         for module in self.modules:
-            inner.update(id(child) for child in module.children())
+            inner.update(id(child) for child in members.children(module))
         return [
             module
             for module in self.modules
             if id(module) not in inner
-            and any(each.requires_grad and each.is_cuda for each in module.parameters())
+            and any(each.requires_grad and each.is_cuda for each in members.parameters(module))
         ]
 
     def batches(self) -> Line:
@@ -195,7 +195,7 @@ def shares_cuda() -> bool:
 def batch_norm(roots: list[Module]) -> str | None:
     """The class that normalizes by the batch while the model trains; None where none does."""
     for root in roots:
-        for module in root.modules():
+        for module in members.modules(root):
             if module.training and any(base.__name__ == "_BatchNorm" for base in type(module).__mro__):
                 return type(module).__name__
     return None

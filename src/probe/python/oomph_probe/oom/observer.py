@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import time
 
-from ..common import errors, frames, phases
+from ..common import errors, frames, phases, signals
 from ..live import snapshot
 from . import checkpoint, gathering, optimizer, progress, zero
 
@@ -79,12 +79,19 @@ class Observer:
         parts = (
             self.send_record, self.send_knobs, self.trace, self.send_retainers, self.send_census, self.send_dump
         )
+        here = errors.here
+        if signals.can_come_here():
+            here.is_theirs = signals.is_a_handlers
         for send in parts:
             try:
-                if self.lifetime.live:
+                if self.lifetime.live and here.theirs is None:
                     send(device, requested, total, free)
             except BaseException:
                 errors.ours("at an OOM: " + send.__name__)
+        theirs = here.take_theirs() if signals.can_come_here() else None
+        if theirs is not None:
+            # It would have come without us as well; in a program's words there is none of ours before the handler.
+            raise theirs.with_traceback(signals.from_its_handler(theirs))
 
     def send_record(self, device: int, requested: int, total: int, free: int) -> None:
         record = self.records.take(device, requested, total, free)

@@ -18,7 +18,7 @@ import time
 import types
 import weakref
 
-from ..common import errors, frames
+from ..common import errors, frames, objects
 from . import graphs, variables
 
 TYPE_CHECKING = False
@@ -144,17 +144,18 @@ class Search:
     def pool(self) -> list[Tensors] | None:
         """The tensors there are, each with what it alone keeps, in the order in which their graphs were made;
         None where there are too many objects."""
-        is_tensor: dict[type, bool] = {}
+        # By the type's id: a metaclass may compare or hash in its own way.
+        is_tensor: dict[int, bool] = {}
         found = []
-        objects = gc.get_objects()
-        self.objects = len(objects)
+        every = gc.get_objects()
+        self.objects = len(every)
         if self.objects > MOST_OBJECTS:
             return None
-        for count, each in enumerate(objects):
+        for count, each in enumerate(every):
             kind = type(each)
-            known = is_tensor.get(kind)
+            known = is_tensor.get(id(kind))
             if known is None:
-                known = is_tensor[kind] = issubclass(kind, self.torch.Tensor)
+                known = is_tensor[id(kind)] = issubclass(kind, self.torch.Tensor)
             if known and self.is_there(each):
                 address = self.graphs.address_of(each)
                 if address in self.blocks:
@@ -162,7 +163,7 @@ class Search:
                     found.append((sequence(each), address, weakref.ref(each)))
             if count % 10000 == 0 and time.monotonic() > self.until:
                 return None
-        del objects, each
+        del every, each
         # The last of a step reaches the others: what they keep is its.
         found.sort(key=lambda entry: -entry[0])
         pool = []
@@ -232,7 +233,7 @@ class Search:
         """From a link down, without the dicts of attributes: they belong to the objects above them."""
         things: list[object] = []
         while link is not None:
-            if not (things and variables.namespace_of(things[-1]) is link.thing):
+            if not (things and objects.namespace_of(things[-1]) is link.thing):
                 things.append(link.thing)
             link = link.below
         return things
@@ -330,7 +331,7 @@ def words(things: list[object], at: int, end: Binding | None, named: tuple[Bindi
 
 def is_odd(referrer: object) -> bool:
     """Whether it is neither a container nor an object with attributes: a cell, a function."""
-    return variables.length_of(referrer) is None and variables.namespace_of(referrer) is None
+    return variables.length_of(referrer) is None and objects.namespace_of(referrer) is None
 
 
 def sequence(tensor: Tensor) -> int:

@@ -13,7 +13,7 @@ import sys
 import types
 from _thread import get_ident
 
-from ..common import frames
+from ..common import frames, objects
 from . import usage
 
 TYPE_CHECKING = False
@@ -169,7 +169,7 @@ class Variables:
 
     def attribute(self, owner: object, thing: object) -> Binding | None:
         """The attribute of an object that refers to it, or None."""
-        for key, value in list((namespace_of(owner) or {}).items()):
+        for key, value in list((objects.namespace_of(owner) or {}).items()):
             if value is thing:
                 return self.of_attribute(type(owner), key)
         for cls in type(owner).__mro__:
@@ -233,17 +233,6 @@ def of_cache(cache: Any) -> Any:
     if code is None:
         return None
     return Binding(GLOBAL, "lru_cache", code.co_name, [], (code.co_filename, code.co_firstlineno, code.co_name))
-
-
-def namespace_of(thing: object) -> dict[str, Any] | None:
-    """The dict of an instance's attributes, or None."""
-    if not getattr(type(thing), "__dictoffset__", 0):
-        return None
-    try:
-        found = object.__getattribute__(thing, "__dict__")
-    except AttributeError:
-        return None
-    return found if type(found) is dict else None
 
 
 def functions_in(namespace: Mapping[str, Any], module: str | None) -> list[CodeType]:

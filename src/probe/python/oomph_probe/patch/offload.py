@@ -18,7 +18,7 @@ import sys
 import threading
 import weakref
 
-from ..common import calls, errors
+from ..common import calls, errors, members
 from . import amp
 
 TYPE_CHECKING = False
@@ -206,7 +206,8 @@ class Offload:
             if autograd._top_saved_tensors_default_hooks(False) is not None:
                 self.stop(OWN_HOOKS)
                 return False
-            self.kept = {tensor.untyped_storage()._cdata for tensor in (*root.parameters(), *root.buffers())}
+            its_own = (*members.parameters(root), *members.buffers(root))
+            self.kept = {tensor.untyped_storage()._cdata for tensor in its_own}
             self.ram.look()
             hooks = (self.pack, self.unpack)
             autograd._push_saved_tensors_default_hooks(*hooks)

@@ -14,7 +14,7 @@ import collections
 import os
 import sys
 
-from ..common import blocks, calls, errors
+from ..common import blocks, calls, errors, members
 from . import amp, arguments, foreach, loader, loading, offload, outputs, precision, purity, recompute
 
 TYPE_CHECKING = False
@@ -113,7 +113,7 @@ class Patches:
         )
         if any(patch is not None and patch.wants_roots for _, patch in of_roots):
             try:
-                ours = (amp, blocks, calls, offload, precision, purity, recompute, sys.modules[__name__])
+                ours = (amp, blocks, calls, members, offload, precision, purity, recompute, sys.modules[__name__])
                 calls.keep_from_compiling(ours)
                 self.calls.watch(self.root_called)
             except Exception as error:
@@ -229,7 +229,7 @@ def of_environment(torch: Torch, version: tuple[int, int]) -> Patches | None:
 
 def device_of(module: Module) -> str | None:
     """The device type on which a module computes its gradients, or None."""
-    for parameter in module.parameters():
+    for parameter in members.parameters(module):
         if parameter.requires_grad:
             return parameter.device.type
     return None

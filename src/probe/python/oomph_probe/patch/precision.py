@@ -7,7 +7,7 @@ from __future__ import annotations
 import gc
 import sys
 
-from ..common import errors
+from ..common import errors, members
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -20,7 +20,7 @@ def of_program(torch: Torch, root: Module, device: str) -> str | None:
     """What shows that the program sets a precision itself, or None."""
     if is_autocast_on(torch, device):
         return "the program uses autocast itself"
-    for parameter in root.parameters():
+    for parameter in members.parameters(root):
         if parameter.is_floating_point() and parameter.dtype != torch.float32:
             return "its parameters are %s" % str(parameter.dtype).replace("torch.", "")
     return of_process(torch)

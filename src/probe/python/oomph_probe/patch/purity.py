@@ -7,7 +7,7 @@ from __future__ import annotations
 import random
 import sys
 
-from ..common import blocks, errors
+from ..common import blocks, errors, members
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -26,7 +26,7 @@ class StateCheck:
         self.block = block
         self.tensors = tensors_of(torch, args, kwargs)
         self.versions = [version(tensor) for tensor in self.tensors]
-        self.parts = [(part, state_of(part)) for part in block.modules()]
+        self.parts = [(part, state_of(part)) for part in members.modules(block)]
         self.draws = Draws()
 
     def what_changed(self) -> str | None:

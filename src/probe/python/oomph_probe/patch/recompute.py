@@ -12,7 +12,7 @@ from __future__ import annotations
 import functools
 import inspect
 
-from ..common import blocks, calls, errors
+from ..common import blocks, calls, errors, members
 from . import purity
 
 TYPE_CHECKING = False
@@ -78,7 +78,7 @@ class Recompute:
         if why is not None:
             return self.patches.decline(NAME, why)
         if self.use_own_switch(root):
-            self.look_for_dropout(root, root.modules())
+            self.look_for_dropout(root, members.modules(root))
             return self.report()
         groups = blocks.find(root)
         for group in groups:
@@ -93,7 +93,7 @@ class Recompute:
 
     def use_own_switch(self, root: Module) -> bool:
         """Uses the model's own switch, if it has one that accepts the kind of checkpoint."""
-        for module in root.modules():
+        for module in members.modules(root):
             enable = getattr(type(module), "gradient_checkpointing_enable", None)
             if enable is None or not getattr(module, "supports_gradient_checkpointing", False):
                 continue
@@ -130,7 +130,7 @@ class Recompute:
                 blocks.is_dropout(part)
                 for module in recomputed
                 if id(module) in compiled
-                for part in module.modules()
+                for part in members.modules(module)
             )
         except Exception:
             errors.foreseen("look for dropout")
@@ -216,7 +216,7 @@ class Recompute:
         tensors, rebuild = flatten_tensors(self.torch, args, kwargs)
         statistics = []
         if build.has_statistics:
-            statistics = [part for part in block.modules() if blocks.is_statistics(part)]
+            statistics = [part for part in members.modules(block) if blocks.is_statistics(part)]
         draws = purity.Draws() if build.draws else None
         runs = []
 
@@ -274,7 +274,7 @@ def in_words(builds: list[Build]) -> list[str]:
 
 
 def why_not_root(root: Module) -> str | None:
-    for module in root.modules():
+    for module in members.modules(root):
         kind = blocks.is_kind(module, ("DataParallel", "DeepSpeedEngine", "PipelineModule"))
         if kind:
             return "%s handles calls in its own way" % kind

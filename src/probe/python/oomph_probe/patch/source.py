@@ -290,7 +290,7 @@ def open_settings(edits: Edits, swallowed: "Callable[[str], None]") -> None:
 
     of_python: Any = io.open
 
-    def open(file: "Any", mode: "Any" = "r", *args: "Any", **kwargs: "Any") -> "Any":
+    def open(self: "Any", file: "Any", mode: "Any" = "r", *args: "Any", **kwargs: "Any") -> "Any":
         opener = None
         try:
             opener = edits.opened(file, mode)
@@ -301,8 +301,14 @@ def open_settings(edits: Edits, swallowed: "Callable[[str], None]") -> None:
             kwargs["opener"] = opener
         return of_python(file, mode, *args, **kwargs)
 
-    for name in ("__module__", "__qualname__", "__doc__"):
-        setattr(open, name, getattr(of_python, name))
     # In a traceback it is Python's, as the other lines of a changed run are.
     open.__code__ = open.__code__.replace(co_filename="<frozen runpy>")
-    builtins.open = io.open = open
+    # No function: in a class of the program's (`opens = open`) one would be a method, which Python's is not.
+    kind: Any = type("builtin_function_or_method", (), {"__call__": open, "__reduce__": lambda self: "open"})
+    ours = kind()
+    for name in ("__name__", "__qualname__", "__doc__"):
+        setattr(ours, name, getattr(of_python, name))
+    # Where a pickle looks it up.
+    ours.__module__ = "io"
+    ours.__wrapped__ = of_python
+    builtins.open = io.open = ours

@@ -15,7 +15,7 @@ import threading
 import time
 from _thread import allocate_lock, get_ident
 
-from ..common import errors
+from ..common import errors, signals
 from ..common.frames import OURS
 from .effects import Guard, Stopped
 
@@ -182,6 +182,7 @@ def run(work: Callable[[], Any], deadline: Deadline, patience: float) -> tuple[A
 
     def body() -> None:
         here.alive[get_ident()] = deadline
+        signals.take_none()
         unraisable = Unraisable()
         try:
             answer.append((work(), None))

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import threading
 
-from ..common import errors, frames
+from ..common import errors, frames, members
 from . import roots
 from .losses import WRAPPERS
 
@@ -74,7 +74,7 @@ def call_in(torch: Torch, stack: list[FrameType], before: int, autocast: Autocas
 def call_of(torch: Torch, module: Module, args: Any, kwargs: Any, before: int) -> Call | None:
     """None where it is no model on a GPU, or what it was given cannot be noted."""
     try:
-        device = roots.device_of(module) or next((each.device for each in module.parameters()), None)
+        device = roots.device_of(module) or next((each.device for each in members.parameters(module)), None)
         if device is None or device.type not in roots.DEVICES:
             return None
         call = roots.Call(torch, module, args, kwargs, before, device)

@@ -4,6 +4,7 @@ from call to call (texts of random lengths, images of several sizes).
 
 from __future__ import annotations
 
+from ..common import members
 from .effects import Stopped
 
 TYPE_CHECKING = False
@@ -141,7 +142,7 @@ def possible_size(torch: Torch, call: Call) -> int | None:
 
 def positions_of(torch: Torch, module: Module) -> int | None:
     """The rows of its embedding of positions; None where it has none."""
-    for name, part in module.named_modules():
+    for name, part in members.named_modules(module):
         if isinstance(part, torch.nn.Embedding) and name.rpartition(".")[2].startswith(("pos", "wpe")):
             return part.num_embeddings
     return None

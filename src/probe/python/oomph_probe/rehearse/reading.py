@@ -7,7 +7,7 @@ from __future__ import annotations
 import ast
 import sys
 
-from ..common import errors, frames
+from ..common import errors, frames, objects
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -66,7 +66,7 @@ def attribute(value: Any, name: str) -> Any:
         return value
     if name == "__class__":
         return type(value)
-    if isinstance(value, type):
+    if objects.is_a(value, type):
         return next((vars(base)[name] for base in value.__mro__ if name in vars(base)), UNKNOWN)
     if not getattr(type(value), "__dictoffset__", 0) and type(value).__flags__ & (1 << 9):
         return UNKNOWN
@@ -81,16 +81,16 @@ def attribute(value: Any, name: str) -> Any:
             return place[name]
     # Of its class: shared by all of them.
     found = next((vars(base)[name] for base in type(value).__mro__ if name in vars(base)), UNKNOWN)
-    return found if isinstance(found, MUTABLE) else UNKNOWN
+    return found if objects.is_a(found, MUTABLE) else UNKNOWN
 
 
 def item(value: Any, key: Any) -> Any:
     if value is UNKNOWN or is_tensor(value):
         return value
     try:
-        if isinstance(value, dict):
+        if objects.is_a(value, dict):
             return dict.get(value, key, UNKNOWN)
-        if isinstance(value, (list, tuple)) and type(key) is int:
+        if objects.is_a(value, (list, tuple)) and type(key) is int:
             return value[key] if type(value) in (list, tuple) and -len(value) <= key < len(value) else UNKNOWN
     except Exception:
         errors.foreseen("look at an item")

@@ -14,7 +14,7 @@ import sys
 import threading
 import weakref
 
-from ..common import calls, errors, frames, tracebacks
+from ..common import calls, errors, frames, members, objects, tracebacks
 from ..knobs import given
 from ..live import modules
 from . import apart, callers, inputs, rounds
@@ -142,6 +142,9 @@ class Roots:
             # One that has been compiled keeps the wrapper that it began with.
             if roots.rests or is_compiling() or rehearsed.alive and rehearsed.is_in_one():
                 return original(self, *args, **kwargs)
+            deep = inside.deep = getattr(inside, "deep", 0) + 1
+            if deep > modules.DEEPEST:
+                roots.goes_too_deep()
             # What checkpointing calls again in backward is a part of the model's call; so is what an evaluation's model
             # calls: a long evaluation before the first step would use up the calls that are looked at.
             is_outer = not roots.backwards and not getattr(inside, "depth", 0)
@@ -170,6 +173,7 @@ class Roots:
                     raise interrupted from None
                 raise
             finally:
+                inside.deep -= 1
                 if is_outer:
                     inside.depth = 0
                     if getattr(inside, "given", None) == id(self):
@@ -180,7 +184,7 @@ class Roots:
                 finally:
                     pause(compiling)
 
-        calls.keep_from_compiling([sys.modules[__name__], modules])
+        calls.keep_from_compiling([sys.modules[__name__], modules, members])
         self.rests = False
         self.ours = calls.as_if_torchs_own(__call__, original)
         self.module.__call__ = self.ours
@@ -240,6 +244,12 @@ class Roots:
                 place._engine_run_backward = original
         self.backward = None
 
+    def goes_too_deep(self) -> None:
+        """A model that calls itself has Python's limit of recursion to itself: no more frames of ours."""
+        self.modules.is_too_deep = True
+        self.why_not = "its modules call each other more than %d deep" % modules.DEEPEST
+        self.rest()
+
     def step_ended(self, count: int) -> None:
         self.steps = count
         if count >= self.watched_steps:
@@ -267,7 +277,7 @@ class Roots:
                 # Memory may run out there; what it calls in turn is a part of it.
                 self.given.add(module, args, kwargs, is_evaluated=True)
                 self.evaluated += 1
-                self.before = self.allocated(next((each.device for each in module.parameters()), None))
+                self.before = self.allocated(next((each.device for each in members.parameters(module)), None))
                 return True
             device = device_of(module)
             if device is None or device.type not in DEVICES:
@@ -323,13 +333,13 @@ class Roots:
 
 def device_of(module: Module) -> Any:
     """Where the parameters that are trained lie; None where there are none or on several devices."""
-    devices = {each.device for each in module.parameters() if each.requires_grad}
+    devices = {each.device for each in members.parameters(module) if each.requires_grad}
     return devices.pop() if len(devices) == 1 else None
 
 
 def noted(torch: Torch, value: Any, depth: int = 4) -> Any:
     """A value with the shapes of its tensors in their places."""
-    if isinstance(value, torch.Tensor):
+    if objects.is_a(value, torch.Tensor):
         if type(value) not in (torch.Tensor, torch.nn.Parameter):
             raise CannotNote
         return Shape(value)
@@ -337,11 +347,11 @@ def noted(torch: Torch, value: Any, depth: int = 4) -> Any:
         return value
     if depth and type(value) in (list, tuple) and len(value) <= MOST_LEAVES:
         return type(value)(noted(torch, each, depth - 1) for each in value)
-    if depth and isinstance(value, dict):
-        return {key: noted(torch, each, depth - 1) for key, each in value.items()}
-    data = getattr(value, "data", None)
-    if depth and isinstance(data, dict):
-        return {key: noted(torch, each, depth - 1) for key, each in data.items()}
+    if depth and objects.is_a(value, dict):
+        return {key: noted(torch, each, depth - 1) for key, each in objects.entries(value)}
+    data = (objects.namespace_of(value) or {}).get("data")
+    if depth and objects.is_a(data, dict):
+        return {key: noted(torch, each, depth - 1) for key, each in objects.entries(data)}
     raise CannotNote
 
 

@@ -1,0 +1,47 @@
+"""Looks at the program's objects without running code of theirs. `isinstance` asks an object for its `__class__`, which
+is what makes a lazy one load what it stands for, and a class may have a `__dict__`, an `__iter__` or a `__len__` of its
+own.
+"""
+
+from __future__ import annotations
+
+import types
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
+
+
+# What Python itself makes of `__dict__`.
+PYTHONS = (types.GetSetDescriptorType, types.MemberDescriptorType)
+
+
+def is_a(thing: object, kinds: Any) -> bool:
+    """Whether it is of one of these classes, whatever it says of itself."""
+    return issubclass(type(thing), kinds)
+
+
+def namespace_of(thing: object) -> dict[str, Any] | None:
+    """The dict of an instance's attributes, or None."""
+    if not getattr(type(thing), "__dictoffset__", 0):
+        return None
+    for base in type(thing).__mro__:
+        own = type.__getattribute__(base, "__dict__").get("__dict__")
+        if own is not None and type(own) not in PYTHONS:
+            return None
+    try:
+        found = object.__getattribute__(thing, "__dict__")
+    except AttributeError:
+        return None
+    return found if type(found) is dict else None
+
+
+def elements(sequence: Any) -> list[Any]:
+    """What a list or a tuple has, also one of a class of the program's."""
+    kind: Any = list if is_a(sequence, list) else tuple
+    return list(kind.__iter__(sequence))
+
+
+def entries(mapping: Any) -> list[tuple[Any, Any]]:
+    """What a dict has, also one of a class of the program's."""
+    return list(dict.items(mapping))
