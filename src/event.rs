@@ -37,9 +37,9 @@ pub use launch_facts::{LAUNCH_VARIABLES, LaunchFacts, ProgramFile};
 use nix::time::{ClockId, clock_gettime};
 pub use patch::{Blocks, PATCHES, Patch, PatchOutcome, Patchable, Patched};
 pub use probe::{
-    BackwardReading, BesideSteps, FreeBlocks, Gathering, GrowingLine, Hello, LineText, LineUsage, LoadedCheckpoint,
-    MemoryKind, ModelBytes, OomRecord, OptimizerRecord, Phase, Pool, ProbeDevice, Sample,
-    SourceLine, SourceText, Step, StepReading, Structure,
+    BackwardReading, BesideSteps, FreeBlocks, Gathering, GrowingLine, Hello, LineText, LineUsage,
+    LoadedCheckpoint, MemoryKind, ModelBytes, OomRecord, OptimizerRecord, Phase, Pool, ProbeDevice,
+    Sample, SourceLine, SourceText, Step, StepReading, Structure,
 };
 pub use process_host::{HostActivity, HostGrowthSpot, LoaderSettings, ProcessHost};
 pub use run::{

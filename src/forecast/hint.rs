@@ -384,9 +384,15 @@ mod tests {
         assert!(!with.is_alone);
         state.nvml = Some(crate::event::NvmlState::Off);
         let without = found(&state);
-        assert!(without.is_alone && without.could <= with.could, "{without:?}");
+        assert!(
+            without.is_alone && without.could <= with.could,
+            "{without:?}"
+        );
         let words = without.to_string();
-        assert!(words.ends_with("without what other processes may use"), "{words}");
+        assert!(
+            words.ends_with("without what other processes may use"),
+            "{words}"
+        );
         // Of a step to come it says nothing.
         state.runs[0].ranks[0].steps.count = 1;
         assert_eq!(hint(&command(), &state, &launch, &inputs), None);

@@ -27,7 +27,9 @@ pub struct StepMark {
 impl StepMark {
     /// The most allocated in the step, and whether that is known or a lower bound.
     pub fn top(&self) -> (Bytes, bool) {
-        let most = self.reached.map_or(self.peak, |reached| reached.max(self.peak));
+        let most = self
+            .reached
+            .map_or(self.peak, |reached| reached.max(self.peak));
         (most, self.is_exact || self.reached.is_some())
     }
 }

@@ -87,7 +87,10 @@ impl Curve {
                 before = is_known.then_some((column, top));
             }
             if let Some((from, top)) = before {
-                raise(&mut self.columns[from..(from + apart).min(until.max(from))], top);
+                raise(
+                    &mut self.columns[from..(from + apart).min(until.max(from))],
+                    top,
+                );
             }
             let each_side = (of_step * TOGETHER / 2.0).ceil() as usize;
             spread(&mut self.columns[from..until], each_side);
