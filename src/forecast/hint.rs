@@ -86,7 +86,7 @@ impl fmt::Display for BatchRoom {
             is_alone,
         } = self;
         let alone = match is_alone {
-            true => "; no NVML, so without what other processes may use",
+            true => "; other processes are not counted (no NVML)",
             false => "",
         };
         let RoomBasis::Step(traced) = basis else {
@@ -389,10 +389,7 @@ mod tests {
             "{without:?}"
         );
         let words = without.to_string();
-        assert!(
-            words.ends_with("without what other processes may use"),
-            "{words}"
-        );
+        assert!(words.ends_with("not counted (no NVML)"), "{words}");
         // Of a step to come it says nothing.
         state.runs[0].ranks[0].steps.count = 1;
         assert_eq!(hint(&command(), &state, &launch, &inputs), None);

@@ -97,7 +97,7 @@ pub fn unused(state: &State, room: BatchRoom) -> Option<String> {
         }
     };
     let alone = match is_alone {
-        true => "; no NVML, so without what other processes may use",
+        true => "; other processes are not counted (no NVML)",
         false => "",
     };
     Some(format!("{unused} unused: a batch of {could} {fits}{alone}"))

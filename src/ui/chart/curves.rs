@@ -22,6 +22,9 @@ const TOGETHER: f64 = 8.0;
 /// From this share of PyTorch's own peak on a step that was seen only in part went about as far as it is drawn.
 const AT_THE_PEAK: f64 = 0.95;
 
+/// Where not more than one step in so many was seen only in part, what is drawn is their peaks.
+const FEW: u32 = 4;
+
 /// An earlier run's curve: a hue that no other curve of the chart has.
 pub(in crate::ui) const COMPARED: Tone = Tone::OtherProcesses;
 
@@ -69,6 +72,7 @@ impl Curve {
             // The latest known one, and the columns from the one before it.
             let mut before: Option<(usize, Bytes)> = None;
             let mut apart = 0;
+            let (mut drawn, mut partly) = (0_u32, 0);
             for mark in marks {
                 let (top, is_known) = mark.top();
                 let column = usize::from(known.first_column(mark.at)).min(self.columns.len());
@@ -77,7 +81,9 @@ impl Curve {
                 {
                     bucket.min = bucket.min.min(mark.baseline);
                     bucket.max = bucket.max.max(top);
-                    self.is_at_least |= !is_known && top < peak.scale(AT_THE_PEAK);
+                    let is_whole = is_known || top >= peak.scale(AT_THE_PEAK);
+                    drawn += 1;
+                    partly += u32::from(!is_whole);
                 }
                 // Not every step is read: those between two that went so far are like them.
                 if let Some((from, earlier)) = before.filter(|_| is_known) {
@@ -86,6 +92,8 @@ impl Curve {
                 }
                 before = is_known.then_some((column, top));
             }
+            // The first ones come before any step was traced.
+            self.is_at_least |= partly * FEW > drawn;
             if let Some((from, top)) = before {
                 raise(
                     &mut self.columns[from..(from + apart).min(until.max(from))],
