@@ -261,7 +261,7 @@ fn a_forecast_is_said_in_words_once() {
     };
     assert_eq!(
         grows.headline.to_string(),
-        "Memory grows: +123 MiB per step",
+        "Memory grows: +123 MiB per step.",
         "not certain yet: no step is told"
     );
     let mut well = (watch.clone(), scene.state.clone());
