@@ -56,7 +56,7 @@ pub use baseline_growth::{BaselineGrowth, baseline_growth, steady_baseline};
 pub use finding::{AmongRanks, Certainty, Evidence, Finding, Phrase, RankNeed, capitalized};
 pub use leak::{LeakForecast, leak_forecast};
 pub use situation::{RecognizedCalls, Situation, recognized_calls};
-pub use watch::{LiveWarning, LiveWarnings, warnings};
+pub use watch::{LiveWarning, LiveWarnings, certain_leak, warnings};
 
 use crate::oom::OomKind;
 use crate::state::{OomIncident, Run, State};

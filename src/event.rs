@@ -28,7 +28,7 @@ pub use host::{
 };
 pub use inspection::{
     BlockOrigin, InputSizes, OptimizerMemory, PhaseStart, Rehearsal, RehearsedVariant, Retainer,
-    RetainerKind, Retainers, StepTrace, ZeroGrad,
+    RetainerKind, Retainers, StepLevels, StepTrace, ZeroGrad,
 };
 pub use knobs::{
     Called, GivenChange, GivenSize, Knobs, NamedNumber, ParsedNumber, SourceNumber,
@@ -38,9 +38,9 @@ pub use launch_facts::{LAUNCH_VARIABLES, LaunchFacts, ProgramFile};
 use nix::time::{ClockId, clock_gettime};
 pub use patch::{Blocks, PATCHES, Patch, PatchOutcome, Patchable, Patched};
 pub use probe::{
-    BesideSteps, FreeBlocks, Gathering, GrowingLine, Hello, LineText, LineUsage, LoadedCheckpoint,
-    MemoryKind, ModelBytes, OomRecord, OptimizerRecord, Phase, Pool, ProbeDevice, Sample,
-    SourceLine, SourceText, Step, StepReading, Structure,
+    BackwardReading, BesideSteps, FreeBlocks, Gathering, GrowingLine, Hello, LineText, LineUsage,
+    LoadedCheckpoint, MemoryKind, ModelBytes, OomRecord, OptimizerRecord, Phase, Pool, ProbeDevice,
+    Sample, SourceLine, SourceText, Step, StepReading, Structure,
 };
 pub use process_host::{HostActivity, HostGrowthSpot, LoaderSettings, ProcessHost};
 pub use run::{

@@ -4,7 +4,7 @@
 use super::baseline_growth::baseline_growth;
 use super::finding::{sentence, with_figures};
 use super::host_growth::filling;
-use super::leak::{self, leak_forecast};
+use super::leak::{self, LeakForecast, leak_forecast};
 use super::thrashing::{self, thrash};
 use super::{Cause, Certainty, Finding, device_fault};
 use crate::state::{RankState, Run, RunOutcome, State};
@@ -50,21 +50,29 @@ fn leaking(state: &State, rank: &RankState) -> Option<Finding> {
     let capacity = state.device(rank.device.as_ref()?).and_then(|d| d.capacity);
     let climb = baseline_growth(&rank.steps, capacity)?;
     let per_step = Bytes(climb.per_step as u64);
-    let coming = leak_forecast(state).filter(|forecast| forecast.rank == rank.hello.rank);
     let certainty = climb.certainty(capacity);
-    let (what, at_this_rate) = match certainty {
-        Certainty::Certain => ("Memory leak", ""),
-        Certainty::Likely | Certainty::Possible => ("Memory grows", "at this rate "),
+    let coming = certain_leak(state, certainty);
+    let coming = coming.filter(|forecast| forecast.rank == rank.hello.rank);
+    let what = match certainty {
+        Certainty::Certain => "Memory leak",
+        Certainty::Likely | Certainty::Possible => "Memory grows",
     };
-    let words = coming.map_or(String::new(), |forecast| {
-        format!("; {at_this_rate}{}", forecast.words())
-    });
+    let words = coming.map_or(String::new(), |forecast| format!("; {}", forecast.words()));
     let headline = with_figures(what, format!("+{per_step} per step{words}"));
     let finding = Finding::new(Cause::Leak, certainty, headline)
         .says(leak::grown(&climb))
         .shows([("leak per step", per_step), ("leaked", climb.total)])
         .advises(leak::advice());
     Some(of_rank(finding, rank))
+}
+
+/// The OOM to come of growth that is certainly a leak. Of other growth no step is told: a cache or a list that is kept at a
+/// size grows in the same way until it is full.
+pub fn certain_leak(state: &State, certainty: Certainty) -> Option<LeakForecast> {
+    match certainty {
+        Certainty::Certain => leak_forecast(state),
+        Certainty::Likely | Certainty::Possible => None,
+    }
 }
 
 fn thrashing(rank: &RankState) -> Option<Finding> {
@@ -92,14 +100,14 @@ pub enum LiveWarning {
 }
 
 /// Reports each warning once per run.
-#[derive(Debug, Default)]
+#[derive(Debug, Clone, Default)]
 pub struct LiveWarnings {
     next: Moment,
     run: Option<RunNumber>,
     said: Vec<GivenWarning>,
 }
 
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 struct GivenWarning {
     who: (Cause, Option<Rank>, Option<Uuid>),
     /// Whether the step of a coming OOM was reported.
@@ -126,8 +134,9 @@ impl LiveWarnings {
         let mut due = Vec::new();
         for finding in warnings(state) {
             let who = (finding.cause, finding.rank, finding.device.clone());
-            let is_forecast = finding.cause == Cause::Leak && leak_forecast(state).is_some();
             let (certainty, step) = (finding.certainty, run.steps());
+            let is_forecast =
+                finding.cause == Cause::Leak && certain_leak(state, certainty).is_some();
             match self.said.iter_mut().find(|said| said.who == who) {
                 Some(said) => {
                     said.step = step;
@@ -150,6 +159,25 @@ impl LiveWarnings {
         }
         due.extend(self.withdrawn(run));
         due
+    }
+
+    /// A run has ended: what is to be said of growth that was warned of where it ended well, and never filled the memory.
+    pub fn ended(&mut self, state: &State) -> Option<String> {
+        let run = state.run().filter(|run| Some(run.number) == self.run)?;
+        let grew = |said: &GivenWarning| said.who.0 == Cause::Leak;
+        let went_well = run.outcome() == RunOutcome::Finished && run.oom_count == 0;
+        if !went_well || !self.said.iter().any(grew) {
+            return None;
+        }
+        self.said.retain(|said| !grew(said));
+        let ranks = run.ranks.iter();
+        let most = ranks.filter_map(|rank| Some(rank.steps.baselines.last()?.1));
+        let level = most.max().map_or(String::new(), |bytes| {
+            format!(": {bytes} between steps at the end")
+        });
+        Some(format!(
+            "The run ended well although its memory grew{level}."
+        ))
     }
 
     /// Growth that was warned of and has ended.

@@ -226,11 +226,49 @@ pub struct StepTrace {
     pub block_modules: String,
 }
 
+/// How far a traced step went.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct StepLevels {
+    /// What was allocated before it.
+    pub before: Bytes,
+    /// Where a backward pass began, of several the most; `None` where none was seen.
+    pub at_backward: Option<Bytes>,
+    /// The most at any time.
+    pub peak: Bytes,
+}
+
 impl StepTrace {
     /// The most that was allocated at any time; zero where the trace cannot be read.
     pub fn peak(&self) -> Bytes {
-        let (mut sizes, mut now, mut most) = (Vec::new(), 0_u64, 0);
+        self.levels().peak
+    }
+
+    /// What was allocated at the moments that count; zero where the trace cannot be read.
+    pub fn levels(&self) -> StepLevels {
+        let starts = self.phases.iter();
+        let mut backwards = starts
+            .filter(|start| start.phase == Phase::Backward)
+            .peekable();
+        let (mut sizes, mut now) = (Vec::new(), 0_u64);
+        // The number of the next event; none before the step has begun.
+        let mut event: Option<usize> = None;
+        let mut levels = StepLevels::default();
         for word in self.trace.split_ascii_whitespace() {
+            if word == "|" {
+                if event.is_some() {
+                    // Only where segments lay follows.
+                    break;
+                }
+                levels.before = Bytes(now);
+                event = Some(0);
+                continue;
+            }
+            if let Some(number) = &mut event {
+                if backwards.next_if(|start| start.from == *number).is_some() {
+                    levels.at_backward = levels.at_backward.max(Some(Bytes(now)));
+                }
+                *number += 1;
+            }
             if let Some(back) = word.strip_prefix('-') {
                 let place = back.parse().ok();
                 let place = place.and_then(|back: usize| sizes.len().checked_sub(back));
@@ -240,9 +278,9 @@ impl StepTrace {
                 sizes.push(size);
                 now = now.saturating_add(size);
             }
-            most = now.max(most);
+            levels.peak = levels.peak.max(Bytes(now));
         }
-        Bytes(most)
+        levels
     }
 }
 

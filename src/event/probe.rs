@@ -172,6 +172,20 @@ pub struct Step {
     /// Before `step()`: gradients are allocated, activations freed.
     pub before: StepReading,
     pub after: StepReading,
+    /// What was read in a step before, or in this one, where its backward passes began.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub backward: Option<BackwardReading>,
+}
+
+/// What was allocated where the backward passes of a step began.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+pub struct BackwardReading {
+    /// Which step.
+    pub step: u64,
+    /// Before it.
+    pub before: Bytes,
+    /// Where a backward pass began; of several the most.
+    pub allocated: Bytes,
 }
 
 /// What a process's memory consists of, as far as the optimizer knows.

@@ -10,6 +10,7 @@ use super::memory::{Forecast, Model};
 use super::observation::{ForwardBackwardPeak, Observation, Unseen};
 use super::replay::AllocatorSettings;
 use super::traced::{TracedRoom, TracedSearch};
+use crate::calibration::NON_TORCH_USUAL;
 use crate::command::CommandLine;
 use crate::recognize::{LaunchEnvironment, WorkloadKey};
 use crate::state::{RankState, RunOutcome, State};
@@ -56,6 +57,8 @@ pub struct BatchRoom {
     /// What it could take.
     pub could: u64,
     pub basis: RoomBasis,
+    /// Whether it counts the GPU as this process's alone, since NVML does not say what others hold.
+    pub is_alone: bool,
 }
 
 impl BatchRoom {
@@ -76,9 +79,18 @@ pub enum RoomBasis {
 
 impl fmt::Display for BatchRoom {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let BatchRoom { now, could, basis } = self;
+        let BatchRoom {
+            now,
+            could,
+            basis,
+            is_alone,
+        } = self;
+        let alone = match is_alone {
+            true => "; other processes are not counted (no NVML)",
+            false => "",
+        };
         let RoomBasis::Step(traced) = basis else {
-            return write!(f, "room for batch {could} (now {now})");
+            return write!(f, "room for batch {could} (now {now}){alone}");
         };
         let step = traced.step;
         write!(
@@ -86,9 +98,10 @@ impl fmt::Display for BatchRoom {
             "batch up to {could} fits (now {now}): the allocations of step {step} replayed"
         )?;
         match traced.as_large_as {
-            Some(larger) => write!(f, ", as large as step {larger}, the largest seen"),
-            None => f.write_str("; no step or evaluation was larger"),
+            Some(larger) => write!(f, ", as large as step {larger}, the largest seen")?,
+            None => f.write_str("; no step or evaluation was larger")?,
         }
+        f.write_str(alone)
     }
 }
 
@@ -107,20 +120,37 @@ pub fn hint(
     let room = room(state, rank)?;
     match rank.steps.count {
         0 => None,
-        1 => without_state(run, room, launch),
+        // What others may hold can only make it worse, but how much of the room is theirs is not known.
+        1 if room.is_alone => None,
+        1 => without_state(run, room.bytes, launch),
         _ if !has_settled(rank) => None,
         _ => larger(command, run, rank, room, launch, inputs),
     }
 }
 
-/// What the process may reserve of its device in all, where NVML says what the others hold.
-fn room(state: &State, rank: &RankState) -> Option<Bytes> {
+/// What a process may reserve of its device in all.
+#[derive(Debug, Clone, Copy)]
+struct ProcessRoom {
+    bytes: Bytes,
+    /// Without NVML: of a device that nobody else uses, less what a process usually holds outside PyTorch.
+    is_alone: bool,
+}
+
+fn room(state: &State, rank: &RankState) -> Option<ProcessRoom> {
     let device = state.device(rank.device.as_ref()?)?;
-    let headroom = device
-        .headroom(state)
-        .filter(|headroom| !headroom.is_upper_bound)?;
+    let headroom = device.headroom(state)?;
     let reserved = rank.sample.as_ref().map(|(_, sample)| sample.reserved)?;
-    Some(reserved + headroom.bytes)
+    let all = reserved + headroom.bytes;
+    Some(match headroom.is_upper_bound {
+        false => ProcessRoom {
+            bytes: all,
+            is_alone: false,
+        },
+        true => ProcessRoom {
+            bytes: all.min(device.capacity? - NON_TORCH_USUAL),
+            is_alone: true,
+        },
+    })
 }
 
 fn without_state(
@@ -144,7 +174,7 @@ fn larger(
     command: &CommandLine,
     run: &crate::state::Run,
     rank: &RankState,
-    room: Bytes,
+    room: ProcessRoom,
     launch: &LaunchEnvironment<'_>,
     inputs: &ForecastInputs<'_>,
 ) -> Option<Hint> {
@@ -166,11 +196,12 @@ fn larger(
     let Forecast::Within(_) = model.needs(&like) else {
         return None;
     };
-    let could = rounded(model.largest(&like, room, inputs.margin, u64::MAX / 2)?);
+    let could = rounded(model.largest(&like, room.bytes, inputs.margin, u64::MAX / 2)?);
     let found = BatchRoom {
         now: workload.at_once,
         could,
         basis: RoomBasis::Peaks,
+        is_alone: room.is_alone,
     };
     found.is_worth_it().then_some(Hint::RoomForBatch(found))
 }
@@ -193,7 +224,7 @@ pub fn traced_search(
     if !is_well || workload.batch.is_none() {
         return None;
     }
-    let hello = &rank.hello;
+    let (hello, room) = (&rank.hello, room(state, rank)?);
     let settings = AllocatorSettings::parse(hello.alloc_conf.as_deref().unwrap_or(""));
     Some(TracedSearch {
         step: rank.traces.all().rfind(|step| !step.failed)?.clone(),
@@ -205,7 +236,8 @@ pub fn traced_search(
         peak: rank.allocated_peak,
         reserved: rank.reserved_peak,
         peak_step: rank.peak_step,
-        room: room(state, rank)?,
+        room: room.bytes,
+        is_alone: room.is_alone,
         margin: inputs.margin,
     })
 }
@@ -230,6 +262,7 @@ impl TracedHint {
             now: search.batch,
             could: traced.batch,
             basis: RoomBasis::Step(traced),
+            is_alone: search.is_alone,
         };
         match found.is_worth_it() {
             true => TracedHint::Gain(found),
@@ -337,6 +370,29 @@ mod tests {
         assert_eq!(TracedHint::new(&search), TracedHint::NoGain);
         search.reserved = search.reserved.scale(2.0);
         assert_eq!(TracedHint::new(&search), TracedHint::NotBelieved);
+    }
+
+    #[test]
+    fn without_nvml_the_gpu_is_counted_as_the_processs_own() {
+        let (launch, inputs) = (LaunchEnvironment::default(), ForecastInputs::default());
+        let found = |state: &State| match hint(&command(), state, &launch, &inputs) {
+            Some(Hint::RoomForBatch(room)) => room,
+            other => panic!("{other:?}"),
+        };
+        let mut state = run(40, 2.0, 6.0);
+        let with = found(&state);
+        assert!(!with.is_alone);
+        state.nvml = Some(crate::event::NvmlState::Off);
+        let without = found(&state);
+        assert!(
+            without.is_alone && without.could <= with.could,
+            "{without:?}"
+        );
+        let words = without.to_string();
+        assert!(words.ends_with("not counted (no NVML)"), "{words}");
+        // Of a step to come it says nothing.
+        state.runs[0].ranks[0].steps.count = 1;
+        assert_eq!(hint(&command(), &state, &launch, &inputs), None);
     }
 
     #[test]

@@ -53,6 +53,8 @@ pub struct TracedSearch {
     pub peak_step: Option<u64>,
     /// What the process may reserve.
     pub room: Bytes,
+    /// Whether that counts the GPU as its alone.
+    pub is_alone: bool,
     /// The share of its need by which a batch is to stay below the room.
     pub margin: f64,
 }

@@ -316,6 +316,13 @@ impl Session {
         self.read_source();
     }
 
+    /// A run has ended: growth that was warned of and came to nothing is withdrawn.
+    pub(crate) fn withdraw_warnings(&mut self) {
+        if let Some(words) = self.watch.ended(&self.state) {
+            self.note(Level::Info, words);
+        }
+    }
+
     /// A leak that was warned of since the last call.
     pub(crate) fn take_leak(&mut self) -> Option<Finding> {
         self.leak.take()

@@ -51,6 +51,7 @@ const PACKAGE: &[(&str, &str)] = embedded![
     "knobs/watch.py",
     "live/__init__.py",
     "live/allocator.py",
+    "live/backwards.py",
     "live/growth.py",
     "live/hello.py",
     "live/host_memory.py",

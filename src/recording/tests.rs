@@ -53,6 +53,7 @@ fn step(seconds: f64, pid: i32, count: u64) -> Event {
         device: 0,
         count,
         figures_of: None,
+        backward: None,
         micros: 8_123,
         before: reading,
         after: reading,

@@ -81,7 +81,12 @@ pub fn unused(state: &State, room: BatchRoom) -> Option<String> {
     let devices = run.ranks.iter().filter_map(|rank| rank.device.as_ref());
     let unused = devices.filter_map(|uuid| state.device(uuid)?.unused_in(run));
     let unused = unused.min()?;
-    let BatchRoom { now, could, basis } = room;
+    let BatchRoom {
+        now,
+        could,
+        basis,
+        is_alone,
+    } = room;
     let fits = match basis {
         RoomBasis::Step(traced) => format!(
             "would fit ({now} ran), by the allocations of step {}",
@@ -91,7 +96,11 @@ pub fn unused(state: &State, room: BatchRoom) -> Option<String> {
             format!("may fit ({now} ran): an estimate from the peaks of other batches")
         }
     };
-    Some(format!("{unused} unused: a batch of {could} {fits}"))
+    let alone = match is_alone {
+        true => "; other processes are not counted (no NVML)",
+        false => "",
+    };
+    Some(format!("{unused} unused: a batch of {could} {fits}{alone}"))
 }
 
 /// What to say of a last run that did not train, though one before it had, or had tried to.
@@ -302,6 +311,7 @@ mod tests {
             now: 32,
             could: 48,
             basis,
+            is_alone: false,
         };
         let step = RoomBasis::Step(TracedRoom {
             batch: 48,
@@ -326,7 +336,7 @@ mod tests {
         let said = |basis| unused(&scene.state, room(basis)).expect("words");
         assert_eq!(
             said(step),
-            "10.6 GiB unused: a batch of 48 would fit (32 ran), by the allocations of step 7"
+            "9.98 GiB unused: a batch of 48 would fit (32 ran), by the allocations of step 7"
         );
         assert!(said(RoomBasis::Peaks).contains("a batch of 48 may fit (32 ran): an estimate"));
     }

@@ -508,6 +508,7 @@ impl State {
     /// A step, allocation by allocation.
     fn step_traced(&mut self, trace: &StepTrace) {
         if let Some(rank) = self.rank_mut(trace.pid) {
+            rank.steps.marks.traced(trace);
             rank.traces.keep(trace);
         }
     }

@@ -42,7 +42,7 @@ fn current_peak(
     let marks = rank.iter().flat_map(|rank| &rank.steps.marks.ended).rev();
     let marks = marks.filter(|mark| mark.at <= at);
     let ended = marks.take_while(|mark| mark.at >= from);
-    let seen = ended.map(|mark| mark.peak).fold(looked_at, Bytes::max);
+    let seen = ended.map(|mark| mark.top().0).fold(looked_at, Bytes::max);
     let of_run = rank.map(|rank| rank.allocated_peak);
     let of_run = of_run.filter(|peak| at >= state.now && seen >= peak.scale(AT_THE_PEAK));
     Some(of_run.map_or(seen, |peak| peak.max(seen)))

@@ -1,7 +1,7 @@
 //! A device: NVML's readings, the sums of the probes' samples, and the breakdown of its memory. What neither knows is left
 //! unknown.
 
-use crate::calibration::{LARGE_SEGMENT, NON_TORCH_WITH_NCCL};
+use crate::calibration::{LARGE_SEGMENT, NON_TORCH_USUAL, NON_TORCH_WITH_NCCL};
 use crate::event::{DeviceProcess, DeviceReading, NvmlState, Structure};
 use crate::state::indexed::push_bounded;
 use crate::state::{
@@ -240,13 +240,17 @@ impl DeviceState {
         })
     }
 
-    /// What nobody used at any time of a run that has ended: of the capacity, or of the limit that the program set.
+    /// What nobody used at any time of a run that has ended: of the capacity, or of the limit that the program set. Without
+    /// NVML what PyTorch reserved is known, and beside it what a process usually holds is taken off.
     pub fn unused_in(&self, run: &Run) -> Option<Bytes> {
         let (ended, _) = run.ended?;
         let used = self.used.max_between(run.started, ended);
-        let reserved = || self.reserved.max_between(run.started, ended);
-        let most = used.or_else(reserved)?;
-        Some(self.limit.or(self.capacity)? - most)
+        if let Some(most) = used {
+            return Some(self.limit.or(self.capacity)? - most);
+        }
+        let reserved = self.reserved.max_between(run.started, ended)?;
+        let room = self.capacity? - NON_TORCH_USUAL;
+        Some(self.limit.map_or(room, |limit| limit.min(room)) - reserved)
     }
 
     /// The latest reading, while NVML answers and the device is not lost.

@@ -1,6 +1,6 @@
 //! Optimizer steps: the latest, for the diagnosis to compare (baseline, peak, end, retries), and the traced ones worth keeping.
 
-use crate::event::{Step, StepTrace};
+use crate::event::{BackwardReading, Step, StepLevels, StepTrace};
 use crate::state::indexed::push_bounded;
 use crate::units::{Bytes, Moment};
 
@@ -18,7 +18,28 @@ pub struct StepMark {
     pub is_exact: bool,
     /// Retries of cudaMalloc in the run so far.
     pub retries: u64,
+    /// What was read where the backward passes of this step, or of one shortly before it, began.
+    pub backward: Option<BackwardReading>,
+    /// How far that step went, by a traced one of the same input sizes.
+    pub reached: Option<Bytes>,
 }
+
+impl StepMark {
+    /// The most allocated in the step, and whether that is known or a lower bound.
+    pub fn top(&self) -> (Bytes, bool) {
+        let most = self
+            .reached
+            .map_or(self.peak, |reached| reached.max(self.peak));
+        (most, self.is_exact || self.reached.is_some())
+    }
+}
+
+/// Two steps had input sizes of the same kind where what they had made when their backward began differs by less than
+/// this share: what is asked of the allocator and what it gives differ by as much.
+const SAME_SIZES: f64 = 0.02;
+
+/// The traced steps whose levels are kept.
+const LEVELS: usize = 16;
 
 /// The latest steps, and what was seen of the current one.
 #[derive(Debug, Clone, Default)]
@@ -31,9 +52,38 @@ pub struct StepMarks {
     retries: u64,
     /// PyTorch's peak at the end of the latest step.
     peak: Bytes,
+    /// How far traced steps went, the latest last; bounded.
+    traced: Vec<StepLevels>,
 }
 
 impl StepMarks {
+    /// Takes a traced step that got through.
+    pub(super) fn traced(&mut self, step: &StepTrace) {
+        let levels = step.levels();
+        if step.failed || levels.at_backward.is_none() {
+            return;
+        }
+        push_bounded(&mut self.traced, levels, LEVELS);
+        let mut marks = std::mem::take(&mut self.ended);
+        for mark in marks.iter_mut().filter(|mark| mark.reached.is_none()) {
+            mark.reached = mark.backward.and_then(|read| self.reached(read));
+        }
+        self.ended = marks;
+    }
+
+    /// How far a step went of which this was read, by the latest traced one that had made as much by then.
+    fn reached(&self, read: BackwardReading) -> Option<Bytes> {
+        let made = (read.allocated - read.before).0 as f64;
+        let like = self.traced.iter().rev().find_map(|levels| {
+            let at = levels.at_backward?;
+            let of_traced = (at - levels.before).0 as f64;
+            let is_like = (made - of_traced).abs() <= SAME_SIZES * of_traced;
+            is_like.then(|| levels.peak - at)
+        })?;
+        // PyTorch's own is that of all steps.
+        Some((read.allocated + like).min(self.peak))
+    }
+
     /// Takes a sample of the device that the process uses most.
     pub(super) fn sampled(&mut self, allocated: Bytes, retries: u64) {
         self.seen = self.seen.max(allocated);
@@ -62,8 +112,14 @@ impl StepMarks {
             },
             is_exact: rose || (was_reset && peak >= seen),
             retries: self.retries,
+            backward: step.backward,
+            reached: None,
         };
         self.peak = peak;
+        let mark = StepMark {
+            reached: step.backward.and_then(|read| self.reached(read)),
+            ..mark
+        };
         self.seen = Bytes::ZERO;
         push_bounded(&mut self.ended, mark, kept);
     }
@@ -132,7 +188,7 @@ impl StepTraces {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::event::StepReading;
+    use crate::event::{Phase, PhaseStart, StepReading};
 
     const KEPT: usize = 8;
 
@@ -149,6 +205,7 @@ mod tests {
             pid: Default::default(),
             device: 0,
             figures_of: None,
+            backward: None,
             micros: 1,
         }
     }
@@ -177,6 +234,52 @@ mod tests {
                 (Bytes::mib(60), true, 2),
             ]
         );
+    }
+
+    #[test]
+    fn a_step_like_a_traced_one_went_as_far_above_its_backward() {
+        let traced = |mib: u64| StepTrace {
+            // Carried, made in forward, made in backward; in bytes of a MiB.
+            trace: format!("{} | {} {} -1 -2", 10 << 20, mib << 20, 20 << 20),
+            phases: vec![
+                PhaseStart {
+                    phase: Phase::Forward,
+                    from: 0,
+                },
+                PhaseStart {
+                    phase: Phase::Backward,
+                    from: 1,
+                },
+            ],
+            ..StepTrace::default()
+        };
+        let levels = traced(60).levels();
+        assert_eq!(levels.before, Bytes::mib(10));
+        assert_eq!(levels.at_backward, Some(Bytes::mib(70)));
+        assert_eq!(levels.peak, Bytes::mib(90));
+        let mut marks = StepMarks::default();
+        let at = Moment::from_secs_f64;
+        marks.ended(at(1.0), &step(1, 10, 95), KEPT);
+        let read = |count: u64, before: u64, allocated: u64| Step {
+            backward: Some(BackwardReading {
+                step: count,
+                before: Bytes::mib(before),
+                allocated: Bytes::mib(allocated),
+            }),
+            ..step(count, 10, 95)
+        };
+        // Before any was traced there is only what was seen.
+        marks.ended(at(2.0), &read(2, 10, 70), KEPT);
+        assert_eq!(marks.ended[1].top(), (Bytes::mib(10), false));
+        marks.traced(&traced(60));
+        assert_eq!(marks.ended[1].top(), (Bytes::mib(90), true), "seen later");
+        // One that began with more, one of other sizes, and one that went no further than PyTorch says.
+        marks.ended(at(3.0), &read(3, 12, 72), KEPT);
+        marks.ended(at(4.0), &read(4, 10, 40), KEPT);
+        marks.ended(at(5.0), &read(5, 22, 82), KEPT);
+        let tops: Vec<_> = marks.ended[2..].iter().map(StepMark::top).collect();
+        let expected = [(92, true), (10, false), (95, true)];
+        assert_eq!(tops, expected.map(|(mib, known)| (Bytes::mib(mib), known)));
     }
 
     #[test]

@@ -153,8 +153,8 @@ pub(super) fn draw(canvas: &mut Canvas, state: &State, device: &DeviceState, cho
             height: 1,
             ..gutter
         };
-        if curves.iter().any(Curve::is_band) {
-            draw_band(&mut canvas.at(corner));
+        if let Some(band) = curves.iter().find(|curve| curve.is_band()) {
+            draw_band(&mut canvas.at(corner), band.is_at_least);
         }
     }
 }
@@ -255,13 +255,18 @@ fn draw_legend(canvas: &mut Canvas, mut labels: Vec<Label>, scale: &Scale, figur
     }
 }
 
-/// What the two colours of the area are: the least and the most allocated within a column.
-fn draw_band(canvas: &mut Canvas) {
+/// What the two colours of the area are: the least and the most allocated within a column, or at least the most that was seen.
+fn draw_band(canvas: &mut Canvas, is_at_least: bool) {
     let theme = canvas.theme;
     let full = theme.glyphs.full;
     let band = match theme.depth {
         Depth::None => theme.glyphs.band,
         Depth::Sixteen | Depth::TwoFiftySix | Depth::True => full,
+    };
+    // Where some of a step was missed, its peak is not known.
+    let most = match is_at_least {
+        true => " seen",
+        false => " peak",
     };
     canvas
         .pen(0)
@@ -269,7 +274,7 @@ fn draw_band(canvas: &mut Canvas) {
         .text(full, Tone::Allocated)
         .text(" lowest ", Tone::Dim)
         .text(band, Tone::AllocatedBand)
-        .text(" peak", Tone::Dim);
+        .text(most, Tone::Dim);
 }
 
 /// The wished rows, ascending, moved so that no two labels share one. Labels without room are

@@ -87,11 +87,13 @@ struct TabTitle {
     tone: Tone,
 }
 
-/// The names of the panes with their numbers; without them, or from the chosen one on, where there is not
-/// room for more.
+/// Between two tabs where there is no room for a dot.
+const CLOSE: &str = "  ";
+
+/// The names of the panes with their numbers, which are keys: closer together, or from the chosen one on, where there is
+/// not room for more.
 fn tab_titles(tabs: &[Pane], view: &View, width: u16) -> Vec<TabTitle> {
-    let separator = view.theme.glyphs.separator;
-    let of = |from: usize, numbered: bool| {
+    let of = |from: usize, separator: &str| {
         let mut title: Vec<TabTitle> = Vec::new();
         for (number, pane) in (1..).zip(tabs).skip(from) {
             if !title.is_empty() {
@@ -106,21 +108,21 @@ fn tab_titles(tabs: &[Pane], view: &View, width: u16) -> Vec<TabTitle> {
                 false => Tone::Dim,
             };
             let name = pane.spec().title;
-            let text = match numbered {
-                true => format!("{number} {name}"),
-                false => name.into(),
-            };
-            let pane = Some(*pane);
-            title.push(TabTitle { pane, text, tone });
+            title.push(TabTitle {
+                pane: Some(*pane),
+                text: format!("{number} {name}"),
+                tone,
+            });
         }
         title
     };
     let wide = |title: &[TabTitle]| title.iter().map(|tab| columns(&tab.text)).sum::<u16>();
-    let whole = [of(0, true), of(0, false)];
+    let dotted = view.theme.glyphs.separator;
+    let whole = [of(0, dotted), of(0, CLOSE)];
     let fitting = whole.into_iter().find(|title| wide(title) + 4 <= width);
     fitting.unwrap_or_else(|| {
         let chosen = tabs.iter().position(|pane| *pane == view.pane).unwrap_or(0);
-        let mut rest = of(chosen, true);
+        let mut rest = of(chosen, dotted);
         while rest.len() > 1 && wide(&rest) + 4 > width {
             rest.pop();
         }

@@ -675,9 +675,11 @@ fn climb(theme: &Theme, state: &State, run: &Run, device: &DeviceState) -> Optio
     let climb = diagnosis::baseline_growth(&rank.steps, device.capacity)?;
     let up = theme.glyphs.climb;
     let per_step = Bytes(climb.per_step as u64);
-    let coming = diagnosis::leak_forecast(state).filter(|coming| coming.device == device.uuid);
+    let certainty = climb.certainty(device.capacity);
+    let coming = diagnosis::certain_leak(state, certainty);
+    let coming = coming.filter(|coming| coming.device == device.uuid);
     let words = coming.map_or(String::new(), |coming| format!(": {}", coming.words()));
-    let what = match climb.certainty(device.capacity) {
+    let what = match certainty {
         Certainty::Certain => "leak",
         Certainty::Likely | Certainty::Possible => "grows",
     };

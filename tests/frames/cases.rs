@@ -358,6 +358,7 @@ pub fn steady() -> Story {
         now: 32,
         could: 48,
         basis: RoomBasis::Peaks,
+        is_alone: false,
     });
     story
 }

@@ -84,6 +84,7 @@ pub fn second(story: &mut Story, ranks: u32, per_node: u32, second: u32) {
                 device: 0,
                 count: u64::from(second) * 2 + 2,
                 figures_of: None,
+                backward: None,
                 micros: 3_100,
                 before: reading(21.0),
                 after: reading(21.0),

@@ -360,6 +360,7 @@ impl Story {
             device: 0,
             count,
             figures_of: None,
+            backward: None,
             micros: 3_100,
             before: reading,
             after: reading,

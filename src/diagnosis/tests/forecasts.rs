@@ -237,15 +237,18 @@ fn a_forecast_is_said_in_words_once() {
     scene.sampled(1.5, 1.0, 1.5);
     let mut watch = LiveWarnings::default();
     let mut found = Vec::new();
-    for n in 1..=60 {
-        let baseline = gib(3.0 + 0.12 * n as f64);
-        let at = 2.0 + n as f64;
-        scene.add(at, step(100, n, baseline, baseline + gib(8.0)));
+    let train = |scene: &mut StagedSession, n: u32| {
+        let baseline = gib(3.0 + 0.12 * f64::from(n));
+        let at = 2.0 + f64::from(n);
+        scene.add(at, step(100, n.into(), baseline, baseline + gib(8.0)));
         let mut held = sample(100, 0, baseline, baseline + gib(8.2));
         held.allocated_peak = baseline + gib(8.0);
         scene.add(at + 0.1, EventKind::Sample(held));
         let used = baseline + gib(8.7);
         scene.add(at + 0.2, EventKind::Device(reading(&[(100, used)])));
+    };
+    for n in 1..=60 {
+        train(&mut scene, n);
         found.extend(watch.look(&scene.state));
     }
     let coming = leak_forecast(&scene.state).expect("a forecast");
@@ -253,20 +256,44 @@ fn a_forecast_is_said_in_words_once() {
     // 23.60 GiB, 0.5 of it outside of PyTorch, 8.0 on top of the baseline: the baseline may reach
     // 15.1 GiB, which step 101 would exceed.
     assert!((37..=42).contains(&coming.in_steps), "{coming:?}");
-    assert!(found.len() <= 2, "{found:#?}");
+    let [LiveWarning::New(grows)] = &found[..] else {
+        panic!("one finding: {found:#?}");
+    };
+    assert_eq!(
+        grows.headline.to_string(),
+        "Memory grows: +123 MiB per step.",
+        "not certain yet: no step is told"
+    );
+    let mut well = (watch.clone(), scene.state.clone());
+    for n in 61..=96 {
+        train(&mut scene, n);
+        found.extend(watch.look(&scene.state));
+    }
+    assert!(found.len() == 2, "{found:#?}");
     let Some(LiveWarning::New(last)) = found.last() else {
         panic!("a finding");
     };
     let last = &last.headline;
     assert!(
-        last.contains("per step; at this rate out of memory in about"),
+        last.starts_with("Memory leak: +123 MiB per step; out of memory in about"),
         "{last}"
     );
     let words = coming.words();
     let range = format!("({}–{})", coming.soonest, coming.latest);
     assert!(words.ends_with(&range), "{words}");
-    scene.add(70.0, exited(1, crate::event::Exit::Code(1)));
+    scene.add(110.0, exited(1, crate::event::Exit::Code(1)));
     assert_eq!(leak_forecast(&scene.state), None, "it has ended");
+    assert_eq!(watch.ended(&scene.state), None, "and failed");
+    // Where it ends well before that, the warning is withdrawn, once.
+    let (watch, state) = &mut well;
+    assert_eq!(watch.ended(state), None, "it still runs");
+    state.apply(&crate::event::Event {
+        at: crate::units::Moment::from_secs_f64(70.0),
+        what: exited(1, crate::event::Exit::Code(0)),
+    });
+    let words = "The run ended well although its memory grew: 10.2 GiB between steps at the end.";
+    assert_eq!(watch.ended(state).as_deref(), Some(words));
+    assert_eq!(watch.ended(state), None);
     assert_eq!(warnings(&scene.state), []);
     assert_eq!(leak_forecast(&State::default()), None);
 }

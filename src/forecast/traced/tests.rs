@@ -97,6 +97,7 @@ fn search(batch: u64, settings: &AllocatorSettings, room: Bytes) -> TracedSearch
         reserved: Bytes(own.reserved_peak),
         peak_step: Some(1),
         room,
+        is_alone: false,
         margin: 0.02,
     }
 }

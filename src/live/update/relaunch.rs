@@ -112,6 +112,7 @@ impl SessionController {
             self.session.ask_earlier();
         }
         self.session.diagnose();
+        self.session.withdraw_warnings();
         self.session.record_what_came_of_the_prediction();
         if let Some(words) = self.session.state.run().and_then(report::score::verdict) {
             self.announce(&words, true);

@@ -515,6 +515,7 @@ fn a_step_longer_than_those_before_is_not_promised_their_peak() {
         device: 0,
         count: 1,
         figures_of: None,
+        backward: None,
         micros: 0,
         before: at(1, 15),
         after: at(2, 15),

@@ -44,6 +44,7 @@ fn the_last_step_is_counted_without_another_ones_figures() {
     };
     let unread = Step {
         figures_of: Some(29),
+        backward: None,
         ..read
     };
     scene.add(2.3, EventKind::Step(unread));

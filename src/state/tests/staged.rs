@@ -101,6 +101,7 @@ pub(crate) fn step(pid: i32, count: u64, baseline: Bytes, peak: Bytes) -> EventK
         device: 0,
         count,
         figures_of: None,
+        backward: None,
         micros: 900,
         before: reading(baseline),
         after: reading(baseline),

@@ -19,6 +19,12 @@ const TOLD_APART: f64 = 12.0;
 /// Of shorter ones so many are drawn together.
 const TOGETHER: f64 = 8.0;
 
+/// From this share of PyTorch's own peak on a step that was seen only in part went about as far as it is drawn.
+const AT_THE_PEAK: f64 = 0.95;
+
+/// Where not more than one step in so many was seen only in part, what is drawn is their peaks.
+const FEW: u32 = 4;
+
 /// An earlier run's curve: a hue that no other curve of the chart has.
 pub(in crate::ui) const COMPARED: Tone = Tone::OtherProcesses;
 
@@ -29,6 +35,8 @@ pub(super) struct Curve {
     pub columns: Vec<Option<SeriesBucket>>,
     /// The label's figure; a curve that has ended has none.
     pub latest: Option<Bytes>,
+    /// Whether a step went at least as far as it is drawn.
+    pub is_at_least: bool,
 }
 
 impl Curve {
@@ -48,6 +56,7 @@ impl Curve {
                 .iter()
                 .filter(|rank| rank.device.as_ref() == Some(&device.uuid));
             let largest = of_device.max_by_key(|rank| rank.allocated_peak);
+            let peak = largest.map_or(Bytes::ZERO, |rank| rank.allocated_peak);
             let steps = largest.map(|rank| &rank.steps);
             let Some((rate, first)) = steps.and_then(|steps| steps.rate.zip(steps.first)) else {
                 continue;
@@ -59,12 +68,37 @@ impl Curve {
             let end = run.ended.map_or(state.now, |(at, _)| at);
             let from = usize::from(known.first_column(first)).min(self.columns.len());
             let until = usize::from(known.first_column(end)).clamp(from, self.columns.len());
-            for mark in steps.iter().flat_map(|steps| &steps.marks.ended) {
-                let column = known.column(mark.at).map(usize::from);
-                if let Some(Some(bucket)) = column.and_then(|column| self.columns.get_mut(column)) {
+            let marks = steps.map_or(&[][..], |steps| &steps.marks.ended);
+            // The latest known one, and the columns from the one before it.
+            let mut before: Option<(usize, Bytes)> = None;
+            let mut apart = 0;
+            let (mut drawn, mut partly) = (0_u32, 0);
+            for mark in marks {
+                let (top, is_known) = mark.top();
+                let column = usize::from(known.first_column(mark.at)).min(self.columns.len());
+                if let Some(at) = known.column(mark.at)
+                    && let Some(Some(bucket)) = self.columns.get_mut(usize::from(at))
+                {
                     bucket.min = bucket.min.min(mark.baseline);
-                    bucket.max = bucket.max.max(mark.peak);
+                    bucket.max = bucket.max.max(top);
+                    let is_whole = is_known || top >= peak.scale(AT_THE_PEAK);
+                    drawn += 1;
+                    partly += u32::from(!is_whole);
                 }
+                // Not every step is read: those between two that went so far are like them.
+                if let Some((from, earlier)) = before.filter(|_| is_known) {
+                    raise(&mut self.columns[from..column], earlier.min(top));
+                    apart = column - from;
+                }
+                before = is_known.then_some((column, top));
+            }
+            // The first ones come before any step was traced.
+            self.is_at_least |= partly * FEW > drawn;
+            if let Some((from, top)) = before {
+                raise(
+                    &mut self.columns[from..(from + apart).min(until.max(from))],
+                    top,
+                );
             }
             let each_side = (of_step * TOGETHER / 2.0).ceil() as usize;
             spread(&mut self.columns[from..until], each_side);
@@ -76,6 +110,11 @@ impl Curve {
         let mut buckets = self.columns.iter().flatten();
         self.tone == Tone::Allocated && buckets.any(|bucket| bucket.min != bucket.max)
     }
+}
+
+fn raise(columns: &mut [Option<SeriesBucket>], top: Bytes) {
+    let known = columns.iter_mut().flatten();
+    known.for_each(|bucket| bucket.max = bucket.max.max(top));
 }
 
 /// Each column takes the least and the most of those up to so many beside it.
@@ -112,6 +151,7 @@ pub(super) fn curves(
             Tone::Allocated => device.current_peak(state, at),
             _ => series.value_at(at),
         },
+        is_at_least: false,
     })
 }
 
@@ -324,7 +364,9 @@ impl AreaLook<'_> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::event::{EventKind, Exit, Exited, Started};
+    use crate::event::{
+        BackwardReading, EventKind, Exit, Exited, Phase, PhaseStart, Started, StepTrace,
+    };
     use crate::state::tests::staged::{StagedSession, gib, step};
     use crate::units::{Pid, RunNumber};
 
@@ -362,6 +404,54 @@ mod tests {
             peaks.first() < Some(&gib(10.0)),
             "single steps are as they were seen: {peaks:?}"
         );
+    }
+
+    #[test]
+    fn steps_like_a_traced_one_are_a_calm_band() {
+        let mut scene = StagedSession::training();
+        let bytes = |gib: u64| gib << 30;
+        scene.add(
+            1.9,
+            EventKind::StepTrace(Box::new(StepTrace {
+                pid: Pid(100),
+                step: 1,
+                trace: format!("{} | {} {} -1 -2", bytes(4), bytes(14), bytes(2)),
+                phases: vec![PhaseStart {
+                    phase: Phase::Backward,
+                    from: 1,
+                }],
+                ..StepTrace::default()
+            })),
+        );
+        // One step of ten is read, and looks fall on its beginning.
+        for n in 1..=50_u32 {
+            let at = 2.0 + f64::from(n) * 0.5;
+            let mut reading = step(100, u64::from(n) * 10, gib(4.0), gib(21.0));
+            if let EventKind::Step(step) = &mut reading {
+                step.backward = Some(BackwardReading {
+                    step: step.count - 9,
+                    before: gib(4.0),
+                    allocated: gib(18.0),
+                });
+            }
+            scene.add(at, reading);
+            scene.sampled(at + 0.05, 5.0, 21.0);
+        }
+        let state = &scene.state;
+        let known = Window {
+            from: Moment(10_000_000),
+            to: Moment(26_000_000),
+            columns: 80,
+        };
+        let device = &state.devices[0];
+        let [_, _, mut allocated] = curves(state, device, &known, state.now);
+        allocated.over_steps(state, device, &known);
+        let tops: Vec<Bytes> = (allocated.columns.iter().flatten())
+            .map(|bucket| bucket.max)
+            .collect();
+        assert_eq!(tops, vec![gib(20.0); 80]);
+        assert!(!allocated.is_at_least);
+        assert_eq!(device.current_peak(state, state.now), Some(gib(20.0)));
     }
 
     #[test]

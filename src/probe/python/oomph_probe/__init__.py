@@ -63,6 +63,7 @@ live/ While the training goes well:
     readings       what they say, as lines for the UI
     sampler        the thread that takes them and feeds the socket
     steps          optimizer steps, by torch's global hooks
+    backwards      what is allocated where the backward passes of a step begin, now and then
     structure      bytes of parameters, gradients and optimizer state
     snapshot       summaries of the allocator's snapshot
     recording      records the Python stacks of live blocks

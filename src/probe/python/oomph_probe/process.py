@@ -12,6 +12,7 @@ from .common import errors, frames, spool, wire
 from .knobs import knobs
 from .live import (
     allocator,
+    backwards,
     growth,
     hello,
     host_memory,
@@ -228,10 +229,15 @@ class Attached:
             hooks = steps.StepHooks(
                 self.lifetime, self.torch, self.steps, self.sampler, self.requests, self.tracing, self.recording,
                 self.structure, self.growth, self.rehearsals,
+                backwards.Backwards(self.torch, self.allocator, self.is_engine_free),
             )
             hooks.register()
             if self.roots is not None:
                 self.roots.after_backward = hooks.after_backward
+
+    def is_engine_free(self) -> bool:
+        """Whether what notes the model's calls has put torch's function that runs a backward back."""
+        return self.roots is None or self.roots.backward is None
 
     def note(self, text: str, about: str | None = None) -> None:
         line: Line = {"event": "note", "level": "info", "text": text}

@@ -26,6 +26,7 @@ if TYPE_CHECKING:
 
     from ..common.protocols import Lifetime, Line, Optimizer, StepRehearsal, Torch, Wire
     from .allocator import Allocator, Reading
+    from .backwards import Backwards
     from .growth import Growth
     from .recording import Recording
     from .requests import Requests
@@ -69,6 +70,10 @@ class Steps:
         self.after: dict[int, int] = {}
         self.spent_ns = 0
         self.pause_ns = THIN_NS
+        # What a step before had allocated where its backward passes began, to be told with the next one, and what
+        # reading it took.
+        self.backward: Line | None = None
+        self.backward_ns = 0
 
     def is_running(self) -> bool:
         """Whether an optimizer step is running."""
@@ -107,8 +112,11 @@ class Steps:
             "before": before,
             "after": after,
         }
+        if self.backward is not None:
+            self.latest["backward"], self.backward = self.backward, None
         self.lines.append((now, self.latest))
-        spent = self.spent_ns + monotonic_ns() - now
+        spent = self.spent_ns + self.backward_ns + monotonic_ns() - now
+        self.backward_ns = 0
         self.pause_ns = min(max(THIN_NS, WORTH * spent), LONGEST_PAUSE_NS)
         return reading
 
@@ -122,7 +130,9 @@ class Steps:
         settled = at_end or monotonic_ns() - self.ended_at >= SETTLED_NS
         if latest is not None and count > self.sent and settled and not self.lines:
             # This step was not read: the figures are those of an earlier one, and the line says so.
-            wire.put(dict(latest, count=count, figures_of=latest["count"]), self.ended_at)
+            unread = dict(latest, count=count, figures_of=latest["count"])
+            unread.pop("backward", None)
+            wire.put(unread, self.ended_at)
             self.sent = count
 
 
@@ -141,6 +151,7 @@ class StepHooks:
         structure: Structure,
         growth: Growth,
         rehearsals: StepRehearsal,
+        backwards: Backwards | None = None,
     ) -> None:
         self.lifetime = lifetime
         self.torch = torch
@@ -152,6 +163,8 @@ class StepHooks:
         self.structure = structure
         self.growth = growth
         self.rehearsals = rehearsals
+        # None where this torch has no function to wrap.
+        self.backwards = backwards
         # By the optimizer's id.
         self.devices: dict[int, tuple[weakref.ref[Optimizer], int]] = {}
 
@@ -232,10 +245,16 @@ class StepHooks:
         """A step has ended, and something is due."""
         if not self.lifetime.live:
             return
-        steps = self.steps
+        steps, backwards = self.steps, self.backwards
         self.observe_end(self.device_of(optimizer))
+        if backwards is not None and backwards.is_on():
+            steps.backward = backwards.end(steps.count)
+            steps.backward_ns = backwards.spent_ns
         if steps.began is not None:
+            device = steps.began[1]
             self.read_end(optimizer, steps.began, now)
+            if backwards is not None:
+                backwards.begin(steps.count + 1, device, steps.after[device])
         self.look_again(now)
 
     def observe_end(self, device: int) -> None:
@@ -264,7 +283,8 @@ class StepHooks:
     def next_look(self) -> int:
         """From when on the next step is looked at; 0 for the very next."""
         steps = self.steps
-        is_awaited = self.tracing.is_on() or self.requests.is_waiting()
+        is_read = self.backwards is not None and self.backwards.is_on()
+        is_awaited = self.tracing.is_on() or self.requests.is_waiting() or is_read
         if is_awaited or steps.count < max(FIRST, self.rehearsals.asked_for):
             return 0
         return min(steps.read_at + steps.pause_ns, int(self.sampler.due_at * 1e9))
