@@ -6,7 +6,7 @@ use crate::live::python_path;
 use crate::project_files;
 use crate::recognize::text::{
     ImportedModule, NamedSettingsFile, PathPart, ProgramSource, ProgramText, SettingsNames,
-    SourceRole, default_files, hydra_config, hydra_groups, imports, made_files, written_files,
+    SourceRole, default_files, hydra_config, hydra_files, imports, made_files, written_files,
 };
 use crate::recognize::{ProgramKind, Recognized};
 use std::collections::{BTreeSet, VecDeque};
@@ -240,30 +240,14 @@ impl ProgramReader {
         let Some(beside) = Path::new(script).parent() else {
             return Vec::new();
         };
-        let read = |name: &str, prefix: String| {
-            let name = name.trim_end_matches(".yaml");
-            let path = beside.join(&config.directory).join(format!("{name}.yaml"));
-            self.settings_file(&path, SettingsNames::Hydra(prefix))
-        };
-        let Some(main) = read(&config.name, String::new()) else {
-            return Vec::new();
-        };
-        let groups = hydra_groups(&main.text);
-        let groups = groups.iter().filter_map(|(group, option)| {
-            let mut chosen = words
-                .iter()
-                .filter_map(|word| word.trim_start_matches('+').split_once('='))
-                .rev();
-            let chosen = chosen.find(|(name, _)| name == group);
-            let option = chosen.map_or(option.as_str(), |(_, option)| option);
-            let prefix = match config.is_early {
-                true => String::new(),
-                false => format!("{}.", group.replace('/', ".")),
-            };
-            read(&format!("{group}/{option}"), prefix)
-        });
-        let groups: Vec<NamedSettingsFile> = groups.take(MOST_FILES).collect();
-        [vec![main], groups].concat()
+        let path = |name: &str| beside.join(&config.directory).join(format!("{name}.yaml"));
+        let read = |name: &str| project_files::config_text(&self.cwd, &path(name));
+        let files = hydra_files(&config, words, &read).into_iter();
+        files
+            .filter_map(|file| {
+                self.settings_file(&path(&file.name), SettingsNames::Hydra(file.prefix))
+            })
+            .collect()
     }
 
     fn settings_file(&self, path: &Path, names: SettingsNames) -> Option<NamedSettingsFile> {

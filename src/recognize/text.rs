@@ -8,6 +8,7 @@
 pub(crate) mod choice;
 mod constants;
 mod declared;
+mod hydra;
 mod statements;
 mod tokens;
 
@@ -16,6 +17,7 @@ use super::family;
 use super::spellings::{BatchArgument, is_one, spellings};
 use crate::event::{ParsedNumber, SourceNumber, SourceNumberKind, crc32};
 pub use choice::{BatchFinding, BatchSpot, HowSure, SpotKind};
+pub(crate) use hydra::{hydra_config, hydra_files};
 pub(crate) use statements::ImportedModule;
 use statements::{SourceStatements, TokenRange, is_overwritten};
 
@@ -116,7 +118,14 @@ impl ProgramText {
         text.trains = trains(&read);
         constants::constants(&read, &mut text.numbers);
         for file in settings {
-            text.numbers.extend(of_settings(file));
+            let numbers = of_settings(file);
+            // Of the files of one config the last one that has a setting counts.
+            let is_again = |known: &TextNumber| {
+                let mut numbers = numbers.iter();
+                numbers.any(|new| new.is_option_of_hydra() && new.names() == known.names())
+            };
+            text.numbers.retain(|known| !is_again(known));
+            text.numbers.extend(numbers);
         }
         let (near, others) = text.numbers.into_iter().partition(TextNumber::is_near);
         (text.numbers, text.others) = (near, others);
@@ -193,6 +202,11 @@ impl TextNumber {
         }
     }
 
+    fn is_option_of_hydra(&self) -> bool {
+        matches!(&self.set, TextSetting::Argument(number) if number.by == "hydra")
+            && self.role == SourceRole::Config
+    }
+
     pub fn value(&self) -> u64 {
         match &self.set {
             TextSetting::Argument(number) => number.value,
@@ -235,63 +249,6 @@ fn trains(read: &[ReadSource<'_, '_>]) -> bool {
         let named = [inside.function, inside.class];
         is_script || (script.calls.iter()).any(|call| named.contains(&Some(call.name())))
     })
-}
-
-/// What hydra is told to read.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct HydraConfig {
-    /// Beside the source.
-    pub directory: String,
-    pub name: String,
-    /// Before its first release `config_path` named the file, and a group's file said itself where its settings belong.
-    pub is_early: bool,
-}
-
-pub(crate) fn hydra_config(source: &str) -> Option<HydraConfig> {
-    let said = SourceStatements::new(source);
-    let text = |range: Option<&TokenRange>| Some(said.tokens.string(range?.start)?.to_string());
-    let mut calls = said.calls.iter();
-    calls.find_map(|call| {
-        let is_main = call.callee == "hydra.main" || call.callee.ends_with(".hydra.main");
-        let directory = text(call.keyword("config_path").or(call.positional.first()));
-        let name = text(call.keyword("config_name").or(call.positional.get(1)));
-        is_main.then_some(())?;
-        let directory = directory.unwrap_or_default();
-        match (name, directory.rsplit_once('/')) {
-            (Some(name), _) => Some(HydraConfig {
-                directory,
-                name,
-                is_early: false,
-            }),
-            (None, split) if directory.ends_with(".yaml") => {
-                let (before, name) = split.unwrap_or(("", &directory));
-                Some(HydraConfig {
-                    directory: before.into(),
-                    name: name.into(),
-                    is_early: true,
-                })
-            }
-            (None, _) => None,
-        }
-    })
-}
-
-/// The files that hydra's config is composed of: groups and which of each, `data` and `mnist`.
-pub(crate) fn hydra_groups(text: &str) -> Vec<(String, String)> {
-    let Ok(settings) = settings_of("yaml", text) else {
-        return Vec::new();
-    };
-    let groups = settings.all.iter().filter_map(|setting| {
-        let (_, group) = setting.name.strip_prefix("defaults.")?.split_once('.')?;
-        let group = group
-            .trim_start_matches("override ")
-            .trim_start_matches("optional ");
-        let group = group.trim_start_matches('/').split('@').next()?;
-        let option = text.get(setting.from..setting.to)?;
-        let is_one = !option.is_empty() && !matches!(option, "null" | "~") && !option.contains('$');
-        is_one.then(|| (group.to_string(), option.to_string()))
-    });
-    groups.collect()
 }
 
 /// Options whose defaults are files of settings: the option and the file.

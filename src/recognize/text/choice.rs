@@ -162,7 +162,15 @@ impl TextCandidate<'_> {
         }
     }
 
+    /// Whether the command sets it, or can.
+    fn is_argument(&self) -> bool {
+        self.typed.is_some() || matches!(self.number.set, TextSetting::Argument(_))
+    }
+
     fn is_same(&self, other: &TextCandidate<'_>) -> bool {
+        if let (Some(one), Some(two)) = (self.typed, other.typed) {
+            return one.token == two.token;
+        }
         match (&self.number.set, &other.number.set) {
             (TextSetting::Argument(one), TextSetting::Argument(two)) => {
                 one.options == two.options && self.value == other.value
@@ -444,9 +452,8 @@ impl<'a> TextReading<'_, 'a> {
         let all: Vec<TextCandidate<'a>> = numbers
             .filter_map(|number| self.candidate(number))
             .collect();
-        let (declared, constants): (Vec<_>, Vec<_>) = all
-            .into_iter()
-            .partition(|one| matches!(one.number.set, TextSetting::Argument(_)));
+        let (declared, constants): (Vec<_>, Vec<_>) =
+            all.into_iter().partition(|one| one.is_argument());
         // What the program takes as an argument goes before what else stands in its text.
         match declared.is_empty() {
             false => self.taken_first(best(declared)),
@@ -564,12 +571,20 @@ impl<'a> TextReading<'_, 'a> {
 
     /// The last word of the command that sets it.
     fn typed(&self, number: &'a TextNumber) -> Option<Hit<'a>> {
-        let TextSetting::Argument(argument) = &number.set else {
-            return None;
+        let hits: Vec<Hit<'a>> = match &number.set {
+            TextSetting::Argument(argument) => {
+                let options = argument.options.iter();
+                let hits = options.flat_map(|option| self.arguments.find(Name::new(option)));
+                hits.collect()
+            }
+            // What the program declares out of a dict, or replaces among its names: the word goes before the number.
+            TextSetting::Constant(constant) if constant.file.ends_with(".py") => {
+                let option = format!("--{}", constant.name);
+                self.arguments.find(Name::new(&option))
+            }
+            TextSetting::Constant(_) => Vec::new(),
         };
-        let options = argument.options.iter();
-        let hits = options.flat_map(|option| self.arguments.find(Name::new(option)));
-        hits.max_by_key(|hit| hit.token)
+        hits.into_iter().max_by_key(|hit| hit.token)
     }
 
     /// Whether the text has more to say than the command alone: another number, or the accumulation beside it.
@@ -695,7 +710,7 @@ impl<'a> TextReading<'_, 'a> {
         if let Some(why) = number
             .fixed
             .as_ref()
-            .filter(|_| self.recognized.known.is_none())
+            .filter(|_| self.recognized.known.is_none() && self.typed(number).is_none())
         {
             return Err(why.clone());
         }
@@ -703,7 +718,10 @@ impl<'a> TextReading<'_, 'a> {
             TextSetting::Argument(argument) => {
                 knob::knob_of_parsed(argument, self.arguments, self.recognized)
             }
-            TextSetting::Constant(constant) => self.knob_of_constant(constant),
+            TextSetting::Constant(constant) => match self.typed(number) {
+                Some(hit) => Knob::of(&hit),
+                None => self.knob_of_constant(constant),
+            },
         }
     }
 

@@ -34,6 +34,40 @@ fn found(line: &str, sources: &[ProgramSource], settings: &[NamedSettingsFile]) 
     format!("{}: {}", finding.how_sure.words(), spots.join(", "))
 }
 
+#[test]
+fn a_word_for_what_the_text_has_as_an_entry_of_a_dict_goes_before_it() {
+    let text = "defaults = dict(lr=1e-4, global_batch_size=2048, batch_size=-1)\nfor k, v in defaults.items():\n    p.add_argument(f'--{k}', default=v)\n";
+    assert_eq!(
+        of_script("python a.py --global_batch_size 4096", text),
+        "sure: --global_batch_size 4096 typed"
+    );
+    assert_eq!(
+        of_script("python a.py --lr 0.1", text),
+        "sure: global_batch_size 2048 constant at a.py:1"
+    );
+}
+
+#[test]
+fn of_two_files_of_one_config_the_last_one_that_has_a_setting_counts() {
+    let hydra = |path: &str, text: &str, prefix: &str| NamedSettingsFile {
+        path: path.into(),
+        text: text.into(),
+        names: SettingsNames::Hydra(prefix.into()),
+    };
+    let settings = [
+        hydra("/p/loader/default.yaml", "batch_size: 50\n", "loader."),
+        hydra("/p/recipe/small.yaml", "loader:\n  batch_size: 8\n", ""),
+    ];
+    assert_eq!(
+        found(
+            "python a.py",
+            &[source("/p/a.py", "", SourceRole::Script)],
+            &settings
+        ),
+        "sure: loader.batch_size 8 config at small.yaml:2"
+    );
+}
+
 fn of_script(line: &str, text: &str) -> String {
     found(line, &[source("/p/a.py", text, SourceRole::Script)], &[])
 }
@@ -295,25 +329,6 @@ fn what_another_file_declares_counts_where_the_program_gets_to_it() {
 
 #[test]
 fn files_of_settings_that_the_program_names_are_read() {
-    let script =
-        "@hydra.main(config_path='../conf', config_name='train.yaml')\ndef main(c): pass\n";
-    assert_eq!(
-        hydra_config(script),
-        Some(HydraConfig {
-            directory: "../conf".into(),
-            name: "train.yaml".into(),
-            is_early: false
-        })
-    );
-    assert_eq!(
-        hydra_groups(
-            "defaults:\n  - _self_\n  - data: mnist\n  - logger: null\n  - override /model: big\n"
-        ),
-        [
-            ("data".to_string(), "mnist".to_string()),
-            ("model".into(), "big".into())
-        ]
-    );
     let parser = "p.add_argument('--config', '-c', default='conf/vae.yaml')\np.add_argument('--out', default='o.json')\n";
     assert_eq!(
         default_files(parser),
@@ -321,14 +336,6 @@ fn files_of_settings_that_the_program_names_are_read() {
             vec!["--config".to_string(), "-c".into()],
             "conf/vae.yaml".into()
         )]
-    );
-    assert_eq!(
-        hydra_config("@hydra.main(config_path='config/train.yaml', strict=True)\n"),
-        Some(HydraConfig {
-            directory: "config".into(),
-            name: "train.yaml".into(),
-            is_early: true
-        })
     );
     let part = |option: &str| PathPart::Option(option.into());
     let written = |text: &str| PathPart::Written(text.into());
@@ -353,7 +360,7 @@ fn files_of_settings_that_the_program_names_are_read() {
         text: "# data\nbatch_size: 128\nval_batch_size: 8\n".into(),
         names,
     };
-    let sources = [source("/p/a.py", script, SourceRole::Script)];
+    let sources = [source("/p/a.py", "", SourceRole::Script)];
     assert_eq!(
         found(
             "python a.py",
