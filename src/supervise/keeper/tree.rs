@@ -8,6 +8,7 @@
 use crate::supervise::SentSignal;
 use nix::libc;
 use rustix::process::{Pid as RawPid, PidfdFlags, pidfd_open};
+use std::cell::OnceCell;
 use std::collections::{HashSet, VecDeque};
 use std::fs;
 use std::os::fd::AsRawFd;
@@ -179,35 +180,75 @@ pub(crate) fn kill_group(group: i32, signal: i32) {
 /// The processes below `root`, parents before children, without those in `but` and below them,
 /// and without the dead.
 pub(crate) fn below(root: i32, but: &[i32]) -> Vec<Process> {
+    let everybody = OnceCell::new();
+    let children = |parent| {
+        children(parent).unwrap_or_else(|| {
+            let all = everybody.get_or_init(everyone).iter();
+            all.filter(|process| process.parent == parent)
+                .map(|process| process.pid)
+                .collect()
+        })
+    };
+    walk_until_nobody_moves(root, but, children, Process::look)
+}
+
+/// The most walks for one list: in a storm of forks somebody dies during each of them.
+const MOST_WALKS: usize = 8;
+
+/// A process that dies gives its children to one above it. Where that one was read before, and the dead one
+/// after, a walk sees them in neither place; so a walk in which somebody died is repeated. A zombie that was there
+/// in the walk before has moved its children already.
+fn walk_until_nobody_moves(
+    root: i32,
+    but: &[i32],
+    mut children: impl FnMut(i32) -> Vec<i32>,
+    mut look: impl FnMut(i32) -> Option<Process>,
+) -> Vec<Process> {
+    let mut dead_before = HashSet::new();
+    for _ in 1..MOST_WALKS {
+        let (found, dead) = walk(root, but, &mut children, &mut look);
+        if dead.is_subset(&dead_before) {
+            return found;
+        }
+        dead_before = dead;
+    }
+    walk(root, but, children, look).0
+}
+
+/// The living processes below `root`, and those that were found dead or died while their children were read.
+fn walk(
+    root: i32,
+    but: &[i32],
+    mut children: impl FnMut(i32) -> Vec<i32>,
+    mut look: impl FnMut(i32) -> Option<Process>,
+) -> (Vec<Process>, HashSet<i32>) {
     let mut found = Vec::new();
+    let mut dead = HashSet::new();
     let mut seen: HashSet<i32> = but.iter().copied().collect();
     let mut queue = VecDeque::from([root]);
-    let mut everybody = None;
+    // A PID that was reused since isn't a child of this parent any more.
+    let mut living = |pid| look(pid).filter(|process| !process.is_dead());
     while let Some(parent) = queue.pop_front() {
-        let children = match children(parent) {
-            Some(children) => children,
-            None => {
-                let all = everybody.get_or_insert_with(everyone);
-                all.iter()
-                    .filter(|process: &&Process| process.parent == parent)
-                    .map(|process| process.pid)
-                    .collect()
-            }
-        };
-        for pid in children {
+        let below = children(parent);
+        if parent != root && living(parent).is_none() {
+            dead.insert(parent);
+        }
+        for pid in below {
             if found.len() >= MOST || !seen.insert(pid) {
                 continue;
             }
-            // A PID that was reused since isn't a child of this parent any more.
-            if let Some(process) = Process::look(pid)
-                && !process.is_dead()
-            {
-                queue.push_back(pid);
-                found.push(process);
+            match living(pid) {
+                Some(process) => {
+                    queue.push_back(pid);
+                    found.push(process);
+                }
+                None => {
+                    dead.insert(pid);
+                }
             }
         }
     }
-    found
+    (found, dead)
 }
 
 /// The children of all threads of a process; `None` if the kernel doesn't list them
@@ -317,6 +358,68 @@ mod tests {
         other.start += 1;
         assert!(!other.lives(), "the same number, another process");
         other.signal(libc::SIGKILL);
+    }
+
+    fn process(pid: i32, parent: i32, state: char) -> Process {
+        Process {
+            pid,
+            parent,
+            group: pid,
+            foreground: -1,
+            start: 1,
+            state,
+            name: "x".into(),
+        }
+    }
+
+    /// 1 has 2, which has 3; 2 dies between two reads, so that 3 becomes a child of 1, which was read before.
+    fn after_a_death_at_read(death: usize) -> Vec<i32> {
+        let reads = std::cell::Cell::new(0);
+        let is_dead = || {
+            reads.set(reads.get() + 1);
+            reads.get() > death
+        };
+        let children = |pid| match (pid, is_dead()) {
+            (1, false) => vec![2],
+            (1, true) => vec![2, 3],
+            (2, false) => vec![3],
+            _ => vec![],
+        };
+        let look = |pid| {
+            let (parent, state) = match (pid, is_dead()) {
+                (2, true) => (1, 'Z'),
+                (2, false) => (1, 'S'),
+                (_, true) => (1, 'S'),
+                (_, false) => (2, 'S'),
+            };
+            Some(process(pid, parent, state))
+        };
+        let found = walk_until_nobody_moves(1, &[], children, look);
+        found.iter().map(|process| process.pid).collect()
+    }
+
+    #[test]
+    fn children_that_a_death_moves_during_the_walk_are_not_lost() {
+        for death in 0..12 {
+            let found = after_a_death_at_read(death);
+            assert!(found.contains(&3), "dead after {death} reads: {found:?}");
+        }
+    }
+
+    #[test]
+    fn a_storm_of_deaths_ends_the_walks() {
+        let mut newest = 1;
+        let mut walks = 0;
+        let children = |pid| {
+            if pid != 1 {
+                return vec![];
+            }
+            walks += 1;
+            newest += 1;
+            vec![newest]
+        };
+        let found = walk_until_nobody_moves(1, &[], children, |pid| Some(process(pid, 1, 'Z')));
+        assert_eq!((found, walks), (vec![], MOST_WALKS));
     }
 
     #[test]
