@@ -224,6 +224,7 @@ impl<'t> ConstantReader<'_, 't> {
             described: comment,
             is_overwritten: false,
             is_weak: false,
+            is_of_made_file: false,
             fixed: (!is_plain)
                 .then(|| format!("{name} is {number}, written {written}, which is not edited")),
         })

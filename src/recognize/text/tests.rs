@@ -48,6 +48,56 @@ fn a_word_for_what_the_text_has_as_an_entry_of_a_dict_goes_before_it() {
 }
 
 #[test]
+fn an_argument_beside_a_file_whose_path_is_made_is_not_sure() {
+    let script = "p.add_argument('--batch-size', default=64, type=int)\n";
+    let sources = |more: &str| {
+        [source(
+            "/p/a.py",
+            &format!("{script}{more}"),
+            SourceRole::Script,
+        )]
+    };
+    let settings = [NamedSettingsFile {
+        path: "/p/configs/cifar.json".into(),
+        text: "{\"train\": {\"batch_size\": 128}}\n".into(),
+        names: SettingsNames::Made,
+    }];
+    assert_eq!(
+        found("python a.py", &sources(""), &settings),
+        "not sure: --batch-size 64 default at a.py:1, train.batch_size 128 config at cifar.json:1"
+    );
+    assert_eq!(
+        found("python a.py --batch-size 32", &sources(""), &settings),
+        "sure: --batch-size 32 typed"
+    );
+    // What a file says becomes the argument's default, and the command's word goes before it.
+    assert_eq!(
+        found(
+            "python a.py",
+            &sources("p.set_defaults(**json.load(f))\n"),
+            &settings
+        ),
+        "sure: --batch-size 64 default at a.py:1"
+    );
+}
+
+#[test]
+fn a_text_may_ask_that_something_divides_by_the_batch() {
+    for (text, wanted) in [
+        ("assert self.K % batch_size == 0  # for simplicity\n", true),
+        (
+            "if (n % args.batch_size) != 0:\n    raise ValueError(n)\n",
+            true,
+        ),
+        ("if i % batch_size == 0:\n    flush()\n", false),
+        ("assert batch_size % world_size == 0\n", false),
+        ("assert x % 8 == 0\n", false),
+    ] {
+        assert_eq!(asks_to_divide(text), wanted, "{text}");
+    }
+}
+
+#[test]
 fn of_two_files_of_one_config_the_last_one_that_has_a_setting_counts() {
     let hydra = |path: &str, text: &str, prefix: &str| NamedSettingsFile {
         path: path.into(),
@@ -344,9 +394,26 @@ fn files_of_settings_that_the_program_names_are_read() {
             "f = open(args.work_path + '/config.yaml')\ng = os.path.join('conf', a.b.config)\nh = x + '/y.txt'\n"
         ),
         [
-            [written("conf"), part("config")],
-            [part("work_path"), written("config.yaml")],
+            vec![written("conf"), written("/"), part("config")],
+            vec![part("work_path"), written("/config.yaml")],
         ]
+    );
+    assert_eq!(
+        made_files(
+            "p = os.path.join(args.config_dir, args.dataset + '.json')\nq = os.path.join(a.root, 'x.jpg')\n"
+        ),
+        [vec![
+            part("config_dir"),
+            written("/"),
+            part("dataset"),
+            written(".json")
+        ]]
+    );
+    assert_eq!(
+        default_words(
+            "p.add_argument('--config-dir', default='./configs', type=str)\np.add_argument('--n', default=3)\n"
+        ),
+        [("config_dir".to_string(), "./configs".to_string())]
     );
     assert_eq!(
         written_files(
