@@ -70,7 +70,10 @@ pub(crate) fn made_files(source: &str) -> Vec<Vec<PathPart>> {
 
 /// A call from its first name to its closing bracket.
 fn call_range(said: &SourceStatements<'_>, at: usize, end: usize) -> TokenRange {
-    let mut from = at;
+    let mut from = match said.tokens.is_operator(at, "(") {
+        true => at.saturating_sub(1),
+        false => at,
+    };
     while from >= 2 && said.tokens.is_operator(from - 1, ".") && said.tokens.is_name(from - 2) {
         from -= 2;
     }
