@@ -348,6 +348,8 @@ def answer_questions(torch, card):
     if hasattr(torch, "accelerator"):
         # Nothing is pinned.
         torch.accelerator.is_available = lambda: False
+    # Recurrent layers are the CPU's.
+    torch.backends.cudnn.is_acceptable = lambda tensor: False
     real_load = torch.load
 
     class Generator(torch.Generator):

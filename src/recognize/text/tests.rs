@@ -48,6 +48,27 @@ fn a_word_for_what_the_text_has_as_an_entry_of_a_dict_goes_before_it() {
 }
 
 #[test]
+fn what_is_computed_of_numbers_alone_can_be_edited() {
+    for (text, wanted) in [
+        ("BATCH_SIZE = 2 ** 7\n", Some(128)),
+        ("BATCH_SIZE = 4 * 32 + 1\n", Some(129)),
+        ("BATCH_SIZE = 1_024\n", Some(1024)),
+        ("BATCH_SIZE = (2 + 2) * 16\n", None),
+    ] {
+        let sources = [source("/p/a.py", text, SourceRole::Script)];
+        let text = ProgramText::read(&sources, &[]);
+        let command = command("python a.py");
+        let launch = LaunchEnvironment {
+            text: Some(&text),
+            ..LaunchEnvironment::default()
+        };
+        let recognized = Recognized::new(&command, &launch);
+        let found = recognized.batch_knobs();
+        assert_eq!(found.first().map(|knob| knob.value), wanted);
+    }
+}
+
+#[test]
 fn an_argument_beside_a_file_whose_path_is_made_is_not_sure() {
     let script = "p.add_argument('--batch-size', default=64, type=int)\n";
     let sources = |more: &str| {
