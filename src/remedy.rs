@@ -35,6 +35,7 @@ mod resume;
 mod setting;
 mod sharing;
 mod single;
+mod smaller_samples;
 mod stop_leftover;
 mod switch;
 #[cfg(test)]
@@ -137,6 +138,8 @@ remedies! {
     Resume: resume,
     /// The previous choice without the edit that the program rejected.
     Without: verify,
+    /// Shorter sequences or smaller images.
+    SmallerSamples: smaller_samples,
 }
 
 /// Reads the first message of a run's probe, and says if the remedy did not take effect; the second
@@ -266,7 +269,18 @@ impl RemedyId {
         })
     }
 
-    /// Whether it changes a number of which it is not sure that it is the batch: never unasked.
+    /// Whether it is nothing that oomph would choose: it changes what the model is trained on, or a number of which it is
+    /// not sure that it is the batch.
+    pub fn is_never_unasked(self) -> bool {
+        self.is_candidate() || self.is_of_details()
+    }
+
+    /// Whether it is shown among the details alone.
+    pub fn is_of_details(self) -> bool {
+        self == RemedyId::SmallerSamples
+    }
+
+    /// Whether it changes a number of which it is not sure that it is the batch.
     pub fn is_candidate(self) -> bool {
         matches!(
             self,

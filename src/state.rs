@@ -26,7 +26,7 @@ pub use doubt::HiddenOom;
 pub use host::{HostGrowth, HostLeak, HostState, RoleGrowth};
 pub use indexed::{Indexed, Keyed};
 pub use oom::{HostAtOom, HostOomSource, NvmlAtOom, OomIncident};
-pub use outliers::{Outlier, Outliers, ranges};
+pub use outliers::{OddReason, Outlier, Outliers, ranges};
 pub use rank::{DeviceUsage, RankHost, RankState, StepTrack};
 pub use run::{EarlierRuns, Patching, Run, RunOutcome};
 pub use run::{EpochMark, Epochs};

@@ -621,6 +621,39 @@ fn explain_with_a_command_uses_the_numbers_that_the_program_told() {
     assert!(explained.contains("--frames 64"), "{explained}");
 }
 
+/// A number of which it is not sure is offered to whoever asks, and recommended to nobody.
+#[test]
+fn json_has_the_numbers_that_may_be_the_batch() {
+    let home = TempDir::new().expect("a directory");
+    let project = TempDir::new().expect("a directory");
+    let kind = Kind {
+        program: "from common import train\nfoo = 128\nbar = 128\ntrain(min(foo, bar))\n",
+        ..PLAIN
+    };
+    run_in(project.path(), home.path(), &kind);
+    let recording = home.path().join("events.jsonl");
+    let done = Command::new(env!("CARGO_BIN_EXE_oomph"))
+        .args(["explain", "--json"])
+        .arg(recording)
+        .args(["--", "python3", "train.py"])
+        .stdin(Stdio::null())
+        .output()
+        .expect("oomph runs");
+    let said: serde_json::Value = serde_json::from_slice(&done.stdout).expect("JSON");
+    let remedies = said["remedies"].as_array().expect("remedies");
+    let titles: Vec<&str> = (remedies.iter())
+        .filter(|remedy| {
+            remedy["id"]
+                .as_str()
+                .is_some_and(|id| id.ends_with("-candidate"))
+        })
+        .filter_map(|remedy| remedy["title"].as_str())
+        .collect();
+    let wanted = ["smaller foo?", "smaller bar?"];
+    assert_eq!(titles, wanted, "{said:#}");
+    assert!(said["recommended"].is_null(), "{said:#}");
+}
+
 /// What `oomph explain` says of a recording, with the command whose remedies are asked for.
 fn oomph_explains(recording: &Path) -> String {
     let done = Command::new(env!("CARGO_BIN_EXE_oomph"))

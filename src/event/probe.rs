@@ -185,6 +185,9 @@ pub struct Structure {
     pub gradients: Bytes,
     /// Bytes of the optimizers' state.
     pub optimizer_state: Bytes,
+    /// Bytes of the whole parameters, where this process has shards of them (FSDP).
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub whole: Option<Bytes>,
 }
 
 impl Structure {

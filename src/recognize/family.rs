@@ -3,8 +3,8 @@
 
 use super::argument::{ArgumentForm, Arguments, Hit};
 use super::spellings::{
-    BatchArgument, CheckpointingArgument, PrecisionArgument, is_bool, is_one, meaning, spellings,
-    turned_on,
+    BatchArgument, CheckpointingArgument, PrecisionArgument, SampleSize, is_bool, is_one, meaning,
+    spellings, turned_on,
 };
 
 /// A name in the notation of `spellings.toml`.
@@ -98,6 +98,11 @@ pub(crate) fn is_batch_of_device(name: &str) -> bool {
     });
     let is_batch = (words.iter()).any(|word| is_one(&spellings().like_a_batch, word));
     is_plain && has(&["gpu", "device", "rank"]) && (is_batch || has(&["per", "micro"]))
+}
+
+/// Which size of a sample a name says that it is.
+pub(crate) fn sample_size(name: &str) -> Option<SampleSize> {
+    meaning(&spellings().sample, &leaf(name)?)
 }
 
 /// Whether a name is of how many processes or devices there are.

@@ -6,6 +6,7 @@
 
 pub(crate) mod evaluation;
 mod given;
+pub(crate) mod sample;
 
 use super::argument::{Arguments, InsertPoint, Name, same};
 use super::batch::{Addition, BatchSource, Knob, Place, WholeBatch};

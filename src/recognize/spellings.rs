@@ -31,6 +31,7 @@ pub(crate) struct Spellings {
     pub not_training: Vec<String>,
     pub only_evaluates: Vec<String>,
     pub batch: Meanings<BatchArgument>,
+    pub sample: Meanings<SampleSize>,
     pub precision: Meanings<PrecisionArgument>,
     pub checkpointing: Meanings<CheckpointingArgument>,
     values: Values,
@@ -52,6 +53,16 @@ pub(crate) enum BatchArgument {
     Total,
     /// A part of the batch or the batch itself, depending on the program.
     Unsure,
+}
+
+/// A size of one sample.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub(crate) enum SampleSize {
+    /// The elements of a sequence.
+    Length,
+    /// The height or the width of an image.
+    Side,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Deserialize)]

@@ -85,7 +85,7 @@ pub(super) fn by_candidate(offering: &Offering<'_>, at: usize) -> Option<Proposa
     let proposal = of_edit(offering, edit);
     let doubt = format!("not sure that it is the batch: {}", possible.evidence);
     Some(Proposal {
-        title: Some(format!("smaller {name}, if it is the batch")),
+        title: Some(format!("smaller {name}?")),
         cost: (proposal.cost)
             .and("; ", doubt)
             .and("; ", "checked once the model is called, then remembered"),

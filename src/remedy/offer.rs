@@ -34,7 +34,7 @@ pub(super) fn remedies_of(recognized: &Recognized<'_>, inputs: &RemedyInputs<'_>
     remedies.extend(first_that_fits(recognized, inputs, &remedies, &|_| true));
     remedies.sort_by_key(|remedy| {
         (
-            !remedy.is_offered(),
+            !remedy.is_offered() || remedy.id.is_of_details(),
             remedy.expectation.fits == Some(false),
             remedy.id.place(cause),
         )
@@ -52,8 +52,15 @@ pub fn expectation(
         [only] => only.expectation.clone(),
         [first, ..] if is_of_host(inputs.cause()) => first.expectation.clone(),
         several => {
-            let each: Vec<&Remedy> = several.iter().flat_map(|remedy| remedy.each()).collect();
-            RemedyPredictor::new(command, inputs).together(&each)
+            let each = several.iter().flat_map(|remedy| remedy.each());
+            let (unknown, each): (Vec<&Remedy>, Vec<&Remedy>) =
+                each.partition(|remedy| remedy.id == RemedyId::SmallerSamples);
+            let said = RemedyPredictor::new(command, inputs).together(&each);
+            // What fits with the samples as they are fits with smaller ones; nothing else is known.
+            match unknown.is_empty() || said.fits == Some(true) {
+                true => said,
+                false => Expectation::default(),
+            }
         }
     }
 }

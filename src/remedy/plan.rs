@@ -173,6 +173,8 @@ pub enum Alteration {
     EffectiveBatch,
     /// Numerical precision.
     Precision,
+    /// The samples themselves: their length, or their resolution.
+    Samples,
 }
 
 /// A remedy's change of the batch.
@@ -274,6 +276,7 @@ impl Remedy {
             (Some(Alteration::EffectiveBatch), None) => "another effective batch".into(),
             (Some(Alteration::BatchStatistics), _) => "BatchNorm over fewer samples".into(),
             (Some(Alteration::Precision), _) => "lower precision".into(),
+            (Some(Alteration::Samples), _) => "changes the training".into(),
             (Some(Alteration::Recomputation), _) => "same numerics, slower".into(),
         }
     }

@@ -80,7 +80,7 @@ pub fn recommended(remedies: &[Remedy], cause: Option<Cause>) -> Option<usize> {
 
 /// What a remedy promises, if it is one that Enter may stand on.
 pub(super) fn recommended_promise(remedy: &Remedy, cause: Option<Cause>) -> Option<Promise> {
-    (may_help(remedy, cause) && !remedy.id.is_candidate())
+    (may_help(remedy, cause) && !remedy.id.is_never_unasked())
         .then(|| promise(&[remedy.id], &remedy.expectation, cause))
         .flatten()
 }

@@ -9,6 +9,7 @@ mod of_host;
 mod optimizers;
 mod outputs;
 mod patched;
+mod samples;
 
 use super::{
     Availability, BatchChange, Leftover, Plan, Remedy, RemedyEffect, RemedyId, RemedyInputs,
@@ -298,7 +299,9 @@ fn what_a_remedy_saves_is_in_the_forecast() {
     };
     for id in RemedyId::all() {
         let change = id.spec().in_forecast();
-        let saves = id.spec().effect == RemedyEffect::LessAllocated;
+        // How much a shorter sequence saves is not predicted, and its row says so.
+        let is_known = id != RemedyId::SmallerSamples;
+        let saves = id.spec().effect == RemedyEffect::LessAllocated && is_known;
         assert!(change.is_some() || !saves, "{id:?} has no forecast");
         let remedy = Remedy {
             takes: Some(BatchChange {
@@ -378,6 +381,10 @@ fn the_published_names_of_remedies_stay() {
         "no-foreach",
         "outputs-to-ram",
         "load-to-cpu",
+        "first-candidate",
+        "second-candidate",
+        "third-candidate",
+        "smaller-samples",
     ] {
         assert!(names.contains(&name.into()), "{name}");
     }

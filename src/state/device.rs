@@ -109,6 +109,8 @@ pub struct Breakdown {
     pub non_pytorch: Option<Bytes>,
     pub other_processes: Option<Bytes>,
     pub free: Option<Bytes>,
+    /// Whether the parameters are shards of the model's (FSDP).
+    pub is_sharded: bool,
 }
 
 /// Device use without a process, up to which it counts as overhead of the listed processes.
@@ -148,6 +150,7 @@ impl Breakdown {
             parts.parameters = take(structures.iter().map(|s| s.parameters).sum());
             parts.optimizer_state = take(structures.iter().map(|s| s.optimizer_state).sum());
             parts.gradients = take(structures.iter().map(|s| s.gradients).sum());
+            parts.is_sharded = structures.iter().any(|s| s.whole.is_some());
         }
         parts.activations_and_other = Some(rest);
         parts

@@ -2,6 +2,7 @@
 //! known of.
 
 use super::{RankState, Run, State};
+use crate::event::{Phase, Structure};
 use crate::units::{Bytes, Moment, Rank};
 use std::time::Duration;
 
@@ -35,6 +36,20 @@ pub struct Outliers<'a> {
     pub behind: Option<Outlier<'a, u64>>,
     /// The largest `allocated`.
     pub odd: Option<Outlier<'a, Bytes>>,
+    /// Why that one is odd, as far as it is known.
+    pub why_odd: Option<OddReason>,
+}
+
+/// What makes a rank's peak another one than the others'.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum OddReason {
+    /// Its parameters, gradients and optimizer state: more layers than the others, or the head. Its bytes, and the
+    /// median's.
+    States(Bytes, Bytes),
+    /// An evaluation in which it ran out of memory.
+    Evaluation,
+    /// As much is there for good: activations, gathered layers, or what else a step needs.
+    Step,
 }
 
 impl State {
@@ -49,11 +64,13 @@ impl State {
         let slow = |out: &Outlier<'_, f64>| out.value < out.median * (1.0 - SLOW);
         let behind = |out: &Outlier<'_, u64>| out.value + BEHIND <= out.median;
         let count = |rank: &RankState| rank.disconnected.is_none().then_some(rank.steps.count);
+        let odd = odd(ranks());
         Outliers {
+            why_odd: odd.and_then(|out| why_odd(&out, run)),
             fullest: extreme(ranks(), by_share, f64::total_cmp, true),
             slowest: extreme(ranks(), rate, f64::total_cmp, false).filter(slow),
             behind: extreme(ranks(), count, u64::cmp, false).filter(behind),
-            odd: odd(ranks()),
+            odd,
         }
     }
 
@@ -101,6 +118,30 @@ fn odd<'a>(ranks: impl Iterator<Item = &'a RankState> + Clone) -> Option<Outlier
         false => below,
     };
     (apart(&furthest) >= ODD).then_some(furthest)
+}
+
+/// The reason of most of the difference.
+fn why_odd(out: &Outlier<'_, Bytes>, run: &Run) -> Option<OddReason> {
+    let states = |rank: &RankState| rank.structure.as_ref().map(Structure::total);
+    let own = states(out.rank)?;
+    let mut others: Vec<Bytes> = (run.ranks.iter())
+        .filter(|rank| rank.hello.pid != out.rank.hello.pid)
+        .filter_map(states)
+        .collect();
+    others.sort();
+    let median = *others.get(others.len() / 2)?;
+    let apart = |a: Bytes, b: Bytes| (a - b).max(b - a);
+    let evaluated = run.ooms.iter().any(|oom| {
+        let phase = oom.record.as_ref().map(|record| record.phase);
+        oom.pid == Some(out.rank.hello.pid) && phase == Some(Phase::Evaluation)
+    });
+    Some(
+        match apart(own, median).scale(2.0) >= apart(out.value, out.median) {
+            true => OddReason::States(own, median),
+            false if evaluated => OddReason::Evaluation,
+            false => OddReason::Step,
+        },
+    )
 }
 
 impl Run {
@@ -167,7 +208,9 @@ pub fn ranges(unseen: &[(u32, u32)]) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::event::OomRecord;
     use crate::state::tests::staged::*;
+    use crate::units::Pid;
 
     fn session(peaks: &[u64]) -> StagedSession {
         let mut scene = StagedSession::default();
@@ -199,6 +242,49 @@ mod tests {
             session(&[40, 60]).state.outliers().odd.is_none(),
             "of two neither is odd"
         );
+    }
+
+    #[test]
+    fn the_odd_ones_reason_is_what_most_of_the_difference_is() {
+        let why = |structures: [u64; 4], phase: Option<Phase>| {
+            let mut scene = session(&[40, 41, 60, 40]);
+            for (pid, states) in (100..).zip(structures) {
+                scene.add(
+                    3.0,
+                    crate::event::EventKind::Structure(Structure {
+                        pid: Pid(pid),
+                        device: 0,
+                        parameters: Bytes::gib(states),
+                        gradients: Bytes::ZERO,
+                        optimizer_state: Bytes::ZERO,
+                        whole: None,
+                    }),
+                );
+            }
+            if let Some(phase) = phase {
+                let out = OomRecord {
+                    phase,
+                    ..record(
+                        102,
+                        Bytes::gib(60),
+                        Bytes::gib(60),
+                        Bytes::gib(20),
+                        Bytes::ZERO,
+                    )
+                };
+                scene.add(4.0, crate::event::EventKind::Oom(out));
+            }
+            scene.state.outliers().why_odd
+        };
+        let states = |own, median| Some(OddReason::States(Bytes::gib(own), Bytes::gib(median)));
+        assert_eq!(why([10, 10, 28, 10], None), states(28, 10));
+        assert_eq!(why([10, 10, 12, 10], None), Some(OddReason::Step));
+        let evaluation = Some(Phase::Evaluation);
+        assert_eq!(
+            why([10, 10, 10, 10], evaluation),
+            Some(OddReason::Evaluation)
+        );
+        assert_eq!(session(&[40, 41, 60, 40]).state.outliers().why_odd, None);
     }
 
     #[test]

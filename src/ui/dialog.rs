@@ -217,7 +217,9 @@ impl OomDialog {
     /// The remedies in the table: those that are neither offered nor have edits to make elsewhere
     /// are among the details, unless there are no others.
     pub(crate) fn listed<'r>(&self, remedies: &'r [Remedy]) -> &'r [Remedy] {
-        let is_listed = |remedy: &Remedy| is_offered(remedy) || !remedy.edits.is_empty();
+        let is_listed = |remedy: &Remedy| {
+            !remedy.id.is_of_details() && (is_offered(remedy) || !remedy.edits.is_empty())
+        };
         let offered = remedies.iter().rposition(is_listed);
         match (self.details, offered) {
             (Details::Brief, Some(last)) => &remedies[..=last],
@@ -311,7 +313,8 @@ impl OomDialog {
             return None;
         }
         let of_key = |remedy: &Remedy| remedy.key == c && is_offered(remedy);
-        let at = scene.remedies.iter().position(of_key)?;
+        // A row that is not shown has no key.
+        let at = self.listed(scene.remedies).iter().position(of_key)?;
         if scene.is_running() {
             self.pointer = Pointer::Remedy(c);
             return None;

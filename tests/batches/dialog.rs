@@ -96,9 +96,9 @@ fn where_it_is_not_sure_a_number_is_chosen_by_key_and_checked() {
     let is_open = |screen: &str| screen.contains("nothing runs until you choose");
     let dialog = terminal.wait_for(is_open, PATIENCE);
     for row in [
-        "1 smaller rows, if it is the batch",
-        "2 smaller n, if it is the batch",
-        "no remedy is sure to fit",
+        "1 smaller rows?",
+        "2 smaller n?",
+        "not sure which number sets the batch",
     ] {
         assert!(dialog.contains(row), "{dialog}");
     }
@@ -115,12 +115,38 @@ fn where_it_is_not_sure_a_number_is_chosen_by_key_and_checked() {
 fn the_second_number_is_chosen_by_its_key() {
     let mut screen = Screen::start(UNSURE);
     let terminal = &mut screen.terminal;
-    let is_open = |screen: &str| screen.contains("2 smaller n, if it is the batch");
+    let is_open = |screen: &str| screen.contains("2 smaller n?");
     terminal.wait_for(is_open, PATIENCE);
     press_until(terminal, '2', |screen| screen.contains("run 2"));
     assert_eq!(terminal.exit(PATIENCE), Exit::Code(0));
     let screen = terminal.screen();
     assert!(screen.contains("trained with 64 x 1"), "{screen}");
+}
+
+#[test]
+fn shorter_sequences_are_among_the_details_and_have_a_key_there() {
+    let program = "import argparse\nfrom common import train\nparser = argparse.ArgumentParser()\n\
+                   parser.add_argument('--batch-size', type=int, default=128)\n\
+                   parser.add_argument('--seq-len', type=int, default=1024)\n\
+                   args = parser.parse_args()\ntrain(args.batch_size, length=args.seq_len)\n";
+    let mut screen = Screen::start(program);
+    let terminal = &mut screen.terminal;
+    let dialog = terminal.wait_for(asks("+--batch-size 64"), PATIENCE);
+    assert!(!dialog.contains("shorter sequences"), "{dialog}");
+    // What is not shown has no key.
+    terminal.press("z");
+    terminal.press("d");
+    let row = |screen: &str| {
+        let mut rows = screen.lines();
+        rows.any(|row| row.contains("z shorter sequences") && row.contains("+--seq-len 512"))
+    };
+    let details = terminal.wait_for(row, PATIENCE);
+    assert!(details.contains("changes the training"), "{details}");
+    assert!(!details.contains("run 2"), "{details}");
+    press_until(terminal, 'z', |screen| screen.contains("run 2"));
+    assert_eq!(terminal.exit(PATIENCE), Exit::Code(0));
+    let screen = terminal.screen();
+    assert!(screen.contains("trained with 128 x 1"), "{screen}");
 }
 
 /// Presses a key until this is on the screen.

@@ -2,7 +2,7 @@
 
 use crate::frames::epochs;
 use crate::frames::nodes;
-use crate::frames::offers::remedies;
+use crate::frames::offers::{candidates, remedies, with_samples};
 use crate::frames::steps;
 use crate::frames::story::{Shape, Story, clauses};
 use oomph::diagnosis::{Cause, LittleUse};
@@ -157,7 +157,14 @@ pub const CASES: &[Case] = &[
         &[KeyCode::Esc, KeyCode::Char('s'), KeyCode::Char('w')],
     ),
     case("oom-capacity", oom_capacity, &[]),
+    case("oom-candidates", oom_candidates, &[]),
+    case("oom-candidate-chosen", oom_candidates, &[KeyCode::Down]),
     case("oom-details", oom_capacity, &[KeyCode::Char('d')]),
+    case(
+        "oom-samples",
+        oom_samples,
+        &[KeyCode::Char('d'), KeyCode::Down, KeyCode::Down],
+    ),
     case(
         "oom-combined",
         oom_capacity,
@@ -436,6 +443,20 @@ fn oom_capacity() -> Story {
         "Only 0.3 GiB is cached, so this is not fragmentation; no other process is on the GPU. \
          20.8 GiB of it are activations, which grow with the batch.",
     );
+    story
+}
+
+/// It does not fit, and no name says which number is the batch.
+fn oom_candidates() -> Story {
+    let mut story = oom_capacity();
+    story.remedies = candidates();
+    story
+}
+
+/// The same, with what changes the training among the details.
+fn oom_samples() -> Story {
+    let mut story = oom_capacity();
+    story.remedies = with_samples();
     story
 }
 

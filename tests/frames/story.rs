@@ -381,6 +381,7 @@ impl Story {
             parameters: gib(0.46),
             gradients: gib(0.46),
             optimizer_state: gib(0.93),
+            whole: None,
         }
     }
 

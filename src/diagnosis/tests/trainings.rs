@@ -24,6 +24,7 @@ fn made_of(parameters: f64, gradients: f64, optimizer_state: f64) -> Option<Box<
         parameters: gib(parameters),
         gradients: gib(gradients),
         optimizer_state: gib(optimizer_state),
+        whole: None,
     }))
 }
 

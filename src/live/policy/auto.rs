@@ -160,7 +160,7 @@ fn candidates(run: &RunSummary<'_>, options: &AutoOptions) -> Vec<Candidate> {
     offered
         .iter()
         .filter(|remedy| !matches!(remedy.id, RemedyId::Resume | RemedyId::Together))
-        .filter(|remedy| !remedy.id.is_candidate())
+        .filter(|remedy| !remedy.id.is_never_unasked())
         .map(|remedy| vec![*remedy])
         .chain(together)
         .chain(fitting.iter().map(|remedy| vec![remedy]))

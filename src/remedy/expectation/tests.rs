@@ -213,6 +213,7 @@ fn of_a_step_that_was_never_seen_whole_a_bound_is_known() {
         parameters: Bytes::gib(1),
         gradients: Bytes::gib(1),
         optimizer_state: Bytes::gib(1),
+        whole: None,
     };
     assert_eq!(
         expectation(Phase::Forward, Some(structure)).0,

@@ -221,6 +221,7 @@ fn what_held_the_memory_is_named_line_by_line() {
             parameters: Bytes::gib(2),
             gradients: Bytes::gib(2),
             optimizer_state: Bytes::gib(4),
+            whole: None,
         })),
         optimizer: None,
     });

@@ -108,6 +108,7 @@ fn made_of_one() -> Structure {
         parameters: gib(1.0),
         gradients: gib(1.0),
         optimizer_state: gib(2.0),
+        whole: None,
     }
 }
 

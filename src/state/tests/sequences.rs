@@ -26,6 +26,7 @@ fn anything() -> impl Strategy<Value = Event> {
                     parameters: a,
                     gradients: b,
                     optimizer_state: c,
+                    whole: None,
                 }),
                 9 => EventKind::Oom(OomRecord {
                     device,

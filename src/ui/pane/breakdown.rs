@@ -64,8 +64,12 @@ fn parts(of: &Breakdown) -> [BreakdownPart; 8] {
         Some(_) => ("activations + other", "activations"),
         None => ("allocated", "allocated"),
     };
+    let (own, own_short, says) = match of.is_sharded {
+        true => ("parameter shards", "shards", "this rank's part of the parameters; layers are gathered beside it"),
+        false => ("parameters", "params", "the tensors that the optimizer updates"),
+    };
     [
-        ("parameters", "params", Tone::Parameters, FULL, "P", "the tensors that the optimizer updates", of.parameters),
+        (own, own_short, Tone::Parameters, FULL, "P", says, of.parameters),
         ("gradients", "grads", Tone::Gradients, FULL, "G", "kept until zero_grad()", of.gradients),
         ("optimizer state", "optim", Tone::OptimizerState, FULL, "O", "the optimizer's own tensors, such as Adam's moments", of.optimizer_state),
         (rest, rest_short, Tone::Activations, FULL, "A", "kept for the backward pass, grow with the batch", of.activations_and_other),

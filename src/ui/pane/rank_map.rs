@@ -1,7 +1,7 @@
 //! The ranks of several nodes: a cell each, by how much of its device it has reserved, and the ones that
 //! stand out by name. 64 ranks on 8 nodes fit on 80 by 24. The map is worked out from all ranks, so not for every frame.
 
-use crate::state::{Outliers, RankState, Run, State, ranges};
+use crate::state::{OddReason, Outliers, RankState, Run, State, ranges};
 use crate::ui::canvas::{Canvas, Pen, columns};
 use crate::ui::theme::{Theme, Tone};
 use crate::ui::words::{Figures, count, rate};
@@ -326,9 +326,17 @@ fn standing_out(found: &Outliers<'_>, state: &State) -> Vec<(String, Tone)> {
     }
     if let Some(out) = &found.odd {
         let (value, median) = (out.value, out.median);
+        let why = match found.why_odd {
+            Some(OddReason::States(own, others)) => {
+                format!("; parameters, gradients, optimizer {own} ({others})")
+            }
+            Some(OddReason::Evaluation) => "; it ran out in an evaluation".into(),
+            Some(OddReason::Step) => "; what a step needs beside its states".into(),
+            None => String::new(),
+        };
         lines.push((
             format!(
-                "odd one  {}: peak {value} (median {median})",
+                "odd one  {}: peak {value} (median {median}){why}",
                 out.rank.name()
             ),
             Tone::Warning,

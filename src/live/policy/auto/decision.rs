@@ -122,7 +122,7 @@ impl AutoOptions {
     }
 
     pub(super) fn permits(&self, alteration: Alteration) -> bool {
-        self.allows(needed_for(alteration))
+        needed_for(alteration).is_some_and(|permission| self.allows(permission))
     }
 
     /// The position of the last of these remedies in the order; those not in it come last.
@@ -151,7 +151,8 @@ impl AutoOptions {
                 | RemedyId::Wait
                 | RemedyId::StopLeftover
                 | RemedyId::Together
-                | RemedyId::Without => None,
+                | RemedyId::Without
+                | RemedyId::SmallerSamples => None,
             };
             measure
                 .and_then(|measure| self.order.iter().position(|known| *known == measure))
@@ -390,15 +391,20 @@ fn acts(id: RemedyId) -> bool {
 
 /// The permission that a candidate lacks.
 fn missing(candidate: &Candidate, options: &AutoOptions) -> Option<Permission> {
-    let mut needed = candidate.alters.iter().copied().map(needed_for);
+    // Candidates that nobody can permit are left out before.
+    let mut needed = candidate.alters.iter().copied().filter_map(needed_for);
     needed.find(|permission| !options.allows(*permission))
 }
 
-fn needed_for(alteration: Alteration) -> Permission {
+/// `None` for what nobody can permit beforehand.
+fn needed_for(alteration: Alteration) -> Option<Permission> {
     match alteration {
-        Alteration::EffectiveBatch | Alteration::BatchStatistics => Permission::EffectiveBatch,
-        Alteration::Precision => Permission::Amp,
-        Alteration::Recomputation => Permission::Recompute,
+        Alteration::EffectiveBatch | Alteration::BatchStatistics => {
+            Some(Permission::EffectiveBatch)
+        }
+        Alteration::Precision => Some(Permission::Amp),
+        Alteration::Recomputation => Some(Permission::Recompute),
+        Alteration::Samples => None,
     }
 }
 

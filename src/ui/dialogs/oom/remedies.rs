@@ -258,6 +258,9 @@ const WIDTH_FOR_WHOLE: u16 = 60;
 /// Where no row is selected.
 const NONE_RECOMMENDED: &str = "no remedy is sure to fit: press a remedy's key, or select one";
 
+/// Where no row is selected, and several numbers may be the batch.
+const WHICH_BATCH: &str = "not sure which number sets the batch: press its key, or select one";
+
 /// Where the recommended remedy is one of which nothing is known.
 const GUESS: &str = "a guess, nothing is known to fit";
 
@@ -277,7 +280,14 @@ pub(super) fn expected(page: Page) -> Vec<Vec<StyledLine>> {
         ([one], _) => return of_one(page, one),
         ([], Some(selected)) => return of_one(page, selected),
         ([], None) if is_code_next(scene) => return in_code(page),
-        ([], None) => page.labelled("expected", vec![(NONE_RECOMMENDED.into(), Tone::Warning)]),
+        ([], None) => {
+            let mut offered = scene.remedies.iter().filter(|remedy| remedy.is_offered());
+            let words = match offered.any(|remedy| remedy.id.is_candidate()) {
+                true => WHICH_BATCH,
+                false => NONE_RECOMMENDED,
+            };
+            page.labelled("expected", vec![(words.into(), Tone::Warning)])
+        }
     };
     Vec::from_iter((!whole.is_empty()).then_some(whole))
 }

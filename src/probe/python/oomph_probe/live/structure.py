@@ -24,7 +24,7 @@ COST_FACTOR = 500.0
 # In seconds. If a measurement takes longer, not each of the first steps is measured.
 CHEAP = 0.005
 
-PARAMETERS, GRADIENTS, STATE = 0, 1, 2
+PARAMETERS, GRADIENTS, STATE, WHOLE = 0, 1, 2, 3
 
 
 class Structure:
@@ -65,8 +65,9 @@ class Structure:
             optimizer = reference()
             if optimizer is not None:
                 self.add_optimizer(optimizer, totals, seen)
-        self.lines = {
-            device: {
+        self.lines = {}
+        for device, of in totals.items():
+            line: Line = {
                 "event": "structure",
                 "pid": self.pid,
                 "device": device,
@@ -74,8 +75,9 @@ class Structure:
                 "gradients": of[GRADIENTS],
                 "optimizer_state": of[STATE],
             }
-            for device, of in totals.items()
-        }
+            if of[WHOLE] > of[PARAMETERS]:
+                line["whole"] = of[WHOLE]
+            self.lines[device] = line
         self.unsent = True
 
     def add_optimizer(self, optimizer: Optimizer, totals: dict[int, list[int]], seen: set[int]) -> None:
@@ -99,12 +101,17 @@ class Structure:
 
     def add(self, tensor: Tensor, kind: int, totals: dict[int, list[int]], seen: set[int]) -> None:
         # Of a sharded tensor (DTensor), this rank's shard.
-        tensor = getattr(tensor, "_local_tensor", tensor)
-        if not tensor.is_cuda or id(tensor) in seen:
+        shard = getattr(tensor, "_local_tensor", tensor)
+        if not shard.is_cuda or id(shard) in seen:
             return
-        seen.add(id(tensor))
-        of = totals.setdefault(tensor.device.index, [0, 0, 0])
-        of[kind] += tensor.numel() * tensor.element_size()
+        seen.add(id(shard))
+        of = totals.setdefault(shard.device.index, [0, 0, 0, 0])
+        size = shard.element_size()
+        of[kind] += shard.numel() * size
+        if kind == PARAMETERS:
+            # FSDP1's flat parameter has its whole size beside it.
+            whole = getattr(tensor, "_unpadded_unsharded_size", None)
+            of[WHOLE] += (tensor if whole is None else whole).numel() * size
 
     def kinds(self, of_parameters: dict[int, Any]) -> tuple[dict[int, str], dict[int, Any]]:
         """At each address that an optimizer refers to: the kind of tensor, as a word of the wire, and the module
