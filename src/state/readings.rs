@@ -94,8 +94,8 @@ impl State {
             .iter_mut()
             .find(|known| known.device == structure.device)
         {
-            Some(known) => *known = structure.clone(),
-            None => rank.structures.push(structure.clone()),
+            Some(known) => *known = *structure,
+            None => rank.structures.push(*structure),
         }
         rank.choose_structure();
     }
