@@ -65,8 +65,7 @@ fn examine(case: &OomContext) -> Option<Finding> {
             figures
                 .finding(Cause::HostMemory, Certainty::Certain, &what)
                 .says_if(is_refused.then(|| how(case)))
-                .advises(fork_advice(case))
-                .advises(advice),
+                .advises(fork_advice(case).into_iter().chain(advice)),
         );
     }
     let headline = match case.requested {
@@ -82,10 +81,10 @@ fn examine(case: &OomContext) -> Option<Finding> {
         ..case.finding(Cause::HostMemory, Certainty::Certain, headline)
     };
     Some(
-        finding
-            .says(how(case))
-            .says_if(out_of_sight(case))
-            .advises(fork_advice(case))
-            .advises(ADVICE),
+        finding.says(how(case)).says_if(out_of_sight(case)).advises(
+            fork_advice(case)
+                .into_iter()
+                .chain(ADVICE.map(Phrase::from)),
+        ),
     )
 }

@@ -183,7 +183,8 @@ pub fn text(explanation: &Explanation) -> String {
         };
     };
     let oom = &explanation.ooms[chosen];
-    let mut text = format!("Out of memory in {source}: {}.\n", place(oom));
+    let what = oom.incident.what();
+    let mut text = format!("Out of {what} in {source}: {}.\n", place(oom));
     for line in lines(&blocks(explanation, oom, chosen), TextLayout::Parts) {
         text.push_str(&line);
         text.push('\n');
