@@ -32,6 +32,7 @@ pub use batch::Batch;
 pub use checkpoint::Wanted;
 pub(crate) use checkpoint::directory;
 pub use config_file::NamedFile;
+pub(crate) use config_formats::written_numbers;
 pub use launch::{Checkpoint, ConfigFile, LaunchEnvironment, environment_read};
 pub use layout::{CommandLayout, EnvPropagation, Launcher, ProgramKind, reads_standard_input};
 pub use learned::{KnobEffect, KnobPlace, LearnedKnob};

@@ -6,7 +6,8 @@ use crate::live::python_path;
 use crate::project_files;
 use crate::recognize::text::{
     ImportedModule, NamedSettingsFile, PathPart, ProgramSource, ProgramText, SettingsNames,
-    SourceRole, default_files, hydra_config, hydra_groups, imports, made_files, written_files,
+    SourceRole, default_files, default_words, hydra_config, hydra_files, imports, made_files,
+    written_files,
 };
 use crate::recognize::{ProgramKind, Recognized};
 use std::collections::{BTreeSet, VecDeque};
@@ -192,8 +193,13 @@ impl ProgramReader {
         let defaults = defaults
             .filter_map(|(_, file)| self.settings_file(Path::new(&file), SettingsNames::InFile));
         let mut files: Vec<NamedSettingsFile> = defaults.collect();
-        for parts in made_files(&source.text) {
-            files.extend(self.made_file(&parts, &words));
+        let made = made_files(&source.text);
+        let known = match made.is_empty() {
+            true => Vec::new(),
+            false => default_words(&source.text),
+        };
+        for parts in &made {
+            files.extend(self.made_file(parts, &words, &known));
         }
         let written = self
             .sources
@@ -209,28 +215,34 @@ impl ProgramReader {
         files
     }
 
-    /// A file whose path the program makes of what an option says, if that is typed.
-    fn made_file(&self, parts: &[PathPart; 2], words: &[&str]) -> Option<NamedSettingsFile> {
-        let mut path = PathBuf::new();
-        let mut is_asked = false;
+    /// A file whose path the program makes of what options say: as they are typed, or by their defaults.
+    fn made_file(
+        &self,
+        parts: &[PathPart],
+        words: &[&str],
+        defaults: &[(String, String)],
+    ) -> Option<NamedSettingsFile> {
+        let mut path = String::new();
         for part in parts {
             match part {
-                PathPart::Written(written) => path.push(written),
+                PathPart::Written(written) => path.push_str(written),
                 PathPart::Option(attribute) => {
                     let plain = |word: &str| word.trim_start_matches('-').replace('-', "_");
                     let mut all = words.iter().enumerate();
-                    let value = all.find_map(|(at, word)| match word.split_once('=') {
+                    let typed = all.find_map(|(at, word)| match word.split_once('=') {
                         Some((name, value)) => (plain(name) == *attribute).then_some(value),
                         None => (word.starts_with("--") && plain(word) == *attribute)
                             .then(|| words.get(at + 1).copied())?,
-                    })?;
-                    path.push(value);
-                    is_asked = true;
+                    });
+                    let mut defaults = defaults.iter();
+                    let mut default = || defaults.find(|(name, _)| name == attribute);
+                    path.push_str(typed.or_else(|| Some(default()?.1.as_str()))?);
                 }
             }
         }
+        let path = Path::new(&path);
         let is_settings = path.extension().is_some_and(|ending| ending != "py");
-        (is_asked && is_settings).then(|| self.settings_file(&path, SettingsNames::InFile))?
+        is_settings.then(|| self.settings_file(path, SettingsNames::Made))?
     }
 
     fn of_hydra(&self, script: &str, text: &str, words: &[&str]) -> Vec<NamedSettingsFile> {
@@ -240,30 +252,14 @@ impl ProgramReader {
         let Some(beside) = Path::new(script).parent() else {
             return Vec::new();
         };
-        let read = |name: &str, prefix: String| {
-            let name = name.trim_end_matches(".yaml");
-            let path = beside.join(&config.directory).join(format!("{name}.yaml"));
-            self.settings_file(&path, SettingsNames::Hydra(prefix))
-        };
-        let Some(main) = read(&config.name, String::new()) else {
-            return Vec::new();
-        };
-        let groups = hydra_groups(&main.text);
-        let groups = groups.iter().filter_map(|(group, option)| {
-            let mut chosen = words
-                .iter()
-                .filter_map(|word| word.trim_start_matches('+').split_once('='))
-                .rev();
-            let chosen = chosen.find(|(name, _)| name == group);
-            let option = chosen.map_or(option.as_str(), |(_, option)| option);
-            let prefix = match config.is_early {
-                true => String::new(),
-                false => format!("{}.", group.replace('/', ".")),
-            };
-            read(&format!("{group}/{option}"), prefix)
-        });
-        let groups: Vec<NamedSettingsFile> = groups.take(MOST_FILES).collect();
-        [vec![main], groups].concat()
+        let path = |name: &str| beside.join(&config.directory).join(format!("{name}.yaml"));
+        let read = |name: &str| project_files::config_text(&self.cwd, &path(name));
+        let files = hydra_files(&config, words, &read).into_iter();
+        files
+            .filter_map(|file| {
+                self.settings_file(&path(&file.name), SettingsNames::Hydra(file.prefix))
+            })
+            .collect()
     }
 
     fn settings_file(&self, path: &Path, names: SettingsNames) -> Option<NamedSettingsFile> {

@@ -2,6 +2,7 @@
 
 use crate::command::{CommandLine, Word};
 use crate::event::{EDITS, SourceEdit, crc32};
+use crate::recognize::written_numbers;
 use std::path::Path;
 
 /// A longer file is no source.
@@ -92,10 +93,11 @@ fn read(cwd: &Path, words: &str) -> Result<SourceEdit, String> {
 
 /// The byte of the line at which its number begins.
 fn column_of(asked: &Asked<'_>, line: &str) -> Result<usize, String> {
-    let found: Vec<usize> = numbers(line)
-        .filter(|(_, number)| *number == asked.from)
-        .map(|(at, _)| at)
-        .collect();
+    let is_it = |at: &usize| {
+        let mut written = written_numbers(line, *at).into_iter();
+        written.any(|(number, _)| number == asked.from)
+    };
+    let found: Vec<usize> = starts(line).filter(is_it).collect();
     let Asked { line: at, from, .. } = asked;
     let wanted = asked.column.map(|column| column.saturating_sub(1) as usize);
     match (wanted, found.as_slice()) {
@@ -114,20 +116,15 @@ fn column_of(asked: &Asked<'_>, line: &str) -> Result<usize, String> {
     }
 }
 
-/// The whole numbers of a line, each with its first byte.
-fn numbers(line: &str) -> impl Iterator<Item = (usize, u64)> + '_ {
+/// Where words and numbers of a line begin.
+fn starts(line: &str) -> impl Iterator<Item = usize> + '_ {
     let is_word = |c: char| c.is_alphanumeric() || matches!(c, '_' | '.');
     let starts = line.char_indices().scan(' ', move |before, (at, c)| {
         let is_start = is_word(c) && !is_word(*before);
         *before = c;
         Some((at, is_start))
     });
-    starts
-        .filter(|(_, is_start)| *is_start)
-        .filter_map(move |(at, _)| {
-            let word: String = line[at..].chars().take_while(|c| is_word(*c)).collect();
-            Some((at, word.replace('_', "").parse().ok()?))
-        })
+    starts.filter(|(_, is_start)| *is_start).map(|(at, _)| at)
 }
 
 /// What comes right before a number: a name and what assigns it.
@@ -142,7 +139,7 @@ mod tests {
     use tempfile::TempDir;
 
     const TEXT: &str =
-        "import x\nBATCH = 128\nf(é=1, batch_size=128, n=128)\ny = 1_024; z = 128.5\n";
+        "import x\nBATCH = 128\nf(é=1, batch_size=128, n=128)\ny = 1_024; z = 128.5\nw = 2 ** 7\n";
 
     fn edit(words: &str) -> Result<SourceEdit, String> {
         let directory = TempDir::new().unwrap();
@@ -162,6 +159,7 @@ mod tests {
                 "train.py:3  batch_size=128→64",
             ),
             ("./train.py:4:1024=512", 4, 4, "train.py:4  y = 1024→512"),
+            ("train.py:5:128=64", 5, 4, "train.py:5  w = 128→64"),
         ] {
             let edit = edit(words).unwrap();
             assert_eq!((edit.line, edit.column), (line, column), "{words}");
@@ -190,7 +188,7 @@ mod tests {
             ("train.py:two:128=64", "write it as"),
             ("none.py:2:128=64", "cannot read none.py"),
             (".:2:128=64", ". is no source file"),
-            ("train.py:9:128=64", "train.py has 5 lines"),
+            ("train.py:9:128=64", "train.py has 6 lines"),
             ("train.py:2:256=64", "line 2 has no 256: BATCH = 128"),
             ("train.py:2:3:128=64", "but at column 9"),
             ("train.py:3:128=64", "name the column, 3:20:128=64"),

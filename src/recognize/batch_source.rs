@@ -18,9 +18,26 @@ use super::recognized::Recognized;
 use super::spellings::{BatchArgument, is_one, spellings};
 use super::text;
 
+fn gcd(one: u64, other: u64) -> u64 {
+    match other {
+        0 => one,
+        _ => gcd(other, one % other),
+    }
+}
+
 impl<'c> Recognized<'c> {
     /// Where the command sets its batch; the error says why it can't be changed.
     pub(crate) fn batch_source(&self) -> Result<BatchSource<'c>, String> {
+        let mut source = self.unbounded_batch()?;
+        if let Some(knob) = source.sizes.first().filter(|_| self.launch.batch_divides) {
+            // What the batch divides its own divisors divide, whatever that is.
+            let divided = source.bounds.divisor_of.unwrap_or(knob.value);
+            source.bounds.divisor_of = Some(gcd(divided, knob.value));
+        }
+        Ok(source)
+    }
+
+    fn unbounded_batch(&self) -> Result<BatchSource<'c>, String> {
         self.check_open()?;
         let by_words = self.spelled_batch();
         let without_effect = by_words.as_ref().ok().and_then(|s| self.without_effect(s));

@@ -302,6 +302,26 @@ pub(super) fn python_number(text: &str) -> Option<u64> {
     rest.is_empty().then_some(sum)
 }
 
+/// What stands at a byte of a line as a number, or is computed of written ones alone (`2 ** 7`, `4 * 32`), with its length.
+pub(crate) fn written_numbers(line: &str, at: usize) -> Vec<(u64, usize)> {
+    let rest = line.get(at..).unwrap_or_default();
+    let is_part = |c: char| c.is_ascii_digit() || matches!(c, '_' | ' ' | '*' | '/' | '+' | '-');
+    let length = rest.find(|c| !is_part(c)).unwrap_or(rest.len());
+    let starts = rest.starts_with(|c: char| c.is_ascii_digit());
+    let digits = rest
+        .char_indices()
+        .filter(|(at, c)| *at < length && c.is_ascii_digit());
+    let ends = digits.map(|(at, _)| at + 1).filter(|end| {
+        let next = rest[*end..].chars().next();
+        !next.is_some_and(|c| c.is_alphanumeric() || matches!(c, '_' | '.'))
+    });
+    let ends: Vec<usize> = ends.filter(|_| starts).take(9).collect();
+    let numbers = ends
+        .into_iter()
+        .filter_map(|end| Some((python_number(&rest[..end])?, end)));
+    numbers.collect()
+}
+
 fn take(rest: &mut &str, operator: &str) -> bool {
     let found = rest.strip_prefix(operator);
     *rest = found.unwrap_or(rest).trim_start();

@@ -32,6 +32,8 @@ pub struct LaunchEnvironment<'a> {
     pub told: Option<&'a Knobs>,
     /// What the program's text says of them, where it was read: before anything ran.
     pub text: Option<&'a ProgramText>,
+    /// Whether the program's text asks that something divides by its batch.
+    pub batch_divides: bool,
     /// What relaunches have shown of these numbers, in this session or an earlier one.
     pub learned: &'a [LearnedKnob],
 }

@@ -8,16 +8,20 @@
 pub(crate) mod choice;
 mod constants;
 mod declared;
+mod hydra;
+mod paths;
 mod statements;
 mod tokens;
 
-use super::config_formats::{SETTINGS_FILES, python_number, settings_of};
+use super::config_formats::{python_number, settings_of};
 use super::family;
-use super::spellings::{BatchArgument, is_one, spellings};
+use super::spellings::BatchArgument;
 use crate::event::{ParsedNumber, SourceNumber, SourceNumberKind, crc32};
 pub use choice::{BatchFinding, BatchSpot, HowSure, SpotKind};
+pub(crate) use hydra::{hydra_config, hydra_files};
+pub(crate) use paths::{PathPart, default_files, default_words, made_files, written_files};
 pub(crate) use statements::ImportedModule;
-use statements::{SourceStatements, TokenRange, is_overwritten};
+use statements::{SourceStatements, is_overwritten};
 
 /// Numbers that have nothing to do with batches, of which so many are kept.
 const MOST_OTHERS: usize = 4000;
@@ -59,8 +63,10 @@ type ReadSource<'a, 't> = (&'a ProgramSource, SourceStatements<'t>);
 pub(crate) enum SettingsNames {
     /// Typed as hydra's, behind what precedes them: `data.`.
     Hydra(String),
-    /// In the file, as the program reads it: its path is an option's default, made of an option's value, or written down.
+    /// In the file, as the program reads it: its path is an option's default, or written down.
     InFile,
+    /// In the file, whose path the program makes of what options say.
+    Made,
 }
 
 /// The numbers of a program's text.
@@ -76,6 +82,10 @@ pub struct ProgramText {
     chosen: Vec<(String, String)>,
     /// Whether the script computes gradients, itself or in a function that it calls.
     pub(crate) trains: bool,
+    /// Whether it asks that something divides by the batch.
+    pub(crate) batch_divides: bool,
+    /// Whether it makes what a file says the defaults of its arguments, which then go before it.
+    pub(crate) sets_defaults: bool,
 }
 
 /// A number that the text gives a name.
@@ -92,6 +102,8 @@ pub(crate) struct TextNumber {
     pub is_overwritten: bool,
     /// Whether it is likely about something else, though its name is a batch's.
     pub is_weak: bool,
+    /// Whether it stands in a file whose path the program makes: it may go before an argument of the same name.
+    pub is_of_made_file: bool,
     /// Why it cannot be edited, if it cannot.
     pub fixed: Option<String>,
 }
@@ -114,9 +126,19 @@ impl ProgramText {
         let mut text = ProgramText::default();
         declared::arguments(&read, &mut text.numbers);
         text.trains = trains(&read);
+        let mut calls = read.iter().flat_map(|(_, said)| &said.calls);
+        text.sets_defaults = calls.any(|call| call.name() == "set_defaults");
+        text.batch_divides = read.iter().any(|(_, said)| is_divided_by_batch(said));
         constants::constants(&read, &mut text.numbers);
         for file in settings {
-            text.numbers.extend(of_settings(file));
+            let numbers = of_settings(file);
+            // Of the files of one config the last one that has a setting counts.
+            let is_again = |known: &TextNumber| {
+                let mut numbers = numbers.iter();
+                numbers.any(|new| new.is_option_of_hydra() && new.names() == known.names())
+            };
+            text.numbers.retain(|known| !is_again(known));
+            text.numbers.extend(numbers);
         }
         let (near, others) = text.numbers.into_iter().partition(TextNumber::is_near);
         (text.numbers, text.others) = (near, others);
@@ -193,6 +215,11 @@ impl TextNumber {
         }
     }
 
+    fn is_option_of_hydra(&self) -> bool {
+        matches!(&self.set, TextSetting::Argument(number) if number.by == "hydra")
+            && self.role == SourceRole::Config
+    }
+
     pub fn value(&self) -> u64 {
         match &self.set {
             TextSetting::Argument(number) => number.value,
@@ -237,147 +264,6 @@ fn trains(read: &[ReadSource<'_, '_>]) -> bool {
     })
 }
 
-/// What hydra is told to read.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct HydraConfig {
-    /// Beside the source.
-    pub directory: String,
-    pub name: String,
-    /// Before its first release `config_path` named the file, and a group's file said itself where its settings belong.
-    pub is_early: bool,
-}
-
-pub(crate) fn hydra_config(source: &str) -> Option<HydraConfig> {
-    let said = SourceStatements::new(source);
-    let text = |range: Option<&TokenRange>| Some(said.tokens.string(range?.start)?.to_string());
-    let mut calls = said.calls.iter();
-    calls.find_map(|call| {
-        let is_main = call.callee == "hydra.main" || call.callee.ends_with(".hydra.main");
-        let directory = text(call.keyword("config_path").or(call.positional.first()));
-        let name = text(call.keyword("config_name").or(call.positional.get(1)));
-        is_main.then_some(())?;
-        let directory = directory.unwrap_or_default();
-        match (name, directory.rsplit_once('/')) {
-            (Some(name), _) => Some(HydraConfig {
-                directory,
-                name,
-                is_early: false,
-            }),
-            (None, split) if directory.ends_with(".yaml") => {
-                let (before, name) = split.unwrap_or(("", &directory));
-                Some(HydraConfig {
-                    directory: before.into(),
-                    name: name.into(),
-                    is_early: true,
-                })
-            }
-            (None, _) => None,
-        }
-    })
-}
-
-/// The files that hydra's config is composed of: groups and which of each, `data` and `mnist`.
-pub(crate) fn hydra_groups(text: &str) -> Vec<(String, String)> {
-    let Ok(settings) = settings_of("yaml", text) else {
-        return Vec::new();
-    };
-    let groups = settings.all.iter().filter_map(|setting| {
-        let (_, group) = setting.name.strip_prefix("defaults.")?.split_once('.')?;
-        let group = group
-            .trim_start_matches("override ")
-            .trim_start_matches("optional ");
-        let group = group.trim_start_matches('/').split('@').next()?;
-        let option = text.get(setting.from..setting.to)?;
-        let is_one = !option.is_empty() && !matches!(option, "null" | "~") && !option.contains('$');
-        is_one.then(|| (group.to_string(), option.to_string()))
-    });
-    groups.collect()
-}
-
-/// Options whose defaults are files of settings: the option and the file.
-pub(crate) fn default_files(source: &str) -> Vec<(Vec<String>, String)> {
-    let said = SourceStatements::new(source);
-    let calls = said.calls.iter().filter_map(|call| {
-        let words = call
-            .positional
-            .iter()
-            .filter_map(|part| said.tokens.string(part.start));
-        let options: Vec<String> = words.map(String::from).collect();
-        let names_config = |option: &String| is_one(&spellings().config_files, option);
-        let file = said.tokens.string(call.keyword("default")?.start)?;
-        let is_settings = SETTINGS_FILES.iter().any(|ending| file.ends_with(ending));
-        (is_settings && options.iter().any(names_config)).then(|| (options, file.to_string()))
-    });
-    calls.take(4).collect()
-}
-
-/// A part of a path that a program makes: as it is written, or what an option says.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) enum PathPart {
-    Written(String),
-    /// The attribute: `config` of `args.config`.
-    Option(String),
-}
-
-/// The files of settings whose paths a source makes of two parts, of which an option has one: `args.folder + "/config.yaml"`,
-/// `os.path.join("configs", args.config)`.
-pub(crate) fn made_files(source: &str) -> Vec<[PathPart; 2]> {
-    let said = SourceStatements::new(source);
-    let tokens = &said.tokens;
-    let part = |range: &TokenRange| match tokens.string(range.start) {
-        Some(written) if range.len() == 1 => Some(PathPart::Written(written.into())),
-        _ => {
-            let (dotted, behind) = tokens.dotted(range.start, range.end)?;
-            let (_, attribute) = dotted.rsplit_once('.')?;
-            (behind == range.end).then(|| PathPart::Option(attribute.into()))
-        }
-    };
-    let joined = said.calls.iter().filter(|call| call.name() == "join");
-    let joined = joined.filter_map(|call| match call.positional.as_slice() {
-        [one, two] => Some([part(one)?, part(two)?]),
-        _ => None,
-    });
-    let added = (2..tokens.all.len()).filter(|at| tokens.is_operator(*at - 1, "+"));
-    let added = added.filter_map(|at| {
-        let mut from = at - 2;
-        while from >= 2 && tokens.is_operator(from - 1, ".") && tokens.is_name(from - 2) {
-            from -= 2;
-        }
-        let behind = tokens.string(at)?.strip_prefix('/')?;
-        Some([part(&(from..at - 1))?, PathPart::Written(behind.into())])
-    });
-    let has_one_of_each = |parts: &[PathPart; 2]| match parts {
-        [PathPart::Option(_), PathPart::Written(file)] => {
-            SETTINGS_FILES.iter().any(|ending| file.ends_with(ending))
-        }
-        [PathPart::Written(_), PathPart::Option(_)] => true,
-        _ => false,
-    };
-    let all = joined.chain(added).filter(has_one_of_each);
-    all.take(8).collect()
-}
-
-/// The files of settings whose paths are written where a source calls something with them: `open("config.yaml")`. Not those
-/// that are written to, nor an option's default.
-pub(crate) fn written_files(source: &str) -> Vec<String> {
-    let said = SourceStatements::new(source);
-    let is_settings = |file: &&str| SETTINGS_FILES.iter().any(|ending| file.ends_with(ending));
-    let is_mode_of_writing = |mode: &str| mode.starts_with(['w', 'a', 'x']);
-    let files = said.calls.iter().filter_map(|call| {
-        let first = call.positional.first().filter(|range| range.len() == 1)?;
-        let file = said.tokens.string(first.start).filter(is_settings)?;
-        let mode = call.positional.get(1).or(call.keyword("mode"));
-        let mode = mode.and_then(|range| said.tokens.string(range.start));
-        let is_read = !mode.is_some_and(is_mode_of_writing)
-            && !matches!(
-                call.name(),
-                "add_argument" | "join" | "Argument" | "Option" | "option"
-            );
-        is_read.then(|| file.to_string())
-    });
-    files.take(8).collect()
-}
-
 /// The numbers of a file that the program names itself.
 fn of_settings(file: &NamedSettingsFile) -> Vec<TextNumber> {
     let extension = file.path.rsplit('.').next().unwrap_or_default();
@@ -402,7 +288,7 @@ fn of_settings(file: &NamedSettingsFile) -> Vec<TextNumber> {
                 };
                 TextSetting::Argument(argument)
             }
-            SettingsNames::InFile => {
+            SettingsNames::InFile | SettingsNames::Made => {
                 let column = before.len() - before.rfind('\n').map_or(0, |at| at + 1);
                 TextSetting::Constant(SourceNumber {
                     file: file.path.clone(),
@@ -423,10 +309,42 @@ fn of_settings(file: &NamedSettingsFile) -> Vec<TextNumber> {
             described: None,
             is_overwritten: false,
             is_weak: false,
+            is_of_made_file: file.names == SettingsNames::Made,
             fixed: None,
         })
     });
     numbers.collect()
+}
+
+/// Whether a source asks that something divides by the batch: a queue's length, a number of samples.
+pub(crate) fn asks_to_divide(source: &str) -> bool {
+    // Few do, and the rest need not be looked at.
+    source.contains('%') && is_divided_by_batch(&SourceStatements::new(source))
+}
+
+/// `assert self.K % batch_size == 0`, `if n % args.batch_size != 0: raise`.
+fn is_divided_by_batch(said: &SourceStatements<'_>) -> bool {
+    let tokens = &said.tokens;
+    let statements = &tokens.statements;
+    let mut all = statements.iter().enumerate();
+    all.any(|(at, statement)| {
+        let first = tokens.text(statement.tokens.start);
+        let is_refused = || {
+            let next = statements.get(at + 1);
+            next.is_some_and(|next| tokens.text(next.tokens.start) == "raise")
+        };
+        let divides = |sign: usize| {
+            let (name, behind) = tokens.dotted(sign + 1, statement.tokens.end)?;
+            let name = name.rsplit('.').next().unwrap_or(name);
+            let behind = behind + usize::from(tokens.is_operator(behind, ")"));
+            let wanted = if first == "assert" { "==" } else { "!=" };
+            let is_zero = tokens.is_operator(behind, wanted) && tokens.text(behind + 1) == "0";
+            Some(is_zero && (is_near(name) && !family::is_accumulation(name)))
+        };
+        let mut signs = statement.tokens.clone();
+        (first == "assert" || first == "if" && is_refused())
+            && signs.any(|sign| tokens.is_operator(sign, "%") && divides(sign) == Some(true))
+    })
 }
 
 /// `batch_size // accumulation`, `args.batch_size / args.accumulation`; also by the ranks, and by a device's batch.

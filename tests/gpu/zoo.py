@@ -39,6 +39,7 @@ import zoo_data  # noqa: E402
 import zoo_denied  # noqa: E402
 import zoo_report  # noqa: E402
 import zoo_runs  # noqa: E402
+import zoo_scripts  # noqa: E402
 from results import Results  # noqa: E402
 
 MANIFEST = Path(__file__).with_name("zoo.toml")
@@ -62,6 +63,8 @@ class Program:
     set: str = "first"
     moves: str = ""
     note: str = ""
+    # The script that the command runs, where the repository has it only in a README or a notebook (`zoo_scripts.py`).
+    made: str = ""
     # For a run on a GPU, where `data` is given: the command where it differs (data that can be made, a length that a GPU notices),
     # the folder it runs in, what is on PYTHONPATH, what is made, run before and replaced by a stand-in (`zoo_data.py`).
     runs: str = ""
@@ -103,9 +106,19 @@ def repository(program, mirror, into):
 def check_out(program, mirror, into):
     """The program's text files, at its commit."""
     program.directory = into / f"{program.repository.replace('/', '+')}@{program.commit[:12]}"
-    if program.directory.exists():
-        return
-    bare = repository(program, mirror, into)
+    if not program.directory.exists():
+        bare = repository(program, mirror, into)
+        check_out_texts(bare, program)
+    if program.made and not (program.directory / program.made.partition(" = ")[0]).exists():
+        bare = repository(program, mirror, into)
+        zoo_scripts.make(
+            program.made,
+            program.directory,
+            lambda path: git("-C", bare, "show", f"{program.commit}:{path}").decode(),
+        )
+
+
+def check_out_texts(bare, program):
     listed = git("-C", bare, "ls-tree", "-r", "-l", "-z", program.commit).decode(errors="surrogateescape")
     wanted = []
     for line in listed.rstrip("\0").split("\0"):
@@ -114,6 +127,7 @@ def check_out(program, mirror, into):
         if mode.startswith("100") and size.isdigit() and int(size) <= LARGEST and name.endswith(KEPT):
             wanted.append((blob, name))
     making = program.directory.with_suffix(".part")
+    making.mkdir()
     answers = git("-C", bare, "cat-file", "--batch", input="".join(f"{blob}\n" for blob, _ in wanted).encode())
     for _, name in wanted:
         head, _, answers = answers.partition(b"\n")
@@ -245,7 +259,7 @@ def main():
     parser.add_argument("--programs", type=Path, default=Path("/tmp/oomph-zoo"), help="where they are checked out")
     parser.add_argument("--mirror", type=Path, help="bare repositories, OWNER+NAME")
     parser.add_argument("--only", nargs="+", help="programs whose name has one of these")
-    parser.add_argument("--set", choices=("first", "second", "third", "fourth", "fifth", "sixth", "seventh"))
+    parser.add_argument("--set", choices=("first", "second", "third", "fourth", "fifth", "sixth", "seventh", "eighth"))
     parser.add_argument("--bare-from", type=Path, help="results that say what the programs need as they are")
     parser.add_argument("--results", type=Path, default=Path("zoo.jsonl"))
     parser.add_argument(

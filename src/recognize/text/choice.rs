@@ -2,8 +2,10 @@
 //! a constant only says where to edit. Where two are as good, "not sure" is the answer.
 
 mod doubt;
+mod spot;
 
 pub(crate) use doubt::possible;
+pub use spot::{BatchFinding, BatchSpot, HowSure, SpotKind};
 
 use super::{ProgramText, SourceRole, TextNumber, TextSetting};
 use crate::event::{ParsedNumber, SourceNumber};
@@ -17,124 +19,7 @@ use crate::recognize::per_device::{self, DividedTotal};
 use crate::recognize::program_settings::{AccumulationRule, Scope};
 use crate::recognize::recognized::Recognized;
 use crate::recognize::spellings::BatchArgument;
-use serde::Serialize;
 use std::path::Path;
-
-/// What sets the batch, as far as it can be told before anything ran.
-#[derive(Debug, Clone, PartialEq, Serialize)]
-pub struct BatchFinding {
-    pub how_sure: HowSure,
-    /// The one that would be changed; where it is not sure, those that remain.
-    pub candidates: Vec<BatchSpot>,
-    /// Why nothing is known, or what is missing.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub why: Option<String>,
-}
-
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
-#[serde(rename_all = "snake_case")]
-pub enum HowSure {
-    Sure,
-    /// Its name or its description says so, but not as well-known ones do.
-    Likely,
-    NotSure,
-    Nothing,
-}
-
-impl HowSure {
-    pub fn words(self) -> &'static str {
-        match self {
-            HowSure::Sure => "sure",
-            HowSure::Likely => "likely",
-            HowSure::NotSure => "not sure",
-            HowSure::Nothing => "nothing found",
-        }
-    }
-}
-
-/// A number that may set the batch, and where it stands.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
-pub struct BatchSpot {
-    /// As one types it, or as the program calls it.
-    pub name: String,
-    pub value: u64,
-    pub stands: SpotKind,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub file: Option<String>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub line: Option<u32>,
-    /// What `fit --arg` takes for it, where it is not sure which one it is.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub arg: Option<String>,
-}
-
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
-#[serde(rename_all = "snake_case")]
-pub enum SpotKind {
-    /// In the command.
-    Typed,
-    /// The default of an argument.
-    Default,
-    /// An argument that has no number yet, beside a total that has.
-    Unset,
-    /// In a file of settings.
-    Config,
-    /// In the program's text.
-    Constant,
-}
-
-impl BatchSpot {
-    /// "typed", "default at train.py:40".
-    pub fn stands_at(&self) -> String {
-        let kind = match self.stands {
-            SpotKind::Typed => "typed",
-            SpotKind::Default => "default",
-            SpotKind::Unset => "not set, declared",
-            SpotKind::Config => "config",
-            SpotKind::Constant => "constant",
-        };
-        match (&self.file, self.line) {
-            (Some(file), Some(line)) => {
-                let name = file.rsplit('/').next().unwrap_or(file);
-                format!("{kind} at {name}:{line}")
-            }
-            _ => kind.into(),
-        }
-    }
-
-    fn new(candidate: &TextCandidate<'_>) -> BatchSpot {
-        let number = candidate.number;
-        let (name, stands) = match &number.set {
-            TextSetting::Argument(argument) => {
-                let longest = argument.options.iter().max_by_key(|option| option.len());
-                let name = longest.unwrap_or(&argument.name).trim_end_matches('=');
-                let stands = match argument.by.as_str() {
-                    "hydra" if number.role == SourceRole::Config => SpotKind::Config,
-                    _ => SpotKind::Default,
-                };
-                (name, stands)
-            }
-            TextSetting::Constant(constant) => {
-                let is_python = constant.file.ends_with(".py");
-                let stands = if is_python {
-                    SpotKind::Constant
-                } else {
-                    SpotKind::Config
-                };
-                (constant.name.as_str(), stands)
-            }
-        };
-        let is_typed = candidate.typed.is_some();
-        BatchSpot {
-            name: name.into(),
-            value: candidate.value,
-            stands: if is_typed { SpotKind::Typed } else { stands },
-            file: (!is_typed).then(|| number.file.clone()),
-            line: (!is_typed).then_some(number.line),
-            arg: None,
-        }
-    }
-}
 
 /// A number that may set the batch by its name.
 #[derive(Debug, Clone, Copy)]
@@ -162,7 +47,15 @@ impl TextCandidate<'_> {
         }
     }
 
+    /// Whether the command sets it, or can.
+    fn is_argument(&self) -> bool {
+        self.typed.is_some() || matches!(self.number.set, TextSetting::Argument(_))
+    }
+
     fn is_same(&self, other: &TextCandidate<'_>) -> bool {
+        if let (Some(one), Some(two)) = (self.typed, other.typed) {
+            return one.token == two.token;
+        }
         match (&self.number.set, &other.number.set) {
             (TextSetting::Argument(one), TextSetting::Argument(two)) => {
                 one.options == two.options && self.value == other.value
@@ -444,13 +337,34 @@ impl<'a> TextReading<'_, 'a> {
         let all: Vec<TextCandidate<'a>> = numbers
             .filter_map(|number| self.candidate(number))
             .collect();
-        let (declared, constants): (Vec<_>, Vec<_>) = all
-            .into_iter()
-            .partition(|one| matches!(one.number.set, TextSetting::Argument(_)));
+        let (declared, constants): (Vec<_>, Vec<_>) =
+            all.into_iter().partition(|one| one.is_argument());
         // What the program takes as an argument goes before what else stands in its text.
         match declared.is_empty() {
-            false => self.taken_first(best(declared)),
+            false => self.beside_made_file(self.taken_first(best(declared))),
             true => self.taken_first(best(constants)),
+        }
+    }
+
+    /// An argument that is not typed, beside a file of the program's that says the same: which of them has an effect only a run
+    /// tells.
+    fn beside_made_file(&self, choice: TextChoice<'a>) -> TextChoice<'a> {
+        let TextChoice::One(found, _) = &choice else {
+            return choice;
+        };
+        if found.typed.is_some() || self.text.sets_defaults {
+            return choice;
+        }
+        let name = family::plain(leaf(found.number));
+        let of_files = self.text.numbers.iter().filter(|number| {
+            number.is_of_made_file && family::plain(leaf(number)) == name && number.value() > 0
+        });
+        let of_files: Vec<TextCandidate<'a>> = of_files
+            .filter_map(|number| self.candidate(number))
+            .collect();
+        match of_files.is_empty() {
+            true => choice,
+            false => TextChoice::Several([vec![*found], of_files].concat()),
         }
     }
 
@@ -564,12 +478,20 @@ impl<'a> TextReading<'_, 'a> {
 
     /// The last word of the command that sets it.
     fn typed(&self, number: &'a TextNumber) -> Option<Hit<'a>> {
-        let TextSetting::Argument(argument) = &number.set else {
-            return None;
+        let hits: Vec<Hit<'a>> = match &number.set {
+            TextSetting::Argument(argument) => {
+                let options = argument.options.iter();
+                let hits = options.flat_map(|option| self.arguments.find(Name::new(option)));
+                hits.collect()
+            }
+            // What the program declares out of a dict, or replaces among its names: the word goes before the number.
+            TextSetting::Constant(constant) if constant.file.ends_with(".py") => {
+                let option = format!("--{}", constant.name);
+                self.arguments.find(Name::new(&option))
+            }
+            TextSetting::Constant(_) => Vec::new(),
         };
-        let options = argument.options.iter();
-        let hits = options.flat_map(|option| self.arguments.find(Name::new(option)));
-        hits.max_by_key(|hit| hit.token)
+        hits.into_iter().max_by_key(|hit| hit.token)
     }
 
     /// Whether the text has more to say than the command alone: another number, or the accumulation beside it.
@@ -695,7 +617,7 @@ impl<'a> TextReading<'_, 'a> {
         if let Some(why) = number
             .fixed
             .as_ref()
-            .filter(|_| self.recognized.known.is_none())
+            .filter(|_| self.recognized.known.is_none() && self.typed(number).is_none())
         {
             return Err(why.clone());
         }
@@ -703,7 +625,10 @@ impl<'a> TextReading<'_, 'a> {
             TextSetting::Argument(argument) => {
                 knob::knob_of_parsed(argument, self.arguments, self.recognized)
             }
-            TextSetting::Constant(constant) => self.knob_of_constant(constant),
+            TextSetting::Constant(constant) => match self.typed(number) {
+                Some(hit) => Knob::of(&hit),
+                None => self.knob_of_constant(constant),
+            },
         }
     }
 

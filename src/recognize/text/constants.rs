@@ -4,7 +4,7 @@
 use super::statements::{CallSite, FunctionHead, SourceStatements, TokenRange};
 use super::{ProgramSource, ReadSource, SourceRole, TextNumber, TextSetting, described, is_near};
 use crate::event::{SourceNumber, SourceNumberKind};
-use crate::recognize::config_formats::python_number;
+use crate::recognize::config_formats::{python_number, written_numbers};
 use crate::recognize::family::is_not_of_training as is_elsewhere;
 use crate::recognize::spellings::BatchArgument;
 
@@ -199,8 +199,9 @@ impl<'t> ConstantReader<'_, 't> {
         let written = tokens.text_of(value);
         let number = python_number(written).filter(|number| *number > 0)?;
         let token = tokens.all.get(value.start)?;
-        // Only a number as such is replaced.
-        let is_plain = value.len() == 1 && written.bytes().all(|byte| byte.is_ascii_digit());
+        // Only a number as such is replaced, or what is computed of numbers alone.
+        let mut all = written_numbers(written, 0).into_iter();
+        let is_plain = all.any(|(_, length)| length == written.len());
         // A comment names what its own name leaves open.
         let is_open = kind == SourceNumberKind::Assignment && name.len() <= 3;
         let comment = is_open.then(|| {
@@ -224,6 +225,7 @@ impl<'t> ConstantReader<'_, 't> {
             described: comment,
             is_overwritten: false,
             is_weak: false,
+            is_of_made_file: false,
             fixed: (!is_plain)
                 .then(|| format!("{name} is {number}, written {written}, which is not edited")),
         })

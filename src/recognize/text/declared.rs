@@ -409,6 +409,7 @@ impl<'a, 't> ArgumentReader<'a, 't> {
             described: None,
             is_overwritten: false,
             is_weak: false,
+            is_of_made_file: false,
             fixed: None,
         }
     }

@@ -34,6 +34,111 @@ fn found(line: &str, sources: &[ProgramSource], settings: &[NamedSettingsFile]) 
     format!("{}: {}", finding.how_sure.words(), spots.join(", "))
 }
 
+#[test]
+fn a_word_for_what_the_text_has_as_an_entry_of_a_dict_goes_before_it() {
+    let text = "defaults = dict(lr=1e-4, global_batch_size=2048, batch_size=-1)\nfor k, v in defaults.items():\n    p.add_argument(f'--{k}', default=v)\n";
+    assert_eq!(
+        of_script("python a.py --global_batch_size 4096", text),
+        "sure: --global_batch_size 4096 typed"
+    );
+    assert_eq!(
+        of_script("python a.py --lr 0.1", text),
+        "sure: global_batch_size 2048 constant at a.py:1"
+    );
+}
+
+#[test]
+fn what_is_computed_of_numbers_alone_can_be_edited() {
+    for (text, wanted) in [
+        ("BATCH_SIZE = 2 ** 7\n", Some(128)),
+        ("BATCH_SIZE = 4 * 32 + 1\n", Some(129)),
+        ("BATCH_SIZE = 1_024\n", Some(1024)),
+        ("BATCH_SIZE = (2 + 2) * 16\n", None),
+    ] {
+        let sources = [source("/p/a.py", text, SourceRole::Script)];
+        let text = ProgramText::read(&sources, &[]);
+        let command = command("python a.py");
+        let launch = LaunchEnvironment {
+            text: Some(&text),
+            ..LaunchEnvironment::default()
+        };
+        let recognized = Recognized::new(&command, &launch);
+        let found = recognized.batch_knobs();
+        assert_eq!(found.first().map(|knob| knob.value), wanted);
+    }
+}
+
+#[test]
+fn an_argument_beside_a_file_whose_path_is_made_is_not_sure() {
+    let script = "p.add_argument('--batch-size', default=64, type=int)\n";
+    let sources = |more: &str| {
+        [source(
+            "/p/a.py",
+            &format!("{script}{more}"),
+            SourceRole::Script,
+        )]
+    };
+    let settings = [NamedSettingsFile {
+        path: "/p/configs/cifar.json".into(),
+        text: "{\"train\": {\"batch_size\": 128}}\n".into(),
+        names: SettingsNames::Made,
+    }];
+    assert_eq!(
+        found("python a.py", &sources(""), &settings),
+        "not sure: --batch-size 64 default at a.py:1, train.batch_size 128 config at cifar.json:1"
+    );
+    assert_eq!(
+        found("python a.py --batch-size 32", &sources(""), &settings),
+        "sure: --batch-size 32 typed"
+    );
+    // What a file says becomes the argument's default, and the command's word goes before it.
+    assert_eq!(
+        found(
+            "python a.py",
+            &sources("p.set_defaults(**json.load(f))\n"),
+            &settings
+        ),
+        "sure: --batch-size 64 default at a.py:1"
+    );
+}
+
+#[test]
+fn a_text_may_ask_that_something_divides_by_the_batch() {
+    for (text, wanted) in [
+        ("assert self.K % batch_size == 0  # for simplicity\n", true),
+        (
+            "if (n % args.batch_size) != 0:\n    raise ValueError(n)\n",
+            true,
+        ),
+        ("if i % batch_size == 0:\n    flush()\n", false),
+        ("assert batch_size % world_size == 0\n", false),
+        ("assert x % 8 == 0\n", false),
+    ] {
+        assert_eq!(asks_to_divide(text), wanted, "{text}");
+    }
+}
+
+#[test]
+fn of_two_files_of_one_config_the_last_one_that_has_a_setting_counts() {
+    let hydra = |path: &str, text: &str, prefix: &str| NamedSettingsFile {
+        path: path.into(),
+        text: text.into(),
+        names: SettingsNames::Hydra(prefix.into()),
+    };
+    let settings = [
+        hydra("/p/loader/default.yaml", "batch_size: 50\n", "loader."),
+        hydra("/p/recipe/small.yaml", "loader:\n  batch_size: 8\n", ""),
+    ];
+    assert_eq!(
+        found(
+            "python a.py",
+            &[source("/p/a.py", "", SourceRole::Script)],
+            &settings
+        ),
+        "sure: loader.batch_size 8 config at small.yaml:2"
+    );
+}
+
 fn of_script(line: &str, text: &str) -> String {
     found(line, &[source("/p/a.py", text, SourceRole::Script)], &[])
 }
@@ -295,25 +400,6 @@ fn what_another_file_declares_counts_where_the_program_gets_to_it() {
 
 #[test]
 fn files_of_settings_that_the_program_names_are_read() {
-    let script =
-        "@hydra.main(config_path='../conf', config_name='train.yaml')\ndef main(c): pass\n";
-    assert_eq!(
-        hydra_config(script),
-        Some(HydraConfig {
-            directory: "../conf".into(),
-            name: "train.yaml".into(),
-            is_early: false
-        })
-    );
-    assert_eq!(
-        hydra_groups(
-            "defaults:\n  - _self_\n  - data: mnist\n  - logger: null\n  - override /model: big\n"
-        ),
-        [
-            ("data".to_string(), "mnist".to_string()),
-            ("model".into(), "big".into())
-        ]
-    );
     let parser = "p.add_argument('--config', '-c', default='conf/vae.yaml')\np.add_argument('--out', default='o.json')\n";
     assert_eq!(
         default_files(parser),
@@ -322,14 +408,6 @@ fn files_of_settings_that_the_program_names_are_read() {
             "conf/vae.yaml".into()
         )]
     );
-    assert_eq!(
-        hydra_config("@hydra.main(config_path='config/train.yaml', strict=True)\n"),
-        Some(HydraConfig {
-            directory: "config".into(),
-            name: "train.yaml".into(),
-            is_early: true
-        })
-    );
     let part = |option: &str| PathPart::Option(option.into());
     let written = |text: &str| PathPart::Written(text.into());
     assert_eq!(
@@ -337,9 +415,26 @@ fn files_of_settings_that_the_program_names_are_read() {
             "f = open(args.work_path + '/config.yaml')\ng = os.path.join('conf', a.b.config)\nh = x + '/y.txt'\n"
         ),
         [
-            [written("conf"), part("config")],
-            [part("work_path"), written("config.yaml")],
+            vec![written("conf"), written("/"), part("config")],
+            vec![part("work_path"), written("/config.yaml")],
         ]
+    );
+    assert_eq!(
+        made_files(
+            "p = os.path.join(args.config_dir, args.dataset + '.json')\nq = os.path.join(a.root, 'x.jpg')\n"
+        ),
+        [vec![
+            part("config_dir"),
+            written("/"),
+            part("dataset"),
+            written(".json")
+        ]]
+    );
+    assert_eq!(
+        default_words(
+            "p.add_argument('--config-dir', default='./configs', type=str)\np.add_argument('--n', default=3)\n"
+        ),
+        [("config_dir".to_string(), "./configs".to_string())]
     );
     assert_eq!(
         written_files(
@@ -353,7 +448,7 @@ fn files_of_settings_that_the_program_names_are_read() {
         text: "# data\nbatch_size: 128\nval_batch_size: 8\n".into(),
         names,
     };
-    let sources = [source("/p/a.py", script, SourceRole::Script)];
+    let sources = [source("/p/a.py", "", SourceRole::Script)];
     assert_eq!(
         found(
             "python a.py",

@@ -197,6 +197,10 @@ half = DataLoader(data, batch_size=ranks // 64)
 of_shell = int(os.environ.get("BATCH_SIZE", "64"))
 bs = os.getenv("BS", 64)
 odd = os.environ.get("ODD", u"64"), max(1, 64), int("64")
+class TEST:
+    batch = 64
+cfg.VAL.batch_size = 64
+cfg.TRAIN.batch_size = 64
 """
 
     def test_each_place_where_the_number_has_a_name(self):
@@ -209,10 +213,26 @@ odd = os.environ.get("ODD", u"64"), max(1, 64), int("64")
         self.assertEqual(
             sorted((each["line"], each["name"], each["kind"]) for each in found),
             [(2, "B", "assignment"), (4, "--batch-size", "declared"), (5, "batch_size", "default"), (5, "steps", "default"),
-             (7, "bsz", "assignment"), (8, "batch_size", "keyword"), (9, "batch", "entry"), (11, "batch_size", "keyword"), (13, "of_shell", "assignment"), (14, "bs", "assignment")],
+             (7, "bsz", "assignment"), (8, "batch_size", "keyword"), (9, "batch", "entry"), (11, "batch_size", "keyword"), (13, "of_shell", "assignment"), (14, "bs", "assignment"),
+             (17, "TEST.batch", "assignment"), (18, "VAL.batch_size", "assignment"), (19, "batch_size", "assignment")],
         )
         for each in found:
             self.assertEqual(lines[each["line"] - 1][each["column"] :][:2], "64")
+
+    def test_what_is_computed_of_written_numbers_is_one_at_its_place(self):
+        text = (
+            "a = 2 ** 6\nb = 4 * 16\nc = (2 + 2) * 16\nd = n * 64\ndef f(e=8 * 8, *, g=2 * 2 ** 5): pass\n"
+            "h = 2 ** 7 // ranks\ni = (60 + 4)\nj = 2 ** 99\n"
+        )
+        with tempfile.TemporaryDirectory() as place:
+            path = os.path.join(place, "train.py")
+            with open(path, "w") as file:
+                file.write(text)
+            found = search.literals([path], {64, 128})
+        self.assertEqual(
+            sorted((each["line"], each["column"], each["name"], each["value"]) for each in found),
+            [(1, 4, "a", 64), (2, 4, "b", 64), (5, 8, "e", 64), (5, 20, "g", 64), (6, 4, "h", 128), (7, 5, "i", 64)],
+        )
 
     def test_a_file_that_cannot_be_read_is_passed_over(self):
         self.assertEqual(search.literals(["/nowhere/at/all.py"], {64}), [])

@@ -5,8 +5,6 @@ states come along.
 
 from __future__ import annotations
 
-import re
-
 from ..common import frames
 from . import search
 from .knobs import parsed_numbers
@@ -18,13 +16,11 @@ if TYPE_CHECKING:
 
     from ..common.frames import Owners
 
-WORD = re.compile("[A-Z]?[a-z0-9]+|[A-Z]+")
-
 
 def is_batch(name: str) -> bool:
     """Whether a name is a batch's: `batch_size`, `args.bsz`, `trainBatchSize`."""
-    words = {word.lower() for word in WORD.findall(name.rpartition(".")[2])}
-    return bool(words & BATCH) and not words & OTHER
+    said = search.words(name.rpartition(".")[2])
+    return bool(said & BATCH) and not said & OTHER
 
 
 def told(shapes: Iterable[tuple[int, ...]], owners: Owners, training_thread: int | None) -> int | None:

@@ -8,11 +8,17 @@ from __future__ import annotations
 
 import ast
 import os
+import re
 import sys
 import types
 from binascii import crc32
 
+<<<<<<< HEAD
 from ..common import errors, frames, objects
+=======
+from ..common import errors, frames
+from .names import OTHER
+>>>>>>> main
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -29,6 +35,16 @@ MOST_FILES = 60
 LONGEST_FILE = 400_000
 MOST_ATTRIBUTES = 400
 LARGEST = 10**9
+LARGEST_POWER = 64
+ARITHMETIC = re.compile(rb"[0-9][ \t]*(?:[*+-]|//)[ \t]*[0-9*]")
+
+
+WORD = re.compile("[A-Z]?[a-z0-9]+|[A-Z]+")
+
+
+def words(name: str) -> set[str]:
+    """The words of a name in lower case: of `trainBatchSize`, `TEST.BATCH`."""
+    return {word.lower() for word in WORD.findall(name)}
 
 
 def is_size(value: object) -> bool:
@@ -126,7 +142,8 @@ def literals(files: Iterable[str], values: set[int]) -> list[Line]:
             crc = crc32(text)
             # What runs is the changed text; its places are told as they are in the file.
             source = text if edited is None else edited.text.encode()
-            if not any(b"%d" % value in source.replace(b"_", b"") for value in values):
+            plain = source.replace(b"_", b"")
+            if not any(b"%d" % value in plain for value in values) and ARITHMETIC.search(plain) is None:
                 continue
             tree = ast.parse(text if source is text else source.decode())
         except (OSError, SyntaxError, ValueError):
@@ -152,12 +169,13 @@ def literals(files: Iterable[str], values: set[int]) -> list[Line]:
 
 def named_numbers(tree: ast.AST) -> Iterator[tuple[str, str, Any]]:
     """Each whole number that the text gives a name, with how."""
+    elsewhere = dict(of_other_classes(tree, ""))
     for node in ast.walk(tree):
         if isinstance(node, ast.Assign):
             for target in node.targets:
-                yield from assigned(target, node.value)
+                yield from assigned(target, node.value, elsewhere.get(node, ""))
         elif isinstance(node, ast.AnnAssign) and node.value is not None:
-            yield from assigned(node.target, node.value)
+            yield from assigned(node.target, node.value, elsewhere.get(node, ""))
         elif isinstance(node, ast.NamedExpr):
             yield from assigned(node.target, node.value)
         elif isinstance(node, ast.Call):
@@ -169,12 +187,12 @@ def named_numbers(tree: ast.AST) -> Iterator[tuple[str, str, Any]]:
                     yield (option or "", "declared", number) if is_declared else (keyword.arg, "keyword", number)
         elif isinstance(node, ast.arguments):
             positional = node.posonlyargs + node.args
-            for argument, default in zip(positional[len(positional) - len(node.defaults) :], node.defaults):
-                if is_number(default):
-                    yield argument.arg, "default", default
-            for argument, given in zip(node.kwonlyargs, node.kw_defaults):
-                if given is not None and is_number(given):
-                    yield argument.arg, "default", given
+            defaults = list(zip(positional[len(positional) - len(node.defaults) :], node.defaults))
+            defaults += [(one, given) for one, given in zip(node.kwonlyargs, node.kw_defaults) if given is not None]
+            for argument, given in defaults:
+                number = folded(given)
+                if is_number(number):
+                    yield argument.arg, "default", number
         elif isinstance(node, ast.Dict):
             for key, value in zip(node.keys, node.values):
                 number = number_in(value)
@@ -189,14 +207,33 @@ def option_of(call: ast.Call) -> str | None:
     return max(options, key=len) if options else None
 
 
-def assigned(target: ast.AST, value: ast.AST) -> Iterator[tuple[str, str, Any]]:
+def of_other_classes(node: ast.AST, front: str) -> Iterator[tuple[ast.AST, str]]:
+    """The statements of classes that are about something else than training by their names, with what precedes theirs:
+    `class TEST: BATCH = 100`."""
+    for each in getattr(node, "body", ()):
+        if isinstance(each, ast.ClassDef):
+            name = "%s%s." % (front, each.name)
+            if is_other(name):
+                yield from ((inner, name) for inner in each.body)
+            yield from of_other_classes(each, name)
+
+
+def is_other(name: str) -> bool:
+    return bool(words(name) & OTHER)
+
+
+def assigned(target: ast.AST, value: ast.AST, front: str = "") -> Iterator[tuple[str, str, Any]]:
     if isinstance(target, ast.Tuple) and isinstance(value, ast.Tuple) and len(target.elts) == len(value.elts):
         for one, its in zip(target.elts, value.elts):
-            yield from assigned(one, its)
+            yield from assigned(one, its, front)
     elif number_in(value) is not None:
         name = getattr(target, "id", None) or getattr(target, "attr", None)
+        of = getattr(target, "value", None)
+        # `config.TEST.BATCH = 100`
+        if isinstance(of, ast.Attribute) and is_other(of.attr):
+            front = "%s." % of.attr
         if name is not None:
-            yield name, "assignment", number_in(value)
+            yield front + name, "assignment", number_in(value)
 
 
 def number_in(node: ast.AST | None) -> Any:
@@ -207,9 +244,45 @@ def number_in(node: ast.AST | None) -> Any:
     if isinstance(node, ast.Call) and len(node.args) == 2 and not node.keywords:
         called = getattr(node.func, "attr", None) or getattr(node.func, "id", None)
         node = digits(node.args[1]) if called in ("get", "getenv") else None
+    if node is not None:
+        node = folded(node)
     if isinstance(node, ast.BinOp) and isinstance(node.op, ast.FloorDiv):
-        node = node.left
+        node = folded(node.left)
     return node if node is not None and is_number(node) else None
+
+
+def folded(node: ast.AST) -> ast.AST:
+    """The number that is computed of written ones alone, at its place (`2 ** 7`, `4 * 32`); else the node itself. One
+    with brackets is left: it is replaced as it is written."""
+    value = computed(node) if isinstance(node, ast.BinOp) and node.lineno == node.end_lineno else None
+    if value is None:
+        return node
+    number = ast.Constant(value=value)
+    return ast.copy_location(number, node)
+
+
+def computed(node: ast.AST) -> int | None:
+    if isinstance(node, ast.Constant):
+        return node.value if type(node.value) is int and 0 <= node.value <= LARGEST else None
+    if not isinstance(node, ast.BinOp):
+        return None
+    left, right = computed(node.left), computed(node.right)
+    begins, ends = node.left.col_offset, node.right.end_col_offset
+    if left is None or right is None or (begins, ends) != (node.col_offset, node.end_col_offset):
+        return None
+    if isinstance(node.op, ast.Mult):
+        value = left * right
+    elif isinstance(node.op, ast.Add):
+        value = left + right
+    elif isinstance(node.op, ast.Sub):
+        value = left - right
+    elif isinstance(node.op, ast.Pow) and right <= LARGEST_POWER:
+        value = int(left**right)
+    elif isinstance(node.op, ast.FloorDiv) and right:
+        value = left // right
+    else:
+        return None
+    return value if value <= LARGEST else None
 
 
 def digits(node: ast.AST) -> ast.AST:

@@ -19,6 +19,9 @@ if TYPE_CHECKING:
 VARIABLE = "OOMPH_EDITS"
 ENTRY = re.compile(r"([^~]*):(\d+):(\d+):(\d+)=(\d+)@([0-9a-f]{8})(?:~.*)?", re.DOTALL)
 NUMBER = re.compile(rb"[0-9][0-9a-zA-Z_.]*")
+# What is computed of written numbers alone: `2 ** 7`, `4 * 32`.
+ARITHMETIC = re.compile(rb"[0-9][0-9_]*(?:[ \t]*(?:\*\*|//|[*+-])[ \t]*[0-9][0-9_]*){1,8}")
+LARGEST_POWER = 64
 
 
 class File:
@@ -27,6 +30,8 @@ class File:
     def __init__(self, path: str, crc: int) -> None:
         self.path, self.crc = path, crc
         self.changes: List[Any] = []
+        # How many bytes stand in the file for a number, by its place.
+        self.widths: Dict[Any, int] = {}
         seen = os.stat(path)
         self.identity = seen.st_dev, seen.st_ino
         # Its text as it is compiled, and why it is not.
@@ -55,22 +60,60 @@ class File:
         # From the end of a line to its beginning: a column stays where it is.
         for line, column, old, new in sorted(self.changes, reverse=True):
             text = lines[line - 1]
-            found = NUMBER.match(text, column)
-            if found is None or int(found.group(), 0) != old:
+            end = end_of(text, column, old)
+            if end is None:
                 raise ValueError("line %d has no %d at byte %d" % (line, old, column))
-            lines[line - 1] = text[:column] + b"%d" % new + text[found.end() :]
+            self.widths[line, column] = end - column
+            lines[line - 1] = text[:column] + b"%d" % new + text[end:]
         return b"\n".join(lines).decode()
 
     def column_in_file(self, line: int, column: int) -> int:
         """Where a place of the changed text is in the file."""
         for at, start, old, new in sorted(self.changes):
             if at == line and start < column:
-                column += len(str(old)) - len(str(new))
+                column += self.widths.get((at, start), len(str(old))) - len(str(new))
         return column
 
     def shown(self) -> str:
         name = os.path.basename(self.path)
         return ", ".join("%s:%d %d → %d" % (name, line, old, new) for line, _, old, new in self.changes)
+
+
+def end_of(text: bytes, column: int, value: int) -> "Optional[int]":
+    """Where what is written at a byte of a line ends, if it has that value."""
+    for written in (ARITHMETIC, NUMBER):
+        found = written.match(text, column)
+        try:
+            if found is not None and computed(found.group().decode()) == value:
+                return found.end()
+        except (ValueError, ZeroDivisionError):
+            pass
+    return None
+
+
+def computed(text: str) -> int:
+    """The value of `2 ** 7 + 1`."""
+    parts = re.split(r"([+-])", text)
+    value = product(parts[0])
+    for sign, part in zip(parts[1::2], parts[2::2]):
+        value += product(part) if sign == "+" else -product(part)
+    return value
+
+
+def product(text: str) -> int:
+    parts = re.split(r"(//|(?<!\*)\*(?!\*))", text)
+    value = power(parts[0])
+    for sign, part in zip(parts[1::2], parts[2::2]):
+        value = value * power(part) if sign == "*" else value // power(part)
+    return value
+
+
+def power(text: str) -> int:
+    base, _, rest = text.partition("**")
+    exponent = power(rest) if rest else 1
+    if exponent > LARGEST_POWER:
+        raise ValueError(text)
+    return int(int(base, 0) ** exponent)
 
 
 class Edits:

@@ -1,0 +1,403 @@
+//! The files that hydra's config is composed of: what the script is told to read, and what the lists of defaults in these files
+//! name in turn, each with the package that its settings belong to.
+//!
+//! As hydra has it since its first release: a group in a list is below the group of the file that has the list, or absolute
+//! behind a slash; a package is below that of the file that has the list, and `_global_` begins anew. Before that release
+//! `config_path` named the one file, and a group's file said itself where its settings belong. Nothing is read here.
+
+use super::statements::{SourceStatements, TokenRange};
+use crate::recognize::config_formats::settings_of;
+
+/// Files of one config, and how deep a list may be below another.
+const MOST_FILES: usize = 64;
+const DEEPEST: usize = 8;
+
+/// What hydra is told to read.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct HydraConfig {
+    /// Beside the source.
+    pub directory: String,
+    pub name: String,
+    /// Before its first release `config_path` named the file, and a group's file said itself where its settings belong.
+    pub is_early: bool,
+}
+
+/// A file of a config.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct HydraFile {
+    /// Below the config's directory, without its ending: `data/mnist`.
+    pub name: String,
+    /// What precedes the names of its settings: `data.`, or nothing.
+    pub prefix: String,
+}
+
+pub(crate) fn hydra_config(source: &str) -> Option<HydraConfig> {
+    let said = SourceStatements::new(source);
+    let text = |range: Option<&TokenRange>| Some(said.tokens.string(range?.start)?.to_string());
+    let mut calls = said.calls.iter();
+    calls.find_map(|call| {
+        let is_main = call.callee == "hydra.main" || call.callee.ends_with(".hydra.main");
+        let directory = text(call.keyword("config_path").or(call.positional.first()));
+        let name = text(call.keyword("config_name").or(call.positional.get(1)));
+        is_main.then_some(())?;
+        let directory = directory.unwrap_or_default();
+        match (name, directory.rsplit_once('/')) {
+            (Some(name), _) => Some(HydraConfig {
+                directory,
+                name,
+                is_early: false,
+            }),
+            (None, split) if directory.ends_with(".yaml") => {
+                let (before, name) = split.unwrap_or(("", &directory));
+                Some(HydraConfig {
+                    directory: before.into(),
+                    name: name.into(),
+                    is_early: true,
+                })
+            }
+            (None, _) => None,
+        }
+    })
+}
+
+/// The files of a config in the order in which hydra lays them over each other: the last one that has a setting counts.
+/// `words` are the command's, and `read` has the text of a file by its name.
+pub(crate) fn hydra_files(
+    config: &HydraConfig,
+    words: &[&str],
+    read: &dyn Fn(&str) -> Option<String>,
+) -> Vec<HydraFile> {
+    let typed = words.iter().filter_map(|word| {
+        let (group, option) = word.split_once('=')?;
+        let group = group.trim_start_matches('+').split('@').next()?;
+        Some((group.to_string(), option.to_string()))
+    });
+    let mut composer = Composer {
+        is_early: config.is_early,
+        read,
+        // The last word of a group counts.
+        chosen: typed.collect::<Vec<_>>().into_iter().rev().collect(),
+        files: Vec::new(),
+    };
+    let main = config.name.trim_end_matches(".yaml");
+    let added = words.iter().filter_map(|word| {
+        let (group, option) = word.strip_prefix('+')?.split_once('=')?;
+        let group = group.trim_start_matches('+');
+        is_option(option).then(|| DefaultsEntry {
+            group: Some(format!("/{group}")),
+            option: option.into(),
+            package: None,
+        })
+    });
+    let added: Vec<DefaultsEntry> = added.collect();
+    // What a list overrides may stand in a list that was looked at before: once more with what is known by then.
+    for _ in 0..3 {
+        let known = composer.chosen.len();
+        composer.files.clear();
+        composer.visit(main, "", "", None, 0);
+        for entry in &added {
+            composer.follow(entry, "", "", 0);
+        }
+        if composer.chosen.len() == known {
+            break;
+        }
+    }
+    composer.files
+}
+
+/// An entry of a list of defaults.
+#[derive(Debug, Clone, PartialEq, Eq)]
+struct DefaultsEntry {
+    /// None for a file of the same group: `- base`.
+    group: Option<String>,
+    option: String,
+    /// Behind an `@`.
+    package: Option<String>,
+}
+
+struct Composer<'r> {
+    is_early: bool,
+    read: &'r dyn Fn(&str) -> Option<String>,
+    /// Groups by their whole paths, and which option of them; the first one counts.
+    chosen: Vec<(String, String)>,
+    files: Vec<HydraFile>,
+}
+
+impl Composer<'_> {
+    /// Takes in a file and what its list names. `own_package` is what the list that names it says of its package.
+    fn visit(
+        &mut self,
+        name: &str,
+        group: &str,
+        parent_package: &str,
+        own_package: Option<&str>,
+        depth: usize,
+    ) {
+        if depth > DEEPEST || self.files.len() >= MOST_FILES {
+            return;
+        }
+        let Some(text) = (self.read)(name) else {
+            return;
+        };
+        let header = header(&text).map(|package| package.replace("_group_", &dotted(group)));
+        let own = header.as_deref().or(own_package).unwrap_or_default();
+        let package = match self.is_early {
+            true => String::new(),
+            false => package(parent_package, own),
+        };
+        let own_file = HydraFile {
+            name: name.into(),
+            prefix: match package.is_empty() {
+                true => String::new(),
+                false => format!("{package}."),
+            },
+        };
+        let (overrides, entries) = defaults(&text);
+        for entry in overrides {
+            let Some(of_entry) = &entry.group else {
+                continue;
+            };
+            let path = path(group, of_entry);
+            if !self.chosen.iter().any(|(known, _)| *known == path) {
+                self.chosen.push((path, entry.option));
+            }
+        }
+        let mut own_file = Some(own_file);
+        for entry in entries {
+            if entry.group.is_none() && entry.option == "_self_" {
+                self.files.extend(own_file.take());
+                continue;
+            }
+            self.follow(&entry, group, &package, depth);
+        }
+        self.files.extend(own_file);
+    }
+
+    fn follow(&mut self, entry: &DefaultsEntry, group: &str, package: &str, depth: usize) {
+        let Some(of_entry) = &entry.group else {
+            let name = path(group, &entry.option);
+            self.visit(&name, group, package, entry.package.as_deref(), depth + 1);
+            return;
+        };
+        let whole = path(group, of_entry);
+        let chosen = self.chosen.iter().find(|(known, _)| *known == whole);
+        let option = chosen.map_or(entry.option.clone(), |(_, option)| option.clone());
+        if !is_option(&option) {
+            return;
+        }
+        let by_group = dotted(of_entry.trim_start_matches('/'));
+        let own = entry.package.clone().unwrap_or(by_group);
+        let name = format!("{whole}/{}", option.trim_end_matches(".yaml"));
+        self.visit(&name, &whole, package, Some(&own), depth + 1);
+    }
+}
+
+/// Whether an option of a group is one file.
+fn is_option(option: &str) -> bool {
+    let is_other = matches!(option, "null" | "~" | "???") || option.contains(['$', '[', '?']);
+    !option.is_empty() && !is_other
+}
+
+/// The whole path of a group or a file that a list of `group` names.
+fn path(group: &str, named: &str) -> String {
+    match named.strip_prefix('/') {
+        Some(absolute) => absolute.into(),
+        None if group.is_empty() => named.into(),
+        None => format!("{group}/{named}"),
+    }
+}
+
+fn dotted(group: &str) -> String {
+    group.replace('/', ".")
+}
+
+/// A package below another one; what precedes `_global_` is left.
+fn package(parent: &str, own: &str) -> String {
+    let own = match own {
+        "_here_" => "",
+        own => own,
+    };
+    let whole = match (parent.is_empty(), own.is_empty()) {
+        (true, _) => own.to_string(),
+        (false, true) => parent.to_string(),
+        (false, false) => format!("{parent}.{own}"),
+    };
+    match whole.rfind("_global_") {
+        Some(at) => whole[at + "_global_".len()..]
+            .trim_start_matches('.')
+            .into(),
+        None => whole,
+    }
+}
+
+/// What a file says of its own package: `# @package _global_`.
+fn header(text: &str) -> Option<&str> {
+    let comments = text.lines().map(str::trim);
+    let mut comments = comments.take_while(|line| line.is_empty() || line.starts_with('#'));
+    comments.find_map(|line| {
+        let said = line.trim_start_matches('#').trim_start();
+        let package = said.strip_prefix("@package")?.trim();
+        Some(package.trim_start_matches(':').trim()).filter(|package| !package.is_empty())
+    })
+}
+
+/// What a file's list of defaults overrides, and what it names.
+fn defaults(text: &str) -> (Vec<DefaultsEntry>, Vec<DefaultsEntry>) {
+    let Ok(settings) = settings_of("yaml", text) else {
+        return Default::default();
+    };
+    let (mut overrides, mut named) = (Vec::new(), Vec::new());
+    for setting in &settings.all {
+        let Some(place) = setting.name.strip_prefix("defaults.") else {
+            continue;
+        };
+        let option = text.get(setting.from..setting.to).unwrap_or_default();
+        let option = option.trim_matches(['"', '\'']);
+        let Some((_, group)) = place.split_once('.') else {
+            named.extend(is_option(option).then(|| {
+                let (option, package) = parted(option.trim_end_matches(".yaml"));
+                DefaultsEntry {
+                    group: None,
+                    option,
+                    package,
+                }
+            }));
+            continue;
+        };
+        let is_override = group.starts_with("override ");
+        let group = group.trim_start_matches("override ").trim_start();
+        let (group, package) = parted(group.trim_start_matches("optional ").trim_start());
+        let entry = DefaultsEntry {
+            group: Some(group),
+            option: option.into(),
+            package,
+        };
+        match is_override {
+            true => overrides.push(entry),
+            false => named.push(entry),
+        }
+    }
+    (overrides, named)
+}
+
+/// What stands before an `@`, and behind it.
+fn parted(word: &str) -> (String, Option<String>) {
+    match word.split_once('@') {
+        Some((word, package)) => (word.into(), Some(package.into())),
+        None => (word.into(), None),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// The files of a config whose texts are given by name, as `name>prefix`.
+    fn composed(files: &[(&str, &str)], words: &[&str]) -> Vec<String> {
+        let config = HydraConfig {
+            directory: "conf".into(),
+            name: "config".into(),
+            is_early: false,
+        };
+        let read = |name: &str| {
+            let mut files = files.iter();
+            files.find_map(|(known, text)| (*known == name).then(|| text.to_string()))
+        };
+        let files = hydra_files(&config, words, &read);
+        let shown = files
+            .iter()
+            .map(|file| format!("{}>{}", file.name, file.prefix));
+        shown.collect()
+    }
+
+    #[test]
+    fn a_script_says_which_config_it_reads() {
+        let script =
+            "@hydra.main(config_path='../conf', config_name='train.yaml')\ndef main(c): pass\n";
+        assert_eq!(
+            hydra_config(script),
+            Some(HydraConfig {
+                directory: "../conf".into(),
+                name: "train.yaml".into(),
+                is_early: false
+            })
+        );
+        assert_eq!(
+            hydra_config("@hydra.main(config_path='config/train.yaml', strict=True)\n"),
+            Some(HydraConfig {
+                directory: "config".into(),
+                name: "train.yaml".into(),
+                is_early: true
+            })
+        );
+    }
+
+    #[test]
+    fn groups_are_of_their_own_package_and_may_be_chosen_by_a_word() {
+        let files = [
+            (
+                "config",
+                "defaults:\n  - _self_\n  - data: mnist\n  - logger: null\n  - optional local: here\nseed: 1\n",
+            ),
+            ("data/mnist", "batch_size: 128\n"),
+            ("data/cifar", "batch_size: 64\n"),
+        ];
+        assert_eq!(composed(&files, &[]), ["config>", "data/mnist>data."]);
+        assert_eq!(
+            composed(&files, &["data=cifar"]),
+            ["config>", "data/cifar>data."]
+        );
+        assert_eq!(
+            composed(&[("config", "a: 1\n"), ("x/big", "b: 2\n")], &["+x=big"]),
+            ["config>", "x/big>x."]
+        );
+    }
+
+    #[test]
+    fn a_list_of_a_list_is_followed_and_an_override_counts_wherever_it_stands() {
+        let files = [
+            ("config", "defaults:\n  - base: one\n  - recipe: small\n"),
+            ("base/one", "# @package _global_\ndefaults:\n  - two\n"),
+            (
+                "base/two",
+                "# @package _global_\ndefaults:\n  - /loader: default\n  - /task@other: plain\n",
+            ),
+            (
+                "recipe/small",
+                "# @package _global_\ndefaults:\n  - override /loader: long\n",
+            ),
+            ("loader/default", "batch_size: 50\n"),
+            ("loader/long", "batch_size: 8\n"),
+            ("task/plain", "batch_size: 3\n"),
+        ];
+        assert_eq!(
+            composed(&files, &[]),
+            [
+                "loader/long>loader.",
+                "task/plain>other.",
+                "base/two>",
+                "base/one>",
+                "recipe/small>",
+                "config>"
+            ]
+        );
+        // A word goes before what a list overrides.
+        assert!(
+            composed(&files, &["loader=default"]).contains(&"loader/default>loader.".to_string())
+        );
+    }
+
+    #[test]
+    fn a_group_below_another_is_of_a_package_below_its_package_and_a_circle_ends() {
+        let files = [
+            ("config", "defaults:\n  - server: apache\n"),
+            ("server/apache", "defaults:\n  - db: mysql\n  - apache\n"),
+            ("server/db/mysql", "size: 2\n"),
+        ];
+        let all = composed(&files, &[]);
+        assert_eq!(
+            all.first().map(String::as_str),
+            Some("server/db/mysql>server.db.")
+        );
+    }
+}

@@ -1,0 +1,165 @@
+//! The files of settings that a program's text names: an option's default, a path that is written down, and one that is made of
+//! what options say. Which of them there are is looked up elsewhere.
+
+use super::statements::{SourceStatements, TokenRange};
+use crate::recognize::config_formats::SETTINGS_FILES;
+use crate::recognize::spellings::{is_one, spellings};
+
+/// How deep a part of a path may be inside of others.
+const DEEPEST: usize = 4;
+
+/// Options whose defaults are files of settings: the option and the file.
+pub(crate) fn default_files(source: &str) -> Vec<(Vec<String>, String)> {
+    let said = SourceStatements::new(source);
+    let calls = said.calls.iter().filter_map(|call| {
+        let words = call
+            .positional
+            .iter()
+            .filter_map(|part| said.tokens.string(part.start));
+        let options: Vec<String> = words.map(String::from).collect();
+        let names_config = |option: &String| is_one(&spellings().config_files, option);
+        let file = said.tokens.string(call.keyword("default")?.start)?;
+        let is_settings = SETTINGS_FILES.iter().any(|ending| file.ends_with(ending));
+        (is_settings && options.iter().any(names_config)).then(|| (options, file.to_string()))
+    });
+    calls.take(4).collect()
+}
+
+/// A part of a path that a program makes: as it is written, or what an option says.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum PathPart {
+    Written(String),
+    /// The attribute: `config` of `args.config`.
+    Option(String),
+}
+
+/// The files of settings whose paths a source makes of what is written and of what options say: `args.folder + "/config.yaml"`,
+/// `os.path.join("configs", args.config)`, `os.path.join(args.folder, args.dataset + ".json")`.
+pub(crate) fn made_files(source: &str) -> Vec<Vec<PathPart>> {
+    let said = SourceStatements::new(source);
+    let tokens = &said.tokens;
+    let joined = said.calls.iter().filter(|call| call.name() == "join");
+    let joined = joined.filter_map(|call| path_of(&said, &call_range(&said, call.at, call.end), 0));
+    let added = (2..tokens.all.len()).filter(|at| tokens.is_operator(*at - 1, "+"));
+    let added = added.filter_map(|at| {
+        let mut from = at - 2;
+        while from >= 2 && tokens.is_operator(from - 1, ".") && tokens.is_name(from - 2) {
+            from -= 2;
+        }
+        tokens.string(at)?.strip_prefix('/')?;
+        path_of(&said, &(from..at + 1), 0)
+    });
+    let names_settings = |parts: &Vec<PathPart>| {
+        let is_asked = parts.iter().any(|part| matches!(part, PathPart::Option(_)));
+        let is_settings = match parts.last() {
+            Some(PathPart::Written(last)) => SETTINGS_FILES.iter().any(|end| last.ends_with(end)),
+            Some(PathPart::Option(_)) => parts.len() <= 3,
+            None => false,
+        };
+        is_asked && is_settings
+    };
+    let mut all: Vec<Vec<PathPart>> = Vec::new();
+    for parts in joined.chain(added).filter(names_settings) {
+        if !all.contains(&parts) {
+            all.push(parts);
+        }
+    }
+    all.truncate(8);
+    all
+}
+
+/// A call from its first name to its closing bracket.
+fn call_range(said: &SourceStatements<'_>, at: usize, end: usize) -> TokenRange {
+    let mut from = match said.tokens.is_operator(at, "(") {
+        true => at.saturating_sub(1),
+        false => at,
+    };
+    while from >= 2 && said.tokens.is_operator(from - 1, ".") && said.tokens.is_name(from - 2) {
+        from -= 2;
+    }
+    from..end + 1
+}
+
+/// The parts of a path; `None` where one is neither written nor an option's.
+fn path_of(said: &SourceStatements<'_>, range: &TokenRange, depth: usize) -> Option<Vec<PathPart>> {
+    let tokens = &said.tokens;
+    let level = tokens
+        .all
+        .get(range.start)
+        .filter(|_| depth < DEEPEST)?
+        .depth;
+    let is_plus = |at: &usize| {
+        tokens.is_operator(*at, "+") && tokens.all.get(*at).is_some_and(|one| one.depth == level)
+    };
+    let signs: Vec<usize> = range.clone().filter(is_plus).collect();
+    let starts = std::iter::once(range.start).chain(signs.iter().map(|at| at + 1));
+    let ends = signs.iter().copied().chain([range.end]);
+    let mut parts = Vec::new();
+    for (from, end) in starts.zip(ends) {
+        if let Some(written) = tokens.string(from).filter(|_| end == from + 1) {
+            parts.push(PathPart::Written(written.into()));
+            continue;
+        }
+        let (dotted, behind) = tokens.dotted(from, end)?;
+        let (_, attribute) = dotted.rsplit_once('.').unwrap_or(("", dotted));
+        if behind == end {
+            dotted.contains('.').then_some(())?;
+            parts.push(PathPart::Option(attribute.into()));
+            continue;
+        }
+        let mut calls = said.calls.iter();
+        let call = calls.find(|call| (from..end).contains(&call.at) && call.end + 1 == end)?;
+        if call.name() != "join" || !call.keywords.is_empty() || call.is_starred {
+            return None;
+        }
+        for (place, part) in call.positional.iter().enumerate() {
+            if place > 0 {
+                parts.push(PathPart::Written("/".into()));
+            }
+            parts.extend(path_of(said, part, depth + 1)?);
+        }
+    }
+    Some(parts)
+}
+
+/// Options that have words as their defaults: the attribute and the word.
+pub(crate) fn default_words(source: &str) -> Vec<(String, String)> {
+    let said = SourceStatements::new(source);
+    let calls = said.calls.iter().filter_map(|call| {
+        let words = call
+            .positional
+            .iter()
+            .filter_map(|part| said.tokens.string(part.start));
+        let longest = words
+            .filter(|word| word.starts_with("--"))
+            .max_by_key(|word| word.len())?;
+        let default = call
+            .keyword("default")
+            .filter(|default| default.len() == 1)?;
+        let default = said.tokens.string(default.start)?;
+        let name = longest.trim_start_matches('-').replace('-', "_");
+        Some((name, default.to_string()))
+    });
+    calls.collect()
+}
+
+/// The files of settings whose paths are written where a source calls something with them: `open("config.yaml")`. Not those
+/// that are written to, nor an option's default.
+pub(crate) fn written_files(source: &str) -> Vec<String> {
+    let said = SourceStatements::new(source);
+    let is_settings = |file: &&str| SETTINGS_FILES.iter().any(|ending| file.ends_with(ending));
+    let is_mode_of_writing = |mode: &str| mode.starts_with(['w', 'a', 'x']);
+    let files = said.calls.iter().filter_map(|call| {
+        let first = call.positional.first().filter(|range| range.len() == 1)?;
+        let file = said.tokens.string(first.start).filter(is_settings)?;
+        let mode = call.positional.get(1).or(call.keyword("mode"));
+        let mode = mode.and_then(|range| said.tokens.string(range.start));
+        let is_read = !mode.is_some_and(is_mode_of_writing)
+            && !matches!(
+                call.name(),
+                "add_argument" | "join" | "Argument" | "Option" | "option"
+            );
+        is_read.then(|| file.to_string())
+    });
+    files.take(8).collect()
+}
