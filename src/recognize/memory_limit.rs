@@ -168,10 +168,10 @@ mod tests {
                 vec![(Ram, "-p MemoryMax=8G", gib(8))],
             ),
             (
-                "systemd-run --user -pMemoryMax=8G --property=SizeLimit=4G python t.py",
+                "systemd-run --user -pMemoryMax=8G --property=MemoryLimit=4G python t.py",
                 vec![
                     (Ram, "-p MemoryMax=8G", gib(8)),
-                    (Ram, "--property SizeLimit=4G", gib(4)),
+                    (Ram, "--property MemoryLimit=4G", gib(4)),
                 ],
             ),
             (
