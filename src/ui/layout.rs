@@ -6,8 +6,8 @@
 //! header                header                     header
 //! chart                 chart    │ memory          chart      │ memory
 //! RAM, if it matters    RAM      │                 RAM        │ allocator
-//! memory as a bar                │                            │
-//! headroom              headroom │ events          headroom   │ runs
+//! memory as a bar                │                            │ runs
+//! headroom              headroom │ events          headroom   │ the step, if there is room
 //! pane                  pane                       devices    │ events
 //!                                                  pane
 //! footer                footer                     footer
@@ -130,8 +130,13 @@ impl Layout {
         for pane in Pane::BESIDE {
             let height = (pane.spec().own_rows)(state, self.body.height, rows.rest.height);
             let area = rows.top(height);
-            if area.height > 2 {
-                self.placed.push((pane, area));
+            match area.height > 2 {
+                true => self.placed.push((pane, area)),
+                // Too few rows for it: the next one has them.
+                false => {
+                    rows.rest.y -= area.height;
+                    rows.rest.height += area.height;
+                }
             }
         }
     }

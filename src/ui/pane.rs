@@ -71,7 +71,13 @@ impl Pane {
     }
 
     /// Panes that may have a place of their own beside the chart, from top to bottom.
-    pub const BESIDE: [Pane; 4] = [Pane::Breakdown, Pane::Allocator, Pane::Runs, Pane::Events];
+    pub const BESIDE: [Pane; 5] = [
+        Pane::Breakdown,
+        Pane::Allocator,
+        Pane::Runs,
+        Pane::Step,
+        Pane::Events,
+    ];
 }
 
 /// The scroll position of a list, counted from its end, so that it follows new entries.

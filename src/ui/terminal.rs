@@ -32,10 +32,22 @@ pub struct UserTerminal {
     shown: Option<Buffer>,
     /// The frame before that one, to be drawn over: a new buffer costs as much as what is drawn into it.
     spare: Buffer,
+    /// The same for frames of the output alone.
+    spare_output: [Buffer; 2],
     /// Where the last whole frame has the program's output, uncovered.
     output: Option<Rect>,
     /// Whether the terminal reports the mouse.
     mouse: bool,
+}
+
+/// Exchanges the cells of a part of the screen with those that the whole one has there.
+fn swap_part(part: &mut Buffer, whole: &mut Buffer) {
+    let area = part.area;
+    let width = usize::from(area.width).max(1);
+    for (row, cells) in (area.y..).zip(part.content.chunks_exact_mut(width)) {
+        let from = whole.index_of(area.x, row);
+        whole.content[from..from + width].swap_with_slice(cells);
+    }
 }
 
 impl UserTerminal {
@@ -51,6 +63,7 @@ impl UserTerminal {
             area: Rect::ZERO,
             shown: None,
             spare: Buffer::default(),
+            spare_output: Default::default(),
             output: None,
             mouse: false,
         };
@@ -163,20 +176,22 @@ impl UserTerminal {
     /// If the terminal is gone.
     pub fn draw_output(&mut self, view: &View, scene: &Scene) -> io::Result<Duration> {
         let place = output_area(view, scene).filter(|area| self.output == Some(*area));
-        let (Some(area), Some(shown)) = (place, &self.shown) else {
+        let Some(area) = place else {
             return self.draw(view, scene);
         };
-        let mut drawn = Buffer::empty(area);
+        let Some(mut shown) = self.shown.take() else {
+            return self.draw(view, scene);
+        };
+        let [mut before, mut drawn] = std::mem::take(&mut self.spare_output);
+        drawn.resize(area);
+        drawn.reset();
         let cursor = draw_output(&mut drawn, area, view, scene);
-        let mut before = Buffer::empty(area);
-        for at in area.positions() {
-            before[at].clone_from(&shown[at]);
-        }
+        before.resize(area);
+        swap_part(&mut before, &mut shown);
         let taken = self.write("", false, &before.diff(&drawn), cursor);
-        if let Some(shown) = &mut self.shown {
-            area.positions()
-                .for_each(|at| std::mem::swap(&mut shown[at], &mut drawn[at]));
-        }
+        swap_part(&mut drawn, &mut shown);
+        self.shown = Some(shown);
+        self.spare_output = [before, drawn];
         taken
     }
 
@@ -417,6 +432,20 @@ mod tests {
         let mut bytes = [0; 1 << 16];
         let n = master.read(&mut bytes).unwrap();
         String::from_utf8_lossy(&bytes[..n]).into_owned()
+    }
+
+    #[test]
+    fn a_part_of_the_screen_is_exchanged_in_its_place() {
+        let mut whole = Buffer::with_lines(["abcd", "efgh", "ijkl"]);
+        let mut part = Buffer::empty(Rect::new(1, 1, 2, 2));
+        part.set_string(1, 1, "12", ratatui::style::Style::new());
+        part.set_string(1, 2, "34", ratatui::style::Style::new());
+        swap_part(&mut part, &mut whole);
+        assert_eq!(whole, Buffer::with_lines(["abcd", "e12h", "i34l"]));
+        let symbols: String = part.content.iter().map(|cell| cell.symbol()).collect();
+        assert_eq!(symbols, "fgjk");
+        swap_part(&mut Buffer::default(), &mut whole);
+        assert_eq!(whole, Buffer::with_lines(["abcd", "e12h", "i34l"]));
     }
 
     #[test]

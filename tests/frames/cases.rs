@@ -303,6 +303,7 @@ pub const CASES: &[Case] = &[
         ],
     ),
     of_pane("step-pane", steps::two_steps, Pane::Step, &[]),
+    case("step-beside", steps::two_steps, &[]),
     case("step-none", steady, &[KeyCode::Char('s')]),
     case("chart-alone", second_run, &[KeyCode::Char('m')]),
     case("week", week, &[KeyCode::Char('-'); 9]),

@@ -27,6 +27,8 @@ const SAMPLE_PAUSE: Duration = Duration::from_millis(500);
 const MOVING_PAUSE: Duration = Duration::from_millis(250);
 /// As often as tqdm draws a progress bar.
 const OUTPUT_PAUSE: Duration = Duration::from_millis(100);
+/// Nobody reads lines that scroll by one by one.
+const SCROLLING_PAUSE: Duration = Duration::from_millis(200);
 /// What is typed to the training comes back as output.
 const ECHO_PAUSE: Duration = Duration::from_millis(50);
 const KEY_PAUSE: Duration = Duration::from_millis(16);
@@ -119,6 +121,7 @@ impl Screen {
         let pause = match self.view.mode() {
             _ if self.lines > READABLE_LINES => MOVING_PAUSE,
             InputMode::Typing => ECHO_PAUSE,
+            _ if self.lines > 0 => SCROLLING_PAUSE,
             _ => OUTPUT_PAUSE,
         };
         self.output_drawn + pause.max(self.pause)

@@ -1,6 +1,7 @@
 //! What is alive at the peak of the last traced step, while the training goes on: the same table as
 //! in the full view, which `s` opens.
 
+use crate::state::State;
 use crate::ui::canvas::Canvas;
 use crate::ui::pane::ListScroll;
 use crate::ui::pane::spec::PaneSpec;
@@ -11,9 +12,25 @@ use crate::ui::view::View;
 
 pub(in crate::ui) const PANE: PaneSpec = PaneSpec {
     subtitle: |view, _| moment_words(view),
+    // Where the column beside the chart would stay empty below the events.
+    own_rows: |state, _, rest| match is_traced(state) {
+        true => rest.saturating_sub(FOR_EVENTS).min(LINES),
+        false => 0,
+    },
     gains_from_width: true,
     ..PaneSpec::plain("step", draw)
 };
+
+/// Rows that the events keep below it.
+const FOR_EVENTS: u16 = 12;
+
+/// With its title and the table's; what is below the first lines is little.
+const LINES: u16 = 12;
+
+fn is_traced(state: &State) -> bool {
+    let ranks = state.run().into_iter().flat_map(|run| &run.ranks);
+    ranks.into_iter().any(|rank| rank.traces.last().is_some())
+}
 
 fn draw(canvas: &mut Canvas, view: &View, scene: &Scene, _: ListScroll) {
     step::draw_peak(canvas, view, scene);
