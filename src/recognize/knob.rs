@@ -314,6 +314,38 @@ impl<'a> ToldNumbers<'a> {
         }
     }
 
+    /// An option that nobody has set and the program then computes (`args.batch_size = 4 * len(gpus)`): its variable has the
+    /// number that the model was given.
+    fn computed(&self) -> Option<(&'a ParsedNumber, u64)> {
+        let is_batch = |number: &ParsedNumber| {
+            let names = number.options.iter().chain([&number.name]);
+            let mut levels = names.filter_map(|name| family::batch_level(name));
+            levels.any(|level| matches!(level, BatchArgument::Plain | BatchArgument::Micro))
+        };
+        let unset = self.all.iter().filter_map(|(_, origin)| match origin {
+            Origin::Parsed(number) if number.value == 0 && !number.typed => Some(*number),
+            Origin::Parsed(_) | Origin::Literal(_) => None,
+        });
+        let unset: Vec<&ParsedNumber> = unset
+            .filter(|number| !number.options.is_empty() && is_batch(number))
+            .collect();
+        let [option] = unset.as_slice() else {
+            return None;
+        };
+        // Of several ranks it may count all, and the variable one's share.
+        if self.told.world > 1 {
+            return None;
+        }
+        let variables = self.told.names.iter().filter(|named| {
+            let parts = named.name.rsplit_once('.');
+            parts.is_some_and(|(_, leaf)| leaf == option.name)
+        });
+        let values: Vec<u64> = variables.map(|named| named.value).collect();
+        let value = *values.first()?;
+        let is_given = self.told.relation(value, 1) == Some((SizeRelation::Given, value));
+        (is_given && values.iter().all(|other| *other == value)).then_some((option, value))
+    }
+
     /// A total that the program keeps beside the number that was found.
     fn total(&self, found: &BatchCandidate<'a>) -> Option<Origin<'a>> {
         // Beside what is one device's by its name, a plain batch is the total.
@@ -361,6 +393,9 @@ pub(super) fn source<'a>(
     let numbers = ToldNumbers::new(told, recognized.launch.learned);
     let candidates = numbers.candidates();
     let Some(first) = candidates.first() else {
+        if let Some((option, value)) = numbers.computed() {
+            return of_computed(recognized, option, value);
+        }
         return match numbers.by_number_alone()? {
             Some(found) => of_candidate(recognized, &numbers, found),
             None => Err(numbers.nothing_found()),
@@ -410,6 +445,22 @@ pub(super) fn possible<'a>(recognized: &Recognized<'a>, told: &'a Knobs) -> Vec<
         Some(PossibleBatch { source, evidence })
     });
     described.collect()
+}
+
+/// The option is added, with less than what the program computes without it.
+fn of_computed<'a>(
+    recognized: &Recognized<'a>,
+    option: &'a ParsedNumber,
+    value: u64,
+) -> Result<BatchSource<'a>, String> {
+    let mut knob = knob_of_parsed(option, &recognized.opened()?, recognized)?;
+    // The command may have it by now.
+    if knob.value == 0 {
+        knob.value = value;
+    }
+    let mut source = BatchSource::new(vec![knob]);
+    source.bounds.choices = &option.choices;
+    Ok(source)
 }
 
 fn of_candidate<'a>(

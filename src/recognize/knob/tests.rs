@@ -398,6 +398,33 @@ fn runs_with_a_default_and_with_the_argument_are_compared() {
 }
 
 #[test]
+fn an_option_that_nobody_has_set_is_added_where_its_variable_has_the_number() {
+    let unset = ParsedNumber {
+        default: None,
+        ..number("--batch-size", 0, false)
+    };
+    let mut deeplab = told(
+        &[&[4, 3, 513, 513]],
+        &[unset, number("--workers", 4, false)],
+    );
+    assert!(found("python train.py", &deeplab).is_err());
+    let named = |name: &str, value: u64| NamedNumber {
+        name: name.into(),
+        value,
+        file: "train.py".into(),
+        function: "main".into(),
+    };
+    deeplab.names = vec![named("args.batch_size", 4), named("args.workers", 4)];
+    assert_eq!(found("python train.py", &deeplab), is("--batch-size", 4, 4));
+    // Of two ranks it may count both.
+    deeplab.world = 2;
+    assert!(found("python train.py", &deeplab).is_err());
+    deeplab.world = 1;
+    deeplab.names.push(named("val_loader.batch_size", 8));
+    assert!(found("python train.py", &deeplab).is_err());
+}
+
+#[test]
 fn a_size_per_device_that_is_not_set_is_added_beside_the_total() {
     let unset = |option: &str| ParsedNumber {
         default: None,
