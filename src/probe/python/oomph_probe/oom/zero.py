@@ -7,7 +7,7 @@ are the attributes' values, by the names that they have in DeepSpeed 0.9 to 0.19
 
 from __future__ import annotations
 
-from ..common import frames
+from ..common import errors, frames
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -115,6 +115,7 @@ class Ledger:
         try:
             return int(distributed.get_world_size(group))
         except Exception:
+            errors.foreseen("the ranks of ZeRO's group")
             return 1
 
     def parameters(self) -> Iterator[Any]:
