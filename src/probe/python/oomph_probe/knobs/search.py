@@ -13,12 +13,8 @@ import sys
 import types
 from binascii import crc32
 
-<<<<<<< HEAD
 from ..common import errors, frames, objects
-=======
-from ..common import errors, frames
 from .names import OTHER
->>>>>>> main
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
