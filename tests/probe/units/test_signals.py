@@ -1,7 +1,6 @@
 """What a signal's handler of the program's raises while the probe is at work on its thread."""
 import functools
 import signal
-import sys
 import threading
 import types
 import unittest
@@ -91,11 +90,6 @@ class WhileAnOomIsLookedAt(unittest.TestCase):
         self.observe(lambda: {}["missing"])
         self.assertEqual((self.parts[-1], errors.here.count), ("more", count + 1))
         self.assertIsNone(errors.here.is_theirs)
-
-    def test_so_does_the_end_that_a_handler_is(self):
-        signal.signal(signal.SIGUSR1, sys.exit)
-        with self.assertRaises(SystemExit):
-            self.observe(lambda: signal.raise_signal(signal.SIGUSR1))
 
     def test_what_a_function_in_ours_place_raises_does_not(self):
         def of_the_program():

@@ -6,7 +6,6 @@ from __future__ import annotations
 
 import functools
 import signal
-import sys
 import threading
 from _thread import get_ident
 
@@ -35,10 +34,9 @@ def is_a_handlers(error: BaseException | None) -> bool:
     """Whether a handler of the program's has raised it, and nothing of ours."""
     if error is None or not can_come_here():
         return False
-    # Python's own handler of Ctrl-C has no frame, and neither has `sys.exit` as one.
-    frameless = {KeyboardInterrupt: signal.default_int_handler, SystemExit: sys.exit}.get(type(error))
-    handlers = [signal.getsignal(number) for number in signal.valid_signals()] if frameless is not None else []
-    return any(handler is frameless for handler in handlers) or from_its_handler(error) is not None
+    # Python's own handler of Ctrl-C has no frame.
+    is_ctrl_c = type(error) is KeyboardInterrupt and signal.getsignal(signal.SIGINT) is signal.default_int_handler
+    return is_ctrl_c or from_its_handler(error) is not None
 
 
 def from_its_handler(error: BaseException) -> TracebackType | None:
