@@ -312,6 +312,14 @@ fn causes(case: &OomContext) -> Vec<Finding> {
             }
         }
     }
+    if leak::outweighs_the_cache(case) {
+        // Another allocator would only delay the end.
+        for finding in &mut findings {
+            if finding.cause == Cause::Fragmentation {
+                finding.certainty = finding.certainty.min(Certainty::Likely);
+            }
+        }
+    }
     if case.far_too_much().is_some() {
         // The step would not fit even without the memory that something else takes.
         for finding in &mut findings {

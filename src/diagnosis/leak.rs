@@ -34,18 +34,52 @@ pub(super) fn advice() -> [Phrase; 2] {
     ]
 }
 
+/// What has leaked, and over how many steps.
+struct Leaked {
+    climb: BaselineGrowth,
+    per_step: Bytes,
+    bytes: Bytes,
+    over: u64,
+}
+
+impl Leaked {
+    fn of(case: &OomContext) -> Option<Leaked> {
+        let steps = &case.rank?.steps;
+        let climb = baseline_growth(steps, case.capacity)?;
+        let per_step = Bytes(climb.per_step as u64);
+        let first_step = steps.baselines.first()?.0;
+        // It was already growing before the oldest recorded baseline.
+        let since_start = per_step.scale((steps.count.saturating_sub(WARM_UP)) as f64);
+        let (bytes, over) = if first_step <= WARM_UP + 1 {
+            (climb.total, climb.steps)
+        } else {
+            (since_start, steps.count.saturating_sub(WARM_UP))
+        };
+        Some(Leaked {
+            climb,
+            per_step,
+            bytes,
+            over,
+        })
+    }
+}
+
+/// Whether more has leaked than lies in the cache: what is cached in pieces then is the rest that the leak left.
+pub(super) fn outweighs_the_cache(case: &OomContext) -> bool {
+    let leaked = Leaked::of(case).map(|leaked| leaked.bytes);
+    leaked
+        .zip(case.cached)
+        .is_some_and(|(leaked, cached)| leaked > cached)
+}
+
 fn examine(case: &OomContext) -> Option<Finding> {
     let steps = &case.rank?.steps;
-    let climb = baseline_growth(steps, case.capacity)?;
-    let per_step = Bytes(climb.per_step as u64);
-    let first_step = steps.baselines.first()?.0;
-    // It was already growing before the oldest recorded baseline.
-    let since_start = per_step.scale((steps.count.saturating_sub(WARM_UP)) as f64);
-    let (leaked, over) = if first_step <= WARM_UP + 1 {
-        (climb.total, climb.steps)
-    } else {
-        (since_start, steps.count.saturating_sub(WARM_UP))
-    };
+    let Leaked {
+        climb,
+        per_step,
+        bytes: leaked,
+        over,
+    } = Leaked::of(case)?;
     let would_fit = case
         .needed()
         .zip(case.own_room())
@@ -77,7 +111,8 @@ fn examine(case: &OomContext) -> Option<Finding> {
             .says_if((!would_fit).then_some("Even without the leak it would not fit here."))
             .shows_first([("leak per step", per_step), ("leaked", leaked)])
             .advises(advice().into_iter().take(told))
-            .at(line.or(growing(case).map(|most| &most.line))),
+            // The line that allocates what is kept is not the one that keeps it.
+            .at(line),
     )
 }
 

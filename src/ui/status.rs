@@ -510,12 +510,15 @@ fn headroom_pieces(theme: &Theme, scene: &Scene, device: &DeviceState) -> Vec<(S
     if let Some(run) = state.run() {
         pieces.extend(peak(run, device, figures));
         let seen = device.allocated.current().is_some();
-        if let Some(room) = scene.room_for_batch.filter(|_| seen) {
+        let climb = climb(theme, state, run, device);
+        // What grows will take the room.
+        let is_calm = seen && climb.is_none();
+        if let Some(room) = scene.room_for_batch.filter(|_| is_calm) {
             let batch = count(room.could);
             let about = theme.glyphs.about;
             pieces.push((format!("room for batch {about} {batch}"), Tone::Good));
         }
-        pieces.extend(climb(theme, state, run, device));
+        pieces.extend(climb);
         pieces.extend(steady(run, device, figures));
         let retries: u64 = ranks_on(run, device)
             .filter_map(|rank| rank.sample.as_ref())

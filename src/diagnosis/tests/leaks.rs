@@ -32,6 +32,31 @@ pub(super) fn leaking(per_step: Bytes, steps: u64) -> StagedSession {
     scene
 }
 
+/// A leak, at whose end a cache in small pieces is what is left.
+pub(super) fn leaking_among_pieces(per_step: Bytes, steps: u64) -> StagedSession {
+    let mut scene = StagedSession::training();
+    scene.sampled(2.0, 1.0, 1.5);
+    let baseline = |n: u64| gib(3.0) + per_step.scale(n as f64);
+    for n in 1..=steps {
+        scene.add(
+            2.0 + n as f64,
+            step(100, n, baseline(n), baseline(n) + gib(2.0)),
+        );
+    }
+    let allocated = baseline(steps) + gib(0.8);
+    scene.add(3.0, EventKind::Device(reading(&[(100, gib(2.0))])));
+    scene.add(
+        2_000.0,
+        EventKind::Oom(OomRecord {
+            phase: Phase::Forward,
+            step: steps,
+            largest_free: Some(Bytes::mib(12)),
+            ..record(100, allocated, gib(23.0), Bytes::mib(30), Bytes::mib(20))
+        }),
+    );
+    scene
+}
+
 /// A leak, with a search for who keeps it.
 pub(super) fn leaking_by_name() -> StagedSession {
     let mut scene = leaking(Bytes::mib(120), 105);

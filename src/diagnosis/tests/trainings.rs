@@ -1,6 +1,6 @@
 //! Trainings with a probe, and the first finding of each.
 
-use super::leaks::{leaking, leaking_by_name};
+use super::leaks::{leaking, leaking_among_pieces, leaking_by_name};
 use crate::diagnosis::*;
 use crate::event::*;
 use crate::oom::{self, OomKind, OomReport};
@@ -580,6 +580,12 @@ pub(super) fn scenes() -> Vec<(&'static str, StagedSession, Cause, Certainty)> {
         ("after steps at the edge", thrashed(), Capacity, Certain),
         ("a lost card", lost(), DeviceFault, Certain),
         ("a leak", leaking(Bytes::mib(120), 105), Leak, Likely),
+        (
+            "a leak that leaves a cache in pieces",
+            leaking_among_pieces(Bytes::mib(160), 100),
+            Leak,
+            Likely,
+        ),
         ("a leak by name", leaking_by_name(), Leak, Likely),
         ("cuBLAS, no figures", by_sample, LibraryMemory, Likely),
     ]
