@@ -683,4 +683,4 @@ pub(super) fn knob_of_literal<'a>(
 }
 
 #[cfg(test)]
-mod tests;
+pub(crate) mod tests;

@@ -116,44 +116,21 @@ impl Knobs {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::command::{CommandLine, Word};
-    use crate::event::{GivenSize, ParsedNumber, SourceNumber};
+    use crate::event::SourceNumber;
+    use crate::recognize::knob::tests::{self, command, number};
     use crate::recognize::{ConfigFile, LaunchEnvironment};
 
-    fn parsed(option: &str, value: u64) -> ParsedNumber {
-        ParsedNumber {
-            name: option.trim_start_matches('-').replace('-', "_"),
-            options: vec![option.into()],
-            value,
-            default: Some(value),
-            reads_command: true,
-            by: "argparse".into(),
-            ..ParsedNumber::default()
-        }
-    }
-
     fn told(evaluated: bool, shapes: &[&[u64]], numbers: &[(&str, u64)]) -> Knobs {
+        let numbers: Vec<_> = (numbers.iter().map(|(o, v)| number(o, *v, false))).collect();
         Knobs {
             evaluated,
-            given: shapes
-                .iter()
-                .map(|shape| GivenSize {
-                    shape: shape.to_vec(),
-                    ..GivenSize::default()
-                })
-                .collect(),
-            world: 1,
-            parsed: numbers.iter().map(|(o, v)| parsed(o, *v)).collect(),
-            ..Knobs::default()
+            ..tests::told(shapes, &numbers)
         }
     }
 
     /// What is found: the number, or which of the other answers.
     fn found(line: &str, told: &Knobs, files: &[ConfigFile]) -> String {
-        let command = CommandLine {
-            argv: line.split(' ').map(Word::from).collect(),
-            ..CommandLine::default()
-        };
+        let command = command(line);
         let launch = LaunchEnvironment {
             told: Some(told),
             files,

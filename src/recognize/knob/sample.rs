@@ -157,48 +157,28 @@ fn has_size(shape: &[u64], what: SampleSize, value: u64, batch: Option<u64>) -> 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::command::{CommandLine, Word};
-    use crate::event::{GivenSize, ParsedNumber, SourceNumber};
+    use crate::event::SourceNumber;
+    use crate::recognize::knob::tests::{self, command, number};
     use crate::recognize::{ConfigFile, LaunchEnvironment};
 
     fn told(shapes: &[&[u64]], numbers: &[(&str, u64)], literals: &[(&str, u64)]) -> Knobs {
-        let given = shapes.iter().map(|shape| GivenSize {
-            shape: shape.to_vec(),
-            ..GivenSize::default()
-        });
-        let parsed = numbers.iter().map(|(option, value)| ParsedNumber {
-            name: option.trim_start_matches('-').replace('-', "_"),
-            options: vec![(*option).into()],
+        let numbers: Vec<_> = (numbers.iter().map(|(o, v)| number(o, *v, false))).collect();
+        let literals = literals.iter().zip(1..);
+        let literals = literals.map(|((name, value), line)| SourceNumber {
+            file: "/p/a.py".into(),
+            line,
+            name: (*name).into(),
             value: *value,
-            default: Some(*value),
-            reads_command: true,
-            by: "argparse".into(),
-            ..ParsedNumber::default()
+            ..SourceNumber::default()
         });
-        let literals = literals
-            .iter()
-            .zip(1..)
-            .map(|((name, value), line)| SourceNumber {
-                file: "/p/a.py".into(),
-                line,
-                name: (*name).into(),
-                value: *value,
-                ..SourceNumber::default()
-            });
         Knobs {
-            given: given.collect(),
-            world: 1,
-            parsed: parsed.collect(),
             literals: literals.collect(),
-            ..Knobs::default()
+            ..tests::told(shapes, &numbers)
         }
     }
 
     fn found(line: &str, told: &Knobs, files: &[ConfigFile]) -> String {
-        let command = CommandLine {
-            argv: line.split(' ').map(Word::from).collect(),
-            ..CommandLine::default()
-        };
+        let command = command(line);
         let launch = LaunchEnvironment {
             told: Some(told),
             files,

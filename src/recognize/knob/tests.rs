@@ -5,7 +5,8 @@ use crate::command::{CommandLine, Word};
 use crate::event::{GivenSize, NamedNumber};
 use crate::recognize::LaunchEnvironment;
 
-fn number(option: &str, value: u64, typed: bool) -> ParsedNumber {
+/// An argument of argparse with a number.
+pub(crate) fn number(option: &str, value: u64, typed: bool) -> ParsedNumber {
     ParsedNumber {
         name: option.trim_start_matches('-').replace('-', "_"),
         options: vec![option.into()],
@@ -18,7 +19,7 @@ fn number(option: &str, value: u64, typed: bool) -> ParsedNumber {
     }
 }
 
-fn shape(dimensions: &[u64]) -> GivenSize {
+pub(crate) fn shape(dimensions: &[u64]) -> GivenSize {
     GivenSize {
         at: "0".into(),
         shape: dimensions.to_vec(),
@@ -26,7 +27,8 @@ fn shape(dimensions: &[u64]) -> GivenSize {
     }
 }
 
-fn told(given: &[&[u64]], parsed: &[ParsedNumber]) -> Knobs {
+/// What a program tells whose model was given tensors of these sizes.
+pub(crate) fn told(given: &[&[u64]], parsed: &[ParsedNumber]) -> Knobs {
     Knobs {
         given: given.iter().map(|each| shape(each)).collect(),
         parsed: parsed.to_vec(),
@@ -35,7 +37,7 @@ fn told(given: &[&[u64]], parsed: &[ParsedNumber]) -> Knobs {
     }
 }
 
-fn command(text: &str) -> CommandLine {
+pub(crate) fn command(text: &str) -> CommandLine {
     let (typed, words) = match text.split_once(" python") {
         Some((front, rest)) if front.contains('=') => (Some(front), format!("python{rest}")),
         _ => (None, text.to_string()),

@@ -1,21 +1,27 @@
 //! The files of settings that a program's text names: an option's default, a path that is written down, and one that is made of
 //! what options say. Which of them there are is looked up elsewhere.
 
-use super::statements::{SourceStatements, TokenRange};
+use super::statements::{CallSite, SourceStatements, TokenRange};
 use crate::recognize::config_formats::SETTINGS_FILES;
 use crate::recognize::spellings::{is_one, spellings};
 
 /// How deep a part of a path may be inside of others.
 const DEEPEST: usize = 4;
 
+/// The words that stand by themselves in a call: an option's names, where it declares one.
+fn words_of<'s>(
+    said: &'s SourceStatements<'_>,
+    call: &'s CallSite<'_>,
+) -> impl Iterator<Item = &'s str> + 's {
+    let positional = call.positional.iter();
+    positional.filter_map(|part| said.tokens.string(part.start))
+}
+
 /// Options whose defaults are files of settings: the option and the file.
 pub(crate) fn default_files(source: &str) -> Vec<(Vec<String>, String)> {
     let said = SourceStatements::new(source);
     let calls = said.calls.iter().filter_map(|call| {
-        let words = call
-            .positional
-            .iter()
-            .filter_map(|part| said.tokens.string(part.start));
+        let words = words_of(&said, call);
         let options: Vec<String> = words.map(String::from).collect();
         let names_config = |option: &String| is_one(&spellings().config_files, option);
         let file = said.tokens.string(call.keyword("default")?.start)?;
@@ -126,10 +132,7 @@ fn path_of(said: &SourceStatements<'_>, range: &TokenRange, depth: usize) -> Opt
 pub(crate) fn default_words(source: &str) -> Vec<(String, String)> {
     let said = SourceStatements::new(source);
     let calls = said.calls.iter().filter_map(|call| {
-        let words = call
-            .positional
-            .iter()
-            .filter_map(|part| said.tokens.string(part.start));
+        let words = words_of(&said, call);
         let longest = words
             .filter(|word| word.starts_with("--"))
             .max_by_key(|word| word.len())?;

@@ -1,28 +1,15 @@
 //! Shorter sequences and smaller images: what they change, that nobody gets them unasked, and that they are never first.
 
 use super::*;
-use crate::event::{GivenSize, Knobs, ParsedNumber, SourceNumber};
+use crate::event::{Knobs, ParsedNumber, SourceNumber};
+use crate::recognize::knob::tests::{number, told as knobs};
 
 fn told(shape: &[u64], option: &str, value: u64, choices: &[u64]) -> Knobs {
     let number = ParsedNumber {
-        name: option.trim_start_matches('-').replace('-', "_"),
-        options: vec![option.into()],
-        value,
-        default: Some(value),
         choices: choices.to_vec(),
-        reads_command: true,
-        by: "argparse".into(),
-        ..ParsedNumber::default()
+        ..number(option, value, false)
     };
-    Knobs {
-        given: vec![GivenSize {
-            shape: shape.to_vec(),
-            ..GivenSize::default()
-        }],
-        world: 1,
-        parsed: vec![number],
-        ..Knobs::default()
-    }
+    knobs(&[shape], &[number])
 }
 
 fn offered(line: &str, told: &Knobs) -> Vec<Remedy> {

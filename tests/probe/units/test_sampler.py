@@ -1,5 +1,6 @@
 """Who reads the allocator and who sends, by how often steps end: a training told moment by moment."""
 import collections
+import contextlib
 import json
 import os
 import socket
@@ -187,15 +188,21 @@ class WhereStepsAreLong(unittest.TestCase):
         self.assertEqual(by_steps, 0)
 
 
+@contextlib.contextmanager
+def listening():
+    """A socket's path, and the socket, which takes two at the most before somebody accepts them."""
+    with tempfile.TemporaryDirectory() as place:
+        path = os.path.join(place, "socket")
+        with socket.socket(socket.AF_UNIX) as listener:
+            listener.bind(path)
+            listener.listen(2)
+            yield path, listener
+
+
 class ASocketThatIsFull(unittest.TestCase):
     def test_makes_no_step_wait_and_loses_nothing(self):
-        with tempfile.TemporaryDirectory() as place:
-            path = os.path.join(place, "socket")
-            listener = socket.socket(socket.AF_UNIX)
-            listener.bind(path)
-            listener.listen(1)
-            with listener:
-                self.fill_and_empty(wire.Wire(path, lambda: {"event": "hello"}), listener)
+        with listening() as (path, listener):
+            self.fill_and_empty(wire.Wire(path, lambda: {"event": "hello"}), listener)
 
     def fill_and_empty(self, sender, listener):
         sender.flush_at_once()
@@ -258,19 +265,14 @@ class ANumberThatTheProgramHasTaken(unittest.TestCase):
             self.taken(act)
 
     def test_is_noticed_where_nothing_has_it_yet(self):
-        with tempfile.TemporaryDirectory() as place:
-            path = os.path.join(place, "socket")
-            listener = socket.socket(socket.AF_UNIX)
-            listener.bind(path)
-            listener.listen(2)
-            with listener:
-                sender = wire.Wire(path, lambda: {"event": "hello"})
-                self.assertTrue(sender.flush(5.0))
-                os.close(sender.socket.fileno())
-                sender.flush_at_once()
-                self.assertFalse(sender.is_connected())
-                self.assertTrue(sender.flush(5.0))
-                sender.lose()
+        with listening() as (path, listener):
+            sender = wire.Wire(path, lambda: {"event": "hello"})
+            self.assertTrue(sender.flush(5.0))
+            os.close(sender.socket.fileno())
+            sender.flush_at_once()
+            self.assertFalse(sender.is_connected())
+            self.assertTrue(sender.flush(5.0))
+            sender.lose()
 
 
 if __name__ == "__main__":

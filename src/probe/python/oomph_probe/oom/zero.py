@@ -7,7 +7,7 @@ are the attributes' values, by the names that they have in DeepSpeed 0.9 to 0.19
 
 from __future__ import annotations
 
-from ..common import errors, frames
+from ..common import errors, frames, objects
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -70,8 +70,7 @@ def optimizer_of(stack: Iterable[FrameType]) -> Any:
 
 
 def own(thing: Any) -> dict[str, Any]:
-    found = getattr(thing, "__dict__", None) if getattr(type(thing), "__dictoffset__", 0) else None
-    return found if type(found) is dict else {}
+    return objects.namespace_of(thing) or {}
 
 
 class Ledger:
@@ -138,7 +137,7 @@ class Ledger:
 
     def add(self, value: Any, depth: int) -> int:
         """The bytes of the tensors in it that were not met before."""
-        if isinstance(value, self.torch.Tensor):
+        if objects.is_a(value, self.torch.Tensor):
             if not self.is_here(value):
                 return 0
             storage = value.untyped_storage()
@@ -148,10 +147,10 @@ class Ledger:
             return int(storage.nbytes())
         if depth <= 0:
             return 0
-        if isinstance(value, dict):
-            inner: Any = value.values()
-        elif isinstance(value, (list, tuple, set)):
-            inner = value
+        if objects.is_a(value, dict):
+            inner: Any = [each for _, each in objects.entries(value)]
+        elif objects.is_a(value, (list, tuple)):
+            inner = objects.elements(value)
         elif type(value).__module__.startswith("deepspeed."):
             inner = own(value).values()
         else:
