@@ -93,10 +93,10 @@ class Census:
         if found.has_half:
             return "it already uses half-precision tensors"
         for root in roots:
-            said = precision.of_program(self.torch, root, "cuda")
+            said = precision.of_model(self.torch, root, "cuda")
             if said is not None:
                 return said
-        return precision.of_accelerate()
+        return precision.of_settings(self.torch)
 
 
 class ObjectScan:
@@ -109,6 +109,7 @@ class ObjectScan:
         self.in_use: set[int] = set()
         self.scaler = False
         self.has_half = False
+        self.halves = tuple(getattr(torch, name) for name in ("float16", "bfloat16") if hasattr(torch, name))
 
     def look(self, until: float) -> bool:
         """False if the time ran out before every object was seen."""
@@ -136,10 +137,7 @@ class ObjectScan:
         return True
 
     def see_tensor(self, tensor: Tensor) -> None:
-        half = tuple(
-            getattr(self.torch, name) for name in ("float16", "bfloat16") if hasattr(self.torch, name)
-        )
-        if tensor.is_cuda and tensor.dtype in half:
+        if tensor.is_cuda and tensor.dtype in self.halves:
             self.has_half = True
 
     def see_iterator(self, iterator: Any) -> None:

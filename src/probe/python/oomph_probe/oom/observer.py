@@ -102,6 +102,8 @@ class Observer:
 
     def send_knobs(self, device: int, *_: Any) -> None:
         """Sends what is known of the numbers that set the program's sizes."""
+        if self.records.is_again:
+            return
         line = self.knobs.at_oom(int(device), self.records.steps.thread, self.phase == "evaluation")
         if line is not None:
             self.wire.put(line, keep=True)
@@ -158,6 +160,8 @@ class Records:
         self.seen = 0
         self.full_at = 0.0
         self.latest: tuple[Any, Line] = None, {}
+        # Whether the latest was at the same place as the one before, with the same bytes allocated.
+        self.is_again = False
         self.places: set[Any] = set()
         # The id of the optimizer whose step ran when memory ran out; 0 for none.
         self.stepping = 0
@@ -186,22 +190,22 @@ class Records:
         self.seen += 1
         now = time.monotonic()
         self.add_parts(record, device, (self.add_stack, self.add_structure))
+        # cuDNN tries one algorithm after another: among OOMs at one place with the same bytes allocated,
+        # the last attempt's record is the one that counts. (`device` is copied: nothing of the call is kept.)
+        place = int(device), record["step"], record.get("stack"), record["sample"]["allocated"]
+        self.is_again = bool(self.latest[1]) and place == self.latest[0] and now - self.full_at < FULL_EVERY
         is_new = self.is_new_place(record.get("stack"))
         in_full = is_new or self.seen <= FULL_AT_FIRST or now - self.full_at >= FULL_EVERY
-        if in_full:
+        if self.is_again:
+            record.update(self.latest[1])
+        elif in_full:
             self.add_parts(
                 record,
                 device,
                 (self.add_snapshot, self.add_progress, self.add_optimizer, self.add_loading, self.add_zero),
             )
-        # cuDNN tries one algorithm after another: among OOMs at one place with the same bytes allocated,
-        # the last attempt's record is the one that counts. (`device` is copied: nothing of the call is kept.)
-        place = int(device), record["step"], record.get("stack"), record["sample"]["allocated"]
-        if in_full:
             self.full_at = now
             self.latest = place, {name: record[name] for name in EXPENSIVE if name in record}
-        elif place == self.latest[0]:
-            record.update(self.latest[1])
         return record
 
     def add_parts(self, record: Line, device: int, parts: Iterable[Callable[[Line, int], None]]) -> None:

@@ -18,19 +18,22 @@ if TYPE_CHECKING:
 
 def of_program(torch: Torch, root: Module, device: str) -> str | None:
     """What shows that the program sets a precision itself, or None."""
+    return of_model(torch, root, device) or of_process(torch)
+
+
+def of_model(torch: Torch, root: Module, device: str) -> str | None:
+    """The same, as far as the model and autocast show it."""
     if is_autocast_on(torch, device):
         return "the program uses autocast itself"
     for parameter in members.parameters(root):
         if parameter.is_floating_point() and parameter.dtype != torch.float32:
             return "its parameters are %s" % str(parameter.dtype).replace("torch.", "")
-    return of_process(torch)
+    return None
 
 
 def of_process(torch: Torch) -> str | None:
-    """The same, as far as it can be seen without a model."""
-    if str(torch.get_default_dtype()) != "torch.float32":
-        return "its default dtype is %s" % str(torch.get_default_dtype()).replace("torch.", "")
-    said = of_accelerate()
+    """The same, as far as it can be seen without a model. Looks for scalers among all objects, which takes some 0.1 s."""
+    said = of_settings(torch)
     if said is not None:
         return said
     for kind, name in scalers(torch):
@@ -38,6 +41,13 @@ def of_process(torch: Torch) -> str | None:
             if isinstance_of(each, kind) and each.is_enabled():
                 return "it scales its loss (%s)" % name
     return None
+
+
+def of_settings(torch: Torch) -> str | None:
+    """What it has set for the whole process."""
+    if str(torch.get_default_dtype()) != "torch.float32":
+        return "its default dtype is %s" % str(torch.get_default_dtype()).replace("torch.", "")
+    return of_accelerate()
 
 
 def scalers(torch: Torch) -> list[tuple[type, str]]:

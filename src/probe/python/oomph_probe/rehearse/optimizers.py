@@ -5,6 +5,8 @@ settings (torch/optim/*.py). Looked for among the collector's objects once memor
 from __future__ import annotations
 
 import gc
+import time
+import weakref
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -21,6 +23,9 @@ STATES = {
 ADDING = ("amsgrad", "momentum", "centered")
 # Of these the setting is no tensor of its own.
 PLAIN_MOMENTUM = ("Adam", "AdamW", "Muon")
+# Seconds for which those that were found are all that there are: a walk over all objects takes some 40 ms, and memory
+# runs out a dozen times in a moment where cuDNN tries one algorithm after another.
+MOMENT = 1.0
 
 
 def of(torch: Torch, device: Any, before: int = 0, steps: int = 0) -> Line | None:
@@ -49,14 +54,36 @@ def counted(optimizer: Optimizer) -> float:
 
 def largest(torch: Torch, is_here: Callable[[Tensor], bool], wanted: int = 0) -> Optimizer | None:
     """The optimizer with the id `wanted`, else the one of the most parameters on a device; None where there is none."""
-    every = gc.get_objects()
-    # `isinstance` asks the object for its class, which may run the program's code.
-    kinds = {kind for kind in set(map(type, every)) if torch.optim.Optimizer in kind.__mro__}
-    found = [each for each in every if type(each) in kinds] if kinds else []
-    del every
+    found = there.all(torch)
     sized = [(id(each) == wanted, size_of(each, is_here), at) for at, each in enumerate(found)]
     sized = [entry for entry in sized if entry[1] > 0]
     return found[max(sized)[2]] if sized else None
+
+
+class Found:
+    """The optimizers among the collector's objects, as they were found last; none is kept alive."""
+
+    def __init__(self) -> None:
+        self.at = float("-inf")
+        self.references: list[weakref.ref[Any]] = []
+
+    def all(self, torch: Torch) -> list[Optimizer]:
+        known = [each() for each in self.references]
+        if not known or None in known or time.monotonic() - self.at > MOMENT:
+            known = search(torch)
+            self.references = [weakref.ref(each) for each in known]
+            self.at = time.monotonic()
+        return known
+
+
+there = Found()
+
+
+def search(torch: Torch) -> list[Any]:
+    every = gc.get_objects()
+    # `isinstance` asks the object for its class, which may run the program's code.
+    kinds = {kind for kind in set(map(type, every)) if torch.optim.Optimizer in kind.__mro__}
+    return [each for each in every if type(each) in kinds] if kinds else []
 
 
 def size_of(optimizer: Optimizer, is_here: Callable[[Tensor], bool]) -> int:

@@ -40,11 +40,11 @@ if TYPE_CHECKING:
     # A call to begin with, and the lines from there on.
     Way = Tuple[Call, Optional[callers.Lines]]
 
-# Seconds of all rehearsals after which no variant is begun, and at which none at a further batch may end: the others
-# say more.
-REFINED = 1.0
+# Seconds of all rehearsals at which the last variant should have ended: none is begun that would end later, but for
+# the second, whose remedy leaves the batch and the numbers as they are.
+REFINED, SECOND = 1.2, 1.8
 # What a variant takes as a share of the first, which also fills torch's caches (measured: 0.5 to 0.8).
-LATER = 0.8
+LATER = 0.7
 AS_IT_WAS = (False, False)
 # What is rehearsed, in this order: (checkpointing, bf16), and at which of the batches.
 FIRST, OWN, LESS = 0, 1, 2
@@ -103,7 +103,12 @@ class Work:
 
     def is_done(self) -> bool:
         """Whether no variant would be begun if there were more time."""
-        return not self.left or bool(self.variants) and self.micros / 1e6 > REFINED * self.slack
+        return not self.left or bool(self.variants) and not self.would_end_in_time(self.micros / 1e6)
+
+    def would_end_in_time(self, spent: float) -> bool:
+        """Whether the next of them would."""
+        until = SECOND if self.left[0] == TASKS[1] else REFINED
+        return spent + LATER * self.first_took <= until * self.slack
 
     def said(self, error: BaseException | None, pid: int) -> Line:
         """The line; with the error that ended it, if one did."""
@@ -127,8 +132,7 @@ class Work:
                 variant, which = self.left[0]
                 began = time.monotonic()
                 spent = self.micros / 1e6 + began - self.began
-                taken = spent + LATER * self.first_took if which != FIRST else spent
-                if self.variants and taken > REFINED * self.slack:
+                if self.variants and not self.would_end_in_time(spent):
                     self.left.pop(0)
                     continue
                 if deadline.has_come():
