@@ -119,6 +119,7 @@ const PACKAGE: &[(&str, &str)] = embedded![
     "rehearse/rehearsals.py",
     "rehearse/roots.py",
     "rehearse/rounds.py",
+    "rehearse/rules.py",
     "rehearse/shards.py",
     "rehearse/sizes.py",
     "rehearse/unseen.py",

@@ -83,6 +83,7 @@ rehearse/ After an OOM in the first steps, to know what another batch or a remed
     rehearsals     decides what is rehearsed and for how long
     work           the variants of one step, and the ways to rehearse it
     rounds         the calls of one round of the training's loop, which a step begins with
+    rules          what the most frequent operators return, by the sizes that they are given
     evaluations    calls without gradients that memory ran out in
     rehearsal      one step on fake tensors, as a trace of allocations and frees
     values         which values of its tensors are known

@@ -32,7 +32,7 @@ def of_model(torch: Torch, root: Module, device: str) -> str | None:
 
 
 def of_process(torch: Torch) -> str | None:
-    """The same, as far as it can be seen without a model. Looks for scalers among all objects, which takes some 0.1 s."""
+    """The same, as far as it can be seen without a model. Looks at all objects for scalers: some 0.1 s."""
     said = of_settings(torch)
     if said is not None:
         return said

@@ -8,6 +8,8 @@ one of these is asked for each time, and where torch is not as it is expected to
 from __future__ import annotations
 
 from ..common import errors
+from . import flops
+from .rules import NEW, NONE, RULES, SAME, VIEW, Kinds
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -21,8 +23,8 @@ PLAIN = frozenset(("int", "float", "bool", "str", "NoneType", "dtype", "device",
 NEVER = frozenset(
     "set_ resize_ as_strided_ resize_as_ _resize_output_ as_strided lift_fresh lift_fresh_copy lift".split()
 )
-# How an output came to be: a tensor of its own, a view of an argument, an argument, none.
-NEW, VIEW, SAME, NONE = range(4)
+# These return a view without saying so.
+VIEWS = ("_unsafe_view", "_reshape_alias")
 
 
 class Unknown(Exception):
@@ -32,7 +34,7 @@ class Unknown(Exception):
 class Facts:
     """What is known of an operator whatever its arguments are."""
 
-    __slots__ = ("name", "namespace", "is_mutable", "may_be_known")
+    __slots__ = ("name", "namespace", "is_mutable", "may_be_known", "is_view", "rule")
 
     def __init__(self, func: Any) -> None:
         self.namespace = func.namespace
@@ -44,12 +46,20 @@ class Facts:
             and (not self.is_mutable or is_in_place(func._schema))
             and not any("inplace_view" in str(tag) for tag in func.tags)
         )
+        self.is_view = self.name in VIEWS or is_view(func._schema)
+        self.rule = RULES.get(func.name()) if self.may_be_known else None
 
 
 def is_in_place(schema: Any) -> bool:
     """Whether it changes its first argument and returns that."""
     changed = [each.alias_info is not None and each.alias_info.is_write for each in schema.arguments]
     return bool(changed) and changed[0] and not any(changed[1:]) and len(schema.returns) == 1
+
+
+def is_view(schema: Any) -> bool:
+    """Whether it returns views of its first argument alone."""
+    shared = [each.alias_info is not None and not each.alias_info.is_write for each in schema.arguments]
+    return bool(shared) and shared[0] and not any(shared[1:]) and all(each.alias_info for each in schema.returns)
 
 
 class Known:
@@ -81,6 +91,7 @@ class Operators:
             from torch._subclasses.fake_tensor import FakeTensor
 
             self.kind: Any = FakeTensor
+            self.kinds = Kinds(torch, FakeTensor)
             self.make_subclass = torch.Tensor._make_subclass
             self.empty = torch.empty_strided
             self.plainly = torch._C._DisableTorchDispatch
@@ -134,6 +145,45 @@ class Operators:
             else:
                 return False
         return True
+
+    def answer(self, key: Any, func: Any, facts: Facts, args: Args, kwargs: Kwargs) -> Any:
+        """What is known of a call, from an earlier one or by its sizes; None where torch has to be asked."""
+        found = self.known.answers.get(key)
+        if found is None and facts.may_be_known:
+            if facts.rule is not None:
+                outputs = facts.rule(self.kinds, args, kwargs)
+                if outputs is not None:
+                    found = outputs, tuple if len(outputs) > 1 else None, flops.of(facts.name, args)
+            elif facts.is_view:
+                found = self.viewed(func, args, kwargs)
+            if found is not None:
+                self.known.answers[key] = found
+        return found
+
+    def viewed(self, func: Any, args: Args, kwargs: Kwargs) -> Any:
+        """The answer of an operator that returns views, from torch's own on a tensor that is nothing but sizes."""
+        first = args[0]
+        if type(first) is not self.kind or first.dtype.is_complex or first.device.type == "meta":
+            return None
+        if any(isinstance(each, self.torch.Tensor) for each in args[1:]) or kwargs and "dtype" in kwargs:
+            return None
+        with self.plainly():
+            plain = self.empty(first.shape, first.stride(), dtype=first.dtype, device="meta")
+            try:
+                returned = func(plain, *args[1:], **kwargs)
+            except Exception:
+                # It will say so itself.
+                errors.foreseen("a view that cannot be had")
+                return None
+            kind, at = type(returned), first.storage_offset()
+            several = returned if kind in (list, tuple) else [returned]
+            if any(each.dtype != first.dtype for each in several):
+                return None
+            outputs = [
+                (VIEW, 0, each.shape, each.stride(), each.dtype, first.fake_device, at + each.storage_offset())
+                for each in several
+            ]
+        return outputs, kind if kind in (list, tuple) else None, 0
 
     def made(self, outputs: Any, args: Args) -> list[Any] | None:
         """The tensors that an operator returned before; None where none of its device was met yet."""
