@@ -7,11 +7,12 @@
 
 use super::estimate::Estimate;
 use super::estimate::Target;
+use super::spread::InputSpread;
 use crate::calibration::{
     ADAM_STATE, BACKWARD_SPREAD, FOREACH_TEMPORARIES, FORWARD_SPREAD, LOSS_COPIES,
 };
 use crate::command::CommandLine;
-use crate::event::{OomRecord, Phase, SourceLine};
+use crate::event::{Knobs, OomRecord, Phase, SourceLine};
 use crate::recognize::{LaunchEnvironment, WorkloadKey};
 use crate::state::{OomIncident, RankState, Run, StepTrack};
 use crate::units::Bytes;
@@ -49,6 +50,8 @@ pub struct Observation {
     pub optimizer: Estimate,
     /// Whether steps differ from each other.
     pub varies: bool,
+    /// How far its inputs differ in size, where the program told of them.
+    pub spread: Option<InputSpread>,
     /// The most that was reserved as a share of the most that was allocated, while nothing had to be
     /// given back: what the allocator's habits cost at the most.
     pub overhead: Option<f64>,
@@ -100,6 +103,14 @@ impl Observation {
             None => None,
         };
         Observation::new(rank, oom, workload)
+    }
+
+    /// With what this very run told of its inputs' sizes.
+    pub fn with_inputs(self, told: Option<&Knobs>, rank: Option<&RankState>) -> Observation {
+        Observation {
+            spread: told.and_then(|told| InputSpread::new(told, rank, self.batch)),
+            ..self
+        }
     }
 
     /// Those of these runs whose command is that of `workload` but for the batch.
@@ -196,6 +207,7 @@ impl Observation {
             passes,
             optimizer: optimizer_for(known),
             varies,
+            spread: None,
             overhead: rank.and_then(|rank| overhead(rank, known)),
             pieces: rank.and_then(pieces),
             partial_step,
@@ -493,10 +505,18 @@ impl PartialStep {
         )
     }
 
-    /// The peak of a target that takes `ratio` times the batch; no less than `least`. `kept`: gradients
-    /// stay through the forward, and did not.
-    pub(super) fn peak(&self, target: &Target, ratio: f64, kept: bool, least: Bytes) -> Estimate {
+    /// The peak of a target that takes `ratio` times the batch; no less than `least`, and with steps that take up to `larger`
+    /// times as much as this one in proportion. `kept`: gradients stay through the forward, and did not.
+    pub(super) fn peak(
+        &self,
+        target: &Target,
+        ratio: f64,
+        larger: f64,
+        kept: bool,
+        least: Bytes,
+    ) -> Estimate {
         let (likely, most) = self.activations();
+        let most = most.max(likely * larger);
         let of = |base: Bytes, activations: f64| {
             let (_, likely, high) = target.treatment.passes(base.0 as f64, activations * ratio);
             (Bytes(likely as u64), Bytes(high as u64))
@@ -521,13 +541,18 @@ impl PartialStep {
     }
 }
 
-/// Bytes of the model's parameters and of those that are trained, before an optimizer has shown them.
+/// Bytes of the model's parameters and of those that are trained, before an optimizer has shown them: by the lines that made
+/// them and by the model that runs, and no less than what the optimizer was given.
 fn model(record: &OomRecord) -> Option<(Bytes, Bytes)> {
     let built = record
         .lines
         .iter()
         .filter(|held| held.inside.as_ref().is_some_and(builds_a_model));
     let bytes = built.fold(Bytes::ZERO, |sum, held| sum + held.bytes);
+    let (given, given_trained) = match record.optimizer.as_deref() {
+        Some(optimizer) => (optimizer.parameters(), optimizer.trained),
+        None => (Bytes::ZERO, Bytes::ZERO),
+    };
     // The model that runs may be one of several; what the lines say more is taken for trained.
     let (parameters, trained) = match record.model.as_deref() {
         Some(model) => (
@@ -536,6 +561,7 @@ fn model(record: &OomRecord) -> Option<(Bytes, Bytes)> {
         ),
         None => (bytes, bytes),
     };
+    let (parameters, trained) = (parameters.max(given), trained.max(given_trained));
     (parameters > Bytes::ZERO).then_some((parameters, trained))
 }
 

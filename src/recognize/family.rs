@@ -120,8 +120,8 @@ pub(crate) fn is_other_size(name: &str) -> bool {
     })
 }
 
-/// The same, where a description says that it is a batch: a number of whatever a batch is made of may be one, `task_num`.
-pub(crate) fn is_other_size_than_described(name: &str) -> bool {
+/// The same, but that a number of whatever a batch is made of may be one: `task_num`.
+pub(crate) fn is_other_than_a_count(name: &str) -> bool {
     let is_count = |word: &str| matches!(word, "num" | "number");
     let words = words(name).into_iter().filter(|word| !is_count(word));
     is_other_size(&words.collect::<Vec<_>>().join("_"))

@@ -470,7 +470,7 @@ impl<'a> TextReading<'_, 'a> {
             (Some(BatchArgument::Plain), Some(said)) => Some((said, true)),
             (Some(level), _) => Some((level, true)),
             (None, Some(said))
-                if !(names.iter()).any(|name| family::is_other_size_than_described(name)) =>
+                if !(names.iter()).any(|name| family::is_other_than_a_count(name)) =>
             {
                 Some((said, false))
             }

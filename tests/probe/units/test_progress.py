@@ -125,6 +125,23 @@ class AShareIs(unittest.TestCase):
         whole = sum(weights) + 2 * 64 / 4**3
         self.assertAlmostEqual(at(model, stages[1].shortcut), sum(weights[:3]) / whole, 3)
 
+    def test_more_for_what_is_laid_out_in_more_places(self):
+        class Shuffle(Module):
+            def __init__(self):
+                super().__init__()
+                self.upscale_factor = 2
+
+            def forward(self, x):
+                return x
+
+        def half(shuffle):
+            small = [Layer() for _ in range(8)]
+            return small, Sequential([*small, Layer(32, 8), shuffle, *(Layer(8) for _ in range(8))])
+
+        small, plain = half(Layer(32))
+        shuffled, root = half(Shuffle())
+        self.assertGreater(at(plain, small[-1]), 2 * at(root, shuffled[-1]))
+
     def test_of_experts_a_part_of_the_places_each(self):
         class Mixed(Module):
             def __init__(self):

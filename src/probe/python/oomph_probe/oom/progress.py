@@ -224,7 +224,13 @@ class Tree:
         if kind.startswith("Dropout") and of.get("p") == 0:
             return 0.0
         entry, width, together = entry_of(of), width_of(of), 0.0
-        if "Pool" in kind or "scale_factor" in of:
+        rearranged = shuffled(of)
+        if rearranged is not None:
+            # As many elements, in more positions of fewer features, or the other way round.
+            self.at *= rearranged
+            self.width = max(1, round(self.width / rearranged))
+            self.places[self.width] = self.at
+        elif "Pool" in kind or "scale_factor" in of:
             self.at = self.places[self.width] = self.at * resized(of)
         elif entry is not None:
             # Features of this input width have been seen, so the number of positions is known. (A shortcut
@@ -297,6 +303,12 @@ def resized(of: dict[str, Any]) -> float:
     for each in stride:
         product *= each if isinstance(each, int) and each > 0 else 1
     return product if of.get("transposed") is True else 1.0 / product
+
+
+def shuffled(of: dict[str, Any]) -> float | None:
+    """The factor by which PixelShuffle and its inverse change the number of positions; None for other leaves."""
+    up, down = number(of.get("upscale_factor")), number(of.get("downscale_factor"))
+    return float(up) ** 2 if up else 1.0 / down**2 if down else None
 
 
 def frame_of(path: Path, module: Module) -> FrameType | None:
