@@ -374,6 +374,8 @@ impl Progress {
     /// By the observer's record; `None` where it does not say.
     pub(super) fn from_record(record: &OomRecord) -> Option<Progress> {
         match record.phase {
+            // More of the forward follows a gradient that is asked for in between.
+            Phase::Backward if is_asked_between(record) => None,
             Phase::Backward => Some(Progress::Backward),
             Phase::Forward => record
                 .progress
@@ -565,6 +567,12 @@ fn model(record: &OomRecord) -> Option<(Bytes, Bytes)> {
     (parameters > Bytes::ZERO).then_some((parameters, trained))
 }
 
+/// Whether a backward is one of `torch.autograd.grad`: of an inner loop, a penalty, an attack.
+fn is_asked_between(record: &OomRecord) -> bool {
+    let mut lines = record.stack.iter();
+    lines.any(|line| line.function == "grad" && line.file.ends_with("torch/autograd/__init__.py"))
+}
+
 /// torch's lines that allocate parameters: `Module.to`, a recurrent layer that lays its weights
 /// together, and layers that are made on the device.
 fn builds_a_model(inside: &SourceLine) -> bool {
@@ -585,6 +593,29 @@ mod tests {
 
     fn mib(count: f64) -> Bytes {
         Bytes::mib(1).scale(count)
+    }
+
+    #[test]
+    fn a_gradient_that_is_asked_for_in_between_is_not_the_end_of_the_forward() {
+        let at = |file: &str, function: &str| OomRecord {
+            phase: Phase::Backward,
+            stack: vec![SourceLine {
+                file: file.into(),
+                line: 1,
+                function: function.into(),
+            }],
+            ..crate::state::tests::staged::record(
+                100,
+                mib(200.0),
+                mib(200.0),
+                mib(20.0),
+                Bytes::ZERO,
+            )
+        };
+        let end = at("/v/torch/_tensor.py", "backward");
+        assert_eq!(Progress::from_record(&end), Some(Progress::Backward));
+        let between = at("/v/torch/autograd/__init__.py", "grad");
+        assert_eq!(Progress::from_record(&between), None);
     }
 
     /// An adapter of low rank under bf16 autocast, batch 16 (torch 2.11): the optimizer knows 10 MiB of

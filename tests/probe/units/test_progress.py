@@ -142,6 +142,26 @@ class AShareIs(unittest.TestCase):
         shuffled, root = half(Shuffle())
         self.assertGreater(at(plain, small[-1]), 2 * at(root, shuffled[-1]))
 
+    def test_more_where_that_is_called_twice(self):
+        class Twice(Module):
+            def __init__(self):
+                super().__init__()
+                self.body = Sequential([Layer() for _ in range(8)])
+                self.up1, self.up2, self.shuffle = Layer(32, 8), Layer(32, 8), Layer()
+                self.shuffle.upscale_factor = 2
+                self.high = Layer(8)
+
+            def forward(self, x):
+                return self.high(self.shuffle(self.up2(self.shuffle(self.up1(self.body(x))))))
+
+        class Once(Twice):
+            def forward(self, x):
+                return self.high(self.shuffle(self.up2(self.up1(self.body(x)))))
+
+        once, twice = Once(), Twice()
+        last = [model.body._modules["7"] for model in (once, twice)]
+        self.assertGreater(at(once, last[0]), 2 * at(twice, last[1]))
+
     def test_of_experts_a_part_of_the_places_each(self):
         class Mixed(Module):
             def __init__(self):
