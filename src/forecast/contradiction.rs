@@ -66,6 +66,7 @@ mod tests {
             passes,
             optimizer: Estimate::exact(Bytes::gib(2)),
             varies: false,
+            spread: None,
             overhead: None,
             pieces: None,
             partial_step: None,

@@ -12,6 +12,7 @@ use super::estimate::{Allocator, Target};
 use super::observation::Progress;
 use super::observation::{ForwardBackwardPeak, Observation, Unseen};
 use super::rehearsed::{OnCard, Rehearsed};
+use super::spread::InputSpread;
 use crate::calibration::{
     EXPANDABLE, FEW_PIECES, FEW_PIECES_NEED, FIXED, Factors, GROWTH_PER_DOUBLING, MANY_TIMES,
     OVERHEAD_NEEDED_SAFELY,
@@ -105,11 +106,25 @@ impl Model {
             return Some(Basis::Rehearsed);
         }
         match (self.peak(target), target.treatment.is_none()) {
-            (Forecast::Within(_), true) if self.first_accumulates(target) => Some(Basis::Estimated),
+            (Forecast::Within(_), true)
+                if self.first_accumulates(target) || self.spread().is_some() =>
+            {
+                Some(Basis::Estimated)
+            }
             (Forecast::Within(_), true) => Some(Basis::Measured),
             (Forecast::Within(_), false) => Some(Basis::Estimated),
             (Forecast::Extrapolated(..) | Forecast::AtLeast(..) | Forecast::Unknown, _) => None,
         }
+    }
+
+    /// How far the inputs' sizes differ, by the latest run that was told of.
+    fn spread(&self) -> Option<InputSpread> {
+        self.observations.iter().rev().find_map(|seen| seen.spread)
+    }
+
+    /// What the largest step may take of what the largest one seen takes in proportion.
+    fn larger(&self, ratio: f64) -> f64 {
+        self.spread().map_or(1.0, |spread| spread.at_most(ratio))
     }
 
     /// Whether the target accumulates gradients, and the run that its figure rests on did not.
@@ -243,7 +258,8 @@ impl Model {
             .max_by(|(_, a), (_, b)| a.progress.share().total_cmp(&b.progress.share()))?;
         let ratio = target.batch as f64 / seen.batch.max(1) as f64;
         let kept = target.keeps_gradients && !seen.keeps_gradients;
-        let peak = furthest.peak(target, ratio, kept, self.bound(target).low);
+        let larger = self.larger(ratio);
+        let peak = furthest.peak(target, ratio, larger, kept, self.bound(target).low);
         Some((peak, furthest.progress))
     }
 
@@ -307,6 +323,9 @@ impl Model {
         };
         let of_peak = share + REPEATED + varied + accumulated;
         let widened = estimate.widened(nearest.base.low, of_peak);
+        let larger = self.larger(batch / nearest.batch.max(1) as f64);
+        let activations = widened.likely - nearest.base.low;
+        let widened = widened.up_to(nearest.base.low + activations.scale(larger));
         Some(self.lifted(widened, target))
     }
 
@@ -512,6 +531,7 @@ mod tests {
             passes: ForwardBackwardPeak::Seen(Bytes::gib(8)),
             optimizer: Estimate::exact(Bytes::ZERO),
             varies: false,
+            spread: None,
             overhead: Some(overhead),
             pieces: Some(pieces),
             partial_step: None,
@@ -601,5 +621,44 @@ mod tests {
         assert!(high(16) < high(32) && high(32) < high(64));
         assert_eq!(high(1 << 20), FIXED.2);
         assert_eq!(Allocator::Fixed.factors(&[], 16), FIXED);
+    }
+
+    /// Graphs laid together, whose nodes are no multiple of the batch: what half of it needs is estimated, and no less
+    /// than half.
+    #[test]
+    fn inputs_that_differ_in_size_are_no_measure_of_another_batch() {
+        use crate::event::{GivenSize, Knobs};
+        let told = Knobs {
+            given: vec![GivenSize {
+                shape: vec![840, 9],
+                varies: vec![0],
+                least: vec![760, 9],
+                most: vec![840, 9],
+                ..GivenSize::default()
+            }],
+            ..Knobs::default()
+        };
+        let target = Target {
+            batch: 16,
+            keeps_gradients: false,
+            treatment: ActivationReduction::default(),
+            allocator: Allocator::Expandable,
+        };
+        let ran = seen(32, 1.02, 0.0);
+        let same = Model::new(vec![ran.clone()]);
+        let differ = Model::new(vec![ran.with_inputs(Some(&told), None)]);
+        assert_eq!(same.basis(&target), Some(Basis::Measured));
+        assert_eq!(differ.basis(&target), Some(Basis::Estimated));
+        let (Forecast::Within(same), Forecast::Within(differ)) =
+            (same.peak(&target), differ.peak(&target))
+        else {
+            panic!("a whole run was seen");
+        };
+        assert_eq!(same.likely, differ.likely);
+        // 1 GiB stays, 3.5 of the rest are half of it.
+        assert!(
+            same.high < Bytes::gib(5) && differ.high > Bytes::gib(6),
+            "{differ:?}"
+        );
     }
 }

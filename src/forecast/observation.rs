@@ -7,11 +7,12 @@
 
 use super::estimate::Estimate;
 use super::estimate::Target;
+use super::spread::InputSpread;
 use crate::calibration::{
     ADAM_STATE, BACKWARD_SPREAD, FOREACH_TEMPORARIES, FORWARD_SPREAD, LOSS_COPIES,
 };
 use crate::command::CommandLine;
-use crate::event::{OomRecord, Phase, SourceLine};
+use crate::event::{Knobs, OomRecord, Phase, SourceLine};
 use crate::recognize::{LaunchEnvironment, WorkloadKey};
 use crate::state::{OomIncident, RankState, Run, StepTrack};
 use crate::units::Bytes;
@@ -49,6 +50,8 @@ pub struct Observation {
     pub optimizer: Estimate,
     /// Whether steps differ from each other.
     pub varies: bool,
+    /// How far its inputs differ in size, where the program told of them.
+    pub spread: Option<InputSpread>,
     /// The most that was reserved as a share of the most that was allocated, while nothing had to be
     /// given back: what the allocator's habits cost at the most.
     pub overhead: Option<f64>,
@@ -100,6 +103,14 @@ impl Observation {
             None => None,
         };
         Observation::new(rank, oom, workload)
+    }
+
+    /// With what this very run told of its inputs' sizes.
+    pub fn with_inputs(self, told: Option<&Knobs>, rank: Option<&RankState>) -> Observation {
+        Observation {
+            spread: told.and_then(|told| InputSpread::new(told, rank, self.batch)),
+            ..self
+        }
     }
 
     /// Those of these runs whose command is that of `workload` but for the batch.
@@ -196,6 +207,7 @@ impl Observation {
             passes,
             optimizer: optimizer_for(known),
             varies,
+            spread: None,
             overhead: rank.and_then(|rank| overhead(rank, known)),
             pieces: rank.and_then(pieces),
             partial_step,
@@ -362,6 +374,8 @@ impl Progress {
     /// By the observer's record; `None` where it does not say.
     pub(super) fn from_record(record: &OomRecord) -> Option<Progress> {
         match record.phase {
+            // More of the forward follows a gradient that is asked for in between.
+            Phase::Backward if is_asked_between(record) => None,
             Phase::Backward => Some(Progress::Backward),
             Phase::Forward => record
                 .progress
@@ -493,10 +507,18 @@ impl PartialStep {
         )
     }
 
-    /// The peak of a target that takes `ratio` times the batch; no less than `least`. `kept`: gradients
-    /// stay through the forward, and did not.
-    pub(super) fn peak(&self, target: &Target, ratio: f64, kept: bool, least: Bytes) -> Estimate {
+    /// The peak of a target that takes `ratio` times the batch; no less than `least`, and with steps that take up to `larger`
+    /// times as much as this one in proportion. `kept`: gradients stay through the forward, and did not.
+    pub(super) fn peak(
+        &self,
+        target: &Target,
+        ratio: f64,
+        larger: f64,
+        kept: bool,
+        least: Bytes,
+    ) -> Estimate {
         let (likely, most) = self.activations();
+        let most = most.max(likely * larger);
         let of = |base: Bytes, activations: f64| {
             let (_, likely, high) = target.treatment.passes(base.0 as f64, activations * ratio);
             (Bytes(likely as u64), Bytes(high as u64))
@@ -521,13 +543,18 @@ impl PartialStep {
     }
 }
 
-/// Bytes of the model's parameters and of those that are trained, before an optimizer has shown them.
+/// Bytes of the model's parameters and of those that are trained, before an optimizer has shown them: by the lines that made
+/// them and by the model that runs, and no less than what the optimizer was given.
 fn model(record: &OomRecord) -> Option<(Bytes, Bytes)> {
     let built = record
         .lines
         .iter()
         .filter(|held| held.inside.as_ref().is_some_and(builds_a_model));
     let bytes = built.fold(Bytes::ZERO, |sum, held| sum + held.bytes);
+    let (given, given_trained) = match record.optimizer.as_deref() {
+        Some(optimizer) => (optimizer.parameters(), optimizer.trained),
+        None => (Bytes::ZERO, Bytes::ZERO),
+    };
     // The model that runs may be one of several; what the lines say more is taken for trained.
     let (parameters, trained) = match record.model.as_deref() {
         Some(model) => (
@@ -536,7 +563,14 @@ fn model(record: &OomRecord) -> Option<(Bytes, Bytes)> {
         ),
         None => (bytes, bytes),
     };
+    let (parameters, trained) = (parameters.max(given), trained.max(given_trained));
     (parameters > Bytes::ZERO).then_some((parameters, trained))
+}
+
+/// Whether a backward is one of `torch.autograd.grad`: of an inner loop, a penalty, an attack.
+fn is_asked_between(record: &OomRecord) -> bool {
+    let mut lines = record.stack.iter();
+    lines.any(|line| line.function == "grad" && line.file.ends_with("torch/autograd/__init__.py"))
 }
 
 /// torch's lines that allocate parameters: `Module.to`, a recurrent layer that lays its weights
@@ -559,6 +593,29 @@ mod tests {
 
     fn mib(count: f64) -> Bytes {
         Bytes::mib(1).scale(count)
+    }
+
+    #[test]
+    fn a_gradient_that_is_asked_for_in_between_is_not_the_end_of_the_forward() {
+        let at = |file: &str, function: &str| OomRecord {
+            phase: Phase::Backward,
+            stack: vec![SourceLine {
+                file: file.into(),
+                line: 1,
+                function: function.into(),
+            }],
+            ..crate::state::tests::staged::record(
+                100,
+                mib(200.0),
+                mib(200.0),
+                mib(20.0),
+                Bytes::ZERO,
+            )
+        };
+        let end = at("/v/torch/_tensor.py", "backward");
+        assert_eq!(Progress::from_record(&end), Some(Progress::Backward));
+        let between = at("/v/torch/autograd/__init__.py", "grad");
+        assert_eq!(Progress::from_record(&between), None);
     }
 
     /// An adapter of low rank under bf16 autocast, batch 16 (torch 2.11): the optimizer knows 10 MiB of

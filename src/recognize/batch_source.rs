@@ -457,7 +457,11 @@ fn of_unknown<'a>(
         return deepspeed_source(file);
     }
     if let Some(file) = config_file::of_unknown(arguments, &recognized.launch) {
-        let spelled = Spelled::among(settings(file)?.into_iter());
+        let mut settings = settings(file)?;
+        if let Some(text) = recognized.launch.text {
+            leave_unread_sections(&mut settings, &file.names()?, text);
+        }
+        let spelled = Spelled::among(settings.into_iter());
         let steps = match spelled.steps.is_empty() {
             true => &typed.steps,
             false => &spelled.steps,
@@ -640,6 +644,23 @@ fn variables<'a>(recognized: &Recognized<'a>) -> impl Iterator<Item = NamedValue
         Some(NamedValue::Variable { name, value, place })
     });
     typed.chain(words)
+}
+
+/// Leaves the settings of sections that the program's text does not name beside those of others: they are another
+/// program's. A text that names none of the file's sections takes them otherwise.
+fn leave_unread_sections(
+    settings: &mut Vec<NamedValue<'_>>,
+    of_file: &[String],
+    text: &text::ProgramText,
+) {
+    let section = |name: &str| name.split_once('.').map(|(section, _)| section.to_string());
+    let is_read = |name: &str| section(name).is_none_or(|section| text.names_section(&section));
+    let names_one = of_file
+        .iter()
+        .any(|name| section(name).is_some() && is_read(name));
+    if names_one && settings.iter().any(|setting| is_read(setting.name())) {
+        settings.retain(|setting| is_read(setting.name()));
+    }
 }
 
 /// The settings of a config file; an error if it can't be copied faithfully.

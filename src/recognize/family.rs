@@ -120,6 +120,13 @@ pub(crate) fn is_other_size(name: &str) -> bool {
     })
 }
 
+/// The same, but that a number of whatever a batch is made of may be one: `task_num`.
+pub(crate) fn is_other_than_a_count(name: &str) -> bool {
+    let is_count = |word: &str| matches!(word, "num" | "number");
+    let words = words(name).into_iter().filter(|word| !is_count(word));
+    is_other_size(&words.collect::<Vec<_>>().join("_"))
+}
+
 /// Whether a name of a function, a class or a variable is about something else than training: `evaluate`, `val_loader`,
 /// `testset`.
 pub(crate) fn is_not_of_training(name: &str) -> bool {

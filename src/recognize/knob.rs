@@ -18,6 +18,10 @@ use super::spellings::BatchArgument;
 use crate::event::{Knobs, ParsedNumber, SourceEdit, SourceNumber, SourceNumberKind};
 use std::path::Path;
 
+/// How far a batch that is drawn by chance may be from its mean, in its standard deviations, of which it has at the least.
+const MOST_DEVIATIONS: f64 = 5.0;
+const FEWEST_DRAWN: u64 = 64;
+
 /// What a number's name says that it is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Meaning {
@@ -37,6 +41,8 @@ enum SizeRelation {
     Total,
     /// That size is so many times it: the model is given several views of each sample at once.
     Views,
+    /// That size is about it: the program draws each sample by chance.
+    About,
 }
 
 /// A number of the program, and where it is set.
@@ -72,7 +78,9 @@ impl<'a> Origin<'a> {
         let level = names.iter().find_map(|name| family::batch_level(name));
         match level.or_else(|| names.iter().find_map(|name| family::like_a_batch(name))) {
             Some(level) => Meaning::Batch(level),
-            None if names.iter().any(|name| family::is_other_size(name)) => Meaning::Other,
+            None if (names.iter()).any(|name| family::is_other_than_a_count(name)) => {
+                Meaning::Other
+            }
             None => Meaning::Unknown,
         }
     }
@@ -238,6 +246,38 @@ impl<'a> ToldNumbers<'a> {
         }
     }
 
+    /// The one number that is called a batch and is about the first dimension of every tensor: as where a loader draws each
+    /// sample by chance, with a batch's size on average.
+    fn drawn(&self) -> Option<BatchCandidate<'a>> {
+        let size = self.told.first_of_all()?;
+        let is_about = |value: u64| {
+            let most = MOST_DEVIATIONS * (value as f64).sqrt();
+            value >= FEWEST_DRAWN && (value.abs_diff(size) as f64) <= most
+        };
+        let found = self.all.iter().filter_map(|(meaning, origin)| {
+            let is_named = (origin.names().iter()).any(|name| family::batch_level(name).is_some());
+            match meaning {
+                Meaning::Batch(level) if is_named && is_about(origin.value()) => {
+                    Some(BatchCandidate {
+                        relation: SizeRelation::About,
+                        level: *level,
+                        origin: *origin,
+                        size: origin.value(),
+                        standing: origin.standing(self.learned),
+                    })
+                }
+                Meaning::Batch(_) | Meaning::Accumulation | Meaning::Other | Meaning::Unknown => {
+                    None
+                }
+            }
+        });
+        let found: Vec<BatchCandidate<'a>> = found.collect();
+        match found.as_slice() {
+            [one] => Some(*one),
+            _ => None,
+        }
+    }
+
     /// Numbers whose names say nothing, and which are the first size of a tensor or the length of a list that the model was
     /// given: arguments first, then what a variable has as well, then what stands in a file.
     fn by_sizes(&self) -> Vec<BatchCandidate<'a>> {
@@ -280,6 +320,9 @@ impl<'a> ToldNumbers<'a> {
             SizeRelation::Total => {
                 let parts = value / size.max(1);
                 format!("{value} = {parts} × {size}, {stands}; the model was given {given}")
+            }
+            SizeRelation::About => {
+                format!("about {value}, {stands}, drawn by chance; the model was given {given}")
             }
             SizeRelation::Views => {
                 let views = size / value.max(1);
@@ -376,7 +419,7 @@ impl<'a> ToldNumbers<'a> {
         }
         match found.relation {
             SizeRelation::Total => bounds.multiple_of = (found.origin.value() / found.size).max(1),
-            SizeRelation::Given | SizeRelation::Views => {
+            SizeRelation::Given | SizeRelation::Views | SizeRelation::About => {
                 let total = self.total(found).map(Origin::value);
                 bounds.divisor_of = total.map(|total| self.told.share(total, found.size));
             }
@@ -395,6 +438,9 @@ pub(super) fn source<'a>(
     let Some(first) = candidates.first() else {
         if let Some((option, value)) = numbers.computed() {
             return of_computed(recognized, option, value);
+        }
+        if let Some(found) = numbers.drawn() {
+            return of_candidate(recognized, &numbers, found);
         }
         return match numbers.by_number_alone()? {
             Some(found) => of_candidate(recognized, &numbers, found),
@@ -489,13 +535,14 @@ fn of_candidate<'a>(
     source.at_once = u64::try_from(at_once).unwrap_or(u64::MAX).max(1);
     numbers.bound(&mut source, &found);
     match (found.relation, numbers.steps, numbers.total(&found)) {
-        (SizeRelation::Given | SizeRelation::Views, Some(steps), _) => {
+        (SizeRelation::Given | SizeRelation::Views | SizeRelation::About, Some(steps), _) => {
             source.steps = vec![knob(steps, &arguments, recognized)?];
         }
-        (SizeRelation::Given | SizeRelation::Views, None, Some(total)) => {
+        (SizeRelation::Given | SizeRelation::Views | SizeRelation::About, None, Some(total)) => {
             source.whole = WholeBatch::Kept(format!("{} {} stays", total.shown(), total.value()));
         }
-        (SizeRelation::Given | SizeRelation::Views, None, None) | (SizeRelation::Total, _, _) => {}
+        (SizeRelation::Given | SizeRelation::Views | SizeRelation::About, None, None)
+        | (SizeRelation::Total, _, _) => {}
     }
     Ok(source)
 }

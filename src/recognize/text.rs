@@ -13,6 +13,7 @@ mod paths;
 mod statements;
 mod tokens;
 
+use super::batch::BatchSource;
 use super::config_formats::{python_number, settings_of};
 use super::family;
 use super::spellings::BatchArgument;
@@ -22,9 +23,14 @@ pub(crate) use hydra::{hydra_config, hydra_files};
 pub(crate) use paths::{PathPart, default_files, default_words, made_files, written_files};
 pub(crate) use statements::ImportedModule;
 use statements::{SourceStatements, is_overwritten};
+use std::collections::BTreeSet;
 
 /// Numbers that have nothing to do with batches, of which so many are kept.
 const MOST_OTHERS: usize = 4000;
+
+/// Names of parts that are looked at, and how long they may be.
+const MOST_PARTS: usize = 100_000;
+const LONGEST_PART: usize = 40;
 
 /// A file of the program.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -76,6 +82,8 @@ pub struct ProgramText {
     pub(crate) numbers: Vec<TextNumber>,
     /// The other ones that have a name.
     pub(crate) others: Vec<TextNumber>,
+    /// What the script and what it imports name as a part of something: `.train`, `"train"`.
+    parts: BTreeSet<String>,
     /// Pairs of names where the text divides the first by the second.
     divided: Vec<(String, String)>,
     /// Pairs of names of which the text takes the first and leaves the second, at least to begin with.
@@ -129,6 +137,7 @@ impl ProgramText {
         let mut calls = read.iter().flat_map(|(_, said)| &said.calls);
         text.sets_defaults = calls.any(|call| call.name() == "set_defaults");
         text.batch_divides = read.iter().any(|(_, said)| is_divided_by_batch(said));
+        text.parts = parts(&read);
         constants::constants(&read, &mut text.numbers);
         for file in settings {
             let numbers = of_settings(file);
@@ -163,6 +172,21 @@ impl ProgramText {
             }
         }
         text
+    }
+
+    /// Whether what the command's words alone say is `-b`, which the text has as the short name of something else.
+    fn declares_another(&self, by_words: &BatchSource<'_>) -> bool {
+        let is_short = by_words.sizes.iter().any(|knob| knob.name == "-b");
+        is_short
+            && self
+                .others
+                .iter()
+                .any(|number| number.names().contains(&"-b"))
+    }
+
+    /// Whether the text takes the settings of a section by its name: `config.train`, `config["train"]`.
+    pub(crate) fn names_section(&self, section: &str) -> bool {
+        self.parts.contains(section)
     }
 
     /// Whether the text takes another number in the place of this one, to begin with.
@@ -215,6 +239,15 @@ impl TextNumber {
         }
     }
 
+    /// Its names without a `-b` that is short for another name: that may be for anything.
+    fn telling_names(&self) -> Vec<&str> {
+        let mut names = self.names();
+        if names.iter().any(|name| name.starts_with("--")) {
+            names.retain(|name| *name != "-b");
+        }
+        names
+    }
+
     fn is_option_of_hydra(&self) -> bool {
         matches!(&self.set, TextSetting::Argument(number) if number.by == "hydra")
             && self.role == SourceRole::Config
@@ -229,7 +262,7 @@ impl TextNumber {
 
     /// Whether its name or its description has to do with batches.
     fn is_near(&self) -> bool {
-        self.described.is_some() || self.names().into_iter().any(is_near)
+        self.described.is_some() || self.telling_names().into_iter().any(is_near)
     }
 }
 
@@ -247,6 +280,23 @@ pub(crate) fn imports(source: &str) -> Vec<ImportedModule> {
     all.sort();
     all.dedup();
     all
+}
+
+/// The names behind a dot, and the strings that are one word.
+fn parts(read: &[ReadSource<'_, '_>]) -> BTreeSet<String> {
+    let near = read
+        .iter()
+        .filter(|(source, _)| source.role != SourceRole::Distant);
+    let all = near.flat_map(|(_, said)| {
+        let tokens = &said.tokens;
+        (1..tokens.all.len()).filter_map(|at| match tokens.string(at) {
+            Some(word) => Some(word).filter(|word| word.len() < LONGEST_PART),
+            None => {
+                (tokens.is_name(at) && tokens.is_operator(at - 1, ".")).then(|| tokens.text(at))
+            }
+        })
+    });
+    all.take(MOST_PARTS).map(str::to_string).collect()
 }
 
 /// Whether the script calls for gradients, or a function that does.
@@ -382,7 +432,8 @@ fn described(words: &str) -> Option<BatchArgument> {
     }
     let words = words.split(|c: char| !c.is_alphanumeric());
     let words = words.filter(|word| !word.is_empty());
-    let words = words.skip_while(|word| matches!(word.to_lowercase().as_str(), "the" | "a"));
+    let words =
+        words.skip_while(|word| matches!(word.to_lowercase().as_str(), "the" | "a" | "meta"));
     for word in words.take(5) {
         name.push_str(&word.to_lowercase());
         found = family::batch_level(&name).or(found);

@@ -21,6 +21,7 @@ impl Training {
             passes: ForwardBackwardPeak::Seen(gib(peak)),
             optimizer: Estimate::new(floor, floor + parameters, floor + parameters),
             varies: self.varies,
+            spread: None,
             overhead: None,
             pieces: None,
             partial_step: None,
@@ -142,6 +143,7 @@ fn what_a_run_really_needs_lies_within() {
             parameters: 0.1,
             floor: 0.4,
             varies: false,
+            spread: None,
             peaks: Vec::new(),
         };
         let mut seen = training.seen((8, peak));

@@ -2,7 +2,8 @@
 looks for. Values are random; nothing is downloaded.
 
     cifar10 DIR   cifar100 DIR   mnist DIR   images DIR   masks DIR   text FILE   pairs FILE   gzip FILE   tokens FILE
-    digits DIR   lines FILE   interactions FILE   bodies DIR   stl10 DIR
+    digits DIR   lines FILE   interactions FILE   bodies DIR   stl10 DIR   triples DIR   characters FILE
+    clouds DIR   lesions DIR   voices DIR
 
 `carried FILE` is no data: a file of the program that its repository keeps too large for the mirror, laid into `--carried`.
 
@@ -173,6 +174,69 @@ def stl10(root):
     (place / "fold_indices.txt").write_text("0 1 2 3\n" * 10)
 
 
+def triples(root, entities=15_000, relations=1300):
+    """Facts of a knowledge graph: what is related to what, and how."""
+    root.mkdir(parents=True)
+    for name, count in (("entities", entities), ("relations", relations)):
+        (root / f"{name}.dict").write_text("".join(f"{number}\t/{name}/{number}\n" for number in range(count)))
+    for part, count in (("train", 60_000), ("valid", 64), ("test", 64)):
+        rows = zip(*(generator().integers(0, most, count) for most in (entities, relations, entities)))
+        lines = (f"/entities/{one}\t/relations/{how}\t/entities/{other}\n" for one, how, other in rows)
+        (root / f"{part}.txt").write_text("".join(lines))
+
+
+def characters(path, classes=1623):
+    """Twenty drawings of each of many characters, as one array."""
+    import numpy
+
+    with path.open("wb") as file:
+        numpy.save(file, generator().random((classes, 20, 1, 28, 28)).astype("float32"))
+
+
+def clouds(root, classes=40, each=12):
+    """Points on surfaces, with their normals, a file for each."""
+    import numpy
+
+    names = [f"shape{number}" for number in range(classes)]
+    root.mkdir(parents=True)
+    (root / "modelnet40_shape_names.txt").write_text("".join(f"{name}\n" for name in names))
+    points = generator().normal(size=(1100, 6)).round(4)
+    for part, count in (("train", each), ("test", 2)):
+        listed = [(name, f"{name}_{part}{number}") for name in names for number in range(count)]
+        (root / f"modelnet40_{part}.txt").write_text("".join(f"{one}\n" for _, one in listed))
+        for name, one in listed:
+            (root / name).mkdir(exist_ok=True)
+            numpy.savetxt(root / name / f"{one}.txt", points, fmt="%.4f", delimiter=",")
+
+
+def lesions(root, side=256):
+    """Pictures with a mask each, in three parts."""
+    from PIL import Image
+
+    picture = generator().integers(0, 256, (side, side, 3)).astype("uint8")
+    for part, count in (("train", 160), ("valid", 8), ("test", 8)):
+        for folder in (part, f"{part}_GT"):
+            (root / folder).mkdir(parents=True)
+        for number in range(count):
+            Image.fromarray(picture).save(root / part / f"ISIC_{number:07}.jpg", quality=60)
+            mask = Image.fromarray((picture[:, :, 0] > 127).astype("uint8") * 255)
+            mask.save(root / f"{part}_GT" / f"ISIC_{number:07}_segmentation.png")
+
+
+def voices(root, count=200, frames=300, hop=200, mels=80):
+    """Waves with their spectrograms, and a list of them."""
+    import numpy
+
+    for folder in ("mels", "audio"):
+        (root / folder).mkdir(parents=True)
+    listed = []
+    for number in range(count):
+        numpy.save(root / "audio" / f"audio-{number}.npy", generator().uniform(-1, 1, frames * hop).astype("float32"))
+        numpy.save(root / "mels" / f"mel-{number}.npy", generator().normal(size=(frames, mels)).astype("float32"))
+        listed.append(f"audio-{number}.npy|mel-{number}.npy|embed-{number}.npy|{frames * hop}|{frames}|words\n")
+    (root / "train.txt").write_text("".join(listed))
+
+
 MAKERS = {
     "cifar10": cifar10,
     "cifar100": cifar100,
@@ -188,6 +252,11 @@ MAKERS = {
     "interactions": interactions,
     "bodies": bodies,
     "stl10": stl10,
+    "triples": triples,
+    "characters": characters,
+    "clouds": clouds,
+    "lesions": lesions,
+    "voices": voices,
 }
 
 # A package that only reports elsewhere: anything asked of it is something that can be called, entered and asked again.

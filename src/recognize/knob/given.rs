@@ -62,6 +62,13 @@ impl Knobs {
             .chain(self.given.iter().filter_map(|given| given.length))
     }
 
+    /// The size that is the first dimension of every tensor.
+    pub(super) fn first_of_all(&self) -> Option<u64> {
+        let mut first = (self.given.iter()).filter_map(|given| given.shape.first().copied());
+        let size = first.next()?;
+        first.all(|other| other == size).then_some(size)
+    }
+
     /// The size that is the first dimension of every tensor, and nothing else; too small numbers are everywhere.
     pub(super) fn only_first(&self) -> Option<u64> {
         let mut shapes = self.given.iter().map(|given| given.shape.as_slice());

@@ -532,3 +532,36 @@ fn where_no_name_says_it_the_numbers_of_the_first_dimension_are_there_to_choose(
     };
     assert!(!possible(&[nothing]).contains(&row));
 }
+
+#[test]
+fn a_batch_that_is_drawn_by_chance_is_about_what_the_model_was_given() {
+    let parsed = [
+        number("--batch-size", 2000, false),
+        number("--epochs", 10, false),
+    ];
+    let given = told(&[&[1974, 3, 32, 32]], &parsed);
+    assert_eq!(found("python a.py", &given), is("--batch-size", 2000, 2000));
+    assert_eq!(
+        found("python a.py --batch-size 2000", &given),
+        is("--batch-size", 2000, 2000)
+    );
+    // Too far away for chance, and too small a number to tell.
+    let far = told(&[&[1500, 3, 32, 32]], &parsed);
+    assert!(found("python a.py", &far).is_err());
+    let small = told(&[&[30, 8]], &[number("--batch-size", 32, false)]);
+    assert!(found("python a.py", &small).is_err());
+}
+
+#[test]
+fn a_number_of_tasks_that_leads_every_tensor_is_the_batch() {
+    let parsed = [
+        number("--task_num", 32, false),
+        number("--num_workers", 32, false),
+        number("--imgsz", 28, false),
+    ];
+    let given: [&[u64]; 2] = [&[32, 100, 1, 28, 28], &[32, 100]];
+    assert_eq!(
+        found("python a.py", &told(&given, &parsed)),
+        is("--task_num", 32, 32)
+    );
+}

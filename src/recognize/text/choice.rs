@@ -84,6 +84,9 @@ pub(crate) fn source<'a>(
 ) -> Result<BatchSource<'a>, String> {
     let by_words = match (by_words, recognized.known) {
         (Ok(source), Some(_)) => return Ok(source),
+        (Ok(source), None) if text.declares_another(&source) => {
+            Err("no batch size in the command".into())
+        }
         (Err(why), Some(entry))
             if entry.batch.none.is_some() && entry.batch.constants.is_empty() =>
         {
@@ -401,7 +404,7 @@ impl<'a> TextReading<'_, 'a> {
     }
 
     fn candidate(&self, number: &'a TextNumber) -> Option<TextCandidate<'a>> {
-        let names = number.names();
+        let names = number.telling_names();
         let (level, is_listed) = self.level(number, &names)?;
         let mut named = names.iter();
         let is_plain = is_listed
@@ -466,7 +469,9 @@ impl<'a> TextReading<'_, 'a> {
             // "Total batch size" of an argument that is called like any.
             (Some(BatchArgument::Plain), Some(said)) => Some((said, true)),
             (Some(level), _) => Some((level, true)),
-            (None, Some(said)) if !names.iter().any(|name| family::is_other_size(name)) => {
+            (None, Some(said))
+                if !(names.iter()).any(|name| family::is_other_than_a_count(name)) =>
+            {
                 Some((said, false))
             }
             (None, _) => {

@@ -9,10 +9,8 @@ use crate::recognize::family::is_not_of_training as is_elsewhere;
 use crate::recognize::spellings::BatchArgument;
 
 pub(super) fn constants(sources: &[ReadSource<'_, '_>], found: &mut Vec<TextNumber>) {
-    let near = sources
-        .iter()
-        .filter(|(source, _)| source.role != SourceRole::Distant);
-    for (source, said) in near {
+    let is_distant = |read: &&ReadSource<'_, '_>| read.0.role == SourceRole::Distant;
+    for (source, said) in sources.iter().filter(|read| !is_distant(read)) {
         let reader = ConstantReader { source, said };
         reader.assigned(found);
         reader.entries(found);
@@ -22,6 +20,14 @@ pub(super) fn constants(sources: &[ReadSource<'_, '_>], found: &mut Vec<TextNumb
         for function in &said.functions {
             reader.parameters(function, sources, found);
         }
+    }
+    // `params.batch_size` of a module that only an imported one imports, where nothing nearer has a batch.
+    if found.iter().any(TextNumber::is_near) {
+        return;
+    }
+    for (source, said) in sources.iter().filter(is_distant) {
+        let reader = ConstantReader { source, said };
+        reader.read_elsewhere(sources, found);
     }
 }
 
@@ -35,6 +41,24 @@ impl<'t> ConstantReader<'_, 't> {
     fn assigned(&self, found: &mut Vec<TextNumber>) {
         for one in &self.said.assigned {
             if !self.is_elsewhere(one.at) {
+                let kind = SourceNumberKind::Assignment;
+                found.extend(self.constant(one.target, kind, &one.value));
+            }
+        }
+    }
+
+    /// Constants of the module itself that a nearer source names.
+    fn read_elsewhere(&self, sources: &[ReadSource<'_, '_>], found: &mut Vec<TextNumber>) {
+        for one in self.said.assigned.iter().filter(|one| is_near(one.target)) {
+            let inside = self.said.enclosing(one.at);
+            let is_of_module = inside.function.is_none() && inside.class.is_none();
+            let mut near = sources
+                .iter()
+                .filter(|(source, _)| source.role != SourceRole::Distant);
+            if is_of_module
+                && !self.is_elsewhere(one.at)
+                && near.any(|(_, said)| said.tokens.has_name(one.target))
+            {
                 let kind = SourceNumberKind::Assignment;
                 found.extend(self.constant(one.target, kind, &one.value));
             }
@@ -127,10 +151,14 @@ impl<'t> ConstantReader<'_, 't> {
         }
     }
 
-    /// Whether this stands in a function or a class that is about something else than training.
+    /// Whether this stands in a function or a class that is about something else than training, or is only run where its
+    /// file is the script.
     fn is_elsewhere(&self, at: usize) -> bool {
         let inside = self.said.enclosing(at);
-        inside.function.is_some_and(is_elsewhere) || inside.class.is_some_and(is_elsewhere)
+        let is_imported = matches!(self.source.role, SourceRole::Imported | SourceRole::Distant);
+        inside.is_guarded && is_imported
+            || inside.function.is_some_and(is_elsewhere)
+            || inside.class.is_some_and(is_elsewhere)
     }
 
     /// Whether a call is about something else, by what is called, what it is given and what its value is called.

@@ -5,6 +5,7 @@ use super::statements::{CallSite, ClassHead, FunctionHead, SourceStatements, Tok
 use super::{ProgramSource, ReadSource, SourceRole, TextNumber, TextSetting, described};
 use crate::event::ParsedNumber;
 use crate::recognize::config_formats::python_number;
+use std::collections::{BTreeMap, BTreeSet};
 
 /// Fields inside of fields, up to which they are followed.
 const DEEPEST_FIELD: usize = 4;
@@ -57,6 +58,33 @@ pub(super) fn arguments(sources: &[ReadSource<'_, '_>], found: &mut Vec<TextNumb
     of_sources(sources, is_near, found);
     if found.is_empty() {
         of_sources(sources, |source| !is_near(source), found);
+    }
+    leave_unnamed_classes(sources, found);
+}
+
+/// Of options of one name that several classes declare, those of a class that nothing names are another program's:
+/// `SearchConfig` and `AugmentConfig` in one file.
+fn leave_unnamed_classes(sources: &[ReadSource<'_, '_>], found: &mut Vec<TextNumber>) {
+    let is_named = |number: &TextNumber| {
+        let mut of_file = sources
+            .iter()
+            .filter(|(source, _)| source.path == number.file);
+        let class = of_file.find_map(|(_, said)| said.class_at(number.line));
+        class.is_none_or(|class| sources.iter().any(|(_, said)| said.names_class(class)))
+    };
+    let mut again = BTreeMap::<&str, usize>::new();
+    for number in found.iter() {
+        *again.entry(number.name()).or_default() += 1;
+    }
+    let several: BTreeSet<String> = (again.into_iter())
+        .filter(|(_, count)| *count > 1)
+        .map(|(name, _)| name.to_string())
+        .collect();
+    for name in several {
+        let is_it = |number: &TextNumber| number.name() == name;
+        if found.iter().any(|number| is_it(number) && is_named(number)) {
+            found.retain(|number| !is_it(number) || is_named(number));
+        }
     }
 }
 

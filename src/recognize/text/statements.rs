@@ -178,6 +178,25 @@ impl<'t> SourceStatements<'t> {
         &self.enclosing[self.statement(at)]
     }
 
+    /// The class that a line is inside of.
+    pub fn class_at(&self, line: u32) -> Option<&'t str> {
+        let tokens = &self.tokens.all;
+        let at = tokens.partition_point(|token| token.line < line);
+        (at < tokens.len())
+            .then(|| self.enclosing(at).class)
+            .flatten()
+    }
+
+    /// Whether a class is named, but where it is defined.
+    pub fn names_class(&self, class: &str) -> bool {
+        let tokens = &self.tokens;
+        (0..tokens.all.len()).any(|at| {
+            tokens.is_name(at)
+                && tokens.text(at) == class
+                && !(at > 0 && tokens.text(at - 1) == "class")
+        })
+    }
+
     /// The number of the statement that this token is of.
     fn statement(&self, at: usize) -> usize {
         let lines = &self.tokens.statements;

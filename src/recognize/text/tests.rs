@@ -567,3 +567,121 @@ fn a_script_that_only_evaluates_is_no_training_whatever_it_imports() {
         assert_eq!(found("python eval.py", &sources, &[]), wanted, "{text}");
     }
 }
+
+#[test]
+fn a_short_b_of_another_option_is_no_batch() {
+    let backups = "p.add_argument('-b', '--backup_every', type=int, default=25000)\n";
+    assert_eq!(of_script("python a.py", backups), "nothing found: ");
+    assert_eq!(of_script("python a.py -b 100", backups), "nothing found: ");
+    let tests = "p.add_argument('-b', '--batch-size-test', default=256, type=int)\n\
+                 p.add_argument('--batch-size', default=2000, type=int)\n";
+    assert_eq!(
+        of_script("python a.py", tests),
+        "sure: --batch-size 2000 default at a.py:2"
+    );
+}
+
+#[test]
+fn a_number_of_tasks_that_is_described_as_a_batch_is_one() {
+    let text = "p.add_argument('--task_num', type=int, help='meta batch size, namely task num', default=32)\n\
+                p.add_argument('--n_way', type=int, help='n way', default=5)\n";
+    assert_eq!(
+        of_script("python a.py", text),
+        "likely: --task_num 32 default at a.py:1"
+    );
+}
+
+#[test]
+fn what_an_imported_file_does_as_a_script_is_not_the_programs() {
+    let script = source("/p/a.py", "import data\n", SourceRole::Script);
+    let own = "if __name__ == '__main__':\n    db = Shots('db', batch_size=20)\n";
+    let sources = [script, source("/p/data.py", own, SourceRole::Imported)];
+    assert_eq!(found("python a.py", &sources, &[]), "nothing found: ");
+}
+
+#[test]
+fn of_two_classes_that_declare_an_option_the_one_that_is_named_counts() {
+    let script = source(
+        "/p/a.py",
+        "from config import SearchConfig\nconfig = SearchConfig()\n",
+        SourceRole::Script,
+    );
+    let class = |name: &str, number: u32| {
+        format!(
+            "class {name}(Base):\n    def build(self):\n        p.add_argument('--batch_size', type=int, default={number})\n"
+        )
+    };
+    let both = class("SearchConfig", 64) + &class("AugmentConfig", 96);
+    let sources = [script, source("/p/config.py", &both, SourceRole::Imported)];
+    assert_eq!(
+        found("python a.py", &sources, &[]),
+        "sure: --batch_size 64 default at config.py:3"
+    );
+    let neither = source("/p/a.py", "load('config')\n", SourceRole::Script);
+    let sources = [neither, sources[1].clone()];
+    assert!(found("python a.py", &sources, &[]).starts_with("not sure"));
+}
+
+#[test]
+fn a_constant_of_a_module_further_away_counts_where_it_is_named_and_nothing_nearer_has_one() {
+    let read = "DataLoader(data, params.batch_size)\n";
+    let sources = |text: &str| {
+        [
+            source(
+                "/p/a.py",
+                "from net.train import train\n",
+                SourceRole::Script,
+            ),
+            source("/p/net/train.py", text, SourceRole::Imported),
+            source(
+                "/p/net/params.py",
+                "batch_size = 100\n",
+                SourceRole::Distant,
+            ),
+        ]
+    };
+    assert_eq!(
+        found("python a.py", &sources(read), &[]),
+        "sure: batch_size 100 constant at params.py:1"
+    );
+    assert_eq!(found("python a.py", &sources(""), &[]), "nothing found: ");
+    assert_eq!(
+        found(
+            "python a.py",
+            &sources(&format!("BATCH_SIZE = 8\n{read}")),
+            &[]
+        ),
+        "sure: BATCH_SIZE 8 constant at train.py:1"
+    );
+}
+
+#[test]
+fn of_a_files_sections_those_that_the_text_names_count() {
+    let text = "network: {dim: 8}\nbatch_size: 128\nlinear:\n  batch_size: 64\n";
+    let line = "python a.py --config a.yaml";
+    let of = |script: &str| {
+        let text_of_script =
+            ProgramText::read(&[source("/p/a.py", script, SourceRole::Script)], &[]);
+        let command = command(line);
+        let file = crate::recognize::ConfigFile {
+            at: 3,
+            from: 0,
+            name: "a.yaml".into(),
+            text: text.into(),
+        };
+        let launch = LaunchEnvironment {
+            text: Some(&text_of_script),
+            files: std::slice::from_ref(&file),
+            ..LaunchEnvironment::default()
+        };
+        let finding = Recognized::new(&command, &launch).batch_finding();
+        finding.candidates.first().map(|spot| spot.name.clone())
+    };
+    assert_eq!(
+        of("net = Net(**opt.network)\n").as_deref(),
+        Some("batch_size")
+    );
+    assert_eq!(of("net = Net(**opt.network, x=opt['linear'])\n"), None);
+    // It reads its file in a way of its own.
+    assert_eq!(of("config = load(path)\n"), None);
+}

@@ -89,6 +89,11 @@ impl<'t> SourceTokens<'t> {
         token.is_some_and(|token| token.kind == TokenKind::Name)
     }
 
+    /// Whether a name stands anywhere.
+    pub fn has_name(&self, name: &str) -> bool {
+        (0..self.all.len()).any(|at| self.is_name(at) && self.text(at) == name)
+    }
+
     pub fn is_operator(&self, at: usize, operator: &str) -> bool {
         let token = self.all.get(at);
         token.is_some_and(|token| token.kind == TokenKind::Operator) && self.text(at) == operator

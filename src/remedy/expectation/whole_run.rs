@@ -81,6 +81,7 @@ pub(super) fn observations(
     {
         observations.extend(Observation::of_runs(earlier, reading, &inputs.launch));
     }
-    observations.extend(Observation::new(rank, inputs.forecast.oom, reading));
+    let this = Observation::new(rank, inputs.forecast.oom, reading);
+    observations.extend(this.map(|seen| seen.with_inputs(inputs.launch.told, rank)));
     observations
 }

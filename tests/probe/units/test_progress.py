@@ -125,6 +125,43 @@ class AShareIs(unittest.TestCase):
         whole = sum(weights) + 2 * 64 / 4**3
         self.assertAlmostEqual(at(model, stages[1].shortcut), sum(weights[:3]) / whole, 3)
 
+    def test_more_for_what_is_laid_out_in_more_places(self):
+        class Shuffle(Module):
+            def __init__(self):
+                super().__init__()
+                self.upscale_factor = 2
+
+            def forward(self, x):
+                return x
+
+        def half(shuffle):
+            small = [Layer() for _ in range(8)]
+            return small, Sequential([*small, Layer(32, 8), shuffle, *(Layer(8) for _ in range(8))])
+
+        small, plain = half(Layer(32))
+        shuffled, root = half(Shuffle())
+        self.assertGreater(at(plain, small[-1]), 2 * at(root, shuffled[-1]))
+
+    def test_more_where_that_is_called_twice(self):
+        class Twice(Module):
+            def __init__(self):
+                super().__init__()
+                self.body = Sequential([Layer() for _ in range(8)])
+                self.up1, self.up2, self.shuffle = Layer(32, 8), Layer(32, 8), Layer()
+                self.shuffle.upscale_factor = 2
+                self.high = Layer(8)
+
+            def forward(self, x):
+                return self.high(self.shuffle(self.up2(self.shuffle(self.up1(self.body(x))))))
+
+        class Once(Twice):
+            def forward(self, x):
+                return self.high(self.shuffle(self.up2(self.up1(self.body(x)))))
+
+        once, twice = Once(), Twice()
+        last = [model.body._modules["7"] for model in (once, twice)]
+        self.assertGreater(at(once, last[0]), 2 * at(twice, last[1]))
+
     def test_of_experts_a_part_of_the_places_each(self):
         class Mixed(Module):
             def __init__(self):

@@ -90,6 +90,7 @@ impl MeasuredLimit {
                 },
                 optimizer: Estimate::exact(base),
                 varies: false,
+                spread: None,
                 overhead: peaks_before_retry.then_some(overhead),
                 pieces: peaks_before_retry.then(|| between(&self.pieces, value)),
                 partial_step: None,

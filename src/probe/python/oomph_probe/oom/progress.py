@@ -61,7 +61,7 @@ def of(path: Path, stack: list[FrameType]) -> float | None:
     if not path or is_loss(path[-1][1]):
         return 1.0 if is_in_loss(stack, path) else None
     root = path[-1][1]
-    tree = Tree(root)
+    tree = Tree(root, calls_of(path))
     if tree.leaves < FEWEST_LEAVES:
         return None
     # A module called inside the model that is not part of it (a loss, a module created on the fly) is
@@ -168,7 +168,9 @@ def is_leaf(module: Module) -> bool:
 class Tree:
     """A model's modules in registration order, and the weight of each."""
 
-    def __init__(self, root: Module) -> None:
+    def __init__(self, root: Module, calls: dict[int, int] | None = None) -> None:
+        # By id: how often the code of the module around it names it.
+        self.calls = calls or {}
         # By id: the weight of all modules before this one, and the weight up to its end.
         self.spans: dict[Any, Any] = {}
         # By id: its position in the order, and the first position after its submodules.
@@ -224,7 +226,14 @@ class Tree:
         if kind.startswith("Dropout") and of.get("p") == 0:
             return 0.0
         entry, width, together = entry_of(of), width_of(of), 0.0
-        if "Pool" in kind or "scale_factor" in of:
+        rearranged = shuffled(of)
+        if rearranged is not None:
+            # As many elements, in more positions of fewer features, or the other way round. One that is called several
+            # times stands between layers that give it its features again.
+            self.at *= rearranged ** self.calls.get(id(leaf), 1)
+            self.width = max(1, round(self.width / rearranged))
+            self.places[self.width] = self.at
+        elif "Pool" in kind or "scale_factor" in of:
             self.at = self.places[self.width] = self.at * resized(of)
         elif entry is not None:
             # Features of this input width have been seen, so the number of positions is known. (A shortcut
@@ -299,6 +308,12 @@ def resized(of: dict[str, Any]) -> float:
     return product if of.get("transposed") is True else 1.0 / product
 
 
+def shuffled(of: dict[str, Any]) -> float | None:
+    """The factor by which PixelShuffle and its inverse change the number of positions; None for other leaves."""
+    up, down = number(of.get("upscale_factor")), number(of.get("downscale_factor"))
+    return float(up) ** 2 if up else 1.0 / down**2 if down else None
+
+
 def frame_of(path: Path, module: Module) -> FrameType | None:
     """The outermost frame of a module's own code (not torch's call machinery), or None."""
     of = [
@@ -356,6 +371,20 @@ def names_in(frame: FrameType) -> tuple[set[str], set[str]]:
             if instruction.offset <= frame.f_lasti:
                 before.add(instruction.argval)
     return named, before
+
+
+def calls_of(path: Path) -> dict[int, int]:
+    """By id: how often the code that runs names a submodule, where it does so more than once."""
+    counts: dict[int, int] = {}
+    for frame, module in path:
+        children = {name: each for name, each in children_of(module) if shuffled(each.__dict__) is not None}
+        if not children or frame.f_code.co_name in ("_call_impl", "_wrapped_call_impl"):
+            continue
+        for instruction in dis.get_instructions(frame.f_code):
+            if instruction.opname in ("LOAD_ATTR", "LOAD_METHOD") and instruction.argval in children:
+                each = id(children[instruction.argval])
+                counts[each] = counts.get(each, 0) + 1
+    return counts
 
 
 def held_by(frame: FrameType) -> set[int]:
