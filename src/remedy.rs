@@ -23,6 +23,7 @@ mod loader;
 mod max_split_size;
 mod no_foreach;
 mod offer;
+mod offload;
 mod outputs_to_ram;
 mod persistent_workers;
 mod pin_memory;
@@ -121,6 +122,8 @@ remedies! {
     Recompute: checkpointing,
     /// Mixed precision.
     Amp: amp,
+    /// What a forward pass saves waits in RAM.
+    Offload: offload,
     /// `max_split_size_mb`, for versions of PyTorch without expandable segments.
     MaxSplitSize: max_split_size,
     /// Another GPU of this machine.
@@ -289,6 +292,11 @@ impl RemedyId {
             self,
             RemedyId::FirstCandidate | RemedyId::SecondCandidate | RemedyId::ThirdCandidate
         )
+    }
+
+    /// Whether it makes each step much slower: taken by itself only where nothing cheaper is expected to fit.
+    pub fn is_last_resort(self) -> bool {
+        self == RemedyId::Offload
     }
 
     /// Whether it is for the host's memory.

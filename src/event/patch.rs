@@ -153,6 +153,9 @@ pub struct Patchable {
     /// Why the batch size can't be changed, if there are DataLoaders.
     #[serde(default)]
     pub batch_left: Option<String>,
+    /// Why what its forward saves cannot be moved to RAM, if so.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub offload_left: Option<String>,
     /// It has received CUDA tensors of another process, whose memory it shares.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub shares_cuda: bool,

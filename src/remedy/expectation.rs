@@ -5,6 +5,7 @@
 //! process could have had, and put into words.
 
 mod summed;
+mod to_ram;
 mod verdict;
 mod whole_run;
 
@@ -21,6 +22,7 @@ use crate::forecast::{
 use crate::recognize::WorkloadKey;
 use crate::state::{OomIncident, RankState, Run, RunOutcome};
 use crate::units::{Bytes, RunNumber};
+pub(super) use to_ram::ToRam;
 use verdict::{
     ROOM_UNKNOWN, at_least, beyond, by_inputs, extrapolated, fits_within, futile, is_open,
     may_be_tried, tight,
@@ -439,6 +441,9 @@ impl<'a> RemedyPredictor<'a> {
                 None => "how much is recomputed depends on the model".into(),
             };
             expectation.words.push("; ", more);
+        }
+        if target.treatment.offloaded {
+            self.beside_ram(&target, &mut expectation);
         }
         expectation
     }

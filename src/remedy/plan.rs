@@ -167,6 +167,8 @@ impl Expectation {
 pub enum Alteration {
     /// Activations are recomputed in the backward pass.
     Recomputation,
+    /// Activations wait for the backward pass in RAM.
+    Offloading,
     /// The samples that batch normalization computes its statistics over.
     BatchStatistics,
     /// Samples per optimizer step.
@@ -277,8 +279,14 @@ impl Remedy {
             (Some(Alteration::BatchStatistics), _) => "BatchNorm over fewer samples".into(),
             (Some(Alteration::Precision), _) => "lower precision".into(),
             (Some(Alteration::Samples), _) => "changes the training".into(),
-            (Some(Alteration::Recomputation), _) => "same numerics, slower".into(),
+            (Some(Alteration::Recomputation | Alteration::Offloading), _) => {
+                "same numerics, slower".into()
+            }
         }
+    }
+
+    pub(super) fn is_last_resort(&self) -> bool {
+        self.each().iter().any(|part| part.id.is_last_resort())
     }
 
     pub fn is_offered(&self) -> bool {

@@ -7,6 +7,7 @@ mod edited;
 mod host_limit;
 mod loading;
 mod of_host;
+mod offload;
 mod optimizers;
 mod outputs;
 mod patched;
@@ -384,6 +385,7 @@ fn the_published_names_of_remedies_stay() {
         "no-foreach",
         "outputs-to-ram",
         "load-to-cpu",
+        "offload",
         "first-candidate",
         "second-candidate",
         "third-candidate",

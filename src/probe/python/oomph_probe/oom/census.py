@@ -13,7 +13,7 @@ import sys
 import time
 
 from ..common import blocks, members
-from ..patch import loader, precision, recompute
+from ..patch import loader, offload, precision, recompute
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -62,6 +62,9 @@ class Census:
         normalizes = batch_norm(roots)
         if normalizes is not None:
             line["batch_norm"] = normalizes
+        left = self.why_not_offload(roots)
+        if left is not None:
+            line["offload_left"] = left
         own = self.own_precision(found, roots)
         if own is not None:
             line["precision"] = own
@@ -86,6 +89,11 @@ class Census:
         if held:
             line["held"] = held
         return line
+
+    def why_not_offload(self, roots: list[Module]) -> str | None:
+        if not offload.can_hook(self.torch):
+            return offload.LATER
+        return next(filter(None, map(offload.why_not_root, roots)), None)
 
     def own_precision(self, found: ObjectScan, roots: list[Module]) -> str | None:
         if found.scaler:

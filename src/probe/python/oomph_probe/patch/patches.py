@@ -15,7 +15,20 @@ import os
 import sys
 
 from ..common import blocks, calls, errors, members
-from . import amp, arguments, foreach, loader, loading, offload, outputs, precision, purity, recompute
+from . import (
+    amp,
+    arguments,
+    copying,
+    foreach,
+    loader,
+    loading,
+    moving,
+    offload,
+    outputs,
+    precision,
+    purity,
+    recompute,
+)
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -113,7 +126,10 @@ class Patches:
         )
         if any(patch is not None and patch.wants_roots for _, patch in of_roots):
             try:
-                ours = (amp, blocks, calls, members, offload, precision, purity, recompute, sys.modules[__name__])
+                ours = (
+                    amp, blocks, calls, copying, members, moving, offload, precision, purity, recompute,
+                    sys.modules[__name__],
+                )
                 calls.keep_from_compiling(ours)
                 self.calls.watch(self.root_called)
             except Exception as error:
@@ -164,12 +180,17 @@ class Patches:
             self.said[name] = (outcome, words)
             self.waiting.append((name, outcome, words))
 
-    def measure(self, name: str, at: str, allocated: int | None, to_ram: int) -> None:
-        """What it came to at the moment that the patch is for; told again where it has become more."""
+    def measure(
+        self, name: str, at: str, allocated: int | None, to_ram: int, time: tuple[int, int] | None = None
+    ) -> None:
+        """What it came to at the moment that the patch is for; told again where it has become more. `time`:
+        microseconds of copies, and of a step with them."""
         known = self.measured.get(name, {})
         line: Line = {"at": at, "to_ram": max(to_ram, known.get("to_ram", 0))}
         if allocated is not None or "allocated" in known:
             line["allocated"] = max(allocated or 0, known.get("allocated", 0))
+        if time is not None:
+            line["time"] = {"copying": time[0], "step": time[1]}
         if line != known and name in self.said:
             self.measured[name] = line
             self.waiting.append((name,) + self.said[name])

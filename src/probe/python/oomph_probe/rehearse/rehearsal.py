@@ -18,7 +18,7 @@ import weakref
 from _thread import get_ident
 
 from ..common import blocks, errors
-from . import fakes, flops, inputs, losses, operators, recurrent, values
+from . import fakes, flops, inputs, losses, offloading, operators, recurrent, values
 from .effects import Stopped
 from .inputs import Shape
 
@@ -54,11 +54,13 @@ class Variant:
         amp: bool = False,
         checkpointing: bool = False,
         is_flat: bool = False,
+        offload: bool = False,
     ) -> None:
         self.batch = batch
         self.is_flat = is_flat
         self.amp = amp
         self.checkpointing = checkpointing
+        self.offload = offload
 
 
 class Trace:
@@ -157,6 +159,8 @@ class Rehearsal:
         self.carried: list[str] = []
         # Allocations that outlive the step, by their numbers.
         self.outlive: dict[str, list[int]] = {}
+        # What goes to RAM, where that is tried.
+        self.offloading: offloading.Offloading | None = None
 
     def run(self) -> Trace:
         """The trace; raises `Stopped`, or what the model or torch raises on fake tensors."""
@@ -174,6 +178,9 @@ class Rehearsal:
         self.has_copied(module)
         if variant.checkpointing:
             self.checkpoint(module)
+        if variant.offload:
+            self.offloading = offloading.Offloading(torch, call.device, *variant.batch or (1, 1))
+            self.offloading.put_around(module, call.module())
         if call.has_gradients_in_buckets:
             for each in module.parameters():
                 if each.requires_grad:
