@@ -12,8 +12,10 @@ mod batch;
 mod candidates;
 mod change;
 mod checkpointing;
+mod chunked_loss;
 mod device;
 mod edited;
+mod empty_cache;
 mod expandable_segments;
 mod expectation;
 mod host_limit;
@@ -24,6 +26,7 @@ mod max_split_size;
 mod no_foreach;
 mod offer;
 mod offload;
+mod optimizer;
 mod outputs_to_ram;
 mod persistent_workers;
 mod pin_memory;
@@ -33,6 +36,7 @@ mod prefetch;
 mod proposal;
 mod ram;
 mod recommended;
+mod record_streams;
 mod resume;
 mod setting;
 mod sharing;
@@ -108,6 +112,10 @@ remedies! {
     LoadToCpu: load_to_cpu,
     /// An evaluation's outputs in RAM.
     OutputsToRam: outputs_to_ram,
+    /// Collectives that do not hold on to tensors by `record_stream`.
+    RecordStreams: record_streams,
+    /// A cross-entropy over some rows at a time, or a fused one.
+    ChunkedLoss: chunked_loss,
     /// A smaller batch; the effective batch is kept if the program can accumulate.
     Batch: batch,
     /// A smaller value of a number that may be the batch, where it is not sure which one is.
@@ -126,8 +134,12 @@ remedies! {
     Offload: offload,
     /// `max_split_size_mb`, for versions of PyTorch without expandable segments.
     MaxSplitSize: max_split_size,
+    /// PyTorch's cache emptied between training and evaluation.
+    EmptyCache: empty_cache,
     /// Another GPU of this machine.
     Device: device,
+    /// An optimizer with a smaller state.
+    Optimizer: optimizer,
     /// Fewer DataLoader workers, if the host's memory ran out.
     DataloaderWorkers: workers,
     /// Fewer batches that workers fetch in advance.

@@ -143,7 +143,10 @@ pub struct RehearsedVariant {
     /// What the forward pass saves waits in RAM.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub offload: bool,
-    /// What that takes there, at the rehearsal's batch.
+    /// With cross-entropy over some rows at a time.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub chunked: bool,
+    /// What the former takes there, at the rehearsal's batch.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub ram: Option<SavedInRam>,
     /// The trace, with sizes as functions of the batch (`forecast::trace`).

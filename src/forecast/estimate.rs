@@ -148,6 +148,8 @@ pub struct ActivationReduction {
     pub recomputed: bool,
     /// What the forward saves waits in RAM.
     pub offloaded: bool,
+    /// A cross-entropy is computed over some rows at a time: only a rehearsal says what that saves.
+    pub chunked: bool,
 }
 
 impl ActivationReduction {

@@ -146,6 +146,12 @@ impl Model {
         self.rehearsed.as_ref()?.computes_again(target)
     }
 
+    /// What a target needs with these settings of the allocator, by its rehearsal.
+    pub fn needs_under(&self, target: &Target, alloc_conf: &str) -> Option<Estimate> {
+        let step = self.rehearsed()?.clone();
+        step.under(alloc_conf).needs(target)
+    }
+
     /// What a target's step moves to RAM, where that was rehearsed.
     pub fn saved_in_ram(&self, target: &Target) -> Option<SavedInRam> {
         self.rehearsed.as_ref()?.saved_in_ram(target)

@@ -197,6 +197,7 @@ impl Rehearsed {
                     mixed: variant.0.amp,
                     recomputed: variant.0.checkpointing,
                     offloaded: variant.0.offload,
+                    chunked: variant.0.chunked,
                 },
                 allocator: Allocator::Expandable,
             };
@@ -423,6 +424,7 @@ impl Rehearsed {
             variant.amp == treatment.mixed
                 && variant.checkpointing == treatment.recomputed
                 && variant.offload == treatment.offloaded
+                && variant.chunked == treatment.chunked
         })
     }
 

@@ -175,6 +175,8 @@ pub enum Alteration {
     EffectiveBatch,
     /// Numerical precision.
     Precision,
+    /// How the parameters are changed in a step.
+    Optimizer,
     /// The samples themselves: their length, or their resolution.
     Samples,
 }
@@ -270,7 +272,9 @@ impl Remedy {
         );
         match (self.alters, self.takes) {
             (None, _) if draws_anew => "other random numbers".into(),
-            (None, _) if self.id == RemedyId::NoForeach => "equal to rounding".into(),
+            (None, _) if matches!(self.id, RemedyId::NoForeach | RemedyId::ChunkedLoss) => {
+                "equal to rounding".into()
+            }
             (None, _) => "same numerics".into(),
             (Some(Alteration::EffectiveBatch), Some(BatchChange { at_once, .. })) => {
                 format!("trains with batch {at_once}")
@@ -278,6 +282,7 @@ impl Remedy {
             (Some(Alteration::EffectiveBatch), None) => "another effective batch".into(),
             (Some(Alteration::BatchStatistics), _) => "BatchNorm over fewer samples".into(),
             (Some(Alteration::Precision), _) => "lower precision".into(),
+            (Some(Alteration::Optimizer), _) => "another optimizer".into(),
             (Some(Alteration::Samples), _) => "changes the training".into(),
             (Some(Alteration::Recomputation | Alteration::Offloading), _) => {
                 "same numerics, slower".into()

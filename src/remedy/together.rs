@@ -25,9 +25,10 @@ pub(super) const REMEDY: RemedySpec = RemedySpec::new(
 );
 
 /// What the batch is combined with, what changes the training least first.
-const BESIDE_BATCH: [&[RemedyId]; 10] = [
+const BESIDE_BATCH: [&[RemedyId]; 11] = [
     &[],
     &[RemedyId::ExpandableSegments],
+    &[RemedyId::ChunkedLoss],
     &[RemedyId::Recompute],
     &[RemedyId::ExpandableSegments, RemedyId::Recompute],
     &[RemedyId::Offload],

@@ -12,7 +12,7 @@ import torch.nn.functional as F
 from _oomph_probe.patch import copying, moving, offload
 from _oomph_probe.rehearse import work
 
-OFFLOADED = (False, False, True)
+OFFLOADED = (False, False, True, False)
 TASKS = ((work.AS_IT_WAS, work.FIRST), (OFFLOADED, work.FIRST))
 
 
@@ -110,11 +110,12 @@ class Offloading(unittest.TestCase):
         ):
             with self.subTest(type(model).__name__):
                 line = rehearse.said(model, *args)
-                plain, variant = line["variants"]
-                self.assertTrue(variant["offload"], variant)
+                # A loss in chunks may be among them.
+                at = [bool(each.get("offload")) for each in line["variants"]].index(True)
+                variant = line["variants"][at]
                 batch = len(args[0])
                 peak, ram = real(model, args)
-                self.assertAlmostEqual(rehearse.peak(line, batch, 1) / peak, 1, delta=0.02)
+                self.assertAlmostEqual(rehearse.peak(line, batch, at) / peak, 1, delta=0.02)
                 self.assertLess(peak, 0.7 * rehearse.peak(line, batch, 0))
                 self.assertAlmostEqual(variant["ram"]["takes"] / ram, 1, delta=0.01)
                 self.assertAlmostEqual(variant["ram"]["out"] / ram, 1, delta=0.01)

@@ -157,7 +157,7 @@ fn gradients_that_are_kept_and_other_treatments() {
         treatment: ActivationReduction {
             mixed,
             recomputed: true,
-            offloaded: false,
+            ..ActivationReduction::default()
         },
         ..target(16)
     };
@@ -387,7 +387,7 @@ fn what_checkpointing_computes_again() {
         treatment: ActivationReduction {
             mixed,
             recomputed: true,
-            offloaded: false,
+            ..ActivationReduction::default()
         },
         ..target(16)
     };

@@ -27,6 +27,8 @@ pub enum Permission {
     Recompute,
     /// Activations that wait in RAM.
     Offload,
+    /// An optimizer with a smaller state.
+    Optimizer,
     /// Another effective batch size.
     EffectiveBatch,
     /// Starting over after ten minutes of training, or after a checkpoint was written.
@@ -39,6 +41,7 @@ impl Permission {
             Permission::Amp => "amp",
             Permission::Recompute => "recompute",
             Permission::Offload => "offload",
+            Permission::Optimizer => "optimizer",
             Permission::EffectiveBatch => "effective-batch",
             Permission::Restart => "restart",
         }
@@ -63,7 +66,7 @@ pub struct AutoOptions {
     /// What `--on-oom auto` may change that alters results or loses progress
     #[arg(
         long,
-        value_name = "amp,recompute,offload,effective-batch,restart",
+        value_name = "amp,recompute,offload,optimizer,effective-batch,restart",
         value_delimiter = ','
     )]
     pub allow: Vec<Permission>,
@@ -144,6 +147,10 @@ impl AutoOptions {
                 RemedyId::Amp
                 | RemedyId::Recompute
                 | RemedyId::Offload
+                | RemedyId::Optimizer
+                | RemedyId::RecordStreams
+                | RemedyId::ChunkedLoss
+                | RemedyId::EmptyCache
                 | RemedyId::NoForeach
                 | RemedyId::OutputsToRam
                 | RemedyId::LoadToCpu
@@ -416,6 +423,7 @@ fn needed_for(alteration: Alteration) -> Option<Permission> {
         Alteration::Precision => Some(Permission::Amp),
         Alteration::Recomputation => Some(Permission::Recompute),
         Alteration::Offloading => Some(Permission::Offload),
+        Alteration::Optimizer => Some(Permission::Optimizer),
         Alteration::Samples => None,
     }
 }

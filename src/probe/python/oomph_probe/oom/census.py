@@ -11,6 +11,7 @@ import dis
 import gc
 import sys
 import time
+from importlib.machinery import PathFinder
 
 from ..common import blocks, members
 from ..patch import loader, offload, precision, recompute
@@ -27,6 +28,8 @@ PATIENCE = 1.0
 # Seconds between two attempts, for programs that catch one OOM after another.
 EVERY = 60.0
 MAX_GROUPS = 8
+# Optimizers of 8 bits; losses that never make all logits.
+PACKAGES = ("bitsandbytes", "liger_kernel")
 
 
 class Census:
@@ -70,6 +73,7 @@ class Census:
             line["precision"] = own
         if shares_cuda():
             line["shares_cuda"] = True
+        line["installed"] = installed()
         line.update(found.batches())
         return line
 
@@ -187,6 +191,11 @@ class ObjectScan:
             asked, size = sizes.pop()
             return {"batch": size, "batch_asked": asked}
         return {"batch_left": why_not or "DataLoaders of several batches are in use"}
+
+
+def installed() -> list[str]:
+    """Of the packages that a remedy may need those that are there: only looked for, nothing is imported."""
+    return [name for name in PACKAGES if name in sys.modules or PathFinder.find_spec(name) is not None]
 
 
 def shares_cuda() -> bool:
