@@ -472,6 +472,11 @@ impl<'a> RemedyPredictor<'a> {
         if target.treatment.offloaded {
             self.beside_ram(&target, &mut expectation);
         }
+        if target.treatment.offloaded || target.treatment.chunked {
+            let mut without = target;
+            (without.treatment.offloaded, without.treatment.chunked) = (false, false);
+            self.hold_to(&without, &mut expectation);
+        }
         expectation
     }
 

@@ -1,6 +1,6 @@
 //! What came of predictions, in words: of one relaunch, and of all on this machine.
 
-use crate::event::{Basis, CopyTime, ReliefMoment, RunEnd};
+use crate::event::{Basis, CopyTime, Relief, ReliefMoment, RunEnd};
 use crate::forecast::score::{self, Score, ScoreSheet};
 use crate::state::Run;
 use crate::units::{Bytes, RunNumber};
@@ -55,7 +55,13 @@ pub fn relieved(run: &Run) -> Option<String> {
     let is = match &run.prediction_outcome {
         Some(outcome) => outcome.relief,
         None => score::relief(run),
-    }?;
+    };
+    // What a step takes less shows in the run's peak, whatever a patch has measured.
+    let is = is.or((said.at == ReliefMoment::Step).then_some(Relief {
+        allocated: None,
+        to_ram: None,
+        ..said
+    }))?;
     let beside = |is: Bytes, said: Option<Bytes>| {
         let off = said.and_then(|said| Some((said, is.fraction_of(said)? - 1.0)));
         off.map_or(String::new(), |(said, off)| met(said, off))
@@ -219,7 +225,7 @@ pub fn after_peak(run: &Run, predicted: Bytes) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::event::{Prediction, PredictionOutcome, RamPrediction, Relief};
+    use crate::event::{Prediction, PredictionOutcome, RamPrediction};
 
     fn run(fits: bool, end: RunEnd, peak: f64) -> Run {
         let gib = |gib: f64| Bytes::gib(1).scale(gib);
@@ -379,6 +385,11 @@ mod tests {
         assert_eq!(
             verdict(&evaluated).expect("a verdict"),
             "run 2: peak 10.0 GiB, as predicted; the evaluation stayed below the peak of training; 40.0 GiB went to RAM, as predicted"
+        );
+        promised.to_ram = None;
+        assert_eq!(
+            verdict(&run(promised, None, Some(10_240))).expect("a verdict"),
+            "run 2: peak 10.0 GiB, as predicted; 35.0 GiB less than the 45.0 GiB predicted without"
         );
         // The program's own argument is nothing that the probe measures.
         let by_argument = run(relief(Evaluation, Some(3_072), 40_960), None, Some(10_240));

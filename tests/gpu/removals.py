@@ -36,8 +36,9 @@ class Case:
     measured: str = "peak"
     # Whether it must be the first that is offered.
     is_first: bool = True
-    # Whether what it saves of the peak of the bare run is compared, which runs first and says what has to be left of the card.
-    saves: bool = False
+    # Where what it saves of the bare run's peak is compared: so much is left of what that took beside parameters, gradients and
+    # state.
+    saves: float = 0.0
 
 
 def saved(expected):
@@ -48,10 +49,9 @@ CASES = {
     "foreach": Case("no-foreach", 1e-6, lambda expected: expected["within"][0]),
     "outputs": Case("outputs-to-ram", 0.0, lambda expected: expected["needs"]),
     "load": Case("load-to-cpu", 0.0, lambda expected: expected["at_least"], "loaded"),
-    "offload": Case("offload", 0.0, saved, is_first=False, saves=True),
+    "offload": Case("offload", 0.0, saved, is_first=False, saves=0.6),
+    "chunked": Case("chunked-loss", 1e-4, saved, is_first=False, saves=0.9),
 }
-# Of what a step takes beside parameters, gradients and state so much is left where what is saved is compared.
-LEFT = 0.6
 MODELS = (0, 1, 2)
 MOST_OFF = 0.05
 SECONDS_A_RUN = 120
@@ -87,7 +87,7 @@ def measure(oomph, case, model, directory, results):
     words = [sys.executable, str(PROGRAM), case, str(model)]
     bare = said(run([*words, "--bare"]))
     if asked.saves:
-        words += ["--left", str(int(bare["fixed"] + LEFT * (bare["peak"] - bare["fixed"])))]
+        words += ["--left", str(int(bare["fixed"] + asked.saves * (bare["peak"] - bare["fixed"])))]
     recording = directory / "out.jsonl"
     out = run([oomph, "--headless", "--record", str(recording), *words])
     results.keep(recording, f"{case} {model} out")

@@ -75,7 +75,7 @@ impl RemedyPredictor<'_> {
         ranks.max(1) as u64
     }
 
-    /// What is said of RAM, and what the patch's measurements are held to.
+    /// What is said of RAM, and what the patch's measurement of it is held to.
     pub(super) fn beside_ram(&self, target: &Target, expectation: &mut Expectation) {
         let Some(moved) = self.to_ram(target) else {
             return;
@@ -94,9 +94,23 @@ impl RemedyPredictor<'_> {
         );
         expectation.relief = Some(Relief {
             at: ReliefMoment::Step,
-            allocated: expectation.peak.map(|peak| peak.likely),
+            allocated: None,
             to_ram: moved.is_rehearsed.then_some(moved.each),
-            without: self.likely_peak(&kept(target)),
+            without: None,
+            time: None,
+        });
+    }
+
+    /// What it saves, which the run's peak is held to: `without` is the same without what saves it.
+    pub(super) fn hold_to(&self, without: &Target, expectation: &mut Expectation) {
+        let (Some(peak), Some(without)) = (expectation.peak, self.likely_peak(without)) else {
+            return;
+        };
+        expectation.relief = Some(Relief {
+            at: ReliefMoment::Step,
+            allocated: Some(peak.likely),
+            to_ram: expectation.relief.and_then(|relief| relief.to_ram),
+            without: Some(without),
             time: None,
         });
     }

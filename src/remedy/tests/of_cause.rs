@@ -90,6 +90,9 @@ fn a_loss_in_chunks_is_offered_by_its_rehearsal_and_keeps_the_batch() {
     // The weight, its gradient, and 6 GiB.
     assert!((gib(8.0)..gib(8.4)).contains(&peak), "{peak}");
     assert!(remedy.expectation.words.contains("rehearsed"));
+    let relief = remedy.expectation.relief.unwrap();
+    assert_eq!(relief.allocated, Some(peak));
+    assert_eq!(relief.without, Some(peak + Bytes::mib(8 * (3072 - 768))));
     let (_, all) = offers(&scene, Cause::LargeLogits);
     let enter = recommended(&all, Some(Cause::LargeLogits)).unwrap();
     assert_eq!(all[enter].id, RemedyId::ChunkedLoss);

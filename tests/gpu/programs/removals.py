@@ -1,5 +1,5 @@
 """Trainings that run out of memory by what one remedy takes away: an optimizer's temporaries, an evaluation's outputs, a
-checkpoint on the GPU, what a forward saves.
+checkpoint on the GPU, what a forward saves, the loss of large logits.
 
     removals.py CASE MODEL [--bare] [--left BYTES]
                                        CASE of CASES, MODEL 0, 1 or 2; --bare: on the whole card, where it does not run out;
@@ -209,11 +209,64 @@ def offload(which):
     return {"losses": losses, "ballast": ballast.bytes(), "fixed": 4 * bytes_of(model)}
 
 
+class Head(nn.Module):
+    """A table, a layer or two, and the cross-entropy of a large vocabulary: a decoder's end."""
+
+    def __init__(self, words, width, is_kept=False):
+        super().__init__()
+        self.table, self.inner, self.head = nn.Embedding(words, width), nn.Linear(width, width), nn.Linear(width, words, bias=False)
+        self.is_kept = is_kept
+
+    def forward(self, tokens):
+        logits = self.head(nn.functional.gelu(self.inner(self.table(tokens))))
+        loss = nn.functional.cross_entropy(logits[:, :-1].flatten(0, 1), tokens[:, 1:].flatten(), ignore_index=3)
+        return (loss, logits) if self.is_kept else (loss, None)
+
+
+class Decoded(nn.Module):
+    """A decoder of transformers', whose loss is that library's own."""
+
+    def __init__(self, words):
+        super().__init__()
+        import transformers
+
+        width = 64 if SMALL else 512
+        config = transformers.LlamaConfig(
+            vocab_size=words, hidden_size=width, intermediate_size=2 * width, num_hidden_layers=2, num_attention_heads=8,
+        )
+        self.inner = transformers.LlamaForCausalLM(config)
+
+    def forward(self, tokens):
+        return self.inner(input_ids=tokens, labels=tokens).loss, None
+
+
+def chunked(which):
+    """The logits and their loss are most of a step."""
+    words, rows = (500, 2) if SMALL else (100_000, 16)
+    model = (
+        lambda: Head(words, 64 if SMALL else 512),
+        lambda: Head(words, 64 if SMALL else 512, is_kept=True),
+        lambda: Decoded(words),
+    )[which]().to(DEVICE)
+    ballast = Ballast()
+    optimizer = torch.optim.AdamW(model.parameters(), lr=1e-4)
+    losses = []
+    for step in range(6):
+        optimizer.zero_grad()
+        tokens = (torch.arange(rows * 512, device=DEVICE) * (step + 1) % words).view(rows, 512)
+        loss, logits = model(tokens)
+        loss.backward()
+        optimizer.step()
+        losses.append(loss.item())
+        del loss, logits
+    return {"losses": losses, "ballast": ballast.bytes(), "fixed": 4 * bytes_of(model)}
+
+
 def peak():
     return 0 if SMALL else torch.cuda.max_memory_allocated()
 
 
-CASES = {function.__name__: function for function in (foreach, outputs, load, offload)}
+CASES = {function.__name__: function for function in (foreach, outputs, load, offload, chunked)}
 
 
 def main(case, which):
