@@ -28,7 +28,7 @@ pub use host::{
 };
 pub use inspection::{
     BlockOrigin, InputSizes, OptimizerMemory, PhaseStart, Rehearsal, RehearsedVariant, Retainer,
-    RetainerKind, Retainers, StepLevels, StepTrace, ZeroGrad,
+    RetainerKind, Retainers, SavedInRam, StepLevels, StepTrace, ZeroGrad,
 };
 pub use knobs::{
     Called, GivenChange, GivenSize, Knobs, NamedNumber, ParsedNumber, SourceNumber,
@@ -44,7 +44,7 @@ pub use probe::{
 };
 pub use process_host::{HostActivity, HostGrowthSpot, LoaderSettings, ProcessHost};
 pub use run::{
-    ArrayTask, Basis, Exit, Job, Prediction, PredictionOutcome, RamPrediction, Relief,
+    ArrayTask, Basis, CopyTime, Exit, Job, Prediction, PredictionOutcome, RamPrediction, Relief,
     ReliefMoment, RunEnd, likely_fits,
 };
 use serde::{Deserialize, Serialize};

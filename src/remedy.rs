@@ -12,8 +12,10 @@ mod batch;
 mod candidates;
 mod change;
 mod checkpointing;
+mod chunked_loss;
 mod device;
 mod edited;
+mod empty_cache;
 mod expandable_segments;
 mod expectation;
 mod host_limit;
@@ -23,6 +25,8 @@ mod loader;
 mod max_split_size;
 mod no_foreach;
 mod offer;
+mod offload;
+mod optimizer;
 mod outputs_to_ram;
 mod persistent_workers;
 mod pin_memory;
@@ -32,6 +36,7 @@ mod prefetch;
 mod proposal;
 mod ram;
 mod recommended;
+mod record_streams;
 mod resume;
 mod setting;
 mod sharing;
@@ -107,6 +112,10 @@ remedies! {
     LoadToCpu: load_to_cpu,
     /// An evaluation's outputs in RAM.
     OutputsToRam: outputs_to_ram,
+    /// Collectives that do not hold on to tensors by `record_stream`.
+    RecordStreams: record_streams,
+    /// A cross-entropy over some rows at a time, or a fused one.
+    ChunkedLoss: chunked_loss,
     /// A smaller batch; the effective batch is kept if the program can accumulate.
     Batch: batch,
     /// A smaller value of a number that may be the batch, where it is not sure which one is.
@@ -121,10 +130,16 @@ remedies! {
     Recompute: checkpointing,
     /// Mixed precision.
     Amp: amp,
+    /// What a forward pass saves waits in RAM.
+    Offload: offload,
     /// `max_split_size_mb`, for versions of PyTorch without expandable segments.
     MaxSplitSize: max_split_size,
+    /// PyTorch's cache emptied between training and evaluation.
+    EmptyCache: empty_cache,
     /// Another GPU of this machine.
     Device: device,
+    /// An optimizer with a smaller state.
+    Optimizer: optimizer,
     /// Fewer DataLoader workers, if the host's memory ran out.
     DataloaderWorkers: workers,
     /// Fewer batches that workers fetch in advance.
@@ -289,6 +304,11 @@ impl RemedyId {
             self,
             RemedyId::FirstCandidate | RemedyId::SecondCandidate | RemedyId::ThirdCandidate
         )
+    }
+
+    /// Whether it makes each step much slower: taken by itself only where nothing cheaper is expected to fit.
+    pub fn is_last_resort(self) -> bool {
+        self == RemedyId::Offload
     }
 
     /// Whether it is for the host's memory.

@@ -140,6 +140,15 @@ pub struct RehearsedVariant {
     pub checkpointing: bool,
     /// Under bf16 autocast.
     pub amp: bool,
+    /// What the forward pass saves waits in RAM.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub offload: bool,
+    /// With cross-entropy over some rows at a time.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub chunked: bool,
+    /// What the former takes there, at the rehearsal's batch.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub ram: Option<SavedInRam>,
     /// The trace, with sizes as functions of the batch (`forecast::trace`).
     #[serde(skip_serializing_if = "Option::is_none")]
     pub trace: Option<String>,
@@ -166,6 +175,17 @@ pub struct RehearsedVariant {
     /// Why it could not be rehearsed.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub why_not: Option<String>,
+}
+
+/// What a step does in RAM that moves there what its forward pass saves.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct SavedInRam {
+    /// What RAM has to hold at the most. Pinned memory is given in powers of two.
+    pub takes: Bytes,
+    /// What is copied to it in a step, and back.
+    pub out: Bytes,
+    pub back: Bytes,
 }
 
 impl InputSizes {

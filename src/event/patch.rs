@@ -45,6 +45,10 @@ pub enum Patch {
     Load,
     /// What a forward saves for its backward waits in RAM.
     Offload,
+    /// Cross-entropy over some rows of large logits at a time.
+    CrossEntropy,
+    /// PyTorch's cache is emptied between training and evaluation.
+    EmptyCache,
 }
 
 impl Patch {
@@ -63,6 +67,8 @@ impl Patch {
             Patch::EvalOutputs(_) => "eval_outputs",
             Patch::Load => "load",
             Patch::Offload => "offload",
+            Patch::CrossEntropy => "cross_entropy",
+            Patch::EmptyCache => "empty_cache",
         }
     }
 
@@ -92,6 +98,8 @@ impl Patch {
             Some(("foreach", "off")) => Some(Patch::Foreach),
             Some(("load", "cpu")) => Some(Patch::Load),
             Some(("offload", "cpu")) => Some(Patch::Offload),
+            Some(("cross_entropy", "chunked")) => Some(Patch::CrossEntropy),
+            Some(("empty_cache", "phases")) => Some(Patch::EmptyCache),
             Some(("eval_outputs", batches)) => Some(Patch::EvalOutputs(batches.parse().ok()?)),
             None | Some(_) => None,
         }
@@ -118,6 +126,8 @@ impl fmt::Display for Patch {
             Patch::PinMemory | Patch::PersistentWorkers | Patch::Foreach => f.write_str("=off"),
             Patch::Load | Patch::Offload => f.write_str("=cpu"),
             Patch::Sharing => f.write_str("=file_system"),
+            Patch::CrossEntropy => f.write_str("=chunked"),
+            Patch::EmptyCache => f.write_str("=phases"),
         }
     }
 }
@@ -153,6 +163,12 @@ pub struct Patchable {
     /// Why the batch size can't be changed, if there are DataLoaders.
     #[serde(default)]
     pub batch_left: Option<String>,
+    /// Why what its forward saves cannot be moved to RAM, if so.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub offload_left: Option<String>,
+    /// Packages that a remedy may need and that are installed; `None` of a probe that did not look.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub installed: Option<Vec<String>>,
     /// It has received CUDA tensors of another process, whose memory it shares.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub shares_cuda: bool,
@@ -221,6 +237,8 @@ mod tests {
             Patch::Workers(4),
             Patch::Prefetch(1),
             Patch::Sharing,
+            Patch::EmptyCache,
+            Patch::CrossEntropy,
             Patch::Offload,
             Patch::Load,
             Patch::EvalOutputs(4),
@@ -230,7 +248,7 @@ mod tests {
         let value = Patch::value(&all);
         assert_eq!(
             value,
-            "recompute,amp,batch=64:32,workers=4,prefetch=1,pin_memory=off,persistent_workers=off,sharing=file_system,foreach=off,eval_outputs=4,load=cpu,offload=cpu"
+            "recompute,amp,batch=64:32,workers=4,prefetch=1,pin_memory=off,persistent_workers=off,sharing=file_system,foreach=off,eval_outputs=4,load=cpu,offload=cpu,cross_entropy=chunked,empty_cache=phases"
         );
         command.set_env(PATCHES, Some(Word::from(&value)));
         let mut sorted = all;

@@ -122,6 +122,20 @@ pub struct Relief {
     /// What went to RAM instead.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub to_ram: Option<Bytes>,
+    /// The peak that was predicted without it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub without: Option<Bytes>,
+    /// What it takes of a step's time, measured in the first ones.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub time: Option<CopyTime>,
+}
+
+/// What copies take of a step, in microseconds.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub struct CopyTime {
+    pub copying: u64,
+    /// The whole step, with them.
+    pub step: u64,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
@@ -131,6 +145,8 @@ pub enum ReliefMoment {
     Loading,
     /// An evaluation that keeps its outputs.
     Evaluation,
+    /// A training step, whose forward pass saves tensors for its backward pass.
+    Step,
 }
 
 impl Relief {
@@ -140,6 +156,12 @@ impl Relief {
             at: self.at,
             allocated: self.allocated.max(other.allocated),
             to_ram: self.to_ram.max(other.to_ram),
+            without: self.without.max(other.without),
+            // The slowest of several ranks is the one that the others wait for.
+            time: [self.time, other.time]
+                .into_iter()
+                .flatten()
+                .max_by_key(|time| time.copying),
         }
     }
 }

@@ -1,7 +1,9 @@
 //! What a forecast is asked for (another batch, fewer activations, another allocator), and its answer: what
 //! a quantity likely is, and between what it lies.
 
-use crate::calibration::{AUTOCAST_CASTS, AUTOCAST_LEAVES, CHECKPOINTING_LEAVES};
+use crate::calibration::{
+    AUTOCAST_CASTS, AUTOCAST_LEAVES, CHECKPOINTING_LEAVES, OFFLOADING_LEAVES,
+};
 use crate::units::Bytes;
 use serde::{Deserialize, Serialize};
 use std::ops::Add;
@@ -144,6 +146,10 @@ pub struct ActivationReduction {
     pub mixed: bool,
     /// Activations are recomputed in backward.
     pub recomputed: bool,
+    /// What the forward saves waits in RAM.
+    pub offloaded: bool,
+    /// A cross-entropy is computed over some rows at a time: only a rehearsal says what that saves.
+    pub chunked: bool,
 }
 
 impl ActivationReduction {
@@ -153,6 +159,7 @@ impl ActivationReduction {
         for (applies, by) in [
             (self.mixed, AUTOCAST_LEAVES),
             (self.recomputed, CHECKPOINTING_LEAVES),
+            (self.offloaded, OFFLOADING_LEAVES),
         ] {
             if applies {
                 factors = (factors.0 * by.0, factors.1 * by.1, factors.2 * by.2);

@@ -17,7 +17,7 @@ use crate::calibration::{
     EXPANDABLE, FEW_PIECES, FEW_PIECES_NEED, FIXED, Factors, GROWTH_PER_DOUBLING, MANY_TIMES,
     OVERHEAD_NEEDED_SAFELY,
 };
-use crate::event::{Basis, InputSizes};
+use crate::event::{Basis, InputSizes, SavedInRam};
 use crate::units::Bytes;
 
 /// From this ratio of two batches on, a line through them says more than the base does.
@@ -159,6 +159,17 @@ impl Model {
     /// By what share more is computed where the target recomputes activations; `None` if unknown.
     pub fn computes_again(&self, target: &Target) -> Option<f64> {
         self.rehearsed.as_ref()?.computes_again(target)
+    }
+
+    /// What a target needs with these settings of the allocator, by its rehearsal.
+    pub fn needs_under(&self, target: &Target, alloc_conf: &str) -> Option<Estimate> {
+        let step = self.rehearsed()?.clone();
+        step.under(alloc_conf).needs(target)
+    }
+
+    /// What a target's step moves to RAM, where that was rehearsed.
+    pub fn saved_in_ram(&self, target: &Target) -> Option<SavedInRam> {
+        self.rehearsed.as_ref()?.saved_in_ram(target)
     }
 
     /// What a target that was rehearsed does where PyTorch may reserve so much; `None` where memory runs out, or nothing is known.

@@ -14,7 +14,7 @@ use super::estimate::{Allocator, Target};
 use super::replay::{AllocatorSettings, ReplayRoom, replay};
 use super::trace::{Trace, TraceEvent, TraceTemplate};
 use super::workspaces::Workspaces;
-use crate::event::{InputSizes, Rehearsal, RehearsedVariant, StepTrace};
+use crate::event::{InputSizes, Rehearsal, RehearsedVariant, SavedInRam, StepTrace};
 use crate::units::Bytes;
 use training::{ComposedTraining, Pieces, Reading};
 
@@ -187,7 +187,7 @@ impl Rehearsed {
         )
     }
 
-    /// The least that a step of one sample needs: as it was, with checkpointing, in bf16, or both.
+    /// The least that a step of one sample needs: as it was, with checkpointing, in bf16, both, or with what it saves in RAM.
     pub fn least_step(&self) -> Option<WholeStep> {
         let of_variant = |variant: &Variant| {
             let one = Target {
@@ -196,6 +196,8 @@ impl Rehearsed {
                 treatment: ActivationReduction {
                     mixed: variant.0.amp,
                     recomputed: variant.0.checkpointing,
+                    offloaded: variant.0.offload,
+                    chunked: variant.0.chunked,
                 },
                 allocator: Allocator::Expandable,
             };
@@ -327,6 +329,18 @@ impl Rehearsed {
         (more >= 0.0).then_some(more)
     }
 
+    /// What a target's step moves to RAM, where that was rehearsed.
+    pub fn saved_in_ram(&self, target: &Target) -> Option<SavedInRam> {
+        let (variant, _) = self.variant(target)?;
+        let ram = variant.ram?;
+        let share = self.samples(target) as f64 / self.said.batch as f64;
+        Some(SavedInRam {
+            takes: ram.takes.scale(share),
+            out: ram.out.scale(share),
+            back: ram.back.scale(share),
+        })
+    }
+
     /// Whether a target runs in so much room by its rehearsal alone.
     pub fn runs_in(&self, target: &Target, room: Bytes) -> Option<bool> {
         self.plays_in(target, Reading::Likely, room.scale(1.0 / self.raised))
@@ -407,7 +421,10 @@ impl Rehearsed {
 
     fn entry(&self, treatment: ActivationReduction) -> Option<&Variant> {
         self.variants.iter().find(|(variant, _)| {
-            variant.amp == treatment.mixed && variant.checkpointing == treatment.recomputed
+            variant.amp == treatment.mixed
+                && variant.checkpointing == treatment.recomputed
+                && variant.offload == treatment.offloaded
+                && variant.chunked == treatment.chunked
         })
     }
 

@@ -16,6 +16,7 @@ pub struct AskedChange {
     pub batch: Option<u64>,
     pub checkpointing: bool,
     pub mixed_precision: bool,
+    pub offload: bool,
     pub expandable_segments: bool,
     /// The name of another GPU than it ran on.
     pub gpu: Option<String>,
@@ -57,6 +58,7 @@ pub fn predicted(state: &State, asked: &AskedChange) -> Result<Value, String> {
     let wanted = [
         (asked.checkpointing, RemedyId::Recompute),
         (asked.mixed_precision, RemedyId::Amp),
+        (asked.offload, RemedyId::Offload),
         (asked.expandable_segments, RemedyId::ExpandableSegments),
     ];
     let remedies: Vec<RemedyId> = (wanted.into_iter())

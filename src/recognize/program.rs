@@ -5,8 +5,8 @@
 //! This parses entries and says how well a command matches one; the remedies use them.
 
 pub(crate) use super::program_settings::{
-    Accumulation, AccumulationRule, BatchSpec, InFile, InsertPlace, Resume, Resumes, Scope,
-    SwitchDefault, SwitchSpec,
+    Accumulation, AccumulationRule, BatchSpec, InFile, InsertPlace, OptimizerChoice, OptimizerKind,
+    Resume, Resumes, Scope, SwitchDefault, SwitchSpec,
 };
 
 use super::argument::{Arguments, Name, is_like};
@@ -66,6 +66,10 @@ pub struct ProgramEntry {
     pub recompute: SwitchSpec,
     /// An evaluation's outputs moved to RAM every few batches; what is added takes their number.
     pub outputs: SwitchSpec,
+    /// A cross-entropy that is fused with the model's head.
+    pub fused_loss: SwitchSpec,
+    /// Optimizers with a smaller state than Adam's, the one that changes least first.
+    pub optimizers: Vec<OptimizerChoice>,
     pub resume: Resume,
     /// Where its config file has batch, accumulation, precision and so on.
     pub file: InFile,
@@ -112,6 +116,8 @@ impl ProgramEntry {
         fill(&mut self.precision, &other.precision);
         fill(&mut self.recompute, &other.recompute);
         fill(&mut self.outputs, &other.outputs);
+        fill(&mut self.fused_loss, &other.fused_loss);
+        fill(&mut self.optimizers, &other.optimizers);
         fill(&mut self.resume, &other.resume);
         fill(&mut self.file, &other.file);
         fill(&mut self.workers, &other.workers);

@@ -121,6 +121,37 @@ pub struct SwitchSpec {
     pub by_launcher: bool,
 }
 
+/// An optimizer that a program can be told to take.
+#[derive(Debug, Clone, PartialEq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct OptimizerChoice {
+    pub kind: OptimizerKind,
+    /// What has to be installed for it.
+    #[serde(default)]
+    pub package: Option<String>,
+    pub switch: SwitchSpec,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum OptimizerKind {
+    /// Adam with states of 8 bits.
+    EightBit,
+    /// The same, with states that lie in RAM as far as the GPU is full.
+    Paged,
+    Adafactor,
+}
+
+impl OptimizerKind {
+    pub fn words(self) -> &'static str {
+        match self {
+            OptimizerKind::EightBit => "Adam with states of 8 bits",
+            OptimizerKind::Paged => "paged Adam with states of 8 bits",
+            OptimizerKind::Adafactor => "Adafactor",
+        }
+    }
+}
+
 /// Where to add arguments.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Deserialize)]
 #[serde(rename_all = "lowercase")]

@@ -136,6 +136,18 @@ fn place(
     new: &str,
 ) -> Result<(), String> {
     let set = variable(command, layout, inherited, name);
+    set_in_training(draft, command, layout, set, name, new)
+}
+
+/// Sets a variable of the training's environment, where it is set already or in front of the program.
+pub(super) fn set_in_training(
+    draft: &mut Draft,
+    command: &CommandLine,
+    layout: &CommandLayout,
+    set: Option<Variable<'_>>,
+    name: &'static str,
+    new: &str,
+) -> Result<(), String> {
     if let Some(Variable::Word(_)) = set {
         draft.set_variable(name, set, new);
         return Ok(());
@@ -206,7 +218,7 @@ fn outside_the_allocator(inputs: &RemedyInputs<'_>) -> Option<&'static str> {
 }
 
 /// Why they would do harm or nothing here.
-fn breaks(inputs: &RemedyInputs<'_>) -> Option<&'static str> {
+pub(super) fn breaks(inputs: &RemedyInputs<'_>) -> Option<&'static str> {
     let shares = inputs.patchable().is_some_and(|found| found.shares_cuda);
     match inputs.hello().and_then(Hello::no_segments) {
         Some(why) => Some(why),

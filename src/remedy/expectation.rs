@@ -5,6 +5,7 @@
 //! process could have had, and put into words.
 
 mod summed;
+mod to_ram;
 mod verdict;
 mod whole_run;
 
@@ -21,6 +22,7 @@ use crate::forecast::{
 use crate::recognize::WorkloadKey;
 use crate::state::{OomIncident, RankState, Run, RunOutcome};
 use crate::units::{Bytes, RunNumber};
+pub(super) use to_ram::ToRam;
 use verdict::{
     ROOM_UNKNOWN, at_least, beyond, by_inputs, extrapolated, fits_within, futile, is_open,
     may_be_tried, tight,
@@ -260,21 +262,48 @@ impl<'a> RemedyPredictor<'a> {
     pub fn of_remedy(&self, remedy: &Remedy) -> Option<Expectation> {
         match remedy.id.spec().need {
             NeedFrom::Forecast(_) => Some(self.together(&[remedy])),
-            NeedFrom::FailedAllocation => {
-                let expectation = self.without_fragmentation(&self.target(&[remedy]), true);
-                let fits = expectation.fits.filter(|fits| !fits);
-                Some(Expectation {
-                    fits,
-                    ..Expectation::unknown("it makes fragmentation less likely")
-                })
-            }
+            NeedFrom::FailedAllocation => Some(self.of_failed_allocation(&[remedy])),
             NeedFrom::ForecastIfKnown(_) => {
+                let target = self.target(&[remedy]);
+                if target.treatment.chunked && !self.model.is_rehearsed(&target) {
+                    return None;
+                }
                 let expectation = self.together(&[remedy]);
                 let says = expectation.needs.is_some() || expectation.futile.is_some();
                 says.then_some(expectation)
             }
             NeedFrom::Itself => None,
         }
+    }
+
+    /// Of a remedy against fragmentation: it does not fit where the failed allocation is too much in any case.
+    pub fn of_failed_allocation(&self, chosen: &[&Remedy]) -> Expectation {
+        let expectation = self.without_fragmentation(&self.target(chosen), true);
+        Expectation {
+            fits: expectation.fits.filter(|fits| !fits),
+            ..Expectation::unknown("it makes fragmentation less likely")
+        }
+    }
+
+    /// Whether a loss in chunks was rehearsed.
+    pub fn has_rehearsed_chunks(&self) -> bool {
+        let mut target = self.target(&[]);
+        target.treatment.chunked = true;
+        self.model.is_rehearsed(&target)
+    }
+
+    /// The step with these settings of the allocator, where its replay says that it likely fits with them and does not as it
+    /// is.
+    pub fn under(&self, alloc_conf: &str) -> Option<Expectation> {
+        let (target, room) = (self.target(&[]), self.room?);
+        let Forecast::Within(now) = self.model.needs(&target) else {
+            return None;
+        };
+        let then = self.model.needs_under(&target, alloc_conf)?;
+        (then.likely <= room && now.likely > room).then(|| match then.high <= room {
+            true => fits_within(then, room, self.model.basis(&target)),
+            false => tight(then, room),
+        })
     }
 
     /// The command as it ran, with `free` available; `None` if its need is unknown.
@@ -439,6 +468,14 @@ impl<'a> RemedyPredictor<'a> {
                 None => "how much is recomputed depends on the model".into(),
             };
             expectation.words.push("; ", more);
+        }
+        if target.treatment.offloaded {
+            self.beside_ram(&target, &mut expectation);
+        }
+        if target.treatment.offloaded || target.treatment.chunked {
+            let mut without = target;
+            (without.treatment.offloaded, without.treatment.chunked) = (false, false);
+            self.hold_to(&without, &mut expectation);
         }
         expectation
     }

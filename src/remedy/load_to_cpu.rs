@@ -65,6 +65,8 @@ fn expected(offering: &Offering<'_>, record: &OomRecord, file: Option<Bytes>) ->
         at: ReliefMoment::Loading,
         allocated: Some(before),
         to_ram: file,
+        without: None,
+        time: None,
     });
     if let Some(file) = file {
         let ram = format!("the file's {file} go to RAM");

@@ -1,6 +1,6 @@
 //! `max_split_size_mb`, for versions of torch before expandable segments.
 
-use super::expandable_segments::{EXPANDABLE_SINCE, draft};
+use super::expandable_segments::{EXPANDABLE_SINCE, breaks, draft};
 use super::plan::Expectation;
 use super::proposal::{Offering, Proposal};
 use super::verify::RejectedThing;
@@ -18,7 +18,7 @@ pub(super) const REMEDY: RemedySpec = RemedySpec {
         'm',
         "max split size",
         RemedyEffect::LessFragmentation,
-        NeedFrom::FailedAllocation,
+        NeedFrom::Itself,
         propose,
     )
 };
@@ -26,14 +26,23 @@ pub(super) const REMEDY: RemedySpec = RemedySpec {
 /// The value most used in PyTorch's notes and in posts; every version accepts 21 and more.
 const MAX_SPLIT_MB: &str = "128";
 
+/// What it does where segments can be expandable but may not be: only what its replay says.
+fn replayed(offering: &Offering<'_>) -> Option<Expectation> {
+    breaks(offering.inputs)?;
+    let conf = offering.inputs.hello()?.alloc_conf.clone();
+    let conf = conf.filter(|conf| !conf.is_empty());
+    let conf = conf.map_or(String::new(), |conf| format!("{conf},"));
+    let with_limit = format!("{conf}max_split_size_mb:{MAX_SPLIT_MB}");
+    offering.predictor.under(&with_limit)
+}
+
 fn propose(offering: &Offering<'_>) -> Option<Proposal> {
     let inputs = offering.inputs;
-    if inputs
-        .torch()
-        .is_none_or(|torch| (torch.major, torch.minor) >= EXPANDABLE_SINCE)
-    {
-        return None;
-    }
+    let torch = inputs.torch()?;
+    let expectation = match (torch.major, torch.minor) >= EXPANDABLE_SINCE {
+        true => replayed(offering)?,
+        false => offering.predictor.of_failed_allocation(&[]),
+    };
     let (command, recognized) = (offering.command, offering.recognized);
     let draft = draft(
         command,
@@ -43,10 +52,8 @@ fn propose(offering: &Offering<'_>) -> Option<Proposal> {
         MAX_SPLIT_MB,
     )
     .ok()?;
-    Some(
-        Proposal::new(Ok(draft), "slower allocation of large blocks")
-            .expecting(Expectation::unknown("it makes fragmentation less likely")),
-    )
+    let cost = "slower allocation of large blocks";
+    Some(Proposal::new(Ok(draft), cost).expecting(expectation))
 }
 
 /// Reports a setting that did not arrive.

@@ -187,6 +187,8 @@ fn expected(offering: &Offering<'_>, kept: &KeptOutputs) -> Option<Expectation> 
         at: ReliefMoment::Evaluation,
         allocated: Some(needs.likely),
         to_ram: kept.in_the_end,
+        without: None,
+        time: None,
     });
     // The run's own peak may be that of its training, which the run before has shown.
     let training = offering.predictor.peak_of_training();

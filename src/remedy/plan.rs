@@ -167,12 +167,16 @@ impl Expectation {
 pub enum Alteration {
     /// Activations are recomputed in the backward pass.
     Recomputation,
+    /// Activations wait for the backward pass in RAM.
+    Offloading,
     /// The samples that batch normalization computes its statistics over.
     BatchStatistics,
     /// Samples per optimizer step.
     EffectiveBatch,
     /// Numerical precision.
     Precision,
+    /// How the parameters are changed in a step.
+    Optimizer,
     /// The samples themselves: their length, or their resolution.
     Samples,
 }
@@ -268,7 +272,9 @@ impl Remedy {
         );
         match (self.alters, self.takes) {
             (None, _) if draws_anew => "other random numbers".into(),
-            (None, _) if self.id == RemedyId::NoForeach => "equal to rounding".into(),
+            (None, _) if matches!(self.id, RemedyId::NoForeach | RemedyId::ChunkedLoss) => {
+                "equal to rounding".into()
+            }
             (None, _) => "same numerics".into(),
             (Some(Alteration::EffectiveBatch), Some(BatchChange { at_once, .. })) => {
                 format!("trains with batch {at_once}")
@@ -276,9 +282,16 @@ impl Remedy {
             (Some(Alteration::EffectiveBatch), None) => "another effective batch".into(),
             (Some(Alteration::BatchStatistics), _) => "BatchNorm over fewer samples".into(),
             (Some(Alteration::Precision), _) => "lower precision".into(),
+            (Some(Alteration::Optimizer), _) => "another optimizer".into(),
             (Some(Alteration::Samples), _) => "changes the training".into(),
-            (Some(Alteration::Recomputation), _) => "same numerics, slower".into(),
+            (Some(Alteration::Recomputation | Alteration::Offloading), _) => {
+                "same numerics, slower".into()
+            }
         }
+    }
+
+    pub(super) fn is_last_resort(&self) -> bool {
+        self.each().iter().any(|part| part.id.is_last_resort())
     }
 
     pub fn is_offered(&self) -> bool {

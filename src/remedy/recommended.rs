@@ -51,15 +51,15 @@ fn is_against(id: RemedyId, cause: Option<Cause>) -> bool {
     }
 }
 
-/// The remedy that Enter stands on: the first one that fits, else the first that likely does. Where none is, the one that needs least at the most:
-/// it may not fit, which its row says, and a try costs seconds. Where there is no figure, the one with the best bound, or
+/// The remedy that Enter stands on: the first one that fits, else the first that likely does, and one that makes each step much
+/// slower only then. Where none is, the one that needs least at the most: it may not fit, which its row says, and a try costs seconds. Where there is no figure, the one with the best bound, or
 /// else the first.
 pub fn recommended(remedies: &[Remedy], cause: Option<Cause>) -> Option<usize> {
     let of = |remedy: &Remedy| recommended_promise(remedy, cause);
-    let first = |wanted| {
-        remedies
-            .iter()
-            .position(|remedy| of(remedy) == Some(wanted))
+    let first = |wanted, is_last_resort| {
+        remedies.iter().position(|remedy| {
+            of(remedy) == Some(wanted) && remedy.is_last_resort() == is_last_resort
+        })
     };
     let least = |wanted, figure: fn(&Expectation) -> Option<Bytes>| {
         let all = remedies.iter().enumerate();
@@ -71,11 +71,13 @@ pub fn recommended(remedies: &[Remedy], cause: Option<Cause>) -> Option<usize> {
         let most = said.within.map(|(_, most)| most);
         most.or(said.needs).or(said.ram.map(|ram| ram.needs))
     };
-    first(Promise::Fits)
-        .or_else(|| first(Promise::LikelyFits))
+    first(Promise::Fits, false)
+        .or_else(|| first(Promise::LikelyFits, false))
+        .or_else(|| first(Promise::Fits, true))
+        .or_else(|| first(Promise::LikelyFits, true))
         .or_else(|| least(Promise::MayFit, at_most))
         .or_else(|| least(Promise::Unknown, |said| said.at_least))
-        .or_else(|| first(Promise::Unknown))
+        .or_else(|| first(Promise::Unknown, false))
 }
 
 /// What a remedy promises, if it is one that Enter may stand on.

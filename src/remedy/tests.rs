@@ -6,7 +6,9 @@ mod combined;
 mod edited;
 mod host_limit;
 mod loading;
+mod of_cause;
 mod of_host;
+mod offload;
 mod optimizers;
 mod outputs;
 mod patched;
@@ -323,7 +325,7 @@ fn what_a_remedy_saves_is_in_the_forecast() {
 #[test]
 fn remedies_are_offered_in_the_order_of_their_list_but_for_what_the_cause_prefers() {
     use RemedyId::{
-        Batch, DataloaderWorkers, Device, ExpandableSegments, HostLimit, MaxSplitSize,
+        Batch, DataloaderWorkers, Device, EmptyCache, ExpandableSegments, HostLimit, MaxSplitSize,
         PersistentWorkers, PinMemory, PrefetchFactor, Wait,
     };
     for (cause, preferred, next) in [
@@ -342,7 +344,7 @@ fn remedies_are_offered_in_the_order_of_their_list_but_for_what_the_cause_prefer
         (Cause::ForeignProcess, &[Device], Wait),
         (
             Cause::Fragmentation,
-            &[ExpandableSegments, MaxSplitSize],
+            &[ExpandableSegments, MaxSplitSize, EmptyCache],
             Batch,
         ),
     ] {
@@ -384,6 +386,11 @@ fn the_published_names_of_remedies_stay() {
         "no-foreach",
         "outputs-to-ram",
         "load-to-cpu",
+        "offload",
+        "optimizer",
+        "record-streams",
+        "chunked-loss",
+        "empty-cache",
         "first-candidate",
         "second-candidate",
         "third-candidate",

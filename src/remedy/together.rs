@@ -25,11 +25,14 @@ pub(super) const REMEDY: RemedySpec = RemedySpec::new(
 );
 
 /// What the batch is combined with, what changes the training least first.
-const BESIDE_BATCH: [&[RemedyId]; 8] = [
+const BESIDE_BATCH: [&[RemedyId]; 11] = [
     &[],
     &[RemedyId::ExpandableSegments],
+    &[RemedyId::ChunkedLoss],
     &[RemedyId::Recompute],
     &[RemedyId::ExpandableSegments, RemedyId::Recompute],
+    &[RemedyId::Offload],
+    &[RemedyId::ExpandableSegments, RemedyId::Offload],
     &[RemedyId::Amp],
     &[RemedyId::ExpandableSegments, RemedyId::Amp],
     &[RemedyId::Recompute, RemedyId::Amp],

@@ -1,6 +1,6 @@
 //! What came of predictions, in words: of one relaunch, and of all on this machine.
 
-use crate::event::{Basis, ReliefMoment, RunEnd};
+use crate::event::{Basis, CopyTime, Relief, ReliefMoment, RunEnd};
 use crate::forecast::score::{self, Score, ScoreSheet};
 use crate::state::Run;
 use crate::units::{Bytes, RunNumber};
@@ -55,7 +55,13 @@ pub fn relieved(run: &Run) -> Option<String> {
     let is = match &run.prediction_outcome {
         Some(outcome) => outcome.relief,
         None => score::relief(run),
-    }?;
+    };
+    // What a step takes less shows in the run's peak, whatever a patch has measured.
+    let is = is.or((said.at == ReliefMoment::Step).then_some(Relief {
+        allocated: None,
+        to_ram: None,
+        ..said
+    }))?;
     let beside = |is: Bytes, said: Option<Bytes>| {
         let off = said.and_then(|said| Some((said, is.fraction_of(said)? - 1.0)));
         off.map_or(String::new(), |(said, off)| met(said, off))
@@ -66,6 +72,7 @@ pub fn relieved(run: &Run) -> Option<String> {
             "the evaluation",
             Some("the evaluation stayed below the peak of training"),
         ),
+        ReliefMoment::Step => ("the step", None),
     };
     let allocated = match is.allocated {
         Some(most) => Some(format!(
@@ -76,8 +83,39 @@ pub fn relieved(run: &Run) -> Option<String> {
     };
     let to_ram =
         (is.to_ram).map(|moved| format!("{moved} went to RAM{}", beside(moved, said.to_ram)));
-    let parts: Vec<String> = [allocated, to_ram].into_iter().flatten().collect();
+    let saved = said.without.zip(peak_of(run)).and_then(|(without, peak)| {
+        let less = format!(
+            "{} less than the {without} predicted without",
+            without - peak
+        );
+        (peak < without).then_some(less)
+    });
+    let time = is.time.map(slower);
+    let parts: Vec<String> = [allocated, saved, to_ram, time]
+        .into_iter()
+        .flatten()
+        .collect();
     (!parts.is_empty()).then(|| parts.join("; "))
+}
+
+/// The most that was allocated once its steps were whole.
+fn peak_of(run: &Run) -> Option<Bytes> {
+    match &run.prediction_outcome {
+        Some(outcome) => outcome.peak,
+        None => score::outcome(run)?.peak,
+    }
+}
+
+/// "copying takes 0.41 of the 1.20 s of a step, which is 1.5 times as long"
+fn slower(time: CopyTime) -> String {
+    let seconds = |micros: u64| micros as f64 / 1e6;
+    let rest = time.step.saturating_sub(time.copying).max(1);
+    format!(
+        "copying takes {:.2} of the {:.2} s of a step, which is {:.1} times as long",
+        seconds(time.copying),
+        seconds(time.step),
+        time.step as f64 / rest as f64
+    )
 }
 
 /// "run 2: RAM at most 812 MiB, -5.1 % of the 856 MiB predicted"
@@ -113,6 +151,7 @@ pub fn beside(run: &Run) -> Option<String> {
             let what = match relief.at {
                 ReliefMoment::Loading => "while the checkpoint is loaded",
                 ReliefMoment::Evaluation => "in the evaluation",
+                ReliefMoment::Step => "in a step",
             };
             let off = Score::new(run).and_then(|score| score.relief_off);
             let off = off.map_or(String::new(), |off| format!(", off by {}", percent(off)));
@@ -186,7 +225,7 @@ pub fn after_peak(run: &Run, predicted: Bytes) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::event::{Prediction, PredictionOutcome, RamPrediction, Relief};
+    use crate::event::{Prediction, PredictionOutcome, RamPrediction};
 
     fn run(fits: bool, end: RunEnd, peak: f64) -> Run {
         let gib = |gib: f64| Bytes::gib(1).scale(gib);
@@ -297,6 +336,8 @@ mod tests {
             at,
             allocated: allocated.map(Bytes::mib),
             to_ram: Some(Bytes::mib(to_ram)),
+            without: None,
+            time: None,
         };
         let run = |said: Relief, is: Option<Relief>, peak: Option<u64>| {
             let mut run = run(false, RunEnd::Finished, 9.0);
@@ -311,7 +352,18 @@ mod tests {
             outcome.relief = is;
             run
         };
-        use ReliefMoment::{Evaluation, Loading};
+        use ReliefMoment::{Evaluation, Loading, Step};
+        let mut promised = relief(Step, None, 40_960);
+        promised.without = Some(Bytes::mib(46_080));
+        let mut measured = relief(Step, None, 40_960);
+        measured.time = Some(CopyTime {
+            copying: 410_000,
+            step: 1_200_000,
+        });
+        assert_eq!(
+            verdict(&run(promised, Some(measured), Some(10_240))).expect("a verdict"),
+            "run 2: peak 10.0 GiB, as predicted; 35.0 GiB less than the 45.0 GiB predicted without; 40.0 GiB went to RAM, as predicted; copying takes 0.41 of the 1.20 s of a step, which is 1.5 times as long"
+        );
         let loaded = run(
             relief(Loading, Some(19_456), 6_144),
             Some(relief(Loading, Some(19_456), 6_450)),
@@ -333,6 +385,11 @@ mod tests {
         assert_eq!(
             verdict(&evaluated).expect("a verdict"),
             "run 2: peak 10.0 GiB, as predicted; the evaluation stayed below the peak of training; 40.0 GiB went to RAM, as predicted"
+        );
+        promised.to_ram = None;
+        assert_eq!(
+            verdict(&run(promised, None, Some(10_240))).expect("a verdict"),
+            "run 2: peak 10.0 GiB, as predicted; 35.0 GiB less than the 45.0 GiB predicted without"
         );
         // The program's own argument is nothing that the probe measures.
         let by_argument = run(relief(Evaluation, Some(3_072), 40_960), None, Some(10_240));

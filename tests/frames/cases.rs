@@ -2,7 +2,7 @@
 
 use crate::frames::epochs;
 use crate::frames::nodes;
-use crate::frames::offers::{candidates, remedies, with_samples};
+use crate::frames::offers::{candidates, in_ram, remedies, with_samples};
 use crate::frames::steps;
 use crate::frames::story::{Shape, Story, clauses};
 use oomph::diagnosis::{Cause, LittleUse};
@@ -160,6 +160,7 @@ pub const CASES: &[Case] = &[
     case("oom-candidates", oom_candidates, &[]),
     case("oom-candidate-chosen", oom_candidates, &[KeyCode::Down]),
     case("oom-details", oom_capacity, &[KeyCode::Char('d')]),
+    case("oom-in-ram", oom_in_ram, &[KeyCode::Down]),
     case(
         "oom-samples",
         oom_samples,
@@ -452,6 +453,13 @@ fn oom_capacity() -> Story {
 fn oom_candidates() -> Story {
     let mut story = oom_capacity();
     story.remedies = candidates();
+    story
+}
+
+/// The same, with what leaves the batch as it is.
+fn oom_in_ram() -> Story {
+    let mut story = oom_capacity();
+    story.remedies = in_ram();
     story
 }
 

@@ -1,6 +1,6 @@
 //! Remedies as the screen gets them.
 
-use crate::frames::story::gib;
+use crate::frames::story::{clauses, gib};
 use oomph::command::Word;
 use oomph::diagnosis::Phrase;
 use oomph::remedy::{Alteration, Availability, Edit, Expectation, Remedy, RemedyId};
@@ -116,6 +116,64 @@ pub fn with_samples() -> Vec<Remedy> {
         },
     );
     all
+}
+
+/// Where logits and activations are most of the step: a loss in chunks, activations in RAM, and an optimizer that is not there.
+pub fn in_ram() -> Vec<Remedy> {
+    let one = |id: RemedyId, key: char, title: &str, words: &str, cost: Phrase| Remedy {
+        id,
+        key,
+        title: title.into(),
+        edits: vec![Edit::Env {
+            name: "OOMPH_PATCHES".into(),
+            value: Some(Word::from("offload=cpu")),
+        }],
+        changes: "patched at runtime: what the forward of GPT saves waits in RAM".into(),
+        expectation: Expectation {
+            needs: Some(gib(11.4)),
+            within: Some((gib(11.2), gib(12.0))),
+            room: Some(gib(23.5)),
+            words: clauses(words),
+            ..Expectation::default()
+        },
+        cost,
+        ..plain()
+    };
+    vec![
+        one(
+            RemedyId::ChunkedLoss,
+            'C',
+            "chunked cross-entropy",
+            "needs 21.9 GiB (21.7–24.0), 23.5 GiB available; rehearsed",
+            Phrase::from("equal to rounding").and("; ", "the log-softmax is computed twice"),
+        ),
+        Remedy {
+            alters: Some(Alteration::Offloading),
+            ..one(
+                RemedyId::Offload,
+                'A',
+                "activations to RAM",
+                "needs 11.4 GiB (11.2–12.0), likely fits with 12.1 GiB to spare; 14.2 GiB to RAM, 96.0 GiB is available; rehearsed",
+                Phrase::from("same numerics").and(
+                    "; ",
+                    "slower: copying 26.0 GiB there and back takes some 0.6–2.5 s of a step (estimated)",
+                ),
+            )
+        },
+        Remedy {
+            availability: Availability::NotOffered("bitsandbytes is not installed there".into()),
+            edits: Vec::new(),
+            changes: String::new(),
+            alters: Some(Alteration::Optimizer),
+            ..one(
+                RemedyId::Optimizer,
+                '8',
+                "smaller optimizer state",
+                "unknown",
+                Phrase::default(),
+            )
+        },
+    ]
 }
 
 /// Where no name says which number is the batch.

@@ -188,7 +188,33 @@ def saving(is_twice=False, **how):
     return {"losses": losses, "gradients": sums}
 
 
+def words():
+    """Losses and gradients of a decoder with a large vocabulary, and how many tensors as large as its logits there were."""
+    import card
+
+    torch.manual_seed(0)
+    rows, classes = 8192, 2048
+    inner, head = nn.Embedding(classes, 16), nn.Linear(16, classes)
+    parameters = [*inner.parameters(), *head.parameters()]
+    optimizer = torch.optim.SGD(parameters, lr=1.0)
+    losses, sums = [], []
+    gpu = card.Card()
+    for each in parameters:
+        gpu.one.is_new(each.untyped_storage())
+    for step in range(3):
+        optimizer.zero_grad()
+        tokens = torch.arange(rows).mul(step + 3) % classes
+        with gpu:
+            loss = nn.CrossEntropyLoss(ignore_index=7)(head(inner(tokens)), (tokens + 1) % classes)
+            loss.backward()
+        losses.append(loss.item())
+        sums += [each.grad.double().sum().item() for each in parameters]
+        optimizer.step()
+    return {"losses": losses, "gradients": sums, "logits": gpu.peak / (rows * classes * 4)}
+
+
 PROGRAMS = {
+    "words": words,
     "saving": saving,
     "saving-twice": lambda: saving(is_twice=True),
     "saving-checkpointed": lambda: saving(is_checkpointed=True),

@@ -96,5 +96,18 @@ class Offload(unittest.TestCase):
         self.assertIn("torch.func", words)
 
 
+class ChunkedCrossEntropy(unittest.TestCase):
+    def test_losses_and_gradients_are_the_same_to_rounding_beside_fewer_logits(self):
+        bare, patched = run("words"), run("words", "cross_entropy=chunked")
+        for before, after in zip(bare["losses"], patched["losses"]):
+            self.assertAlmostEqual(before, after, delta=1e-5 * before)
+        for before, after in zip(bare["gradients"], patched["gradients"]):
+            self.assertAlmostEqual(before, after, delta=1e-4)
+        outcome, words = patched["patches"]["cross_entropy"]
+        self.assertEqual(outcome, "applied")
+        self.assertIn("8192 × 2048", words)
+        self.assertLess(patched["logits"], bare["logits"] - 0.7)
+
+
 if __name__ == "__main__":
     unittest.main()

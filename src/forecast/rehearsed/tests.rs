@@ -157,6 +157,7 @@ fn gradients_that_are_kept_and_other_treatments() {
         treatment: ActivationReduction {
             mixed,
             recomputed: true,
+            ..ActivationReduction::default()
         },
         ..target(16)
     };
@@ -166,6 +167,35 @@ fn gradients_that_are_kept_and_other_treatments() {
         step.peak(&recomputed(true)).is_none(),
         "it was not rehearsed"
     );
+}
+
+#[test]
+fn what_goes_to_ram_grows_with_the_batch() {
+    let mut said = said();
+    said.variants.push(RehearsedVariant {
+        offload: true,
+        trace: Some(format!("x{MIB} {} -2", 64 * MIB)),
+        ram: Some(SavedInRam {
+            takes: Bytes(128 * MIB),
+            out: Bytes(112 * MIB),
+            back: Bytes(160 * MIB),
+        }),
+        ..RehearsedVariant::default()
+    });
+    let step = Rehearsed::new(&said, 16).unwrap();
+    let offloaded = |batch| Target {
+        treatment: ActivationReduction {
+            offloaded: true,
+            ..ActivationReduction::default()
+        },
+        ..target(batch)
+    };
+    let plain = step.peak(&target(16)).unwrap();
+    let less = step.peak(&offloaded(16)).unwrap();
+    assert_eq!(less.low, plain.low - Bytes(7 * 16 * MIB));
+    let ram = step.saved_in_ram(&offloaded(32)).unwrap();
+    assert_eq!((ram.takes, ram.back), (Bytes(256 * MIB), Bytes(320 * MIB)));
+    assert_eq!(step.saved_in_ram(&target(16)), None);
 }
 
 #[test]
@@ -357,6 +387,7 @@ fn what_checkpointing_computes_again() {
         treatment: ActivationReduction {
             mixed,
             recomputed: true,
+            ..ActivationReduction::default()
         },
         ..target(16)
     };

@@ -34,6 +34,9 @@ struct ChangeArguments {
     /// Mixed precision on
     #[serde(default)]
     mixed_precision: bool,
+    /// What a forward pass saves waits in RAM
+    #[serde(default)]
+    offload: bool,
     /// PyTorch's expandable segments on
     #[serde(default)]
     expandable_segments: bool,
@@ -58,6 +61,7 @@ fn call(context: &ToolContext, given: JsonObject, _: Duration) -> Result<CallPro
         batch: asked.batch,
         checkpointing: asked.checkpointing,
         mixed_precision: asked.mixed_precision,
+        offload: asked.offload,
         expandable_segments: asked.expandable_segments,
         gpu: asked.gpu,
         room,

@@ -298,6 +298,93 @@ fn forward_and_backward_have_to_fit_beside_the_state_as_well() {
     assert!(said.words.starts_with("may not fit"), "{}", said.words);
 }
 
+const TRAINER: &str = "python run_clm.py --per_device_train_batch_size 8 --output_dir out";
+
+/// The step of [`adamw`] under this command, where so much is installed.
+fn under(words: &str, optimizer: OptimizerRecord, installed: &[&str]) -> StagedSession {
+    let mut scene = StagedSession::default();
+    scene.add(0.0, started(1, 100, words));
+    scene.add(1.0, hello(1, 100, None));
+    scene.add(3.0, EventKind::Device(reading(&[(100, gib(2.0))])));
+    scene.add(
+        20.0,
+        EventKind::Oom(OomRecord {
+            phase: Phase::Optimizer,
+            optimizer: Some(Box::new(optimizer)),
+            ..record(100, gib(22.5), gib(22.5), gib(1.2), gib(0.3))
+        }),
+    );
+    let found = Patchable {
+        pid: crate::units::Pid(100),
+        models: vec!["Net".into()],
+        installed: Some(installed.iter().map(|name| name.to_string()).collect()),
+        ..Patchable::default()
+    };
+    scene.add(20.1, EventKind::Patchable(found));
+    scene
+}
+
+fn smaller_state(scene: &StagedSession) -> Remedy {
+    let found = [finding(scene)];
+    let all = remedies(&scene.state.run().unwrap().command, &inputs(scene, &found));
+    let mut all = all.into_iter();
+    all.find(|remedy| remedy.id == RemedyId::Optimizer).unwrap()
+}
+
+#[test]
+fn a_program_with_an_option_for_it_is_given_an_optimizer_with_a_smaller_state() {
+    let scene = under(
+        TRAINER,
+        by_default(adamw(6.0, 6.0, 0.0), Some(13.0)),
+        &["bitsandbytes"],
+    );
+    let remedy = smaller_state(&scene);
+    assert!(remedy.is_offered(), "{remedy:?}");
+    let command = &scene.state.run().unwrap().command;
+    let changed = Plan::new(command, &[&remedy]).command;
+    assert_eq!(changed.shown(), format!("{TRAINER} --optim adamw_bnb_8bit"));
+    assert_eq!(remedy.numerics(), "another optimizer");
+    let words = remedy.expectation.words.as_str();
+    for part in [
+        "Adam with states of 8 bits: 6.00 GiB of parameters, 6.00 GiB of gradients, 3.05 GiB of state",
+        "paged Adam with states of 8 bits: 6.00 GiB of parameters, 6.00 GiB of gradients, 3.05 GiB of state that lies in RAM where the GPU is full",
+        "Adafactor: 6.00 GiB of parameters",
+    ] {
+        assert!(words.contains(part), "{words}");
+    }
+    assert!(words.contains("likely fits"), "{words}");
+    // What is typed is changed; without the package the one that needs none is taken.
+    let typed = format!("{TRAINER} --optim adamw_torch");
+    let scene = under(&typed, by_default(adamw(6.0, 6.0, 0.0), Some(13.0)), &[]);
+    let remedy = smaller_state(&scene);
+    let changed = Plan::new(&scene.state.run().unwrap().command, &[&remedy]).command;
+    assert_eq!(changed.shown(), format!("{TRAINER} --optim adafactor"));
+}
+
+#[test]
+fn another_optimizer_is_for_runs_that_begin_anew() {
+    let why =
+        |words: &str, optimizer| match smaller_state(&under(words, optimizer, &["bitsandbytes"]))
+            .availability
+        {
+            Availability::NotOffered(why) => why.to_string(),
+            Availability::Offered => panic!("it is offered"),
+        };
+    let resumed = format!("{TRAINER} --resume_from_checkpoint out/checkpoint-4");
+    let said = why(&resumed, adamw(6.0, 6.0, 0.0));
+    assert!(said.contains("goes on from a checkpoint"), "{said}");
+    let said = why(
+        &format!("{TRAINER} --optim paged_adamw_8bit"),
+        adamw(6.0, 6.0, 0.0),
+    );
+    assert_eq!(said, "already on: --optim paged_adamw_8bit");
+    let said = why("python train.py", adamw(6.0, 6.0, 0.0));
+    assert!(
+        said.contains("no option for another optimizer is known"),
+        "{said}"
+    );
+}
+
 #[test]
 fn what_the_program_typed_stays() {
     let scene = out(Phase::Optimizer, 22.5, adamw(5.0, 5.0, 5.0));

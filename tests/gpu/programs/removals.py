@@ -1,7 +1,9 @@
 """Trainings that run out of memory by what one remedy takes away: an optimizer's temporaries, an evaluation's outputs, a
-checkpoint on the GPU.
+checkpoint on the GPU, what a forward saves, the loss of large logits.
 
-    removals.py CASE MODEL [--bare]    CASE of CASES, MODEL 0, 1 or 2; --bare: on the whole card, where it does not run out
+    removals.py CASE MODEL [--bare] [--left BYTES]
+                                       CASE of CASES, MODEL 0, 1 or 2; --bare: on the whole card, where it does not run out;
+                                       --left: what a ballast leaves to PyTorch, where the case does not say so itself
     removals.py --try                  small forms of all on a CPU
 
 The last line is an object of JSON: losses, what was asked of outputs, and the peaks in bytes. All is deterministic.
@@ -22,8 +24,10 @@ GIB = 1 << (16 if SMALL else 30)
 class Ballast:
     """Leaves so many bytes of the card."""
 
-    def __init__(self, left):
+    def __init__(self, left=0):
         self.held = None
+        if "--left" in sys.argv:
+            left = int(sys.argv[sys.argv.index("--left") + 1]) - torch.cuda.memory_reserved()
         if "--bare" not in sys.argv and not SMALL:
             free, _ = torch.cuda.mem_get_info()
             self.held = torch.empty(max(free - int(left), 1), dtype=torch.uint8, device="cuda")
@@ -136,11 +140,133 @@ def outputs(which):
     return {"losses": losses, "outputs": sums, "ballast": ballast.bytes()}
 
 
+class Encoder(nn.Module):
+    """Attention by hand, so that its weights are saved as well."""
+
+    def __init__(self, width, layers):
+        super().__init__()
+        self.layers = nn.ModuleList(
+            nn.ModuleList((nn.LayerNorm(width), nn.Linear(width, 3 * width), nn.Linear(width, width), nn.Linear(width, width)))
+            for _ in range(layers)
+        )
+
+    def forward(self, x):
+        for norm, inner, outer, last in self.layers:
+            q, k, v = (each.unflatten(-1, (8, -1)).transpose(1, 2) for each in inner(norm(x)).chunk(3, -1))
+            x = x + outer((q @ k.transpose(-1, -2)).softmax(-1).matmul(v).transpose(1, 2).flatten(2))
+            x = x + last(torch.nn.functional.gelu(x))
+        return (x - 1).square().mean()
+
+
+class Wide(nn.Module):
+    def __init__(self, width, layers):
+        super().__init__()
+        self.layers = nn.Sequential(*(nn.Sequential(nn.Linear(width, width), nn.SiLU(), nn.LayerNorm(width)) for _ in range(layers)))
+
+    def forward(self, x):
+        return (self.layers(x) - 1).square().mean()
+
+
+class Words(nn.Module):
+    """A decoder of transformers' and its loss."""
+
+    def __init__(self):
+        super().__init__()
+        import transformers
+
+        width = 64 if SMALL else 768
+        config = transformers.GPT2Config(vocab_size=5000, n_positions=512, n_embd=width, n_layer=2 if SMALL else 12, n_head=8)
+        config.resid_pdrop = config.embd_pdrop = config.attn_pdrop = 0.0
+        self.inner = transformers.GPT2LMHeadModel(config)
+
+    def forward(self, tokens):
+        return self.inner(input_ids=tokens, labels=tokens).loss
+
+
+def offload(which):
+    """What the forward saves is most of a step; what is left of the card is said from outside."""
+    rows = 2 if SMALL else 24
+    model, shape = (
+        lambda: (Wide(64 if SMALL else 2048, 24), (rows * 512, 64 if SMALL else 2048)),
+        lambda: (Encoder(64 if SMALL else 1024, 12), (rows, 64 if SMALL else 512, 64 if SMALL else 1024)),
+        lambda: (Words(), (rows, 64 if SMALL else 512)),
+    )[which]()
+    model = model.to(DEVICE)
+    ballast = Ballast()
+    optimizer = torch.optim.AdamW(model.parameters(), lr=1e-4)
+    losses = []
+    for step in range(6):
+        optimizer.zero_grad()
+        if which == 2:
+            given = (torch.arange(shape[0] * shape[1], device=DEVICE) * (step + 1) % 5000).view(shape)
+        else:
+            given = torch.linspace(-1, 1 + step, shape[0] * shape[1] * (shape[2] if which == 1 else 1), device=DEVICE).view(shape)
+        loss = model(given)
+        loss.backward()
+        optimizer.step()
+        losses.append(loss.item())
+        del loss
+    return {"losses": losses, "ballast": ballast.bytes(), "fixed": 4 * bytes_of(model)}
+
+
+class Head(nn.Module):
+    """A table, a layer or two, and the cross-entropy of a large vocabulary: a decoder's end."""
+
+    def __init__(self, words, width, is_kept=False):
+        super().__init__()
+        self.table, self.inner, self.head = nn.Embedding(words, width), nn.Linear(width, width), nn.Linear(width, words, bias=False)
+        self.is_kept = is_kept
+
+    def forward(self, tokens):
+        logits = self.head(nn.functional.gelu(self.inner(self.table(tokens))))
+        loss = nn.functional.cross_entropy(logits[:, :-1].flatten(0, 1), tokens[:, 1:].flatten(), ignore_index=3)
+        return (loss, logits) if self.is_kept else (loss, None)
+
+
+class Decoded(nn.Module):
+    """A decoder of transformers', whose loss is that library's own."""
+
+    def __init__(self, words):
+        super().__init__()
+        import transformers
+
+        width = 64 if SMALL else 512
+        config = transformers.LlamaConfig(
+            vocab_size=words, hidden_size=width, intermediate_size=2 * width, num_hidden_layers=2, num_attention_heads=8,
+        )
+        self.inner = transformers.LlamaForCausalLM(config)
+
+    def forward(self, tokens):
+        return self.inner(input_ids=tokens, labels=tokens).loss, None
+
+
+def chunked(which):
+    """The logits and their loss are most of a step."""
+    words, rows = (500, 2) if SMALL else (100_000, 16)
+    model = (
+        lambda: Head(words, 64 if SMALL else 512),
+        lambda: Head(words, 64 if SMALL else 512, is_kept=True),
+        lambda: Decoded(words),
+    )[which]().to(DEVICE)
+    ballast = Ballast()
+    optimizer = torch.optim.AdamW(model.parameters(), lr=1e-4)
+    losses = []
+    for step in range(6):
+        optimizer.zero_grad()
+        tokens = (torch.arange(rows * 512, device=DEVICE) * (step + 1) % words).view(rows, 512)
+        loss, logits = model(tokens)
+        loss.backward()
+        optimizer.step()
+        losses.append(loss.item())
+        del loss, logits
+    return {"losses": losses, "ballast": ballast.bytes(), "fixed": 4 * bytes_of(model)}
+
+
 def peak():
     return 0 if SMALL else torch.cuda.max_memory_allocated()
 
 
-CASES = {function.__name__: function for function in (foreach, outputs, load)}
+CASES = {function.__name__: function for function in (foreach, outputs, load, offload, chunked)}
 
 
 def main(case, which):

@@ -4,7 +4,7 @@ from unittest import mock
 
 from patching import Block, Net, PatchTest
 from fake_torch import Tensor
-from _oomph_probe.patch import offload
+from _oomph_probe.patch import moving
 
 
 class Offload(PatchTest):
@@ -32,9 +32,9 @@ class Offload(PatchTest):
                 raise FileNotFoundError(path)
             return io.StringIO(files[path])
 
-        with mock.patch.object(offload, "open", opened, create=True):
-            self.assertEqual(offload.available(), 4_000_000)
+        with mock.patch.object(moving, "open", opened, create=True):
+            self.assertEqual(moving.available(), 4_000_000)
             files["/proc/self/cgroup"] = ""
-            self.assertEqual(offload.available(), 8000 << 10)
+            self.assertEqual(moving.available(), 8000 << 10)
             files["/proc/meminfo"] = ""
-            self.assertEqual(offload.available(), 0)
+            self.assertEqual(moving.available(), 0)

@@ -25,6 +25,10 @@ pub enum Permission {
     Amp,
     /// Activation checkpointing.
     Recompute,
+    /// Activations that wait in RAM.
+    Offload,
+    /// An optimizer with a smaller state.
+    Optimizer,
     /// Another effective batch size.
     EffectiveBatch,
     /// Starting over after ten minutes of training, or after a checkpoint was written.
@@ -36,6 +40,8 @@ impl Permission {
         match self {
             Permission::Amp => "amp",
             Permission::Recompute => "recompute",
+            Permission::Offload => "offload",
+            Permission::Optimizer => "optimizer",
             Permission::EffectiveBatch => "effective-batch",
             Permission::Restart => "restart",
         }
@@ -60,7 +66,7 @@ pub struct AutoOptions {
     /// What `--on-oom auto` may change that alters results or loses progress
     #[arg(
         long,
-        value_name = "amp,recompute,effective-batch,restart",
+        value_name = "amp,recompute,offload,optimizer,effective-batch,restart",
         value_delimiter = ','
     )]
     pub allow: Vec<Permission>,
@@ -140,6 +146,11 @@ impl AutoOptions {
                 // Not in the user's order.
                 RemedyId::Amp
                 | RemedyId::Recompute
+                | RemedyId::Offload
+                | RemedyId::Optimizer
+                | RemedyId::RecordStreams
+                | RemedyId::ChunkedLoss
+                | RemedyId::EmptyCache
                 | RemedyId::NoForeach
                 | RemedyId::OutputsToRam
                 | RemedyId::LoadToCpu
@@ -350,7 +361,10 @@ fn choose(situation: &AutoSituation<'_>, options: &AutoOptions) -> AutoDecision 
             against(AutoVeto::StartsOver);
             continue;
         }
+        let is_last_resort = candidate.remedies.iter().any(|id| id.is_last_resort());
         let preference = Preference {
+            is_uncertain: !matches!(promise, Promise::Fits | Promise::LikelyFits),
+            is_last_resort,
             promise,
             altered: candidate.alters.len(),
             measure: options.position(&candidate.remedies),
@@ -366,10 +380,13 @@ fn choose(situation: &AutoSituation<'_>, options: &AutoOptions) -> AutoDecision 
     }
 }
 
-/// The order of candidates: fits before may fit before unknown, no changes of the training before changes, then the
+/// The order of candidates: fits before may fit before unknown, and of those that fit what makes each step much slower last;
+/// no changes of the training before changes, then the
 /// order of measures, and few remedies before many.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 struct Preference {
+    is_uncertain: bool,
+    is_last_resort: bool,
     promise: Promise,
     altered: usize,
     measure: usize,
@@ -405,6 +422,8 @@ fn needed_for(alteration: Alteration) -> Option<Permission> {
         }
         Alteration::Precision => Some(Permission::Amp),
         Alteration::Recomputation => Some(Permission::Recompute),
+        Alteration::Offloading => Some(Permission::Offload),
+        Alteration::Optimizer => Some(Permission::Optimizer),
         Alteration::Samples => None,
     }
 }

@@ -51,6 +51,10 @@ patch/ Only where the user chose a patch at runtime, and then these change what 
     foreach        optimizers step through their parameters one by one
     loading        checkpoints are loaded to the CPU
     offload        what a forward saves waits for the backward in RAM
+    chunked        cross-entropy over some rows of large logits at a time
+    emptying       PyTorch's cache is emptied between training and evaluation
+    moving         how it is moved there and comes back
+    copying        how long copies take of a step
     outputs        evaluations of transformers' Trainer move their outputs to RAM
     source         numbers in the text of the program's own files
     purity         whether a forward can be run a second time
@@ -87,6 +91,8 @@ rehearse/ After an OOM in the first steps, to know what another batch or a remed
     evaluations    calls without gradients that memory ran out in
     rehearsal      one step on fake tensors, as a trace of allocations and frees
     values         which values of its tensors are known
+    offloading     what a forward saves goes to RAM, as the patch of that name has it
+    chunking       a cross-entropy over some rows at a time
     recurrent      what cuDNN's recurrent layers allocate
     flops          how much an operator computes
     fakes          copies of the model in which every tensor is fake

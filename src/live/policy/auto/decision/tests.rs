@@ -48,6 +48,28 @@ fn situation(candidates: &[Candidate]) -> AutoSituation<'_> {
     }
 }
 
+/// What waits in RAM makes each step slower: it has to be permitted, and comes after what is only likely to fit.
+#[test]
+fn activations_go_to_ram_only_where_nothing_cheaper_fits() {
+    let offload = |fits| candidate(&[RemedyId::Offload], fits, &[Alteration::Offloading]);
+    let figure = Some(Bytes::gib(1));
+    let mut likely = candidate(&[Batch], None, &[]);
+    likely.expectation.needs = figure;
+    likely.expectation.within = figure.zip(figure);
+    likely.expectation.room = figure;
+    let both = [offload(Some(true)), likely];
+    let may = allowing(&[Permission::Offload]);
+    assert_eq!(decide(&situation(&both), &may), AutoDecision::Relaunch(1));
+    let alone = &both[..1];
+    assert_eq!(decide(&situation(alone), &may), AutoDecision::Relaunch(0));
+    assert_eq!(
+        decide(&situation(alone), &AutoOptions::default()),
+        AutoDecision::Refuse(AutoVeto::Permission(Permission::Offload))
+    );
+    let unsure = [candidate(&[Segments], None, &[]), offload(Some(true))];
+    assert_eq!(decide(&situation(&unsure), &may), AutoDecision::Relaunch(1));
+}
+
 fn allowing(permissions: &[Permission]) -> AutoOptions {
     AutoOptions {
         allow: permissions.to_vec(),

@@ -11,9 +11,10 @@ import dis
 import gc
 import sys
 import time
+from importlib.machinery import PathFinder
 
 from ..common import blocks, members
-from ..patch import loader, precision, recompute
+from ..patch import loader, offload, precision, recompute
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -27,6 +28,8 @@ PATIENCE = 1.0
 # Seconds between two attempts, for programs that catch one OOM after another.
 EVERY = 60.0
 MAX_GROUPS = 8
+# Optimizers of 8 bits; losses that never make all logits.
+PACKAGES = ("bitsandbytes", "liger_kernel")
 
 
 class Census:
@@ -62,11 +65,15 @@ class Census:
         normalizes = batch_norm(roots)
         if normalizes is not None:
             line["batch_norm"] = normalizes
+        left = self.why_not_offload(roots)
+        if left is not None:
+            line["offload_left"] = left
         own = self.own_precision(found, roots)
         if own is not None:
             line["precision"] = own
         if shares_cuda():
             line["shares_cuda"] = True
+        line["installed"] = installed()
         line.update(found.batches())
         return line
 
@@ -86,6 +93,11 @@ class Census:
         if held:
             line["held"] = held
         return line
+
+    def why_not_offload(self, roots: list[Module]) -> str | None:
+        if not offload.can_hook(self.torch):
+            return offload.LATER
+        return next(filter(None, map(offload.why_not_root, roots)), None)
 
     def own_precision(self, found: ObjectScan, roots: list[Module]) -> str | None:
         if found.scaler:
@@ -177,6 +189,11 @@ class ObjectScan:
             asked, size = sizes.pop()
             return {"batch": size, "batch_asked": asked}
         return {"batch_left": why_not or "DataLoaders of several batches are in use"}
+
+
+def installed() -> list[str]:
+    """Of the packages that a remedy may need those that are there: only looked for, nothing is imported."""
+    return [name for name in PACKAGES if name in sys.modules or PathFinder.find_spec(name) is not None]
 
 
 def shares_cuda() -> bool:

@@ -2,7 +2,8 @@
 
 Named in OOMPH_PATCHES, separated by commas: `recompute`, `amp`, `batch=64:32`, `workers=4`, `prefetch=1`,
 `pin_memory=off`, `persistent_workers=off`, `sharing=file_system`, `foreach=off`,
-`eval_outputs=4`, `load=cpu`, `offload=cpu`. Without the variable
+`eval_outputs=4`, `load=cpu`, `offload=cpu`, `cross_entropy=chunked`,
+`empty_cache=phases`. Without the variable
 nothing is touched. What became of changed sources (source.py) is told in the same way. Each patch is
 applied or declines, and reports which and why. One that fails disables itself, and the training goes
 on without it.
@@ -15,7 +16,22 @@ import os
 import sys
 
 from ..common import blocks, calls, errors, members
-from . import amp, arguments, foreach, loader, loading, offload, outputs, precision, purity, recompute
+from . import (
+    amp,
+    arguments,
+    chunked,
+    copying,
+    emptying,
+    foreach,
+    loader,
+    loading,
+    moving,
+    offload,
+    outputs,
+    precision,
+    purity,
+    recompute,
+)
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -55,6 +71,8 @@ class Patches:
         self.outputs: outputs.OutputsToRam | None = None
         self.loading: loading.LoadToCpu | None = None
         self.offload: offload.Offload | None = None
+        self.emptying: emptying.EmptyCache | None = None
+        self.entropy: chunked.ChunkedCrossEntropy | None = None
         self.edits: Any = getattr(sys.modules.get("_oomph_source"), "edits", None)
         for word in chosen:
             self.choose(word)
@@ -76,6 +94,10 @@ class Patches:
                 self.loading = loading.LoadToCpu(self, value)
             elif name == offload.NAME:
                 self.offload = offload.Offload(self, value)
+            elif name == emptying.NAME:
+                self.emptying = emptying.EmptyCache(self, value)
+            elif name == chunked.NAME:
+                self.entropy = chunked.ChunkedCrossEntropy(self, value)
             elif name == outputs.NAME:
                 self.outputs = outputs.OutputsToRam(self, value)
             elif name == foreach.NAME:
@@ -104,16 +126,24 @@ class Patches:
             self.attempt(outputs.NAME, self.outputs.install)
         if self.loading is not None:
             self.attempt(loading.NAME, self.loading.install)
+        if self.entropy is not None:
+            self.attempt(chunked.NAME, self.entropy.install)
         if self.offload is not None and not self.attempt(offload.NAME, self.offload.install):
             self.offload.wants_roots = False
+        if self.emptying is not None and not self.attempt(emptying.NAME, self.emptying.install):
+            self.emptying.wants_roots = False
         of_roots: tuple[tuple[str, Any], ...] = (
             ("recompute", self.recompute),
             ("amp", self.amp),
             (offload.NAME, self.offload),
+            (emptying.NAME, self.emptying),
         )
         if any(patch is not None and patch.wants_roots for _, patch in of_roots):
             try:
-                ours = (amp, blocks, calls, members, offload, precision, purity, recompute, sys.modules[__name__])
+                ours = (
+                    amp, blocks, calls, chunked, copying, emptying, members, moving, offload, precision, purity,
+                    recompute, sys.modules[__name__],
+                )
                 calls.keep_from_compiling(ours)
                 self.calls.watch(self.root_called)
             except Exception as error:
@@ -143,7 +173,12 @@ class Patches:
         device = device_of(root)
         if device is None or not (device == "cuda" or self.on_cpu):
             return None
-        for name, patch in (("amp", self.amp), ("recompute", self.recompute), (offload.NAME, self.offload)):
+        for name, patch in (
+            ("amp", self.amp),
+            ("recompute", self.recompute),
+            (offload.NAME, self.offload),
+            (emptying.NAME, self.emptying),
+        ):
             if patch is not None and patch.wants_roots:
                 if not self.attempt(name, patch.take_root, root, device):
                     patch.wants_roots = False
@@ -164,12 +199,17 @@ class Patches:
             self.said[name] = (outcome, words)
             self.waiting.append((name, outcome, words))
 
-    def measure(self, name: str, at: str, allocated: int | None, to_ram: int) -> None:
-        """What it came to at the moment that the patch is for; told again where it has become more."""
+    def measure(
+        self, name: str, at: str, allocated: int | None, to_ram: int, time: tuple[int, int] | None = None
+    ) -> None:
+        """What it came to at the moment that the patch is for; told again where it has become more. `time`:
+        microseconds of copies, and of a step with them."""
         known = self.measured.get(name, {})
         line: Line = {"at": at, "to_ram": max(to_ram, known.get("to_ram", 0))}
         if allocated is not None or "allocated" in known:
             line["allocated"] = max(allocated or 0, known.get("allocated", 0))
+        if time is not None:
+            line["time"] = {"copying": time[0], "step": time[1]}
         if line != known and name in self.said:
             self.measured[name] = line
             self.waiting.append((name,) + self.said[name])
@@ -205,6 +245,8 @@ class Patches:
             (outputs.NAME, self.outputs),
             (loading.NAME, self.loading),
             (offload.NAME, self.offload),
+            (chunked.NAME, self.entropy),
+            (emptying.NAME, self.emptying),
         ):
             if patch is not None and name not in self.said:
                 self.decline(name, patch.nothing_found)

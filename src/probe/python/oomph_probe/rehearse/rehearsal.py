@@ -18,7 +18,7 @@ import weakref
 from _thread import get_ident
 
 from ..common import blocks, errors
-from . import fakes, flops, inputs, losses, operators, recurrent, values
+from . import chunking, fakes, flops, inputs, losses, offloading, operators, recurrent, values
 from .effects import Stopped
 from .inputs import Shape
 
@@ -35,7 +35,8 @@ COLLECTIVES = ("c10d", "_c10d_functional", "c10d_functional", "symm_mem")
 # What C++ asks of a tensor that Python has made, wherever it is: these may not raise.
 QUESTIONS = ("prim", "profiler")
 SOFTMAX_BACKWARD = "_softmax_backward_data"
-SOFTMAX = (SOFTMAX_BACKWARD, "_log_softmax_backward_data", "_softmax", "_log_softmax")
+LOG_SOFTMAX = "_log_softmax"
+SOFTMAX = (SOFTMAX_BACKWARD, "_log_softmax_backward_data", "_softmax", LOG_SOFTMAX)
 # What takes a mask for the places that it has.
 INDEXING = ("index", "index_put", "index_put_", "_index_put_impl_")
 # So many times a step is begun again with what it returned, until that has the size that it was given.
@@ -54,11 +55,15 @@ class Variant:
         amp: bool = False,
         checkpointing: bool = False,
         is_flat: bool = False,
+        offload: bool = False,
+        chunks: bool = False,
     ) -> None:
         self.batch = batch
         self.is_flat = is_flat
         self.amp = amp
         self.checkpointing = checkpointing
+        self.offload = offload
+        self.chunks = chunks
 
 
 class Trace:
@@ -157,6 +162,10 @@ class Rehearsal:
         self.carried: list[str] = []
         # Allocations that outlive the step, by their numbers.
         self.outlive: dict[str, list[int]] = {}
+        # What goes to RAM, where that is tried.
+        self.offloading: offloading.Offloading | None = None
+        # The largest log-softmax over rows of logits.
+        self.log_softmax = 0
 
     def run(self) -> Trace:
         """The trace; raises `Stopped`, or what the model or torch raises on fake tensors."""
@@ -174,6 +183,9 @@ class Rehearsal:
         self.has_copied(module)
         if variant.checkpointing:
             self.checkpoint(module)
+        if variant.offload:
+            self.offloading = offloading.Offloading(torch, call.device, *variant.batch or (1, 1))
+            self.offloading.put_around(module, call.module())
         if call.has_gradients_in_buckets:
             for each in module.parameters():
                 if each.requires_grad:
@@ -184,9 +196,11 @@ class Rehearsal:
             return self.evaluated(module, *given)
         if call.is_evaluated_first:
             module.train()
+        chunks = chunking.Chunking(torch, call.device, *variant.batch or (1, 1)) if variant.chunks else None
         for left in range(MOST_CARRIED, -1, -1):
             self.are_there(given)
-            carried = self.step(module, given, left > 0)
+            with chunks if chunks is not None else contextlib.nullcontext():
+                carried = self.step(module, given, left > 0)
             if not carried:
                 break
             # The steps behind are given what the one before has returned.
@@ -462,6 +476,8 @@ class Rehearsal:
                 storage = tensor.untyped_storage()
                 if self.is_new(storage):
                     self.trace.allocate(storage)
+        if name == LOG_SOFTMAX and args[0].dim() == 2:
+            self.log_softmax = max(self.log_softmax, tensors[0].untyped_storage().nbytes())
         if name in SOFTMAX and args[0].device == device:
             self.trace.allocate_for_a_moment(softmax_takes(name, args))
 

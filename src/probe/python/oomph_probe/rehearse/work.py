@@ -1,8 +1,9 @@
 """The variants of one step that are rehearsed, what the dialog needs first, and what comes of each.
 
-Each variant (as it was, with activation checkpointing, in bf16, both) is rehearsed once, and the step as it was at two
-more batches (sizes.py). There may be several ways to rehearse a step: from the first call of the round on by the
-program's own lines, from the call that failed, or that alone. The first that leads to a loss is taken.
+Each variant (as it was, with activation checkpointing, in bf16, both, with what is saved in RAM) is rehearsed once, and
+the step as it was at two more batches (sizes.py). There may be several ways to rehearse a step: from the first call of
+the round on by the program's own lines, from the call that failed, or that alone. The first that leads to a loss is
+taken.
 """
 
 from __future__ import annotations
@@ -15,6 +16,7 @@ from ..live import modules
 from . import (
     apart,
     before,
+    chunking,
     compiling,
     effects,
     fakes,
@@ -45,13 +47,15 @@ if TYPE_CHECKING:
 REFINED, SECOND = 1.2, 1.8
 # What a variant takes as a share of the first, which also fills torch's caches (measured: 0.5 to 0.8).
 LATER = 0.7
-AS_IT_WAS = (False, False)
-# What is rehearsed, in this order: (checkpointing, bf16), and at which of the batches.
+AS_IT_WAS = (False, False, False, False)
+# What is rehearsed, in this order: (checkpointing, bf16, to RAM, a loss in chunks), and at which of the batches.
 FIRST, OWN, LESS = 0, 1, 2
 TASKS = (
-    (AS_IT_WAS, FIRST), ((True, False), FIRST), ((False, True), FIRST), (AS_IT_WAS, OWN), (AS_IT_WAS, LESS),
-    ((True, True), FIRST),
+    (AS_IT_WAS, FIRST), ((True, False, False, False), FIRST), ((False, True, False, False), FIRST), (AS_IT_WAS, OWN),
+    (AS_IT_WAS, LESS), ((False, False, True, False), FIRST), ((True, True, False, False), FIRST),
 )
+# First of the others, where the step as it was makes a large log-softmax.
+CHUNKED = ((False, False, False, True), FIRST)
 
 
 class Work:
@@ -220,20 +224,28 @@ class Work:
             line["optimizer"] = optimizer
         return line
 
-    def one(self, variant: tuple[bool, bool], batch: int, deadline: apart.Deadline) -> Line:
+    def one(self, variant: tuple[bool, bool, bool, bool], batch: int, deadline: apart.Deadline) -> Line:
         """A variant at the first of the batches."""
-        checkpointing, amp = variant
+        checkpointing, amp, offload, chunks = variant
         said: Line = {"checkpointing": checkpointing, "amp": amp}
+        if offload:
+            said["offload"] = True
+        if chunks:
+            said["chunked"] = True
         at = sizes.first_of(batch)
         try:
             one, trace = self.traced(variant, batch, at, deadline)
             if variant == AS_IT_WAS:
                 self.traces, self.fixed = [(at, trace.words)], one.fixed_sizes()
+                if one.log_softmax > chunking.WORTH * trace.peak and not self.call.is_evaluation:
+                    self.left.insert(1, CHUNKED)
             said["trace"] = " ".join(sizes.by_one(trace.words, at, one.fixed_sizes()))
             said["forward"] = trace.marks["forward"]
             said["loss"] = trace.marks["loss"]
             said.update({name: numbers for name, numbers in one.outlive.items() if numbers})
             said["flops"] = trace.flops
+            if one.offloading is not None:
+                said["ram"] = one.offloading.line()
             if one.carried:
                 self.leave_out(one.carried)
             self.line.update(
@@ -277,7 +289,7 @@ class Work:
             self.variants = [{"checkpointing": False, "amp": False, "why_not": words_of(contradiction)}]
 
     def traced(
-        self, variant: tuple[bool, bool], batch: int, at: int, deadline: apart.Deadline
+        self, variant: tuple[bool, bool, bool, bool], batch: int, at: int, deadline: apart.Deadline
     ) -> tuple[rehearsal.Rehearsal, rehearsal.Trace]:
         try:
             return self.tried(variant, batch, at, deadline)
@@ -299,10 +311,10 @@ class Work:
             return self.tried(variant, batch, at, deadline)
 
     def tried(
-        self, variant: tuple[bool, bool], batch: int, at: int, deadline: apart.Deadline
+        self, variant: tuple[bool, bool, bool, bool], batch: int, at: int, deadline: apart.Deadline
     ) -> tuple[rehearsal.Rehearsal, rehearsal.Trace]:
-        checkpointing, amp = variant
-        made = rehearsal.Variant((batch, at), amp, checkpointing, self.is_flat)
+        checkpointing, amp, offload, chunks = variant
+        made = rehearsal.Variant((batch, at), amp, checkpointing, self.is_flat, offload, chunks)
         one = rehearsal.Rehearsal(self.torch, self.call, made, deadline, self.known, self.guard)
         one.values.shares = self.shares
         trace = one.run()

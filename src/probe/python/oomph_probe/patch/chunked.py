@@ -1,0 +1,201 @@
+"""Cross-entropy of a large vocabulary over some rows at a time: what torch makes as large as all logits (their
+log-softmax, which is kept for backward, and its gradient) is only made of a few rows, by the same operators.
+
+Each row's loss and gradient are what they were, to rounding: a mean or a sum adds the rows up in another order.
+Backward computes the rows' log-softmax again. Taken for two-dimensional logits with classes as targets; weights, an
+ignored index, label smoothing and the three reductions are torch's own in each chunk. Anything else goes on to torch as
+it is: probabilities as targets, subclasses of tensors, transforms of torch.func, what is being compiled. Where a graph
+of the gradient is asked for, backward makes all of it at once.
+"""
+
+from __future__ import annotations
+
+import sys
+
+from ..common import calls, errors
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any, Callable
+
+    from ..common.protocols import Torch
+    from .patches import Patches
+
+NAME = "cross_entropy"
+# Logits that take less are left alone.
+SMALLEST = 64 << 20
+# What a chunk's logits take at the most, and how many chunks there are at the least.
+CHUNK, LEAST_CHUNKS = 64 << 20, 16
+# So many tensors as large as its logits a chunk makes.
+MADE = 3
+REDUCTIONS = ("mean", "sum", "none")
+# How torch's own names its arguments, in this order (2.0 to 2.15).
+SIGNATURE = (
+    ("weight", None), ("size_average", None), ("ignore_index", -100), ("reduce", None), ("reduction", "mean"),
+    ("label_smoothing", 0.0),
+)
+
+
+class ChunkedCrossEntropy:
+    """The patch of this process."""
+
+    nothing_found = "no cross-entropy over large two-dimensional logits was computed"
+
+    def __init__(self, patches: Patches, value: str) -> None:
+        if value != "chunked":
+            raise ValueError("a cross-entropy can only be chunked")
+        self.patches = patches
+        self.largest = 0
+
+    def install(self) -> None:
+        functional: Any = sys.modules["torch.nn.functional"]
+        chunks = Chunks(self.patches.torch, functional.cross_entropy)
+        chunks.on_cpu, chunks.note = self.patches.on_cpu, self.note
+        functional.cross_entropy = chunks.function()
+
+    def note(self, rows: int, classes: int, saved: int) -> None:
+        """Logits were taken; told for the first ones and where they have become larger."""
+        if saved > self.largest:
+            self.largest = saved
+            words = "cross-entropy of %d × %d in chunks of rows: at least %d MiB less" % (rows, classes, saved >> 20)
+            self.patches.apply(NAME, words)
+
+
+class Chunks:
+    """In the place of torch's function, for those that ask for it."""
+
+    def __init__(self, torch: Torch, original: Callable[..., Any]) -> None:
+        self.torch: Any = torch
+        self.original = original
+        self.on_cpu = False
+        self.smallest, self.chunk = SMALLEST, CHUNK
+        self.kinds: tuple[Any, ...] = (torch.Tensor,)
+        self.note: Callable[[int, int, int], None] | None = None
+        self.is_compiling = calls.is_compiling_of(torch)
+        self.node = self.made()
+
+    def function(self) -> Callable[..., Any]:
+        original, is_compiling = self.original, self.is_compiling
+
+        def cross_entropy(input: Any, target: Any, *args: Any, **kwargs: Any) -> Any:
+            # A compiled loss is fused by the compiler.
+            if is_compiling():
+                return original(input, target, *args, **kwargs)
+            asked = self.asked(input, target, args, kwargs)
+            return original(input, target, *args, **kwargs) if asked is None else self.loss(input, target, asked)
+
+        cross_entropy.__doc__ = original.__doc__
+        setattr(cross_entropy, "__wrapped__", original)
+        return cross_entropy
+
+    def asked(self, logits: Any, target: Any, args: Any, kwargs: Any) -> dict[str, Any] | None:
+        """The arguments by their names; None where torch's own is left to it."""
+        try:
+            names = [name for name, _ in SIGNATURE]
+            if len(args) > len(names) or any(name not in names for name in kwargs):
+                return None
+            asked = {**dict(SIGNATURE), **dict(zip(names, args)), **kwargs}
+            torch, weight = self.torch, asked["weight"]
+            is_plain = type(logits) in self.kinds and type(target) in self.kinds and not logits.is_sparse
+            if not is_plain or logits.dim() != 2 or target.dim() != 1 or len(target) != len(logits):
+                return None
+            if logits.device.type != "cuda" and not self.on_cpu:
+                return None
+            if logits.numel() * logits.element_size() < self.smallest or not logits.is_floating_point():
+                return None
+            if not (logits.requires_grad and torch.is_grad_enabled()) or target.is_floating_point():
+                return None
+            if weight is not None and (type(weight) not in self.kinds or weight.requires_grad):
+                return None
+            if asked["size_average"] is not None or asked["reduce"] is not None:
+                return None
+            if asked["reduction"] not in REDUCTIONS or is_transformed(torch):
+                return None
+            return {name: asked[name] for name in ("weight", "ignore_index", "reduction", "label_smoothing")}
+        except Exception:
+            errors.foreseen("look at a cross-entropy")
+            return None
+
+    def loss(self, logits: Any, target: Any, asked: dict[str, Any]) -> Any:
+        if self.note is not None:
+            try:
+                # Of the log-softmax, its gradient and that of the logits two are not made but for a chunk, and the
+                # logits are kept instead of one of them.
+                taken = logits.numel() * logits.element_size()
+                of_chunk = taken * self.rows_of(logits) // len(logits)
+                self.note(len(logits), logits.shape[1], max(taken - MADE * of_chunk, 0))
+            except Exception:
+                errors.ours("note a cross-entropy")
+        return self.node.apply(logits, target, asked, autocast_of(self.torch, logits.device.type))
+
+    def rows_of(self, logits: Any) -> int:
+        """Of a chunk."""
+        most = self.chunk // max(logits.shape[1] * logits.element_size(), 1)
+        return max(min(most, -(-len(logits) // LEAST_CHUNKS)), 1)
+
+    def made(self) -> Any:
+        torch, original, rows_of = self.torch, self.original, self.rows_of
+
+        def forward(ctx: Any, logits: Any, target: Any, asked: dict[str, Any], autocast: Any) -> Any:
+            ctx.asked, ctx.autocast = asked, autocast
+            ctx.save_for_backward(logits, target)
+            step, each = rows_of(logits), {**asked, "reduction": "none"}
+            starts = range(0, len(logits), step)
+            losses = torch.cat([original(logits[at : at + step], target[at : at + step], **each) for at in starts])
+            if asked["reduction"] == "none":
+                return losses
+            # As in torch's kernels at no less than 32 bits.
+            total = losses.sum(dtype=torch.promote_types(losses.dtype, torch.float32))
+            if asked["reduction"] == "mean":
+                ctx.weights = counted(torch, target, asked, total)
+                total = total / ctx.weights
+            return total.to(losses.dtype)
+
+        def backward(ctx: Any, given: Any) -> Any:
+            logits, target = ctx.saved_tensors
+            asked = ctx.asked
+            enabled, dtype, cache = ctx.autocast
+            kind = logits.device.type
+            if torch.is_grad_enabled():
+                # A graph of the gradient is asked for.
+                with torch.autocast(kind, enabled=enabled, dtype=dtype, cache_enabled=cache):
+                    whole = original(logits, target, **asked)
+                return torch.autograd.grad(whole, logits, given, create_graph=True)[0], None, None, None
+            each, step = {**asked, "reduction": "none"}, rows_of(logits)
+            if asked["reduction"] == "mean":
+                given = given / ctx.weights.to(given.dtype)
+            gradient = torch.empty_like(logits)
+            for at in range(0, len(logits), step):
+                with torch.enable_grad(), torch.autocast(kind, enabled=enabled, dtype=dtype, cache_enabled=False):
+                    rows = logits[at : at + step].detach().requires_grad_()
+                    losses = original(rows, target[at : at + step], **each)
+                by = given[at : at + step] if asked["reduction"] == "none" else given.expand(losses.shape)
+                gradient[at : at + step] = torch.autograd.grad(losses, rows, by)[0]
+            return gradient, None, None, None
+
+        function = torch.autograd.Function
+        members = {"forward": staticmethod(forward), "backward": staticmethod(backward)}
+        return type("ChunkedCrossEntropyBackward", (function,), members)
+
+
+def counted(torch: Any, target: Any, asked: dict[str, Any], like: Any) -> Any:
+    """What a mean is divided by: the rows that are not ignored, or their weights."""
+    counts = target != asked["ignore_index"]
+    if asked["weight"] is None:
+        return counts.sum().to(like.dtype)
+    weights = asked["weight"].gather(0, target.masked_fill(~counts, 0))
+    return weights.masked_fill(~counts, 0).sum(dtype=like.dtype)
+
+
+def autocast_of(torch: Any, kind: str) -> tuple[bool, Any, bool]:
+    if hasattr(torch, "get_autocast_dtype"):
+        return torch.is_autocast_enabled(kind), torch.get_autocast_dtype(kind), torch.is_autocast_cache_enabled()
+    if kind == "cuda":
+        return torch.is_autocast_enabled(), torch.get_autocast_gpu_dtype(), torch.is_autocast_cache_enabled()
+    return torch.is_autocast_cpu_enabled(), torch.get_autocast_cpu_dtype(), torch.is_autocast_cache_enabled()
+
+
+def is_transformed(torch: Any) -> bool:
+    """Whether a transform of torch.func or a trace is at work."""
+    peek = getattr(getattr(torch._C, "_functorch", None), "peek_interpreter_stack", None)
+    return (peek is not None and peek() is not None) or torch.jit.is_tracing()

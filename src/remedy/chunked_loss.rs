@@ -1,0 +1,84 @@
+//! A cross-entropy of a large vocabulary that is never made as a whole: by the program's own switch for a fused one, else at
+//! runtime over some rows of the logits at a time. The logits themselves stay, so the latter saves less, and says so.
+
+use super::plan::Expectation;
+use super::proposal::{Draft, Offering, Proposal};
+use super::switch::{Switch, turn_on};
+use super::{NeedFrom, RemedyEffect, RemedySpec};
+use crate::diagnosis::Cause;
+use crate::event::{Patch, Patchable, Phase};
+use crate::recognize::spellings::is_no;
+
+pub(super) const REMEDY: RemedySpec = RemedySpec::new(
+    'C',
+    "chunked cross-entropy",
+    RemedyEffect::LessAllocated,
+    NeedFrom::ForecastIfKnown(|_, target| target.treatment.chunked = true),
+    propose,
+);
+
+/// What the programs' switches need.
+const FUSED: &str = "liger_kernel";
+
+fn by_argument(offering: &Offering<'_>) -> Result<Draft, String> {
+    let recognized = offering.recognized;
+    recognized.check_open()?;
+    let none = || "no option for a fused cross-entropy is known for this program".to_string();
+    let entry = recognized
+        .known
+        .filter(|entry| !entry.fused_loss.add.is_empty())
+        .ok_or_else(none)?;
+    let found = offering.inputs.patchable();
+    let installed = found.and_then(|found| found.installed.as_ref());
+    if installed.is_some_and(|installed| !installed.iter().any(|name| name == FUSED)) {
+        return Err(format!("{FUSED} is not installed there"));
+    }
+    turn_on(
+        Switch {
+            what: "a fused cross-entropy",
+            spec: &entry.fused_loss,
+            words: Ok(&entry.fused_loss.add),
+            of_launcher: None,
+            means_off: is_no,
+            in_file: &[],
+        },
+        offering,
+        entry,
+        recognized.arguments(),
+    )
+}
+
+fn patched(offering: &Offering<'_>, _: &Patchable) -> Result<Draft, String> {
+    offering.check_patch(Patch::CrossEntropy)?;
+    Ok(Draft::patching(
+        Patch::CrossEntropy,
+        "cross-entropy in chunks of rows",
+    ))
+}
+
+fn propose(offering: &Offering<'_>) -> Option<Proposal> {
+    let in_step = match offering.inputs.forecast.oom?.record.as_ref()?.phase {
+        Phase::Forward | Phase::Backward | Phase::Unknown => true,
+        Phase::Load | Phase::Optimizer | Phase::Evaluation => false,
+    };
+    let is_to_blame = offering.inputs.cause() == Some(Cause::LargeLogits);
+    if !in_step || !(is_to_blame || offering.predictor.has_rehearsed_chunks()) {
+        return None;
+    }
+    let fused = by_argument(offering);
+    let cost = match &fused {
+        Ok(_) => [
+            "equal to rounding",
+            "other parts of the model may be fused as well",
+        ],
+        Err(_) => ["equal to rounding", "the log-softmax is computed twice"],
+    };
+    let unknown = match &fused {
+        Ok(_) => "a fused loss never makes all logits; how much that saves is not known",
+        Err(_) => {
+            "the logits stay, and of what is made as large as they are one tensor or two are not; by how much the peak is less was not rehearsed"
+        }
+    };
+    let draft = offering.or_patched(fused, |found| patched(offering, found));
+    Some(Proposal::new(draft, cost).expecting(Expectation::unknown(unknown)))
+}

@@ -1,0 +1,249 @@
+//! Remedies for one cause each: a cross-entropy of a large vocabulary, what training left in the cache for an evaluation, and
+//! what waits for a stream of NCCL's.
+
+use super::combined::rehearsal;
+use crate::command::CommandLine;
+use crate::diagnosis::Cause;
+use crate::event::{EventKind, Hello, OomRecord, Patchable, Phase, Rehearsal, RehearsedVariant};
+use crate::remedy::{Availability, Plan, Remedy, RemedyId, recommended, remedies};
+use crate::state::tests::staged::{StagedSession, gib, hello, record, started};
+use crate::units::{Bytes, Pid};
+
+const MIB: u64 = 1 << 20;
+const PLAIN: &str = "python train.py --batch-size 8";
+const TRAINER: &str = "python run_clm.py --per_device_train_batch_size 8 --output_dir out";
+
+fn ran(words: &str, said_hello: EventKind, out: OomRecord, more: Vec<EventKind>) -> StagedSession {
+    let mut scene = StagedSession::default();
+    scene
+        .add(0.0, started(1, 100, words))
+        .add(1.0, said_hello)
+        .add(2.0, EventKind::Oom(out));
+    for event in more {
+        scene.add(2.1, event);
+    }
+    scene
+}
+
+fn out(phase: Phase) -> OomRecord {
+    OomRecord {
+        phase,
+        ..record(100, gib(20.0), gib(21.0), gib(4.0), gib(1.0))
+    }
+}
+
+fn patchable(installed: &[&str]) -> EventKind {
+    EventKind::Patchable(Patchable {
+        pid: Pid(100),
+        models: vec!["Net".into()],
+        installed: Some(installed.iter().map(|name| name.to_string()).collect()),
+        ..Patchable::default()
+    })
+}
+
+fn offers(scene: &StagedSession, cause: Cause) -> (CommandLine, Vec<Remedy>) {
+    let findings = [super::finding(cause, None)];
+    let command = scene.state.run().unwrap().command.clone();
+    let all = remedies(&command, &super::of_staged(scene, &findings));
+    (command, all)
+}
+
+/// The command with this remedy, and the remedy; `None` where it is not in the list.
+fn with(scene: &StagedSession, cause: Cause, id: RemedyId) -> Option<(String, Remedy)> {
+    let (command, all) = offers(scene, cause);
+    let remedy = all.into_iter().find(|remedy| remedy.id == id)?;
+    Some((Plan::new(&command, &[&remedy]).command.shown(), remedy))
+}
+
+/// A step of 3 GiB a sample, or three quarters with its loss in chunks.
+fn logits() -> Rehearsal {
+    let mut said = rehearsal(100, 8, [3072, 3072, 3072, 3072]);
+    said.variants.truncate(1);
+    said.variants.push(RehearsedVariant {
+        chunked: true,
+        trace: Some(format!("x{} {} -2", 768 * MIB, 1024 * MIB)),
+        ..RehearsedVariant::default()
+    });
+    said
+}
+
+#[test]
+fn a_loss_in_chunks_is_offered_by_its_rehearsal_and_keeps_the_batch() {
+    let said = EventKind::Rehearsal(Box::new(logits()));
+    let scene = ran(
+        PLAIN,
+        hello(1, 100, None),
+        out(Phase::Forward),
+        vec![patchable(&[]), said],
+    );
+    let (command, remedy) = with(&scene, Cause::LargeLogits, RemedyId::ChunkedLoss).unwrap();
+    assert!(remedy.is_offered(), "{:?}", remedy.availability);
+    assert!(
+        command.contains("OOMPH_PATCHES=cross_entropy=chunked"),
+        "{command}"
+    );
+    assert_eq!(
+        (remedy.alters, remedy.numerics()),
+        (None, "equal to rounding".into())
+    );
+    let peak = remedy.expectation.peak.unwrap().likely;
+    // The weight, its gradient, and 6 GiB.
+    assert!((gib(8.0)..gib(8.4)).contains(&peak), "{peak}");
+    assert!(remedy.expectation.words.contains("rehearsed"));
+    let relief = remedy.expectation.relief.unwrap();
+    assert_eq!(relief.allocated, Some(peak));
+    assert_eq!(relief.without, Some(peak + Bytes::mib(8 * (3072 - 768))));
+    let (_, all) = offers(&scene, Cause::LargeLogits);
+    let enter = recommended(&all, Some(Cause::LargeLogits)).unwrap();
+    assert_eq!(all[enter].id, RemedyId::ChunkedLoss);
+}
+
+#[test]
+fn without_a_rehearsal_only_its_kind_of_saving_is_said() {
+    let scene = ran(
+        PLAIN,
+        hello(1, 100, None),
+        out(Phase::Forward),
+        vec![patchable(&[])],
+    );
+    let (_, remedy) = with(&scene, Cause::LargeLogits, RemedyId::ChunkedLoss).unwrap();
+    let words = remedy.expectation.words.as_str();
+    assert!(words.starts_with("unknown: the logits stay"), "{words}");
+    assert!(with(&scene, Cause::Capacity, RemedyId::ChunkedLoss).is_none());
+    let evaluation = ran(
+        PLAIN,
+        hello(1, 100, None),
+        out(Phase::Evaluation),
+        vec![patchable(&[])],
+    );
+    assert!(with(&evaluation, Cause::LargeLogits, RemedyId::ChunkedLoss).is_none());
+}
+
+#[test]
+fn the_programs_own_switch_comes_first_where_its_package_is_installed() {
+    let of = |words: &str, installed: &[&str]| {
+        let scene = ran(
+            words,
+            hello(1, 100, None),
+            out(Phase::Forward),
+            vec![patchable(installed)],
+        );
+        with(&scene, Cause::LargeLogits, RemedyId::ChunkedLoss).unwrap()
+    };
+    let (command, _) = of(TRAINER, &["liger_kernel"]);
+    assert_eq!(command, format!("{TRAINER} --use_liger_kernel True"));
+    let (command, _) = of(TRAINER, &[]);
+    assert!(command.contains("cross_entropy=chunked"), "{command}");
+}
+
+#[test]
+fn the_cache_is_emptied_between_phases_where_an_evaluation_finds_pieces_of_training() {
+    let evaluation = |step| OomRecord {
+        step,
+        ..out(Phase::Evaluation)
+    };
+    let scene = ran(
+        PLAIN,
+        hello(1, 100, None),
+        evaluation(9),
+        vec![patchable(&[])],
+    );
+    let (command, remedy) = with(&scene, Cause::Fragmentation, RemedyId::EmptyCache).unwrap();
+    assert!(remedy.is_offered(), "{:?}", remedy.availability);
+    assert!(
+        command.contains("OOMPH_PATCHES=empty_cache=phases"),
+        "{command}"
+    );
+    assert_eq!(remedy.numerics(), "same numerics");
+    let words = remedy.expectation.words.as_str();
+    assert_eq!(words, "unknown: it makes fragmentation less likely");
+    assert!(with(&scene, Cause::Capacity, RemedyId::EmptyCache).is_none());
+    let first = ran(
+        PLAIN,
+        hello(1, 100, None),
+        evaluation(0),
+        vec![patchable(&[])],
+    );
+    assert!(with(&first, Cause::Fragmentation, RemedyId::EmptyCache).is_none());
+}
+
+#[test]
+fn what_waits_for_nccls_streams_is_not_held_where_that_is_most_of_what_was_missing() {
+    let of = |torch: &str, active: f64, rank| {
+        let EventKind::Hello(said) = hello(1, 100, rank) else {
+            panic!("a hello");
+        };
+        let said = Hello {
+            torch: torch.into(),
+            ..said
+        };
+        let mut record = out(Phase::Backward);
+        record.sample.active = Some(record.sample.allocated + gib(active));
+        let scene = ran(PLAIN, EventKind::Hello(said), record, vec![patchable(&[])]);
+        with(&scene, Cause::Capacity, RemedyId::RecordStreams)
+    };
+    let (command, remedy) = of("2.4.1+cu121", 5.0, Some(0)).unwrap();
+    assert!(remedy.is_offered(), "{:?}", remedy.availability);
+    assert_eq!(
+        command,
+        format!("TORCH_NCCL_AVOID_RECORD_STREAMS=1 {PLAIN}")
+    );
+    let words = remedy.expectation.words.as_str();
+    assert!(
+        words.contains(
+            "5.00 GiB was freed but still waited for another stream, 4.00 GiB was requested"
+        ),
+        "{words}"
+    );
+    // It is so by itself, it would not have been enough, and there is nobody to wait for.
+    for (torch, active, rank) in [
+        ("2.8.0+cu128", 5.0, Some(0)),
+        ("2.4.1+cu121", 3.0, Some(0)),
+        ("2.4.1+cu121", 5.0, None),
+    ] {
+        assert!(of(torch, active, rank).is_none(), "{torch} {active}");
+    }
+}
+
+/// A step whose replay with fixed segments needs more than there is, as large blocks are divided among small tensors.
+#[test]
+fn a_limit_for_splitting_is_offered_where_segments_may_not_grow_and_its_replay_says_that_it_fits() {
+    let mut said = rehearsal(100, 1, [0, 0, 0, 0]);
+    said.variants.truncate(1);
+    // Each large tensor that is freed leaves its segment to a small one that stays.
+    let (large, small) = (6 * 1024 * MIB, 64 * MIB);
+    let mut words = vec![format!("{large}"), "-1".into()];
+    for number in 1..=3 {
+        words.push(format!("{small}"));
+        words.push(format!("{}", large + number * 512 * MIB));
+        words.push("-1".into());
+    }
+    words.extend([format!("{}", 1024 * MIB), "-2".into()]);
+    said.variants[0].trace = Some(words.join(" "));
+    let shares = EventKind::Patchable(Patchable {
+        pid: Pid(100),
+        models: vec!["Net".into()],
+        shares_cuda: true,
+        ..Patchable::default()
+    });
+    let said = EventKind::Rehearsal(Box::new(said));
+    let offered = |room: f64, more: Vec<EventKind>| {
+        let record = OomRecord {
+            phase: Phase::Forward,
+            ..record(100, gib(room - 2.0), gib(room - 1.0), gib(4.0), gib(1.0))
+        };
+        let scene = ran(PLAIN, hello(1, 100, None), record, more);
+        with(&scene, Cause::Fragmentation, RemedyId::MaxSplitSize)
+    };
+    let tried: Vec<f64> = (20..60).map(|half| f64::from(half) / 2.0).collect();
+    let fitting = tried.iter().find_map(|room| {
+        let (command, remedy) = offered(*room, vec![shares.clone(), said.clone()])?;
+        Some((*room, command, remedy))
+    });
+    let (room, command, remedy) = fitting.expect("a room in which it helps");
+    assert!(command.contains("max_split_size_mb:128"), "{command}");
+    assert!(matches!(remedy.availability, Availability::Offered));
+    assert!(remedy.expectation.needs.unwrap() <= Bytes::gib(1).scale(room));
+    // Where segments may grow nobody needs it.
+    assert!(offered(room, vec![said]).is_none());
+}

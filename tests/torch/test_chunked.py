@@ -1,0 +1,179 @@
+"""Cross-entropy over some rows at a time: losses and gradients as torch's own, and what it needs of memory.
+
+Needs torch; a CPU is enough. By hand: python3 -m unittest discover -s tests/torch
+"""
+import itertools
+import unittest
+from unittest import mock
+
+import card
+import rehearse
+import torch
+import torch.nn.functional as F
+from _oomph_probe.patch import chunked
+from _oomph_probe.rehearse import work
+from torch import nn
+
+ORIGINAL = F.cross_entropy
+ROWS, CLASSES = 203, 517
+
+
+def chunks():
+    made = chunked.Chunks(torch, ORIGINAL)
+    made.on_cpu, made.smallest = True, 0
+    return made
+
+
+class Chunked(unittest.TestCase):
+    def setUp(self):
+        torch.manual_seed(0)
+        self.taken = []
+        self.chunks = chunks()
+        self.chunks.note = lambda *given: self.taken.append(given)
+        self.function = self.chunks.function()
+        self.logits = torch.randn(ROWS, CLASSES) * 4
+        self.target = torch.randint(0, CLASSES, (ROWS,))
+        self.target[::7] = -100
+
+    def both(self, logits, target, autocast=False, **kwargs):
+        """Losses and gradients of torch's own and of chunks, from the same outer gradient."""
+        answers = []
+        for function in (ORIGINAL, self.function):
+            given = logits.clone().requires_grad_()
+            with torch.autocast("cpu", torch.bfloat16, autocast):
+                loss = function(given, target, **kwargs)
+            outer = torch.linspace(0.5, 2, loss.numel()).view(loss.shape).to(loss.dtype)
+            (gradient,) = torch.autograd.grad(loss, given, outer)
+            answers += [loss.detach(), gradient]
+        loss, gradient, chunked_loss, chunked_gradient = answers
+        self.assertEqual(loss.dtype, chunked_loss.dtype)
+        self.assertEqual(gradient.dtype, chunked_gradient.dtype)
+        return answers
+
+    def assert_same(self, answers, delta=2e-6):
+        loss, gradient, chunked_loss, chunked_gradient = (each.double() for each in answers)
+        self.assertTrue(torch.allclose(loss, chunked_loss, rtol=delta, atol=0, equal_nan=True), (loss, chunked_loss))
+        self.assertTrue(
+            torch.allclose(gradient, chunked_gradient, rtol=delta * 10, atol=delta * float(gradient.abs().max()), equal_nan=True)
+        )
+
+    def test_losses_and_gradients_are_those_of_torch_to_rounding(self):
+        weight = torch.rand(CLASSES) + 0.1
+        ways = itertools.product(("mean", "sum", "none"), (None, weight), (0.0, 0.1), (-100, 3))
+        for reduction, weighted, smoothing, ignored in ways:
+            with self.subTest(reduction=reduction, weighted=weighted is not None, smoothing=smoothing, ignored=ignored):
+                target = torch.where(self.target == -100, ignored, self.target)
+                self.assert_same(
+                    self.both(
+                        self.logits, target, reduction=reduction, weight=weighted, label_smoothing=smoothing, ignore_index=ignored
+                    )
+                )
+        self.assertEqual(len(self.taken), 24)
+        self.assertGreaterEqual(-(-ROWS // self.chunks.rows_of(self.logits)), 15)
+
+    def test_each_rows_loss_and_gradient_is_equal_to_the_bit(self):
+        loss, gradient, chunked_loss, chunked_gradient = self.both(self.logits, self.target, reduction="none")
+        self.assertTrue(torch.equal(loss, chunked_loss))
+        self.assertTrue(torch.equal(gradient, chunked_gradient))
+
+    def test_half_precision_and_autocast(self):
+        for dtype, autocast in ((torch.bfloat16, False), (torch.bfloat16, True), (torch.float32, True)):
+            with self.subTest(dtype=dtype, autocast=autocast):
+                self.assert_same(self.both(self.logits.to(dtype), self.target, autocast), delta=1e-2)
+
+    def test_all_rows_ignored_is_no_number_as_it_is(self):
+        target = torch.full((ROWS,), -100)
+        self.assert_same(self.both(self.logits, target))
+
+    def test_logits_with_gaps(self):
+        self.assert_same(self.both(torch.randn(CLASSES, ROWS).t(), self.target))
+
+    def test_a_gradient_of_the_gradient(self):
+        second = []
+        for function in (ORIGINAL, self.function):
+            given = self.logits.clone().requires_grad_()
+            loss = function(given, self.target)
+            (gradient,) = torch.autograd.grad(loss, given, create_graph=True)
+            second.append(torch.autograd.grad(gradient.square().sum(), given)[0])
+        self.assertTrue(torch.allclose(*second, rtol=1e-4, atol=1e-9))
+
+    def test_what_is_torchs_own_stays_so(self):
+        given = self.logits.clone().requires_grad_()
+        probabilities = torch.rand(ROWS, CLASSES)
+        images = torch.randn(2, 5, 4).requires_grad_()
+        with torch.no_grad():
+            self.function(given, self.target)
+        self.function(self.logits, self.target)
+        self.function(given, probabilities)
+        self.function(images, torch.zeros(2, 4, dtype=torch.long))
+        self.function(given, self.target, size_average=False)
+        torch.func.grad(lambda logits: self.function(logits, self.target))(self.logits)
+        for wrong in (self.target[1:], self.target + CLASSES):
+            with self.assertRaises((ValueError, IndexError)):
+                self.function(given, wrong)
+        self.taken = [each for each in self.taken if each[0] != ROWS]
+        self.assertEqual(self.taken, [])
+        self.assertIs(self.function.__wrapped__, ORIGINAL)
+
+    def test_the_saving_is_that_of_the_log_softmax_and_its_gradient(self):
+        logits = torch.randn(4096, 2048)
+        target = torch.randint(0, 2048, (4096,))
+        peaks = []
+        for function in (ORIGINAL, self.function):
+            # As a head gives them: nobody keeps them but who needs them for backward.
+            leaf = logits[:, :1].clone().requires_grad_()
+            gpu = card.Card()
+            with gpu:
+                made = leaf * logits
+                loss = function(made, target)
+                loss.backward()
+                del made
+            peaks.append(gpu.peak)
+        size = logits.numel() * 4
+        saved = self.taken[-1][2]
+        self.assertAlmostEqual(saved / size, 13 / 16, delta=0.01)
+        self.assertGreaterEqual(peaks[0] - peaks[1], saved)
+
+
+class Decoder(nn.Module):
+    """Most of its step are its logits."""
+
+    def __init__(self, width=32, words=3001):
+        super().__init__()
+        self.embedding, self.inner, self.head = nn.Embedding(words, width), nn.Linear(width, width), nn.Linear(width, words)
+
+    def forward(self, tokens):
+        return F.cross_entropy(self.head(F.gelu(self.inner(self.embedding(tokens)))).flatten(0, 1), tokens.flatten())
+
+
+class Rehearsed(unittest.TestCase):
+    def test_what_is_rehearsed_is_what_a_step_with_the_patch_needs(self):
+        torch.manual_seed(0)
+        tasks = ((work.AS_IT_WAS, work.FIRST),)
+        model, tokens = Decoder(), torch.randint(0, 3001, (16, 512))
+        with mock.patch.object(work, "TASKS", tasks):
+            line = rehearse.said(model, tokens)
+        plain, variant = line["variants"]
+        self.assertTrue(variant.get("chunked"), line["variants"])
+        self.assertIs(F.cross_entropy, ORIGINAL)
+        made = chunks()
+        peaks = []
+        for function in (ORIGINAL, made.function()):
+            gpu = card.Card()
+            for each in (*model.parameters(), tokens):
+                gpu.one.is_new(each.untyped_storage())
+            with mock.patch.object(F, "cross_entropy", function), gpu:
+                model(tokens).backward()
+            model.zero_grad()
+            peaks.append(gpu.peak)
+        for number, peak in enumerate(peaks):
+            self.assertAlmostEqual(rehearse.peak(line, 16, number) / peak, 1, delta=0.02)
+        self.assertLess(peaks[1], 0.8 * peaks[0])
+
+    def test_a_small_loss_is_not_rehearsed_in_chunks(self):
+        line = rehearse.said(nn.Sequential(nn.Linear(64, 512), nn.Linear(512, 4)), torch.randn(64, 64))
+        self.assertFalse(any(each.get("chunked") for each in line["variants"]))
+
+
+if __name__ == "__main__":
+    unittest.main()
