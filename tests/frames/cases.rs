@@ -360,6 +360,7 @@ pub fn steady() -> Story {
         could: 48,
         basis: RoomBasis::Peaks,
         is_alone: false,
+        parts: 1,
     });
     story
 }
@@ -697,6 +698,7 @@ fn replay() -> Story {
         position: Moment::from_secs_f64(75.0),
         pace: Pace::Playing,
         output: RecordedOutput::NotThere,
+        goes_on: false,
     });
     story
 }
