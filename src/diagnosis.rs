@@ -312,7 +312,7 @@ fn causes(case: &OomContext) -> Vec<Finding> {
             }
         }
     }
-    if leak::outweighs_the_cache(case) {
+    if leak::outweighs_the_cache(case) || evaluation_outputs::outweighs_the_cache(case) {
         // Another allocator would only delay the end.
         for finding in &mut findings {
             if finding.cause == Cause::Fragmentation {

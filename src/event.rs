@@ -309,6 +309,8 @@ pub enum NoteSubject {
     Snapshot,
     /// The program's own mark (`oomph.mark`), of which the chart has a line.
     Mark,
+    /// The run has shown enough to `oomph fit` and is stopped.
+    Measured,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]

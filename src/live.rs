@@ -10,6 +10,7 @@ mod config;
 pub(crate) mod display;
 mod ending;
 mod gate;
+mod heap;
 pub(crate) mod launch_facts;
 mod message;
 mod metrics;

@@ -15,6 +15,7 @@ mod rank;
 mod readings;
 mod run;
 mod series;
+mod step_band;
 mod steps;
 #[cfg(test)]
 pub(crate) mod tests;
@@ -32,6 +33,7 @@ pub use run::{EarlierRuns, Patching, Run, RunOutcome};
 pub use run::{EpochMark, Epochs};
 pub use run::{MOST_TEXTS, SourceTexts};
 pub use series::{Resolution, Series, SeriesBucket};
+pub use step_band::StepBand;
 pub use steps::{StepMark, StepMarks};
 
 pub use steps::StepTraces;

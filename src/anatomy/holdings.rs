@@ -171,8 +171,14 @@ fn grown(leaves: &[&Leaf], depth: usize) -> Vec<FlameNode> {
         let Some(name) = leaf.path.get(depth) else {
             continue;
         };
-        match groups.iter_mut().find(|(of, _)| of == name) {
-            Some((_, group)) => group.push(leaf),
+        match groups.iter_mut().find(|(of, _)| is_same_part(of, name)) {
+            Some((of, group)) => {
+                // Memory ran out in the last of them, which has only some of their parts.
+                if name.len() > of.len() || (name.len() == of.len() && name.as_str() > *of) {
+                    *of = name;
+                }
+                group.push(leaf);
+            }
             None => groups.push((name, vec![leaf])),
         }
     }
@@ -185,6 +191,12 @@ fn grown(leaves: &[&Leaf], depth: usize) -> Vec<FlameNode> {
     let mut nodes: Vec<FlameNode> = groups.into_iter().map(node).collect();
     nodes.sort_by_key(|node| Reverse(node.bytes));
     nodes
+}
+
+/// Whether two names are of one part: also `blocks.0–20` and `blocks.0–19`, of which the one has a block more.
+fn is_same_part(one: &str, other: &str) -> bool {
+    let begin = |name: &str| name.find('–').map(|at| name[..at].to_string());
+    one == other || begin(one).is_some_and(|of_one| begin(other) == Some(of_one))
 }
 
 fn most(leaves: &[&Leaf]) -> Category {

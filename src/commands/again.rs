@@ -22,8 +22,8 @@ use std::ffi::OsString;
 
 #[derive(Debug, PartialEq, Args)]
 #[command(
-    after_help = "Without --remedy or --same it takes the remedy that the dialog's Enter would take, and starts it only if it is \
-                  expected to fit. Options of a run go in front: oomph --headless again.\n\
+    after_help = "Without --remedy or --same it takes the remedy that the dialog's Enter would take; where that is not known to fit, it says so. \
+                  Options of a run go in front: oomph --headless again.\n\
                   Exit status: the command's own; 125 where nothing was started."
 )]
 pub(super) struct AgainCommand {
@@ -84,6 +84,9 @@ pub(super) fn run(asked: &AgainCommand, config: SessionConfig) -> anyhow::Result
     if let Some(why) = &prepared.refusal {
         print::complain(&format!("again: {why}"));
         return Ok(Ending::Code(OWN_FAILURE));
+    }
+    if let Some(doubt) = &prepared.doubt {
+        print::complain(&format!("again: {doubt}"));
     }
     start(prepared, &recorded, config)
 }

@@ -4,7 +4,9 @@
 use super::NOT_WRITTEN;
 use crate::event::older_part;
 use crate::live::Ending;
-use crate::query::sessions::{Chosen, Meant, NoChoice, choose, is_running, job_of_stored, meant};
+use crate::query::sessions::{
+    Chosen, Meant, NoChoice, choose, is_running, job_of_stored, meant, several_ended,
+};
 use crate::recording::{self, BaseDirs, FoundSession, Life, OUTPUT_LOG, SessionFile};
 use anyhow::Context;
 use clap::Args;
@@ -105,10 +107,19 @@ fn source(name: Option<&str>) -> anyhow::Result<LogSource> {
     let ended = match name {
         // A session that has ended may be meant.
         Some(name) => match chosen {
-            Ok(found) => return of_living(found, &stored),
+            Ok(found) => {
+                // The start of a name may be that of sessions that have ended, too.
+                let others = stored.iter().filter(|stored| stored.id.starts_with(name));
+                let others: Vec<recording::Stored> = others.cloned().collect();
+                if found.id() != name && others.iter().any(|other| other.id != *found.id()) {
+                    return Err(several_ended(name, "logs", &others).into());
+                }
+                return of_living(found, &stored);
+            }
             Err(why) => match meant(name, stored, |stored| &stored.id, job_of_stored) {
                 Meant::One(stored) => stored_log(&stored),
-                Meant::None | Meant::Several(_) => return Err(why.into()),
+                Meant::Several(found) => return Err(several_ended(name, "logs", &found).into()),
+                Meant::None => return Err(why.into()),
             },
         },
         None => match (chosen, stored.first()) {

@@ -8,7 +8,7 @@ use crate::live::display::mode::{self, Mode, Surface};
 use crate::live::{Ending, print, signals};
 use crate::query::listing::{self, SessionRow, WAITING_AT_OOM};
 use crate::query::recordings;
-use crate::ui::picker::{Picker, PickerEffect, PickerRow, SessionGroup};
+use crate::ui::picker::{Opening, Picker, PickerEffect, PickerRow, SessionGroup};
 use crate::ui::terminal::UserTerminal;
 use crate::ui::{Mouse, Preferences};
 use crate::units::Bytes;
@@ -55,23 +55,35 @@ pub(super) fn run() -> anyhow::Result<Ending> {
     }
 }
 
-/// The session that was chosen, and by which subcommand it is opened.
+/// The session that was chosen, and how it is opened.
 struct ChosenSession {
     id: String,
-    subcommand: &'static str,
+    how: Opening,
+}
+
+impl ChosenSession {
+    fn words(&self) -> &'static [&'static str] {
+        match self.how {
+            Opening::Screen => &["attach"],
+            Opening::Beginning => &["replay"],
+            Opening::End => &["replay", "--at", "end"],
+        }
+    }
 }
 
 /// Opens it in this process's place. Returns only if that isn't possible.
 fn open(chosen: &ChosenSession) -> anyhow::Error {
     let failed = match std::env::current_exe() {
         Ok(oomph) => Command::new(oomph)
-            .args([chosen.subcommand, &chosen.id])
+            .args(chosen.words())
+            .arg(&chosen.id)
             .exec(),
         Err(error) => error,
     };
     anyhow::Error::from(failed).context(format!(
         "cannot start oomph {} {}",
-        chosen.subcommand, chosen.id
+        chosen.words().join(" "),
+        chosen.id
     ))
 }
 
@@ -109,13 +121,9 @@ async fn choose(
             () = tokio::time::sleep(STUCK), if is_stuck => None,
         };
         match effect {
-            Some(PickerEffect::Open { id, has_ended }) => {
+            Some(PickerEffect::Open { id, how }) => {
                 terminal.leave();
-                let subcommand = match has_ended {
-                    true => "replay",
-                    false => "attach",
-                };
-                return Ok(Some(ChosenSession { id, subcommand }));
+                return Ok(Some(ChosenSession { id, how }));
             }
             Some(PickerEffect::Quit) => {
                 terminal.leave();

@@ -1,5 +1,6 @@
 //! `oomph replay`: plays a recording on the same screen.
 
+mod next_session;
 mod output;
 mod player;
 
@@ -17,12 +18,13 @@ use crate::query::recordings;
 use crate::query::told::each_event;
 use crate::remedy::Remedy;
 use crate::report;
-use crate::state::State;
+use crate::state::{Run, RunOutcome, State};
 use crate::ui::theme::Scheme;
 use crate::ui::{Effect, Pace, Preferences, RecordedOutput, Replay, ReplayControl, Scene, Subject};
 use crate::units::{Moment, RunNumber};
 use anyhow::Context;
 use clap::Args;
+use next_session::{LastRun, NextSession};
 use output::ReplayedOutput;
 use player::{RecordingPlayer, Turn};
 use std::ffi::OsString;
@@ -36,7 +38,7 @@ pub(super) struct ReplayCommand {
     /// The session, by its name or the start of it, or a recording [default: the latest]
     #[arg(value_name = "ID|FILE")]
     pub session: Option<OsString>,
-    /// Begin at this time of the session, as the header shows it: 90, 1:30, 2:05:00
+    /// Begin at this time of the session, as the header shows it: 90, 1:30, 2:05:00; end: how it ended, and what helps
     #[arg(long, value_name = "TIME", value_parser = clock_time, conflicts_with = "headless")]
     pub at: Option<Moment>,
     /// Print the diagnosis instead of playing it
@@ -47,9 +49,15 @@ pub(super) struct ReplayCommand {
     pub theme: Option<Scheme>,
 }
 
+/// A time that no recording reaches.
+const END: Moment = Moment(u64::MAX);
+
 /// Hours, minutes and seconds, of which the last are enough.
 fn clock_time(text: &str) -> Result<Moment, String> {
-    let wrong = || "choose a time such as 90, 1:30 or 2:05:00".to_string();
+    let wrong = || "choose a time such as 90, 1:30 or 2:05:00, or end".to_string();
+    if text == "end" {
+        return Ok(END);
+    }
     let mut seconds: u64 = 0;
     for (place, part) in text.split(':').enumerate() {
         let number: u32 = part.parse().map_err(|_| wrong())?;
@@ -73,12 +81,15 @@ pub(super) fn run(replay: &ReplayCommand) -> anyhow::Result<Ending> {
         }
         Mode::Screen => {
             let play = async |preferences| play(file, replay.at, preferences).await;
-            let corrupt = on_screen(replay.theme, play)?;
+            let (corrupt, chosen) = on_screen(replay.theme, play)?;
             if corrupt > 0 {
                 print::complain(&format!(
                     "skipped {corrupt} lines of {} that are not events",
                     file.display()
                 ));
+            }
+            if let Some(chosen) = chosen {
+                return Err(chosen.start(file));
             }
         }
     }
@@ -136,8 +147,12 @@ fn print_run(state: &State, out: &mut impl Write) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Plays it until the user has seen enough; how many of its lines were no events.
-async fn play(file: &Path, at: Option<Moment>, preferences: Preferences) -> anyhow::Result<u64> {
+/// Plays it until the user has seen enough; how many of its lines were no events, and what is to be started after it.
+async fn play(
+    file: &Path,
+    at: Option<Moment>,
+    preferences: Preferences,
+) -> anyhow::Result<(u64, Option<NextSession>)> {
     let clock = Clock::start();
     let mut player = RecordingPlayer::open(file)?;
     let mut output = ReplayedOutput::beside(file);
@@ -151,9 +166,19 @@ async fn play(file: &Path, at: Option<Moment>, preferences: Preferences) -> anyh
     }
     let mut drawn = (None, 0);
     let mut offers = Offers::default();
+    let mut last_run = LastRun::of(file);
+    let mut is_to_end = at == Some(END);
+    let mut chosen = None;
     loop {
         let now = clock.now();
-        let turn = playback.play(now, &mut player);
+        let mut turn = playback.play(now, &mut player);
+        if is_to_end && player.next_at().is_none() {
+            is_to_end = false;
+            let outcome = player.state.run().map(Run::outcome);
+            if outcome == Some(RunOutcome::OutOfMemory) {
+                turn = Turn::RanOut;
+            }
+        }
         if turn == Turn::RanOut {
             // What one plays a recording for.
             playback.hold();
@@ -179,12 +204,19 @@ async fn play(file: &Path, at: Option<Moment>, preferences: Preferences) -> anyh
         if offers.take(&player.state) {
             screen.request(Due::Now);
         }
+        if last_run.take() {
+            screen.request(Due::Now);
+        }
+        let shown = Replay {
+            goes_on: last_run.is_shown(&player.state),
+            ..playback.shown(player.next_at().is_none(), output.words())
+        };
         let scene = Scene {
             findings: &player.findings,
             remedies: offers.of_run(&player.state),
             command: player.state.run().map(|run| &run.command),
             recording: Some(file),
-            subject: Subject::Recording(playback.shown(player.next_at().is_none(), output.words())),
+            subject: Subject::Recording(shown),
             ..Scene::of(&player.state)
         };
         if turn == Turn::RanOut {
@@ -216,6 +248,15 @@ async fn play(file: &Path, at: Option<Moment>, preferences: Preferences) -> anyh
                         Some(Effect::EditSource { file, line }) => {
                             edit_source(&mut screen, &file, line, player.state.now)?;
                         }
+                        Some(Effect::Relaunch { remedies, command }) => {
+                            match NextSession::new(remedies, command) {
+                                Ok(next) => {
+                                    chosen = Some(next);
+                                    break;
+                                }
+                                Err(why) => screen.view.told(why.into(), player.state.now),
+                            }
+                        }
                         Some(Effect::WriteReport) => {
                             let now = player.state.now;
                             screen.view.told(report_here(file), now);
@@ -230,7 +271,7 @@ async fn play(file: &Path, at: Option<Moment>, preferences: Preferences) -> anyh
         }
     }
     screen.leave();
-    Ok(player.corrupt())
+    Ok((player.corrupt(), chosen))
 }
 
 /// The remedies for the run that ran out of memory last, found beside the loop: predictions may take seconds.
@@ -381,6 +422,7 @@ impl Playback {
     fn shown(&self, at_end: bool, output: RecordedOutput) -> Replay {
         Replay {
             output,
+            goes_on: false,
             speed: self.speed,
             position: self.position,
             pace: match (at_end, self.paused) {

@@ -1,7 +1,7 @@
 //! An evaluation that builds the autograd graph: the model is in eval mode, but gradients are
 //! enabled, so each forward pass keeps its activations as long as its output lives.
 
-use super::evaluation_outputs::gathers_without_graphs;
+use super::evaluation_outputs::{gathers_without_graphs, outweighs_the_cache};
 use super::finding::with_figures;
 use super::oom_context::OomContext;
 use super::{Cause, CauseSpec, Certainty, Finding, LittleUse};
@@ -24,7 +24,7 @@ fn examine(case: &OomContext) -> Option<Finding> {
     }
     // If freeing fragments or another process's memory would have been enough, those are the cause.
     // Enough means with the overhead that every allocator has.
-    if !case.is_full()? {
+    if !case.is_full()? && !outweighs_the_cache(case) {
         return None;
     }
     let allocated = case.allocated?;

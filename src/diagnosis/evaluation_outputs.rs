@@ -78,6 +78,24 @@ pub(super) fn gathers_without_graphs(case: &OomContext) -> bool {
             .is_some_and(|kept| kept.graph == Bytes::ZERO)
 }
 
+/// Whether an evaluation has kept more than lies in the cache: what is cached in pieces then is the rest that it left, and another
+/// allocator would only delay the end.
+pub(super) fn outweighs_the_cache(case: &OomContext) -> bool {
+    let Some(record) = case.record().filter(|it| it.phase == Phase::Evaluation) else {
+        return false;
+    };
+    let since_the_step = || {
+        let (_, baseline) = case.rank?.steps.baselines.last()?;
+        (record.grad_enabled == Some(true)).then_some(case.allocated? - *baseline)
+    };
+    let kept = match case.retainer() {
+        Some(retainer) => Some(retainer.bytes),
+        None => since_the_step(),
+    };
+    kept.zip(case.cached)
+        .is_some_and(|(kept, cached)| kept > cached)
+}
+
 /// Whether something with a name keeps several outputs of an evaluation.
 fn is_a_collection(case: &OomContext, kept: &Retainer) -> bool {
     let much = case

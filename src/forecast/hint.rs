@@ -59,9 +59,19 @@ pub struct BatchRoom {
     pub basis: RoomBasis,
     /// Whether it counts the GPU as this process's alone, since NVML does not say what others hold.
     pub is_alone: bool,
+    /// In how many parts a step takes it, where the command accumulates gradients.
+    pub parts: u64,
 }
 
 impl BatchRoom {
+    /// `≈ 44`, and what kind of batch it is where the command has two: a step of 44 × 2, of which 44 are on the GPU at once.
+    pub fn batch_words(&self) -> String {
+        match self.parts {
+            0 | 1 => self.could.to_string(),
+            parts => format!("{} × {parts}", self.could),
+        }
+    }
+
     /// From this gain on it is worth a word.
     fn is_worth_it(self) -> bool {
         self.could as f64 / self.now as f64 >= WORTH
@@ -84,7 +94,12 @@ impl fmt::Display for BatchRoom {
             could,
             basis,
             is_alone,
+            parts,
         } = self;
+        let could = match parts {
+            0 | 1 => could.to_string(),
+            parts => format!("{could} at once, × {parts} accumulated,"),
+        };
         let alone = match is_alone {
             true => "; other processes are not counted (no NVML)",
             false => "",
@@ -101,7 +116,8 @@ impl fmt::Display for BatchRoom {
             Some(larger) => write!(f, ", as large as step {larger}, the largest seen")?,
             None => f.write_str("; no step or evaluation was larger")?,
         }
-        f.write_str(alone)
+        f.write_str(alone)?;
+        f.write_str("; oomph fit measures it")
     }
 }
 
@@ -202,6 +218,7 @@ fn larger(
         could,
         basis: RoomBasis::Peaks,
         is_alone: room.is_alone,
+        parts: workload.accumulation,
     };
     found.is_worth_it().then_some(Hint::RoomForBatch(found))
 }
@@ -229,6 +246,7 @@ pub fn traced_search(
     Some(TracedSearch {
         step: rank.traces.all().rfind(|step| !step.failed)?.clone(),
         batch: workload.at_once,
+        parts: workload.accumulation,
         settings: AllocatorSettings {
             expandable_segments: hello.expandable_segments == Some(true),
             ..settings
@@ -263,6 +281,7 @@ impl TracedHint {
             could: traced.batch,
             basis: RoomBasis::Step(traced),
             is_alone: search.is_alone,
+            parts: search.parts,
         };
         match found.is_worth_it() {
             true => TracedHint::Gain(found),
@@ -363,7 +382,7 @@ mod tests {
         };
         let words = Hint::RoomForBatch(found).to_string();
         let begins = format!("batch up to {} fits (now 64): ", found.could);
-        let ends = "the allocations of step 3 replayed; no step or evaluation was larger";
+        let ends = "the allocations of step 3 replayed; no step or evaluation was larger; oomph fit measures it";
         assert_eq!(words, format!("{begins}{ends}"));
         // Less room, no gain; and what the run does not show is not believed.
         search.room = search.reserved.scale(1.1);

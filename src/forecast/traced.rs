@@ -45,6 +45,8 @@ pub struct TracedSearch {
     pub step: StepTrace,
     /// Samples that it took at once.
     pub batch: u64,
+    /// In how many parts a step took it.
+    pub parts: u64,
     pub settings: AllocatorSettings,
     /// The most that the run had allocated and reserved.
     pub peak: Bytes,

@@ -6,6 +6,7 @@ use super::config::{HandoverState, SessionConfig};
 use super::display::Display;
 use super::display::mode::{self, Mode, Reason, Surface};
 use super::display::screen::{first_child_size, terminal_size};
+use super::heap;
 use super::message::{Inbox, Message, TakenOver};
 use super::metrics::MetricsFile;
 use super::news::{Messenger, SentNotifications};
@@ -202,6 +203,7 @@ pub(crate) fn follow(
 }
 
 fn on_a_runtime(front: impl Future<Output = anyhow::Result<Ending>>) -> anyhow::Result<Ending> {
+    heap::keep_together();
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_io()
         .enable_time()

@@ -6,6 +6,7 @@
 //! Each has its own thread: one behind a dead disk holds up no other, and nothing waits for it at the end.
 //! tokio's blocking pool would do the same, but panics where the system gives no thread.
 
+use super::heap;
 use super::session::earlier::Observations;
 use super::session::inputs::SessionInputs;
 use super::session::source::LinesRead;
@@ -124,6 +125,8 @@ impl TaskThreads {
         let _ = thread.spawn(move || {
             let mut answer = answer;
             answer.result = Some(work());
+            drop(answer);
+            heap::give_back();
         });
     }
 }

@@ -1,6 +1,7 @@
 //! The display: the screen or plain output, the keyboard, and the lines to print at the end. The terminal
 //! may be gone at any time.
 
+mod clipboard;
 pub(crate) mod keyboard;
 pub(crate) mod mode;
 mod prompt;

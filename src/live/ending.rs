@@ -86,9 +86,12 @@ fn lines(state: &State, words: &LastWords, on_screen: bool) -> Vec<String> {
             words.command,
         ));
     }
+    let failed = !matches!(words.ending, Ending::Like(Exit::Code(0)) | Ending::Code(0));
+    let names_file = ran_out || (on_screen && failed);
     if on_screen {
         let session = state.session.as_ref();
-        let recorded = session.filter(|_| words.recording.is_some());
+        // Where it failed, the file is named below.
+        let recorded = session.filter(|_| words.recording.is_some() && !names_file);
         let recorded = recorded.map(|session| format!("recorded as {}", session.id));
         if let Some(summary) = report::summary(state) {
             lines.extend(joined(summary, recorded));
@@ -97,10 +100,7 @@ fn lines(state: &State, words: &LastWords, on_screen: bool) -> Vec<String> {
         let room = words.room_for_batch;
         lines.extend(room.and_then(|room| report::unused(state, room)));
     }
-    let failed = !matches!(words.ending, Ending::Like(Exit::Code(0)) | Ending::Code(0));
-    if let Some(path) = words.recording
-        && (ran_out || (on_screen && failed))
-    {
+    if let Some(path) = words.recording.filter(|_| names_file) {
         lines.push(format!(
             "recorded in {} (oomph replay plays it)",
             path.display()

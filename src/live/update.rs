@@ -20,7 +20,8 @@ use super::signals::{ReceivedSignal, SignalAction, SignalRules, name_of};
 use super::{Ending, OWN_FAILURE, OnHup, report_page};
 use crate::collect::probe_socket::ProbeRequest;
 use crate::event::{
-    Dropped, Event, EventKind, Exit, Exited, Level, NvmlState, SpawnFailed, Started, StopRequested,
+    Dropped, Event, EventKind, Exit, Exited, Level, Note, NoteSubject, NvmlState, SpawnFailed,
+    Started, StopRequested,
 };
 use crate::state::RunOutcome;
 use crate::supervise::{KeeperOrder, KeeperReport, OutputStream, SentSignal, StopStage};
@@ -258,7 +259,7 @@ impl SessionController {
                 OnStep::Hint => self.session.hint(step.count),
                 OnStep::Nothing => {}
                 OnStep::Stop(why) => {
-                    self.announce(&why, false);
+                    self.measured(&why);
                     self.session.order(KeeperOrder::Stop);
                 }
             },
@@ -293,6 +294,18 @@ impl SessionController {
             }
             None => self.session.note(Level::Info, words),
         }
+    }
+
+    /// The run has shown enough: what ends it is no failure.
+    fn measured(&mut self, why: &str) {
+        let name = self
+            .policy
+            .name()
+            .map_or(String::new(), |name| format!("{name}: "));
+        self.session.record(EventKind::Note(Note {
+            about: Some(NoteSubject::Measured),
+            ..Note::new(Level::Info, format!("{name}{why}"))
+        }));
     }
 
     fn reported(&mut self, report: KeeperReport) {

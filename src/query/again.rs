@@ -23,6 +23,8 @@ pub struct Prepared {
     pub gaps: Option<CommandLine>,
     /// Why it is not started.
     pub refusal: Option<String>,
+    /// What is said where nobody named the remedy and it is not known to fit.
+    pub doubt: Option<String>,
 }
 
 /// Which remedies are asked for.
@@ -77,6 +79,10 @@ pub fn prepare(
     let command = &start.plan.command;
     let gaps = recorded::with_gaps(command);
     let unsure = matches!(wanted, WantedRemedies::Recommended) && !start.verdict.is_expected();
+    let doubt = unsure.then(|| match start.expected.is_empty() {
+        true => "whether it fits is not known".to_string(),
+        false => format!("whether it fits is not known ({})", start.expected),
+    });
     let remedies: Vec<String> = ids.iter().copied().map(RemedyId::name).collect();
     let refusal = if gaps.is_some() {
         Some("parts of the command are secrets, which no recording has: fill them in and start it yourself".into())
@@ -84,12 +90,6 @@ pub fn prepare(
         Some(format!(
             "its directory {} is not there",
             command.cwd.display()
-        ))
-    } else if unsure {
-        Some(format!(
-            "that it fits is not known ({}); --remedy {} starts it all the same",
-            start.expected,
-            remedies.join(",")
         ))
     } else {
         None
@@ -101,6 +101,7 @@ pub fn prepare(
         start,
         gaps,
         refusal,
+        doubt,
     })
 }
 

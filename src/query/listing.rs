@@ -8,11 +8,12 @@ use crate::forecast::score::Score;
 use crate::live::print;
 use crate::live::session::summary::Activity;
 use crate::recording::{self, RemoteSession};
-use crate::state::{RunOutcome, State};
+use crate::state::{Run, RunOutcome, State};
 use crate::supervise::{RunStage, SessionStatus};
 use jiff::Timestamp;
 use serde::Serialize;
 use std::path::Path;
+use std::time::Duration;
 
 /// One session, as a program reads it.
 #[derive(Debug, Default, Serialize)]
@@ -311,7 +312,7 @@ fn recorded_row_of(id: &str, path: &Path, state: &State) -> (SessionRow, Vec<Sco
         since: header
             .and_then(|header| Timestamp::from_second(header.wall as i64).ok())
             .map(|since| since.to_string()),
-        seconds: header.map(|_| state.now.as_secs_f64()),
+        seconds: header.map(|_| ran(state).as_secs_f64()),
         run: run.map(|run| run.number.0),
         devices: devices(state),
         peak: run.and_then(|run| run.peak()).map(|peak| peak.0),
@@ -333,6 +334,13 @@ fn recorded_row_of(id: &str, path: &Path, state: &State) -> (SessionRow, Vec<Sco
         ..SessionRow::default()
     };
     (row, scores)
+}
+
+/// How long its runs took, without the time in which somebody was asked between them.
+fn ran(state: &State) -> Duration {
+    let end = |run: &Run| run.ended.map_or(state.now, |(at, _)| at);
+    let runs = state.runs.iter();
+    runs.map(|run| end(run).since(run.started)).sum()
 }
 
 fn predicted(score: Score) -> PredictedRun {

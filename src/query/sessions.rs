@@ -94,7 +94,11 @@ pub enum NoChoice {
         id: String,
     },
     /// Several that have ended match.
-    SeveralEnded(String),
+    SeveralEnded {
+        name: String,
+        /// What to type, for each.
+        commands: Vec<String>,
+    },
     Unknown(String),
 }
 
@@ -116,10 +120,18 @@ impl fmt::Display for NoChoice {
                 f,
                 "session {id} has ended; oomph replay {id} plays it, oomph report {id} is a page about it"
             ),
-            NoChoice::SeveralEnded(name) => write!(
-                f,
-                "no session {name} is running; several that have ended begin so: `oomph ls --all` lists them"
-            ),
+            NoChoice::SeveralEnded { name, commands } => {
+                let (shown, others) = commands.split_at(commands.len().min(LISTED));
+                write!(
+                    f,
+                    "{name} matches several sessions that have ended; type more of the ID: {}",
+                    shown.join(", ")
+                )?;
+                match others.len() {
+                    0 => Ok(()),
+                    more => write!(f, " and {more} more (`oomph ls --all`)"),
+                }
+            }
             NoChoice::Unknown(name) => write!(
                 f,
                 "no session of yours begins with {name}, running or ended; `oomph ls --all` lists them"
@@ -217,8 +229,21 @@ pub fn choose(name: Option<&str>, verb: &str) -> Result<Chosen, NoChoice> {
     }
     match meant(name, stored, |stored| &stored.id, job_of_stored) {
         Meant::One(stored) => Err(ended_one(stored)),
-        Meant::Several(_) => Err(NoChoice::SeveralEnded(name.to_string())),
+        Meant::Several(stored) => Err(several_ended(name, verb, &stored)),
         Meant::None => Err(NoChoice::Unknown(name.to_string())),
+    }
+}
+
+/// Sessions listed by name, at most.
+const LISTED: usize = 8;
+
+/// Several that have ended match a name.
+pub fn several_ended(name: &str, verb: &str, stored: &[Stored]) -> NoChoice {
+    NoChoice::SeveralEnded {
+        name: name.to_string(),
+        commands: (stored.iter())
+            .map(|stored| format!("`oomph {verb} {}`", stored.id))
+            .collect(),
     }
 }
 

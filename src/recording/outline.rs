@@ -36,6 +36,9 @@ const SKIPPED: [&[u8]; 11] = [
     b"dropped",
 ];
 
+/// As it is written in such a note.
+const MEASURED: &[u8] = b"\"about\":\"measured\"";
+
 /// Passes the events of the recording at `path` (the file, or its session's directory) to `each`,
 /// as written: what happened, and before it the latest reading of each process. Lines that can't be
 /// read are skipped.
@@ -125,7 +128,9 @@ fn read_lines(
             latest.keep(reading, &line);
             continue;
         }
-        if kind.is_some_and(|kind| SKIPPED.contains(&kind)) {
+        // Of all notes the one that says that a run has shown enough is of its end.
+        let is_end = kind == Some(b"note") && memmem::find(&line, MEASURED).is_some();
+        if kind.is_some_and(|kind| SKIPPED.contains(&kind)) && !is_end {
             continue;
         }
         if let Ok(event) = serde_json::from_slice::<Event>(&line)

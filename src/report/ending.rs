@@ -83,10 +83,12 @@ pub fn unused(state: &State, room: BatchRoom) -> Option<String> {
     let unused = unused.min()?;
     let BatchRoom {
         now,
-        could,
+        could: _,
         basis,
         is_alone,
+        parts: _,
     } = room;
+    let could_words = room.batch_words();
     let fits = match basis {
         RoomBasis::Step(traced) => format!(
             "would fit ({now} ran), by the allocations of step {}",
@@ -100,7 +102,9 @@ pub fn unused(state: &State, room: BatchRoom) -> Option<String> {
         true => "; other processes are not counted (no NVML)",
         false => "",
     };
-    Some(format!("{unused} unused: a batch of {could} {fits}{alone}"))
+    Some(format!(
+        "{unused} unused: a batch of {could_words} {fits}{alone}"
+    ))
 }
 
 /// What to say of a last run that did not train, though one before it had, or had tried to.
@@ -312,6 +316,7 @@ mod tests {
             could: 48,
             basis,
             is_alone: false,
+            parts: 1,
         };
         let step = RoomBasis::Step(TracedRoom {
             batch: 48,

@@ -428,9 +428,12 @@ pub fn to_relaunch(
         ]
     }));
     let recommended = remedy::recommended(remedies, cause).map(|at| &remedies[at]);
-    let fits = recommended.filter(|remedy| remedy.expectation.verdict().is_expected());
-    if let (Some(session), Some(remedy)) = (again, fits) {
-        let words = format!("oomph again {session} starts it with {}", remedy.title);
+    if let (Some(session), Some(remedy)) = (again, recommended) {
+        let does = match remedy.expectation.verdict().is_expected() {
+            true => "starts",
+            false => "tries",
+        };
+        let words = format!("oomph again {session} {does} it with {}", remedy.title);
         blocks.push(DocumentBlock::detail(words));
     }
     if displayed(command).contains(MASK) {

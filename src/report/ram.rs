@@ -1,7 +1,10 @@
 //! Who held the host's memory where a run used most of it, for tables of reports.
 
-use crate::event::HostMemory;
+use crate::event::{HostMemory, LimitedBy};
 use crate::units::Bytes;
+
+/// From this share of what was used on, the rest has a row.
+const NOTABLE: f64 = 0.05;
 
 /// A row: "8 data loader workers", and what they held.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -22,9 +25,22 @@ pub(super) fn held_at_peak(memory: &HostMemory) -> Vec<HeldRam> {
             bytes: role.held,
         })
         .collect();
+    let own: Bytes =
+        rows.iter().map(|row| row.bytes).sum::<Bytes>() + memory.shared.unwrap_or_default();
+    let elsewhere = match memory.limited_by {
+        LimitedBy::Machine => "everything else on this machine",
+        _ => "everything else in the group",
+    };
+    // What is left of the sum in the heading.
+    let rest = memory.used - own;
+    let rest = Some(rest).filter(|rest| *rest > memory.used.scale(NOTABLE));
     let others = [
+        (elsewhere, rest),
         ("shared memory", memory.shared),
-        ("cache of files, which is given back", memory.cache),
+        (
+            "cache of files, which is given back and not counted",
+            memory.cache,
+        ),
         ("swap", memory.swap),
     ];
     let others = others.into_iter().filter_map(|(who, bytes)| {

@@ -4,8 +4,8 @@
 
 use crate::command::{CommandLine, difference};
 use crate::event::{
-    Consequence, Dropped, Event, EventKind, Exited, Level, Note, OomRecord, PatchOutcome,
-    Patchable, Patched, Rehearsal, Retainers, Sample, Started, StepTrace, displayed,
+    Consequence, Dropped, Event, EventKind, Exited, Level, Note, NoteSubject, OomRecord,
+    PatchOutcome, Patchable, Patched, Rehearsal, Retainers, Sample, Started, StepTrace, displayed,
 };
 use crate::oom::{self, ConsequenceKind, OomReport};
 use crate::state::device::NonTorch;
@@ -91,7 +91,13 @@ impl State {
                     run.stop_requested.get_or_insert(at);
                 }
             }
-            EventKind::Note(note) => push_bounded(&mut self.notes, (at, note.clone()), NOTES),
+            EventKind::Note(note) => {
+                if let (Some(NoteSubject::Measured), Some(run)) = (note.about, self.runs.last_mut())
+                {
+                    run.measured = Some(at);
+                }
+                push_bounded(&mut self.notes, (at, note.clone()), NOTES);
+            }
             EventKind::Dropped(dropped) => self.dropped(dropped),
             EventKind::Logged(_) | EventKind::Unknown => {}
         }

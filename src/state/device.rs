@@ -108,6 +108,8 @@ pub struct Breakdown {
     /// The training's memory outside PyTorch: context, libraries, NCCL.
     pub non_pytorch: Option<Bytes>,
     pub other_processes: Option<Bytes>,
+    /// Both together, where it is not known whose it is.
+    pub outside: Option<Bytes>,
     pub free: Option<Bytes>,
     /// Whether the parameters are shards of the model's (FSDP).
     pub is_sharded: bool,
@@ -207,7 +209,20 @@ impl DeviceState {
         if oom.device.as_ref() != Some(&self.uuid) {
             return None;
         }
-        let structures: Vec<&Structure> = record.structure.as_deref().into_iter().collect();
+        // Before its first step an optimizer is found by what it holds.
+        let of_optimizer = || {
+            let optimizer = record.optimizer.as_deref()?;
+            Some(Structure {
+                pid: record.pid,
+                device: record.device,
+                parameters: optimizer.parameters(),
+                gradients: optimizer.gradients(),
+                optimizer_state: optimizer.states(),
+                whole: None,
+            })
+        };
+        let structure = record.structure.as_deref().copied().or_else(of_optimizer);
+        let structures: Vec<&Structure> = structure.iter().collect();
         let (allocated, reserved) = (record.sample.allocated, record.sample.reserved);
         let mut parts = Breakdown::of_allocator(&structures, allocated, reserved);
         parts.free = Some(record.free);
@@ -221,6 +236,8 @@ impl DeviceState {
             let others = Bytes::min(others, elsewhere);
             parts.other_processes = Some(others);
             parts.non_pytorch = Some(elsewhere - others);
+        } else {
+            parts.outside = capacity.map(|capacity| capacity - reserved - record.free);
         }
         Some(parts)
     }

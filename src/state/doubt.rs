@@ -175,6 +175,7 @@ impl Run {
             false if self.outcome() == RunOutcome::OutOfMemory => {
                 format!("out of {}", self.what_ran_out())
             }
+            false if self.ended.is_some() && self.measured.is_some() => "measured".into(),
             false => self.outcome().to_string(),
         }
     }

@@ -54,6 +54,8 @@ pub struct Run {
     pub source: SourceTexts,
     /// When the user, or a signal, asked it to stop.
     pub stop_requested: Option<Moment>,
+    /// When it had shown enough to `oomph fit`, which then ended it.
+    pub measured: Option<Moment>,
     /// The predicted peak.
     pub predicted_peak: Option<Bytes>,
     /// Everything that was predicted of it, and what came of it once it has ended.

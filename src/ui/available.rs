@@ -14,7 +14,7 @@ use ratatui::layout::Rect;
 
 pub(super) fn is_available(view: &View, action: Action, scene: &Scene) -> bool {
     let run = scene.state.run();
-    let (live, own) = (scene.is_live(), scene.is_own());
+    let live = scene.is_live();
     let devices = scene.state.devices.len();
     let charted = layout_of(view, scene).chart().is_some();
     let selecting = view.keyboard == Keyboard::Selection;
@@ -38,8 +38,8 @@ pub(super) fn is_available(view: &View, action: Action, scene: &Scene) -> bool {
         | Action::QuitAndStop
         | Action::QuitAndLeave => true,
         Action::ShowPane(number) => {
-            let tabs = layout_of(view, scene).tabs();
-            (1..=tabs.len()).contains(&usize::from(number))
+            let mut tabs = layout_of(view, scene).tabs().into_iter();
+            tabs.any(|pane| pane.number() == number)
         }
         Action::NextDevice | Action::PreviousDevice => devices > 1,
         Action::NextStandout => devices > 1 && rank_map::is_wanted(scene.state),
@@ -96,16 +96,17 @@ pub(super) fn is_available(view: &View, action: Action, scene: &Scene) -> bool {
         Action::SearchOlder | Action::SearchNewer | Action::EndSearch => {
             view.output.search().is_some()
         }
-        Action::EditCommand => can_relaunch(scene),
-        Action::Relaunch => can_relaunch(scene) && !scene.is_running(),
+        Action::EditCommand => scene.can_relaunch(),
+        Action::Relaunch => scene.can_relaunch() && !scene.is_running(),
         Action::RelaunchUnchanged => {
             let is_oom = matches!(view.dialog, Some(Dialog::Oom(_)));
-            is_oom && can_relaunch(scene) && !scene.is_running()
+            is_oom && scene.can_relaunch() && !scene.is_running()
         }
-        Action::StopAndRelaunch => can_relaunch(scene) && scene.is_running(),
+        Action::StopAndRelaunch => scene.can_relaunch() && scene.is_running(),
         Action::Combine => {
             let mut remedies = scene.remedies.iter();
-            own && remedies.any(|r| matches!(r.availability, Availability::Offered))
+            scene.can_relaunch()
+                && remedies.any(|r| matches!(r.availability, Availability::Offered))
         }
         Action::Compare => charted && scene.state.runs.len() > 1,
         Action::Copy => run.is_some(),
@@ -124,10 +125,6 @@ pub(super) fn has_output(scene: &Scene) -> bool {
         Subject::Own | Subject::Elsewhere(_) => true,
         Subject::Recording(replay) => replay.output == RecordedOutput::Shown,
     }
-}
-
-fn can_relaunch(scene: &Scene) -> bool {
-    scene.is_own() && scene.state.run().is_some() && scene.waiting.is_none()
 }
 
 /// Whether footer and help list an action. Ctrl-C quits what can only be watched, but its words speak of

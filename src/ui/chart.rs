@@ -11,6 +11,7 @@
 
 pub(super) mod axis;
 pub(super) mod curves;
+mod model;
 pub(super) mod window;
 
 use crate::state::{DeviceState, Run, State};
@@ -107,7 +108,9 @@ pub(super) fn draw(canvas: &mut Canvas, state: &State, device: &DeviceState, cho
         .limit
         .or(device.capacity)
         .map(|all| all.scale(DANGER));
-    curves::draw(&mut drawn, &curves, danger);
+    let began = state.run().map_or(0, |run| known.first_column(run.started));
+    let model = model::ModelParts::new(state, device).map(|parts| (began, parts));
+    curves::draw(&mut drawn, &curves, danger, model);
     if let Some(overlay) = &laid_over {
         overlay.draw(&mut drawn);
     }

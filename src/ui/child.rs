@@ -15,6 +15,8 @@ pub struct ChildScreen {
     awaits_input: bool,
     /// Counted when it is asked for: output comes more often than frames.
     used: Cell<Option<u16>>,
+    /// Whether the latest bytes had an escape sequence.
+    had_escapes: bool,
     /// The last byte of untouched output was a carriage return.
     returned: bool,
     search: Option<OutputSearch>,
@@ -40,6 +42,7 @@ impl ChildScreen {
             emulator: Emulator::new(rows, cols),
             awaits_input: false,
             used: Cell::new(Some(1)),
+            had_escapes: false,
             returned: false,
             search: None,
             selection: None,
@@ -55,8 +58,14 @@ impl ChildScreen {
     /// Takes output, cut anywhere.
     pub fn feed(&mut self, bytes: &[u8]) {
         let before = self.scrolled();
+        let rows = self.used.get();
         self.emulator.feed(bytes);
-        self.used.set(None);
+        let has_escapes = memchr::memchr(0x1b, bytes).is_some();
+        // Plain text goes on from the cursor: what is below it is as it was. A sequence may have begun in the bytes before.
+        let had_escapes = std::mem::replace(&mut self.had_escapes, has_escapes);
+        let plain = rows.filter(|_| !has_escapes && !had_escapes);
+        self.used
+            .set(plain.map(|rows| output_rows::used_after(self.screen(), rows)));
         if before > 0 {
             // The matched and the selected rows have moved up with the view.
             let added = self.scrolled().saturating_sub(before);
@@ -142,25 +151,12 @@ impl ChildScreen {
 
     /// Rows from the top to the last one that has something, or the cursor.
     pub fn used_rows(&self) -> u16 {
-        let used = self.used.get().unwrap_or_else(|| self.count_used_rows());
+        let used = self
+            .used
+            .get()
+            .unwrap_or_else(|| output_rows::used(self.screen()));
         self.used.set(Some(used));
         used
-    }
-
-    fn count_used_rows(&self) -> u16 {
-        let screen = self.emulator.screen();
-        let (rows, cols) = screen.size();
-        if screen.scrollback_len() > 0 {
-            return rows.get();
-        }
-        let cursor = screen.cursor_position().0 + 1;
-        // A row without text or background is formatted as nothing.
-        let below = screen.rows_formatted(0, cols.get()).skip(cursor.into());
-        let last = (cursor + 1..)
-            .zip(below)
-            .filter(|(_, row)| !row.is_empty())
-            .last();
-        last.map_or(cursor, |(used, _)| used)
     }
 
     /// The pace that the newest lines name, while they are in view.
@@ -429,6 +425,12 @@ mod tests {
         assert_eq!(screen.used_rows(), 6, "it has scrolled");
         screen.clear();
         assert_eq!(screen.used_rows(), 1);
+        screen.feed(b"one\r\ntwo");
+        assert_eq!(screen.used_rows(), 2, "plain text goes on from the cursor");
+        screen.feed(b"\x1b[");
+        screen.feed(b"5;1Hfive");
+        screen.feed(b"!");
+        assert_eq!(screen.used_rows(), 5, "a sequence in two pieces");
     }
 
     #[test]

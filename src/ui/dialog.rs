@@ -8,7 +8,7 @@ use crate::anatomy::{Category, StepAnatomy, by_category};
 use crate::diagnosis::Cause;
 use crate::remedy::{self, Availability, FitVerdict, Remedy, RemedyId};
 use crate::units::{Bytes, RunNumber};
-use ratatui::crossterm::event::{KeyCode, KeyEvent, KeyModifiers};
+use ratatui::crossterm::event::{KeyEvent, KeyModifiers};
 
 #[derive(Debug, Clone, PartialEq)]
 pub(super) enum Dialog {
@@ -138,6 +138,12 @@ fn is_offered(remedy: &Remedy) -> bool {
         Availability::Offered => true,
         Availability::NotOffered(_) => false,
     }
+}
+
+/// The letter of a key without Alt or Ctrl.
+fn letter(key: &KeyEvent) -> Option<char> {
+    let is_plain = (key.modifiers - KeyModifiers::SHIFT).is_empty();
+    key.code.as_char().filter(|_| is_plain)
 }
 
 /// What is alive at the end of the step that ran out of memory.
@@ -303,15 +309,32 @@ impl OomDialog {
         }
     }
 
+    /// Whether it is the key of a remedy that is offered; a row that is not shown has none.
+    pub(crate) fn has_key(&self, key: &KeyEvent, scene: &Scene) -> bool {
+        let of_key = |remedy: &Remedy| Some(remedy.key) == letter(key) && is_offered(remedy);
+        self.listed(scene.remedies).iter().any(of_key)
+    }
+
+    /// Why a letter does nothing here.
+    pub(crate) fn why_nothing(&self, key: &KeyEvent, scene: &Scene) -> Option<String> {
+        let pressed = letter(key)?;
+        let here = scene.remedies.iter().find(|remedy| remedy.key == pressed);
+        let of_key = |id: &RemedyId| id.spec().key == pressed;
+        let words = match (here, RemedyId::all().find(of_key)) {
+            (Some(remedy), _) => match &remedy.availability {
+                Availability::Offered => format!("{} stands among the details: d", remedy.title),
+                Availability::NotOffered(why) => format!("{}: {why}", remedy.title),
+            },
+            (None, Some(id)) => format!("{} does not apply here", id.spec().title),
+            (None, None) => return Some(format!("{pressed} does nothing here; ? lists the keys")),
+        };
+        Some(format!("{pressed} {words}"))
+    }
+
     /// A remedy's own key relaunches with it and the combined ones. While a training runs it only
     /// selects the remedy.
     pub(crate) fn remedy_key(&mut self, key: &KeyEvent, scene: &Scene) -> Option<Effect> {
-        let KeyCode::Char(c) = key.code else {
-            return None;
-        };
-        if !(key.modifiers - KeyModifiers::SHIFT).is_empty() {
-            return None;
-        }
+        let c = letter(key)?;
         let of_key = |remedy: &Remedy| remedy.key == c && is_offered(remedy);
         // A row that is not shown has no key.
         let at = self.listed(scene.remedies).iter().position(of_key)?;

@@ -17,6 +17,15 @@ use vt100::{Callbacks, Parser, Screen};
 pub(super) struct Emulator {
     parser: Parser<TerminalAnswers>,
     cutter: Cutter,
+    /// Whether the program has gone back to the beginning of the line that it is writing: a progress bar, which will do so again.
+    is_in_place: bool,
+}
+
+/// Whether it has after these bytes, of which the last line counts.
+fn is_in_place_after(bytes: &[u8], before: bool) -> bool {
+    let begun = memchr::memrchr(b'\n', bytes);
+    let line = begun.map_or(bytes, |at| &bytes[at + 1..]);
+    (begun.is_none() && before) || memchr::memchr(b'\r', line).is_some()
 }
 
 impl Emulator {
@@ -25,12 +34,14 @@ impl Emulator {
         Emulator {
             parser: new_parser(rows, columns, TerminalAnswers::default()),
             cutter: Cutter::default(),
+            is_in_place: false,
         }
     }
 
     /// Takes output of the program, cut anywhere.
     pub fn feed(&mut self, bytes: &[u8]) {
         let parser = &mut self.parser;
+        self.is_in_place = is_in_place_after(bytes, self.is_in_place);
         self.cutter.feed(bytes, |piece| parser.process(piece));
     }
 
@@ -45,7 +56,8 @@ impl Emulator {
                 .set_size(at_least_two(rows), at_least_two(columns));
             return Resized::Taller;
         }
-        let reflowed = reflow(self.screen(), rows.max(SMALLEST), columns.max(SMALLEST));
+        let (rows, columns) = (rows.max(SMALLEST), columns.max(SMALLEST));
+        let reflowed = reflow(self.screen(), rows, columns, self.is_in_place);
         // The parser stays: it may be in the middle of a sequence.
         *self.parser.screen_mut() = reflowed.screen;
         Resized::Wrapped(reflowed.distances)
@@ -454,6 +466,25 @@ mod tests {
         }
         let up = KeyEvent::new(KeyCode::Up, KeyModifiers::NONE);
         assert_eq!(key_bytes(&up, true), b"\x1bOA");
+    }
+
+    #[test]
+    fn a_progress_bar_leaves_nothing_behind_at_another_width() {
+        let mut emulator = Emulator::new(6, 40);
+        emulator.feed(b"loading\r\n|#---| step 1 of 400, loss 3.042");
+        emulator.feed(b"\r|##--| step 2 of 400, loss 3.001");
+        emulator.resize(6, 16);
+        emulator.feed(b"\r|###-| step 3");
+        emulator.resize(6, 40);
+        emulator.feed(b"\r|####| step 4 of 400, loss 2.990");
+        let shown = emulator.screen().contents();
+        assert_eq!(shown.trim(), "loading\n|####| step 4 of 400, loss 2.990");
+        // A line that is not written in place is wrapped, and whole again.
+        let mut emulator = Emulator::new(6, 40);
+        emulator.feed(b"\r|##--| step 2\r\nwhat would you like to do? ");
+        emulator.resize(6, 16);
+        emulator.resize(6, 40);
+        assert!(emulator.screen().contents().contains("like to do?"));
     }
 
     #[test]

@@ -158,6 +158,30 @@ pub(super) fn marks(screen: &Screen, row: u16, needle: &str) -> Vec<Range<u16>> 
         .collect()
 }
 
+/// Rows of the screen from the top to the last one that has something, or the cursor.
+pub(super) fn used(screen: &Screen) -> u16 {
+    let (rows, columns) = screen.size();
+    if screen.scrollback_len() > 0 {
+        return rows.get();
+    }
+    let cursor = screen.cursor_position().0 + 1;
+    // A row without text or background is formatted as nothing.
+    let below = screen.rows_formatted(0, columns.get()).skip(cursor.into());
+    let last = (cursor + 1..)
+        .zip(below)
+        .filter(|(_, row)| !row.is_empty())
+        .last();
+    last.map_or(cursor, |(used, _)| used)
+}
+
+/// The same after text without escape sequences, where `before` were used: what is below the cursor is as it was.
+pub(super) fn used_after(screen: &Screen, before: u16) -> u16 {
+    match screen.scrollback_len() > 0 {
+        true => screen.size().0.get(),
+        false => before.max(screen.cursor_position().0 + 1),
+    }
+}
+
 /// What a line says of the program's own pace, as it says it: `9.81 it/s` or `1.02 s/it`.
 pub(super) fn pace_in(line: &str) -> Option<String> {
     const UNITS: [&str; 7] = [

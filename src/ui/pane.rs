@@ -70,6 +70,12 @@ impl Pane {
         all.filter(|pane| *pane != Pane::Memory)
     }
 
+    /// The number of its key, which is the same on every screen.
+    pub fn number(self) -> u8 {
+        let place = Pane::below().position(|pane| pane == self);
+        place.map_or(0, |place| place as u8 + 1)
+    }
+
     /// Panes that may have a place of their own beside the chart, from top to bottom.
     pub const BESIDE: [Pane; 5] = [
         Pane::Breakdown,

@@ -95,7 +95,7 @@ const CLOSE: &str = "  ";
 fn tab_titles(tabs: &[Pane], view: &View, width: u16) -> Vec<TabTitle> {
     let of = |from: usize, separator: &str| {
         let mut title: Vec<TabTitle> = Vec::new();
-        for (number, pane) in (1..).zip(tabs).skip(from) {
+        for pane in tabs.iter().skip(from) {
             if !title.is_empty() {
                 title.push(TabTitle {
                     pane: None,
@@ -110,7 +110,7 @@ fn tab_titles(tabs: &[Pane], view: &View, width: u16) -> Vec<TabTitle> {
             let name = pane.spec().title;
             title.push(TabTitle {
                 pane: Some(*pane),
-                text: format!("{number} {name}"),
+                text: format!("{} {name}", pane.number()),
                 tone,
             });
         }

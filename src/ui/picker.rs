@@ -12,7 +12,9 @@ pub(super) use keys::listed as listed_keys;
 use keys::{PickerAction, PickerMode};
 use ratatui::Frame;
 use ratatui::buffer::Buffer;
-use ratatui::crossterm::event::{KeyEvent, KeyEventKind, MouseButton, MouseEvent, MouseEventKind};
+use ratatui::crossterm::event::{
+    KeyCode, KeyEvent, KeyEventKind, MouseButton, MouseEvent, MouseEventKind,
+};
 use ratatui::layout::{Position, Rect};
 use std::time::Duration;
 
@@ -54,13 +56,24 @@ impl PickerRow {
     }
 }
 
+/// How a session is shown.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Opening {
+    /// By a screen of its own: it goes on.
+    Screen,
+    /// One that has ended, at its end.
+    End,
+    /// The same, from its beginning.
+    Beginning,
+}
+
 /// What a key asks for that the list cannot do itself.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum PickerEffect {
     /// Open this session.
     Open {
         id: String,
-        has_ended: bool,
+        how: Opening,
     },
     Quit,
     Suspend,
@@ -80,6 +93,8 @@ pub struct Picker {
     /// The first row that is shown.
     first: usize,
     size: Rect,
+    /// Whether the keys are listed in the sessions' place.
+    is_helping: bool,
 }
 
 impl Picker {
@@ -92,6 +107,7 @@ impl Picker {
             selected: None,
             first: 0,
             size: Rect::new(0, 0, width, height),
+            is_helping: false,
         }
     }
 
@@ -159,6 +175,10 @@ impl Picker {
         if key.kind == KeyEventKind::Release {
             return None;
         }
+        if std::mem::take(&mut self.is_helping) {
+            let leaves = keys::action(PickerMode::Choosing, &key) == Some(PickerAction::Quit);
+            return (leaves && key.code != KeyCode::Char('q')).then_some(PickerEffect::Quit);
+        }
         match (keys::action(self.mode(), &key), self.is_typed) {
             (Some(action), _) => self.act(action),
             (None, true) => {
@@ -212,13 +232,19 @@ impl Picker {
             PickerAction::PageDown => self.select(place + page),
             PickerAction::ToStart => self.select(0),
             PickerAction::ToEnd => self.select(usize::MAX),
-            PickerAction::Open => {
+            PickerAction::Open | PickerAction::Play => {
                 let row = self.chosen()?;
+                let how = match (row.group, action) {
+                    (SessionGroup::Waiting | SessionGroup::Running, _) => Opening::Screen,
+                    (SessionGroup::Ended, PickerAction::Play) => Opening::Beginning,
+                    (SessionGroup::Ended, _) => Opening::End,
+                };
                 return Some(PickerEffect::Open {
                     id: row.id.clone(),
-                    has_ended: row.group == SessionGroup::Ended,
+                    how,
                 });
             }
+            PickerAction::Help => self.is_helping = true,
             PickerAction::Filter => self.is_typed = true,
             PickerAction::KeepFilter => self.is_typed = false,
             PickerAction::EndFilter if self.is_typed || !self.filter.text().is_empty() => {

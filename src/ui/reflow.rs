@@ -47,8 +47,9 @@ impl RowDistances {
     }
 }
 
-/// The screen with its scrollback at another size.
-pub(super) fn reflow(screen: &Screen, rows: u16, columns: u16) -> Reflowed {
+/// The screen with its scrollback at another size. A line that the program writes in place is cut instead of wrapped: a
+/// carriage return would lead to its last row only, and the rows above it would be left over.
+pub(super) fn reflow(screen: &Screen, rows: u16, columns: u16, is_in_place: bool) -> Reflowed {
     let (height, width) = screen.size();
     let mut scratch = new_parser(height.get(), width.get(), ());
     *scratch.screen_mut() = screen.clone();
@@ -62,7 +63,10 @@ pub(super) fn reflow(screen: &Screen, rows: u16, columns: u16) -> Reflowed {
     if alternate.is_some() {
         scratch.process(b"\x1b[?47l");
     }
-    let lines = Lines::of(scratch.screen_mut());
+    let mut lines = Lines::of(scratch.screen_mut());
+    if is_in_place {
+        lines.cut_at_cursor(columns);
+    }
     let mut made = new_parser(rows, columns, ());
     let wrapped = lines.wrap(columns);
     let kept = wrapped.rows.len().saturating_sub(usize::from(rows));
@@ -171,6 +175,23 @@ impl Lines {
             }
         }
         lines
+    }
+
+    /// Cuts the cursor's line to one row.
+    fn cut_at_cursor(&mut self, columns: u16) {
+        let Some(line) = self.lines.get_mut(self.cursor.line) else {
+            return;
+        };
+        let (mut used, mut kept) = (0, 0);
+        for piece in line.iter() {
+            if used + piece.columns > usize::from(columns) {
+                break;
+            }
+            used += piece.columns;
+            kept += 1;
+        }
+        line.truncate(kept);
+        self.cursor.column = self.cursor.column.min(used);
     }
 
     fn wrap(&self, columns: u16) -> Wrapped {

@@ -97,6 +97,16 @@ impl<'a> Scene<'a> {
         }
     }
 
+    /// Whether its last run's command can be started again, now or once it has been stopped.
+    pub fn can_relaunch(&self) -> bool {
+        let can = match self.subject {
+            Subject::Own => self.waiting.is_none(),
+            Subject::Recording(replay) => replay.goes_on,
+            Subject::Elsewhere(_) => false,
+        };
+        can && self.state.run().is_some()
+    }
+
     /// Whether it goes on by itself, with its output.
     pub fn is_live(&self) -> bool {
         match self.subject {
@@ -114,6 +124,8 @@ pub struct Replay {
     pub position: Moment,
     pub pace: Pace,
     pub output: RecordedOutput,
+    /// Whether the run that is shown is the recording's last and has ended, so that its command can be started from here.
+    pub goes_on: bool,
 }
 
 /// Whether a replay has the program's output.

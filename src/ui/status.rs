@@ -514,7 +514,7 @@ fn headroom_pieces(theme: &Theme, scene: &Scene, device: &DeviceState) -> Vec<(S
         // What grows will take the room.
         let is_calm = seen && climb.is_none();
         if let Some(room) = scene.room_for_batch.filter(|_| is_calm) {
-            let batch = count(room.could);
+            let batch = theme.glyphs.spelled(&room.batch_words());
             let about = theme.glyphs.about;
             pieces.push((format!("room for batch {about} {batch}"), Tone::Good));
         }
@@ -596,7 +596,7 @@ fn pieces_after(
         let unused = unused.map_or("batch ".to_string(), |bytes| {
             format!("{} GiB unused: ", figures.gib(bytes))
         });
-        let could = count(room.could);
+        let could = room.batch_words();
         let (fits, tone) = match room.basis {
             RoomBasis::Step(_) => (format!("{could} would fit"), Tone::Good),
             RoomBasis::Peaks => (format!("est. {could} fits"), Tone::Text),

@@ -164,9 +164,21 @@ fn title(canvas: &mut Canvas, read: &ReadStep, view: &View, scene: &Scene) {
         .then(|| choice::newer(view, scene))
         .flatten();
     let newer = newer.map(|step| (format!("step {} is newer: ]", count(step)), Tone::Warning));
+    let is_open = view.step.is_some();
+    let untraced = is_open
+        .then(|| choice::untraced_failure(view, scene))
+        .flatten();
+    let untraced = untraced.map(|step| {
+        let words = format!(
+            "not step {}, which ran out: Esc, o, d has its lines",
+            count(step)
+        );
+        (words, Tone::Warning)
+    });
     let before = [step]
         .into_iter()
         .chain(failed)
+        .chain(untraced)
         .chain(newer)
         .chain([(peak, Tone::Text)]);
     let rank = run.and_then(|run| run.rank_with(read.key.pid));

@@ -12,7 +12,7 @@ use super::keymap::{self, InputMode};
 use super::layout::{self, layout_of};
 use super::pane::spec::Scrolling;
 use super::pane::{ListScroll, Pane, rank_map};
-use super::scene::Scene;
+use super::scene::{Scene, Subject};
 use super::step::choice;
 use super::step::layout::step_layout;
 use super::step::traced::StepView;
@@ -108,6 +108,11 @@ impl View {
                     editor.error = Some(must_stop_first());
                     None
                 }
+                (None, Some(Dialog::Oom(_))) => {
+                    let asked = keymap::actions(mode, &key).next()?;
+                    self.told(why_not_now(asked, scene).into(), scene.state.now);
+                    None
+                }
                 (None, _) => None,
             };
         }
@@ -128,8 +133,11 @@ impl View {
             (InputMode::SearchingHelp, Some(Dialog::Help(help))) => {
                 help.search(|line| line.key(&key));
             }
-            (InputMode::Oom, Some(Dialog::Oom(dialog))) if may_relaunch => {
-                return dialog.remedy_key(&key, scene);
+            (InputMode::Oom, Some(Dialog::Oom(dialog))) => {
+                if may_relaunch && dialog.has_key(&key, scene) {
+                    return dialog.remedy_key(&key, scene);
+                }
+                return without_remedy(self, &key, scene);
             }
             (_, _) => {}
         }
@@ -176,6 +184,30 @@ impl View {
             (_, _) => {}
         }
         None
+    }
+}
+
+/// A key of the dialog that no remedy here has: the screen's own `s`, or why nothing happens.
+fn without_remedy(view: &mut View, key: &KeyEvent, scene: &Scene) -> Option<Effect> {
+    let Some(Dialog::Oom(dialog)) = &view.dialog else {
+        return None;
+    };
+    let opens_step = keymap::actions(InputMode::Watching, key).any(|is| is == Action::OpenStep);
+    if opens_step && is_available(view, Action::OpenFailedStep, scene) {
+        return act(view, Action::OpenFailedStep, scene);
+    }
+    let why = dialog.why_nothing(key, scene)?;
+    view.told(why, scene.state.now);
+    None
+}
+
+/// Why a key of the dialog does nothing now.
+fn why_not_now(action: Action, scene: &Scene) -> &'static str {
+    match (action, scene.subject) {
+        (Action::OpenFailedStep, _) => "the step that ran out of memory was not traced",
+        (_, Subject::Elsewhere(_)) => "it runs elsewhere: this screen can only watch it",
+        (_, Subject::Recording(_)) => "a later run was started from here: go to it with }",
+        (_, Subject::Own) => "not now: the program is still ending",
     }
 }
 
@@ -410,7 +442,7 @@ fn step_pane(view: &mut View, by: usize, scene: &Scene) {
 
 fn show_pane(view: &mut View, number: u8, scene: &Scene) {
     let tabs = layout_of(view, scene).tabs();
-    if let Some(pane) = tabs.get(usize::from(number).wrapping_sub(1)) {
+    if let Some(pane) = tabs.iter().find(|pane| pane.number() == number) {
         view.pane = *pane;
         view.list = ListScroll::default();
     }

@@ -205,6 +205,13 @@ impl View {
         self.notice = Some((Notice::Told, now));
     }
 
+    /// Says something else than the latest key's notice.
+    pub fn instead_of_notice(&mut self, words: &str) {
+        if let Some((_, at)) = self.notice {
+            self.told(words.into(), at);
+        }
+    }
+
     /// The notice to show, if it is recent.
     pub(super) fn notice(&self, now: Moment) -> Option<Notice> {
         let (notice, at) = self.notice?;

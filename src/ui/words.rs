@@ -130,6 +130,7 @@ pub(super) fn outcome_words(run: &Run) -> (String, Tone) {
         RunOutcome::Finished if run.is_hidden_failure() => Tone::Wrong,
         RunOutcome::Running => Tone::Accent,
         RunOutcome::Finished => Tone::Good,
+        RunOutcome::Failed(_) if run.measured.is_some() => Tone::Good,
         RunOutcome::TrainedNothing | RunOutcome::OutOfMemory | RunOutcome::Failed(_) => Tone::Wrong,
         RunOutcome::Stopped => Tone::Dim,
     };

@@ -361,6 +361,7 @@ pub fn steady() -> Story {
         could: 48,
         basis: RoomBasis::Peaks,
         is_alone: false,
+        parts: 1,
     });
     story
 }
@@ -705,6 +706,7 @@ fn replay() -> Story {
         position: Moment::from_secs_f64(75.0),
         pace: Pace::Playing,
         output: RecordedOutput::NotThere,
+        goes_on: false,
     });
     story
 }

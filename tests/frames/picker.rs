@@ -2,7 +2,7 @@
 
 use crate::frames::{SIZES, text};
 use oomph::ui::Theme;
-use oomph::ui::picker::{self, Picker, PickerEffect, PickerRow, SessionGroup};
+use oomph::ui::picker::{self, Opening, Picker, PickerEffect, PickerRow, SessionGroup};
 use oomph::units::Bytes;
 use ratatui::Terminal;
 use ratatui::backend::TestBackend;
@@ -105,27 +105,45 @@ fn the_list_of_sessions_is_as_it_was_accepted() {
 #[test]
 fn one_that_waits_is_first_and_enter_opens_what_is_selected() {
     let mut picker = listed(80, 24);
-    let open = |id: &str, has_ended| {
+    let open = |id: &str, how| {
         Some(PickerEffect::Open {
             id: format!("20261124-{id}-python"),
-            has_ended,
+            how,
         })
     };
-    assert_eq!(press(&mut picker, KeyCode::Enter), open("173011", false));
+    assert_eq!(
+        press(&mut picker, KeyCode::Enter),
+        open("173011", Opening::Screen)
+    );
     press(&mut picker, KeyCode::Char('j'));
-    assert_eq!(press(&mut picker, KeyCode::Enter), open("071502", false));
+    assert_eq!(
+        press(&mut picker, KeyCode::Enter),
+        open("071502", Opening::Screen)
+    );
     press(&mut picker, KeyCode::Down);
-    assert_eq!(press(&mut picker, KeyCode::Enter), open("165900", true));
+    assert_eq!(
+        press(&mut picker, KeyCode::Enter),
+        open("165900", Opening::End)
+    );
     press(&mut picker, KeyCode::End);
-    assert_eq!(press(&mut picker, KeyCode::Enter), open("072000", true));
+    assert_eq!(
+        press(&mut picker, KeyCode::Enter),
+        open("072000", Opening::End)
+    );
     assert!(frame(&picker, Theme::full(), 80, 24).contains("❯ stopped"));
     // What is selected stays so when others come and go, and in sight.
     let fewer: Vec<_> = rows().into_iter().skip(4).collect();
     picker.take(fewer, true);
-    assert_eq!(press(&mut picker, KeyCode::Enter), open("072000", true));
+    assert_eq!(
+        press(&mut picker, KeyCode::Enter),
+        open("072000", Opening::End)
+    );
     assert!(frame(&picker, Theme::full(), 80, 24).contains("❯ stopped"));
     picker.take(rows().into_iter().take(3).collect(), true);
-    assert_eq!(press(&mut picker, KeyCode::Enter), open("173011", false));
+    assert_eq!(
+        press(&mut picker, KeyCode::Enter),
+        open("173011", Opening::Screen)
+    );
 }
 
 #[test]

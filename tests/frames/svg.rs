@@ -101,7 +101,7 @@ fn head(buf: &Buffer, below: f64, title: &str) -> String {
     let width = f64::from(buf.area.width) * CELL_W + 2.0 * PAD;
     let height = f64::from(buf.area.height) * CELL_H + 2.0 * PAD + below;
     format!(
-        r#"<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {width:.1} {height:.1}" role="img" aria-label="{title}" font-family="ui-monospace, 'DejaVu Sans Mono', Menlo, Consolas, monospace" font-size="14" fill="{TEXT}" xml:space="preserve">
+        r#"<svg xmlns="http://www.w3.org/2000/svg" shape-rendering="crispEdges" viewBox="0 0 {width:.1} {height:.1}" role="img" aria-label="{title}" font-family="ui-monospace, 'DejaVu Sans Mono', Menlo, Consolas, monospace" font-size="14" fill="{TEXT}" xml:space="preserve">
 <rect width="100%" height="100%" rx="10" fill="{GROUND}"/>
 "#
     )

@@ -125,6 +125,17 @@ class Tensor:
     def dim(self):
         return len(self.shape)
 
+    def stride(self, dim=None):
+        strides = []
+        step = 1
+        for extent in reversed(self.shape):
+            strides.insert(0, step)
+            step *= max(1, extent)
+        return tuple(strides) if dim is None else strides[dim]
+
+    def storage_offset(self):
+        return 0
+
     def data_ptr(self):
         return self._storage.data_ptr()
 

@@ -62,6 +62,36 @@ fn fragmented() -> OomRecord {
     }
 }
 
+/// A list keeps the losses of an evaluation with their graphs; the training before it left a cache in pieces.
+fn kept_in_pieces() -> StagedSession {
+    let mut scene = failing(OomRecord {
+        phase: Phase::Evaluation,
+        grad_enabled: Some(true),
+        step: 10,
+        largest_free: Some(Bytes::mib(13)),
+        ..record(100, gib(18.0), gib(22.9), Bytes::mib(20), Bytes::mib(3))
+    });
+    scene.add(
+        20.1,
+        EventKind::Retainers(Box::new(Retainers {
+            pid: Pid(100),
+            device: 0,
+            step: 10,
+            retainers: vec![Retainer {
+                name: "losses".into(),
+                kind: RetainerKind::Local,
+                of: "validate".into(),
+                class: "list".into(),
+                bytes: gib(15.2),
+                graph: gib(15.2),
+                ..Retainer::default()
+            }],
+            ..Retainers::default()
+        })),
+    );
+    scene
+}
+
 /// Trainer puts outputs together while gradients are enabled; `graph` of what is kept belongs to autograd's graphs.
 fn gathering_with_gradients(graph: Bytes) -> StagedSession {
     let mut scene = failing(OomRecord {
@@ -390,6 +420,12 @@ pub(super) fn scenes() -> Vec<(&'static str, StagedSession, Cause, Certainty)> {
                 largest_free: Some(Bytes::mib(13)),
                 ..record(100, gib(23.0), gib(23.1), Bytes::mib(78), Bytes::mib(3))
             }),
+            EvaluationGraph,
+            Likely,
+        ),
+        (
+            "an evaluation keeps its graphs, and what is left lies in pieces",
+            kept_in_pieces(),
             EvaluationGraph,
             Likely,
         ),

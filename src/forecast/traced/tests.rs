@@ -98,6 +98,7 @@ fn search(batch: u64, settings: &AllocatorSettings, room: Bytes) -> TracedSearch
         peak_step: Some(1),
         room,
         is_alone: false,
+        parts: 1,
         margin: 0.02,
     }
 }

@@ -1,5 +1,6 @@
 //! When to draw a frame: as rarely as looks live, and never on a terminal that is stuck.
 
+use super::clipboard;
 use crate::state::State;
 use crate::supervise::{OutputStream, Size};
 use crate::ui::keymap::InputMode;
@@ -25,10 +26,8 @@ const CLOCK_PAUSE: Duration = Duration::from_secs(1);
 const SAMPLE_PAUSE: Duration = Duration::from_millis(500);
 /// Where a recording is played, or output runs through.
 const MOVING_PAUSE: Duration = Duration::from_millis(250);
-/// As often as tqdm draws a progress bar.
-const OUTPUT_PAUSE: Duration = Duration::from_millis(100);
-/// Nobody reads lines that scroll by one by one.
-const SCROLLING_PAUSE: Duration = Duration::from_millis(200);
+/// Nobody reads lines that scroll by one by one, nor each figure of a progress bar.
+const OUTPUT_PAUSE: Duration = Duration::from_millis(200);
 /// What is typed to the training comes back as output.
 const ECHO_PAUSE: Duration = Duration::from_millis(50);
 const KEY_PAUSE: Duration = Duration::from_millis(16);
@@ -121,7 +120,6 @@ impl Screen {
         let pause = match self.view.mode() {
             _ if self.lines > READABLE_LINES => MOVING_PAUSE,
             InputMode::Typing => ECHO_PAUSE,
-            _ if self.lines > 0 => SCROLLING_PAUSE,
             _ => OUTPUT_PAUSE,
         };
         self.output_drawn + pause.max(self.pause)
@@ -130,7 +128,12 @@ impl Screen {
     /// Carries out effects on the screen; the others are the loop's.
     pub(crate) fn carry_out(&mut self, effect: &Effect) -> io::Result<()> {
         match effect {
-            Effect::Copy(text) => self.terminal.copy(text),
+            Effect::Copy(text) => {
+                if let Some(doubt) = clipboard::doubt() {
+                    self.view.instead_of_notice(doubt);
+                }
+                self.terminal.copy(text)
+            }
             Effect::Redraw => {
                 self.terminal.redraw();
                 Ok(())

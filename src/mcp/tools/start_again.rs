@@ -59,7 +59,14 @@ fn call(context: &ToolContext, given: JsonObject, _: Duration) -> Result<CallPro
         Err(why) => return Ok(CallProgress::Done(refused(not_started(&name, &why), why))),
     };
     let mut answer = in_json(&prepared);
-    if let Some(why) = prepared.refusal {
+    // Nobody looks at the screen of what an agent starts.
+    let unknown = prepared.doubt.map(|doubt| {
+        format!(
+            "{doubt}; name the remedies to start it all the same: {}",
+            prepared.remedies.join(", ")
+        )
+    });
+    if let Some(why) = prepared.refusal.or(unknown) {
         return Ok(CallProgress::Done(refused(answer, why)));
     }
     let mut again: Vec<OsString> = vec!["again".into(), path.into()];

@@ -3,7 +3,7 @@
 use crate::command;
 use crate::document::html::{json, text};
 use crate::report::story::SessionStory;
-use crate::state::{DeviceState, Run, Series, SeriesBucket, State};
+use crate::state::{DeviceState, Run, Series, SeriesBucket, State, StepBand};
 use crate::units::{Bytes, Moment, RunNumber, clock_face};
 use serde::Serialize;
 use std::fmt::Write;
@@ -69,6 +69,9 @@ struct ChartMark {
 
 /// Curves of single processes, for all devices together.
 const MOST_RANKS: usize = 16;
+
+/// A chart of a page tells as many columns apart as one of a screen.
+const COLUMNS: f64 = 140.0;
 
 /// Epochs marked on the chart.
 const MOST_EPOCHS: u64 = 40;
@@ -177,8 +180,14 @@ impl DeviceCurves {
                 .map(|bucket| bucket.as_ref().map(|bucket| of(bucket).0.div_ceil(unit)))
                 .collect()
         };
-        let allocated = curve(&device.allocated, |bucket| bucket.max);
-        let low = curve(&device.allocated, |bucket| bucket.min);
+        let mut allocated = device.allocated.between(bounds);
+        over_steps(state, device, bounds, &mut allocated);
+        let edge = |of: fn(&SeriesBucket) -> Bytes| -> Vec<Option<u64>> {
+            let each = allocated.iter();
+            each.map(|bucket| bucket.as_ref().map(|bucket| of(bucket).0.div_ceil(unit)))
+                .collect()
+        };
+        let (low, allocated) = (edge(|bucket| bucket.min), edge(|bucket| bucket.max));
         let on_it: Vec<_> = (state.runs.iter())
             .flat_map(|run| run.ranks.iter().map(move |rank| (run, rank)))
             .filter(|(_, rank)| rank.device.as_ref() == Some(&device.uuid))
@@ -214,6 +223,29 @@ impl DeviceCurves {
             used: curve(&device.used, |bucket| bucket.max),
             ranks,
         }
+    }
+}
+
+/// Draws the steps as the screen does: as a band, where a page is too narrow to tell them apart.
+fn over_steps(
+    state: &State,
+    device: &DeviceState,
+    bounds: &[Moment],
+    parts: &mut [Option<SeriesBucket>],
+) {
+    let (Some(first), Some(last)) = (bounds.first(), bounds.last()) else {
+        return;
+    };
+    let all_us = last.since(*first).as_micros() as f64;
+    for band in StepBand::all(state, device) {
+        if band.is_told_apart(all_us / COLUMNS) {
+            continue;
+        }
+        let part_us = (all_us / parts.len().max(1) as f64).max(1.0);
+        band.draw(parts, part_us, |at| {
+            let after = bounds.partition_point(|bound| *bound <= at);
+            (after.saturating_sub(1), after > 0 && after < bounds.len())
+        });
     }
 }
 

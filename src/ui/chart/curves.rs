@@ -4,26 +4,15 @@
 //! A column stands for a stretch of time. The area is solid up to its minimum and lighter up to its
 //! maximum, so that a peak of one sample is never lost. Where nothing is known it stays empty.
 
-use crate::state::{DeviceState, Run, SeriesBucket, State};
+use crate::state::{DeviceState, Run, SeriesBucket, State, StepBand};
 use crate::ui::canvas::Canvas;
 use crate::ui::chart::axis::Scale;
+use crate::ui::chart::model::{self, ModelParts};
 use crate::ui::chart::window::Window;
 use crate::ui::theme::{Depth, Theme, Tone};
 use crate::units::{Bytes, Moment};
 use ratatui::style::Style;
 use std::time::Duration;
-
-/// A step that is at least so many columns wide is drawn as it was seen.
-const TOLD_APART: f64 = 12.0;
-
-/// Of shorter ones so many are drawn together.
-const TOGETHER: f64 = 8.0;
-
-/// From this share of PyTorch's own peak on a step that was seen only in part went about as far as it is drawn.
-const AT_THE_PEAK: f64 = 0.95;
-
-/// Where not more than one step in so many was seen only in part, what is drawn is their peaks.
-const FEW: u32 = 4;
 
 /// An earlier run's curve: a hue that no other curve of the chart has.
 pub(in crate::ui) const COMPARED: Tone = Tone::OtherProcesses;
@@ -50,58 +39,13 @@ impl Curve {
     /// told apart: a look at the allocator falls on any part of a step.
     pub fn over_steps(&mut self, state: &State, device: &DeviceState, known: &Window) {
         let column_us = known.column_us().max(1) as f64;
-        for run in &state.runs {
-            let of_device = run
-                .ranks
-                .iter()
-                .filter(|rank| rank.device.as_ref() == Some(&device.uuid));
-            let largest = of_device.max_by_key(|rank| rank.allocated_peak);
-            let peak = largest.map_or(Bytes::ZERO, |rank| rank.allocated_peak);
-            let steps = largest.map(|rank| &rank.steps);
-            let Some((rate, first)) = steps.and_then(|steps| steps.rate.zip(steps.first)) else {
-                continue;
-            };
-            let of_step = 1e6 / rate / column_us;
-            if of_step >= TOLD_APART {
-                continue;
-            }
-            let end = run.ended.map_or(state.now, |(at, _)| at);
-            let from = usize::from(known.first_column(first)).min(self.columns.len());
-            let until = usize::from(known.first_column(end)).clamp(from, self.columns.len());
-            let marks = steps.map_or(&[][..], |steps| &steps.marks.ended);
-            // The latest known one, and the columns from the one before it.
-            let mut before: Option<(usize, Bytes)> = None;
-            let mut apart = 0;
-            let (mut drawn, mut partly) = (0_u32, 0);
-            for mark in marks {
-                let (top, is_known) = mark.top();
-                let column = usize::from(known.first_column(mark.at)).min(self.columns.len());
-                if let Some(at) = known.column(mark.at)
-                    && let Some(Some(bucket)) = self.columns.get_mut(usize::from(at))
-                {
-                    bucket.min = bucket.min.min(mark.baseline);
-                    bucket.max = bucket.max.max(top);
-                    let is_whole = is_known || top >= peak.scale(AT_THE_PEAK);
-                    drawn += 1;
-                    partly += u32::from(!is_whole);
-                }
-                // Not every step is read: those between two that went so far are like them.
-                if let Some((from, earlier)) = before.filter(|_| is_known) {
-                    raise(&mut self.columns[from..column], earlier.min(top));
-                    apart = column - from;
-                }
-                before = is_known.then_some((column, top));
-            }
-            // The first ones come before any step was traced.
-            self.is_at_least |= partly * FEW > drawn;
-            if let Some((from, top)) = before {
-                raise(
-                    &mut self.columns[from..(from + apart).min(until.max(from))],
-                    top,
-                );
-            }
-            let each_side = (of_step * TOGETHER / 2.0).ceil() as usize;
-            spread(&mut self.columns[from..until], each_side);
+        let bands = StepBand::all(state, device);
+        for band in bands.filter(|band| !band.is_told_apart(column_us)) {
+            let columns = &mut self.columns;
+            self.is_at_least |= band.draw(columns, column_us, |at| match known.column(at) {
+                Some(column) => (usize::from(column), true),
+                None => (usize::from(known.first_column(at)), false),
+            });
         }
     }
 
@@ -109,24 +53,6 @@ impl Curve {
     pub fn is_band(&self) -> bool {
         let mut buckets = self.columns.iter().flatten();
         self.tone == Tone::Allocated && buckets.any(|bucket| bucket.min != bucket.max)
-    }
-}
-
-fn raise(columns: &mut [Option<SeriesBucket>], top: Bytes) {
-    let known = columns.iter_mut().flatten();
-    known.for_each(|bucket| bucket.max = bucket.max.max(top));
-}
-
-/// Each column takes the least and the most of those up to so many beside it.
-fn spread(columns: &mut [Option<SeriesBucket>], each_side: usize) {
-    let before = columns.to_vec();
-    for (place, column) in columns.iter_mut().enumerate() {
-        let Some(bucket) = column else { continue };
-        let beside = place.saturating_sub(each_side)..(place + each_side + 1).min(before.len());
-        for other in before[beside].iter().flatten() {
-            bucket.min = bucket.min.min(other.min);
-            bucket.max = bucket.max.max(other.max);
-        }
     }
 }
 
@@ -212,15 +138,20 @@ fn columns_of_earlier(
     columns
 }
 
-/// What is allocated above `danger` is drawn in the colour of what is wrong.
+/// What is allocated above `danger` is drawn in the colour of what is wrong; the model from its run's first column on.
 pub(super) fn draw(
     plot: &mut Plot,
     [used, reserved, allocated]: &[Curve; 3],
     danger: Option<Bytes>,
+    of_model: Option<(u16, ModelParts)>,
 ) {
     if allocated.columns.iter().any(Option::is_some) {
         let tones = (allocated.tone, Tone::AllocatedBand);
         plot.fill_below(&allocated.columns, tones, danger);
+        if let Some((from, parts)) = of_model {
+            let scale = plot.scale;
+            model::draw(&mut plot.canvas, scale, &allocated.columns, from, parts);
+        }
         plot.line(&used.columns, used.tone, Stroke::Dashed);
         plot.line(&reserved.columns, reserved.tone, Stroke::Solid);
     } else {

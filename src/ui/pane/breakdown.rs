@@ -18,6 +18,8 @@ pub(in crate::ui) const PANE: PaneSpec = PaneSpec {
         // The bar and the capacity stand in the chart, too.
         false => HEIGHT - 1,
     },
+    // Below there is room to explain the parts.
+    gains_from_width: true,
     ..PaneSpec::plain("memory", draw)
 };
 
@@ -54,7 +56,7 @@ impl BreakdownPart {
 
 /// The parts in order: PyTorch's from the longest lived to the shortest, then others', then free.
 #[rustfmt::skip]
-fn parts(of: &Breakdown) -> [BreakdownPart; 8] {
+fn parts(of: &Breakdown, capacity: Option<Bytes>) -> Vec<BreakdownPart> {
     type Fill = fn(&Glyphs) -> &'static str;
     const FULL: Fill = |glyphs| glyphs.full;
     const SHADE: Fill = |glyphs| glyphs.shade;
@@ -68,7 +70,7 @@ fn parts(of: &Breakdown) -> [BreakdownPart; 8] {
         true => ("parameter shards", "shards", "this rank's part of the parameters; layers are gathered beside it"),
         false => ("parameters", "params", "the tensors that the optimizer updates"),
     };
-    [
+    let known = [
         (own, own_short, Tone::Parameters, FULL, "P", says, of.parameters),
         ("gradients", "grads", Tone::Gradients, FULL, "G", "kept until zero_grad()", of.gradients),
         ("optimizer state", "optim", Tone::OptimizerState, FULL, "O", "the optimizer's own tensors, such as Adam's moments", of.optimizer_state),
@@ -78,7 +80,24 @@ fn parts(of: &Breakdown) -> [BreakdownPart; 8] {
         ("other processes", "others", Tone::OtherProcesses, FULL, "o", "none", of.other_processes),
         ("free", "free", Tone::Free, SHADE, ".", "available to any process", of.free),
     ]
-    .map(|(name, short, tone, fill, letter, says, bytes)| BreakdownPart { name, short, tone, fill, letter, says, bytes })
+    .map(|(name, short, tone, fill, letter, says, bytes)| BreakdownPart { name, short, tone, fill, letter, says, bytes });
+    // Who holds what is not PyTorch's is not known.
+    let outside = match (of.non_pytorch.or(of.other_processes), of.outside, of.free) {
+        (None, Some(outside), _) => ("not PyTorch's", "not torch's", outside, "CUDA context, libraries, other processes (no NVML)"),
+        (None, None, None) => {
+            let Some(capacity) = capacity.filter(|_| of.cached.is_some()) else {
+                return known.into();
+            };
+            let held = known.iter().filter_map(|part| part.bytes).sum();
+            ("free or others'", "free or others'", capacity - held, "CUDA context, libraries, other processes, free (no NVML)")
+        }
+        (_, _, _) => return known.into(),
+    };
+    let (name, short, bytes, says) = outside;
+    let outside = BreakdownPart { name, short, tone: Tone::NonPytorch, fill: SHADE, letter: "?", says, bytes: Some(bytes) };
+    let (pytorchs, others) = known.split_at(5);
+    let free = others.iter().filter(|part| part.tone == Tone::Free && part.bytes.is_some());
+    [pytorchs, &[outside]].concat().into_iter().chain(free.copied()).collect()
 }
 
 /// The moment of a breakdown.
@@ -165,7 +184,7 @@ fn draw(canvas: &mut Canvas, view: &View, scene: &Scene, _: ListScroll) {
     }
     let (breakdown, _) = shown(state, device);
     let figures = Figures::new(device.capacity);
-    let parts = parts(&breakdown);
+    let parts = parts(&breakdown, device.capacity);
     let whole = device
         .capacity
         .unwrap_or_else(|| parts.iter().filter_map(|part| part.bytes).sum());
@@ -272,7 +291,7 @@ pub(in crate::ui) fn draw_bar(canvas: &mut Canvas, view: &View, state: &State) {
     let Some(device) = view.device(state) else {
         return;
     };
-    let parts = parts(&shown(state, device).0);
+    let parts = parts(&shown(state, device).0, device.capacity);
     let known: Bytes = parts.iter().filter_map(|part| part.bytes).sum();
     let whole = device.capacity.unwrap_or(known).max(known);
     let figures = Figures::new(device.capacity);
@@ -288,10 +307,8 @@ pub(in crate::ui) fn draw_bar(canvas: &mut Canvas, view: &View, state: &State) {
         bytes: Some(whole - known),
     };
     // Free memory is at the right end, after the unknown rest.
-    let (free, held) = parts
-        .split_last()
-        .map_or((None, &[][..]), |(f, h)| (Some(f), h));
-    for part in held.iter().chain([&unknown]).chain(free) {
+    let (free, held): (Vec<_>, Vec<_>) = parts.iter().partition(|part| part.tone == Tone::Free);
+    for part in held.into_iter().chain([&unknown]).chain(free) {
         let Some(bytes) = part.bytes.filter(|bytes| *bytes > Bytes::ZERO) else {
             continue;
         };

@@ -3,8 +3,9 @@
 use super::keys::{self, PickerMode};
 use super::{Picker, PickerRow, SessionGroup};
 use crate::ui::canvas::{self, Canvas, Pen, StyledLine, columns};
+use crate::ui::keymap::names;
 use crate::ui::theme::Tone;
-use crate::ui::words::age;
+use crate::units::clock_face;
 use ratatui::layout::{Position, Rect};
 use std::borrow::Cow;
 
@@ -86,7 +87,7 @@ impl PickerColumns {
 }
 
 fn took(row: &PickerRow) -> String {
-    row.took.map_or(String::new(), age)
+    row.took.map_or(String::new(), clock_face)
 }
 
 fn peak(row: &PickerRow) -> String {
@@ -102,7 +103,10 @@ pub(super) fn whole(canvas: &mut Canvas, picker: &Picker) -> Option<Position> {
     } = places(canvas.area);
     let wide = PickerColumns::new(canvas.area.width, picker.rows.iter());
     draw_head(&mut canvas.at(head), picker, &wide);
-    draw_rows(&mut canvas.at(rows), picker, &wide);
+    match picker.is_helping {
+        true => draw_keys(&mut canvas.at(rows)),
+        false => draw_rows(&mut canvas.at(rows), picker, &wide),
+    }
     if let Some(row) = picker.chosen() {
         draw_about(&mut canvas.at(about), row);
     }
@@ -141,6 +145,21 @@ fn draw_head(canvas: &mut Canvas, picker: &Picker, wide: &PickerColumns) {
         column(&mut pen, name, width, Tone::Dim);
     }
     pen.rest("command", Tone::Dim);
+}
+
+/// The keys of the list, in the place of its rows.
+fn draw_keys(canvas: &mut Canvas) {
+    let glyphs = canvas.theme.glyphs;
+    let names: Vec<String> = keys::listed()
+        .map(|(keys, _)| names(keys, glyphs))
+        .collect();
+    let widest = names.iter().map(|name| columns(name)).max().unwrap_or(0);
+    let all = names.iter().zip(keys::listed());
+    for (y, (name, (_, help))) in (0..canvas.area.height).zip(all) {
+        let mut pen = canvas.pen(y);
+        pen.skip(LEAD).text(name, Tone::Accent);
+        pen.to(LEAD + widest + GAP).rest(help, Tone::Text);
+    }
 }
 
 fn column(pen: &mut Pen, text: &str, width: u16, tone: Tone) {
@@ -224,7 +243,10 @@ fn draw_about(canvas: &mut Canvas, row: &PickerRow) {
         line.clone().behind(" ", Tone::Text).draw(&mut inside, y);
     }
     let (does, typed) = match row.group {
-        SessionGroup::Ended => ("Enter plays it", format!("oomph replay {}", row.id)),
+        SessionGroup::Ended => (
+            "Enter shows how it ended, p plays it",
+            format!("oomph replay {}", row.id),
+        ),
         SessionGroup::Waiting | SessionGroup::Running => {
             ("Enter shows its screen", format!("oomph attach {}", row.id))
         }

@@ -19,6 +19,9 @@ pub(super) enum PickerAction {
     ToStart,
     ToEnd,
     Open,
+    /// From its beginning.
+    Play,
+    Help,
     Filter,
     /// The text is complete.
     KeepFilter,
@@ -58,11 +61,13 @@ const fn key(
 /// In the order of the footer.
 #[rustfmt::skip]
 static KEYS: &[PickerKey] = &[
-    key(PickerMode::Choosing, &[Key::code(KeyCode::Enter)], PickerAction::Open, "open", "open the session: its screen, or a replay if it has ended"),
+    key(PickerMode::Choosing, &[Key::code(KeyCode::Enter)], PickerAction::Open, "open", "open the session: its screen; how it ended and what helps, if it has"),
+    key(PickerMode::Choosing, &[Key::plain('p')], PickerAction::Play, "play", "play a session that has ended from its beginning"),
     key(PickerMode::Choosing, &[Key::code(KeyCode::Up), Key::plain('k')], PickerAction::Up, "", "up one session"),
     key(PickerMode::Choosing, &[Key::code(KeyCode::Down), Key::plain('j')], PickerAction::Down, "next", "down one session"),
     key(PickerMode::Choosing, &[Key::plain('/')], PickerAction::Filter, "filter", "only the sessions with a text: in the command, the state, the device, the ID"),
     key(PickerMode::Choosing, &[Key::code(KeyCode::Esc)], PickerAction::EndFilter, "", "all sessions again; without a filter: leave"),
+    key(PickerMode::Choosing, &[Key::plain('?'), Key::code(KeyCode::F(1))], PickerAction::Help, "help", "these keys"),
     key(PickerMode::Choosing, &[Key::plain('q'), Key::control('c')], PickerAction::Quit, "quit", "leave"),
     key(PickerMode::Choosing, &[Key::code(KeyCode::PageUp), Key::control('b')], PickerAction::PageUp, "", "up one page"),
     key(PickerMode::Choosing, &[Key::code(KeyCode::PageDown), Key::control('f')], PickerAction::PageDown, "", "down one page"),

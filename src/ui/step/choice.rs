@@ -60,6 +60,16 @@ pub(super) fn newer(view: &View, scene: &Scene) -> Option<u64> {
     rank.traces.last().map(|trace| trace.step)
 }
 
+/// The step that ran out of memory after the one that is shown, where it was not traced itself.
+pub(super) fn untraced_failure(view: &View, scene: &Scene) -> Option<u64> {
+    let (run, rank) = process(view, scene)?;
+    let record = run.oom()?.record.as_ref()?;
+    let failed = record.step + 1;
+    let shown = view.step.as_ref()?.key()?.step;
+    let is_here = record.pid == rank.hello.pid && rank.traces.failed().is_none();
+    (is_here && failed > shown).then_some(failed)
+}
+
 fn next<'a>(view: &View, scene: &Scene<'a>) -> Option<&'a StepTrace> {
     let (key, all) = others(view, scene)?;
     let here = order(key.step, key.failed);

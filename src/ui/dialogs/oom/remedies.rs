@@ -30,6 +30,9 @@ pub(super) fn lines(page: Page) -> Vec<StyledLine> {
     if all.is_empty() {
         let words = match page.scene.subject {
             Subject::Own => "No known remedy for this command: press v to edit it.",
+            Subject::Recording(replay) if replay.goes_on => {
+                "No known remedy for this command: press v to edit it."
+            }
             Subject::Recording(_) => "oomph again starts the command of a recording.",
             Subject::Elsewhere(_) => "Remedies are offered where it runs.",
         };
@@ -440,6 +443,13 @@ pub(super) fn meanwhile(page: Page) -> Vec<StyledLine> {
             let words = format!(
                 "to choose what follows: {}{}",
                 session.command,
+                behind(page)
+            );
+            return page.labelled("now", vec![(words, Tone::Dim)]);
+        }
+        (Subject::Recording(replay), Some(_)) if replay.goes_on => {
+            let words = format!(
+                "this session has ended: Enter goes on in a new one{}",
                 behind(page)
             );
             return page.labelled("now", vec![(words, Tone::Dim)]);

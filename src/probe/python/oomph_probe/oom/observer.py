@@ -270,7 +270,8 @@ class Records:
         in_step = record.get("phase") == "optimizer"
         if not in_step and self.steps.count > 0:
             return
-        line = optimizer.of(self.torch, self.structure, self.stepping if in_step else 0, device)
+        found = optimizer.of(self.torch, self.structure, self.stepping if in_step else 0, device)
+        line = None if found is None else found.line()
         if line is None:
             return
         began = self.steps.began

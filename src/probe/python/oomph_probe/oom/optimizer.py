@@ -20,9 +20,9 @@ SETTINGS = ("foreach", "fused", "amsgrad", "momentum", "centered", "maximize", "
 SMALL = 4096
 
 
-def of(torch: Torch, structure: Structure, running: int, device: int) -> Line | None:
-    """The record's part for the optimizer whose id is `running`, else for the one of the most parameters on the
-    device; None where there is none."""
+def of(torch: Torch, structure: Structure, running: int, device: int) -> Sizes | None:
+    """The optimizer whose id is `running`, else the one of the most parameters on the device; None where there is none. It is
+    remembered: a trace of this step tells parameters from the rest by it."""
     def is_here(parameter: Tensor) -> bool:
         local = getattr(parameter, "_local_tensor", parameter)
         return local.is_cuda and local.device.index == device
@@ -30,7 +30,10 @@ def of(torch: Torch, structure: Structure, running: int, device: int) -> Line | 
     found = stepping(structure, running)
     if found is None:
         found = optimizers.largest(torch, is_here, running)
-    return None if found is None else Sizes(torch, found, device).line()
+    if found is None:
+        return None
+    structure.remember(found)
+    return Sizes(torch, found, device)
 
 
 def stepping(structure: Structure, running: int) -> Optimizer | None:

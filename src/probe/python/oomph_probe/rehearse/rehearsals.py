@@ -186,7 +186,9 @@ class Rehearsals:
             why_not = self.noted.why_not if self.noted.latest is None else behind
             if not has_fake_tensors(self.torch):
                 version = getattr(self.torch, "__version__", "of an unknown version")
+                is_simulated = "simulated" in version
                 why_not = "this torch (%s) has no fake tensors, which that takes" % version
+                why_not = "a simulated torch cannot be rehearsed" if is_simulated else why_not
             self.note("the step that ran out of memory was not rehearsed: %s" % why_not)
 
     def step_ended(self, count: int) -> None:

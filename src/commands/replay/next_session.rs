@@ -1,0 +1,156 @@
+//! From a session that has ended to the next one: whether what is shown is its last run, and the process that starts its command
+//! again in this one's place.
+
+use crate::command::{CommandLine, MASK, Word};
+use crate::query::told::read_state;
+use crate::remedy::RemedyId;
+use crate::state::State;
+use crate::units::RunNumber;
+use std::os::unix::process::CommandExt;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::sync::mpsc;
+
+/// What was chosen to start.
+pub(super) enum NextSession {
+    /// The recorded command, with these remedies.
+    Again(Vec<RemedyId>),
+    /// The command as it was edited.
+    Edited(CommandLine),
+}
+
+impl NextSession {
+    /// # Errors
+    /// Why nothing can be started.
+    pub fn new(
+        remedies: Vec<RemedyId>,
+        edited: Option<CommandLine>,
+    ) -> Result<NextSession, &'static str> {
+        let Some(command) = edited else {
+            return Ok(NextSession::Again(remedies));
+        };
+        let has_mask = |word: &Word| word.to_string_lossy().contains(MASK);
+        let mut values = command
+            .env
+            .iter()
+            .filter_map(|change| change.value.as_ref());
+        match command.argv.iter().any(has_mask) || values.any(has_mask) {
+            true => Err("not started: fill in the secrets, which no recording has"),
+            false => Ok(NextSession::Edited(command)),
+        }
+    }
+
+    /// Starts it in this process's place. Returns only if that isn't possible.
+    pub fn start(self, recording: &Path) -> anyhow::Error {
+        let oomph = match std::env::current_exe() {
+            Ok(oomph) => oomph,
+            Err(error) => return anyhow::Error::from(error).context("cannot start oomph"),
+        };
+        let failed = self.command(oomph, recording).exec();
+        anyhow::Error::from(failed).context("cannot start the command again")
+    }
+
+    fn command(self, oomph: PathBuf, recording: &Path) -> Command {
+        let mut next = Command::new(oomph);
+        match self {
+            NextSession::Again(remedies) => {
+                next.arg("again").arg(recording);
+                let names: Vec<String> = remedies.iter().map(|id| id.name()).collect();
+                match names.as_slice() {
+                    [] => next.arg("--same"),
+                    names => next.arg("--remedy").arg(names.join(",")),
+                };
+            }
+            NextSession::Edited(command) => {
+                next.arg("--").args(command.argv.iter().map(|word| &word.0));
+                if command.cwd.is_dir() {
+                    next.current_dir(&command.cwd);
+                }
+                for change in &command.env {
+                    match &change.value {
+                        Some(value) => next.env(&change.name.0, &value.0),
+                        None => next.env_remove(&change.name.0),
+                    };
+                }
+            }
+        }
+        next
+    }
+}
+
+/// The number of a recording's last run, where that has ended: read beside the loop, since recordings may be long.
+pub(super) struct LastRun {
+    asked: Option<mpsc::Receiver<Option<RunNumber>>>,
+    found: Option<RunNumber>,
+}
+
+impl LastRun {
+    pub fn of(file: &Path) -> LastRun {
+        let (sender, receiver) = mpsc::channel();
+        let file = file.to_owned();
+        // Without a thread nothing is offered.
+        let thread = std::thread::Builder::new().name("last run".into());
+        let _ = thread.spawn(move || {
+            let state = read_state(&file).ok();
+            let last = state.as_ref().and_then(State::run);
+            let _ = sender.send(last.filter(|run| run.ended.is_some()).map(|run| run.number));
+        });
+        LastRun {
+            asked: Some(receiver),
+            found: None,
+        }
+    }
+
+    /// Takes what was found; whether there is something new to draw.
+    pub fn take(&mut self) -> bool {
+        let found = self.asked.as_ref().and_then(|asked| asked.try_recv().ok());
+        if found.is_some() {
+            self.asked = None;
+            self.found = found.flatten();
+        }
+        found.is_some()
+    }
+
+    /// Whether the run that is shown is that one, at its end.
+    pub fn is_shown(&self, state: &State) -> bool {
+        let shown = state.run().filter(|run| run.ended.is_some());
+        shown.is_some_and(|run| Some(run.number) == self.found)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn words(next: NextSession) -> Vec<String> {
+        let command = next.command("oomph".into(), Path::new("/s/events.jsonl"));
+        let words = command
+            .get_args()
+            .map(|word| word.to_string_lossy().into_owned());
+        words.collect()
+    }
+
+    #[test]
+    fn what_was_chosen_is_started_by_a_process_of_its_own() {
+        let again = |remedies| words(NextSession::new(remedies, None).ok().expect("a command"));
+        assert_eq!(again(vec![]), ["again", "/s/events.jsonl", "--same"]);
+        assert_eq!(
+            again(vec![RemedyId::Batch, RemedyId::Amp]),
+            ["again", "/s/events.jsonl", "--remedy", "batch,amp"]
+        );
+        let edited = CommandLine::typed("python train.py --batch-size 16");
+        let edited = NextSession::new(vec![], Some(edited))
+            .ok()
+            .expect("a command");
+        assert_eq!(
+            words(edited),
+            ["--", "python", "train.py", "--batch-size", "16"]
+        );
+    }
+
+    #[test]
+    fn a_masked_secret_is_not_started() {
+        let secret = CommandLine::typed("python train.py --token abc").without_secrets();
+        assert!(NextSession::new(vec![], Some(secret)).is_err());
+    }
+}
