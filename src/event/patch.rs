@@ -45,6 +45,16 @@ pub enum Patch {
     Load,
     /// What a forward saves for its backward waits in RAM.
     Offload,
+    /// FSDP divides its parameters again behind forward.
+    Reshard,
+    /// FSDP gathers its parameters in bf16.
+    ShardsInBf16,
+    /// DistributedDataParallel's gradients are views of its buckets.
+    GradientsInBuckets,
+    /// Compiled graphs keep so many percent of their activations.
+    Budget(u32),
+    /// torch.compile takes sizes as variables.
+    Dynamic,
 }
 
 impl Patch {
@@ -63,6 +73,11 @@ impl Patch {
             Patch::EvalOutputs(_) => "eval_outputs",
             Patch::Load => "load",
             Patch::Offload => "offload",
+            Patch::Reshard => "reshard",
+            Patch::ShardsInBf16 => "shards",
+            Patch::GradientsInBuckets => "gradients",
+            Patch::Budget(_) => "budget",
+            Patch::Dynamic => "dynamic",
         }
     }
 
@@ -92,6 +107,11 @@ impl Patch {
             Some(("foreach", "off")) => Some(Patch::Foreach),
             Some(("load", "cpu")) => Some(Patch::Load),
             Some(("offload", "cpu")) => Some(Patch::Offload),
+            Some(("reshard", "on")) => Some(Patch::Reshard),
+            Some(("shards", "bf16")) => Some(Patch::ShardsInBf16),
+            Some(("gradients", "buckets")) => Some(Patch::GradientsInBuckets),
+            Some(("budget", percent)) => Some(Patch::Budget(percent.parse().ok()?)),
+            Some(("dynamic", "on")) => Some(Patch::Dynamic),
             Some(("eval_outputs", batches)) => Some(Patch::EvalOutputs(batches.parse().ok()?)),
             None | Some(_) => None,
         }
@@ -112,9 +132,13 @@ impl fmt::Display for Patch {
         match self {
             Patch::Recompute | Patch::Amp => Ok(()),
             Patch::Batch { from, to } => write!(f, "={from}:{to}"),
-            Patch::Workers(most) | Patch::Prefetch(most) | Patch::EvalOutputs(most) => {
-                write!(f, "={most}")
-            }
+            Patch::Workers(most)
+            | Patch::Prefetch(most)
+            | Patch::EvalOutputs(most)
+            | Patch::Budget(most) => write!(f, "={most}"),
+            Patch::Reshard | Patch::Dynamic => f.write_str("=on"),
+            Patch::ShardsInBf16 => f.write_str("=bf16"),
+            Patch::GradientsInBuckets => f.write_str("=buckets"),
             Patch::PinMemory | Patch::PersistentWorkers | Patch::Foreach => f.write_str("=off"),
             Patch::Load | Patch::Offload => f.write_str("=cpu"),
             Patch::Sharing => f.write_str("=file_system"),
@@ -153,9 +177,27 @@ pub struct Patchable {
     /// Why the batch size can't be changed, if there are DataLoaders.
     #[serde(default)]
     pub batch_left: Option<String>,
+    /// What torch.compile has compiled, if it has.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub compiled: Option<Compiled>,
     /// It has received CUDA tensors of another process, whose memory it shares.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub shares_cuda: bool,
+}
+
+/// What torch.compile has compiled in a process.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(default)]
+pub struct Compiled {
+    /// How many functions.
+    pub functions: u64,
+    /// How often one of them was compiled again for a tensor of another size, and which one the most often.
+    pub resized: u64,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub of: Option<String>,
+    /// How many percent of their activations graphs keep.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub budget: Option<u32>,
 }
 
 /// Similar blocks of one class, side by side in a model.
@@ -226,11 +268,16 @@ mod tests {
             Patch::EvalOutputs(4),
             Patch::Foreach,
             Patch::PersistentWorkers,
+            Patch::Dynamic,
+            Patch::Budget(50),
+            Patch::GradientsInBuckets,
+            Patch::ShardsInBf16,
+            Patch::Reshard,
         ];
         let value = Patch::value(&all);
         assert_eq!(
             value,
-            "recompute,amp,batch=64:32,workers=4,prefetch=1,pin_memory=off,persistent_workers=off,sharing=file_system,foreach=off,eval_outputs=4,load=cpu,offload=cpu"
+            "recompute,amp,batch=64:32,workers=4,prefetch=1,pin_memory=off,persistent_workers=off,sharing=file_system,foreach=off,eval_outputs=4,load=cpu,offload=cpu,reshard=on,shards=bf16,gradients=buckets,budget=50,dynamic=on"
         );
         command.set_env(PATCHES, Some(Word::from(&value)));
         let mut sorted = all;

@@ -2,6 +2,7 @@
 //! a quantity likely is, and between what it lies.
 
 use crate::calibration::{AUTOCAST_CASTS, AUTOCAST_LEAVES, CHECKPOINTING_LEAVES};
+use crate::event::RankChange;
 use crate::units::Bytes;
 use serde::{Deserialize, Serialize};
 use std::ops::Add;
@@ -144,6 +145,8 @@ pub struct ActivationReduction {
     pub mixed: bool,
     /// Activations are recomputed in backward.
     pub recomputed: bool,
+    /// What ranks do otherwise: only a rehearsal knows what that comes to.
+    pub ranks: Option<RankChange>,
 }
 
 impl ActivationReduction {

@@ -66,6 +66,8 @@ pub struct ProgramEntry {
     pub recompute: SwitchSpec,
     /// An evaluation's outputs moved to RAM every few batches; what is added takes their number.
     pub outputs: SwitchSpec,
+    /// What FSDP divides among the ranks kept in RAM.
+    pub offload: SwitchSpec,
     pub resume: Resume,
     /// Where its config file has batch, accumulation, precision and so on.
     pub file: InFile,
@@ -112,6 +114,7 @@ impl ProgramEntry {
         fill(&mut self.precision, &other.precision);
         fill(&mut self.recompute, &other.recompute);
         fill(&mut self.outputs, &other.outputs);
+        fill(&mut self.offload, &other.offload);
         fill(&mut self.resume, &other.resume);
         fill(&mut self.file, &other.file);
         fill(&mut self.workers, &other.workers);

@@ -170,6 +170,10 @@ def peak_of(model, optimizer):
     return {getattr(key, "value", str(key)): count for key, count in tracker.get_tracker_snapshot("peak")[DEVICE].items()}
 
 
+def shards_of(module):
+    return sum(each.to_local().nbytes for each in module.parameters())
+
+
 def of_rank(rank, size, name):
     torch.set_num_threads(1)
     wire = on_cpu.install(patience=60)
@@ -201,7 +205,9 @@ def of_rank(rank, size, name):
         pass
     dist.barrier()
     (line,) = [line for line in wire.lines if line["event"] == "rehearsal"]
-    told = {"sent": SENT, "tracked": min(tracked, key=lambda each: each["Total"]), "line": line}
+    told = {"sent": SENT, "tracked": min(tracked, key=lambda each: each["Total"]), "line": line, "batch": BATCH}
+    # What of it lies in RAM where shards do: these, and at the peak a block's part of the gradients.
+    told["in_ram"] = shards_of(model) + shards_of(model.blocks[-1]) if "offload" in name else 0
     dist.destroy_process_group()
     if rank == 0:
         print(json.dumps(told))

@@ -157,6 +157,7 @@ fn gradients_that_are_kept_and_other_treatments() {
         treatment: ActivationReduction {
             mixed,
             recomputed: true,
+            ..ActivationReduction::default()
         },
         ..target(16)
     };
@@ -357,6 +358,7 @@ fn what_checkpointing_computes_again() {
         treatment: ActivationReduction {
             mixed,
             recomputed: true,
+            ..ActivationReduction::default()
         },
         ..target(16)
     };

@@ -27,6 +27,9 @@ const HEIGHT: u16 = 10;
 /// On lower screens the events have the rows of bar and capacity.
 const HEIGHT_FOR_ALL: u16 = 40;
 
+/// What FSDP gathers beside a rank's shards.
+const GATHERED: &str = "gathered layers";
+
 #[derive(Clone, Copy)]
 struct BreakdownPart {
     pub name: &'static str,
@@ -54,7 +57,7 @@ impl BreakdownPart {
 
 /// The parts in order: PyTorch's from the longest lived to the shortest, then others', then free.
 #[rustfmt::skip]
-fn parts(of: &Breakdown) -> [BreakdownPart; 8] {
+fn parts(of: &Breakdown) -> Vec<BreakdownPart> {
     type Fill = fn(&Glyphs) -> &'static str;
     const FULL: Fill = |glyphs| glyphs.full;
     const SHADE: Fill = |glyphs| glyphs.shade;
@@ -65,20 +68,25 @@ fn parts(of: &Breakdown) -> [BreakdownPart; 8] {
         None => ("allocated", "allocated"),
     };
     let (own, own_short, says) = match of.is_sharded {
-        true => ("parameter shards", "shards", "this rank's part of the parameters; layers are gathered beside it"),
+        true => ("parameter shards", "shards", "this rank's part of the parameters"),
         false => ("parameters", "params", "the tensors that the optimizer updates"),
     };
     [
         (own, own_short, Tone::Parameters, FULL, "P", says, of.parameters),
         ("gradients", "grads", Tone::Gradients, FULL, "G", "kept until zero_grad()", of.gradients),
         ("optimizer state", "optim", Tone::OptimizerState, FULL, "O", "the optimizer's own tensors, such as Adam's moments", of.optimizer_state),
+        (GATHERED, "gathered", Tone::Parameters, DENSE, "W", "layers that are whole for the moment; the most of the last seconds", of.gathered),
         (rest, rest_short, Tone::Activations, FULL, "A", "kept for the backward pass, grow with the batch", of.activations_and_other),
         ("cached", "cached", Tone::Cached, SHADE, "c", "reserved by PyTorch but unallocated", of.cached),
         ("non-PyTorch", "non-torch", Tone::NonPytorch, DENSE, "n", "CUDA context, cuDNN, cuBLAS, NCCL, other libraries", of.non_pytorch),
         ("other processes", "others", Tone::OtherProcesses, FULL, "o", "none", of.other_processes),
         ("free", "free", Tone::Free, SHADE, ".", "available to any process", of.free),
     ]
+    .into_iter()
+    // Only where ranks divide the parameters.
+    .filter(|(name, .., bytes)| *name != GATHERED || bytes.is_some())
     .map(|(name, short, tone, fill, letter, says, bytes)| BreakdownPart { name, short, tone, fill, letter, says, bytes })
+    .collect()
 }
 
 /// The moment of a breakdown.
@@ -106,6 +114,7 @@ fn shown(state: &State, device: &DeviceState) -> (Breakdown, BreakdownMoment) {
             breakdown.parameters,
             breakdown.gradients,
             breakdown.optimizer_state,
+            breakdown.gathered,
         ];
         breakdown.activations_and_other = Some(peak - named.into_iter().flatten().sum());
         breakdown.cached = Some(reserved - peak);
@@ -157,7 +166,8 @@ fn draw(canvas: &mut Canvas, view: &View, scene: &Scene, _: ListScroll) {
         return;
     };
     let mut area = canvas.area;
-    if area.height >= HEIGHT {
+    let is_all = area.height >= HEIGHT + u16::from(is_gathering(view, state));
+    if is_all {
         let bar = Rect { height: 1, ..area };
         draw_bar(&mut canvas.at(bar), view, state);
         area.y += 1;
@@ -204,6 +214,12 @@ fn draw(canvas: &mut Canvas, view: &View, scene: &Scene, _: ListScroll) {
             .to(NAME)
             .text(&capacity, Tone::Dim);
     }
+}
+
+/// Whether there is one row more.
+fn is_gathering(view: &View, state: &State) -> bool {
+    let shown = view.device(state).map(|device| shown(state, device).0);
+    shown.is_some_and(|breakdown| breakdown.gathered.is_some())
 }
 
 fn draw_row(pen: &mut Pen, theme: &Theme, part: &BreakdownPart, figures: Figures, whole: Bytes) {

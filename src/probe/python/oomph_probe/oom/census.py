@@ -14,6 +14,7 @@ import time
 
 from ..common import blocks, members
 from ..patch import loader, precision, recompute
+from . import compiled
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -65,6 +66,9 @@ class Census:
         own = self.own_precision(found, roots)
         if own is not None:
             line["precision"] = own
+        graphs = compiled.facts(self.torch)
+        if graphs is not None:
+            line["compiled"] = graphs
         if shares_cuda():
             line["shares_cuda"] = True
         line.update(found.batches())

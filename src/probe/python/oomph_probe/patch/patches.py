@@ -2,8 +2,8 @@
 
 Named in OOMPH_PATCHES, separated by commas: `recompute`, `amp`, `batch=64:32`, `workers=4`, `prefetch=1`,
 `pin_memory=off`, `persistent_workers=off`, `sharing=file_system`, `foreach=off`,
-`eval_outputs=4`, `load=cpu`, `offload=cpu`. Without the variable
-nothing is touched. What became of changed sources (source.py) is told in the same way. Each patch is
+`eval_outputs=4`, `load=cpu`, `offload=cpu`, `reshard=on`, `shards=bf16`, `gradients=buckets`, `budget=50`,
+`dynamic=on`. Without the variable nothing is touched. What became of changed sources (source.py) is told in the same way. Each patch is
 applied or declines, and reports which and why. One that fails disables itself, and the training goes
 on without it.
 """
@@ -15,7 +15,20 @@ import os
 import sys
 
 from ..common import blocks, calls, errors, members
-from . import amp, arguments, foreach, loader, loading, offload, outputs, precision, purity, recompute
+from . import (
+    amp,
+    arguments,
+    compile_options,
+    foreach,
+    loader,
+    loading,
+    offload,
+    outputs,
+    precision,
+    purity,
+    ranks,
+    recompute,
+)
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -55,6 +68,8 @@ class Patches:
         self.outputs: outputs.OutputsToRam | None = None
         self.loading: loading.LoadToCpu | None = None
         self.offload: offload.Offload | None = None
+        self.ranks = ranks.Ranks(self)
+        self.compile = compile_options.CompileOptions(self)
         self.edits: Any = getattr(sys.modules.get("_oomph_source"), "edits", None)
         for word in chosen:
             self.choose(word)
@@ -80,6 +95,10 @@ class Patches:
                 self.outputs = outputs.OutputsToRam(self, value)
             elif name == foreach.NAME:
                 self.foreach = foreach.NoForeach(self, value)
+            elif name in ranks.WANTED:
+                self.ranks.choose(name, value)
+            elif name in (compile_options.BUDGET, compile_options.DYNAMIC):
+                self.compile.choose(name, value)
             else:
                 self.decline(word, "this version of oomph has no such patch")
         except Exception as error:
@@ -106,6 +125,10 @@ class Patches:
             self.attempt(loading.NAME, self.loading.install)
         if self.offload is not None and not self.attempt(offload.NAME, self.offload.install):
             self.offload.wants_roots = False
+        for several in (self.ranks, self.compile):
+            for name in several.chosen[:1]:
+                if not self.attempt(name, several.install):
+                    several.chosen.clear()
         of_roots: tuple[tuple[str, Any], ...] = (
             ("recompute", self.recompute),
             ("amp", self.amp),
@@ -134,8 +157,10 @@ class Patches:
 
     def imported(self, module: Any) -> None:
         """The program has imported a library that a patch waits for."""
-        if self.outputs is not None:
+        if self.outputs is not None and module.__name__ == outputs.LIBRARY:
             self.attempt(outputs.NAME, self.outputs.imported, module)
+        for name in self.ranks.chosen[:1]:
+            self.attempt(name, self.ranks.imported, module)
 
     def root_called(self, root: Module) -> Callable[..., Any] | None:
         """A model is about to be called for the first time, with gradients. Returns the function that
@@ -211,6 +236,8 @@ class Patches:
         for name in self.arguments.bounds:
             if name not in self.said:
                 self.decline(name, self.arguments.nothing_found(name))
+        self.ranks.settle()
+        self.compile.settle()
 
     def send_again(self) -> None:
         """Queues every line again, for a new connection."""

@@ -124,6 +124,8 @@ class Roots:
         self.backwards = 0
         # Told of a call without gradients that memory ran out in.
         self.left_evaluation: Callable[[Module, Any, Any], None] | None = None
+        # Told of the outermost module of each call that is noted.
+        self.called: Callable[[Module], None] | None = None
         # Told of each backward that has ended, as long as it returns True; None where nobody asks.
         self.after_backward: Callable[[], bool] | None = None
 
@@ -272,6 +274,8 @@ class Roots:
             # What torch.jit traces has sizes that are tensors.
             if self.tracing_state() is not None:
                 return False
+            if self.called is not None:
+                self.called(module)
             if type(module).__name__ in WRAPPERS:
                 self.inside.wrapper = weakref.ref(module)
                 return False
