@@ -86,7 +86,7 @@ const PACKAGE: &[(&str, &str)] = embedded![
     "patch/__init__.py",
     "patch/amp.py",
     "patch/arguments.py",
-    "patch/compile_options.py",
+    "patch/compilation.py",
     "patch/foreach.py",
     "patch/loader.py",
     "patch/loading.py",

@@ -17,9 +17,20 @@ const TRAIN: &str = "torchrun --nproc-per-node 2 train.py --batch-size 8";
 fn variant(change: Option<RankChange>, whole: u64) -> RehearsedVariant {
     RehearsedVariant {
         change,
-        trace: Some(format!("x{GIB} {}@1 {} -3 -2", whole * GIB, 2 * GIB)),
+        trace: Some(trace(whole)),
         ..RehearsedVariant::default()
     }
+}
+
+/// In pieces of 1 GiB: activations, what is gathered, and the gradient, which stays.
+fn trace(whole: u64) -> String {
+    let activations = format!("x{} ", GIB / 8).repeat(8);
+    let gathered = format!("{GIB}@1 ").repeat(whole as usize);
+    let gradient = format!("{GIB} ").repeat(2);
+    // The number of the next allocation less that of the one that ends.
+    let all = 8 + whole + 2;
+    let ends: Vec<String> = (3..=all).rev().map(|back| format!("-{back}")).collect();
+    format!("{activations}{gathered}{gradient}{}", ends.join(" "))
 }
 
 fn said(variants: Vec<RehearsedVariant>) -> EventKind {
@@ -98,7 +109,13 @@ fn each_change_is_offered_with_the_need_of_its_own_step() {
     ] {
         let remedy = one(&all, id).unwrap();
         assert!(remedy.is_offered(), "{remedy:?}");
-        assert_eq!(remedy.expectation.needs, Some(Bytes::gib(needs)), "{id:?}");
+        let peak = remedy.expectation.peak.unwrap().likely;
+        // And the workspaces of cuBLAS.
+        let more = peak - Bytes::gib(needs);
+        assert!(
+            peak >= Bytes::gib(needs) && more < Bytes::mib(128),
+            "{id:?}: {peak}"
+        );
         assert_eq!(remedy.alters.is_some(), alters, "{id:?}");
         let made = Plan::new(&command, &[remedy]).command;
         assert_eq!(made.env_value("OOMPH_PATCHES").unwrap(), patch);
@@ -148,10 +165,15 @@ fn shards_go_to_ram_by_the_programs_option_or_are_a_word_on_its_code() {
     // Eight samples, and what is gathered and its gradient: nothing else is left.
     assert!(
         why.contains("offload_policy=CPUOffloadPolicy() in fully_shard")
-            && why.contains("needs 18.0 GiB then, 8.00 GiB go to RAM"),
+            && why.contains("needs 18.1 GiB then, 8.00 GiB go to RAM"),
         "{why}"
     );
-    assert_eq!(to_ram.expectation.needs, Some(Bytes::gib(18)));
+    assert!(
+        to_ram
+            .expectation
+            .needs
+            .is_some_and(|needs| needs >= Bytes::gib(18))
+    );
     for (typed, becomes) in [
         (
             "accelerate launch --use_fsdp --num_processes 2 train.py --batch-size 8",
@@ -162,8 +184,8 @@ fn shards_go_to_ram_by_the_programs_option_or_are_a_word_on_its_code() {
             "accelerate launch --use_fsdp --fsdp_offload_params true train.py --batch-size 8",
         ),
         (
-            "torchrun train.py --batch-size 8 --fsdp 'full_shard auto_wrap'",
-            "torchrun train.py --batch-size 8 --fsdp 'full_shard auto_wrap offload'",
+            "torchrun train.py --batch-size 8 --fsdp full_shard,auto_wrap",
+            "torchrun train.py --batch-size 8 --fsdp full_shard,auto_wrap,offload",
         ),
         (
             "torchrun -m torchtitan.train --training.local_batch_size 8",
@@ -175,7 +197,7 @@ fn shards_go_to_ram_by_the_programs_option_or_are_a_word_on_its_code() {
         let to_ram = one(&all, RemedyId::ShardsToRam).unwrap();
         assert!(to_ram.is_offered(), "{typed}: {to_ram:?}");
         let made = Plan::new(&command, &[to_ram]).command;
-        assert_eq!(made.to_string(), becomes);
+        assert_eq!(made.shown(), becomes);
         let cost = &to_ram.cost;
         let sum = "RAM takes 8.00 GiB for each rank (parameters 2.00 GiB, gradients 2.00 GiB, optimizer state 4.00 GiB)";
         assert!(cost.contains(sum), "{cost}");

@@ -54,7 +54,7 @@ patch/ Only where the user chose a patch at runtime, and then these change what 
     outputs        evaluations of transformers' Trainer move their outputs to RAM
     source         numbers in the text of the program's own files
     ranks          what FSDP and DistributedDataParallel are told where they are constructed
-    compile_options what torch.compile keeps of activations, and whether sizes are variables
+    compilation    what torch.compile keeps of activations, and whether sizes are variables
     purity         whether a forward can be run a second time
     precision      whether the program sets a precision itself
 

@@ -1,5 +1,6 @@
-"""What FSDP has gathered of its parameters at a moment, beside the shards that a rank keeps: the parameters that are whole,
-and the buffers that others are gathered in. Only read, from what torch keeps of each group; no group is kept alive.
+"""What FSDP has gathered of its parameters at a moment, beside the shards that a rank keeps: the parameters that are
+whole, and the buffers that others are gathered in. Only read, from what torch keeps of each group; no group is kept
+alive.
 """
 
 from __future__ import annotations

@@ -3,8 +3,8 @@
 Named in OOMPH_PATCHES, separated by commas: `recompute`, `amp`, `batch=64:32`, `workers=4`, `prefetch=1`,
 `pin_memory=off`, `persistent_workers=off`, `sharing=file_system`, `foreach=off`,
 `eval_outputs=4`, `load=cpu`, `offload=cpu`, `reshard=on`, `shards=bf16`, `gradients=buckets`, `budget=50`,
-`dynamic=on`. Without the variable nothing is touched. What became of changed sources (source.py) is told in the same way. Each patch is
-applied or declines, and reports which and why. One that fails disables itself, and the training goes
+`dynamic=on`. Without the variable nothing is touched. What became of changed sources (source.py) is told in the
+same way. Each patch is applied or declines, and reports which and why. One that fails disables itself, and the training goes
 on without it.
 """
 
@@ -18,7 +18,7 @@ from ..common import blocks, calls, errors, members
 from . import (
     amp,
     arguments,
-    compile_options,
+    compilation,
     foreach,
     loader,
     loading,
@@ -69,7 +69,7 @@ class Patches:
         self.loading: loading.LoadToCpu | None = None
         self.offload: offload.Offload | None = None
         self.ranks = ranks.Ranks(self)
-        self.compile = compile_options.CompileOptions(self)
+        self.compile = compilation.CompileOptions(self)
         self.edits: Any = getattr(sys.modules.get("_oomph_source"), "edits", None)
         for word in chosen:
             self.choose(word)
@@ -97,7 +97,7 @@ class Patches:
                 self.foreach = foreach.NoForeach(self, value)
             elif name in ranks.WANTED:
                 self.ranks.choose(name, value)
-            elif name in (compile_options.BUDGET, compile_options.DYNAMIC):
+            elif name in (compilation.BUDGET, compilation.DYNAMIC):
                 self.compile.choose(name, value)
             else:
                 self.decline(word, "this version of oomph has no such patch")

@@ -1,8 +1,9 @@
-"""What FSDP and DistributedDataParallel are told where the program constructs them: parameters divided again behind forward
-(`reshard=on`), gathered in bf16 (`shards=bf16`), gradients that are views of the buckets (`gradients=buckets`).
+"""What FSDP and DistributedDataParallel are told where the program constructs them: parameters divided again behind
+forward (`reshard=on`), gathered in bf16 (`shards=bf16`), gradients that are views of the buckets (`gradients=buckets`).
 
-Only arguments of torch's own constructors are changed, and only where the program left them at what takes more memory; what
-the program says otherwise (a precision of its own, gradients' buckets already) stays. Nothing is sent, and no state is touched.
+Only arguments of torch's own constructors are changed, and only where the program left them at what takes more memory;
+what the program says otherwise (a precision of its own, gradients in buckets already) stays. Nothing is sent, and no
+state is touched.
 """
 
 from __future__ import annotations
@@ -99,7 +100,7 @@ class Ranks:
     def divided(self, given: dict[str, Any], default: Any) -> dict[str, Any] | None:
         """The arguments of `fully_shard`, where they become others."""
         made = dict(given)
-        # A number of ranks to keep parameters among, or False: as torch has it by itself, the outermost module is left as it is.
+        # A number of ranks to keep parameters among, or False. Torch itself then leaves the outermost module whole.
         if RESHARD in self.chosen and made.get("reshard_after_forward", default) not in (True, default):
             made["reshard_after_forward"] = default
             self.done(RESHARD)

@@ -1,5 +1,6 @@
 """What a rehearsed step would allocate if ranks divided, gathered or reduced otherwise: put together of what it noted,
-without running it again. Its tensors come and go as they did; what is gathered and reduced beside them is reckoned anew.
+without running it again. Its tensors come and go as they did; what is gathered and reduced beside them is worked out
+anew.
 """
 
 from __future__ import annotations
@@ -30,7 +31,10 @@ class Composed:
         self.name = name
         changes = changes_of(name, copier)
         # What it has on the device, where that is something else.
-        self.weights, self.trained = weights_of(copier) if name == OFFLOAD else (None, None)
+        self.weights: list[int] | None = None
+        self.trained: list[int] | None = None
+        if name == OFFLOAD:
+            self.weights, self.trained = weights_of(copier)
         kept = [(thing, attribute, getattr(thing, attribute)) for thing, attribute, _ in changes]
         for thing, attribute, value in changes:
             setattr(thing, attribute, value)

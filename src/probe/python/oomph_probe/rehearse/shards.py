@@ -70,7 +70,8 @@ class Group:
         self.among = among if among != self.ranks else 0
         self.reduces = bool(group.reduce_grads)
         # What is sent on to the replicas stays until backward has ended, where its dtype is not the parameters'.
-        self.keeps_reduced = getattr(group.mesh_info, "replicate_mesh_size", 1) > 1 and hasattr(group, "_all_reduce_state")
+        is_sent_on = getattr(group.mesh_info, "replicate_mesh_size", 1) > 1
+        self.keeps_reduced = is_sent_on and hasattr(group, "_all_reduce_state")
         # Later versions copy the parameters where there is one rank only.
         self.is_copied = self.ranks == 1 and hasattr(group, "_all_gather_output")
         self.own_dtype = group.fsdp_params[0].sharded_param.dtype if group.fsdp_params else None

@@ -49,8 +49,8 @@ REFINED = 1.0
 # What a variant takes as a share of the first, which also fills torch's caches (measured: 0.5 to 0.8).
 LATER = 0.8
 AS_IT_WAS = (False, False, False)
-# What is rehearsed, in this order: (checkpointing, autocast to bf16, divided parameters gathered in bf16), and at which of the
-# batches.
+# What is rehearsed, in this order: (checkpointing, autocast to bf16, divided parameters gathered in bf16), and at which
+# of the batches.
 FIRST, OWN, LESS = 0, 1, 2
 TASKS = (
     (AS_IT_WAS, FIRST), ((True, False, False), FIRST), ((False, True, False), FIRST), (AS_IT_WAS, OWN),

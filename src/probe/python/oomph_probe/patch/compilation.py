@@ -1,6 +1,6 @@
-"""What torch.compile is told: to keep a share of the activations that its graphs save (`budget=50`, in percent), and to take
-sizes as variables (`dynamic=on`). Both are options of torch's own, set before the program compiles anything; what the program
-sets itself afterwards is in force.
+"""What torch.compile is told: to keep a share of the activations that its graphs save (`budget=50`, in percent), and to
+take sizes as variables (`dynamic=on`). Both are options of torch's own, set before the program compiles anything; what
+the program sets itself afterwards is in force.
 """
 
 from __future__ import annotations
@@ -54,14 +54,13 @@ class CompileOptions:
         torch: Any = self.patches.torch
         original = torch.compile
 
-        @functools.wraps(original)
         def compiled(*args: Any, **kwargs: Any) -> Any:
             if not kwargs.get("dynamic"):
                 self.compiled += 1
                 kwargs = dict(kwargs, dynamic=True)
             return original(*args, **kwargs)
 
-        torch.compile = compiled
+        torch.compile = functools.wraps(original)(compiled)
 
     def settle(self) -> None:
         for name in self.chosen:
