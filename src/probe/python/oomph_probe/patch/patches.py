@@ -4,8 +4,8 @@ Named in OOMPH_PATCHES, separated by commas: `recompute`, `amp`, `batch=64:32`, 
 `pin_memory=off`, `persistent_workers=off`, `sharing=file_system`, `foreach=off`,
 `eval_outputs=4`, `load=cpu`, `offload=cpu`, `reshard=on`, `shards=bf16`, `gradients=buckets`, `budget=50`,
 `dynamic=on`. Without the variable nothing is touched. What became of changed sources (source.py) is told in the
-same way. Each patch is applied or declines, and reports which and why. One that fails disables itself, and the training goes
-on without it.
+same way. Each patch is applied or declines, and reports which and why. One that fails disables itself, and the training
+goes on without it.
 """
 
 from __future__ import annotations
