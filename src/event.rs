@@ -27,8 +27,8 @@ pub use host::{
     HostKill, HostMemory, HostProcess, HostRole, HostUnseen, KillCount, LimitedBy, RoleUse, ShmUse,
 };
 pub use inspection::{
-    BlockOrigin, InputSizes, OptimizerMemory, PhaseStart, Rehearsal, RehearsedVariant, Retainer,
-    RetainerKind, Retainers, SavedInRam, StepLevels, StepTrace, ZeroGrad,
+    BlockOrigin, InputSizes, OptimizerMemory, PhaseStart, RankChange, Rehearsal, RehearsedVariant,
+    Retainer, RetainerKind, Retainers, SavedInRam, StepLevels, StepTrace, ZeroGrad,
 };
 pub use knobs::{
     Called, GivenChange, GivenSize, Knobs, NamedNumber, ParsedNumber, SourceNumber,
@@ -36,7 +36,7 @@ pub use knobs::{
 };
 pub use launch_facts::{LAUNCH_VARIABLES, LaunchFacts, ProgramFile};
 use nix::time::{ClockId, clock_gettime};
-pub use patch::{Blocks, PATCHES, Patch, PatchOutcome, Patchable, Patched};
+pub use patch::{Blocks, Compiled, PATCHES, Patch, PatchOutcome, Patchable, Patched};
 pub use probe::{
     BackwardReading, BesideSteps, FreeBlocks, Gathering, GrowingLine, Hello, LineText, LineUsage,
     LoadedCheckpoint, MemoryKind, ModelBytes, OomRecord, OptimizerRecord, Phase, Pool, ProbeDevice,

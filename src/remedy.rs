@@ -13,6 +13,7 @@ mod candidates;
 mod change;
 mod checkpointing;
 mod chunked_loss;
+mod compiled;
 mod device;
 mod edited;
 mod empty_cache;
@@ -39,6 +40,7 @@ mod recommended;
 mod record_streams;
 mod resume;
 mod setting;
+mod sharding;
 mod sharing;
 mod single;
 mod smaller_samples;
@@ -71,8 +73,10 @@ use crate::event::{Hello, LoaderSettings};
 use crate::forecast::Target;
 use crate::units::Uuid;
 use candidates::{first, second, third};
+use compiled::{budget, dynamic};
 use proposal::{Offering, Proposal};
 use serde::Serialize;
+use sharding::{gradients_in_buckets, reshard, shards_in_bf16, shards_to_ram};
 use verify::RejectedThing;
 
 /// Makes the enum, the list of all remedies and the way to their specs from one list of names and
@@ -128,10 +132,22 @@ remedies! {
     ExpandableSegments: expandable_segments,
     /// Activation checkpointing.
     Recompute: checkpointing,
+    /// Parameters that FSDP divides again behind forward.
+    Reshard: reshard,
+    /// Gradients that are views of DistributedDataParallel's buckets.
+    GradientsInBuckets: gradients_in_buckets,
     /// Mixed precision.
     Amp: amp,
     /// What a forward pass saves waits in RAM.
     Offload: offload,
+    /// FSDP's parameters gathered in bf16.
+    ShardsInBf16: shards_in_bf16,
+    /// What FSDP divides kept in RAM.
+    ShardsToRam: shards_to_ram,
+    /// Activations recomputed in compiled graphs, up to a share of what they keep.
+    CompileBudget: budget,
+    /// Graphs compiled once for all sizes.
+    CompileDynamic: dynamic,
     /// `max_split_size_mb`, for versions of PyTorch without expandable segments.
     MaxSplitSize: max_split_size,
     /// PyTorch's cache emptied between training and evaluation.
@@ -290,7 +306,12 @@ impl RemedyId {
     /// Whether it is nothing that oomph would choose: it changes what the model is trained on, or a number of which it is
     /// not sure that it is the batch.
     pub fn is_never_unasked(self) -> bool {
-        self.is_candidate() || self.is_of_details()
+        self.is_candidate() || self.is_of_details() || self.is_measured()
+    }
+
+    /// Whether what it needs is only known once it has run.
+    pub(in crate::remedy) fn is_measured(self) -> bool {
+        matches!(self, RemedyId::CompileBudget | RemedyId::CompileDynamic)
     }
 
     /// Whether it is shown among the details alone.

@@ -132,6 +132,23 @@ pub struct OptimizerMemory {
     pub foreach: bool,
 }
 
+/// Another way in which ranks could divide, gather or reduce a model, by the probe's name of it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum RankChange {
+    /// Parameters are divided again behind each layer's forward.
+    Reshard,
+    /// Float32 parameters are gathered, and layers computed, in bf16.
+    InBf16,
+    /// What is divided among the ranks lies in RAM, where the optimizer steps.
+    Offload,
+    /// Gradients are views of the buckets that DistributedDataParallel reduces.
+    InBuckets,
+    /// One of a later probe.
+    #[serde(other)]
+    Unknown,
+}
+
 /// One way of running the step.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
@@ -149,6 +166,14 @@ pub struct RehearsedVariant {
     /// What the former takes there, at the rehearsal's batch.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub ram: Option<SavedInRam>,
+    /// As ranks would have it otherwise.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub change: Option<RankChange>,
+    /// The sizes of the weights and of those that are trained, where these are others than without the change.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub weights: Option<Vec<u64>>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub trained: Option<Vec<u64>>,
     /// The trace, with sizes as functions of the batch (`forecast::trace`).
     #[serde(skip_serializing_if = "Option::is_none")]
     pub trace: Option<String>,

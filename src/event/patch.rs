@@ -49,6 +49,16 @@ pub enum Patch {
     CrossEntropy,
     /// PyTorch's cache is emptied between training and evaluation.
     EmptyCache,
+    /// FSDP divides its parameters again behind forward.
+    Reshard,
+    /// FSDP gathers its parameters in bf16.
+    ShardsInBf16,
+    /// DistributedDataParallel's gradients are views of its buckets.
+    GradientsInBuckets,
+    /// Compiled graphs keep so many percent of their activations.
+    Budget(u32),
+    /// torch.compile takes sizes as variables.
+    Dynamic,
 }
 
 impl Patch {
@@ -69,6 +79,11 @@ impl Patch {
             Patch::Offload => "offload",
             Patch::CrossEntropy => "cross_entropy",
             Patch::EmptyCache => "empty_cache",
+            Patch::Reshard => "reshard",
+            Patch::ShardsInBf16 => "shards",
+            Patch::GradientsInBuckets => "gradients",
+            Patch::Budget(_) => "budget",
+            Patch::Dynamic => "dynamic",
         }
     }
 
@@ -100,6 +115,11 @@ impl Patch {
             Some(("offload", "cpu")) => Some(Patch::Offload),
             Some(("cross_entropy", "chunked")) => Some(Patch::CrossEntropy),
             Some(("empty_cache", "phases")) => Some(Patch::EmptyCache),
+            Some(("reshard", "on")) => Some(Patch::Reshard),
+            Some(("shards", "bf16")) => Some(Patch::ShardsInBf16),
+            Some(("gradients", "buckets")) => Some(Patch::GradientsInBuckets),
+            Some(("budget", percent)) => Some(Patch::Budget(percent.parse().ok()?)),
+            Some(("dynamic", "on")) => Some(Patch::Dynamic),
             Some(("eval_outputs", batches)) => Some(Patch::EvalOutputs(batches.parse().ok()?)),
             None | Some(_) => None,
         }
@@ -120,9 +140,13 @@ impl fmt::Display for Patch {
         match self {
             Patch::Recompute | Patch::Amp => Ok(()),
             Patch::Batch { from, to } => write!(f, "={from}:{to}"),
-            Patch::Workers(most) | Patch::Prefetch(most) | Patch::EvalOutputs(most) => {
-                write!(f, "={most}")
-            }
+            Patch::Workers(most)
+            | Patch::Prefetch(most)
+            | Patch::EvalOutputs(most)
+            | Patch::Budget(most) => write!(f, "={most}"),
+            Patch::Reshard | Patch::Dynamic => f.write_str("=on"),
+            Patch::ShardsInBf16 => f.write_str("=bf16"),
+            Patch::GradientsInBuckets => f.write_str("=buckets"),
             Patch::PinMemory | Patch::PersistentWorkers | Patch::Foreach => f.write_str("=off"),
             Patch::Load | Patch::Offload => f.write_str("=cpu"),
             Patch::Sharing => f.write_str("=file_system"),
@@ -169,9 +193,27 @@ pub struct Patchable {
     /// Packages that a remedy may need and that are installed; `None` of a probe that did not look.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub installed: Option<Vec<String>>,
+    /// What torch.compile has compiled, if it has.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub compiled: Option<Compiled>,
     /// It has received CUDA tensors of another process, whose memory it shares.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub shares_cuda: bool,
+}
+
+/// What torch.compile has compiled in a process.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(default)]
+pub struct Compiled {
+    /// How many functions.
+    pub functions: u64,
+    /// How often one of them was compiled again for a tensor of another size, and which one the most often.
+    pub resized: u64,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub of: Option<String>,
+    /// How many percent of their activations graphs keep.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub budget: Option<u32>,
 }
 
 /// Similar blocks of one class, side by side in a model.
@@ -244,11 +286,16 @@ mod tests {
             Patch::EvalOutputs(4),
             Patch::Foreach,
             Patch::PersistentWorkers,
+            Patch::Dynamic,
+            Patch::Budget(50),
+            Patch::GradientsInBuckets,
+            Patch::ShardsInBf16,
+            Patch::Reshard,
         ];
         let value = Patch::value(&all);
         assert_eq!(
             value,
-            "recompute,amp,batch=64:32,workers=4,prefetch=1,pin_memory=off,persistent_workers=off,sharing=file_system,foreach=off,eval_outputs=4,load=cpu,offload=cpu,cross_entropy=chunked,empty_cache=phases"
+            "recompute,amp,batch=64:32,workers=4,prefetch=1,pin_memory=off,persistent_workers=off,sharing=file_system,foreach=off,eval_outputs=4,load=cpu,offload=cpu,cross_entropy=chunked,empty_cache=phases,reshard=on,shards=bf16,gradients=buckets,budget=50,dynamic=on"
         );
         command.set_env(PATCHES, Some(Word::from(&value)));
         let mut sorted = all;

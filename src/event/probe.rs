@@ -127,6 +127,9 @@ pub struct Sample {
     /// The cap on what the program may reserve on the device.
     #[serde(default)]
     pub limit: Option<Bytes>,
+    /// What FSDP has gathered of the parameters beside this rank's shards: the most of the last seconds, at an OOM exactly.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub gathered: Option<Bytes>,
 }
 
 /// One of the native allocator's two pools: small blocks (up to 1 MiB, in segments of 2 MiB) and

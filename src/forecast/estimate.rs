@@ -4,6 +4,7 @@
 use crate::calibration::{
     AUTOCAST_CASTS, AUTOCAST_LEAVES, CHECKPOINTING_LEAVES, OFFLOADING_LEAVES,
 };
+use crate::event::RankChange;
 use crate::units::Bytes;
 use serde::{Deserialize, Serialize};
 use std::ops::Add;
@@ -150,6 +151,8 @@ pub struct ActivationReduction {
     pub offloaded: bool,
     /// A cross-entropy is computed over some rows at a time: only a rehearsal says what that saves.
     pub chunked: bool,
+    /// What ranks do otherwise: only a rehearsal knows what that comes to.
+    pub ranks: Option<RankChange>,
 }
 
 impl ActivationReduction {

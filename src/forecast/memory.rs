@@ -221,6 +221,9 @@ impl Model {
         if let Some(peak) = self.rehearsed().and_then(|step| step.peak_in(target, room)) {
             return Forecast::Within(peak);
         }
+        if target.treatment.ranks.is_some() {
+            return Forecast::Unknown;
+        }
         if let Some(passes) = self.passes(target) {
             let constant = self.optimizer();
             return Forecast::Within(constant.map_or(passes, |constant| passes.max(constant)));

@@ -14,7 +14,7 @@ use super::estimate::{Allocator, Target};
 use super::replay::{AllocatorSettings, ReplayRoom, replay};
 use super::trace::{Trace, TraceEvent, TraceTemplate};
 use super::workspaces::Workspaces;
-use crate::event::{InputSizes, Rehearsal, RehearsedVariant, SavedInRam, StepTrace};
+use crate::event::{InputSizes, RankChange, Rehearsal, RehearsedVariant, SavedInRam, StepTrace};
 use crate::units::Bytes;
 use training::{ComposedTraining, Pieces, Reading};
 
@@ -96,7 +96,9 @@ impl Rehearsed {
             let template = variant.trace.as_ref()?.parse().ok()?;
             Some((variant.clone(), template))
         };
-        let variants: Vec<_> = said.variants.iter().filter_map(read).collect();
+        let is_known = |variant: &&RehearsedVariant| variant.change != Some(RankChange::Unknown);
+        let variants = said.variants.iter().filter(is_known);
+        let variants: Vec<_> = variants.filter_map(read).collect();
         (!variants.is_empty() && said.batch > 0 && counted > 0).then(|| Rehearsed {
             said: said.clone(),
             counted,
@@ -187,7 +189,8 @@ impl Rehearsed {
         )
     }
 
-    /// The least that a step of one sample needs: as it was, with checkpointing, in bf16, both, or with what it saves in RAM.
+    /// The least that a step of one sample needs: as it was, with checkpointing, in bf16, both, with what it saves in RAM,
+    /// or as ranks can be told to have it.
     pub fn least_step(&self) -> Option<WholeStep> {
         let of_variant = |variant: &Variant| {
             let one = Target {
@@ -198,12 +201,15 @@ impl Rehearsed {
                     recomputed: variant.0.checkpointing,
                     offloaded: variant.0.offload,
                     chunked: variant.0.chunked,
+                    ranks: variant.0.change,
                 },
                 allocator: Allocator::Expandable,
             };
             self.training(variant, &one, Reading::Least).at_its_peak()
         };
-        let all = self.variants.iter().map(of_variant);
+        // No key moves what lies on the GPU to RAM.
+        let is_offered = |variant: &&Variant| variant.0.change != Some(RankChange::Offload);
+        let all = self.variants.iter().filter(is_offered).map(of_variant);
         all.min_by_key(WholeStep::total)
     }
 
@@ -425,6 +431,7 @@ impl Rehearsed {
                 && variant.checkpointing == treatment.recomputed
                 && variant.offload == treatment.offloaded
                 && variant.chunked == treatment.chunked
+                && variant.change == treatment.ranks
         })
     }
 

@@ -70,6 +70,8 @@ pub struct ProgramEntry {
     pub fused_loss: SwitchSpec,
     /// Optimizers with a smaller state than Adam's, the one that changes least first.
     pub optimizers: Vec<OptimizerChoice>,
+    /// What FSDP divides among the ranks kept in RAM.
+    pub offload: SwitchSpec,
     pub resume: Resume,
     /// Where its config file has batch, accumulation, precision and so on.
     pub file: InFile,
@@ -118,6 +120,7 @@ impl ProgramEntry {
         fill(&mut self.outputs, &other.outputs);
         fill(&mut self.fused_loss, &other.fused_loss);
         fill(&mut self.optimizers, &other.optimizers);
+        fill(&mut self.offload, &other.offload);
         fill(&mut self.resume, &other.resume);
         fill(&mut self.file, &other.file);
         fill(&mut self.workers, &other.workers);

@@ -14,7 +14,7 @@ use super::plan::{Expectation, Remedy};
 use super::{NeedFrom, RemedyEffect, RemedyId};
 use crate::command::CommandLine;
 use crate::diagnosis::{LittleUse, Phrase};
-use crate::event::{OomRecord, Phase};
+use crate::event::{OomRecord, Phase, RankChange};
 use crate::forecast::{
     ActivationReduction, Allocator, Forecast, Model, Observation, RecordedStep, Rehearsed, Target,
     Unseen,
@@ -142,12 +142,21 @@ impl<'a> RemedyPredictor<'a> {
             RemedyEffect::LessAllocated | RemedyEffect::LessFragmentation => true,
             RemedyEffect::RemovesCause | RemedyEffect::MoreFree | RemedyEffect::None => false,
         };
+        // There the optimizer steps on the CPU.
+        let leaves_the_step = leaves_the_step && id != RemedyId::ShardsToRam;
         (alone > room && leaves_the_step).then(|| {
             Phrase::from(format!(
                 "the optimizer's step alone needs {alone} of {room}"
             ))
             .and(", ", "when activations are gone")
         })
+    }
+
+    /// The command where ranks do something else, as its step was rehearsed.
+    pub fn of_ranks(&self, change: RankChange) -> Expectation {
+        let mut target = self.target(&[]);
+        target.treatment.ranks = Some(change);
+        self.of_target(&target)
     }
 
     /// Whether figures can say that a combination fits.

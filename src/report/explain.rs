@@ -309,6 +309,7 @@ fn holders(oom: &Explained) -> Vec<DocumentBlock> {
         blocks.push(DocumentBlock::detail(made_of(
             structure,
             record.sample.allocated,
+            record.sample.gathered,
         )));
     }
     let known = KnownLines::at(&oom.incident).and_then(KnownLines::words);
@@ -340,10 +341,17 @@ fn holders(oom: &Explained) -> Vec<DocumentBlock> {
     blocks
 }
 
-fn made_of(structure: &Structure, allocated: Bytes) -> String {
-    let named = structure.total();
+/// `gathered` is what FSDP has gathered beside the rank's shards.
+fn made_of(structure: &Structure, allocated: Bytes, gathered: Option<Bytes>) -> String {
+    let gathered = gathered.filter(|_| structure.whole.is_some());
+    let named = structure.total() + gathered.unwrap_or(Bytes::ZERO);
+    let own = match structure.whole {
+        Some(_) => "parameter shards",
+        None => "parameters",
+    };
+    let whole = gathered.map_or(String::new(), |bytes| format!(", gathered layers {bytes}"));
     format!(
-        "parameters {}, gradients {}, optimizer state {}, other {}",
+        "{own} {}, gradients {}, optimizer state {}{whole}, other {}",
         structure.parameters,
         structure.gradients,
         structure.optimizer_state,
@@ -470,6 +478,9 @@ struct OomObject<'a> {
     phase: Option<Phase>,
     steps_ended: Option<u64>,
     made_of: Option<&'a Structure>,
+    /// What FSDP had gathered beside the shards in it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    gathered: Option<Bytes>,
     held_by: Option<&'a [LineUsage]>,
     growing: Option<&'a [GrowingLine]>,
     /// What these lines say.
@@ -554,6 +565,7 @@ fn in_json(oom: &Explained, decisive: bool) -> OomObject<'_> {
         phase: record.map(|record| record.phase),
         steps_ended: record.map(|record| record.step),
         made_of: record.and_then(|record| record.structure.as_deref()),
+        gathered: record.and_then(|record| record.sample.gathered),
         held_by: record.map(|record| record.lines.as_slice()),
         growing: record.map(|record| record.growing.as_slice()),
         source: record.map(|record| source(oom, record)),

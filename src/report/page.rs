@@ -529,6 +529,7 @@ fn parts_of(breakdown: &Breakdown) -> Vec<(&'static str, &'static str, Bytes)> {
         ("parameters", "parameters", breakdown.parameters),
         ("optimizer state", "optimizer", breakdown.optimizer_state),
         ("gradients", "gradients", breakdown.gradients),
+        ("gathered layers", "parameters", breakdown.gathered),
         (
             "activations + other",
             "activations",

@@ -113,6 +113,8 @@ pub struct Breakdown {
     pub free: Option<Bytes>,
     /// Whether the parameters are shards of the model's (FSDP).
     pub is_sharded: bool,
+    /// What is gathered of the others beside them; only of those.
+    pub gathered: Option<Bytes>,
 }
 
 /// Device use without a process, up to which it counts as overhead of the listed processes.
@@ -137,7 +139,12 @@ struct MemoryOwners {
 impl Breakdown {
     /// PyTorch's parts. Activations are the rest of what is allocated. The parts are measured at
     /// different times and may add up to more than is allocated: the most certain come first then.
-    fn of_allocator(structures: &[&Structure], allocated: Bytes, reserved: Bytes) -> Breakdown {
+    fn of_allocator(
+        structures: &[&Structure],
+        allocated: Bytes,
+        reserved: Bytes,
+        gathered: Option<Bytes>,
+    ) -> Breakdown {
         let mut parts = Breakdown {
             cached: Some(reserved - allocated),
             ..Breakdown::default()
@@ -153,6 +160,7 @@ impl Breakdown {
             parts.optimizer_state = take(structures.iter().map(|s| s.optimizer_state).sum());
             parts.gradients = take(structures.iter().map(|s| s.gradients).sum());
             parts.is_sharded = structures.iter().any(|s| s.whole.is_some());
+            parts.gathered = gathered.filter(|_| parts.is_sharded).and_then(take);
         }
         parts.activations_and_other = Some(rest);
         parts
@@ -166,7 +174,9 @@ impl DeviceState {
         let ranks = self.ranks(state);
         let reserved = self.reserved.current().filter(|_| !ranks.is_empty());
         if let (Some(allocated), Some(reserved)) = (self.allocated.current(), reserved) {
-            parts = Breakdown::of_allocator(&self.structures(&ranks), allocated, reserved);
+            let structures = self.structures(&ranks);
+            let gathered = self.gathered(&ranks);
+            parts = Breakdown::of_allocator(&structures, allocated, reserved, gathered);
         }
         let known = reserved.unwrap_or(Bytes::ZERO);
         // Without NVML, memory outside PyTorch's allocator is unknown, and so is free memory.
@@ -224,7 +234,8 @@ impl DeviceState {
         let structure = record.structure.as_deref().copied().or_else(of_optimizer);
         let structures: Vec<&Structure> = structure.iter().collect();
         let (allocated, reserved) = (record.sample.allocated, record.sample.reserved);
-        let mut parts = Breakdown::of_allocator(&structures, allocated, reserved);
+        let gathered = record.sample.gathered;
+        let mut parts = Breakdown::of_allocator(&structures, allocated, reserved, gathered);
         parts.free = Some(record.free);
         let capacity = oom.capacity().or(self.capacity);
         let nvml_at_oom = oom.nvml_at_oom.as_ref();
@@ -333,6 +344,13 @@ impl DeviceState {
         run.flat_map(|run| self.usages_in(run))
             .map(|(rank, _)| rank)
             .collect()
+    }
+
+    /// What these processes have gathered on this device.
+    fn gathered(&self, ranks: &[&RankState]) -> Option<Bytes> {
+        let usages = ranks.iter().filter_map(|rank| rank.usage_on(&self.uuid));
+        let gathered = usages.filter_map(|usage| usage.sample.gathered);
+        gathered.reduce(|a, b| a + b)
     }
 
     /// The structures of these processes on this device.

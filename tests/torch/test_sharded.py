@@ -1,6 +1,7 @@
 """Models that `fully_shard` or FullyShardedDataParallel has divided among ranks: a rehearsal gathers and reduces on paper, as
 torch does, and sends nothing. One rank of two, whose process group does nothing by itself."""
 import unittest
+import unittest.mock
 
 import on_cpu
 import torch
@@ -10,7 +11,15 @@ from torch import nn
 
 try:
     from torch.distributed.device_mesh import init_device_mesh
-    from torch.distributed.fsdp import FullyShardedDataParallel, MixedPrecision, MixedPrecisionPolicy, fully_shard
+    from torch.distributed.fsdp import (
+        CPUOffload,
+        CPUOffloadPolicy,
+        FullyShardedDataParallel,
+        MixedPrecision,
+        MixedPrecisionPolicy,
+        ShardingStrategy,
+        fully_shard,
+    )
     from torch.distributed.fsdp.wrap import ModuleWrapPolicy
     from torch.testing._internal.distributed.fake_pg import FakeStore
 except ImportError:
@@ -188,9 +197,7 @@ class Flat(Rehearsing):
     """FullyShardedDataParallel, each block a unit of its own."""
 
     def rehearsed(self, before=False, **how):
-        wraps = ModuleWrapPolicy({Block})
-        model = FullyShardedDataParallel(Decoder(), auto_wrap_policy=wraps, device_id=torch.device("cpu"), **how)
-        return self.line_of(model, before)
+        return self.line_of(flat(**how), before)
 
     def test_a_rank_has_its_part_of_parameters_and_gradients(self):
         for keeps_parameters in (True, False):
@@ -215,6 +222,60 @@ class Flat(Rehearsing):
         self.assertEqual(most["%d@%d" % (4 * BLOCK, shards.REDUCES)], 1)
 
 
+BF16 = {"param_dtype": torch.bfloat16, "reduce_dtype": torch.float32}
+
+
+class Changed(Rehearsing):
+    """What a step would be if it were sharded otherwise is to the word what it is where the program shards it so."""
+
+    def variants_of(self, model, before=True):
+        self.setUp()
+        line = self.line_of(model, before)
+        return line, {each.get("change"): each for each in line["variants"] if not each["checkpointing"] and not each["amp"]}
+
+    def compared(self, name, model, as_changed, before=True):
+        line, variants = self.variants_of(model, before)
+        other, others = self.variants_of(as_changed, before)
+        for what in ("trace", "forward", "loss"):
+            self.assertEqual(variants[name][what], others[None][what], what)
+        self.assertNotEqual(variants[name]["trace"], variants[None]["trace"])
+        for what in ("weights", "trained"):
+            self.assertEqual(variants[name].get(what, line[what]), other[what], what)
+        # What the program has already is no change.
+        self.assertNotIn(name, others)
+
+    def test_divided_again_behind_forward(self):
+        self.compared("reshard", sharded(reshard_after_forward=False), sharded())
+
+    def test_in_ram(self):
+        self.compared("offload", sharded(), sharded(offload_policy=CPUOffloadPolicy(pin_memory=False)))
+
+    def test_gathered_in_bf16(self):
+        self.compared("in_bf16", sharded(), sharded(mp_policy=MixedPrecisionPolicy(**BF16)))
+
+    def test_flat_ones(self):
+        self.compared("reshard", flat(sharding_strategy=ShardingStrategy.SHARD_GRAD_OP), flat())
+        with unittest.mock.patch.object(torch.Tensor, "pin_memory", lambda self: self):
+            # On a CPU its backward does not run (torch 2.11).
+            self.compared("offload", flat(), flat(cpu_offload=CPUOffload(offload_params=True)), before=False)
+        self.compared("in_bf16", flat(), flat(mixed_precision=MixedPrecision(**BF16)))
+
+    def test_gradients_in_buckets(self):
+        self.compared("in_buckets", replicated(False), replicated(True))
+
+
+def flat(**how):
+    wraps = ModuleWrapPolicy({Block})
+    return FullyShardedDataParallel(Decoder(), auto_wrap_policy=wraps, device_id=torch.device("cpu"), **how)
+
+
+def replicated(in_buckets):
+    model = nn.parallel.DistributedDataParallel(Decoder(), gradient_as_bucket_view=in_buckets)
+    # The group gives no result.
+    model.register_comm_hook(None, unreduced)
+    return model
+
+
 def unreduced(_, bucket):
     done = torch.futures.Future()
     done.set_result(bucket.buffer())
@@ -226,10 +287,7 @@ class Replicated(Rehearsing):
         for in_buckets in (True, False):
             with self.subTest(in_buckets=in_buckets):
                 self.setUp()
-                model = nn.parallel.DistributedDataParallel(Decoder(), gradient_as_bucket_view=in_buckets)
-                # The group gives no result.
-                model.register_comm_hook(None, unreduced)
-                line = self.line_of(model, before=True)
+                line = self.line_of(replicated(in_buckets), before=True)
                 gradients, _ = played(line["variants"][0]["trace"])
                 self.assertEqual(sum(map(int, gradients)), 0 if in_buckets else sum(line["trained"]))
                 self.assertEqual(sum(line["trained"]), 4 * (3 * BLOCK + REST))

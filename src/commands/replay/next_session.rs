@@ -139,9 +139,7 @@ mod tests {
             ["again", "/s/events.jsonl", "--remedy", "batch,amp"]
         );
         let edited = CommandLine::typed("python train.py --batch-size 16");
-        let edited = NextSession::new(vec![], Some(edited))
-            .ok()
-            .expect("a command");
+        let edited = NextSession::new(vec![], Some(edited)).expect("a command");
         assert_eq!(
             words(edited),
             ["--", "python", "train.py", "--batch-size", "16"]

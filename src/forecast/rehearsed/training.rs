@@ -232,7 +232,7 @@ impl<'a> Composition<'a> {
                 ZeroGrad::Backward | ZeroGrad::Never => {}
             }
             if number == 0 && self.said.copies_model && self.reading == Reading::Most {
-                let weights = self.said.weights.iter().sum();
+                let weights = self.weights().iter().sum();
                 self.allocate(weights, Part::Other);
             }
             self.ends.push(self.trace.events.len());
@@ -266,13 +266,18 @@ impl<'a> Composition<'a> {
             }
             (true, _) => (0, rest, Part::Optimizer),
         };
-        let weights = said.weights.iter().map(|size| (*size, Part::Parameters));
+        let weights = self.weights().iter().map(|size| (*size, Part::Parameters));
         for (size, of) in weights.chain([(rest.0, of_rest)]) {
             if size > 0 {
                 self.allocate(size, of);
             }
         }
         states
+    }
+
+    /// The weights that are on the GPU.
+    fn weights(&self) -> &'a [u64] {
+        self.variant.weights.as_ref().unwrap_or(&self.said.weights)
     }
 
     /// A program without an optimizer of torch's changes its weights by itself, most likely without any state.
@@ -286,9 +291,10 @@ impl<'a> Composition<'a> {
 
     /// One tensor like each trained parameter.
     fn all_trained(&mut self) -> Vec<usize> {
-        let said = self.said;
-        let sizes = said.trained.iter();
+        let variant = self.variant;
+        let sizes = variant.trained.as_ref().unwrap_or(&self.said.trained);
         sizes
+            .iter()
             .map(|size| self.allocate(*size, Part::Optimizer))
             .collect()
     }

@@ -69,6 +69,12 @@ impl TextCandidate<'_> {
     }
 }
 
+/// Whether what the command's words alone say is `-b`, which the text has as the short name of something else.
+fn is_another(by_words: &BatchSource<'_>, text: &ProgramText) -> bool {
+    let mut sizes = by_words.sizes.iter();
+    sizes.any(|knob| knob.name == "-b") && text.declares_as_other("-b")
+}
+
 /// What the text says of the batch.
 enum TextChoice<'a> {
     One(TextCandidate<'a>, HowSure),
@@ -84,7 +90,7 @@ pub(crate) fn source<'a>(
 ) -> Result<BatchSource<'a>, String> {
     let by_words = match (by_words, recognized.known) {
         (Ok(source), Some(_)) => return Ok(source),
-        (Ok(source), None) if text.declares_another(&source) => {
+        (Ok(source), None) if is_another(&source, text) => {
             Err("no batch size in the command".into())
         }
         (Err(why), Some(entry))

@@ -29,6 +29,9 @@ const HEIGHT: u16 = 10;
 /// On lower screens the events have the rows of bar and capacity.
 const HEIGHT_FOR_ALL: u16 = 40;
 
+/// What FSDP gathers beside a rank's shards.
+const GATHERED: &str = "gathered layers";
+
 #[derive(Clone, Copy)]
 struct BreakdownPart {
     pub name: &'static str,
@@ -67,35 +70,41 @@ fn parts(of: &Breakdown, capacity: Option<Bytes>) -> Vec<BreakdownPart> {
         None => ("allocated", "allocated"),
     };
     let (own, own_short, says) = match of.is_sharded {
-        true => ("parameter shards", "shards", "this rank's part of the parameters; layers are gathered beside it"),
+        true => ("parameter shards", "shards", "this rank's part of the parameters"),
         false => ("parameters", "params", "the tensors that the optimizer updates"),
     };
     let known = [
         (own, own_short, Tone::Parameters, FULL, "P", says, of.parameters),
         ("gradients", "grads", Tone::Gradients, FULL, "G", "kept until zero_grad()", of.gradients),
         ("optimizer state", "optim", Tone::OptimizerState, FULL, "O", "the optimizer's own tensors, such as Adam's moments", of.optimizer_state),
+        (GATHERED, "gathered", Tone::Parameters, DENSE, "W", "layers that are whole for the moment; the most of the last seconds", of.gathered),
         (rest, rest_short, Tone::Activations, FULL, "A", "kept for the backward pass, grow with the batch", of.activations_and_other),
         ("cached", "cached", Tone::Cached, SHADE, "c", "reserved by PyTorch but unallocated", of.cached),
         ("non-PyTorch", "non-torch", Tone::NonPytorch, DENSE, "n", "CUDA context, cuDNN, cuBLAS, NCCL, other libraries", of.non_pytorch),
         ("other processes", "others", Tone::OtherProcesses, FULL, "o", "none", of.other_processes),
         ("free", "free", Tone::Free, SHADE, ".", "available to any process", of.free),
     ]
+    .into_iter()
+    // Only where ranks divide the parameters.
+    .filter(|(name, .., bytes)| *name != GATHERED || bytes.is_some())
     .map(|(name, short, tone, fill, letter, says, bytes)| BreakdownPart { name, short, tone, fill, letter, says, bytes });
+    let known: Vec<BreakdownPart> = known.collect();
     // Who holds what is not PyTorch's is not known.
     let outside = match (of.non_pytorch.or(of.other_processes), of.outside, of.free) {
         (None, Some(outside), _) => ("not PyTorch's", "not torch's", outside, "CUDA context, libraries, other processes (no NVML)"),
         (None, None, None) => {
             let Some(capacity) = capacity.filter(|_| of.cached.is_some()) else {
-                return known.into();
+                return known;
             };
             let held = known.iter().filter_map(|part| part.bytes).sum();
             ("free or others'", "free or others'", capacity - held, "CUDA context, libraries, other processes, free (no NVML)")
         }
-        (_, _, _) => return known.into(),
+        (_, _, _) => return known,
     };
     let (name, short, bytes, says) = outside;
     let outside = BreakdownPart { name, short, tone: Tone::NonPytorch, fill: SHADE, letter: "?", says, bytes: Some(bytes) };
-    let (pytorchs, others) = known.split_at(5);
+    let of_pytorch = known.iter().take_while(|part| part.tone != Tone::NonPytorch);
+    let (pytorchs, others) = known.split_at(of_pytorch.count());
     let free = others.iter().filter(|part| part.tone == Tone::Free && part.bytes.is_some());
     [pytorchs, &[outside]].concat().into_iter().chain(free.copied()).collect()
 }
@@ -125,6 +134,7 @@ fn shown(state: &State, device: &DeviceState) -> (Breakdown, BreakdownMoment) {
             breakdown.parameters,
             breakdown.gradients,
             breakdown.optimizer_state,
+            breakdown.gathered,
         ];
         breakdown.activations_and_other = Some(peak - named.into_iter().flatten().sum());
         breakdown.cached = Some(reserved - peak);
@@ -176,7 +186,8 @@ fn draw(canvas: &mut Canvas, view: &View, scene: &Scene, _: ListScroll) {
         return;
     };
     let mut area = canvas.area;
-    if area.height >= HEIGHT {
+    let is_all = area.height >= HEIGHT + u16::from(is_gathering(view, state));
+    if is_all {
         let bar = Rect { height: 1, ..area };
         draw_bar(&mut canvas.at(bar), view, state);
         area.y += 1;
@@ -223,6 +234,12 @@ fn draw(canvas: &mut Canvas, view: &View, scene: &Scene, _: ListScroll) {
             .to(NAME)
             .text(&capacity, Tone::Dim);
     }
+}
+
+/// Whether there is one row more.
+fn is_gathering(view: &View, state: &State) -> bool {
+    let shown = view.device(state).map(|device| shown(state, device).0);
+    shown.is_some_and(|breakdown| breakdown.gathered.is_some())
 }
 
 fn draw_row(pen: &mut Pen, theme: &Theme, part: &BreakdownPart, figures: Figures, whole: Bytes) {

@@ -297,9 +297,20 @@ fn standing_out(found: &Outliers<'_>, state: &State) -> Vec<(String, Tone)> {
         let capacity = device.and_then(|device| device.capacity);
         let reserved = out.rank.sample.as_ref().map(|(_, sample)| sample.reserved);
         let gib = |bytes: Option<Bytes>| Figures::new(capacity).gib(bytes.unwrap_or_default());
+        let divided = device.map(|device| device.breakdown(state));
+        let divided = divided.filter(|parts| parts.gathered.is_some());
+        let divided = divided.map_or(String::new(), |parts| {
+            let [shards, gathered, rest] = [
+                parts.parameters,
+                parts.gathered,
+                parts.activations_and_other,
+            ]
+            .map(gib);
+            format!(": shards {shards}, gathered {gathered}, activations + other {rest}")
+        });
         lines.push((
             format!(
-                "fullest  {}: {} of {} GiB reserved (median {:.0} %)",
+                "fullest  {}: {} of {} GiB reserved (median {:.0} %){divided}",
                 out.rank.name(),
                 gib(reserved),
                 gib(capacity),

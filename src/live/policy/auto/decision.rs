@@ -164,6 +164,12 @@ impl AutoOptions {
                 | RemedyId::StopLeftover
                 | RemedyId::Together
                 | RemedyId::Without
+                | RemedyId::Reshard
+                | RemedyId::GradientsInBuckets
+                | RemedyId::ShardsInBf16
+                | RemedyId::ShardsToRam
+                | RemedyId::CompileBudget
+                | RemedyId::CompileDynamic
                 | RemedyId::SmallerSamples => None,
             };
             measure

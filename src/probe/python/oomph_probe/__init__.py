@@ -57,6 +57,8 @@ patch/ Only where the user chose a patch at runtime, and then these change what 
     copying        how long copies take of a step
     outputs        evaluations of transformers' Trainer move their outputs to RAM
     source         numbers in the text of the program's own files
+    ranks          what FSDP and DistributedDataParallel are told where they are constructed
+    compilation    what torch.compile keeps of activations, and whether sizes are variables
     purity         whether a forward can be run a second time
     precision      whether the program sets a precision itself
 
@@ -68,6 +70,7 @@ live/ While the training goes well:
     sampler        the thread that takes them and feeds the socket
     steps          optimizer steps, by torch's global hooks
     backwards      what is allocated where the backward passes of a step begin, now and then
+    gathered       what FSDP has gathered beside a rank's shards
     structure      bytes of parameters, gradients and optimizer state
     snapshot       summaries of the allocator's snapshot
     recording      records the Python stacks of live blocks
@@ -98,6 +101,7 @@ rehearse/ After an OOM in the first steps, to know what another batch or a remed
     fakes          copies of the model in which every tensor is fake
     shards         copies of what `fully_shard` has divided among the ranks, and what gathers and reduces it
     flat_shards    copies of what FullyShardedDataParallel wraps, and what gathers and reduces it
+    composed       the same step, where ranks divide, gather or reduce otherwise
     catches        whether anybody can catch the error: if not, there is no later moment to go on
     compiling      what the program has compiled runs as it is written, and nothing is compiled
     operators      what torch's operators returned for such sizes, to be asked once
@@ -131,6 +135,7 @@ oom/ When memory has run out:
     graphs         what a tensor keeps alive through its autograd graph
     dump           PyTorch's own snapshot, saved at an OOM or when asked for
     zero           what DeepSpeed's ZeRO holds, and its settings
+    compiled       what torch.compile has compiled, and how often for another size
     census         looks for what could be patched, so that it can be offered
 """
 import os

@@ -26,8 +26,11 @@ def install() -> None:
     wanted.update((name, watch_parser) for name in PARSERS)
     if os.environ.get("OOMPH_EDITS"):
         watch_sources(wanted)
-    if "eval_outputs=" in os.environ.get("OOMPH_PATCHES", ""):
+    patches = os.environ.get("OOMPH_PATCHES", "")
+    if "eval_outputs=" in patches:
         wanted["transformers.trainer"] = patch_library
+    if "reshard=" in patches or "shards=" in patches:
+        wanted["torch.distributed.fsdp"] = patch_library
     for name in list(wanted):
         if name in sys.modules:
             wanted.pop(name)(sys.modules[name])

@@ -141,6 +141,8 @@ class Attached:
         self.lifetime = Lifetime()
         self.finished = False
         self.allocator = allocator.Allocator(torch, allocator.backend(torch))
+        if noted is not None:
+            noted.called = self.allocator.gathered.look
         self.owners = frames.Owners(torch)
         if patched is not None and self.allocator.resting is None:
             patched.read = self.read_current

@@ -5,7 +5,7 @@ CUDA call that could create a context, and nothing resets a peak.
 from __future__ import annotations
 
 from ..common import errors
-from . import stack_policy
+from . import gathered, stack_policy
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -104,6 +104,8 @@ class Allocator:
 
     def __init__(self, torch: Torch, name: str | None) -> None:
         self.torch = torch
+        # What FSDP has gathered.
+        self.gathered = gathered.Gathered()
         self.backend = name
         # Why it is not read, or None.
         self.resting = reason_not_to_read(name)
@@ -130,8 +132,8 @@ class Allocator:
         largest = self.peaks.get(device, (0, 0))[1]
         return stack_policy.Usage(reading.allocated, largest, bound, reading.allocations)
 
-    def sample(self, pid: int, device: int, reading: Reading, limit: int | None) -> Line:
-        """A reading as a line of the wire."""
+    def sample(self, pid: int, device: int, reading: Reading, limit: int | None, is_exact: bool = False) -> Line:
+        """A reading as a line of the wire. `is_exact`: what FSDP has gathered now, not the most of the last seconds."""
         allocated_peak, reserved_peak = self.peaks.get(device, (0, 0))
         line = {
             "event": "sample",
@@ -145,6 +147,9 @@ class Allocator:
         line.update(reading.other)
         if limit is not None:
             line["limit"] = limit
+        gathered = self.gathered.now(device) if is_exact else self.gathered.lately(device)
+        if gathered is not None:
+            line["gathered"] = gathered
         return line
 
     def devices(self) -> list[Line]:

@@ -15,6 +15,7 @@ from importlib.machinery import PathFinder
 
 from ..common import blocks, members
 from ..patch import loader, offload, precision, recompute
+from . import compiled
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -71,6 +72,9 @@ class Census:
         own = self.own_precision(found, roots)
         if own is not None:
             line["precision"] = own
+        graphs = compiled.facts(self.torch)
+        if graphs is not None:
+            line["compiled"] = graphs
         if shares_cuda():
             line["shares_cuda"] = True
         line["installed"] = installed()

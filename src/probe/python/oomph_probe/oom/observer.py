@@ -172,7 +172,7 @@ class Records:
         """The line of one."""
         reading = self.allocator.read(device)
         limit = self.limit(device, total)
-        sample = self.allocator.sample(self.pid, device, reading, limit)
+        sample = self.allocator.sample(self.pid, device, reading, limit, is_exact=True)
         record: Line = {
             "event": "oom",
             "pid": self.pid,

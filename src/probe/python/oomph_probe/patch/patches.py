@@ -2,11 +2,10 @@
 
 Named in OOMPH_PATCHES, separated by commas: `recompute`, `amp`, `batch=64:32`, `workers=4`, `prefetch=1`,
 `pin_memory=off`, `persistent_workers=off`, `sharing=file_system`, `foreach=off`,
-`eval_outputs=4`, `load=cpu`, `offload=cpu`, `cross_entropy=chunked`,
-`empty_cache=phases`. Without the variable
-nothing is touched. What became of changed sources (source.py) is told in the same way. Each patch is
-applied or declines, and reports which and why. One that fails disables itself, and the training goes
-on without it.
+`eval_outputs=4`, `load=cpu`, `offload=cpu`, `cross_entropy=chunked`, `empty_cache=phases`, `reshard=on`, `shards=bf16`,
+`gradients=buckets`, `budget=50`, `dynamic=on`. Without the variable nothing is touched. What became of changed sources
+(source.py) is told in the same way. Each patch is applied or declines, and reports which and why. One that fails
+disables itself, and the training goes on without it.
 """
 
 from __future__ import annotations
@@ -20,6 +19,7 @@ from . import (
     amp,
     arguments,
     chunked,
+    compilation,
     copying,
     emptying,
     foreach,
@@ -30,6 +30,7 @@ from . import (
     outputs,
     precision,
     purity,
+    ranks,
     recompute,
 )
 
@@ -73,6 +74,8 @@ class Patches:
         self.offload: offload.Offload | None = None
         self.emptying: emptying.EmptyCache | None = None
         self.entropy: chunked.ChunkedCrossEntropy | None = None
+        self.ranks = ranks.Ranks(self)
+        self.compile = compilation.CompileOptions(self)
         self.edits: Any = getattr(sys.modules.get("_oomph_source"), "edits", None)
         for word in chosen:
             self.choose(word)
@@ -102,6 +105,10 @@ class Patches:
                 self.outputs = outputs.OutputsToRam(self, value)
             elif name == foreach.NAME:
                 self.foreach = foreach.NoForeach(self, value)
+            elif name in ranks.WANTED:
+                self.ranks.choose(name, value)
+            elif name in (compilation.BUDGET, compilation.DYNAMIC):
+                self.compile.choose(name, value)
             else:
                 self.decline(word, "this version of oomph has no such patch")
         except Exception as error:
@@ -132,6 +139,10 @@ class Patches:
             self.offload.wants_roots = False
         if self.emptying is not None and not self.attempt(emptying.NAME, self.emptying.install):
             self.emptying.wants_roots = False
+        for several in (self.ranks, self.compile):
+            for name in several.chosen[:1]:
+                if not self.attempt(name, several.install):
+                    several.chosen.clear()
         of_roots: tuple[tuple[str, Any], ...] = (
             ("recompute", self.recompute),
             ("amp", self.amp),
@@ -164,8 +175,10 @@ class Patches:
 
     def imported(self, module: Any) -> None:
         """The program has imported a library that a patch waits for."""
-        if self.outputs is not None:
+        if self.outputs is not None and module.__name__ == outputs.LIBRARY:
             self.attempt(outputs.NAME, self.outputs.imported, module)
+        for name in self.ranks.chosen[:1]:
+            self.attempt(name, self.ranks.imported, module)
 
     def root_called(self, root: Module) -> Callable[..., Any] | None:
         """A model is about to be called for the first time, with gradients. Returns the function that
@@ -253,6 +266,8 @@ class Patches:
         for name in self.arguments.bounds:
             if name not in self.said:
                 self.decline(name, self.arguments.nothing_found(name))
+        self.ranks.settle()
+        self.compile.settle()
 
     def send_again(self) -> None:
         """Queues every line again, for a new connection."""

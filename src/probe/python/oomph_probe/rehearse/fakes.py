@@ -45,7 +45,7 @@ class CannotCopy(Exception):
 class Copier:
     """Copies under one FakeTensorMode; the same object gives the same copy."""
 
-    def __init__(self, torch: Torch, operators: Operators, device: Any) -> None:
+    def __init__(self, torch: Torch, operators: Operators, device: Any, gathered_in: Any = None) -> None:
         self.torch = torch
         self.operators = operators
         self.device = device
@@ -57,14 +57,18 @@ class Copier:
         self.trained: list[int] = []
         self.flags = Flags()
         self.memory = shards.Memory(torch)
-        self.shards = shards.Shards(torch, self.memory)
-        self.flat_shards = flat_shards.FlatShards(torch, self.memory)
+        self.shards = shards.Shards(torch, self.memory, gathered_in)
+        self.flat_shards = flat_shards.FlatShards(torch, self.memory, gathered_in)
 
     def begin(self, trace: Any) -> None:
         """What is gathered and reduced enters this trace from now on; nothing of an earlier one is there."""
         self.memory.trace = trace
         self.shards.begin()
         self.flat_shards.begin()
+
+    def is_divided(self) -> bool:
+        """Whether parameters are divided among ranks."""
+        return bool(self.shards.groups or self.flat_shards.units)
 
     def of(self, value: Any) -> Any:
         key = id(value)

@@ -28,12 +28,13 @@ def is_wrapper(module: Module) -> bool:
 class Unit:
     """A wrapper's flat parameter."""
 
-    def __init__(self, state: Any) -> None:
+    def __init__(self, state: Any, gathered_in: Any = None) -> None:
         handle = state._handle
         flat = handle.flat_param
         self.ranks = int(handle.world_size)
         self.is_divided = bool(handle.uses_sharded_strategy)
-        self.reshards = handle._sharding_strategy.name in RESHARDING and not state._is_root
+        self.is_root = bool(state._is_root)
+        self.reshards = handle._sharding_strategy.name in RESHARDING and not self.is_root
         self.reduces = bool(state._sync_gradients)
         self.is_on_host = bool(handle._offload_params)
         self.own_dtype = handle._orig_param_dtype
@@ -41,6 +42,10 @@ class Unit:
         self.dtype = handle._fwd_bwd_param_dtype if self.is_cast else self.own_dtype
         self.reduce_dtype = handle._reduce_dtype or self.dtype
         self.casts_inputs = self.is_cast and bool(state.mixed_precision.cast_forward_inputs)
+        if gathered_in is not None and not self.is_cast and "float32" in str(self.own_dtype):
+            # As MixedPrecision(param_dtype=…, reduce_dtype=torch.float32) has it.
+            self.is_cast = self.casts_inputs = True
+            self.dtype, self.reduce_dtype = gathered_in, handle._reduce_dtype or self.own_dtype
         self.prefetches = getattr(state.backward_prefetch, "name", "")
         self.requires_grad = flat.requires_grad
         # Elements: of all, and of this rank with those that fill it up.
@@ -63,6 +68,8 @@ class Unit:
     def begin(self) -> None:
         self.at = IDLE
         self.whole: tuple[int, int] | None = None
+        # Its part of the gradient, before it is added.
+        self.own: tuple[int, int] | None = None
         self.has_gradient = False
         # Where it comes in forward, once for each call.
         self.calls: list[int] = []
@@ -78,9 +85,10 @@ class Unit:
 class FlatShards:
     """Those of the models of one rehearsal."""
 
-    def __init__(self, torch: Torch, memory: Memory) -> None:
+    def __init__(self, torch: Torch, memory: Memory, gathered_in: Any = None) -> None:
         self.torch = torch
         self.memory = memory
+        self.gathered_in = gathered_in
         self.units: list[Unit] = []
         # Kept, since an id is only good while its object lives.
         self.hidden: dict[int, Any] = {}
@@ -99,7 +107,7 @@ class FlatShards:
             return None
         if getattr(module, "_is_root", None) is None:
             raise Unknown
-        unit = Unit(module)
+        unit = Unit(module, self.gathered_in)
         for each in unit.tensors(module._handle.flat_param):
             self.hidden[id(each)] = each
         self.units.append(unit)
@@ -126,26 +134,23 @@ class FlatShards:
         if unit.requires_grad:
             unit.copy.register_post_accumulate_grad_hook(lambda _: self.reduce(unit))
 
+        does = self.memory.does
+
         def flow(*args: Any, **kwargs: Any) -> Any:
             if unit.at == BACKWARD:
                 # Computed again there.
                 self.view(unit, places, shared)
                 return inner(*args, **kwargs)
-            unit.at = FORWARD
-            self.gather(unit)
+            does(self.enter, unit)
             self.view(unit, places, shared)
             if unit.casts_inputs:
                 args, kwargs = self.memory.cast(unit.dtype, args), self.memory.cast(unit.dtype, kwargs)
             output = inner(*args, **kwargs)
-            if unit.reshards:
-                self.divide(unit)
-            unit.calls.append(len(self.order))
-            self.order.append(unit)
-            unit.at = IDLE
+            does(self.leave, unit)
             if self.torch.is_grad_enabled():
                 for each in self.memory.tensors(output):
                     if each.requires_grad:
-                        each.register_hook(lambda gradient: self.back(unit, gradient))
+                        each.register_hook(lambda gradient: self.come_back(unit, gradient))
             return output
 
         copy.flow = flow
@@ -161,6 +166,17 @@ class FlatShards:
         for name, module, other, of in shared:
             module._parameters[name] = of._parameters[other]
 
+    def enter(self, unit: Unit) -> None:
+        unit.at = FORWARD
+        self.gather(unit)
+
+    def leave(self, unit: Unit) -> None:
+        if unit.reshards:
+            self.divide(unit)
+        unit.calls.append(len(self.order))
+        self.order.append(unit)
+        unit.at = IDLE
+
     def gather(self, unit: Unit) -> None:
         if unit.whole is not None or not unit.is_divided:
             return
@@ -174,17 +190,20 @@ class FlatShards:
         self.memory.give(unit.whole)
         unit.whole = None
 
-    def back(self, unit: Unit, gradient: Any) -> Any:
+    def come_back(self, unit: Unit, gradient: Any) -> Any:
         """Backward has come to what a unit returned."""
         if not self.is_ending:
             self.is_ending = True
             self.torch.autograd.Variable._execution_engine.queue_callback(self.end)
+        self.memory.does(self.back, unit)
+        return gradient
+
+    def back(self, unit: Unit) -> None:
         if unit.at != BACKWARD:
             unit.at = BACKWARD
             self.gather(unit)
             if unit.prefetches == "BACKWARD_PRE":
                 self.fetch(unit)
-        return gradient
 
     def fetch(self, unit: Unit) -> None:
         """The unit that backward comes to next is gathered already."""
@@ -194,38 +213,51 @@ class FlatShards:
 
     def reduce(self, unit: Unit) -> None:
         """The flat gradient is there."""
+        does = self.memory.does
+        if not unit.reduces or not unit.is_divided:
+            does(self.passed, unit, None)
+            return
+        gradient = unit.copy.grad
+        unit.copy.grad = None
+        does(self.passed, unit, gradient.dtype)
+        del gradient
+        does(self.accumulate, unit)
+
+    def passed(self, unit: Unit, dtype: Any) -> None:
         unit.at = REDUCED
         self.divide(unit)
         if unit.prefetches == "BACKWARD_POST":
             self.fetch(unit)
-        if not unit.reduces or not unit.is_divided:
+        if dtype is None:
             return
-        gradient = unit.copy.grad
-        unit.copy.grad = None
         take, give, reduced = self.memory.take, self.memory.give, unit.reduce_dtype.itemsize
-        cast = take(unit.elements * reduced if gradient.dtype != unit.reduce_dtype else 0, REDUCES)
+        cast = take(unit.elements * reduced if dtype != unit.reduce_dtype else 0, REDUCES)
         whole = unit.piece * unit.ranks
         filled = take(whole * reduced if whole > unit.elements else 0, REDUCES)
-        own = take(unit.piece * reduced, REDUCES)
+        unit.own = take(unit.piece * reduced, REDUCES)
         if unit.reduce_dtype != unit.own_dtype:
-            first, own = own, take(unit.piece * unit.own_dtype.itemsize, REDUCES)
+            first, unit.own = unit.own, take(unit.piece * unit.own_dtype.itemsize, REDUCES)
             give(first)
         give(filled)
         give(cast)
-        del gradient
+
+    def accumulate(self, unit: Unit) -> None:
         if unit.has_gradient or unit.is_on_host:
             # Added to what is there, or copied to the host.
-            give(own)
-        unit.has_gradient = True
+            self.memory.give(unit.own)
+        unit.has_gradient, unit.own = True, None
 
     def end(self) -> None:
         """Backward has ended."""
+        self.memory.does(self.finish)
+        self.is_ending = False
+
+    def finish(self) -> None:
         for unit in self.units:
             self.divide(unit)
             unit.at = IDLE
             unit.calls.clear()
         self.order.clear()
-        self.is_ending = False
 
 
 def kind_of(torch: Torch) -> Any:

@@ -45,6 +45,10 @@ MOST_CARRIED = 3
 MAKING = ("lift_fresh", "lift_fresh_copy", "lift")
 
 
+# What a trace's log has.
+ALLOCATED, FREED, MOMENT, CALLED, GRADIENT, MARKED = range(6)
+
+
 class Variant:
     """What is tried in place of the step as it was; `batch` is (from, to) of the batch's dimension. `is_flat`: a first
     dimension that is a multiple of the batch grows with it."""
@@ -57,7 +61,10 @@ class Variant:
         is_flat: bool = False,
         offload: bool = False,
         chunks: bool = False,
+        in_bf16: bool = False,
     ) -> None:
+        # Whether parameters that are divided among ranks are gathered in bf16.
+        self.in_bf16 = in_bf16
         self.batch = batch
         self.is_flat = is_flat
         self.amp = amp
@@ -78,6 +85,19 @@ class Trace:
         self.marks: dict[Any, Any] = {}
         self.flops = 0
         self.is_over = False
+        # What happened, to put it together again in another way (composed.py), and the tensors' allocations by their
+        # storages; None where nobody will.
+        self.log: list[Any] | None = None
+        self.numbers: dict[int, int] = {}
+
+    def note_call(self, act: Any, args: Any) -> None:
+        if self.log is not None:
+            self.log.append((CALLED, act, args, len(self.words)))
+
+    def note_gradient(self, storage: Storage) -> None:
+        """A parameter has its gradient."""
+        if self.log is not None and storage._cdata in self.numbers:
+            self.log.append((GRADIENT, self.numbers[storage._cdata], 0, len(self.words)))
 
     def allocate(self, storage: Storage) -> None:
         size = storage.nbytes()
@@ -87,6 +107,9 @@ class Trace:
         self.words.append(str(size))
         self.allocated += fakes.blocks(size)
         self.peak = max(self.peak, self.allocated)
+        if self.log is not None:
+            self.log.append((ALLOCATED, number, size, len(self.words) - 1))
+            self.numbers[storage._cdata] = number
         self.live[number] = weakref.ref(storage, lambda _: self.free(number, size))
 
     def take(self, size: int, stream: int = 0) -> int:
@@ -99,6 +122,12 @@ class Trace:
         return number
 
     def free(self, number: int, size: int) -> None:
+        """A tensor's memory is let go of."""
+        if self.log is not None and not self.is_over and number in self.live:
+            self.log.append((FREED, number, size, len(self.words)))
+        self.give(number, size)
+
+    def give(self, number: int, size: int) -> None:
         if self.is_over or self.live.pop(number, None) is None:
             return
         self.words.append("-%d" % (self.count - number))
@@ -107,12 +136,16 @@ class Trace:
     def allocate_for_a_moment(self, size: int) -> None:
         """What an operator's kernel takes and gives back before it returns."""
         if size:
+            if self.log is not None:
+                self.log.append((MOMENT, size, 0, len(self.words)))
             self.count += 1
             self.words += [str(size), "-1"]
             self.peak = max(self.peak, self.allocated + fakes.blocks(size))
 
     def mark(self, phase: str) -> None:
         self.marks[phase] = len(self.words)
+        if self.log is not None:
+            self.log.append((MARKED, phase, 0, len(self.words)))
 
 
 class Rehearsal:
@@ -174,8 +207,8 @@ class Rehearsal:
         torch, call, variant = self.torch, self.call, self.variant
         mode = self.mode = FakeTensorMode(allow_non_fake_inputs=False)
         self.operators = operators.Operators(torch, mode, self.answers)
-        copier = self.copier = fakes.Copier(torch, self.operators, call.device)
-        copier.begin(self.trace)
+        gathered_in = torch.bfloat16 if variant.in_bf16 else None
+        copier = self.copier = fakes.Copier(torch, self.operators, call.device, gathered_in)
         module = copier.of(call.module())
         self.weights, self.trained = copier.weights, copier.trained
         self.flags = copier.flags
@@ -191,6 +224,11 @@ class Rehearsal:
                 if each.requires_grad:
                     # Copied into its bucket at once, which was there before.
                     each.register_post_accumulate_grad_hook(let_go)
+        elif call.is_reduced_in_buckets:
+            for each in module.parameters():
+                if each.requires_grad:
+                    each.register_post_accumulate_grad_hook(self.has_gradient)
+        self.begin_trace()
         if call.is_evaluation:
             self.are_there(given)
             return self.evaluated(module, *given)
@@ -210,8 +248,16 @@ class Rehearsal:
                     self.passed[name].put(detached(torch, value), *given)
             del carried, value
             self.trace = Trace(call.device)
-            copier.begin(self.trace)
+            self.begin_trace()
         return self.trace
+
+    def begin_trace(self) -> None:
+        if self.copier.is_divided() or self.call.is_reduced_in_buckets:
+            self.trace.log = []
+        self.copier.begin(self.trace)
+
+    def has_gradient(self, parameter: Any) -> None:
+        self.trace.note_gradient(parameter.grad.untyped_storage())
 
     def are_there(self, given: tuple[list[Any], Kwargs]) -> None:
         """What was there before the call is no allocation of it, nor is a view of it."""

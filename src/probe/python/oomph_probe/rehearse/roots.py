@@ -68,6 +68,8 @@ class Call:
         self.zero_grad: str | None = None
         # Whether its gradients lie in the buckets that ranks reduce.
         self.has_gradients_in_buckets = False
+        # Whether they are copied into buckets.
+        self.is_reduced_in_buckets = False
         self.module = weakref.ref(module)
         self.args = [noted(torch, each) for each in args]
         self.kwargs = {name: noted(torch, each) for name, each in kwargs.items()}
@@ -122,6 +124,8 @@ class Roots:
         self.backwards = 0
         # Told of a call without gradients that memory ran out in.
         self.left_evaluation: Callable[[Module, Any, Any], None] | None = None
+        # Told of the outermost module of each call that is noted.
+        self.called: Callable[[Module], None] | None = None
         # Told of each backward that has ended, as long as it returns True; None where nobody asks.
         self.after_backward: Callable[[], bool] | None = None
 
@@ -270,6 +274,8 @@ class Roots:
             # What torch.jit traces has sizes that are tensors.
             if self.tracing_state() is not None:
                 return False
+            if self.called is not None:
+                self.called(module)
             if type(module).__name__ in WRAPPERS:
                 self.inside.wrapper = weakref.ref(module)
                 return False
@@ -289,7 +295,8 @@ class Roots:
             call = Call(self.torch, module, args, kwargs, self.allocated(device))
             call.callers = callers.Callers(self.torch_home, sys._getframe(2))
             call.steps = self.steps
-            call.has_gradients_in_buckets = self.are_in_buckets(module)
+            in_buckets = self.are_in_buckets(module)
+            call.has_gradients_in_buckets, call.is_reduced_in_buckets = in_buckets is True, in_buckets is False
             self.latest = call
             self.inputs.add(call)
             self.rounds.add(call)
@@ -301,12 +308,13 @@ class Roots:
             self.latest, self.why_not = None, repr(error)[:160]
         return False
 
-    def are_in_buckets(self, module: Module) -> bool:
-        """Whether DistributedDataParallel calls this model, its gradients being views of its buckets."""
+    def are_in_buckets(self, module: Module) -> bool | None:
+        """Where DistributedDataParallel calls this model, whether its gradients are views of its buckets."""
         wrapper = getattr(self.inside, "wrapper", None)
         outer: Any = None if wrapper is None else wrapper()
         inner = None if outer is None else outer._modules.get("module")
-        return inner is module and outer.__dict__.get("gradient_as_bucket_view") is True
+        views = outer.__dict__.get("gradient_as_bucket_view") if inner is module else None
+        return None if views is None else views is True
 
     def left(
         self, phase: str, module: Module | None = None, args: Args = (), kwargs: Kwargs | None = None

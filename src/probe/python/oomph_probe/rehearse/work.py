@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import sys
 import time
+from collections import namedtuple
 
 from ..common import errors
 from ..live import modules
@@ -18,6 +19,7 @@ from . import (
     before,
     chunking,
     compiling,
+    composed,
     effects,
     fakes,
     inputs,
@@ -47,15 +49,20 @@ if TYPE_CHECKING:
 REFINED, SECOND = 1.2, 1.8
 # What a variant takes as a share of the first, which also fills torch's caches (measured: 0.5 to 0.8).
 LATER = 0.7
-AS_IT_WAS = (False, False, False, False)
-# What is rehearsed, in this order: (checkpointing, bf16, to RAM, a loss in chunks), and at which of the batches.
+# What is changed about a step: activation checkpointing, autocast to bf16, what forward saves in RAM, a loss in chunks,
+# divided parameters gathered in bf16.
+Changed = namedtuple("Changed", "checkpointing amp offload chunks in_bf16", defaults=(False, False, False, False, False))
+AS_IT_WAS = Changed()
+# What is rehearsed, in this order, and at which of the batches.
 FIRST, OWN, LESS = 0, 1, 2
 TASKS = (
-    (AS_IT_WAS, FIRST), ((True, False, False, False), FIRST), ((False, True, False, False), FIRST), (AS_IT_WAS, OWN),
-    (AS_IT_WAS, LESS), ((False, False, True, False), FIRST), ((True, True, False, False), FIRST),
+    (AS_IT_WAS, FIRST), (Changed(checkpointing=True), FIRST), (Changed(amp=True), FIRST), (AS_IT_WAS, OWN),
+    (AS_IT_WAS, LESS), (Changed(offload=True), FIRST), (Changed(checkpointing=True, amp=True), FIRST),
 )
 # First of the others, where the step as it was makes a large log-softmax.
-CHUNKED = ((False, False, False, True), FIRST)
+CHUNKED = (Changed(chunks=True), FIRST)
+# In place of autocast where ranks divide the parameters: that has a precision of its own.
+DIVIDED = ((Changed(in_bf16=True), FIRST), (AS_IT_WAS, OWN), (AS_IT_WAS, LESS))
 
 
 class Work:
@@ -87,14 +94,19 @@ class Work:
         # The step as it was, at each batch: what it allocated, and the sizes that parameters have.
         self.traces: list[tuple[int, list[str]]] = []
         self.fixed: Any = frozenset()
+        # The same where ranks divide or reduce otherwise, by the name of the change; the places of these variants.
+        self.changed: dict[str, list[tuple[int, list[str]]]] = {}
+        self.at: dict[str, int] = {}
         # What operators returned, and what keeps the rehearsals from having an effect.
         self.known = operators.Known()
         self.guard: Any = None
         # How many times the places in so many elements were asked for.
         self.shares: list[int] = []
+        # Variants that were put together of the one that was run last.
+        self.changes: list[Line] = []
         # Whether arguments whose first dimension is a multiple of the batch grow with it.
         self.is_flat = False
-        self.left = [each for each in TASKS if not (each[0][1] and call.autocast[0])]
+        self.left = [each for each in TASKS if not (each[0].amp and call.autocast[0])]
         if call.is_evaluation and len(self.ways) == 0:
             self.left = [each for each in TASKS if each[0] == AS_IT_WAS]
 
@@ -158,6 +170,10 @@ class Work:
                         batch = self.next_way()
                         continue
                     self.variants.append(said)
+                    for change in self.changes:
+                        self.at[change["change"]] = len(self.variants)
+                        self.variants.append(change)
+                    self.changes = []
                 else:
                     self.again(sizes.further_of(batch)[which - OWN], batch, deadline)
                 self.left.pop(0)
@@ -224,26 +240,24 @@ class Work:
             line["optimizer"] = optimizer
         return line
 
-    def one(self, variant: tuple[bool, bool, bool, bool], batch: int, deadline: apart.Deadline) -> Line:
+    def one(self, variant: Changed, batch: int, deadline: apart.Deadline) -> Line:
         """A variant at the first of the batches."""
-        checkpointing, amp, offload, chunks = variant
-        said: Line = {"checkpointing": checkpointing, "amp": amp}
-        if offload:
+        said: Line = {"checkpointing": variant.checkpointing, "amp": variant.amp}
+        if variant.offload:
             said["offload"] = True
-        if chunks:
+        if variant.chunks:
             said["chunked"] = True
+        if variant.in_bf16:
+            said["change"] = composed.IN_BF16
         at = sizes.first_of(batch)
         try:
             one, trace = self.traced(variant, batch, at, deadline)
             if variant == AS_IT_WAS:
+                self.changes = self.in_other_ways(one, at)
                 self.traces, self.fixed = [(at, trace.words)], one.fixed_sizes()
                 if one.log_softmax > chunking.WORTH * trace.peak and not self.call.is_evaluation:
                     self.left.insert(1, CHUNKED)
-            said["trace"] = " ".join(sizes.by_one(trace.words, at, one.fixed_sizes()))
-            said["forward"] = trace.marks["forward"]
-            said["loss"] = trace.marks["loss"]
-            said.update({name: numbers for name, numbers in one.outlive.items() if numbers})
-            said["flops"] = trace.flops
+            say(said, trace, at, one.fixed_sizes(), one.outlive)
             if one.offloading is not None:
                 said["ram"] = one.offloading.line()
             if one.carried:
@@ -261,6 +275,28 @@ class Work:
             said["why_not"] = words_of(error)
         return said
 
+    def in_other_ways(self, one: rehearsal.Rehearsal, at: int) -> list[Line]:
+        """What the step would be if ranks divided or reduced otherwise."""
+        made = []
+        for name in composed.possible(one):
+            try:
+                other = composed.Composed(name, one)
+            except Exception:
+                errors.ours("put a step together in another way")
+                continue
+            said: Line = {"checkpointing": False, "amp": False, "change": name}
+            if other.weights is not None:
+                said.update(weights=other.weights, trained=other.trained)
+            say(said, other.trace, at, one.fixed_sizes(), other.outlive(one))
+            self.changed[name] = [(at, other.trace.words)]
+            made.append(said)
+        if one.copier.is_divided():
+            # Autocast leaves FSDP's own precision as it is.
+            self.left = [each for each in self.left if not each[0].amp]
+            if composed.may_be_bf16(one) and DIVIDED[0] not in self.left:
+                self.left = [each for each in self.left if each not in DIVIDED[1:]] + list(DIVIDED)
+        return made
+
     def leave_out(self, carried: list[str]) -> None:
         """Arguments that are what the step before has returned: they count as what outlives it."""
         if self.has_left_out or self.call.lines is None:
@@ -275,7 +311,7 @@ class Work:
     def again(self, at: int, batch: int, deadline: apart.Deadline) -> None:
         """The step as it was at another batch: its sizes are told by all of them."""
         try:
-            trace = self.traced(AS_IT_WAS, batch, at, deadline)[1]
+            one, trace = self.traced(AS_IT_WAS, batch, at, deadline)
         except BaseException as error:
             errors.foreseen("rehearse a step at another batch")
             if deadline.has_come():
@@ -287,9 +323,23 @@ class Work:
             self.variants[0] = dict(self.variants[0], trace=told)
         except sizes.Contradiction as contradiction:
             self.variants = [{"checkpointing": False, "amp": False, "why_not": words_of(contradiction)}]
+            return
+        self.change_again(one, at)
+
+    def change_again(self, one: rehearsal.Rehearsal, at: int) -> None:
+        """What was put together in other ways, at another batch."""
+        for name, traces in self.changed.items():
+            try:
+                traces.append((at, composed.Composed(name, one).trace.words))
+                told = " ".join(sizes.by_several(traces, self.fixed))
+                place = self.at[name]
+                self.variants[place] = dict(self.variants[place], trace=told)
+            except (Exception, sizes.Contradiction):
+                # By one batch it is told already.
+                errors.foreseen("put a step together at another batch")
 
     def traced(
-        self, variant: tuple[bool, bool, bool, bool], batch: int, at: int, deadline: apart.Deadline
+        self, variant: Changed, batch: int, at: int, deadline: apart.Deadline
     ) -> tuple[rehearsal.Rehearsal, rehearsal.Trace]:
         try:
             return self.tried(variant, batch, at, deadline)
@@ -311,10 +361,9 @@ class Work:
             return self.tried(variant, batch, at, deadline)
 
     def tried(
-        self, variant: tuple[bool, bool, bool, bool], batch: int, at: int, deadline: apart.Deadline
+        self, variant: Changed, batch: int, at: int, deadline: apart.Deadline
     ) -> tuple[rehearsal.Rehearsal, rehearsal.Trace]:
-        checkpointing, amp, offload, chunks = variant
-        made = rehearsal.Variant((batch, at), amp, checkpointing, self.is_flat, offload, chunks)
+        made = rehearsal.Variant((batch, at), is_flat=self.is_flat, **variant._asdict())
         one = rehearsal.Rehearsal(self.torch, self.call, made, deadline, self.known, self.guard)
         one.values.shares = self.shares
         trace = one.run()
@@ -325,6 +374,13 @@ class Work:
         if one.values.assumes:
             self.line["assumes_values"] = True
         return one, trace
+
+
+def say(said: Line, trace: rehearsal.Trace, at: int, fixed: Any, outlive: dict[str, list[int]]) -> None:
+    said["trace"] = " ".join(sizes.by_one(trace.words, at, fixed))
+    said["forward"], said["loss"] = trace.marks["forward"], trace.marks["loss"]
+    said.update({name: numbers for name, numbers in outlive.items() if numbers})
+    said["flops"] = trace.flops
 
 
 def ranks_of(torch: Torch) -> int:
