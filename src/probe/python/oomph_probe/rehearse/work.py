@@ -51,7 +51,9 @@ REFINED, SECOND = 1.2, 1.8
 LATER = 0.7
 # What is changed about a step: activation checkpointing, autocast to bf16, what forward saves in RAM, a loss in chunks,
 # divided parameters gathered in bf16.
-Changed = namedtuple("Changed", "checkpointing amp offload chunks in_bf16", defaults=(False, False, False, False, False))
+Changed = namedtuple(
+    "Changed", "checkpointing amp offload chunks in_bf16", defaults=(False, False, False, False, False)
+)
 AS_IT_WAS = Changed()
 # What is rehearsed, in this order, and at which of the batches.
 FIRST, OWN, LESS = 0, 1, 2
