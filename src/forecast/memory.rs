@@ -199,6 +199,15 @@ impl Model {
         self.whole().count()
     }
 
+    /// How many runs of a larger batch had ended before their first step, and with it any idea of what a step needs.
+    pub fn failed_above(&self, batch: u64) -> usize {
+        let is_it = |seen: &&Observation| {
+            let is_unseen = matches!(seen.passes, ForwardBackwardPeak::AtLeast(_, Unseen::NoStep));
+            is_unseen && seen.batch > batch
+        };
+        self.observations.iter().filter(is_it).count()
+    }
+
     /// The largest batch that was seen, whole or not.
     pub(super) fn largest_seen(&self) -> Option<u64> {
         self.observations.iter().map(|seen| seen.batch).max()

@@ -120,7 +120,12 @@ impl Observation {
         launch: &LaunchEnvironment<'_>,
     ) -> Vec<Observation> {
         let of_run = |run: &Run| {
-            let own = WorkloadKey::new(&run.command, launch);
+            // What its own process told: in its command the batch may be a default that a later run's has typed.
+            let launch = LaunchEnvironment {
+                told: run.knobs.as_deref().or(launch.told),
+                ..*launch
+            };
+            let own = WorkloadKey::new(&run.command, &launch);
             (own.likeness == workload.likeness)
                 .then(|| Observation::of_workload(run, &own))
                 .flatten()

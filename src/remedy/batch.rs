@@ -154,6 +154,8 @@ fn halved(offering: &Offering<'_>, from: u64) -> f64 {
     let asked = offering.inputs.batch_scale;
     let scale = match offering.predictor.in_evaluation() {
         Some(most) => asked.min(most),
+        // A guess that has failed says that memory ran out early: the next one is bolder.
+        None if offering.predictor.guessed_before() => asked * 0.5,
         None => asked,
     };
     let mut scales = std::iter::successors(Some(scale), |scale| Some(scale * 0.5))

@@ -227,6 +227,11 @@ impl<'a> RemedyPredictor<'a> {
         Some((like, most))
     }
 
+    /// Whether a larger batch has failed before its first step in an earlier run.
+    pub fn guessed_before(&self) -> bool {
+        self.model.failed_above(self.reading.at_once) > 0
+    }
+
     /// Whether a batch is known not to fit though nothing more is known of its need. It counts as `from` counts the one
     /// that ran.
     pub fn rules_out(&self, from: u64, batch: u64) -> bool {

@@ -45,7 +45,12 @@ impl State {
             EventKind::Oom(record) => self.oom_recorded(at, record),
             EventKind::Patchable(found) => self.patchable_found(found),
             EventKind::Rehearsal(rehearsal) => self.rehearsed(at, rehearsal),
-            EventKind::Knobs(knobs) => self.knobs = Some((**knobs).clone()),
+            EventKind::Knobs(knobs) => {
+                if let Some(run) = self.run_of_mut(knobs.pid) {
+                    run.knobs = Some(knobs.clone());
+                }
+                self.knobs = Some((**knobs).clone());
+            }
             EventKind::Called(called) => {
                 if let Some(run) = self.run_of_mut(called.pid) {
                     run.called.get_or_insert_with(|| called.given.clone());

@@ -3,7 +3,7 @@
 
 use crate::command::{Change, CommandLine};
 use crate::event::{
-    Consequence, Exit, GivenSize, HostMemory, LineText, LoaderSettings, Patch, PatchOutcome,
+    Consequence, Exit, GivenSize, HostMemory, Knobs, LineText, LoaderSettings, Patch, PatchOutcome,
     Patched, Prediction, PredictionOutcome, SourceEdit, SourceLine, displayed,
 };
 use crate::state::{Indexed, OomIncident, RankState};
@@ -67,6 +67,8 @@ pub struct Run {
     pub called: Option<Vec<GivenSize>>,
     /// The same as it was told last, with the least and the most of each size.
     pub inputs: Vec<GivenSize>,
+    /// What it told of its numbers at its out-of-memory: another run of the session has others.
+    pub knobs: Option<Box<Knobs>>,
     /// Whether its probe would tell that.
     pub tells_calls: bool,
     /// The most that counted against the limit of the host's memory.
@@ -269,6 +271,7 @@ impl Run {
     /// Drops what only the screen and the diagnosis of a recent run need. The command, the outcome,
     /// the peaks and everything that predictions use stay.
     pub(super) fn condense(&mut self) {
+        self.knobs = None;
         // What a doubt rests on goes.
         let last = self.ooms.last();
         let last = last.filter(|oom| oom.caught || self.doubt(oom).is_none());

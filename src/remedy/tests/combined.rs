@@ -4,7 +4,8 @@
 use crate::command::CommandLine;
 use crate::diagnosis::Cause;
 use crate::event::{
-    Blocks, EventKind, Exit, OomRecord, Patchable, Phase, Rehearsal, RehearsedVariant,
+    Blocks, EventKind, Exit, GivenSize, Knobs, OomRecord, ParsedNumber, Patchable, Phase,
+    Rehearsal, RehearsedVariant,
 };
 use crate::remedy::{
     Alteration, Plan, Remedy, RemedyId, RemedyInputs, combination, recommended, remedies,
@@ -240,6 +241,53 @@ fn after_a_second_oom_both_count_and_no_number_comes_again() {
             assert!(!commands.iter().any(is_again), "{:?}", run.command);
         }
     });
+}
+
+/// The first run's command does not say the batch, which is a default; the second one's does. What the first one wanted was
+/// of its own number.
+#[test]
+fn a_default_that_failed_counts_as_what_its_own_run_told() {
+    let told = |pid: i32, batch: u64, typed: bool| Knobs {
+        pid: Pid(pid),
+        given: vec![GivenSize {
+            at: "0".into(),
+            shape: vec![batch, 64],
+            ..GivenSize::default()
+        }],
+        parsed: vec![ParsedNumber {
+            name: "batch_size".into(),
+            options: vec!["--batch-size".into()],
+            value: batch,
+            default: Some(64),
+            typed,
+            reads_command: true,
+            by: "argparse".into(),
+            ..ParsedNumber::default()
+        }],
+        world: 1,
+        ..Knobs::default()
+    };
+    let mut scene = StagedSession::default();
+    for (number, words, batch) in [
+        (1, "python train.py", 64),
+        (2, "python train.py --batch-size 32", 32),
+    ] {
+        run_out(&mut scene, number, words, None);
+        let pid = 100 * i32::try_from(number).unwrap();
+        let told = told(pid, batch, number > 1);
+        let at = f64::from(number) * 10.0 + 2.5;
+        scene.add(at, EventKind::Knobs(Box::new(told)));
+    }
+    let findings = [super::finding(Cause::Capacity, None)];
+    let mut inputs = super::of_staged(&scene, &findings);
+    inputs.launch.told = scene.state.knobs.as_ref();
+    let all = remedies(&scene.state.run().unwrap().command, &inputs);
+    let batch = one(&all, RemedyId::Batch);
+    // Half has failed, so a quarter is tried.
+    assert_eq!(batch.takes.unwrap().at_once, 8, "{}", batch.changes);
+    assert_eq!(batch.expectation.fits, None, "{}", batch.expectation.words);
+    // Of what the second one wanted, at the least.
+    assert!(batch.expectation.at_least < Some(gib(7.0)));
 }
 
 #[test]
