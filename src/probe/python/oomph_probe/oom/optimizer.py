@@ -21,8 +21,8 @@ SMALL = 4096
 
 
 def of(torch: Torch, structure: Structure, running: int, device: int) -> Sizes | None:
-    """The optimizer whose id is `running`, else the one of the most parameters on the device; None where there is none. It is
-    remembered: a trace of this step tells parameters from the rest by it."""
+    """The optimizer whose id is `running`, else the one of the most parameters on the device; None where there is none.
+    It is remembered: a trace of this step tells parameters from the rest by it."""
     def is_here(parameter: Tensor) -> bool:
         local = getattr(parameter, "_local_tensor", parameter)
         return local.is_cuda and local.device.index == device
