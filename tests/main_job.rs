@@ -246,6 +246,36 @@ fn a_recording_is_played_to_the_same_end() {
     assert_eq!(findings[0].cause, oomph::diagnosis::Cause::Capacity);
 }
 
+/// Enter in the replay of a session that has ended starts its command with the remedy, in a session of its own.
+#[test]
+fn a_session_that_has_ended_goes_on_from_its_replay() {
+    let demo = ["--batch-size", "64", "--grad-accum", "1", "--steps", "4"];
+    let mut session = Session::start(30, 100, &demo);
+    session.terminal.wait_for(DIALOG, A_RUN);
+    session.terminal.press("q");
+    session.terminal.exit(A_RUN);
+    let recording = session.directory.path().join("events.jsonl");
+    let recording = recording.display().to_string();
+    let state = session.directory.path().display().to_string();
+    let env = [
+        ("XDG_STATE_HOME", state.as_str()),
+        ("OOMPH_SIMULATED_SPEED", "2"),
+    ];
+    let argv = [OOMPH, "replay", "--at", "end", &recording];
+    let mut replayed = Terminal::spawn(&argv, &env, 30, 100);
+    replayed.wait_for("smaller batch", A_RUN);
+    replayed.wait_for("Enter goes on in a new one", A_RUN);
+    replayed.press("b");
+    assert_eq!(replayed.exit(A_RUN), Exit::Code(0));
+    let sessions = std::fs::read_dir(session.directory.path().join("oomph/sessions"));
+    let recordings = sessions.expect("sessions").flatten();
+    let mut recordings = recordings.map(|session| session.path().join("events.jsonl"));
+    let next = recordings.find(|recording| recording.exists());
+    let commands = commands(&events(&next.expect("a session of its own")));
+    assert_eq!(commands.len(), 1);
+    assert!(commands[0].contains("--batch-size 32"), "{commands:?}");
+}
+
 /// `python train.py | tee log` ends with tee's status; the screen closes, and the last lines tell.
 #[test]
 fn an_oom_that_a_pipe_hides_is_told_after_the_screen() {

@@ -135,7 +135,7 @@ fn the_start_of_a_name_is_enough_and_nothing_is_the_latest() {
 #[test]
 fn what_no_name_fits_is_said_with_what_to_do() {
     let archive = Archive::new();
-    for command in ["replay", "explain"] {
+    for command in ["replay", "explain", "logs"] {
         let several = archive.refusal(&[command, "2026"]);
         assert!(
             several.contains("matches several") && several.contains(NIGHT),
@@ -143,6 +143,9 @@ fn what_no_name_fits_is_said_with_what_to_do() {
         );
         let none = archive.refusal(&[command, "1999"]);
         assert!(none.contains("`oomph ls --all`"), "{none}");
+        if command == "logs" {
+            continue;
+        }
         let file = archive.refusal(&[command, "missing.jsonl"]);
         assert!(file.contains("does not exist"), "{file}");
     }

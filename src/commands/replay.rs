@@ -216,6 +216,7 @@ async fn play(
             remedies: offers.of_run(&player.state),
             command: player.state.run().map(|run| &run.command),
             recording: Some(file),
+            waiting: offers.asked.is_some().then_some("working out what helps"),
             subject: Subject::Recording(shown),
             ..Scene::of(&player.state)
         };

@@ -160,7 +160,7 @@ fn number(line: &[u8], name: &[u8]) -> Option<u64> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::event::{Exit, Exited, Sample};
+    use crate::event::{Exit, Exited, Level, Note, NoteSubject, Sample};
     use crate::units::{Bytes, Moment, Pid, RunNumber};
     use std::io::Write;
 
@@ -214,6 +214,28 @@ mod tests {
         })
         .unwrap();
         assert_eq!(seen, [30, 0, 60]);
+    }
+
+    #[test]
+    fn of_notes_only_that_a_run_has_shown_enough_counts() {
+        let note = |at, about| {
+            let note = Note {
+                about,
+                ..Note::new(Level::Info, "4 steps seen")
+            };
+            line(at, EventKind::Note(note))
+        };
+        let mut file = tempfile::NamedTempFile::new().unwrap();
+        for text in [
+            note(1, None),
+            note(2, Some(NoteSubject::Mark)),
+            note(3, Some(NoteSubject::Measured)),
+        ] {
+            file.write_all(&text).unwrap();
+        }
+        let mut seen = Vec::new();
+        outline(file.path(), |event| seen.push(event.at)).unwrap();
+        assert_eq!(seen, [Moment(3)]);
     }
 
     #[test]

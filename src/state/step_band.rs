@@ -62,7 +62,8 @@ impl<'a> StepBand<'a> {
         part_of: impl Fn(Moment) -> (usize, bool),
     ) -> bool {
         let start = part_of(self.from).0.min(parts.len());
-        let until = part_of(self.to).0.clamp(start, parts.len());
+        let last = part_of(self.to).0;
+        let until = last.saturating_add(1).clamp(start, parts.len());
         let each_side = (self.step_us / part_us * TOGETHER / 2.0).ceil() as usize;
         // The latest known one, and the parts from the one before it.
         let mut before: Option<(usize, Bytes)> = None;

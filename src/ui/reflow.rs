@@ -7,9 +7,9 @@ use super::output_rows;
 use std::num::NonZeroU16;
 use vt100::{Callbacks, Cell, Color, Parser, Screen};
 
-/// Cells of scrollback, of 32 bytes each, blank or not: 5 MB. A wide terminal gets fewer rows, so that what is wrapped
+/// Cells of scrollback, of 32 bytes each, blank or not: 3 MB. A wide terminal gets fewer rows, so that what is wrapped
 /// to more rows in a narrow one is kept, too. The log has everything.
-const SCROLLBACK_CELLS: usize = 160_000;
+const SCROLLBACK_CELLS: usize = 100_000;
 
 /// Each row costs something besides its cells.
 const MOST_SCROLLBACK: usize = 4_000;

@@ -25,21 +25,11 @@ use crate::state::{RunOutcome, State};
 use crate::units::Uuid;
 use ratatui::crossterm::event::{KeyEvent, KeyEventKind};
 use ratatui::layout::Rect;
-use std::time::Duration;
 
 impl View {
     /// The screen has a new size.
     pub fn resize(&mut self, width: u16, height: u16) {
         self.size = Rect::new(0, 0, width, height);
-    }
-
-    /// How long a column of the chart lasts, if there is a chart.
-    pub fn chart_column(&self, scene: &Scene) -> Option<Duration> {
-        let chart = layout_of(self, scene).chart()?;
-        let window = self
-            .time
-            .window(scene.state.now, chart::plot_of(chart).width);
-        Some(Duration::from_micros(window.column_us()))
     }
 
     /// Rows and columns for the program's terminal. They change with the screen and the panes, but

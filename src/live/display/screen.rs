@@ -21,9 +21,8 @@ pub(crate) enum Due {
     Now,
 }
 
+/// As often as monitors of the device draw; each frame costs half a millisecond. What happens is drawn at once.
 const CLOCK_PAUSE: Duration = Duration::from_secs(1);
-/// Two frames per second are twice as many as monitors of the device draw; each costs half a millisecond.
-const SAMPLE_PAUSE: Duration = Duration::from_millis(500);
 /// Where a recording is played, or output runs through.
 const MOVING_PAUSE: Duration = Duration::from_millis(250);
 /// Nobody reads lines that scroll by one by one, nor each figure of a progress bar.
@@ -42,7 +41,7 @@ pub(crate) struct Screen {
     has_output: bool,
     output_drawn: Moment,
     pause: Duration,
-    /// A frame for every column of the chart, within limits.
+    /// Between two frames for samples.
     sample_pause: Duration,
     /// Lines of output since the last frame.
     lines: usize,
@@ -73,7 +72,7 @@ impl Screen {
             has_output: false,
             output_drawn: Moment::ZERO,
             pause: Duration::ZERO,
-            sample_pause: SAMPLE_PAUSE,
+            sample_pause: CLOCK_PAUSE,
             lines: 0,
         })
     }
@@ -245,12 +244,7 @@ impl Screen {
         self.sample_pause = match scene.subject {
             // It may be played at any speed.
             Subject::Recording(_) => MOVING_PAUSE,
-            Subject::Own | Subject::Elsewhere(_) => {
-                let column = self.view.chart_column(scene);
-                column.map_or(CLOCK_PAUSE, |column| {
-                    column.clamp(SAMPLE_PAUSE, CLOCK_PAUSE)
-                })
-            }
+            Subject::Own | Subject::Elsewhere(_) => CLOCK_PAUSE,
         };
         self.terminal.draw(&self.view, scene)
     }

@@ -105,10 +105,11 @@
     ctx.lineTo(bbox.left + bbox.width, top);
     ctx.stroke();
     ctx.font = 11 * scale + "px system-ui, sans-serif";
-    // On the left memory is seldom full.
+    // Above its line no mark of a run or an out-of-memory crosses it; on the left memory is seldom full.
+    const above = top - 4 * scale;
     ctx.textAlign = "left";
     ctx.textBaseline = "alphabetic";
-    ctx.fillText(label, bbox.left + 6 * scale, top + 13 * scale);
+    ctx.fillText(label, bbox.left + 6 * scale, above > 11 * scale ? above : top + 13 * scale);
     ctx.restore();
   };
 

@@ -28,6 +28,9 @@ const CHANGES: u16 = 24;
 pub(super) fn lines(page: Page) -> Vec<StyledLine> {
     let all = page.scene.remedies;
     if all.is_empty() {
+        if page.scene.waiting.is_some() {
+            return Vec::new();
+        }
         let words = match page.scene.subject {
             Subject::Own => "No known remedy for this command: press v to edit it.",
             Subject::Recording(replay) if replay.goes_on => {
