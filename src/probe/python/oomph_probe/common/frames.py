@@ -27,8 +27,8 @@ GENERATED = ("<frozen", "<eval_with_key>", "<__array_function__")
 OURS = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__)))) + os.sep
 
 OWN, UNNAMED, LIBRARY = "own", "unnamed", "library"
-# What inductor writes: a file named by its hash, in a folder of two of its letters. Above each kernel stands which of the
-# program's variables it makes.
+# What inductor writes: a file named by its hash, in a folder of two of its letters. Above each kernel stands which of
+# the program's variables it makes.
 COMPILED_NAME, COMPILED_FOLDER = 40, 2
 MADE_OF = re.compile(r"Source Nodes: \[([^\]]+)\]")
 # So far below an allocation stands the kernel that fills it.
