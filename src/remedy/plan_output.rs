@@ -92,6 +92,7 @@ fn in_json(command: &CommandLine, remedy: &Remedy) -> Value {
             "verdict": remedy.expectation.verdict().words(),
             "fits": remedy.expectation.fits,
             "needs": remedy.expectation.needs,
+            "peak": remedy.expectation.peak,
             "within": remedy.expectation.within,
             "at_least": remedy.expectation.at_least,
             "room": remedy.expectation.room,

@@ -3,9 +3,10 @@
 predicted, and what was so. One GPU, where sharded ones have one rank; with `--ranks 2` those alone, under torchrun on two.
 
     python3 tests/gpu/compiled.py --oomph target/release/oomph --results FILE [--ranks 2] [--seconds 480] [--at-once 4]
-                                  [--only KIND …] [--report]
+                                  [--only KIND …] [--changes] [--report]
 
 Each runs once for its peak, then with less than that: 1/1.2 (mostly out in backward or the optimizer's step) and 1/2 (in forward).
+`--changes` runs what ranks or compiled graphs can do otherwise (CHANGES) against what was said of it, in place of relaunches.
 Beside it `gpt-wrapped` catches an OOM, bare twice and under oomph, for its losses. A run that is cut off goes on where it was.
 """
 import argparse
@@ -29,8 +30,18 @@ PROGRAM = HERE / "programs" / "compiled_kinds.py"
 TIMES = (1.2, 2.0)
 SECONDS = 150
 SHARDED = (
-    "ddp", "ddp-compiled", "fsdp1", "fsdp1-blocks", "fsdp2", "fsdp2-bf16", "fsdp2-recompute", "fsdp2-whole", "fsdp2-large",
+    "ddp", "ddp-compiled", "fsdp1", "fsdp1-blocks", "fsdp1-grad", "fsdp2", "fsdp2-bf16", "fsdp2-recompute", "fsdp2-whole", "fsdp2-large",
 )
+
+
+# What ranks or compiled graphs can do otherwise, each with the patch and the remedy.
+CHANGES = {
+    "ddp": [("gradients=buckets", "gradients-in-buckets")],
+    "fsdp2": [("shards=bf16", "shards-in-bf16")],
+    "fsdp2-whole": [("reshard=on", "reshard")],
+    "fsdp1-grad": [("reshard=on", "reshard")],
+    "gpt-wrapped": [("budget=50", "compile-budget")],
+}
 
 
 def batch_of(kind):
@@ -65,6 +76,34 @@ def run(words, environment=None):
 def bare(kind):
     done = run(command(kind))
     return {"status": done.returncode, **last(done), "stderr": done.stderr[-400:] if done.returncode else ""}
+
+
+def bare_out(kind, cap):
+    """Seconds from the out-of-memory to the exit with nothing in front."""
+    done = run(command(kind, "--cap", "%.3f" % cap))
+    ended, out = time.time(), [json.loads(line)["out"] for line in done.stdout.splitlines() if line.startswith('{"out"')]
+    return {"status": done.returncode, "to_exit": ended - min(out) if out else None}
+
+
+def change(oomph, kind, patch, remedy, times, peak, keep):
+    """What a remedy of ranks or of compiled graphs is said to need, and what its run takes."""
+    with tempfile.TemporaryDirectory() as home:
+        cap = "%.3f" % (peak / times / GIB)
+        recording = home + "/it.jsonl"
+        environment = dict(os.environ, OOMPH_STATE_DIR=home + "/state", OOMPH_RUNTIME_DIR=home + "/run")
+        run([oomph, "--headless", "--record", recording, *command(kind, "--cap", cap)], environment)
+        keep(recording)
+        said = json.loads(run([oomph, "explain", recording, "--json"], environment).stdout or "{}")
+        found = next((each for each in said.get("remedies") or () if each["id"] == remedy), None)
+        environment["OOMPH_PATCHES"] = patch
+        front = [oomph, "--headless", "--record", home + "/patched.jsonl"]
+        patched = run([*front, *command(kind)], environment)
+        notes = [event for event in events(home + "/patched.jsonl") if event.get("event") == "patch"]
+        measured = last(patched)
+        expected = (found or {}).get("expected") or {}
+        return {"patch": patch, "offered": bool(found and found["available"]), "expected": expected, "status": patched.returncode,
+                "outcome": notes[-1]["outcome"] if notes else None, "peak": measured.get("peak"), "bare_peak": peak,
+                "losses": measured.get("losses")}
 
 
 def under_oomph(oomph, words, home):
@@ -132,14 +171,20 @@ def measure(args, results, end):
         try:
             if not results.has(kind=kind, what="bare"):
                 line = bare(kind)
-                line.pop("losses", None)
                 results.add(**{**line, "kind": kind, "what": "bare"})
             peak = results.find(kind=kind, what="bare").get("peak")
             for times in args.times if peak else ():
-                if time.monotonic() < end and not results.has(kind=kind, what="relaunch", times=times):
+                if time.monotonic() < end and not results.has(kind=kind, what="bare-out", times=times):
+                    results.add(kind=kind, what="bare-out", times=times, **bare_out(kind, peak / times / GIB))
+                if time.monotonic() < end and not args.changes and not results.has(kind=kind, what="relaunch", times=times):
                     line = relaunched(args.oomph, kind, times, peak, lambda kept, name=f"{kind}-{times}": results.keep(kept, name))
                     results.add(kind=kind, what="relaunch", times=times, **line)
-            if kind == "gpt-wrapped" and peak and time.monotonic() < end and not results.has(what="caught"):
+            for patch, remedy in CHANGES.get(kind, ()) if peak and args.changes else ():
+                if time.monotonic() < end and not results.has(kind=kind, what="change", patch=patch):
+                    line = change(args.oomph, kind, patch, remedy, args.times[0], peak,
+                                  lambda kept, name=f"{kind}-{remedy}": results.keep(kept, name))
+                    results.add(kind=kind, what="change", **line)
+            if kind == "gpt-wrapped" and not args.changes and peak and time.monotonic() < end and not results.has(what="caught"):
                 results.add(kind=kind, what="caught", **caught(args.oomph, peak))
         except Exception as error:
             print(kind, repr(error)[:300], file=sys.stderr, flush=True)
@@ -156,6 +201,14 @@ def report(results):
         if line["what"] == "caught":
             print("caught: losses as bare %s (two bare runs alike %s), failed %s, status %s, rehearsed %s" % (
                 line["same"], line["bare_same"], line["failed"], line["status"], line["rehearsed"]))
+        if line["what"] == "change":
+            bare_losses = (results.find(kind=line["kind"], what="bare") or {}).get("losses")
+            expected = ((line["expected"].get("peak") or {}).get("likely") or 0) / GIB
+            print("%-18s %-18s %s, %s: peak %.2f predicted %.2f, unchanged %.2f; losses as bare %s" % (
+                line["kind"], line["patch"], "offered" if line["offered"] else "NOT OFFERED", line["outcome"],
+                (line["peak"] or 0) / GIB, expected, line["bare_peak"] / GIB, line["losses"] == bare_losses))
+        if line["what"] == "bare-out" and line.get("to_exit"):
+            print("%-18s /%.1f bare: to exit %.1f s" % (line["kind"], line["times"], line["to_exit"]))
         if line["what"] != "relaunch":
             continue
         groups["sharded" if line["kind"] in SHARDED else "compiled"].append(line)
@@ -189,12 +242,15 @@ def main():
     parser.add_argument("--at-once", type=int, default=4, help="trainings that share the GPU")
     parser.add_argument("--times", type=float, nargs="*", default=TIMES)
     parser.add_argument("--only", nargs="*")
+    parser.add_argument("--changes", action="store_true", help="what ranks or graphs can do otherwise, in place of relaunches")
     parser.add_argument("--report", action="store_true")
     args = parser.parse_args()
     global RANKS
     RANKS = args.ranks
     if RANKS > 1:
         args.only = args.only or SHARDED
+    if args.changes:
+        args.only = [kind for kind in args.only or kinds() if kind in CHANGES]
     results = Results(args.results)
     if not args.report:
         measure(args, results, time.monotonic() + args.seconds)

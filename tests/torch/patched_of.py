@@ -31,6 +31,33 @@ def by_optimizer(cls, **settings):
     return {"losses": losses, "temporaries": made.most - max(made.now, 0), "foreach": [group["foreach"] for group in groups]}
 
 
+def compiled():
+    """How a model is compiled for several sizes, what its graph keeps for backward, and its losses."""
+    from torch._dynamo.backends.common import aot_autograd
+    from torch._dynamo.utils import counters
+    from torch._functorch.partitioners import min_cut_rematerialization_partition
+
+    kept = []
+
+    def forward(graph, inputs):
+        output = next(node for node in graph.graph.nodes if node.op == "output")
+        kept.append(sum(each.meta["val"].numel() for each in output.args[0][1:] if hasattr(each.meta.get("val"), "numel")))
+        return graph
+
+    backend = aot_autograd(
+        fw_compiler=forward, bw_compiler=lambda graph, _: graph, partition_fn=min_cut_rematerialization_partition
+    )
+    torch.manual_seed(0)
+    model = nn.Sequential(*(nn.Sequential(nn.Linear(64, 64), nn.Tanh(), nn.Linear(64, 64), nn.GELU()) for _ in range(4)))
+    made = torch.compile(model, backend=backend, dynamic=False)
+    losses = []
+    for batch in (16, 12, 8, 4):
+        loss = made(torch.randn(batch, 64)).square().mean()
+        loss.backward()
+        losses.append(loss.item())
+    return {"losses": losses, "kept": str(kept[0]), "compiled": counters["stats"]["unique_graphs"]}
+
+
 def trainer():
     """Losses of a few steps, what an evaluation says of all its outputs, and how many bytes of them it keeps as tensors."""
     import tempfile
@@ -220,6 +247,7 @@ PROGRAMS = {
     "saving-checkpointed": lambda: saving(is_checkpointed=True),
     "saving-hooked": lambda: saving(is_hooked=True),
     "saving-functional": lambda: saving(is_functional=True),
+    "compiled": compiled,
     "resumed": resumed,
     "trainer": trainer,
     "adamw": lambda: by_optimizer(torch.optim.AdamW, lr=1e-2),

@@ -1,11 +1,16 @@
 """Models under torch.compile: their calls are noted, a rehearsal runs them as they are written, and neither compiles anything
 or changes what is compiled."""
 import contextlib
+import pathlib
+import sys
 import unittest
 
 import on_cpu
 import torch
 import torch.nn.functional as F
+from _oomph_probe.common import frames
+from _oomph_probe.live import snapshot, step_trace
+from _oomph_probe.oom import compiled as compiled_facts
 from _oomph_probe.rehearse import roots
 from torch._dynamo.backends.common import aot_autograd
 from torch._dynamo.utils import counters
@@ -181,6 +186,96 @@ class Compiled(unittest.TestCase):
             self.assertEqual((counters["frames"]["total"], noted.calls), (1, calls))
         finally:
             noted.install()
+
+
+# The stacks of an operator of the program's own, innermost first, as the allocator's history has them.
+STACKS = {"forward": [], "backward": []}
+
+
+def stack():
+    frame, found = sys._getframe(1), []
+    while frame is not None:
+        code = frame.f_code
+        found.append({"filename": code.co_filename, "line": frame.f_lineno, "name": code.co_name})
+        frame = frame.f_back
+    return found
+
+
+@torch.library.custom_op("oomph_tests::seen", mutates_args=())
+def seen(x: torch.Tensor) -> torch.Tensor:
+    STACKS["forward"].append(stack())
+    return x.clone()
+
+
+@torch.library.custom_op("oomph_tests::seen_back", mutates_args=())
+def seen_back(x: torch.Tensor) -> torch.Tensor:
+    STACKS["backward"].append(stack())
+    return x.clone()
+
+
+seen.register_fake(lambda x: torch.empty_like(x))
+seen_back.register_fake(lambda x: torch.empty_like(x))
+seen.register_autograd(lambda ctx, gradient: seen_back(gradient))
+
+
+class Seen(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.up, self.down = nn.Linear(16, 64), nn.Linear(64, 16)
+
+    def forward(self, x):
+        wide = self.up(x)
+        kept = seen(wide)
+        return self.down(torch.relu(kept))
+
+
+class Inductor(unittest.TestCase):
+    """Code that inductor has written, on a CPU; it needs a compiler for C++."""
+
+    @classmethod
+    def setUpClass(cls):
+        torch._dynamo.reset()
+        model = torch.compile(Seen())
+        model(torch.randn(4, 16)).sum().backward()
+        cls.owners = frames.Owners(torch)
+        cls.code = {}
+        for where, found in STACKS.items():
+            # As the allocator is called from: not from within the operator.
+            at = next(at for at, frame in enumerate(found[-1]) if frames.is_compiled(frame["filename"]))
+            cls.code[where] = found[-1][at:]
+
+    def test_a_kernel_of_forward_is_the_programs_line_and_what_it_makes(self):
+        own, inside = snapshot.own_and_inside(self.code["forward"], self.owners)
+        self.assertEqual((pathlib.Path(own[0]).name, own[2]), ("test_compiled.py", "forward"))
+        line = frames.line_of(*inside)
+        self.assertEqual(line["file"], "compiled")
+        self.assertIn("kept", line["function"])
+        self.assertEqual(step_trace.phase_of({"frames": self.code["forward"]}, "x", None, self.owners), "forward")
+
+    def test_a_kernel_of_backward_is_of_backward(self):
+        code = self.code["backward"]
+        # On a GPU the engine has a thread for it, which begins there.
+        home = self.owners.torch_home + "autograd/function.py"
+        ends = max(at for at, frame in enumerate(code) if frame["filename"] == home and frame["name"] == "apply")
+        engine = code[: ends + 1]
+        own, inside = snapshot.own_and_inside(engine, self.owners)
+        line = frames.line_of(*own)
+        self.assertEqual((line["file"], inside), ("compiled", None))
+        self.assertTrue(line["function"].startswith("["), line)
+        self.assertEqual(step_trace.phase_of({"frames": engine}, "x", None, self.owners), "backward")
+
+    def test_what_was_compiled_again_for_other_sizes_is_counted(self):
+        torch._dynamo.reset()
+        counters.clear()
+        torch._dynamo.utils._compilation_metrics.clear()
+        self.assertIsNone(compiled_facts.facts(torch))
+        model = torch.compile(Decoder(), backend="eager", dynamic=False)
+        for batch in (6, 5, 4):
+            step(model, batch)
+        said = compiled_facts.facts(torch)
+        self.assertEqual(said["resized"], 2)
+        self.assertGreaterEqual(said["functions"], 1)
+        self.assertNotIn("budget", said)
 
 
 def roots_installed():

@@ -55,6 +55,26 @@ class OutputsToRam(unittest.TestCase):
         self.assertEqual(patched["measured"]["eval_outputs"], {"at": "evaluation", "to_ram": 96 * 16 * (50 * 4 + 8)})
 
 
+class CompileOptions(unittest.TestCase):
+    def test_a_graph_keeps_less_within_a_budget_and_losses_stay(self):
+        bare, patched = run("compiled"), run("compiled", "budget=50")
+        self.assertLess(int(patched["kept"]), int(bare["kept"]))
+        for before, now in zip(bare["losses"], patched["losses"]):
+            self.assertAlmostEqual(before, now, delta=1e-6 * abs(before))
+        self.assertEqual(patched["patches"]["budget"][0], "applied")
+
+    def test_one_graph_is_for_all_sizes(self):
+        bare, patched = run("compiled"), run("compiled", "dynamic=on")
+        self.assertEqual((bare["compiled"], patched["compiled"]), (4, 1))
+        for before, now in zip(bare["losses"], patched["losses"]):
+            self.assertAlmostEqual(before, now, delta=1e-6 * abs(before))
+        self.assertEqual(patched["patches"]["dynamic"][0], "applied")
+
+    def test_where_nothing_is_compiled_that_is_said(self):
+        said = run("adamw", "budget=50", "dynamic=on")["patches"]
+        self.assertEqual((said["budget"][0], said["dynamic"][0]), ("declined", "declined"))
+
+
 class LoadToCpu(unittest.TestCase):
     def test_a_training_that_goes_on_from_a_checkpoint_has_the_same_losses(self):
         bare, patched = run("resumed"), run("resumed", "load=cpu")

@@ -6,6 +6,7 @@ import unittest.mock
 import on_cpu
 import torch
 import torch.nn.functional as F
+from _oomph_probe.live import gathered
 from _oomph_probe.rehearse import shards
 from torch import nn
 
@@ -262,6 +263,43 @@ class Changed(Rehearsing):
 
     def test_gradients_in_buckets(self):
         self.compared("in_buckets", replicated(False), replicated(True))
+
+
+class Live(unittest.TestCase):
+    """What is gathered at a moment, as the live map has it."""
+
+    def seen(self, model, blocks):
+        looked = gathered.Gathered()
+        self.assertIsNone(looked.now(None))
+        looked.look(model)
+        seen = []
+        for block in blocks:
+            block.register_forward_pre_hook(lambda *_: seen.append(looked.now(None)))
+        step(model, torch.optim.AdamW(model.parameters()))
+        seen.append(looked.now(None))
+        # The most of the last seconds is what a reading between two layers has, too.
+        self.assertGreaterEqual(looked.lately(None), seen[-1])
+        return seen
+
+    def test_a_layer_is_gathered_while_it_runs(self):
+        model = sharded()
+        seen = self.seen(model, model.blocks)
+        for of_block in seen[:-1]:
+            self.assertGreaterEqual(of_block, 4 * BLOCK)
+        # Behind the step all is divided again.
+        self.assertEqual(seen[-1], 0)
+
+    def test_all_of_them_where_they_stay_whole(self):
+        model = sharded(reshard_after_forward=False)
+        seen = self.seen(model, model.blocks)
+        self.assertGreaterEqual(seen[2], 3 * 4 * BLOCK)
+
+    def test_flat_parameters(self):
+        model = flat()
+        seen = self.seen(model, [each for each in model.modules() if type(each) is Block])
+        for of_block in seen[:-1]:
+            self.assertGreaterEqual(of_block, 4 * BLOCK)
+        self.assertEqual(seen[-1], 0)
 
 
 def flat(**how):

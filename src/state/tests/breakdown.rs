@@ -40,6 +40,34 @@ fn the_parts_add_up_to_the_capacity() {
     assert_eq!((Some(room.bytes), room.is_upper_bound), (parts.free, false));
 }
 
+/// What FSDP has gathered is no shard and no activation.
+#[test]
+fn gathered_layers_stand_beside_the_shards() {
+    let parts = |whole, gathered| {
+        let mut scene = StagedSession::training();
+        let reading = Sample {
+            gathered,
+            ..sample(100, 0, gib(10.0), gib(12.0))
+        };
+        let structure = Structure {
+            whole,
+            ..made_of_one()
+        };
+        scene
+            .add(2.0, EventKind::Sample(reading))
+            .add(2.0, EventKind::Structure(structure));
+        scene.state.devices[0].breakdown(&scene.state)
+    };
+    let divided = parts(Some(gib(8.0)), Some(gib(2.5)));
+    assert_eq!((divided.parameters, divided.gathered), (Some(gib(1.0)), Some(gib(2.5))));
+    assert_eq!(divided.activations_and_other, Some(gib(3.5)));
+    // Between two layers nothing is.
+    assert_eq!(parts(Some(gib(8.0)), Some(Bytes::ZERO)).gathered, Some(Bytes::ZERO));
+    // A model that is whole has no such part.
+    assert_eq!(parts(None, None).gathered, None);
+    assert_eq!(parts(None, None).activations_and_other, Some(gib(6.0)));
+}
+
 #[test]
 fn a_jump_between_the_two_clocks_is_no_memory_outside_pytorch() {
     let made_of = |scene: &StagedSession| scene.state.devices[0].breakdown(&scene.state);

@@ -12,6 +12,7 @@ import json
 import os
 import random
 import sys
+import time
 
 import grid
 import torch
@@ -81,6 +82,17 @@ def fsdp1(model, args):
     return FullyShardedDataParallel(model, device_id=own_gpu() if args.device == "cuda" else None, use_orig_params=True)
 
 
+def fsdp1_grad(model, args):
+    """Parameters stay whole behind forward."""
+    from torch.distributed.fsdp import FullyShardedDataParallel, ShardingStrategy
+    from torch.distributed.fsdp.wrap import ModuleWrapPolicy
+
+    process_group(args)
+    wraps = ModuleWrapPolicy({type(block) for block in model.blocks})
+    how = {"sharding_strategy": ShardingStrategy.SHARD_GRAD_OP, "auto_wrap_policy": wraps}
+    return FullyShardedDataParallel(model, device_id=own_gpu() if args.device == "cuda" else None, **how)
+
+
 def fsdp1_blocks(model, args):
     """Each block a unit of its own, in bf16."""
     import functools
@@ -125,6 +137,7 @@ KINDS = {
     "ddp": ("decoder", True, 24, ddp),
     "ddp-compiled": ("decoder", True, 24, ddp_compiled),
     "fsdp1": ("decoder", False, 16, fsdp1),
+    "fsdp1-grad": ("decoder", False, 16, fsdp1_grad),
     "fsdp2": ("decoder", False, 16, fsdp2),
     "fsdp2-bf16": ("decoder", False, 24, lambda model, args: fsdp2(model, args, torch.bfloat16)),
     "fsdp2-recompute": ("recompute", True, 48, fsdp2),
@@ -183,12 +196,17 @@ def main():
 
     def train(size, step):
         inputs = batch(args, size, step)
-        with torch.autocast(args.device, torch.bfloat16, enabled=is_bf16):
-            output = model(inputs)
-            loss = output if has_loss else F.cross_entropy(output.flatten(0, 1), inputs.flatten())
-        loss.backward()
-        optimizer.step()
-        optimizer.zero_grad()
+        try:
+            with torch.autocast(args.device, torch.bfloat16, enabled=is_bf16):
+                output = model(inputs)
+                loss = output if has_loss else F.cross_entropy(output.flatten(0, 1), inputs.flatten())
+            loss.backward()
+            optimizer.step()
+            optimizer.zero_grad()
+        except torch.OutOfMemoryError:
+            # When, for whoever waits for the end.
+            print(json.dumps({"out": time.time()}), flush=True)
+            raise
         losses.append(loss.item().hex())
 
     for step in range(args.steps):

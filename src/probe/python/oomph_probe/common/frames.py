@@ -4,7 +4,9 @@ never stored: either would keep tensors alive.
 
 from __future__ import annotations
 
+import linecache
 import os
+import re
 import sys
 import threading
 from _thread import get_ident
@@ -25,6 +27,14 @@ GENERATED = ("<frozen", "<eval_with_key>", "<__array_function__")
 OURS = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__)))) + os.sep
 
 OWN, UNNAMED, LIBRARY = "own", "unnamed", "library"
+# What inductor writes: a file named by its hash, in a folder of two of its letters. Above each kernel stands which of
+# the program's variables it makes.
+COMPILED_NAME, COMPILED_FOLDER = 40, 2
+MADE_OF = re.compile(r"Source Nodes: \[([^\]]+)\]")
+# So far below an allocation stands the kernel that fills it.
+NEAR = 8
+MOST_NAMES = 4
+COMPILED = "compiled"
 
 
 class Owners:
@@ -47,7 +57,7 @@ class Owners:
     def classify(self, path: str) -> str:
         if path.startswith("<"):
             return LIBRARY if path.startswith(GENERATED) else UNNAMED
-        if path.startswith(self.homes) or any(part in path for part in LIBRARIES):
+        if path.startswith(self.homes) or any(part in path for part in LIBRARIES) or is_compiled(path):
             return LIBRARY
         return OWN
 
@@ -71,7 +81,26 @@ def home_of(module: Any) -> str:
         return OURS
 
 
+def is_compiled(path: str) -> bool:
+    """Whether inductor has written this file."""
+    folder, name = os.path.split(path)
+    is_hash = len(name) > COMPILED_NAME and name.startswith("c") and name.endswith(".py")
+    return is_hash and os.path.basename(folder) == name[1 : 1 + COMPILED_FOLDER]
+
+
+def made_by(path: str, number: int) -> str:
+    """What the kernel at a line of such a file makes, by the names that the program has for it."""
+    for at in range(max(number - 1, 1), number + NEAR):
+        found = MADE_OF.search(linecache.getline(path, at))
+        if found is not None:
+            names = found.group(1).split(", ")
+            return "[%s%s]" % (", ".join(names[:MOST_NAMES]), ", …" if len(names) > MOST_NAMES else "")
+    return ""
+
+
 def line_of(path: str, number: int, function: str) -> Line:
+    if is_compiled(path):
+        return {"file": COMPILED, "line": max(number or 0, 0), "function": made_by(path, number or 1)}
     return {"file": path, "line": max(number or 0, 0), "function": function}
 
 

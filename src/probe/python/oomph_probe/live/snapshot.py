@@ -102,6 +102,10 @@ def own_and_inside(stack: list[Any], owners: Owners) -> tuple[Any, Any]:
     """The program's innermost line, and the library's innermost below it (None if there is none)."""
     place = owners.innermost_own([frame["filename"] for frame in stack])
     if place is None:
+        # Backward of what was compiled has no frames of the program's.
+        compiled = next((at for at, frame in enumerate(stack) if frames.is_compiled(frame["filename"])), None)
+        if compiled is not None:
+            return key(stack[compiled]), None
         place = len(stack) - 1
     inside = key(stack[0]) if place > 0 else None
     return key(stack[place]), inside

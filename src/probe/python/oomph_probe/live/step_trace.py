@@ -213,13 +213,16 @@ def layout_before(
 
 
 def phase_of(event: Any, phase: str, optimizer_us: int | None, owners: Owners) -> str:
-    """Backward runs on the engine's threads, which have no Python frames but those of a recomputation."""
+    """Backward runs on the engine's threads, which have no Python frames but those of a recomputation, and of functions
+    that have a backward of their own: what was compiled is one."""
     if optimizer_us is not None and event["time_us"] >= optimizer_us:
         return OPTIMIZER
     stack = event.get("frames")
     if stack is None:
         return phase
     if not stack or any(is_recomputation(frame, owners) for frame in stack):
+        return BACKWARD
+    if stack[-1]["name"] == "apply" and stack[-1]["filename"] == owners.torch_home + "autograd/function.py":
         return BACKWARD
     return FORWARD
 

@@ -124,6 +124,9 @@ class Rehearsals:
         """How the step may be rehearsed, the best way first: from the first call of the round on by the program's own
         lines, else from the one that failed, else that alone."""
         first = self.noted.rounds.first_of(call) if self.noted is not None else None
+        if first is not None and first.module() is None:
+            # A round of a model that is there no more.
+            first = None
         ways: list[Way] = []
         for each in [call] if first is None else [first, call]:
             # A long file takes a tenth of a second: the last of them only where there is none yet.

@@ -275,8 +275,8 @@ class Shards:
         """The gathered parameters are copied out of their buffer."""
         if group is None or not group.is_asked_for:
             return
-        if group.at == FORWARD:
-            self.let_go_of_gathered()
+        # Torch's function has a name for the buffer before until it returns.
+        before = self.gathered if group.at == FORWARD else None
         for each in group.parameters:
             moved = each.piece if group.is_copied and (each.is_cast or each.is_on_host) else 0
             first = self.memory.take(moved)
@@ -284,6 +284,7 @@ class Shards:
             self.memory.give(first)
         if group.at == FORWARD:
             # The next one's copy goes on beside it.
+            self.memory.give(before)
             self.gathered = group.buffer
         else:
             self.memory.give(group.buffer)

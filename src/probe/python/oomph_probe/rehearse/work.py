@@ -63,7 +63,7 @@ TASKS = (
 )
 # First of the others, where the step as it was makes a large log-softmax.
 CHUNKED = (Changed(chunks=True), FIRST)
-# In place of autocast where ranks divide the parameters: that has a precision of its own.
+# Before autocast where ranks divide the parameters: that has a precision of its own.
 DIVIDED = ((Changed(in_bf16=True), FIRST), (AS_IT_WAS, OWN), (AS_IT_WAS, LESS))
 
 
@@ -292,11 +292,11 @@ class Work:
             say(said, other.trace, at, one.fixed_sizes(), other.outlive(one))
             self.changed[name] = [(at, other.trace.words)]
             made.append(said)
-        if one.copier.is_divided():
-            # Autocast leaves FSDP's own precision as it is.
-            self.left = [each for each in self.left if not each[0].amp]
-            if composed.may_be_bf16(one) and DIVIDED[0] not in self.left:
-                self.left = [each for each in self.left if each not in DIVIDED[1:]] + list(DIVIDED)
+        if one.copier.is_divided() and any(each[0] != AS_IT_WAS for each in self.left):
+            # FSDP's own precision comes before autocast.
+            later = [each for each in self.left if each[0].amp]
+            sooner = [each for each in self.left if not each[0].amp and each not in DIVIDED]
+            self.left = sooner + list(DIVIDED if composed.may_be_bf16(one) else DIVIDED[1:]) + later
         return made
 
     def leave_out(self, carried: list[str]) -> None:
