@@ -291,6 +291,28 @@ def with_sampling_behind_it(batch, every=100):
         yield
 
 
+def with_a_test_behind_its_function(batch, every=100):
+    model = perceptron(128, 128)
+    optimizer = plain(model)
+
+    def train_step(given):
+        optimizer.zero_grad()
+        loss = model(given).square().mean()
+        loss.backward()
+        optimizer.step()
+
+    for number in range(3):
+        train_step(torch.randn(batch, 128))
+        if number % every == 0:
+            run_test(model)
+        yield
+
+
+def run_test(model):
+    with torch.no_grad():
+        model(torch.randn(2, 128))
+
+
 # What the model returns it is given in the next call.
 CARRIED = (a_memory_that_begins_empty, a_hidden_state, a_memory_over_segments)
 ROUNDS = (

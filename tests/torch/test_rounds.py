@@ -86,6 +86,9 @@ class Rounds(unittest.TestCase):
         size = 0.6 * peak_of_a_step(rounds_of.with_sampling_behind_it, BATCH)
         self.assertTrue(line_of(rounds_of.with_sampling_behind_it, size)["evaluates_next"])
         self.assertNotIn("evaluates_next", line_of(rounds_of.twice_over_a_batch, size))
+        size = 0.6 * peak_of_a_step(rounds_of.with_a_test_behind_its_function, BATCH)
+        self.assertTrue(line_of(rounds_of.with_a_test_behind_its_function, size)["evaluates_next"])
+        self.assertNotIn("evaluates_next", line_of(rounds_of.an_agent, 0.9 * peak_of_a_step(rounds_of.an_agent, BATCH)))
 
     def test_what_was_assumed_of_values_is_said(self):
         size = 0.6 * peak_of_a_step(rounds_of.experts_by_value, BATCH)

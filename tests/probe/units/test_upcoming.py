@@ -37,6 +37,12 @@ class Upcoming(unittest.TestCase):
         self.assertTrue(self.comes(either, i=0, EVERY=100))
         self.assertTrue(self.comes(SAMPLES.replace("if i % EVERY == 0", "with context"), i=0))
 
+    def test_what_a_function_is_called(self):
+        for line in ("test_step(model)", "run_validation()", "self.evalModel(model)", "trainer.validate(model)"):
+            self.assertTrue(self.comes(SAMPLES.replace("sampled = decode(model, prompt)", line).replace("model.eval()", "pass"), i=0, EVERY=1))
+        for line in ("latest(model)", "contest()", "buffer.sample(64)", "evaluator.log(loss)"):
+            self.assertFalse(self.comes(SAMPLES.replace("sampled = decode(model, prompt)", line).replace("model.eval()", "pass"), i=0, EVERY=1))
+
     def test_what_comes_behind_an_epoch_is_far(self):
         epochs = """
             for epoch in range(3):

@@ -278,7 +278,9 @@ class Lines:
         self.is_whole = is_whole
         # Whether further backwards are run.
         self.goes_further = True
-        for place in callers.places:
+        # Whether the loop that calls these functions evaluates before the next step.
+        self.callers_evaluate = False
+        for at, place in enumerate(callers.places):
             frame = next((each for each in stack if each.f_code is place[0]), None)
             if is_whole and not self.scenes and (frame is None or is_part(place[0])):
                 # The one that called it runs it again.
@@ -288,6 +290,8 @@ class Lines:
             scene = Scene(torch, frame, place, is_whole and not self.scenes)
             self.scenes.append(scene)
             if not scene.ends:
+                if not scene.is_in_loop:
+                    self.callers_evaluate = evaluate_behind(callers.places[at + 1 :], stack)
                 return
         if not self.scenes:
             raise NotFound("no function of the program's called the model")
@@ -313,11 +317,27 @@ class Lines:
 
     def evaluates_next(self) -> bool:
         """Whether a model is called without gradients before the next step."""
-        return len(self.scenes) > 0 and self.scenes[-1].evaluates_next and not self.scenes[-1].ends
+        if not self.scenes or self.scenes[-1].ends:
+            return False
+        return self.scenes[-1].evaluates_next or self.callers_evaluate
 
     def copies_a_model(self) -> bool:
         """Whether the lines behind backward copy a model, which may not have happened yet."""
         return any(each.copies_model for each in self.scenes)
+
+
+def evaluate_behind(places: list[tuple[CodeType, int, int]], stack: list[FrameType]) -> bool:
+    """Whether, of the functions that called one that takes a step, the loop that it is in evaluates before the next."""
+    for code, _, line in places:
+        frame = next((each for each in stack if each.f_code is code), None)
+        path = None if frame is None or is_part(code) else path_to_line(body_of(code), line)
+        if frame is None or path is None:
+            continue
+        if upcoming.comes(path, LOOPS, upcoming.reader(frame), has_stepped=True):
+            return True
+        if any(isinstance(block[at], LOOPS) for block, at in path[:-1]):
+            return False
+    return False
 
 
 def zero_grad_of(torch: Torch, callers: Callers | None) -> str | None:
@@ -481,6 +501,10 @@ def path_to(block: list[Any], is_there: Callable[[Any], bool]) -> list[tuple[lis
                 return [(block, at)] + found
         return [(block, at)]
     return None
+
+
+def path_to_line(block: list[Any], line: int) -> list[tuple[list[Any], int]] | None:
+    return path_to(block, lambda each: is_at(each, line))
 
 
 def following(path: list[tuple[list[Any], int]]) -> tuple[list[Any], list[Any]]:

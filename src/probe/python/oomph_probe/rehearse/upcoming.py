@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import ast
 import operator
+import re
 
 from ..common import errors, frames
 from .reading import UNKNOWN, words
@@ -26,7 +27,10 @@ OPERATIONS: dict[type[ast.AST], Callable[[Any, Any], Any]] = {
 }
 # What turns gradients off, and methods that do so by themselves.
 WITHOUT_GRADIENTS = frozenset("no_grad inference_mode eval".split())
-SAMPLING = frozenset("generate validate evaluate estimate_loss".split())
+SAMPLING = frozenset("generate estimate_loss".split())
+# Words in the names of functions that evaluate (`test_step`, `run_validation`).
+EVALUATING = frozenset("test valid validate validation eval evaluate evaluation".split())
+WORD = re.compile("[A-Z]?[a-z]+|[A-Z]+")
 
 
 def reader(frame: FrameType) -> Callable[[str], Any]:
@@ -42,10 +46,11 @@ def reader(frame: FrameType) -> Callable[[str], Any]:
     return read
 
 
-def comes(path: list[tuple[list[Any], int]], loops: tuple[Any, ...], read: Callable[[str], Any]) -> bool:
+def comes(
+    path: list[tuple[list[Any], int]], loops: tuple[Any, ...], read: Callable[[str], Any], has_stepped: bool = False
+) -> bool:
     """Whether, behind the statement at a path's end, up to the end of the loop with the optimizer's step, a model is
-    called without gradients. `read` gives a variable's value, or UNKNOWN."""
-    has_stepped = False
+    called without gradients. `read` gives a variable's value, or UNKNOWN; `has_stepped`: the statement itself steps."""
     for depth in range(len(path) - 1, -1, -1):
         block, at = path[depth]
         if depth < len(path) - 1 and isinstance(block[at], loops) and has_stepped:
@@ -72,7 +77,9 @@ def running(statements: list[Any], read: Callable[[str], Any]) -> Iterator[Any]:
 
 def evaluates(statement: Any) -> bool:
     names = called_in(statement)
-    return bool(names & WITHOUT_GRADIENTS) and len(names - WITHOUT_GRADIENTS) > 0 or bool(names & SAMPLING)
+    if names & SAMPLING or names & WITHOUT_GRADIENTS and names - WITHOUT_GRADIENTS:
+        return True
+    return any(word.lower() in EVALUATING for name in names - WITHOUT_GRADIENTS for word in WORD.findall(name))
 
 
 def called_in(statement: Any) -> set[str]:
