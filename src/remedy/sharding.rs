@@ -19,7 +19,7 @@ pub(in crate::remedy) mod reshard {
     use super::*;
 
     pub(in crate::remedy) const REMEDY: RemedySpec = RemedySpec::new(
-        'A',
+        'F',
         "reshard after forward",
         RemedyEffect::LessAllocated,
         NeedFrom::Forecast(|_, target| target.treatment.ranks = Some(RankChange::Reshard)),

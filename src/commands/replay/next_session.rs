@@ -132,7 +132,7 @@ mod tests {
 
     #[test]
     fn what_was_chosen_is_started_by_a_process_of_its_own() {
-        let again = |remedies| words(NextSession::new(remedies, None).ok().expect("a command"));
+        let again = |remedies| words(NextSession::new(remedies, None).expect("a command"));
         assert_eq!(again(vec![]), ["again", "/s/events.jsonl", "--same"]);
         assert_eq!(
             again(vec![RemedyId::Batch, RemedyId::Amp]),
