@@ -59,9 +59,11 @@ fn slower(to_ram: Option<&ToRam>) -> String {
     };
     let seconds = |rate: f64| copied.0 as f64 / rate;
     let (least, most) = (seconds(HOST_LINK.2), seconds(HOST_LINK.0));
-    format!(
-        "slower: copying {copied} there and back takes some {least:.1}–{most:.1} s of a step (estimated)"
-    )
+    let takes = match most < 0.1 {
+        true => "less than 0.1 s".to_string(),
+        false => format!("some {least:.1}–{most:.1} s"),
+    };
+    format!("slower: copying {copied} there and back takes {takes} of a step (estimated)")
 }
 
 fn propose(offering: &Offering<'_>) -> Option<Proposal> {

@@ -50,7 +50,8 @@ def run(oomph, model, precision, batch, cap, keep, steps=10):
             kind = event.get("event")
             if kind == "rehearsal" and "micros" not in line:
                 line["micros"] = event["micros"]
-                line["variants"] = [(v["checkpointing"], v["amp"], v.get("why_not")) for v in event["variants"]]
+                others = [v for v in event["variants"] if not (v.get("offload") or v.get("chunked"))]
+                line["variants"] = [(v["checkpointing"], v["amp"], v.get("why_not")) for v in others]
                 line["why_not"] = event.get("why_not")
             elif kind == "started" and event["run"] == 2:
                 words = event["command"]["argv"]

@@ -53,6 +53,13 @@ def why_not(line):
     return variants[0].get("why_not") if variants else line["why_not"]
 
 
+def places(line):
+    """Where the variants of checkpointing and precision stand: as it was, recomputed, in bf16, both, as far as there are."""
+    others = [each.get("offload") or each.get("chunked") for each in line["variants"]]
+    ways = {(each["checkpointing"], each["amp"]): at for at, each in enumerate(line["variants"]) if not others[at]}
+    return [ways[way] for way in ((False, False), (True, False), (False, True), (True, True)) if way in ways]
+
+
 def peak(line, batch, variant=0):
     """The most that is alive at once for a batch; None where there is no such trace."""
     trace = line["variants"][variant].get("trace")
