@@ -59,10 +59,16 @@ fn gathered_layers_stand_beside_the_shards() {
         scene.state.devices[0].breakdown(&scene.state)
     };
     let divided = parts(Some(gib(8.0)), Some(gib(2.5)));
-    assert_eq!((divided.parameters, divided.gathered), (Some(gib(1.0)), Some(gib(2.5))));
+    assert_eq!(
+        (divided.parameters, divided.gathered),
+        (Some(gib(1.0)), Some(gib(2.5)))
+    );
     assert_eq!(divided.activations_and_other, Some(gib(3.5)));
     // Between two layers nothing is.
-    assert_eq!(parts(Some(gib(8.0)), Some(Bytes::ZERO)).gathered, Some(Bytes::ZERO));
+    assert_eq!(
+        parts(Some(gib(8.0)), Some(Bytes::ZERO)).gathered,
+        Some(Bytes::ZERO)
+    );
     // A model that is whole has no such part.
     assert_eq!(parts(None, None).gathered, None);
     assert_eq!(parts(None, None).activations_and_other, Some(gib(6.0)));
