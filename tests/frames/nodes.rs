@@ -4,6 +4,7 @@ use crate::frames::story::{Story, gib};
 use oomph::diagnosis;
 use oomph::event::{
     Consequence, DeviceReading, EventKind, Exit, Hello, ProbeDevice, Sample, Step, StepReading,
+    Structure,
 };
 use oomph::oom::ConsequenceKind;
 use oomph::units::{Pid, Rank, RunNumber, Uuid};
@@ -155,5 +156,19 @@ pub fn one_ran_out() -> Story {
 pub fn half_seen() -> Story {
     let mut story = job(1, 4, 8);
     (0..60).for_each(|at| second(&mut story, 4, 4, at));
+    story
+}
+
+/// FSDP: this rank has shards, and layers are gathered beside them.
+pub fn shards() -> Story {
+    let mut story = crate::frames::cases::steady();
+    story.tell(EventKind::Structure(Structure {
+        whole: Some(gib(1.84)),
+        ..story.structure_of(0)
+    }));
+    story.tell(EventKind::Sample(Sample {
+        gathered: Some(gib(1.2)),
+        ..story.sample_of(0, 12.4, 14.9, 14.1)
+    }));
     story
 }

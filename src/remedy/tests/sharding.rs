@@ -244,6 +244,14 @@ fn what_compiled_graphs_need_is_measured_and_never_taken_unasked() {
         "{cost}"
     );
     assert_ne!(enter, Some(RemedyId::CompileDynamic));
+    // Beside another nothing is known of both.
+    let scene = ran(TRAIN, vec![said(every()), graphs(None, 1)]);
+    let (command, all, _) = offers(&scene);
+    let both = [RemedyId::CompileBudget, RemedyId::Reshard].map(|id| one(&all, id).unwrap());
+    let findings = [super::finding(Cause::Capacity, None)];
+    let inputs = super::of_staged(&scene, &findings);
+    let expected = crate::remedy::expectation(&command, &inputs, &both);
+    assert_eq!((expected.needs, expected.fits), (None, None));
     // Nothing was compiled.
     let (_, all, _) = offers(&ran(TRAIN, Vec::new()));
     assert!(one(&all, RemedyId::CompileBudget).is_none());

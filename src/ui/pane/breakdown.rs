@@ -1,6 +1,6 @@
 //! The breakdown of a device's memory: its parts in a fixed order, each with its figure and share, and all of them in one stacked bar.
 
-use crate::state::{Breakdown, DeviceState, RunOutcome, State};
+use crate::state::{Breakdown, DeviceState, RankState, RunOutcome, State};
 use crate::ui::canvas::{Canvas, Pen, columns};
 use crate::ui::pane::ListScroll;
 use crate::ui::pane::spec::PaneSpec;
@@ -13,10 +13,21 @@ use ratatui::layout::Rect;
 
 pub(in crate::ui) const PANE: PaneSpec = PaneSpec {
     subtitle: |view, state| Some(moment_words(view, state)),
-    own_rows: |_, screen, _| match screen >= HEIGHT_FOR_ALL {
-        true => HEIGHT + 1,
-        // The bar and the capacity stand in the chart, too.
-        false => HEIGHT - 1,
+    own_rows: |state, screen, _| {
+        // Ranks are many, and this is asked for every frame: not by what their devices are made of.
+        let gathers = |rank: &RankState| {
+            let sample = rank.sample.as_ref();
+            let is_divided = rank
+                .structure
+                .is_some_and(|structure| structure.whole.is_some());
+            is_divided && sample.is_some_and(|(_, sample)| sample.gathered.is_some())
+        };
+        let more = u16::from(state.run().is_some_and(|run| run.ranks.iter().any(gathers)));
+        match screen >= HEIGHT_FOR_ALL {
+            true => HEIGHT + 1 + more,
+            // The bar and the capacity stand in the chart, too.
+            false => HEIGHT - 1 + more,
+        }
     },
     // Below there is room to explain the parts.
     gains_from_width: true,

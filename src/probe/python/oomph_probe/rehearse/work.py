@@ -294,8 +294,12 @@ class Work:
             made.append(said)
         if one.copier.is_divided() and any(each[0] != AS_IT_WAS for each in self.left):
             # FSDP's own precision comes before autocast.
-            later = [each for each in self.left if each[0].amp]
-            sooner = [each for each in self.left if not each[0].amp and each not in DIVIDED]
+            left = self.left
+            if one.copier.shards.groups:
+                # What `fully_shard` has taken over is not checkpointed (common/blocks.py): a copy for nothing.
+                left = [each for each in left if not each[0].checkpointing]
+            later = [each for each in left if each[0].amp]
+            sooner = [each for each in left if not each[0].amp and each not in DIVIDED]
             self.left = sooner + list(DIVIDED if composed.may_be_bf16(one) else DIVIDED[1:]) + later
         return made
 
