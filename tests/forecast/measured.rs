@@ -143,7 +143,6 @@ fn what_a_run_really_needs_lies_within() {
             parameters: 0.1,
             floor: 0.4,
             varies: false,
-            spread: None,
             peaks: Vec::new(),
         };
         let mut seen = training.seen((8, peak));
