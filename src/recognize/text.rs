@@ -13,7 +13,6 @@ mod paths;
 mod statements;
 mod tokens;
 
-use super::batch::BatchSource;
 use super::config_formats::{python_number, settings_of};
 use super::family;
 use super::spellings::BatchArgument;
@@ -174,14 +173,11 @@ impl ProgramText {
         text
     }
 
-    /// Whether what the command's words alone say is `-b`, which the text has as the short name of something else.
-    fn declares_another(&self, by_words: &BatchSource<'_>) -> bool {
-        let is_short = by_words.sizes.iter().any(|knob| knob.name == "-b");
-        is_short
-            && self
-                .others
-                .iter()
-                .any(|number| number.names().contains(&"-b"))
+    /// Whether the text has an option of this name that is about something else than batches.
+    fn has_another(&self, option: &str) -> bool {
+        self.others
+            .iter()
+            .any(|number| number.names().contains(&option))
     }
 
     /// Whether the text takes the settings of a section by its name: `config.train`, `config["train"]`.

@@ -84,7 +84,9 @@ pub(crate) fn source<'a>(
 ) -> Result<BatchSource<'a>, String> {
     let by_words = match (by_words, recognized.known) {
         (Ok(source), Some(_)) => return Ok(source),
-        (Ok(source), None) if text.declares_another(&source) => {
+        (Ok(source), None)
+            if source.sizes.iter().any(|knob| knob.name == "-b") && text.has_another("-b") =>
+        {
             Err("no batch size in the command".into())
         }
         (Err(why), Some(entry))
