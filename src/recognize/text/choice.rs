@@ -90,7 +90,13 @@ pub(crate) fn source<'a>(
 ) -> Result<BatchSource<'a>, String> {
     let by_words = match (by_words, recognized.known) {
         (Ok(source), Some(_)) => return Ok(source),
+<<<<<<< HEAD
         (Ok(source), None) if is_another(&source, text) => {
+=======
+        (Ok(source), None)
+            if source.sizes.iter().any(|knob| knob.name == "-b") && text.has_another("-b") =>
+        {
+>>>>>>> zoo
             Err("no batch size in the command".into())
         }
         (Err(why), Some(entry))
