@@ -173,18 +173,11 @@ impl ProgramText {
         text
     }
 
-<<<<<<< HEAD
-    /// Whether the text has this as the name of something else than the batch.
-    fn declares_as_other(&self, name: &str) -> bool {
-        let mut others = self.others.iter();
-        others.any(|number| number.names().contains(&name))
-=======
     /// Whether the text has an option of this name that is about something else than batches.
     fn has_another(&self, option: &str) -> bool {
         self.others
             .iter()
             .any(|number| number.names().contains(&option))
->>>>>>> zoo
     }
 
     /// Whether the text takes the settings of a section by its name: `config.train`, `config["train"]`.

@@ -69,12 +69,6 @@ impl TextCandidate<'_> {
     }
 }
 
-/// Whether what the command's words alone say is `-b`, which the text has as the short name of something else.
-fn is_another(by_words: &BatchSource<'_>, text: &ProgramText) -> bool {
-    let mut sizes = by_words.sizes.iter();
-    sizes.any(|knob| knob.name == "-b") && text.declares_as_other("-b")
-}
-
 /// What the text says of the batch.
 enum TextChoice<'a> {
     One(TextCandidate<'a>, HowSure),
@@ -90,13 +84,9 @@ pub(crate) fn source<'a>(
 ) -> Result<BatchSource<'a>, String> {
     let by_words = match (by_words, recognized.known) {
         (Ok(source), Some(_)) => return Ok(source),
-<<<<<<< HEAD
-        (Ok(source), None) if is_another(&source, text) => {
-=======
         (Ok(source), None)
             if source.sizes.iter().any(|knob| knob.name == "-b") && text.has_another("-b") =>
         {
->>>>>>> zoo
             Err("no batch size in the command".into())
         }
         (Err(why), Some(entry))
