@@ -7,10 +7,10 @@
 use crate::event::{GivenSize, Knobs};
 use crate::state::RankState;
 
-/// The standard deviation of a step's activations, as a share of their mean, where too few steps were read. A choice: batches
-/// of 32 molecules have 0.09, of 96 graphs of very different sizes 0.13 to 0.25.
+/// The standard deviation of a step's activations, as a share of their mean, where too few steps were read. A choice, not
+/// measured: samples whose sizes deviate by half of their mean come to 0.5 / √32 = 0.09 in batches of 32.
 const ASSUMED: f64 = 0.1;
-/// So many deviations above the mean the largest of a few thousand steps is.
+/// So many deviations above the mean the largest of a few thousand steps is (of a normal distribution 3.5 to 4).
 const MOST: f64 = 4.0;
 /// Fewer readings say nothing of their deviation.
 const FEWEST: usize = 4;
@@ -124,13 +124,13 @@ mod tests {
         assert!(spread(&[given(&[32, 128], &[32, 90])]).is_some());
     }
 
-    /// Graphs of 25 nodes (σ 12) laid together, 32 at a time: of a thousand steps of 16 the largest had 1.32 times half of
-    /// what the largest of the first steps of 32 had.
+    /// Graphs of some 25 nodes laid together, 32 at a time: the largest of many steps of 16 has more than half of what the
+    /// first steps of 32 had.
     #[test]
     fn half_of_what_is_laid_together_may_take_more_than_half() {
         let graphs = spread(&[given(&[840, 9], &[760, 9]), given(&[2, 1700], &[2, 1500])]).unwrap();
         assert!(graphs.is_sum);
-        assert!((1.32..1.8).contains(&graphs.at_most(0.5)));
+        assert!((1.2..1.8).contains(&graphs.at_most(0.5)));
         assert!(graphs.at_most(0.125) > graphs.at_most(0.5));
         let texts = spread(&[given(&[32, 128], &[32, 90])]).unwrap();
         assert!(!texts.is_sum);
