@@ -8,7 +8,7 @@ use super::proposal::{Draft, Offering, Proposal};
 use super::{NeedFrom, RemedyEffect, RemedySpec};
 use crate::calibration::HOST_LINK;
 use crate::diagnosis::Phrase;
-use crate::event::{Patch, Patchable, Phase};
+use crate::event::{Patch, Patchable, Phase, Relief, ReliefMoment};
 use crate::units::Bytes;
 
 pub(super) const REMEDY: RemedySpec = RemedySpec {
@@ -79,6 +79,16 @@ fn propose(offering: &Offering<'_>) -> Option<Proposal> {
     let to_ram = offering.predictor.to_ram_alone();
     let draft = patched(offering, found, to_ram.as_ref());
     let cost = Phrase::from("same numerics").and("; ", slower(to_ram.as_ref()));
-    let unknown = Expectation::unknown("how much of the activations can wait there is not known");
+    let unknown = Expectation {
+        // What the patch measures is told at the end, though nothing is promised.
+        relief: Some(Relief {
+            at: ReliefMoment::Step,
+            allocated: None,
+            to_ram: None,
+            without: None,
+            time: None,
+        }),
+        ..Expectation::unknown("how much of the activations can wait there is not known")
+    };
     Some(Proposal::new(draft, cost).expecting(unknown))
 }
