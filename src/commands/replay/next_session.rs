@@ -12,6 +12,7 @@ use std::process::Command;
 use std::sync::mpsc;
 
 /// What was chosen to start.
+#[derive(Debug)]
 pub(super) enum NextSession {
     /// The recorded command, with these remedies.
     Again(Vec<RemedyId>),
@@ -132,16 +133,14 @@ mod tests {
 
     #[test]
     fn what_was_chosen_is_started_by_a_process_of_its_own() {
-        let again = |remedies| words(NextSession::new(remedies, None).ok().expect("a command"));
+        let again = |remedies| words(NextSession::new(remedies, None).expect("a command"));
         assert_eq!(again(vec![]), ["again", "/s/events.jsonl", "--same"]);
         assert_eq!(
             again(vec![RemedyId::Batch, RemedyId::Amp]),
             ["again", "/s/events.jsonl", "--remedy", "batch,amp"]
         );
         let edited = CommandLine::typed("python train.py --batch-size 16");
-        let edited = NextSession::new(vec![], Some(edited))
-            .ok()
-            .expect("a command");
+        let edited = NextSession::new(vec![], Some(edited)).expect("a command");
         assert_eq!(
             words(edited),
             ["--", "python", "train.py", "--batch-size", "16"]
