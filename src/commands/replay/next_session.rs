@@ -12,6 +12,7 @@ use std::process::Command;
 use std::sync::mpsc;
 
 /// What was chosen to start.
+#[derive(Debug)]
 pub(super) enum NextSession {
     /// The recorded command, with these remedies.
     Again(Vec<RemedyId>),
