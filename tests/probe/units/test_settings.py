@@ -44,6 +44,8 @@ class Settings(unittest.TestCase):
         path = self.top / name
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_text(json.dumps(said, indent=1))
+        # From before this process.
+        os.utime(path, (0, 0))
         return path
 
     def found(self, loaded, values=(128,)):
@@ -57,6 +59,14 @@ class Settings(unittest.TestCase):
         self.assertEqual(self.found({"meta": small()}), [("settings/small.json", 3, "batch_size")])
         self.assertEqual(self.found({"meta": {"lr": 0.5}}), [])
         self.assertEqual(self.found({"meta": small()}, values=(64,)), [])
+
+    def test_what_the_program_has_written_of_its_own_settings_is_none(self):
+        path = self.write("small.json", small())
+        self.assertEqual(len(self.found({"meta": small()})), 1)
+        path.write_text(json.dumps(small(), indent=1))
+        self.assertEqual(self.found({"meta": small()}), [])
+        self.write("out/run/small.json", small())
+        self.assertEqual(self.found({"meta": small()}), [])
 
     def test_what_a_word_of_the_command_names_is_left_to_others(self):
         self.write("small.json", small())

@@ -26,8 +26,11 @@ if TYPE_CHECKING:
 
 # What reads each kind, if the program has loaded it.
 READERS = {".json": ("json",), ".yaml": ("yaml",), ".yml": ("yaml",), ".toml": ("tomllib", "tomli", "toml")}
-# Folders that settings do not lie in.
-PASSED_OVER = frozenset("node_modules site-packages venv env data datasets wandb runs outputs checkpoints".split())
+# Folders that settings do not lie in, or only those of earlier runs.
+PASSED_OVER = frozenset(
+    "node_modules site-packages venv env data datasets wandb runs out output outputs results checkpoints logs "
+    "lightning_logs mlruns".split()
+)
 DEEPEST = 4
 MOST_ENTRIES = 4000
 LARGEST_FILE = 32768
@@ -84,6 +87,7 @@ def nearby(until: float) -> Iterator[str]:
     folders = [(top, DEEPEST) for top in dict.fromkeys([*tops, os.getcwd()])]
     seen: set[str] = set()
     entries = 0
+    began = started_at()
     for folder, depth in folders:
         with os.scandir(folder) as listed:
             for entry in listed:
@@ -97,7 +101,20 @@ def nearby(until: float) -> Iterator[str]:
                 # A pipe would wait for a writer.
                 elif can_be_read(name) and name not in named and entry.path not in seen and entry.is_file():
                     seen.add(entry.path)
-                    yield entry.path
+                    # What was written since is what the program says of its own settings.
+                    if entry.stat().st_mtime < began:
+                        yield entry.path
+
+
+def started_at() -> float:
+    """When this process was started, by the clock of files; never where that is not to be had."""
+    try:
+        with io.FileIO("/proc/self/stat") as file:
+            ticks = int((file.read(4096) or b"").rpartition(b")")[2].split()[19])
+        return time.time() - time.clock_gettime(time.CLOCK_BOOTTIME) + ticks / os.sysconf("SC_CLK_TCK")
+    except Exception:
+        errors.foreseen("when this process was started")
+        return float("inf")
 
 
 def can_be_read(name: str) -> bool:

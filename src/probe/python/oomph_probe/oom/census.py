@@ -112,7 +112,7 @@ class Census:
             said = precision.of_model(self.torch, root, "cuda")
             if said is not None:
                 return said
-        return precision.of_settings(self.torch)
+        return precision.of_settings(self.torch) if roots else precision.of_accelerate()
 
 
 class ObjectScan:

@@ -160,7 +160,9 @@ class Records:
         self.seen = 0
         self.full_at = 0.0
         self.latest: tuple[Any, Line] = None, {}
-        # Whether the latest was at the same place as the one before, with the same bytes allocated.
+        # The place of the latest and how many allocations there had been by then, and whether nothing was allocated
+        # between the one before and it.
+        self.last: Any = None
         self.is_again = False
         self.places: set[Any] = set()
         # The id of the optimizer whose step ran when memory ran out; 0 for none.
@@ -193,12 +195,11 @@ class Records:
         # cuDNN tries one algorithm after another: among OOMs at one place with the same bytes allocated,
         # the last attempt's record is the one that counts. (`device` is copied: nothing of the call is kept.)
         place = int(device), record["step"], record.get("stack"), record["sample"]["allocated"]
-        self.is_again = bool(self.latest[1]) and place == self.latest[0] and now - self.full_at < FULL_EVERY
+        last = place, reading.allocations
+        self.is_again, self.last = last == self.last and now - self.full_at < FULL_EVERY, last
         is_new = self.is_new_place(record.get("stack"))
         in_full = is_new or self.seen <= FULL_AT_FIRST or now - self.full_at >= FULL_EVERY
-        if self.is_again:
-            record.update(self.latest[1])
-        elif in_full:
+        if in_full and not self.is_again:
             self.add_parts(
                 record,
                 device,
@@ -206,6 +207,8 @@ class Records:
             )
             self.full_at = now
             self.latest = place, {name: record[name] for name in EXPENSIVE if name in record}
+        elif place == self.latest[0]:
+            record.update(self.latest[1])
         return record
 
     def add_parts(self, record: Line, device: int, parts: Iterable[Callable[[Line, int], None]]) -> None:
