@@ -86,6 +86,10 @@ pub(in crate::remedy) mod gradients_in_buckets {
                 .and("; ", format!("{gradients} of gradients are there once instead of twice"))
                 .and(
                     "; ",
+                    "nothing is saved where the peak lies at the beginning of backward",
+                )
+                .and(
+                    "; ",
                     "bucket_cap_mb would move nothing: all buckets together are as large as the gradients",
                 );
             let draft = patched(offering, Patch::GradientsInBuckets, shown);

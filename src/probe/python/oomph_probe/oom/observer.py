@@ -209,6 +209,11 @@ class Records:
             self.latest = place, {name: record[name] for name in EXPENSIVE if name in record}
         elif place == self.latest[0]:
             record.update(self.latest[1])
+            if self.is_again:
+                # Where in the model it is, no line says.
+                for name in ("progress", "model"):
+                    record.pop(name, None)
+                self.add_parts(record, device, (self.add_progress,))
         return record
 
     def add_parts(self, record: Line, device: int, parts: Iterable[Callable[[Line, int], None]]) -> None:
