@@ -12,7 +12,7 @@ import torch.nn.functional as F
 from _oomph_probe.patch import copying, moving, offload
 from _oomph_probe.rehearse import work
 
-OFFLOADED = (False, False, True, False)
+OFFLOADED = work.Changed(offload=True)
 TASKS = ((work.AS_IT_WAS, work.FIRST), (OFFLOADED, work.FIRST))
 
 

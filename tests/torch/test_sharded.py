@@ -232,7 +232,9 @@ class Changed(Rehearsing):
     def variants_of(self, model, before=True):
         self.setUp()
         line = self.line_of(model, before)
-        return line, {each.get("change"): each for each in line["variants"] if not each["checkpointing"] and not each["amp"]}
+        others = ("checkpointing", "amp", "offload", "chunked")
+        as_it_was = [each for each in line["variants"] if not any(each.get(name) for name in others)]
+        return line, {each.get("change"): each for each in as_it_was}
 
     def compared(self, name, model, as_changed, before=True):
         line, variants = self.variants_of(model, before)

@@ -57,8 +57,9 @@ Changed = namedtuple(
 AS_IT_WAS = Changed()
 # What is rehearsed, in this order, and at which of the batches.
 FIRST, OWN, LESS = 0, 1, 2
+CHECKPOINTED = (Changed(checkpointing=True), FIRST)
 TASKS = (
-    (AS_IT_WAS, FIRST), (Changed(checkpointing=True), FIRST), (Changed(amp=True), FIRST), (AS_IT_WAS, OWN),
+    (AS_IT_WAS, FIRST), CHECKPOINTED, (Changed(amp=True), FIRST), (AS_IT_WAS, OWN),
     (AS_IT_WAS, LESS), (Changed(offload=True), FIRST), (Changed(checkpointing=True, amp=True), FIRST),
 )
 # First of the others, where the step as it was makes a large log-softmax.
@@ -114,6 +115,9 @@ class Work:
 
     def take_way(self) -> tuple[Call, Call]:
         """The call to be rehearsed, which may have larger inputs than the one that begins there, and that one."""
+        while len(self.ways) > 1 and self.ways[0][0].module() is None:
+            # Its model was of an earlier training, and is gone by now.
+            self.ways.pop(0)
         first, lines = self.ways.pop(0)
         call = largest_like(first)
         call.lines, call.zero_grad = lines, self.failed.zero_grad
@@ -125,7 +129,7 @@ class Work:
 
     def would_end_in_time(self, spent: float) -> bool:
         """Whether the next of them would."""
-        until = SECOND if self.left[0] == TASKS[1] else REFINED
+        until = SECOND if self.left[0] == CHECKPOINTED else REFINED
         return spent + LATER * self.first_took <= until * self.slack
 
     def said(self, error: BaseException | None, pid: int) -> Line:
@@ -401,6 +405,9 @@ def largest_like(call: Call) -> Call:
     """The call with the largest inputs of those of its model that were otherwise the same."""
     largest = None if call.seen is None else call.seen.largest
     if largest is None or largest.autocast != call.autocast or largest.device != call.device:
+        return call
+    if largest.module() is not call.module():
+        # Of a model that is gone, whose place in memory this one has.
         return call
     try:
         return largest if inputs.batch_of(largest) == inputs.batch_of(call) else call
