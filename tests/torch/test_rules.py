@@ -39,7 +39,8 @@ def cases(made, whole):
     for name in ("relu", "silu", "sigmoid", "hardswish"):
         yield getattr(ATEN, name + "_").default, (made(4, 6),), {}
     yield ATEN.hardtanh_.default, (made(4, 6), 0.0, 6.0), {}
-    yield ATEN.copy_.default, (made(4, 6), made(4, 6)), {}
+    for each, of in ((made(4, 6), made(4, 6)), (whole(6), made(6)), (made(4, 6).t(), made(6, 4)), (made(4, 6), made(6))):
+        yield ATEN.copy_.default, (each, of), {}
     for name in rules.BACKWARD.split():
         for first, second in ((x, other), (x, turned), (turned, turned), (x, broad)):
             yield getattr(ATEN, name).default, (first, second, *BACKWARD.get(name, ())), {}

@@ -488,8 +488,7 @@ class Rehearsal:
         if self.mode is not None and name in values.BY_VALUE:
             return self.by_value(name, args)
         if self.mode is not None and name in INDEXING and any(is_mask(each) for each in args[1]):
-            args = (args[0], self.places(args[1]), *args[2:])
-            key = None
+            return self.operation(func, facts, (args[0], self.places(args[1]), *args[2:]), kwargs)
         before = self.trace.flops
         self.count(name, args)
         returned = func(*args, **kwargs)

@@ -109,6 +109,13 @@ def in_place(of: Kinds, args: Any, kwargs: Any) -> list[Output] | None:
     return [(SAME, 0, (), (), None, None, 0)]
 
 
+def copied(of: Kinds, args: Any, kwargs: Any) -> list[Output] | None:
+    """The first argument, filled with another of its size, whatever their dtypes."""
+    first, second = args[0], args[1]
+    is_alike = type(first) is of.fake and type(second) is of.fake and first.shape == second.shape
+    return [(SAME, 0, (), (), None, None, 0)] if is_alike and first.fake_device == second.fake_device else None
+
+
 def pointwise_backward(of: Kinds, args: Any, kwargs: Any) -> list[Output] | None:
     return [like(args[0])] if are_alike(of, args[:2]) and is_float(args[0]) else None
 
@@ -317,7 +324,8 @@ RULES: dict[str, Rule] = {
     "aten::pow.Tensor_Scalar": unary,
     **{"aten::%s.Tensor" % each: binary for each in BINARY.split()},
     **{"aten::%s_.Tensor" % each: in_place for each in BINARY.split()},
-    **{"aten::%s_" % each: in_place for each in ("relu", "silu", "sigmoid", "copy", "hardtanh", "hardswish")},
+    **{"aten::%s_" % each: in_place for each in ("relu", "silu", "sigmoid", "hardtanh", "hardswish")},
+    "aten::copy_": copied,
     **{"aten::" + each: pointwise_backward for each in BACKWARD.split()},
     "aten::native_dropout": dropout,
     "aten::native_dropout_backward": dropout_backward,
