@@ -433,13 +433,14 @@ fn a_script_gets_the_trainings_status_whoever_attaches() {
 #[test]
 fn a_loop_on_a_terminal_goes_on_when_the_training_has_ended() {
     let user = User::new();
-    let go = user.path("go");
+    // A file for each turn: the second would see the first's before it is removed.
+    let go = |turn: u32| user.path(&format!("go-{turn}"));
     let training = format!(
-        "echo ready; while [ ! -e {} ]; do sleep 0.05; done; exit 3",
-        go.display()
+        "echo ready; while [ ! -e {}$turn ]; do sleep 0.05; done; exit 3",
+        user.path("go-").display()
     );
     let script = format!(
-        "for turn in 1 2; do {OOMPH} --no-nvml sh -c '{training}'; echo turn $turn gave $?; done"
+        "for turn in 1 2; do export turn; {OOMPH} --no-nvml sh -c '{training}'; echo turn $turn gave $?; done"
     );
     let environment = user.environment();
     let environment: Vec<(&str, &str)> = (environment.iter())
@@ -455,10 +456,9 @@ fn a_loop_on_a_terminal_goes_on_when_the_training_has_ended() {
     let mut attached = user.terminal(&["attach"]);
     attached.wait_for("ready", A_RUN);
     assert!(!looping.screen().contains("gave"), "{}", looping.screen());
-    std::fs::write(&go, "").expect("a file");
+    std::fs::write(go(1), "").expect("a file");
     looping.wait_for("turn 1 gave 3", A_RUN);
     attached.exit(A_RUN);
-    std::fs::remove_file(&go).expect("a file");
     looping.wait_for(
         |screen: &str| screen.contains("ready") && !screen.contains("gave"),
         A_RUN,
@@ -476,7 +476,7 @@ fn a_loop_on_a_terminal_goes_on_when_the_training_has_ended() {
         looping.post_mortem()
     );
     user.wait_for("the training", |session| session["state"] == "running");
-    std::fs::write(&go, "").expect("a file");
+    std::fs::write(go(2), "").expect("a file");
     assert_eq!(attached.exit(A_RUN), Exit::Code(3));
     user.wait_for_none();
 }
