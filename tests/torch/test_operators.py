@@ -93,7 +93,7 @@ def call_of(kind, shape):
 
 
 def words(call, batch, known, checkpointing=False):
-    one = rehearsal.Variant((3, batch), False, checkpointing)
+    one = rehearsal.Variant((3, batch), rehearsal.Changed(checkpointing=checkpointing))
     trace = rehearsal.Rehearsal(torch, call, one, apart.Deadline(float("inf")), known).run()
     return trace.words, trace.flops, trace.marks
 

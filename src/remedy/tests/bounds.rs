@@ -35,7 +35,7 @@ fn rehearsal(batch: u64, each: u64) -> Rehearsal {
 }
 
 /// A run that ran out of memory where 22 GiB could be had.
-fn ran(words: &str, out: OomRecord, more: Vec<EventKind>) -> StagedSession {
+pub(super) fn ran(words: &str, out: OomRecord, more: Vec<EventKind>) -> StagedSession {
     let mut scene = StagedSession::default();
     scene
         .add(0.0, started(1, 100, words))

@@ -3,11 +3,11 @@
 use crate::command::CommandLine;
 use crate::diagnosis::Cause;
 use crate::event::{
-    Compiled, EventKind, Exit, OomRecord, OptimizerMemory, Patchable, Phase, RankChange, Rehearsal,
+    Compiled, EventKind, OomRecord, OptimizerMemory, Patchable, Phase, RankChange, Rehearsal,
     RehearsedVariant,
 };
 use crate::remedy::{Availability, Plan, Remedy, RemedyId, RemedyInputs, recommended, remedies};
-use crate::state::tests::staged::{StagedSession, exited, gib, hello, record, started};
+use crate::state::tests::staged::{StagedSession, gib, record};
 use crate::units::{Bytes, Pid};
 
 const GIB: u64 = 1 << 30;
@@ -53,20 +53,11 @@ fn said(variants: Vec<RehearsedVariant>) -> EventKind {
 }
 
 fn ran(words: &str, more: Vec<EventKind>) -> StagedSession {
-    let mut scene = StagedSession::default();
     let out = OomRecord {
         phase: Phase::Forward,
         ..record(100, gib(20.0), gib(21.0), gib(4.0), gib(1.0))
     };
-    scene
-        .add(0.0, started(1, 100, words))
-        .add(1.0, hello(1, 100, None))
-        .add(2.0, EventKind::Oom(out));
-    for event in more {
-        scene.add(2.1, event);
-    }
-    scene.add(3.0, exited(1, Exit::Code(1)));
-    scene
+    super::bounds::ran(words, out, more)
 }
 
 fn offers(scene: &StagedSession) -> (CommandLine, Vec<Remedy>, Option<RemedyId>) {

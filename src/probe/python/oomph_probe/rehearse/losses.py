@@ -201,7 +201,7 @@ class Scenes:
         self.space = {name: self.space[name] for name in self.bound if name in self.space}
 
     def autocast_behind(self) -> Any:
-        if self.rehearsal.variant.amp or not self.rehearsal.call.autocast[0]:
+        if self.rehearsal.variant.changed.amp or not self.rehearsal.call.autocast[0]:
             return self.rehearsal.autocast()
         return self.torch.autocast(self.rehearsal.call.device.type, enabled=False)
 

@@ -16,6 +16,7 @@ from __future__ import annotations
 import contextlib
 import weakref
 from _thread import get_ident
+from collections import namedtuple
 
 from ..common import blocks, errors
 from . import chunking, fakes, flops, inputs, losses, offloading, operators, recurrent, values
@@ -49,28 +50,24 @@ MAKING = ("lift_fresh", "lift_fresh_copy", "lift")
 ALLOCATED, FREED, MOMENT, CALLED, GRADIENT, MARKED = range(6)
 
 
+# What is changed about a step: activation checkpointing, autocast to bf16, what forward saves in RAM, a loss in chunks,
+# divided parameters gathered in bf16.
+Changed = namedtuple(
+    "Changed", "checkpointing amp offload chunks in_bf16", defaults=(False, False, False, False, False)
+)
+AS_IT_WAS = Changed()
+
+
 class Variant:
     """What is tried in place of the step as it was; `batch` is (from, to) of the batch's dimension. `is_flat`: a first
     dimension that is a multiple of the batch grows with it."""
 
     def __init__(
-        self,
-        batch: tuple[int, int] | None = None,
-        amp: bool = False,
-        checkpointing: bool = False,
-        is_flat: bool = False,
-        offload: bool = False,
-        chunks: bool = False,
-        in_bf16: bool = False,
+        self, batch: tuple[int, int] | None = None, changed: Changed = AS_IT_WAS, is_flat: bool = False
     ) -> None:
-        # Whether parameters that are divided among ranks are gathered in bf16.
-        self.in_bf16 = in_bf16
         self.batch = batch
+        self.changed = changed
         self.is_flat = is_flat
-        self.amp = amp
-        self.checkpointing = checkpointing
-        self.offload = offload
-        self.chunks = chunks
 
 
 class Trace:
@@ -207,16 +204,16 @@ class Rehearsal:
         torch, call, variant = self.torch, self.call, self.variant
         mode = self.mode = FakeTensorMode(allow_non_fake_inputs=False)
         self.operators = operators.Operators(torch, mode, self.answers)
-        gathered_in = torch.bfloat16 if variant.in_bf16 else None
+        gathered_in = torch.bfloat16 if variant.changed.in_bf16 else None
         copier = self.copier = fakes.Copier(torch, self.operators, call.device, gathered_in)
         module = copier.of(call.module())
         self.weights, self.trained = copier.weights, copier.trained
         self.flags = copier.flags
         given = self.arguments(mode)
         self.has_copied(module)
-        if variant.checkpointing:
+        if variant.changed.checkpointing:
             self.checkpoint(module)
-        if variant.offload:
+        if variant.changed.offload:
             self.offloading = offloading.Offloading(torch, call.device, *variant.batch or (1, 1))
             self.offloading.put_around(module, call.module())
         if call.has_gradients_in_buckets:
@@ -234,7 +231,7 @@ class Rehearsal:
             return self.evaluated(module, *given)
         if call.is_evaluated_first:
             module.train()
-        chunks = chunking.Chunking(torch, call.device, *variant.batch or (1, 1)) if variant.chunks else None
+        chunks = chunking.Chunking(torch, call.device, *variant.batch or (1, 1)) if variant.changed.chunks else None
         for left in range(MOST_CARRIED, -1, -1):
             self.are_there(given)
             with chunks if chunks is not None else contextlib.nullcontext():
@@ -300,7 +297,7 @@ class Rehearsal:
                     del loss
             self.trace.mark("backward")
             with mode, self.recorder():
-                with self.autocast() if variant.amp else contextlib.nullcontext():
+                with self.autocast() if variant.changed.amp else contextlib.nullcontext():
                     scenes.further()
                 scenes.behind()
             other = scenes.carries_other(self.given) if may_begin_again else {}
@@ -370,7 +367,7 @@ class Rehearsal:
 
     def autocast(self) -> Any:
         enabled, dtype, cache = self.call.autocast
-        if self.variant.amp:
+        if self.variant.changed.amp:
             enabled, dtype = True, self.torch.bfloat16
         return self.torch.autocast(self.call.device.type, enabled=enabled, dtype=dtype, cache_enabled=cache)
 

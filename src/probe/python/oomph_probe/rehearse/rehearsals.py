@@ -14,7 +14,8 @@ import time
 from ..common import errors, frames
 from ..knobs import batch
 from . import apart, callers, catches, evaluations, inputs, randoms, roots
-from .work import AS_IT_WAS, TASKS, Work
+from .rehearsal import AS_IT_WAS
+from .work import TASKS, Work
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import sys
 import time
-from collections import namedtuple
 
 from ..common import errors
 from ..live import modules
@@ -31,6 +30,7 @@ from . import (
     sizes,
     warned,
 )
+from .rehearsal import AS_IT_WAS, Changed
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -49,12 +49,6 @@ if TYPE_CHECKING:
 REFINED, SECOND = 1.2, 1.8
 # What a variant takes as a share of the first, which also fills torch's caches (measured: 0.5 to 0.8).
 LATER = 0.7
-# What is changed about a step: activation checkpointing, autocast to bf16, what forward saves in RAM, a loss in chunks,
-# divided parameters gathered in bf16.
-Changed = namedtuple(
-    "Changed", "checkpointing amp offload chunks in_bf16", defaults=(False, False, False, False, False)
-)
-AS_IT_WAS = Changed()
 # What is rehearsed, in this order, and at which of the batches.
 FIRST, OWN, LESS = 0, 1, 2
 CHECKPOINTED = (Changed(checkpointing=True), FIRST)
@@ -373,7 +367,7 @@ class Work:
     def tried(
         self, variant: Changed, batch: int, at: int, deadline: apart.Deadline
     ) -> tuple[rehearsal.Rehearsal, rehearsal.Trace]:
-        made = rehearsal.Variant((batch, at), is_flat=self.is_flat, **variant._asdict())
+        made = rehearsal.Variant((batch, at), variant, self.is_flat)
         one = rehearsal.Rehearsal(self.torch, self.call, made, deadline, self.known, self.guard)
         one.values.shares = self.shares
         trace = one.run()
