@@ -30,6 +30,10 @@ const READ: usize = 64 << 10;
 /// How long writing the last bytes of the log may take.
 const LAST_WRITE: Duration = Duration::from_secs(2);
 
+/// How long this process then stays for one that is slow: nobody waits for it any more, and a disk that
+/// is busy with other files may take many seconds to create one.
+const SLOW_DISK: Duration = Duration::from_secs(60);
+
 pub(super) struct KeeperLoop {
     hello: FirstMessage,
     plan: StdioPlan,
@@ -186,7 +190,7 @@ impl KeeperLoop {
                 }
             }
         }
-        self.fanout.end_log(LAST_WRITE);
+        self.fanout.end_log(SLOW_DISK);
     }
 
     fn act(&mut self, now: Instant) {
