@@ -168,8 +168,8 @@ fn an_edit_of_a_number_that_is_not_there_starts_nothing() {
 /// What was typed is not ended, but said.
 #[test]
 fn a_process_that_trains_without_a_typed_edit_is_named() {
-    let program = "import types\nfrom common import train\nsettings = types.ModuleType('settings')\n\
-                   exec(open('settings.py').read(), vars(settings))\ntrain(settings.batch_size)\n";
+    let program = "import os, types\nfrom common import train\nsettings = types.ModuleType('settings')\n\
+                   exec(os.popen('cat settings.py').read(), vars(settings))\ntrain(settings.batch_size)\n";
     let files = [("train.py", program), ("settings.py", "batch_size = 32\n")];
     let project = Project::new(&files);
     let (done, _) = project.trains(&["--edit", "settings.py:1:32=16", "python3", "train.py"]);
@@ -200,7 +200,7 @@ fn a_file_that_changed_before_the_relaunch_is_not_run_edited() {
 fn a_process_that_trains_without_the_edit_ends_the_relaunch() {
     let program = "import os, signal, types\nfrom common import train\n\
                    if os.path.exists('seen'):\n    settings = types.ModuleType('settings')\n    \
-                   exec(open('settings.py').read().replace('128', '32'), vars(settings))\n\
+                   exec(os.popen('cat settings.py').read().replace('128', '32'), vars(settings))\n\
                    else:\n    open('seen', 'w').close()\n    import settings\n\
                    train(settings.batch_size)\nsignal.pause()\n";
     let files = [("train.py", program), ("settings.py", "batch_size = 128\n")];

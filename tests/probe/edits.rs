@@ -248,6 +248,51 @@ fn texts_of_other_encodings_and_line_ends_are_read_as_python_does() {
     Case::new("train.py", windows.as_bytes()).runs_as_bare(&["train.py"], "64 [97, 10, 98]");
 }
 
+/// Of a program that executes what it reads, a profiler and whatever else compiles a file by itself.
+#[test]
+fn a_source_is_edited_for_whoever_runs_what_it_reads() {
+    let settings = "batch = 128\nname = '\u{e9}'\n";
+    for runs in [
+        "exec(open('settings.py').read())",
+        "from pathlib import Path\nexec(Path('settings.py').read_text())",
+        "exec(compile(open('settings.py', 'rb').read(), 'settings.py', 'exec'))",
+        "def text(path):\n    with open(path) as file:\n        return file.read()\nexec(text('settings.py'))",
+    ] {
+        let case = Case::new("settings.py", settings.as_bytes()).other(
+            "train.py",
+            &format!("{runs}\nprint(batch, [ord(letter) for letter in name])\n"),
+        );
+        case.runs_as_bare(&["train.py"], "64 [233]");
+    }
+    let latin = b"# -*- coding: latin-1 -*-\nname = '\xe9'\nbatch = 128\nprint(batch, [ord(letter) for letter in name])\n";
+    let case = Case::new("train.py", latin);
+    for module in ["cProfile", "profile"] {
+        case.runs_as_bare(&["-m", module, "-o", "profile.out", "train.py"], "64 [233]");
+    }
+    // Its counts of each line go to files.
+    let words = ["-m", "trace", "--count", "--coverdir", "cover"];
+    case.runs_as_bare(&[&words[..], &["train.py"]].concat(), "64 [233]");
+}
+
+/// The file is what it is for whoever shows, counts or copies it.
+#[test]
+fn a_source_that_is_only_read_is_read_as_it_is() {
+    let program = "import shutil\nbatch = 128\ndef show():\n    print(open(__file__).read().count('128'), batch)\n\
+                   show()\nprint(open, open is __import__('io').open, repr(open), open.__module__)\n\
+                   shutil.copy(__file__, 'copy.py')\n";
+    let case = Case::new("train.py", program.as_bytes());
+    let (_, edited) = case.both(&python(), &["train.py"]);
+    // Once by its batch and once by the word that counts them.
+    assert!(edited.stdout.starts_with("2 64\n"), "{edited:?}");
+    // All that is to be changed is loaded by then.
+    assert!(
+        edited.stdout.contains("<built-in function open> True"),
+        "{edited:?}"
+    );
+    let copied = fs::read(case.place.path().join("copy.py")).unwrap();
+    assert_eq!(copied, case.before);
+}
+
 #[test]
 fn a_read_only_tree_is_no_obstacle_and_nothing_is_left_in_it() {
     let case = Case::new("package/settings.py", b"batch = 128\n").other("package/__init__.py", "");

@@ -109,7 +109,7 @@ class Settings(unittest.TestCase):
         of_python = io.open
         self.addCleanup(setattr, io, "open", of_python)
         self.addCleanup(setattr, builtins, "open", of_python)
-        source.open_settings(source.Edits(entry), self.fail)
+        source.open_changed(source.Edits(entry), self.fail)
 
         class Reader:
             opens = open

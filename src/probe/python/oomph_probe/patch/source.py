@@ -1,6 +1,7 @@
 """Numbers of the program's own sources that the user chose to change: in each of its Pythons such a file is compiled
 from its text with these numbers replaced, under the file's own path. The file is not written, and no bytecode is read
-or written for it. A file of settings that the program reads by itself is opened as such a text, under its own name.
+or written for it. A file of settings that the program reads by itself is opened as such a text, under its own name;
+a source is so too for whoever runs what it reads: `exec(open(…).read())`, `-m cProfile`, `coverage run`.
 
 Named in OOMPH_EDITS, separated by commas: `PATH:LINE:COLUMN:OLD=NEW@CRC`, and for people `~` and what stands before the
 number. The column counts bytes of UTF-8 from 0, CRC is that of the file's bytes: where the file is another one by now,
@@ -22,6 +23,12 @@ NUMBER = re.compile(rb"[0-9][0-9a-zA-Z_.]*")
 # What is computed of written numbers alone: `2 ** 7`, `4 * 32`.
 ARITHMETIC = re.compile(rb"[0-9][0-9_]*(?:[ \t]*(?:\*\*|//|[*+-])[ \t]*[0-9][0-9_]*){1,8}")
 LARGEST_POWER = 64
+# What runs a text: a function that has none of these names reads a source to show it, to copy it or to count its lines.
+RUNNERS = frozenset(("exec", "compile", "eval"))
+# How far above `open` such a function is: behind `Path.read_text`, or the functions with which coverage reads a source.
+CALLERS = 5
+# The file that `open` is of in a traceback.
+OPENS = "<frozen runpy>"
 
 
 class File:
@@ -34,8 +41,9 @@ class File:
         self.widths: Dict[Any, int] = {}
         seen = os.stat(path)
         self.identity = seen.st_dev, seen.st_ino
-        # Its text as it is compiled, and why it is not.
+        # Its text as it is compiled, and why it is not; and what its bytes say it in.
         self.text: Optional[str] = None
+        self.encoding = "utf-8"
         self.refused: Optional[str] = None
 
     def edited(self) -> "Optional[str]":
@@ -49,13 +57,16 @@ class File:
 
     def read(self) -> str:
         from importlib.util import decode_source
-        from io import FileIO
+        from io import BytesIO, FileIO
+        from tokenize import detect_encoding
 
         # `open` is ours for files of settings.
         with FileIO(self.path) as file:
             data = file.readall()
         if crc32(data) != self.crc:
             raise ValueError("the file has changed since")
+        if self.path.endswith(".py"):
+            self.encoding = detect_encoding(BytesIO(data).readline)[0]
         lines = [line.encode() for line in decode_source(data).split("\n")]
         # From the end of a line to its beginning: a column stays where it is.
         for line, column, old, new in sorted(self.changes, reverse=True):
@@ -124,6 +135,8 @@ class Edits:
         self.refused: List[str] = []
         # By the name that code objects have for it.
         self.loaded: Dict[str, File] = {}
+        # Gives back Python's own `open`, once nothing can be opened that is to be changed.
+        self.put_back: Optional[Callable[[], None]] = None
         for entry in value.split(","):
             self.add(entry)
 
@@ -151,23 +164,25 @@ class Edits:
                 return file
         return None
 
-    def settings(self) -> "List[File]":
-        return [file for file in self.files.values() if not file.path.endswith(".py")]
-
-    def opened(self, path: "Any", mode: str) -> "Optional[Callable[[str, int], int]]":
-        """What opens the changed text of a file of settings that is to be read; None where it is none of them."""
+    def opened(self, path: "Any", mode: str, is_run: bool = False) -> "Optional[Callable[[str, int], int]]":
+        """What opens the changed text of a file that is to be read, of settings or a source that the reader runs, which
+        is seen or known by `is_run`; None where it is none of them."""
         if mode.strip("rtbU") or not isinstance(path, (str, bytes, os.PathLike)):
             return None
         name = os.path.basename(os.fsdecode(path))
-        if not any(os.path.basename(file.path) == name for file in self.settings()):
+        if not any(os.path.basename(file.path) == name for file in self.files.values()):
             return None
         file = self.file(path)
+        if file is not None and file.path.endswith(".py") and not (is_run or runs_what_it_reads()):
+            return None
         text = file.edited() if file is not None else None
         if file is None or text is None:
             return None
         held = os.memfd_create(name)
-        os.write(held, text.encode())
-        self.loaded[file.path] = file
+        os.write(held, text.encode(file.encoding))
+        # By the name that code objects have for it, where one is made of it.
+        self.loaded[file.path if isinstance(path, bytes) else os.fspath(path)] = file
+        self.fill_linecache()
 
         def opener(path: str, flags: int) -> int:
             try:
@@ -187,6 +202,9 @@ class Edits:
         code = make(text, path)
         self.loaded[path] = file
         self.fill_linecache()
+        loaded = list(self.loaded.values())
+        if self.put_back is not None and all(file in loaded for file in self.files.values()):
+            self.put_back()
         return code
 
     def fill_linecache(self, module: "Any" = None) -> None:
@@ -209,6 +227,20 @@ class Edits:
         if missing:
             return (False, "this process has not loaded " + ", ".join(missing)) if is_settled else None
         return True, ", ".join(file.shown() for file in self.files.values())
+
+
+def runs_what_it_reads() -> bool:
+    """Whether one of the program's functions that opens a file just now is one that runs texts."""
+    frame: Any = sys._getframe(1)
+    while frame is not None and frame.f_code.co_filename in (__file__, OPENS):
+        frame = frame.f_back
+    for _ in range(CALLERS):
+        if frame is None:
+            break
+        if not RUNNERS.isdisjoint(frame.f_code.co_names):
+            return True
+        frame = frame.f_back
+    return False
 
 
 class Script:
@@ -321,37 +353,65 @@ def install(as_if: "Callable[..., Any]", swallowed: "Callable[[str], None]") -> 
         return code if of_file.__code__.co_argcount == 1 else (code, args[-1])
 
     run._get_code_from_file = as_if(of_file, _get_code_from_file)
-    if edits.settings():
-        open_settings(edits, swallowed)
+    open_changed(edits, swallowed)
     return edits
 
 
-def open_settings(edits: Edits, swallowed: "Callable[[str], None]") -> None:
-    """Has the changed files of settings opened with their changed text."""
+def open_changed(edits: Edits, swallowed: "Callable[[str], None]") -> None:
+    """Has the changed files opened with their changed text by who reads them as settings, or runs what it reads; until
+    all are compiled where they are imported or started, if none is a file of settings."""
     import builtins
     import io
 
     of_python: Any = io.open
+    of_code: Any = io.open_code
+
+    def opener_of(path: "Any", mode: str, is_run: bool = False) -> "Any":
+        try:
+            return edits.opened(path, mode, is_run)
+        except Exception:
+            swallowed("open an edited file")
+        return None
 
     def open(self: "Any", file: "Any", mode: "Any" = "r", *args: "Any", **kwargs: "Any") -> "Any":
-        opener = None
-        try:
-            opener = edits.opened(file, mode)
-        except Exception:
-            swallowed("open an edited file of settings")
+        opener = opener_of(file, mode, False)
         if opener is not None:
             # The last of its arguments, which nothing passes by its place.
             kwargs["opener"] = opener
         return of_python(file, mode, *args, **kwargs)
 
+    def open_code(self: "Any", path: "Any") -> "Any":
+        # Of profilers and debuggers; what imports has its own.
+        opener = opener_of(path, "rb", True)
+        return of_code(path) if opener is None else of_python(path, "rb", opener=opener)
+
+    builtins.open = io.open = as_builtin(of_python, open)
+    io.open_code = as_builtin(of_code, open_code)
+
+    def put_back() -> None:
+        if getattr(io.open, "__wrapped__", None) is of_python:
+            io.open = of_python
+        if getattr(builtins.open, "__wrapped__", None) is of_python:
+            builtins.open = of_python
+        if getattr(io.open_code, "__wrapped__", None) is of_code:
+            io.open_code = of_code
+
+    if not any(not file.path.endswith(".py") for file in edits.files.values()):
+        edits.put_back = put_back
+
+
+def as_builtin(of_python: "Any", function: "Any") -> "Any":
+    """A function that stands for one of Python's own."""
     # In a traceback it is Python's, as the other lines of a changed run are.
-    open.__code__ = open.__code__.replace(co_filename="<frozen runpy>")
+    function.__code__ = function.__code__.replace(co_filename=OPENS)
     # No function: in a class of the program's (`opens = open`) one would be a method, which Python's is not.
-    kind: Any = type("builtin_function_or_method", (), {"__call__": open, "__reduce__": lambda self: "open"})
+    kind: Any = type(
+        "builtin_function_or_method", (), {"__call__": function, "__reduce__": lambda self: of_python.__name__}
+    )
     ours = kind()
     for name in ("__name__", "__qualname__", "__doc__"):
         setattr(ours, name, getattr(of_python, name))
     # Where a pickle looks it up.
     ours.__module__ = "io"
     ours.__wrapped__ = of_python
-    builtins.open = io.open = ours
+    return ours
