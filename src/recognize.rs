@@ -24,6 +24,7 @@ pub(crate) mod memory_limit;
 mod per_device;
 pub(crate) mod program;
 mod program_settings;
+mod python_options;
 pub(crate) mod recognized;
 pub(crate) mod spellings;
 pub(crate) mod text;

@@ -2,7 +2,7 @@
 
 use crate::command::{CommandLine, Word};
 use crate::event::{EDITS, SourceEdit, crc32};
-use crate::recognize::written_numbers;
+use crate::recognize::{CommandLayout, written_numbers};
 use std::path::Path;
 
 /// A longer file is no source.
@@ -13,6 +13,14 @@ const LONGEST: u64 = 16 << 20;
 /// # Errors
 /// Which edit cannot be made, why, and what to write instead.
 pub(crate) fn with_edits(command: &CommandLine, typed: &[String]) -> Result<CommandLine, String> {
+    if let (Some(first), Some(option)) = (
+        typed.first(),
+        CommandLayout::new(command).keeps_probe_out(command),
+    ) {
+        return Err(format!(
+            "--edit {first}: `python {option}` keeps out what would change it: leave {option} out, or change the file by hand"
+        ));
+    }
     let mut command = command.clone();
     let mut edits = SourceEdit::of(&command);
     for words in typed {

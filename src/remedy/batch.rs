@@ -10,7 +10,6 @@ use crate::forecast::{Division, divided, rounded};
 use crate::recognize::batch::{BatchSource, Knob, WholeBatch};
 use crate::recognize::knob::evaluation::EvaluationBatch;
 use crate::recognize::{KnobEffect, KnobPlace};
-use std::path::Path;
 
 pub(super) const REMEDY: RemedySpec = RemedySpec::new(
     'b',
@@ -114,8 +113,7 @@ fn evaluation(offering: &Offering<'_>) -> Option<Proposal> {
                 Some(fits) => fits,
                 None => (predictor.in_evaluation()).map_or(asked, |most| asked.min(most)),
             };
-            let copies = offering.inputs.launch.copies;
-            let edit = BatchEdit::smaller(&source, scale, copies);
+            let edit = BatchEdit::smaller(offering, &source, scale);
             Some(match edit {
                 Ok(edit) => Proposal {
                     takes: Some(BatchChange {
@@ -178,7 +176,7 @@ fn scaled(
     source: &BatchSource<'_>,
     scale: f64,
 ) -> Result<BatchEdit, String> {
-    BatchEdit::smaller(source, scale, offering.inputs.launch.copies)
+    BatchEdit::smaller(offering, source, scale)
 }
 
 /// The largest batch predicted to fit; half, or a smaller part, if nothing is known.
@@ -276,14 +274,17 @@ enum Kept {
 }
 
 impl BatchEdit {
-    /// Scales the batch by `scale`, or says why that isn't possible. `copies` is the directory for
-    /// edited copies of files, and the run that they are for.
+    /// Scales the batch by `scale`, or says why that isn't possible.
     fn smaller(
+        offering: &Offering<'_>,
         source: &BatchSource<'_>,
         scale: f64,
-        copies: Option<(&Path, u32)>,
     ) -> Result<BatchEdit, String> {
         check_scale(scale)?;
+        let copies = offering.inputs.launch.copies;
+        for knob in source.sizes.iter().chain(&source.steps) {
+            offering.check_reach(knob)?;
+        }
         let mut draft = Draft::default();
         let scale = within_bounds(source, scale)?;
         let (before, after) = (source.accumulation(), longer(source.accumulation(), scale));

@@ -96,6 +96,21 @@ impl Offering<'_> {
         Some(host.limit - host.used)
     }
 
+    /// Why this number can't be changed: it stands in the program's text, which only the probe changes.
+    pub fn check_reach(&self, knob: &Knob<'_>) -> Result<(), String> {
+        let Place::Literal(edit) = &knob.place else {
+            return Ok(());
+        };
+        let layout = &self.recognized.layout;
+        layout.keeps_probe_out(self.command).map_or(Ok(()), |option| {
+            Err(format!(
+                "{} stands in {}, and `python {option}` keeps out what would change it there: change it by hand, or leave {option} out",
+                knob.name,
+                edit.place(),
+            ))
+        })
+    }
+
     /// Why this patch can't be added: it is in force, or it was declined in this run.
     pub fn check_patch(&self, patch: Patch) -> Result<(), String> {
         let patched = self.inputs.patchable_rank().and_then(|rank| {

@@ -39,6 +39,7 @@ fn propose(offering: &Offering<'_>) -> Option<Proposal> {
     for each in &found.knobs {
         // Where one cannot be smaller, half a change would be another shape.
         let new = smaller(found.what, each)?;
+        offering.check_reach(&each.knob).ok()?;
         draft
             .write(&each.knob, new, offering.inputs.launch.copies)
             .ok()?;

@@ -165,6 +165,29 @@ fn an_edit_of_a_number_that_is_not_there_starts_nothing() {
     }
 }
 
+/// `python -I` and its like leave what would change it unread: that is said before a run, not after a second OOM.
+#[test]
+fn an_edit_that_python_is_told_to_leave_unread_is_not_offered() {
+    let project = Project::new(&[("train.py", CONSTANT)]);
+    for option in ["-I", "-E", "-uS"] {
+        let typed = ["--edit", "train.py:2:128=64", "python3", option, "train.py"];
+        let (done, events) = project.trains(&typed);
+        let said = text(&done.stderr);
+        assert!(
+            said.contains("keeps out what would change it: leave -"),
+            "{said}"
+        );
+        assert_eq!(done.status.code(), Some(125), "{said}");
+        assert!(done.stdout.is_empty() && events.is_empty());
+        let plan = project.says(&["plan", "--", "python3", option, "train.py"]);
+        assert!(
+            plan.contains("smaller batch: not offered: BATCH stands in train.py:2"),
+            "{plan}"
+        );
+        assert!(!plan.contains("--edit"), "{plan}");
+    }
+}
+
 /// What was typed is not ended, but said.
 #[test]
 fn a_process_that_trains_without_a_typed_edit_is_named() {

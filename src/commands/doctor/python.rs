@@ -199,7 +199,7 @@ fn read(
     let version = project_files::python_version(path).ok_or(format!(
         "{why}, and its files do not say which version it is"
     ))?;
-    let options = own_options(command, layout);
+    let options = layout.python_options(command);
     let has = |names: &[&str]| {
         options
             .iter()
@@ -244,7 +244,7 @@ fn question(
     path: &Path,
 ) -> Result<AskedPython, String> {
     let mut asking = Command::new(path);
-    asking.args(own_options(command, layout));
+    asking.args(layout.python_options(command));
     asking.args(["-c", QUESTION]).current_dir(&command.cwd);
     for change in &command.env {
         match &change.value {
@@ -283,40 +283,6 @@ fn question(
     })
 }
 
-/// The interpreter's options that decide what it reads: `-I`, `-E`, `-S` and `-s`, from the words
-/// between it and the program.
-fn own_options(command: &CommandLine, layout: &CommandLayout) -> Vec<String> {
-    // A launcher that brings its own Python has options of its own.
-    let is_python = |at: &usize| {
-        let word = command.argv[*at].to_string_lossy();
-        let name = word.rsplit('/').next().unwrap_or_default();
-        name.starts_with("python")
-    };
-    let Some(at) = layout.interpreter.filter(is_python) else {
-        return Vec::new();
-    };
-    let end = layout.program.min(command.argv.len());
-    let words = command.argv.get(at + 1..end).unwrap_or_default();
-    let mut letters = String::new();
-    let mut words = words.iter().map(Word::to_string_lossy);
-    while let Some(word) = words.next() {
-        let Some(options) = word.strip_prefix('-').filter(|rest| !rest.starts_with('-')) else {
-            continue;
-        };
-        // What follows -W and -X is their value, in the same word or the next.
-        let end = options.find(['c', 'm', 'W', 'X']).unwrap_or(options.len());
-        letters.extend(
-            options[..end]
-                .chars()
-                .filter(|letter| "IESs".contains(*letter)),
-        );
-        if matches!(&options[end..], "W" | "X") {
-            words.next();
-        }
-    }
-    letters.chars().map(|letter| format!("-{letter}")).collect()
-}
-
 /// What a program writes, if it ends within `patience`; otherwise it is killed.
 fn answer_within(mut command: Command, patience: Duration) -> Result<String, String> {
     let mut child = command.spawn().map_err(|error| error.to_string())?;
@@ -345,24 +311,4 @@ fn answer_within(mut command: Command, patience: Duration) -> Result<String, Str
     Err(last.map_or(status.to_string(), |line| {
         format!("{status}: {}", line.trim())
     }))
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn options_that_keep_the_probe_out_are_the_questions_too() {
-        for (line, options) in [
-            ("python train.py", &[][..]),
-            ("python -I train.py -S", &["-I"]),
-            ("python3 -uES -m train", &["-E", "-S"]),
-            ("python -W Sort -X Ex -s train.py", &["-s"]),
-            ("torchrun -S train.py", &[]),
-        ] {
-            let command = CommandLine::typed(line);
-            let layout = CommandLayout::new(&command);
-            assert_eq!(own_options(&command, &layout), options, "{line}");
-        }
-    }
 }
