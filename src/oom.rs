@@ -30,7 +30,7 @@ pub use catalog::{MessageText, aftermath_texts, message_texts, texts_of_none};
 pub use consequences::{ConsequenceKind, ConsequenceLines};
 pub use last_error::{ErrorLines, LastError};
 pub(crate) use lines::{LineReader, LineSplitter, RawLine, pieces};
-pub use report::{HostSign, OomKind, OomKindSpec, OomSource};
+pub use report::{OomKind, OomKindSpec, OomSign, OomSource};
 pub use report::{OomOutcome, OomReport, OtherProcess};
 pub use scanner::Scanner;
 pub use tracebacks::TracedCall;

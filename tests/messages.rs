@@ -80,6 +80,7 @@ fn figures(report: &OomReport) -> BTreeMap<&'static str, String> {
         ("process_used", size(report.process_used)),
         ("limit", size(report.limit)),
         ("private_pools", size(report.private_pools)),
+        ("outside", size(report.outside)),
         ("others", (!others.is_empty()).then(|| others.join(","))),
     ]
     .into_iter()
@@ -89,7 +90,7 @@ fn figures(report: &OomReport) -> BTreeMap<&'static str, String> {
 
 /// The expected figures by name, sizes in bytes.
 fn expected(words: &[&str]) -> BTreeMap<&'static str, String> {
-    const NAMES: [&str; 12] = [
+    const NAMES: [&str; 13] = [
         "rank",
         "device",
         "requested",
@@ -101,6 +102,7 @@ fn expected(words: &[&str]) -> BTreeMap<&'static str, String> {
         "process_used",
         "limit",
         "private_pools",
+        "outside",
         "others",
     ];
     let bytes = |size: &str| Bytes::parse(size).expect("a size").0.to_string();

@@ -53,6 +53,8 @@ fn examine(case: &OomContext) -> Option<Finding> {
             Some(larger_than_the_gpu(case, requested, capacity))
         }
         (_, Some(needed), Some(capacity), _) => compared(case, needed, capacity),
+        // An engine's own words say what was too small, and no figures of PyTorch's will come.
+        (_, None, _, _) if case.kind == OomKind::Vllm => None,
         (_, _, _, _) => Some(without_figures(case)),
     }
 }

@@ -9,7 +9,7 @@ use crate::event::{
     HostActivity, HostGrowthSpot, HostMemory, HostProcess, LimitedBy, LoaderSettings, RoleUse,
     ShmUse,
 };
-use crate::oom::{HostSign, OomKind};
+use crate::oom::{OomKind, OomSign};
 use crate::recognize::{HostView, host_view};
 use crate::state::{HostAtOom, HostLeak, HostOomSource, with_headroom};
 use crate::units::{Bytes, Pid};
@@ -115,7 +115,7 @@ impl<'a> HostFigures<'a> {
     fn is_refused_early(&self) -> bool {
         let is_refused = matches!(
             self.case.host_sign(),
-            Some(HostSign::Refused | HostSign::Fork | HostSign::Mappings)
+            Some(OomSign::Refused | OomSign::Fork | OomSign::Mappings)
         );
         is_refused && self.memory.used < self.memory.limit.scale(NEARLY_FULL)
     }

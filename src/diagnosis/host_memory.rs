@@ -4,7 +4,7 @@ use super::finding::with_figures;
 use super::host_figures::{HostFigures, out_of_sight};
 use super::oom_context::OomContext;
 use super::{Cause, CauseSpec, Certainty, Finding, Phrase};
-use crate::oom::{HostSign, OomKind};
+use crate::oom::{OomKind, OomSign};
 
 pub(super) const CAUSE: CauseSpec =
     CauseSpec::new("host memory", examine).of_host("host memory ran out, not GPU memory");
@@ -23,12 +23,12 @@ const FORK_ADVICE: [&str; 2] = [
 /// Whether an allocation was refused: nothing was killed.
 fn is_refused(case: &OomContext) -> bool {
     // Only an allocator that was refused says how much it wanted; what the kernel kills says nothing.
-    case.requested.is_some() || matches!(case.host_sign(), Some(HostSign::Refused | HostSign::Fork))
+    case.requested.is_some() || matches!(case.host_sign(), Some(OomSign::Refused | OomSign::Fork))
 }
 
 fn fork_advice(case: &OomContext) -> Vec<Phrase> {
     match case.host_sign() {
-        Some(HostSign::Fork) => FORK_ADVICE.map(Phrase::from).to_vec(),
+        Some(OomSign::Fork) => FORK_ADVICE.map(Phrase::from).to_vec(),
         _ => Vec::new(),
     }
 }
@@ -36,8 +36,11 @@ fn fork_advice(case: &OomContext) -> Vec<Phrase> {
 /// How it ended.
 fn how(case: &OomContext) -> &'static str {
     match (case.host_sign(), is_refused(case)) {
-        (Some(HostSign::Fork), _) => {
+        (Some(OomSign::Fork), _) => {
             "The kernel refused memory to a call, most often to start a process: a fork may come to need as much as its parent has. Nothing was killed."
+        }
+        (Some(OomSign::Gone), _) => {
+            "What else ends a worker is a crash in C code (PYTHONFAULTHANDLER=1 names its line); num_workers=0 shows an error of its own."
         }
         (_, true) => {
             "An allocation on the host was refused: no memory is left, or a limit (ulimit -v, the job's) was reached. Nothing was killed."
@@ -68,17 +71,25 @@ fn examine(case: &OomContext) -> Option<Finding> {
                 .advises(fork_advice(case).into_iter().chain(advice)),
         );
     }
+    let is_gone = case.host_sign() == Some(OomSign::Gone);
     let headline = match case.requested {
+        None if is_gone => {
+            "A worker is gone, it is not said why: most often the host's memory ran out.".into()
+        }
         Some(requested) => with_figures(
             "The host ran out of memory, not the GPU",
             format!("{requested} requested"),
         ),
         None => "The host ran out of memory, not the GPU.".into(),
     };
+    let certainty = match is_gone {
+        true => Certainty::Possible,
+        false => Certainty::Certain,
+    };
     let finding = Finding {
         // The GPU's numbers are irrelevant here.
         evidence: Vec::new(),
-        ..case.finding(Cause::HostMemory, Certainty::Certain, headline)
+        ..case.finding(Cause::HostMemory, certainty, headline)
     };
     Some(
         finding.says(how(case)).says_if(out_of_sight(case)).advises(

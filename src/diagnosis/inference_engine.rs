@@ -6,7 +6,7 @@ use super::foreign_process;
 use super::oom_context::{OomContext, Other};
 use super::situation::Situation;
 use super::{Cause, CauseSpec, Certainty, Finding, Phrase};
-use crate::oom::OomKind;
+use crate::oom::{OomKind, OomSign};
 
 pub(super) const CAUSE: CauseSpec =
     CauseSpec::new("an inference engine's share", examine).explains_capacity();
@@ -71,16 +71,48 @@ fn is_engine(other: &Other) -> bool {
     NAMES.iter().any(|engine| name.contains(engine))
 }
 
-/// vLLM checks what the weights and one profiling run leave for its KV cache.
+/// vLLM takes its share of the GPU at the start, and checks what the weights and one profiling run leave of it for its KV cache.
 fn no_room_for_the_cache(case: &OomContext) -> Finding {
-    let headline = "vLLM found too little memory left for its KV cache.";
-    case.finding(Cause::InferenceEngine, Certainty::Likely, headline)
-        .says("Weights, activations and KV cache share a fixed fraction of the GPU.")
-        .says(foreign_process::clause_sentence(case))
-        .advises([
-            "a larger fraction of the GPU (--gpu-memory-utilization), if no one else uses it"
-                .into(),
-            because("shorter requests", "--max-model-len"),
-            because("quantized weights, or more GPUs", "--tensor-parallel-size"),
-        ])
+    match case.sign() {
+        Some(OomSign::EngineShare) => case
+            .finding(
+                Cause::InferenceEngine,
+                Certainty::Certain,
+                "Less of the GPU is free than vLLM was told to take.",
+            )
+            .says("It takes its share of the whole GPU, whatever is left; something else is on the GPU already.")
+            .says(foreign_process::clause_sentence(case))
+            .advises([
+                because("a smaller share for the engine", "--gpu-memory-utilization"),
+                "see who else is on the GPU (nvidia-smi on the host)".into(),
+                because("another GPU", "CUDA_VISIBLE_DEVICES"),
+            ]),
+        Some(OomSign::EngineWarmUp) => case
+            .finding(
+                Cause::InferenceEngine,
+                Certainty::Certain,
+                "vLLM ran out while it warmed its sampler up, behind its KV cache.",
+            )
+            .says("The cache takes all of its share; what it runs beside that has only what is left of the GPU.")
+            .says(foreign_process::clause_sentence(case))
+            .advises([
+                because("a smaller share for the engine", "--gpu-memory-utilization"),
+                because("fewer requests at a time", "--max-num-seqs"),
+                because("another GPU", "CUDA_VISIBLE_DEVICES"),
+            ]),
+        Some(_) | None => case
+            .finding(
+                Cause::InferenceEngine,
+                Certainty::Likely,
+                "vLLM found too little memory left for its KV cache.",
+            )
+            .says("Weights, activations and KV cache share a fixed fraction of the GPU.")
+            .says(foreign_process::clause_sentence(case))
+            .advises([
+                "a larger fraction of the GPU (--gpu-memory-utilization), if no one else uses it"
+                    .into(),
+                because("shorter requests", "--max-model-len"),
+                because("quantized weights, or more GPUs", "--tensor-parallel-size"),
+            ]),
+    }
 }

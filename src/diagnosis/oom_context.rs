@@ -8,7 +8,7 @@ use super::{Cause, Certainty, Finding, Phrase};
 use crate::calibration::{FIXED_LEAST_WASTE, NON_TORCH_AT_MOST, NON_TORCH_WITH_NCCL, USUAL_CACHE};
 use crate::event::{BesideSteps, OomRecord, Phase, Retainer, Structure};
 use crate::forecast::{RecordedStep, Rehearsed, WholeStep};
-use crate::oom::{HostSign, OomKind, OtherProcess};
+use crate::oom::{OomKind, OomSign, OtherProcess};
 use crate::state::{OomIncident, RankState, Run, State};
 use crate::units::{Bytes, Pid, Rank, RunNumber};
 
@@ -117,13 +117,14 @@ impl<'a> OomContext<'a> {
         }
     }
 
-    /// What the words of the message are about, if it is of the host's memory and tells.
-    pub fn host_sign(&self) -> Option<HostSign> {
-        self.oom
-            .report
-            .as_ref()?
-            .sign
-            .filter(|_| self.kind == OomKind::HostOom)
+    /// What the words of the message are about, if they tell.
+    pub fn sign(&self) -> Option<OomSign> {
+        self.oom.report.as_ref()?.sign
+    }
+
+    /// The same, if it is of the host's memory.
+    pub fn host_sign(&self) -> Option<OomSign> {
+        self.sign().filter(|_| self.kind == OomKind::HostOom)
     }
 
     /// The observer's record, if there was a probe.
@@ -439,6 +440,9 @@ fn by_text(
     if let Some(used) = report.process_used {
         let outside = reserved.map(|reserved| used - reserved);
         return (Some(report.others.clone()), outside);
+    }
+    if report.outside.is_some() {
+        return (None, report.outside);
     }
     let Some(reserved) = reserved else {
         return (None, None);

@@ -4,14 +4,14 @@ use super::finding::because;
 use super::host_figures::HostFigures;
 use super::oom_context::OomContext;
 use super::{Cause, CauseSpec, Certainty, Finding};
-use crate::oom::HostSign;
+use crate::oom::OomSign;
 
 pub(super) const CAUSE: CauseSpec =
     CauseSpec::new("open files", examine).of_host("file descriptors ran out, not GPU memory");
 
 fn examine(case: &OomContext) -> Option<Finding> {
     case.host_sign()
-        .filter(|sign| *sign == HostSign::Descriptors)?;
+        .filter(|sign| *sign == OomSign::Descriptors)?;
     let what = "File descriptors ran out, not memory";
     let finding = HostFigures::of_or_text(case, Cause::OpenFiles, Certainty::Certain, what);
     Some(

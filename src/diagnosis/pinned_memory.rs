@@ -3,7 +3,7 @@
 use super::host_figures::{Holder, HostFigures};
 use super::oom_context::OomContext;
 use super::{Cause, CauseSpec, Certainty, Finding, Phrase};
-use crate::oom::HostSign;
+use crate::oom::OomSign;
 
 pub(super) const CAUSE: CauseSpec =
     CauseSpec::new("pinned memory", examine).of_host("pinned memory fills the RAM");
@@ -24,7 +24,7 @@ fn refused(case: &OomContext) -> Finding {
 }
 
 fn examine(case: &OomContext) -> Option<Finding> {
-    if case.host_sign() == Some(HostSign::Pinned) {
+    if case.host_sign() == Some(OomSign::Pinned) {
         return Some(refused(case));
     }
     let figures = HostFigures::of(case)?;

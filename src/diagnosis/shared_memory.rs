@@ -4,7 +4,7 @@ use super::finding::because;
 use super::host_figures::{Holder, HostFigures, more};
 use super::oom_context::OomContext;
 use super::{Cause, CauseSpec, Certainty, Finding, Phrase};
-use crate::oom::HostSign;
+use crate::oom::OomSign;
 
 pub(super) const CAUSE: CauseSpec =
     CauseSpec::new("shared memory", examine).of_host("shared memory ran out, not GPU memory");
@@ -46,12 +46,12 @@ fn not_mapped(case: &OomContext) -> Finding {
 }
 
 fn examine(case: &OomContext) -> Option<Finding> {
-    if case.host_sign() == Some(HostSign::Mappings) {
+    if case.host_sign() == Some(OomSign::Mappings) {
         return Some(not_mapped(case));
     }
     let figures = HostFigures::of(case);
     let holder = figures.as_ref().and_then(HostFigures::holder);
-    if case.host_sign() == Some(HostSign::SharedMemory)
+    if case.host_sign() == Some(OomSign::SharedMemory)
         && !matches!(holder, Some(Holder::FullShm(_)))
     {
         return Some(by_text(case));

@@ -4,7 +4,7 @@ use super::host_figures::HostFigures;
 use super::oom_context::OomContext;
 use super::{Cause, CauseSpec, Certainty, Finding, Phrase};
 use crate::event::LimitedBy;
-use crate::oom::HostSign;
+use crate::oom::OomSign;
 
 pub(super) const CAUSE: CauseSpec =
     CauseSpec::new("the job's memory limit", examine).of_host("the job's memory limit was reached");
@@ -14,7 +14,7 @@ fn examine(case: &OomContext) -> Option<Finding> {
     let by_figures = figures
         .as_ref()
         .is_some_and(|figures| figures.memory.limited_by == LimitedBy::Slurm);
-    if !by_figures && case.host_sign() != Some(HostSign::Slurm) {
+    if !by_figures && case.host_sign() != Some(OomSign::Slurm) {
         return None;
     }
     let more: Phrase = match &figures {

@@ -2,14 +2,14 @@
 //! needs.
 
 use super::consequences::{self, ConsequenceKind};
-use super::report::{HostSign, OomKind};
+use super::report::{OomKind, OomSign};
 use super::table::WordingTable;
 
 /// Words of an out-of-memory message.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct MessageText {
     pub kind: OomKind,
-    pub sign: Option<HostSign>,
+    pub sign: Option<OomSign>,
     /// They say that a process was killed, not why.
     pub suspicion: bool,
     /// What varies is SIZE, N or an ellipsis.

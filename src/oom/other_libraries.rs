@@ -18,7 +18,8 @@ const REFUSED: &str = "FailedtoCUDA";
 pub(super) fn read_nccl(text: &CompactLine) -> Option<OomReading> {
     let warning = text.compact.contains("NCCLWARN");
     let failure = FAILURES.iter().find_map(|words| find(&text.compact, words));
-    let refused = find(&text.compact, REFUSED).filter(|_| warning);
+    // PyTorch repeats the warning without NCCL's mark, on a line of its own.
+    let refused = find(&text.compact, REFUSED).filter(|at| warning || *at == 0);
     let at = failure.or(refused)?;
     let form = form_at(text, at)?;
     let requested = refused.and_then(|at| {
@@ -78,6 +79,7 @@ pub(super) fn read_mps(text: &CompactLine) -> Option<OomReading> {
     report.requested = size_after(clause, "Triedtoallocate");
     report.allocated = size_after(clause, "MPSallocated:");
     report.limit = size_after(clause, "maxallowed:");
+    report.outside = size_after(clause, "otherallocations:");
     if report.requested.is_none() && (form == MessageForm::Logged || is_prose(text, at, end)) {
         return None;
     }
@@ -191,6 +193,7 @@ mod tests {
             requested: size("192.25 MiB"),
             allocated: size("6.25 GiB"),
             limit: size("18.13 GiB"),
+            outside: size("11.50 GiB"),
             ..OomReport::default()
         };
         let text = "RuntimeError: MPS backend out of memory (MPS allocated: 6.25 GB, other allocations: 11.50 GB, max allowed: 18.13 GB). Tried to allocate 192.25 MB on private pool. Use PYTORCH_MPS_HIGH_WATERMARK_RATIO=0.0 to disable upper limit for memory allocations (may cause system failure).";

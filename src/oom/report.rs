@@ -41,21 +41,24 @@ pub struct OomReport {
     /// A shell says "Killed", and nothing more: not why, and not whether anybody minds.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub hearsay: bool,
-    /// Of the host's memory: what its words are about, if they tell.
+    /// What its words are about, if they tell.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub sign: Option<HostSign>,
+    pub sign: Option<OomSign>,
     /// The stack that was printed above it, innermost first; empty if none was.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub stack: Vec<TracedCall>,
+    /// Allocated on the device outside PyTorch's allocator, where the text says it by itself (MPS's "other allocations").
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub outside: Option<Bytes>,
     /// What was allocated at an earlier OOM, while whose handling this one came.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub while_handling: Option<Bytes>,
 }
 
-/// What words about the host's memory are about.
+/// What the words of a message are about, beyond whose memory ran out.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub enum HostSign {
+pub enum OomSign {
     /// /dev/shm.
     SharedMemory,
     /// File descriptors, of which shared tensors take one each.
@@ -70,13 +73,19 @@ pub enum HostSign {
     Fork,
     /// A mapping of shared memory that was refused.
     Mappings,
+    /// A process that is gone, it is not said why.
+    Gone,
+    /// An inference engine's share of the GPU, of which less is free.
+    EngineShare,
+    /// What an inference engine runs behind its KV cache before it serves anybody.
+    EngineWarmUp,
     #[serde(other)]
     Other,
 }
 
 impl OomReport {
     /// All its figures.
-    pub(super) fn sizes(&self) -> [Option<Bytes>; 9] {
+    pub(super) fn sizes(&self) -> [Option<Bytes>; 10] {
         [
             self.requested,
             self.total,
@@ -87,6 +96,7 @@ impl OomReport {
             self.process_used,
             self.limit,
             self.private_pools,
+            self.outside,
         ]
     }
 }

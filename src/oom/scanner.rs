@@ -5,7 +5,7 @@
 
 use crate::oom::lines::{LineReader, LineSplitter, RawLine, WORDS};
 use crate::oom::lines::{behind_shared_prefix, pieces, readable, strip_escapes};
-use crate::oom::report::{HostSign, OomKind, OomOutcome, OomReport};
+use crate::oom::report::{OomKind, OomOutcome, OomReport, OomSign};
 use crate::oom::table::{StreamContext, WordingTable};
 use crate::oom::tracebacks::{self, Tracebacks};
 use crate::oom::wording::PHRASES;
@@ -190,7 +190,13 @@ impl MessageAssembler {
             return;
         }
         self.tracebacks.read(rank, number, &text.plain);
-        if !promising {
+        let is_call = promising && tracebacks::is_call(&text.plain);
+        if is_call && !self.tracebacks.is_open(rank) {
+            // What people show of a log often begins in the middle of a traceback.
+            self.tracebacks.begin(rank);
+            self.tracebacks.read(rank, number, &text.plain);
+        }
+        if !promising || is_call && !WordingTable::get().may_match(&text) {
             if !self.complete(rank, number, &text, sink) {
                 sink.line(rank, number, &text);
             }
@@ -377,7 +383,7 @@ impl MessageAssembler {
         // The driver refuses to pin with the words that it has for the GPU's memory.
         let is_pinning = |line: u64| (1..=PINNING_LINES).contains(&number.saturating_sub(line));
         if report.kind == OomKind::CudaErrorOom && self.pinned.is_some_and(is_pinning) {
-            (report.kind, report.sign) = (OomKind::HostOom, Some(HostSign::Pinned));
+            (report.kind, report.sign) = (OomKind::HostOom, Some(OomSign::Pinned));
         }
         // Inductor's autotuning logs `Runtime error during autotuning:`, then the error, and tries
         // another choice.

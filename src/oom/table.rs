@@ -3,7 +3,7 @@
 
 use crate::oom::allocator::{self, AllocatorHeads};
 use crate::oom::other_libraries;
-use crate::oom::report::{HostSign, OomKind, OomOutcome};
+use crate::oom::report::{OomKind, OomOutcome, OomSign};
 use crate::oom::wording::{CompactLine, MessageForm, OomReading, Template, form_at, is_prose};
 use regex::Regex;
 use serde::Deserialize;
@@ -32,7 +32,7 @@ pub(super) struct Wording {
     #[serde(default)]
     hearsay: bool,
     #[serde(default)]
-    pub sign: Option<HostSign>,
+    pub sign: Option<OomSign>,
     #[serde(default)]
     pub reader: WordingReader,
 }

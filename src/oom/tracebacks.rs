@@ -66,6 +66,14 @@ pub(super) fn is_chained(before: &str) -> bool {
     before.contains(CHAINED)
 }
 
+/// Whether a line is a call of a traceback, as Python prints it. A dump of faulthandler's has no comma before the function,
+/// and its innermost call first.
+pub(super) fn is_call(line: &str) -> bool {
+    PYTHON
+        .captures(line)
+        .is_some_and(|found| found.get(3).is_some() || line.ends_with(&found[2]))
+}
+
 /// The tracebacks of a stream that have begun, one a rank.
 #[derive(Debug, Default)]
 pub(super) struct Tracebacks {
@@ -89,6 +97,11 @@ impl Tracebacks {
     /// Whether lines of a traceback are awaited.
     pub fn are_open(&self) -> bool {
         !self.open.is_empty()
+    }
+
+    /// Whether a rank's traceback has begun.
+    pub fn is_open(&self, rank: Option<Rank>) -> bool {
+        self.open.iter().any(|open| open.rank == rank)
     }
 
     /// A traceback begins.

@@ -11,7 +11,7 @@ use super::verify::RejectedThing;
 use super::{NeedFrom, RemedyEffect, RemedyId, RemedySpec};
 use crate::diagnosis::{Cause, Help};
 use crate::event::{HostMemory, LimitedBy};
-use crate::oom::HostSign;
+use crate::oom::OomSign;
 use crate::recognize::argument::{InsertPoint, Value};
 use crate::recognize::memory_limit::{LimitedMemory, SizeLimit, SizeStyle};
 use crate::recognize::{HostView, Launcher, host_view};
@@ -70,7 +70,7 @@ fn is_of_shm(inputs: &RemedyInputs<'_>) -> bool {
     let Some(oom) = inputs.forecast.oom else {
         return false;
     };
-    let by_text = (oom.report.as_ref()).is_some_and(|it| it.sign == Some(HostSign::SharedMemory));
+    let by_text = (oom.report.as_ref()).is_some_and(|it| it.sign == Some(OomSign::SharedMemory));
     let is_full = || {
         let host = oom.host.as_deref();
         host.is_some_and(|host| host.full_shm().is_some())

@@ -7,7 +7,7 @@ use crate::diagnosis::{
 };
 use crate::document::markdown::code;
 use crate::oom::{
-    ConsequenceKind, HostSign, MessageText, OomKind, OomReport, TracedCall, aftermath_texts,
+    ConsequenceKind, MessageText, OomKind, OomReport, OomSign, TracedCall, aftermath_texts,
     message_texts, texts_of_none,
 };
 use crate::state::{OomIncident, State};
@@ -29,7 +29,7 @@ struct ErrorsExplained<T> {
 #[derive(Debug, PartialEq, Deserialize)]
 struct OfMessage {
     kind: OomKind,
-    sign: Option<HostSign>,
+    sign: Option<OomSign>,
     #[serde(default)]
     suspicion: bool,
 }
@@ -134,22 +134,25 @@ fn messages() -> Vec<ErrorsEntry> {
 }
 
 fn title(of: &OfMessage) -> String {
-    if of.sign == Some(HostSign::Descriptors) {
+    if of.sign == Some(OomSign::Descriptors) {
         // Not memory at all.
         return "too many open files".into();
     }
     let more = match (of.kind, of.sign) {
-        (_, Some(HostSign::SharedMemory)) => " (shared memory)",
-        (_, Some(HostSign::Slurm)) => " (SLURM)",
-        (_, Some(HostSign::Pinned)) => " (pinned memory)",
-        (_, Some(HostSign::Refused)) => " (an allocation was refused)",
-        (_, Some(HostSign::Fork)) => " (errno 12)",
-        (_, Some(HostSign::Mappings)) => " (mappings)",
-        (_, None | Some(HostSign::Descriptors | HostSign::Other)) if of.suspicion => {
+        (_, Some(OomSign::SharedMemory)) => " (shared memory)",
+        (_, Some(OomSign::Slurm)) => " (SLURM)",
+        (_, Some(OomSign::Pinned)) => " (pinned memory)",
+        (_, Some(OomSign::Refused)) => " (an allocation was refused)",
+        (_, Some(OomSign::Fork)) => " (errno 12)",
+        (_, Some(OomSign::Mappings)) => " (mappings)",
+        (_, Some(OomSign::Gone)) => " (a worker is gone)",
+        (_, Some(OomSign::EngineShare)) => " (less is free than its share)",
+        (_, Some(OomSign::EngineWarmUp)) => " (warming up)",
+        (_, None | Some(OomSign::Descriptors | OomSign::Other)) if of.suspicion => {
             " (a process was killed)"
         }
         (OomKind::CudaErrorOom, _) => " (outside PyTorch's allocator)",
-        (_, None | Some(HostSign::Descriptors | HostSign::Other)) => "",
+        (_, None | Some(OomSign::Descriptors | OomSign::Other)) => "",
     };
     format!("{}{more}", of.kind.spec().title)
 }

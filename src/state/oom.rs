@@ -3,7 +3,7 @@
 use crate::event::{
     DeviceProcess, HostKill, HostMemory, HostProcess, LoaderSettings, OomRecord, ShmUse,
 };
-use crate::oom::{HostSign, OomKind, OomOutcome, OomReport};
+use crate::oom::{OomKind, OomOutcome, OomReport, OomSign};
 use crate::state::host::{HostLeak, RoleGrowth};
 use crate::units::{Bytes, Moment, Pid, Rank, Uuid};
 use std::time::Duration;
@@ -166,15 +166,18 @@ impl OomIncident {
     /// What ran out, in words: "memory".
     pub fn what(&self) -> &'static str {
         match self.report.as_ref().and_then(|report| report.sign) {
-            Some(HostSign::Descriptors) => "file descriptors",
+            Some(OomSign::Descriptors) => "file descriptors",
             Some(
-                HostSign::SharedMemory
-                | HostSign::Pinned
-                | HostSign::Slurm
-                | HostSign::Refused
-                | HostSign::Fork
-                | HostSign::Mappings
-                | HostSign::Other,
+                OomSign::SharedMemory
+                | OomSign::Pinned
+                | OomSign::Slurm
+                | OomSign::Refused
+                | OomSign::Fork
+                | OomSign::Mappings
+                | OomSign::Gone
+                | OomSign::EngineShare
+                | OomSign::EngineWarmUp
+                | OomSign::Other,
             )
             | None => "memory",
         }

@@ -2,7 +2,7 @@
 
 use crate::diagnosis::*;
 use crate::event::*;
-use crate::oom::{HostSign, OomKind, OomReport};
+use crate::oom::{OomKind, OomReport, OomSign};
 use crate::state::RunOutcome;
 use crate::state::tests::host::{host, killed};
 use crate::state::tests::staged::*;
@@ -584,7 +584,7 @@ fn who_holds_little_is_not_named_for_an_allocation_that_was_refused() {
         let mut scene = StagedSession::training();
         let report = OomReport {
             kind: OomKind::HostOom,
-            sign: Some(HostSign::Refused),
+            sign: Some(OomSign::Refused),
             requested: Some(gib(59.6)),
             ..OomReport::default()
         };

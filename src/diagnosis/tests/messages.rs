@@ -1,7 +1,7 @@
 //! Messages alone, with made-up figures, and the first finding of each.
 
 use crate::diagnosis::*;
-use crate::oom::{HostSign, OomKind, OomReport, OtherProcess, TracedCall};
+use crate::oom::{OomKind, OomReport, OomSign, OtherProcess, TracedCall};
 use crate::state::tests::staged::*;
 use crate::state::{OomIncident, State};
 use crate::units::{Bytes, Moment, Pid};
@@ -252,7 +252,7 @@ pub(super) fn messages() -> Vec<(&'static str, OomReport, Cause, Certainty)> {
             "the host, a full /dev/shm",
             OomReport {
                 kind: OomKind::HostOom,
-                sign: Some(HostSign::SharedMemory),
+                sign: Some(OomSign::SharedMemory),
                 ..OomReport::default()
             },
             SharedMemory,
@@ -262,7 +262,7 @@ pub(super) fn messages() -> Vec<(&'static str, OomReport, Cause, Certainty)> {
             "the host, file descriptors",
             OomReport {
                 kind: OomKind::HostOom,
-                sign: Some(HostSign::Descriptors),
+                sign: Some(OomSign::Descriptors),
                 ..OomReport::default()
             },
             OpenFiles,
@@ -272,7 +272,7 @@ pub(super) fn messages() -> Vec<(&'static str, OomReport, Cause, Certainty)> {
             "the host, pinned memory refused",
             OomReport {
                 kind: OomKind::HostOom,
-                sign: Some(HostSign::Pinned),
+                sign: Some(OomSign::Pinned),
                 ..OomReport::default()
             },
             PinnedMemory,
@@ -282,7 +282,7 @@ pub(super) fn messages() -> Vec<(&'static str, OomReport, Cause, Certainty)> {
             "the host, a job's limit",
             OomReport {
                 kind: OomKind::HostOom,
-                sign: Some(HostSign::Slurm),
+                sign: Some(OomSign::Slurm),
                 ..OomReport::default()
             },
             SlurmLimit,

@@ -5,7 +5,7 @@ use crate::diagnosis::{Finding, diagnose};
 use crate::event::{
     EventKind, Exit, HostKill, HostMemory, LimitedBy, LoaderSettings, ProcessHost, ShmUse,
 };
-use crate::oom::{HostSign, OomKind, OomReport};
+use crate::oom::{OomKind, OomReport, OomSign};
 use crate::remedy::{Availability, Plan, Remedy, RemedyId, remedies};
 use crate::state::tests::host::{host, killed};
 use crate::state::tests::staged::{StagedSession, exited, hello, started};
@@ -33,7 +33,7 @@ fn killed_at(words: &str, change: impl Fn(&mut HostMemory)) -> StagedSession {
 }
 
 /// A run whose text says that the host's memory ran out; the processes that are seen here are these.
-fn said(words: &str, sign: Option<HostSign>, change: impl Fn(&mut HostMemory)) -> StagedSession {
+fn said(words: &str, sign: Option<OomSign>, change: impl Fn(&mut HostMemory)) -> StagedSession {
     let mut scene = StagedSession::default();
     let report = OomReport {
         kind: OomKind::HostOom,
@@ -277,7 +277,7 @@ fn what_runs_where_oomph_sees_nothing_is_given_twice_as_much_and_no_figures() {
 #[test]
 fn a_container_is_given_a_larger_dev_shm() {
     let full = |words, change: fn(&mut HostMemory)| {
-        said(words, Some(HostSign::SharedMemory), move |memory| {
+        said(words, Some(OomSign::SharedMemory), move |memory| {
             only("docker")(memory);
             change(memory);
         })
@@ -329,7 +329,7 @@ fn a_container_is_given_a_larger_dev_shm() {
     };
     let report = OomReport {
         kind: OomKind::HostOom,
-        sign: Some(HostSign::SharedMemory),
+        sign: Some(OomSign::SharedMemory),
         requested: Some(Bytes::mib(128)),
         ..OomReport::default()
     };

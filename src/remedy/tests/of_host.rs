@@ -4,7 +4,7 @@ use super::known_of;
 use crate::command::CommandLine;
 use crate::diagnosis::{Cause, Finding, diagnose};
 use crate::event::{EventKind, Exit, HostMemory, LoaderSettings, ProcessHost};
-use crate::oom::{HostSign, OomKind, OomReport};
+use crate::oom::{OomKind, OomReport, OomSign};
 use crate::recognize::text::{ProgramSource, ProgramText, SourceRole};
 use crate::remedy::{Availability, Plan, Remedy, RemedyId, in_loaders, remedies};
 use crate::state::tests::host::{host, killed};
@@ -180,7 +180,7 @@ fn named_files_help_where_descriptors_ran_out_and_nowhere_else() {
         scene.add(9.5, exited(1, Exit::Code(1)));
         scene
     };
-    let scene = failed(HostSign::Descriptors);
+    let scene = failed(OomSign::Descriptors);
     assert_eq!(diagnose(&scene.state)[0].cause, Cause::OpenFiles);
     let (_, remedies) = offers(&scene, &diagnose(&scene.state));
     assert_eq!(remedies[0].id, SharingStrategy, "the first of all");
@@ -188,7 +188,7 @@ fn named_files_help_where_descriptors_ran_out_and_nowhere_else() {
         with(&scene, SharingStrategy).as_deref(),
         Ok("OOMPH_PATCHES=sharing=file_system python t.py")
     );
-    assert!(with(&failed(HostSign::SharedMemory), SharingStrategy).is_err());
+    assert!(with(&failed(OomSign::SharedMemory), SharingStrategy).is_err());
 }
 
 #[test]

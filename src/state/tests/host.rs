@@ -1,7 +1,7 @@
 //! The host's memory: who grew, what the kernel killed, and whether that ended a run.
 
 use crate::event::*;
-use crate::oom::{ConsequenceKind, HostSign, OomKind, OomReport};
+use crate::oom::{ConsequenceKind, OomKind, OomReport, OomSign};
 use crate::state::tests::staged::*;
 use crate::state::*;
 use crate::units::{Bytes, Pid};
@@ -328,7 +328,7 @@ fn file_descriptors_are_not_called_memory() {
     let mut scene = StagedSession::training();
     let report = OomReport {
         kind: OomKind::HostOom,
-        sign: Some(HostSign::Descriptors),
+        sign: Some(OomSign::Descriptors),
         ..OomReport::default()
     };
     scene
