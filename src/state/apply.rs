@@ -5,7 +5,8 @@
 use crate::command::{CommandLine, difference};
 use crate::event::{
     Consequence, Dropped, Event, EventKind, Exited, Level, Note, NoteSubject, OomRecord,
-    PatchOutcome, Patchable, Patched, Rehearsal, Retainers, Sample, Started, StepTrace, displayed,
+    PatchOutcome, Patchable, Patched, Phase, Rehearsal, Retainers, Sample, Started, StepTrace,
+    displayed,
 };
 use crate::oom::{self, ConsequenceKind, OomReport};
 use crate::state::device::NonTorch;
@@ -423,6 +424,17 @@ impl Run {
             .min_by_key(|oom| apart(oom.at, at))
     }
 
+    /// The program's own lines have shown that the latest out-of-memory was in a training step, which looked like an
+    /// evaluation by its call: a target network's, a teacher's.
+    fn was_in_a_step(&mut self, pid: Pid) {
+        let latest = self.ooms.iter_mut().rfind(|oom| oom.pid == Some(pid));
+        if let Some(record) = latest.and_then(|oom| oom.record.as_mut())
+            && record.phase == Phase::Evaluation
+        {
+            record.phase = Phase::Forward;
+        }
+    }
+
     pub(super) fn keep(&mut self, oom: OomIncident) {
         self.oom_count = self.oom_count.saturating_add(1);
         if self.ooms.len() >= KEPT {
@@ -510,6 +522,11 @@ impl State {
             return;
         };
         rank.rehearsal = Some(rehearsal.clone());
+        if rehearsal.phase == Phase::Forward
+            && let Some(run) = self.run_of_mut(rehearsal.pid)
+        {
+            run.was_in_a_step(rehearsal.pid);
+        }
         if let Some(why) = rehearsal.why_not() {
             let text = format!("the step that failed can't be rehearsed: {why}");
             self.note(at, Level::Info, text);

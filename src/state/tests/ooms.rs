@@ -319,3 +319,26 @@ fn who_stops_a_run_that_has_failed_did_not_end_it() {
         assert_eq!(scene.state.run().unwrap().outcome(), outcome);
     }
 }
+
+/// A target network's call has no gradients, as an evaluation's has; the lines behind it lead to a backward.
+#[test]
+fn a_call_without_gradients_is_of_a_step_where_its_rehearsal_is() {
+    let evaluated = OomRecord {
+        phase: Phase::Evaluation,
+        ..small_record()
+    };
+    let phase_after = |rehearsed: Phase| {
+        let mut scene = StagedSession::training();
+        scene.add(20.0, EventKind::Oom(evaluated.clone()));
+        let rehearsal = Rehearsal {
+            pid: Pid(100),
+            phase: rehearsed,
+            ..Rehearsal::default()
+        };
+        scene.add(20.5, EventKind::Rehearsal(Box::new(rehearsal)));
+        let incident = &scene.state.run().unwrap().ooms[0];
+        incident.record.as_ref().unwrap().phase
+    };
+    assert_eq!(phase_after(Phase::Forward), Phase::Forward);
+    assert_eq!(phase_after(Phase::Evaluation), Phase::Evaluation);
+}

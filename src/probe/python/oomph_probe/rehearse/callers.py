@@ -27,6 +27,8 @@ if TYPE_CHECKING:
     from ..common.protocols import Torch
     from .roots import Call
 
+# What turns gradients off: a `with` around lines, or a decorator of their function.
+WITHOUT_GRADIENTS = frozenset("no_grad inference_mode".split())
 OUTPUT = "__oomph_output__"
 LOSS = "__oomph_loss__"
 # Called with the names that a statement has bound, and with those that one inside of it has.
@@ -77,6 +79,9 @@ class Scene:
         if path is None:
             raise NotFound("the call is in no statement")
         self.is_whole = is_whole
+        # Whether the call's statement, and what follows its `with`, run without gradients; `Lines` says so.
+        self.is_inside_without = self.is_after_without = False
+        self.turns_off = any(turns_gradients_off(block[at]) for block, at in path)
         if is_whole:
             path = with_backward(path)
         elif call is not None and is_repeated(path[-1][0][path[-1][1]], call):
@@ -102,6 +107,7 @@ class Scene:
         self.keeps_graph = False
         replaced: Any = first if call is None else Replace(call).visit(first)
         self.result: ast.expr | None = None
+        self.goes_back_in: Any = None
         self.ends = False
         self.inside = self.cut([replaced] + self.inside)
         if self.result is None:
@@ -124,6 +130,7 @@ class Scene:
         for at, each in enumerate(statements):
             found = further.call_in(each)
             if found is not None:
+                self.goes_back_in = each
                 # The loss may be made in the statement itself.
                 self.result, self.keeps_graph = further.value_of(found), further.keeps_graph(found)
                 self.rest = statements[at + 1 :]
@@ -273,7 +280,9 @@ class Scene:
 class Lines:
     """The lines of all functions from the model's call to its backward, innermost first."""
 
-    def __init__(self, torch: Torch, callers: Callers, stack: list[FrameType], is_whole: bool = False) -> None:
+    def __init__(
+        self, torch: Torch, callers: Callers, stack: list[FrameType], is_whole: bool = False, is_without: bool = False
+    ) -> None:
         self.scenes: list[Scene] = []
         self.is_whole = is_whole
         # Whether further backwards are run.
@@ -292,9 +301,24 @@ class Lines:
             if not scene.ends:
                 if not scene.is_in_loop:
                     self.callers_evaluate = evaluate_behind(callers.places[at + 1 :], stack)
+                if is_without:
+                    self.tell_without([code for code, _, _ in callers.places[: at + 1]])
                 return
         if not self.scenes:
             raise NotFound("no function of the program's called the model")
+
+    def tell_without(self, codes: list[CodeType]) -> None:
+        """Which lines run without gradients, as the call of the model did: its own, with others of the same `with` or
+        function, up to where gradients are on again."""
+        if len(codes) != len(self.scenes):
+            raise NotFound("a part of its functions turns gradients off")
+        is_without = False
+        for scene, code in reversed(list(zip(self.scenes, codes))):
+            is_without = scene.is_after_without = is_without or is_decorated_without(code)
+            is_without = scene.is_inside_without = is_without or scene.turns_off
+        if not is_without or self.scenes[-1].is_after_without or isinstance(self.scenes[-1].goes_back_in, LOOPS):
+            # An evaluation, and a training that comes behind it.
+            raise NotFound("the lines behind it have no gradients")
 
     def given(self) -> list[Any]:
         """The noted values of variables that were there at the call."""
@@ -360,15 +384,16 @@ def zero_grad_of(torch: Torch, callers: Callers | None) -> str | None:
 
 
 def lines_of(
-    torch: Torch, callers: Callers | None, stack: list[FrameType], is_whole: bool = False
+    torch: Torch, callers: Callers | None, stack: list[FrameType], is_whole: bool = False, is_without: bool = False
 ) -> Lines | None:
-    """The lines after a model's call whose functions are among these frames; None where they cannot be had."""
+    """The lines after a model's call, with or without gradients, whose functions are among these frames; None where
+    they cannot be had."""
     if callers is None:
         return None
     # What is parsed is changed while it is cut into parts.
     forget_sources()
     try:
-        return Lines(torch, callers, stack, is_whole)
+        return Lines(torch, callers, stack, is_whole, is_without)
     except NotFound:
         errors.foreseen("find the caller's lines")
     except Exception:
@@ -531,6 +556,23 @@ def with_backward(path: list[tuple[list[Any], int]]) -> list[tuple[list[Any], in
         if any(further.call_in(each) is not None or isinstance(each, ast.Return) for each in statements):
             return path[:depth]
     raise NotFound("no backward and no return follows the call")
+
+
+def turns_gradients_off(statement: Any) -> bool:
+    """Whether it is a `with torch.no_grad()`."""
+    items = statement.items if isinstance(statement, (ast.With, ast.AsyncWith)) else []
+    return any(words_of(each.context_expr) & WITHOUT_GRADIENTS for each in items)
+
+
+def is_decorated_without(code: CodeType) -> bool:
+    """Whether a function's gradients are off by its decorator."""
+    if code.co_name == "<module>":
+        return False
+    for node in ast.walk(tree_of(code.co_filename)):
+        if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef)) and node.name == code.co_name:
+            if min([node.lineno] + [each.lineno for each in node.decorator_list]) == code.co_firstlineno:
+                return any(words_of(each) & WITHOUT_GRADIENTS for each in node.decorator_list)
+    return False
 
 
 def is_part(code: CodeType) -> bool:

@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from typing import Any
 
     from ..common.protocols import Module, Torch
+    from .callers import Lines
     from .roots import Call
 
 CALLS = ("_wrapped_call_impl", "_call_impl")
@@ -92,4 +93,13 @@ def as_a_step(call: Call) -> Call | None:
     step = call.again()
     step.is_evaluation = False
     step.is_evaluated_first = True
+    return step
+
+
+def as_a_part(call: Call, lines: Lines) -> Call:
+    """The training step that such a call begins, by the lines behind it: of a target network, a teacher."""
+    step = call.again()
+    step.is_evaluation = False
+    step.is_without_gradients = True
+    lines.give_values(step)
     return step

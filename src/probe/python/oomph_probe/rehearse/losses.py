@@ -4,6 +4,7 @@ returned (callers.py). What they bind stays alive as long as their names do.
 
 from __future__ import annotations
 
+import contextlib
 import types
 
 from ..common import errors
@@ -40,6 +41,8 @@ class Scenes:
         self.torch = rehearsal.torch
         self.copier = copier
         self.lines = rehearsal.call.lines
+        # Copies of what the program's objects have, by address: what calls one another may have the same object.
+        self.copies: dict[int, Any] = {}
         # What the function that goes backward has bound.
         self.space: dict[str, Any] = {}
         self.bound: set[str] = set()
@@ -99,16 +102,20 @@ class Scenes:
         space[outliving.FAILS] = self.fails
         space.update({further.GOES_BACK: self.go_back, further.CLEARS: self.clear})
         inside = scene.compiled(scene.inside, None if scene.after else scene.result, True)
-        with rehearsal.mode, rehearsal.recorder(), rehearsal.autocast():
+        with rehearsal.mode, rehearsal.recorder(), rehearsal.autocast(), self.gradients(scene.is_inside_without):
             exec(inside, space)
         if scene.after:
             # Behind the `with` that the call is in.
-            with rehearsal.mode, rehearsal.recorder(), self.autocast_behind():
+            behind = self.autocast_behind()
+            with rehearsal.mode, rehearsal.recorder(), behind, self.gradients(scene.is_after_without):
                 exec(scene.compiled(scene.after, scene.result, False), space)
         result = space.pop(callers.LOSS)
         if not scene.ends:
             self.space, self.bound = space, scene.names_of()
         return result
+
+    def gradients(self, are_off: bool) -> Any:
+        return self.torch.no_grad() if are_off else contextlib.nullcontext()
 
     def fails(self, error: BaseException, keeps: bool) -> None:
         """A line that the loss does not depend on cannot be run."""
@@ -280,13 +287,14 @@ class Scenes:
         for name, each in list(getattr(made, "__dict__", {}).items()):
             # Where a method of its own calls them, no line names them.
             is_wanted = self.lines is None or self.lines.is_whole or name in self.wanted()
-            if isinstance(each, self.torch.nn.Module) and is_wanted:
+            if isinstance(each, self.torch.nn.Module) and is_wanted and id(each) not in self.copies:
                 made.__dict__[name] = self.copied(each)
         return made
 
     def copied(self, value: Any) -> Any:
         is_new = id(value) not in self.copier.memo
         made = self.copier.of(value)
+        self.copies[id(made)] = made
         if is_new and isinstance(made, self.torch.nn.Module):
             self.rehearsal.has_copied(made)
         return made

@@ -276,7 +276,8 @@ class Rehearsal:
         given[1].clear()
         try:
             if call.lines is None or not call.lines.is_whole:
-                with mode, self.recorder(), self.autocast(), self.on_this_thread():
+                gradients = torch.no_grad() if call.is_without_gradients else contextlib.nullcontext()
+                with mode, self.recorder(), self.autocast(), self.on_this_thread(), gradients:
                     outputs.append(torch.nn.Module._call_impl(module, *args, **kwargs))
                     self.trace.mark("forward")
             del args, kwargs

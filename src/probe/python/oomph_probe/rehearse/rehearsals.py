@@ -88,10 +88,8 @@ class Rehearsals:
         self.asked += 1
         self.unasked = None
         self.look_for_batch(call)
-        if call.is_evaluation:
-            ways = self.ways_of_evaluation(call)
-        else:
-            ways = self.ways_of(call, frames.outwards(sys._getframe(1)) if stack is None else stack)
+        outer = frames.outwards(sys._getframe(1)) if stack is None else stack
+        ways = self.ways_of_evaluation(call, outer) if call.is_evaluation else self.ways_of(call, outer)
         key = call.key()
         if key in self.done or self.spent >= IN_ALL:
             return
@@ -148,11 +146,22 @@ class Rehearsals:
         if call is not None:
             self.ran_out(call, "evaluation")
 
-    def ways_of_evaluation(self, call: Call) -> list[Way]:
-        """Before the first step it says what a training step will need as well, whose batch most likely is the same."""
+    def ways_of_evaluation(self, call: Call, stack: list[FrameType]) -> list[Way]:
+        """It may be a part of a training step, by the lines behind it. Before the first step it says what one will need
+        as well, whose batch most likely is the same."""
+        ways: list[Way] = []
+        if self.noted is not None and self.steps.count < roots.SETTLED_STEPS:
+            call.steps = self.steps.count
+            call.callers = callers.Callers(self.noted.torch_home, stack[0] if stack else None)
+            lines = callers.lines_of(self.torch, call.callers, stack, is_without=True)
+            if lines is not None:
+                call.zero_grad = callers.zero_grad_of(self.torch, call.callers)
+                ways.append((evaluations.as_a_part(call, lines), lines))
+            callers.forget_sources()
         has_trained = self.steps.count > 0 or self.noted is None or self.noted.latest is not None
         step = None if has_trained else evaluations.as_a_step(call)
-        ways: list[Way] = [] if step is None else [(step, None)]
+        if step is not None:
+            ways.append((step, None))
         return [*ways, (call, None)]
 
     def are_to_come(self) -> bool:

@@ -64,6 +64,8 @@ class Call:
         self.first: Call | None = None
         # Whether it had no gradients; whether it is a training step that only such a call lets expect.
         self.is_evaluation = self.is_evaluated_first = False
+        # Whether a training step begins with it though it has none: a target network's, a teacher's.
+        self.is_without_gradients = False
         # When the program lets go of its gradients, where that was asked for.
         self.zero_grad: str | None = None
         # Whether its gradients lie in the buckets that ranks reduce.

@@ -75,8 +75,8 @@ class Work:
         self.failed = call
         # How it may be rehearsed; the first is tried, and given up for the next where its lines do not lead to a loss.
         self.ways = ways
+        self.phase = self.failed_in = phase
         self.call, self.first = self.take_way()
-        self.phase = phase
         # Those that had ended when memory ran out.
         self.steps = steps
         self.micros = 0
@@ -115,6 +115,8 @@ class Work:
         first, lines = self.ways.pop(0)
         call = largest_like(first)
         call.lines, call.zero_grad = lines, self.failed.zero_grad
+        # Memory ran out in a step, whatever has gradients in it.
+        self.phase = "forward" if call.is_without_gradients else self.failed_in
         return call, first
 
     def is_done(self) -> bool:
@@ -222,7 +224,7 @@ class Work:
         line["zero_grad"] = call.zero_grad or "unknown"
         if call.is_evaluation:
             line["evaluates"] = True
-        elif call.is_evaluated_first or self.was_evaluated:
+        elif call.is_evaluated_first or self.was_evaluated and not call.is_without_gradients:
             line["evaluated"] = True
         if getattr(getattr(self.torch.backends, "cudnn", None), "benchmark", False):
             line["autotunes"] = True
