@@ -128,6 +128,8 @@ class Roots:
         self.called: Callable[[Module], None] | None = None
         # Told of each backward that has ended, as long as it returns True; None where nobody asks.
         self.after_backward: Callable[[], bool] | None = None
+        # Told of what each outermost backward begins from and of the steps that have ended, as long as it returns True.
+        self.before_backward: Callable[[Any, int], bool] | None = None
 
     def install(self) -> None:
         """Right after `import torch`; does nothing where this torch has not all that it takes."""
@@ -202,6 +204,9 @@ class Roots:
             # A rehearsal's are none of the program's.
             if apart.here.alive and apart.here.is_in_one():
                 return original(*args, **kwargs)
+            if roots.before_backward is not None and not roots.backwards and kwargs.get("accumulate_grad", True):
+                if not roots.before_backward(args[0] if args else None, roots.steps):
+                    roots.before_backward = None
             roots.backwards += 1
             try:
                 result = original(*args, **kwargs)
@@ -240,7 +245,7 @@ class Roots:
             self.module.__call__ = self.original
             self.rests = True
             calls.is_torchs_own(self.original, self.ours)
-        if self.after_backward is not None:
+        if self.after_backward is not None or self.before_backward is not None:
             return
         original, ours, places = self.backward
         for place in places:
