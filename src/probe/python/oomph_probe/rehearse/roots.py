@@ -103,6 +103,8 @@ class Roots:
         self.rounds = rounds.Rounds()
         # Optimizer steps that have ended, calls without gradients, and what was there when the latest of these began.
         self.steps = self.evaluated = self.before = 0
+        # Whether something else may have called a model without gradients.
+        self.may_have_evaluated = False
         self.given = given.Given(torch)
         # Told of each module's call too, as long as the wrapper is there.
         self.modules = seen
@@ -282,6 +284,8 @@ class Roots:
             if self.called is not None:
                 self.called(module)
             if type(module).__name__ in WRAPPERS:
+                # What is compiled in it calls no module.
+                self.may_have_evaluated = self.may_have_evaluated or not self.torch.is_grad_enabled()
                 self.inside.wrapper = weakref.ref(module)
                 return False
             if not self.torch.is_grad_enabled():
