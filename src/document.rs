@@ -6,7 +6,10 @@
 
 pub mod html;
 pub mod markdown;
+mod proof;
 pub mod text;
+
+pub use proof::{RunProof, proof_words};
 
 use crate::anatomy::{
     Category, Holding, ModuleHolding, StepAnatomy, StepGrowth, by_category, by_line, by_module,

@@ -9,10 +9,12 @@
 //! the program prints, whether it counts from 0 or from 1. It knows no files and no clock, and nothing
 //! here decides what an epoch means.
 
+mod losses;
 mod wording;
 
 use crate::oom::{LineReader, LineSplitter, RawLine, pieces};
 use crate::units::{Moment, Rank};
+pub use losses::{FirstLosses, LossLines, LossMention};
 use std::time::Duration;
 use wording::LineMeaning;
 

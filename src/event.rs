@@ -12,6 +12,7 @@ mod host;
 mod inspection;
 mod knobs;
 mod launch_facts;
+mod losses;
 mod patch;
 mod probe;
 mod process_host;
@@ -35,6 +36,7 @@ pub use knobs::{
     SourceNumberKind,
 };
 pub use launch_facts::{LAUNCH_VARIABLES, LaunchFacts, ProgramFile};
+pub use losses::{Losses, Numerics, PrintedLoss, StepLoss};
 use nix::time::{ClockId, clock_gettime};
 pub use patch::{Blocks, Compiled, PATCHES, Patch, PatchOutcome, Patchable, Patched};
 pub use probe::{
@@ -123,6 +125,10 @@ pub enum EventKind {
     Logged(Logged),
     /// The output says what followed from a rank's failure, or that the allocation ends.
     Consequence(Consequence),
+    /// Losses of a process's first steps.
+    Losses(Losses),
+    /// The program's output has the loss of one of the first steps.
+    PrintedLoss(PrintedLoss),
     /// The program's output has a new epoch number.
     Epoch(Epoch),
     /// The user, or a signal from outside, asked to stop the training.
@@ -192,6 +198,9 @@ pub struct Started {
     /// Everything that was predicted of it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub prediction: Option<Prediction>,
+    /// What the remedies do to the training's numbers.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub numerics: Option<Numerics>,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]

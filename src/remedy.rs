@@ -34,6 +34,7 @@ mod pin_memory;
 mod plan;
 mod plan_output;
 mod prefetch;
+mod proof;
 mod proposal;
 mod ram;
 mod recommended;
@@ -63,6 +64,9 @@ pub use plan::{
     Remedy,
 };
 pub use plan_output::{plan_json, plan_text};
+pub use proof::{
+    Compared, LossesFrom, NumericsProof, ProofOutcome, ROUNDING, Unchecked, numerics_of,
+};
 pub use recommended::{Promise, may_help, promise, recommended};
 pub use setting::{Setting, Which, places_written, with_argument};
 pub use together::combination;

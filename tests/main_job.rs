@@ -15,6 +15,17 @@ const A_RUN: Duration = Duration::from_secs(120);
 /// The dialog's footer: nothing else on the screen says this.
 const DIALOG: &str = "Space combine";
 
+/// What `oomph explain` says of a recording's relaunch.
+fn losses(recording: &Path) -> serde_json::Value {
+    let explained = std::process::Command::new(OOMPH)
+        .args(["explain", "--json"])
+        .arg(recording)
+        .output()
+        .expect("oomph explain");
+    let answer: serde_json::Value = serde_json::from_slice(&explained.stdout).expect("JSON");
+    answer["losses"][0].clone()
+}
+
 /// A directory for the recording, and a terminal in which oomph runs the demo.
 struct Session {
     directory: TempDir,
@@ -111,6 +122,14 @@ fn from_the_command_to_a_run_that_fits_on_one_key() {
         .filter(|e| matches!(e.what, EventKind::Sample(_)))
         .count();
     assert!(samples >= 3, "{samples} samples");
+    let losses = losses(&session.directory.path().join("events.jsonl"));
+    assert_eq!(
+        (&losses["verdict"], &losses["words"]),
+        (
+            &"not_checked".into(),
+            &"losses not checked: the batch changed".into()
+        )
+    );
 }
 
 #[test]
@@ -127,11 +146,29 @@ fn fragmentation_is_mended_by_expandable_segments() {
         "{}",
         terminal.post_mortem()
     );
-    let commands = commands(&session.events());
+    let events = session.events();
+    let commands = commands(&events);
     assert!(
         commands[1].contains("expandable_segments:True"),
         "{}",
         commands[1]
+    );
+    // The demo prints its made-up loss, which depends on the seed and the step alone.
+    let losses = losses(&session.directory.path().join("events.jsonl"));
+    assert_eq!(
+        (&losses["verdict"], &losses["by"], &losses["with"]),
+        (&"equal".into(), &"output".into(), &1.into()),
+        "{losses}"
+    );
+    let told = events.iter().filter_map(|event| match &event.what {
+        EventKind::Note(note) => Some(note.text.as_str()),
+        _ => None,
+    });
+    let told: Vec<&str> = told.filter(|note| note.contains("equal to")).collect();
+    assert!(
+        told.iter()
+            .any(|note| note.starts_with("run 2: printed losses of ")),
+        "{told:?}"
     );
 }
 

@@ -46,6 +46,7 @@ pub(super) fn event(
         EventKind::Rehearsal(rehearsal) => set(&mut rehearsal.pid, peer),
         EventKind::Knobs(knobs) => set(&mut knobs.pid, peer),
         EventKind::Called(called) => set(&mut called.pid, peer),
+        EventKind::Losses(read) => set(&mut read.pid, peer),
         EventKind::ProcessHost(said) => set(&mut said.pid, peer),
         EventKind::StepTrace(trace) => set(&mut trace.pid, peer),
         EventKind::Retainers(found) => set(&mut found.pid, peer),
@@ -67,6 +68,7 @@ pub(super) fn event(
         | EventKind::PredictionOutcome(_)
         | EventKind::SourceText(_)
         | EventKind::Logged(_)
+        | EventKind::PrintedLoss(_)
         | EventKind::Epoch(_)
         | EventKind::Consequence(_)
         | EventKind::StopRequested(_)

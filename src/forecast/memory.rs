@@ -225,6 +225,11 @@ impl Model {
         self.peak_in(target, None)
     }
 
+    /// The likely peak of a target's steps by their rehearsal, without an evaluation before them.
+    pub fn peak_of_steps(&self, target: &Target) -> Option<Bytes> {
+        Some(self.rehearsed()?.of_steps_alone().peak(target)?.likely)
+    }
+
     /// The same where PyTorch may reserve so much.
     pub fn peak_in(&self, target: &Target, room: Option<Bytes>) -> Forecast {
         if let Some(peak) = self.rehearsed().and_then(|step| step.peak_in(target, room)) {

@@ -213,6 +213,14 @@ impl Rehearsed {
         all.min_by_key(WholeStep::total)
     }
 
+    /// The same training without an evaluation before its first step.
+    pub fn of_steps_alone(&self) -> Rehearsed {
+        Rehearsed {
+            evaluated: false,
+            ..self.clone()
+        }
+    }
+
     /// The allocated peak of a target.
     pub fn peak(&self, target: &Target) -> Option<Estimate> {
         self.peak_in(target, None)

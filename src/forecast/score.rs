@@ -173,6 +173,7 @@ mod tests {
                 .as_ref()
                 .map_or(Some(gib(10.0)), |said| said.peak),
             prediction,
+            numerics: None,
         };
         scene.add(0.0, EventKind::Started(started));
         scene.add(1.0, hello(1, 100, None));

@@ -328,6 +328,7 @@ fn start(mut options: SessionConfig, policy: Option<Box<dyn Policy>>) -> anyhow:
         },
         chosen: chosen_before(&options),
         prediction: (options.start_again.as_ref()).and_then(|again| again.prediction.clone()),
+        numerics: None,
         told: SentNotifications::default(),
         job_ends: requeue::job_ends(),
         baselines: BTreeMap::new(),

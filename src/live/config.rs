@@ -8,7 +8,7 @@ use super::session::inputs::StartEnvironment;
 use super::signals::{OnHup, SignalRules};
 use crate::command::{CommandLine, Word};
 use crate::config::{UserSetting, UserSettings};
-use crate::event::{Clock, Job, LoaderSettings, Prediction, SCHEMA, SessionStarted};
+use crate::event::{Clock, Job, LoaderSettings, Numerics, Prediction, SCHEMA, SessionStarted};
 use crate::recording::{Directories, PidScope};
 use crate::remedy::Remedy;
 use crate::supervise::Forwarding;
@@ -260,6 +260,9 @@ pub(crate) struct HandoverState {
     /// Everything that was predicted of it.
     #[serde(default)]
     pub prediction: Option<Prediction>,
+    /// What its remedies do to the training's numbers.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub numerics: Option<Numerics>,
     /// The keeper's log of the output, if there is one.
     #[serde(default)]
     pub log: Option<Word>,

@@ -1,8 +1,8 @@
-//! Finds OOMs and epochs in the program's output. Each stream has its own scanner, so that a line of
+//! Finds OOMs, epochs and the losses of the first steps in the program's output. Each stream has its own scanner, so that a line of
 //! one doesn't complete a line of another.
 
 use crate::epoch;
-use crate::event::{Consequence, Epoch, EventKind};
+use crate::event::{Consequence, Epoch, EventKind, PrintedLoss};
 use crate::oom::{ConsequenceKind, ConsequenceLines, ErrorLines, LastError, Scanner};
 use crate::supervise::OutputStream;
 use crate::units::{Moment, Rank};
@@ -19,6 +19,7 @@ pub(crate) struct OutputScanners {
     err: StreamScanner,
     /// Of all streams together.
     epochs: epoch::Count,
+    losses: epoch::FirstLosses,
     consequences: BTreeMap<(ConsequenceKind, Option<Rank>), Moment>,
     /// Whether one of them had an out-of-memory message.
     has_oom: bool,
@@ -28,6 +29,7 @@ pub(crate) struct OutputScanners {
 struct StreamScanner {
     ooms: Scanner,
     epochs: epoch::EpochLines,
+    losses: epoch::LossLines,
     consequences: ConsequenceLines,
     errors: ErrorLines,
 }
@@ -54,6 +56,12 @@ impl OutputScanners {
             let number = count.take(told, at);
             found.extend(number.map(|number| EventKind::Epoch(Epoch { number })));
         });
+        let first = &mut self.losses;
+        if !first.is_over() {
+            scanner.losses.feed(bytes, &mut |mention| {
+                found.extend(printed(first, mention));
+            });
+        }
         let told = &mut self.consequences;
         scanner.consequences.feed(bytes, &mut |mention| {
             found.extend(once(told, mention, at));
@@ -69,6 +77,7 @@ impl OutputScanners {
             out,
             err,
             epochs: mut count,
+            losses: mut first,
             consequences: mut told,
             mut has_oom,
         } = std::mem::take(self);
@@ -83,6 +92,9 @@ impl OutputScanners {
             scanner.epochs.finish(&mut |told| {
                 let number = count.take(told, at);
                 found.extend(number.map(|number| EventKind::Epoch(Epoch { number })));
+            });
+            scanner.losses.finish(&mut |mention| {
+                found.extend(printed(&mut first, mention));
             });
             scanner.consequences.finish(&mut |mention| {
                 found.extend(once(&mut told, mention, at));
@@ -103,6 +115,7 @@ impl OutputScanners {
         &mut self,
         recent: &[u8],
         mut latest_epoch: Option<u64>,
+        losses: &[PrintedLoss],
     ) -> Vec<EventKind> {
         let mut found = Vec::new();
         let scanner = &mut self.terminal;
@@ -112,8 +125,15 @@ impl OutputScanners {
             .epochs
             .feed(recent, &mut |told| latest_epoch = Some(told.number));
         self.epochs = epoch::Count::from(latest_epoch);
+        self.losses = epoch::FirstLosses::from(losses.iter().map(|printed| printed.step.clone()));
         found
     }
+}
+
+fn printed(first: &mut epoch::FirstLosses, mention: epoch::LossMention) -> Option<EventKind> {
+    let is_news = first.take(&mention);
+    let epoch::LossMention { step, loss } = mention;
+    is_news.then_some(EventKind::PrintedLoss(PrintedLoss { step, loss }))
 }
 
 /// A mention as an event, unless it was told a moment ago.

@@ -66,6 +66,7 @@ pub(crate) struct Session {
     told_host: Option<RunNumber>,
     /// The run of which it was told what its patch has saved.
     told_relief: Option<RunNumber>,
+    told_proof: Option<RunNumber>,
     changes: Changes,
     /// Runs whose change had no effect or was rejected: they show nothing that the run before them did not.
     ineffective: BTreeSet<RunNumber>,
@@ -125,6 +126,7 @@ impl Session {
             spill: HostSpill::default(),
             told_host: None,
             told_relief: None,
+            told_proof: None,
             changes,
             ineffective: BTreeSet::new(),
             telling: None,
@@ -221,6 +223,7 @@ impl Session {
             EventKind::ProcessHost(said) => self.compare_loaders(said),
             EventKind::HostMemory(_) => self.compare_host(),
             EventKind::Patch(patched) if patched.relief.is_some() => self.tell_relief(),
+            EventKind::Losses(_) | EventKind::PrintedLoss(_) => self.tell_proof(),
             _ => {}
         }
         self.source.ask(&event.what, self.run_number());
@@ -244,6 +247,15 @@ impl Session {
                     self.note(Level::Warning, format!("the remedy has no effect: {words}"));
                 }
             }
+        }
+    }
+
+    /// Says once, while a relaunched run goes on, whether its losses are those of the run before.
+    fn tell_proof(&mut self) {
+        let is_told = self.told_proof == Some(self.run_number());
+        if let (false, Some(words)) = (is_told, report::score::proved(&self.state)) {
+            self.told_proof = Some(self.run_number());
+            self.note(Level::Info, words);
         }
     }
 
@@ -620,6 +632,12 @@ impl Session {
             failed,
             knobs: self.state.knobs.clone(),
         };
+        let numerics = remedy::numerics_of(
+            &before.command,
+            &next.applied,
+            &self.handover.config.command,
+        );
+        self.handover.numerics = numerics;
         self.changes.begin_run(next.applied, before);
         let peak = next.prediction.as_ref().and_then(|said| said.peak);
         self.handover.chosen = (next.remedies, peak);

@@ -396,6 +396,7 @@ impl SessionController {
             remedies,
             predicted_peak,
             prediction: self.session.handover.prediction.clone(),
+            numerics: self.session.handover.numerics,
         }));
     }
 

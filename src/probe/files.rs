@@ -57,6 +57,7 @@ const PACKAGE: &[(&str, &str)] = embedded![
     "live/hello.py",
     "live/host_memory.py",
     "live/loaders.py",
+    "live/losses.py",
     "live/modules.py",
     "live/readings.py",
     "live/recording.py",

@@ -4,6 +4,7 @@ use super::told::each_event;
 use super::{broken_off, recordings};
 use crate::command::CommandLine;
 use crate::diagnosis;
+use crate::document::RunProof;
 use crate::event::{Event, EventKind, older_part};
 use crate::forecast::ForecastInputs;
 use crate::live::print;
@@ -62,11 +63,14 @@ pub fn explained<T>(
     let of_recording = (recorded.as_ref())
         .and_then(|recorded| Some((recorded.command()?, recorded.remedy_inputs())));
     let again = file.and_then(|file| recordings::again_name(file, found.state.as_ref()));
+    let runs = (found.state.as_ref()).map_or(&[][..], |state| state.runs.as_slice());
+    let proofs = runs.iter().filter_map(|run| RunProof::new(runs, run));
     tell(&Explanation {
         source: name,
         length: found.length,
         ooms: &found.ooms,
         command: (command.map(|command| (command, inputs))).or(of_recording),
+        proofs: proofs.collect(),
         again: again.as_deref().filter(|_| recorded.is_some()),
     })
 }

@@ -129,7 +129,17 @@ pub struct OptimizerChoice {
     /// What has to be installed for it.
     #[serde(default)]
     pub package: Option<String>,
+    #[serde(default)]
     pub switch: SwitchSpec,
+    /// Keys of the program's config file that name its optimizer; without an argument for it a copy of the file is edited.
+    #[serde(default)]
+    pub keys: Vec<String>,
+    /// What is written there.
+    #[serde(default)]
+    pub name: String,
+    /// Keys with arguments of the optimizer that this one does not take.
+    #[serde(default)]
+    pub refused_with: Vec<String>,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]

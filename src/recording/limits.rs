@@ -196,6 +196,8 @@ pub(super) fn fidelity(what: &EventKind) -> Fidelity {
         | EventKind::UncaughtOom(_)
         | EventKind::ProbeErrors(_)
         | EventKind::ProbeGone(_)
+        | EventKind::Losses(_)
+        | EventKind::PrintedLoss(_)
         | EventKind::Epoch(_)
         | EventKind::Consequence(_)
         | EventKind::PredictionOutcome(_)

@@ -126,6 +126,7 @@ fn started(seconds: f64, words: &[&str]) -> Event {
         remedies: Vec::new(),
         predicted_peak: None,
         prediction: None,
+        numerics: None,
     };
     event(seconds, EventKind::Started(started))
 }

@@ -489,7 +489,7 @@ impl<'a> RemedyPredictor<'a> {
         if target.treatment.offloaded || target.treatment.chunked {
             let mut without = target;
             (without.treatment.offloaded, without.treatment.chunked) = (false, false);
-            self.hold_to(&without, &mut expectation);
+            self.hold_to(&target, &without, &mut expectation);
         }
         expectation
     }

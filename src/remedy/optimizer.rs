@@ -1,4 +1,4 @@
-//! An optimizer with a smaller state, by the program's own option, where the step of Adam does not fit: states of 8 bits, those
+//! An optimizer with a smaller state, by the program's own option or its config file, where the step of Adam does not fit: states of 8 bits, those
 //! kept in RAM as far as the GPU is full ("paged"), Adafactor. It changes the numbers, and a checkpoint has the state of the
 //! other one, so it is for runs that begin anew.
 
@@ -9,8 +9,10 @@ use super::{NeedFrom, RemedyEffect, RemedySpec};
 use crate::diagnosis::Cause;
 use crate::event::OomRecord;
 use crate::forecast::{Alternative, OptimizerStep, RecordedStep};
+use crate::recognize::ConfigFile;
 use crate::recognize::argument::Name;
-use crate::recognize::program::{OptimizerChoice, OptimizerKind, ProgramEntry};
+use crate::recognize::config_file::{self, FoundValue};
+use crate::recognize::program::{OptimizerChoice, OptimizerKind, ProgramEntry, SwitchSpec};
 use crate::units::Bytes;
 
 pub(super) const REMEDY: RemedySpec = RemedySpec {
@@ -25,8 +27,8 @@ pub(super) const REMEDY: RemedySpec = RemedySpec {
 };
 
 /// One of the program's optimizers, and what the step then takes.
-struct SmallerState<'a> {
-    choice: &'a OptimizerChoice,
+struct SmallerState {
+    kind: OptimizerKind,
     draft: Draft,
     step: OptimizerStep,
     needs: Bytes,
@@ -34,7 +36,7 @@ struct SmallerState<'a> {
     paged: Bytes,
 }
 
-impl SmallerState<'_> {
+impl SmallerState {
     /// "Adam with states of 8 bits: 6.00 GiB of parameters, …"
     fn sum(&self) -> String {
         let state = match self.paged {
@@ -43,7 +45,7 @@ impl SmallerState<'_> {
         };
         format!(
             "{}: {} of parameters, {} of gradients, {state}",
-            self.choice.kind.words(),
+            self.kind.words(),
             self.step.parameters,
             self.step.gradients,
         )
@@ -71,21 +73,33 @@ fn with(
     }
 }
 
+fn check_installed(offering: &Offering<'_>, choice: &OptimizerChoice) -> Result<(), String> {
+    let installed = offering.inputs.patchable();
+    let installed = installed.and_then(|found| found.installed.as_ref());
+    let missing = choice.package.as_ref().zip(installed);
+    match missing.filter(|(package, installed)| !installed.contains(package)) {
+        Some((package, _)) => Err(format!("{package} is not installed there")),
+        None => Ok(()),
+    }
+}
+
 /// The edits that choose it, or why there are none.
 fn chosen<'a>(
     offering: &Offering<'a>,
     entry: &'a ProgramEntry,
     choice: &'a OptimizerChoice,
 ) -> Result<Draft, String> {
-    let installed = offering.inputs.patchable();
-    let installed = installed.and_then(|found| found.installed.as_ref());
-    if let Some((package, _)) = choice
-        .package
-        .as_ref()
-        .zip(installed)
-        .filter(|(package, installed)| !installed.contains(package))
-    {
-        return Err(format!("{package} is not installed there"));
+    check_installed(offering, choice)?;
+    if let Some((file, value)) = in_file(offering, entry, choice)? {
+        if is_small(&value.text) {
+            let (name, text) = (&value.name, &value.text);
+            return Err(format!("already on: {name} is {text} in {}", file.shown()));
+        }
+        if choice.switch.add.is_empty() {
+            return in_copy(offering, file, &value, &choice.name, &choice.refused_with);
+        }
+    } else if choice.switch.add.is_empty() {
+        return Err("which optimizer it takes is not in a config file that was read".into());
     }
     let switch = Switch {
         what: "an optimizer with a smaller state",
@@ -93,9 +107,137 @@ fn chosen<'a>(
         words: Ok(&choice.switch.add),
         of_launcher: None,
         means_off: |value| !is_small(value),
-        in_file: &[],
+        in_file: &choice.keys,
     };
     turn_on(switch, offering, entry, offering.recognized.arguments())
+}
+
+/// Where the program's config file names its optimizer.
+fn in_file<'a>(
+    offering: &Offering<'a>,
+    entry: &ProgramEntry,
+    choice: &OptimizerChoice,
+) -> Result<Option<(&'a ConfigFile, FoundValue)>, String> {
+    let arguments = offering.recognized.arguments();
+    let file = config_file::of_command(&arguments, entry, &offering.inputs.launch);
+    match file {
+        Some(file) => Ok(first_of(file, &choice.keys)?.map(|value| (file, value))),
+        None => Ok(None),
+    }
+}
+
+fn first_of(file: &ConfigFile, keys: &[impl AsRef<str>]) -> Result<Option<FoundValue>, String> {
+    for key in keys {
+        if let Some(value) = file.scalar(key.as_ref())? {
+            return Ok(Some(value));
+        }
+    }
+    Ok(None)
+}
+
+/// Another name in a copy of the file, unless its other settings are of an optimizer that takes more.
+fn in_copy(
+    offering: &Offering<'_>,
+    file: &ConfigFile,
+    value: &FoundValue,
+    name: &str,
+    refused_with: &[impl AsRef<str>],
+) -> Result<Draft, String> {
+    if let Some(other) = first_of(file, refused_with)? {
+        let (other, shown) = (other.name, file.shown());
+        return Err(format!("{name} does not take {other}, which {shown} sets"));
+    }
+    let Some(copies) = offering.inputs.launch.copies else {
+        return Err(format!(
+            "{} is {} in {}: a relaunch by key uses a copy with {name}",
+            value.name,
+            value.text,
+            file.shown()
+        ));
+    };
+    let mut draft = Draft::default();
+    draft.set_in_copy(file, value, name, copies);
+    Ok(draft)
+}
+
+/// Keys that name an optimizer in the config files of programs of which nothing else is known.
+const KEYS: [&str; 12] = [
+    "optim",
+    "*.optim",
+    "optimizer",
+    "*.optimizer",
+    "optimizer.name",
+    "*.optimizer.name",
+    "optimizer._target_",
+    "*.optimizer._target_",
+    "optimizer._component_",
+    "optimizer.class_path",
+    "*.optimizer.class_path",
+    "optimizer.type",
+];
+
+/// Arguments that torch's Adam takes and bitsandbytes' does not, beside the key of its class or below it.
+const TORCHS_OWN: [&str; 4] = ["*fused", "*foreach", "*capturable", "*differentiable"];
+
+/// The words of transformers' `TrainingArguments.optim` for each kind.
+const TRAINERS: [(OptimizerKind, Option<&str>, &str); 3] = [
+    (OptimizerKind::EightBit, Some(BITS), "adamw_bnb_8bit"),
+    (OptimizerKind::Paged, Some(BITS), "paged_adamw_8bit"),
+    (OptimizerKind::Adafactor, None, "adafactor"),
+];
+
+/// Classes that take the same arguments as torch's, but for its own.
+const CLASSES: [(OptimizerKind, Option<&str>, &str); 2] = [
+    (
+        OptimizerKind::EightBit,
+        Some(BITS),
+        "bitsandbytes.optim.AdamW8bit",
+    ),
+    (
+        OptimizerKind::Paged,
+        Some(BITS),
+        "bitsandbytes.optim.PagedAdamW8bit",
+    ),
+];
+
+const BITS: &str = "bitsandbytes";
+
+/// What an unknown program's config file names its optimizer, where the name shows whose word it is: transformers', or a class of
+/// torch's.
+fn of_unknown(offering: &Offering<'_>) -> Result<Vec<(OptimizerChoice, Draft)>, String> {
+    let arguments = offering.recognized.arguments();
+    let none = || "no option for another optimizer is known for this program".to_string();
+    let file = config_file::of_unknown(&arguments, &offering.inputs.launch).ok_or_else(none)?;
+    let value = first_of(file, &KEYS)?.ok_or_else(none)?;
+    let (name, shown) = (&value.name, file.shown());
+    let (words, refused): (&[_], &[&str]) = match value.text.as_str() {
+        text if is_small(text) => return Err(format!("already on: {name} is {text} in {shown}")),
+        text if text.starts_with("adamw_torch") || text == "adamw_hf" => (&TRAINERS, &[]),
+        "torch.optim.AdamW" => (&CLASSES, &TORCHS_OWN),
+        text => {
+            return Err(format!(
+                "{name} is {text} in {shown}; which other names this program takes is not known"
+            ));
+        }
+    };
+    let made = words.iter().map(|(kind, package, word)| {
+        let choice = OptimizerChoice {
+            kind: *kind,
+            package: package.map(str::to_string),
+            switch: SwitchSpec::default(),
+            keys: Vec::new(),
+            name: word.to_string(),
+            refused_with: Vec::new(),
+        };
+        check_installed(offering, &choice)?;
+        Ok((choice, in_copy(offering, file, &value, word, refused)?))
+    });
+    let made: Vec<Result<_, String>> = made.collect();
+    let (offered, refusals): (Vec<_>, Vec<_>) = made.into_iter().partition(Result::is_ok);
+    match (offered.is_empty(), refusals.into_iter().next()) {
+        (true, Some(Err(why))) => Err(why),
+        _ => Ok(offered.into_iter().flatten().collect()),
+    }
 }
 
 /// Whether an optimizer's name is of one with a smaller state.
@@ -105,20 +247,16 @@ fn is_small(name: &str) -> bool {
 }
 
 /// The one that fits with the least change, else the one that needs least; or why there is none.
-fn best<'a>(
-    offering: &Offering<'a>,
+fn best(
+    offering: &Offering<'_>,
     step: &RecordedStep<'_>,
     room: Bytes,
-) -> Result<Vec<SmallerState<'a>>, String> {
+) -> Result<Vec<SmallerState>, String> {
     let recognized = offering.recognized;
     recognized.check_open()?;
-    let none = || "no option for another optimizer is known for this program".to_string();
-    let entry = recognized
-        .known
-        .filter(|entry| !entry.optimizers.is_empty())
-        .ok_or_else(none)?;
     let arguments = recognized.arguments();
-    let mut resumes = entry.resume.names.iter();
+    let known = recognized.known.map(|entry| &entry.resume.names);
+    let mut resumes = known.into_iter().flatten();
     if let Some(name) = resumes.find(|name| arguments.has(Name::new(name))) {
         return Err(format!(
             "with {name} it goes on from a checkpoint, which has the state of the other optimizer"
@@ -131,19 +269,34 @@ fn best<'a>(
     }
     let mut refusal = None;
     let mut all = Vec::new();
-    for choice in &entry.optimizers {
-        let Some((then, paged)) = with(step, choice.kind, room) else {
-            continue;
+    let mut take = |kind, draft| {
+        let Some((then, paged)) = with(step, kind, room) else {
+            return;
         };
-        match chosen(offering, entry, choice) {
+        match draft {
             Ok(draft) => all.push(SmallerState {
-                choice,
+                kind,
                 draft,
                 step: then,
                 needs: step.needs(&then),
                 paged,
             }),
-            Err(why) => refusal = refusal.or(Some(why)),
+            Err(why) => refusal = refusal.take().or(Some(why)),
+        }
+    };
+    match recognized.known {
+        Some(entry) if entry.optimizers.is_empty() => {
+            return Err("no option for another optimizer is known for this program".into());
+        }
+        Some(entry) => {
+            for choice in &entry.optimizers {
+                take(choice.kind, chosen(offering, entry, choice));
+            }
+        }
+        None => {
+            for (choice, draft) in of_unknown(offering)? {
+                take(choice.kind, Ok(draft));
+            }
         }
     }
     if all.is_empty() {
@@ -162,7 +315,7 @@ fn expected(
     offering: &Offering<'_>,
     record: &OomRecord,
     step: &RecordedStep<'_>,
-    candidates: &[SmallerState<'_>],
+    candidates: &[SmallerState],
 ) -> Expectation {
     let pieces = record.sample.inactive_split.unwrap_or(Bytes::ZERO);
     let first = &candidates[0];

@@ -272,9 +272,7 @@ impl Remedy {
         );
         match (self.alters, self.takes) {
             (None, _) if draws_anew => "other random numbers".into(),
-            (None, _) if matches!(self.id, RemedyId::NoForeach | RemedyId::ChunkedLoss) => {
-                "equal to rounding".into()
-            }
+            (None, _) if self.id.is_equal_to_rounding() => "equal to rounding".into(),
             (None, _) => "same numerics".into(),
             (Some(Alteration::EffectiveBatch), Some(BatchChange { at_once, .. })) => {
                 format!("trains with batch {at_once}")

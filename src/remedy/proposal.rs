@@ -239,7 +239,7 @@ impl Draft {
     }
 
     /// Sets a value in a copy of a config file, and points the command at the copy.
-    fn set_in_copy(
+    pub fn set_in_copy(
         &mut self,
         file: &ConfigFile,
         value: &FoundValue,

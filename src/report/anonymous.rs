@@ -516,6 +516,7 @@ mod tests {
                 remedies: Vec::new(),
                 predicted_peak: None,
                 prediction: None,
+                numerics: None,
             }),
         };
         let clean = anonymizer.event(event);

@@ -368,6 +368,7 @@ mod tests {
             remedies: Vec::new(),
             predicted_peak: None,
             prediction: None,
+            numerics: None,
         };
         scene.add(13.0, EventKind::Started(second));
         assert_eq!(winning_command(&scene.state), None, "it still runs");

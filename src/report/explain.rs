@@ -10,7 +10,7 @@ use crate::anatomy::{StepAnatomy, StepGrowth};
 use crate::command::{CommandLine, MASK};
 use crate::diagnosis::{Cause, Finding};
 use crate::document::text::{TextLayout, lines};
-use crate::document::{self, DocumentBlock, Figure, KnownLines, MemoryHolder, Tree};
+use crate::document::{self, DocumentBlock, Figure, KnownLines, MemoryHolder, RunProof, Tree};
 use crate::event::{
     GrowingLine, LineText, LineUsage, OomRecord, Phase, Retainer, Retainers, SourceLine, Structure,
     displayed,
@@ -46,6 +46,8 @@ pub struct Explanation<'a> {
     pub ooms: &'a [Explained],
     /// The command that ran out of memory and the inputs of its remedies: the one that was given, or the recorded one.
     pub command: Option<(&'a CommandLine, RemedyInputs<'a>)>,
+    /// Of each relaunched run, whether its losses stayed as they were.
+    pub proofs: Vec<RunProof>,
     /// What to type after `oomph again` to start it.
     pub again: Option<&'a str>,
 }
@@ -220,6 +222,7 @@ fn blocks(explanation: &Explanation, oom: &Explained, chosen: usize) -> Vec<Docu
     );
     blocks.extend(oom.step.iter().flat_map(|step| of_step(step, &oom.source)));
     blocks.extend(others(explanation.ooms, chosen));
+    blocks.extend(proofs(&explanation.proofs));
     blocks.extend(remedies(explanation));
     blocks
 }
@@ -407,6 +410,21 @@ fn others(ooms: &[Explained], chosen: usize) -> Vec<DocumentBlock> {
     blocks
 }
 
+/// What became of the relaunched runs' numbers, a line each.
+fn proofs(proofs: &[RunProof]) -> Vec<DocumentBlock> {
+    if proofs.is_empty() {
+        return Vec::new();
+    }
+    let mut blocks = vec![DocumentBlock::heading(
+        "The training's numbers after a relaunch",
+    )];
+    blocks.extend(proofs.iter().map(|proof| {
+        let with = (proof.with).map_or(String::new(), |with| format!(", against run {with}"));
+        DocumentBlock::detail(format!("run {}{with}: {}", proof.run, proof.words))
+    }));
+    blocks
+}
+
 fn remedies(explanation: &Explanation) -> Vec<DocumentBlock> {
     let Some((command, inputs)) = &explanation.command else {
         return Vec::new();
@@ -529,6 +547,7 @@ pub fn value(explanation: &Explanation) -> Value {
         "ooms": ooms,
         "findings": findings,
         "remedies": remedies,
+        "losses": explanation.proofs,
     })
 }
 

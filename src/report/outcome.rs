@@ -1,5 +1,6 @@
 //! What a session did, as one line of JSON for whoever drives many of them: its runs with batch, prediction and outcome.
 
+use crate::document::RunProof;
 use crate::event::displayed;
 use crate::recognize::{LaunchEnvironment, WorkloadKey};
 use crate::state::{Run, RunOutcome, State};
@@ -24,7 +25,7 @@ pub fn outcome_json(state: &State, status: i32, is_requeued: bool) -> Value {
         "batch": workload.as_ref().and_then(|of| of.batch.map(|_| of.at_once)),
         "accumulation": workload.as_ref().map(|of| of.accumulation),
         "command": last.map(|run| displayed(&run.command)),
-        "runs": state.runs.iter().map(of_run).collect::<Vec<_>>(),
+        "runs": state.runs.iter().map(|run| of_run(&state.runs, run)).collect::<Vec<_>>(),
     })
 }
 
@@ -45,7 +46,7 @@ fn word(run: &Run) -> &'static str {
     }
 }
 
-fn of_run(run: &Run) -> Value {
+fn of_run(runs: &[Run], run: &Run) -> Value {
     let of = reading(run);
     json!({
         "run": run.number,
@@ -57,6 +58,7 @@ fn of_run(run: &Run) -> Value {
         "accumulation": of.accumulation,
         "remedies": run.remedies,
         "predicted": run.prediction,
+        "losses": RunProof::new(runs, run),
         "peak": run.peak(),
         "reserved": run.ranks.iter().map(|rank| rank.reserved_peak).max(),
     })

@@ -1,8 +1,10 @@
 //! What came of predictions, in words: of one relaunch, and of all on this machine.
 
+use crate::document::{RunProof, proof_words};
 use crate::event::{Basis, CopyTime, Relief, ReliefMoment, RunEnd};
 use crate::forecast::score::{self, Score, ScoreSheet};
-use crate::state::Run;
+use crate::remedy::NumericsProof;
+use crate::state::{Run, State};
 use crate::units::{Bytes, RunNumber};
 
 /// A peak within this of the predicted one counts as met.
@@ -38,6 +40,24 @@ pub fn verdict(run: &Run) -> Option<String> {
     Some(format!(
         "run {number}: peak {peak}{met}{rests_on}{relieved}"
     ))
+}
+
+/// The same with what became of the training's numbers: "run 2: peak 10.4 GiB, as predicted (rehearsed); losses of 7 steps
+/// equal to the bit". `runs` are those of the session.
+pub fn at_end(runs: &[Run], run: &Run) -> Option<String> {
+    let proof = RunProof::new(runs, run);
+    match (verdict(run), proof) {
+        (Some(verdict), Some(proof)) => Some(format!("{verdict}; {}", proof.words)),
+        (None, Some(proof)) => Some(format!("run {}: {}", run.number, proof.words)),
+        (verdict, None) => verdict,
+    }
+}
+
+/// Of a relaunched run that goes on, once all was compared that can be: "run 2: losses of 7 steps equal to the bit".
+pub fn proved(state: &State) -> Option<String> {
+    let run = state.run()?;
+    let proof = NumericsProof::new(&state.runs, run).filter(NumericsProof::is_whole)?;
+    Some(format!("run {}: {}", run.number, proof_words(&proof)))
 }
 
 /// Behind a figure: ", as predicted", ", +10.0 % of the 10.0 GiB predicted".

@@ -4,6 +4,7 @@
 use super::explain::Explained;
 use super::score;
 use crate::diagnosis;
+use crate::document::RunProof;
 use crate::event::{Event, EventKind, HostMemory};
 use crate::state::{OomIncident, Run, RunOutcome, State};
 use crate::units::{Bytes, Moment, RunNumber, clock_face};
@@ -90,15 +91,26 @@ impl SessionStory {
         let mut sentences = vec![self.sentence(first)];
         match runs.len() {
             1 => {}
-            2 => sentences.push(self.sentence(last)),
+            2 => {
+                sentences.push(self.sentence(last));
+                sentences.extend(self.of_losses(last));
+            }
             n => {
                 let between = n - 2;
                 let runs = if between == 1 { "run" } else { "runs" };
                 sentences.push(format!("{between} more {runs} followed."));
                 sentences.push(self.sentence(last));
+                sentences.extend(self.of_losses(last));
             }
         }
         sentences
+    }
+
+    /// Whether a relaunched run's losses stayed as they were.
+    fn of_losses(&self, run: &Run) -> Option<String> {
+        let proof = RunProof::new(&self.state.runs, run)?;
+        let against = (proof.with).map_or(String::new(), |with| format!(" (against run {with})"));
+        Some(format!("Its {}{against}.", proof.words))
     }
 
     fn sentence(&self, run: &Run) -> String {

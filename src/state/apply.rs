@@ -21,6 +21,9 @@ const NOTES: usize = 200;
 /// Lines kept of what followed from a rank's failure: one of each rank of a large job.
 const CONSEQUENCES: usize = 1_024;
 
+/// Losses kept of a process, and of a run's output.
+const LOSSES: usize = 512;
+
 impl State {
     /// Takes one event in.
     pub fn apply(&mut self, event: &Event) {
@@ -87,6 +90,20 @@ impl State {
                 }
             }
             EventKind::Consequence(consequence) => self.followed(at, consequence),
+            EventKind::Losses(read) => {
+                if let Some(rank) = self.rank_mut(read.pid) {
+                    let room = LOSSES.saturating_sub(rank.losses.len());
+                    rank.losses.extend(read.losses.iter().take(room));
+                    rank.seed = rank.seed.or(read.seed);
+                }
+            }
+            EventKind::PrintedLoss(printed) => {
+                if let Some(run) = self.runs.last_mut()
+                    && run.printed_losses.len() < LOSSES
+                {
+                    run.printed_losses.push(printed.clone());
+                }
+            }
             EventKind::Epoch(epoch) => {
                 if let Some(run) = self.runs.last_mut() {
                     run.epochs.told(at, epoch.number);
@@ -183,6 +200,7 @@ impl State {
         run.started = at;
         run.predicted_peak = started.predicted_peak;
         run.prediction = started.prediction.clone();
+        run.numerics = started.numerics;
         self.bound_runs();
         if let Some(run) = self.runs.last() {
             for device in &mut self.devices {

@@ -3,7 +3,7 @@
 use super::{Keyed, Resolution, Series, StepMarks, StepTraces};
 use crate::event::{
     Hello, HostGrowthSpot, LoaderSettings, Patchable, Patched, ProbeDevice, ProbeErrors, Rehearsal,
-    Retainers, Sample, Step, Structure,
+    Retainers, Sample, Step, StepLoss, Structure,
 };
 use crate::units::{Bytes, Moment, Pid, Uuid};
 
@@ -53,6 +53,10 @@ pub struct RankState {
     pub host: RankHost,
     /// The outcomes of the chosen patches.
     pub patches: Vec<Patched>,
+    /// The losses of its first steps.
+    pub losses: Vec<StepLoss>,
+    /// torch's seed in it.
+    pub seed: Option<u64>,
     /// Whether an OOM error that nobody caught has ended it, as it said itself.
     pub ended_by_oom: bool,
     /// Errors of its probe's own, as it last counted them, and when.

@@ -3,8 +3,9 @@
 
 use crate::command::{Change, CommandLine};
 use crate::event::{
-    Consequence, Exit, GivenSize, HostMemory, Knobs, LineText, LoaderSettings, Patch, PatchOutcome,
-    Patched, Prediction, PredictionOutcome, SourceEdit, SourceLine, displayed,
+    Consequence, Exit, GivenSize, HostMemory, Knobs, LineText, LoaderSettings, Numerics, Patch,
+    PatchOutcome, Patched, Prediction, PredictionOutcome, PrintedLoss, SourceEdit, SourceLine,
+    displayed,
 };
 use crate::state::{Indexed, OomIncident, RankState};
 use crate::units::{Bytes, Moment, Pid, RunNumber};
@@ -61,6 +62,10 @@ pub struct Run {
     /// Everything that was predicted of it, and what came of it once it has ended.
     pub prediction: Option<Prediction>,
     pub prediction_outcome: Option<PredictionOutcome>,
+    /// What its remedies do to the training's numbers.
+    pub numerics: Option<Numerics>,
+    /// The losses that it has printed for its first steps.
+    pub printed_losses: Vec<PrintedLoss>,
     /// What earlier runs of the session had come to.
     pub before: EarlierRuns,
     /// What its model was given first, in a run after the first.

@@ -179,6 +179,7 @@ impl Story {
             remedies: remedies.iter().map(|r| r.to_string()).collect(),
             predicted_peak: predicted.map(gib),
             prediction: None,
+            numerics: None,
         };
         self.tell(EventKind::Started(started))
     }

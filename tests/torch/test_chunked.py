@@ -10,8 +10,9 @@ import card
 import rehearse
 import torch
 import torch.nn.functional as F
+from _oomph_probe.live import modules
 from _oomph_probe.patch import chunked
-from _oomph_probe.rehearse import work
+from _oomph_probe.rehearse import roots, work
 from torch import nn
 
 ORIGINAL = F.cross_entropy
@@ -144,6 +145,25 @@ class Decoder(nn.Module):
 
     def forward(self, tokens):
         return F.cross_entropy(self.head(F.gelu(self.inner(self.embedding(tokens)))).flatten(0, 1), tokens.flatten())
+
+
+class Evaluated(unittest.TestCase):
+    """What is said of an evaluation before the first step: with one, what was there first may be its."""
+
+    def said(self, **known):
+        wire = rehearse.Wire()
+        every = rehearse.rehearsals_with(wire)
+        every.noted = roots.Roots(torch, lambda call, phase: None, modules.Modules(torch))
+        for name, value in known.items():
+            setattr(every.noted, name, value)
+        model = nn.Linear(8, 8)
+        every.ran_out(roots.Call(torch, model, (torch.randn(4, 8),), {}, 0), "forward")
+        return wire.line.get("evaluated")
+
+    def test_is_known_where_every_call_was_seen(self):
+        self.assertIs(self.said(), False)
+        self.assertIs(self.said(evaluated=2), True)
+        self.assertIsNone(self.said(may_have_evaluated=True))
 
 
 class Rehearsed(unittest.TestCase):

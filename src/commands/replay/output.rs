@@ -202,6 +202,7 @@ mod tests {
             remedies: Vec::new(),
             predicted_peak: None,
             prediction: None,
+            numerics: None,
         };
         event(seconds, EventKind::Started(started))
     }

@@ -245,6 +245,7 @@ mod tests {
                 remedies: Vec::new(),
                 predicted_peak: None,
                 prediction: None,
+                numerics: None,
             }),
         ];
         let lines: String = events

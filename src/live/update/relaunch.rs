@@ -114,7 +114,11 @@ impl SessionController {
         self.session.diagnose();
         self.session.withdraw_warnings();
         self.session.record_what_came_of_the_prediction();
-        if let Some(words) = self.session.state.run().and_then(report::score::verdict) {
+        let state = &self.session.state;
+        let verdict = state
+            .run()
+            .and_then(|run| report::score::at_end(&state.runs, run));
+        if let Some(words) = verdict {
             self.announce(&words, true);
         }
         if let Some(words) = report::hidden_oom(&self.session.state) {

@@ -75,7 +75,8 @@ impl SessionController {
         // Scan it in any case: what follows may be the second half of a line.
         let run = self.session.state.run();
         let latest_epoch = run.and_then(|run| run.epochs.latest());
-        let found = self.scanners.catch_up(&recent, latest_epoch);
+        let losses = run.map_or(&[][..], |run| &run.printed_losses);
+        let found = self.scanners.catch_up(&recent, latest_epoch, losses);
         for what in found.into_iter().filter(|_| unread) {
             self.session.record(what);
         }

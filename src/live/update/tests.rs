@@ -51,6 +51,7 @@ fn handover(on_oom: Option<OnOom>) -> HandoverState {
         job_ends: None,
         chosen: Default::default(),
         prediction: None,
+        numerics: None,
         log: None,
         told: news::SentNotifications::default(),
         config: SessionConfig {

@@ -66,6 +66,8 @@ fn state(steps: u64, floor: u64, peak: u64) -> State {
         traces: Default::default(),
         retainers: None,
         patches: Vec::new(),
+        losses: Vec::new(),
+        seed: None,
         ended_by_oom: false,
         probe_errors: None,
         disconnected: None,

@@ -57,6 +57,12 @@ impl RemedyPredictor<'_> {
         (moved > Bytes::ZERO).then(|| of_each(moved.scale(ROUNDED), moved + moved, false))
     }
 
+    /// Of the training's steps, without an evaluation before them.
+    fn likely_step(&self, target: &Target) -> Option<Bytes> {
+        let of_step = self.model.peak_of_steps(target);
+        of_step.or_else(|| self.likely_peak(target))
+    }
+
     fn likely_peak(&self, target: &Target) -> Option<Bytes> {
         let likely = |peak: Estimate| peak.likely;
         match self.model.peak(target) {
@@ -102,13 +108,15 @@ impl RemedyPredictor<'_> {
     }
 
     /// What it saves, which the run's peak is held to: `without` is the same without what saves it.
-    pub(super) fn hold_to(&self, without: &Target, expectation: &mut Expectation) {
-        let (Some(peak), Some(without)) = (expectation.peak, self.likely_peak(without)) else {
+    pub(super) fn hold_to(&self, of: &Target, without: &Target, expectation: &mut Expectation) {
+        // Of the steps alone: an evaluation before the first one, of which it is only guessed that it took place, is as large
+        // with the remedy as without.
+        let (Some(peak), Some(without)) = (self.likely_step(of), self.likely_step(without)) else {
             return;
         };
         expectation.relief = Some(Relief {
             at: ReliefMoment::Step,
-            allocated: Some(peak.likely),
+            allocated: Some(peak),
             to_ram: expectation.relief.and_then(|relief| relief.to_ram),
             without: Some(without),
             time: None,

@@ -4,7 +4,9 @@
 use super::combined::rehearsal;
 use crate::command::CommandLine;
 use crate::diagnosis::Cause;
-use crate::event::{EventKind, Hello, OomRecord, Patchable, Phase, Rehearsal, RehearsedVariant};
+use crate::event::{
+    EventKind, Hello, OomRecord, Patchable, Phase, Rehearsal, RehearsedVariant, Relief,
+};
 use crate::remedy::{Availability, Plan, Remedy, RemedyId, recommended, remedies};
 use crate::state::tests::staged::{StagedSession, gib, hello, record, started};
 use crate::units::{Bytes, Pid};
@@ -96,6 +98,54 @@ fn a_loss_in_chunks_is_offered_by_its_rehearsal_and_keeps_the_batch() {
     let (_, all) = offers(&scene, Cause::LargeLogits);
     let enter = recommended(&all, Some(Cause::LargeLogits)).unwrap();
     assert_eq!(all[enter].id, RemedyId::ChunkedLoss);
+}
+
+/// A head that returns its loss alone: its logits, a copy without the last word, and the log-softmax of that, 2 GiB each of 8
+/// samples, and in chunks an eighth of one. Other things lie on the GPU beside it.
+fn returns_its_loss() -> Rehearsal {
+    let each = 256 * MIB;
+    let plain = format!("x{each} x{each} x{each} 4 4 -4 -5 x{each} x{each} -5 -2 {each} -2 -5 -4");
+    let chunked = format!(
+        "x{each} x{each} 4 -3 x{each} x{} -1 -4 {each} -3 -4",
+        each / 8
+    );
+    let variant = |trace: String, chunked, loss| RehearsedVariant {
+        chunked,
+        trace: Some(trace),
+        forward: loss,
+        loss,
+        ..RehearsedVariant::default()
+    };
+    Rehearsal {
+        before: Bytes::gib(11),
+        variants: vec![variant(plain, false, 7), variant(chunked, true, 4)],
+        ..logits()
+    }
+}
+
+#[test]
+fn what_a_loss_in_chunks_saves_is_of_a_step_and_not_of_an_evaluation_that_may_have_been() {
+    let relief = |said: Rehearsal| {
+        let said = EventKind::Rehearsal(Box::new(said));
+        let scene = ran(
+            PLAIN,
+            hello(1, 100, None),
+            out(Phase::Forward),
+            vec![patchable(&[]), said],
+        );
+        let (_, remedy) = with(&scene, Cause::LargeLogits, RemedyId::ChunkedLoss).unwrap();
+        remedy.expectation.relief.unwrap()
+    };
+    let saved = |relief: Relief| relief.without.unwrap() - relief.allocated.unwrap();
+    // What else lies there may be of an evaluation before the first step, whose outputs would be as large without the remedy.
+    let expected = Bytes::mib(8 * (256 - 32));
+    let rounded = |bytes: Bytes| Bytes(bytes.0 / MIB * MIB);
+    assert_eq!(rounded(saved(relief(returns_its_loss()))), expected);
+    let never = Rehearsal {
+        evaluated: Some(false),
+        ..returns_its_loss()
+    };
+    assert_eq!(rounded(saved(relief(never))), expected);
 }
 
 #[test]

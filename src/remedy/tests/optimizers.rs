@@ -3,9 +3,11 @@
 use super::known_of;
 use crate::diagnosis::{Cause, Certainty, Finding, diagnose};
 use crate::event::*;
+use crate::recognize::{ConfigFile, LaunchEnvironment, Recognized};
 use crate::remedy::{Availability, Plan, Remedy, RemedyId, RemedyInputs, recommended, remedies};
 use crate::state::tests::staged::*;
 use crate::units::Bytes;
+use std::path::Path;
 
 /// AdamW over parameters of so many GiB, of which so much has a gradient and a state.
 fn adamw(parameters: f64, gradients: f64, stated: f64) -> OptimizerRecord {
@@ -398,4 +400,125 @@ fn what_the_program_typed_stays() {
     let scene = out(Phase::Optimizer, 22.5, fused);
     let all = remedies(&scene.state.run().unwrap().command, &inputs(&scene, &[]));
     assert!(all.iter().all(|remedy| remedy.id != RemedyId::NoForeach));
+}
+
+/// What becomes of the optimizer's key in a config file, where bitsandbytes is installed: the edited command and file, or why not.
+fn in_file(words: &str, name: &str, text: &str) -> Result<(String, String), String> {
+    let optimizer = by_default(adamw(6.0, 6.0, 0.0), Some(13.0));
+    let scene = under(words, optimizer, &["bitsandbytes"]);
+    let command = &scene.state.run().unwrap().command;
+    let named = Recognized::new(command, &LaunchEnvironment::default()).named_files();
+    let read = named
+        .into_iter()
+        .filter(|file| file.name == Path::new(name));
+    let files: Vec<ConfigFile> = read
+        .map(|file| ConfigFile {
+            at: file.at,
+            from: file.from,
+            name: file.name,
+            text: text.into(),
+        })
+        .collect();
+    assert_eq!(files.len(), 1, "{words}");
+    let found = [finding(&scene)];
+    let mut inputs = inputs(&scene, &found);
+    (inputs.launch.files, inputs.launch.copies) = (&files, Some((Path::new("/s"), 2)));
+    let all = remedies(command, &inputs);
+    let remedy = all.iter().find(|remedy| remedy.id == RemedyId::Optimizer);
+    let remedy = remedy.unwrap();
+    match &remedy.availability {
+        Availability::NotOffered(why) => Err(why.to_string()),
+        Availability::Offered => {
+            let plan = Plan::new(command, &[remedy]);
+            let copy = plan.files.first().map(|file| file.text.clone());
+            Ok((plan.command.shown(), copy.unwrap_or_default()))
+        }
+    }
+}
+
+#[test]
+fn where_a_config_file_names_the_optimizer_its_key_is_edited() {
+    for (words, name, text, command, copy) in [
+        (
+            "axolotl train llama.yml",
+            "llama.yml",
+            "micro_batch_size: 2\noptimizer: adamw_torch_fused # fast\nlr: 2e-4\n",
+            "axolotl train /s/run2-llama.yml",
+            "micro_batch_size: 2\noptimizer: adamw_bnb_8bit # fast\nlr: 2e-4\n",
+        ),
+        // An argument goes before the file's key, as that of the batch does.
+        (
+            "llamafactory-cli train sft.yaml",
+            "sft.yaml",
+            "per_device_train_batch_size: 2\noptim: adamw_torch\n",
+            "llamafactory-cli train sft.yaml optim=adamw_bnb_8bit",
+            "",
+        ),
+        (
+            "tune run full_finetune_single_device --config 8B.yaml",
+            "8B.yaml",
+            "optimizer:\n  _component_: torch.optim.AdamW\n  lr: 2e-5\nbatch_size: 2\n",
+            "tune run full_finetune_single_device --config /s/run2-8B.yaml",
+            "optimizer:\n  _component_: bitsandbytes.optim.AdamW8bit\n  lr: 2e-5\nbatch_size: 2\n",
+        ),
+        // Nothing is known of the program, but its words are transformers' or torch's own.
+        (
+            "python my.py --config my.yaml",
+            "my.yaml",
+            "batch_size: 2\ntraining:\n  optim: adamw_torch\n",
+            "python my.py --config /s/run2-my.yaml",
+            "batch_size: 2\ntraining:\n  optim: adamw_bnb_8bit\n",
+        ),
+        (
+            "python my.py --config my.yaml",
+            "my.yaml",
+            "batch_size: 2\noptimizer:\n  class_path: torch.optim.AdamW\n  init_args:\n    lr: 1e-4\n",
+            "python my.py --config /s/run2-my.yaml",
+            "batch_size: 2\noptimizer:\n  class_path: bitsandbytes.optim.AdamW8bit\n  init_args:\n    lr: 1e-4\n",
+        ),
+    ] {
+        assert_eq!(
+            in_file(words, name, text),
+            Ok((command.to_string(), copy.to_string())),
+            "{words}"
+        );
+    }
+}
+
+#[test]
+fn an_optimizer_in_a_config_file_that_stays_says_why() {
+    for (words, name, text, why) in [
+        (
+            "axolotl train llama.yml",
+            "llama.yml",
+            "optimizer: paged_adamw_8bit\n",
+            "already on: optimizer is paged_adamw_8bit in llama.yml",
+        ),
+        (
+            "axolotl train llama.yml",
+            "llama.yml",
+            "micro_batch_size: 2\n",
+            "which optimizer it takes is not in a config file that was read",
+        ),
+        (
+            "tune run full_finetune_single_device --config 8B.yaml",
+            "8B.yaml",
+            "optimizer:\n  _component_: torch.optim.AdamW\n  fused: True\n",
+            "bitsandbytes.optim.AdamW8bit does not take optimizer.fused, which 8B.yaml sets",
+        ),
+        (
+            "python my.py --config my.yaml",
+            "my.yaml",
+            "batch_size: 2\noptimizer:\n  name: adamw\n",
+            "optimizer.name is adamw in my.yaml; which other names this program takes is not known",
+        ),
+        (
+            "python my.py --config my.yaml",
+            "my.yaml",
+            "batch_size: 2\n",
+            "no option for another optimizer is known for this program",
+        ),
+    ] {
+        assert_eq!(in_file(words, name, text), Err(why.to_string()), "{words}");
+    }
 }

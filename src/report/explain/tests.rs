@@ -32,6 +32,7 @@ fn explanation(ooms: &[Explained]) -> Explanation<'_> {
         length: Some(9_000),
         ooms,
         command: None,
+        proofs: Vec::new(),
         again: None,
     }
 }
@@ -118,7 +119,7 @@ fn what_a_text_lacks_is_null_and_never_worked_out() {
     let empty = parsed(&[]);
     assert_eq!(
         empty,
-        serde_json::json!({"version": 1, "again": null, "ooms": [], "findings": [], "remedies": []})
+        serde_json::json!({"version": 1, "again": null, "ooms": [], "findings": [], "remedies": [], "losses": []})
     );
 }
 

@@ -35,6 +35,7 @@ pub(crate) fn started(run: u32, pid: i32, words: &str) -> EventKind {
         remedies: Vec::new(),
         predicted_peak: None,
         prediction: None,
+        numerics: None,
     })
 }
 

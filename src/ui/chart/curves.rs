@@ -402,6 +402,7 @@ mod tests {
             remedies: Vec::new(),
             predicted_peak: None,
             prediction: None,
+            numerics: None,
         };
         scene.add(100.0, EventKind::Started(second));
         let known = Window {

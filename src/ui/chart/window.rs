@@ -390,6 +390,7 @@ mod tests {
             remedies: Vec::new(),
             predicted_peak: None,
             prediction: None,
+            numerics: None,
         };
         story.add(300.0, EventKind::Started(second));
         story.sampled(310.0, 1.0, 2.0);

@@ -69,6 +69,7 @@ live/ While the training goes well:
     readings       what they say, as lines for the UI
     sampler        the thread that takes them and feeds the socket
     steps          optimizer steps, by torch's global hooks
+    losses         the losses of the first steps, read without waiting for the GPU
     backwards      what is allocated where the backward passes of a step begin, now and then
     gathered       what FSDP has gathered beside a rank's shards
     structure      bytes of parameters, gradients and optimizer state

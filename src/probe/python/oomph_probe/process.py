@@ -17,6 +17,7 @@ from .live import (
     hello,
     host_memory,
     loaders,
+    losses,
     modules,
     readings,
     recording,
@@ -149,6 +150,7 @@ class Attached:
         self.steps = steps.Steps(pid, self.allocator)
         self.structure = structure.Structure(torch, pid)
         self.growth = growth.Growth(torch, self.owners, recorded)
+        self.losses = losses.Losses(torch, pid, self.lifetime)
         self.tracing = tracing.Tracing(
             torch, pid, self.owners, self.allocator, self.steps, self.structure, recorded, seen, wrapper=noted
         )
@@ -170,6 +172,7 @@ class Attached:
             reads=self.allocator.resting is None,
             called=knobs.FirstCall(pid, hello.number("OOMPH_PROBE_RUN") or 1, settings.rehearsed_step, self.given).take,
             host=self.host_memory,
+            losses=self.losses,
         )
         self.sampler = sampler.Sampler(torch, self.wire, alarm, sources, settings.interval)
 
@@ -217,6 +220,7 @@ class Attached:
         ours = observer.Observer(
             self.lifetime, self.wire, records, self.rehearsals, self.tracing, self.retainers, sizes, asked, self.dump
         )
+        ours.losses = self.losses
         self.torch._C._cuda_attach_out_of_memory_observer(ours.observe)
 
     def record_lines(self) -> None:
@@ -236,6 +240,7 @@ class Attached:
             hooks.register()
             if self.roots is not None:
                 self.roots.after_backward = hooks.after_backward
+                self.roots.before_backward = self.losses.saw
 
     def is_engine_free(self) -> bool:
         """Whether what notes the model's calls has put torch's function that runs a backward back."""
@@ -262,7 +267,7 @@ class Attached:
             if self.lifetime.live and not self.finished and os.getpid() == self.pid:
                 self.finished = True
                 of_rehearsals = (self.rehearsals.finish,) if self.settings.rehearses else ()
-                for last in (self.say_what_ends_it, *of_rehearsals):
+                for last in (self.say_what_ends_it, self.losses.read_last, *of_rehearsals):
                     try:
                         last()
                     except BaseException:

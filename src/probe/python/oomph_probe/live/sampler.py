@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from ..common.protocols import Line, Torch, Wire
     from ..patch.patches import Patches
     from .host_memory import HostMemory
+    from .losses import Losses
     from .readings import Readings
     from .recording import Recording
     from .requests import Requests
@@ -87,6 +88,7 @@ class Sources:
         reads: bool,
         called: Callable[[], Line | None],
         host: HostMemory | None = None,
+        losses: Losses | None = None,
     ) -> None:
         self.pid = pid
         self.readings = readings
@@ -101,6 +103,7 @@ class Sources:
         # What the model was given first, once.
         self.called = called
         self.host = host
+        self.losses = losses
 
     def begin_anew(self) -> None:
         """A new connection knows nothing yet."""
@@ -121,6 +124,9 @@ class Sources:
         host = None if self.host is None else self.host.take()
         if host is not None:
             wire.put(host)
+        losses = None if self.losses is None else self.losses.line()
+        if losses is not None:
+            wire.put(losses, keep=True)
         self.put_errors(wire, at_end)
         if not self.reads:
             return

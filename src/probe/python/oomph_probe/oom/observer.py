@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from ..knobs.knobs import Knobs
     from ..live.allocator import Allocator
     from ..live.growth import Growth
+    from ..live.losses import Losses
     from ..live.recording import Recording
     from ..live.steps import Steps
     from ..live.structure import Structure
@@ -72,12 +73,15 @@ class Observer:
         self.dump = dump
         # Of the latest record.
         self.phase = ""
+        # The losses of the first steps; None where nobody sees them.
+        self.losses: Losses | None = None
 
     def observe(self, device: int, requested: int, total: int, free: int) -> None:
         """`total` is the device's capacity, or the cap where one is set; `free` is the whole device's."""
         # Each part by itself, the record first because it matters most.
         parts = (
-            self.send_record, self.send_knobs, self.trace, self.send_retainers, self.send_census, self.send_dump
+            self.send_record, self.send_knobs, self.send_losses, self.trace, self.send_retainers, self.send_census,
+            self.send_dump,
         )
         here = errors.here
         if signals.can_come_here():
@@ -105,6 +109,16 @@ class Observer:
         if self.records.is_again:
             return
         line = self.knobs.at_oom(int(device), self.records.steps.thread, self.phase == "evaluation")
+        if line is not None:
+            self.wire.put(line, keep=True)
+            self.wire.flush(SEND)
+
+    def send_losses(self, *_: Any) -> None:
+        """Sends what the first steps' losses were: the process may be killed before another one ends."""
+        if self.losses is None:
+            return
+        self.losses.read_last()
+        line = self.losses.line()
         if line is not None:
             self.wire.put(line, keep=True)
             self.wire.flush(SEND)

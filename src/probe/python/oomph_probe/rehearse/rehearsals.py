@@ -94,7 +94,10 @@ class Rehearsals:
         if key in self.done or self.spent >= IN_ALL:
             return
         self.done.add(key)
-        was_evaluated = self.noted is not None and self.noted.evaluated > 0
+        noted = self.noted
+        was_evaluated = None if noted is None or noted.may_have_evaluated else False
+        if noted is not None and noted.evaluated > 0:
+            was_evaluated = True
         self.work = Work(self.torch, call, phase, self.steps.count, ways, was_evaluated)
         error = self.torch.cuda.OutOfMemoryError
         if stack is not None or not catches.may_be_caught(sys._getframe(1), error, frames.home_of(self.torch)):

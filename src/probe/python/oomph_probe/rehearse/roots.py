@@ -105,6 +105,8 @@ class Roots:
         self.rounds = rounds.Rounds()
         # Optimizer steps that have ended, calls without gradients, and what was there when the latest of these began.
         self.steps = self.evaluated = self.before = 0
+        # Whether something else may have called a model without gradients.
+        self.may_have_evaluated = False
         self.given = given.Given(torch)
         # Told of each module's call too, as long as the wrapper is there.
         self.modules = seen
@@ -130,6 +132,8 @@ class Roots:
         self.called: Callable[[Module], None] | None = None
         # Told of each backward that has ended, as long as it returns True; None where nobody asks.
         self.after_backward: Callable[[], bool] | None = None
+        # Told of what each outermost backward begins from and of the steps that have ended, as long as it returns True.
+        self.before_backward: Callable[[Any, int], bool] | None = None
 
     def install(self) -> None:
         """Right after `import torch`; does nothing where this torch has not all that it takes."""
@@ -204,6 +208,9 @@ class Roots:
             # A rehearsal's are none of the program's.
             if apart.here.alive and apart.here.is_in_one():
                 return original(*args, **kwargs)
+            if roots.before_backward is not None and not roots.backwards and kwargs.get("accumulate_grad", True):
+                if not roots.before_backward(args[0] if args else None, roots.steps):
+                    roots.before_backward = None
             roots.backwards += 1
             try:
                 result = original(*args, **kwargs)
@@ -242,7 +249,7 @@ class Roots:
             self.module.__call__ = self.original
             self.rests = True
             calls.is_torchs_own(self.original, self.ours)
-        if self.after_backward is not None:
+        if self.after_backward is not None or self.before_backward is not None:
             return
         original, ours, places = self.backward
         for place in places:
@@ -279,6 +286,8 @@ class Roots:
             if self.called is not None:
                 self.called(module)
             if type(module).__name__ in WRAPPERS:
+                # What is compiled in it calls no module.
+                self.may_have_evaluated = self.may_have_evaluated or not self.torch.is_grad_enabled()
                 self.inside.wrapper = weakref.ref(module)
                 return False
             if not self.torch.is_grad_enabled():

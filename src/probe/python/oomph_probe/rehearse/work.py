@@ -66,7 +66,7 @@ class Work:
     """The variants of one call, and what came of those that were rehearsed."""
 
     def __init__(
-        self, torch: Torch, call: Call, phase: str, steps: int, ways: list[Way], was_evaluated: bool = False
+        self, torch: Torch, call: Call, phase: str, steps: int, ways: list[Way], was_evaluated: bool | None = None
     ) -> None:
         self.torch = torch
         # Whether a model was called without gradients before.
@@ -224,8 +224,10 @@ class Work:
         line["zero_grad"] = call.zero_grad or "unknown"
         if call.is_evaluation:
             line["evaluates"] = True
-        elif call.is_evaluated_first or self.was_evaluated and not call.is_without_gradients:
-            line["evaluated"] = True
+        elif call.is_evaluated_first or self.was_evaluated is not None:
+            # What a step begins with is no evaluation.
+            was_evaluated = self.was_evaluated and not call.is_without_gradients
+            line["evaluated"] = call.is_evaluated_first or was_evaluated
         if getattr(getattr(self.torch.backends, "cudnn", None), "benchmark", False):
             line["autotunes"] = True
         if modules.has_compiled():
