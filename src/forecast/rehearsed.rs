@@ -134,15 +134,13 @@ impl Rehearsed {
     }
 
     /// With what is known of targets that ran out of memory and would have needed at least so much: where that is more than
-    /// by its rehearsal, everything needs more by as much.
-    pub fn that_failed(self, failed: impl Iterator<Item = (Target, Bytes)>) -> Rehearsed {
+    /// by its rehearsal, everything needs more by as much. `None` where it is so much more that the rehearsal left out most of
+    /// it: what hooks of the program's keep, say.
+    pub fn that_failed(self, failed: impl Iterator<Item = (Target, Bytes)>) -> Option<Rehearsed> {
         let short =
             |(target, least): (Target, Bytes)| least.fraction_of(self.needs(&target)?.likely);
         let raised = failed.filter_map(short).fold(1.0, f64::max);
-        Rehearsed {
-            raised: raised.min(MOST_RAISED),
-            ..self
-        }
+        (raised <= MOST_RAISED).then_some(Rehearsed { raised, ..self })
     }
 
     /// This step, where what was counted as `of` is really `batch`.

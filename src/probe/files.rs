@@ -104,6 +104,7 @@ const PACKAGE: &[(&str, &str)] = embedded![
     "patch/recompute.py",
     "patch/source.py",
     "rehearse/__init__.py",
+    "rehearse/accumulation.py",
     "rehearse/apart.py",
     "rehearse/before.py",
     "rehearse/callers.py",

@@ -94,7 +94,7 @@ impl<'a> RemedyPredictor<'a> {
         let room = inputs.forecast.room.or_else(|| oom.and_then(room_at));
         let failures = failures(inputs, &reading, room);
         let rehearsed = rank.and_then(|rank| rehearsed(rank, &reading));
-        let rehearsed = rehearsed.map(|step| {
+        let rehearsed = rehearsed.and_then(|step| {
             let of_failed = |failed: &(FailedBatch, Bytes)| {
                 let target = Target {
                     batch: failed.0.batch,

@@ -151,6 +151,39 @@ def an_agent(batch):
         yield
 
 
+class SoftActor:
+    """Trains a number beside its modules, in a backward of its own."""
+
+    def __init__(self):
+        self.actor, self.critic = perceptron(16, 6), perceptron(22, 1)
+        self.log_alpha = torch.zeros(1, requires_grad=True)
+        self.optimizers = plain(self.critic), plain(self.actor), torch.optim.SGD([self.log_alpha], 0.01)
+
+    def train(self, seen, acts, gains):
+        of_critic, of_actor, of_alpha = self.optimizers
+        loss = F.mse_loss(self.critic(torch.cat([seen, acts], 1)), gains)
+        of_critic.zero_grad()
+        loss.backward()
+        of_critic.step()
+        chances = self.actor(seen).log_softmax(-1)
+        worth = self.critic(torch.cat([seen, chances], 1))
+        a_loss = (self.log_alpha.exp() * chances - worth).mean()
+        of_actor.zero_grad()
+        a_loss.backward()
+        of_actor.step()
+        alpha_loss = -(self.log_alpha * (chances + 1).detach()).mean()
+        of_alpha.zero_grad()
+        alpha_loss.backward()
+        of_alpha.step()
+
+
+def a_temperature(batch):
+    agent = SoftActor()
+    while True:
+        agent.train(torch.randn(batch, 16), torch.randn(batch, 6), torch.randn(batch, 1))
+        yield
+
+
 class Experts(nn.Module):
     def __init__(self, width=64, count=4):
         super().__init__()
@@ -316,6 +349,6 @@ def run_test(model):
 # What the model returns it is given in the next call.
 CARRIED = (a_memory_that_begins_empty, a_hidden_state, a_memory_over_segments)
 ROUNDS = (
-    adversaries, with_a_penalty, several_views, pairs, slope_of_its_input, twice_over_a_batch, an_agent, experts_by_value,
-    a_mask_that_is_asked,
+    adversaries, with_a_penalty, several_views, pairs, slope_of_its_input, twice_over_a_batch, an_agent, a_temperature,
+    experts_by_value, a_mask_that_is_asked,
 )

@@ -410,6 +410,7 @@ fn what_failed_although_it_should_have_fit_raises_every_need() {
     let of = |step: &Rehearsed, batch| step.needs(&target(batch)).unwrap();
     let had = of(&step, 16).likely.scale(1.25);
     let raised = step.clone().that_failed([(target(16), had)].into_iter());
+    let raised = raised.unwrap();
     for batch in [4, 16, 64] {
         let share = of(&raised, batch).high.fraction_of(of(&step, batch).high);
         assert!(
@@ -419,8 +420,12 @@ fn what_failed_although_it_should_have_fit_raises_every_need() {
     }
     assert!(of(&raised, 16).likely >= had.scale(0.95));
     assert_eq!(raised.fits(&target(16), had, MARGIN), Some(false));
+    // Far more than that is of something that was not rehearsed.
+    let far_more = [(target(16), of(&step, 16).likely.scale(2.2))];
+    assert!(step.clone().that_failed(far_more.into_iter()).is_none());
     // What was too much by the rehearsal as well says nothing of it.
     let expected = step.clone().that_failed([(target(64), had)].into_iter());
+    let expected = expected.unwrap();
     assert_eq!(of(&expected, 16), of(&step, 16));
 }
 

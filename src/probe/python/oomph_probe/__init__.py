@@ -106,6 +106,7 @@ rehearse/ After an OOM in the first steps, to know what another batch or a remed
     catches        whether anybody can catch the error: if not, there is no later moment to go on
     compiling      what the program has compiled runs as it is written, and nothing is compiled
     operators      what torch's operators returned for such sizes, to be asked once
+    accumulation   gradients that meet: added in the place of the one that waits, as without a dispatch mode
     apart          its thread: given up at a deadline, and out of the way when the process exits
     effects        stops a rehearsal before it has an effect
     callers        the program's lines from its model's call to backward

@@ -125,6 +125,8 @@ class Copier:
                 self.trained.append(copy.untyped_storage().nbytes())
             return torch.nn.Parameter(copy, requires_grad=tensor.requires_grad)
         if tensor.requires_grad:
+            if tensor.is_leaf and tensor.device == self.device:
+                self.trained.append(copy.untyped_storage().nbytes())
             return copy.requires_grad_(True)
         if tensor.numel() == 1:
             self.flags.note(copy, tensor)

@@ -283,13 +283,19 @@ class Scenes:
             raise callers.Gone
         if made is value or isinstance(value, self.torch.nn.Module):
             return made
-        # An object of the program's: its modules (a criterion, the model itself) are copies too.
+        # An object of the program's: its modules (a criterion, the model itself) are copies too, and what it trains beside
+        # them (a temperature).
         for name, each in list(getattr(made, "__dict__", {}).items()):
             # Where a method of its own calls them, no line names them.
             is_wanted = self.lines is None or self.lines.is_whole or name in self.wanted()
-            if isinstance(each, self.torch.nn.Module) and is_wanted and id(each) not in self.copies:
+            if is_wanted and id(each) not in self.copies and self.is_trained(each):
                 made.__dict__[name] = self.copied(each)
         return made
+
+    def is_trained(self, value: Any) -> bool:
+        torch = self.torch
+        is_tensor = type(value) in (torch.Tensor, torch.nn.Parameter)
+        return isinstance(value, torch.nn.Module) or is_tensor and value.requires_grad
 
     def copied(self, value: Any) -> Any:
         is_new = id(value) not in self.copier.memo
@@ -297,6 +303,8 @@ class Scenes:
         self.copies[id(made)] = made
         if is_new and isinstance(made, self.torch.nn.Module):
             self.rehearsal.has_copied(made)
+        elif is_new and isinstance(made, self.torch.Tensor):
+            self.rehearsal.is_new(made.untyped_storage())
         return made
 
     def wanted(self) -> set[str]:

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from ..common import errors
 from . import flops
+from .accumulation import Accumulation
 from .rules import NEW, NONE, RULES, SAME, VIEW, Kinds
 
 TYPE_CHECKING = False
@@ -70,6 +71,12 @@ class Known:
         # By operator and arguments: (outputs, whether they are a sequence and of which kind, operations).
         self.answers: dict[Any, Any] = {}
         self.is_off = False
+        self.accumulation: Accumulation | None = None
+
+    def accumulation_of(self, torch: Torch) -> Accumulation:
+        if self.accumulation is None:
+            self.accumulation = Accumulation(torch)
+        return self.accumulation
 
     def of(self, func: Any) -> Facts:
         facts = self.facts.get(func)
