@@ -9,7 +9,7 @@ use crate::state::tests::staged::*;
 use crate::units::{Bytes, Pid, Rank};
 
 /// An OOM of a training with a probe.
-fn failing(record: OomRecord) -> StagedSession {
+pub(super) fn failing(record: OomRecord) -> StagedSession {
     let mut scene = StagedSession::training();
     scene.sampled(2.0, 1.0, 1.5);
     scene.add(3.0, EventKind::Device(reading(&[(100, gib(2.0))])));
@@ -43,7 +43,7 @@ fn calls(of: &[(&str, &str)]) -> Vec<SourceLine> {
         .collect()
 }
 
-fn full_card() -> OomRecord {
+pub(super) fn full_card() -> OomRecord {
     OomRecord {
         phase: Phase::Backward,
         step: 1,
@@ -735,41 +735,5 @@ fn what_a_program_does_beside_its_steps_is_called_so() {
         });
         let said = format!("{:?}", diagnose(&scene.state));
         assert!(said.contains(place), "{function}: {said}");
-    }
-}
-
-#[test]
-fn checkpointing_that_is_switched_on_and_saves_nothing_is_said() {
-    let blocks = |held, idle: Option<&str>| {
-        let mut scene = failing(full_card());
-        scene.add(
-            20.1,
-            EventKind::Patchable(Patchable {
-                pid: Pid(100),
-                models: vec!["GPT2LMHeadModel".into()],
-                blocks: vec![Blocks {
-                    class: "GPT2Block".into(),
-                    count: 24,
-                    held: Some(gib(held)),
-                    left: Some("they are already checkpointed".into()),
-                    idle: idle.map(str::to_string),
-                }],
-                ..Patchable::default()
-            }),
-        );
-        let finding = diagnose(&scene.state).remove(0);
-        let first = finding.advice[0].to_string();
-        (finding.cause, finding.explanation.to_string(), first)
-    };
-    let why = "they are in eval mode, in which nothing is checkpointed: model.train()";
-    let (cause, said, first) = blocks(12.0, Some(why));
-    assert_eq!(cause, Cause::Capacity);
-    let words = "Activation checkpointing is switched on and saves nothing: the 24 GPT2Block keep 12.0 GiB; they are in eval mode";
-    assert!(said.contains(words), "{said}");
-    assert!(first.contains("model.train()"), "{first}");
-    // It does what it should, or what they keep is next to nothing.
-    for (held, idle) in [(12.0, None), (1.0, Some(why))] {
-        let (_, said, _) = blocks(held, idle);
-        assert!(!said.contains("saves nothing"), "{said}");
     }
 }
