@@ -26,6 +26,7 @@ mod host_leak;
 mod host_memory;
 mod host_process;
 mod host_workers;
+mod idle_checkpointing;
 mod inference_engine;
 mod large_logits;
 mod leak;

@@ -19,6 +19,7 @@ mod edited;
 mod empty_cache;
 mod expandable_segments;
 mod expectation;
+mod fused_attention;
 mod host_limit;
 mod inputs;
 mod load_to_cpu;
@@ -124,6 +125,8 @@ remedies! {
     RecordStreams: record_streams,
     /// A cross-entropy over some rows at a time, or a fused one.
     ChunkedLoss: chunked_loss,
+    /// Attention by a fused kernel.
+    FusedAttention: fused_attention,
     /// A smaller batch; the effective batch is kept if the program can accumulate.
     Batch: batch,
     /// A smaller value of a number that may be the batch, where it is not sure which one is.

@@ -5,6 +5,7 @@
 use super::finding::Sum;
 use super::finding::{because, sentence, with_figures};
 use super::foreign_process::{self, NOTABLE_UNNAMED};
+use super::idle_checkpointing;
 use super::oom_context::OomContext;
 use super::optimizer_state::alternatives;
 use super::zero;
@@ -40,6 +41,10 @@ const WORTH: f64 = 0.1;
 const HALF: f64 = 0.5;
 
 fn examine(case: &OomContext) -> Option<Finding> {
+    examined(case).map(|finding| idle_checkpointing::beside(case, finding))
+}
+
+fn examined(case: &OomContext) -> Option<Finding> {
     match (
         case.kind.spec().source,
         case.needed(),

@@ -30,6 +30,7 @@ const MUCH_UNNAMED: f64 = 0.25;
 
 fn examine(case: &OomContext) -> Option<Finding> {
     match &case.others {
+        Some(_) if case.is_beside_an_engine() => None,
         Some(_) => named(case).filter(|finding| finding.cause == Cause::ForeignProcess),
         None => unnamed(case),
     }

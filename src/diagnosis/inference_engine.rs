@@ -3,16 +3,13 @@
 
 use super::finding::{because, with_figures};
 use super::foreign_process;
-use super::oom_context::{OomContext, Other};
+use super::oom_context::OomContext;
 use super::situation::Situation;
 use super::{Cause, CauseSpec, Certainty, Finding, Phrase};
 use crate::oom::{OomKind, OomSign};
 
 pub(super) const CAUSE: CauseSpec =
     CauseSpec::new("an inference engine's share", examine).explains_capacity();
-
-/// What the processes of engines are called.
-const NAMES: [&str; 3] = ["vllm", "sglang", "lmdeploy"];
 
 /// The share of the GPU from which an engine's process counts.
 const NOTABLE: f64 = 0.05;
@@ -21,7 +18,7 @@ fn examine(case: &OomContext) -> Option<Finding> {
     if case.kind == OomKind::Vllm {
         return Some(no_room_for_the_cache(case));
     }
-    let engine = case.others.iter().flatten().find(|other| is_engine(other));
+    let engine = case.others.iter().flatten().find(|other| other.is_engine());
     let beside = engine
         .and_then(|other| other.bytes)
         .zip(case.capacity)
@@ -41,8 +38,11 @@ fn examine(case: &OomContext) -> Option<Finding> {
         ),
         (None, _, _) => return None,
     };
+    // As sure as it would be of any other process.
+    let by_sum = beside.and_then(|_| foreign_process::named(case));
+    let certainty = by_sum.map_or(Certainty::Likely, |named| named.certainty);
     let finding = case
-        .finding(Cause::InferenceEngine, Certainty::Likely, headline)
+        .finding(Cause::InferenceEngine, certainty, headline)
         .says(says)
         .says_if(case.failed())
         .advises([
@@ -60,15 +60,6 @@ fn examine(case: &OomContext) -> Option<Finding> {
         other_process: engine.map(|other| other.pid),
         ..finding
     })
-}
-
-fn is_engine(other: &Other) -> bool {
-    let name = other
-        .name
-        .as_deref()
-        .unwrap_or_default()
-        .to_ascii_lowercase();
-    NAMES.iter().any(|engine| name.contains(engine))
 }
 
 /// vLLM takes its share of the GPU at the start, and checks what the weights and one profiling run leave of it for its KV cache.

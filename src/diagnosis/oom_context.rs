@@ -172,6 +172,14 @@ impl<'a> OomContext<'a> {
         (self.phase == Phase::Load && parameters > Bytes::ZERO).then_some(parameters)
     }
 
+    /// Whether the largest of the other processes is an inference engine: then it is no stranger.
+    pub(super) fn is_beside_an_engine(&self) -> bool {
+        let others = self.others.iter().flatten();
+        others
+            .max_by_key(|other| other.bytes)
+            .is_some_and(Other::is_engine)
+    }
+
     /// What would be left if all free memory, in PyTorch's cache and on the GPU, could be used;
     /// negative if that isn't enough.
     pub fn spare(&self) -> Option<i128> {
@@ -337,6 +345,17 @@ pub(super) struct Other {
     pub name: Option<String>,
     pub user: Option<String>,
     pub relation: Relation,
+}
+
+/// What the processes of inference engines are called.
+const ENGINES: [&str; 3] = ["vllm", "sglang", "lmdeploy"];
+
+impl Other {
+    pub fn is_engine(&self) -> bool {
+        let name = self.name.as_deref().unwrap_or_default();
+        let name = name.to_ascii_lowercase();
+        ENGINES.iter().any(|engine| name.contains(engine))
+    }
 }
 
 /// What another process is to the training.

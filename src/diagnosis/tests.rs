@@ -1,5 +1,6 @@
 //! Constructed OOMs and their findings: the causes in tables, the sentences as a snapshot.
 
+mod beside;
 mod climbs;
 mod forecasts;
 mod host;

@@ -55,3 +55,29 @@ impl Numerics {
         matches!(self, Numerics::Same | Numerics::Rounding)
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::event::EventKind;
+
+    #[test]
+    fn a_line_of_the_probes_is_read_with_what_is_no_number() {
+        let line = r#"{"event": "losses", "pid": 5, "losses": [[1, 2.5], [1, null], [2, 0.1]], "seed": 18446744073709551615}"#;
+        let EventKind::Losses(read) = serde_json::from_str(line).expect("a line") else {
+            panic!("losses");
+        };
+        assert_eq!(read.losses, [(1, Some(2.5)), (1, None), (2, Some(0.1))]);
+        assert_eq!(read.seed, Some(u64::MAX));
+        let again = serde_json::to_string(&EventKind::Losses(read.clone())).expect("JSON");
+        let again: EventKind = serde_json::from_str(&again).expect("the same");
+        assert_eq!(again, EventKind::Losses(read));
+    }
+
+    #[test]
+    fn what_a_later_version_says_of_the_numbers_is_not_compared() {
+        let later: Numerics = serde_json::from_str("\"weights\"").expect("a kind");
+        assert_eq!(later, Numerics::Unknown);
+        assert!(!later.is_comparable());
+    }
+}

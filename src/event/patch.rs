@@ -227,6 +227,9 @@ pub struct Blocks {
     /// Why they would not be patched, if so.
     #[serde(default)]
     pub left: Option<String>,
+    /// Why they keep everything though the program has switched their checkpointing on, if so.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub idle: Option<String>,
 }
 
 /// The outcome in one process of a patch that the user chose.

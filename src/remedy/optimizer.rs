@@ -136,7 +136,7 @@ fn first_of(file: &ConfigFile, keys: &[impl AsRef<str>]) -> Result<Option<FoundV
 }
 
 /// Another name in a copy of the file, unless its other settings are of an optimizer that takes more.
-fn in_copy(
+pub(super) fn in_copy(
     offering: &Offering<'_>,
     file: &ConfigFile,
     value: &FoundValue,

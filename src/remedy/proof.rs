@@ -250,6 +250,7 @@ impl RemedyId {
             self,
             RemedyId::NoForeach
                 | RemedyId::ChunkedLoss
+                | RemedyId::FusedAttention
                 | RemedyId::CompileBudget
                 | RemedyId::CompileDynamic
                 | RemedyId::ShardsToRam

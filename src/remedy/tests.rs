@@ -391,6 +391,7 @@ fn the_published_names_of_remedies_stay() {
         "optimizer",
         "record-streams",
         "chunked-loss",
+        "fused-attention",
         "empty-cache",
         "first-candidate",
         "second-candidate",

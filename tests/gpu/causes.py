@@ -34,6 +34,7 @@ CASES = {
     "optimizer_state": ("optimizer_state", None),
     "fragmentation": ("fragmentation", None),
     "foreign_process": ("foreign_process", None),
+    "inference_engine": ("inference_engine", None),
     "limit": ("limit", None),
     "leak": ("leak", None),
     "evaluation_graph": ("evaluation_graph", None),
@@ -58,11 +59,15 @@ SECONDS_A_RUN = 90
 
 
 class Neighbour:
-    """Another process that holds part of the card while a case runs."""
+    """Another process that holds part of the card while a case runs: of this name, as its command line shows it."""
 
-    def __init__(self, share):
+    def __init__(self, share, name=None):
+        self.folder = tempfile.TemporaryDirectory()
+        program = pathlib.Path(PROGRAM) if name is None else pathlib.Path(self.folder.name) / name
+        if name is not None:
+            program.symlink_to(PROGRAM)
         self.process = subprocess.Popen(
-            [sys.executable, PROGRAM, "hold", str(share)],
+            [sys.executable, program, "hold", str(share)],
             stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True,
         )
 
@@ -74,6 +79,11 @@ class Neighbour:
     def __exit__(self, *_):
         self.process.stdin.close()
         self.process.wait(timeout=30)
+        self.folder.cleanup()
+
+
+# What else is on the card, by the case: its share, and what it is called.
+NEIGHBOURS = {"foreign_process": (0.6,), "inference_engine": (0.6, "vllm_engine.py")}
 
 
 def command(case):
@@ -87,7 +97,7 @@ def induce(oomph, case, size, directory):
     recording = directory / f"{case}-{size}.jsonl"
     began = time.monotonic()
     done = subprocess.run(
-        [oomph, "--headless", "--record", recording, *command(case), case, str(size)],
+        [oomph, "--headless", "--record", recording, *command(case), "foreign_process" if case in NEIGHBOURS else case, str(size)],
         capture_output=True, text=True, timeout=SECONDS_A_RUN, stdin=subprocess.DEVNULL, cwd=ROOT, check=False,
     )
     took = time.monotonic() - began
@@ -156,8 +166,8 @@ def main():
                 continue
             with tempfile.TemporaryDirectory() as scratch:
                 try:
-                    if case == "foreign_process":
-                        with Neighbour(0.6):
+                    if case in NEIGHBOURS:
+                        with Neighbour(*NEIGHBOURS[case]):
                             done, answer, took = induce(oomph, case, size, pathlib.Path(scratch))
                     else:
                         done, answer, took = induce(oomph, case, size, pathlib.Path(scratch))

@@ -9,7 +9,7 @@ use crate::state::tests::staged::*;
 use crate::units::{Bytes, Pid, Rank};
 
 /// An OOM of a training with a probe.
-fn failing(record: OomRecord) -> StagedSession {
+pub(super) fn failing(record: OomRecord) -> StagedSession {
     let mut scene = StagedSession::training();
     scene.sampled(2.0, 1.0, 1.5);
     scene.add(3.0, EventKind::Device(reading(&[(100, gib(2.0))])));
@@ -43,7 +43,7 @@ fn calls(of: &[(&str, &str)]) -> Vec<SourceLine> {
         .collect()
 }
 
-fn full_card() -> OomRecord {
+pub(super) fn full_card() -> OomRecord {
     OomRecord {
         phase: Phase::Backward,
         step: 1,

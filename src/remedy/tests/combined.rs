@@ -49,6 +49,7 @@ fn patchable(pid: i32) -> Patchable {
             count: 12,
             held: Some(gib(9.0)),
             left: None,
+            idle: None,
         }],
         bf16: true,
         ..Patchable::default()

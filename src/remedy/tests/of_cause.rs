@@ -187,6 +187,46 @@ fn the_programs_own_switch_comes_first_where_its_package_is_installed() {
 }
 
 #[test]
+fn attention_that_is_asked_to_be_written_out_is_asked_to_be_fused() {
+    let of = |words: &str, cause| {
+        let scene = ran(
+            words,
+            hello(1, 100, None),
+            out(Phase::Forward),
+            vec![patchable(&[])],
+        );
+        with(&scene, cause, RemedyId::FusedAttention)
+    };
+    let scores = Cause::AttentionScores;
+    let (command, remedy) = of(&format!("{TRAINER} --attn_implementation eager"), scores).unwrap();
+    assert!(remedy.is_offered(), "{:?}", remedy.availability);
+    assert_eq!(command, format!("{TRAINER} --attn_implementation sdpa"));
+    assert_eq!(
+        (remedy.alters, remedy.numerics()),
+        (None, "equal to rounding".into())
+    );
+    let (command, _) = of("python my.py model.attn_implementation=eager", scores).unwrap();
+    assert_eq!(command, "python my.py model.attn_implementation=sdpa");
+    let (command, _) = of(
+        "llamafactory-cli train --stage sft --model_name_or_path m --flash_attn disabled",
+        scores,
+    )
+    .unwrap();
+    assert!(command.ends_with("--flash_attn sdpa"), "{command}");
+    let (_, remedy) = of(&format!("{TRAINER} --attn_implementation sdpa"), scores).unwrap();
+    match remedy.availability {
+        Availability::NotOffered(why) => {
+            assert_eq!(why, "already on: --attn_implementation sdpa");
+        }
+        Availability::Offered => panic!("it is offered"),
+    }
+    // Nothing in the command is about it, or something else is to blame.
+    assert!(of(TRAINER, scores).is_none());
+    let other = format!("{TRAINER} --attn_implementation eager");
+    assert!(of(&other, Cause::Capacity).is_none());
+}
+
+#[test]
 fn the_cache_is_emptied_between_phases_where_an_evaluation_finds_pieces_of_training() {
     let evaluation = |step| OomRecord {
         step,

@@ -17,6 +17,7 @@ fn found() -> Patchable {
             count: 12,
             held: Some(gib(9.0)),
             left: None,
+            idle: None,
         }],
         bf16: true,
         batch: Some(64),

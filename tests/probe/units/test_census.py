@@ -95,6 +95,29 @@ class Found(PatchTest):
         self.assertEqual(line["blocks"][0]["held"], 120)
         del net
 
+    def test_checkpointing_that_is_on_and_saves_nothing_says_why(self):
+        net = Net([Block(), Block()])
+        net.supports_gradient_checkpointing = net.is_gradient_checkpointing = True
+        for block in net.blocks:
+            block.gradient_checkpointing = True
+        code = Block.forward.__code__
+        own = {"filename": code.co_filename, "line": code.co_firstlineno + 1, "name": "forward"}
+        through = {"filename": "/env/torch/utils/checkpoint.py", "line": 9, "name": "checkpoint"}
+        bare = segments((100, "active_allocated", [own]))
+        (line,) = self.take(bare)["blocks"]
+        self.assertEqual(line["left"], "they are already checkpointed")
+        self.assertIn("does not pass through torch.utils.checkpoint", line["idle"])
+        for block in net.blocks:
+            block.training = False
+        (line,) = self.take(bare)["blocks"]
+        self.assertIn("model.train()", line["idle"])
+        (line,) = self.take(segments((100, "active_allocated", [own, through])))["blocks"]
+        self.assertEqual((line["held"], "idle" in line), (100, False))
+        net.is_gradient_checkpointing = False
+        (line,) = self.take(bare)["blocks"]
+        self.assertNotIn("idle", line)
+        del net
+
     def test_a_precision_of_its_own_is_noticed(self):
         net = Net([Block(), Block()])
         logits = Tensor(1.0, bfloat16)

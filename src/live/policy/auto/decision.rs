@@ -150,6 +150,7 @@ impl AutoOptions {
                 | RemedyId::Optimizer
                 | RemedyId::RecordStreams
                 | RemedyId::ChunkedLoss
+                | RemedyId::FusedAttention
                 | RemedyId::EmptyCache
                 | RemedyId::NoForeach
                 | RemedyId::OutputsToRam

@@ -68,7 +68,7 @@ class Losses:
         loss = roots[0] if isinstance(roots, (tuple, list)) and len(roots) == 1 else None
         if loss is not None and self.is_plain(loss):
             if self.seed is None:
-                self.seed = int(self.torch.initial_seed())
+                self.seed = int(self.torch.initial_seed()) & (2**64 - 1)
             self.take(loss, step + 1)
             self.taken += 1
         return True

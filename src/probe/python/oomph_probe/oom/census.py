@@ -29,6 +29,8 @@ PATIENCE = 1.0
 # Seconds between two attempts, for programs that catch one OOM after another.
 EVERY = 60.0
 MAX_GROUPS = 8
+# In the names of the files that recompute what is not kept: torch's, DeepSpeed's and Unsloth's.
+CHECKPOINT = "checkpoint"
 # Optimizers of 8 bits; losses that never make all logits.
 PACKAGES = ("bitsandbytes", "liger_kernel")
 
@@ -89,13 +91,16 @@ class Census:
             for module in members.modules(root)
             if getattr(module, "supports_gradient_checkpointing", False)
         ]
-        if any(getattr(module, "is_gradient_checkpointing", False) for module in switch):
+        is_on = any(getattr(module, "is_gradient_checkpointing", False) for module in switch)
+        if is_on:
             why_not = "they are already checkpointed"
         if why_not is not None:
             line["left"] = why_not
-        held = held_through(group.cls, segments)
+        held, checkpointed = held_through(group.cls, segments)
         if held:
             line["held"] = held
+            if is_on and not checkpointed:
+                line["idle"] = why_idle(root)
         return line
 
     def why_not_offload(self, roots: list[Module]) -> str | None:
@@ -220,16 +225,24 @@ def batch_norm(roots: list[Module]) -> str | None:
     return None
 
 
-def held_through(cls: type, segments: Segments) -> int:
+def why_idle(root: Module) -> str:
+    """Why checkpointing that is switched on keeps everything all the same."""
+    switched = [part for part in members.modules(root) if getattr(part, "gradient_checkpointing", False)]
+    if any(not part.training for part in switched):
+        return "they are in eval mode, in which nothing is checkpointed: model.train()"
+    return "their forward does not pass through torch.utils.checkpoint"
+
+
+def held_through(cls: type, segments: Segments) -> tuple[int, int]:
     """Bytes of live blocks that were allocated inside the forward of a class, as far as their stacks
-    were recorded."""
+    were recorded, and how many of them by what checkpoints activations."""
     code = getattr(getattr(cls, "forward", None), "__code__", None)
     if code is None or not segments:
-        return 0
+        return 0, 0
     lines = [line for _, line in dis.findlinestarts(code) if line is not None]
     span = range(code.co_firstlineno, max(lines) + 1)
     answers: dict[int, bool] = {}
-    held = 0
+    held = checkpointed = 0
     for segment in segments:
         for block in segment["blocks"]:
             stack = block.get("frames")
@@ -246,4 +259,6 @@ def held_through(cls: type, segments: Segments) -> int:
                 )
             if answer:
                 held += block["size"]
-    return held
+                if any(CHECKPOINT in frame["filename"].rpartition("/")[2] for frame in stack):
+                    checkpointed += block["size"]
+    return held, checkpointed

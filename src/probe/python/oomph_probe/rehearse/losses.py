@@ -283,8 +283,8 @@ class Scenes:
             raise callers.Gone
         if made is value or isinstance(value, self.torch.nn.Module):
             return made
-        # An object of the program's: its modules (a criterion, the model itself) are copies too, and what it trains beside
-        # them (a temperature).
+        # An object of the program's: its modules (a criterion, the model itself) are copies too, and what it trains
+        # beside them (a temperature).
         for name, each in list(getattr(made, "__dict__", {}).items()):
             # Where a method of its own calls them, no line names them.
             is_wanted = self.lines is None or self.lines.is_whole or name in self.wanted()
