@@ -6,7 +6,7 @@ import gc
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from typing import Container
+    from typing import Any, Container
 
 # So many objects are searched for among all others.
 MOST = 30
@@ -42,10 +42,20 @@ class Before:
         self.searches += 1
         if self.searches > MOST:
             return False
-        if any(id(each) in self.addresses for each in gc.get_referrers(value)):
+        referrers = gc.get_referrers(value)
+        if any(id(each) in self.addresses for each in referrers) or self.is_of_older(referrers):
             return True
         self.ours.add(id(value))
         return False
+
+    def is_of_older(self, referrers: list[Any]) -> bool:
+        """Whether one of them holds the attributes of an object that was there. Python makes that dict when it is asked
+        for first, which a copy of the object does; until then the object itself refers to what it has."""
+        made = [each for each in referrers if type(each) is dict]
+        owners = gc.get_referrers(*made) if made else []
+        return any(
+            type(each).__dictoffset__ and id(each) in self.addresses and not self.is_young(each) for each in owners
+        )
 
     def is_young(self, value: object) -> bool:
         """Whether the collector, which rests meanwhile, has it among its youngest, where it was not."""

@@ -162,6 +162,9 @@ def places_of(function: Any) -> Iterator[tuple[int, Place]]:
                     yield line, Place(as_read(target), target.id, True)
             elif isinstance(target, (ast.Attribute, ast.Subscript)):
                 yield line, Place(target.value, words(target))
+                if isinstance(node, ast.AugAssign):
+                    # Of the copy's attribute, but what it stands for may be shared (an array).
+                    yield line, Place(target, words(target), True)
 
 
 def flat(targets: Any) -> Iterator[ast.expr]:

@@ -43,6 +43,10 @@ FUNCTIONS: dict[str, frozenset[str] | None] = {
     "gc": frozenset("collect enable disable freeze unfreeze set_threshold set_debug".split()),
     "atexit": frozenset(("register", "unregister")),
     "resource": frozenset(("setrlimit", "prlimit")),
+    # These write to a file, or read from it, without a call that is told of.
+    "_pickle": frozenset(("dump", "load")),
+    "marshal": frozenset(("dump", "load")),
+    "numpy": frozenset(("fromfile",)),
     "_socket": ALL,
     "select": ALL,
     "fcntl": ALL,
@@ -79,6 +83,8 @@ TYPES: dict[str, frozenset[str] | None] = {
     "_io": ALL,
     "_socket": ALL,
     "_queue": frozenset("put put_nowait get get_nowait".split()),
+    "_pickle": frozenset(("dump", "load")),
+    "_csv": frozenset("writerow writerows __next__".split()),
     "select": ALL,
     "mmap": ALL,
     "_ssl": ALL,
@@ -105,7 +111,13 @@ NAMED = {
     "array": frozenset("append extend insert remove pop fromlist frombytes fromfile byteswap reverse".split()),
     "lock": frozenset(("acquire", "release")),
     "RLock": frozenset(("acquire", "release")),
+    **{
+        name: frozenset("write writelines read read1 readinto readline readlines seek truncate close detach".split())
+        for name in ("StringIO", "BytesIO")
+    },
 }
+# Of these, what writes to a file in C, or reads from one.
+OF_FILES = {"ndarray": frozenset(("tofile", "dump")), "array": frozenset(("tofile", "fromfile"))}
 DEQUE = frozenset("append appendleft extend extendleft insert remove pop popleft clear rotate __setitem__".split())
 # Functions of Python's own code that have changed something before they come to one in C, by module and class.
 PYTHONS = {
@@ -418,6 +430,8 @@ class Guard:
             names = TYPES.get(base.__module__, frozenset())
             if names is ALL or name in names:
                 return "its forward calls %s of a %s" % (name, owner.__name__)
+        if name in OF_FILES.get(owner.__name__, ()):
+            return "its forward calls %s of a %s" % (name, owner.__name__)
         if is_trusted:
             return None
         if is_generator(owner) and not is_shared_generator(bound) and self.is_outside(bound):
