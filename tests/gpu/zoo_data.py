@@ -148,6 +148,19 @@ def interactions(path):
     path.write_text("".join(lines))
 
 
+def series(path, hours=17_420, columns=("HUFL", "HULL", "MUFL", "MULL", "LUFL", "LULL", "OT")):
+    """Two years of hourly measurements with their dates, in columns of the names that forecasts of transformers look for."""
+    import datetime
+
+    first = datetime.datetime(2016, 7, 1)
+    rows = generator().normal(size=(hours, len(columns)))
+    lines = (
+        f"{first + datetime.timedelta(hours=hour)}," + ",".join(f"{value:.3f}" for value in row) + "\n"
+        for hour, row in enumerate(rows)
+    )
+    path.write_text(",".join(("date", *columns)) + "\n" + "".join(lines))
+
+
 def bodies(root, samples=3000, steps=49, count=5):
     """Trajectories of a few charged bodies, with the names that an n-body data set's parts have."""
     import numpy
@@ -250,6 +263,7 @@ MAKERS = {
     "digits": digits,
     "lines": lines,
     "interactions": interactions,
+    "series": series,
     "bodies": bodies,
     "stl10": stl10,
     "triples": triples,
