@@ -15,7 +15,7 @@ use super::layout::{ProgramKind, file_name};
 use super::learned::{KnobEffect, KnobPlace, LearnedKnob};
 use super::program::{AccumulationRule, InsertPlace, ProgramEntry};
 use super::recognized::Recognized;
-use super::spellings::{BatchArgument, is_one, spellings};
+use super::spellings::BatchArgument;
 use super::text;
 
 fn gcd(one: u64, other: u64) -> u64 {
@@ -666,12 +666,7 @@ fn leave_unread_sections(
 /// The settings of a config file; an error if it can't be copied faithfully.
 fn settings(file: &ConfigFile) -> Result<Vec<NamedValue<'_>>, String> {
     let names = file.names()?;
-    let first = |name: &String| name.split('.').next().unwrap_or_default().to_string();
-    if let Some(other) = names
-        .iter()
-        .map(first)
-        .find(|n| is_one(&spellings().includes, n))
-    {
+    if let Some(other) = file.builds_on() {
         return Err(format!(
             "{} builds on other files ({other}), which a copy elsewhere would not find",
             file.shown()

@@ -8,7 +8,7 @@ use super::family;
 use super::launch::{ConfigFile, LaunchEnvironment};
 use super::program::ProgramEntry;
 use super::recognized::Recognized;
-use super::spellings::spellings;
+use super::spellings::{is_one, spellings};
 use std::path::PathBuf;
 
 /// A word of a command that names a config file.
@@ -65,6 +65,14 @@ impl ConfigFile {
         let mut names: Vec<String> = settings.all.into_iter().map(|s| s.name).collect();
         names.dedup();
         Ok(names)
+    }
+
+    /// The key with which it says that other files belong to it, if it does.
+    pub(crate) fn builds_on(&self) -> Option<String> {
+        let settings = self.settings().ok()?;
+        let mut names = (settings.all.iter()).filter_map(|setting| setting.name.split('.').next());
+        let found = names.find(|name| is_one(&spellings().includes, name));
+        found.map(str::to_string)
     }
 
     /// A value as a program reads it: Python computes `5 * 8`.

@@ -323,6 +323,22 @@ struct TextReading<'r, 'a> {
 
 impl<'a> TextReading<'_, 'a> {
     fn choice(&self) -> TextChoice<'a> {
+        let found = self.by_text_alone();
+        let files = &self.recognized.launch.files;
+        match found {
+            // A file that belongs to the one that the command names is not read here, and may say another number.
+            TextChoice::One(one, _)
+                if one.typed.is_none()
+                    && self.standing(one.number) != KnobStanding::Confirmed
+                    && files.iter().any(|file| file.builds_on().is_some()) =>
+            {
+                TextChoice::Several(vec![one])
+            }
+            found => found,
+        }
+    }
+
+    fn by_text_alone(&self) -> TextChoice<'a> {
         let all = self.text.numbers.iter().chain(&self.text.others);
         let mut confirmed = all.filter(|number| self.standing(number) == KnobStanding::Confirmed);
         if let Some(number) = confirmed.next() {

@@ -685,3 +685,32 @@ fn of_a_files_sections_those_that_the_text_names_count() {
     // It reads its file in a way of its own.
     assert_eq!(of("config = load(path)\n"), None);
 }
+
+/// A constant is not sure where a file that belongs to the named one may say another number.
+#[test]
+fn beside_a_file_that_builds_on_others_the_text_is_not_sure() {
+    let script = "batch_size = 12\nloader = DataLoader(data, batch_size=batch_size)\n";
+    let how_sure = |text: &str| {
+        let text_of_script =
+            ProgramText::read(&[source("/p/a.py", script, SourceRole::Script)], &[]);
+        let command = command("python a.py --config a.yaml");
+        let file = crate::recognize::ConfigFile {
+            at: 3,
+            from: 0,
+            name: "a.yaml".into(),
+            text: text.into(),
+        };
+        let launch = LaunchEnvironment {
+            text: Some(&text_of_script),
+            files: std::slice::from_ref(&file),
+            ..LaunchEnvironment::default()
+        };
+        let finding = Recognized::new(&command, &launch).batch_finding();
+        (finding.how_sure, finding.candidates.len())
+    };
+    assert_ne!(how_sure("lr: 3\n").0, HowSure::NotSure);
+    for key in ["$include", "_BASE_", "extends"] {
+        let text = format!("lr: 3\n{key}:\n  - conf/base.yml\n");
+        assert_eq!(how_sure(&text), (HowSure::NotSure, 1), "{key}");
+    }
+}
