@@ -127,6 +127,12 @@ class Found(PatchTest):
         self.assertIn("GradScaler", self.take()["precision"])
         del scaler, net
 
+    def test_what_fsdp_has_is_not_offered_autocast(self):
+        net = Net([Block(), Block()])
+        net.__class__ = type("FSDPNet", (Net,), {})
+        self.assertIn("FSDP", self.take()["precision"])
+        del net
+
     def test_the_batch_of_the_loaders_in_use(self):
         train, validation = DataLoader(64), DataLoader(16)
         self.assertEqual(self.take()["batch_left"], "DataLoaders of several batches are in use")

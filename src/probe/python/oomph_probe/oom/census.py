@@ -114,6 +114,8 @@ class Census:
         if found.has_half:
             return "it already uses half-precision tensors"
         for root in roots:
+            if precision.is_sharded(root):
+                return "FSDP's policy says it"
             said = precision.of_model(self.torch, root, "cuda")
             if said is not None:
                 return said

@@ -127,9 +127,7 @@ def why_not_root(root: Module) -> str | None:
     for base in type(root).__mro__:
         if base.__name__ in ("DataParallel", "DeepSpeedEngine", "PipelineModule"):
             return "%s handles calls in its own way" % base.__name__
-        if base.__name__.startswith(("FSDP", "FullyShardedDataParallel")):
-            return "FSDP sets its own precision"
-    return None
+    return "FSDP sets its own precision" if precision.is_sharded(root) else None
 
 
 def in_library() -> bool:

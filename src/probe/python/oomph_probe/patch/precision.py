@@ -21,6 +21,12 @@ def of_program(torch: Torch, root: Module, device: str) -> str | None:
     return of_model(torch, root, device) or of_process(torch)
 
 
+def is_sharded(root: Module) -> bool:
+    """Whether FSDP has it, which gathers and computes in what its own policy says, whatever autocast is."""
+    names = [base.__name__ for base in type(root).__mro__]
+    return any(name.startswith(("FSDP", "FullyShardedDataParallel")) for name in names)
+
+
 def of_model(torch: Torch, root: Module, device: str) -> str | None:
     """The same, as far as the model and autocast show it."""
     if is_autocast_on(torch, device):
