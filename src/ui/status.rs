@@ -645,13 +645,11 @@ fn sources(state: &State, device: &DeviceState) -> impl Iterator<Item = (String,
         }
     };
     let nvml = match &state.nvml {
-        Some(NvmlState::Unavailable { reason }) => {
-            // What to do about it stands among the events.
-            let what = reason.split(": ").next().unwrap_or_default();
-            Some((format!("no NVML: {what}"), Tone::Dim))
-        }
         Some(NvmlState::Stale) => Some(("NVML is not answering".to_string(), Tone::Warning)),
-        Some(NvmlState::Live { .. } | NvmlState::Off) | None => None,
+        // The header says that there is none, and the events why and what to do about it.
+        Some(NvmlState::Unavailable { .. } | NvmlState::Live { .. } | NvmlState::Off) | None => {
+            None
+        }
     };
     probe.into_iter().chain(nvml)
 }
