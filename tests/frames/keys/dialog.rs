@@ -1,0 +1,203 @@
+//! The keys of the dialog: what Enter stands on, what letters do, and the ways out.
+
+use super::*;
+
+#[test]
+fn the_dialog_opens_once_and_a_new_run_closes_it() {
+    let (mut story, mut view) = staged("oom-capacity");
+    assert_eq!(view.mode(), InputMode::Oom);
+    press(&story, &mut view, KeyCode::Esc);
+    story.scene(|scene| view.sync(scene));
+    assert_eq!(view.mode(), InputMode::Watching, "not again unasked");
+    press(&story, &mut view, KeyCode::Char('o'));
+    assert_eq!(view.mode(), InputMode::Oom);
+    story.start();
+    story.scene(|scene| view.sync(scene));
+    assert_eq!(view.mode(), InputMode::Watching);
+}
+
+#[test]
+fn escape_leaves_the_details_before_it_leaves_the_dialog() {
+    let (story, mut view) = staged("oom-details");
+    press(&story, &mut view, KeyCode::Esc);
+    assert_eq!(view.mode(), InputMode::Oom);
+    let text = crate::frames::text(&crate::frames::draw(&story, &view, 100, 30));
+    assert!(!text.contains("where the allocation failed"), "{text}");
+    press(&story, &mut view, KeyCode::Esc);
+    assert_eq!(view.mode(), InputMode::Watching);
+}
+
+/// The remedies that Enter relaunches with.
+fn relaunched(effect: Option<Effect>) -> Vec<RemedyId> {
+    match effect {
+        Some(Effect::Relaunch { remedies, .. }) => remedies,
+        _ => Vec::new(),
+    }
+}
+
+/// Figures come seconds after the dialog has opened, and the rows change their order with them.
+#[test]
+fn enter_follows_the_figures_until_the_user_selects_a_row() {
+    let (mut story, mut view) = staged("oom-capacity");
+    // The second one is expected not to fit.
+    let known = std::mem::take(&mut story.remedies);
+    let [batch, segments, ..] = &known[..] else {
+        unreachable!("three remedies")
+    };
+    press(&story, &mut view, KeyCode::Esc);
+    press(&story, &mut view, KeyCode::Char('o'));
+    assert_eq!(
+        press(&story, &mut view, KeyCode::Enter),
+        None,
+        "there are none yet"
+    );
+    press(&story, &mut view, KeyCode::Esc);
+    story.remedies = vec![segments.clone(), batch.clone()];
+    let mut untouched = view_of(&story);
+    let asked = press(&story, &mut view, KeyCode::Enter);
+    assert_eq!(relaunched(asked), [RemedyId::Batch]);
+    story.remedies = vec![batch.clone(), segments.clone()];
+    let asked = press(&story, &mut untouched, KeyCode::Enter);
+    assert_eq!(relaunched(asked), [RemedyId::Batch]);
+    // What the user has selected stays selected.
+    let mut chosen = view_of(&story);
+    press(&story, &mut chosen, KeyCode::Down);
+    story.remedies = vec![segments.clone(), batch.clone()];
+    let asked = press(&story, &mut chosen, KeyCode::Enter);
+    assert_eq!(relaunched(asked), [RemedyId::ExpandableSegments]);
+}
+
+fn view_of(story: &Story) -> View {
+    let mut view = View::new(Theme::full(), 100, 30);
+    story.scene(|scene| view.sync(scene));
+    assert_eq!(view.mode(), InputMode::Oom);
+    view
+}
+
+/// A letter without a remedy says why nothing happens; `s` opens the step, as it does outside of the dialog.
+#[test]
+fn a_letter_of_the_dialog_is_never_silent() {
+    let case = CASES.iter().find(|case| case.name == "oom-traced").unwrap();
+    let (story, mut view) = case.staged(Theme::full(), 120, 40);
+    for (key, said) in [
+        ('x', "outputs to RAM does not apply here"),
+        ('Q', "Q does nothing here; ? lists the keys"),
+    ] {
+        assert_eq!(press(&story, &mut view, KeyCode::Char(key)), None);
+        let shown = crate::frames::text(&crate::frames::draw(&story, &view, 120, 40));
+        assert!(shown.lines().last().unwrap().contains(said), "{shown}");
+    }
+    press(&story, &mut view, KeyCode::Char('s'));
+    assert_eq!(view.mode(), InputMode::Step);
+}
+
+/// Where nothing is expected to fit, what needs least at the most is tried, and is said to be no more than that.
+#[test]
+fn what_may_not_fit_is_under_enter_where_nothing_else_fits_and_says_so() {
+    let (story, mut view) = staged("oom-unsure");
+    let frame = |view: &View| crate::frames::text(&crate::frames::draw(&story, view, 100, 30));
+    let footer = |view: &View| frame(view).trim_end().lines().last().map(String::from);
+    let offers_enter = |view: &View| footer(view).is_some_and(|line| line.contains("relaunch"));
+    assert!(offers_enter(&view), "{}", frame(&view));
+    let expected = |view: &View| {
+        let frame = frame(view);
+        let mut lines = frame.lines().map(String::from);
+        lines
+            .find(|line| line.contains("expected"))
+            .unwrap_or(frame)
+    };
+    assert!(
+        expected(&view).contains("may not fit"),
+        "{}",
+        expected(&view)
+    );
+    let asked = press(&story, &mut view, KeyCode::Enter);
+    assert_eq!(relaunched(asked), [RemedyId::Batch]);
+}
+
+/// What helps is in the code: Enter shows more of it and relaunches nothing, a remedy's own key does.
+#[test]
+fn what_will_not_help_is_not_under_enter() {
+    let (story, mut view) = staged("oom-leak");
+    assert_eq!(press(&story, &mut view, KeyCode::Enter), None);
+    let frame = crate::frames::text(&crate::frames::draw(&story, &view, 100, 60));
+    assert!(frame.contains("where the allocation failed"), "{frame}");
+    press(&story, &mut view, KeyCode::Esc);
+    press(&story, &mut view, KeyCode::Up);
+    assert_eq!(press(&story, &mut view, KeyCode::Enter), None);
+    press(&story, &mut view, KeyCode::Esc);
+    let asked = press(&story, &mut view, KeyCode::Char('b'));
+    assert!(matches!(asked, Some(Effect::Relaunch { .. })), "{asked:?}");
+    press(&story, &mut view, KeyCode::Down);
+    let asked = press(&story, &mut view, KeyCode::Enter);
+    assert!(matches!(asked, Some(Effect::Relaunch { .. })), "{asked:?}");
+}
+
+#[test]
+fn the_dialog_has_a_help_of_its_own() {
+    let (story, mut view) = staged("oom-capacity");
+    press(&story, &mut view, KeyCode::Char('?'));
+    let text = crate::frames::text(&crate::frames::draw(&story, &view, 100, 30));
+    assert!(text.contains("combine the selected remedy"), "{text}");
+    press(&story, &mut view, KeyCode::Esc);
+    assert_eq!(view.mode(), InputMode::Oom, "back where it came from");
+}
+
+#[test]
+fn what_leads_out_and_to_the_training_stays_in_the_footer() {
+    for width in [40, 60, 80] {
+        let case = CASES.iter().find(|case| case.name == "steady").unwrap();
+        let (story, view) = case.staged(Theme::full(), width, 24);
+        let text = crate::frames::text(&crate::frames::draw(&story, &view, width, 24));
+        let footer = text.lines().last().unwrap();
+        let to_training = match width {
+            40 => "i type ",
+            _ => "i type to the training",
+        };
+        for words in ["s step", to_training, "? help", "q quit"] {
+            assert!(footer.contains(words), "{width}: {footer}");
+        }
+    }
+}
+
+#[test]
+fn a_stray_enter_changes_nothing() {
+    let (story, mut view) = staged("second-run");
+    let before = format!("{view:?}");
+    assert_eq!(press(&story, &mut view, KeyCode::Enter), None);
+    assert_eq!(format!("{view:?}"), before);
+}
+
+#[test]
+fn what_can_only_be_done_elsewhere_is_shown_to_be_copied() {
+    let case = CASES
+        .iter()
+        .find(|case| case.name == "oom-capacity")
+        .unwrap();
+    let mut story = case.told();
+    story.remedies[2].availability =
+        Availability::NotOffered("this run is part of a job of two nodes".into());
+    story.remedies[2].edits = vec![Edit::Insert {
+        at: 4,
+        words: vec!["--amp".into()],
+    }];
+    let mut view = case.show(&story, Theme::full(), 100, 30);
+    press(&story, &mut view, KeyCode::Down);
+    press(&story, &mut view, KeyCode::Down);
+    let text = crate::frames::text(&crate::frames::draw(&story, &view, 100, 30));
+    assert!(
+        text.contains("y copies  python train.py --batch-size 64 +--amp"),
+        "{text}"
+    );
+    let Some(Effect::Copy(copied)) = press(&story, &mut view, KeyCode::Char('y')) else {
+        panic!("nothing copied");
+    };
+    assert!(
+        copied.ends_with("`python train.py --batch-size 64 --amp`\n"),
+        "{copied}"
+    );
+    let again = press(&story, &mut view, KeyCode::Char('y'));
+    let command = "python train.py --batch-size 64 --amp".to_string();
+    assert_eq!(again, Some(Effect::Copy(command)), "then the command");
+    assert_eq!(press(&story, &mut view, KeyCode::Enter), None, "not here");
+}

@@ -1,0 +1,141 @@
+//! The keys of a step: groupings, the line at the pointer, which step is shown.
+
+use super::*;
+
+/// Line, layer and leak are one key each, and the screen says which, however small it is.
+#[test]
+fn the_step_tells_the_keys_of_its_groupings() {
+    for width in [40, 80, 120] {
+        let (story, mut view) = CASES
+            .iter()
+            .find(|case| case.name == "step")
+            .unwrap()
+            .staged(Theme::full(), width, 12);
+        let leaks = if width == 40 {
+            "w leaks"
+        } else {
+            "w what leaks"
+        };
+        for next in ["m modules", "m flame", "m growth", "m lines", "m modules"] {
+            let text = crate::frames::text(&crate::frames::draw(&story, &view, width, 12));
+            let footer = text.lines().last().unwrap();
+            for words in [next, leaks, "Esc back"] {
+                assert!(footer.contains(words), "{width}: {words} in {footer}");
+            }
+            press(&story, &mut view, KeyCode::Char('m'));
+        }
+    }
+}
+
+/// The traced step is not the largest: its title says so.
+#[test]
+fn a_peak_above_that_of_the_step_is_told() {
+    let said = |peak: f64| {
+        let mut story = crate::frames::steps::two_steps();
+        story.sample(0, peak, peak, peak);
+        let mut view = story.view(Theme::full(), 120, 36);
+        press(&story, &mut view, KeyCode::Char('s'));
+        let text = crate::frames::text(&crate::frames::draw(&story, &view, 120, 36));
+        text.lines().nth(1).unwrap().to_string()
+    };
+    assert!(said(20.0).contains("peak 14.5 GiB in backward · the run peaks at 20.0 GiB"));
+    assert!(!said(14.7).contains("the run peaks"));
+}
+
+#[test]
+fn the_line_at_the_pointer_is_shown_in_full() {
+    let story = crate::frames::steps::two_steps();
+    let mut view = story.view(Theme::full(), 80, 24);
+    for key in [KeyCode::Char('s'), KeyCode::Down, KeyCode::Enter] {
+        press(&story, &mut view, key);
+    }
+    let text = |view: &View| crate::frames::text(&crate::frames::draw(&story, view, 80, 24));
+    let open = text(&view);
+    for words in [
+        "model.py, line 74, in mlp",
+        "return self.c_proj(F.gelu(self.c_fc(x)))",
+        "3.02 GiB in 48 blocks (21%): activations",
+    ] {
+        assert!(open.contains(words), "{words} in\n{open}");
+    }
+    press(&story, &mut view, KeyCode::Esc);
+    assert!(!text(&view).contains("line 74, in mlp"));
+    assert!(text(&view).contains("step 352"), "still open");
+}
+
+#[test]
+fn where_no_step_was_traced_it_says_why() {
+    for (name, words) in [
+        ("waiting", "waits until the program uses PyTorch"),
+        ("no-probe", "The probe is off"),
+        ("steady", "more than 20,000 of them"),
+    ] {
+        let (story, mut view) = staged(name);
+        press(&story, &mut view, KeyCode::Char('s'));
+        let text = crate::frames::text(&crate::frames::draw(&story, &view, 120, 30));
+        assert!(text.contains(words), "{words} in\n{text}");
+    }
+}
+
+/// What grew is in the record of the OOM too, and the text of its line in the recording.
+#[test]
+fn without_a_traced_step_what_grew_is_told_by_the_oom() {
+    let mut story = crate::frames::steps::two_steps();
+    let line = story.state.run().unwrap().ranks[0].traces.last().unwrap();
+    let line = line.origins.iter().find_map(|of| of.line.clone()).unwrap();
+    story.state.runs[0].ranks[0].traces = Default::default();
+    story.oom(|record| {
+        record.growing = vec![oomph::event::GrowingLine {
+            line,
+            inside: None,
+            bytes: oomph::units::Bytes::gib(3),
+            per_step: oomph::units::Bytes::mib(96),
+            from_step: 4,
+            to_step: 36,
+        }];
+    });
+    let mut view = story.view(Theme::full(), 120, 36);
+    press(&story, &mut view, KeyCode::Esc);
+    press(&story, &mut view, KeyCode::Char('s'));
+    let text = crate::frames::text(&crate::frames::draw(&story, &view, 120, 36));
+    assert!(text.contains("grew by line, steps 4–36"), "{text}");
+    let row = "+96 MiB  3.00 GiB  train.py:41 build  model = GPT(config).to(device)";
+    assert!(text.contains(row), "{text}");
+}
+
+/// The screen follows the traces until somebody looks about in one: that one stays, and says that there is a newer one.
+#[test]
+fn a_step_is_followed_by_the_newest_until_it_is_looked_at() {
+    let (mut story, mut view) = staged("step");
+    let shown = |story: &Story, view: &View| {
+        let text = crate::frames::text(&crate::frames::draw(story, view, 100, 30));
+        text.lines().nth(1).unwrap().to_string()
+    };
+    let before = shown(&story, &view);
+    assert!(before.contains("step 352"), "{before}");
+    press(&story, &mut view, KeyCode::Char('t'));
+    story.traced(0, crate::frames::steps::made(528, 0.8));
+    story.scene(|scene| view.sync(scene));
+    assert!(shown(&story, &view).contains("step 528 "));
+    let text = crate::frames::text(&crate::frames::draw(&story, &view, 100, 30));
+    assert!(text.contains("sorted by blocks"), "as it was: {text}");
+    press(&story, &mut view, KeyCode::Down);
+    story.traced(0, crate::frames::steps::made(704, 0.8));
+    story.scene(|scene| view.sync(scene));
+    let stays = shown(&story, &view);
+    assert!(stays.contains("step 528 · step 704 is newer: ]"), "{stays}");
+    press(&story, &mut view, KeyCode::Char(']'));
+    assert!(shown(&story, &view).contains("step 704"));
+    // The largest stays as well.
+    for step in ["step 352 ", "step 3 "] {
+        press(&story, &mut view, KeyCode::Char('['));
+        assert!(shown(&story, &view).contains(step), "{step}");
+    }
+    story.start();
+    story.scene(|scene| view.sync(scene));
+    let other = shown(&story, &view);
+    assert!(
+        other.contains("what a step is made of"),
+        "another run: {other}"
+    );
+}
