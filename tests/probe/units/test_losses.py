@@ -1,8 +1,10 @@
 """The losses of the first steps: copied without waiting, and read once the copy has arrived."""
 import types
 import unittest
+import unittest.mock
 
 import support  # noqa: F401
+from _oomph_probe.common import errors
 from _oomph_probe.live import losses
 
 
@@ -156,6 +158,19 @@ class Losses(unittest.TestCase):
         gpu.torch.initial_seed = lambda: 1 // 0
         self.assertFalse(gpu.backward(1.0, 0))
         self.assertIsNone(gpu.losses.line())
+
+    def test_a_device_that_fails_is_no_error_of_ours(self):
+        """A look at an event raises what the program's own next call will."""
+
+        def fails(event):
+            raise RuntimeError("CUDA error: an illegal memory access was encountered")
+
+        gpu = self.gpu
+        self.assertTrue(gpu.backward(1.0, 0))
+        with unittest.mock.patch.object(Event, "query", fails), unittest.mock.patch.object(errors, "ours") as ours:
+            self.assertFalse(gpu.backward(1.0, 1))
+            gpu.losses.read_last()
+        ours.assert_not_called()
 
     def test_a_forked_child_is_left_alone(self):
         self.gpu.lifetime.live = False

@@ -51,6 +51,11 @@ class Losses:
         compiling = self.pause(None)
         try:
             return self.look(roots, step)
+        except RuntimeError:
+            # The device may have failed meanwhile: the program is told of it by its own next call.
+            errors.foreseen("read a loss")
+            self.is_over = True
+            return False
         except Exception:
             errors.ours("read a loss")
             self.is_over = True
@@ -117,6 +122,9 @@ class Losses:
         try:
             if self.lifetime.live and not self.is_over:
                 self.read()
+        except RuntimeError:
+            errors.foreseen("read the last losses")
+            self.is_over = True
         except Exception:
             errors.ours("read the last losses")
             self.is_over = True
