@@ -133,6 +133,7 @@ const PACKAGE: &[(&str, &str)] = embedded![
     "rehearse/roots.py",
     "rehearse/rounds.py",
     "rehearse/rules.py",
+    "rehearse/shadows.py",
     "rehearse/shards.py",
     "rehearse/sizes.py",
     "rehearse/unseen.py",

@@ -304,6 +304,31 @@ def cleared_between():
         optimizer.step()
 
 
+def cleared_first_and_between():
+    model = Model()
+    optimizer = torch.optim.SGD(model.parameters(), 0.1)
+    for _ in range(3):
+        optimizer.zero_grad()
+        attacked(model, optimizer, *given()).backward()
+        optimizer.step()
+
+
+def cleared_once_and_between():
+    model = Model()
+    optimizer = torch.optim.SGD(model.parameters(), 0.1)
+    optimizer.zero_grad()
+    for _ in range(3):
+        attacked(model, optimizer, *given()).backward()
+        optimizer.step()
+
+
+def attacked(model, optimizer, x, y):
+    """Its first call is of an attack, whose gradients are let go of."""
+    worse = F.cross_entropy(model(x), y)
+    optimizer.zero_grad()
+    return F.cross_entropy(model(x), y) + worse.detach()
+
+
 def set_to_zero():
     model = Model()
     optimizer = torch.optim.SGD(model.parameters(), 0.1)
@@ -344,6 +369,31 @@ def by_one_of_an_earlier_step():
 
 
 EARLIER = []
+
+
+class Keeping(Model):
+    """Its forward leaves the loss in an attribute, and part of one in another."""
+
+    def forward(self, x, y=None):
+        logits = super().forward(x)
+        self.aux_loss = self.head.weight.square().mean()
+        self.last_loss = F.cross_entropy(logits, y)
+        return logits
+
+
+def kept_by_its_model():
+    model = Keeping()
+    model(*given())
+
+
+def of_which_it_keeps_a_part():
+    class Other(Keeping):
+        def forward(self, x, y=None):
+            logits = super().forward(x, y)
+            del self.last_loss
+            return logits
+
+    Other()(*given())
 
 
 def unknown():

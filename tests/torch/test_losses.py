@@ -105,9 +105,17 @@ class Losses(unittest.TestCase):
         for function, when in (
             (losses_of.cleared_first, "forward"), (losses_of.cleared_between, "backward"),
             (losses_of.set_to_zero, "never"), (losses_of.deleted, "unknown"),
+            (losses_of.cleared_first_and_between, "forward"), (losses_of.cleared_once_and_between, "backward"),
         ):
             with self.subTest(function.__name__):
                 self.assertEqual(self.is_its_own(function).get("zero_grad"), when)
+
+    def test_one_that_the_model_keeps(self):
+        logits = "x%d" % (losses_of.CLASSES * 4)
+        trace = self.is_its_own(losses_of.kept_by_its_model)["variants"][0]["trace"].split()
+        # The head's, the log-softmax's, and their two gradients: no second loss.
+        self.assertEqual(trace.count(logits), 4)
+        self.assertFalse(lines_of(losses_of.of_which_it_keeps_a_part)["own_loss"])
 
     def test_where_it_is_not_to_be_found_it_is_assumed(self):
         for function in (losses_of.unknown, losses_of.changes_something):

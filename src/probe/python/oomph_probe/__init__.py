@@ -100,6 +100,7 @@ rehearse/ After an OOM in the first steps, to know what another batch or a remed
     recurrent      what cuDNN's recurrent layers allocate
     flops          how much an operator computes
     fakes          copies of the model in which every tensor is fake
+    shadows        a model's copy of itself, which is never trained and has no state
     shards         copies of what `fully_shard` has divided among the ranks, and what gathers and reduces it
     flat_shards    copies of what FullyShardedDataParallel wraps, and what gathers and reduces it
     composed       the same step, where ranks divide, gather or reduce otherwise

@@ -366,21 +366,30 @@ def evaluate_behind(places: list[tuple[CodeType, int, int]], stack: list[FrameTy
 
 def zero_grad_of(torch: Torch, callers: Callers | None) -> str | None:
     """When the program lets go of its gradients, by the innermost function that does: in the words of
-    `outliving.zero_grad_of`; None where none is seen to."""
+    `outliving.zero_grad_of`; None where none is seen to. What a function further out lets go of before its call is
+    gone whatever the inner one does behind the model's (a loss that attacks the model, and clears what that left)."""
+    first = None
     try:
         # Since 2.0 they are let go of unless the call says otherwise.
         sets_to_none = (torch.optim.Optimizer.zero_grad.__defaults__ or (True,))[0]
         for code, _, line in callers.places if callers is not None else ():
             if not outliving.mentions_zero_grad(code):
                 continue
-            found = outliving.zero_grad_of(body_of(code), line, further.BACKWARDS)
-            if found is not None:
-                return found if sets_to_none else "never"
+            body = body_of(code)
+            if first is not None:
+                if outliving.clears_before(body, line):
+                    return outliving.BEFORE_FORWARD
+                continue
+            first = outliving.zero_grad_of(body, line, further.BACKWARDS)
+            if first is not None and not sets_to_none:
+                return outliving.NEVER
+            if first not in (None, outliving.BEFORE_BACKWARD):
+                break
     except NotFound:
         errors.foreseen("look for zero_grad")
     except Exception:
         errors.ours("look for zero_grad")
-    return None
+    return first
 
 
 def lines_of(

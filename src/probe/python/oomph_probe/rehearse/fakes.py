@@ -23,8 +23,9 @@ if TYPE_CHECKING:
 
 # Objects in one model; more are no model that can be copied in time.
 MOST = 200000
+PLAIN = (int, float, bool, str)
 CONTAINERS = (list, tuple, dict, set, frozenset)
-# Hooks are the program's own: they would run with their effects.
+# Most hooks are the program's own, beside the model: they would run with their effects.
 HOOKS = (
     "_forward_hooks",
     "_forward_hooks_with_kwargs",
@@ -55,6 +56,8 @@ class Copier:
         # Sizes on the device of all tensors, and of the trained parameters, in bytes.
         self.weights: list[int] = []
         self.trained: list[int] = []
+        # Where the size of a parameter stands in these, by the address of its copy.
+        self.place_of: dict[int, int] = {}
         self.flags = Flags()
         self.memory = shards.Memory(torch)
         self.shards = shards.Shards(torch, self.memory, gathered_in)
@@ -121,9 +124,15 @@ class Copier:
         if tensor.device == self.device:
             self.weights.append(copy.untyped_storage().nbytes())
         if isinstance(tensor, torch.nn.Parameter):
+            parameter = torch.nn.Parameter(copy, requires_grad=tensor.requires_grad)
             if tensor.device == self.device and tensor.requires_grad:
+                self.place_of[id(parameter)] = len(self.trained)
                 self.trained.append(copy.untyped_storage().nbytes())
-            return torch.nn.Parameter(copy, requires_grad=tensor.requires_grad)
+            # What the model has noted on it; the rest is of a step that did not end.
+            parameter.__dict__.update(
+                (name, noted) for name, noted in tensor.__dict__.items() if noted is None or type(noted) in PLAIN
+            )
+            return parameter
         if tensor.requires_grad:
             if tensor.is_leaf and tensor.device == self.device:
                 self.trained.append(copy.untyped_storage().nbytes())
@@ -162,10 +171,28 @@ class Copier:
         for name, value in list(module.__dict__.items()):
             if name == COMPILED:
                 continue
-            state[name] = torchs_own(value) if name in HOOKS else self.of(value)
+            state[name] = self.hooks(value) if name in HOOKS else self.of(value)
         if sharded is not None:
             self.shards.attach(copy, sharded)
         return copy
+
+    def hooks(self, hooks: Any) -> Any:
+        """Of a module's hooks those that compute one of its weights from others (weight_norm, spectral_norm, pruning):
+        without them it has the weight of before it was moved to the GPU. And those that are methods of the model
+        itself, which its forward and backward are made of (a gradient for each sample)."""
+        own = type(hooks)()
+        if isinstance(hooks, dict):
+            for key, hook in hooks.items():
+                if type(hook).__module__.startswith("torch.nn.utils."):
+                    own[key] = hook
+                elif self.is_of_the_model(hook):
+                    own[key] = self.of(hook)
+        return own
+
+    def is_of_the_model(self, hook: Any) -> bool:
+        method = hook.func if type(hook) is functools.partial else hook
+        owner = method.__self__ if type(method) is types.MethodType else None
+        return isinstance(owner, self.torch.nn.Module) and id(owner) in self.memo
 
     def flattened(self, module: Any) -> Module:
         """What stands in for a wrapper of FullyShardedDataParallel."""
@@ -275,17 +302,6 @@ class Flags:
             with plainly():
                 self.values[key] = self.noted[key][2].item()
         return self.values[key]
-
-
-def torchs_own(hooks: Any) -> Any:
-    """Of a module's hooks those that compute one of its weights from others (weight_norm, spectral_norm, pruning):
-    without them it has the weight of before it was moved to the GPU."""
-    own = type(hooks)()
-    if isinstance(hooks, dict):
-        for key, hook in hooks.items():
-            if type(hook).__module__.startswith("torch.nn.utils."):
-                own[key] = hook
-    return own
 
 
 class Plain:

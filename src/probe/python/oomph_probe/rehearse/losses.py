@@ -24,6 +24,9 @@ if TYPE_CHECKING:
 # Wrappers that call one module of theirs with the same arguments, on this process's share of the batch.
 WRAPPERS = ("DistributedDataParallel", "DataParallel", "OptimizedModule")
 
+# So many nodes of a graph are looked at from a loss on.
+NEAR = 40
+
 
 class NoLoss(Exception):
     """Why the program's own lines do not lead to its loss."""
@@ -149,6 +152,7 @@ class Scenes:
         else:
             given = [each for group in owner.param_groups for each in group["params"]]
             copies = [self.copier.memo.get(id(each)) for each in given]
+        self.rehearsal.reached.update(id(each) for each in copies if getattr(each, "grad", None) is not None)
         for each in copies:
             if getattr(each, "fake_mode", None) is not None or type(each) is self.torch.nn.Parameter:
                 each.grad = None
@@ -311,6 +315,28 @@ class Scenes:
         """The attributes that the lines name."""
         assert self.lines is not None
         return {name for scene in self.lines.scenes for name in scene.attributes()}
+
+
+def kept_by(torch: Any, module: Any, outputs: list[Any]) -> Any:
+    """The loss that a model's forward has left in an attribute of its own (`self.last_loss = cross_entropy(logits)`),
+    where it is made of what the model returned: of a part of a loss (`aux_loss`) nothing of that is in."""
+    for name, value in module.__dict__.items():
+        if "loss" in name.lower() and isinstance(value, torch.Tensor) and value.numel() == 1:
+            if comes_from(value, outputs):
+                return value
+    return None
+
+
+def comes_from(loss: Any, outputs: list[Any]) -> bool:
+    """Whether one of these tensors is near the loss in its graph; a copy of what was there before has none."""
+    wanted = [each.grad_fn for each in outputs if each.grad_fn is not None]
+    nodes, at = [loss.grad_fn] if loss.grad_fn is not None else [], 0
+    while at < min(len(nodes), NEAR):
+        if any(nodes[at] is each for each in wanted):
+            return True
+        nodes += [node for node, _ in nodes[at].next_functions if node is not None]
+        at += 1
+    return False
 
 
 def numbers_of(torch: Any, trace: Any, values: Any) -> list[int]:

@@ -8,6 +8,7 @@ own. What a line keeps only under a condition, or cannot be run, may be kept: bo
 from __future__ import annotations
 
 import ast
+import sys
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -22,6 +23,8 @@ ADDING = frozenset("append appendleft add insert extend extendleft put put_nowai
 ON_THE_HOST = frozenset("item cpu numpy tolist float int bool len str repr print format".split())
 COPIES = frozenset(("deepcopy", "AveragedModel", "ModelEmaV2", "ModelEmaV3", "ModelEma"))
 BRANCHES = (ast.If, ast.For, ast.While, ast.Try, ast.AsyncFor)
+# When gradients are let go of: before the next forward, between that and its backward, or not at all.
+BEFORE_FORWARD, BEFORE_BACKWARD, NEVER = "forward", "backward", "never"
 
 
 class Kept:
@@ -161,10 +164,23 @@ def zero_grad_of(body: list[Any], line: int, backwards: tuple[str, ...]) -> str 
     if not clearing:
         return None
     if any(sets_to_zero(node) for node in clearing):
-        return "never"
-    backward = min((node.lineno for node, name in named if name in backwards and node.lineno >= line), default=0)
+        return NEVER
+    going_back = [node.lineno for node, name in named if name in backwards]
+    # Where the function does not go backward itself, whoever called it does so behind all of it.
+    backward = min((at for at in going_back if at >= line), default=0 if going_back else sys.maxsize)
     is_between = any(line < node.lineno <= backward for node in clearing)
-    return "backward" if is_between else "forward"
+    return BEFORE_BACKWARD if is_between else BEFORE_FORWARD
+
+
+def clears_before(body: list[Any], line: int) -> bool:
+    """Whether a function lets go of the gradients before the call in this line, each time that it comes to it."""
+    loops = [node for each in body for node in ast.walk(each) if isinstance(node, (ast.For, ast.While, ast.AsyncFor))]
+    around = [node for node in loops if node.lineno <= line <= (node.end_lineno or 0)]
+    round_of = max(around, key=lambda node: node.lineno).body if around else body
+    calls = [node for each in round_of for node in ast.walk(each) if isinstance(node, ast.Call)]
+    return any(
+        node.lineno < line and "zero_grad" in getattr(node.func, "attr", getattr(node.func, "id", "")) for node in calls
+    )
 
 
 def sets_to_zero(call: ast.Call) -> bool:

@@ -20,7 +20,7 @@ from _thread import get_ident
 from collections import namedtuple
 
 from ..common import blocks, errors
-from . import chunking, fakes, flops, inputs, losses, offloading, operators, recurrent, values
+from . import chunking, fakes, flops, inputs, losses, offloading, operators, recurrent, shadows, values
 from .effects import Stopped
 from .inputs import Shape
 
@@ -178,6 +178,8 @@ class Rehearsal:
         self.mode: Any = None
         self.weights: list[int] = []
         self.trained: list[int] = []
+        # The parameters that have had a gradient, by the addresses of their copies.
+        self.reached: set[int] = set()
         # What the model has kept in single numbers; None where real steps are looked at.
         self.flags: fakes.Flags | None = None
         # And what of other values is known.
@@ -291,7 +293,7 @@ class Rehearsal:
                 outputs.clear()
                 self.trace.mark("loss")
             else:
-                loss = self.loss(outputs.pop()) if call.lines is None else scenes.loss(outputs)
+                loss = self.loss(module, outputs.pop()) if call.lines is None else scenes.loss(outputs)
                 other = scenes.carries_other(self.given) if may_begin_again else {}
                 if other:
                     return other
@@ -300,10 +302,12 @@ class Rehearsal:
                     loss.backward(retain_graph=scenes.keeps_graph())
                     del loss
             self.trace.mark("backward")
+            self.reached |= shadows.with_gradients(module)
             with mode, self.recorder():
                 with self.autocast() if variant.changed.amp else contextlib.nullcontext():
                     scenes.further()
                 scenes.behind()
+            self.leave_out_shadows(module)
             other = scenes.carries_other(self.given) if may_begin_again else {}
             if other:
                 for each in module.parameters():
@@ -313,6 +317,15 @@ class Rehearsal:
         finally:
             self.trace.is_over = True
         return {}
+
+    def leave_out_shadows(self, module: Module) -> None:
+        """Of what is trained, where gradients stay on the parameters: see shadows.py."""
+        copier = self.copier
+        if copier.is_divided() or self.call.has_gradients_in_buckets:
+            return
+        self.reached |= shadows.with_gradients(module)
+        places = [copier.place_of.get(each) for each in shadows.never_trained(module, self.reached)]
+        self.trained = [size for place, size in enumerate(copier.trained) if place not in places]
 
     def evaluated(self, module: Module, args: list[Any], kwargs: Kwargs) -> Trace:
         """A call without gradients: what it returns is there until the next has returned."""
@@ -397,9 +410,13 @@ class Rehearsal:
         if not found:
             raise Stopped("no repeated blocks were found")
 
-    def loss(self, outputs: Any) -> Tensor:
+    def loss(self, module: Module, outputs: Any) -> Tensor:
         """A scalar to go backward from, where the program's own lines are not known: the model's own where it
-        returns one, else the usual one for its output."""
+        returns or keeps one, else the usual one for its output."""
+        kept = losses.kept_by(self.torch, module, leaves(self.torch, outputs))
+        if kept is not None:
+            self.trace.marks["own loss"] = 1
+            return kept
         with self.mode, self.recorder(), self.autocast():
             return self.assumed(outputs)
 
