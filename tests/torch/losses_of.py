@@ -371,6 +371,30 @@ def by_one_of_an_earlier_step():
 EARLIER = []
 
 
+class Result:
+    """What a framework makes of what a step returned."""
+
+    def __init__(self, value):
+        HISTORY.append(value)
+        self.value = value
+
+
+def by_a_framework():
+    """Its lines lead to an object, whose backward is somewhere else."""
+    model = Model("log")
+
+    def training_step(x, y):
+        output = model(x)
+        return F.nll_loss(output, y)
+
+    result = Result(training_step(*given()))
+    go_back(result)
+
+
+def go_back(result):
+    result.value.backward()
+
+
 class Keeping(Model):
     """Its forward leaves the loss in an attribute, and part of one in another."""
 

@@ -110,6 +110,12 @@ class Losses(unittest.TestCase):
             with self.subTest(function.__name__):
                 self.assertEqual(self.is_its_own(function).get("zero_grad"), when)
 
+    def test_one_that_is_returned_to_a_framework(self):
+        logits = "x%d" % (losses_of.CLASSES * 4)
+        trace = self.is_its_own(losses_of.by_a_framework)["variants"][0]["trace"].split()
+        self.assertEqual(trace.count(logits), 4)
+        self.assertEqual(losses_of.HISTORY, [])
+
     def test_one_that_the_model_keeps(self):
         logits = "x%d" % (losses_of.CLASSES * 4)
         trace = self.is_its_own(losses_of.kept_by_its_model)["variants"][0]["trace"].split()

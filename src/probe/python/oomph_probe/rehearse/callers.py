@@ -296,7 +296,13 @@ class Lines:
                 continue
             if frame is None:
                 raise NotFound("a function that called the model has ended")
-            scene = Scene(torch, frame, place, is_whole and not self.scenes)
+            try:
+                scene = Scene(torch, frame, place, is_whole and not self.scenes)
+            except NotFound:
+                if not self.scenes:
+                    raise
+                # A framework's own way from there: what was returned to it may be the loss.
+                break
             self.scenes.append(scene)
             if not scene.ends:
                 if not scene.is_in_loop:

@@ -61,22 +61,32 @@ class Scenes:
         """What the program goes backward from; the list is emptied, so that only the program's names keep what is in
         it."""
         assert self.lines is not None
+        returned: Tensor | None = None
         try:
             self.rehearsal.is_in_lines = True
             with self.rehearsal.on_this_thread():
                 for scene in self.lines.scenes:
                     outputs.append(self.run(scene, outputs))
+                    found = self.scalar_or_none(outputs[-1])
+                    returned = returned if found is None else found
+                    del found
             loss = self.scalar(outputs.pop())
         except Stopped as stopped:
             if self.rehearsal.deadline.has_come():
                 raise
-            raise NoLoss(str(stopped)) from None
+            loss = self.returned(returned, str(stopped))
         except Exception as error:
             errors.foreseen("run the caller's lines")
-            raise NoLoss(repr(error)[:160]) from None
+            loss = self.returned(returned, repr(error)[:160])
         finally:
             self.rehearsal.is_in_lines = False
         self.rehearsal.trace.marks["own loss"] = 1
+        return loss
+
+    def returned(self, loss: Tensor | None, why: str) -> Tensor:
+        """What a function of the program's has returned to a framework, whose lines could not be run."""
+        if loss is None:
+            raise NoLoss(why) from None
         return loss
 
     def run(self, scene: Scene, outputs: list[Any]) -> Any:
@@ -250,7 +260,14 @@ class Scenes:
         return numbers_of(self.torch, self.rehearsal.trace, values)
 
     def scalar(self, value: Any) -> Tensor:
-        """One tensor to go backward from: of a tuple the first that may be it."""
+        """One tensor to go backward from."""
+        found = self.scalar_or_none(value)
+        if found is None:
+            raise NoLoss("its lines lead to no loss")
+        return found
+
+    def scalar_or_none(self, value: Any) -> Tensor | None:
+        """The same, where it is one; of a tuple the first that may be it."""
         torch = self.torch
         if isinstance(value, dict) and "loss" in value:
             value = value["loss"]
@@ -259,8 +276,9 @@ class Scenes:
         # A real one, of an earlier step, would go backward for real.
         is_rehearsed = getattr(value, "fake_mode", None) is self.rehearsal.mode
         if not is_rehearsed or not value.requires_grad or value.numel() != 1:
-            raise NoLoss("its lines lead to no loss")
-        return value
+            return None
+        found: Tensor = value
+        return found
 
     def made(self, value: Any) -> Any:
         """What a noted value stands for: a fake for each shape, a copy of each module."""
