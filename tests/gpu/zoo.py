@@ -216,7 +216,7 @@ def take_bare_runs(results, others):
 
 def run_all(options, measure=zoo_runs.measure):
     """Programs on a GPU, several at once; no new one is begun when the time is over."""
-    place = zoo_runs.Place(options.oomph.resolve(), options.work.resolve(), options.carried.resolve())
+    place = zoo_runs.Place(options.oomph.resolve(), options.work.resolve(), options.carried.resolve(), options.seconds_a_run)
     results = Results(options.results)
     if options.bare_from is not None:
         take_bare_runs(results, options.bare_from)
@@ -267,6 +267,7 @@ def main():
     )
     parser.add_argument("--carried", type=Path, default=Path("."), help="files that their repositories keep too large")
     parser.add_argument("--at-once", type=int, default=6, help="programs that share the GPU")
+    parser.add_argument("--seconds-a-run", type=float, default=zoo_runs.SECONDS, help="a run that takes longer is ended")
     parser.add_argument("--seconds", type=float, default=1e9, help="no run is begun after this long")
     options = parser.parse_args()
     options.programs.mkdir(parents=True, exist_ok=True)

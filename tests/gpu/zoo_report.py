@@ -41,6 +41,11 @@ def went_on(line):
     return not line.get("failed") and line.get("steps", 0) >= ENOUGH_STEPS
 
 
+def is_too_slow_to_tell(line):
+    """Whether the second run was ended before it had taken its steps, and had not run out of memory by then."""
+    return line["runs"] > 1 and line.get("outcome") == "too slow" and not line.get("failed") and not went_on(line)
+
+
 def share(part, whole):
     return f"{part} of {whole} ({part / whole:.1%})" if whole else "none"
 
@@ -175,6 +180,10 @@ def report(results, programs):
     print(
         f"ran with less memory as it is    {len(got_through)} {[(line['name'], line['times']) for line in got_through]}"
     )
+    slow = [line for line in relaunches if is_too_slow_to_tell(line)]
+    if slow:
+        print(f"too slow to tell                {len(slow)} {[(line['name'], line['times'], line['steps']) for line in slow]}")
+    relaunches = [line for line in relaunches if line not in slow]
     print(f"first relaunch went on          {share(sum(map(went_on, relaunches)), len(relaunches))}")
     able = [line for line in relaunches if went_on(line) or not can_not_run(results, line)]
     print(f"of those that run at any batch  {share(sum(map(went_on, able)), len(able))}")

@@ -23,6 +23,7 @@ TIMES = (1.5, 4.0)
 LEAST_FOR_A_FOURTH = 3 << 30
 STEPS_BARE = 8
 STEPS_AFTER = 10
+ALLOWED = "amp,recompute,offload,optimizer,effective-batch,restart"
 SECONDS = 75
 ADDRESS = re.compile(r" at 0x[0-9a-f]+")
 FRAME = re.compile(r'^  File "(.*)", line (\d+), in (.*)$', re.MULTILINE)
@@ -30,11 +31,12 @@ FRAME = re.compile(r'^  File "(.*)", line (\d+), in (.*)$', re.MULTILINE)
 
 @dataclass
 class Place:
-    """Where programs, data and recordings lie on this machine."""
+    """Where programs, data and recordings lie on this machine, and how long one run may take."""
 
     oomph: Path
     work: Path
     carried: Path
+    seconds: float = SECONDS
 
     def of(self, program):
         return self.work / program.name
@@ -130,8 +132,10 @@ def prepared(place, program):
 
 
 def surroundings(place, program, name, cap):
+    # Older programs load what an earlier run of theirs has kept as torch did by then.
+    environment = dict(os.environ, PYTHONUNBUFFERED="1", TORCH_FORCE_NO_WEIGHTS_ONLY_LOAD="1")
     # Its own state: what another run has measured of the same command would be used.
-    environment = dict(os.environ, PYTHONUNBUFFERED="1", OOMPH_STATE_DIR=str(place.of(program) / f"state-{name}"))
+    environment["OOMPH_STATE_DIR"] = str(place.of(program) / f"state-{name}")
     environment["OOMPH_RUNTIME_DIR"] = str(place.of(program) / "run")
     environment["PATH"] = f"{place.work / 'bin'}:{environment['PATH']}"
     source = place.of(program) / "a" / "b" / "src"
@@ -165,7 +169,7 @@ def watched(place, program, name, options, cap, is_enough, words=None):
     environment = surroundings(place, program, name, cap)
     if program.before:
         before = ["bash", "-c", program.before]
-        subprocess.run(before, cwd=directory, env=environment, check=True, capture_output=True, timeout=SECONDS)
+        subprocess.run(before, cwd=directory, env=environment, check=True, capture_output=True, timeout=place.seconds)
     output = place.of(program) / f"{name}.out"
     words = [
         str(place.oomph),
@@ -203,7 +207,7 @@ def watched(place, program, name, options, cap, is_enough, words=None):
                 break
             if is_enough(seen):
                 outcome = "enough"
-            elif time.monotonic() - began > SECONDS:
+            elif time.monotonic() - began > place.seconds:
                 outcome = "too slow"
             if outcome != "ended":
                 end(process, seen)
@@ -244,7 +248,7 @@ def without_oomph(place, program, times, cap):
         )
         said_at = None
         began = time.monotonic()
-        while process.poll() is None and time.monotonic() - began < SECONDS:
+        while process.poll() is None and time.monotonic() - began < place.seconds:
             if said_at is None and b"OutOfMemoryError" in output.read_bytes():
                 said_at = time.monotonic()
             time.sleep(0.02)
@@ -275,8 +279,9 @@ def bare(place, program):
 
 
 def relaunched(place, program, times, need, total):
-    """What one unasked relaunch makes of it where it may have a part of what it needs."""
-    options = ["--on-oom", "auto", "--allow", "effective-batch", "--max-relaunches", "1"]
+    """What one unasked relaunch makes of it where it may have a part of what it needs: the remedy that Enter would
+    take, so everything is allowed that a person is offered."""
+    options = ["--on-oom", "auto", "--allow", ALLOWED, "--max-relaunches", "1"]
     cap = need / times / total
     seen, outcome, tail = watched(
         place,
@@ -323,7 +328,7 @@ def fitted(place, program, need, total):
             stderr=written, start_new_session=True,
         )
         try:
-            said = process.communicate(timeout=3 * SECONDS)[0]
+            said = process.communicate(timeout=3 * place.seconds)[0]
         except subprocess.TimeoutExpired:
             process.send_signal(signal.SIGTERM)
             process.communicate()

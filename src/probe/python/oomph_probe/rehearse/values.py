@@ -1,20 +1,26 @@
 """Values in a rehearsal, whose tensors have none: what follows from constants alone (a causal mask, positions) is
 computed when a forward asks for it, on the host; a model's own flag is read. What follows from the program's data
 is not known: a question of yes or no is answered with yes, a figure that is no size with one, and of tokens that
-go to one of several experts each gets an even share. The rehearsal then says so.
+go to one of several experts each gets an even share. The rehearsal then says so. Nothing is infinite or no number; and
+where the function that asked raises an error thereupon (a check of what it was given), the answer is no the next time.
 """
 
 from __future__ import annotations
 
+import sys
 import weakref
 
-from ..common import errors
+from ..common import errors, frames
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from typing import Any
+    from types import FrameType, TracebackType
+    from typing import Any, Tuple
 
     from ..common.protocols import Args, Kwargs, Tensor, Torch
+
+    # A question, by where it is asked: a function's code, and the place in it.
+    Place = Tuple[Any, int]
 
 # Elements of a tensor that is computed.
 MOST_ELEMENTS = 1 << 20
@@ -24,6 +30,8 @@ MAKING = frozenset(
 )
 # What depends on values for the size of what it returns.
 BY_VALUE = frozenset("nonzero masked_select".split())
+# Questions whose answer is no in a training that goes well.
+FAILURES = frozenset("isnan isinf isneginf isposinf".split())
 
 
 class NotKnown(Exception):
@@ -70,6 +78,10 @@ class Values:
 
     def __init__(self, torch: Torch) -> None:
         self.torch = torch
+        self.torch_home = frames.home_of(torch)
+        # Questions that were answered with yes, and those to be answered with no.
+        self.yes: list[Place] = []
+        self.no: set[Place] = set()
         self.known: dict[int, tuple[Any, Lazy, int]] = {}
         # Of how many elements the places were asked for, each time; in how many parts they are by an earlier rehearsal.
         self.asked: list[int] = []
@@ -85,6 +97,10 @@ class Values:
 
     def follow(self, func: Any, name: str, args: Args, kwargs: Kwargs, returned: Any) -> None:
         """Notes how what an operation has returned is computed, where that follows from what is known."""
+        if name in FAILURES:
+            shape = tuple(returned.shape)
+            self.note(returned, Lazy(self.torch.zeros, (shape,), {"dtype": returned.dtype, "device": "cpu"}, None))
+            return
         if not args and not kwargs or not self.known and name not in MAKING:
             return
         made = returned if type(returned) in (list, tuple) else (returned,)
@@ -146,7 +162,33 @@ class Values:
             if not ("bool" in kind or fake.dtype.is_floating_point):
                 raise
             self.assumes = True
-            return True if "bool" in kind else 1.0
+            return self.answered() if "bool" in kind else 1.0
+
+    def answered(self) -> bool:
+        """The answer to a question of yes or no about what is not known."""
+        place = self.asking(sys._getframe(1))
+        if place is None or place in self.no:
+            return place is None
+        self.yes.append(place)
+        return True
+
+    def asking(self, frame: FrameType | None) -> Place | None:
+        """Where the program, or a library that is not torch, asks."""
+        while frame is not None and frame.f_code.co_filename.startswith((self.torch_home, frames.OURS)):
+            frame = frame.f_back
+        return None if frame is None else (frame.f_code, frame.f_lasti)
+
+    def answers_no(self, traceback: TracebackType | None) -> bool:
+        """Whether an error was raised by a function that had been answered with yes: the last such answer is no from
+        now on."""
+        while traceback is not None and traceback.tb_next is not None:
+            traceback = traceback.tb_next
+        code = None if traceback is None else traceback.tb_frame.f_code
+        for place in reversed(self.yes):
+            if place[0] is code and place not in self.no:
+                self.no.add(place)
+                return True
+        return False
 
     def count(self, fake: Any, plainly: Any) -> int:
         """How many elements are not zero."""

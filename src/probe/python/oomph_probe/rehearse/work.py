@@ -38,7 +38,7 @@ if TYPE_CHECKING:
 
     from ..common.frames import Owners
     from ..common.protocols import Line, Torch
-    from . import callers
+    from . import callers, values
     from .roots import Call
 
     # A call to begin with, and the lines from there on.
@@ -99,6 +99,8 @@ class Work:
         self.guard: Any = None
         # How many times the places in so many elements were asked for.
         self.shares: list[int] = []
+        # Questions about what is not known that are answered with no (values.py).
+        self.no: set[values.Place] = set()
         # Variants that were put together of the one that was run last.
         self.changes: list[Line] = []
         # Whether arguments whose first dimension is a multiple of the batch grow with it.
@@ -373,8 +375,14 @@ class Work:
     ) -> tuple[rehearsal.Rehearsal, rehearsal.Trace]:
         made = rehearsal.Variant((batch, at), variant, self.is_flat)
         one = rehearsal.Rehearsal(self.torch, self.call, made, deadline, self.known, self.guard)
-        one.values.shares = self.shares
-        trace = one.run()
+        one.values.shares, one.values.no = self.shares, self.no
+        try:
+            trace = one.run()
+        except Exception as error:
+            if deadline.has_come() or not one.values.answers_no(error.__traceback__):
+                raise
+            errors.foreseen("pass a check of the program's")
+            return self.tried(variant, batch, at, deadline)
         if one.values.asked and not self.shares:
             # Once more, by how many share.
             self.shares = one.values.parts()

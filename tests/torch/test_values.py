@@ -1,0 +1,52 @@
+"""What a rehearsal answers where a forward asks for values that it does not have.
+
+Needs torch; a CPU is enough. By hand: python3 -m unittest discover -s tests/torch
+"""
+import unittest
+
+import rehearse
+import torch
+from torch import nn
+
+
+class Checked(nn.Module):
+    """Raises where its input is not what it should be, in two questions; and where there is a number that is none."""
+
+    def __init__(self):
+        super().__init__()
+        self.inner, self.other = nn.Linear(4, 4), nn.Linear(4, 9)
+
+    def forward(self, x):
+        if x.min() < 0 or x.max() > 1:
+            raise ValueError("expected x in [0, 1]")
+        x = self.inner(x)
+        if torch.isnan(x).any():
+            return self.other(x).sum()
+        assert torch.isfinite(x).all()
+        return x.sum()
+
+
+class Refusing(nn.Module):
+    """Raises whatever is answered."""
+
+    def __init__(self):
+        super().__init__()
+        self.inner = nn.Linear(4, 4)
+
+    def forward(self, x):
+        if x.min() < 0:
+            raise ValueError("yes")
+        raise ValueError("no")
+
+
+class Values(unittest.TestCase):
+    def test_a_check_that_raises_is_passed(self):
+        line = rehearse.said(Checked(), torch.rand(8, 4))
+        self.assertIsNone(rehearse.why_not(line))
+        self.assertTrue(line["assumes_values"])
+        # The way that is taken where something is no number makes nine of each sample.
+        self.assertNotIn("x36", line["variants"][0]["trace"].split())
+        self.assertEqual(line["batch"], 8)
+
+    def test_what_raises_whatever_is_answered_is_said(self):
+        self.assertEqual(rehearse.why_not(rehearse.said(Refusing(), torch.rand(8, 4))), "ValueError: no")
