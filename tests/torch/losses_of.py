@@ -371,6 +371,20 @@ def by_one_of_an_earlier_step():
 EARLIER = []
 
 
+def in_a_branch_of_its_backward():
+    model, scaler, losses = Model("log"), None, []
+    for _ in range(2):
+        x, y = given()
+        output = model(x)
+        if scaler is not None:
+            loss = output.mean()
+        else:
+            with torch.enable_grad():
+                loss = F.nll_loss(output, y)
+                loss.backward()
+        losses.append(loss.item())
+
+
 class Result:
     """What a framework makes of what a step returned."""
 

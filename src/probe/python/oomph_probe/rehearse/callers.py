@@ -130,11 +130,11 @@ class Scene:
         for at, each in enumerate(statements):
             found = further.call_in(each)
             if found is not None:
-                self.goes_back_in = each
                 # The loss may be made in the statement itself.
                 self.result, self.keeps_graph = further.value_of(found), further.keeps_graph(found)
-                self.rest = statements[at + 1 :]
-                return statements[:at]
+                self.goes_back_in, before, behind = around(each, found)
+                self.rest = behind + statements[at + 1 :]
+                return statements[:at] + before
             if isinstance(each, ast.Return) and each.value is not None:
                 self.result, self.ends = each.value, True
                 return statements[:at]
@@ -561,6 +561,23 @@ def following(path: list[tuple[list[Any], int]]) -> tuple[list[Any], list[Any]]:
             is_behind = is_behind or isinstance(block[at], (ast.With, ast.AsyncWith))
         (after if is_behind else inside).extend(block[at + 1 :])
     return inside, after
+
+
+def around(statement: Any, call: ast.Call) -> tuple[Any, list[Any], list[Any]]:
+    """The innermost statement with a call, and what runs before and behind it in the branches that it is in: where a
+    loss is made beside its backward (`if scaler is None: loss = criterion(out, y); loss.backward()`)."""
+    blocks = blocks_of(statement) if isinstance(statement, (ast.If, ast.Try, ast.With)) else ()
+    for block in blocks:
+        for at, each in enumerate(block):
+            if has(each, call):
+                innermost, before, behind = around(each, call)
+                before = block[:at] + before
+                if isinstance(statement, ast.With) and before:
+                    part = copy.copy(statement)
+                    part.body = before
+                    before = [part]
+                return innermost, before, behind + block[at + 1 :]
+    return statement, [], []
 
 
 def with_backward(path: list[tuple[list[Any], int]]) -> list[tuple[list[Any], int]]:

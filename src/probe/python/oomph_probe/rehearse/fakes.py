@@ -128,10 +128,10 @@ class Copier:
             if tensor.device == self.device and tensor.requires_grad:
                 self.place_of[id(parameter)] = len(self.trained)
                 self.trained.append(copy.untyped_storage().nbytes())
-            # What the model has noted on it; the rest is of a step that did not end.
-            parameter.__dict__.update(
-                (name, noted) for name, noted in tensor.__dict__.items() if noted is None or type(noted) in PLAIN
-            )
+            # What the model has noted on it; a tensor there is of the step that did not end.
+            for name, noted in tensor.__dict__.items():
+                if noted is None or type(noted) in PLAIN or is_tensors(torch, noted):
+                    setattr(parameter, name, None if is_tensors(torch, noted) else noted)
             return parameter
         if tensor.requires_grad:
             if tensor.is_leaf and tensor.device == self.device:
@@ -302,6 +302,11 @@ class Flags:
             with plainly():
                 self.values[key] = self.noted[key][2].item()
         return self.values[key]
+
+
+def is_tensors(torch: Torch, value: Any) -> bool:
+    values = value if type(value) is list else [value]
+    return all(isinstance(each, torch.Tensor) for each in values)
 
 
 class Plain:

@@ -273,9 +273,9 @@ class Scenes:
             value = value["loss"]
         if isinstance(value, (list, tuple)):
             value = next((each for each in value if isinstance(each, torch.Tensor) and each.requires_grad), None)
-        # A real one, of an earlier step, would go backward for real.
+        # A real one, of an earlier step, would go backward for real; what stands for one that was there has no graph.
         is_rehearsed = getattr(value, "fake_mode", None) is self.rehearsal.mode
-        if not is_rehearsed or not value.requires_grad or value.numel() != 1:
+        if not is_rehearsed or value.grad_fn is None or value.numel() != 1:
             return None
         found: Tensor = value
         return found
