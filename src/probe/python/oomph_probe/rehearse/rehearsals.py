@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 PATIENCE, IN_ALL = 1.5, 6.0
 # Seconds that the end of a process is delayed by all of them, those before included, but for at least so many; and
 # those of a run that was started to be rehearsed.
-LAST, AT_LEAST, ASKED_FOR = 2.3, 1.0, 10.0
+LAST, AT_LEAST, ASKED_FOR = 2.0, 1.0, 10.0
 # Seconds that the result may take to be sent where nobody waits for the program.
 SEND_LAST = 1.0
 SEND = 0.2
@@ -270,6 +270,9 @@ class Rehearsals:
         """The process is about to end: nobody waits for it to go on."""
         work = self.work
         if not self.lifetime.live or work.is_done() or self.steps.count != work.steps:
+            return
+        if work.micros / 1e6 >= LAST:
+            # It has had all the time that there is.
             return
         # Not on a thread that may be ended in the middle of it.
         __import__(SLOW_TO_IMPORT)
