@@ -55,6 +55,9 @@ pub struct Rehearsal {
     pub assumes_values: bool,
     /// Whether the model has convolutions, whose workspaces are not part of a rehearsal.
     pub convolutions: bool,
+    /// Whether it multiplies matrices, for which cuBLAS takes a workspace. `None` of a probe that did not look.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub multiplies: Option<bool>,
     /// Whether cuDNN tries its algorithms for them (`torch.backends.cudnn.benchmark`), each with what it wants of the memory that
     /// is free.
     #[serde(skip_serializing_if = "std::ops::Not::not")]

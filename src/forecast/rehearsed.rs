@@ -104,7 +104,10 @@ impl Rehearsed {
             counted,
             settings: AllocatorSettings::default(),
             variants,
-            workspaces: Workspaces::before(may_have_evaluated(said)),
+            workspaces: match said.multiplies {
+                Some(false) => Workspaces::NONE,
+                Some(true) | None => Workspaces::before(may_have_evaluated(said)),
+            },
             evaluated: may_have_evaluated(said),
             raised: 1.0,
         })

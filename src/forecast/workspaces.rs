@@ -26,6 +26,12 @@ impl Workspaces {
         before: 0,
     };
 
+    /// Where no matrices are multiplied.
+    pub const NONE: Workspaces = Workspaces {
+        size: Bytes::ZERO,
+        before: THREADS,
+    };
+
     /// The same where the model was called before, so that the forward pass has its own already.
     pub fn before(evaluated: bool) -> Workspaces {
         Workspaces {

@@ -43,6 +43,7 @@ def install(imports=True, patience=rehearsals.PATIENCE):
         # A model may lie where one lay before.
         every.done.clear()
         steps.count = noted.steps = noted.evaluated = 0
+        noted.latest = None
 
     def stepped(*_):
         steps.count += 1

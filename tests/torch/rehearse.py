@@ -36,7 +36,7 @@ def said(model, *args, autocast=False, before=(), **kwargs):
     """The line of an out-of-memory in this call; `before` are the arguments of calls that got through."""
     wire = Wire()
     torch.optim.SGD([torch.nn.Parameter(torch.zeros(1))])
-    rehearsals.PATIENCE = rehearsals.LAST = work.REFINED = PATIENCE
+    rehearsals.PATIENCE = rehearsals.LAST = work.REFINED = work.SECOND = PATIENCE
     with torch.autocast("cpu", torch.bfloat16, autocast):
         call = roots.Call(torch, model, args, kwargs, 0)
         seen = inputs.Inputs()

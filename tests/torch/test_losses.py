@@ -110,9 +110,11 @@ class Losses(unittest.TestCase):
             with self.subTest(function.__name__):
                 self.assertEqual(self.is_its_own(function).get("zero_grad"), when)
 
-    def test_one_that_is_returned_to_a_framework_and_one_in_a_branch(self):
+    def test_one_that_nothing_seen_goes_backward_from(self):
         logits = "x%d" % (losses_of.CLASSES * 4)
-        for function in (losses_of.by_a_framework, losses_of.in_a_branch_of_its_backward):
+        for function in (
+            losses_of.by_a_framework, losses_of.in_a_branch_of_its_backward, losses_of.evaluated_first,
+        ):
             with self.subTest(function.__name__):
                 trace = self.is_its_own(function)["variants"][0]["trace"].split()
                 self.assertEqual(trace.count(logits), 4)

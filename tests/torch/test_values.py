@@ -39,7 +39,26 @@ class Refusing(nn.Module):
         raise ValueError("no")
 
 
+class Looking(nn.Module):
+    """Each head looks back as far as a trained number says."""
+
+    def __init__(self):
+        super().__init__()
+        self.inner, self.span = nn.Linear(4, 4), nn.Parameter(torch.full((2, 1), 0.25))
+
+    def forward(self, x):
+        kept = int((self.span.max() * 12).ceil().item())
+        return (self.inner(x)[:, :kept].contiguous() * self.span.max()).sum()
+
+
 class Values(unittest.TestCase):
+    def test_a_few_trained_numbers_are_read(self):
+        line = rehearse.said(Looking(), torch.rand(8, 12, 4))
+        self.assertIsNone(rehearse.why_not(line))
+        self.assertNotIn("assumes_values", line)
+        # Three of twelve.
+        self.assertIn("x%d" % (3 * 4 * 4), line["variants"][0]["trace"].split())
+
     def test_a_check_that_raises_is_passed(self):
         line = rehearse.said(Checked(), torch.rand(8, 4))
         self.assertIsNone(rehearse.why_not(line))

@@ -593,6 +593,23 @@ fn a_workspace_lies_in_what_a_large_tensor_has_left() {
 }
 
 #[test]
+fn what_multiplies_no_matrices_takes_no_workspace() {
+    let of = |multiplies| {
+        Rehearsed::new(
+            &Rehearsal {
+                multiplies,
+                ..said()
+            },
+            16,
+        )
+        .unwrap()
+    };
+    let peak = |multiplies| of(multiplies).peak(&target(16)).unwrap().likely;
+    assert_eq!(peak(Some(true)), peak(None));
+    assert_eq!(peak(Some(false)), peak(None) - Bytes(64 * MIB));
+}
+
+#[test]
 fn workspaces_that_a_traced_step_found_are_not_added() {
     let plain = Rehearsed::new(&said(), 16).unwrap();
     let traced = |carried: &str| {

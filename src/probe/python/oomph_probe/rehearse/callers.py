@@ -70,7 +70,8 @@ class Scene:
     that calls is run as it stands, as where it calls several times (an inner loop, a comprehension)."""
 
     def __init__(
-        self, torch: Torch, frame: FrameType, place: tuple[CodeType, int, int], is_whole: bool = False
+        self, torch: Torch, frame: FrameType, place: tuple[CodeType, int, int], is_whole: bool = False,
+        is_evaluation: bool = False,
     ) -> None:
         code, lasti, line = place
         body = body_of(code)
@@ -109,9 +110,10 @@ class Scene:
         self.result: ast.expr | None = None
         self.goes_back_in: Any = None
         self.ends = False
-        self.inside = self.cut([replaced] + self.inside)
+        cut = self.cut_at_loss if is_evaluation else self.cut
+        self.inside = cut([replaced] + self.inside)
         if self.result is None:
-            self.after = self.cut(self.after)
+            self.after = cut(self.after)
         else:
             self.rest += self.after
             self.after = []
@@ -138,6 +140,19 @@ class Scene:
             if isinstance(each, ast.Return) and each.value is not None:
                 self.result, self.ends = each.value, True
                 return statements[:at]
+        return statements
+
+    def cut_at_loss(self, statements: list[Any]) -> list[Any]:
+        """Up to the last that binds a loss: an evaluation of what a training step will go backward from."""
+        for at in range(len(statements) - 1, -1, -1):
+            statement = statements[at]
+            if not isinstance(statement, ast.Assign) or "item" in words_of(statement.value):
+                continue
+            # What is added up over an evaluation is none.
+            names = sorted(filter(is_loss, bound_by(statement) - names_in(statement.value)))
+            if names:
+                self.result = ast.parse(names[-1], mode="eval").body
+                return statements[: at + 1]
         return statements
 
     def slice(self) -> None:
@@ -281,7 +296,8 @@ class Lines:
     """The lines of all functions from the model's call to its backward, innermost first."""
 
     def __init__(
-        self, torch: Torch, callers: Callers, stack: list[FrameType], is_whole: bool = False, is_without: bool = False
+        self, torch: Torch, callers: Callers, stack: list[FrameType], is_whole: bool = False, is_without: bool = False,
+        is_evaluation: bool = False,
     ) -> None:
         self.scenes: list[Scene] = []
         self.is_whole = is_whole
@@ -297,7 +313,7 @@ class Lines:
             if frame is None:
                 raise NotFound("a function that called the model has ended")
             try:
-                scene = Scene(torch, frame, place, is_whole and not self.scenes)
+                scene = Scene(torch, frame, place, is_whole and not self.scenes, is_evaluation)
             except NotFound:
                 if not self.scenes:
                     raise
@@ -399,16 +415,17 @@ def zero_grad_of(torch: Torch, callers: Callers | None) -> str | None:
 
 
 def lines_of(
-    torch: Torch, callers: Callers | None, stack: list[FrameType], is_whole: bool = False, is_without: bool = False
+    torch: Torch, callers: Callers | None, stack: list[FrameType], is_whole: bool = False, is_without: bool = False,
+    is_evaluation: bool = False,
 ) -> Lines | None:
     """The lines after a model's call, with or without gradients, whose functions are among these frames; None where
-    they cannot be had."""
+    they cannot be had. Of an evaluation those of the function that called, up to its loss."""
     if callers is None:
         return None
     # What is parsed is changed while it is cut into parts.
     forget_sources()
     try:
-        return Lines(torch, callers, stack, is_whole, is_without)
+        return Lines(torch, callers, stack, is_whole, is_without, is_evaluation)
     except NotFound:
         errors.foreseen("find the caller's lines")
     except Exception:
@@ -693,6 +710,10 @@ def constants_before(statements: list[Any]) -> dict[str, Any]:
                 continue
             found.update({target.id: value for target in each.targets if isinstance(target, ast.Name)})
     return found
+
+
+def is_loss(name: str) -> bool:
+    return "loss" in name.lower() and not name.lower().endswith("losses")
 
 
 def bound_by(statement: Any) -> set[str]:

@@ -85,14 +85,16 @@ def call_of(torch: Torch, module: Module, args: Any, kwargs: Any, before: int) -
         return None
 
 
-def as_a_step(call: Call) -> Call | None:
-    """The training step that such a call lets expect, where there was none yet; None where nothing is trained."""
+def as_a_step(call: Call, before: int) -> Call | None:
+    """The training step that such a call lets expect, where there was none yet; None where nothing is trained. `before`
+    is the least that was allocated before such calls: later ones may find what the one before them returned."""
     module = call.module()
     if module is None or roots.device_of(module) is None:
         return None
     step = call.again()
     step.is_evaluation = False
     step.is_evaluated_first = True
+    step.before = min(step.before, before)
     return step
 
 

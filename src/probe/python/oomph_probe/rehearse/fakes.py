@@ -23,6 +23,8 @@ if TYPE_CHECKING:
 
 # Objects in one model; more are no model that can be copied in time.
 MOST = 200000
+# Numbers of a parameter whose values are read where a forward asks for them.
+SMALL = 16
 PLAIN = (int, float, bool, str)
 CONTAINERS = (list, tuple, dict, set, frozenset)
 # Most hooks are the program's own, beside the model: they would run with their effects.
@@ -59,6 +61,8 @@ class Copier:
         # Where the size of a parameter stands in these, by the address of its copy.
         self.place_of: dict[int, int] = {}
         self.flags = Flags()
+        # Parameters of a few numbers, by which a forward may cut its sizes (how far each head looks back).
+        self.small: list[tuple[Any, Any]] = []
         self.memory = shards.Memory(torch)
         self.shards = shards.Shards(torch, self.memory, gathered_in)
         self.flat_shards = flat_shards.FlatShards(torch, self.memory, gathered_in)
@@ -128,6 +132,8 @@ class Copier:
             if tensor.device == self.device and tensor.requires_grad:
                 self.place_of[id(parameter)] = len(self.trained)
                 self.trained.append(copy.untyped_storage().nbytes())
+            if tensor.numel() <= SMALL:
+                self.small.append((parameter, tensor))
             # What the model has noted on it; a tensor there is of the step that did not end.
             for name, noted in tensor.__dict__.items():
                 if noted is None or type(noted) in PLAIN or is_tensors(torch, noted):

@@ -38,6 +38,8 @@ COLLECTIVES = ("c10d", "_c10d_functional", "c10d_functional", "symm_mem")
 QUESTIONS = ("prim", "profiler")
 SOFTMAX_BACKWARD = "_softmax_backward_data"
 LOG_SOFTMAX = "_log_softmax"
+# What cuBLAS computes, which takes a workspace for it; attention that is no fused kernel's is made of these, too.
+PRODUCTS = frozenset("mm addmm bmm baddbmm addbmm addmv mv dot linear _scaled_mm _addmm_activation".split())
 SOFTMAX = (SOFTMAX_BACKWARD, "_log_softmax_backward_data", "_softmax", LOG_SOFTMAX)
 # What takes a mask for the places that it has.
 INDEXING = ("index", "index_put", "index_put_", "_index_put_impl_")
@@ -184,7 +186,7 @@ class Rehearsal:
         self.flags: fakes.Flags | None = None
         # And what of other values is known.
         self.values = values.Values(torch)
-        self.has_convolutions = False
+        self.has_convolutions = self.multiplies = False
         # Copies of what models have, and how many of them are known to be no allocation.
         self.copier: Any = None
         self.looked_at = 0
@@ -342,6 +344,9 @@ class Rehearsal:
 
     def has_copied(self, module: Module) -> None:
         """A copy of one of the program's models."""
+        for copy, original in self.copier.small:
+            self.values.are(copy, original)
+        self.copier.small.clear()
         recurrent.replace(self.torch, module, self.add_operations)
         # What was there before the call is no allocation of it.
         for each in self.copier.tensors[self.looked_at :]:
@@ -481,6 +486,8 @@ class Rehearsal:
             # Of real steps it has a value.
             return args[0] if self.mode is not None else self.accumulation.in_place(*args)
         name, known, key = facts.name, self.answers, None
+        if name in PRODUCTS:
+            self.multiplies = True
         if name == "convolution" and takes_workspace(args):
             self.has_convolutions = True
         if self.mode is not None:

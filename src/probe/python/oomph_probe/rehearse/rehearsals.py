@@ -162,9 +162,16 @@ class Rehearsals:
                 ways.append((evaluations.as_a_part(call, lines), lines))
             callers.forget_sources()
         has_trained = self.steps.count > 0 or self.noted is None or self.noted.latest is not None
-        step = None if has_trained else evaluations.as_a_step(call)
+        if self.noted is None or has_trained:
+            return [*ways, (call, None)]
+        step = evaluations.as_a_step(call, self.noted.least_before)
         if step is not None:
+            lines = callers.lines_of(self.torch, call.callers, stack, is_evaluation=True)
+            if lines is not None:
+                lines.give_values(step)
+                ways.append((step, lines))
             ways.append((step, None))
+            callers.forget_sources()
         return [*ways, (call, None)]
 
     def are_to_come(self) -> bool:

@@ -103,8 +103,10 @@ class Roots:
         self.ran_out = ran_out
         self.inputs = inputs.Inputs()
         self.rounds = rounds.Rounds()
-        # Optimizer steps that have ended, calls without gradients, and what was there when the latest of these began.
+        # Optimizer steps that have ended, calls without gradients, and what was there when the latest of these began;
+        # the least that was there when one did.
         self.steps = self.evaluated = self.before = 0
+        self.least_before = sys.maxsize
         # Whether something else may have called a model without gradients.
         self.may_have_evaluated = False
         self.given = given.Given(torch)
@@ -295,6 +297,7 @@ class Roots:
                 self.given.add(module, args, kwargs, is_evaluated=True)
                 self.evaluated += 1
                 self.before = self.allocated(next((each.device for each in members.parameters(module)), None))
+                self.least_before = min(self.least_before, self.before)
                 return True
             device = device_of(module)
             if device is None or device.type not in DEVICES:

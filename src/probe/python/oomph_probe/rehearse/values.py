@@ -73,6 +73,10 @@ def stretched(given: Tensor, at: int | None, shape: tuple[int, ...]) -> Any:
     return given.repeat([times if place == at else 1 for place in range(given.dim())]).narrow(at, 0, shape[at])
 
 
+def on_the_host(tensor: Any) -> Any:
+    return tensor.detach().to("cpu")
+
+
 class Values:
     """What is known of the values of one rehearsal's fakes."""
 
@@ -122,6 +126,10 @@ class Values:
 
     def note(self, fake: Any, lazy: Lazy) -> None:
         self.known[id(fake)] = weakref.ref(fake), lazy, fake._version
+
+    def are(self, fake: Any, tensor: Any) -> None:
+        """Those of a tensor of the program's, read if they are asked for."""
+        self.note(fake, Lazy(on_the_host, (tensor,), {}, None))
 
     def lazily(self, value: Any) -> Any:
         kind = type(value)

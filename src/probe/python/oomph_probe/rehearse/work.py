@@ -237,9 +237,11 @@ class Work:
         ranks = ranks_of(self.torch)
         if ranks > 1:
             line["ranks"] = ranks
-        if call.lines is not None and call.lines.copies_a_model():
+        # An evaluation's lines tell of its loss, not of the step that it stands for.
+        lines = None if call.is_evaluated_first else call.lines
+        if lines is not None and lines.copies_a_model():
             line["copies_model"] = True
-        if call.lines is not None and call.lines.evaluates_next() and not self.was_evaluated:
+        if lines is not None and lines.evaluates_next() and not self.was_evaluated:
             line["evaluates_next"] = True
         optimizer = optimizers.of(self.torch, call.device, first.steps, self.steps)
         if optimizer is not None:
@@ -270,7 +272,7 @@ class Work:
                 self.leave_out(one.carried)
             self.line.update(
                 own_loss="own loss" in trace.marks, weights=one.weights, trained=one.trained,
-                convolutions=one.has_convolutions,
+                convolutions=one.has_convolutions, multiplies=one.multiplies,
             )
         except losses.NoLoss:
             if self.ways and not self.traces:
