@@ -220,7 +220,7 @@ class TheEnd(unittest.TestCase):
     def test_what_nobody_can_catch_is_rehearsed_once_with_all_the_time_that_there_is(self):
         self.is_caught = False
         hook = sys.excepthook
-        with mock.patch.object(Work, "SECONDS", 0.4):
+        with mock.patch.object(Work, "SECONDS", 0.33):
             self.rehearsals.ran_out(self.call, "forward")
         # The fourth would not end in time.
         self.assertEqual(self.variants(), [3])
@@ -238,7 +238,7 @@ class TheEnd(unittest.TestCase):
 
     def test_all_of_them_together_delay_the_end_for_so_long_and_no_longer(self):
         hook = sys.excepthook
-        for seconds, variants in ((0.4, [3]), (1.1, [3, 1])):
+        for seconds, variants in ((0.33, [3]), (1.1, [3, 1])):
             began = Work.now
             with mock.patch.object(Work, "SECONDS", seconds):
                 self.rehearsals.ran_out(self.call, "forward")
