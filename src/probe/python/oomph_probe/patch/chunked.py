@@ -2,10 +2,10 @@
 log-softmax, which is kept for backward, and its gradient) is only made of a few rows, by the same operators.
 
 Each row's loss and gradient are what they were, to rounding: a mean or a sum adds the rows up in another order.
-Backward computes the rows' log-softmax again; an evaluation has the rows' alone as well. Taken for two-dimensional logits with classes as targets; weights, an
-ignored index, label smoothing and the three reductions are torch's own in each chunk. Anything else goes on to torch as
-it is: probabilities as targets, subclasses of tensors, transforms of torch.func, what is being compiled. Where a graph
-of the gradient is asked for, backward makes all of it at once.
+Backward computes the rows' log-softmax again; an evaluation has the rows' alone as well. Taken for two-dimensional
+logits with classes as targets; weights, an ignored index, label smoothing and the three reductions are torch's own in
+each chunk. Anything else goes on to torch as it is: probabilities as targets, subclasses of tensors, transforms of
+torch.func, what is being compiled. Where a graph of the gradient is asked for, backward makes all of it at once.
 """
 
 from __future__ import annotations
