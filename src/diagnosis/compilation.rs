@@ -7,7 +7,8 @@ use super::situation::Situation;
 use super::{Cause, CauseSpec, Certainty, Finding, Phrase};
 use crate::units::Bytes;
 
-pub(super) const CAUSE: CauseSpec = CauseSpec::new("torch.compile", examine).explains_capacity();
+pub(super) const CAUSE: CauseSpec =
+    CauseSpec::new("compiling or CUDA graphs", examine).explains_capacity();
 
 /// The share of the GPU from which the pools of graphs count that no call was recording.
 const NOTABLE_POOLS: f64 = 0.1;
@@ -21,7 +22,16 @@ fn examine(case: &OomContext) -> Option<Finding> {
     let Some(call) = tunes.or(records) else {
         return in_pools(case);
     };
+    let by_inductor = case.stack.is_through("torch/_inductor/");
     let (what, says, advice) = match tunes {
+        Some(_) if !by_inductor => (
+            "Triton's autotuner ran out while it tried a kernel out",
+            "Each configuration runs beside the step, with a buffer that empties the GPU's cache between two runs.",
+            because(
+                "room for the trials",
+                "a smaller batch in the first step; the choice is kept for inputs of one shape",
+            ),
+        ),
         Some(_) => (
             "Compiling with autotuning ran out while it tried out kernels",
             "Autotuning allocates inputs and outputs of its own for each kernel, beside the step that runs.",

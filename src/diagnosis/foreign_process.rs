@@ -110,7 +110,7 @@ pub(super) fn named(case: &OomContext) -> Option<Finding> {
         )),
         (_, _) => None,
     };
-    let another_gpu = because("another GPU", "CUDA_VISIBLE_DEVICES");
+    let another_gpu = case.another_gpu();
     let set_device =
         "give each rank its own GPU: torch.cuda.set_device(LOCAL_RANK) before the first CUDA call";
     let advice = match largest.map(|other| other.relation) {
@@ -227,10 +227,7 @@ fn unnamed(case: &OomContext) -> Option<Finding> {
         .says("Most likely another process uses it, otherwise libraries in this one.")
         .says_if(case.caveat())
         .shows_first([("outside PyTorch", elsewhere)])
-        .advises([
-            because("see who is on the GPU", "nvidia-smi on the host"),
-            because("another GPU", "CUDA_VISIBLE_DEVICES"),
-        ]),
+        .advises([case.see_who_is_there(), case.another_gpu()]),
     )
 }
 

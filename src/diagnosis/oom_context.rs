@@ -2,7 +2,7 @@
 //! else from the message, else from the latest readings. Which other processes are on the device is told
 //! by the message's list of processes, else by NVML's last reading.
 
-use super::finding::Sum;
+use super::finding::{Sum, because};
 use super::situation::CallStack;
 use super::{Cause, Certainty, Finding, Phrase};
 use crate::calibration::{FIXED_LEAST_WASTE, NON_TORCH_AT_MOST, NON_TORCH_WITH_NCCL, USUAL_CACHE};
@@ -258,6 +258,26 @@ impl<'a> OomContext<'a> {
         } else {
             format!("{requested} requested")
         })
+    }
+
+    /// "see who is on the GPU": what lists a GPU's processes.
+    pub fn see_who_is_there(&self) -> Phrase {
+        let list = match self.kind {
+            OomKind::HipOom => "rocm-smi --showpids on the host",
+            OomKind::XpuOom => "xpu-smi ps on the host",
+            _ => "nvidia-smi on the host",
+        };
+        because("see who else is on the GPU", list)
+    }
+
+    /// "another GPU": what hides all others.
+    pub fn another_gpu(&self) -> Phrase {
+        let variable = match self.kind {
+            OomKind::HipOom => "HIP_VISIBLE_DEVICES",
+            OomKind::XpuOom => "ZE_AFFINITY_MASK",
+            _ => "CUDA_VISIBLE_DEVICES",
+        };
+        because("another GPU", variable)
     }
 
     /// What did not fit as a sum: allocated, requested, and what else took part in it. Printed with

@@ -175,6 +175,7 @@ impl OomIncident {
                 | OomSign::Fork
                 | OomSign::Mappings
                 | OomSign::Gone
+                | OomSign::Killed
                 | OomSign::EngineShare
                 | OomSign::EngineWarmUp
                 | OomSign::Other,

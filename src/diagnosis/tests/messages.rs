@@ -58,6 +58,24 @@ pub(super) fn messages() -> Vec<(&'static str, OomReport, Cause, Certainty)> {
     use Certainty::*;
     vec![
         (
+            "HIP, much of it somebody else's",
+            OomReport {
+                kind: OomKind::HipOom,
+                ..message(24.0, 0.5, 5.0, 0.2, 1.0)
+            },
+            ForeignProcess,
+            Likely,
+        ),
+        (
+            "XPU, much of it somebody else's",
+            OomReport {
+                kind: OomKind::XpuOom,
+                ..message(24.0, 0.5, 5.0, 0.2, 1.0)
+            },
+            ForeignProcess,
+            Likely,
+        ),
+        (
             "full, alone on the card",
             with_process(message(23.57, 0.31, 22.41, 0.33, 1.16), 23.26, &[]),
             Capacity,
