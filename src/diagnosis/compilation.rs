@@ -29,7 +29,7 @@ fn examine(case: &OomContext) -> Option<Finding> {
             "Each configuration runs beside the step, with a buffer that empties the GPU's cache between two runs.",
             because(
                 "room for the trials",
-                "a smaller batch in the first step; the choice is kept for inputs of one shape",
+                "a smaller batch in the first step, where the choice is kept for other batches",
             ),
         ),
         Some(_) => (

@@ -58,6 +58,48 @@ pub(super) fn messages() -> Vec<(&'static str, OomReport, Cause, Certainty)> {
     use Certainty::*;
     vec![
         (
+            "ZeRO's states before the first step",
+            printed(
+                "/opt/env/lib/python3.11/site-packages/deepspeed/runtime/zero/stage_1_and_2.py",
+                "initialize_optimizer_states",
+            ),
+            OptimizerState,
+            Likely,
+        ),
+        (
+            "an engine's graphs",
+            printed(
+                "/opt/env/lib/python3.11/site-packages/vllm/v1/worker/gpu_model_runner.py",
+                "capture_model",
+            ),
+            InferenceEngine,
+            Likely,
+        ),
+        (
+            "a kernel that Triton tries out",
+            printed(
+                "/opt/env/lib/python3.11/site-packages/triton/testing.py",
+                "do_bench",
+            ),
+            Compilation,
+            Likely,
+        ),
+        (
+            "an image that is decoded",
+            printed(
+                "/opt/env/lib/python3.11/site-packages/diffusers/pipelines/flux/pipeline_flux.py",
+                "__call__",
+            ),
+            Capacity,
+            Certain,
+        ),
+        (
+            "ComfyUI",
+            printed("/opt/ComfyUI/execution.py", "execute"),
+            Capacity,
+            Certain,
+        ),
+        (
             "HIP, much of it somebody else's",
             OomReport {
                 kind: OomKind::HipOom,
