@@ -23,6 +23,7 @@ mod gate;
 mod headless;
 mod hold;
 mod json;
+mod losses;
 mod main_job;
 mod marks;
 mod mcp;

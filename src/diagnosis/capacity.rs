@@ -8,6 +8,7 @@ use super::foreign_process::{self, NOTABLE_UNNAMED};
 use super::idle_checkpointing;
 use super::oom_context::OomContext;
 use super::optimizer_state::alternatives;
+use super::situation::{Situation, StackCall};
 use super::zero;
 use super::{Cause, CauseSpec, Certainty, Finding, Phrase};
 use crate::calibration::{
@@ -355,7 +356,10 @@ fn without_figures(case: &OomContext) -> Finding {
             "{missing} {are} unknown, so the cause cannot be determined"
         )))
         .says_if(case.failed())
-        .advises([SMALLER_BATCH])
+        .advises(match case.stack.doing(Situation::Pipeline) {
+            Some(call) => of_pipeline(&call),
+            None => vec![SMALLER_BATCH.into()],
+        })
 }
 
 /// The finding when no rule has one.
@@ -376,13 +380,16 @@ fn unexplained(case: &OomContext, needed: Bytes, capacity: Bytes) -> Finding {
         }))
         .says(foreign_process::clause_sentence(case))
         .says_if(case.caveat())
-        .advises([because("see who else is on the GPU", "nvidia-smi on the host")])
+        .advises([case.see_who_is_there()])
 }
 
 /// What would help a training that simply needs too much, most useful first: each suggestion is sorted by
 /// the bytes that it would save here, which are measured or computed. If the parts of the memory are
 /// unknown, the order is a fixed one and no numbers are given.
 fn advice(case: &OomContext) -> Vec<Phrase> {
+    if let Some(call) = case.stack.doing(Situation::Pipeline) {
+        return of_pipeline(&call);
+    }
     match case.phase {
         Phase::Load if case.built_model().is_some() => training(case),
         Phase::Load => vec![
@@ -401,6 +408,32 @@ fn advice(case: &OomContext) -> Vec<Phrase> {
         ],
         Phase::Evaluation => evaluation(case),
         Phase::Forward | Phase::Backward | Phase::Optimizer | Phase::Unknown => training(case),
+    }
+}
+
+/// What helps where nothing is trained.
+fn of_pipeline(call: &StackCall<'_>) -> Vec<Phrase> {
+    let smaller: Phrase = "a smaller height and width, fewer frames or images at a time".into();
+    match call.file.contains("diffusers/") {
+        true => vec![
+            because(
+                "decode in tiles",
+                "pipe.vae.enable_tiling(), pipe.vae.enable_slicing()",
+            ),
+            because(
+                "what does not run lies in RAM",
+                "pipe.enable_model_cpu_offload()",
+            ),
+            smaller,
+        ],
+        false => vec![
+            because(
+                "what does not run lies in RAM",
+                "--lowvram; stable-diffusion-webui: --medvram",
+            ),
+            because("decode in tiles", "\"VAE Decode (Tiled)\""),
+            smaller,
+        ],
     }
 }
 

@@ -1,17 +1,37 @@
-//! torch.compile: its trials of kernels while it tunes itself, and the private pools of the CUDA graphs that it records.
+//! torch.compile: its trials of kernels while it tunes itself, and the private pools of the CUDA graphs that it or the program
+//! records: by the calls that ran out, or by what PyTorch's message says of the pools.
 
 use super::finding::{because, with_figures};
 use super::oom_context::OomContext;
 use super::situation::Situation;
 use super::{Cause, CauseSpec, Certainty, Finding, Phrase};
+use crate::units::Bytes;
 
-pub(super) const CAUSE: CauseSpec = CauseSpec::new("torch.compile", examine).explains_capacity();
+pub(super) const CAUSE: CauseSpec =
+    CauseSpec::new("compiling or CUDA graphs", examine).explains_capacity();
+
+/// The share of the GPU from which the pools of graphs count that no call was recording.
+const NOTABLE_POOLS: f64 = 0.1;
+
+/// The share from which they are the likely cause.
+const LARGE_POOLS: f64 = 0.3;
 
 fn examine(case: &OomContext) -> Option<Finding> {
     let tunes = case.stack.doing(Situation::Autotuning);
     let records = case.stack.doing(Situation::GraphCapture);
-    let call = tunes.or(records)?;
+    let Some(call) = tunes.or(records) else {
+        return in_pools(case);
+    };
+    let by_inductor = case.stack.is_through("torch/_inductor/");
     let (what, says, advice) = match tunes {
+        Some(_) if !by_inductor => (
+            "Triton's autotuner ran out while it tried a kernel out",
+            "Each configuration runs beside the step, with a buffer that empties the GPU's cache between two runs.",
+            because(
+                "room for the trials",
+                "a smaller batch in the first step, where the choice is kept for other batches",
+            ),
+        ),
         Some(_) => (
             "Compiling with autotuning ran out while it tried out kernels",
             "Autotuning allocates inputs and outputs of its own for each kernel, beside the step that runs.",
@@ -37,11 +57,7 @@ fn examine(case: &OomContext) -> Option<Finding> {
         Some(figures) => with_figures(what, figures),
         None => Phrase::from(format!("{what}.")),
     };
-    let pools = case
-        .oom
-        .report
-        .as_ref()
-        .and_then(|report| report.private_pools);
+    let pools = pools(case);
     Some(
         case.finding(Cause::Compilation, Certainty::Likely, headline)
             .says(says)
@@ -52,6 +68,39 @@ fn examine(case: &OomContext) -> Option<Finding> {
                 advice,
                 because("fewer shapes", "pad to a few lengths, or dynamic=True"),
                 "a smaller batch".into(),
+            ]),
+    )
+}
+
+fn pools(case: &OomContext) -> Option<Bytes> {
+    case.oom.report.as_ref()?.private_pools
+}
+
+/// Graphs were recorded before, and what lies in their pools is missing now.
+fn in_pools(case: &OomContext) -> Option<Finding> {
+    let (pools, reserved, requested) = (pools(case)?, case.reserved?, case.requested?);
+    let share = pools.fraction_of(case.capacity?)?;
+    let would_do = case.free? + pools >= requested;
+    if share < NOTABLE_POOLS || !would_do {
+        return None;
+    }
+    let certainty = match share >= LARGE_POOLS {
+        true => Certainty::Likely,
+        false => Certainty::Possible,
+    };
+    let headline = with_figures(
+        "CUDA graphs keep memory in pools of their own",
+        format!("{pools} of the {reserved} reserved, {requested} requested"),
+    );
+    Some(
+        case.finding(Cause::Compilation, certainty, headline)
+            .says("A CUDA graph has a private pool, which nothing else can use; each shape of the input has a graph of its own.")
+            .says_if(case.failed())
+            .shows([("private pools", pools)])
+            .advises([
+                because("one pool for all graphs", "torch.cuda.graph(..., pool=torch.cuda.graph_pool_handle())"),
+                because("fewer shapes", "pad to a few lengths, or dynamic=True"),
+                because("no CUDA graphs", "mode=\"default\" of torch.compile, enforce_eager of vLLM"),
             ]),
     )
 }

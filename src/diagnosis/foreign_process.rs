@@ -48,8 +48,8 @@ pub(super) fn named(case: &OomContext) -> Option<Finding> {
         others.iter().max_by_key(|other| other.bytes)?.relation,
     ) {
         (true, _) | (_, Relation::Rank(_)) => Cause::OwnRanks,
-        (_, Relation::Earlier(_)) => Cause::LeftoverProcess,
-        (_, Relation::Stranger) => Cause::ForeignProcess,
+        (_, Relation::Earlier(_) | Relation::Orphan) => Cause::LeftoverProcess,
+        (_, Relation::Stranger | Relation::SameProgram) => Cause::ForeignProcess,
     };
     let least = match contexts {
         true => NOTABLE_CONTEXTS,
@@ -110,7 +110,7 @@ pub(super) fn named(case: &OomContext) -> Option<Finding> {
         )),
         (_, _) => None,
     };
-    let another_gpu = because("another GPU", "CUDA_VISIBLE_DEVICES");
+    let another_gpu = case.another_gpu();
     let set_device =
         "give each rank its own GPU: torch.cuda.set_device(LOCAL_RANK) before the first CUDA call";
     let advice = match largest.map(|other| other.relation) {
@@ -125,7 +125,7 @@ pub(super) fn named(case: &OomContext) -> Option<Finding> {
                 "also in imports, and in workers of a DataLoader",
             ),
         ],
-        Some(Relation::Stranger) | None => vec![
+        Some(Relation::Stranger | Relation::SameProgram) | None => vec![
             another_gpu,
             "wait until the other process has ended, or ask its owner".into(),
         ],
@@ -133,12 +133,25 @@ pub(super) fn named(case: &OomContext) -> Option<Finding> {
         Some(Relation::Earlier(_)) => {
             vec!["stop the process left over from the earlier run".into()]
         }
+        Some(Relation::Orphan) => vec![
+            because("stop it if nobody needs it", &largest_kill(largest)),
+            another_gpu,
+        ],
     };
     let finding = case
         .finding(cause, certainty, headline)
         .says_if(contexts.then_some(
             "They are no bigger than CUDA contexts: these ranks train on other GPUs, and have touched this one by mistake.",
         ))
+        .says_if(match largest.map(|other| other.relation) {
+            Some(Relation::Orphan) => Some(
+                "It runs the same program, and what started it is gone: most likely it is left over from an earlier run.",
+            ),
+            Some(Relation::SameProgram) => {
+                Some("It runs the same program: another training, a process of this one, or what is left of an earlier run.")
+            }
+            _ => None,
+        })
         .says_if(alone)
         .says_if(case.caveat())
         .shows_first([("other processes", used)])
@@ -166,6 +179,11 @@ fn contexts_of_ranks(case: &OomContext, others: &[Other]) -> bool {
         && (are_ranks || are_alike && is_one_of_many)
 }
 
+/// "kill 4021"
+fn largest_kill(largest: Option<&Other>) -> String {
+    largest.map_or_else(String::new, |other| format!("kill {}", other.pid))
+}
+
 fn name_of(other: &Other) -> String {
     let pid = other.pid;
     match other.relation {
@@ -174,12 +192,14 @@ fn name_of(other: &Other) -> String {
         }
         Relation::Rank(None) => format!("Another process of this same training ({pid})"),
         Relation::Earlier(run) => format!("Process {pid}, left over from run {run},"),
-        Relation::Stranger => match (&other.name, &other.user) {
-            (Some(name), Some(user)) => format!("Process {pid} ({user}'s {name})"),
-            (Some(name), None) => format!("Process {pid} ({name})"),
-            (None, Some(user)) => format!("Process {pid} ({user}'s)"),
-            (None, None) => format!("Another process ({pid})"),
-        },
+        Relation::Stranger | Relation::SameProgram | Relation::Orphan => {
+            match (&other.name, &other.user) {
+                (Some(name), Some(user)) => format!("Process {pid} ({user}'s {name})"),
+                (Some(name), None) => format!("Process {pid} ({name})"),
+                (None, Some(user)) => format!("Process {pid} ({user}'s)"),
+                (None, None) => format!("Another process ({pid})"),
+            }
+        }
     }
 }
 
@@ -207,10 +227,7 @@ fn unnamed(case: &OomContext) -> Option<Finding> {
         .says("Most likely another process uses it, otherwise libraries in this one.")
         .says_if(case.caveat())
         .shows_first([("outside PyTorch", elsewhere)])
-        .advises([
-            because("see who is on the GPU", "nvidia-smi on the host"),
-            because("another GPU", "CUDA_VISIBLE_DEVICES"),
-        ]),
+        .advises([case.see_who_is_there(), case.another_gpu()]),
     )
 }
 

@@ -39,6 +39,9 @@ fn how(case: &OomContext) -> &'static str {
         (Some(OomSign::Fork), _) => {
             "The kernel refused memory to a call, most often to start a process: a fork may come to need as much as its parent has. Nothing was killed."
         }
+        (Some(OomSign::Killed), _) => {
+            "The kernel's OOM killer does that, or the job's memory limit (dmesg says so); a scheduler or a person may have as well."
+        }
         (Some(OomSign::Gone), _) => {
             "What else ends a worker is a crash in C code (PYTHONFAULTHANDLER=1 names its line); num_workers=0 shows an error of its own."
         }
@@ -72,7 +75,12 @@ fn examine(case: &OomContext) -> Option<Finding> {
         );
     }
     let is_gone = case.host_sign() == Some(OomSign::Gone);
+    // Nothing but the signal is known: the kernel sends it, and so may a scheduler or a person.
+    let is_killed = case.host_sign() == Some(OomSign::Killed);
     let headline = match case.requested {
+        None if is_killed => {
+            "SIGKILL ended a process: most often the host's memory ran out, not the GPU's.".into()
+        }
         None if is_gone => {
             "A worker is gone, it is not said why: most often the host's memory ran out.".into()
         }
@@ -82,9 +90,10 @@ fn examine(case: &OomContext) -> Option<Finding> {
         ),
         None => "The host ran out of memory, not the GPU.".into(),
     };
-    let certainty = match is_gone {
-        true => Certainty::Possible,
-        false => Certainty::Certain,
+    let certainty = match (is_gone, is_killed) {
+        (true, _) => Certainty::Possible,
+        (false, true) => Certainty::Likely,
+        (false, false) => Certainty::Certain,
     };
     let finding = Finding {
         // The GPU's numbers are irrelevant here.

@@ -24,6 +24,22 @@ fn examine(case: &OomContext) -> Option<Finding> {
         .zip(case.capacity)
         .filter(|(bytes, capacity)| bytes.fraction_of(*capacity) >= Some(NOTABLE));
     let inside = case.stack.doing(Situation::Engine);
+    if let (Some(call), Some(asked)) = (case.stack.doing(Situation::EngineCapture), case.asked()) {
+        return Some(
+            case.finding(
+                Cause::InferenceEngine,
+                Certainty::Likely,
+                with_figures("The inference engine ran out while it recorded its CUDA graphs", asked),
+            )
+            .says("It records one for each of many numbers of requests, beside its share: what is left of the GPU has to hold them.")
+            .says(format!("It is {}.", call.shown()))
+            .advises([
+                because("a smaller share for the engine", "--gpu-memory-utilization"),
+                because("no graphs, or fewer of them", "--enforce-eager; vLLM: cudagraph_capture_sizes, --max-num-seqs"),
+                case.another_gpu(),
+            ]),
+        );
+    }
     let (headline, says): (Phrase, String) = match (beside, inside, case.asked()) {
         (Some((bytes, capacity)), _, _) => (
             with_figures(
@@ -75,8 +91,8 @@ fn no_room_for_the_cache(case: &OomContext) -> Finding {
             .says(foreign_process::clause_sentence(case))
             .advises([
                 because("a smaller share for the engine", "--gpu-memory-utilization"),
-                "see who else is on the GPU (nvidia-smi on the host)".into(),
-                because("another GPU", "CUDA_VISIBLE_DEVICES"),
+                case.see_who_is_there(),
+                case.another_gpu(),
             ]),
         Some(OomSign::EngineWarmUp) => case
             .finding(
@@ -89,7 +105,7 @@ fn no_room_for_the_cache(case: &OomContext) -> Finding {
             .advises([
                 because("a smaller share for the engine", "--gpu-memory-utilization"),
                 because("fewer requests at a time", "--max-num-seqs"),
-                because("another GPU", "CUDA_VISIBLE_DEVICES"),
+                case.another_gpu(),
             ]),
         Some(_) | None => case
             .finding(

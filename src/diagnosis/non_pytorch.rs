@@ -41,6 +41,7 @@ fn examine(case: &OomContext) -> Option<Finding> {
             .shows_first([("usual outside PyTorch", NON_TORCH_AT_MOST)])
             .advises([
                 "look for libraries that allocate GPU memory themselves (CuPy, RAPIDS, TensorFlow, JAX, Triton servers) in this process",
+                "JAX and TensorFlow take most of the GPU at once: XLA_PYTHON_CLIENT_PREALLOCATE=false, TF_FORCE_GPU_ALLOW_GROWTH=true",
                 "fewer NCCL communicators, or smaller buffers (NCCL_BUFFSIZE)",
                 "a smaller CUBLAS_WORKSPACE_CONFIG",
             ]),

@@ -2,11 +2,11 @@
 //! else from the message, else from the latest readings. Which other processes are on the device is told
 //! by the message's list of processes, else by NVML's last reading.
 
-use super::finding::Sum;
+use super::finding::{Sum, because};
 use super::situation::CallStack;
 use super::{Cause, Certainty, Finding, Phrase};
 use crate::calibration::{FIXED_LEAST_WASTE, NON_TORCH_AT_MOST, NON_TORCH_WITH_NCCL, USUAL_CACHE};
-use crate::event::{BesideSteps, OomRecord, Phase, Retainer, Structure};
+use crate::event::{BesideSteps, DeviceProcess, OomRecord, Phase, Retainer, Structure};
 use crate::forecast::{RecordedStep, Rehearsed, WholeStep};
 use crate::oom::{OomKind, OomSign, OtherProcess};
 use crate::state::{OomIncident, RankState, Run, State};
@@ -260,6 +260,26 @@ impl<'a> OomContext<'a> {
         })
     }
 
+    /// "see who is on the GPU": what lists a GPU's processes.
+    pub fn see_who_is_there(&self) -> Phrase {
+        let list = match self.kind {
+            OomKind::HipOom => "rocm-smi --showpids on the host",
+            OomKind::XpuOom => "xpu-smi ps on the host",
+            _ => "nvidia-smi on the host",
+        };
+        because("see who else is on the GPU", list)
+    }
+
+    /// "another GPU": what hides all others.
+    pub fn another_gpu(&self) -> Phrase {
+        let variable = match self.kind {
+            OomKind::HipOom => "HIP_VISIBLE_DEVICES",
+            OomKind::XpuOom => "ZE_AFFINITY_MASK",
+            _ => "CUDA_VISIBLE_DEVICES",
+        };
+        because("another GPU", variable)
+    }
+
     /// What did not fit as a sum: allocated, requested, and what else took part in it. Printed with
     /// what there was.
     pub fn sum(
@@ -366,6 +386,10 @@ pub(super) enum Relation {
     Rank(Option<Rank>),
     /// A process of an earlier run that is still alive.
     Earlier(RunNumber),
+    /// It runs the same program for the same user, and what started it is gone.
+    Orphan,
+    /// It runs the same program, and whoever started it is there.
+    SameProgram,
 }
 
 /// What else is on the device; `None` is unknown.
@@ -419,7 +443,10 @@ impl Neighbours {
                     bytes: other.used.or(seen.and_then(|process| process.used)),
                     name: seen.and_then(|process| process.name.clone()),
                     user: seen.and_then(|process| process.user.clone()),
-                    relation: relation(state, run, other.pid),
+                    relation: match relation(state, run, other.pid) {
+                        Relation::Stranger => by_program(run, seen),
+                        known => known,
+                    },
                 }
             })
             .collect();
@@ -485,6 +512,23 @@ fn by_text(
         Some(others.cloned().collect()),
         us.used.map(|used| used - reserved),
     )
+}
+
+/// What a process that is none of this session's is by the program that it runs, as far as its name tells: the script of an
+/// interpreter.
+fn by_program(run: Option<&Run>, seen: Option<&DeviceProcess>) -> Relation {
+    let of_ours = || {
+        let script = seen?.name.as_deref()?.split_once(' ')?.1;
+        let words = &run?.command.argv;
+        let is_it = |word: &str| word.rsplit('/').next() == Some(script);
+        let mut words = words.iter().filter_map(|word| word.as_str());
+        words.any(is_it).then_some(seen?.orphaned)
+    };
+    match of_ours() {
+        Some(true) => Relation::Orphan,
+        Some(false) => Relation::SameProgram,
+        None => Relation::Stranger,
+    }
 }
 
 fn relation(state: &State, run: Option<&Run>, pid: Pid) -> Relation {

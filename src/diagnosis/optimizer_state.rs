@@ -20,7 +20,13 @@ pub(super) const CAUSE: CauseSpec = CauseSpec::new("optimizer state", examine).e
 const NOTABLE: f64 = 0.25;
 
 /// Functions of optimizers that only run where there is no state yet.
-const FIRST_CALLS: [&str; 3] = ["_init_group", "init_state", "_init_state"];
+const FIRST_CALLS: [&str; 5] = [
+    "_init_group",
+    "init_state",
+    "_init_state",
+    "initialize_optimizer_states",
+    "_initialize_optimizer_states",
+];
 
 fn examine(case: &OomContext) -> Option<Finding> {
     // If freeing fragments or another process's memory would have been enough, those are the cause.
@@ -106,7 +112,11 @@ fn by_traceback(case: &OomContext) -> Option<Finding> {
     let outside = case.non_pytorch.map(|outside| (outside, "non-PyTorch"));
     let sum = case.sum(outside)?(case.capacity?);
     let is_first = FIRST_CALLS.contains(&call.function);
+    let by_deepspeed = call.file.contains("deepspeed/");
     let says = match (is_first, call.function.starts_with("_multi_tensor")) {
+        (true, _) if by_deepspeed => {
+            "ZeRO makes this rank's part of the state, and its fp32 copy of the parameters, before the first step."
+        }
         (true, _) => {
             "The state is allocated in the first step and stays; forward and backward passes fit before it."
         }
@@ -125,11 +135,24 @@ fn by_traceback(case: &OomContext) -> Option<Finding> {
         )
         .says(says)
         .says(format!("It is {}.", call.shown()))
-        .advises([
-            because("no temporaries", "foreach=False, or fused=True"),
-            because("an optimizer with less state", "8-bit, Adafactor, SGD"),
-            because("optimizer state sharded over GPUs", "ZeRO, FSDP"),
-        ]),
+        .advises(match by_deepspeed {
+            true => [
+                because(
+                    "the optimizer's state in RAM",
+                    "offload_optimizer: {\"device\": \"cpu\"}",
+                ),
+                because(
+                    "smaller parts",
+                    "more GPUs, or stage 3, which divides the parameters too",
+                ),
+                because("an optimizer with less state", "8-bit, Adafactor, SGD"),
+            ],
+            false => [
+                because("no temporaries", "foreach=False, or fused=True"),
+                because("an optimizer with less state", "8-bit, Adafactor, SGD"),
+                because("optimizer state sharded over GPUs", "ZeRO, FSDP"),
+            ],
+        }),
     )
 }
 

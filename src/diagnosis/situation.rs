@@ -27,6 +27,10 @@ pub enum Situation {
     FusedAttention,
     Autotuning,
     GraphCapture,
+    /// An inference engine records its graphs.
+    EngineCapture,
+    /// A pipeline that makes images or videos.
+    Pipeline,
     /// A collective operation, or what sets them up.
     Communicator,
     /// An inference engine, such as vLLM.
@@ -218,6 +222,11 @@ impl<'a> CallStack<'a> {
         let rows = TABLE.situation.iter();
         rows.filter(|row| row.situation == situation)
             .find_map(|row| self.matched(row))
+    }
+
+    /// Whether one of the calls is of such a file.
+    pub fn is_through(&self, part: &str) -> bool {
+        self.calls.iter().any(|call| call.is_in(part))
     }
 
     /// The program's own innermost call.

@@ -11,6 +11,7 @@ fn gpu(index: u32, processes: &[(&str, u64)]) -> GpuFacts {
         used: Some(Bytes::gib(*gib)),
         name: Some(name.to_string()),
         user: Some("ada".into()),
+        orphaned: false,
     };
     GpuFacts {
         reading: DeviceReading {

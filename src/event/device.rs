@@ -44,6 +44,9 @@ pub struct DeviceProcess {
     /// From `/proc`, if available.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub user: Option<String>,
+    /// Whether it is this user's and what started it is gone, as far as that is certain.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub orphaned: bool,
 }
 
 /// Whether NVML can be used.

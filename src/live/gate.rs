@@ -293,6 +293,7 @@ mod tests {
                         used: Some(used),
                         name: Some("python".into()),
                         user: None,
+                        orphaned: false,
                     })
                     .collect(),
             ),

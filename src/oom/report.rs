@@ -75,6 +75,8 @@ pub enum OomSign {
     Mappings,
     /// A process that is gone, it is not said why.
     Gone,
+    /// A process that SIGKILL ended, it is not said whose.
+    Killed,
     /// An inference engine's share of the GPU, of which less is free.
     EngineShare,
     /// What an inference engine runs behind its KV cache before it serves anybody.

@@ -5,7 +5,7 @@ use super::plan::Expectation;
 use super::proposal::{Draft, Offering, Proposal};
 use super::switch::{Switch, turn_on};
 use super::{NeedFrom, RemedyEffect, RemedySpec};
-use crate::diagnosis::Cause;
+use crate::diagnosis::{Cause, Phrase};
 use crate::event::{Patch, Patchable, Phase};
 use crate::recognize::spellings::is_no;
 
@@ -57,21 +57,26 @@ fn patched(offering: &Offering<'_>, _: &Patchable) -> Result<Draft, String> {
 }
 
 fn propose(offering: &Offering<'_>) -> Option<Proposal> {
-    let in_step = match offering.inputs.forecast.oom?.record.as_ref()?.phase {
-        Phase::Forward | Phase::Backward | Phase::Unknown => true,
-        Phase::Load | Phase::Optimizer | Phase::Evaluation => false,
-    };
     let is_to_blame = offering.inputs.cause() == Some(Cause::LargeLogits);
-    if !in_step || !(is_to_blame || offering.predictor.has_rehearsed_chunks()) {
+    let was_rehearsed = offering.predictor.has_rehearsed_chunks();
+    let phase = offering.inputs.forecast.oom?.record.as_ref()?.phase;
+    let helps = match phase {
+        Phase::Forward | Phase::Backward | Phase::Unknown => is_to_blame || was_rehearsed,
+        // Most evaluations have no loss of their own.
+        Phase::Evaluation => was_rehearsed,
+        Phase::Load | Phase::Optimizer => false,
+    };
+    if !helps {
         return None;
     }
     let fused = by_argument(offering);
     let cost = match &fused {
-        Ok(_) => [
+        Ok(_) => Phrase::from([
             "equal to rounding",
             "other parts of the model may be fused as well",
-        ],
-        Err(_) => ["equal to rounding", "the log-softmax is computed twice"],
+        ]),
+        Err(_) if phase == Phase::Evaluation => Phrase::from("equal to rounding"),
+        Err(_) => Phrase::from(["equal to rounding", "the log-softmax is computed twice"]),
     };
     let unknown = match &fused {
         Ok(_) => "a fused loss never makes all logits; how much that saves is not known",

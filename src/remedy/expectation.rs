@@ -486,7 +486,8 @@ impl<'a> RemedyPredictor<'a> {
         if target.treatment.offloaded {
             self.beside_ram(&target, &mut expectation);
         }
-        if target.treatment.offloaded || target.treatment.chunked {
+        let in_a_step = self.phase != Phase::Evaluation;
+        if in_a_step && (target.treatment.offloaded || target.treatment.chunked) {
             let mut without = target;
             (without.treatment.offloaded, without.treatment.chunked) = (false, false);
             self.hold_to(&target, &without, &mut expectation);

@@ -145,6 +145,7 @@ fn title(of: &OfMessage) -> String {
         (_, Some(OomSign::Refused)) => " (an allocation was refused)",
         (_, Some(OomSign::Fork)) => " (errno 12)",
         (_, Some(OomSign::Mappings)) => " (mappings)",
+        (_, Some(OomSign::Killed)) => " (a process was killed)",
         (_, Some(OomSign::Gone)) => " (a worker is gone)",
         (_, Some(OomSign::EngineShare)) => " (less is free than its share)",
         (_, Some(OomSign::EngineWarmUp)) => " (warming up)",

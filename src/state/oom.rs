@@ -175,6 +175,7 @@ impl OomIncident {
                 | OomSign::Fork
                 | OomSign::Mappings
                 | OomSign::Gone
+                | OomSign::Killed
                 | OomSign::EngineShare
                 | OomSign::EngineWarmUp
                 | OomSign::Other,
@@ -233,9 +234,12 @@ impl OomIncident {
     }
 
     /// Reserved but unallocated.
+    /// Without what is free in private pools, which PyTorch's message counts as allocated.
     pub fn cached(&self) -> Option<Bytes> {
+        let pools = self.report.as_ref().and_then(|text| text.private_pools);
+        let pools = pools.unwrap_or(Bytes::ZERO);
         self.figure(
-            |record| Some(record.sample.reserved - record.sample.allocated),
+            |record| Some(record.sample.reserved - record.sample.allocated - pools),
             |text| {
                 text.unallocated
                     .or_else(|| Some(text.reserved? - text.allocated?))

@@ -255,6 +255,7 @@ impl Story {
             used: Some(gib(used - foreign)),
             name: Some("python".into()),
             user: Some("ada".into()),
+            orphaned: false,
         }];
         if foreign > 0.0 {
             processes.push(DeviceProcess {
@@ -262,6 +263,7 @@ impl Story {
                 used: Some(gib(foreign)),
                 name: Some("ollama".into()),
                 user: Some("bob".into()),
+                orphaned: false,
             });
         }
         self.tell(EventKind::Device(DeviceReading {

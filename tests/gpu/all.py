@@ -39,6 +39,7 @@ def jobs(oomph, results):
         under("causes-3", "causes", "--only", "trainer_evaluation", "own_list", "checkpoint_load", "optimizer_load", "checkpoint_save",
               "large_logits", "attention_scores", "attention_weights", "held_by_exception", "unused_block", "optimizer_foreach", "own_ranks")
     ]
+    yield [under("causes-4", "causes", "--only", "left_over", "graph_pools", "beside_graphs", "autotuning")]
     yield [under("run", "run", "--keep", results / "run.kept", keeps=False)]
     yield [under("trust", "trust", "--keep", results / "trust.kept", keeps=False)]
     # The losses and peaks of a process are its own; one GPU is enough for all models.

@@ -52,6 +52,10 @@ CASES = {
     "unused_block": ("unused_block", None),
     "optimizer_foreach": ("optimizer_state", None),
     "own_ranks": ("own_ranks", None),
+    "left_over": ("leftover_process", None),
+    "graph_pools": ("compilation", None),
+    "beside_graphs": ("compilation", None),
+    "autotuning": ("compilation", None),
 }
 FURTHER = tuple(CASES)[tuple(CASES).index("trainer_evaluation"):]
 SIZES = (0, 1, 2)
@@ -82,8 +86,30 @@ class Neighbour:
         self.folder.cleanup()
 
 
+class LeftOver:
+    """What an earlier run of the same program has left behind, that holds part of the card while a case runs."""
+
+    def __init__(self, share):
+        self.run = subprocess.Popen(
+            [sys.executable, SITUATIONS, "leave", str(share)], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True,
+            # Nothing of what started it is left once it has ended.
+            start_new_session=True,
+        )
+
+    def __enter__(self):
+        if self.run.stdout.readline().strip() != "held":
+            raise RuntimeError("the earlier run left nothing behind")
+        self.run.wait(timeout=30)
+        return self
+
+    def __exit__(self, *_):
+        # Its input ends for the process that is left, and with it that.
+        self.run.stdin.close()
+        self.run.stdout.read()
+
+
 # What else is on the card, by the case: its share, and what it is called.
-NEIGHBOURS = {"foreign_process": (0.6,), "inference_engine": (0.6, "vllm_engine.py")}
+NEIGHBOURS = {"foreign_process": (Neighbour, 0.6), "inference_engine": (Neighbour, 0.6, "vllm_engine.py"), "left_over": (LeftOver, 0.6)}
 
 
 def command(case):
@@ -92,12 +118,17 @@ def command(case):
     return [sys.executable, SITUATIONS if case in FURTHER else PROGRAM]
 
 
+def program_case(case):
+    """What the program calls it: beside an engine it does what it does beside any other process."""
+    return "foreign_process" if case == "inference_engine" else case
+
+
 def induce(oomph, case, size, directory):
     """Runs one case under oomph; answers with what `oomph explain` says of its recording."""
     recording = directory / f"{case}-{size}.jsonl"
     began = time.monotonic()
     done = subprocess.run(
-        [oomph, "--headless", "--record", recording, *command(case), "foreign_process" if case in NEIGHBOURS else case, str(size)],
+        [oomph, "--headless", "--record", recording, *command(case), program_case(case), str(size)],
         capture_output=True, text=True, timeout=SECONDS_A_RUN, stdin=subprocess.DEVNULL, cwd=ROOT, check=False,
     )
     took = time.monotonic() - began
@@ -167,7 +198,8 @@ def main():
             with tempfile.TemporaryDirectory() as scratch:
                 try:
                     if case in NEIGHBOURS:
-                        with Neighbour(*NEIGHBOURS[case]):
+                        kind, *how = NEIGHBOURS[case]
+                        with kind(*how):
                             done, answer, took = induce(oomph, case, size, pathlib.Path(scratch))
                     else:
                         done, answer, took = induce(oomph, case, size, pathlib.Path(scratch))

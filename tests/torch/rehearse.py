@@ -47,6 +47,16 @@ def said(model, *args, autocast=False, before=(), **kwargs):
     return wire.line
 
 
+def said_of_evaluation(model, *args):
+    """The line of an out-of-memory in this call without gradients."""
+    wire = Wire()
+    rehearsals.PATIENCE = rehearsals.LAST = work.REFINED = PATIENCE
+    call = roots.Call(torch, model, args, {}, 0)
+    call.is_evaluation = True
+    rehearsals_with(wire).ran_out(call, "forward")
+    return wire.line
+
+
 def why_not(line):
     """Why the step as it was could not be rehearsed; None where it was."""
     variants = line["variants"]

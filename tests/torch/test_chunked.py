@@ -102,9 +102,6 @@ class Chunked(unittest.TestCase):
         given = self.logits.clone().requires_grad_()
         probabilities = torch.rand(ROWS, CLASSES)
         images = torch.randn(2, 5, 4).requires_grad_()
-        with torch.no_grad():
-            self.function(given, self.target)
-        self.function(self.logits, self.target)
         self.function(given, probabilities)
         self.function(images, torch.zeros(2, 4, dtype=torch.long))
         self.function(given, self.target, size_average=False)
@@ -115,6 +112,24 @@ class Chunked(unittest.TestCase):
         self.taken = [each for each in self.taken if each[0] != ROWS]
         self.assertEqual(self.taken, [])
         self.assertIs(self.function.__wrapped__, ORIGINAL)
+
+    def test_an_evaluation_never_has_the_whole_log_softmax(self):
+        logits, target = torch.randn(4096, 2048), torch.randint(0, 2048, (4096,))
+        peaks, losses = [], []
+        for function in (ORIGINAL, self.function):
+            gpu = card.Card()
+            with gpu, torch.no_grad():
+                made = logits * 2
+                losses.append(function(made, target))
+                del made
+            peaks.append(gpu.peak)
+        self.assertGreaterEqual(peaks[0] - peaks[1], self.taken[-1][2])
+        # There no mode sees what a cross-entropy is made of.
+        with torch.inference_mode():
+            losses.append(self.function(logits * 2, target))
+        for loss in losses[1:]:
+            self.assertTrue(torch.allclose(losses[0], loss, rtol=1e-6))
+            self.assertFalse(loss.requires_grad)
 
     def test_the_saving_is_that_of_the_log_softmax_and_its_gradient(self):
         logits = torch.randn(4096, 2048)
@@ -167,6 +182,15 @@ class Evaluated(unittest.TestCase):
 
 
 class Rehearsed(unittest.TestCase):
+    def test_an_evaluation_is_rehearsed_in_chunks_too(self):
+        torch.manual_seed(0)
+        model, tokens = Decoder(), torch.randint(0, 3001, (16, 512))
+        line = rehearse.said_of_evaluation(model, tokens)
+        plain, variant = line["variants"]
+        self.assertTrue(line["evaluates"])
+        self.assertTrue(variant.get("chunked"), line["variants"])
+        self.assertLess(rehearse.peak(line, 16, 1), 0.8 * rehearse.peak(line, 16, 0))
+
     def test_what_is_rehearsed_is_what_a_step_with_the_patch_needs(self):
         torch.manual_seed(0)
         tasks = ((work.AS_IT_WAS, work.FIRST),)

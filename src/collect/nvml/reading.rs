@@ -142,6 +142,7 @@ impl WatchedDevice<'_> {
                 used,
                 name: owner.name,
                 user: owner.user,
+                orphaned: is_orphaned(pid),
             }
         });
         Some(list.collect())
@@ -240,6 +241,44 @@ impl Owners {
             .or_insert_with(|| User::from_uid(Uid::from_raw(uid)).ok()??.name.into())
             .clone()
     }
+}
+
+/// Who takes over the children of processes that have ended, and starts few trainings itself.
+const REAPERS: [&str; 6] = [
+    "systemd",
+    "init",
+    "tini",
+    "dumb-init",
+    "docker-init",
+    "catatonit",
+];
+
+/// What torchrun gives its workers, each of which has a session of its own.
+const OF_A_WORKER: &str = "TORCHELASTIC_RUN_ID";
+
+/// Whether it is this user's process and nothing is left of what started it.
+fn is_orphaned(pid: Pid) -> bool {
+    let look = || {
+        let process = Process::new(pid.0).ok()?;
+        let stat = process.stat().ok()?;
+        if process.uid().ok()? != nix::unistd::geteuid().as_raw() {
+            return None;
+        }
+        let parent = Process::new(stat.ppid).ok()?.stat().ok()?;
+        if stat.ppid != 1 && parent.comm != "systemd" {
+            return None;
+        }
+        let leads = stat.session == stat.pid;
+        let is_worker = || {
+            let environ = process.environ().ok()?;
+            Some(environ.contains_key(std::ffi::OsStr::new(OF_A_WORKER)))
+        };
+        Some(match leads {
+            true => REAPERS.contains(&parent.comm.as_str()) || is_worker()?,
+            false => Process::new(stat.session).is_err(),
+        })
+    };
+    look().unwrap_or(false)
 }
 
 /// The program, and the script of an interpreter; never more of the command line, which may contain
@@ -359,6 +398,27 @@ mod tests {
     fn a_process_that_is_not_seen_has_neither() {
         assert_eq!(Owners::default().of(Pid(i32::MAX)), Owner::default());
         assert_eq!(Owners::default().of(Pid(-1)), Owner::default());
+    }
+
+    #[test]
+    fn only_what_nobody_started_any_more_is_orphaned() {
+        assert!(!is_orphaned(Pid(std::process::id() as i32)));
+        assert!(!is_orphaned(Pid(i32::MAX)));
+        // A shell with a session of its own leaves a process behind and says which.
+        let script = "sleep 600 </dev/null >/dev/null 2>&1 & echo $!";
+        let mut shell = std::process::Command::new("setsid");
+        let said = shell.args(["-w", "sh", "-c", script]).output().unwrap();
+        let left: i32 = String::from_utf8(said.stdout)
+            .unwrap()
+            .trim()
+            .parse()
+            .unwrap();
+        // A subreaper between here and PID 1 has it where the tests run below one.
+        let parent = Process::new(left).unwrap().stat().unwrap().ppid;
+        let is_one = is_orphaned(Pid(left));
+        nix::sys::signal::kill(nix::unistd::Pid::from_raw(left), nix::sys::signal::SIGKILL)
+            .unwrap();
+        assert!(is_one || parent != 1, "taken over by {parent}");
     }
 
     #[test]

@@ -58,6 +58,66 @@ pub(super) fn messages() -> Vec<(&'static str, OomReport, Cause, Certainty)> {
     use Certainty::*;
     vec![
         (
+            "ZeRO's states before the first step",
+            printed(
+                "/opt/env/lib/python3.11/site-packages/deepspeed/runtime/zero/stage_1_and_2.py",
+                "initialize_optimizer_states",
+            ),
+            OptimizerState,
+            Likely,
+        ),
+        (
+            "an engine's graphs",
+            printed(
+                "/opt/env/lib/python3.11/site-packages/vllm/v1/worker/gpu_model_runner.py",
+                "capture_model",
+            ),
+            InferenceEngine,
+            Likely,
+        ),
+        (
+            "a kernel that Triton tries out",
+            printed(
+                "/opt/env/lib/python3.11/site-packages/triton/testing.py",
+                "do_bench",
+            ),
+            Compilation,
+            Likely,
+        ),
+        (
+            "an image that is decoded",
+            printed(
+                "/opt/env/lib/python3.11/site-packages/diffusers/pipelines/flux/pipeline_flux.py",
+                "__call__",
+            ),
+            Capacity,
+            Certain,
+        ),
+        (
+            "ComfyUI",
+            printed("/opt/ComfyUI/execution.py", "execute"),
+            Capacity,
+            Certain,
+        ),
+        (
+            "HIP, much of it somebody else's",
+            OomReport {
+                kind: OomKind::HipOom,
+                ..message(24.0, 0.5, 5.0, 0.2, 1.0)
+            },
+            ForeignProcess,
+            Likely,
+        ),
+        (
+            "XPU, much of it somebody else's",
+            OomReport {
+                kind: OomKind::XpuOom,
+                ..message(24.0, 0.5, 5.0, 0.2, 1.0)
+            },
+            ForeignProcess,
+            Likely,
+        ),
+        (
             "full, alone on the card",
             with_process(message(23.57, 0.31, 22.41, 0.33, 1.16), 23.26, &[]),
             Capacity,

@@ -259,6 +259,32 @@ pub(super) fn scenes() -> Vec<(&'static str, StagedSession, Cause, Certainty)> {
             EventKind::Oom(record(200, gib(1.3), gib(1.5), gib(1.9), gib(1.6))),
         );
 
+    // `StagedSession::training` runs `python train.py`.
+    let mut orphan = StagedSession::training();
+    let mut card = reading(&[(100, gib(2.0)), (4_021, gib(15.0))]);
+    if let Some(other) = card.processes.as_mut().and_then(|list| list.get_mut(1)) {
+        other.name = Some("python3 train.py".into());
+        other.user = Some("ada".into());
+        other.orphaned = true;
+    }
+    orphan
+        .sampled(2.0, 1.0, 1.5)
+        .add(3.0, EventKind::Device(card.clone()))
+        .add(
+            20.0,
+            EventKind::Oom(record(100, gib(7.3), gib(7.5), gib(1.0), gib(0.5))),
+        );
+    let mut twin = StagedSession::training();
+    if let Some(other) = card.processes.as_mut().and_then(|list| list.get_mut(1)) {
+        other.orphaned = false;
+    }
+    twin.sampled(2.0, 1.0, 1.5)
+        .add(3.0, EventKind::Device(card))
+        .add(
+            20.0,
+            EventKind::Oom(record(100, gib(7.3), gib(7.5), gib(1.0), gib(0.5))),
+        );
+
     let mut same_device = StagedSession::default();
     same_device
         .add(0.0, started(1, 99, "torchrun train.py"))
@@ -362,6 +388,18 @@ pub(super) fn scenes() -> Vec<(&'static str, StagedSession, Cause, Certainty)> {
         ("fragmented, expandable", expandable, Fragmentation, Likely),
         ("another process", foreign, ForeignProcess, Certain),
         ("left over from run 1", left_over, LeftoverProcess, Certain),
+        (
+            "nobody's process of the same program",
+            orphan,
+            LeftoverProcess,
+            Certain,
+        ),
+        (
+            "a second training of the same program",
+            twin,
+            ForeignProcess,
+            Certain,
+        ),
         ("two ranks on one device", same_device, OwnRanks, Certain),
         (
             "two ranks on one device, by NVML",

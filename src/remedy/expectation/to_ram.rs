@@ -109,8 +109,7 @@ impl RemedyPredictor<'_> {
 
     /// What it saves, which the run's peak is held to: `without` is the same without what saves it.
     pub(super) fn hold_to(&self, of: &Target, without: &Target, expectation: &mut Expectation) {
-        // Of the steps alone: an evaluation before the first one, of which it is only guessed that it took place, is as large
-        // with the remedy as without.
+        // Of the steps alone: whether there was an evaluation before the first one is only guessed.
         let (Some(peak), Some(without)) = (self.likely_step(of), self.likely_step(without)) else {
             return;
         };

@@ -148,6 +148,31 @@ fn what_a_loss_in_chunks_saves_is_of_a_step_and_not_of_an_evaluation_that_may_ha
     assert_eq!(rounded(saved(relief(never))), expected);
 }
 
+/// An evaluation's loss is computed in chunks as well, and needs what its own trace says.
+#[test]
+fn an_evaluation_that_was_rehearsed_in_chunks_has_a_loss_in_chunks() {
+    let said = Rehearsal {
+        evaluates: true,
+        phase: Phase::Evaluation,
+        ..returns_its_loss()
+    };
+    let scene = ran(
+        PLAIN,
+        hello(1, 100, None),
+        out(Phase::Evaluation),
+        vec![patchable(&[]), EventKind::Rehearsal(Box::new(said))],
+    );
+    let (command, remedy) = with(&scene, Cause::LargeLogits, RemedyId::ChunkedLoss).unwrap();
+    assert!(remedy.is_offered(), "{:?}", remedy.availability);
+    assert!(command.contains("cross_entropy=chunked"), "{command}");
+    assert_eq!(remedy.cost.as_str(), "equal to rounding");
+    assert_eq!(remedy.expectation.relief, None);
+    // What lies beside it, and of eight samples two tensors as large as the logits and an eighth of one.
+    let peak = remedy.expectation.peak.unwrap().likely;
+    let least = Bytes::gib(11) + Bytes::mib(8 * (2 * 256 + 32));
+    assert!((least..least + Bytes::mib(300)).contains(&peak), "{peak}");
+}
+
 #[test]
 fn without_a_rehearsal_only_its_kind_of_saving_is_said() {
     let scene = ran(

@@ -128,6 +128,7 @@ pub(crate) fn reading(processes: &[(i32, Bytes)]) -> DeviceReading {
                     used: Some(*bytes),
                     name: None,
                     user: None,
+                    orphaned: false,
                 })
                 .collect(),
         ),

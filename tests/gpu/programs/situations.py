@@ -1,6 +1,7 @@
 """Runs out of memory on purpose in the situations that people report: evaluations, checkpoints, logits, attention, retries.
 
     situations.py CASE SIZE        CASE of CASES below, SIZE 0, 1 or 2
+    situations.py leave SHARE      leaves a process behind that holds that share of the card until its input ends
     situations.py --try            small forms of those that need no GPU
 
 All is sized from the card. Where a part of the card has to be full before, `Full` holds it.
@@ -215,10 +216,88 @@ def own_ranks(size):
     dist.barrier()
 
 
+def left_over(size):
+    """A worker of an earlier run of this program holds three fifths of the card (`leave`: the harness ran it)."""
+    width = 2048
+    model = nn.Sequential(*(nn.Sequential(nn.Linear(width, width), nn.GELU()) for _ in range(24))).cuda()
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+    for _ in range(3):
+        step(model, torch.randn(int((0.5, 0.55, 0.6)[size] * card() / (48 * width * 4)), width, device="cuda")).backward()
+        optimizer.step()
+        optimizer.zero_grad()
+
+
+def leave(share):
+    """An earlier run: its worker goes on while it ends."""
+    reading, writing = os.pipe()
+    if os.fork():
+        os.close(writing)
+        with os.fdopen(reading) as told:
+            print(told.readline().strip(), flush=True)
+        return
+    os.close(reading)
+    held = torch.empty(int(card() * share), dtype=torch.uint8, device="cuda") if torch.cuda.is_available() else None
+    with os.fdopen(writing, "w") as tell:
+        tell.write("held\n")
+    sys.stdin.read()
+    del held
+
+
+def wide(size):
+    """A model, and the rows whose step takes a fifth of the card."""
+    width = (1024, 2048, 4096)[size]
+    model = nn.Sequential(*(nn.Sequential(nn.Linear(width, width), nn.GELU()) for _ in range(24))).cuda()
+    return model, width, int(0.2 * card() / (48 * width * 4))
+
+
+def recorded(model, x):
+    """A step as a CUDA graph, recorded as torch's notes on them say: behind a step on another stream."""
+    stream = torch.cuda.Stream()
+    stream.wait_stream(torch.cuda.current_stream())
+    with torch.cuda.stream(stream):
+        step(model, x[:64]).backward()
+    torch.cuda.current_stream().wait_stream(stream)
+    model.zero_grad()
+    graph = torch.cuda.CUDAGraph()
+    with torch.cuda.graph(graph):
+        loss = step(model, x)
+        loss.backward()
+    return graph, x, loss
+
+
+def graph_pools(size):
+    """A graph for each length of the input: each has a pool of its own."""
+    model, width, rows = wide(size)
+    return [recorded(model, torch.randn(rows - 64 * n, width, device="cuda")) for n in range(16)]
+
+
+def beside_graphs(size):
+    """What runs without a graph finds no room beside the pools of those that were recorded."""
+    model, width, rows = wide(size)
+    graphs = [recorded(model, torch.randn(rows - 64 * n, width, device="cuda")) for n in range(3)]
+    model.zero_grad()
+    step(model, torch.randn(3 * rows, width, device="cuda")).backward()
+    return graphs
+
+
+def autotuning(size):
+    """Kernels are tried out on inputs of their own, beside a step that fills the card."""
+    rows, width = (16, 24, 32)[size] * 8192, 4096
+    model = nn.Linear(width, width, bias=False, device="cuda")
+    x = torch.randn(rows, width, device="cuda")
+    compiled = torch.compile(model, mode="max-autotune-no-cudagraphs", dynamic=False)
+    # What the product itself takes is there; what the trials take beside it is not.
+    full = Full(rows * width * 4 + GIB // 2)
+    with torch.no_grad():
+        compiled(x)
+    return full
+
+
 CASES = {
     function.__name__: function
     for function in (trainer_evaluation, own_list, checkpoint_load, optimizer_load, checkpoint_save, large_logits, attention_scores,
-                     attention_weights, held_by_exception, unused_block, optimizer_foreach, own_ranks)
+                     attention_weights, held_by_exception, unused_block, optimizer_foreach, own_ranks, left_over, graph_pools,
+                     beside_graphs, autotuning)
 }
 
 
@@ -231,5 +310,7 @@ def try_models():
 if __name__ == "__main__":
     if sys.argv[1] == "--try":
         try_models()
+    elif sys.argv[1] == "leave":
+        leave(float(sys.argv[2]))
     else:
         CASES[sys.argv[1]](int(sys.argv[2]))

@@ -53,7 +53,7 @@ class Found(PatchTest):
         self.assertNotIn("precision", line)
         del net, teacher
 
-    def test_one_that_has_received_cuda_tensors_of_another_says_so(self):
+    def test_one_that_shares_cuda_tensors_with_another_says_so(self):
         reductions = types.ModuleType("torch.multiprocessing.reductions")
         sys.modules["torch.multiprocessing.reductions"] = reductions
         self.addCleanup(sys.modules.pop, "torch.multiprocessing.reductions", None)
@@ -61,8 +61,10 @@ class Found(PatchTest):
         # A file's numbers and its name: tensors of the host.
         reductions.shared_cache = {(17, 4711): None, b"/torch_1_2_3": None}
         self.assertNotIn("shares_cuda", self.take())
-        reductions.shared_cache[(b"handle", 512)] = None
-        self.assertIs(self.take()["shares_cuda"], True)
+        # Received by a handle and an offset, sent by the handle alone.
+        for key in ((b"c" + bytes(64), 512), b"c" + bytes(64)):
+            reductions.shared_cache = {b"/torch_1_2_3": None, key: None}
+            self.assertIs(self.take()["shares_cuda"], True)
 
     def test_one_that_normalizes_by_the_batch_is_named_while_it_trains(self):
         kind = type("BatchNorm2d", (type("_BatchNorm", (type(Block()),), {}),), {})

@@ -208,14 +208,18 @@ def installed() -> list[str]:
 
 
 def shares_cuda() -> bool:
-    """Whether this process has received CUDA tensors of another one. torch keeps what it has received by CUDA's
-    handle and an offset (reductions.py of 2.11); tensors of the host are kept by a file's numbers or its name."""
+    """Whether this process has sent CUDA tensors to another one or received some. torch keeps what it has received by
+    CUDA's handle and an offset, what it has sent by the handle alone (reductions.py of 2.11); tensors of the host are
+    kept by a file's numbers or its name."""
     reductions = sys.modules.get("torch.multiprocessing.reductions")
-    received = getattr(reductions, "shared_cache", None) or {}
-    return any(
-        isinstance(key, tuple) and len(key) == 2 and isinstance(key[0], bytes) and isinstance(key[1], int)
-        for key in list(received)
-    )
+    shared = getattr(reductions, "shared_cache", None) or {}
+    return any(is_of_cuda(key) for key in list(shared))
+
+
+def is_of_cuda(key: Any) -> bool:
+    if isinstance(key, tuple) and len(key) == 2 and isinstance(key[1], int):
+        key = key[0]
+    return isinstance(key, bytes) and not key.startswith(b"/torch_")
 
 
 def batch_norm(roots: list[Module]) -> str | None:

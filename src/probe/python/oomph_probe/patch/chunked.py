@@ -2,10 +2,10 @@
 log-softmax, which is kept for backward, and its gradient) is only made of a few rows, by the same operators.
 
 Each row's loss and gradient are what they were, to rounding: a mean or a sum adds the rows up in another order.
-Backward computes the rows' log-softmax again. Taken for two-dimensional logits with classes as targets; weights, an
-ignored index, label smoothing and the three reductions are torch's own in each chunk. Anything else goes on to torch as
-it is: probabilities as targets, subclasses of tensors, transforms of torch.func, what is being compiled. Where a graph
-of the gradient is asked for, backward makes all of it at once.
+Backward computes the rows' log-softmax again; an evaluation has the rows' alone as well. Taken for two-dimensional
+logits with classes as targets; weights, an ignored index, label smoothing and the three reductions are torch's own in
+each chunk. Anything else goes on to torch as it is: probabilities as targets, subclasses of tensors, transforms of
+torch.func, what is being compiled. Where a graph of the gradient is asked for, backward makes all of it at once.
 """
 
 from __future__ import annotations
@@ -103,7 +103,7 @@ class Chunks:
                 return None
             if logits.numel() * logits.element_size() < self.smallest or not logits.is_floating_point():
                 return None
-            if not (logits.requires_grad and torch.is_grad_enabled()) or target.is_floating_point():
+            if target.is_floating_point():
                 return None
             if weight is not None and (type(weight) not in self.kinds or weight.requires_grad):
                 return None
@@ -120,7 +120,7 @@ class Chunks:
         if self.note is not None:
             try:
                 # Of the log-softmax, its gradient and that of the logits two are not made but for a chunk, and the
-                # logits are kept instead of one of them.
+                # logits are kept instead of one of them. Without gradients the log-softmax is not.
                 taken = logits.numel() * logits.element_size()
                 of_chunk = taken * self.rows_of(logits) // len(logits)
                 self.note(len(logits), logits.shape[1], max(taken - MADE * of_chunk, 0))

@@ -233,12 +233,13 @@ class Rehearsal:
                 if each.requires_grad:
                     each.register_post_accumulate_grad_hook(self.has_gradient)
         self.begin_trace()
+        chunks = chunking.Chunking(torch, call.device, *variant.batch or (1, 1)) if variant.changed.chunks else None
         if call.is_evaluation:
             self.are_there(given)
-            return self.evaluated(module, *given)
+            with chunks if chunks is not None else contextlib.nullcontext():
+                return self.evaluated(module, *given)
         if call.is_evaluated_first:
             module.train()
-        chunks = chunking.Chunking(torch, call.device, *variant.batch or (1, 1)) if variant.changed.chunks else None
         for left in range(MOST_CARRIED, -1, -1):
             self.are_there(given)
             with chunks if chunks is not None else contextlib.nullcontext():

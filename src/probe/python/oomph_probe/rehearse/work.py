@@ -263,7 +263,7 @@ class Work:
             if variant == AS_IT_WAS:
                 self.changes = self.in_other_ways(one, at)
                 self.traces, self.fixed = [(at, trace.words)], one.fixed_sizes()
-                if one.log_softmax > chunking.WORTH * trace.peak and not self.call.is_evaluation:
+                if one.log_softmax > chunking.WORTH * trace.peak:
                     self.left.insert(1, CHUNKED)
             say(said, trace, at, one.fixed_sizes(), one.outlive)
             if one.offloading is not None:
