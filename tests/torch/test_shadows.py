@@ -34,6 +34,8 @@ class ASampleEach(nn.Module):
         super().__init__()
         self.inner = inner
         inner.weight.calls = 0
+        # What a step that did not end has left.
+        inner.max_batch_len = 8
         inner.register_forward_hook(self.keep)
         inner.register_full_backward_hook(functools.partial(self.by_sample, scale=2))
 
@@ -42,7 +44,9 @@ class ASampleEach(nn.Module):
         module.kept = given[0].detach()
 
     def by_sample(self, module, into, out_of, scale):
-        module.weight.by_sample = torch.einsum("ni,nj->nij", out_of[0], module.kept) * scale
+        by_sample = torch.einsum("ni,nj->nij", out_of[0], module.kept) * scale
+        module.weight.by_sample = torch.zeros(module.max_batch_len, *by_sample.shape[1:])
+        module.weight.by_sample[: len(by_sample)] = by_sample
 
     def forward(self, x):
         return self.inner(x).square().mean()
@@ -66,7 +70,8 @@ class Hooks(unittest.TestCase):
         line = rehearse.said(model, torch.randn(8, WIDTH))
         self.assertIsNone(rehearse.why_not(line))
         trace = line["variants"][0]["trace"].split()
-        self.assertEqual(trace.count("x%d" % (WIDTH * WIDTH * 4)), 2, trace)
+        # The product, twice it, and the place of the size that the model has noted.
+        self.assertEqual(trace.count("x%d" % (WIDTH * WIDTH * 4)), 3, trace)
         self.assertEqual(model.inner.weight.calls, 0)
         self.assertFalse(hasattr(model.inner, "kept") or hasattr(model.inner.weight, "by_sample"))
 

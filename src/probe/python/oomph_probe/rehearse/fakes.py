@@ -11,6 +11,8 @@ from __future__ import annotations
 import functools
 import types
 
+from ..knobs import search
+from ..knobs.names import BATCH
 from . import compiling, flat_shards, shards
 
 TYPE_CHECKING = False
@@ -48,8 +50,13 @@ class CannotCopy(Exception):
 class Copier:
     """Copies under one FakeTensorMode; the same object gives the same copy."""
 
-    def __init__(self, torch: Torch, operators: Operators, device: Any, gathered_in: Any = None) -> None:
+    def __init__(
+        self, torch: Torch, operators: Operators, device: Any, gathered_in: Any = None,
+        batch: tuple[int, int] | None = None,
+    ) -> None:
         self.torch = torch
+        # The batch of the call, and the one that is rehearsed.
+        self.batch = batch
         self.operators = operators
         self.device = device
         self.memo: dict[Any, Any] = {}
@@ -177,10 +184,18 @@ class Copier:
         for name, value in list(module.__dict__.items()):
             if name == COMPILED:
                 continue
-            state[name] = self.hooks(value) if name in HOOKS else self.of(value)
+            state[name] = self.hooks(value) if name in HOOKS else self.of(self.rehearsed(name, value))
         if sharded is not None:
             self.shards.attach(copy, sharded)
         return copy
+
+    def rehearsed(self, name: str, value: Any) -> Any:
+        """A number that is the batch, and is called so (`max_batch_len`), is the rehearsed one."""
+        if self.batch is None or type(value) is not int or value != self.batch[0]:
+            return value
+        if not search.words(name) & BATCH:
+            return value
+        return self.batch[1]
 
     def hooks(self, hooks: Any) -> Any:
         """Of a module's hooks those that compute one of its weights from others (weight_norm, spectral_norm, pruning):

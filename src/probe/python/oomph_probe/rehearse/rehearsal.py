@@ -212,7 +212,7 @@ class Rehearsal:
         self.operators = operators.Operators(torch, mode, self.answers)
         self.accumulation.measure(mode)
         gathered_in = torch.bfloat16 if variant.changed.in_bf16 else None
-        copier = self.copier = fakes.Copier(torch, self.operators, call.device, gathered_in)
+        copier = self.copier = fakes.Copier(torch, self.operators, call.device, gathered_in, variant.batch)
         module = copier.of(call.module())
         self.weights, self.trained = copier.weights, copier.trained
         self.flags = copier.flags
