@@ -38,6 +38,7 @@
     )
 )]
 
+mod alarm;
 mod front;
 pub mod keeper;
 mod keeper_lost;
@@ -49,6 +50,7 @@ mod terminal;
 mod this_process;
 mod wire;
 
+pub use alarm::Alarm;
 pub use front::{Keeper, KeeperAnswers, Reports, look, pass_on};
 pub use keeper_lost::{HeldRun, clear_up};
 pub use messages::{Call, HeadlessFront, RunStage, RunStatus, SessionStatus};

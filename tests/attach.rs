@@ -563,6 +563,9 @@ fn what_cannot_be_done_is_said_with_what_to_do() {
     wait_until("it is cleared away", PATIENCE, || user.ls().len() == 1);
     refused(&["stop", &one], "oomph replay");
     assert!(!user.path("run/oomph").join(&one).exists());
+    // One runs, and one has ended that begins so as well.
+    let several = "matches several sessions; type more of the ID: `oomph logs ";
+    refused(&["logs", "20"], several);
     assert!(user.ask(&["stop", &other]).status.success());
     user.wait_for_none();
     for session in &mut sessions {

@@ -144,6 +144,18 @@ fn a_line_is_opened_in_the_users_editor() {
     terminal.wait_for("allocated by", PATIENCE);
     let typed = std::fs::read_to_string(path("edit.read")).expect("what was typed");
     assert_eq!(typed, "q typed");
+
+    // The terminal gets another size while it is the editor's.
+    terminal.press("e");
+    terminal.wait_for("editing +1 ", PATIENCE);
+    terminal.resize(20, 60);
+    terminal.press("\r");
+    let has_its_rows = |screen: &str| {
+        let rows: Vec<&str> = screen.lines().collect();
+        let is_footer = |row: &&str| row.contains("Esc back");
+        rows[0].contains("oomph") && rows.iter().rposition(|row| is_footer(&row)) == Some(19)
+    };
+    terminal.wait_for(has_its_rows, PATIENCE);
     terminal.press("q");
     terminal.wait_for("replay x1", PATIENCE);
     terminal.press("q");

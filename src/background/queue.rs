@@ -86,6 +86,10 @@ impl Queue {
             // is needed.
             let _ = self.bytes.try_reserve_exact(self.capacity);
         }
+        if self.bytes.is_empty() {
+            // From the ring's beginning: going round, it would in time take all of its memory for a line at a time.
+            self.bytes.clear();
+        }
         if self.bytes.try_reserve(bytes.len()).is_err() {
             return self.drop_unit(unit, bytes.len(), false);
         }

@@ -5,7 +5,7 @@ use super::NOT_WRITTEN;
 use crate::event::older_part;
 use crate::live::Ending;
 use crate::query::sessions::{
-    Chosen, Meant, NoChoice, choose, is_running, job_of_stored, meant, several_ended,
+    Chosen, Meant, NoChoice, choose, is_running, job_of_stored, meant, several_ended, several_with,
 };
 use crate::recording::{self, BaseDirs, FoundSession, Life, OUTPUT_LOG, SessionFile};
 use anyhow::Context;
@@ -112,7 +112,7 @@ fn source(name: Option<&str>) -> anyhow::Result<LogSource> {
                 let others = stored.iter().filter(|stored| stored.id.starts_with(name));
                 let others: Vec<recording::Stored> = others.cloned().collect();
                 if found.id() != name && others.iter().any(|other| other.id != *found.id()) {
-                    return Err(several_ended(name, "logs", &others).into());
+                    return Err(several_with(name, "logs", &found, &others).into());
                 }
                 return of_living(found, &stored);
             }

@@ -257,6 +257,9 @@ impl Inbox {
             },
         )
         .await;
+        if matches!(taken, FirstTaken::Signal(_) | FirstTaken::Typed(_)) {
+            self.reports.hurry();
+        }
         Received::Message(match taken {
             FirstTaken::Signal(Ok(signal)) => return Received::Signal(signal),
             FirstTaken::Signal(Err(_)) => Message::Tick,

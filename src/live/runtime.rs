@@ -34,7 +34,8 @@ use crate::recording::{Directories, Recorder};
 use crate::remedy::Leftover;
 use crate::report::news::{News, NewsKind, WhatFollows};
 use crate::supervise::{
-    self, HeldRun, Keeper, KeeperOrder, KeeperReport, KeeperTimeouts, Launch, Reports, Sender,
+    self, Alarm, HeldRun, Keeper, KeeperOrder, KeeperReport, KeeperTimeouts, Launch, Reports,
+    Sender,
 };
 use crate::units::{Moment, Pid};
 use nix::errno::Errno;
@@ -43,7 +44,7 @@ use std::collections::VecDeque;
 use std::future::pending;
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 use tokio::sync::mpsc;
 
 /// How often to look whether a shell has brought us to the foreground again.
@@ -133,13 +134,14 @@ impl Runtime {
     async fn follow(&mut self, inbox: &mut Inbox) -> (Ending, Departure) {
         // A training may be silent for a long time: publish the status at once.
         self.pass_time();
+        let mut alarm = Alarm::new();
         loop {
             self.hear_out(inbox);
             if let Some(leaving) = self.controller.phase().leaving() {
                 return leaving;
             }
             let wake = self.next_wake();
-            let woken = sleep_until(wake, self.clock);
+            let woken = sleep_until(wake, self.clock, &mut alarm);
             let asked = self.controller.phase().asked_since();
             let session = &mut self.controller.session;
             let typed = self.display.next_chosen(session, self.clock, asked);
@@ -657,9 +659,12 @@ fn has_ended(pid: Pid) -> bool {
     pid.is_here() && kill(nix::unistd::Pid::from_raw(pid.0), None) == Err(Errno::ESRCH)
 }
 
-async fn sleep_until(wake: Option<Moment>, clock: Clock) {
+async fn sleep_until(wake: Option<Moment>, clock: Clock, alarm: &mut Alarm) {
     match wake {
-        Some(wake) => tokio::time::sleep(wake.since(clock.now())).await,
+        Some(wake) => {
+            let left = wake.since(clock.now());
+            alarm.until(Instant::now() + left).await;
+        }
         None => pending().await,
     }
 }

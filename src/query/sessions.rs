@@ -113,7 +113,7 @@ impl fmt::Display for NoChoice {
                         write!(f, "{name} matches several sessions; type more of the ID: ")?;
                     }
                 }
-                f.write_str(&commands.join(", "))
+                list(f, commands)
             }
             NoChoice::Dead(words) => f.write_str(words),
             NoChoice::Ended { id } => write!(
@@ -121,22 +121,26 @@ impl fmt::Display for NoChoice {
                 "session {id} has ended; oomph replay {id} plays it, oomph report {id} is a page about it"
             ),
             NoChoice::SeveralEnded { name, commands } => {
-                let (shown, others) = commands.split_at(commands.len().min(LISTED));
                 write!(
                     f,
-                    "{name} matches several sessions that have ended; type more of the ID: {}",
-                    shown.join(", ")
+                    "{name} matches several sessions that have ended; type more of the ID: "
                 )?;
-                match others.len() {
-                    0 => Ok(()),
-                    more => write!(f, " and {more} more (`oomph ls --all`)"),
-                }
+                list(f, commands)
             }
             NoChoice::Unknown(name) => write!(
                 f,
                 "no session of yours begins with {name}, running or ended; `oomph ls --all` lists them"
             ),
         }
+    }
+}
+
+fn list(f: &mut fmt::Formatter<'_>, commands: &[String]) -> fmt::Result {
+    let (shown, others) = commands.split_at(commands.len().min(LISTED));
+    f.write_str(&shown.join(", "))?;
+    match others.len() {
+        0 => Ok(()),
+        more => write!(f, " and {more} more (`oomph ls --all`)"),
     }
 }
 
@@ -244,6 +248,17 @@ pub fn several_ended(name: &str, verb: &str, stored: &[Stored]) -> NoChoice {
         commands: (stored.iter())
             .map(|stored| format!("`oomph {verb} {}`", stored.id))
             .collect(),
+    }
+}
+
+/// A name that means a session that runs is the beginning of others' as well, which have ended.
+pub fn several_with(name: &str, verb: &str, found: &Chosen, stored: &[Stored]) -> NoChoice {
+    let ended = stored.iter().map(|stored| &stored.id);
+    let ended = ended.filter(|id| *id != found.id());
+    let ids = std::iter::once(found.id()).chain(ended);
+    NoChoice::Several {
+        name: Some(name.to_string()),
+        commands: ids.map(|id| format!("`oomph {verb} {id}`")).collect(),
     }
 }
 

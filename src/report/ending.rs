@@ -86,24 +86,29 @@ pub fn unused(state: &State, room: BatchRoom) -> Option<String> {
         could: _,
         basis,
         is_alone,
-        parts: _,
+        parts,
     } = room;
     let could_words = room.batch_words();
+    // Other sessions of this program may name other batches: why this one is no other.
     let fits = match basis {
         RoomBasis::Step(traced) => format!(
             "would fit ({now} ran), by the allocations of step {}",
             traced.step
         ),
-        RoomBasis::Peaks => {
-            format!("may fit ({now} ran): an estimate from the peaks of other batches")
-        }
+        RoomBasis::Peaks => format!(
+            "may fit ({now} ran): an estimate from the steps' peaks, since no traced step shows what the run needed"
+        ),
+    };
+    let gradients = match parts {
+        0 | 1 => "",
+        _ => ", with gradients that stay from one part of a step to the next",
     };
     let alone = match is_alone {
         true => "; other processes are not counted (no NVML)",
         false => "",
     };
     Some(format!(
-        "{unused} unused: a batch of {could_words} {fits}{alone}"
+        "{unused} unused: a batch of {could_words} {fits}{gradients}{alone}; oomph fit measures it"
     ))
 }
 
@@ -341,9 +346,22 @@ mod tests {
         let said = |basis| unused(&scene.state, room(basis)).expect("words");
         assert_eq!(
             said(step),
-            "9.98 GiB unused: a batch of 48 would fit (32 ran), by the allocations of step 7"
+            "9.98 GiB unused: a batch of 48 would fit (32 ran), by the allocations of step 7; oomph fit measures it"
         );
-        assert!(said(RoomBasis::Peaks).contains("a batch of 48 may fit (32 ran): an estimate"));
+        assert!(said(RoomBasis::Peaks).contains(
+            "a batch of 48 may fit (32 ran): an estimate from the steps' peaks, since no traced step shows"
+        ));
+        let accumulated = BatchRoom {
+            parts: 2,
+            ..room(step)
+        };
+        let accumulated = unused(&scene.state, accumulated).expect("words");
+        assert!(
+            accumulated.contains(
+                "a batch of 48 × 2 would fit (32 ran), by the allocations of step 7, with gradients that stay"
+            ),
+            "{accumulated}"
+        );
     }
 
     #[test]

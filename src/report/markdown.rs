@@ -170,8 +170,8 @@ fn ram(text: &mut String, story: &SessionStory) {
         memory.limit,
         memory.limited_by.words()
     );
-    for HeldRam { who, bytes } in held_at_peak(memory) {
-        let _ = writeln!(text, "| {} | {bytes} |", plain(&who));
+    for HeldRam { who, held } in held_at_peak(memory) {
+        let _ = writeln!(text, "| {} | {held} |", plain(&who));
     }
     text.push_str("\n</details>\n");
 }

@@ -4,6 +4,7 @@
 //! Nothing here blocks the front's loop. Dropping the handle doesn't affect the training: the keeper notices
 //! that the front is gone and continues.
 
+use super::alarm::Alarm;
 use super::messages::{Call, Io, KeeperOrder, KeeperReport, SessionStatus, Setup};
 use super::terminal::LineSettings;
 use super::this_process::{GroupPlace, inherited};
@@ -25,9 +26,9 @@ use std::os::unix::process::CommandExt;
 use std::path::Path;
 use std::process::Command;
 use std::sync::{Arc, Mutex, PoisonError};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 use tokio::io::Interest;
-use tokio::net::UnixStream;
+use tokio::io::unix::{AsyncFd, AsyncFdReadyGuard};
 use tokio::sync::Notify;
 
 /// The bound of orders that wait for a keeper that doesn't read: a suspended keeper must not fill the
@@ -45,14 +46,108 @@ pub struct Keeper {
 #[derive(Debug)]
 pub struct Reports {
     link: Arc<KeeperLink>,
+    incoming: Incoming,
     decoder: Decoder,
     chunk: Vec<u8>,
+    pace: ReadPace,
+    alarm: Alarm,
+}
+
+/// The socket as it is read: watched, or for a while not, since whatever comes to a watched one wakes this process.
+#[derive(Debug)]
+enum Incoming {
+    Watched(AsyncFd<Socket>),
+    Unwatched(Socket),
+    /// Only in between.
+    Neither,
+}
+
+/// After so long it is tried again to watch it, where the system could not.
+const WATCH_AGAIN: Duration = Duration::from_millis(20);
+
+impl Incoming {
+    /// Waits until there is something to be read. Cancel-safe.
+    async fn readable(&mut self) -> io::Result<AsyncFdReadyGuard<'_, Socket>> {
+        while let Incoming::Unwatched(_) = self {
+            self.watch();
+            if let Incoming::Unwatched(_) = self {
+                tokio::time::sleep(WATCH_AGAIN).await;
+            }
+        }
+        match self {
+            Incoming::Watched(socket) => socket.readable().await,
+            Incoming::Unwatched(_) | Incoming::Neither => Err(io::ErrorKind::NotConnected.into()),
+        }
+    }
+
+    fn watch(&mut self) {
+        *self = match std::mem::replace(self, Incoming::Neither) {
+            Incoming::Unwatched(socket) => {
+                // SAFETY: a socket owns its descriptor, which stays the same.
+                let watched =
+                    unsafe { AsyncFd::register_with_interest(socket, Interest::READABLE) };
+                match watched {
+                    Ok(watched) => Incoming::Watched(watched),
+                    Err(error) => Incoming::Unwatched(error.into_parts().0),
+                }
+            }
+            other => other,
+        };
+    }
+
+    fn leave(&mut self) {
+        *self = match std::mem::replace(self, Incoming::Neither) {
+            Incoming::Watched(socket) => Incoming::Unwatched(socket.into_inner()),
+            other => other,
+        };
+    }
+}
+
+/// When the socket is read again. Where output has come line by line for a while, several lines are taken at once: each time that
+/// the front is woken costs as much as many lines.
+#[derive(Debug, Default)]
+struct ReadPace {
+    /// Since when reads have followed each other closely, and the last one of them.
+    flow: Option<(Instant, Instant)>,
+    /// Not before.
+    rest: Option<Instant>,
+}
+
+/// Between two reads of a flow.
+const REST: Duration = Duration::from_millis(150);
+
+/// Reads that are further apart are none: before it is one, and with the rests in it.
+const CLOSE: Duration = Duration::from_millis(150);
+const CLOSE_IN_A_FLOW: Duration = Duration::from_millis(500);
+
+/// Only then it is one: what begins, answers or ends at once is read at once.
+const FLOWING: Duration = Duration::from_secs(1);
+
+/// From so many bytes in a read on the keeper must not be kept waiting.
+const FLOOD: usize = 8 << 10;
+
+impl ReadPace {
+    fn has_read(&mut self, bytes: usize, now: Instant) {
+        let is_close = |since: Instant, last: Instant| {
+            let close = match last.duration_since(since) >= FLOWING {
+                true => CLOSE_IN_A_FLOW,
+                false => CLOSE,
+            };
+            bytes < FLOOD && now.duration_since(last) <= close
+        };
+        let since = match self.flow {
+            Some((since, last)) if is_close(since, last) => since,
+            Some(_) | None => now,
+        };
+        self.flow = Some((since, now));
+        self.rest = (now.duration_since(since) >= FLOWING).then(|| now + REST);
+    }
 }
 
 /// Shared by [`Keeper`] and [`Reports`]: the socket, and the bytes that it did not take yet.
 #[derive(Debug)]
 struct KeeperLink {
-    socket: UnixStream,
+    socket: AsyncFd<Socket>,
     waiting: Mutex<VecDeque<u8>>,
     more: Notify,
 }
@@ -138,8 +233,12 @@ impl Keeper {
     /// Uses an existing connection. Call it inside a tokio runtime.
     pub(super) fn over(socket: Socket, pid: Pid) -> anyhow::Result<(Keeper, Reports)> {
         socket.set_nonblocking(true)?;
+        let incoming = Incoming::Unwatched(socket.try_clone()?);
+        // SAFETY: a socket owns its descriptor, which stays the same.
+        let socket = unsafe { AsyncFd::register_with_interest(socket, Interest::WRITABLE) };
+        let socket = socket.map_err(|refused| refused.into_parts().1);
         let link = Arc::new(KeeperLink {
-            socket: UnixStream::from_std(socket).context("cannot watch the keeper's socket")?,
+            socket: socket.context("cannot watch the keeper's socket")?,
             waiting: Mutex::new(VecDeque::new()),
             more: Notify::new(),
         });
@@ -149,8 +248,11 @@ impl Keeper {
         };
         let reports = Reports {
             link,
+            incoming,
             decoder: Decoder::default(),
             chunk: vec![0; 64 << 10],
+            pace: ReadPace::default(),
+            alarm: Alarm::new(),
         };
         Ok((keeper, reports))
     }
@@ -194,7 +296,7 @@ impl Keeper {
     pub async fn flush(&self, limit: Duration) {
         let all = async {
             while self.link.flush().unwrap_or(false) {
-                let _ = self.link.socket.writable().await;
+                drop(self.link.socket.writable().await);
             }
         };
         let _ = tokio::time::timeout(limit, all).await;
@@ -233,7 +335,7 @@ impl KeeperLink {
         while !waiting.is_empty() {
             let first = waiting.as_slices().0;
             // Through tokio, which must see that the socket is full to wait for it.
-            match (self.socket).try_io(Interest::WRITABLE, || self.write(first)) {
+            match (self.socket).try_io(Interest::WRITABLE, |_| self.write(first)) {
                 Ok(n) => drop(waiting.drain(..n)),
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => return Ok(true),
                 Err(error) => return Err(error),
@@ -244,6 +346,11 @@ impl KeeperLink {
 }
 
 impl Reports {
+    /// What comes next may be an answer to the user: it is read at once.
+    pub fn hurry(&mut self) {
+        self.pace = ReadPace::default();
+    }
+
     /// The next report. `None` after the last: normally after [`KeeperReport::Finished`], otherwise
     /// because the keeper died. Cancel-safe.
     pub async fn next(&mut self) -> Option<KeeperReport> {
@@ -253,25 +360,34 @@ impl Reports {
                 Ok(None) => {}
                 Err(wire::Malformed) => return None,
             }
+            if let Some(until) = self.pace.rest {
+                self.incoming.leave();
+                self.alarm.until(until).await;
+                self.pace.rest = None;
+            }
             // Even if the keeper is gone, its last reports are still to be read.
             let unsent = self.link.flush().unwrap_or(false);
             tokio::select! {
                 biased;
-                ready = self.link.socket.readable() => if ready.is_err() || !self.read() {
-                    return None;
-                },
+                ready = self.incoming.readable() => {
+                    let read = ready.and_then(|mut ready| read_once(&mut ready, &mut self.chunk));
+                    if !self.has_read(read) {
+                        return None;
+                    }
+                }
                 _ = self.link.socket.writable(), if unsent => {}
                 () = self.link.more.notified() => {}
             }
         }
     }
 
-    /// Reads once; whether the connection is still there.
-    fn read(&mut self) -> bool {
-        match self.link.socket.try_read(&mut self.chunk) {
+    /// Whether the connection is still there.
+    fn has_read(&mut self, read: io::Result<usize>) -> bool {
+        match read {
             Ok(0) => false,
             Ok(n) => {
                 self.decoder.push(self.chunk.get(..n).unwrap_or_default());
+                self.pace.has_read(n, Instant::now());
                 true
             }
             Err(error) => matches!(
@@ -280,6 +396,16 @@ impl Reports {
             ),
         }
     }
+}
+
+fn read_once(ready: &mut AsyncFdReadyGuard<'_, Socket>, chunk: &mut [u8]) -> io::Result<usize> {
+    let read = ready.try_io(|socket| socket.get_ref().read(chunk));
+    let read = read.map_err(|_| io::Error::from(io::ErrorKind::WouldBlock))?;
+    if read.as_ref().is_ok_and(|bytes| *bytes < chunk.len()) {
+        // There was no more.
+        ready.clear_ready();
+    }
+    read
 }
 
 /// The settings of the user's terminal: the first of stdout, stderr, stdin that is one.
@@ -377,4 +503,35 @@ pub fn look(path: &Path, limit: Duration) -> io::Result<SessionStatus> {
 /// Calls the keeper that listens at `path` without waiting for an answer.
 pub fn pass_on(path: &Path, what: Call) -> io::Result<()> {
     call(path, what).map(drop)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_a_lasting_flow_of_lines_is_read_at_intervals() {
+        let begin = Instant::now();
+        let at = |millis| begin + Duration::from_millis(millis);
+        let mut pace = ReadPace::default();
+        let mut rest_after = |bytes, millis| {
+            pace.has_read(bytes, at(millis));
+            pace.rest
+        };
+        // Twenty lines a second.
+        for millis in (0..1_000).step_by(50) {
+            assert_eq!(rest_after(50, millis), None, "it may end soon");
+        }
+        assert_eq!(rest_after(50, 1_000), Some(at(1_150)));
+        assert_eq!(rest_after(150, 1_200), Some(at(1_350)));
+        assert_eq!(rest_after(50, 1_650), Some(at(1_800)), "it was late");
+        assert_eq!(rest_after(FLOOD, 1_800), None, "the keeper would wait");
+        assert_eq!(rest_after(50, 1_900), None, "a flow begins again");
+        assert_eq!(rest_after(50, 2_100), None, "these are single lines");
+        for millis in (2_200..3_100).step_by(100) {
+            assert_eq!(rest_after(50, millis), None);
+        }
+        assert_eq!(rest_after(50, 3_100), Some(at(3_250)));
+        assert_eq!(rest_after(50, 3_700), None, "it has ended");
+    }
 }

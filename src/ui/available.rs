@@ -61,10 +61,12 @@ pub(super) fn is_available(view: &View, action: Action, scene: &Scene) -> bool {
             | StepMove::FirstStep
             | StepMove::LargestStep
             | StepMove::FailedStep),
-        ) => choice::other(view, scene, step).is_some(),
+        ) => {
+            choice::other(view, scene, step).is_some()
+                || choice::leads_to_untraced(view, scene, step)
+        }
         Action::Step(StepMove::WhatLeaks) => {
-            let read = view.step.as_ref().and_then(StepView::read);
-            read.is_some() || choice::askable(view, scene).is_some()
+            choice::is_traced(view, scene) || choice::askable(view, scene).is_some()
         }
         Action::Step(StepMove::EditLine) => {
             let read = view.step.as_ref().and_then(StepView::read);
@@ -84,7 +86,7 @@ pub(super) fn is_available(view: &View, action: Action, scene: &Scene) -> bool {
             let read = view.step.as_ref().and_then(StepView::read);
             read.is_some_and(|read| read.grouping != Grouping::Flame)
         }
-        Action::OpenFailedStep => choice::failed(scene).is_some(),
+        Action::OpenFailedStep => choice::has_failed(scene),
         Action::Step(_) => view.step.as_ref().and_then(StepView::read).is_some(),
         Action::ToStart | Action::ToEnd => selecting || pane_scrolls(view, scene),
         Action::OpenOom => {

@@ -217,6 +217,8 @@ const LEGEND_WIDTH: u16 = 16;
 
 struct Label {
     at: Bytes,
+    /// `None` of what has ended: it has no figure now.
+    figure: Option<Bytes>,
     name: Cow<'static, str>,
     tone: Tone,
 }
@@ -225,20 +227,22 @@ struct Label {
 fn labels(curves: &[Curve], rules: &[ChartRule], compared: Option<(String, Bytes)>) -> Vec<Label> {
     let rules = rules
         .iter()
-        .map(|rule| (rule.name, Some(rule.at), rule.tone));
+        .map(|rule| (rule.name, Some(rule.at), Some(rule.at), rule.tone));
     let curves = curves
         .iter()
-        .map(|curve| (curve.name, curve.latest, curve.tone));
-    let named = rules.chain(curves).filter_map(|(name, at, tone)| {
+        .map(|curve| (curve.name, curve.at, curve.latest, curve.tone));
+    let named = rules.chain(curves).filter_map(|(name, at, figure, tone)| {
         let name = name.into();
         Some(Label {
             at: at?,
+            figure,
             name,
             tone,
         })
     });
     let compared = compared.map(|(name, at)| Label {
         at,
+        figure: Some(at),
         name: name.into(),
         tone: COMPARED,
     });
@@ -254,7 +258,14 @@ fn draw_legend(canvas: &mut Canvas, mut labels: Vec<Label>, scale: &Scale, figur
             .skip(1)
             .text(&format!("{:<9}", label.name), label.tone)
             .text(" ", Tone::Dim)
-            .text(&figures.column(Some(label.at)), Tone::Text);
+            .text(&figure(label, figures), Tone::Text);
+    }
+}
+
+fn figure(label: &Label, figures: Figures) -> String {
+    match label.figure {
+        Some(figure) => figures.column(Some(figure)),
+        None => String::new(),
     }
 }
 

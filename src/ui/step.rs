@@ -14,6 +14,7 @@
 
 pub(super) mod chart;
 pub(super) mod choice;
+mod failed;
 mod flame;
 mod flame_place;
 mod holdings;
@@ -54,6 +55,7 @@ pub(super) fn draw(canvas: &mut Canvas, open: &StepView, view: &View, scene: &Sc
             sentence(canvas, &text);
             return;
         }
+        StepView::Failed(key) => return failed::draw(canvas, *key, view, scene),
     };
     let layout = layout::arrange(canvas.area);
     title(&mut canvas.at(layout.title), read, view, scene);
@@ -168,11 +170,8 @@ fn title(canvas: &mut Canvas, read: &ReadStep, view: &View, scene: &Scene) {
     let untraced = is_open
         .then(|| choice::untraced_failure(view, scene))
         .flatten();
-    let untraced = untraced.map(|step| {
-        let words = format!(
-            "not step {}, which ran out: Esc, o, d has its lines",
-            count(step)
-        );
+    let untraced = untraced.map(|key| {
+        let words = format!("step {} ran out of memory: ]", count(key.step));
         (words, Tone::Warning)
     });
     let before = [step]

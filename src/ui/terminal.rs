@@ -9,7 +9,7 @@ use crate::ui::{Mouse, Preferences, Scene, View, draw_output, draw_screen, outpu
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 use nix::sys::termios::{SetArg, Termios, cfmakeraw, tcgetattr, tcsetattr};
 use ratatui::backend::{Backend, CrosstermBackend};
-use ratatui::buffer::{Buffer, Cell};
+use ratatui::buffer::{Buffer, Cell, CellWidth};
 use ratatui::layout::{Position, Rect};
 use serde::{Deserialize, Serialize};
 use std::fs::File;
@@ -32,21 +32,46 @@ pub struct UserTerminal {
     shown: Option<Buffer>,
     /// The frame before that one, to be drawn over: a new buffer costs as much as what is drawn into it.
     spare: Buffer,
-    /// The same for frames of the output alone.
-    spare_output: [Buffer; 2],
     /// Where the last whole frame has the program's output, uncovered.
     output: Option<Rect>,
     /// Whether the terminal reports the mouse.
     mouse: bool,
 }
 
-/// Exchanges the cells of a part of the screen with those that the whole one has there.
-fn swap_part(part: &mut Buffer, whole: &mut Buffer) {
-    let area = part.area;
-    let width = usize::from(area.width).max(1);
-    for (row, cells) in (area.y..).zip(part.content.chunks_exact_mut(width)) {
-        let from = whole.index_of(area.x, row);
-        whole.content[from..from + width].swap_with_slice(cells);
+/// The cells of an area in which two screens of one size differ.
+fn changes<'a>(before: &Buffer, after: &'a Buffer, area: Rect) -> Vec<(u16, u16, &'a Cell)> {
+    let mut changed = Vec::new();
+    for y in area.rows().map(|row| row.y) {
+        let from = after.index_of(area.x, y);
+        let (mut x, mut until) = (0, 0);
+        while x < area.width {
+            let place = from + usize::from(x);
+            let (was, is) = (&before.content[place], &after.content[place]);
+            let width = width_of(is);
+            if was != is || x < until {
+                changed.push((area.x + x, y, is));
+                // What stood beside a wide character was not shown.
+                until = until.max(x + width_of(was));
+            }
+            x += width;
+        }
+    }
+    changed
+}
+
+fn width_of(cell: &Cell) -> u16 {
+    match cell.symbol().len() {
+        0 | 1 => 1,
+        _ => cell.cell_width().max(1),
+    }
+}
+
+/// Exchanges an area's cells of two screens of one size.
+fn swap_area(one: &mut Buffer, other: &mut Buffer, area: Rect) {
+    for y in area.rows().map(|row| row.y) {
+        let from = one.index_of(area.x, y);
+        let row = from..from + usize::from(area.width);
+        one.content[row.clone()].swap_with_slice(&mut other.content[row]);
     }
 }
 
@@ -63,7 +88,6 @@ impl UserTerminal {
             area: Rect::ZERO,
             shown: None,
             spare: Buffer::default(),
-            spare_output: Default::default(),
             output: None,
             mouse: false,
         };
@@ -182,16 +206,18 @@ impl UserTerminal {
         let Some(mut shown) = self.shown.take() else {
             return self.draw(view, scene);
         };
-        let [mut before, mut drawn] = std::mem::take(&mut self.spare_output);
-        drawn.resize(area);
-        drawn.reset();
+        let mut drawn = std::mem::take(&mut self.spare);
+        drawn.resize(self.area);
+        for row in area.rows() {
+            let from = drawn.index_of(row.x, row.y);
+            let cells = &mut drawn.content[from..from + usize::from(row.width)];
+            cells.iter_mut().for_each(Cell::reset);
+        }
         let cursor = draw_output(&mut drawn, area, view, scene);
-        before.resize(area);
-        swap_part(&mut before, &mut shown);
-        let taken = self.write("", false, &before.diff(&drawn), cursor);
-        swap_part(&mut drawn, &mut shown);
+        let taken = self.write("", false, &changes(&shown, &drawn, area), cursor);
+        swap_area(&mut drawn, &mut shown, area);
         self.shown = Some(shown);
-        self.spare_output = [before, drawn];
+        self.spare = drawn;
         taken
     }
 
@@ -436,16 +462,31 @@ mod tests {
 
     #[test]
     fn a_part_of_the_screen_is_exchanged_in_its_place() {
-        let mut whole = Buffer::with_lines(["abcd", "efgh", "ijkl"]);
-        let mut part = Buffer::empty(Rect::new(1, 1, 2, 2));
-        part.set_string(1, 1, "12", ratatui::style::Style::new());
-        part.set_string(1, 2, "34", ratatui::style::Style::new());
-        swap_part(&mut part, &mut whole);
-        assert_eq!(whole, Buffer::with_lines(["abcd", "e12h", "i34l"]));
-        let symbols: String = part.content.iter().map(|cell| cell.symbol()).collect();
-        assert_eq!(symbols, "fgjk");
-        swap_part(&mut Buffer::default(), &mut whole);
-        assert_eq!(whole, Buffer::with_lines(["abcd", "e12h", "i34l"]));
+        let mut shown = Buffer::with_lines(["abcd", "efgh", "ijkl"]);
+        let mut drawn = Buffer::with_lines(["....", ".f2.", ".34."]);
+        let area = Rect::new(1, 1, 2, 2);
+        let changed = changes(&shown, &drawn, area);
+        let changed = changed
+            .into_iter()
+            .map(|(x, y, cell)| (x, y, cell.symbol()));
+        let expected = [(2, 1, "2"), (1, 2, "3"), (2, 2, "4")];
+        assert_eq!(changed.collect::<Vec<_>>(), expected);
+        swap_area(&mut drawn, &mut shown, area);
+        assert_eq!(shown, Buffer::with_lines(["abcd", "ef2h", "i34l"]));
+        assert_eq!(drawn, Buffer::with_lines(["....", ".fg.", ".jk."]));
+        swap_area(&mut drawn, &mut shown, Rect::ZERO);
+        assert!(changes(&drawn, &shown, Rect::ZERO).is_empty());
+    }
+
+    #[test]
+    fn what_a_wide_character_has_covered_is_drawn_again() {
+        let [wide, narrow] = ["字b", "a b"].map(|line| Buffer::with_lines([line]));
+        let places = |before: &Buffer, after: &Buffer| -> Vec<u16> {
+            let changed = changes(before, after, before.area);
+            changed.into_iter().map(|(x, ..)| x).collect()
+        };
+        assert_eq!(places(&wide, &narrow), [0, 1]);
+        assert_eq!(places(&narrow, &wide), [0], "what it covers is not drawn");
     }
 
     #[test]

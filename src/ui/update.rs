@@ -194,7 +194,7 @@ fn without_remedy(view: &mut View, key: &KeyEvent, scene: &Scene) -> Option<Effe
 /// Why a key of the dialog does nothing now.
 fn why_not_now(action: Action, scene: &Scene) -> &'static str {
     match (action, scene.subject) {
-        (Action::OpenFailedStep, _) => "the step that ran out of memory was not traced",
+        (Action::OpenFailedStep, _) => "which lines held the memory is not known",
         (_, Subject::Elsewhere(_)) => "it runs elsewhere: this screen can only watch it",
         (_, Subject::Recording(_)) => "a later run was started from here: go to it with }",
         (_, Subject::Own) => "not now: the program is still ending",

@@ -295,9 +295,9 @@ def watching(oomph):
 
 LINES = """
 import sys, time
-# 1,000 lines a second, fifty at a time, and trainings beside.
+# So many lines twenty times a second, and trainings beside.
 import os, signal, subprocess
-demo, ranks = sys.argv[1], int(sys.argv[2])
+demo, ranks, lines = sys.argv[1], int(sys.argv[2]), int(sys.argv[3])
 started = []
 def end(*_):
     for one in started:
@@ -312,7 +312,7 @@ for rank in range(ranks):
 due = time.monotonic()
 n = 0
 while True:
-    for _ in range(50):
+    for _ in range(lines):
         n += 1
         sys.stdout.write(f"step {n} loss 2.{n % 1000:03d} lr 3.0e-04 tokens 131072\\n")
     sys.stdout.flush()
@@ -328,7 +328,7 @@ def cost_beside_a_flow(oomph, ranks, headless, seconds=60):
         program.write_text(LINES)
         options = ["--headless"] if headless else []
         command = [oomph, "--no-record", "--no-nvml", *options, sys.executable, str(program),
-                   str(ROOT / "demo" / "train.py"), str(ranks)]
+                   str(ROOT / "demo" / "train.py"), str(ranks), "50"]
         screen = Screen(command, rows=60, columns=200)
         try:
             screen.wait_for(rb"loss", 60)
@@ -359,6 +359,48 @@ def screen_beside_a_flow(oomph):
             f"{with_screen - relay:.2f} % (≤ {bound}); {megabytes:.1f} MB (≤ 20)"
         )
     return "; ".join(said)
+
+
+def computed(pid):
+    """Seconds of processor time of a process's threads; the clock's ticks are too coarse for shares of a percent."""
+    spent = 0
+    for thread in pathlib.Path(f"/proc/{pid}/task").iterdir():
+        spent += int((thread / "schedstat").read_text().split()[0])
+    return spent / 1e9
+
+
+@bench
+def screen_beside_lines(oomph):
+    """Front and keeper apart at 200x60 beside 20 lines a second and one simulated training, in parts of ten seconds."""
+    with tempfile.TemporaryDirectory() as scratch:
+        program = pathlib.Path(scratch) / "lines.py"
+        program.write_text(LINES)
+        command = [oomph, "--no-record", "--no-nvml", sys.executable, str(program), str(ROOT / "demo" / "train.py"), "1", "1"]
+        screen = Screen(command, rows=60, columns=200)
+
+        def watch(seconds):
+            until = time.monotonic() + seconds
+            while time.monotonic() < until:
+                screen.read(0.1)
+
+        try:
+            screen.wait_for(rb"loss", 60)
+            watch(15)
+            pids = {"front": screen.pid, "keeper": children(screen.pid)[0]}
+            shares = {name: [] for name in pids}
+            for _ in range(6):
+                began, before = time.monotonic(), {name: computed(pid) for name, pid in pids.items()}
+                watch(10)
+                elapsed = time.monotonic() - began
+                for name, pid in pids.items():
+                    shares[name].append((computed(pid) - before[name]) / elapsed * 100)
+            held = {name: resident(pid) for name, pid in pids.items()}
+        finally:
+            screen.end()
+    return "; ".join(
+        f"{name} {spread(shares[name], '% of a core')}{bound}, {held[name]:.1f} MB{megabytes}"
+        for name, bound, megabytes in (("front", " (≤ 0.3)", " (≤ 20)"), ("keeper", "", " (≤ 6)"))
+    )
 
 
 FLOOD = "import os\nblock = (b'x' * 79 + b'\\n') * 800\nwhile True: os.write(1, block)\n"

@@ -156,6 +156,11 @@ pub const CASES: &[Case] = &[
         || Story::recorded("leak-traced"),
         &[KeyCode::Esc, KeyCode::Char('s'), KeyCode::Char('w')],
     ),
+    case(
+        "step-untraced-failure",
+        || Story::recorded("leak-traced"),
+        &[KeyCode::Esc, KeyCode::Char('s')],
+    ),
     case("oom-capacity", oom_capacity, &[]),
     case("oom-candidates", oom_candidates, &[]),
     case("oom-candidate-chosen", oom_candidates, &[KeyCode::Down]),

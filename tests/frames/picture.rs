@@ -57,3 +57,36 @@ fn the_picture_in_the_readme_is_the_screen() {
          OOMPH_UPDATE_PICTURES=1 cargo test frames"
     );
 }
+
+/// What a viewer that runs no style sheet shows, and one whose user wants nothing to move: the first screen, and no other.
+/// Where it moves, one screen follows the other without a gap.
+#[test]
+fn one_screen_of_the_picture_is_seen_at_a_time() {
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("demo/screen.svg");
+    let picture = std::fs::read_to_string(path).unwrap();
+    let mut shown = picture.match_indices("<g class=").map(|(at, _)| {
+        let tag = picture[at..].split('>').next().unwrap();
+        tag.contains(r#"opacity="1""#)
+    });
+    assert_eq!(shown.next(), Some(true));
+    assert!(shown.all(|is_shown| !is_shown));
+    let still = "@media (prefers-reduced-motion:reduce){g{animation:none!important}}";
+    assert!(picture.contains(still));
+    assert!(!picture.contains("<script") && picture.len() < 400_000);
+    let mut ended = 0.0;
+    for rule in picture.split("@keyframes ").skip(1) {
+        // The last moment at which it is not hidden yet, behind the first at which it is seen.
+        let moments = |opacity: &str| -> Vec<f64> {
+            let stop = format!("%{{opacity:{opacity}}}");
+            let stops: Vec<&str> = rule.split(&stop).collect();
+            let before = &stops[..stops.len() - 1];
+            let number = |text: &&str| text.rsplit(['{', '}']).next().unwrap().parse();
+            before.iter().map(|text| number(text).unwrap()).collect()
+        };
+        let from = *moments("1").first().unwrap();
+        let to = *moments("0").iter().find(|to| **to > from).unwrap();
+        assert_eq!(from, ended, "{rule}");
+        ended = to;
+    }
+    assert_eq!(ended, 100.0);
+}

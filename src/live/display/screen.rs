@@ -23,8 +23,10 @@ pub(crate) enum Due {
 
 /// As often as monitors of the device draw; each frame costs half a millisecond. What happens is drawn at once.
 const CLOCK_PAUSE: Duration = Duration::from_secs(1);
-/// Where a recording is played, or output runs through.
+/// Where a recording is played.
 const MOVING_PAUSE: Duration = Duration::from_millis(250);
+/// Where output runs through.
+const FLOW_PAUSE: Duration = Duration::from_millis(400);
 /// Nobody reads lines that scroll by one by one, nor each figure of a progress bar.
 const OUTPUT_PAUSE: Duration = Duration::from_millis(200);
 /// What is typed to the training comes back as output.
@@ -47,8 +49,8 @@ pub(crate) struct Screen {
     lines: usize,
 }
 
-/// More lines than this between two frames can't be read: they are drawn more rarely.
-const READABLE_LINES: usize = 8;
+/// More lines than this between two frames, more than a dozen in a second, can't be read: they are drawn more rarely.
+const READABLE_LINES: usize = 2;
 /// A frame that takes this long waits for the terminal.
 const SLOW_FRAME: Duration = Duration::from_millis(50);
 /// For such a terminal: two frames per second.
@@ -117,7 +119,7 @@ impl Screen {
 
     fn next_output_frame(&self) -> Moment {
         let pause = match self.view.mode() {
-            _ if self.lines > READABLE_LINES => MOVING_PAUSE,
+            _ if self.lines > READABLE_LINES => FLOW_PAUSE,
             InputMode::Typing => ECHO_PAUSE,
             _ => OUTPUT_PAUSE,
         };
@@ -198,7 +200,11 @@ impl Screen {
 
     pub(crate) fn take_again(&mut self) -> io::Result<()> {
         self.request(Due::Now);
-        self.terminal.resume()
+        self.terminal.resume()?;
+        // It may have got another size meanwhile.
+        let (width, height) = self.terminal.size();
+        self.view.resize(width, height);
+        Ok(())
     }
 
     /// Leaves the terminal for good; returns the program's last rows, to be printed there.

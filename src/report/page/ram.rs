@@ -29,12 +29,12 @@ pub(super) fn section(page: &mut String, story: &SessionStory) {
     );
     curve(page, story, memory);
     page.push_str("<div class=\"scroll\"><table>\n<thead><tr><th>held then by</th><th class=\"n\">RAM</th></tr></thead>\n<tbody>\n");
-    for HeldRam { who, bytes } in held_at_peak(memory) {
+    for HeldRam { who, held } in held_at_peak(memory) {
         let _ = writeln!(
             page,
             "<tr><td>{}</td><td class=\"n\">{}</td></tr>",
             text(&who),
-            text(&bytes.to_string())
+            text(&held)
         );
     }
     page.push_str("</tbody>\n</table></div>\n");

@@ -24,6 +24,8 @@ pub(super) struct Curve {
     pub columns: Vec<Option<SeriesBucket>>,
     /// The label's figure; a curve that has ended has none.
     pub latest: Option<Bytes>,
+    /// Where its label stands: a curve that has ended is still to be known by its name.
+    pub at: Option<Bytes>,
     /// Whether a step went at least as far as it is drawn.
     pub is_at_least: bool,
 }
@@ -33,6 +35,7 @@ impl Curve {
     pub fn point_at(&mut self, column: u16) {
         let bucket = self.columns.get(usize::from(column)).copied().flatten();
         self.latest = bucket.map(|bucket| bucket.max);
+        self.at = self.latest;
     }
 
     /// Draws over each stretch of steps what they reached and what was left between them, where steps are too short to be
@@ -69,15 +72,21 @@ pub(super) fn curves(
         ("reserved", Tone::Reserved, &device.reserved),
         ("allocated", Tone::Allocated, &device.allocated),
     ]
-    .map(|(name, tone, series)| Curve {
-        name,
-        tone,
-        columns: series.columns(known.from, known.to, known.columns.into()),
-        latest: match tone {
+    .map(|(name, tone, series)| {
+        let columns = series.columns(known.from, known.to, known.columns.into());
+        let latest = match tone {
             Tone::Allocated => device.current_peak(state, at),
             _ => series.value_at(at),
-        },
-        is_at_least: false,
+        };
+        let last = columns.iter().rev().flatten().next();
+        Curve {
+            name,
+            tone,
+            latest,
+            at: latest.or(last.map(|bucket| bucket.max)),
+            columns,
+            is_at_least: false,
+        }
     })
 }
 

@@ -42,6 +42,8 @@ struct ModelCell {
     /// What stays between steps, and all of the area.
     least: u32,
     most: u32,
+    /// Whether the cell below shows the model.
+    is_above_model: bool,
 }
 
 impl ModelCell {
@@ -61,7 +63,15 @@ impl ModelCell {
             (8, _) => Some((8, Tone::Parameters, Tone::Parameters)),
             (0, 8) => Some((8, Tone::OptimizerState, Tone::OptimizerState)),
             (edge, 8) => Some((edge as usize, Tone::Parameters, Tone::OptimizerState)),
-            // A cell has two colours: where three meet, the area's upper edge would be lost.
+            // A cell has two colours: where three meet, the area's upper edge would be lost, and the end of a model that is seen
+            // in the cells below is left out where it is the smallest part.
+            (_, edge)
+                if self.most == 8
+                    && self.is_above_model
+                    && edge <= (self.least - edge).min(8 - self.least) =>
+            {
+                Some((self.least as usize, Tone::Allocated, Tone::AllocatedBand))
+            }
             (_, edge) if self.most == 8 => Some((edge as usize, larger, above)),
             (_, _) => None,
         }
@@ -106,6 +116,7 @@ pub(super) fn draw(
                 with_state,
                 least,
                 most,
+                is_above_model: below > 0,
             };
             let Some((eighths, lower, upper)) = of_model.look() else {
                 continue;
@@ -131,6 +142,7 @@ mod tests {
                 with_state,
                 least,
                 most,
+                is_above_model: false,
             }
             .look()
         };
@@ -141,5 +153,25 @@ mod tests {
         assert_eq!(look(1, 4, 4, 8), Some((4, OptimizerState, AllocatedBand)));
         assert_eq!(look(0, 0, 8, 8), None, "nothing of the model");
         assert_eq!(look(1, 3, 3, 5), None, "the area's edge is shown");
+    }
+
+    #[test]
+    fn what_is_left_between_steps_does_not_jump_by_a_cell() {
+        use Tone::{Allocated, AllocatedBand, OptimizerState};
+        let look = |least, is_above_model| {
+            let cell = ModelCell {
+                parameters: 0,
+                with_state: 1,
+                least,
+                most: 8,
+                is_above_model,
+            };
+            cell.look()
+        };
+        assert_eq!(look(4, true), Some((4, Allocated, AllocatedBand)));
+        assert_eq!(look(5, true), Some((5, Allocated, AllocatedBand)));
+        assert_eq!(look(8, true), Some((1, OptimizerState, Allocated)));
+        // Here alone the model is seen.
+        assert_eq!(look(4, false), Some((1, OptimizerState, AllocatedBand)));
     }
 }

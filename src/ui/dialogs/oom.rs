@@ -150,7 +150,7 @@ fn title_parts(scene: &Scene, number: RunNumber) -> Vec<String> {
 }
 
 /// Where in the training. The record counts ended steps; the OOM was in the next one.
-fn phase_of(record: &OomRecord) -> String {
+pub(in crate::ui) fn phase_of(record: &OomRecord) -> String {
     let ended = record.step;
     let step = count(ended + 1);
     if let Some(activity) = record.activity() {

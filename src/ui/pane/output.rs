@@ -9,6 +9,7 @@ use crate::ui::theme::{Depth, Theme, Tone};
 use crate::ui::view::View;
 use ratatui::layout::{Position, Rect};
 use ratatui::style::{Color, Modifier, Style};
+use unicode_width::UnicodeWidthChar;
 
 pub(in crate::ui) const PANE: PaneSpec = PaneSpec {
     gains_from_width: true,
@@ -28,29 +29,53 @@ pub(in crate::ui) fn draw(canvas: &mut Canvas, view: &View, scene: &Scene, _: Li
     let first = first_row(height, child);
     // What is below them is empty, as the buffer is.
     let used = child.used_rows().saturating_sub(first);
-    for y in 0..height.min(used) {
-        for x in 0..width {
-            let Some(cell) = screen.cell(first + y, x) else {
-                break;
-            };
-            // Most cells are empty, and the buffer is empty already.
-            if cell.is_wide_continuation() || is_blank(cell) {
-                continue;
-            }
-            let theme = canvas.theme;
-            let Some(target) = canvas.cell(x, y) else {
-                continue;
-            };
-            // A wide character whose second half has no room would be drawn over the edge.
-            let spills = cell.is_wide() && x + 1 >= width;
-            if cell.has_contents() && !spills {
-                target.set_symbol(cell.contents());
-            }
-            target.set_style(style_of(cell, theme));
+    let rows = screen.rows_formatted(0, width).skip(first.into());
+    for (y, row) in (0..height.min(used)).zip(rows) {
+        match is_plain(&row) {
+            true => draw_text(canvas, y, &row),
+            false => draw_cells(canvas, y, screen, first + y, width),
         }
     }
     if child.search().is_some() || child.selected().is_some() {
         draw_marks(canvas, child, first);
+    }
+}
+
+/// A row without colours, of characters that take a column each: most are, and a cell of the emulator has to be looked for.
+fn is_plain(row: &str) -> bool {
+    let takes_one = |c: char| (' '..='~').contains(&c) || c.width() == Some(1);
+    row.chars().all(takes_one)
+}
+
+fn draw_text(canvas: &mut Canvas, y: u16, text: &str) {
+    for (x, c) in (0..).zip(text.chars()) {
+        match canvas.cell(x, y) {
+            // The buffer is empty already.
+            Some(target) if c != ' ' => drop(target.set_char(c)),
+            _ => {}
+        }
+    }
+}
+
+fn draw_cells(canvas: &mut Canvas, y: u16, screen: &vt100::Screen, row: u16, width: u16) {
+    for x in 0..width {
+        let Some(cell) = screen.cell(row, x) else {
+            break;
+        };
+        // Most cells are empty, and the buffer is empty already.
+        if cell.is_wide_continuation() || is_blank(cell) {
+            continue;
+        }
+        let theme = canvas.theme;
+        let Some(target) = canvas.cell(x, y) else {
+            continue;
+        };
+        // A wide character whose second half has no room would be drawn over the edge.
+        let spills = cell.is_wide() && x + 1 >= width;
+        if cell.has_contents() && !spills {
+            target.set_symbol(cell.contents());
+        }
+        target.set_style(style_of(cell, theme));
     }
 }
 

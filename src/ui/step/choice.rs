@@ -2,7 +2,7 @@
 
 use crate::anatomy::StepGrowth;
 use crate::event::{Hello, Retainers, SourceLine, StepTrace};
-use crate::state::{ProbeState, RankState, Run, State};
+use crate::state::{OomIncident, ProbeState, RankState, Run, RunOutcome, State};
 use crate::ui::action::{Effect, FlameMove, Scroll, StepMove};
 use crate::ui::scene::Scene;
 use crate::ui::step::chart::Columns;
@@ -61,13 +61,34 @@ pub(super) fn newer(view: &View, scene: &Scene) -> Option<u64> {
 }
 
 /// The step that ran out of memory after the one that is shown, where it was not traced itself.
-pub(super) fn untraced_failure(view: &View, scene: &Scene) -> Option<u64> {
-    let (run, rank) = process(view, scene)?;
-    let record = run.oom()?.record.as_ref()?;
-    let failed = record.step + 1;
-    let shown = view.step.as_ref()?.key()?.step;
-    let is_here = record.pid == rank.hello.pid && rank.traces.failed().is_none();
-    (is_here && failed > shown).then_some(failed)
+pub(super) fn untraced_failure(view: &View, scene: &Scene) -> Option<StepKey> {
+    let (_, rank) = process(view, scene)?;
+    let (key, _) = untraced(scene)?;
+    let shown = view.step.as_ref()?.key()?;
+    let is_later = order(key.step, key.failed) > order(shown.step, shown.failed);
+    (key.pid == rank.hello.pid && shown != key && is_later).then_some(key)
+}
+
+/// The step in which the latest run ran out of memory, where it was not traced but the lines are known that held the memory.
+pub(super) fn untraced<'a>(scene: &Scene<'a>) -> Option<(StepKey, &'a OomIncident)> {
+    let run = scene.state.run()?;
+    let oom = run.oom()?;
+    let record = oom.record.as_ref()?;
+    let rank = run.rank_of(oom)?;
+    let is_known = rank.traces.failed().is_none() && !record.lines.is_empty();
+    let key = StepKey {
+        run: run.number,
+        pid: record.pid,
+        step: record.step + 1,
+        failed: true,
+    };
+    is_known.then_some((key, oom))
+}
+
+/// Whether a key leads to that step.
+pub(in crate::ui) fn leads_to_untraced(view: &View, scene: &Scene, wanted: StepMove) -> bool {
+    let leads = matches!(wanted, StepMove::NextStep | StepMove::FailedStep);
+    leads && other(view, scene, wanted).is_none() && untraced_failure(view, scene).is_some()
 }
 
 fn next<'a>(view: &View, scene: &Scene<'a>) -> Option<&'a StepTrace> {
@@ -181,13 +202,26 @@ fn is_too_old(hello: &Hello) -> bool {
     }
 }
 
+/// Opens the latest traced step, or after a run that ran out of memory the step in which it did.
 pub(in crate::ui) fn open(view: &mut View, scene: &Scene) {
+    let process = process(view, scene).map(|(_, rank)| rank.hello.pid);
+    let has_died = (scene.state.run()).is_some_and(|run| run.outcome() == RunOutcome::OutOfMemory);
+    let died = (failed(scene).map(|(_, trace)| trace.pid))
+        .or_else(|| untraced(scene).map(|(key, _)| key.pid));
+    if has_died && died.is_some() && died == process {
+        return open_failed(view, scene);
+    }
     view.step = Some(StepView::Nothing);
     follow(view, scene);
 }
 
-/// The step that ran out of memory in the latest run.
-pub(in crate::ui) fn failed<'a>(scene: &Scene<'a>) -> Option<(RunNumber, &'a StepTrace)> {
+/// Whether the step that ran out of memory can be opened.
+pub(in crate::ui) fn has_failed(scene: &Scene) -> bool {
+    failed(scene).is_some() || untraced(scene).is_some()
+}
+
+/// The step that ran out of memory in the latest run, where it was traced.
+fn failed<'a>(scene: &Scene<'a>) -> Option<(RunNumber, &'a StepTrace)> {
     let run = scene.state.run()?;
     let trace = run.rank_of(run.oom()?)?.traces.failed()?;
     Some((run.number, trace))
@@ -196,6 +230,9 @@ pub(in crate::ui) fn failed<'a>(scene: &Scene<'a>) -> Option<(RunNumber, &'a Ste
 /// Opens the step that ran out of memory, where it did.
 pub(in crate::ui) fn open_failed(view: &mut View, scene: &Scene) {
     let Some((run, trace)) = failed(scene) else {
+        if let Some((key, _)) = untraced(scene) {
+            view.step = Some(StepView::Failed(key));
+        }
         return;
     };
     let mut opened = StepView::new(run, trace);
@@ -262,7 +299,15 @@ pub(in crate::ui) fn go(view: &mut View, wanted: StepMove, scene: &Scene) -> Opt
     let before = view.step.as_ref().and_then(StepView::read).map(looked_at);
     let latest = process(view, scene);
     let latest = latest.and_then(|(run, rank)| Some(StepKey::new(run.number, rank.traces.last()?)));
-    if let (Some(key), Some(trace)) = (key, other) {
+    if leads_to_untraced(view, scene, wanted) {
+        view.step = untraced_failure(view, scene).map(StepView::Failed);
+    }
+    // Who keeps memory alive, and what grew, is beside a traced step.
+    let is_untraced = matches!(view.step, Some(StepView::Failed(_)));
+    let beside = (is_untraced && wanted == StepMove::WhatLeaks)
+        .then(|| process(view, scene)?.1.traces.last())
+        .flatten();
+    if let (Some(key), Some(trace)) = (key, other.or(beside)) {
         view.step = Some(StepView::new(key.run, trace));
     }
     let effect = match wanted {

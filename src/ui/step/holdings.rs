@@ -1,6 +1,7 @@
 //! What is alive at the cursor: as categories with a bar each, and as a table of lines or modules.
 
 use crate::anatomy::Category;
+use crate::document::MemoryHolder;
 use crate::event::SourceLine;
 use crate::state::SourceTexts;
 use crate::ui::canvas::{self, Canvas, StyledLine, columns};
@@ -55,7 +56,8 @@ impl LineWidths {
 /// What a row has of a line or a module.
 struct Held<'a> {
     bytes: Bytes,
-    category: Category,
+    /// `None` where it is not known.
+    category: Option<Category>,
     blocks: usize,
     /// The line or the module; `None` where it is not known.
     by: Option<String>,
@@ -94,6 +96,48 @@ pub(super) fn draw_table(
         Grouping::Lines => of_lines(read, source, arrow, first, shown),
         Grouping::Modules | Grouping::Flame | Grouping::Growth => of_modules(read, first, shown),
     };
+    draw_rows(
+        canvas,
+        widths,
+        titles,
+        &rows,
+        whole,
+        pointer.map(|at| (at, first)),
+    );
+}
+
+/// The lines that held memory when it ran out, of a step that was not traced.
+pub(super) fn draw_lines(canvas: &mut Canvas, lines: &[MemoryHolder], whole: Bytes) {
+    let widths = LineWidths::for_width(canvas.area.width);
+    let titles = StepLayout::titles(canvas.area);
+    let shown = usize::from(canvas.area.height.saturating_sub(titles));
+    if titles > 0 {
+        let below = lines.len().saturating_sub(shown);
+        head(canvas, widths, RowOrder::Bytes, "allocated by", below);
+    }
+    let arrow = canvas.theme.glyphs.arrow;
+    let rows = lines.iter().take(shown).map(|line| Held {
+        bytes: line.bytes,
+        category: line.category,
+        blocks: line.blocks as usize,
+        by: Some(line.place.clone()),
+        text: line.says.as_deref(),
+        more: (line.inside.as_ref()).map(|inside| format!("{arrow} {inside}")),
+        unknown: "",
+    });
+    let rows: Vec<Held> = rows.collect();
+    draw_rows(canvas, widths, titles, &rows, whole, None);
+}
+
+/// Rows below the titles; `pointer` is the row that is marked, and the first that is shown.
+fn draw_rows(
+    canvas: &mut Canvas,
+    widths: LineWidths,
+    titles: u16,
+    rows: &[Held],
+    whole: Bytes,
+    pointer: Option<(usize, usize)>,
+) {
     let longest = rows
         .iter()
         .filter_map(|held| held.by.as_deref())
@@ -102,12 +146,12 @@ pub(super) fn draw_table(
     // So that the texts stand below each other.
     let by = longest.max().unwrap_or(0).min(room / 2);
     for (row, held) in (titles..).zip(rows) {
-        if pointer == Some(first + usize::from(row - titles)) {
+        if pointer.is_some_and(|(at, first)| at == first + usize::from(row - titles)) {
             let mark = canvas.theme.glyphs.pointer;
             canvas.pen(row).text(mark, Tone::Accent);
         }
         let share = held.bytes.fraction_of(whole).unwrap_or(0.0);
-        line(canvas, row, widths, &held, share, by);
+        line(canvas, row, widths, held, share, by);
     }
 }
 
@@ -121,7 +165,7 @@ fn of_lines<'a>(
     let lines = read.lines.iter().skip(first).take(shown);
     let held = lines.map(|holding| Held {
         bytes: holding.bytes,
-        category: holding.category,
+        category: Some(holding.category),
         blocks: holding.blocks,
         by: holding.line.as_ref().map(|line| line.path_to(None, "")),
         text: (holding.line.as_ref()).and_then(|line| source?.of(line)),
@@ -136,7 +180,7 @@ fn of_modules(read: &ReadStep, first: usize, shown: usize) -> Vec<Held<'_>> {
     let modules = read.modules.iter().skip(first).take(shown);
     let held = modules.map(|holding| Held {
         bytes: holding.bytes,
-        category: holding.category,
+        category: Some(holding.category),
         blocks: holding.blocks,
         by: holding.module.clone(),
         text: None,
@@ -167,7 +211,7 @@ pub(super) fn draw_row(canvas: &mut Canvas, read: &ReadStep, source: Option<&Sou
         1 => String::from("1 block"),
         n => format!("{} blocks", count(n as u64)),
     };
-    let what = held.category.title();
+    let what = held.category.map_or("", Category::title);
     let held_there = format!("{} in {blocks} ({share}): {what}", held.bytes);
     let mut said = vec![(held_there, Tone::Strong)];
     let full =
@@ -255,7 +299,7 @@ fn head(canvas: &mut Canvas, widths: LineWidths, order: RowOrder, by: &str, belo
 
 fn line(canvas: &mut Canvas, row: u16, widths: LineWidths, held: &Held, share: f64, by_width: u16) {
     let theme = canvas.theme;
-    let tone = category_tone(held.category);
+    let tone = held.category.map_or(Tone::Allocated, category_tone);
     let bytes = held.bytes.to_string();
     let mut pen = canvas.pen(row);
     pen.to(FIGURE.saturating_sub(columns(&bytes)))
@@ -264,13 +308,15 @@ fn line(canvas: &mut Canvas, row: u16, widths: LineWidths, held: &Held, share: f
         .text(&format!("{:>4}", percent(share)), Tone::Text)
         .to(FIGURE + 1 + SHARE);
     if widths.bar > 0 {
-        let bar = share_bar(theme, held.category, share, widths.bar - 1);
+        let category = held.category.unwrap_or(Category::Other);
+        let bar = share_bar(theme, category, share, widths.bar - 1);
         pen.text(&bar, tone).to(FIGURE + 1 + SHARE + widths.bar);
     }
-    let category = match widths.category {
-        SHORT => short_name(held.category),
-        _ => held.category.title(),
-    };
+    let category = held.category.map(|category| match widths.category {
+        SHORT => short_name(category),
+        _ => category.title(),
+    });
+    let category = category.unwrap_or_default();
     pen.text(category, Tone::Text)
         .to(FIGURE + 1 + SHARE + widths.bar + widths.category);
     if widths.blocks > 0 {

@@ -26,6 +26,8 @@ pub(in crate::ui) enum StepView {
     Nothing,
     /// A recording's, and it says nothing that can be read.
     Unreadable(StepKey),
+    /// The step that ran out of memory, where it was not traced: what was alive then is known by line.
+    Failed(StepKey),
     Read(Box<ReadStep>),
 }
 
@@ -172,21 +174,21 @@ impl StepView {
     pub(in crate::ui) fn key(&self) -> Option<StepKey> {
         match self {
             StepView::Nothing => None,
-            StepView::Unreadable(key) => Some(*key),
+            StepView::Unreadable(key) | StepView::Failed(key) => Some(*key),
             StepView::Read(read) => Some(read.key),
         }
     }
 
     pub(in crate::ui) fn read(&self) -> Option<&ReadStep> {
         match self {
-            StepView::Nothing | StepView::Unreadable(_) => None,
+            StepView::Nothing | StepView::Unreadable(_) | StepView::Failed(_) => None,
             StepView::Read(read) => Some(read),
         }
     }
 
     pub(in crate::ui) fn read_mut(&mut self) -> Option<&mut ReadStep> {
         match self {
-            StepView::Nothing | StepView::Unreadable(_) => None,
+            StepView::Nothing | StepView::Unreadable(_) | StepView::Failed(_) => None,
             StepView::Read(read) => Some(read),
         }
     }

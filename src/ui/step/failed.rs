@@ -1,0 +1,96 @@
+//! The step that ran out of memory, where it was not traced: no curve, but where it stood, what it asked for, and which lines held
+//! the memory; and what grew up to it.
+
+use super::holdings;
+use super::traced::StepKey;
+use super::{choice, facts_on_a_rule};
+use crate::anatomy::Category;
+use crate::document::{self, MemoryHolder};
+use crate::event::OomRecord;
+use crate::ui::canvas::Canvas;
+use crate::ui::dialogs::oom::phase_of;
+use crate::ui::scene::Scene;
+use crate::ui::theme::Tone;
+use crate::ui::view::View;
+use crate::units::Bytes;
+use ratatui::layout::Rect;
+
+/// Rows above the table: the head, what was asked for and where, and one without anything.
+const ABOVE: u16 = 4;
+
+/// Frames of the stack, the innermost ones.
+const FRAMES: usize = 3;
+
+/// Draws it instead of chart and panes.
+pub(super) fn draw(canvas: &mut Canvas, key: StepKey, view: &View, scene: &Scene) {
+    let found = choice::untraced(scene).filter(|(of, _)| *of == key);
+    let Some((_, oom)) = found else { return };
+    let (Some(record), Some(run)) = (&oom.record, scene.state.run()) else {
+        return;
+    };
+    let allocated = record.sample.allocated;
+    let facts = [
+        (format!("step {}", super::count(key.step)), Tone::Strong),
+        (String::from("out of memory"), Tone::Wrong),
+        (format!("{allocated} allocated"), Tone::Text),
+        (phase_of(record), Tone::Text),
+        (String::from("not traced"), Tone::Dim),
+    ];
+    facts_on_a_rule(canvas, facts);
+    asked_for(canvas, record);
+    let mut lines = document::lines_of(oom, &run.source);
+    lines.extend(unknown(&lines, allocated));
+    let grew = super::grew(view, scene, canvas.theme.glyphs);
+    let room = canvas.area.height.saturating_sub(ABOVE);
+    // With the row of its titles, and one without anything below it.
+    let wanted = lines.len() as u16 + 2;
+    let height = wanted.min(room - (grew.len() as u16).min(room / 3));
+    let table = Rect {
+        y: canvas.area.y + ABOVE.min(canvas.area.height),
+        height,
+        ..canvas.area
+    };
+    holdings::draw_lines(&mut canvas.at(table), &lines, allocated);
+    let below = Rect {
+        y: table.bottom(),
+        height: room - height,
+        ..canvas.area
+    };
+    super::lines(&mut canvas.at(below), &grew);
+}
+
+fn asked_for(canvas: &mut Canvas, record: &OomRecord) {
+    let arrow = canvas.theme.glyphs.arrow;
+    let mut stack: Vec<String> = (record.stack.iter().take(FRAMES))
+        .map(|line| line.path_to(None, ""))
+        .collect();
+    // The innermost one comes first in the record.
+    stack.reverse();
+    let asked = format!("{} more", record.requested);
+    let mut pen = canvas.pen(1);
+    pen.skip(1)
+        .text("asked for  ", Tone::Dim)
+        .text(&asked, Tone::Strong)
+        .rest(&format!(" ({} free on the GPU)", record.free), Tone::Dim);
+    if !stack.is_empty() {
+        let mut pen = canvas.pen(2);
+        pen.skip(1)
+            .text("at         ", Tone::Dim)
+            .rest(&stack.join(&format!(" {arrow} ")), Tone::Text);
+    }
+}
+
+/// What no line is known of, so that the rows add up.
+fn unknown(lines: &[MemoryHolder], allocated: Bytes) -> Option<MemoryHolder> {
+    let known = lines.iter().map(|line| line.bytes).sum();
+    let rest = allocated - known;
+    (rest > allocated.scale(0.001)).then(|| MemoryHolder {
+        place: String::from("other lines, and what no line is known of"),
+        inside: None,
+        says: None,
+        category: None::<Category>,
+        bytes: rest,
+        blocks: 0,
+        alike: 1,
+    })
+}
