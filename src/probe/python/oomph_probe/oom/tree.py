@@ -37,6 +37,9 @@ ENLARGE = ("interpolate", "upsample", "grid_sample", "pixel_shuffle")
 ALIKE = 0.2
 # What has fewer than this share of the positions before it, without a stride, was pooled to weigh features (a gate).
 POOLED = 9.0
+# A linear layer that takes so many times the features before it takes those of several positions; fewer may have been
+# concatenated.
+MANY = 8
 
 
 class Open:
@@ -93,6 +96,8 @@ class Tree:
         # Blocks that have ended since the last layer that was seen.
         self.ended: list[Open] = []
         self.has_enlarged = False
+        # The positions of a sample were laid together just before.
+        self.is_flat = False
         # The most positions that a layer was seen to have.
         self.most = 0.0
         self.width, self.at = 1, 1.0
@@ -267,6 +272,7 @@ class Tree:
         """Roughly the size of its output: features times positions."""
         of, kind = leaf.__dict__, type(leaf).__name__
         counts = self.counts_of(of)
+        self.is_flat = kind == "Flatten" or (self.is_flat and kind.startswith("Drop"))
         if kind in NOTHING_KEPT or kind in RESULT_KEPT or is_loss(leaf):
             return 0.0
         if kind.startswith("Drop") and (of.get("inplace") is True or not of.get("p")):
@@ -289,6 +295,10 @@ class Tree:
             # Features of this input width have been seen, so the number of positions is known. (A shortcut
             # beside other layers starts from the same input as they do.)
             at = float(self.batch) if self.batch and id(leaf) in self.tail else self.place_of(entry)
+            times = entry / self.width
+            if at is None and kind == "Linear" and times.is_integer() and (self.is_flat or times >= MANY):
+                # Features of several positions laid together.
+                at = self.at / times
             if at is None:
                 # An unseen width was concatenated from others (`torch.cat`), and is saved as well.
                 at = self.at
