@@ -6,7 +6,7 @@ import weakref
 import fake_torch
 import support  # noqa: F401
 from _oomph_probe.common import frames
-from _oomph_probe.oom import progress
+from _oomph_probe.oom import progress, tree
 from fake_torch import Module, ModuleList, Sequential
 
 torch = fake_torch.make()
@@ -238,12 +238,12 @@ class NothingIsSaid(unittest.TestCase):
 
     def test_of_a_model_too_large_to_walk(self):
         model = Decoder()
-        before, progress.MAX_MODULES = progress.MAX_MODULES, 20
+        before, tree.MAX_MODULES = tree.MAX_MODULES, 20
         try:
             with self.assertRaises(OverflowError):
                 at(model, model.head)
         finally:
-            progress.MAX_MODULES = before
+            tree.MAX_MODULES = before
 
 
 class NothingIsKept(unittest.TestCase):

@@ -129,13 +129,15 @@ oom/ When memory has run out:
     observer       the record of an OOM
     optimizer      what the optimizer's step needs, by its class, settings and bytes
     uncaught       whether the process ends by it
+    graphs         what a tensor keeps alive through its autograd graph
+    outputs        what layers of a running forward have made, by the autograd graph
+    tree           how much each of a model's layers is likely to keep
     progress       how far the forward had got
     retainers      who keeps memory alive: variables and attributes of the program
     variables      the names by which the program knows its objects
     checkpoint     which checkpoint was being loaded
     gathering      how far an evaluation had come that gathers its outputs
     usage          the line of a function at which something grows
-    graphs         what a tensor keeps alive through its autograd graph
     dump           PyTorch's own snapshot, saved at an OOM or when asked for
     zero           what DeepSpeed's ZeRO holds, and its settings
     compiled       what torch.compile has compiled, and how often for another size

@@ -279,7 +279,7 @@ class Records:
             model = progress.model_bytes(path, device)
             if model is not None:
                 record["model"] = model
-            share = progress.of(path, stack)
+            share = progress.of(path, stack, self.torch)
             if share is not None:
                 record["progress"] = share
         if record.get("phase") == "evaluation":
