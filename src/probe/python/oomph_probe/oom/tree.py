@@ -174,8 +174,8 @@ class Tree:
         self.order[id(module)] = self.order[id(module)][0], len(self.order)
 
     def is_gate(self, module: Module) -> bool:
-        """Whether it is small and pools what it is given to one position, in which it has as many features as before, or
-        several times as many."""
+        """Whether it is small and pools what it is given to one position, in which it has as many features as before,
+        or several times as many."""
         if not self.around:
             return False
         leaves = self.leaves_of(module)
@@ -402,7 +402,8 @@ class Tree:
 
 
 def tail_of(root: Module) -> set[int]:
-    """The linear layers that end a model of convolutions: the last of its parts, as long as these are small and without any."""
+    """The linear layers that end a model of convolutions: the last of its parts, as long as these are small and
+    without any."""
     tail: set[int] = set()
     is_ended = False
     for _, part in reversed(children_of(root)):
@@ -446,7 +447,8 @@ def is_chain(module: Module) -> bool:
 
 
 def forward_of_chains(kind: type) -> Any:
-    return next(base.__dict__["forward"] for base in kind.__mro__ if base.__name__ == "Sequential" and "forward" in base.__dict__)
+    bases = [base for base in kind.__mro__ if base.__name__ == "Sequential"]
+    return next(base.__dict__["forward"] for base in bases if "forward" in base.__dict__)
 
 
 def is_loss(module: Module) -> bool:
