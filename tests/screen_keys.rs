@@ -152,8 +152,9 @@ fn a_line_is_opened_in_the_users_editor() {
     terminal.press("\r");
     let has_its_rows = |screen: &str| {
         let rows: Vec<&str> = screen.lines().collect();
-        let is_footer = |row: &&str| row.contains("Esc back");
-        rows[0].contains("oomph") && rows.iter().rposition(is_footer) == Some(19)
+        let is_footer = |row: &str| row.contains("Esc back");
+        rows.first().is_some_and(|row| row.contains("oomph"))
+            && rows.iter().rposition(|row| is_footer(row)) == Some(19)
     };
     terminal.wait_for(has_its_rows, PATIENCE);
     terminal.press("q");

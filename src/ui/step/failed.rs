@@ -6,7 +6,7 @@ use super::traced::StepKey;
 use super::{choice, facts_on_a_rule};
 use crate::anatomy::Category;
 use crate::document::{self, MemoryHolder};
-use crate::event::OomRecord;
+use crate::event::{OomRecord, SourceLine};
 use crate::ui::canvas::Canvas;
 use crate::ui::dialogs::oom::phase_of;
 use crate::ui::scene::Scene;
@@ -18,8 +18,14 @@ use ratatui::layout::Rect;
 /// Rows above the table: the head, what was asked for and where, and one without anything.
 const ABOVE: u16 = 4;
 
-/// Frames of the stack, the innermost ones.
+/// Frames of the stack: the program's innermost line, what it called, and what led to it.
 const FRAMES: usize = 3;
+
+fn is_librarys(line: &SourceLine) -> bool {
+    ["/site-packages/", "/dist-packages/", "/torch/"]
+        .iter()
+        .any(|part| line.file.contains(part))
+}
 
 /// Draws it instead of chart and panes.
 pub(super) fn draw(canvas: &mut Canvas, key: StepKey, view: &View, scene: &Scene) {
@@ -40,6 +46,7 @@ pub(super) fn draw(canvas: &mut Canvas, key: StepKey, view: &View, scene: &Scene
     asked_for(canvas, record);
     let mut lines = document::lines_of(oom, &run.source);
     lines.extend(unknown(&lines, allocated));
+    lines.sort_by_key(|line| std::cmp::Reverse(line.bytes));
     let grew = super::grew(view, scene, canvas.theme.glyphs);
     let room = canvas.area.height.saturating_sub(ABOVE);
     // With the row of its titles, and one without anything below it.
@@ -61,10 +68,12 @@ pub(super) fn draw(canvas: &mut Canvas, key: StepKey, view: &View, scene: &Scene
 
 fn asked_for(canvas: &mut Canvas, record: &OomRecord) {
     let arrow = canvas.theme.glyphs.arrow;
-    let mut stack: Vec<String> = (record.stack.iter().take(FRAMES))
+    // The innermost one comes first in the record.
+    let own = record.stack.iter().position(|line| !is_librarys(line));
+    let from = own.map_or(0, |own| own.saturating_sub(1));
+    let mut stack: Vec<String> = (record.stack.iter().skip(from).take(FRAMES))
         .map(|line| line.path_to(None, ""))
         .collect();
-    // The innermost one comes first in the record.
     stack.reverse();
     let asked = format!("{} more", record.requested);
     let mut pen = canvas.pen(1);
@@ -85,7 +94,7 @@ fn unknown(lines: &[MemoryHolder], allocated: Bytes) -> Option<MemoryHolder> {
     let known = lines.iter().map(|line| line.bytes).sum();
     let rest = allocated - known;
     (rest > allocated.scale(0.001)).then(|| MemoryHolder {
-        place: String::from("other lines, and what no line is known of"),
+        place: String::from("no line is known of it"),
         inside: None,
         says: None,
         category: None::<Category>,
