@@ -33,13 +33,15 @@ POOL = ("mean", "adaptive_avg_pool2d", "avg_pool2d")
 MOST_IN_A_GATE = 8
 # Functions that lay features out in more positions, in the code of a module around them.
 ENLARGE = ("interpolate", "upsample", "grid_sample", "pixel_shuffle")
+# Containers that call nothing: one behind the other mostly.
+LISTS = ("ModuleList", "ModuleDict")
 # Two blocks alike that differ by more than this share are not alike in that.
 ALIKE = 0.2
 # What has fewer than this share of the positions before it, without a stride, was pooled to weigh features (a gate).
 POOLED = 9.0
 # A linear layer that takes so many times the features before it takes those of several positions; fewer may have been
 # concatenated.
-MANY = 8
+MANY = 4
 
 
 class Open:
@@ -55,8 +57,8 @@ class Open:
         self.enlarges = enlarges
         # The features that its first layer is given.
         self.width: int | None = None
-        # By how much those of its parts that have ended change positions.
-        self.changes: set[float] = set()
+        # By how much a part changes positions: those that the first such part was given, and their features.
+        self.changes: dict[float, tuple[float, int]] = {}
 
 
 class Tree:
@@ -149,15 +151,20 @@ class Tree:
         stand beside each other."""
         parent = self.around[-1]
         entry = self.entry_of(module)
-        if parent.width is None:
-            parent.width = entry
+        parent.width = parent.width or entry
         change = self.change_of(module)
-        if is_chain(parent.module) or change == 1.0:
+        if is_chain(parent.module) or type(parent.module).__name__ in LISTS or change == 1.0:
             return
-        if change in parent.changes and entry is not None and entry == parent.width:
-            self.at, self.width = parent.at, entry
-            self.places[entry] = self.at
-        parent.changes.add(change)
+        at = self.place_of(entry) if entry is not None else None
+        is_first = change not in parent.changes
+        began = parent.changes.setdefault(change, (at or self.at, entry or self.width))
+        if is_first:
+            return
+        if entry is not None and entry == parent.width:
+            began = parent.at, entry
+        if began[1] == (entry or self.width):
+            self.at, self.width = began
+            self.places[self.width] = self.at
 
     def pass_by(self, module: Module) -> None:
         """A gate: what it makes is of one position."""
@@ -309,7 +316,10 @@ class Tree:
         elif width is not None:
             if width != self.width:
                 at = self.place_of(width)
-                if at is None:
+                times = width / self.width
+                if at is None and kind == "LayerNorm" and times.is_integer() and times >= MANY:
+                    self.at /= times
+                elif at is None:
                     together = width if width > self.width else 0.0
                 else:
                     self.at = at
@@ -381,9 +391,10 @@ class Tree:
         return at
 
     def capped(self, at: float) -> float:
-        """No more positions than any layer was seen to have, where nothing makes more of them."""
-        is_open = self.has_enlarged or any(each.enlarges for each in self.around)
-        return at if is_open or not self.most else min(at, self.most)
+        """No more positions than the modules around it were given, where nothing makes more of them."""
+        if not self.most or self.has_enlarged or any(each.enlarges for each in self.around):
+            return at
+        return min(at, self.most, max((each.at for each in self.around[1:]), default=self.most))
 
     def learn(self, what: Any, share: float) -> None:
         before = self.learned.get(what, share)
