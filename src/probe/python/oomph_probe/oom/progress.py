@@ -64,7 +64,7 @@ def of(path: Path, stack: list[FrameType], torch: Torch | None = None) -> float 
     for _, each in reversed(path):
         if id(each) in tree.spans and not any(each is part for part in parts):
             parts.append(each)
-    if is_called_again(path, parts):
+    if is_called_again(path, parts) or will_be_called_again(path):
         return None
     whole = tree.weight + LOSS * tree.last
     if is_loss(parts[-1]):
@@ -230,6 +230,31 @@ def is_called_again(path: Path, parts: list[Module]) -> bool:
         if frame is not None and name in names_in(frame)[0] and is_in_loop(frame):
             return True
     return False
+
+
+def will_be_called_again(path: Path) -> bool:
+    """Whether a loop that is still to come, or runs, calls a part by its name: how often is unknown."""
+    for frame, module in path:
+        parts = {name for name, each in children_of(module) if is_a_block(each)}
+        if not parts or frame.f_code.co_name in ("_call_impl", "_wrapped_call_impl"):
+            continue
+        instructions = list(dis.get_instructions(frame.f_code))
+        jumps = set(dis.hasjrel) | set(dis.hasjabs)
+        for jump in instructions:
+            if jump.opcode not in jumps or jump.argval > jump.offset or jump.offset < frame.f_lasti:
+                continue
+            if any(
+                jump.argval <= each.offset <= jump.offset and each.argval in parts
+                for each in instructions
+                if each.opname in ("LOAD_ATTR", "LOAD_METHOD")
+            ):
+                return True
+    return False
+
+
+def is_a_block(module: Module) -> bool:
+    """Whether it has parts and is called itself."""
+    return bool(children_of(module)) and type(module).__name__ not in tree.LISTS
 
 
 def is_in_loop(frame: FrameType) -> bool:

@@ -26,6 +26,8 @@ NOTHING_KEPT = ("Identity", "Flatten", "Unflatten")
 RESULT_KEPT = (
     "ReLU", "ReLU6", "LeakyReLU", "RReLU", "ELU", "CELU", "SELU", "Hardtanh", "Threshold", "Sigmoid", "Tanh",
 )
+# Beside its output a maximum keeps where it was, in eight bytes.
+WITH_INDICES = 3.0
 # Gates and cell states that a recurrent layer saves, in multiples of its hidden size.
 RECURRENT = 5
 # Functions that leave one position of all, and in a small module are a gate's (squeeze and excitation).
@@ -33,13 +35,15 @@ POOL = ("mean", "adaptive_avg_pool2d", "avg_pool2d")
 MOST_IN_A_GATE = 8
 # Functions that lay features out in more positions, in the code of a module around them.
 ENLARGE = ("interpolate", "upsample", "grid_sample", "pixel_shuffle")
+# Containers that call nothing: one behind the other mostly.
+LISTS = ("ModuleList", "ModuleDict")
 # Two blocks alike that differ by more than this share are not alike in that.
 ALIKE = 0.2
 # What has fewer than this share of the positions before it, without a stride, was pooled to weigh features (a gate).
 POOLED = 9.0
 # A linear layer that takes so many times the features before it takes those of several positions; fewer may have been
 # concatenated.
-MANY = 8
+MANY = 4
 
 
 class Open:
@@ -55,8 +59,8 @@ class Open:
         self.enlarges = enlarges
         # The features that its first layer is given.
         self.width: int | None = None
-        # By how much those of its parts that have ended change positions.
-        self.changes: set[float] = set()
+        # By how much a part changes positions: those that the first such part was given, and their features.
+        self.changes: dict[float, tuple[float, int]] = {}
 
 
 class Tree:
@@ -81,9 +85,6 @@ class Tree:
         self.leaves = 0
         self.weight = 0.0
         self.last = 0.0
-        # The weight of layers of which nothing but their widths is known, and how far off widths alone were of those that
-        # were seen, beside these themselves.
-        self.guessed = self.off = self.seen = 0.0
         # Positions of features of a given width; `old`: in another part of a chain.
         self.places: dict[Any, Any] = {}
         self.old: dict[Any, Any] = {}
@@ -106,7 +107,7 @@ class Tree:
         self.walk(root)
 
     def walk(self, root: Module) -> None:
-        todo: list[Any] = [(root, "", 1.0, None)]
+        todo: list[Any] = [(root, "", 1.0, False)]
         while todo:
             module, name, share, places = todo.pop()
             if share is None:
@@ -120,6 +121,10 @@ class Tree:
             self.order[id(module)] = len(self.order), len(self.order)
             self.spans[id(module)] = self.weight, self.weight
             children = children_of(module)
+            if places:
+                # In a chain it is given the last output alone.
+                self.old.update(self.places)
+                self.places = {self.width: self.at}
             if self.around:
                 self.begin(module)
             if children and self.is_gate(module):
@@ -133,11 +138,12 @@ class Tree:
                 if module.__dict__.get("_parameters", {}).get("weight") is not None:
                     # A norm with its activation as a part.
                     self.weight += share * self.weigh(module, "")
-                is_chained = bool(places)
-                todo.append((module, name, None, dict(self.places) if is_chained else None))
                 chains = is_chain(module)
+                todo.append((module, name, None, dict(self.places) if chains else None))
+                first = children[0][1]
                 todo.extend(
-                    (each, name, share * share_of(name, each, children), chains) for name, each in reversed(children)
+                    (each, part, share * share_of(part, each, children), chains and each is not first)
+                    for part, each in reversed(children)
                 )
             else:
                 self.leaves += 1
@@ -149,15 +155,20 @@ class Tree:
         stand beside each other."""
         parent = self.around[-1]
         entry = self.entry_of(module)
-        if parent.width is None:
-            parent.width = entry
+        parent.width = parent.width or entry
         change = self.change_of(module)
-        if is_chain(parent.module) or change == 1.0:
+        if is_chain(parent.module) or type(parent.module).__name__ in LISTS or change == 1.0:
             return
-        if change in parent.changes and entry is not None and entry == parent.width:
-            self.at, self.width = parent.at, entry
-            self.places[entry] = self.at
-        parent.changes.add(change)
+        at = self.place_of(entry) if entry is not None else None
+        is_first = change not in parent.changes
+        began = parent.changes.setdefault(change, (at or self.at, entry or self.width))
+        if is_first:
+            return
+        if entry is not None and entry == parent.width:
+            began = parent.at, entry
+        if began[1] == (entry or self.width):
+            self.at, self.width = began
+            self.places[self.width] = self.at
 
     def pass_by(self, module: Module) -> None:
         """A gate: what it makes is of one position."""
@@ -174,8 +185,7 @@ class Tree:
         self.order[id(module)] = self.order[id(module)][0], len(self.order)
 
     def is_gate(self, module: Module) -> bool:
-        """Whether it is small and pools what it is given to one position, in which it has as many features as before,
-        or several times as many."""
+        """Whether it is small and pools what it is given to one position, of as many features or some times as many."""
         if not self.around:
             return False
         leaves = self.leaves_of(module)
@@ -184,8 +194,15 @@ class Tree:
         layers = [each for each in leaves if entry_of(each.__dict__) is not None]
         if len(layers) < 2 or (width_of(layers[-1].__dict__) or 1) % (entry_of(layers[0].__dict__) or 1):
             return False
+        if any(set(sizes_of(each.__dict__)) - {1} or self.has_positions(each) for each in layers):
+            return False
         is_pooled = any(type(each).__name__.startswith("AdaptiveAvgPool") for each in leaves)
         return is_pooled or any(each in POOL for each in names_of(module))
+
+    def has_positions(self, leaf: Module) -> bool:
+        """Whether it was seen to have more than one position of each sample."""
+        counts, width = self.counts_of(leaf.__dict__), width_of(leaf.__dict__)
+        return bool(counts) and counts[-1] > (width or 1) * (self.batch or 1)
 
     def leaves_of(self, module: Module) -> list[Module] | None:
         """The leaves of a small module, in order; None of a larger one."""
@@ -231,8 +248,11 @@ class Tree:
         after = self.learned.get((ended.kind, None))
         if after is not None and after <= 1.0 + ALIKE:
             self.at = ended.at * after
+        elif "att" in type(module).__name__.lower() and self.change_of(module) != 1.0:
+            # Keys and values may be of fewer positions; what it returns is added to what it was given.
+            self.at = ended.at
         if places is not None:
-            # What follows in a chain is given the last output alone.
+            # Of what is in a chain its output alone is seen outside.
             self.old.update(self.places)
             self.places = places
             self.places[self.width] = self.at
@@ -262,7 +282,8 @@ class Tree:
 
     def ways(self, name: str) -> list[tuple[Open, Any]]:
         """The modules around a leaf but for the whole, the outermost first, each with where the leaf is in it."""
-        way, ways = (name,), []
+        way: tuple[str, ...] = (name,)
+        ways = []
         for each in reversed(self.around[1:]):
             ways.append((each, (each.kind, way)))
             way = (each.name, *way)
@@ -286,7 +307,11 @@ class Tree:
             self.at *= rearranged ** self.calls.get(id(leaf), 1)
             self.width = max(1, round(self.width / rearranged))
             self.has_enlarged = self.has_enlarged or rearranged > 1.0
-        elif "Pool" in kind or "scale_factor" in of:
+        elif "Pool" in kind or "scale_factor" in of or (entry is None and width is None and "stride" in of):
+            given = self.entry_of(self.around[-1].module) if self.is_first(leaf) else None
+            if given is not None:
+                # It takes what the layer behind it in its branch takes.
+                self.at, self.width = self.around[-1].at, given
             self.at *= resized(of)
             self.has_enlarged = self.has_enlarged or resized(of) > 1.0
             if self.batch and "Adaptive" in kind and of.get("output_size") in (1, (1, 1)):
@@ -309,7 +334,10 @@ class Tree:
         elif width is not None:
             if width != self.width:
                 at = self.place_of(width)
-                if at is None:
+                times = width / self.width
+                if at is None and kind == "LayerNorm" and times.is_integer() and times >= MANY:
+                    self.at /= times
+                elif at is None:
                     together = width if width > self.width else 0.0
                 else:
                     self.at = at
@@ -326,11 +354,19 @@ class Tree:
         self.places[self.width] = self.at
         together *= self.at / resized(of)
         weight = self.width * self.at * max(1, len(counts))
+        if kind.startswith("MaxPool"):
+            weight *= WITH_INDICES
         if "hidden_size" in of and "num_layers" in of:
             weight = RECURRENT * self.width * of["num_layers"] * self.at
         if entry is not None:
             self.last = weight
         return weight + together
+
+    def is_first(self, leaf: Module) -> bool:
+        """Whether it is the first of a chain that is a part of another module."""
+        if len(self.around) < 2 or not is_chain(self.around[-1].module):
+            return False
+        return children_of(self.around[-1].module)[0][1] is leaf
 
     def place_of(self, width: int) -> float | None:
         """The positions that features of this width have; None where no such are known."""
@@ -350,11 +386,9 @@ class Tree:
                 if share is not None:
                     return self.capped(around.at * share)
             self.at = self.capped(self.at)
-            if entry_of(of) is not None or width_of(of) is not None:
-                self.guessed += self.width * self.at
             return self.at
         at = counts[-1] / self.width
-        if not self.seen:
+        if not self.most:
             # Before the first that was seen, positions have no scale.
             scale = at / self.at
             self.weight *= scale
@@ -362,10 +396,7 @@ class Tree:
             self.places = {width: place * scale for width, place in self.places.items()}
             for each in self.around:
                 each.at *= scale
-            self.at = at
-        self.seen += self.width * at
         self.most = max(self.most, at, at / resized(of))
-        self.off += self.width * abs(self.at - at)
         given = at / resized(of)
         for each in self.ended:
             # A gate's first layer follows what it is no part of.
@@ -381,9 +412,10 @@ class Tree:
         return at
 
     def capped(self, at: float) -> float:
-        """No more positions than any layer was seen to have, where nothing makes more of them."""
-        is_open = self.has_enlarged or any(each.enlarges for each in self.around)
-        return at if is_open or not self.most else min(at, self.most)
+        """No more positions than the modules around it were given, where nothing makes more of them."""
+        if not self.most or self.has_enlarged or any(each.enlarges for each in self.around):
+            return at
+        return min(at, self.most, max((each.at for each in self.around[1:]), default=self.most))
 
     def learn(self, what: Any, share: float) -> None:
         before = self.learned.get(what, share)
@@ -402,8 +434,7 @@ class Tree:
 
 
 def tail_of(root: Module) -> set[int]:
-    """The linear layers that end a model of convolutions: the last of its parts, as long as these are small and
-    without any."""
+    """The linear layers that end a model of images: the last of its parts, as long as these are small."""
     tail: set[int] = set()
     is_ended = False
     for _, part in reversed(children_of(root)):
@@ -433,22 +464,22 @@ def has_images(root: Module) -> bool:
     return images
 
 
+def forward_of(kind: type) -> Any:
+    """What a class's instances run; None where that is no plain function. Looked up without running code of theirs."""
+    found = next((base.__dict__["forward"] for base in kind.__mro__ if "forward" in base.__dict__), None)
+    return found if hasattr(type(found), "__code__") else None
+
+
 def names_of(module: Module) -> tuple[str, ...]:
     """What the code of a module's forward names."""
-    code = getattr(getattr(type(module), "forward", None), "__code__", None)
-    return code.co_names if code is not None else ()
+    forward = forward_of(type(module))
+    return forward.__code__.co_names if forward is not None else ()
 
 
 def is_chain(module: Module) -> bool:
     """Whether its parts are called one behind the other, each with the last one's output."""
-    return any(base.__name__ == "Sequential" and "forward" in base.__dict__ for base in type(module).__mro__) and (
-        getattr(type(module), "forward", None) is forward_of_chains(type(module))
-    )
-
-
-def forward_of_chains(kind: type) -> Any:
-    bases = [base for base in kind.__mro__ if base.__name__ == "Sequential"]
-    return next(base.__dict__["forward"] for base in bases if "forward" in base.__dict__)
+    chains = [base for base in type(module).__mro__ if base.__name__ == "Sequential"]
+    return bool(chains) and forward_of(type(module)) is chains[0].__dict__.get("forward")
 
 
 def is_loss(module: Module) -> bool:
@@ -509,6 +540,12 @@ def resized(of: dict[str, Any]) -> float:
     for each in stride:
         product *= each if isinstance(each, int) and each > 0 else 1
     return product if of.get("transposed") is True else 1.0 / product
+
+
+def sizes_of(of: dict[str, Any]) -> tuple[int, ...]:
+    """The sizes of a convolution's kernel; none of another leaf."""
+    size = of.get("kernel_size")
+    return size if isinstance(size, tuple) else (size,) if isinstance(size, int) else ()
 
 
 def shuffled(of: dict[str, Any]) -> float | None:
