@@ -45,8 +45,9 @@ def of(torch: Torch, path: list[tuple[FrameType, Module]], stack: list[FrameType
 
 def ends_of(torch: Torch, values: dict[str, Any]) -> list[Any]:
     """The nodes that made the tensors among a frame's locals, those in plain containers too."""
-    found = []
-    for value in list(values.values()):
+    made_by = getattr(torch.Tensor, "grad_fn", None)
+    found: list[Any] = []
+    for value in list(values.values()) if made_by is not None else ():
         kind = type(value)
         if kind in (list, tuple):
             some = list(value[:MOST_ENTRIES])
@@ -56,7 +57,7 @@ def ends_of(torch: Torch, values: dict[str, Any]) -> list[Any]:
             some = [value]
         for each in some:
             if torch.Tensor in type(each).__mro__:
-                node = torch.Tensor.grad_fn.__get__(each)
+                node = made_by.__get__(each)
                 if node is not None:
                     found.append(node)
     return found
