@@ -45,7 +45,7 @@ def of(torch: Torch, path: list[tuple[FrameType, Module]], stack: list[FrameType
 
 def ends_of(torch: Torch, values: dict[str, Any]) -> list[Any]:
     """The nodes that made the tensors among a frame's locals, those in plain containers too."""
-    made_by = getattr(torch.Tensor, "grad_fn", None)
+    made_by: Any = getattr(torch.Tensor, "grad_fn", None)
     found: list[Any] = []
     for value in list(values.values()) if made_by is not None else ():
         kind = type(value)
