@@ -99,7 +99,8 @@ pub const EIGHT_BIT_ADAM_SAVES: f64 = 0.74;
 /// How much more a forward may keep than its share says, at the most: the probe weighs modules by
 /// their outputs and does not see what functions outside modules keep. On the CPU, at 135 points of
 /// the forwards of 17 models, the whole was up to 1.23 times what was extrapolated, 0.97 times in
-/// the median. The rest is for what a GPU's kernels keep in addition.
+/// the median. The rest is for what a GPU's kernels keep in addition. Of 89 points of 30 other models of
+/// torchvision and timm (fake tensors, torch 2.11) 83 were within it.
 pub const FORWARD_SPREAD: f64 = 1.35;
 
 /// How much more a backward may need than its share says: the activations are all there, the largest gradients may be to come.

@@ -248,9 +248,6 @@ class Tree:
         after = self.learned.get((ended.kind, None))
         if after is not None and after <= 1.0 + ALIKE:
             self.at = ended.at * after
-        elif "att" in type(module).__name__.lower() and self.change_of(module) != 1.0:
-            # Keys and values may be of fewer positions; what it returns is added to what it was given.
-            self.at = ended.at
         if places is not None:
             # Of what is in a chain its output alone is seen outside.
             self.old.update(self.places)
