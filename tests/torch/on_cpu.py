@@ -44,6 +44,7 @@ def install(imports=True, patience=rehearsals.PATIENCE):
         every.done.clear()
         steps.count = noted.steps = noted.evaluated = 0
         noted.latest = None
+        noted.rounds.end()
 
     def stepped(*_):
         steps.count += 1

@@ -7,7 +7,7 @@ import unittest
 import fake_torch
 import support  # noqa: F401
 from _oomph_probe.common import frames
-from _oomph_probe.rehearse import callers
+from _oomph_probe.rehearse import callers, noting, statements
 
 TORCH = types.SimpleNamespace(
     Tensor=fake_torch.Tensor, nn=types.SimpleNamespace(Module=type("Module", (), {})), dtype=complex, device=complex
@@ -79,8 +79,8 @@ def without_backward(x):
     print(out, file=None) if False else None
 
 
-def names(statements):
-    return [sorted(callers.bound_by(each)) for each in statements]
+def names(block):
+    return [sorted(statements.bound_by(each)) for each in block]
 
 
 class Lines(unittest.TestCase):
@@ -126,7 +126,7 @@ class Lines(unittest.TestCase):
         del criterion
         gc.collect()
         self.assertIsNone(gone())
-        with self.assertRaises(callers.Gone):
+        with self.assertRaises(noting.Gone):
             lines.scenes[0].values["criterion"].value()
 
     def test_frames_of_torchs_and_of_ours_are_passed(self):

@@ -5,7 +5,7 @@ import types
 import unittest
 
 import support  # noqa: F401
-from _oomph_probe.rehearse import callers, reading, upcoming
+from _oomph_probe.rehearse import reading, statements, upcoming
 
 SAMPLES = """
     for i in range(100):
@@ -23,8 +23,8 @@ class Upcoming(unittest.TestCase):
     def comes(self, text, **values):
         body = ast.parse(textwrap.dedent(text)).body
         (line,) = [at for at, each in enumerate(text.splitlines(), 1) if "model(next" in each]
-        path = callers.path_to(body, lambda each: callers.is_at(each, line))
-        return upcoming.comes(path, callers.LOOPS, lambda name: values.get(name, reading.UNKNOWN))
+        path = statements.path_to(body, lambda each: statements.is_at(each, line))
+        return upcoming.comes(path, statements.LOOPS, lambda name: values.get(name, reading.UNKNOWN))
 
     def test_what_surely_comes(self):
         self.assertTrue(self.comes(SAMPLES, i=0, EVERY=100))

@@ -11,24 +11,41 @@ from __future__ import annotations
 import ast
 import copy
 import os
-import types
-import weakref
 
 from ..common import errors, frames
 from . import further, outliving, upcoming
-from .inputs import Shape, shapes_in, with_values
+from .inputs import shapes_in
+from .noting import note
+from .statements import (
+    LOOPS,
+    WITHOUT_GRADIENTS,
+    Replace,
+    around,
+    bound_by,
+    changes_an_object,
+    constants_before,
+    following,
+    has,
+    is_at,
+    is_loss,
+    is_repeated,
+    names_in,
+    path_to,
+    path_to_line,
+    read_first,
+    roots_in,
+    turns_gradients_off,
+    words_of,
+)
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Iterator
     from types import CodeType, FrameType
-    from typing import Any, Callable
+    from typing import Any
 
     from ..common.protocols import Torch
     from .roots import Call
 
-# What turns gradients off: a `with` around lines, or a decorator of their function.
-WITHOUT_GRADIENTS = frozenset("no_grad inference_mode".split())
 OUTPUT = "__oomph_output__"
 LOSS = "__oomph_loss__"
 # Called with the names that a statement has bound, and with those that one inside of it has.
@@ -36,17 +53,10 @@ BOUND, BOUND_INSIDE = "__oomph_bound__", "__oomph_bound_inside__"
 # Functions between the model's call and its backward.
 MOST_FUNCTIONS = 6
 LONGEST_FILE = 400_000
-MOST_ITEMS = 256
-LOOPS = (ast.For, ast.While, ast.AsyncFor)
-CONSTANTS = (bool, int, float, str, bytes, complex, type(None))
 
 
 class NotFound(Exception):
     """Why the lines are not known."""
-
-
-class Gone(Exception):
-    """An object that the lines need is no longer there."""
 
 
 class Callers:
@@ -106,7 +116,7 @@ class Scene:
         self.further: list[Any] = []
         # Whether what the first backward goes through outlives it.
         self.keeps_graph = False
-        replaced: Any = first if call is None else Replace(call).visit(first)
+        replaced: Any = first if call is None else Replace(call, OUTPUT).visit(first)
         self.result: ast.expr | None = None
         self.goes_back_in: Any = None
         self.ends = False
@@ -525,78 +535,6 @@ def passed_by(call: ast.Call) -> dict[str, Place]:
 MODELS = {"model", "net", "network", "self", "module", "forward"}
 
 
-def words_of(node: Any) -> set[str]:
-    found = {each.attr for each in ast.walk(node) if isinstance(each, ast.Attribute)}
-    return found | {each.id for each in ast.walk(node) if isinstance(each, ast.Name)}
-
-
-def blocks_of(statement: Any) -> Iterator[list[Any]]:
-    for name in ("body", "orelse", "finalbody"):
-        block = getattr(statement, name, None)
-        if isinstance(block, list):
-            yield block
-    for handler in getattr(statement, "handlers", ()):
-        yield handler.body
-
-
-def has(statement: Any, call: ast.Call) -> bool:
-    return any(node is call for node in ast.walk(statement))
-
-
-def is_at(statement: Any, line: int) -> bool:
-    return bool(statement.lineno <= line <= (statement.end_lineno or statement.lineno))
-
-
-def path_to(block: list[Any], is_there: Callable[[Any], bool]) -> list[tuple[list[Any], int]] | None:
-    """Where a statement is, the innermost one: each list of statements on the way, and the place in it."""
-    for at, statement in enumerate(block):
-        if not is_there(statement):
-            continue
-        for inner in blocks_of(statement):
-            found = path_to(inner, is_there)
-            if found is not None:
-                return [(block, at)] + found
-        return [(block, at)]
-    return None
-
-
-def path_to_line(block: list[Any], line: int) -> list[tuple[list[Any], int]] | None:
-    return path_to(block, lambda each: is_at(each, line))
-
-
-def following(path: list[tuple[list[Any], int]]) -> tuple[list[Any], list[Any]]:
-    """The statements that run after the one at a path's end: those in the same `with`, and those behind it, up to the
-    end of the loop."""
-    inside: list[Any] = []
-    after: list[Any] = []
-    is_behind = False
-    for depth in range(len(path) - 1, -1, -1):
-        block, at = path[depth]
-        if depth < len(path) - 1:
-            if isinstance(block[at], LOOPS):
-                break
-            is_behind = is_behind or isinstance(block[at], (ast.With, ast.AsyncWith))
-        (after if is_behind else inside).extend(block[at + 1 :])
-    return inside, after
-
-
-def around(statement: Any, call: ast.Call) -> tuple[Any, list[Any], list[Any]]:
-    """The innermost statement with a call, and what runs before and behind it in the branches that it is in: where a
-    loss is made beside its backward (`if scaler is None: loss = criterion(out, y); loss.backward()`)."""
-    blocks = blocks_of(statement) if isinstance(statement, (ast.If, ast.Try, ast.With)) else ()
-    for block in blocks:
-        for at, each in enumerate(block):
-            if has(each, call):
-                innermost, before, behind = around(each, call)
-                before = block[:at] + before
-                if isinstance(statement, ast.With) and before:
-                    part = copy.copy(statement)
-                    part.body = before
-                    before = [part]
-                return innermost, before, behind + block[at + 1 :]
-    return statement, [], []
-
-
 def with_backward(path: list[tuple[list[Any], int]]) -> list[tuple[list[Any], int]]:
     """The path up to the innermost statement that a backward, or a return, follows in its loop."""
     for depth in range(len(path), 0, -1):
@@ -605,12 +543,6 @@ def with_backward(path: list[tuple[list[Any], int]]) -> list[tuple[list[Any], in
         if any(further.call_in(each) is not None or isinstance(each, ast.Return) for each in statements):
             return path[:depth]
     raise NotFound("no backward and no return follows the call")
-
-
-def turns_gradients_off(statement: Any) -> bool:
-    """Whether it is a `with torch.no_grad()`."""
-    items = statement.items if isinstance(statement, (ast.With, ast.AsyncWith)) else []
-    return any(words_of(each.context_expr) & WITHOUT_GRADIENTS for each in items)
 
 
 def is_decorated_without(code: CodeType) -> bool:
@@ -627,33 +559,6 @@ def is_decorated_without(code: CodeType) -> bool:
 def is_part(code: CodeType) -> bool:
     """Whether it is a comprehension's or a lambda's, a part of another function's lines."""
     return code.co_name.startswith("<") and code.co_name != "<module>"
-
-
-def is_repeated(statement: Any, call: ast.Call) -> bool:
-    """Whether the call is in a comprehension, or in a function that the statement makes."""
-    parts = (ast.ListComp, ast.SetComp, ast.DictComp, ast.GeneratorExp, ast.Lambda)
-    return any(isinstance(node, parts) and has(node, call) for node in ast.walk(statement))
-
-
-class Replace(ast.NodeTransformer):
-    """The model's call by the name of its output."""
-
-    def __init__(self, call: ast.Call) -> None:
-        self.call = call
-
-    def visit_Call(self, node: ast.Call) -> Any:
-        if node is self.call:
-            return ast.Name(id=OUTPUT, ctx=ast.Load())
-        return self.generic_visit(node)
-
-
-def names_in(node: Any) -> set[str]:
-    """What is read: variables, and attributes of variables as `self.loss`."""
-    return outliving.names_with(node, ast.Load)
-
-
-def roots_in(node: Any) -> set[str]:
-    return {name.partition(".")[0] for name in names_in(node)}
 
 
 def telling(function: str, names: list[str]) -> ast.stmt:
@@ -677,102 +582,3 @@ def telling_inside(statement: Any) -> Any:
         if block:
             setattr(made, field, block)
     return made
-
-
-def read_first(nodes: list[Any], bound: set[str]) -> set[str]:
-    """The names that are read before they are bound; what is bound is added to `bound`."""
-    given: set[str] = set()
-    for each in nodes:
-        blocks = [] if isinstance(each, ast.expr) else list(blocks_of(each))
-        if not blocks:
-            given |= names_in(each) - bound
-            bound |= bound_by(each)
-            continue
-        heads: list[Any] = [each.iter, each.target] if isinstance(each, (ast.For, ast.AsyncFor)) else []
-        heads += list(each.items) if isinstance(each, (ast.With, ast.AsyncWith)) else []
-        heads += [each.test] if isinstance(each, (ast.If, ast.While)) else []
-        given |= read_first(heads, bound)
-        for block in blocks:
-            given |= read_first(block, bound)
-    return given
-
-
-def constants_before(statements: list[Any]) -> dict[str, Any]:
-    """The variables that are plain values behind these statements."""
-    found: dict[str, Any] = {}
-    for each in statements:
-        for name in bound_by(each):
-            found.pop(name, None)
-        if isinstance(each, ast.Assign):
-            try:
-                value = ast.literal_eval(each.value)
-            except ValueError:
-                continue
-            found.update({target.id: value for target in each.targets if isinstance(target, ast.Name)})
-    return found
-
-
-def is_loss(name: str) -> bool:
-    return "loss" in name.lower() and not name.lower().endswith("losses")
-
-
-def bound_by(statement: Any) -> set[str]:
-    return outliving.names_with(statement, ast.Store)
-
-
-def changes_an_object(statement: Any) -> bool:
-    places = (ast.Attribute, ast.Subscript)
-    return any(isinstance(each, places) and isinstance(each.ctx, ast.Store) for each in ast.walk(statement))
-
-
-class Kept:
-    """An object of the program's, as long as it has it."""
-
-    def __init__(self, value: Any) -> None:
-        self.reference = weakref.ref(value)
-
-    def value(self) -> Any:
-        found = self.reference()
-        if found is None:
-            raise Gone
-        return found
-
-
-def note(torch: Torch, value: Any, depth: int = 4) -> Any:
-    """A value with shapes for its tensors, and objects that are looked for when they are needed."""
-    kind = type(value)
-    if isinstance(value, torch.Tensor):
-        noted = Shape(value)
-        with_values(torch, noted, value)
-        return noted
-    if kind in CONSTANTS or kind in (torch.dtype, torch.device, types.ModuleType, types.FunctionType, type):
-        return value
-    if depth and kind in (list, tuple) and len(value) <= MOST_ITEMS:
-        return kind(note(torch, each, depth - 1) for each in value)
-    if depth and isinstance(value, dict) and len(value) <= MOST_ITEMS:
-        return {key: note(torch, each, depth - 1) for key, each in value.items()}
-    if isinstance(value, (types.BuiltinFunctionType, types.MethodType, type)):
-        return value if isinstance(value, type) or kind is types.BuiltinFunctionType else Method(value)
-    try:
-        return Kept(value)
-    except TypeError:
-        return value if kind in (range, slice) else Unknown()
-
-
-class Method:
-    """A bound method, without its object."""
-
-    def __init__(self, method: Any) -> None:
-        self.function = method.__func__
-        self.owner = note_owner(method.__self__)
-
-
-def note_owner(value: Any) -> Any:
-    try:
-        return Kept(value)
-    except TypeError:
-        return Unknown()
-
-
-class Unknown:
-    """Something that cannot be noted."""

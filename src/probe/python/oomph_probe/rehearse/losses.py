@@ -9,7 +9,7 @@ import types
 
 from ..common import errors
 from ..knobs.batch import is_batch
-from . import callers, further, outliving
+from . import callers, further, noting, outliving
 from .effects import Stopped
 from .inputs import Shape
 
@@ -96,7 +96,7 @@ class Scenes:
             for name, value in scene.values.items():
                 try:
                     space[name] = self.made(value)
-                except callers.Gone:
+                except noting.Gone:
                     if name in scene.wanted:
                         raise
                     continue
@@ -284,12 +284,12 @@ class Scenes:
         """What a noted value stands for: a fake for each shape, a copy of each module."""
         if isinstance(value, Shape):
             return self.rehearsal.made(value, True)
-        if isinstance(value, callers.Kept):
+        if isinstance(value, noting.Kept):
             return self.copy(value.value())
-        if isinstance(value, callers.Method):
+        if isinstance(value, noting.Method):
             return types.MethodType(value.function, self.made(value.owner))
-        if isinstance(value, callers.Unknown):
-            raise callers.Gone
+        if isinstance(value, noting.Unknown):
+            raise noting.Gone
         if isinstance(value, dict):
             return {key: self.made(each) for key, each in value.items()}
         if type(value) in (list, tuple):
@@ -302,7 +302,7 @@ class Scenes:
         made = self.copied(value)
         if made is value and self.lines is not None and any(each.changes_objects() for each in self.lines.scenes):
             # What cannot be copied would be changed itself.
-            raise callers.Gone
+            raise noting.Gone
         if made is value or isinstance(value, self.torch.nn.Module):
             return made
         # An object of the program's: its modules (a criterion, the model itself) are copies too, and what it trains
