@@ -2,7 +2,7 @@
 //! the program's own end, which must not wait for us.
 
 use crate::probe::front::{Front, Place};
-use crate::probe::program::{Program, TRAINING};
+use crate::probe::program::{Program, Running, TRAINING};
 use oomph::event::EventKind;
 use oomph::units::Bytes;
 use std::os::unix::net::UnixListener;
@@ -34,15 +34,27 @@ const NOTICEABLE: Duration = Duration::from_millis(300);
 /// How long tries go on.
 const PATIENCE: Duration = Duration::from_secs(60);
 
-/// The shortest that a program took to end after its last line, of as many tries as it takes: the machine
-/// may be slow for a while, a delay of ours would be there each time.
-fn shortest_end(mut program: impl FnMut() -> Duration) -> Duration {
+/// Asserts that a program with the probe takes no noticeably longer to end than without it. Both are tried in
+/// turn for as long as it takes: the machine may be slow for a while, a delay of ours would be there each time.
+#[track_caller]
+fn assert_no_later_end(mut with_probe: impl FnMut() -> Duration, bare: &Program) {
     let began = Instant::now();
-    let mut shortest = program();
-    while shortest >= NOTICEABLE && began.elapsed() < PATIENCE {
-        shortest = shortest.min(program());
+    loop {
+        let (ours, theirs) = (with_probe(), end_of(bare.start_bare()));
+        if ours < theirs + NOTICEABLE {
+            return;
+        }
+        assert!(began.elapsed() < PATIENCE, "{ours:?}, bare {theirs:?}");
     }
-    shortest
+}
+
+/// How long a program goes on after it was told to end.
+fn end_of(mut program: Running) -> Duration {
+    program.wait_until_printed("ready");
+    program.tell("end");
+    let began = Instant::now();
+    program.end().expect("ready\ncaught");
+    began.elapsed()
 }
 
 #[test]
@@ -54,17 +66,15 @@ fn a_front_that_vanishes_leaves_the_program_unharmed() {
         "import signal; signal.signal(signal.SIGPIPE, signal.SIG_DFL)\n",
     ] {
         let text = format!("{deadly}{UNTIL_TOLD}");
-        let took = shortest_end(|| {
+        let program = Program::new(["-c", &text]).timed();
+        let with_probe = || {
             let mut front = Front::listen(&place);
-            let mut program = Program::new(["-c", &text]).timed().start(&place);
+            let running = program.start(&place);
             front.wait_until(|seen| seen.iter().any(|what| matches!(what, EventKind::Step(_))));
             drop(front);
-            program.tell("end");
-            let began = Instant::now();
-            program.end().expect("ready\ncaught");
-            began.elapsed()
-        });
-        assert!(took < NOTICEABLE, "{took:?}");
+            end_of(running)
+        };
+        assert_no_later_end(with_probe, &program);
     }
 }
 
@@ -121,22 +131,8 @@ fn a_front_that_comes_back_is_found_again() {
 #[test]
 fn without_a_front_the_program_runs_and_ends_as_ever() {
     let place = Place::new();
-    let took = shortest_end(|| {
-        let mut program = Program::new(["-c", UNTIL_TOLD]).timed().start(&place);
-        program.tell("end");
-        let began = Instant::now();
-        program.end().expect("ready\ncaught");
-        // From here on the start counts as well, which is the same for all.
-        began.elapsed().saturating_sub(bare_start())
-    });
-    assert!(took < NOTICEABLE, "{took:?}");
-}
-
-/// How long the same program takes without the probe, from its start to its end.
-fn bare_start() -> Duration {
-    let began = Instant::now();
-    Program::new(["-c", "import torch, threading"]).run_bare();
-    began.elapsed()
+    let program = Program::new(["-c", UNTIL_TOLD]).timed();
+    assert_no_later_end(|| end_of(program.start(&place)), &program);
 }
 
 #[test]

@@ -1,10 +1,13 @@
 //! Programs for the probe to be in: started with it and without it, and what became of them.
 
 use crate::probe::front::{PATIENCE, Place};
+use std::cell::RefCell;
 use std::ffi::{OsStr, OsString};
 use std::io::{Read, Write};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
+use std::sync::mpsc::{Receiver, channel};
+use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
 /// A training of three steps that prints one line.
@@ -132,7 +135,11 @@ impl Program {
 
     /// As it would run without oomph.
     pub fn run_bare(&self) -> Ended {
-        Running::start(self.command().env("PYTHONPATH", &self.path)).end()
+        self.start_bare().end()
+    }
+
+    pub fn start_bare(&self) -> Running {
+        Running::start(self.command().env("PYTHONPATH", &self.path))
     }
 
     pub fn run(&self, place: &Place) -> Ended {
@@ -196,8 +203,8 @@ impl Program {
 /// A program that runs.
 pub struct Running {
     child: Child,
-    stdout: std::thread::JoinHandle<String>,
-    stderr: std::thread::JoinHandle<String>,
+    stdout: Text,
+    stderr: Text,
 }
 
 impl Running {
@@ -208,8 +215,8 @@ impl Running {
             .stderr(Stdio::piped())
             .spawn()
             .unwrap();
-        let stdout = collect(child.stdout.take().unwrap());
-        let stderr = collect(child.stderr.take().unwrap());
+        let stdout = Text::of(child.stdout.take().unwrap());
+        let stderr = Text::of(child.stderr.take().unwrap());
         Running {
             child,
             stdout,
@@ -220,6 +227,13 @@ impl Running {
     /// Types a line.
     pub fn tell(&mut self, line: &str) {
         writeln!(self.child.stdin.as_mut().unwrap(), "{line}").unwrap();
+    }
+
+    /// Waits until it has printed a line.
+    #[track_caller]
+    pub fn wait_until_printed(&self, line: &str) {
+        let is_there = |text: &str| text.lines().any(|printed| printed == line);
+        self.stdout.wait_until(is_there);
     }
 
     /// Waits for the process itself (its children may go on), and says how long that took.
@@ -243,16 +257,54 @@ impl Running {
         self.wait();
         Ended {
             code: self.child.wait().unwrap().code(),
-            stdout: self.stdout.join().unwrap(),
-            stderr: self.stderr.join().unwrap(),
+            stdout: self.stdout.whole(),
+            stderr: self.stderr.whole(),
         }
     }
 }
 
-fn collect(mut from: impl Read + Send + 'static) -> std::thread::JoinHandle<String> {
-    std::thread::spawn(move || {
-        let mut bytes = Vec::new();
-        from.read_to_end(&mut bytes).unwrap();
+/// What comes from a pipe.
+struct Text {
+    reader: JoinHandle<()>,
+    pieces: Receiver<Vec<u8>>,
+    so_far: RefCell<Vec<u8>>,
+}
+
+impl Text {
+    fn of(mut pipe: impl Read + Send + 'static) -> Text {
+        let (sender, pieces) = channel();
+        let reader = std::thread::spawn(move || {
+            let mut piece = vec![0; 1 << 16];
+            loop {
+                let length = pipe.read(&mut piece).unwrap();
+                if length == 0 || sender.send(piece[..length].to_vec()).is_err() {
+                    return;
+                }
+            }
+        });
+        Text {
+            reader,
+            pieces,
+            so_far: RefCell::default(),
+        }
+    }
+
+    #[track_caller]
+    fn wait_until(&self, is_so: impl Fn(&str) -> bool) {
+        let mut so_far = self.so_far.borrow_mut();
+        while !is_so(&String::from_utf8_lossy(&so_far)) {
+            let Ok(piece) = self.pieces.recv_timeout(PATIENCE) else {
+                panic!("only {:?} came", String::from_utf8_lossy(&so_far));
+            };
+            so_far.extend(piece);
+        }
+    }
+
+    /// All of it, once the pipe's other end is closed.
+    fn whole(self) -> String {
+        let mut bytes = self.so_far.into_inner();
+        bytes.extend(self.pieces.iter().flatten());
+        self.reader.join().unwrap();
         String::from_utf8_lossy(&bytes).into_owned()
-    })
+    }
 }
