@@ -41,6 +41,7 @@ mod optimizer_state;
 mod own_ranks;
 mod pinned_memory;
 mod prefetch_queue;
+mod printed_phase;
 mod ranks;
 mod shared_memory;
 mod situation;

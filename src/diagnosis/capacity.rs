@@ -155,7 +155,7 @@ fn compared(case: &OomContext, needed: Bytes, capacity: Bytes) -> Option<Finding
         .finding(Cause::Capacity, certainty, headline)
         .says_if((!is_mps).then(|| ruled_out(case)))
         .says_if(spilled)
-        .says_if(case.failed())
+        .says_if(case.failed_where())
         .says_if(case.built_model().map(|parameters| {
             format!(
                 "The model was on the GPU already, with parameters of {parameters}: what was requested is its input, or made of it."
@@ -219,7 +219,7 @@ fn model_itself(case: &OomContext, room: Bytes) -> Option<Finding> {
     let mut finding = case
         .finding(Cause::Capacity, Certainty::Certain, headline)
         .says(format!("That is what it needs {how}."))
-        .says_if(case.failed())
+        .says_if(case.failed_where())
         .shows(parts);
     let over = |gpus: u64| {
         let sharded = whole.parameters + whole.gradients + whole.optimizer;
@@ -254,7 +254,7 @@ fn whole_step(case: &OomContext, whole: WholeStep, room: Bytes) -> Finding {
                 .zip(case.asked())
                 .map(|(allocated, asked)| format!("It failed at {allocated} allocated + {asked}.")),
         )
-        .says_if(case.failed())
+        .says_if(case.failed_where())
         .says("Rehearsed: the step's allocations, computed without running it.")
         .shows(parts);
     finding.advice = advice(case);
@@ -309,9 +309,22 @@ fn made_of(case: &OomContext, allocated: Bytes) -> Option<String> {
 fn larger_than_the_gpu(case: &OomContext, requested: Bytes, capacity: Bytes) -> Finding {
     let one = format!("One allocation of {requested} is more than the GPU has");
     let headline = with_figures(&one, capacity.to_string());
+    let line = match case.stack.own() {
+        Some(call) => call.place(),
+        None => "the line that failed".into(),
+    };
+    let smaller = match case.phase {
+        Phase::Load => None,
+        Phase::Evaluation => Some("a smaller batch in evaluation, if that tensor grows with it"),
+        Phase::Forward | Phase::Backward | Phase::Optimizer | Phase::Unknown => {
+            Some("a smaller batch, if that tensor grows with it")
+        }
+    };
+    let check = format!("check the size of the tensor at {line}");
     case.finding(Cause::Capacity, Certainty::Certain, headline)
         .says("It would fail on an empty GPU too.")
-        .advises(["check the size of the tensor at that line"])
+        .says_if(case.failed_where())
+        .advises([check].into_iter().chain(smaller.map(str::to_string)))
 }
 
 fn unsure(case: &OomContext, certainty: Certainty, headline: impl Into<Phrase>) -> Finding {
@@ -355,7 +368,7 @@ fn without_figures(case: &OomContext) -> Finding {
         .says(sentence(&format!(
             "{missing} {are} unknown, so the cause cannot be determined"
         )))
-        .says_if(case.failed())
+        .says_if(case.failed_where())
         .advises(match case.stack.doing(Situation::Pipeline) {
             Some(call) => of_pipeline(&call),
             None => vec![SMALLER_BATCH.into()],
@@ -439,8 +452,12 @@ fn of_pipeline(call: &StackCall<'_>) -> Vec<Phrase> {
 
 fn evaluation(case: &OomContext) -> Vec<Phrase> {
     let mut advice: Vec<Phrase> = Vec::new();
-    if (case.record()).is_some_and(|record| record.grad_enabled == Some(true)) {
-        advice.push("torch.inference_mode() around the evaluation".into());
+    match case.record().map(|record| record.grad_enabled) {
+        Some(Some(true)) => advice.push("torch.inference_mode() around the evaluation".into()),
+        Some(Some(false) | None) => {}
+        None => {
+            advice.push("torch.no_grad() around the evaluation, if it is not there already".into());
+        }
     }
     // Training leaves its own sizes of blocks in the cache, which an evaluation can't use.
     if let Some(cached) = case

@@ -102,7 +102,7 @@ fn examine(case: &OomContext) -> Option<Finding> {
     Some(
         case.finding(Cause::OddBatch, certainty, headline)
             .says("A longer sequence, a larger image, or more items than usual in this batch; what is allocated between steps has not grown.")
-            .says_if(case.failed())
+            .says_if(case.failed_where())
             .says_if((certainty == Certainty::Possible).then_some(
                 "It may also be the first of many: it came early, and the steps before it were alike.",
             ))

@@ -3,6 +3,7 @@
 //! by the message's list of processes, else by NVML's last reading.
 
 use super::finding::{Sum, because};
+use super::printed_phase;
 use super::situation::CallStack;
 use super::{Cause, Certainty, Finding, Phrase};
 use crate::calibration::{FIXED_LEAST_WASTE, NON_TORCH_AT_MOST, NON_TORCH_WITH_NCCL, USUAL_CACHE};
@@ -78,7 +79,8 @@ impl<'a> OomContext<'a> {
             .and_then(|rank| rank.usage_on(oom.device.as_ref()?))
             .map(|usage| &usage.sample);
         let kind = oom.kind();
-        let phase = record.map_or(Phase::Unknown, |record| record.phase);
+        let stack = CallStack::new(oom);
+        let phase = record.map_or_else(|| printed_phase::phase(&stack), |record| record.phase);
         let reserved = oom.reserved().or(sample.map(|s| s.reserved));
         let mut limit = oom.limit();
         let mut capacity = oom.capacity().or(device.and_then(|d| d.capacity));
@@ -106,7 +108,7 @@ impl<'a> OomContext<'a> {
             elsewhere: neighbours.elsewhere,
             by_last_sample: oom.allocated().is_none() && sample.is_some(),
             phase,
-            stack: CallStack::new(oom),
+            stack,
             step: step(record, rank, phase),
             whole_step: rank.and_then(|rank| rehearsed(rank, phase)?.whole_step()),
             least_step: rank.and_then(|rank| rehearsed(rank, phase)?.least_step()),
@@ -227,6 +229,17 @@ impl<'a> OomContext<'a> {
     /// "Failed in the backward pass of step 2."
     pub fn failed(&self) -> Option<String> {
         self.place().map(|place| format!("Failed {place}."))
+    }
+
+    /// The same with the program's own line: "Failed in the backward pass of step 2 (train.py:88 in train_step)."
+    pub fn failed_where(&self) -> Option<String> {
+        let Some(call) = self.stack.own() else {
+            return self.failed();
+        };
+        Some(match self.place() {
+            Some(place) => format!("Failed {place} ({}).", call.shown()),
+            None => format!("Failed at {}.", call.shown()),
+        })
     }
 
     /// "in the backward pass of step 2"

@@ -166,6 +166,24 @@ impl StackCall<'_> {
         self.is_in("/torch/") || self.file.starts_with('<') || self.is_pythons()
     }
 
+    /// Whether it calls a module, which runs its forward pass.
+    pub fn calls_a_module(&self) -> bool {
+        let calls = ["_call_impl", "_wrapped_call_impl"].contains(&self.function);
+        calls && self.is_in("torch/nn/modules/module.py")
+    }
+
+    /// Whether it runs a backward pass.
+    pub fn runs_backward(&self) -> bool {
+        let backward = ["backward", "_engine_run_backward"].contains(&self.function);
+        backward && (self.is_in("torch/_tensor.py") || self.is_in("torch/autograd/"))
+    }
+
+    /// Whether it moves or converts a module's parameters.
+    pub fn moves_a_module(&self) -> bool {
+        let moves = ["_apply", "convert"].contains(&self.function);
+        moves && self.is_in("torch/nn/modules/module.py")
+    }
+
     /// Whether its file is of the standard library.
     fn is_pythons(&self) -> bool {
         let path = self.file.replace('\\', "/");
@@ -215,6 +233,11 @@ impl<'a> CallStack<'a> {
         CallStack {
             calls: lines.map(StackCall::from).collect(),
         }
+    }
+
+    /// All of them.
+    pub fn calls(&self) -> impl Iterator<Item = &StackCall<'a>> {
+        self.calls.iter()
     }
 
     /// The call that shows a situation.
@@ -274,10 +297,7 @@ impl SituationRow {
 
 /// Whether a call runs a model's forward pass or a backward pass.
 fn runs_a_model(call: &StackCall<'_>) -> bool {
-    let calls = ["_call_impl", "_wrapped_call_impl"].contains(&call.function);
-    let backward = ["backward", "_engine_run_backward"].contains(&call.function);
-    (calls && call.is_in("torch/nn/modules/module.py"))
-        || (backward && (call.is_in("torch/_tensor.py") || call.is_in("torch/autograd/")))
+    call.calls_a_module() || call.runs_backward()
 }
 
 /// The recorded calls with the source that was printed of them.

@@ -34,7 +34,7 @@ fn examine(case: &OomContext) -> Option<Finding> {
         )
         .says("PyTorch gives a block only to the stream and the pool that it belongs to.")
         .says_if(pools.map(|bytes| format!("{bytes} is in private pools (CUDA graphs).")))
-        .says_if(case.failed())
+        .says_if(case.failed_where())
         .shows([("largest free piece", free)])
         .advises([
             because(

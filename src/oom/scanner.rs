@@ -92,6 +92,8 @@ impl MessageSink for ReportSink<'_> {
         (self.0)(message.report);
     }
 
+    fn repeated(&mut self, _message: OomMessage<'_>) {}
+
     fn line(&mut self, _rank: Option<Rank>, _number: u64, _text: &CompactLine) {}
 }
 
@@ -123,6 +125,8 @@ pub(super) trait MessageSink {
     /// Whether it wants other lines too.
     fn wants_lines(&self) -> bool;
     fn message(&mut self, message: OomMessage<'_>);
+    /// Takes a message that was there before, with the same figures.
+    fn repeated(&mut self, message: OomMessage<'_>);
     /// Takes a line, or a rank's part of one, that belongs to no message.
     fn line(&mut self, rank: Option<Rank>, number: u64, text: &CompactLine);
 }
@@ -397,14 +401,17 @@ impl MessageAssembler {
             false => &mut self.seen,
         };
         self.last_oom = report.allocated.map(|bytes| (rank, bytes));
-        if !seen.repeats(&report) {
-            sink.message(OomMessage {
-                report,
-                form: found.form,
-                is_notice,
-                after_traceback,
-                text: &text.plain,
-            });
+        let is_repeated = seen.repeats(&report);
+        let message = OomMessage {
+            report,
+            form: found.form,
+            is_notice,
+            after_traceback,
+            text: &text.plain,
+        };
+        match is_repeated {
+            true => sink.repeated(message),
+            false => sink.message(message),
         }
     }
 }

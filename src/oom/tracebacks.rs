@@ -40,13 +40,17 @@ static PYTHON: LazyLock<Regex> = LazyLock::new(|| {
     Regex::new(r#"File "([^"]+)", line (\d+)(?:, in ([^\s(]+))?"#).expect("a valid expression")
 });
 
-/// `File ~/train.py:12, in main(batch)`, `Cell In[4], line 2`, `/srv/train.py:12 in main`: IPython's and rich's.
+/// `File ~/train.py:12, in main(batch)`, `Cell In[4], line 2, in main(batch)`, `/srv/train.py:12 in main`: IPython's and rich's.
 static OTHERS: LazyLock<Regex> = LazyLock::new(|| {
     Regex::new(
-        r"File (?P<file>\S+?):(?P<at>\d+), in (?P<in>[^\s(]+)|(?P<cell>Cell In ?\[\d+\]),? line (?P<cell_at>\d+)|(?P<rich>/\S+\.py):(?P<rich_at>\d+) in (?P<rich_in>[^\s(]+)",
+        r"File (?P<file>\S+?):(?P<at>\d+), in (?P<in>[^\s(]+)|(?P<cell>Cell In ?\[\d+\]),? line (?P<cell_at>\d+)(?:, in (?P<cell_in>[^\s(]+))?|(?P<rich>/\S+\.py):(?P<rich_at>\d+)(?: in (?P<rich_in>[^\s(]+)|[ │|]*$)",
     )
     .expect("a valid expression")
 });
+
+/// Where a path fills rich's box, the function is in the next line: `│ in _call_impl      │`.
+static BELOW: LazyLock<Regex> =
+    LazyLock::new(|| Regex::new(r"^[ │|]*in (\S+)[ │|]*$").expect("a valid expression"));
 
 /// IPython's and rich's mark of the line that is meant: `---> 12     loss = …`, `❱ 12 │   loss = …`.
 static MARKED: LazyLock<Regex> =
@@ -164,6 +168,10 @@ impl OpenTraceback {
         let Some(last) = self.calls.last_mut().filter(|last| last.code.is_empty()) else {
             return false;
         };
+        if let Some(below) = BELOW.captures(text).filter(|_| self.since == 0) {
+            last.function = below[1].to_string();
+            return true;
+        }
         if let Some(marked) = MARKED.captures(text) {
             if marked[1].parse() == Ok(last.line) {
                 last.code = cut(marked[2].trim_end_matches(['│', ' ']));
@@ -201,7 +209,11 @@ fn call_in(text: &str) -> Option<TracedCall> {
     Some(TracedCall {
         file: file.as_str().to_string(),
         line: line.as_str().parse().ok()?,
-        function: named(found.name("in").or_else(|| found.name("rich_in"))),
+        function: named(
+            ["in", "cell_in", "rich_in"]
+                .iter()
+                .find_map(|name| found.name(name)),
+        ),
         code: String::new(),
     })
 }
@@ -260,14 +272,16 @@ mod tests {
     fn a_notebooks() {
         let text = format!(
             "OutOfMemoryError                          Traceback (most recent call last)\nCell In[12], line 4\n      2 for batch in loader:\n      \
-             3     batch = batch.cuda()\n----> 4     loss = model(batch)\n\nFile ~/net.py:31, in Net.forward(self, x)\n     30 def forward(self, x):\n\
+             3     batch = batch.cuda()\n----> 4     fit(batch)\n\nCell In[9], line 7, in fit(batch)\n\
+             ----> 7     loss = model(batch)\n\nFile ~/net.py:31, in Net.forward(self, x)\n     30 def forward(self, x):\n\
              ---> 31     return self.head(x)\n\n{MESSAGE}\n"
         );
         assert_eq!(
             stack(&text),
             [
                 "~/net.py:31 Net.forward return self.head(x)",
-                "Cell In[12]:4 <module> loss = model(batch)"
+                "Cell In[9]:7 fit loss = model(batch)",
+                "Cell In[12]:4 <module> fit(batch)"
             ]
         );
     }
@@ -277,12 +291,17 @@ mod tests {
         let text = format!(
             "╭───────── Traceback (most recent call last) ─────────╮\n│ /srv/fit.py:31 in main                              │\n\
              │                                                     │\n│   30 │   for batch in loader:                       │\n\
-             │ ❱ 31 │   │   loss = model(batch)                    │\n╰─────────────────────────────────────────────────────╯\n{MESSAGE}\n"
+             │ ❱ 31 │   │   loss = model(batch)                    │\n\
+             │ /v/site-packages/torch/nn/modules/module.py:1501    │\n│ in _call_impl                                       │\n╰─────────────────────────────────────────────────────╯\n{MESSAGE}\n"
         );
         let calls = stack(&text);
-        assert_eq!(calls.len(), 1);
-        assert!(calls[0].starts_with("/srv/fit.py:31 main"), "{calls:?}");
-        assert!(calls[0].ends_with("loss = model(batch)"), "{calls:?}");
+        assert_eq!(calls.len(), 2);
+        assert_eq!(
+            calls[0],
+            "/v/site-packages/torch/nn/modules/module.py:1501 _call_impl"
+        );
+        assert!(calls[1].starts_with("/srv/fit.py:31 main"), "{calls:?}");
+        assert!(calls[1].ends_with("loss = model(batch)"), "{calls:?}");
     }
 
     #[test]

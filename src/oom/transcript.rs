@@ -112,6 +112,23 @@ impl MessageSink for OutcomeTracker {
         self.count(rank, after);
     }
 
+    /// A logger wrote it first, and the traceback follows: that shows where it was, and that nobody caught it.
+    fn repeated(&mut self, message: OomMessage<'_>) {
+        let of = |report: &OomReport| (report.kind, report.requested, report.allocated);
+        let mut cases = self.cases.iter_mut().rev();
+        let Some(case) = cases.find(|case| of(&case.report) == of(&message.report)) else {
+            return;
+        };
+        if !case.report.stack.is_empty() || message.report.stack.is_empty() {
+            return;
+        }
+        case.report.stack = message.report.stack;
+        if message.form == MessageForm::Exception && message.after_traceback {
+            case.is_uncaught_form = true;
+            (case.output, case.other_exception) = (false, false);
+        }
+    }
+
     fn line(&mut self, rank: Option<Rank>, number: u64, text: &CompactLine) {
         if self.cases.is_empty() {
             return;

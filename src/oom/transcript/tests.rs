@@ -101,6 +101,22 @@ fn progress_afterwards_is_survival() {
 }
 
 #[test]
+fn what_a_logger_wrote_first_is_the_tracebacks_too() {
+    let logged = format!("12:02:49 ERROR: {MESSAGE}\n");
+    let text = format!("{logged}{}", traceback(""));
+    check(&text, &[OomOutcome::Fatal]);
+    let stack = &super::read(text.as_bytes())[0].stack;
+    assert_eq!(stack.last().unwrap().function, "<module>");
+    // `logger.exception`, and the program goes on.
+    check(
+        &format!("{text}saved what there was\n"),
+        &[OomOutcome::Unknown],
+    );
+    let steps = "step 11 loss 2.5\nstep 12 loss 2.4\nstep 13 loss 2.3\n";
+    check(&format!("{text}{steps}"), &[OomOutcome::Caught]);
+}
+
+#[test]
 fn another_ranks_progress_is_no_survival() {
     let text = format!(
         "{}[rank0]: step 11\n[rank0]: step 12\n[rank0]: step 13\n",
