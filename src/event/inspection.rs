@@ -38,6 +38,10 @@ pub struct Rehearsal {
     /// When the program lets go of its gradients; `None` of a probe that did not ask.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub zero_grad: Option<ZeroGrad>,
+    /// Whether a step has several parts with a forward and a backward each, by the loops of the program: their gradients are
+    /// added up.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub adds_gradients: bool,
     /// Whether a copy of the model may be made behind the step (an average of its weights).
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub copies_model: bool,

@@ -447,7 +447,7 @@ impl Rehearsed {
     /// The training at a batch, as one reads what is not known of it.
     fn training(&self, step: &Variant, target: &Target, reading: Reading) -> ComposedTraining {
         let settings = self.settings(target);
-        let kept = target.keeps_gradients;
+        let kept = self.keeps_gradients(target);
         ComposedTraining::new(self.composition(step, target, reading), kept, &settings)
     }
 
@@ -470,9 +470,14 @@ impl Rehearsed {
 
     /// Whether the target's first steps run in so much room.
     fn plays_in(&self, target: &Target, reading: Reading, room: Bytes) -> Option<bool> {
-        let (step, kept) = (self.variant(target)?, target.keeps_gradients);
+        let (step, kept) = (self.variant(target)?, self.keeps_gradients(target));
         let trace = ComposedTraining::events(self.composition(step, target, reading), kept);
         Some(runs_in(&trace, &self.settings(target), room.0))
+    }
+
+    /// Whether a part of a step finds the gradients of the one before: the command says so, or the program's own loops.
+    fn keeps_gradients(&self, target: &Target) -> bool {
+        target.keeps_gradients || self.said.adds_gradients
     }
 
     /// The target's batch as the model's calls count it.

@@ -112,6 +112,23 @@ def slope_of_its_input(batch):
         yield
 
 
+def in_parts(batch, count=4):
+    model = perceptron(128, 10)
+    optimizer = plain(model)
+    while True:
+        for _ in range(count):
+            given, wanted = torch.randn(batch, 128), torch.randint(10, (batch,))
+            loss = F.cross_entropy(model(given), wanted)
+            (loss / count).backward()
+        optimizer.step()
+        optimizer.zero_grad()
+        yield
+
+
+def in_one_part(batch):
+    return in_parts(batch, 1)
+
+
 def twice_over_a_batch(batch):
     model = perceptron(128, 10)
     optimizer = plain(model)

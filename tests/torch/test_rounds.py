@@ -90,6 +90,14 @@ class Rounds(unittest.TestCase):
         self.assertTrue(line_of(rounds_of.with_a_test_behind_its_function, size)["evaluates_next"])
         self.assertNotIn("evaluates_next", line_of(rounds_of.an_agent, 0.9 * peak_of_a_step(rounds_of.an_agent, BATCH)))
 
+    def test_gradients_that_are_added_up_are_said(self):
+        size = 0.6 * peak_of_a_step(rounds_of.in_parts, BATCH)
+        line = line_of(rounds_of.in_parts, size)
+        self.assertIsNone(rehearse.why_not(line))
+        self.assertTrue(line["adds_gradients"])
+        self.assertNotIn("adds_gradients", line_of(rounds_of.in_one_part, size))
+        self.assertNotIn("adds_gradients", line_of(rounds_of.twice_over_a_batch, size))
+
     def test_what_was_assumed_of_values_is_said(self):
         size = 0.6 * peak_of_a_step(rounds_of.experts_by_value, BATCH)
         self.assertTrue(line_of(rounds_of.experts_by_value, size)["assumes_values"])

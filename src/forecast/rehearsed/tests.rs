@@ -81,6 +81,10 @@ fn what_a_variable_holds_is_there_beside_the_next_forward() {
     };
     // A second micro-batch adds to the gradient of the first, whose logits are still bound in its forward.
     assert_eq!(step.peak(&kept).unwrap().low, peak(100) + Bytes(64 * MIB));
+    // The same where the program's own loops say so.
+    said.adds_gradients = true;
+    let by_loops = Rehearsed::new(&said, 16).unwrap();
+    assert_eq!(by_loops.peak(&target(100)), step.peak(&kept));
 }
 
 /// A GAN's discriminator is called behind the generator's backward: its outputs of the step before are there until then.

@@ -97,6 +97,7 @@ rehearse/ After an OOM in the first steps, to know what another batch or a remed
     values         which values of its tensors are known
     offloading     what a forward saves goes to RAM, as the patch of that name has it
     chunking       a cross-entropy over some rows at a time
+    recomputing    repeated blocks are recomputed in backward, as the patch of that name has it
     recurrent      what cuDNN's recurrent layers allocate
     flops          how much an operator computes
     fakes          copies of the model in which every tensor is fake
@@ -116,6 +117,7 @@ rehearse/ After an OOM in the first steps, to know what another batch or a remed
     further        which lines lead to the backwards behind the first
     losses         runs them: the loss, and what stays bound
     outliving      what they keep beyond the step, and when they let go of the gradients
+    parts          whether a step has several parts, whose gradients are added up
     upcoming       whether an evaluation comes before the next step
     sizes          the sizes of a trace as functions of the batch
     before         what the program had when the rehearsal began

@@ -102,29 +102,32 @@ def walk(torch: Torch, value: Any, found: list[Tensor]) -> None:
             walk(torch, inner, found)
 
 
-def unsupported_argument(torch: Torch, args: Args, kwargs: Kwargs) -> str | None:
-    """The type of an argument that a run may modify or keep, or None."""
+def unsupported_argument(torch: Torch, args: Args, kwargs: Kwargs, kinds: tuple[type, ...] = ()) -> str | None:
+    """The type of an argument that a run may modify or keep, or None. `kinds`: other types whose instances count as
+    plain tensors."""
     constants = tuple(
         kind
         for kind in (getattr(torch, name, None) for name in ("dtype", "device", "layout"))
         if isinstance(kind, type)
     )
+    tensors = (torch.Tensor, torch.nn.Parameter, *kinds)
     for value in list(args) + list(kwargs.values()):
-        kind = unsupported_kind(torch, value, constants)
+        kind = unsupported_kind(torch, value, constants, tensors)
         if kind:
             return kind
     return None
 
 
-def unsupported_kind(torch: Torch, value: Any, constants: tuple[type, ...]) -> str | None:
+def unsupported_kind(
+    torch: Torch, value: Any, constants: tuple[type, ...], tensors: tuple[type, ...]
+) -> str | None:
     if isinstance(value, PLAIN + constants):
         return None
     if isinstance(value, torch.Tensor):
-        plain = type(value) in (torch.Tensor, torch.nn.Parameter)
-        return None if plain else type(value).__name__
+        return None if type(value) in tensors else type(value).__name__
     if isinstance(value, tuple):
         for inner in value:
-            kind = unsupported_kind(torch, inner, constants)
+            kind = unsupported_kind(torch, inner, constants, tensors)
             if kind:
                 return kind
         return None

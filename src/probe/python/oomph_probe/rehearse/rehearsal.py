@@ -19,8 +19,8 @@ import weakref
 from _thread import get_ident
 from collections import namedtuple
 
-from ..common import blocks, errors
-from . import chunking, fakes, flops, inputs, losses, offloading, operators, recurrent, shadows, values
+from ..common import errors
+from . import chunking, fakes, flops, inputs, losses, offloading, operators, recomputing, recurrent, shadows, values
 from .effects import Stopped
 from .inputs import Shape
 
@@ -219,7 +219,8 @@ class Rehearsal:
         given = self.arguments(mode)
         self.has_copied(module)
         if variant.changed.checkpointing:
-            self.checkpoint(module)
+            if not recomputing.recompute(self.torch, module):
+                raise Stopped("no repeated blocks were found")
         if variant.changed.offload:
             self.offloading = offloading.Offloading(torch, call.device, *variant.batch or (1, 1))
             self.offloading.put_around(module, call.module())
@@ -393,28 +394,6 @@ class Rehearsal:
         if self.variant.changed.amp:
             enabled, dtype = True, self.torch.bfloat16
         return self.torch.autocast(self.call.device.type, enabled=enabled, dtype=dtype, cache_enabled=cache)
-
-    def checkpoint(self, module: Module) -> None:
-        """The repeated blocks recomputed in backward, as the patch of that name has them."""
-        from torch.utils.checkpoint import checkpoint
-
-        found = 0
-        for group in blocks.find(module):
-            if group.why_not is not None:
-                continue
-            for block in group.members:
-                found += 1
-                forward = block.forward
-
-                def run(*args: Any, _forward: Any = forward, **kwargs: Any) -> Any:
-                    return checkpoint(
-                        _forward, *args, use_reentrant=False, preserve_rng_state=False,
-                        determinism_check="none", **kwargs
-                    )
-
-                setattr(block, "forward", run)
-        if not found:
-            raise Stopped("no repeated blocks were found")
 
     def loss(self, module: Module, outputs: Any) -> Tensor:
         """A scalar to go backward from, where the program's own lines are not known: the model's own where it

@@ -13,7 +13,7 @@ import time
 
 from ..common import errors, frames
 from ..knobs import batch
-from . import apart, callers, catches, evaluations, inputs, randoms, roots
+from . import apart, callers, catches, evaluations, inputs, parts, randoms, roots
 from .rehearsal import AS_IT_WAS
 from .work import TASKS, Work
 
@@ -140,6 +140,7 @@ class Rehearsals:
                     lines.give_values(each)
                     ways.append((each, lines))
         call.zero_grad = callers.zero_grad_of(self.torch, call.callers)
+        call.adds_gradients = call.callers is not None and parts.are_added(call.callers.places, stack)
         callers.forget_sources()
         return [*ways, (call, None)]
 

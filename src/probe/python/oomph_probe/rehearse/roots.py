@@ -68,6 +68,8 @@ class Call:
         self.is_without_gradients = False
         # When the program lets go of its gradients, where that was asked for.
         self.zero_grad: str | None = None
+        # Whether a step has several such parts, whose gradients are added up.
+        self.adds_gradients = False
         # Whether its gradients lie in the buckets that ranks reduce.
         self.has_gradients_in_buckets = False
         # Whether they are copied into buckets.

@@ -117,6 +117,7 @@ class Work:
         first, lines = self.ways.pop(0)
         call = largest_like(first)
         call.lines, call.zero_grad = lines, self.failed.zero_grad
+        call.adds_gradients = self.failed.adds_gradients
         # Memory ran out in a step, whatever has gradients in it.
         self.phase = "forward" if call.is_without_gradients else self.failed_in
         return call, first
@@ -224,6 +225,8 @@ class Work:
             if possible is not None:
                 line["inputs"]["possible"] = possible
         line["zero_grad"] = call.zero_grad or "unknown"
+        if call.adds_gradients:
+            line["adds_gradients"] = True
         if call.is_evaluation:
             line["evaluates"] = True
         elif call.is_evaluated_first or self.was_evaluated is not None:
