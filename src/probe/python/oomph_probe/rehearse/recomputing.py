@@ -12,19 +12,20 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any, Callable
 
-    from ..common.blocks import Group
     from ..common.protocols import Args, Kwargs, Module, Torch
+    from .rehearsal import Trace
 
 
-def recompute(torch: Torch, model: Module) -> int:
-    """How many blocks of a model, a copy, will be recomputed in its backward pass."""
+def recompute(torch: Torch, model: Module, trace: Trace) -> int:
+    """How many blocks of a model, a copy, will be recomputed in its backward pass. What is only tried does not count as
+    work of the trace."""
     from torch._subclasses.fake_tensor import FakeTensor
     from torch.utils.checkpoint import checkpoint
 
     found = 0
     for group in blocks.find(model):
         if group.why_not is None:
-            build = Build(torch, group, FakeTensor)
+            build = Build(torch, trace, FakeTensor)
             for block in group.members:
                 setattr(block, "forward", build.recomputing(block, checkpoint))
                 found += 1
@@ -34,8 +35,9 @@ def recompute(torch: Torch, model: Module) -> int:
 class Build:
     """Blocks with the same structure. What one call of theirs shows is true of all of them."""
 
-    def __init__(self, torch: Torch, group: Group, fake: type) -> None:
+    def __init__(self, torch: Torch, trace: Trace, fake: type) -> None:
         self.torch = torch
+        self.trace = trace
         self.fake = fake
         # Until a call was looked at.
         self.is_left: bool | None = None
@@ -62,10 +64,11 @@ class Build:
     def changes(self, block: Module, forward: Callable[..., Any], args: Args, kwargs: Kwargs) -> bool:
         """Whether one run of a block changes what a second would change again: tried with tensors like those that it
         was given, without gradients, so that nothing of it stays."""
-        torch = self.torch
+        torch, flops = self.torch, self.trace.flops
         tensors, rebuild = flatten_tensors(torch, args, kwargs)
         with torch.no_grad():
             given, named = rebuild([torch.empty_like(each) for each in tensors])
             look = purity.StateCheck(torch, block, given, named)
             forward(*given, **named)
+        self.trace.flops = flops
         return look.what_changed() is not None

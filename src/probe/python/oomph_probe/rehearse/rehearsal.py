@@ -219,7 +219,7 @@ class Rehearsal:
         given = self.arguments(mode)
         self.has_copied(module)
         if variant.changed.checkpointing:
-            if not recomputing.recompute(self.torch, module):
+            if not recomputing.recompute(torch, module, self.trace):
                 raise Stopped("no repeated blocks were found")
         if variant.changed.offload:
             self.offloading = offloading.Offloading(torch, call.device, *variant.batch or (1, 1))
