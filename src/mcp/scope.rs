@@ -60,14 +60,23 @@ impl ReadScope {
     /// # Errors
     /// Which file that is.
     pub fn check_command(&self, command: &CommandLine) -> Result<(), String> {
-        let mut roots = vec![self.directory.clone()];
         let known = recordings::all().into_iter().map(|session| session.path);
         let served = self.served.iter().map(|(_, path)| path.clone());
-        let directories = known.chain(served).filter_map(|path| {
+        let recorded = known.chain(served).filter_map(|path| {
             let header = crate::recording::header(&path)?;
             Some(header.command.cwd)
         });
-        roots.extend(directories);
+        self.check_within(command, recorded)
+    }
+
+    /// The same, where sessions were recorded in these directories.
+    fn check_within(
+        &self,
+        command: &CommandLine,
+        recorded: impl Iterator<Item = PathBuf>,
+    ) -> Result<(), String> {
+        let mut roots = vec![self.directory.clone()];
+        roots.extend(recorded);
         let roots: Vec<PathBuf> = (roots.iter())
             .filter_map(|root| root.canonicalize().ok())
             // Everything lies below the root directory, which is nobody's project.
@@ -149,7 +158,7 @@ mod tests {
         let check = |words: &str, cwd: &Path| {
             let mut command = CommandLine::typed(words);
             command.cwd = cwd.into();
-            scope.check_command(&command)
+            scope.check_within(&command, std::iter::empty())
         };
         assert_eq!(check("python train.py", here.path()), Ok(()));
         assert_eq!(check("python missing.py", here.path()), Ok(()));
@@ -157,5 +166,10 @@ mod tests {
         assert!(check("python link.py", here.path()).is_err());
         let outside = format!("python {}", other.path().join("train.py").display());
         assert!(check(&outside, here.path()).is_err());
+        // A session was recorded there.
+        let mut command = CommandLine::typed("python train.py");
+        command.cwd = other.path().into();
+        let recorded = std::iter::once(other.path().to_path_buf());
+        assert_eq!(scope.check_within(&command, recorded), Ok(()));
     }
 }
