@@ -148,6 +148,10 @@ CACHING = HARMLESS | frozenset("einx opt_einsum jaxtyping beartype torch_einops_
 UNSEEN: Any = object()
 BUILTIN = types.BuiltinFunctionType
 LRU_CACHE = type(functools.lru_cache(maxsize=1)(len))
+# What a profile function is told of before it happens.
+CALLS = frozenset(("call", "c_call"))
+# Whose a file is: the probe's, torch's or Python's own, anybody else's.
+OURS, TRUSTED, FOREIGN = "ours", "trusted", "foreign"
 DESCRIPTORS = (types.MethodDescriptorType, types.WrapperDescriptorType, types.ClassMethodDescriptorType)
 
 
@@ -168,6 +172,13 @@ class Guard:
         self.changes = Changes(before) if before is not None else None
         self.trusted: dict[str, bool] = {}
         self.computing: dict[str, bool] = {}
+        # Whose a file is.
+        self.whose: dict[str, str] = {}
+        # Functions in C that code of torch's or Python's may call, by what they are bound to; that is kept, so that no
+        # other object takes its number.
+        self.harmless: dict[tuple[int, str], Any] = {}
+        # Whether functions of a module may do something before they call one in C.
+        self.acting: dict[str, bool] = {}
         self.caching = homes_of(CACHING)
         # Caches of functions (`functools.lru_cache`) that were called, and how full each was.
         self.caches: dict[int, tuple[Any, int]] = {}
@@ -303,24 +314,55 @@ class Guard:
             raise Stopped(why)
 
     def profile(self, frame: FrameType, event: str, argument: Any) -> None:
-        if frame.f_code.co_filename.startswith(frames.OURS):
+        """Before Python 3.12. Called for each call of the thread, and so as short as it can be where there is nothing
+        to be seen: it decides how long a rehearsal takes."""
+        if event not in CALLS:
+            return
+        code = frame.f_code
+        whose = self.whose.get(code.co_filename) or self.whose_is(code)
+        if whose is OURS:
             return
         if self.looks_up is not None:
             self.looks_up(frame)
-        if event == "c_call":
-            code = frame.f_code
-            if getattr(argument, "__name__", "") in unseen.WITHOUT_ARGUMENT and self.is_judged(code, argument):
-                return
-            is_trusted = self.is_trusted(code) or self.fills_a_cache(code, argument)
-            why = self.why_not(argument, UNSEEN, is_trusted)
-            if why is not None and not is_importing(argument, frame):
-                raise Stopped(why)
-        elif event == "call":
-            why = self.of_python(frame.f_globals.get("__name__"), qualified(frame), frame.f_code)
-            if why is None and frame.f_code.co_name in ALL_CHANGING and frame.f_code.co_argcount:
-                why = self.of_method_in_python(frame)
+        if event == "call":
+            self.judge_call(frame, code)
+        elif whose is TRUSTED:
+            # What a site in torch or in Python itself may call is known by the function alone.
+            owner = argument.__self__
+            owner = owner if isinstance(owner, (types.ModuleType, type)) else type(owner)
+            key = id(owner), argument.__name__
+            if key not in self.harmless and self.is_harmless(frame, argument, True):
+                self.harmless[key] = owner
+        elif not (argument.__name__ in unseen.WITHOUT_ARGUMENT and self.is_judged(code, argument)):
+            self.is_harmless(frame, argument, self.fills_a_cache(code, argument))
+
+    def is_harmless(self, frame: FrameType, function: Any, is_trusted: bool) -> bool:
+        """Whether a function in C does nothing outside; what reads for an import does, and goes on."""
+        why = self.why_not(function, UNSEEN, is_trusted)
+        if why is not None and not is_importing(function, frame):
+            raise Stopped(why)
+        return why is None
+
+    def judge_call(self, frame: FrameType, code: CodeType) -> None:
+        module = frame.f_globals.get("__name__")
+        if type(module) is str:
+            acts = self.acting.get(module)
+            if acts is None:
+                acts = self.acting[module] = may_act(module)
+            why = self.of_python(module, qualified(frame), code) if acts else None
             if why is not None:
                 raise Stopped(why)
+        if code.co_name in ALL_CHANGING and code.co_argcount:
+            why = self.of_method_in_python(frame)
+            if why is not None:
+                raise Stopped(why)
+
+    def whose_is(self, code: CodeType) -> str:
+        path = code.co_filename
+        is_ours = path.startswith(frames.OURS)
+        whose = OURS if is_ours else TRUSTED if self.is_trusted(code) else FOREIGN
+        self.whose[path] = whose
+        return whose
 
     def fills_a_cache(self, code: CodeType, function: Any) -> bool:
         """Whether a package that only computes changes a container."""
@@ -340,7 +382,9 @@ class Guard:
 
     def trace(self, frame: FrameType, event: str, argument: Any) -> Any:
         code = frame.f_code
-        if self.is_trusted(code) or self.computes(code) or self.changes is None or not self.changes.watches(code):
+        if (self.whose.get(code.co_filename) or self.whose_is(code)) is not FOREIGN:
+            return None
+        if self.computes(code) or self.changes is None or not self.changes.watches(code):
             return None
         return self.trace_line
 
@@ -487,6 +531,12 @@ class Guard:
 
     def is_outside(self, value: object) -> bool:
         return self.before is not None and (value is UNSEEN or self.before.has(value))
+
+
+def may_act(module: str) -> bool:
+    """Whether a module in Python's own code has functions that do something before they call one in C."""
+    is_of_package = module.partition(".")[0] in PYTHON_PACKAGES or module.startswith(PYTHON_MODULES)
+    return is_of_package or any(module == name for name, _ in PYTHONS)
 
 
 def homes_of(packages: frozenset[str]) -> tuple[str, ...]:
