@@ -51,7 +51,29 @@ class Looking(nn.Module):
         return (self.inner(x)[:, :kept].contiguous() * self.span.max()).sum()
 
 
+class Rolling(nn.Module):
+    """Shifts its input by where its strongest frequencies are; `is_size`: makes as much as their sum says."""
+
+    def __init__(self, is_size=False):
+        super().__init__()
+        self.inner, self.is_size = nn.Linear(8, 8), is_size
+
+    def forward(self, x):
+        x = self.inner(x)
+        strength, at = torch.topk(x.mean(0), 2)
+        if self.is_size:
+            return x.sum() + torch.zeros(int(at.sum())).sum()
+        return sum((torch.roll(x, -int(at[place]), 1) * strength[place]).sum() for place in range(2))
+
+
 class Values(unittest.TestCase):
+    def test_a_place_is_no_size(self):
+        line = rehearse.said(Rolling(), torch.zeros(16, 8))
+        self.assertIsNone(rehearse.why_not(line))
+        self.assertTrue(line["assumes_values"])
+        # What is computed of places may be anything.
+        self.assertIn("depends on the values", rehearse.why_not(rehearse.said(Rolling(True), torch.zeros(16, 8))))
+
     def test_a_few_trained_numbers_are_read(self):
         line = rehearse.said(Looking(), torch.rand(8, 12, 4))
         self.assertIsNone(rehearse.why_not(line))

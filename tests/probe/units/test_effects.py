@@ -1,5 +1,6 @@
 """What a rehearsal is stopped before, and what it is not: judged by what a function is, not by its name."""
 import collections
+import gc
 import heapq
 import io
 import itertools
@@ -333,6 +334,23 @@ def names_one(holder):
 
 def counts_in_a_dict():
     STATE["calls"] += 1
+
+
+class WhatWasThere(unittest.TestCase):
+    def test_who_holds_a_dict_may_be_new_at_an_old_address(self):
+        """A dict of plain values is not known to the collector; who refers to it tells whether it was there."""
+        was_there = before.Before()
+        keywords = {"mask": None}
+        holder = [keywords]
+        # Something had been at the address of what is new, and is gone.
+        was_there.older = frozenset([id(holder), id(keywords)])
+        self.assertFalse(was_there.has(keywords))
+        old = {"mask": None}
+        owner = [old]
+        gc.collect()
+        was_there = before.Before()
+        self.assertTrue(was_there.has(old))
+        del owner
 
 
 if __name__ == "__main__":

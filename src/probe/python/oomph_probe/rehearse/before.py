@@ -43,7 +43,8 @@ class Before:
         if self.searches > MOST:
             return False
         referrers = gc.get_referrers(value)
-        if any(id(each) in self.addresses for each in referrers) or self.is_of_older(referrers):
+        is_held = any(id(each) in self.addresses and not self.is_young(each) for each in referrers)
+        if is_held or self.is_of_older(referrers):
             return True
         self.ours.add(id(value))
         return False

@@ -1,7 +1,8 @@
 """Values in a rehearsal, whose tensors have none: what follows from constants alone (a causal mask, positions) is
 computed when a forward asks for it, on the host; a model's own flag is read. What follows from the program's data
-is not known: a question of yes or no is answered with yes, a figure that is no size with one, and of tokens that
-go to one of several experts each gets an even share. The rehearsal then says so. Nothing is infinite or no number; and
+is not known: a question of yes or no is answered with yes, a figure that is no size with one, where something
+stands (the largest of a row) with the first place, and of tokens that go to one of several experts each gets an even
+share. The rehearsal then says so. Nothing is infinite or no number; and
 where the function that asked raises an error thereupon (a check of what it was given), the answer is no the next time.
 """
 
@@ -30,6 +31,12 @@ MAKING = frozenset(
 )
 # What depends on values for the size of what it returns.
 BY_VALUE = frozenset("nonzero masked_select".split())
+# What makes places of elements, which are no sizes, and what gives some of them on.
+PLACES = frozenset("argmax argmin argsort topk sort multinomial randint randperm searchsorted bucketize".split())
+GIVING = frozenset(
+    "select slice view _unsafe_view squeeze unsqueeze permute transpose t expand alias detach clone _to_copy unbind"
+    .split()
+)
 # Questions whose answer is no in a training that goes well.
 FAILURES = frozenset("isnan isinf isneginf isposinf".split())
 
@@ -87,6 +94,8 @@ class Values:
         self.yes: list[Place] = []
         self.no: set[Place] = set()
         self.known: dict[int, tuple[Any, Lazy, int]] = {}
+        # Fakes that have places of elements.
+        self.places: dict[int, Any] = {}
         # Of how many elements the places were asked for, each time; in how many parts they are by an earlier rehearsal.
         self.asked: list[int] = []
         self.shares: list[int] = []
@@ -105,6 +114,8 @@ class Values:
             shape = tuple(returned.shape)
             self.note(returned, Lazy(self.torch.zeros, (shape,), {"dtype": returned.dtype, "device": "cpu"}, None))
             return
+        if name in PLACES or self.places and name in GIVING and self.has_places(args[0]):
+            self.note_places(returned)
         if not args and not kwargs or not self.known and name not in MAKING:
             return
         made = returned if type(returned) in (list, tuple) else (returned,)
@@ -123,6 +134,15 @@ class Values:
             if isinstance(each, self.torch.Tensor) and each.numel() <= MOST_ELEMENTS:
                 lazy = Lazy(func, lazy_args, lazy_kwargs, None if made[0] is returned else place)
                 self.note(each, lazy)
+
+    def note_places(self, returned: Any) -> None:
+        for each in returned if type(returned) in (list, tuple) else (returned,):
+            if each.dtype in (self.torch.int64, self.torch.int32):
+                self.places[id(each)] = weakref.ref(each)
+
+    def has_places(self, fake: Any) -> bool:
+        found = self.places.get(id(fake))
+        return found is not None and found() is fake
 
     def note(self, fake: Any, lazy: Lazy) -> None:
         self.known[id(fake)] = weakref.ref(fake), lazy, fake._version
@@ -160,16 +180,19 @@ class Values:
             raise NotKnown from error
 
     def number(self, fake: Any, plainly: Any) -> Any:
-        """What `item` says of a tensor of one element; raises `NotKnown` of a whole number, which may be a size."""
+        """What `item` says of a tensor of one element; raises `NotKnown` of a whole number that may be a size."""
         try:
             found = self.value(fake, plainly)
             with plainly():
                 return found.item()
         except NotKnown:
             kind = str(fake.dtype)
-            if not ("bool" in kind or fake.dtype.is_floating_point):
+            is_place = self.has_places(fake)
+            if not ("bool" in kind or fake.dtype.is_floating_point or is_place):
                 raise
             self.assumes = True
+            if is_place:
+                return 0
             return self.answered() if "bool" in kind else 1.0
 
     def answered(self) -> bool:
