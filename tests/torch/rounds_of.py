@@ -168,6 +168,28 @@ def an_agent(batch):
         yield
 
 
+def acts_before_it_learns(batch):
+    values, goal = perceptron(16, 6), perceptron(16, 6)
+    optimizer = plain(values)
+    seen, memory, number = torch.randn(1, 16), [], 0
+    while True:
+        # With gradients, which nobody needs.
+        worth = values(seen)
+        acts = worth.argmax(1).cpu().numpy()
+        memory.append(acts)
+        seen, number = torch.randn(1, 16), number + 1
+        if number % 4 == 0:
+            before, after, gains = torch.randn(batch, 16), torch.randn(batch, 16), torch.randn(batch)
+            with torch.no_grad():
+                best = goal(after).max(1).values
+            chosen = values(before)[:, 0]
+            loss = F.mse_loss(chosen, gains + 0.9 * best)
+            optimizer.zero_grad()
+            loss.backward()
+            optimizer.step()
+            yield
+
+
 class SoftActor:
     """Trains a number beside its modules, in a backward of its own."""
 
@@ -366,6 +388,7 @@ def run_test(model):
 # What the model returns it is given in the next call.
 CARRIED = (a_memory_that_begins_empty, a_hidden_state, a_memory_over_segments)
 ROUNDS = (
+    acts_before_it_learns,
     adversaries, with_a_penalty, several_views, pairs, slope_of_its_input, twice_over_a_batch, an_agent, a_temperature,
     experts_by_value, a_mask_that_is_asked,
 )

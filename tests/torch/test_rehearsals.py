@@ -339,6 +339,13 @@ class Peaks(unittest.TestCase):
         noted = rehearse.roots_of(Recomputed(), torch.zeros(4, 8))
         self.assertEqual(noted, ["Recomputed"])
 
+    def test_one_observation_is_not_the_largest_of_batches(self):
+        """An agent has acted on one, and learns from many."""
+        batch_size = 512
+        agent = nn.Sequential(nn.Linear(16, 64), nn.Linear(64, 6))
+        line = rehearse.said(agent, torch.zeros(batch_size, 16), before=[(torch.zeros(1, 16),)])
+        self.assertEqual((line["batch"], line["arguments"]), (512, 512 * 16 * 4))
+
     def test_blocks_that_the_patch_leaves_alone_are_not_recomputed(self):
         class Block(torch.nn.Module):
             def __init__(self):

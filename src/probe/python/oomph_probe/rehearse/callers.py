@@ -59,6 +59,10 @@ class NotFound(Exception):
     """Why the lines are not known."""
 
 
+class NoPart(NotFound):
+    """What the call returned is no part of the loss: an agent that acts before it learns."""
+
+
 class Callers:
     """The functions that called a model, innermost first, without torch's and ours: their code, and where in it."""
 
@@ -172,6 +176,8 @@ class Scene:
         wanted = names_in(self.result)
         # What is only needed to see what outlives it.
         self.extra: set[str] = set()
+        # What may hold memory of the GPU's until then, or lead to a gradient: what goes to the host does not.
+        tied = set(wanted)
         # So many statements, until the model's output is only what they have bound.
         self.until_bound = 1
         for block in (self.after, self.inside):
@@ -179,15 +185,20 @@ class Scene:
             for at in range(len(block) - 1, -1, -1):
                 statement, binds = block[at], bound_by(block[at])
                 is_first = block is self.inside and at == 0
+                if is_first:
+                    self.is_a_part(statement, binds, tied)
                 is_needed = bool(binds & wanted) or is_first
                 # An addition to a list of the program's is one to a list of ours.
                 is_needed = is_needed and not outliving.only_adds(statement)
                 keeps = self.keeps(statement, is_needed)
                 kept += reversed([each.statement() for each in keeps])
                 self.extra |= {name for each in keeps for name in names_in(each.value)}
+                tied |= {name for each in keeps for name in names_in(each.value)}
                 if is_needed or binds & self.extra and isinstance(statement, ast.Assign):
                     kept.append(statement if is_needed else outliving.guarded(statement))
                     (wanted if is_needed else self.extra).update(names_in(statement))
+                    is_gone = isinstance(statement, ast.Assign) and outliving.is_on_the_host(statement.value)
+                    tied |= set() if is_gone else names_in(statement)
                 if is_first:
                     self.until_bound = len(keeps) + is_needed
             block[:] = reversed(kept)
@@ -198,6 +209,16 @@ class Scene:
         self.extra |= {name for each in self.further for name in names_in(each)}
         self.wanted = wanted - {OUTPUT}
         self.extra -= self.wanted | {OUTPUT}
+
+    def is_a_part(self, statement: Any, binds: set[str], tied: set[str]) -> None:
+        """Raises where all that the statement of the call does is to bind variables, and none of them leads to a
+        backward, or outlives it."""
+        does_more = changes_an_object(statement) or any(True for _ in outliving.kept_by(statement))
+        if not binds or does_more or not isinstance(statement, ast.Assign) and not self.is_whole:
+            return
+        read = tied | {name for each in self.rest for name in names_in(each)}
+        if binds.isdisjoint(read):
+            raise NoPart("what it returned is no part of the loss")
 
     def keeps(self, statement: Any, is_needed: bool) -> list[outliving.Kept]:
         found = []
@@ -324,8 +345,8 @@ class Lines:
                 raise NotFound("a function that called the model has ended")
             try:
                 scene = Scene(torch, frame, place, is_whole and not self.scenes, is_evaluation)
-            except NotFound:
-                if not self.scenes:
+            except NotFound as error:
+                if not self.scenes or isinstance(error, NoPart):
                     raise
                 # A framework's own way from there: what was returned to it may be the loss.
                 break

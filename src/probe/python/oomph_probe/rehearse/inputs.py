@@ -184,6 +184,12 @@ def batch_of(call: Call) -> int | None:
     return call.told or most_common(shapes_in([call.args, call.kwargs]))
 
 
+def has_size(call: Call, size: int | None) -> bool:
+    """Whether a dimension of some tensor among a call's arguments is so large, or as large as several of them."""
+    shapes = shapes_in([call.args, call.kwargs])
+    return size is None or any(each > 0 and each % size == 0 for shape in shapes for each in shape.shape)
+
+
 def dimension_of(shape: Shape, batch: int, is_first: bool) -> int | None:
     """The dimension of a tensor that is the batch; None where it has none. `is_first`: other tensors of the call begin
     with it, so that it is the second one only in states of layers."""

@@ -420,6 +420,9 @@ def largest_like(call: Call) -> Call:
     if largest.module() is not call.module():
         # Of a model that is gone, whose place in memory this one has.
         return call
+    if not inputs.has_size(largest, call.told):
+        # Of another kind: an agent acts on one observation, and learns from many.
+        return call
     try:
         return largest if inputs.batch_of(largest) == inputs.batch_of(call) else call
     except effects.Stopped:
