@@ -2,6 +2,7 @@
 takes a batch, and yields behind each step. Plain SGD keeps no state, so that a step's peak is what its round needs.
 """
 import copy
+import typing
 
 import torch
 import torch.nn as nn
@@ -168,22 +169,28 @@ def an_agent(batch):
         yield
 
 
+class Samples(typing.NamedTuple):
+    before: torch.Tensor
+    after: torch.Tensor
+    gains: torch.Tensor
+
+
 def acts_before_it_learns(batch):
     values, goal = perceptron(16, 6), perceptron(16, 6)
     optimizer = plain(values)
     seen, memory, number = torch.randn(1, 16), [], 0
     while True:
         # With gradients, which nobody needs.
-        worth = values(seen)
-        acts = worth.argmax(1).cpu().numpy()
+        acts = values(seen)
+        acts = acts.argmax(1).cpu().numpy()
         memory.append(acts)
         seen, number = torch.randn(1, 16), number + 1
         if number % 4 == 0:
-            before, after, gains = torch.randn(batch, 16), torch.randn(batch, 16), torch.randn(batch)
+            data = Samples(torch.randn(batch, 16), torch.randn(batch, 16), torch.randn(batch))
             with torch.no_grad():
-                best = goal(after).max(1).values
-            chosen = values(before)[:, 0]
-            loss = F.mse_loss(chosen, gains + 0.9 * best)
+                best = goal(data.after).max(1).values
+            chosen = values(data.before)[:, 0]
+            loss = F.mse_loss(chosen, data.gains + 0.9 * best)
             optimizer.zero_grad()
             loss.backward()
             optimizer.step()

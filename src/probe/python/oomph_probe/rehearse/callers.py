@@ -197,6 +197,8 @@ class Scene:
                 if is_needed or binds & self.extra and isinstance(statement, ast.Assign):
                     kept.append(statement if is_needed else outliving.guarded(statement))
                     (wanted if is_needed else self.extra).update(names_in(statement))
+                    if isinstance(statement, ast.Assign):
+                        tied -= binds
                     is_gone = isinstance(statement, ast.Assign) and outliving.is_on_the_host(statement.value)
                     tied |= set() if is_gone else names_in(statement)
                 if is_first:

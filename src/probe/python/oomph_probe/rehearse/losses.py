@@ -294,6 +294,8 @@ class Scenes:
             return {key: self.made(each) for key, each in value.items()}
         if type(value) in (list, tuple):
             return type(value)(self.made(each) for each in value)
+        if noting.is_named(value):
+            return noting.like(value, [self.made(each) for each in value])
         return value
 
     def copy(self, value: Any) -> Any:

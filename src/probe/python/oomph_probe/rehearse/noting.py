@@ -48,6 +48,8 @@ def note(torch: Torch, value: Any, depth: int = 4) -> Any:
         return value
     if depth and kind in (list, tuple) and len(value) <= MOST_ITEMS:
         return kind(note(torch, each, depth - 1) for each in value)
+    if depth and is_named(value) and len(value) <= MOST_ITEMS:
+        return like(value, [note(torch, each, depth - 1) for each in value])
     if depth and isinstance(value, dict) and len(value) <= MOST_ITEMS:
         return {key: note(torch, each, depth - 1) for key, each in value.items()}
     if isinstance(value, (types.BuiltinFunctionType, types.MethodType, type)):
@@ -56,6 +58,16 @@ def note(torch: Torch, value: Any, depth: int = 4) -> Any:
         return Kept(value)
     except TypeError:
         return value if kind in (range, slice) else Unknown()
+
+
+def is_named(value: Any) -> bool:
+    """Whether it is a tuple with names for its items, as a batch of samples may be."""
+    return isinstance(value, tuple) and type(getattr(type(value), "_fields", None)) is tuple
+
+
+def like(value: Any, items: list[Any]) -> Any:
+    """Such a tuple of other items, made without running a constructor of the program's."""
+    return tuple.__new__(type(value), items)
 
 
 class Method:
