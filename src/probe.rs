@@ -93,8 +93,9 @@ pub fn in_spool(spool: &Path) -> PathBuf {
     spool.join(IN_SPOOL)
 }
 
-/// Writes the probe into `directory`, creating it if needed: directories 0700, files 0600. The path
-/// is made absolute, since the training may change its working directory.
+/// Writes the probe into `directory`, creating that one if needed but none above it, which may just have been removed
+/// (with the user's last logout): directories 0700, files 0600. The path is made absolute, since the training may change
+/// its working directory.
 ///
 /// # Errors
 /// An I/O error names its path; a path with a colon is `InvalidInput`, since PYTHONPATH cannot
@@ -180,14 +181,29 @@ impl Installed {
     }
 }
 
+/// Creates the directory, whose parent exists.
 fn make_private(directory: &Path) -> io::Result<()> {
-    DirBuilder::new()
+    let made = match DirBuilder::new().mode(0o700).create(directory) {
+        Err(error) if error.kind() == io::ErrorKind::AlreadyExists => Ok(()),
+        made => made,
+    };
+    made.and_then(|()| make_ours_alone(directory))
+        .map_err(|error| with_path(directory, error))
+}
+
+/// Creates the directory and those above it.
+fn make_all_private(directory: &Path) -> io::Result<()> {
+    (DirBuilder::new()
         .recursive(true)
         .mode(0o700)
-        .create(directory)
-        // An existing directory keeps its mode, and the umask reduces the mode of a new one.
-        .and_then(|()| fs::set_permissions(directory, Permissions::from_mode(0o700)))
-        .map_err(|error| with_path(directory, error))
+        .create(directory))
+    .and_then(|()| make_ours_alone(directory))
+    .map_err(|error| with_path(directory, error))
+}
+
+// An existing directory keeps its mode, and the umask reduces the mode of a new one.
+fn make_ours_alone(directory: &Path) -> io::Result<()> {
+    fs::set_permissions(directory, Permissions::from_mode(0o700))
 }
 
 fn write_private(path: &Path, text: &str) -> io::Result<()> {
@@ -214,7 +230,7 @@ pub fn install_by_content(parent: &Path) -> io::Result<PathBuf> {
     let mut hasher = DefaultHasher::new();
     files().for_each(|file| file.hash(&mut hasher));
     let name = format!("{}-{:016x}", env!("CARGO_PKG_VERSION"), hasher.finish());
-    make_private(parent)?;
+    make_all_private(parent)?;
     for attempt in 0..COPIES {
         let directory = parent.join(format!("{name}-{attempt}"));
         if !directory.exists() {
@@ -361,6 +377,15 @@ mod tests {
         fs::write(&file, "").unwrap();
         let error = install(&file.join("probe")).unwrap_err();
         assert!(error.to_string().contains("file"), "{error}");
+    }
+
+    /// The directory of all sessions goes with the user's last logout, and may go while one is made again in it.
+    #[test]
+    fn a_directory_that_was_removed_is_not_made_again() {
+        let parent = tempfile::tempdir().unwrap();
+        let removed = parent.path().join("run");
+        install(&removed.join("session")).unwrap_err();
+        assert!(!removed.exists());
     }
 
     #[test]
