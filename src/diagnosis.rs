@@ -33,6 +33,7 @@ mod leak;
 mod leftover_process;
 mod library_memory;
 mod limit;
+mod model_placement;
 mod non_pytorch;
 mod odd_batch;
 mod oom_context;
@@ -124,6 +125,8 @@ causes! {
     LeftoverProcess: leftover_process,
     /// An inference engine has its share of the device.
     InferenceEngine: inference_engine,
+    /// A model's loader planned parts of it off the device.
+    ModelPlacement: model_placement,
     /// Another process uses the device's memory.
     ForeignProcess: foreign_process,
     /// A retry while the first OOM's exception keeps its frames.

@@ -59,8 +59,8 @@ fn examined(case: &OomContext) -> Option<Finding> {
             Some(larger_than_the_gpu(case, requested, capacity))
         }
         (_, Some(needed), Some(capacity), _) => compared(case, needed, capacity),
-        // An engine's own words say what was too small, and no figures of PyTorch's will come.
-        (_, None, _, _) if case.kind == OomKind::Vllm => None,
+        // An engine's or a planner's own words say what was too small, and no figures of PyTorch's will come.
+        (_, None, _, _) if matches!(case.kind, OomKind::Vllm | OomKind::Placement) => None,
         (_, _, _, _) => Some(without_figures(case)),
     }
 }

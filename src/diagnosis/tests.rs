@@ -86,6 +86,7 @@ fn the_published_names_of_causes_stay() {
         "own_ranks",
         "leftover_process",
         "inference_engine",
+        "model_placement",
         "held_by_exception",
         "evaluation_outputs",
         "checkpoint_loading",

@@ -143,6 +143,8 @@ pub enum OomKind {
     NvmlAssert,
     Bitsandbytes,
     Vllm,
+    /// Accelerate's placement of a model (`device_map="auto"`), which left parts of it off the GPU.
+    Placement,
     Cupy,
     Jax,
     Tf,
@@ -199,6 +201,7 @@ impl OomKind {
             OomKind::NvmlAssert   => const { &spec("out of memory, hidden by an NVML assertion", "PyTorch's CUDA allocator (an NVML assertion hides its message)", "CUDA", DriverCall, true, true) },
             OomKind::Bitsandbytes => const { &spec("bitsandbytes out of memory",           "bitsandbytes",                               "bitsandbytes",       DriverCall,       false, false) },
             OomKind::Vllm         => const { &spec("vLLM: not enough memory for its KV cache", "vLLM",                                   "vLLM's KV cache",    Framework,        false, false) },
+            OomKind::Placement    => const { &spec("the model does not fit on the GPU",     "Accelerate, which plans where the parts of a model go", "Accelerate", Framework,     false, false) },
             OomKind::Cupy         => const { &spec("CuPy out of memory",                   "CuPy",                                       "CuPy",               Framework,        false, false) },
             OomKind::Jax          => const { &spec("JAX out of memory",                    "JAX",                                        "JAX",                Framework,        false, false) },
             OomKind::Tf           => const { &spec("TensorFlow out of memory",             "TensorFlow",                                 "TensorFlow",         Framework,        false, false) },
