@@ -1,5 +1,6 @@
 """Which calls of a model are noted, under a real torch."""
 import pathlib
+import subprocess
 import sys
 import traceback
 import unittest
@@ -10,6 +11,16 @@ sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "probe" / "
 import support  # noqa: E402, F401
 from _oomph_probe.live import modules  # noqa: E402
 from _oomph_probe.rehearse import roots  # noqa: E402
+
+
+class Imports(unittest.TestCase):
+    def test_torchs_compiler_is_not_imported_for_us(self):
+        lines = (
+            "import sys; sys.path[:0] = %r; import support, torch; from _oomph_probe.common import calls; "
+            "print(calls.is_compiling_of(torch)(), 'torch._dynamo' in sys.modules)" % sys.path[:1]
+        )
+        done = subprocess.run([sys.executable, "-c", lines], capture_output=True, text=True, check=True)
+        self.assertEqual(done.stdout, "False False\n")
 
 
 class Calls(unittest.TestCase):
@@ -39,6 +50,11 @@ class Calls(unittest.TestCase):
         self.model(torch.zeros(12, 4))
         self.assertIsNotNone(self.roots.latest)
         self.assertEqual(self.shapes(), [[12, 4]])
+
+    def test_nothing_is_looked_at_before_a_gpu_is_used(self):
+        roots.DEVICES = roots.GPUS
+        self.model(torch.zeros(6, 4))
+        self.assertEqual(self.roots.calls, 0)
 
     def test_an_evaluation_has_sizes_of_its_own(self):
         with torch.no_grad():

@@ -22,6 +22,15 @@ from . import _C
 from ._C import OutOfMemoryError, Tensor, empty, is_grad_enabled, no_grad
 from . import cuda, nn, optim, autograd, utils
 
+
+def __getattr__(name):
+    if name in ("_dynamo", "_inductor", "_export", "onnx"):
+        # torch imports these when somebody asks for them, which takes seconds and reads the program's variables early.
+        os.write(2, b"the probe asked torch for %s\n" % name.encode())
+        os._exit(99)
+    raise AttributeError(name)
+
+
 if "STUB_LOSSES" in os.environ:
     from . import numbers
 

@@ -120,12 +120,17 @@ class Inside:
 
 
 def is_compiling_of(torch: Torch) -> Callable[[], bool]:
-    """The function that returns True while torch.compile is tracing."""
-    for owner in (getattr(torch, "compiler", None), getattr(torch, "_dynamo", None)):
-        function = getattr(owner, "is_compiling", None)
-        if function is not None:
-            return function
-    return lambda: False
+    """The function that returns True while torch.compile is tracing. It is looked for among what was imported: torch
+    imports its compiler when somebody asks for that, which takes seconds and reads what its variables say by then."""
+    function: Callable[[], bool] | None = getattr(vars(torch).get("compiler"), "is_compiling", None)
+    if function is not None:
+        return function
+
+    def is_compiling() -> bool:
+        # torch 2.0
+        return bool(getattr(sys.modules.get("torch._dynamo"), "is_compiling", bool)())
+
+    return is_compiling
 
 
 def pause_of(torch: Torch) -> Callable[[Any], Any]:

@@ -37,7 +37,7 @@ WATCHED_STEPS = 256
 # Calls without a step after which a program that never trains is left in peace.
 ENOUGH = 20000
 MOST_LEAVES = 256
-DEVICES = ("cuda",)
+DEVICES = GPUS = ("cuda",)
 
 
 class CannotNote(Exception):
@@ -149,12 +149,15 @@ class Roots:
         self.original = original = self.module.__call__
         inside, roots, error = self.inside, self, torch.cuda.OutOfMemoryError
         is_compiling, pause = calls.is_compiling_of(torch), calls.pause_of(torch)
-        seen, rehearsed = self.modules, apart.here
+        seen, rehearsed, is_initialized = self.modules, apart.here, torch.cuda.is_initialized
 
         def __call__(self: Module, *args: Any, **kwargs: Any) -> Any:
+            # One that has been compiled keeps the wrapper that it began with. Before it uses a GPU a program has nothing
+            # to tell, and may never use one.
+            if roots.rests or DEVICES == GPUS and not is_initialized() or is_compiling():
+                return original(self, *args, **kwargs)
             # A rehearsal's calls are none of the program's.
-            # One that has been compiled keeps the wrapper that it began with.
-            if roots.rests or is_compiling() or rehearsed.alive and rehearsed.is_in_one():
+            if rehearsed.alive and rehearsed.is_in_one():
                 return original(self, *args, **kwargs)
             deep = inside.deep = getattr(inside, "deep", 0) + 1
             if deep > modules.DEEPEST:
