@@ -66,8 +66,8 @@ pub struct Rehearsal {
     /// is free.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub autotunes: bool,
-    /// Whether parts of the program are compiled (`torch.compile`): they were rehearsed as they are written, and need another
-    /// amount.
+    /// Whether parts of the program are compiled (`torch.compile`): where a variant has no `graphs`, they were rehearsed as
+    /// they are written, and need another amount.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub compiled: bool,
     /// How many processes train together; 0 where that was not asked, or it is one.
@@ -170,7 +170,10 @@ pub struct RehearsedVariant {
     /// With cross-entropy over some rows at a time.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub chunked: bool,
-    /// What the former takes there, at the rehearsal's batch.
+    /// What the program has compiled allocates as its compiled graphs do, not as it is written.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub graphs: bool,
+    /// What waiting in RAM takes there, at the rehearsal's batch.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub ram: Option<SavedInRam>,
     /// As ranks would have it otherwise.

@@ -41,6 +41,9 @@ const LEAST_CONVOLUTIONS: f64 = 0.82;
 /// backward; what is written in several places is computed ahead, gradients are handed over all at once, and algorithms are
 /// tried. A choice: too few were measured.
 const COMPILED: (f64, f64) = (0.5, 1.10);
+/// The same where the compiled graphs say what they allocate: for another batch they are compiled again, and may be fused in
+/// another way. A choice; compared on a CPU only, where it was less than 1 %.
+const GRAPHS: (f64, f64) = (0.85, 1.10);
 /// What an allocated peak comes to, as a share of the memory that there is, where cuDNN tries its algorithms: each takes the
 /// largest workspace that is free, half of it where that runs out, and so on (0.92 to 0.98 in six programs)...
 const AUTOTUNED_SHARE: f64 = 0.95;
@@ -241,7 +244,7 @@ impl Rehearsed {
             let taken = room.scale(AUTOTUNED_SHARE);
             likely.max(taken.min(likely.scale(AUTOTUNED_TIMES)))
         });
-        let seen = self.around(least, likely, most, spread);
+        let seen = self.around(target, [least, likely, most], spread);
         Some(match self.with_larger_inputs(target) {
             Some(larger) => seen.up_to(self.of_these_inputs().peak_in(&larger, room)?.high),
             None => seen,
@@ -255,7 +258,7 @@ impl Rehearsed {
         let needed = |training: &ComposedTraining| smallest(training, &settings);
         let [least, likely, most] = self.each_reading(target, needed)?;
         let spread = self.spread_at_the_limit();
-        let seen = self.around(least, likely, most, spread);
+        let seen = self.around(target, [least, likely, most], spread);
         let seen = match self.said.convolutions {
             true => Estimate::new(seen.low.scale(LEAST_CONVOLUTIONS), seen.likely, seen.high),
             false => seen,
@@ -365,8 +368,7 @@ impl Rehearsed {
     /// part. One replay says it.
     pub(super) fn fits(&self, target: &Target, room: Bytes, margin: f64) -> Option<bool> {
         let target = &self.with_larger_inputs(target).unwrap_or(*target);
-        let compiled = if self.said.compiled { COMPILED.1 } else { 1.0 };
-        let share = compiled * (1.0 + self.spread_at_the_limit().max(margin));
+        let share = self.of_compiled(target).1 * (1.0 + self.spread_at_the_limit().max(margin));
         let whole = (room - self.libraries(room)).scale(1.0 / share);
         let room = whole
             .min(room - self.may_be_split(target))
@@ -415,11 +417,22 @@ impl Rehearsed {
         }
     }
 
-    fn around(&self, least: Bytes, likely: Bytes, most: Bytes, spread: f64) -> Estimate {
-        let (least, most) = match self.said.compiled {
-            true => (least.scale(COMPILED.0), most.scale(COMPILED.1)),
-            false => (least, most),
-        };
+    /// What is needed at the least and at the most where parts are compiled, as shares of what was rehearsed.
+    fn of_compiled(&self, target: &Target) -> (f64, f64) {
+        let has_graphs = self
+            .variant(target)
+            .is_some_and(|(variant, _)| variant.graphs);
+        match (self.said.compiled, has_graphs) {
+            (true, true) => GRAPHS,
+            (true, false) => COMPILED,
+            (false, _) => (1.0, 1.0),
+        }
+    }
+
+    fn around(&self, target: &Target, readings: [Bytes; 3], spread: f64) -> Estimate {
+        let [least, likely, most] = readings;
+        let (at_least, at_most) = self.of_compiled(target);
+        let (least, most) = (least.scale(at_least), most.scale(at_most));
         let high = most.scale(1.0 + spread) + self.libraries(most);
         // A loss that the program computes by itself is an assumption, and so is an answer about its data.
         let low = match (self.said.own_loss, self.said.assumes_values) {

@@ -27,6 +27,7 @@ use super::theme::{Glyphs, Tone};
 use super::view::View;
 use super::words::{count, rank_name};
 use crate::anatomy::StepGrowth;
+use crate::diagnosis::{self, Cause};
 use crate::event::{GrowingLine, Retainer, Retainers, SourceLine};
 use crate::state::{RankState, Run, SourceTexts};
 use crate::units::Bytes;
@@ -392,6 +393,12 @@ fn untraced_lines(
     lines
 }
 
+/// Whether the run is warned of growth, as its status line says.
+fn is_growing(scene: &Scene) -> bool {
+    let warnings = diagnosis::warnings(scene.state);
+    warnings.iter().any(|finding| finding.cause == Cause::Leak)
+}
+
 /// By line and by module: from the traced steps, or else from the sums that came with a search.
 fn grew(view: &View, scene: &Scene, glyphs: &'static Glyphs) -> Vec<StyledLine> {
     let found = choice::retainers(view, scene);
@@ -407,10 +414,11 @@ fn grew(view: &View, scene: &Scene, glyphs: &'static Glyphs) -> Vec<StyledLine> 
         (Some(growth), _) => of_steps(growth, text_of),
         (None, Some(growing)) => of_sums(growing, text_of),
         (None, None) if choice::is_traced(view, scene) => {
-            return vec![StyledLine::of(
-                " Nothing grows from step to step.",
-                Tone::Dim,
-            )];
+            let words = match is_growing(scene) {
+                true => " Memory grows; which lines do is known once a later step is traced.",
+                false => " Nothing grows from step to step.",
+            };
+            return vec![StyledLine::of(words, Tone::Dim)];
         }
         // No step was traced, so nothing is known of growth.
         (None, None) => return Vec::new(),

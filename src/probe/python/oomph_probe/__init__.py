@@ -107,6 +107,9 @@ rehearse/ After an OOM in the first steps, to know what another batch or a remed
     composed       the same step, where ranks divide, gather or reduce otherwise
     catches        whether anybody can catch the error: if not, there is no later moment to go on
     compiling      what the program has compiled runs as it is written, and nothing is compiled
+    wrappers       what a compiled graph allocates, by the text that inductor wrote
+    partitioned    what a backward will, that was not compiled yet
+    regions        a compiled module allocates what its graphs do
     operators      what torch's operators returned for such sizes, to be asked once
     accumulation   gradients that meet: added in the place of the one that waits, as without a dispatch mode
     apart          its thread: given up at a deadline, and out of the way when the process exits

@@ -70,6 +70,8 @@ class Copier:
         self.flags = Flags()
         # Parameters of a few numbers, by which a forward may cut its sizes (how far each head looks back).
         self.small: list[tuple[Any, Any]] = []
+        # Copies of modules that the program has compiled, with these.
+        self.compiled: list[tuple[Any, Any]] = []
         self.memory = shards.Memory(torch)
         self.shards = shards.Shards(torch, self.memory, gathered_in)
         self.flat_shards = flat_shards.FlatShards(torch, self.memory, gathered_in)
@@ -92,6 +94,8 @@ class Copier:
             raise CannotCopy("the model has too many modules")
         written = compiling.as_written(value)
         copy = self.make(value) if written is value else self.of(written)
+        if written is not value and isinstance(copy, self.torch.nn.Module):
+            self.compiled.append((copy, written))
         self.memo[key] = copy
         # An id is only good while its object lives.
         self.kept.append(value)
@@ -183,6 +187,8 @@ class Copier:
         state = copy.__dict__
         for name, value in list(module.__dict__.items()):
             if name == COMPILED:
+                if value is not None:
+                    self.compiled.append((copy, module))
                 continue
             state[name] = self.hooks(value) if name in HOOKS else self.of(self.rehearsed(name, value))
         if sharded is not None:

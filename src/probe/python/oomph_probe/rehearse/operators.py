@@ -71,6 +71,8 @@ class Known:
         # By operator and arguments: (outputs, whether they are a sequence and of which kind, operations).
         self.answers: dict[Any, Any] = {}
         self.is_off = False
+        # What was compiled of modules, by the address of each (regions.py).
+        self.plans: dict[int, Any] = {}
         self.accumulation: Accumulation | None = None
 
     def accumulation_of(self, torch: Torch) -> Accumulation:

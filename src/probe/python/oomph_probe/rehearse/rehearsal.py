@@ -20,7 +20,20 @@ from _thread import get_ident
 from collections import namedtuple
 
 from ..common import errors
-from . import chunking, fakes, flops, inputs, losses, offloading, operators, recomputing, recurrent, shadows, values
+from . import (
+    chunking,
+    fakes,
+    flops,
+    inputs,
+    losses,
+    offloading,
+    operators,
+    recomputing,
+    recurrent,
+    regions,
+    shadows,
+    values,
+)
 from .effects import Stopped
 from .inputs import Shape
 
@@ -202,6 +215,8 @@ class Rehearsal:
         self.offloading: offloading.Offloading | None = None
         # The largest log-softmax over rows of logits.
         self.log_softmax = 0
+        # Copies of compiled modules that allocate what their graphs do.
+        self.regions: list[Module] = []
 
     def run(self) -> Trace:
         """The trace; raises `Stopped`, or what the model or torch raises on fake tensors."""
@@ -350,6 +365,10 @@ class Rehearsal:
             self.values.are(copy, original)
         self.copier.small.clear()
         recurrent.replace(self.torch, module, self.add_operations)
+        if self.variant.changed == AS_IT_WAS and not (self.copier.is_divided() or self.call.is_reduced_in_buckets):
+            original = self.call.module()
+            is_compiled = self.call.is_compiled and module is self.copier.memo.get(id(original))
+            regions.put(self, self.copier.compiled + ([(module, original)] if is_compiled else []))
         # What was there before the call is no allocation of it.
         for each in self.copier.tensors[self.looked_at :]:
             self.is_new(each.untyped_storage())

@@ -17,7 +17,7 @@ import weakref
 from ..common import calls, errors, frames, members, objects, tracebacks
 from ..knobs import given
 from ..live import modules
-from . import apart, callers, inputs, rounds
+from . import apart, callers, compiling, inputs, rounds
 from .inputs import Shape
 from .losses import WRAPPERS
 
@@ -74,6 +74,8 @@ class Call:
         self.has_gradients_in_buckets = False
         # Whether they are copied into buckets.
         self.is_reduced_in_buckets = False
+        # Whether torch.compile's wrapper has called it.
+        self.is_compiled = False
         self.module = weakref.ref(module)
         self.args = [noted(torch, each) for each in args]
         self.kwargs = {name: noted(torch, each) for name, each in kwargs.items()}
@@ -152,9 +154,9 @@ class Roots:
         seen, rehearsed, is_initialized = self.modules, apart.here, torch.cuda.is_initialized
 
         def __call__(self: Module, *args: Any, **kwargs: Any) -> Any:
-            # One that has been compiled keeps the wrapper that it began with. Before it uses a GPU a program has nothing
-            # to tell, and may never use one.
-            if roots.rests or DEVICES == GPUS and not is_initialized() or is_compiling():
+            # One that has been compiled keeps the wrapper that it began with. Before it uses a GPU a program has
+            # nothing to tell, and may never use one.
+            if roots.rests or is_compiling() or DEVICES == GPUS and not is_initialized():
                 return original(self, *args, **kwargs)
             # A rehearsal's calls are none of the program's.
             if rehearsed.alive and rehearsed.is_in_one():
@@ -316,6 +318,8 @@ class Roots:
             call.steps = self.steps
             in_buckets = self.are_in_buckets(module)
             call.has_gradients_in_buckets, call.is_reduced_in_buckets = in_buckets is True, in_buckets is False
+            wrapper: Any = getattr(self.inside, "wrapper", None)
+            call.is_compiled = wrapper is not None and compiling.as_written(wrapper()) is module
             self.latest = call
             self.inputs.add(call)
             self.rounds.add(call)

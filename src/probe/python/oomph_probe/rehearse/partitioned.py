@@ -1,0 +1,213 @@
+"""What a compiled backward will allocate, before it is compiled: torch.compile does that when the first backward
+comes, and an out-of-memory in the first forward is earlier. The graph that it will be compiled from is there, with
+the size of each result (torch/_functorch/_aot_autograd, `AutogradLazyBackwardCompileInfo`).
+
+Inductor fuses: what is computed point by point lies in memory only where something reads it that cannot compute it by
+itself (a product, a convolution, attention), or where it is returned; where its input ends with it and is as large,
+it takes its place. Reductions and everything else make a tensor. So this is an estimate, which the text of a compiled
+backward is not.
+"""
+
+from __future__ import annotations
+
+from .wrappers import INPUT_LEFT, LEFT, TAKEN, Graph, Unknown, elements
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
+
+    from ..common.protocols import Torch
+
+PLACEHOLDER, OUTPUT, CALL = "placeholder", "output", "call_function"
+# What is computed into a kernel that needs it, beside what torch calls pointwise itself.
+CREATED = frozenset(
+    "full iota scalar_tensor arange zeros ones full_like zeros_like ones_like empty new_zeros new_full".split()
+)
+# What makes a tensor, but computes its own inputs.
+REDUCES = frozenset(
+    "sum mean amax amin max min prod any all var var_mean argmax argmin logsumexp cumsum cat constant_pad_nd "
+    "_softmax _log_softmax slice_scatter select_scatter".split()
+)
+
+# Among so many of the next, inductor's order for a low peak (`reorder_for_peak_memory`) is looked for.
+AHEAD = 8
+# What is computed has other numbers than what is given.
+FIRST_NUMBER = 1000
+# So many pieces of memory are read at the most to compute something anew, by one and by each of several (inductor's
+# `realize_acc_reads_threshold` and `realize_reads_threshold`).
+MOST_READS, READS_OF_SEVERAL = 8, 4
+
+
+def read(torch: Torch, graph: Any) -> Graph:
+    """Raises `Unknown`."""
+    try:
+        return Reader(torch, graph).graph
+    except (AttributeError, TypeError) as error:
+        raise Unknown("its graph is not what was expected (%s)" % error) from error
+
+
+class Reader:
+    def __init__(self, torch: Torch, graph: Any) -> None:
+        self.torch = torch
+        self.nodes = list(graph.nodes)
+        self.graph = Graph()
+        self.roots: dict[Any, Any] = {}
+        self.kinds = {node: self.kind_of(node) for node in self.nodes}
+        self.is_there: dict[Any, bool] = {}
+        # What each reads of memory, through all that is computed into it.
+        self.reads: dict[Any, set[Any]] = {}
+        for node in self.nodes:
+            self.reads[node] = self.read_by(node)
+            self.is_there[node] = self.lies_in_memory(node)
+        self.play()
+
+    def kind_of(self, node: Any) -> str:
+        """`view`, `pointwise`, `reduction`, `part` of several results, or `other`."""
+        if node.op != CALL:
+            return node.op
+        target = node.target
+        if getattr(target, "__name__", "") == "getitem":
+            return "part"
+        schema = getattr(target, "_schema", None)
+        if schema is None:
+            return "other"
+        name = schema.name.split("::")[-1]
+        if any(each.alias_info is not None for each in schema.returns) or name == "_unsafe_view":
+            return "view"
+        if name in CREATED or self.torch.Tag.pointwise in target.tags or schema.name.startswith("prims::"):
+            return "pointwise"
+        return "reduction" if name in REDUCES else "other"
+
+    def root(self, node: Any) -> Any:
+        """What a view is of."""
+        if node not in self.roots:
+            is_view = self.kinds[node] == "view"
+            self.roots[node] = self.root(next(iter(node.all_input_nodes))) if is_view else node
+        return self.roots[node]
+
+    def users(self, node: Any) -> list[Any]:
+        """Of it and of its views."""
+        found: list[Any] = []
+        for user in node.users:
+            found += self.users(user) if self.kinds[user] == "view" else [user]
+        return found
+
+    def lies_in_memory(self, node: Any) -> bool:
+        kind = self.kinds[node]
+        if kind in (PLACEHOLDER, "reduction", "part"):
+            return True
+        if kind == "pointwise":
+            users, reads = self.users(node), len(self.reads[node])
+            is_needed = any(self.kinds[user] in ("other", OUTPUT) for user in users)
+            return is_needed or reads > MOST_READS or len(users) > 1 and reads > READS_OF_SEVERAL
+        # Where it is several tensors, these are there in its place.
+        return kind == "other" and not any(self.kinds[user] == "part" for user in node.users)
+
+    def read_by(self, node: Any) -> set[Any]:
+        found: set[Any] = set()
+        open_ = [self.root(each) for each in node.all_input_nodes]
+        seen: set[Any] = set()
+        while open_:
+            each = open_.pop()
+            if each in seen:
+                continue
+            seen.add(each)
+            if self.is_there[each]:
+                found.add(each)
+            else:
+                open_ += [self.root(inner) for inner in each.all_input_nodes]
+        return found
+
+    def play(self) -> None:
+        graph = self.graph
+        returned = next(node for node in self.nodes if node.op == OUTPUT)
+        for node in self.nodes:
+            if node.op == PLACEHOLDER:
+                graph.inputs.append(node.name)
+                value = node.meta.get("val")
+                if hasattr(value, "shape"):
+                    graph.shapes[node.name] = tuple(value.shape)
+        stays = {self.root(node) for node in returned.all_input_nodes}
+        made = [node for node in self.nodes if self.is_there[node] and node.op != PLACEHOLDER]
+        tried = [Schedule(self, made, stays, ahead) for ahead in (1, AHEAD)]
+        best = min(tried, key=lambda each: each.peak)
+        graph.events = best.events
+        (values,) = returned.args
+        for value in values:
+            held = None if value is None else self.root(value)
+            graph.returned.append(None if held is None else best.numbers.get(held, held.name))
+
+
+class Schedule:
+    """What lies in memory, made in some order: of the next `ahead` that can be made the one first that takes the least
+    beside what it gives back. With one it is the graph's own order."""
+
+    def __init__(self, reader: Reader, made: list[Any], stays: set[Any], ahead: int) -> None:
+        self.reader = reader
+        self.stays = stays
+        self.events: list[tuple[Any, ...]] = []
+        self.numbers: dict[Any, int] = {}
+        self.now = self.peak = 0
+        # How many still read each.
+        self.readers: dict[Any, int] = {}
+        for node in made:
+            for each in reader.reads[node]:
+                self.readers[each] = self.readers.get(each, 0) + 1
+        waiting, done = list(made), set()
+        while waiting:
+            ready = []
+            for at, node in enumerate(waiting[: 4 * ahead]):
+                if all(each in done or each.op == PLACEHOLDER for each in reader.reads[node]):
+                    ready.append((self.beside(node) if ahead > 1 else 0, at))
+                    if len(ready) == ahead:
+                        break
+            node = waiting.pop(min(ready)[1])
+            done.add(node)
+            self.make(node)
+
+    def ending(self, node: Any) -> list[Any]:
+        reads = self.reader.reads[node]
+        return [each for each in reads if self.readers[each] == 1 and each not in self.stays]
+
+    def beside(self, node: Any) -> int:
+        elements_, of_each = size_of(node)
+        return elements_ * of_each - sum(bytes_of(each) for each in self.ending(node))
+
+    def make(self, node: Any) -> None:
+        ending, size, taken_over = self.ending(node), size_of(node), None
+        for each in self.reader.reads[node]:
+            self.readers[each] -= 1
+        if self.reader.kinds[node] == "pointwise":
+            taken_over = next((each for each in ending if each in self.numbers and size_of(each) == size), None)
+        if taken_over is not None:
+            self.numbers[node] = self.numbers[taken_over]
+            ending.remove(taken_over)
+        else:
+            self.numbers[node] = FIRST_NUMBER + len(self.numbers)
+            self.events.append((TAKEN, self.numbers[node], *size))
+            self.now += size[0] * size[1]
+            self.peak = max(self.peak, self.now)
+        for each in ending:
+            is_input = each.op == PLACEHOLDER
+            self.events.append((INPUT_LEFT, each.name) if is_input else (LEFT, self.numbers[each]))
+            self.now -= bytes_of(each)
+        if not self.readers.get(node) and node not in self.stays:
+            self.events.append((LEFT, self.numbers[node]))
+            self.now -= size[0] * size[1]
+
+
+def bytes_of(node: Any) -> int:
+    try:
+        size, of_each = size_of(node)
+    except (Unknown, KeyError, AttributeError):
+        # A number that is an input.
+        return 0
+    return size * of_each
+
+
+def size_of(node: Any) -> tuple[int, int]:
+    value = node.meta["val"]
+    sizes, strides = tuple(value.shape), tuple(value.stride())
+    if not all(type(each) is int for each in sizes + strides):
+        raise Unknown("its sizes are variables")
+    return elements(sizes, strides), int(value.dtype.itemsize)
