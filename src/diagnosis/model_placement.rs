@@ -18,7 +18,7 @@ fn examine(case: &OomContext) -> Option<Finding> {
             Certainty::Certain,
             "The model does not fit into what is free on the GPU; parts of it were to go to the CPU or the disk.",
         )
-        .says("device_map=\"auto\" plans with the memory that is free when the model is loaded. The batch plays no part yet.")
+        .says("With device_map=\"auto\" each part's place is planned by what is free when the model is loaded; the batch plays no part yet.")
         .says(foreign_process::clause_sentence(case))
         .advises([
             case.see_who_is_there(),

@@ -370,6 +370,15 @@ pub(super) fn messages() -> Vec<(&'static str, OomReport, Cause, Certainty)> {
             Likely,
         ),
         (
+            "a model that was planned off the GPU",
+            OomReport {
+                kind: OomKind::Placement,
+                ..OomReport::default()
+            },
+            ModelPlacement,
+            Certain,
+        ),
+        (
             "a retry while the first is still handled",
             OomReport {
                 while_handling: Some(gib(22.3)),
