@@ -142,7 +142,8 @@ class Regions(unittest.TestCase):
                 key = (kind, batch, str(how))
                 true = TRUE[key] = TRUE.get(key) or true_peak(kind(Decoder(**how)), batch)
                 said = rehearse.peak(line, batch)
-                self.assertLess(abs(said / true - 1), 0.01, (said, true))
+                self.assertLess(abs(said / true - 1), 0.1 if how else 0.01, (said, true))
+                self.assertGreater(said / true, 0.99, (said, true))
         return line
 
     def test_a_model_and_its_blocks_need_what_their_graphs_do(self):
