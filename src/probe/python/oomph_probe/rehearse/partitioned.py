@@ -28,9 +28,6 @@ REDUCES = frozenset(
     "sum mean amax amin max min prod any all var var_mean argmax argmin logsumexp cumsum cat constant_pad_nd "
     "_softmax _log_softmax slice_scatter select_scatter".split()
 )
-
-# What is computed has other numbers than what is given.
-FIRST_NUMBER = 1000
 # So many pieces of memory are read at the most to compute something anew, by one and by each of several (inductor's
 # `realize_acc_reads_threshold` and `realize_reads_threshold`).
 MOST_READS, READS_OF_SEVERAL = 8, 4
@@ -166,7 +163,7 @@ class Schedule:
             self.numbers[node] = self.numbers[taken_over]
             ending.remove(taken_over)
         else:
-            self.numbers[node] = FIRST_NUMBER + len(self.numbers)
+            self.numbers[node] = len(self.numbers)
             self.events.append((TAKEN, self.numbers[node], *size))
         for each in ending:
             is_input = each.op == PLACEHOLDER
