@@ -259,7 +259,7 @@ def main():
     parser.add_argument("--programs", type=Path, default=Path("/tmp/oomph-zoo"), help="where they are checked out")
     parser.add_argument("--mirror", type=Path, help="bare repositories, OWNER+NAME")
     parser.add_argument("--only", nargs="+", help="programs whose name has one of these")
-    parser.add_argument("--set", choices=("first", "second", "third", "fourth", "fifth", "sixth", "seventh", "eighth", "ninth", "tenth"))
+    parser.add_argument("--set", help="programs that were written down together: first, second, …")
     parser.add_argument("--bare-from", type=Path, help="results that say what the programs need as they are")
     parser.add_argument("--results", type=Path, default=Path("zoo.jsonl"))
     parser.add_argument(

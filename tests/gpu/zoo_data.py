@@ -320,15 +320,29 @@ def make_once(maker, shared):
     return kept
 
 
+# A tokenizer whose vocabulary would have to be downloaded: a byte is a token.
+TOKENIZER = """
+class Bytes:
+    n_vocab = eot_token = 50256
+    def encode(self, text, **_): return list(text.encode())
+    encode_ordinary = encode
+    def decode(self, tokens): return bytes(token % 256 for token in tokens).decode(errors="replace")
+
+def get_encoding(_): return Bytes()
+encoding_for_model = get_encoding
+"""
+STUBS = {"tiktoken": TOKENIZER}
+
+
 def stub(names, place):
-    """A folder with stand-ins for packages that only report elsewhere or draw."""
+    """A folder with stand-ins for packages that only report elsewhere, draw, or have to download what they need."""
     place.mkdir(parents=True, exist_ok=True)
     for name in names:
         folder = place
         for part in name.split("."):
             folder /= part
             folder.mkdir(exist_ok=True)
-            (folder / "__init__.py").write_text(STUB)
+            (folder / "__init__.py").write_text(STUBS.get(name, STUB))
 
 
 def accept_made_files():

@@ -4,7 +4,10 @@ memory, on the CPU, where inductor writes the same kind of text as for a GPU. Ne
 By hand: python3 -m unittest test_regions
 """
 import contextlib
+import os
+import tempfile
 import unittest
+from unittest import mock
 
 import on_cpu
 import rehearse
@@ -152,6 +155,21 @@ class Regions(unittest.TestCase):
             line = self.held_to(kind, is_first)
             self.assertTrue(line["variants"][0]["graphs"])
             self.assertFalse(any(each.get("graphs") for each in line["variants"] if each["checkpointing"] or each["amp"]))
+
+    def test_graphs_that_came_from_the_compilers_cache_are_known_as_well(self):
+        with tempfile.TemporaryDirectory() as place, mock.patch.dict(os.environ, TORCHINDUCTOR_CACHE_DIR=place):
+            for is_from_cache in (False, True):
+                torch._dynamo.reset()
+                torch._dynamo.utils.counters.clear()
+                self.setUp()
+                model = whole(Decoder())
+                # The cache takes up what has its backward as well.
+                step(model, 6)
+                model.zero_grad(set_to_none=True)
+                line = self.rehearsed(model, 6)
+                hits = torch._dynamo.utils.counters["aot_autograd"]["autograd_cache_hit"]
+                self.assertEqual(hits > 0, is_from_cache)
+                self.assertTrue(line["variants"][0].get("graphs"), is_from_cache)
 
     def test_what_dropout_keeps_is_the_graphs(self):
         self.assertTrue(self.held_to(whole, True, drop=0.1)["variants"][0]["graphs"])

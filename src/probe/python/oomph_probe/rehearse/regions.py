@@ -110,6 +110,9 @@ def autograd_function(torch: Torch, value: Any, deep: int) -> Any:
         inner = [value.__self__, value.__func__]
     elif type(value) is types.FunctionType:
         inner = cells_of(value)
+    else:
+        # What torch puts around a graph that its cache had.
+        inner = [getattr(value, "compiled_fn", None)]
     found = (autograd_function(torch, each, deep - 1) for each in inner)
     return next((each for each in found if each is not None), None)
 
