@@ -430,6 +430,8 @@ pub enum ProbeRequest {
     Retainers,
     /// PyTorch's own snapshot, saved in this directory.
     Snapshot { directory: PathBuf },
+    /// The next step, allocation by allocation, and not only once it is due.
+    Trace,
 }
 
 /// The way to the connections there are, and will be.

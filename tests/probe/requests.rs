@@ -116,3 +116,25 @@ fn a_snapshot_of_now_is_saved_where_it_is_said() {
     running.tell("enough");
     running.end().expect("done");
 }
+
+#[test]
+fn a_step_is_traced_at_once_where_memory_was_seen_to_grow() {
+    let place = Place::new();
+    let mut front = Front::listen(&place);
+    let mut running = Program::script(&place, "train.py", LEAKING).start(&place);
+    let pid = after(&mut front, 12);
+    let traced = |seen: &[EventKind]| {
+        let traces = seen.iter().filter_map(|what| match what {
+            EventKind::StepTrace(trace) => Some(trace.step),
+            _ => None,
+        });
+        traces.max().unwrap_or(0)
+    };
+    let before = traced(&front.seen);
+    assert!(before < 12, "the next one is a minute away: step {before}");
+    front.requests.ask(pid, ProbeRequest::Trace);
+    front.wait_until(|seen| traced(seen) >= 12);
+    running.tell("enough");
+    running.end().expect("done");
+    front.expect_nothing_lost();
+}

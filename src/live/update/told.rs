@@ -2,11 +2,13 @@
 //! keeper.
 
 use super::{ScreenState, SessionController};
+use crate::collect::probe_socket::ProbeRequest;
 use crate::live::message::SessionEffect;
 use crate::live::news::NewsInputs;
 use crate::live::phase::{Departure, PhaseName};
 use crate::live::session::summary::{Activity, Summary};
 use crate::report::news::{NewsKind, WhatFollows};
+use crate::state::Run;
 use crate::supervise::KeeperOrder;
 use std::time::Duration;
 
@@ -16,6 +18,9 @@ const FIGURES: Duration = Duration::from_secs(2);
 impl SessionController {
     pub(super) fn tell_news(&mut self) {
         let leak = self.session.take_leak();
+        if leak.is_some() {
+            self.trace_what_grows();
+        }
         if !self.place.tells_news {
             return;
         }
@@ -38,6 +43,15 @@ impl SessionController {
         });
         // The next front is not to tell it again.
         self.session.hand_over();
+    }
+
+    /// Which lines grow is known from two traced steps, and the next one may be minutes away.
+    fn trace_what_grows(&mut self) {
+        let run = self.session.state.run();
+        let ranks = run.into_iter().flat_map(Run::alive).map(|rank| rank.hello.pid);
+        for pid in ranks.filter(|pid| pid.is_here()).collect::<Vec<_>>() {
+            self.session.push(SessionEffect::AskProbe(pid, ProbeRequest::Trace));
+        }
     }
 
     /// `None` while that is not decided, or is another front's to tell.

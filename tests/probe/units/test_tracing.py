@@ -22,8 +22,9 @@ class Traced(tracing.Tracing):
         self.traced.append(step)
 
 
-def train(seconds, peaks):
-    """The steps that are traced of a training whose steps take so long; `peaks` by the steps that reach them."""
+def train(seconds, peaks, asked=0):
+    """The steps that are traced of a training whose steps take so long; `peaks` by the steps that reach them, and during
+    which step somebody asks for one."""
     with mock.patch.object(tracing, "time") as clock:
         clock.time_ns.return_value = 0
         clock.monotonic.return_value = 1000.0
@@ -34,6 +35,8 @@ def train(seconds, peaks):
             clock.monotonic.return_value += seconds
             peak = max(peak, peaks.get(step, 0))
             traced.allocator.peaks[0] = (peak, peak)
+            if step == asked:
+                traced.hurry()
             traced.step_ended(step, 0)
     return traced.traced
 
@@ -48,6 +51,9 @@ class Steps(unittest.TestCase):
         self.assertEqual(train(0.125, {1: 100, 200: 300})[:2], [3, 201])
         self.assertEqual(train(0.125, {1: 100, 10: 300})[:2], [3, 44])
         self.assertEqual(train(0.125, {1: 100, 200: 110})[:2], [3, 484])
+
+    def test_one_that_is_asked_for_does_not_wait_until_it_is_due(self):
+        self.assertEqual(train(0.125, {1: 100}, asked=60)[:3], [3, 61, 542])
 
     def test_a_peak_that_goes_on_growing_costs_a_trace_each_five_seconds_at_most(self):
         growing = {step: int(100 * 1.3**step) for step in range(1, 101)}

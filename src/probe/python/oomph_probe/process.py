@@ -163,7 +163,8 @@ class Attached:
             self.owners,
         )
         self.requests = requests.Requests(
-            torch, self.wire, self.note, self.allocator, self.steps, self.growth, self.retainers, self.dump
+            torch, self.wire, self.note, self.allocator, self.steps, self.growth, self.retainers, self.dump,
+            self.tracing,
         )
         self.readings = readings.Readings(torch, pid, self.allocator)
         self.host_memory = host_memory.HostMemory(torch, pid, self.owners, loading)

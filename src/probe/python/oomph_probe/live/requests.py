@@ -1,5 +1,5 @@
-"""What the UI asks this process to do, on a key that its user pressed: to look for who keeps memory alive, and to save
-PyTorch's own snapshot. Nothing is ever done without being asked.
+"""What the UI asks this process to do: on a key that its user pressed, to look for who keeps memory alive or to save
+PyTorch's own snapshot; where it sees memory grow, to trace the next step. Nothing is ever done without being asked.
 
 Lines of JSON come back over the socket that the probe writes to; the sampler's thread reads them. A search waits
 until the next optimizer step has ended: then only what stays is alive, and it is the training's thread that looks,
@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from .allocator import Allocator
     from .growth import Growth
     from .steps import Steps
+    from .tracing import Tracing
 
 # Seconds until a search no longer waits for the end of a step.
 PATIENCE = 5.0
@@ -42,6 +43,7 @@ class Requests:
         growth: Growth,
         retainers: RetainerSearch,
         dump: SnapshotSaver,
+        tracing: Tracing,
     ) -> None:
         self.torch = torch
         self.wire = wire
@@ -51,6 +53,7 @@ class Requests:
         self.growth = growth
         self.retainers = retainers
         self.dump = dump
+        self.tracing = tracing
         self.unread = b""
         # When a search was asked for; taken by whoever does it.
         self.asked_at: float | None = None
@@ -78,6 +81,8 @@ class Requests:
             self.steps.hurry()
         elif kind == "snapshot":
             self.dump.save_now(request["directory"])
+        elif kind == "trace":
+            self.tracing.hurry()
 
     def is_waiting(self) -> bool:
         """Whether a search waits for the end of a step."""

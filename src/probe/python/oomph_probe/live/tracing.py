@@ -69,6 +69,10 @@ class Tracing:
         self.failed_step: int | None = None
         self.pending: list[Any] = []
 
+    def hurry(self) -> None:
+        """The step after next is wanted, and not only once one is due; from any thread."""
+        self.next_step, self.next_at = 0, 0.0
+
     def begin(self) -> None:
         """From now on a step is traced; on the training's thread."""
         if self.recording is not None and self.recording.trace(True):
