@@ -24,6 +24,9 @@ const FEWEST: u64 = 4;
 /// warming up. If steps varied before, there is no such warm-up.
 const ALIKE: u64 = 25;
 
+/// As many, if it takes [`FAR`] more than any of them: no warm-up grows like that.
+const ALIKE_BEFORE_FAR: u64 = 8;
+
 /// The difference between known peaks, as a share of the largest, from which steps are called
 /// dissimilar.
 const UNLIKE: f64 = 0.02;
@@ -77,6 +80,7 @@ fn examine(case: &OomContext) -> Option<Finding> {
     }
     let certainty = match (ratio >= ODD, against_usual) {
         (true, _) if ratio >= FAR && steps.count >= ALIKE => Certainty::Certain,
+        (true, _) if ratio >= FAR && steps.count >= ALIKE_BEFORE_FAR => Certainty::Likely,
         (true, _) if steps.count < ALIKE && !differ(&before) => Certainty::Possible,
         (true, _) => Certainty::Likely,
         (false, Some(times)) if times >= UNUSUAL => Certainty::Likely,
@@ -103,7 +107,7 @@ fn examine(case: &OomContext) -> Option<Finding> {
         case.finding(Cause::OddBatch, certainty, headline)
             .says("A longer sequence, a larger image, or more items than usual in this batch; what is allocated between steps has not grown.")
             .says_if(case.failed_where())
-            .says_if((certainty == Certainty::Possible).then_some(
+            .says_if((ratio >= ODD && steps.count < ALIKE && !differ(&before)).then_some(
                 "It may also be the first of many: it came early, and the steps before it were alike.",
             ))
             .says_if((!usual_is_exact && usual > Bytes::ZERO).then(|| {

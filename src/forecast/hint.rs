@@ -64,11 +64,11 @@ pub struct BatchRoom {
 }
 
 impl BatchRoom {
-    /// `≈ 44`, and what kind of batch it is where the command has two: a step of 44 × 2, of which 44 are on the GPU at once.
+    /// `44`, and which batch it is where a step has several parts: the one that is on the GPU at once.
     pub fn batch_words(&self) -> String {
         match self.parts {
             0 | 1 => self.could.to_string(),
-            parts => format!("{} × {parts}", self.could),
+            _ => format!("{} at once", self.could),
         }
     }
 

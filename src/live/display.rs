@@ -13,7 +13,7 @@ use super::print;
 use super::session::Session;
 use crate::event::Clock;
 use crate::supervise::{OutputStream, Size};
-use crate::ui::{Effect, Preferences, Scene, Subject};
+use crate::ui::{Effect, Preferences, RoomForBatch, Scene, Subject};
 use crate::units::{Moment, Pid};
 use crossterm::event::{Event as TerminalEvent, KeyEventKind};
 use keyboard::{KeyReader, ReceivedKey};
@@ -364,7 +364,11 @@ fn scene_of(session: &Session) -> Scene<'_> {
         remedies: session.remedies(),
         command: Some(session.command()),
         edited: session.edited_need(),
-        room_for_batch: session.room_for_batch(),
+        room_for_batch: match session.room_for_batch() {
+            Some(room) => RoomForBatch::Known(room),
+            None if session.is_searching_room() => RoomForBatch::InSearch,
+            None => RoomForBatch::Unknown,
+        },
         waiting: session.waiting(),
         recording: session.recording(),
         subject: Subject::Own,

@@ -19,7 +19,7 @@ use super::message::SessionEffect;
 use crate::command::CommandLine;
 use crate::diagnosis::{self, Cause, Certainty, Finding, LiveWarning, LiveWarnings};
 use crate::event::{Event, EventKind, Exit, Level, LoaderSettings, Note, NvmlState, ProcessHost};
-use crate::forecast::{self, BatchRoom, Hint, TracedHint, hint, traced_search};
+use crate::forecast::{self, Hint, TracedHint, hint, traced_search};
 use crate::recognize::{KnobEffect, KnobPlace, LearnedKnob};
 use crate::remedy::{self, EditedNeed, Remedy, RemedyId, RemedyInputs};
 use crate::report;
@@ -532,6 +532,11 @@ impl Session {
         self.give_hint();
     }
 
+    /// A step was traced, which says more than the peaks do: to be looked at with the next step.
+    pub(crate) fn hint_soon(&mut self) {
+        self.hints.is_wanted = true;
+    }
+
     /// What a traced step says goes before what the peaks say.
     fn give_hint(&mut self) {
         if self.pending.hint.is_some() {
@@ -733,14 +738,6 @@ impl Session {
         }
         self.diagnose();
         taken.fate
-    }
-
-    /// The largest batch that would fit, where that was worked out.
-    pub(crate) fn room_for_batch(&self) -> Option<BatchRoom> {
-        match self.hints.given {
-            Some(Hint::RoomForBatch(room)) => Some(room),
-            Some(Hint::StateWillNotFit { .. }) | None => None,
-        }
     }
 
     /// Records the usage of a device before any of our processes uses it.

@@ -263,6 +263,7 @@ impl SessionController {
                     self.session.order(KeeperOrder::Stop);
                 }
             },
+            EventKind::StepTrace(_) => self.session.hint_soon(),
             EventKind::Hello(hello) => {
                 self.speaking.insert(hello.pid);
                 // From here on the baselines are final.

@@ -309,8 +309,13 @@ impl<'a> Arguments<'a> {
             );
         }
         let is_yacs = |b: u8| b.is_ascii_uppercase() || b.is_ascii_digit() || b"._".contains(&b);
+        let is_setting = || {
+            let mut parts = token.text.split('.');
+            let value = self.tokens.get(k + 1).map(|next| next.text.parse::<f64>());
+            parts.all(is_identifier) && matches!(value, Some(Ok(_)))
+        };
         let is_name = token.text.contains('.')
-            && (token.text.bytes().all(is_yacs) || self.is_in_pairs(k))
+            && (token.text.bytes().all(is_yacs) || self.is_in_pairs(k) || is_setting())
             && !token.text.contains('/')
             && token.text.parse::<f64>().is_err();
         is_name
@@ -400,6 +405,13 @@ impl<'a> Arguments<'a> {
         };
         !before.is_option() || before.text.contains('=') || is_one(&spellings().groups, before.text)
     }
+}
+
+/// Whether a word is a name of Python's.
+fn is_identifier(word: &str) -> bool {
+    let mut letters = word.bytes();
+    let is_first = |b: u8| b.is_ascii_alphabetic() || b == b'_';
+    letters.next().is_some_and(is_first) && letters.all(|b| is_first(b) || b.is_ascii_digit())
 }
 
 /// An argument in one token with its value, which begins at byte `value`.

@@ -18,6 +18,8 @@ use super::recognized::Recognized;
 use super::spellings::BatchArgument;
 use super::text;
 
+const LISTS_OF_GPUS: [&str; 4] = ["--gpu_ids", "--gpus", "--gpu", "--device_ids"];
+
 fn gcd(one: u64, other: u64) -> u64 {
     match other {
         0 => one,
@@ -34,7 +36,21 @@ impl<'c> Recognized<'c> {
             let divided = source.bounds.divisor_of.unwrap_or(knob.value);
             source.bounds.divisor_of = Some(gcd(divided, knob.value));
         }
+        if let (None, Some(devices)) = (self.known, self.listed_devices()) {
+            source.bounds.multiple_of = source.bounds.multiple_of.max(devices);
+        }
         Ok(source)
+    }
+
+    /// How many GPUs one process is told to split its batch among: `--gpu_ids 0,1,2`.
+    fn listed_devices(&self) -> Option<u64> {
+        let arguments = self.opened().ok()?;
+        let listed = LISTS_OF_GPUS
+            .iter()
+            .find_map(|name| arguments.value_of(name))?;
+        let parts: Vec<&str> = listed.split(',').filter(|part| !part.is_empty()).collect();
+        let is_list = parts.len() > 1 && parts.iter().all(|part| part.parse::<u32>().is_ok());
+        (is_list && self.processes().unwrap_or(1) == 1).then_some(parts.len() as u64)
     }
 
     fn unbounded_batch(&self) -> Result<BatchSource<'c>, String> {
@@ -275,7 +291,10 @@ impl<'a> KnownProgram<'a, '_> {
         }
         let may_be_set =
             accumulation.in_config != Some(false) && entry.is_configured(&self.arguments);
-        let is_refused = accumulation.refused_with.iter().any(|o| self.has(o));
+        let is_refused = accumulation
+            .refused_with
+            .iter()
+            .any(|option| self.has(option) || self.is_on_in_file(option));
         if is_refused || may_be_set && self.file.is_none() {
             return Ok(Vec::new());
         }
@@ -405,6 +424,17 @@ impl<'a> KnownProgram<'a, '_> {
             .or_else(|| self.recognized.processes().map(u64::from))
     }
 
+    /// Whether its file turns a switch on that the command does not turn off.
+    fn is_on_in_file(&self, name: &str) -> bool {
+        let typed = self.arguments.value_of(&format!("{name}="));
+        let in_file = || {
+            let found = self.file?.scalar(name).ok()??;
+            Some(found.text)
+        };
+        let said = typed.map(str::to_string).or_else(in_file);
+        said.is_some_and(|said| said.eq_ignore_ascii_case("true"))
+    }
+
     fn has(&self, option: &str) -> bool {
         self.arguments.has(Name::new(option))
     }
@@ -446,7 +476,7 @@ fn of_unknown<'a>(
         .into_iter()
         .find(|s| !s.sizes.is_empty())
     {
-        let mut source = spelled.source(script, &spelled.steps, arguments)?;
+        let mut source = spelled.source(script, &spelled.steps, arguments, None)?;
         match deepspeed {
             Some(file) => agree_with_deepspeed(&mut source, file)?,
             None => refuse_unread(arguments)?,
@@ -467,7 +497,7 @@ fn of_unknown<'a>(
             false => &spelled.steps,
         };
         if !spelled.sizes.is_empty() {
-            let mut source = spelled.source(script, steps, arguments)?;
+            let mut source = spelled.source(script, steps, arguments, recognized.launch.text)?;
             source.file = Some(file);
             return Ok(source);
         }
@@ -536,6 +566,10 @@ impl<'a> Spelled<'a> {
             steps: Vec::new(),
         };
         for said in all {
+            // `-b configs/train.yaml`
+            if said.name() == "-b" && said.knob().is_err() {
+                continue;
+            }
             match family::batch_level(said.name()) {
                 Some(level) => spelled.sizes.push((level, said)),
                 None if family::is_accumulation(said.name()) => spelled.steps.push(said),
@@ -550,6 +584,7 @@ impl<'a> Spelled<'a> {
         script: &str,
         steps: &[NamedValue<'a>],
         arguments: &Arguments<'a>,
+        text: Option<&text::ProgramText>,
     ) -> Result<BatchSource<'a>, String> {
         use BatchArgument::{Divided, Micro, Plain, Total, Unsure};
         let of = |levels: &[BatchArgument]| -> Vec<NamedValue<'a>> {
@@ -585,6 +620,8 @@ impl<'a> Spelled<'a> {
         };
         if let (Some(steps), Some(divided)) = (&steps, of(&[Divided]).first())
             && of(&[Micro]).is_empty()
+            && text
+                .is_none_or(|text| text.divides(last_part(divided.name()), last_part(steps.name())))
         {
             return Err(format!(
                 "{script} may or may not divide {} by {}",
@@ -606,6 +643,12 @@ impl<'a> Spelled<'a> {
         }
         Ok(source)
     }
+}
+
+/// A variable of the program as an option or a file's setting names it: `--batch-size`, `train.batch_size`.
+fn last_part(name: &str) -> &str {
+    let name = name.trim_start_matches('-');
+    name.rsplit('.').next().unwrap_or(name)
 }
 
 /// The last of several, if all have the same name.
@@ -676,7 +719,9 @@ fn settings(file: &ConfigFile) -> Result<Vec<NamedValue<'_>>, String> {
         .iter()
         .filter(|name| family::batch_level(name).is_some() || family::is_accumulation(name));
     named
-        .filter_map(|name| file.scalar(name).transpose())
-        .map(|found| Ok(NamedValue::Setting(file, found?)))
+        .filter_map(|name| Some((name, file.scalar(name).transpose()?)))
+        // An accumulation that is not clear stays as it is.
+        .filter(|(name, found)| found.is_ok() || family::batch_level(name).is_some())
+        .map(|(_, found)| Ok(NamedValue::Setting(file, found?)))
         .collect()
 }

@@ -298,14 +298,15 @@ pub(super) fn python_number(text: &str) -> Option<u64> {
     if rest.len() > 100 {
         return None;
     }
-    let sum = sum(&mut rest)?;
-    rest.is_empty().then_some(sum)
+    let number = shifted(&mut rest)?;
+    rest.is_empty().then_some(number)
 }
 
 /// What stands at a byte of a line as a number, or is computed of written ones alone (`2 ** 7`, `4 * 32`), with its length.
 pub(crate) fn written_numbers(line: &str, at: usize) -> Vec<(u64, usize)> {
     let rest = line.get(at..).unwrap_or_default();
-    let is_part = |c: char| c.is_ascii_digit() || matches!(c, '_' | ' ' | '*' | '/' | '+' | '-');
+    let is_part =
+        |c: char| c.is_ascii_digit() || matches!(c, '_' | ' ' | '*' | '/' | '+' | '-' | '<');
     let length = rest.find(|c| !is_part(c)).unwrap_or(rest.len());
     let starts = rest.starts_with(|c: char| c.is_ascii_digit());
     let digits = rest
@@ -326,6 +327,16 @@ fn take(rest: &mut &str, operator: &str) -> bool {
     let found = rest.strip_prefix(operator);
     *rest = found.unwrap_or(rest).trim_start();
     found.is_some()
+}
+
+/// `4 << 10`
+fn shifted(rest: &mut &str) -> Option<u64> {
+    let mut number = sum(rest)?;
+    while take(rest, "<<") {
+        let by = u32::try_from(sum(rest)?).ok()?;
+        number = number.checked_mul(2u64.checked_pow(by)?)?;
+    }
+    Some(number)
 }
 
 fn sum(rest: &mut &str) -> Option<u64> {
@@ -364,7 +375,7 @@ fn power(rest: &mut &str) -> Option<u64> {
 
 fn operand(rest: &mut &str) -> Option<u64> {
     if take(rest, "(") {
-        let inner = sum(rest)?;
+        let inner = shifted(rest)?;
         return take(rest, ")").then_some(inner);
     }
     let is_digit = |c: char| c.is_ascii_digit() || c == '_';

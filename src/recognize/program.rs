@@ -129,6 +129,12 @@ impl ProgramEntry {
         fill(&mut self.separator, &other.separator);
     }
 
+    /// Whether this is a script of a program that also installs a command: it does nothing but train, whereas the command
+    /// takes a word for that.
+    pub(crate) fn is_script_beside_a_console(&self, program: &str) -> bool {
+        !self.consoles.is_empty() && self.scripts.iter().any(|script| program.ends_with(script))
+    }
+
     /// Whether the command names a config file, which may set more.
     pub(crate) fn is_configured(&self, arguments: &Arguments<'_>) -> bool {
         self.config.iter().any(|spec| {

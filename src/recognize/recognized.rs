@@ -178,7 +178,9 @@ fn closed(
             return Some(reason.clone());
         }
         let says = |word: &String| arguments.tokens.iter().any(|t| t.text == word);
-        if !entry.trains_with.is_empty() && !entry.trains_with.iter().any(says) {
+        let says_so =
+            entry.is_script_beside_a_console(program) || entry.trains_with.iter().any(says);
+        if !entry.trains_with.is_empty() && !says_so {
             return Some(format!("{} does not train here", entry.shown()));
         }
         if let Some(option) = entry.evaluates_with.iter().find(|o| is_on(arguments, o)) {
@@ -193,6 +195,13 @@ fn closed(
     let stem = stem.rsplit('.').next().unwrap_or(stem);
     if is_one(&spellings().not_training, stem) && !trains {
         return Some(format!("{name} doesn't look like a training"));
+    }
+    // `--mode sample`
+    for option in ["--mode", "--phase"] {
+        let value = arguments.value_of(option);
+        if let Some(value) = value.filter(|value| is_one(&spellings().not_training, value)) {
+            return Some(format!("{option} {value}: it does not train"));
+        }
     }
     let mut switches = spellings().only_evaluates.iter();
     switches

@@ -111,6 +111,8 @@ pub(crate) struct TextNumber {
     pub is_weak: bool,
     /// Whether it stands in a file whose path the program makes: it may go before an argument of the same name.
     pub is_of_made_file: bool,
+    /// Whether a loader takes it as its batch, whatever it is called.
+    pub is_of_loader: bool,
     /// Why it cannot be edited, if it cannot.
     pub fixed: Option<String>,
 }
@@ -354,6 +356,7 @@ fn of_settings(file: &NamedSettingsFile) -> Vec<TextNumber> {
             role: SourceRole::Config,
             described: None,
             is_overwritten: false,
+            is_of_loader: false,
             is_weak: false,
             is_of_made_file: file.names == SettingsNames::Made,
             fixed: None,

@@ -83,12 +83,11 @@ pub fn unused(state: &State, room: BatchRoom) -> Option<String> {
     let unused = unused.min()?;
     let BatchRoom {
         now,
-        could: _,
+        could,
         basis,
         is_alone,
         parts,
     } = room;
-    let could_words = room.batch_words();
     // Other sessions of this program may name other batches: why this one is no other.
     let fits = match basis {
         RoomBasis::Step(traced) => format!(
@@ -99,16 +98,16 @@ pub fn unused(state: &State, room: BatchRoom) -> Option<String> {
             "may fit ({now} ran): an estimate from the steps' peaks, since no traced step shows what the run needed"
         ),
     };
-    let gradients = match parts {
-        0 | 1 => "",
-        _ => ", with gradients that stay from one part of a step to the next",
+    let batch = match parts {
+        0 | 1 => format!("a batch of {could}"),
+        _ => format!("a batch of {could} at once, in each of the {parts} parts of a step,"),
     };
     let alone = match is_alone {
         true => "; other processes are not counted (no NVML)",
         false => "",
     };
     Some(format!(
-        "{unused} unused: a batch of {could_words} {fits}{gradients}{alone}; oomph fit measures it"
+        "{unused} unused: {batch} {fits}{alone}; oomph fit measures it"
     ))
 }
 
@@ -358,7 +357,7 @@ mod tests {
         let accumulated = unused(&scene.state, accumulated).expect("words");
         assert!(
             accumulated.contains(
-                "a batch of 48 × 2 would fit (32 ran), by the allocations of step 7, with gradients that stay"
+                "a batch of 48 at once, in each of the 2 parts of a step, would fit (32 ran), by the allocations of step 7"
             ),
             "{accumulated}"
         );

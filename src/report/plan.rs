@@ -5,7 +5,7 @@
 use crate::command::CommandLine;
 use crate::document::{self, DocumentBlock, Figure, Heading};
 use crate::recognize::{BatchFinding, HowSure, Recognized};
-use crate::remedy::{self, Remedy, RemedyInputs};
+use crate::remedy::{self, Remedy, RemedyId, RemedyInputs};
 
 /// First what the command is, then what sets its batch and how sure that is, then the remedies.
 pub fn plan(command: &CommandLine, inputs: &RemedyInputs<'_>) -> Vec<DocumentBlock> {
@@ -22,8 +22,16 @@ pub fn plan(command: &CommandLine, inputs: &RemedyInputs<'_>) -> Vec<DocumentBlo
     blocks.extend(document::offers(command, &remedies, |remedy| {
         vec![remedy.changes.as_str(), &remedy.cost]
     }));
+    let at_runtime = [RemedyId::Amp, RemedyId::Recompute];
+    let may_be_patched = |remedy: &&Remedy| at_runtime.contains(&remedy.id) && !remedy.is_offered();
+    if inputs.forecast.state.is_none() && remedies.iter().any(|remedy| may_be_patched(&remedy)) {
+        blocks.push(DocumentBlock::detail(RUNTIME));
+    }
     blocks
 }
+
+/// What a plan without a run cannot know.
+const RUNTIME: &str = "What the program has no option for may be patched at runtime: what can be is seen when memory runs out.";
 
 /// The program, what starts it, and its torch.
 fn about(recognized: &Recognized<'_>) -> Vec<Figure> {

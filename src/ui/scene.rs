@@ -20,13 +20,32 @@ pub struct Scene<'a> {
     pub command: Option<&'a CommandLine>,
     /// What the command in the editor would need, once that was worked out.
     pub edited: Option<&'a EditedNeed>,
-    /// The largest batch that would fit, if the memory model is certain.
-    pub room_for_batch: Option<BatchRoom>,
+    pub room_for_batch: RoomForBatch,
     /// What a relaunch or the end of the session waits for, in words.
     pub waiting: Option<&'a str>,
     /// The path of the recording.
     pub recording: Option<&'a Path>,
     pub subject: Subject<'a>,
+}
+
+/// The largest batch that would fit while all is well.
+#[derive(Debug, Clone, Copy, Default, PartialEq)]
+pub enum RoomForBatch {
+    /// No larger one is worth a word, or nothing says what it would need.
+    #[default]
+    Unknown,
+    /// A traced step is being replayed at other batches.
+    InSearch,
+    Known(BatchRoom),
+}
+
+impl RoomForBatch {
+    pub fn known(self) -> Option<BatchRoom> {
+        match self {
+            RoomForBatch::Known(room) => Some(room),
+            RoomForBatch::Unknown | RoomForBatch::InSearch => None,
+        }
+    }
 }
 
 /// What is looked at, which decides what can be done to it.
@@ -62,7 +81,7 @@ impl<'a> Scene<'a> {
             remedies: &[],
             command: None,
             edited: None,
-            room_for_batch: None,
+            room_for_batch: RoomForBatch::Unknown,
             waiting: None,
             recording: None,
             subject: Subject::Own,

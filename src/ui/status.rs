@@ -8,7 +8,7 @@ use super::chart::plot_of;
 use super::keymap::{self, Binding, InputMode};
 use super::layout::layout_of;
 use super::ram;
-use super::scene::{Pace, Scene, Subject};
+use super::scene::{Pace, RoomForBatch, Scene, Subject};
 use super::step::traced::StepView;
 use super::theme::{Theme, Tone};
 use super::view::{Keyboard, Mouse, Notice, View};
@@ -513,10 +513,16 @@ fn headroom_pieces(theme: &Theme, scene: &Scene, device: &DeviceState) -> Vec<(S
         let climb = climb(theme, state, run, device);
         // What grows will take the room.
         let is_calm = seen && climb.is_none();
-        if let Some(room) = scene.room_for_batch.filter(|_| is_calm) {
-            let batch = theme.glyphs.spelled(&room.batch_words());
-            let about = theme.glyphs.about;
-            pieces.push((format!("room for batch {about} {batch}"), Tone::Good));
+        match scene.room_for_batch {
+            RoomForBatch::Known(room) if is_calm => {
+                let batch = theme.glyphs.spelled(&room.batch_words());
+                let about = theme.glyphs.about;
+                pieces.push((format!("room for batch {about} {batch}"), Tone::Good));
+            }
+            RoomForBatch::InSearch if is_calm => {
+                pieces.push(("room for batch: working it out".into(), Tone::Dim));
+            }
+            RoomForBatch::Known(_) | RoomForBatch::InSearch | RoomForBatch::Unknown => {}
         }
         pieces.extend(climb);
         pieces.extend(steady(run, device, figures));
@@ -591,7 +597,7 @@ fn pieces_after(
     }
     pieces.extend(peak(run, device, figures));
     let went_well = run.outcome() == RunOutcome::Finished;
-    if let Some(room) = scene.room_for_batch.filter(|_| went_well) {
+    if let Some(room) = scene.room_for_batch.known().filter(|_| went_well) {
         let unused = device.unused_in(run);
         let unused = unused.map_or("batch ".to_string(), |bytes| {
             format!("{} GiB unused: ", figures.gib(bytes))

@@ -9,7 +9,7 @@ use oomph::oom::{OomKind, OomReport};
 use oomph::recording;
 use oomph::remedy::{EditedNeed, Remedy, RemedyInputs, remedies};
 use oomph::state::State;
-use oomph::ui::{ChildScreen, Scene, Subject, Theme, View};
+use oomph::ui::{ChildScreen, RoomForBatch, Scene, Subject, Theme, View};
 use oomph::units::{Bytes, Moment, Pid, Rank, RunNumber, Uuid};
 use std::path::PathBuf;
 
@@ -559,7 +559,9 @@ impl Story {
             remedies: &self.remedies,
             command: Some(&self.command),
             edited: self.edited.as_ref(),
-            room_for_batch: self.room_for_batch,
+            room_for_batch: self
+                .room_for_batch
+                .map_or(RoomForBatch::Unknown, RoomForBatch::Known),
             waiting: self.waiting.as_deref(),
             recording: self.recording.as_deref(),
             subject: self.subject,

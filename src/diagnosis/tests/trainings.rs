@@ -647,8 +647,14 @@ pub(super) fn scenes() -> Vec<(&'static str, StagedSession, Cause, Certainty)> {
         ),
         (
             "the end of a warm-up, or not",
-            odd(20, 5.0, 18.0),
+            odd(6, 5.0, 18.0),
             Capacity,
+            Likely,
+        ),
+        (
+            "far more than twenty steps before it",
+            odd(20, 5.0, 18.0),
+            OddBatch,
             Likely,
         ),
         ("after steps at the edge", thrashed(), Capacity, Certain),

@@ -1,10 +1,11 @@
 //! What remedies and hints rest on. Predictions by a rehearsal replay its thousands of allocations dozens of times,
 //! so the facts can travel to another thread.
 
+use super::Session;
 use super::inputs::SessionInputs;
 use crate::command::CommandLine;
 use crate::diagnosis::Finding;
-use crate::forecast::{ForecastInputs, Hint, Observation, TracedHint, TracedSearch};
+use crate::forecast::{BatchRoom, ForecastInputs, Hint, Observation, TracedHint, TracedSearch};
 use crate::recognize::LaunchEnvironment;
 use crate::remedy::{self, EditedNeed, Remedy, RemedyInputs};
 use crate::state::State;
@@ -123,14 +124,17 @@ pub(crate) struct Hints {
     pub found: Option<TracedHint>,
     /// The step that was looked at last, of whichever rank came to it first.
     looked: u64,
+    /// A step was traced since.
+    pub is_wanted: bool,
     /// The traced step and the room that were searched for last.
     searched: Option<(u64, Bytes)>,
 }
 
 impl Hints {
-    /// Whether this step is one to look after: the first, then now and then.
+    /// Whether this step is one to look after: the first, one behind a traced one, then now and then.
     pub(crate) fn is_due(&mut self, step: u64) -> bool {
-        let is_time = step <= 1 || step.is_multiple_of(STEPS_BETWEEN_HINTS);
+        let is_wanted = std::mem::take(&mut self.is_wanted);
+        let is_time = is_wanted || step <= 1 || step.is_multiple_of(STEPS_BETWEEN_HINTS);
         if !is_time || (step <= self.looked && self.looked > 0) {
             return false;
         }
@@ -149,5 +153,20 @@ impl Hints {
             (self.searched, self.found) = (Some((step, room)), None);
         }
         !is_known
+    }
+}
+
+impl Session {
+    /// The largest batch that would fit, where that was worked out.
+    pub(crate) fn room_for_batch(&self) -> Option<BatchRoom> {
+        match self.hints.given {
+            Some(Hint::RoomForBatch(room)) => Some(room),
+            Some(Hint::StateWillNotFit { .. }) | None => None,
+        }
+    }
+
+    /// Whether that is being worked out.
+    pub(crate) fn is_searching_room(&self) -> bool {
+        self.pending.hint.is_some()
     }
 }

@@ -48,9 +48,13 @@ impl SessionController {
     /// Which lines grow is known from two traced steps, and the next one may be minutes away.
     fn trace_what_grows(&mut self) {
         let run = self.session.state.run();
-        let ranks = run.into_iter().flat_map(Run::alive).map(|rank| rank.hello.pid);
+        let ranks = run
+            .into_iter()
+            .flat_map(Run::alive)
+            .map(|rank| rank.hello.pid);
         for pid in ranks.filter(|pid| pid.is_here()).collect::<Vec<_>>() {
-            self.session.push(SessionEffect::AskProbe(pid, ProbeRequest::Trace));
+            self.session
+                .push(SessionEffect::AskProbe(pid, ProbeRequest::Trace));
         }
     }
 

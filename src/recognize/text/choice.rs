@@ -3,6 +3,8 @@
 
 mod doubt;
 mod spot;
+#[cfg(test)]
+mod tests;
 
 pub(crate) use doubt::possible;
 pub use spot::{BatchFinding, BatchSpot, HowSure, SpotKind};
@@ -110,6 +112,8 @@ pub(crate) fn source<'a>(
         (TextChoice::One(found, _), Ok(source)) if !reading.knows_better(&found, &source) => {
             Ok(source)
         }
+        // What the file that the command names says goes before a default, and it says something that is not clear.
+        (TextChoice::One(found, _), Err(by_words)) if reading.is_in_a_file(&found) => Err(by_words),
         (TextChoice::One(found, _), _) => reading.source(found),
         (TextChoice::Several(_) | TextChoice::Nothing(_), Ok(source)) => Ok(source),
         (TextChoice::Several(rivals), Err(_)) => Err(not_sure(&rivals)),
@@ -141,6 +145,11 @@ impl<'c> Recognized<'c> {
                     arguments: &arguments,
                 };
                 match reading.choice() {
+                    TextChoice::One(found, _)
+                        if source.is_err() && reading.is_in_a_file(&found) =>
+                    {
+                        (HowSure::NotSure, vec![reading.spot(&found)])
+                    }
                     TextChoice::One(found, sure) => (sure, vec![reading.spot(&found)]),
                     TextChoice::Several(rivals) => (
                         HowSure::NotSure,
@@ -338,6 +347,38 @@ impl<'a> TextReading<'_, 'a> {
         }
     }
 
+    /// Whether a file that the command names may set the batch that this number only is the default of.
+    fn is_in_a_file(&self, found: &TextCandidate<'_>) -> bool {
+        let name = family::plain(leaf(found.number));
+        let is_it = |setting: &str| {
+            let leaf = setting.rsplit('.').next().unwrap_or(setting);
+            family::plain(leaf) == name || family::batch_level(setting).is_some()
+        };
+        let says = |file: &ConfigFile| match file.names() {
+            Ok(names) => names.iter().any(|setting| {
+                is_it(setting)
+                    && match file.scalar(setting) {
+                        // `auto`, or none: the program's own.
+                        Ok(said) => said.is_some_and(|said| {
+                            said.text.parse::<u64>().is_ok() || said.text.contains('$')
+                        }),
+                        Err(_) => true,
+                    }
+            }),
+            // It cannot be taken apart.
+            Err(_) => file.text.contains(leaf(found.number)),
+        };
+        let is_default = found.typed.is_none()
+            && self.standing(found.number) != KnobStanding::Confirmed
+            && !self
+                .recognized
+                .launch
+                .files
+                .iter()
+                .any(|file| file.name == Path::new(&found.number.file));
+        is_default && self.recognized.launch.files.iter().any(says)
+    }
+
     fn by_text_alone(&self) -> TextChoice<'a> {
         let all = self.text.numbers.iter().chain(&self.text.others);
         let mut confirmed = all.filter(|number| self.standing(number) == KnobStanding::Confirmed);
@@ -360,6 +401,20 @@ impl<'a> TextReading<'_, 'a> {
             .collect();
         let (declared, constants): (Vec<_>, Vec<_>) =
             all.into_iter().partition(|one| one.is_argument());
+        // `--minibatch_size 32 --batch_size 512`: either may be what is on the device at once.
+        let all = self.text.numbers.iter();
+        let parts: Vec<TextCandidate<'a>> = all
+            .filter_map(|number| self.candidate(number))
+            .filter(|one| one.level == BatchArgument::Unsure && one.typed.is_some())
+            .collect();
+        if let TextChoice::One(whole, _) = best(declared.clone())
+            && whole.level == BatchArgument::Plain
+            && parts
+                .iter()
+                .any(|part| (1..whole.value).contains(&part.value))
+        {
+            return TextChoice::Several([parts, vec![whole]].concat());
+        }
         // What the program takes as an argument goes before what else stands in its text.
         match declared.is_empty() {
             false => self.beside_made_file(self.taken_first(best(declared))),
@@ -484,6 +539,7 @@ impl<'a> TextReading<'_, 'a> {
         }
         let listed = names.iter().find_map(|name| family::batch_level(name));
         match (listed, number.described) {
+            (None, Some(said)) if number.is_of_loader => Some((said, false)),
             // "Total batch size" of an argument that is called like any.
             (Some(BatchArgument::Plain), Some(said)) => Some((said, true)),
             (Some(level), _) => Some((level, true)),

@@ -5,7 +5,7 @@ use super::statements::{CallSite, FunctionHead, SourceStatements, TokenRange};
 use super::{ProgramSource, ReadSource, SourceRole, TextNumber, TextSetting, described, is_near};
 use crate::event::{SourceNumber, SourceNumberKind};
 use crate::recognize::config_formats::{python_number, written_numbers};
-use crate::recognize::family::is_not_of_training as is_elsewhere;
+use crate::recognize::family::{batch_level, is_not_of_training as is_elsewhere, like_a_batch};
 use crate::recognize::spellings::BatchArgument;
 
 pub(super) fn constants(sources: &[ReadSource<'_, '_>], found: &mut Vec<TextNumber>) {
@@ -94,6 +94,33 @@ impl<'t> ConstantReader<'_, 't> {
             let number = self.constant(name, SourceNumberKind::Keyword, value);
             found.extend(number.map(|number| TextNumber { is_weak, ..number }));
         }
+        if call.name().ends_with("DataLoader") {
+            found.extend(self.named_for_a_loader(call));
+        }
+    }
+
+    /// `n_img_per_gpu = 16`, which a loader takes as its batch, whatever it is called.
+    fn named_for_a_loader(&self, call: &CallSite<'t>) -> Option<TextNumber> {
+        let tokens = &self.said.tokens;
+        let value = call
+            .keyword("batch_size")
+            .filter(|value| value.len() == 1)?;
+        let name = tokens
+            .is_name(value.start)
+            .then(|| tokens.text(value.start))?;
+        let of_call = self.said.enclosing(call.at).function;
+        let mut all = self.said.assigned.iter().filter(|one| {
+            let of_one = self.said.enclosing(one.at).function;
+            one.target == name && (of_one.is_none() || of_one == of_call)
+        });
+        let one = all.next().filter(|_| all.next().is_none())?;
+        let number = self.constant(name, SourceNumberKind::Assignment, &one.value)?;
+        let is_known = batch_level(name).or(like_a_batch(name)).is_some();
+        (!is_known).then_some(TextNumber {
+            described: Some(BatchArgument::Plain),
+            is_of_loader: true,
+            ..number
+        })
     }
 
     /// Whether a call is given a long list of values as they are written: `HParams(batch_size=64, lr=1e-3, …)`.
@@ -254,6 +281,7 @@ impl<'t> ConstantReader<'_, 't> {
             is_overwritten: false,
             is_weak: false,
             is_of_made_file: false,
+            is_of_loader: false,
             fixed: (!is_plain)
                 .then(|| format!("{name} is {number}, written {written}, which is not edited")),
         })

@@ -58,8 +58,30 @@ pub(super) fn arguments(sources: &[ReadSource<'_, '_>], found: &mut Vec<TextNumb
     of_sources(sources, is_near, found);
     if found.is_empty() {
         of_sources(sources, |source| !is_near(source), found);
+    } else {
+        of_bases(sources, found);
     }
     leave_unnamed_classes(sources, found);
+}
+
+/// The options of classes further away that a nearer one is made from: `class TrainOptions(BaseOptions)`.
+fn of_bases(sources: &[ReadSource<'_, '_>], found: &mut Vec<TextNumber>) {
+    let is_distant = |source: &ProgramSource| source.role == SourceRole::Distant;
+    let near = sources.iter().filter(|(source, _)| !is_distant(source));
+    let classes = near.flat_map(|(_, said)| &said.classes);
+    let bases: BTreeSet<&str> = classes
+        .flat_map(|class| class.bases.iter().copied())
+        .collect();
+    let mut further = Vec::new();
+    of_sources(sources, is_distant, &mut further);
+    further.retain(|number| {
+        let mut of_file = sources
+            .iter()
+            .filter(|(source, _)| source.path == number.file);
+        let class = of_file.find_map(|(_, said)| said.class_at(number.line));
+        class.is_some_and(|class| bases.contains(class))
+    });
+    found.extend(further);
 }
 
 /// Of options of one name that several classes declare, those of a class that nothing names are another program's:
@@ -438,6 +460,7 @@ impl<'a, 't> ArgumentReader<'a, 't> {
             is_overwritten: false,
             is_weak: false,
             is_of_made_file: false,
+            is_of_loader: false,
             fixed: None,
         }
     }
