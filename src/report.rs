@@ -19,7 +19,9 @@ pub mod score;
 pub mod slack;
 pub mod story;
 
-pub use ending::{diagnosis, hidden_oom, nothing_trained, summary, unused, winning_command};
+pub use ending::{
+    diagnosis, growth, hidden_oom, nothing_trained, summary, unused, winning_command,
+};
 
 /// A recording of `tests/replay`, in order.
 #[cfg(test)]

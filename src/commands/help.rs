@@ -96,16 +96,31 @@ const PAGES: [HelpPage; 10] = [
     },
 ];
 
+/// Words that somebody may ask for, and the topic that has the answer.
+const ASKED_AS: [(&str, &str); 6] = [
+    ("batch", "fit"),
+    ("oom", ERRORS),
+    ("leak", ERRORS),
+    ("slurm", "clusters"),
+    ("config", "toml"),
+    ("notify", "toml"),
+];
+
 /// Gives `oomph help` its topics: the pages, and the subcommands that `definition` has.
 pub(super) fn with_topics(mut definition: Command) -> Command {
+    let topic = |name: String| {
+        let asked = ASKED_AS.iter().filter(|(_, topic)| *topic == name);
+        let asked: Vec<&str> = asked.map(|(word, _)| *word).collect();
+        PossibleValue::new(name).aliases(asked)
+    };
     let pages = PAGES
         .iter()
-        .map(|page| PossibleValue::new(page.name).help(page.about));
+        .map(|page| topic(page.name.to_owned()).help(page.about));
     let subcommands = definition.get_subcommands().map(Command::get_name);
     let subcommands = subcommands
         .filter(|name| *name != "help")
         .map(str::to_owned);
-    let topics = pages.chain(subcommands.map(PossibleValue::new));
+    let topics = pages.chain(subcommands.map(topic));
     let topics = PossibleValuesParser::new(topics.collect::<Vec<_>>());
     if let Some(help) = definition.find_subcommand_mut("help") {
         *help = std::mem::take(help).mut_arg("topic", |topic| topic.value_parser(topics));
@@ -129,9 +144,15 @@ pub fn topics() -> Vec<String> {
 /// Standard output could not be written.
 pub(super) fn run(help: &HelpCommand) -> anyhow::Result<Ending> {
     print::page(&match help.format {
-        HelpFormat::Text => page(&help.topic),
-        HelpFormat::Markdown => markdown(&help.topic),
+        HelpFormat::Text => page(topic_of(&help.topic)),
+        HelpFormat::Markdown => markdown(topic_of(&help.topic)),
     })
+}
+
+/// The topic that a word stands for.
+fn topic_of(word: &str) -> &str {
+    let asked = ASKED_AS.iter().find(|(asked, _)| *asked == word);
+    asked.map_or(word, |(_, topic)| topic)
 }
 
 /// The page of a topic as Markdown: a page that is laid out for a terminal stays as it is.
@@ -224,6 +245,18 @@ mod tests {
         for (n, page) in pages.iter().enumerate() {
             assert!(page.lines().count() > 3, "{page}");
             assert!(!pages[..n].contains(page), "{page}");
+        }
+    }
+
+    #[test]
+    fn words_that_are_asked_for_lead_to_a_topic() {
+        let all = topics();
+        for (word, topic) in ASKED_AS {
+            assert!(all.iter().any(|known| known == topic), "{topic}");
+            assert!(!all.iter().any(|known| known == word), "{word}");
+            let asked = definition().try_get_matches_from(["oomph", "help", word]);
+            assert!(asked.is_ok(), "{word}");
+            assert_eq!(topic_of(word), topic);
         }
     }
 

@@ -97,7 +97,9 @@ fn lines(state: &State, words: &LastWords, on_screen: bool) -> Vec<String> {
             lines.extend(joined(summary, recorded));
         }
         lines.extend(report::winning_command(state));
-        let room = words.room_for_batch;
+        let growth = report::growth(state);
+        let room = words.room_for_batch.filter(|_| growth.is_none());
+        lines.extend(growth);
         lines.extend(room.and_then(|room| report::unused(state, room)));
     }
     if let Some(path) = words.recording.filter(|_| names_file) {

@@ -36,7 +36,7 @@ impl StepMark {
 
 /// Two steps had input sizes of the same kind where what they had made when their backward began differs by less than
 /// this share: what is asked of the allocator and what it gives differ by as much.
-const SAME_SIZES: f64 = 0.02;
+const SAME_SIZES: f64 = 0.04;
 
 /// The traced steps whose levels are kept.
 const LEVELS: usize = 16;

@@ -147,6 +147,9 @@ fn words(canvas: &mut Canvas, first: u16, text: &str) -> u16 {
     first.saturating_add(lines.len() as u16)
 }
 
+/// So many steps behind it a traced one is said not to be the current one.
+const WELL_BEYOND: u64 = 10;
+
 /// `step 3 of rank 0 · peak 41.2 GiB in backward · 1,240 allocations`.
 fn title(canvas: &mut Canvas, read: &ReadStep, view: &View, scene: &Scene) {
     let anatomy = &read.anatomy;
@@ -175,16 +178,31 @@ fn title(canvas: &mut Canvas, read: &ReadStep, view: &View, scene: &Scene) {
         let words = format!("step {} ran out of memory: ]", count(key.step));
         (words, Tone::Warning)
     });
+    let rank = run.and_then(|run| run.rank_with(read.key.pid));
+    let is_latest = is_open
+        && newer.is_none()
+        && untraced.is_none()
+        && run.is_some_and(|run| run.ended.is_none());
+    let behind = rank
+        .filter(|_| is_latest)
+        .and_then(|rank| steps_behind(read, rank));
     let before = [step]
         .into_iter()
+        .chain(behind)
         .chain(failed)
         .chain(untraced)
         .chain(newer)
         .chain([(peak, Tone::Text)]);
-    let rank = run.and_then(|run| run.rank_with(read.key.pid));
     let higher = rank.and_then(|rank| higher_peak(read, rank));
     let facts = before.chain(higher).chain([(made, Tone::Dim)]);
     facts_on_a_rule(canvas, facts);
+}
+
+/// That a step is the latest traced one, where the run is well beyond it.
+fn steps_behind(read: &ReadStep, rank: &RankState) -> Option<(String, Tone)> {
+    let now = rank.steps.count;
+    let words = || format!("the latest traced; the run is at {}", count(now));
+    (now >= read.key.step + WELL_BEYOND).then(|| (words(), Tone::Dim))
 }
 
 /// The process's peak, if another step's is well above that of the one that is shown.

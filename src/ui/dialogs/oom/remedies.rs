@@ -4,13 +4,14 @@
 use super::Page;
 use crate::diagnosis::{Finding, Phrase};
 use crate::remedy::{self, Availability, Expectation, FitVerdict, Remedy};
-use crate::state::RunOutcome;
+use crate::state::{Run, RunOutcome};
 use crate::ui::canvas::{self, StyledLine, columns};
 use crate::ui::dialog::{Details, OomDialog};
 use crate::ui::difference;
 use crate::ui::scene::{Scene, Subject};
 use crate::ui::theme::Tone;
-use crate::units::Bytes;
+use crate::units::{Bytes, Moment, clock_face};
+use std::time::Duration;
 
 /// Columns of pointer, combination mark and key, where there is room and where there is not.
 const LEAD: u16 = 6;
@@ -18,6 +19,9 @@ const NARROW_LEAD: u16 = 4;
 
 /// Columns of the longest short verdict with the space before it.
 const SHORT_VERDICT: u16 = 8;
+
+/// From when on it is said how long ago memory ran out.
+const NOT_JUST_NOW: Duration = Duration::from_secs(60);
 
 /// What is to be changed in the code.
 const IN_CODE: &str = "in the code  ";
@@ -470,11 +474,24 @@ pub(super) fn meanwhile(page: Page) -> Vec<StyledLine> {
         | RunOutcome::TrainedNothing
         | RunOutcome::Stopped
         | RunOutcome::Failed(_) => {
-            format!("nothing runs until you choose{}", of_device(scene))
+            format!(
+                "nothing runs until you choose{}{}",
+                of_device(scene),
+                how_long_ago(run, scene.state.now)
+            )
         }
     };
     let words = format!("{words}{}", behind(page));
     page.labelled("now", vec![(words, Tone::Dim)])
+}
+
+/// Somebody who comes back in the morning asks when it was.
+fn how_long_ago(run: &Run, now: Moment) -> String {
+    let since = run.oom().map(|oom| now.since(oom.at));
+    let long = since.filter(|since| *since >= NOT_JUST_NOW);
+    long.map_or(String::new(), |since| {
+        format!(", memory ran out {} ago", clock_face(since))
+    })
 }
 
 /// What starts the recorded command with the selected remedy, once the replay is left.
