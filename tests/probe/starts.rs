@@ -233,6 +233,73 @@ print(torch._C.contexts)
     front.wait_for_end_of(1);
 }
 
+/// Notes each file whose code runs.
+const TRACED: &str = "\
+import sys
+seen = set()
+def note(frame, event, argument):
+    seen.add(frame.f_code.co_filename)
+sys.settrace(note)
+import argparse, torch
+torch.cuda.init()
+argparse.ArgumentParser().parse_args([])
+keep = torch.empty(1)
+sys.settrace(None)
+print([name for name in seen if 'oomph' in name and not (name[0] == '<' and name[-1] == '>')])
+print(any('oomph-probe' in name for name in seen))
+";
+
+#[test]
+fn what_tells_of_the_programs_files_passes_over_the_probes() {
+    let place = Place::new();
+    let program = Program::script(&place, "look.py", TRACED);
+    program.run(&place).expect("[]\nTrue");
+    for more in [
+        [("PYTHONDONTWRITEBYTECODE", "1")],
+        [("PYTHONPYCACHEPREFIX", "/nowhere/x")],
+    ] {
+        let mut program = Program::script(&place, "look.py", TRACED);
+        for (name, value) in more {
+            program = program.env(name, value);
+        }
+        program.run(&place).expect("[]\nTrue");
+    }
+    // The library's own reports which lines ran, and reads each file for that.
+    let script = place.path().join("train.py");
+    std::fs::write(&script, TRAINING).unwrap();
+    let covered = place.path().join("cov");
+    let words = ["-m", "trace", "--count", "--missing", "-C"];
+    let words = words.map(std::ffi::OsString::from).into_iter();
+    let words = words.chain([covered.clone().into(), script.into()]);
+    Program::new(words).run(&place).expect("done");
+    let mut files = Vec::new();
+    collect(&covered, &mut files);
+    assert!(files.iter().any(|name| name.contains("train")), "{files:?}");
+    assert!(
+        !files.iter().any(|name| name.contains("oomph")),
+        "{files:?}"
+    );
+}
+
+/// An error that leaves a parser.
+const REFUSED: &str = "\
+import argparse
+parser = argparse.ArgumentParser()
+parser.add_argument('--x', type=lambda word: {}[word])
+parser.parse_args(['--x', '1'])
+";
+
+#[test]
+fn an_error_that_leaves_a_parser_has_the_traceback_that_it_would_have() {
+    // Before, `raise` puts back the frame that it was caught in.
+    if version() < (3, 11) {
+        return;
+    }
+    let place = Place::new();
+    let program = Program::script(&place, "train.py", REFUSED);
+    assert_eq!(program.run(&place), program.run_bare());
+}
+
 /// What a session of the real oomph recorded and said, of a command below the simulated card's torch.
 fn recorded(place: &Place, command: &[&str]) -> (usize, String) {
     let recording = place.path().join("events.jsonl");

@@ -1,4 +1,5 @@
 """Which calls of a model are noted, under a real torch."""
+import os
 import pathlib
 import subprocess
 import sys
@@ -21,6 +22,33 @@ class Imports(unittest.TestCase):
         )
         done = subprocess.run([sys.executable, "-c", lines], capture_output=True, text=True, check=True)
         self.assertEqual(done.stdout, "False False\n")
+
+
+BEFORE_CUDA = """
+import inspect, typing, support, torch
+from torch import nn
+from _oomph_probe import process
+made = process.Process(torch)
+print(nn.Module.__call__ is nn.Module._wrapped_call_impl)
+model = nn.Identity()
+for _ in range(240):
+    model = nn.Sequential(model)
+print(model(torch.ones(1)))
+bare = inspect.signature(nn.Linear(1, 1))
+made.roots.install()
+print(nn.Module.__call__ is nn.Module._wrapped_call_impl, inspect.signature(nn.Linear(1, 1)) == bare)
+print(typing.get_type_hints(nn.Module.__call__))
+made.roots.rest()
+print(nn.Module.__call__ is nn.Module._wrapped_call_impl)
+"""
+
+
+class BeforeCuda(unittest.TestCase):
+    def test_a_program_that_uses_no_gpu_has_torchs_own_calls(self):
+        lines = "import sys; sys.path[:0] = %r" % sys.path[:1] + BEFORE_CUDA
+        environment = dict(os.environ, OOMPH_PROBE_SOCKET="/nowhere/socket")
+        done = subprocess.run([sys.executable, "-c", lines], capture_output=True, text=True, env=environment)
+        self.assertEqual(done.stdout, "True\ntensor([1.])\nFalse True\n{}\nTrue\n", done.stderr)
 
 
 class Calls(unittest.TestCase):
@@ -51,10 +79,33 @@ class Calls(unittest.TestCase):
         self.assertIsNotNone(self.roots.latest)
         self.assertEqual(self.shapes(), [[12, 4]])
 
-    def test_nothing_is_looked_at_before_a_gpu_is_used(self):
-        roots.DEVICES = roots.GPUS
-        self.model(torch.zeros(6, 4))
-        self.assertEqual(self.roots.calls, 0)
+    def test_what_only_we_read_calls_nothing_of_the_programs(self):
+        said = []
+
+        class Mode(torch.overrides.TorchFunctionMode):
+            def __torch_function__(self, function, types, args=(), kwargs=None):
+                said.append(function.__name__)
+                return function(*args, **(kwargs or {}))
+
+        with Mode():
+            self.model[0](torch.zeros(6, 4))
+        self.assertEqual(self.roots.calls, 1)
+        self.assertEqual(said, ["zeros", "linear"])
+
+    def test_a_profile_that_begins_meanwhile_knows_the_modules_of_later_ones_as_well(self):
+        for _ in range(2):
+            with torch.profiler.profile(with_stack=True, activities=[torch.profiler.ProfilerActivity.CPU]) as taken:
+                self.model(torch.zeros(6, 4))
+            found = []
+
+            def walk(events):
+                for event in events:
+                    found.append(event.name)
+                    walk(event.children)
+
+            walk(taken.profiler.kineto_results.experimental_event_tree())
+            self.assertTrue(any(name.startswith("nn.Module: Linear") for name in found), sorted(set(found))[:20])
+            self.assertFalse(self.roots.sees_modules())
 
     def test_an_evaluation_has_sizes_of_its_own(self):
         with torch.no_grad():

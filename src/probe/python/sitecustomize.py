@@ -28,7 +28,7 @@ def _start():
                 place = os.path.join(here, "oomph-probe", "beside.py")
                 loader = Loader("_oomph_beside", place)
                 beside = type(sys)("_oomph_beside")
-                exec(loader.source_to_code(loader.get_data(place), place), beside.__dict__)
+                exec(loader.source_to_code(loader.get_data(place), "<oomph-probe/beside.py>"), beside.__dict__)
                 beside.take_back(__spec__.cached, sys.pycache_prefix)
                 sys.modules["_oomph_beside"] = beside
                 Loader = beside.Beside
@@ -38,7 +38,11 @@ def _start():
         try:
             hook = type(sys)("_oomph_hook")
             hook.__file__ = os.path.join(here, "oomph-probe", "hook.py")
-            Loader("_oomph_hook", hook.__file__).exec_module(hook)
+            code = Loader("_oomph_hook", hook.__file__).get_code("_oomph_hook")
+            # As the hook does with what it loads.
+            import _imp
+            _imp._fix_co_filename(code, "<oomph-probe/hook.py>")
+            exec(code, hook.__dict__)
             sys.modules["_oomph_hook"] = hook
             hook.install()
         except Exception:

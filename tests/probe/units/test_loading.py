@@ -107,7 +107,7 @@ class Loading(PatchTest):
         code = types.SimpleNamespace(co_name="load", co_filename="/v/torch/serialization.py", co_flags=0, co_names=())
         inner = types.SimpleNamespace(f_code=code, f_locals={"f": self.path, "map_location": None})
         own = types.SimpleNamespace(co_name="resume", co_filename="/srv/train.py", co_names=("torch", "load_state_dict"))
-        outer = types.SimpleNamespace(f_code=own, f_back=None)
+        outer = types.SimpleNamespace(f_code=own, f_back=None, f_globals={})
         self.assertEqual(checkpoint.of([inner, outer]), {"bytes": os.path.getsize(self.path)})
         inner.f_locals["map_location"] = "cuda"
         self.assertIn("map_location", checkpoint.of([inner, outer])["left"])

@@ -171,21 +171,19 @@ def start() -> None:
     here = process.Process(torch)
     if here.patches is not None:
         here.patches.install()
-    if here.roots is not None:
-        here.roots.install()
     torch.cuda._lazy_call(here.arm)
 
 
 def make_folders() -> None:
     """The packages below this one, without their files: these hold nothing but a docstring, and at each start there
     are five fewer to be found and read."""
-    beside = sys.modules.get("_oomph_beside")
+    hook = sys.modules.get("_oomph_hook")
     for name in ("common", "knobs", "patch", "live", "rehearse", "oom"):
         folder = type(sys)("%s.%s" % (__name__, name))
         place = os.path.join(os.path.dirname(__file__), name)
         setattr(folder, "__path__", [place])
-        if beside is not None:
-            beside.watch(place)
+        if hook is not None:
+            getattr(hook, "watch_folder")(place)
         sys.modules[folder.__name__] = globals()[name] = folder
 
 

@@ -4,7 +4,7 @@ would stay there for good. Run by itself, before anything else of ours is (sitec
 """
 import os
 import sys
-from _frozen_importlib_external import FileFinder, SourceFileLoader
+from _frozen_importlib_external import SourceFileLoader
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -13,6 +13,12 @@ if TYPE_CHECKING:
 
 class Beside(SourceFileLoader):
     """Finds the bytecode of a source beside it, and puts it there."""
+
+    def get_code(self, name: "Any") -> "Any":
+        code: Any = super().get_code(name)
+        # The hook itself is named by who loads it.
+        hook: Any = sys.modules.get("_oomph_hook")
+        return code if hook is None else hook.named(code, self.path)
 
     def get_data(self, path: "Any") -> "Any":
         return super().get_data(self.place(path))
@@ -24,11 +30,6 @@ class Beside(SourceFileLoader):
         if not path.endswith(".pyc"):
             return path
         return os.path.join(os.path.dirname(self.path), "__pycache__", os.path.basename(path))
-
-
-def watch(directory: str) -> None:
-    """Modules that are found there later are loaded so, too."""
-    sys.path_importer_cache[directory] = FileFinder(directory, (Beside, [".py"]))
 
 
 def take_back(cached: "Any", prefix: str) -> None:

@@ -8,6 +8,7 @@ failing import is the program's own: it is neither caught nor wrapped.
 """
 import os
 import sys
+from _frozen_importlib_external import FileFinder, SourceFileLoader
 from _thread import get_ident
 
 # Annotations are strings here: `from __future__ import annotations` would read one more file at every start.
@@ -18,6 +19,36 @@ if TYPE_CHECKING:
 
 # Modules that have parsers of command lines; knobs/watch.py knows what of them.
 PARSERS = ("argparse", "click.core", "typer._click.core", "absl.flags._flagvalues", "fire.core", "tyro._calling")
+
+
+class Loader(SourceFileLoader):
+    """Loads a file of ours."""
+
+    def get_code(self, name: "Any") -> "Any":
+        return named(super().get_code(name), self.path)
+
+
+def named(code: "Any", path: str) -> "Any":
+    """What tools that tell of the program's files (coverage, trace, profilers) pass over: code without a file."""
+    try:
+        import _imp
+
+        place = os.path.relpath(path, os.path.dirname(__file__))
+        # What `importlib` calls for bytecode that was moved.
+        getattr(_imp, "_fix_co_filename")(code, "<oomph-probe/%s>" % place.replace(os.sep, "/"))
+    except Exception:
+        swallowed("name what was loaded")
+    return code
+
+
+def watch_folder(directory: str) -> None:
+    """Modules that are found there later are loaded so, too."""
+    sys.path_importer_cache[directory] = FileFinder(directory, (loader_of_ours(), [".py"]))
+
+
+def loader_of_ours() -> "Any":
+    beside: Any = sys.modules.get("_oomph_beside")
+    return Loader if beside is None else beside.Beside
 
 
 def install() -> None:
@@ -98,10 +129,8 @@ def load_probe() -> None:
             os.path.join(here, "__init__.py"),
             submodule_search_locations=[here],
         )
-        beside: Any = sys.modules.get("_oomph_beside")
-        if beside is not None:
-            spec.loader = beside.Beside(spec.name, spec.origin)
-            beside.watch(here)
+        spec.loader = loader_of_ours()(spec.name, spec.origin)
+        watch_folder(here)
         probe: Any = importlib.util.module_from_spec(spec)
         sys.modules["_oomph_probe"] = probe
         spec.loader.exec_module(probe)
@@ -124,12 +153,9 @@ def swallowed(where: str) -> None:
 def run_by_itself(name: str, *path: str) -> "Any":
     """A file of the package, without the package. importlib.util would take longer than everything else here; this is
     what it would return."""
-    from _frozen_importlib_external import SourceFileLoader
-
     module: Any = type(sys)(name)
     module.__file__ = os.path.join(os.path.dirname(__file__), *path)
-    loader: Any = getattr(sys.modules.get("_oomph_beside"), "Beside", SourceFileLoader)
-    loader(name, module.__file__).exec_module(module)
+    loader_of_ours()(name, module.__file__).exec_module(module)
     return module
 
 

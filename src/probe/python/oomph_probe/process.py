@@ -110,6 +110,7 @@ class Process:
         try:
             if not self.armed:
                 self.armed = True
+                self.note_calls()
                 self.attached = Attached(
                     self.torch, self.version, self.settings, self.recording, self.patches, self.modules, self.roots,
                     self.uncaught, self.loaders,
@@ -117,6 +118,13 @@ class Process:
                 self.attached.start()
         except Exception:
             errors.ours("attach to the training")
+
+    def note_calls(self) -> None:
+        try:
+            if self.roots is not None:
+                self.roots.install()
+        except Exception:
+            errors.ours("note the calls of models")
 
 
 class Attached:
@@ -259,6 +267,8 @@ class Attached:
             if self.lifetime.live and os.getpid() != self.pid:
                 self.lifetime.live = False
                 self.wire.abandon()
+                if self.roots is not None:
+                    self.roots.rest()
         except Exception:
             errors.ours("after a fork")
 

@@ -8,11 +8,10 @@ carry a mark themselves, so a copy of a marked module is treated like the origin
 
 from __future__ import annotations
 
-import os
 import sys
 import threading
 
-from . import errors, members, tracebacks
+from . import errors, frames, members, tracebacks
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -166,6 +165,9 @@ def as_if_torchs_own(function: Callable[..., Any], original: Callable[..., Any])
             co_filename=theirs.co_filename, co_firstlineno=theirs.co_firstlineno, co_name=theirs.co_name
         )
         function.__name__, function.__qualname__ = original.__name__, original.__qualname__
+        function.__module__, function.__doc__ = original.__module__, original.__doc__
+        # Those of ours name types that only a checker has.
+        function.__annotations__ = dict(original.__annotations__)
     except Exception:
         errors.ours("make a wrapper look like torch's own")
     return function
@@ -183,8 +185,9 @@ def is_torchs_own(function: Callable[..., Any], before: Callable[..., Any]) -> N
             setattr(module, "unpatched_nn_module_call", function)
 
 
-# torch.compile skips frames whose file name starts like this (SKIP_DIRS in trace_rules.py, all versions).
-PASSED_OVER = "<frozen importlib> oomph-probe/"
+# torch.compile skips frames whose file name starts like this (SKIP_DIRS in trace_rules.py, all versions); what tells of
+# the program's files passes over a name in angle brackets.
+PASSED_OVER = "<frozen importlib oomph-probe/%s>"
 
 
 def keep_from_compiling(modules: Iterable[ModuleType]) -> None:
@@ -192,12 +195,14 @@ def keep_from_compiling(modules: Iterable[ModuleType]) -> None:
     every frame that runs between a model's graphs, ours included. It still sees what they call. A
     `__call__` among them is one that it should trace."""
     for module in modules:
+        path = "/".join(module.__name__.split(".")[1:]) + ".py"
+        own = module.__file__, frames.NAMED + path + ">"
         for value in list(vars(module).values()):
             inside = list(vars(value).values()) if isinstance(value, type) else []
             for function in [value] + inside:
                 code = getattr(function, "__code__", None)
-                if code is not None and code.co_filename == module.__file__:
-                    function.__code__ = passed_over(code, PASSED_OVER + os.path.basename(module.__file__))
+                if code is not None and code.co_filename in own:
+                    function.__code__ = passed_over(code, PASSED_OVER % path)
 
 
 def passed_over(code: CodeType, name: str) -> CodeType:

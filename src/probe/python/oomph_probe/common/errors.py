@@ -110,7 +110,7 @@ def place_of(trace: Any) -> str:
     """The file and line that raised it."""
     while trace.tb_next is not None:
         trace = trace.tb_next
-    return "%s:%d" % (os.path.basename(trace.tb_frame.f_code.co_filename), trace.tb_lineno)
+    return "%s:%d" % (os.path.basename(trace.tb_frame.f_code.co_filename).rstrip(">"), trace.tb_lineno)
 
 
 here = Errors()

@@ -23,8 +23,11 @@ if TYPE_CHECKING:
 MAX_FRAMES = 64
 LIBRARIES = ("/site-packages/", "/dist-packages/")
 # Generated code: Python's frozen modules, torch.fx's graphs, numpy's dispatch.
-GENERATED = ("<frozen", "<eval_with_key>", "<__array_function__")
-OURS = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__)))) + os.sep
+GENERATED = ("<frozen", "<eval_with_key>", "<__array_function__", "<oomph-probe/")
+HOME = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__)))) + os.sep
+# What the files of the probe are called in their code (hook.py), and where they are without that.
+NAMED = "<oomph-probe/"
+OURS = (HOME, NAMED)
 
 OWN, UNNAMED, LIBRARY = "own", "unnamed", "library"
 # What inductor writes: a file named by its hash, in a folder of two of its letters. Above each kernel stands which of
@@ -42,7 +45,7 @@ class Owners:
 
     def __init__(self, torch: Torch) -> None:
         self.torch_home = home_of(torch)
-        self.homes = (home_of(os), self.torch_home, OURS)
+        self.homes = (home_of(os), self.torch_home, HOME)
         self.known: dict[Any, Any] = {}
 
     def of(self, path: str) -> str:
@@ -78,7 +81,7 @@ def home_of(module: Any) -> str:
         return os.path.dirname(module.__file__) + os.sep
     except Exception:
         errors.foreseen("where a module lies")
-        return OURS
+        return HOME
 
 
 def is_compiled(path: str) -> bool:

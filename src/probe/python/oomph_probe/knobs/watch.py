@@ -35,7 +35,12 @@ def watch_parser(module: "Any") -> None:
     original = getattr(owner, method)
 
     def parse(self: "Any", *args: "Any", **kwargs: "Any") -> "Any":
-        result = original(self, *args, **kwargs)
+        try:
+            result = original(self, *args, **kwargs)
+        except BaseException as error:
+            # Its traceback is as it would be without us; before Python 3.11 `raise` puts this frame back.
+            error.__traceback__ = error.__traceback__ and error.__traceback__.tb_next
+            raise
         note(kind, self, args, result)
         return result
 

@@ -33,5 +33,5 @@ def of(stack: list[FrameType]) -> Line | None:
 
 def caller_of(outer: list[FrameType]) -> FrameType | None:
     """The first that is not of our own wrapper."""
-    ours = loading.__file__
-    return next((frame for frame in outer if frame.f_code.co_filename != ours), None)
+    ours = vars(loading)
+    return next((frame for frame in outer if frame.f_globals is not ours), None)

@@ -232,7 +232,7 @@ class Edits:
 def runs_what_it_reads() -> bool:
     """Whether one of the program's functions that opens a file just now is one that runs texts."""
     frame: Any = sys._getframe(1)
-    while frame is not None and frame.f_code.co_filename in (__file__, OPENS):
+    while frame is not None and (frame.f_globals is globals() or frame.f_code.co_filename == OPENS):
         frame = frame.f_back
     for _ in range(CALLERS):
         if frame is None:

@@ -73,7 +73,7 @@ class Callers:
         steps = 0
         while frame is not None and len(self.places) < MOST_FUNCTIONS and steps < frames.MAX_FRAMES:
             path = frame.f_code.co_filename
-            if not path.startswith((torch_home, frames.OURS, "<frozen")):
+            if not path.startswith((torch_home, *frames.OURS, "<frozen")):
                 self.places.append((frame.f_code, frame.f_lasti, frame.f_lineno))
             frame, steps = frame.f_back, steps + 1
         self.place = tuple((id(code), lasti) for code, lasti, _ in self.places)

@@ -61,7 +61,7 @@ def is_of_program(frame: FrameType) -> bool:
 def catches(frame: FrameType, error: type[BaseException], torch_home: str) -> bool:
     code = frame.f_code
     path = code.co_filename
-    if path.startswith((frames.OURS, "<frozen")) or not has_handlers(code):
+    if path.startswith((*frames.OURS, "<frozen")) or not has_handlers(code):
         return False
     if path.startswith(torch_home) and path[len(torch_home) :].lstrip("/").startswith(PASSING):
         return False

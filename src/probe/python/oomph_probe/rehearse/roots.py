@@ -9,6 +9,7 @@ thread a rehearsal's backward would wait for itself.
 
 from __future__ import annotations
 
+import contextlib
 import copy
 import sys
 import threading
@@ -37,7 +38,7 @@ WATCHED_STEPS = 256
 # Calls without a step after which a program that never trains is left in peace.
 ENOUGH = 20000
 MOST_LEAVES = 256
-DEVICES = GPUS = ("cuda",)
+DEVICES = ("cuda",)
 
 
 class CannotNote(Exception):
@@ -127,6 +128,7 @@ class Roots:
         self.original: Any = None
         self.ours: Any = None
         self.backward: Any = None
+        self.profiler: Any = None
         self.rests = False
         # The step at whose end the originals are put back.
         self.watched_steps = SETTLED_STEPS
@@ -142,7 +144,8 @@ class Roots:
         self.before_backward: Callable[[Any, int], bool] | None = None
 
     def install(self) -> None:
-        """Right after `import torch`; does nothing where this torch has not all that it takes."""
+        """Once CUDA is initialised: a program that never uses a GPU, and a DataLoader's worker, run as they are. Does
+        nothing where this torch has not all that it takes."""
         torch = self.torch
         graph = sys.modules.get("torch.autograd.graph")
         if not hasattr(graph, "_engine_run_backward") or not hasattr(torch, "get_autocast_dtype"):
@@ -151,12 +154,11 @@ class Roots:
         self.original = original = self.module.__call__
         inside, roots, error = self.inside, self, torch.cuda.OutOfMemoryError
         is_compiling, pause = calls.is_compiling_of(torch), calls.pause_of(torch)
-        seen, rehearsed, is_initialized = self.modules, apart.here, torch.cuda.is_initialized
+        seen, rehearsed, unseen = self.modules, apart.here, getattr(torch._C, "DisableTorchFunction", contextlib.nullcontext)
 
         def __call__(self: Module, *args: Any, **kwargs: Any) -> Any:
-            # One that has been compiled keeps the wrapper that it began with. Before it uses a GPU a program has
-            # nothing to tell, and may never use one.
-            if roots.rests or is_compiling() or DEVICES == GPUS and not is_initialized():
+            # One that has been compiled keeps the wrapper that it began with.
+            if roots.rests or is_compiling():
                 return original(self, *args, **kwargs)
             # A rehearsal's calls are none of the program's.
             if rehearsed.alive and rehearsed.is_in_one():
@@ -169,9 +171,11 @@ class Roots:
             is_outer = not roots.backwards and not getattr(inside, "depth", 0)
             compiling = pause(None)
             try:
-                if is_outer:
-                    inside.depth = 1 if roots.note(self, args, kwargs) else 0
-                seen.enter(self, args)
+                # The program's own `__torch_function__` is not called for what only we read.
+                with unseen():
+                    if is_outer:
+                        inside.depth = 1 if roots.note(self, args, kwargs) else 0
+                    seen.enter(self, args)
             finally:
                 pause(compiling)
             output = None
@@ -199,7 +203,8 @@ class Roots:
                         inside.given = None
                 compiling = pause(None)
                 try:
-                    seen.leave(self, output)
+                    with unseen():
+                        seen.leave(self, output)
                 finally:
                     pause(compiling)
 
@@ -209,6 +214,23 @@ class Roots:
         self.module.__call__ = self.ours
         calls.is_torchs_own(self.ours, original)
         self.wrap_backward(graph, error)
+        self.wrap_profiler()
+
+    def wrap_profiler(self) -> None:
+        """A profile with stacks knows a module's call by the code of `Module.__call__`, as that was when the first one
+        began: from then on it has to stay what it is."""
+        profile = getattr(sys.modules.get("torch.autograd.profiler"), "profile", None)
+        original, roots = getattr(profile, "_prepare_trace", None), self
+        if original is None or self.profiler is not None:
+            return
+
+        def _prepare_trace(*args: Any, **kwargs: Any) -> Any:
+            roots.rest()
+            return original(*args, **kwargs)
+
+        ours = calls.as_if_torchs_own(_prepare_trace, original)
+        self.profiler = profile, original, ours
+        setattr(profile, "_prepare_trace", ours)
 
     def wrap_backward(self, graph: Any, error: type[BaseException]) -> None:
         original, roots = graph._engine_run_backward, self
@@ -258,6 +280,10 @@ class Roots:
             self.module.__call__ = self.original
             self.rests = True
             calls.is_torchs_own(self.original, self.ours)
+        if self.profiler is not None:
+            (profile, original, ours), self.profiler = self.profiler, None
+            if profile._prepare_trace is ours:
+                profile._prepare_trace = original
         if self.after_backward is not None or self.before_backward is not None:
             return
         original, ours, places = self.backward

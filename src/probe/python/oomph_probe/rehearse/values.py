@@ -205,7 +205,7 @@ class Values:
 
     def asking(self, frame: FrameType | None) -> Place | None:
         """Where the program, or a library that is not torch, asks."""
-        while frame is not None and frame.f_code.co_filename.startswith((self.torch_home, frames.OURS)):
+        while frame is not None and frame.f_code.co_filename.startswith((self.torch_home, *frames.OURS)):
             frame = frame.f_back
         return None if frame is None else (frame.f_code, frame.f_lasti)
 
