@@ -40,6 +40,38 @@ fn bytes_pass_unchanged_and_nothing_is_added() {
     assert!(done.status.success());
 }
 
+/// As under `timeout`, which signals its group: a shell without a trap dies at once, and leaves what it waits for behind.
+#[test]
+fn a_signal_that_ends_a_shell_reaches_what_it_waits_for() {
+    let state = TempDir::new().expect("a directory");
+    let path = |name: &str| state.path().join(name);
+    let script = "sh -c 'trap \"echo saved; exit 0\" TERM; touch ready; for i in $(seq 1000); do sleep 0.02; done; echo to the end'; echo after";
+    fs::write(path("run.sh"), format!("#!/bin/sh\n{script}\n")).expect("a script");
+    let named = vec!["sh".to_string(), "run.sh".to_string()];
+    for words in [named, vec!["sh".into(), "-c".into(), script.into()]] {
+        let _ = fs::remove_file(path("ready"));
+        let mut child = oomph(state.path())
+            .arg("--no-nvml")
+            .args(&words)
+            .current_dir(state.path())
+            .stdout(Stdio::piped())
+            .spawn()
+            .expect("oomph runs");
+        wait_until("the program runs", PATIENCE, || path("ready").exists());
+        let pid = nix::unistd::Pid::from_raw(child.id() as i32);
+        nix::sys::signal::kill(pid, nix::sys::signal::SIGTERM).expect("it is there");
+        let mut said = String::new();
+        let mut stdout = child.stdout.take().expect("a pipe");
+        std::io::Read::read_to_string(&mut stdout, &mut said).expect("text");
+        let status = child.wait().expect("it ends");
+        assert_eq!(
+            (said.as_str(), status.signal()),
+            ("saved\n", Some(15)),
+            "{words:?}"
+        );
+    }
+}
+
 /// The program says its epoch until it is recorded: nothing here depends on how fast that is.
 #[test]
 fn epochs_that_the_output_names_are_recorded() {

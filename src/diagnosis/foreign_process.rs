@@ -41,6 +41,16 @@ pub(super) fn named(case: &OomContext) -> Option<Finding> {
     let others = case.others.as_deref()?;
     let used = case.other_processes?;
     let capacity = case.capacity?;
+    // There was room: what was in the way is the training's own limit.
+    let is_limited = case.limit.is_some_and(|limit| limit < capacity);
+    if is_limited
+        && case
+            .requested
+            .zip(case.free)
+            .is_some_and(|(requested, free)| free >= requested)
+    {
+        return None;
+    }
     let share = used.fraction_of(capacity)?;
     let contexts = contexts_of_ranks(case, others);
     let cause = match (

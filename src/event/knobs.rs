@@ -46,9 +46,20 @@ impl Knobs {
     }
 
     /// What a later call says of a batch that was to be changed by as much as `from` to `to`.
+    ///
+    /// That nothing has changed takes more than equal sizes: the batch itself must be among them, as it was. An evaluation may
+    /// take half of the training's, and the training then as much as it did.
     pub fn changed_to(&self, later: &[GivenSize], from: u64, to: u64) -> GivenChange {
-        if self.given_alike(later) {
-            return GivenChange::None;
+        let of_rank = from
+            .checked_div(self.world.max(1))
+            .filter(|part| part * self.world.max(1) == from);
+        let mut before = self.given.iter().flat_map(|given| &given.shape);
+        let is_among = before.any(|size| *size == from || Some(*size) == of_rank);
+        if self.given_alike(later) && !self.evaluated {
+            return match is_among {
+                true => GivenChange::None,
+                false => GivenChange::Unclear,
+            };
         }
         let pairs: Vec<(&[u64], &[u64])> = self
             .given
@@ -69,7 +80,7 @@ impl Knobs {
         // Lengths may differ from call to call.
         let leads = pairs.iter().any(|(old, _)| old.first() == Some(&from));
         let is_led_alike = pairs.iter().all(|(old, new)| old.first() == new.first());
-        match leads && is_led_alike {
+        match leads && is_led_alike && !self.evaluated {
             true => GivenChange::None,
             false => GivenChange::Unclear,
         }
@@ -236,6 +247,23 @@ mod tests {
             };
             let found = knobs.changed_to(&given(&[after]), from, to);
             assert_eq!(found, said, "{before:?} {after:?}");
+        }
+        // An evaluation took half of the batch, and the training of the next run takes as much.
+        for (evaluated, world, from, said) in [
+            (false, 1, 64, Unclear),
+            (true, 1, 32, Unclear),
+            (false, 2, 64, None),
+        ] {
+            let knobs = Knobs {
+                given: given(&[&[32, 176]]),
+                evaluated,
+                world,
+                ..Knobs::default()
+            };
+            assert_eq!(
+                knobs.changed_to(&given(&[&[32, 176]]), from, from / 2),
+                said
+            );
         }
     }
 }

@@ -126,8 +126,16 @@ pub fn growth(state: &State) -> Option<String> {
     });
     let most = grew.max_by(|one, other| one.per_step.total_cmp(&other.per_step))?;
     let (per_step, total) = (Bytes(most.per_step as u64), most.total);
+    let mut kept = run
+        .ranks
+        .iter()
+        .filter_map(|rank| rank.retainers.as_ref()?.1.main());
+    let by = match kept.next() {
+        Some(retainer) => format!("; {} keeps {}", retainer.words(), retainer.kept()),
+        None => "; oomph replay, then s and w, shows what was seen of it".into(),
+    };
     Some(format!(
-        "what stays between steps grew by {per_step} a step, {total} in {} steps: a leak, or a list that is not full yet; oomph replay, then s and w, shows which lines",
+        "what stays between steps grew by {per_step} a step, {total} in {} steps: a leak, or a list that is not full yet{by}",
         most.steps
     ))
 }

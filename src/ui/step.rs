@@ -27,7 +27,7 @@ use super::theme::{Glyphs, Tone};
 use super::view::View;
 use super::words::{count, rank_name};
 use crate::anatomy::StepGrowth;
-use crate::diagnosis::{self, Cause};
+use crate::diagnosis;
 use crate::event::{GrowingLine, Retainer, Retainers, SourceLine};
 use crate::state::{RankState, Run, SourceTexts};
 use crate::units::Bytes;
@@ -411,10 +411,17 @@ fn untraced_lines(
     lines
 }
 
-/// Whether the run is warned of growth, as its status line says.
+/// Whether what stays between steps grows, or grew in a run that has ended.
 fn is_growing(scene: &Scene) -> bool {
-    let warnings = diagnosis::warnings(scene.state);
-    warnings.iter().any(|finding| finding.cause == Cause::Leak)
+    let ranks = scene
+        .state
+        .run()
+        .into_iter()
+        .flat_map(|run| run.ranks.iter());
+    let capacity = |rank: &RankState| scene.state.device(rank.device.as_ref()?)?.capacity;
+    ranks
+        .into_iter()
+        .any(|rank| diagnosis::baseline_growth(&rank.steps, capacity(rank)).is_some())
 }
 
 /// By line and by module: from the traced steps, or else from the sums that came with a search.
@@ -433,6 +440,9 @@ fn grew(view: &View, scene: &Scene, glyphs: &'static Glyphs) -> Vec<StyledLine> 
         (None, Some(growing)) => of_sums(growing, text_of),
         (None, None) if choice::is_traced(view, scene) => {
             let words = match is_growing(scene) {
+                true if scene.state.run().is_some_and(|run| run.ended.is_some()) => {
+                    " Memory grew; of which lines is not known: too few steps were traced."
+                }
                 true => " Memory grows; which lines do is known once a later step is traced.",
                 false => " Nothing grows from step to step.",
             };

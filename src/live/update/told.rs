@@ -3,6 +3,7 @@
 
 use super::{ScreenState, SessionController};
 use crate::collect::probe_socket::ProbeRequest;
+use crate::diagnosis::Certainty;
 use crate::live::message::SessionEffect;
 use crate::live::news::NewsInputs;
 use crate::live::phase::{Departure, PhaseName};
@@ -18,8 +19,8 @@ const FIGURES: Duration = Duration::from_secs(2);
 impl SessionController {
     pub(super) fn tell_news(&mut self) {
         let leak = self.session.take_leak();
-        if leak.is_some() {
-            self.trace_what_grows();
+        if let Some(leak) = &leak {
+            self.look_for_what_grows(leak.certainty);
         }
         if !self.place.tells_news {
             return;
@@ -45,8 +46,13 @@ impl SessionController {
         self.session.hand_over();
     }
 
-    /// Which lines grow is known from two traced steps, and the next one may be minutes away.
-    fn trace_what_grows(&mut self) {
+    /// Which lines grow is known from two traced steps, and the next one may be minutes away. Who keeps the memory takes a
+    /// search that the training waits for, up to a second: only a run that will end by its leak is held up for that, once.
+    fn look_for_what_grows(&mut self, certainty: Certainty) {
+        let request = match certainty {
+            Certainty::Certain => ProbeRequest::Retainers,
+            Certainty::Likely | Certainty::Possible => ProbeRequest::Trace,
+        };
         let run = self.session.state.run();
         let ranks = run
             .into_iter()
@@ -54,7 +60,7 @@ impl SessionController {
             .map(|rank| rank.hello.pid);
         for pid in ranks.filter(|pid| pid.is_here()).collect::<Vec<_>>() {
             self.session
-                .push(SessionEffect::AskProbe(pid, ProbeRequest::Trace));
+                .push(SessionEffect::AskProbe(pid, request.clone()));
         }
     }
 

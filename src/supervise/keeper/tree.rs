@@ -10,12 +10,17 @@ use nix::libc;
 use rustix::process::{Pid as RawPid, PidfdFlags, pidfd_open};
 use std::cell::OnceCell;
 use std::collections::{HashSet, VecDeque};
+use std::ffi::OsStr;
 use std::fs;
 use std::os::fd::AsRawFd;
 use std::os::unix::fs::FileExt;
 
 /// The maximum number of processes in a tree: a fork storm must not fill our memory.
 const MOST: usize = 16_384;
+
+const SHELLS: [&str; 9] = [
+    "sh", "dash", "bash", "ash", "busybox", "zsh", "ksh", "mksh", "fish",
+];
 
 /// A process as in `/proc/PID/stat`.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -127,6 +132,16 @@ impl Process {
                 signal_set(thread, "SigBlk:").is_some_and(|blocked| blocked & bits == bits)
                     || awaited(thread).is_some_and(|awaited| awaited & bits == bits)
             })
+    }
+
+    /// Whether it is a shell that has nothing of its own to do on this signal.
+    pub fn is_a_shell_that_dies_of(&self, signal: i32) -> bool {
+        // The name of a script that names its shell is the script's.
+        let file = std::fs::read_link(format!("/proc/{}/exe", self.pid)).unwrap_or_default();
+        let is_shell = SHELLS
+            .iter()
+            .any(|shell| file.file_name() == Some(OsStr::new(shell)));
+        is_shell && self.reaction(signal) == Some(Reaction::Default)
     }
 
     pub fn signal(&self, signal: i32) {

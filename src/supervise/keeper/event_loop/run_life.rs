@@ -297,7 +297,12 @@ impl KeeperLoop {
                     ));
                 }
                 run.forwarded.push(signal);
-                sent.send_to(pid);
+                match Process::look(pid).filter(|child| child.is_a_shell_that_dies_of(signal)) {
+                    // (The session holder in its group blocks all signals.) What it has started would go on, and nobody would wait for it. Whoever signals a script's group means that
+                    // as well (`timeout`, `kill -- -PGID`); of one signal to the script alone this makes more.
+                    Some(shell) => tree::kill_group(shell.group, signal),
+                    None => sent.send_to(pid),
+                }
             }
             libc::SIGUSR1 | libc::SIGUSR2 => self.forward_to_who_handles(pid, sent),
             _ => sent.send_to(pid),
