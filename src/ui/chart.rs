@@ -93,8 +93,9 @@ pub(super) fn draw(canvas: &mut Canvas, state: &State, device: &DeviceState, cho
     if let Some(column) = cursor {
         curves.iter_mut().for_each(|curve| curve.point_at(column));
     }
-    let [_, _, allocated] = &mut curves;
+    let [_, reserved, allocated] = &mut curves;
     allocated.over_steps(state, device, &known);
+    allocated.stay_below(reserved);
     let laid_over = choice
         .compared
         .map(|run| Overlay::new(state, device, run, &known));

@@ -52,6 +52,15 @@ impl Curve {
         }
     }
 
+    /// No more is allocated than reserved, where that was seen: a step's peak is drawn beside the moments that it was seen in.
+    pub fn stay_below(&mut self, reserved: &Curve) {
+        for (column, above) in self.columns.iter_mut().zip(&reserved.columns) {
+            if let (Some(bucket), Some(above)) = (column, above) {
+                bucket.max = bucket.max.min(above.max).max(bucket.min);
+            }
+        }
+    }
+
     /// Whether the curve is drawn as a band: a column of it has a least and a most that differ.
     pub fn is_band(&self) -> bool {
         let mut buckets = self.columns.iter().flatten();
