@@ -58,7 +58,9 @@ pub(super) fn predict(
     } else {
         "no run that is recorded there was seen through a whole step"
     };
-    let model = Model::of_sessions(observations);
+    // A batch that nobody says would count as one.
+    let says_batch = reading.batch.is_some() || reading.at_once > 1;
+    let model = Model::of_sessions(if says_batch { observations } else { Vec::new() });
     let mut known = false;
     let mut out = print::out();
     for batch in batches {

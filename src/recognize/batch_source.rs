@@ -17,6 +17,7 @@ use super::program::{AccumulationRule, InsertPlace, ProgramEntry};
 use super::recognized::Recognized;
 use super::spellings::BatchArgument;
 use super::text;
+use crate::event::Knobs;
 
 const LISTS_OF_GPUS: [&str; 4] = ["--gpu_ids", "--gpus", "--gpu", "--device_ids"];
 
@@ -75,13 +76,30 @@ impl<'c> Recognized<'c> {
                 true => Ok(source),
                 false => Ok(knob::source(self, told).unwrap_or(source)),
             },
-            Err(why) => knob::source(self, told).map_err(|by_number| {
-                match self.known.is_some() || is_without_effect {
-                    true => why,
-                    false => by_number,
-                }
-            }),
+            Err(why) => {
+                let is_settled = self.known.is_some() || is_without_effect;
+                knob::source(self, told).or_else(|by_number| {
+                    let by_text = || text::choice::sure(self, self.launch.text?);
+                    let of_number = by_text()
+                        .filter(|_| !is_settled && !told.evaluated)
+                        .filter(|source| self.is_possible(source, told));
+                    of_number.ok_or(if is_settled { why } else { by_number })
+                })
+            }
         }
+    }
+
+    /// Whether a number that the text is sure of is among those that the model's sizes leave: the text tells an evaluation's
+    /// loader from the training's where both take as much.
+    fn is_possible(&self, source: &BatchSource<'_>, told: &Knobs) -> bool {
+        let place = |knob: &Knob<'_>| match knob.lasting_place() {
+            KnobPlace::Literal { file, line, .. } => Some((file, line)),
+            KnobPlace::Argument { .. } | KnobPlace::Setting { .. } => None,
+        };
+        let sure = source.sizes.first().and_then(place);
+        let possible = knob::possible(self, told);
+        let mut places = possible.iter().filter_map(|one| one.source.sizes.first());
+        sure.is_some() && places.any(|knob| place(knob) == sure)
     }
 
     /// The numbers that may set the batch where [`batch_source`](Self::batch_source) is not sure, the likeliest first.

@@ -292,9 +292,10 @@ pub const ENTER: &str = "\x1b[?1049h\x1b[?25l\x1b[?2004h\x1b[2J";
 
 /// Undoes [`ENTER`] and whatever half a frame may leave: synchronized output, attributes, mouse
 /// (all protocols), focus events, bracketed paste, cursor keys, keypad, scroll region, character
-/// set, alternate screen, the cursor's shape, hidden cursor.
+/// set, alternate screen, the cursor's shape, hidden cursor. What is shown is cleared first: where the terminal was enlarged
+/// meanwhile, tmux 3.3 would leave a part of it above the shell's next line.
 pub const RESET: &str = "\x1b[?2026l\x1b[0m\x1b[?1006l\x1b[?1015l\x1b[?1005l\x1b[?1003l\x1b[?1002l\
-\x1b[?1000l\x1b[?1004l\x1b[?2004l\x1b[?1l\x1b>\x1b[r\x1b(B\x1b[?1049l\x1b[0 q\x1b[?25h";
+\x1b[?1000l\x1b[?1004l\x1b[?2004l\x1b[?1l\x1b>\x1b[r\x1b(B\x1b[H\x1b[2J\x1b[?1049l\x1b[0 q\x1b[?25h";
 
 /// How long to wait for a terminal that does not take [`RESET`].
 const PATIENCE_MS: u16 = 200;

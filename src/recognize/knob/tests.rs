@@ -4,6 +4,7 @@ use super::*;
 use crate::command::{CommandLine, Word};
 use crate::event::{GivenSize, NamedNumber};
 use crate::recognize::LaunchEnvironment;
+use crate::recognize::text::{ProgramSource, ProgramText, SourceRole};
 
 /// An argument of argparse with a number.
 pub(crate) fn number(option: &str, value: u64, typed: bool) -> ParsedNumber {
@@ -274,6 +275,47 @@ fn a_literal_is_found_by_its_name_and_its_number() {
     let edit = "OOMPH_EDITS=/work/train.py:4:8:128=64@00000007";
     let (_, value, at_once, _) = found(&format!("{edit} python train.py"), &told).unwrap();
     assert_eq!((value, at_once), (64, 64));
+}
+
+#[test]
+fn of_several_literals_the_one_counts_that_the_text_is_sure_of() {
+    let told = written(
+        &[&[128, 3, 32, 32]],
+        &[
+            literal("train.py:2", "batch_size", 128),
+            SourceNumber {
+                kind: SourceNumberKind::Keyword,
+                ..literal("train.py:3", "batch_size", 128)
+            },
+        ],
+    );
+    let why = found("python train.py", &told).unwrap_err();
+    assert!(why.starts_with("not sure which sets the batch"), "{why}");
+    let text = |text: &str| {
+        ProgramText::read(
+            &[ProgramSource {
+                path: "/work/train.py".into(),
+                text: text.into(),
+                role: SourceRole::Script,
+            }],
+            &[],
+        )
+    };
+    let line = "def main():\n    batch_size = 128\n";
+    let of_test =
+        format!("{line}    test_loader = Loader('cifar10', train=False, batch_size=128)\n");
+    let of_train = format!("{line}    loader = Loader('cifar10', batch_size=128)\n");
+    let command = command("python train.py");
+    for (text, is_sure) in [(text(&of_test), true), (text(&of_train), false)] {
+        let launch = LaunchEnvironment {
+            told: Some(&told),
+            text: Some(&text),
+            ..LaunchEnvironment::default()
+        };
+        let source = Recognized::new(&command, &launch).batch_source();
+        let value = source.map(|source| source.sizes.first().map(|knob| knob.value));
+        assert_eq!(value.ok(), is_sure.then_some(Some(128)));
+    }
 }
 
 #[test]

@@ -6,7 +6,7 @@ mod spot;
 #[cfg(test)]
 mod tests;
 
-pub(crate) use doubt::possible;
+pub(crate) use doubt::{possible, sure};
 pub use spot::{BatchFinding, BatchSpot, HowSure, SpotKind};
 
 use super::{ProgramText, SourceRole, TextNumber, TextSetting};

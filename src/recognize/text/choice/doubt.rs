@@ -1,7 +1,8 @@
 //! Several numbers of the program's text of which none is surer than the others: what each would change, and how one names
 //! it.
 
-use super::{BatchSpot, TextChoice, TextReading};
+use super::{BatchSpot, HowSure, TextChoice, TextReading};
+use crate::recognize::batch::BatchSource;
 use crate::recognize::family;
 use crate::recognize::knob::PossibleBatch;
 use crate::recognize::layout::file_name;
@@ -43,4 +44,21 @@ pub(super) fn with_args(mut spots: Vec<BatchSpot>) -> Vec<BatchSpot> {
         };
     }
     spots
+}
+
+/// The number that the text is sure of.
+pub(crate) fn sure<'a>(
+    recognized: &Recognized<'a>,
+    text: &'a ProgramText,
+) -> Option<BatchSource<'a>> {
+    let arguments = recognized.opened().ok()?;
+    let reading = TextReading {
+        recognized,
+        text,
+        arguments: &arguments,
+    };
+    match reading.choice() {
+        TextChoice::One(found, HowSure::Sure) => reading.source(found).ok(),
+        TextChoice::One(..) | TextChoice::Several(_) | TextChoice::Nothing(_) => None,
+    }
 }
