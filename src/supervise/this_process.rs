@@ -234,7 +234,10 @@ pub fn lacking() -> Option<String> {
     }
     drop(opened);
     if !has_memory() {
-        return Some("too little memory for oomph beside the command (see `ulimit -v`)".into());
+        return Some(
+            "too little memory for oomph beside the command (see `ulimit -v` and `ulimit -d`)"
+                .into(),
+        );
     }
     if has_small_stack() {
         return Some("the stack is too small for oomph (see `ulimit -s`)".into());
@@ -251,7 +254,11 @@ const MEMORY: usize = 64 << 20;
 /// Whether the address space that is allowed has room for the front. Tried, because what is mapped already counts as
 /// well; nothing of it is touched.
 fn has_memory() -> bool {
-    if !getrlimit(Resource::RLIMIT_AS).is_ok_and(|(soft, _)| soft != RLIM_INFINITY) {
+    // Private memory that can be written counts for `ulimit -d`, all addresses for `ulimit -v`.
+    let limits = [Resource::RLIMIT_AS, Resource::RLIMIT_DATA];
+    let is_limited =
+        |limit: &Resource| getrlimit(*limit).is_ok_and(|(soft, _)| soft != RLIM_INFINITY);
+    if !limits.iter().any(is_limited) {
         return true;
     }
     // glibc maps 64 MiB and more for each thread that allocates, most of which is never used.

@@ -380,6 +380,18 @@ fn bounded(columns: u16, rows: u16) -> (u16, u16) {
 
 /// Columns and rows to draw on; 80x24 if the size is unknown.
 pub fn size_of(tty: BorrowedFd) -> (u16, u16) {
+    match window_of(tty) {
+        Some(size) if size.ws_col > 0 && size.ws_row > 0 => bounded(size.ws_col, size.ws_row),
+        Some(_) | None => FALLBACK,
+    }
+}
+
+/// Its width and height in pixels; 0 if unknown.
+pub fn pixels_of(tty: BorrowedFd) -> (u16, u16) {
+    window_of(tty).map_or((0, 0), |size| (size.ws_xpixel, size.ws_ypixel))
+}
+
+fn window_of(tty: BorrowedFd) -> Option<nix::libc::winsize> {
     let mut size = nix::libc::winsize {
         ws_row: 0,
         ws_col: 0,
@@ -388,11 +400,8 @@ pub fn size_of(tty: BorrowedFd) -> (u16, u16) {
     };
     // SAFETY: the descriptor is open for as long as it is borrowed, and the kernel writes one
     // winsize, which lies on our stack.
-    let asked = unsafe { tiocgwinsz(tty.as_raw_fd(), &mut size) };
-    match (asked, size.ws_col, size.ws_row) {
-        (Err(_), _, _) | (Ok(_), 0, _) | (Ok(_), _, 0) => FALLBACK,
-        (Ok(_), columns, rows) => bounded(columns, rows),
-    }
+    unsafe { tiocgwinsz(tty.as_raw_fd(), &mut size) }.ok()?;
+    Some(size)
 }
 
 /// A longer text is cut: terminals show two or three lines of it.

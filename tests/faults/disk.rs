@@ -161,6 +161,13 @@ fn fault_56_too_few_descriptors_and_too_little_memory() {
     }
     let limits = (1..14).step_by(2);
     let limits = limits.map(|n| format!("ulimit -v {}", n * 20_000));
+    // Of `ulimit -d` nothing counts that the loader maps.
+    for limit in (2..8).map(|n| format!("ulimit -d {}", n * 3_000)) {
+        let mut training = Scene::new().before(&limit).headless(&["shout", "exit:6"]);
+        assert_eq!(training.exit(), Exit::Code(6), "{limit}");
+        assert_eq!(training.output().0, b"\r\n<<HERE>>\r\n", "{limit}");
+        training.check();
+    }
     let mut ran = 0;
     for limit in limits {
         let scene = Scene::new().before(&limit);

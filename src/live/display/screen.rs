@@ -271,6 +271,11 @@ pub(crate) fn terminal_size() -> Option<Size> {
     let stdout = io::stdout();
     stdout.is_terminal().then(|| {
         let (cols, rows) = ui::terminal::size_of(stdout.as_fd());
-        Size::new(rows, cols)
+        let (xpixel, ypixel) = ui::terminal::pixels_of(stdout.as_fd());
+        Size {
+            xpixel,
+            ypixel,
+            ..Size::new(rows, cols)
+        }
     })
 }

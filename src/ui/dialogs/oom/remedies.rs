@@ -498,7 +498,13 @@ fn how_long_ago(run: &Run, now: Moment) -> String {
 fn again(page: Page) -> Vec<StyledLine> {
     let session = page.scene.state.session.as_ref();
     let apply = page.dialog.to_apply(page.scene);
-    let Some(session) = session.filter(|_| !apply.is_empty()) else {
+    // `oomph again` goes on behind a session's last run.
+    let ran_out = page
+        .scene
+        .state
+        .run()
+        .is_some_and(|run| run.outcome() == RunOutcome::OutOfMemory);
+    let Some(session) = session.filter(|_| ran_out && !apply.is_empty()) else {
         return Vec::new();
     };
     let recommended = remedy::recommended(page.scene.remedies, page.scene.cause());
