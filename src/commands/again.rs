@@ -10,6 +10,7 @@ use crate::live::{Ending, OWN_FAILURE, SessionConfig, StartAgain, print};
 use crate::query::again::{
     Prepared, WantedRemedies, copies_of, in_json, not_started, prepare, typed,
 };
+use crate::query::listing::find_that_ran_out;
 use crate::query::told::{name_of, read_state};
 use crate::query::{recordings, sessions};
 use crate::remedy::RemedyId;
@@ -27,7 +28,8 @@ use std::ffi::OsString;
                   Exit status: the command's own; 125 where nothing was started."
 )]
 pub(super) struct AgainCommand {
-    /// The session, by its name or the start of it, or a recording [default: the latest]
+    /// The session, by its name or the start of it, or a recording [default: the latest that ran out of memory; with --same
+    /// the latest]
     #[arg(value_name = "ID|FILE")]
     session: Option<OsString>,
     /// Print the command and what is expected of it; start nothing
@@ -49,7 +51,10 @@ pub(super) struct AgainCommand {
 /// # Errors
 /// The recording could not be found or read, or the command not be started.
 pub(super) fn run(asked: &AgainCommand, config: SessionConfig) -> anyhow::Result<Ending> {
-    let path = recordings::find(asked.session.as_deref())?;
+    let path = match asked.same {
+        true => recordings::find(asked.session.as_deref())?,
+        false => find_that_ran_out(asked.session.as_deref())?,
+    };
     let state = read_state(&path)?;
     let recorded = EndedSession::new(&state, copies_of(&path, &state))
         .context("nothing was started in that session, so there is no command to start again")?;

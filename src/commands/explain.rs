@@ -4,7 +4,7 @@ use super::answer;
 use crate::command::CommandLine;
 use crate::live::Ending;
 use crate::query::explained::{explained, find};
-use crate::query::recordings;
+use crate::query::listing::find_that_ran_out;
 use crate::report::explain;
 use clap::Args;
 use std::ffi::OsString;
@@ -18,7 +18,7 @@ use std::path::PathBuf;
 )]
 pub(super) struct ExplainCommand {
     /// A log, a recording, or the start of a session's name [default: standard input, or the latest
-    /// session]
+    /// session that ran out of memory]
     #[arg(value_name = "ID|FILE|-")]
     pub source: Option<OsString>,
     /// As JSON
@@ -32,7 +32,7 @@ impl ExplainCommand {
         match &self.source {
             Some(name) if name == "-" => Ok(None),
             None if !io::stdin().is_terminal() => Ok(None),
-            name => recordings::find(name.as_deref()).map(Some),
+            name => find_that_ran_out(name.as_deref()).map(Some),
         }
     }
 }

@@ -1,6 +1,7 @@
 //! The sessions as rows: those that are running, on this machine and as far as their files tell on others, and those that
 //! have ended, as their recordings tell them. `oomph ls` and the server of MCP show them.
 
+use super::recordings::RecordedSession;
 use super::sessions::{self, Living};
 use super::{broken_off, recordings};
 use crate::event::{Prediction, PredictionOutcome, displayed};
@@ -12,7 +13,8 @@ use crate::state::{Run, RunOutcome, State};
 use crate::supervise::{RunStage, SessionStatus};
 use jiff::Timestamp;
 use serde::Serialize;
-use std::path::Path;
+use std::ffi::OsStr;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 /// One session, as a program reads it.
@@ -232,6 +234,28 @@ fn ended_rows(
     ended.retain(|session| living.iter().all(|row| row.id != session.id));
     let latest = ended.into_iter().take(most);
     latest.map(|session| recorded_row(&session.id, &session.path))
+}
+
+/// The recordings that are looked at for one that ran out.
+const RECENT: usize = 50;
+
+/// The recording that `name` means. Without a name, the latest in which memory ran out, which is what one asks about; where there
+/// is none, the latest.
+///
+/// # Errors
+/// There is none, or there are several; with what to do.
+pub fn find_that_ran_out(name: Option<&OsStr>) -> anyhow::Result<PathBuf> {
+    if name.is_none() {
+        let mut recent = recordings::all().into_iter().take(RECENT);
+        let ran_out = |session: &RecordedSession| {
+            let (row, _) = recorded_row(&session.id, &session.path);
+            row.ooms.is_some_and(|ooms| ooms > 0)
+        };
+        if let Some(session) = recent.find(ran_out) {
+            return Ok(session.path);
+        }
+    }
+    recordings::find(name)
 }
 
 /// A row for a session that runs elsewhere.

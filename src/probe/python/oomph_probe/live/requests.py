@@ -1,5 +1,6 @@
 """What the UI asks this process to do: on a key that its user pressed, to look for who keeps memory alive or to save
-PyTorch's own snapshot; where it sees memory grow, to trace the next step. Nothing is ever done without being asked.
+PyTorch's own snapshot; where it sees memory grow, to trace the next step, and where that is certainly a leak, to look
+once who keeps it. Nothing is ever done without being asked.
 
 Lines of JSON come back over the socket that the probe writes to; the sampler's thread reads them. A search waits
 until the next optimizer step has ended: then only what stays is alive, and it is the training's thread that looks,

@@ -2,9 +2,10 @@
 followed upwards until something has a name in the program, and from there is summed what it keeps. For a leak
 this is the answer; the line that allocated the memory is not.
 
-Never done by itself while the training goes well: at an out-of-memory, or when somebody asks for it. It walks over
-all objects that Python's garbage collector knows, a few times, with the GIL held: the training waits meanwhile, and
-a clock bounds it. It calls nothing of the program's and leaves nothing behind (variables.py, graphs.py).
+Never done by itself while the training goes well: at an out-of-memory, once where what stays between steps is certain
+to fill the memory, or when somebody asks for it. It walks over all objects that Python's garbage collector knows, a
+few times, with the GIL held: the training waits meanwhile, and a clock bounds it. It calls nothing of the program's and
+leaves nothing behind (variables.py, graphs.py).
 """
 
 from __future__ import annotations

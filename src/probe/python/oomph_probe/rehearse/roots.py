@@ -154,7 +154,8 @@ class Roots:
         self.original = original = self.module.__call__
         inside, roots, error = self.inside, self, torch.cuda.OutOfMemoryError
         is_compiling, pause = calls.is_compiling_of(torch), calls.pause_of(torch)
-        seen, rehearsed, unseen = self.modules, apart.here, getattr(torch._C, "DisableTorchFunction", contextlib.nullcontext)
+        seen, rehearsed = self.modules, apart.here
+        unseen = getattr(torch._C, "DisableTorchFunction", contextlib.nullcontext)
 
         def __call__(self: Module, *args: Any, **kwargs: Any) -> Any:
             # One that has been compiled keeps the wrapper that it began with.
