@@ -72,6 +72,7 @@ pub fn explained<T>(
         command: (command.map(|command| (command, inputs))).or(of_recording),
         proofs: proofs.collect(),
         again: again.as_deref().filter(|_| recorded.is_some()),
+        growth: found.state.as_ref().and_then(crate::report::growth),
     })
 }
 

@@ -50,6 +50,8 @@ pub struct Explanation<'a> {
     pub proofs: Vec<RunProof>,
     /// What to type after `oomph again` to start it.
     pub again: Option<&'a str>,
+    /// By how much what stays between steps grew in a recorded run that went well.
+    pub growth: Option<String>,
 }
 
 /// An OOM and its causes.
@@ -181,7 +183,11 @@ pub fn text(explanation: &Explanation) -> String {
         return match explanation.length {
             Some(0) => format!("{source} is empty: no OOM to explain.\n"),
             Some(length) => format!("No OOM found in {source} ({}).\n", Bytes(length)),
-            None => format!("No OOM in the recording {source}.\n"),
+            None => {
+                let growth = explanation.growth.as_ref();
+                let growth = growth.map_or(String::new(), |growth| format!("But {growth}.\n"));
+                format!("No OOM in the recording {source}.\n{growth}")
+            }
         };
     };
     let oom = &explanation.ooms[chosen];

@@ -30,6 +30,9 @@ pub fn plan(command: &CommandLine, inputs: &RemedyInputs<'_>) -> Vec<DocumentBlo
     blocks
 }
 
+/// Where what was learned is kept.
+const FORGET: &str = "delete oomph/learned.json in $XDG_STATE_HOME (~/.local/state)";
+
 /// What a plan without a run cannot know.
 const RUNTIME: &str = "What the program has no option for may be patched at runtime: what can be is seen when memory runs out.";
 
@@ -54,6 +57,9 @@ fn about(recognized: &Recognized<'_>) -> Vec<Figure> {
     rows.push(Figure::new("torch", torch));
     let learned = recognized.launch.learned.iter();
     rows.extend(learned.map(|knob| Figure::new("learned", knob)));
+    if !recognized.launch.learned.is_empty() {
+        rows.push(Figure::new("to forget it", FORGET));
+    }
     rows
 }
 

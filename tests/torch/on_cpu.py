@@ -55,6 +55,7 @@ def install(imports=True, patience=rehearsals.PATIENCE):
     register_optimizer_step_post_hook(stepped)
     wire.forget = forget
     wire.every = every
+    wire.roots = noted
     return wire
 
 

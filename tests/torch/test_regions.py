@@ -113,6 +113,9 @@ def true_peak(model, batch):
 
 @contextlib.contextmanager
 def fresh():
+    # A profile has put torch's own call back, which a model that is compiled then keeps.
+    if not WIRE.roots.sees_modules():
+        WIRE.roots.install()
     torch._dynamo.reset()
     with torch._inductor.config.patch(force_disable_caches=True):
         yield

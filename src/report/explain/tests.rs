@@ -34,6 +34,7 @@ fn explanation(ooms: &[Explained]) -> Explanation<'_> {
         command: None,
         proofs: Vec::new(),
         again: None,
+        growth: None,
     }
 }
 
@@ -159,6 +160,11 @@ fn nothing_found_is_said() {
         let text = text(&nothing(length));
         assert!(text.starts_with(said), "{text}");
     }
+    let grew = Explanation {
+        growth: Some("what stays between steps grew".into()),
+        ..nothing(None)
+    };
+    assert!(text(&grew).ends_with("\nBut what stays between steps grew.\n"));
 }
 
 #[test]
