@@ -111,11 +111,15 @@ def true_peak(model, batch):
     return most
 
 
-@contextlib.contextmanager
-def fresh():
-    # A profile has put torch's own call back, which a model that is compiled then keeps.
+def watch_again():
+    """A profile has put torch's own call back, which a model that is compiled then keeps."""
     if not WIRE.roots.sees_modules():
         WIRE.roots.install()
+
+
+@contextlib.contextmanager
+def fresh():
+    watch_again()
     torch._dynamo.reset()
     with torch._inductor.config.patch(force_disable_caches=True):
         yield
@@ -123,6 +127,7 @@ def fresh():
 
 class Regions(unittest.TestCase):
     def setUp(self):
+        watch_again()
         WIRE.forget()
         WIRE.lines.clear()
         torch.manual_seed(0)
