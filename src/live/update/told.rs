@@ -9,7 +9,7 @@ use crate::live::news::NewsInputs;
 use crate::live::phase::{Departure, PhaseName};
 use crate::live::session::summary::{Activity, Summary};
 use crate::report::news::{NewsKind, WhatFollows};
-use crate::state::Run;
+use crate::state::{RankState, Run};
 use crate::supervise::KeeperOrder;
 use std::time::Duration;
 
@@ -54,11 +54,12 @@ impl SessionController {
             Certainty::Likely | Certainty::Possible => ProbeRequest::Trace,
         };
         let run = self.session.state.run();
-        let ranks = run
-            .into_iter()
-            .flat_map(Run::alive)
-            .map(|rank| rank.hello.pid);
-        for pid in ranks.filter(|pid| pid.is_here()).collect::<Vec<_>>() {
+        let ranks = run.into_iter().flat_map(Run::alive);
+        // A leak is warned of again once its end can be told.
+        let is_asked =
+            |rank: &&RankState| certainty != Certainty::Certain || rank.retainers.is_none();
+        let asked = ranks.filter(is_asked).map(|rank| rank.hello.pid);
+        for pid in asked.filter(|pid| pid.is_here()).collect::<Vec<_>>() {
             self.session
                 .push(SessionEffect::AskProbe(pid, request.clone()));
         }

@@ -4,14 +4,14 @@ use super::*;
 use crate::command::{CommandLine, Word};
 use crate::recognize::{LaunchEnvironment, Recognized};
 
-fn command(line: &str) -> CommandLine {
+pub(super) fn command(line: &str) -> CommandLine {
     CommandLine {
         argv: line.split(' ').map(Word::from).collect(),
         ..CommandLine::default()
     }
 }
 
-fn source(path: &str, text: &str, role: SourceRole) -> ProgramSource {
+pub(super) fn source(path: &str, text: &str, role: SourceRole) -> ProgramSource {
     ProgramSource {
         path: path.into(),
         text: text.into(),
@@ -27,7 +27,11 @@ fn found(line: &str, sources: &[ProgramSource], settings: &[NamedSettingsFile]) 
         text: Some(&text),
         ..LaunchEnvironment::default()
     };
-    let finding = Recognized::new(&command, &launch).batch_finding();
+    said(&Recognized::new(&command, &launch).batch_finding())
+}
+
+/// How sure, and each number with where it stands.
+pub(super) fn said(finding: &BatchFinding) -> String {
     let spots: Vec<String> = (finding.candidates.iter())
         .map(|spot| format!("{} {} {}", spot.name, spot.value, spot.stands_at()))
         .collect();

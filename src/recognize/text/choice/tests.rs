@@ -1,24 +1,17 @@
 //! What goes before what: the command's words, the files that it names, and what the program's text has as a default.
 
-use crate::command::{CommandLine, Word};
 use crate::recognize::launch::ConfigFile;
+use crate::recognize::text::tests::{command, said, source};
 use crate::recognize::text::{ProgramSource, ProgramText, SourceRole};
 use crate::recognize::{LaunchEnvironment, Recognized};
 
 /// What is found of a command whose script and file say this: how sure, and each number with where it stands.
 fn found(line: &str, sources: &[(&str, &str, SourceRole)], file: Option<(&str, &str)>) -> String {
     let sources: Vec<ProgramSource> = (sources.iter())
-        .map(|(path, text, role)| ProgramSource {
-            path: (*path).into(),
-            text: (*text).into(),
-            role: *role,
-        })
+        .map(|(path, text, role)| source(path, text, *role))
         .collect();
     let text = ProgramText::read(&sources, &[]);
-    let command = CommandLine {
-        argv: line.split(' ').map(Word::from).collect(),
-        ..CommandLine::default()
-    };
+    let command = command(line);
     let named = Recognized::new(&command, &LaunchEnvironment::default()).named_files();
     let read = |(name, text): (&str, &str)| {
         let named = named.iter().find(|named| named.name.ends_with(name));
@@ -36,11 +29,7 @@ fn found(line: &str, sources: &[(&str, &str, SourceRole)], file: Option<(&str, &
         files: &files,
         ..LaunchEnvironment::default()
     };
-    let finding = Recognized::new(&command, &launch).batch_finding();
-    let spots: Vec<String> = (finding.candidates.iter())
-        .map(|spot| format!("{} {} {}", spot.name, spot.value, spot.stands_at()))
-        .collect();
-    format!("{}: {}", finding.how_sure.words(), spots.join(", "))
+    said(&Recognized::new(&command, &launch).batch_finding())
 }
 
 const ARGPARSE: &str = "p.add_argument('--train_batch_size', type=int, default=64)\n";

@@ -22,12 +22,12 @@ if TYPE_CHECKING:
 
 MAX_FRAMES = 64
 LIBRARIES = ("/site-packages/", "/dist-packages/")
-# Generated code: Python's frozen modules, torch.fx's graphs, numpy's dispatch.
-GENERATED = ("<frozen", "<eval_with_key>", "<__array_function__", "<oomph-probe/")
 HOME = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__)))) + os.sep
 # What the files of the probe are called in their code (hook.py), and where they are without that.
 NAMED = "<oomph-probe/"
 OURS = (HOME, NAMED)
+# Generated code: Python's frozen modules, torch.fx's graphs, numpy's dispatch; and ours.
+GENERATED = ("<frozen", "<eval_with_key>", "<__array_function__", NAMED)
 
 OWN, UNNAMED, LIBRARY = "own", "unnamed", "library"
 # What inductor writes: a file named by its hash, in a folder of two of its letters. Above each kernel stands which of
