@@ -2,6 +2,7 @@
 //! out of memory in its first step, under `--on-oom auto`. Each ends well with the right number changed, or is left as it is
 //! with "not sure"; none has another number changed.
 
+mod configs;
 mod dialog;
 mod edited;
 mod evaluation;

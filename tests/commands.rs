@@ -131,6 +131,7 @@ fn objections(record: &Record) -> Vec<String> {
             let has_name = |file: &&(String, String)| Path::new(&file.0) == named.name;
             let text = record.files.iter().find(has_name)?.1.clone();
             Some(ConfigFile {
+                bases: Default::default(),
                 at: named.at,
                 from: named.from,
                 name: named.name,

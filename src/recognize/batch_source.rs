@@ -232,7 +232,7 @@ impl<'a> KnownProgram<'a, '_> {
         let Some(file) = self.file else {
             return Ok(None);
         };
-        let Some(found) = one_of(file, &in_file.batch)? else {
+        let Some(found) = one_of(file, &in_file.batch)?.or_else(|| in_file.default()) else {
             return Ok(None);
         };
         if let AccumulationRule::Divides | AccumulationRule::MicroSize =
@@ -241,12 +241,20 @@ impl<'a> KnownProgram<'a, '_> {
             return Err(format!("the batch size is in {}", file.shown()));
         }
         let place = match &in_file.batch_override {
-            Some(spec) => self.overriding(spec)?,
+            Some(spec) => self.overriding(spec, &found.name)?,
+            None if found.is_elsewhere => return Err(elsewhere(&found, file)),
             None => Place::File(file, found.clone()),
         };
         let mut source = BatchSource::new(vec![Knob::new(&found.name, &found.text, place)?]);
         source.file = Some(file);
         self.complete(&mut source, None)?;
+        if in_file
+            .accumulation_with
+            .as_ref()
+            .is_some_and(|with| *with != found.name)
+        {
+            source.steps.clear();
+        }
         Ok(Some(source))
     }
 
@@ -269,6 +277,10 @@ impl<'a> KnownProgram<'a, '_> {
         match entry.accumulation.rule {
             AccumulationRule::Flag => {
                 source.steps = self.steps(batch)?;
+                if let (Some(size), Some(steps)) = (source.sizes.first(), source.steps.first_mut())
+                {
+                    share_option(size, steps);
+                }
                 if let Some(file) = self.deepspeed {
                     agree_with_deepspeed(source, file)?;
                 }
@@ -329,7 +341,9 @@ impl<'a> KnownProgram<'a, '_> {
         let beside = batch.and_then(|batch| addition(&self.arguments, entry, batch));
         let place = match (beside, &entry.file.accumulation_override, found) {
             (Some(addition), _, _) => Place::Added(addition),
-            (None, Some(spec), _) if batch.is_none() => self.overriding(spec)?,
+            (None, Some(spec), _) if batch.is_none() => self.overriding(spec, spec)?,
+            // Where it can't be written, it stays.
+            (None, _, Some((_, found))) if found.is_elsewhere => return Ok(Vec::new()),
             (None, _, Some((file, found))) => Place::File(file, found),
             (None, _, None) => return Ok(Vec::new()),
         };
@@ -342,8 +356,9 @@ impl<'a> KnownProgram<'a, '_> {
         Ok(vec![knob])
     }
 
-    /// Where to add an argument that overrides the program's file.
-    fn overriding(&self, spec: &str) -> Result<Place<'a>, String> {
+    /// Where to add an argument that overrides the program's file. `spec` may begin with the option that such
+    /// arguments follow, and have the name of what is overridden in it: `--cfg-options {name}=`.
+    fn overriding(&self, spec: &str, name: &str) -> Result<Place<'a>, String> {
         if self.arguments.nested.is_some() {
             return Err("its arguments are inside one word".into());
         }
@@ -352,7 +367,25 @@ impl<'a> KnownProgram<'a, '_> {
             InsertPlace::Start => range.start,
             InsertPlace::End | InsertPlace::Launcher => range.end,
         };
-        Ok(Place::Added(Addition::new(spec, InsertPoint::Before(at))))
+        let spec = spec.replace("{name}", name);
+        let Some((option, key)) = spec.split_once(' ') else {
+            return Ok(Place::Added(Addition::new(&spec, InsertPoint::Before(at))));
+        };
+        let gap = match self.arguments.find(Name::new(option)).pop() {
+            // Given twice, the second would take the place of the first.
+            Some(hit) => {
+                let group = self.arguments.tokens.iter().skip(hit.token + 1);
+                let length = group.take_while(|token| is_key_value(token.text)).count();
+                self.arguments.gap(hit.token + 1 + length)
+            }
+            None => {
+                let mut addition = Addition::new(key, InsertPoint::Before(at));
+                addition.words.insert(0, option.into());
+                return Ok(Place::Added(addition));
+            }
+        };
+        let gap = gap.ok_or("its arguments are inside one word")?;
+        Ok(Place::Added(Addition::new(key, gap)))
     }
 
     /// For a program that splits its batch into parts of a given size.
@@ -456,6 +489,32 @@ impl<'a> KnownProgram<'a, '_> {
     fn has(&self, option: &str) -> bool {
         self.arguments.has(Name::new(option))
     }
+}
+
+/// Whether it is one of a group's words: `train_dataloader.batch_size=4`.
+fn is_key_value(word: &str) -> bool {
+    !word.starts_with('-') && word.contains('=')
+}
+
+/// Two arguments that follow the same option, which neither the command nor the first has there yet, share it.
+fn share_option(first: &Knob<'_>, second: &mut Knob<'_>) {
+    if let (Place::Added(first), Place::Added(second)) = (&first.place, &mut second.place)
+        && first.gap == second.gap
+        && first.words.len() == 2
+        && first.words[0].starts_with("--")
+        && first.words[0] == second.words[0]
+    {
+        second.words.remove(0);
+    }
+}
+
+fn elsewhere(found: &FoundValue, file: &ConfigFile) -> String {
+    format!(
+        "{} is {}, which a file says that {} builds on",
+        found.name,
+        found.text,
+        file.shown()
+    )
 }
 
 /// The one of several settings that a file has; `None` if it has none of them.

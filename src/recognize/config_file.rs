@@ -3,13 +3,15 @@
 //! No I/O: the text was read by others ([`ConfigFile`]).
 
 use super::argument::{Arguments, Name, is_like};
-use super::config_formats::{FileSettings, SETTINGS_FILES, python_number, settings_of};
+use super::config_formats::{FileSettings, SETTINGS_FILES, settings_of};
 use super::family;
 use super::launch::{ConfigFile, LaunchEnvironment};
-use super::program::ProgramEntry;
+use super::program::{InFile, ProgramEntry};
+use super::python_config::python_bases;
+use super::python_number::python_number;
 use super::recognized::Recognized;
 use super::spellings::{is_one, spellings};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 /// A word of a command that names a config file.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -30,7 +32,103 @@ pub(crate) struct FoundValue {
     /// The byte range, without quotes.
     pub from: usize,
     pub to: usize,
+    /// Whether it stands in a file that this one builds on, or is another setting's value: it can't be replaced here.
+    pub is_elsewhere: bool,
 }
+
+/// The paths of the files that a config file says it builds on, relative to its own directory, and whether there are others.
+pub fn named_bases(name: &Path, text: &str) -> (Vec<String>, bool) {
+    if ending(name) == "py" {
+        return python_bases(text);
+    }
+    let settings = settings_of(ending(name), text).unwrap_or_default();
+    let is_base = |name: &str| {
+        let key = name.split('.').next().unwrap_or(name);
+        matches!(key, "_BASE_" | "_base_")
+    };
+    let (plain, others): (Vec<_>, Vec<_>) = (settings.all.iter())
+        .filter(|setting| is_base(&setting.name))
+        .partition(|setting| setting.is_plain);
+    let written = plain.iter().filter_map(|one| text.get(one.from..one.to));
+    let has_others = others.iter().any(|one| !text[one.from..].starts_with('['));
+    (written.map(String::from).collect(), has_others)
+}
+
+fn ending(name: &Path) -> &str {
+    name.extension().and_then(|e| e.to_str()).unwrap_or("")
+}
+
+/// What one file says of a setting.
+enum Said {
+    Value(FoundValue),
+    /// The value of the setting of this name.
+    Of(String),
+    /// It isn't set, whatever the files say that it builds on (mmengine's `_delete_=True`).
+    NotHere,
+    Nothing {
+        may_hide: bool,
+    },
+}
+
+/// What the text of a file says of the setting of a dotted name, in which `*` stands for anything.
+fn said_in(file: &Path, text: &str, name: &str) -> Result<Said, String> {
+    let settings = settings_of(ending(file), text)?;
+    let mut named = settings.all.iter().filter(|s| is_like(&s.name, name));
+    let one = match (named.next(), named.next()) {
+        (None, _) => {
+            let replaced = name.split_once('.').map(|(of, _)| format!("{of}._delete_"));
+            let is_replaced = settings
+                .all
+                .iter()
+                .any(|s| Some(&s.name) == replaced.as_ref());
+            return Ok(match is_replaced {
+                true => Said::NotHere,
+                false => Said::Nothing {
+                    may_hide: settings.may_hide,
+                },
+            });
+        }
+        (Some(_), Some(_)) => return Err("it appears more than once".into()),
+        (Some(one), None) => one,
+    };
+    let written = text.get(one.from..one.to).ok_or("it isn't text")?;
+    let is_python = ending(file) == "py";
+    if one.is_plain {
+        // Python computes `5 * 8`.
+        let number = python_number(written).filter(|_| is_python);
+        return Ok(Said::Value(FoundValue {
+            name: one.name.clone(),
+            text: number.map_or_else(|| written.to_string(), |number| number.to_string()),
+            from: one.from,
+            to: one.to,
+            is_elsewhere: false,
+        }));
+    }
+    let other = written.strip_prefix("_base_.").unwrap_or(written);
+    let is_part = |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'_' | b'.');
+    let is_name = other.bytes().all(is_part)
+        && other.starts_with(|c: char| c.is_ascii_alphabetic() || c == '_');
+    match is_python && is_name {
+        true => Ok(Said::Of(other.to_string())),
+        false => Err("it isn't a plain value".into()),
+    }
+}
+
+impl InFile {
+    /// The batch of a program whose file says nothing of it.
+    pub(super) fn default(&self) -> Option<FoundValue> {
+        Some(FoundValue {
+            name: self.batch.first()?.clone(),
+            text: self.batch_default?.to_string(),
+            from: 0,
+            to: 0,
+            is_elsewhere: true,
+        })
+    }
+}
+
+/// A setting whose value is another's, and so on.
+const MOST_NAMES: usize = 4;
 
 impl ConfigFile {
     /// The file name, for display.
@@ -43,8 +141,7 @@ impl ConfigFile {
     }
 
     fn settings(&self) -> Result<FileSettings, String> {
-        let extension = self.name.extension().and_then(|e| e.to_str()).unwrap_or("");
-        settings_of(extension, &self.text)
+        settings_of(ending(&self.name), &self.text)
     }
 
     /// Whether one of its settings is called like a batch.
@@ -75,33 +172,47 @@ impl ConfigFile {
         found.map(str::to_string)
     }
 
-    /// A value as a program reads it: Python computes `5 * 8`.
-    fn value(&self, written: &str) -> String {
-        let is_python = self.name.extension().is_some_and(|e| e == "py");
-        let number = python_number(written).filter(|_| is_python);
-        number.map_or_else(|| written.to_string(), |number| number.to_string())
-    }
-
     /// The setting of a dotted name, in which `*` stands for anything; `None` if there is none. The
     /// error says why that is unclear.
     pub(crate) fn scalar(&self, name: &str) -> Result<Option<FoundValue>, String> {
-        let unclear = |why: &str| format!("{} in {}: {why}", name, self.shown());
-        let settings = self.settings().map_err(|why| unclear(&why))?;
-        let mut named = settings.all.iter().filter(|s| is_like(&s.name, name));
-        match (named.next(), named.next()) {
-            (None, _) if settings.may_hide => Err(unclear("another file may set it")),
-            (None, _) => Ok(None),
-            (Some(_), Some(_)) => Err(unclear("it appears more than once")),
-            (Some(one), None) if !one.is_plain => Err(unclear("it isn't a plain value")),
-            (Some(one), None) => {
-                let text = self.text.get(one.from..one.to);
-                Ok(Some(FoundValue {
-                    name: one.name.clone(),
-                    text: self.value(text.ok_or_else(|| unclear("it isn't text"))?),
-                    from: one.from,
-                    to: one.to,
-                }))
+        self.look_for(name, MOST_NAMES)
+            .map_err(|why| format!("{name} in {}: {why}", self.shown()))
+    }
+
+    /// In the file, and then in those that it builds on. `names` is how many settings may be the values of others.
+    fn look_for(&self, name: &str, names: usize) -> Result<Option<FoundValue>, String> {
+        let mut may_be_hidden = self.bases.has_others;
+        let bases = self.bases.read.iter().map(|base| (&base.name, &base.text));
+        for (at, (file, text)) in std::iter::once((&self.name, &self.text))
+            .chain(bases)
+            .enumerate()
+        {
+            match said_in(file, text, name)? {
+                Said::Value(found) => {
+                    return Ok(Some(FoundValue {
+                        is_elsewhere: at > 0,
+                        ..found
+                    }));
+                }
+                Said::Of(other) if names > 0 => {
+                    let found = self.look_for(&other, names - 1)?;
+                    let found = found.ok_or("it isn't a plain value")?;
+                    return Ok(Some(FoundValue {
+                        name: name.to_string(),
+                        is_elsewhere: true,
+                        ..found
+                    }));
+                }
+                Said::Of(_) => return Err("it isn't a plain value".into()),
+                Said::NotHere => return Ok(None),
+                Said::Nothing { may_hide } => {
+                    may_be_hidden |= may_hide && self.bases.read.is_empty();
+                }
             }
+        }
+        match may_be_hidden {
+            true => Err("another file may set it".into()),
+            false => Ok(None),
         }
     }
 }
@@ -245,6 +356,7 @@ fn read<'c>(named: &NamedFile, launch: &LaunchEnvironment<'c>) -> Option<&'c Con
 
 #[cfg(test)]
 mod tests {
+    use super::super::launch::{BaseFile, BaseFiles};
     use super::*;
 
     fn file(name: &str, text: &str) -> ConfigFile {
@@ -253,13 +365,14 @@ mod tests {
             from: 0,
             name: name.into(),
             text: text.into(),
+            bases: BaseFiles::default(),
         }
     }
 
     fn found(file: &ConfigFile, name: &str) -> Option<String> {
         match file.scalar(name) {
             Ok(Some(value)) => {
-                assert_eq!(file.value(&file.text[value.from..value.to]), value.text);
+                assert!(value.is_elsewhere || !file.text[value.from..value.to].is_empty());
                 Some(value.text)
             }
             Ok(None) => None,
@@ -376,6 +489,76 @@ mod tests {
             assert!(found(&python, name).unwrap().starts_with('?'), "{name}");
         }
         assert_eq!(found(&python, "batch"), None);
+    }
+
+    #[test]
+    fn a_file_that_builds_on_others_says_what_they_say() {
+        let base = |name: &str, text: &str| BaseFile {
+            name: name.into(),
+            text: text.into(),
+        };
+        let mut config = file(
+            "a/b.py",
+            "_base_ = ['../c.py']\nload = dict(batch_size=_base_.each, workers=n)\nn = 2\ntest = dict(_delete_=True, a=1)\n",
+        );
+        assert!(found(&config, "load.shuffle").is_none());
+        config.bases.read = vec![
+            base(
+                "a/../c.py",
+                "each = 4 * 2\nload = dict(batch_size=1, shuffle=True)\n",
+            ),
+            base("a/../d.py", "test = dict(b=3, a=2)\nmore = 5\n"),
+        ];
+        for (name, value) in [
+            ("load.batch_size", Some("8")),
+            ("load.workers", Some("2")),
+            ("load.shuffle", Some("True")),
+            ("more", Some("5")),
+            ("test.b", None),
+            ("other", None),
+        ] {
+            assert_eq!(found(&config, name).as_deref(), value, "{name}");
+        }
+        let said = config.scalar("load.shuffle").unwrap().unwrap();
+        assert!(said.is_elsewhere, "it can't be replaced in this file");
+        config.bases.has_others = true;
+        assert!(found(&config, "other").unwrap().starts_with('?'));
+        let circle = file("a.py", "a = b\nb = a\n");
+        assert!(found(&circle, "a").unwrap().starts_with('?'));
+    }
+
+    #[test]
+    fn the_files_that_a_config_builds_on_are_named() {
+        for (name, text, bases, has_others) in [
+            (
+                "a.yaml",
+                "_BASE_: \"../Base.yaml\"\nx: 1\n",
+                vec!["../Base.yaml"],
+                false,
+            ),
+            (
+                "a.yml",
+                "_base_:\n  - b.yml\n  - c.yml\n",
+                vec!["b.yml", "c.yml"],
+                false,
+            ),
+            (
+                "a.yml",
+                "_base_: [b.yml, c.yml]\n",
+                vec!["b.yml", "c.yml"],
+                false,
+            ),
+            ("a.yml", "x: 1\n", vec![], false),
+            ("a.py", "_base_ = 'b.py'\n", vec!["b.py"], false),
+            ("a.toml", "x = [", vec![], false),
+        ] {
+            let (found, others) = named_bases(Path::new(name), text);
+            assert_eq!(
+                (found, others),
+                (bases.into_iter().map(String::from).collect(), has_others),
+                "{text}"
+            );
+        }
     }
 
     #[test]

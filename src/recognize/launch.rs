@@ -49,6 +49,22 @@ pub struct ConfigFile {
     pub name: PathBuf,
     /// Its contents.
     pub text: String,
+    /// What belongs to it.
+    pub bases: BaseFiles,
+}
+
+/// The files that a config file builds on, the nearest first, and whether there are others that were not read.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct BaseFiles {
+    pub read: Vec<BaseFile>,
+    pub has_others: bool,
+}
+
+/// A file that another one builds on.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct BaseFile {
+    pub name: PathBuf,
+    pub text: String,
 }
 
 /// A complete checkpoint.

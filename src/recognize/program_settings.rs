@@ -230,10 +230,15 @@ pub struct InFile {
     pub recompute: Vec<String>,
     pub outputs: Vec<String>,
     pub directory: Vec<String>,
-    /// The argument that overrides the batch; without one a copy of the file is edited.
+    /// The batch where neither the command nor the file sets it, by the first of these names.
+    pub batch_default: Option<u64>,
+    /// The argument that overrides the batch; without one a copy of the file is edited. `{name}` is what the file calls it,
+    /// and an option in front what such arguments follow: `--cfg-options {name}=`.
     pub batch_override: Option<String>,
     /// The argument that overrides the accumulation; without one a copy of the file is edited.
     pub accumulation_override: Option<String>,
+    /// The name of the batch beside which it accumulates; with another it does not.
+    pub accumulation_with: Option<String>,
     /// The accumulation if neither the file nor the command sets it.
     pub accumulation_default: Option<u64>,
     /// Where to add overrides.

@@ -1,7 +1,7 @@
 //! What a program's own text says of the numbers that set its sizes, before anything ran: the arguments that it declares with
 //! their defaults, its constants, and its config's settings. Read as text; nothing of the user's is run.
 //!
-//! `tokens` cuts a source into tokens, `statements` says what is assigned, called and defined, `declared` and `constants`
+//! `source_tokens` cuts a source into tokens, `statements` says what is assigned, called and defined, `declared` and `constants`
 //! find the numbers, and `choice` says which one is the batch and how sure that is. No I/O: which files a source imports is
 //! said here, and read elsewhere.
 
@@ -11,10 +11,10 @@ mod declared;
 mod hydra;
 mod paths;
 mod statements;
-mod tokens;
 
-use super::config_formats::{python_number, settings_of};
+use super::config_formats::settings_of;
 use super::family;
+use super::python_number::python_number;
 use super::spellings::BatchArgument;
 use crate::event::{ParsedNumber, SourceNumber, SourceNumberKind, crc32};
 pub use choice::{BatchFinding, BatchSpot, HowSure, SpotKind};

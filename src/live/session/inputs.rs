@@ -12,7 +12,8 @@ use crate::live::torch::InheritedSettings;
 use crate::project_files;
 use crate::recognize::text::{ProgramText, asks_to_divide};
 use crate::recognize::{
-    self, Catalogue, Checkpoint, ConfigFile, LaunchEnvironment, LearnedKnob, Recognized,
+    self, BaseFile, BaseFiles, Catalogue, Checkpoint, ConfigFile, LaunchEnvironment, LearnedKnob,
+    Recognized, named_bases,
 };
 use crate::remedy::Leftover;
 use serde::{Deserialize, Serialize};
@@ -108,6 +109,7 @@ impl SessionInputs {
                 Some(ConfigFile {
                     at: named.at,
                     from: named.from,
+                    bases: base_files(&command.cwd, &named.name, &text),
                     name: named.name,
                     text,
                 })
@@ -212,4 +214,41 @@ fn own_entries(settings: &UserSettings) -> (Vec<Catalogue>, Vec<String>) {
         }
     }
     (own, problems)
+}
+
+/// As many files a config builds on are read.
+const MOST_BASES: usize = 24;
+
+/// The files that a config builds on, those that these build on behind each of them.
+fn base_files(cwd: &Path, name: &Path, text: &str) -> BaseFiles {
+    let mut bases = BaseFiles::default();
+    let mut seen: Vec<PathBuf> = cwd.join(name).canonicalize().into_iter().collect();
+    read_bases(cwd, name, text, &mut bases, &mut seen);
+    bases
+}
+
+fn read_bases(cwd: &Path, name: &Path, text: &str, bases: &mut BaseFiles, seen: &mut Vec<PathBuf>) {
+    let (named, has_others) = named_bases(name, text);
+    bases.has_others |= has_others;
+    for base in named {
+        let path = name.parent().unwrap_or(Path::new("")).join(base);
+        let Ok(whole) = cwd.join(&path).canonicalize() else {
+            bases.has_others = true;
+            continue;
+        };
+        if seen.contains(&whole) {
+            continue;
+        }
+        seen.push(whole);
+        match project_files::config_text(cwd, &path) {
+            Some(text) if bases.read.len() < MOST_BASES => {
+                bases.read.push(BaseFile {
+                    name: path.clone(),
+                    text: text.clone(),
+                });
+                read_bases(cwd, &path, &text, bases, seen);
+            }
+            Some(_) | None => bases.has_others = true,
+        }
+    }
 }

@@ -210,6 +210,7 @@ mod tests {
             from: 0,
             name: "c.yaml".into(),
             text: "batch_size: 128\ntest_batch: 200\n".into(),
+            bases: Default::default(),
         };
         let line = "python a.py --config c.yaml";
         let sizes = told(true, &[&[200, 3]], &[]);

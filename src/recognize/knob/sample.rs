@@ -287,6 +287,7 @@ mod tests {
             from: 0,
             name: "c.yaml".into(),
             text: "batch_size: 8\nmax_seq_length: 1024\n".into(),
+            bases: Default::default(),
         };
         let line = "python a.py --config c.yaml";
         assert_eq!(found(line, &told, &[file]), "Length: max_seq_length 1024");

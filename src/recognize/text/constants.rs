@@ -4,8 +4,8 @@
 use super::statements::{CallSite, FunctionHead, SourceStatements, TokenRange};
 use super::{ProgramSource, ReadSource, SourceRole, TextNumber, TextSetting, described, is_near};
 use crate::event::{SourceNumber, SourceNumberKind};
-use crate::recognize::config_formats::{python_number, written_numbers};
 use crate::recognize::family::{batch_level, is_not_of_training as is_elsewhere, like_a_batch};
+use crate::recognize::python_number::{python_number, written_numbers};
 use crate::recognize::spellings::BatchArgument;
 
 pub(super) fn constants(sources: &[ReadSource<'_, '_>], found: &mut Vec<TextNumber>) {

@@ -4,7 +4,7 @@
 use super::statements::{CallSite, ClassHead, FunctionHead, SourceStatements, TokenRange};
 use super::{ProgramSource, ReadSource, SourceRole, TextNumber, TextSetting, described};
 use crate::event::ParsedNumber;
-use crate::recognize::config_formats::python_number;
+use crate::recognize::python_number::python_number;
 use std::collections::{BTreeMap, BTreeSet};
 
 /// Fields inside of fields, up to which they are followed.

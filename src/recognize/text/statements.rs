@@ -1,7 +1,7 @@
 //! What a Python source says, statement by statement: what is assigned, called, defined and imported, and inside of what.
 //! A statement that is not understood is left out.
 
-use super::tokens::{DEEPEST, SourceTokens, TokenKind};
+use crate::recognize::source_tokens::{DEEPEST, SourceTokens, TokenKind};
 use std::collections::BTreeSet;
 use std::ops::Range;
 

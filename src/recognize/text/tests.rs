@@ -668,6 +668,7 @@ fn of_a_files_sections_those_that_the_text_names_count() {
             ProgramText::read(&[source("/p/a.py", script, SourceRole::Script)], &[]);
         let command = command(line);
         let file = crate::recognize::ConfigFile {
+            bases: Default::default(),
             at: 3,
             from: 0,
             name: "a.yaml".into(),
@@ -699,6 +700,7 @@ fn beside_a_file_that_builds_on_others_the_text_is_not_sure() {
             ProgramText::read(&[source("/p/a.py", script, SourceRole::Script)], &[]);
         let command = command("python a.py --config a.yaml");
         let file = crate::recognize::ConfigFile {
+            bases: Default::default(),
             at: 3,
             from: 0,
             name: "a.yaml".into(),

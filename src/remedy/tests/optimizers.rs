@@ -413,6 +413,7 @@ fn in_file(words: &str, name: &str, text: &str) -> Result<(String, String), Stri
         .filter(|file| file.name == Path::new(name));
     let files: Vec<ConfigFile> = read
         .map(|file| ConfigFile {
+            bases: Default::default(),
             at: file.at,
             from: file.from,
             name: file.name,

@@ -17,6 +17,7 @@ fn found(line: &str, sources: &[(&str, &str, SourceRole)], file: Option<(&str, &
         let named = named.iter().find(|named| named.name.ends_with(name));
         let named = named.expect("the command names it");
         ConfigFile {
+            bases: Default::default(),
             at: named.at,
             from: named.from,
             name: named.name.clone(),
