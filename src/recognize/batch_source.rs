@@ -2,10 +2,10 @@
 //! file; for one without, by common spellings among its arguments, in variables in front of the command
 //! or in its config file, and only if there is exactly one reading.
 
-use super::argument::{Arguments, Hit, InsertPoint, Name, Value, same, text as word_text};
+use super::argument::{Arguments, Hit, Name, Value, same, text as word_text};
 use super::batch::{
-    Addition, BatchSource, Knob, Place, WholeBatch, addition, agree_with_deepspeed,
-    deepspeed_source, last, numbers, parsed,
+    BatchSource, Knob, Place, WholeBatch, addition, agree_with_deepspeed, deepspeed_source, last,
+    numbers, parsed,
 };
 use super::config_file::{self, FoundValue};
 use super::family;
@@ -13,6 +13,7 @@ use super::knob::{self, PossibleBatch};
 use super::launch::ConfigFile;
 use super::layout::{ProgramKind, file_name};
 use super::learned::{KnobEffect, KnobPlace, LearnedKnob};
+use super::overrides;
 use super::program::{AccumulationRule, InsertPlace, ProgramEntry};
 use super::recognized::Recognized;
 use super::spellings::BatchArgument;
@@ -279,7 +280,7 @@ impl<'a> KnownProgram<'a, '_> {
                 source.steps = self.steps(batch)?;
                 if let (Some(size), Some(steps)) = (source.sizes.first(), source.steps.first_mut())
                 {
-                    share_option(size, steps);
+                    overrides::share_option(size, steps);
                 }
                 if let Some(file) = self.deepspeed {
                     agree_with_deepspeed(source, file)?;
@@ -356,36 +357,15 @@ impl<'a> KnownProgram<'a, '_> {
         Ok(vec![knob])
     }
 
-    /// Where to add an argument that overrides the program's file. `spec` may begin with the option that such
-    /// arguments follow, and have the name of what is overridden in it: `--cfg-options {name}=`.
+    /// Where to add an argument that overrides the program's file.
     fn overriding(&self, spec: &str, name: &str) -> Result<Place<'a>, String> {
-        if self.arguments.nested.is_some() {
-            return Err("its arguments are inside one word".into());
-        }
         let range = &self.recognized.layout.arguments;
-        let at = match self.entry.file.place {
+        let end = match self.entry.file.place {
             InsertPlace::Start => range.start,
             InsertPlace::End | InsertPlace::Launcher => range.end,
         };
         let spec = spec.replace("{name}", name);
-        let Some((option, key)) = spec.split_once(' ') else {
-            return Ok(Place::Added(Addition::new(&spec, InsertPoint::Before(at))));
-        };
-        let gap = match self.arguments.find(Name::new(option)).pop() {
-            // Given twice, the second would take the place of the first.
-            Some(hit) => {
-                let group = self.arguments.tokens.iter().skip(hit.token + 1);
-                let length = group.take_while(|token| is_key_value(token.text)).count();
-                self.arguments.gap(hit.token + 1 + length)
-            }
-            None => {
-                let mut addition = Addition::new(key, InsertPoint::Before(at));
-                addition.words.insert(0, option.into());
-                return Ok(Place::Added(addition));
-            }
-        };
-        let gap = gap.ok_or("its arguments are inside one word")?;
-        Ok(Place::Added(Addition::new(key, gap)))
+        overrides::addition(&self.arguments, &spec, end).map(Place::Added)
     }
 
     /// For a program that splits its batch into parts of a given size.
@@ -488,23 +468,6 @@ impl<'a> KnownProgram<'a, '_> {
 
     fn has(&self, option: &str) -> bool {
         self.arguments.has(Name::new(option))
-    }
-}
-
-/// Whether it is one of a group's words: `train_dataloader.batch_size=4`.
-fn is_key_value(word: &str) -> bool {
-    !word.starts_with('-') && word.contains('=')
-}
-
-/// Two arguments that follow the same option, which neither the command nor the first has there yet, share it.
-fn share_option(first: &Knob<'_>, second: &mut Knob<'_>) {
-    if let (Place::Added(first), Place::Added(second)) = (&first.place, &mut second.place)
-        && first.gap == second.gap
-        && first.words.len() == 2
-        && first.words[0].starts_with("--")
-        && first.words[0] == second.words[0]
-    {
-        second.words.remove(0);
     }
 }
 

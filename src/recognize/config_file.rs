@@ -3,8 +3,9 @@
 //! No I/O: the text was read by others ([`ConfigFile`]).
 
 use super::argument::{Arguments, Name, is_like};
-use super::config_formats::{FileSettings, SETTINGS_FILES, settings_of};
+use super::config_formats::{SETTINGS_FILES, settings_of};
 use super::family;
+use super::file_settings::FileSettings;
 use super::launch::{ConfigFile, LaunchEnvironment};
 use super::program::{InFile, ProgramEntry};
 use super::python_config::python_bases;
@@ -59,7 +60,7 @@ fn ending(name: &Path) -> &str {
 }
 
 /// What one file says of a setting.
-enum Said {
+enum SettingHere {
     Value(FoundValue),
     /// The value of the setting of this name.
     Of(String),
@@ -71,7 +72,7 @@ enum Said {
 }
 
 /// What the text of a file says of the setting of a dotted name, in which `*` stands for anything.
-fn said_in(file: &Path, text: &str, name: &str) -> Result<Said, String> {
+fn said_in(file: &Path, text: &str, name: &str) -> Result<SettingHere, String> {
     let settings = settings_of(ending(file), text)?;
     let mut named = settings.all.iter().filter(|s| is_like(&s.name, name));
     let one = match (named.next(), named.next()) {
@@ -82,8 +83,8 @@ fn said_in(file: &Path, text: &str, name: &str) -> Result<Said, String> {
                 .iter()
                 .any(|s| Some(&s.name) == replaced.as_ref());
             return Ok(match is_replaced {
-                true => Said::NotHere,
-                false => Said::Nothing {
+                true => SettingHere::NotHere,
+                false => SettingHere::Nothing {
                     may_hide: settings.may_hide,
                 },
             });
@@ -96,7 +97,7 @@ fn said_in(file: &Path, text: &str, name: &str) -> Result<Said, String> {
     if one.is_plain {
         // Python computes `5 * 8`.
         let number = python_number(written).filter(|_| is_python);
-        return Ok(Said::Value(FoundValue {
+        return Ok(SettingHere::Value(FoundValue {
             name: one.name.clone(),
             text: number.map_or_else(|| written.to_string(), |number| number.to_string()),
             from: one.from,
@@ -109,7 +110,7 @@ fn said_in(file: &Path, text: &str, name: &str) -> Result<Said, String> {
     let is_name = other.bytes().all(is_part)
         && other.starts_with(|c: char| c.is_ascii_alphabetic() || c == '_');
     match is_python && is_name {
-        true => Ok(Said::Of(other.to_string())),
+        true => Ok(SettingHere::Of(other.to_string())),
         false => Err("it isn't a plain value".into()),
     }
 }
@@ -188,13 +189,13 @@ impl ConfigFile {
             .enumerate()
         {
             match said_in(file, text, name)? {
-                Said::Value(found) => {
+                SettingHere::Value(found) => {
                     return Ok(Some(FoundValue {
                         is_elsewhere: at > 0,
                         ..found
                     }));
                 }
-                Said::Of(other) if names > 0 => {
+                SettingHere::Of(other) if names > 0 => {
                     let found = self.look_for(&other, names - 1)?;
                     let found = found.ok_or("it isn't a plain value")?;
                     return Ok(Some(FoundValue {
@@ -203,9 +204,9 @@ impl ConfigFile {
                         ..found
                     }));
                 }
-                Said::Of(_) => return Err("it isn't a plain value".into()),
-                Said::NotHere => return Ok(None),
-                Said::Nothing { may_hide } => {
+                SettingHere::Of(_) => return Err("it isn't a plain value".into()),
+                SettingHere::NotHere => return Ok(None),
+                SettingHere::Nothing { may_hide } => {
                     may_be_hidden |= may_hide && self.bases.read.is_empty();
                 }
             }

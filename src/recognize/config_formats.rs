@@ -1,29 +1,11 @@
 //! The settings of a config file with their byte ranges: YAML, JSON, TOML, gin, and Python (`python_config.rs`). Whatever isn't surely understood is reported as unclear and never edited.
 
+use super::file_settings::{FileSetting, FileSettings};
 use super::python_config::python_settings;
 use saphyr_parser::{Event, Parser, ScalarStyle};
 use std::ops::Range;
 use toml::Spanned;
 use toml::de::{DeTable, DeValue};
-
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct FileSetting {
-    /// Dotted; items of a list are numbered.
-    pub name: String,
-    /// The byte range, without quotes.
-    pub from: usize,
-    pub to: usize,
-    /// Whether it is a plain value that may be replaced.
-    pub is_plain: bool,
-}
-
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub(crate) struct FileSettings {
-    /// In order.
-    pub all: Vec<FileSetting>,
-    /// Whether a merge or an include may set what is missing here.
-    pub may_hide: bool,
-}
 
 /// How the names of files of settings end, but for those in Python.
 pub(super) const SETTINGS_FILES: [&str; 5] = [".yaml", ".yml", ".json", ".toml", ".gin"];

@@ -2,7 +2,7 @@
 //! (`train_dataloader = dict(batch_size=8)`, `dataloader.train = L(build)(total_batch_size=16)`), and the files that it
 //! builds on. Nothing is run.
 
-use super::config_formats::{FileSetting, FileSettings};
+use super::file_settings::{FileSetting, FileSettings};
 use super::python_number::python_number;
 use super::source_tokens::{DEEPEST, SourceTokens};
 use std::ops::Range;
