@@ -128,4 +128,46 @@ def an_evaluation_before_the_training(batch):
         yield
 
 
+class KeepsItsLoss(torch.nn.Module):
+    """A language model whose loss is in an attribute; its logits are what takes most."""
+
+    def __init__(self):
+        super().__init__()
+        self.embedding = torch.nn.Embedding(512, 16)
+        self.head = torch.nn.Linear(16, 512)
+        self.last_loss = None
+
+    def forward(self, words):
+        logits = self.head(self.embedding(words))
+        self.last_loss = F.cross_entropy(logits.flatten(0, 1), words.flatten())
+        return logits
+
+
+@torch.no_grad()
+def estimate(model, words):
+    losses = torch.zeros(3)
+    for k in range(3):
+        logits = model(words)
+        loss = model.last_loss
+        losses[k] = 1
+    del logits, loss
+    return losses.mean()
+
+
+def an_evaluation_that_binds_its_logits(batch):
+    model = KeepsItsLoss()
+    optimizer = plain(model)
+    words = torch.zeros(batch, 32, dtype=torch.long)
+    here[0] = "target"
+    estimate(model, words)
+    here[0] = "online"
+    for _ in range(8):
+        logits = model(words)
+        loss = model.last_loss
+        loss.backward()
+        optimizer.step()
+        optimizer.zero_grad()
+        yield logits
+
+
 TARGETS = (a_double_q, a_momentum_encoder, a_teacher, a_generator_first)

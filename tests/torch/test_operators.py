@@ -24,6 +24,19 @@ class Attention(nn.Module):
         return F.cross_entropy(x.flatten(0, 1), torch.zeros(x.shape[0] * x.shape[1], dtype=torch.long))
 
 
+class Rotary(nn.Module):
+    def __init__(self, width=16):
+        super().__init__()
+        self.layers = nn.ModuleList([nn.Linear(width, width) for _ in range(3)])
+        self.register_buffer("turns", torch.polar(torch.ones(4, width // 2), torch.zeros(4, width // 2)))
+
+    def forward(self, x):
+        for layer in self.layers:
+            pairs = torch.view_as_complex(layer(x).unflatten(-1, (-1, 2)))
+            x = F.gelu(torch.view_as_real(pairs * self.turns).flatten(-2)) + (pairs.conj() * pairs).real.mean()
+        return x.square().mean()
+
+
 class Convolutions(nn.Module):
     def __init__(self):
         super().__init__()
@@ -142,6 +155,16 @@ class Operators(unittest.TestCase):
         # The arguments and the weights are made anew, and by some torches detached.
         again = [func for func in asked[first:] if func not in (torch.ops.aten.detach.default,)]
         self.assertLess(len(again), first / 5, again)
+
+    def test_complex_numbers_are_asked_for_and_all_else_is_remembered(self):
+        """Positions as rotations: an operator on complex numbers has flags that no size says."""
+        _model, call = call_of(Rotary, (3, 4, 16))
+        known = operators.Known()
+        self.assertEqual(words(call, 1009, known), words(call, 1009, without()))
+        self.assertFalse(known.is_off)
+        remembered = {key[0] for key in known.answers}
+        self.assertIn(torch.ops.aten.gelu.default, remembered)
+        self.assertFalse({torch.ops.aten.view_as_real.default, torch.ops.aten._conj.default} & remembered)
 
     def test_nothing_is_remembered_of_a_torch_that_is_unknown(self):
         _model, call = call_of(Attention, (3, 4, 16))

@@ -7,7 +7,7 @@ import unittest
 
 import rehearse
 import targets_of
-from test_rounds import BATCH, SMALLER, line_of, peak_of_a_step, predicted
+from test_rounds import BATCH, SMALLER, line_of, peak_of_a_step, peak_of_steps, predicted
 
 # Of a step's need; at the least of them the first call of a step runs out.
 SHARES = (0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9)
@@ -45,6 +45,18 @@ class Targets(unittest.TestCase):
             with self.subTest(share=share):
                 self.assertEqual(line["phase"], "evaluation")
                 self.assertIsNone(rehearse.why_not(line))
+
+    def test_what_an_evaluation_binds_a_training_holds_as_well(self):
+        """The loss is read from the model, and the logits stay until the next forward has returned."""
+        training = targets_of.an_evaluation_that_binds_its_logits
+        real = peak_of_steps(training, BATCH, 3)
+        found = list(lines_in_the_target(training, real))
+        self.assertTrue(found)
+        for share, line in found:
+            with self.subTest(share=share):
+                self.assertTrue(line["own_loss"])
+                steady = line["before"] + rehearse.steady_peak(line, BATCH)
+                self.assertLess(abs(steady / real - 1), 0.05, (steady, real))
 
 
 if __name__ == "__main__":

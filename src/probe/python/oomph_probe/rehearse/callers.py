@@ -185,7 +185,7 @@ class Scene:
             for at in range(len(block) - 1, -1, -1):
                 statement, binds = block[at], bound_by(block[at])
                 is_first = block is self.inside and at == 0
-                if is_first:
+                if is_first and not any(map(reads_kept_loss, [self.result, *kept, *self.after])):
                     self.is_a_part(statement, binds, tied)
                 is_needed = bool(binds & wanted) or is_first
                 # An addition to a list of the program's is one to a list of ours.
@@ -323,6 +323,16 @@ class Scene:
             body.insert(at, ast.Delete(targets=targets, lineno=1, col_offset=0))
         module = ast.Module(body=body, type_ignores=[])
         return compile(ast.fix_missing_locations(module), "<the caller's lines>", "exec")
+
+
+def reads_kept_loss(statement: Any) -> bool:
+    """Whether it reads a loss that an object keeps, as a model may its own (`loss = model.last_loss`)."""
+    called = {id(each.func) for each in ast.walk(statement) if isinstance(each, ast.Call)}
+    return any(
+        isinstance(each, ast.Attribute) and isinstance(each.ctx, ast.Load) and is_loss(each.attr)
+        and id(each) not in called
+        for each in ast.walk(statement)
+    )
 
 
 class Lines:

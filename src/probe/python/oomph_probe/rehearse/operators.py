@@ -139,6 +139,9 @@ class Operators:
             if each is kind:
                 if value.fake_mode is not mode or value.constant is not None:
                     return False
+                if value.dtype.is_complex or value.is_neg():
+                    # They have flags that no size says.
+                    return False
                 parts += (
                     value.shape, value.stride(), value.dtype, value.fake_device, value.storage_offset(),
                     value.requires_grad,
@@ -253,8 +256,6 @@ class Operators:
         if value is None:
             return NONE, 0, (), (), None, None, 0
         if type(value) is not self.kind or value.constant is not None or value.dtype.is_complex or value.is_neg():
-            # Complex numbers have flags that no size says.
-            self.known.is_off = self.known.is_off or type(value) is self.kind and value.constant is None
             raise Unknown
         for place, each in enumerate(args):
             if each is value:
