@@ -33,6 +33,7 @@ pub(crate) mod recognized;
 mod source_tokens;
 pub(crate) mod spellings;
 pub(crate) mod text;
+mod unknown_program;
 mod workload;
 
 pub use argument::ArgumentForm;

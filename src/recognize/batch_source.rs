@@ -1,23 +1,20 @@
 //! Where a command sets its batch: for a program with an entry among its arguments, else in its config
-//! file; for one without, by common spellings among its arguments, in variables in front of the command
-//! or in its config file, and only if there is exactly one reading.
+//! file; one without is for `unknown_program.rs`.
 
-use super::argument::{Arguments, Hit, Name, Value, same, text as word_text};
+use super::argument::{Arguments, Hit, Name};
 use super::batch::{
-    BatchSource, Knob, Place, WholeBatch, addition, agree_with_deepspeed, deepspeed_source, last,
-    numbers, parsed,
+    BatchSource, Knob, Place, WholeBatch, addition, agree_with_deepspeed, last, numbers, parsed,
 };
 use super::config_file::{self, FoundValue};
 use super::family;
 use super::knob::{self, PossibleBatch};
 use super::launch::ConfigFile;
-use super::layout::{ProgramKind, file_name};
 use super::learned::{KnobEffect, KnobPlace, LearnedKnob};
 use super::overrides;
 use super::program::{AccumulationRule, InsertPlace, ProgramEntry};
 use super::recognized::Recognized;
-use super::spellings::BatchArgument;
 use super::text;
+use super::unknown_program::of_unknown;
 use crate::event::Knobs;
 
 const LISTS_OF_GPUS: [&str; 4] = ["--gpu_ids", "--gpus", "--gpu", "--device_ids"];
@@ -57,6 +54,9 @@ impl<'c> Recognized<'c> {
 
     fn unbounded_batch(&self) -> Result<BatchSource<'c>, String> {
         self.check_open()?;
+        if let Some(why) = self.cut_by_another_number() {
+            return Err(why);
+        }
         let by_words = self.spelled_batch();
         let without_effect = by_words.as_ref().ok().and_then(|s| self.without_effect(s));
         let is_without_effect = without_effect.is_some();
@@ -364,7 +364,17 @@ impl<'a> KnownProgram<'a, '_> {
             InsertPlace::Start => range.start,
             InsertPlace::End | InsertPlace::Launcher => range.end,
         };
-        let spec = spec.replace("{name}", name);
+        let mut spec = spec.replace("{name}", name);
+        // Older programs of a family call it otherwise.
+        if let Some(text) = self.recognized.launch.text
+            && let Some((option, key)) = spec.split_once(' ')
+            && text.refuses(option)
+        {
+            let older = self.entry.file.older_overrides.iter();
+            let taken = older.clone().find(|older| !text.refuses(older));
+            let refused = || format!("{option} is no option of this program");
+            spec = format!("{} {key}", taken.ok_or_else(refused)?);
+        }
         overrides::addition(&self.arguments, &spec, end).map(Place::Added)
     }
 
@@ -493,275 +503,4 @@ fn one_of(file: &ConfigFile, names: &[String]) -> Result<Option<FoundValue>, Str
             file.shown()
         )),
     }
-}
-
-/// Of a program without an entry.
-fn of_unknown<'a>(
-    recognized: &Recognized<'a>,
-    arguments: &Arguments<'a>,
-) -> Result<BatchSource<'a>, String> {
-    let words = &recognized.command.argv;
-    let script = file_name(words.get(recognized.layout.program).map_or("", word_text));
-    let typed = Spelled::among(arguments.all().map(NamedValue::Argument));
-    let mut assigned = Spelled::among(variables(recognized));
-    assigned
-        .sizes
-        .retain(|(level, _)| *level != BatchArgument::Total);
-    let deepspeed = config_file::of_deepspeed(arguments, &recognized.launch);
-    if let (Some((_, typed)), Some((_, assigned))) = (typed.sizes.first(), assigned.sizes.first()) {
-        let (one, two) = (assigned.name(), typed.name());
-        return Err(format!("{one} and {two} are both set"));
-    }
-    if let Some(spelled) = [&typed, &assigned]
-        .into_iter()
-        .find(|s| !s.sizes.is_empty())
-    {
-        let mut source = spelled.source(script, &spelled.steps, arguments, None)?;
-        match deepspeed {
-            Some(file) => agree_with_deepspeed(&mut source, file)?,
-            None => refuse_unread(arguments)?,
-        }
-        return Ok(source);
-    }
-    if let Some(file) = deepspeed {
-        return deepspeed_source(file);
-    }
-    if let Some(file) = config_file::of_unknown(arguments, &recognized.launch) {
-        let mut settings = settings(file)?;
-        if let Some(text) = recognized.launch.text {
-            leave_unread_sections(&mut settings, &file.names()?, text);
-        }
-        let spelled = Spelled::among(settings.into_iter());
-        let steps = match spelled.steps.is_empty() {
-            true => &typed.steps,
-            false => &spelled.steps,
-        };
-        if !spelled.sizes.is_empty() {
-            let mut source = spelled.source(script, steps, arguments, recognized.launch.text)?;
-            source.file = Some(file);
-            return Ok(source);
-        }
-    }
-    Err(match recognized.layout.kind {
-        ProgramKind::ShellScript => format!("the batch size is inside {script}"),
-        _ => "no batch size in the command".into(),
-    })
-}
-
-/// DeepSpeed's config file must agree with the command, so it must have been read.
-fn refuse_unread(arguments: &Arguments<'_>) -> Result<(), String> {
-    let mut options = config_file::DEEPSPEED
-        .iter()
-        .filter(|option| option.ends_with("config"));
-    match options.find(|option| arguments.has(Name::new(option))) {
-        Some(option) => Err(format!(
-            "the file given with {option} may set the batch size too, and they must agree"
-        )),
-        None => Ok(()),
-    }
-}
-
-/// Something with a name and a value.
-#[derive(Clone)]
-enum NamedValue<'a> {
-    Argument(Hit<'a>),
-    Variable {
-        name: &'a str,
-        value: &'a str,
-        place: Place<'a>,
-    },
-    Setting(&'a ConfigFile, FoundValue),
-}
-
-impl<'a> NamedValue<'a> {
-    fn name(&self) -> &str {
-        match self {
-            NamedValue::Argument(hit) => hit.name,
-            NamedValue::Variable { name, .. } => name,
-            NamedValue::Setting(_, found) => &found.name,
-        }
-    }
-
-    fn knob(&self) -> Result<Knob<'a>, String> {
-        match self {
-            NamedValue::Argument(hit) => Knob::of(hit),
-            NamedValue::Variable { name, value, place } => Knob::new(name, value, place.clone()),
-            NamedValue::Setting(file, found) => {
-                Knob::new(&found.name, &found.text, Place::File(file, found.clone()))
-            }
-        }
-    }
-}
-
-/// All that is spelled like a batch or an accumulation, from one source.
-struct Spelled<'a> {
-    sizes: Vec<(BatchArgument, NamedValue<'a>)>,
-    steps: Vec<NamedValue<'a>>,
-}
-
-impl<'a> Spelled<'a> {
-    fn among(all: impl Iterator<Item = NamedValue<'a>>) -> Spelled<'a> {
-        let mut spelled = Spelled {
-            sizes: Vec::new(),
-            steps: Vec::new(),
-        };
-        for said in all {
-            // `-b configs/train.yaml`
-            if said.name() == "-b" && said.knob().is_err() {
-                continue;
-            }
-            match family::batch_level(said.name()) {
-                Some(level) => spelled.sizes.push((level, said)),
-                None if family::is_accumulation(said.name()) => spelled.steps.push(said),
-                None => {}
-            }
-        }
-        spelled
-    }
-
-    fn source(
-        &self,
-        script: &str,
-        steps: &[NamedValue<'a>],
-        arguments: &Arguments<'a>,
-        text: Option<&text::ProgramText>,
-    ) -> Result<BatchSource<'a>, String> {
-        use BatchArgument::{Divided, Micro, Plain, Total, Unsure};
-        let of = |levels: &[BatchArgument]| -> Vec<NamedValue<'a>> {
-            let sizes = self
-                .sizes
-                .iter()
-                .filter(|(level, _)| levels.contains(level));
-            sizes.map(|(_, said)| said.clone()).collect()
-        };
-        if let Some(part) = of(&[Unsure]).first() {
-            return Err(format!(
-                "{} may be the micro-batch or the total batch",
-                part.name()
-            ));
-        }
-        let steps = only(steps, "accumulation")?;
-        let (micro, total) = (of(&[Micro]), of(&[Total]).pop());
-        // Beside a total, a plain batch is the per-device part.
-        let plain = match (micro.is_empty(), &total) {
-            (true, None) => of(&[Plain, Divided]),
-            (true, Some(_)) => of(&[Plain]),
-            (false, _) => Vec::new(),
-        };
-        let whole = match micro.is_empty() {
-            true => total,
-            false => of(&[Plain, Divided, Total]).into_iter().next(),
-        };
-        let Some(size) = only(&[micro, plain].concat(), "the batch size")? else {
-            let name = whole.as_ref().map_or("the batch", NamedValue::name);
-            return Err(format!(
-                "{name} is a total; the command does not set the micro-batch size"
-            ));
-        };
-        if let (Some(steps), Some(divided)) = (&steps, of(&[Divided]).first())
-            && of(&[Micro]).is_empty()
-            && text
-                .is_none_or(|text| text.divides(last_part(divided.name()), last_part(steps.name())))
-        {
-            return Err(format!(
-                "{script} may or may not divide {} by {}",
-                divided.name(),
-                steps.name()
-            ));
-        }
-        let mut source = BatchSource::new(vec![size.knob()?]);
-        match (steps, whole) {
-            (Some(NamedValue::Argument(hit)), _) => source.steps = numbers(arguments, &hit)?,
-            (Some(steps), _) => source.steps = vec![steps.knob()?],
-            (None, Some(total)) => {
-                source.whole = WholeBatch::Kept(format!(
-                    "{} stays; most programs then take more micro-batches",
-                    total.name()
-                ));
-            }
-            (None, None) => {}
-        }
-        Ok(source)
-    }
-}
-
-/// A variable of the program as an option or a file's setting names it: `--batch-size`, `train.batch_size`.
-fn last_part(name: &str) -> &str {
-    let name = name.trim_start_matches('-');
-    name.rsplit('.').next().unwrap_or(name)
-}
-
-/// The last of several, if all have the same name.
-fn only<'a>(all: &[NamedValue<'a>], what: &str) -> Result<Option<NamedValue<'a>>, String> {
-    let Some(last) = all.last() else {
-        return Ok(None);
-    };
-    match all.iter().find(|other| !same(other.name(), last.name())) {
-        Some(other) => Err(format!(
-            "{} and {} both look like {what}",
-            other.name(),
-            last.name()
-        )),
-        None => Ok(Some(last.clone())),
-    }
-}
-
-/// The variables in front of a command (`BATCH_SIZE=32 python train.py`).
-fn variables<'a>(recognized: &Recognized<'a>) -> impl Iterator<Item = NamedValue<'a>> {
-    let command = recognized.command;
-    let typed = command.env.iter().filter_map(|change| {
-        let value = change.value.as_ref()?.as_str()?;
-        Some(NamedValue::Variable {
-            name: change.name.as_str()?,
-            value,
-            place: Place::Variable(value),
-        })
-    });
-    let words = recognized.layout.assignments.iter().filter_map(|at| {
-        let (name, value) = word_text(&command.argv[*at]).split_once('=')?;
-        let place = Place::Word(Value {
-            text: value,
-            at: *at,
-            from: name.len() + 1,
-        });
-        Some(NamedValue::Variable { name, value, place })
-    });
-    typed.chain(words)
-}
-
-/// Leaves the settings of sections that the program's text does not name beside those of others: they are another
-/// program's. A text that names none of the file's sections takes them otherwise.
-fn leave_unread_sections(
-    settings: &mut Vec<NamedValue<'_>>,
-    of_file: &[String],
-    text: &text::ProgramText,
-) {
-    let section = |name: &str| name.split_once('.').map(|(section, _)| section.to_string());
-    let is_read = |name: &str| section(name).is_none_or(|section| text.names_section(&section));
-    let names_one = of_file
-        .iter()
-        .any(|name| section(name).is_some() && is_read(name));
-    if names_one && settings.iter().any(|setting| is_read(setting.name())) {
-        settings.retain(|setting| is_read(setting.name()));
-    }
-}
-
-/// The settings of a config file; an error if it can't be copied faithfully.
-fn settings(file: &ConfigFile) -> Result<Vec<NamedValue<'_>>, String> {
-    let names = file.names()?;
-    if let Some(other) = file.builds_on() {
-        return Err(format!(
-            "{} builds on other files ({other}), which a copy elsewhere would not find",
-            file.shown()
-        ));
-    }
-    let named = names
-        .iter()
-        .filter(|name| family::batch_level(name).is_some() || family::is_accumulation(name));
-    named
-        .filter_map(|name| Some((name, file.scalar(name).transpose()?)))
-        // An accumulation that is not clear stays as it is.
-        .filter(|(name, found)| found.is_ok() || family::batch_level(name).is_some())
-        .map(|(_, found)| Ok(NamedValue::Setting(file, found?)))
-        .collect()
 }

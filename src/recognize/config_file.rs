@@ -71,10 +71,19 @@ enum SettingHere {
     },
 }
 
+/// The only item of a list, which stands for it: `accum_count: [8]`.
+fn only_item(settings: &FileSettings, name: &str) -> Option<String> {
+    let has = |item: &str| settings.all.iter().any(|s| s.is_plain && s.name == item);
+    let first = format!("{name}.0");
+    (has(&first) && !settings.all.iter().any(|s| s.name == format!("{name}.1"))).then_some(first)
+}
+
 /// What the text of a file says of the setting of a dotted name, in which `*` stands for anything.
 fn said_in(file: &Path, text: &str, name: &str) -> Result<SettingHere, String> {
     let settings = settings_of(ending(file), text)?;
-    let mut named = settings.all.iter().filter(|s| is_like(&s.name, name));
+    let item = only_item(&settings, name);
+    let wanted = item.as_deref().unwrap_or(name);
+    let mut named = settings.all.iter().filter(|s| is_like(&s.name, wanted));
     let one = match (named.next(), named.next()) {
         (None, _) => {
             let replaced = name.split_once('.').map(|(of, _)| format!("{of}._delete_"));
@@ -98,7 +107,7 @@ fn said_in(file: &Path, text: &str, name: &str) -> Result<SettingHere, String> {
         // Python computes `5 * 8`.
         let number = python_number(written).filter(|_| is_python);
         return Ok(SettingHere::Value(FoundValue {
-            name: one.name.clone(),
+            name: item.map_or_else(|| one.name.clone(), |_| name.to_string()),
             text: number.map_or_else(|| written.to_string(), |number| number.to_string()),
             from: one.from,
             to: one.to,
@@ -160,7 +169,14 @@ impl ConfigFile {
         if settings.may_hide {
             return Err(format!("{}: another file may say more", self.shown()));
         }
-        let mut names: Vec<String> = settings.all.into_iter().map(|s| s.name).collect();
+        let of_list = |name: &str| {
+            let list = name.strip_suffix(".0")?;
+            only_item(&settings, list).map(|_| list.to_string())
+        };
+        let all = settings.all.iter();
+        let mut names: Vec<String> = all
+            .map(|setting| of_list(&setting.name).unwrap_or_else(|| setting.name.clone()))
+            .collect();
         names.dedup();
         Ok(names)
     }
@@ -236,6 +252,33 @@ impl Recognized<'_> {
         files.sort_by_key(|file| (file.at, file.from));
         files.dedup();
         files
+    }
+}
+
+impl Recognized<'_> {
+    /// Whether an option for the config file names one that was not read.
+    pub(crate) fn has_unread_config(&self) -> bool {
+        let arguments = self.arguments();
+        let specs: Vec<&str> = match self.known {
+            Some(entry) => entry
+                .file
+                .named
+                .iter()
+                .chain(&entry.config)
+                .map(String::as_str)
+                .collect(),
+            None => of_no_entry().collect(),
+        };
+        let options = specs.into_iter().filter(|spec| spec.starts_with('-'));
+        let named: Vec<NamedFile> = options
+            .flat_map(|spec| named_by(&arguments, spec))
+            .collect();
+        named.iter().any(|named| {
+            let is_settings = SETTINGS_FILES
+                .iter()
+                .any(|ending| named.name.to_string_lossy().ends_with(ending));
+            is_settings && read(named, &self.launch).is_none()
+        })
     }
 }
 
@@ -389,7 +432,7 @@ mod tests {
                 "# one\n---\nmicro_batch_size: 4   # per GPU\n\"bf16\": auto\nname: 'x y'  # n\n",
                 "train:\n  batch_size: 16\n  note: |\n    batch_size: 99\n    # text\n  lr: 1e-4\n",
                 "datasets:\n- path: a\n  type: b:c\n- path: d\nlist:\n  - 1\n  - 2\n",
-                "flow: {batch_size: 3,\n  more: 4}\nlong: this goes\n  on here\nbase: &x 3\nref: *x\nempty:\nlast: 7\n",
+                "flow: {batch_size: 3,\n  more: 4}\nlong: this goes\n  on here\nbase: &x 3\nref: *x\nempty:\nlast: 7\nsingle: [5]\nalone:\n- 6\n",
             ),
         );
         for (name, value) in [
@@ -405,6 +448,8 @@ mod tests {
             ("last", Some("7")),
             ("flow.batch_size", Some("3")),
             ("empty", None),
+            ("single", Some("5")),
+            ("alone", Some("6")),
         ] {
             assert_eq!(found(&file, name).as_deref(), value, "{name}");
         }

@@ -235,6 +235,8 @@ pub struct InFile {
     /// The argument that overrides the batch; without one a copy of the file is edited. `{name}` is what the file calls it,
     /// and an option in front what such arguments follow: `--cfg-options {name}=`.
     pub batch_override: Option<String>,
+    /// What older programs call the option in front, the newest first.
+    pub older_overrides: Vec<String>,
     /// The argument that overrides the accumulation; without one a copy of the file is edited.
     pub accumulation_override: Option<String>,
     /// The name of the batch beside which it accumulates; with another it does not.

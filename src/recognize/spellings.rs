@@ -12,6 +12,7 @@ type Meanings<M> = BTreeMap<M, Vec<String>>;
 pub(crate) struct Spellings {
     pub not_of_training: Vec<String>,
     pub accumulation: Vec<String>,
+    pub dynamic_batches: Vec<String>,
     pub evaluates: Vec<String>,
     pub like_a_batch: Vec<String>,
     pub beside_a_batch: Vec<String>,

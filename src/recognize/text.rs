@@ -23,6 +23,7 @@ pub(crate) use paths::{PathPart, default_files, default_words, made_files, writt
 pub(crate) use statements::ImportedModule;
 use statements::{SourceStatements, is_overwritten};
 use std::collections::BTreeSet;
+use std::ops::Range;
 
 /// Numbers that have nothing to do with batches, of which so many are kept.
 const MOST_OTHERS: usize = 4000;
@@ -30,6 +31,9 @@ const MOST_OTHERS: usize = 4000;
 /// Names of parts that are looked at, and how long they may be.
 const MOST_PARTS: usize = 100_000;
 const LONGEST_PART: usize = 40;
+
+/// A parser with fewer may be another one than the training's.
+const FEWEST_OPTIONS: usize = 3;
 
 /// A file of the program.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -91,6 +95,8 @@ pub struct ProgramText {
     pub(crate) trains: bool,
     /// Whether it asks that something divides by the batch.
     pub(crate) batch_divides: bool,
+    /// The options that the text declares to a parser; none where it may have others too.
+    options: BTreeSet<String>,
     /// Whether it makes what a file says the defaults of its arguments, which then go before it.
     pub(crate) sets_defaults: bool,
 }
@@ -139,6 +145,7 @@ impl ProgramText {
         text.sets_defaults = calls.any(|call| call.name() == "set_defaults");
         text.batch_divides = read.iter().any(|(_, said)| is_divided_by_batch(said));
         text.parts = parts(&read);
+        text.options = options(&read);
         constants::constants(&read, &mut text.numbers);
         for file in settings {
             let numbers = of_settings(file);
@@ -180,6 +187,11 @@ impl ProgramText {
         self.others
             .iter()
             .any(|number| number.names().contains(&option))
+    }
+
+    /// Whether the program's own parser refuses this option, as one that it was not told of.
+    pub(crate) fn refuses(&self, option: &str) -> bool {
+        option.starts_with("--") && !self.options.is_empty() && !self.options.contains(option)
     }
 
     /// Whether the text takes the settings of a section by its name: `config.train`, `config["train"]`.
@@ -295,6 +307,43 @@ fn parts(read: &[ReadSource<'_, '_>]) -> BTreeSet<String> {
         })
     });
     all.take(MOST_PARTS).map(str::to_string).collect()
+}
+
+/// The options of the script's parser; none unless the script declares all of them itself.
+fn options(read: &[ReadSource<'_, '_>]) -> BTreeSet<String> {
+    let Some((_, script)) = read.first() else {
+        return BTreeSet::new();
+    };
+    let tokens = &script.tokens;
+    let mut parsers = (script.calls.iter()).filter(|call| call.name() == "ArgumentParser");
+    let (Some(parser), None) = (parsers.next(), parsers.next()) else {
+        return BTreeSet::new();
+    };
+    let name = script.target_of(parser);
+    let is_parser = |part: &Range<usize>| Some(tokens.text_of(part)) == name;
+    let is_shared = script.calls.iter().any(|call| {
+        let given = call.keywords.iter().map(|(_, value)| value);
+        call.positional.iter().chain(given).any(is_parser)
+            || matches!(
+                call.name(),
+                "parse_known_args" | "add_subparsers" | "add_arguments"
+            )
+    });
+    if name.is_none() || is_shared || parser.keyword("parents").is_some() {
+        return BTreeSet::new();
+    }
+    let declared = script
+        .calls
+        .iter()
+        .filter(|call| call.name() == "add_argument");
+    let words = declared.flat_map(|call| call.positional.iter());
+    let options = words.filter_map(|word| tokens.string(word.start));
+    let options: BTreeSet<String> = options.map(String::from).collect();
+    // A few are no parser of a training's.
+    match options.len() >= FEWEST_OPTIONS {
+        true => options,
+        false => BTreeSet::new(),
+    }
 }
 
 /// Whether the script calls for gradients, or a function that does.

@@ -145,8 +145,19 @@ impl<'a> SwitchReader<'a> {
             SwitchDefault::Off => {}
         }
         let words = switch.words?;
+        if let Some(refused) = self.refused(words) {
+            return Err(format!("{refused} is no option of this program"));
+        }
         self.add(&mut draft, words)?;
         Ok(draft)
+    }
+
+    /// What the program's own parser would not take: another version of a known program has other options.
+    fn refused<'w>(&self, words: &'w [String]) -> Option<&'w str> {
+        let option = words.first()?.split('=').next()?;
+        let is_the_programs = self.switch.spec.place != InsertPlace::Launcher;
+        let text = self.recognized.launch.text.filter(|_| is_the_programs)?;
+        text.refuses(option).then_some(option)
     }
 
     /// Whether the config file turns it off; an error if that turns it on or is unclear.

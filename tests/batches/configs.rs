@@ -14,7 +14,7 @@ struct Case {
     edited: &'static str,
 }
 
-const CASES: [Case; 8] = [
+const CASES: [Case; 17] = [
     Case {
         files: &[
             (
@@ -100,6 +100,97 @@ const CASES: [Case; 8] = [
         command: "python lazyconfig_train_net.py --config-file configs/a.py",
         batch: "dataloader.train.total_batch_size 64",
         edited: "configs/a.py dataloader.train.total_batch_size=32",
+    },
+    // The options that the program's own parser has.
+    Case {
+        files: &[
+            ("configs/a.py", "data = dict(samples_per_gpu=2)\n"),
+            (
+                "tools/train.py",
+                "p = argparse.ArgumentParser()\np.add_argument('config')\np.add_argument('--work-dir')\n\
+                 p.add_argument('--seed')\np.add_argument('--options', nargs='+')\na = p.parse_args()\n",
+            ),
+        ],
+        command: "python tools/train.py configs/a.py",
+        batch: "data.samples_per_gpu 2",
+        edited: "configs/a.py --options data.samples_per_gpu=1",
+    },
+    Case {
+        files: &[
+            ("configs/a.py", "data = dict(samples_per_gpu=2)\n"),
+            (
+                "tools/train.py",
+                "p = argparse.ArgumentParser()\np.add_argument('config')\np.add_argument('--work-dir')\n\
+                 p.add_argument('--seed')\np.add_argument('--options', nargs='+')\na = p.parse_args()\n",
+            ),
+        ],
+        command: "python tools/train.py configs/a.py",
+        batch: "data.samples_per_gpu 2",
+        edited: "mixed precision: not offered: --amp is no option of this program",
+    },
+    // What the file says beside a batch that is typed.
+    Case {
+        files: &[(
+            "a.yaml",
+            "data:\n  batch_size: 1\ntrainer:\n  accumulate_grad_batches: 128\n",
+        )],
+        command: "python t.py a.yaml data.batch_size=4",
+        batch: "data.batch_size 4",
+        edited: "data.batch_size=2 trainer.accumulate_grad_batches=256",
+    },
+    Case {
+        files: &[("a.yaml", "batch_size: 4096\naccum_count: [8]\n")],
+        command: "python t.py -config a.yaml -batch_size 2048",
+        batch: "-batch_size 2048",
+        edited: "-batch_size 1024 -accum_count 16",
+    },
+    Case {
+        files: &[(
+            "a.yaml",
+            "global_train_batch_size: 1024\nmodel:\n  width: 8\n",
+        )],
+        command: "python t.py --config a.yaml --micro_batch_size 4",
+        batch: "--micro_batch_size 4",
+        edited: "--micro_batch_size 4→2; global_train_batch_size stays",
+    },
+    // Typed over what the file says.
+    Case {
+        files: &[("a.json", "{\"train\": {\"batch_size\": 6}}\n")],
+        command: "python t.py -c a.json -p train.batch_size=4 train.fp16=true",
+        batch: "train.batch_size 4",
+        edited: "-p train.batch_size=2 train.fp16=true",
+    },
+    // Filled up to a length.
+    Case {
+        files: &[(
+            "a.yaml",
+            "batch_size: 16\ndynamic_batching: True\nmax_batch_length: 850\n",
+        )],
+        command: "python t.py --config a.yaml",
+        batch: "nothing found",
+        edited: "smaller batch: not offered: dynamic_batching is on: batches are cut by their length",
+    },
+    // The program divides its batch by the steps.
+    Case {
+        files: &[(
+            "t.py",
+            "p.add_argument('--batch_size', type=int, default=8)\n\
+             p.add_argument('--grad_accumulation_steps', type=int, default=1)\n\
+             batch_size = args.batch_size // args.grad_accumulation_steps\n",
+        )],
+        command: "python t.py --batch_size 64 --grad_accumulation_steps 4",
+        batch: "--grad_accumulation_steps 4",
+        edited: "python t.py --batch_size 64 --grad_accumulation_steps 8",
+    },
+    Case {
+        files: &[(
+            "t.py",
+            "@gin.configurable\nclass Config:\n    batch_size: int = 16384\n\
+             loader = DataLoader(d, batch_size=config.batch_size)\n",
+        )],
+        command: "python t.py --gin_configs=a.gin --gin_bindings=Config.batch_size=4096",
+        batch: "not sure",
+        edited: "smaller batch",
     },
     // A base that isn't there may say more.
     Case {

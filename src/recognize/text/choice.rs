@@ -150,6 +150,9 @@ impl<'c> Recognized<'c> {
                     {
                         (HowSure::NotSure, vec![reading.spot(&found)])
                     }
+                    TextChoice::One(..) if self.cut_by_another_number().is_some() => {
+                        (HowSure::Nothing, Vec::new())
+                    }
                     TextChoice::One(found, sure) => (sure, vec![reading.spot(&found)]),
                     TextChoice::Several(rivals) => (
                         HowSure::NotSure,
@@ -335,48 +338,19 @@ impl<'a> TextReading<'_, 'a> {
         let found = self.by_text_alone();
         let files = &self.recognized.launch.files;
         match found {
-            // A file that belongs to the one that the command names is not read here, and may say another number.
+            // A file that belongs to the one that the command names, or that one itself, was not read: it may say another
+            // number.
             TextChoice::One(one, _)
                 if one.typed.is_none()
                     && self.standing(one.number) != KnobStanding::Confirmed
-                    && files.iter().any(|file| file.builds_on().is_some()) =>
+                    && (files.iter().any(|file| file.builds_on().is_some())
+                        || self.recognized.has_unread_config()
+                        || self.is_said_in_a_word(one.number)) =>
             {
                 TextChoice::Several(vec![one])
             }
             found => found,
         }
-    }
-
-    /// Whether a file that the command names may set the batch that this number only is the default of.
-    fn is_in_a_file(&self, found: &TextCandidate<'_>) -> bool {
-        let name = family::plain(leaf(found.number));
-        let is_it = |setting: &str| {
-            let leaf = setting.rsplit('.').next().unwrap_or(setting);
-            family::plain(leaf) == name || family::batch_level(setting).is_some()
-        };
-        let says = |file: &ConfigFile| match file.names() {
-            Ok(names) => names.iter().any(|setting| {
-                is_it(setting)
-                    && match file.scalar(setting) {
-                        // `auto`, or none: the program's own.
-                        Ok(said) => said.is_some_and(|said| {
-                            said.text.parse::<u64>().is_ok() || said.text.contains('$')
-                        }),
-                        Err(_) => true,
-                    }
-            }),
-            // It cannot be taken apart.
-            Err(_) => file.text.contains(leaf(found.number)),
-        };
-        let is_default = found.typed.is_none()
-            && self.standing(found.number) != KnobStanding::Confirmed
-            && !self
-                .recognized
-                .launch
-                .files
-                .iter()
-                .any(|file| file.name == Path::new(&found.number.file));
-        is_default && self.recognized.launch.files.iter().any(says)
     }
 
     fn by_text_alone(&self) -> TextChoice<'a> {
@@ -581,7 +555,9 @@ impl<'a> TextReading<'_, 'a> {
             }
             // Something else in the command that the text does not declare is somebody else's word for it.
             (Some(_), None) => found.rank() == 0,
-            (Some(_), Some(_)) | (None, _) => true,
+            // The program divides its batch by the steps that the command says.
+            (None, _) => source.steps.is_empty(),
+            (Some(_), Some(_)) => true,
         }
     }
 

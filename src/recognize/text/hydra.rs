@@ -36,7 +36,10 @@ pub(crate) fn hydra_config(source: &str) -> Option<HydraConfig> {
     let text = |range: Option<&TokenRange>| Some(said.tokens.string(range?.start)?.to_string());
     let mut calls = said.calls.iter();
     calls.find_map(|call| {
-        let is_main = call.callee == "hydra.main" || call.callee.ends_with(".hydra.main");
+        let is_main = call.callee == "hydra.main"
+            || call.callee.ends_with(".hydra.main")
+            // NeMo's own name of it.
+            || call.name() == "hydra_runner";
         let directory = text(call.keyword("config_path").or(call.positional.first()));
         let name = text(call.keyword("config_name").or(call.positional.get(1)));
         is_main.then_some(())?;

@@ -1,13 +1,16 @@
 //! Several numbers of the program's text of which none is surer than the others: what each would change, and how one names
 //! it.
 
-use super::{BatchSpot, HowSure, TextChoice, TextReading};
+use super::{BatchSpot, HowSure, TextCandidate, TextChoice, TextReading, leaf};
 use crate::recognize::batch::BatchSource;
 use crate::recognize::family;
 use crate::recognize::knob::PossibleBatch;
+use crate::recognize::launch::ConfigFile;
 use crate::recognize::layout::file_name;
+use crate::recognize::learned::KnobStanding;
 use crate::recognize::recognized::Recognized;
-use crate::recognize::text::ProgramText;
+use crate::recognize::text::{ProgramText, TextNumber};
+use std::path::Path;
 
 /// Of several that are as good, each as what sets the batch.
 pub(crate) fn possible<'a>(
@@ -60,5 +63,52 @@ pub(crate) fn sure<'a>(
     match reading.choice() {
         TextChoice::One(found, HowSure::Sure) => reading.source(found).ok(),
         TextChoice::One(..) | TextChoice::Several(_) | TextChoice::Nothing(_) => None,
+    }
+}
+
+impl TextReading<'_, '_> {
+    /// Whether a word of the command binds a number of this name otherwise than as an argument of it:
+    /// `--gin_bindings="Config.batch_size = 64"`.
+    pub(super) fn is_said_in_a_word(&self, number: &TextNumber) -> bool {
+        let bound = format!(".{}=", leaf(number));
+        let mut words = self
+            .recognized
+            .command
+            .argv
+            .iter()
+            .filter_map(|word| word.as_str());
+        words.any(|word| word.replace(' ', "").contains(&bound))
+    }
+
+    /// Whether a file that the command names may set the batch that this number only is the default of.
+    pub(super) fn is_in_a_file(&self, found: &TextCandidate<'_>) -> bool {
+        let name = family::plain(leaf(found.number));
+        let is_it = |setting: &str| {
+            let leaf = setting.rsplit('.').next().unwrap_or(setting);
+            family::plain(leaf) == name || family::batch_level(setting).is_some()
+        };
+        let says = |file: &ConfigFile| match file.names() {
+            Ok(names) => names.iter().any(|setting| {
+                is_it(setting)
+                    && match file.scalar(setting) {
+                        // `auto`, or none: the program's own.
+                        Ok(said) => said.is_some_and(|said| {
+                            said.text.parse::<u64>().is_ok() || said.text.contains('$')
+                        }),
+                        Err(_) => true,
+                    }
+            }),
+            // It cannot be taken apart.
+            Err(_) => file.text.contains(leaf(found.number)),
+        };
+        let is_default = found.typed.is_none()
+            && self.standing(found.number) != KnobStanding::Confirmed
+            && !self
+                .recognized
+                .launch
+                .files
+                .iter()
+                .any(|file| file.name == Path::new(&found.number.file));
+        is_default && self.recognized.launch.files.iter().any(says)
     }
 }

@@ -42,7 +42,7 @@ fn of_script(line: &str, text: &str, file: Option<(&str, &str)>) -> String {
 #[test]
 fn a_default_is_not_sure_where_a_named_file_sets_it_in_a_way_that_is_not_clear() {
     let line = "python train.py --config a.yaml";
-    for said in ["[8]", "${oc.env:BS,8}", "&size 8"] {
+    for said in ["[8, 16]", "${oc.env:BS,8}", "&size 8"] {
         let file = format!("train_batch_size: {said}\n");
         let said = of_script(line, ARGPARSE, Some(("a.yaml", &file)));
         assert!(said.starts_with("not sure: "), "{file}: {said}");
@@ -54,10 +54,12 @@ fn a_default_is_not_sure_where_a_named_file_sets_it_in_a_way_that_is_not_clear()
             "sure: --train_batch_size 64 default at train.py:1"
         );
     }
-    assert_eq!(
-        of_script(line, ARGPARSE, Some(("a.yaml", "train_batch_size: 8\n"))),
-        "sure: train_batch_size 8 config at a.yaml:1"
-    );
+    for file in ["train_batch_size: 8\n", "train_batch_size: [8]\n"] {
+        assert_eq!(
+            of_script(line, ARGPARSE, Some(("a.yaml", file))),
+            "sure: train_batch_size 8 config at a.yaml:1"
+        );
+    }
 }
 
 #[test]
