@@ -71,7 +71,7 @@ pub fn markdown(story: &SessionStory, options: &PageOptions) -> String {
 /// The device with the highest peak.
 fn busiest(story: &SessionStory) -> Option<&DeviceState> {
     let peak = |device: &&DeviceState| {
-        (device.allocated).max_between(Moment::ZERO, Moment(story.state.now.0 + 1))
+        (device.allocated).max_between(Moment::ZERO, Moment(story.state.now.0.saturating_add(1)))
     };
     let devices = story.state.devices.iter();
     devices
@@ -81,7 +81,7 @@ fn busiest(story: &SessionStory) -> Option<&DeviceState> {
 
 /// The largest `allocated` of each column, in eighths of a row.
 fn chart(text: &mut String, story: &SessionStory, device: &DeviceState) {
-    let end = Moment(story.state.now.0 + 1);
+    let end = Moment(story.state.now.0.saturating_add(1));
     let columns = device.allocated.columns(Moment::ZERO, end, WIDTH);
     let highest = columns.iter().flatten().map(|bucket| bucket.max).max();
     let highest = highest.unwrap_or_default();

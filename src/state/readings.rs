@@ -329,7 +329,7 @@ impl RankState {
         if sample.alloc_retries > before {
             let all = self.retries.last().map_or(0, |(_, count)| *count);
             let more = sample.alloc_retries - before;
-            push_bounded(&mut self.retries, (at, all + more), RETRIES);
+            push_bounded(&mut self.retries, (at, all.saturating_add(more)), RETRIES);
         }
     }
 }

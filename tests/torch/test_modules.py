@@ -157,6 +157,28 @@ class TheMarks(unittest.TestCase):
             first.rest()
         self.assertFalse(first.sees_modules())
 
+    def test_a_backward_that_is_compiled_is_left_alone(self):
+        """Compiled autograd traces the hooks of nodes, and refuses those that it does not know."""
+        from torch._dynamo import compiled_autograd
+
+        first = roots.Roots(torch, lambda *_: None, self.seen)
+        first.install()
+        try:
+            for _ in range(2):
+                model = Model()
+                self.seen.begin(by_hooks=False)
+                loss = model(torch.zeros(2, 5, dtype=torch.long))["logits"].square().mean()
+                compiler = torch.compile(backend="eager", fullgraph=True)
+                with compiled_autograd._enable(compiler):
+                    loss.backward()
+                self.assertIsNotNone(model.head.weight.grad)
+                # It may come again: nothing is marked for it any more.
+                self.assertEqual(self.seen.nodes, [])
+        finally:
+            first.rest()
+            torch._dynamo.reset()
+            compiled_autograd.reset()
+
 
 if __name__ == "__main__":
     unittest.main()

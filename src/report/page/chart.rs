@@ -352,7 +352,7 @@ const AROUND: Duration = Duration::from_secs(10);
 
 /// In order, without repetitions; at least two.
 pub(super) fn moments(story: &SessionStory) -> Vec<Moment> {
-    let end = Moment(story.state.now.0.max(1) + 1);
+    let end = Moment(story.state.now.0.max(1).saturating_add(1));
     let mut all = Vec::new();
     part(&mut all, Moment::ZERO, end, WHOLE);
     for run in story.state.runs.iter().rev().take(FINER) {

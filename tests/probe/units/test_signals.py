@@ -6,6 +6,7 @@ import types
 import unittest
 
 import support  # noqa: F401
+from _oomph_probe import hook
 from _oomph_probe.common import errors, signals
 from _oomph_probe.oom import observer
 
@@ -28,6 +29,54 @@ class Handler:
 
 def more(of, number, frame):
     raise Mine
+
+
+class AtAnyOtherTime(unittest.TestCase):
+    """A wrapper of ours is at work on the program's thread, or the probe is being loaded."""
+
+    def setUp(self):
+        before = signal.signal(signal.SIGUSR1, handler)
+        self.addCleanup(signal.signal, signal.SIGUSR1, before)
+        kept = errors.here.is_a_handlers
+        self.addCleanup(setattr, errors.here, "is_a_handlers", kept)
+        errors.here.is_a_handlers = signals.is_a_handlers
+
+    def catching(self, says):
+        try:
+            signal.raise_signal(signal.SIGUSR1)
+        except Exception:
+            says("at work")
+
+    def test_it_goes_on_to_the_program(self):
+        for says in (errors.ours, errors.foreseen, hook.swallowed):
+            count = errors.here.count
+            with self.subTest(says), self.assertRaises(Mine):
+                self.catching(says)
+            self.assertEqual(errors.here.count, count, "it is no error of ours")
+
+    def test_an_error_of_ours_does_not(self):
+        count = errors.here.count
+        for says in (errors.ours, errors.foreseen):
+            try:
+                raise KeyError("torch")
+            except Exception:
+                says("at work")
+        self.assertEqual(errors.here.count, count + 1)
+
+    def test_nor_does_one_on_another_thread(self):
+        found = []
+
+        def work():
+            try:
+                handler(1, None)
+            except Exception:
+                errors.ours("at work")
+                found.append(True)
+
+        thread = threading.Thread(target=work)
+        thread.start()
+        thread.join()
+        self.assertEqual(found, [True])
 
 
 class WhileAnOomIsLookedAt(unittest.TestCase):

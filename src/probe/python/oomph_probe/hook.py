@@ -140,7 +140,11 @@ def load_probe() -> None:
 
 
 def swallowed(where: str) -> None:
-    """An error of ours was caught; nothing of the package may be loaded yet."""
+    """An error of ours was caught; nothing of the package may be loaded yet. What a handler of the program's has raised
+    goes on to the program."""
+    error = sys.exc_info()[1]
+    if error is not None and is_a_handlers(error):
+        raise error
     try:
         errors: Any = sys.modules.get("_oomph_probe.common.errors")
         if errors is None:
@@ -148,6 +152,17 @@ def swallowed(where: str) -> None:
         errors.ours(where)
     except Exception:
         pass
+
+
+def is_a_handlers(error: BaseException) -> bool:
+    try:
+        signals: Any = sys.modules.get("_oomph_signals")
+        if signals is None:
+            signals = sys.modules["_oomph_signals"] = run_by_itself("_oomph_signals", "common", "signals.py")
+        return bool(signals.is_a_handlers(error))
+    except Exception:
+        pass
+    return False
 
 
 def run_by_itself(name: str, *path: str) -> "Any":

@@ -8,7 +8,7 @@ import atexit
 import os
 import sys
 
-from .common import errors, frames, spool, wire
+from .common import errors, frames, signals, spool, wire
 from .knobs import knobs
 from .live import (
     allocator,
@@ -67,6 +67,7 @@ class Process:
 
     def __init__(self, torch: Torch) -> None:
         self.torch = torch
+        errors.here.is_a_handlers = signals.is_a_handlers
         self.version = version_of(torch)
         self.settings = Settings()
         self.recording = self.make_recording()

@@ -2,7 +2,8 @@
 be bugs of ours are counted for the UI, and where OOMPH_PROBE_DEBUG=FILE is set, each process writes all of them to
 FILE.PID, with where they were caught.
 
-Called in an `except`, and raises nothing. Imports nothing of the package: before it is loaded, this file is run by
+Called in an `except`, and raises nothing but what a handler of the program's for a signal has raised meanwhile: that is
+no error of ours, and goes on to the program. Imports nothing of the package: before it is loaded, this file is run by
 itself (hook.py).
 """
 
@@ -33,6 +34,8 @@ class Errors:
         # How many of them the UI was told of; and written, by place.
         self.told = 0
         self.written: dict[str, int] = {}
+        # Says of an error whether a handler of the program's has raised it (common/signals.py), once that is loaded.
+        self.is_a_handlers: Any = None
         # Says of an error whether it is the program's, where one of those may come in the middle of ours; and the first
         # one that was.
         self.is_theirs: Any = None
@@ -40,6 +43,7 @@ class Errors:
 
     def ours(self, where: str) -> None:
         """Nobody expects this error: it counts. `where` says what the probe was doing."""
+        self.let_pass()
         try:
             error = sys.exc_info()[1]
             assert error is not None
@@ -55,6 +59,7 @@ class Errors:
 
     def foreseen(self, where: str) -> None:
         """This error has an answer, such as that an older torch lacks something: it is only written."""
+        self.let_pass()
         if self.path is None and self.is_theirs is None:
             return
         try:
@@ -63,6 +68,13 @@ class Errors:
                 self.write("foreseen, " + where, error, MOST_FORESEEN)
         except BaseException:
             pass
+
+    def let_pass(self) -> None:
+        """Raises again what a handler has raised, unless somebody watches for it who gives it to the program later."""
+        if self.is_theirs is None and self.is_a_handlers is not None:
+            error = sys.exc_info()[1]
+            if self.is_a_handlers(error):
+                raise error  # type: ignore[misc]
 
     def is_the_programs(self, error: BaseException | None) -> bool:
         """Keeps one that is, until whoever watches takes it."""

@@ -76,7 +76,9 @@ class Tensors:
 
     def inside(self, torch: Torch, value: Any, path: str, depth: int) -> Iterator[tuple[str, tuple[int, ...]]]:
         if objects.is_a(value, torch.Tensor):
-            yield path, tuple(value.shape)
+            # Not what a class of the program's calls its shape.
+            is_plain = type(value) in (torch.Tensor, torch.nn.Parameter)
+            yield path, tuple(value.shape if is_plain else torch.Tensor.shape.__get__(value))
         elif not depth or objects.is_a(value, (str, bytes, int, float, type(None), torch.nn.Module)):
             return
         elif objects.is_a(value, (list, tuple)):

@@ -51,6 +51,8 @@ class Modules:
         self.roots: dict[Any, Any] = {}
         self.classes: dict[Any, Any] = {}
         self.handles: list[Any] = []
+        # The hooks of this step's nodes.
+        self.nodes: list[Any] = []
         # Whether its modules go deeper than is looked at.
         self.is_too_deep = False
         # The module that is given a tensor first in the step, by its id, and the largest that it is given.
@@ -60,6 +62,7 @@ class Modules:
     def begin(self, by_hooks: bool) -> None:
         """A traced step begins; `by_hooks` where nothing else sees the modules."""
         self.end()
+        self.nodes = []
         self.marks, self.stack, self.label, self.thread = [], [], None, None
         self.seen, self.roots, self.classes = set(), {}, {}
         self.first, self.inputs = None, ()
@@ -153,6 +156,8 @@ class Modules:
     def mark_nodes(self, value: Any, label: int | None) -> None:
         """Notes when backward comes to these tensors' nodes. The first to name a node is the innermost."""
         try:
+            if compiles_backward():
+                return
             for tensor in tensors_in(self.torch, value):
                 node = tensor.grad_fn
                 if node is None or type(node).__name__.startswith("Compiled"):
@@ -160,10 +165,17 @@ class Modules:
                 number = get_ident(), node._sequence_nr(), type(node).__name__
                 if number not in self.seen:
                     self.seen.add(number)
-                    node.register_prehook(self.noting(label))
+                    self.nodes.append(node.register_prehook(self.noting(label)))
         except Exception:
             # Then backward's allocations are of no module.
             errors.foreseen("mark nodes of a graph")
+
+    def before_backward(self) -> None:
+        """What compiles a backward would compile our hooks with it, or refuse them."""
+        if self.nodes and compiles_backward():
+            for each in self.nodes:
+                each.remove()
+            self.nodes = []
 
     def noting(self, label: int | None) -> Callable[[Any], None]:
         marks = self.marks
@@ -244,6 +256,17 @@ def tensors_in(torch: Torch, value: Any, depth: int = 2) -> list[Tensor]:
             found += tensors_in(torch, each, depth - 1)
         return found[:MOST_TENSORS]
     return []
+
+
+def compiles_backward() -> bool:
+    """Whether compiled autograd is on, or was in this process: it may be turned on for the backward alone."""
+    found: Any = sys.modules.get("torch._dynamo.compiled_autograd")
+    if found is None:
+        return False
+    if any(getattr(found, "compiled_autograd_enabled" + each, False) for each in ("", "_force_eager")):
+        return True
+    # How many graphs it has compiled.
+    return repr(getattr(found, "COMPILE_COUNTER", "count(0)")) not in ("count(0)", "'count(0)'")
 
 
 def has_compiled() -> bool:

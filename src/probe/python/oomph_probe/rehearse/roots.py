@@ -37,6 +37,8 @@ SETTLED_STEPS = 3
 WATCHED_STEPS = 256
 # Calls without a step after which a program that never trains is left in peace.
 ENOUGH = 20000
+# Models whose device is known at once.
+MOST_DEVICES = 200
 MOST_LEAVES = 256
 DEVICES = ("cuda",)
 
@@ -122,6 +124,8 @@ class Roots:
         # Why the latest call could not be noted.
         self.why_not = "no call of a model that is trained was seen"
         self.calls = 0
+        # Where models lie, by address: each with its first parameter's device.
+        self.devices: dict[int, tuple[Any, Any, Any]] = {}
         self.torch_home = frames.home_of(torch)
         self.tracing_state = getattr(torch._C, "_get_tracing_state", lambda: None)
         self.module: Any = None
@@ -240,6 +244,7 @@ class Roots:
             # A rehearsal's are none of the program's.
             if apart.here.alive and apart.here.is_in_one():
                 return original(*args, **kwargs)
+            roots.modules.before_backward()
             if roots.before_backward is not None and not roots.backwards and kwargs.get("accumulate_grad", True):
                 if not roots.before_backward(args[0] if args else None, roots.steps):
                     roots.before_backward = None
@@ -333,14 +338,14 @@ class Roots:
                 self.before = self.allocated(next((each.device for each in members.parameters(module)), None))
                 self.least_before = min(self.least_before, self.before)
                 return True
-            device = device_of(module)
+            device = self.device_of(module)
             if device is None or device.type not in DEVICES:
                 return False
             # Where a call cannot be noted its modules' calls are: those say nothing of what the model was given.
             if getattr(self.inside, "given", None) is None:
                 self.inside.given = id(module)
                 self.given.add(module, args, kwargs)
-            call = Call(self.torch, module, args, kwargs, self.allocated(device))
+            call = Call(self.torch, module, args, kwargs, self.allocated(device), device)
             call.callers = callers.Callers(self.torch_home, sys._getframe(2))
             call.steps = self.steps
             in_buckets = self.are_in_buckets(module)
@@ -357,6 +362,18 @@ class Roots:
             errors.foreseen("note a model's call")
             self.latest, self.why_not = None, repr(error)[:160]
         return False
+
+    def device_of(self, module: Module) -> Any:
+        """The same as the function's, which asks each of the parameters; again where the first has moved."""
+        first = next((each.device for each in members.parameters(module)), None)
+        known = self.devices.get(id(module))
+        if known is not None and known[0]() is module and known[1] == first:
+            return known[2]
+        device = device_of(module)
+        if len(self.devices) >= MOST_DEVICES:
+            self.devices.clear()
+        self.devices[id(module)] = weakref.ref(module), first, device
+        return device
 
     def are_in_buckets(self, module: Module) -> bool | None:
         """Where DistributedDataParallel calls this model, whether its gradients are views of its buckets."""
