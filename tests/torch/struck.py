@@ -2,6 +2,7 @@
 
     struck.py count               how many operations the rehearsal of the model makes
     struck.py at FIRST LAST       the deadline comes at each of these operations, one after another
+    struck.py wide SHARE          the same at a share of the looks of a model whose backward has thousands of parts to do
     struck.py late FIRST STEP N   patience ends after FIRST, FIRST + STEP, … microseconds, while it goes on
 
 The model is many small nested modules with checkpointing of both kinds, a custom autograd function, hooks on
@@ -64,6 +65,15 @@ class Checkpointed(nn.Module):
         return checkpoint(self.inner, x, use_reentrant=self.reentrant)
 
 
+class Wide(nn.Module):
+    def __init__(self, width=8, parts=4000):
+        super().__init__()
+        self.weight, self.parts = nn.Parameter(torch.ones(width)), parts
+
+    def forward(self, x):
+        return torch.stack([Twice.apply(x * self.weight) for _ in range(self.parts)]).square().mean()
+
+
 class Slow(nn.Module):
     """Python, and no operation."""
 
@@ -110,7 +120,7 @@ def looks(model, call, late_from):
 
 
 def main(mode, *numbers):
-    model, x = Nested(), torch.zeros(3, 8, requires_grad=True)
+    model, x = Wide() if mode == "wide" else Nested(), torch.zeros(3, 8, requires_grad=True)
     call = roots.Call(torch, model, (x,), {}, 0)
     # What torch imports at its first use is no part of what is struck.
     count, error = looks(model, call, float("inf"))
@@ -119,7 +129,11 @@ def main(mode, *numbers):
     if mode == "count":
         print(count)
         return
-    if mode == "at":
+    if mode == "wide":
+        # It ends at once.
+        _, error = looks(model, call, int(count * float(numbers[0])))
+        assert isinstance(error, rehearsal.Stopped), error
+    elif mode == "at":
         first, last = map(int, numbers)
         for at in range(first, last):
             _, error = looks(model, call, at)

@@ -33,6 +33,12 @@ class Deadline(unittest.TestCase):
             with self.subTest(first=first):
                 self.ends_as_bare("at", first, min(first + BATCH, count + 1))
 
+    def test_in_a_backward_that_has_much_to_do(self):
+        """What it had yet to do is let go of before the program goes on, and exits."""
+        for share in (0.6, 0.7, 0.8, 0.9):
+            with self.subTest(share=share):
+                self.ends_as_bare("wide", share)
+
     def test_given_up_at_any_time(self):
         """Nobody waits for it any more; the program fails, and exits while the last one still runs."""
         for first in range(0, 4000, 100):

@@ -28,6 +28,8 @@ if TYPE_CHECKING:
 # stand still; and the most of each where the machine is so busy that the process has hardly run meanwhile.
 EXIT, STILL = 2.0, 0.3
 EXIT_BUSY, STILL_BUSY = 8.0, 4.0
+# Seconds for a thread that has answered.
+ENDS = 0.1
 # The share of that time that the process has to have run.
 RAN = 0.5
 # A rehearsal nests deeper than the step did: each operation passes through Python.
@@ -173,6 +175,20 @@ def drop_frames(error: BaseException | None) -> None:
         error = error.__cause__ or error.__context__
 
 
+def empty_queue() -> None:
+    """What a backward that was stopped had yet to do stays in a queue of its thread (torch's engine), and the graph with
+    it. At the thread's end C++ takes that apart, each part with Python's lock; where the process exits meanwhile,
+    Python ends the thread in the middle of it, and C++ the process (SIGABRT). Another backward drops what is out of date."""
+    torch: Any = sys.modules.get("torch")
+    if torch is None:
+        return
+    try:
+        number = torch.zeros((), device="cpu", dtype=torch.float32, requires_grad=True)
+        torch.autograd.backward(number.clone())
+    except Exception:
+        errors.foreseen("empty the engine's queue")
+
+
 def run(work: Callable[[], Any], deadline: Deadline, patience: float) -> tuple[Any, BaseException | None]:
     """Runs `work` on a thread of its own and waits at most `patience` seconds: (result, error). Raises `Interrupted`
     where a signal's handler raises: the rehearsal is given up then."""
@@ -191,6 +207,7 @@ def run(work: Callable[[], Any], deadline: Deadline, patience: float) -> tuple[A
             drop_frames(error)
             answer.append((None, error))
         finally:
+            empty_queue()
             unraisable.put_back()
             here.guards.pop(get_ident(), None)
             here.alive.pop(get_ident(), None)
@@ -214,6 +231,8 @@ def run(work: Callable[[], Any], deadline: Deadline, patience: float) -> tuple[A
         if is_collecting:
             gc.enable()
     if answer:
+        # Its last steps are Python's own.
+        thread.join(ENDS)
         return answer[0]
     # It ends at its next operation, which looks at the deadline.
     deadline.is_given_up = True
