@@ -176,9 +176,9 @@ def drop_frames(error: BaseException | None) -> None:
 
 
 def empty_queue() -> None:
-    """What a backward that was stopped had yet to do stays in a queue of its thread (torch's engine), and the graph with
-    it. At the thread's end C++ takes that apart, each part under Python's lock; where the process exits meanwhile, Python
-    ends the thread in the middle of it, and C++ the process (SIGABRT). Another backward drops what is out of date."""
+    """What a backward that was stopped had yet to do stays in a queue of its thread (torch's engine), and the graph
+    with it. At the thread's end C++ takes that apart, each part under Python's lock; where the process exits meanwhile,
+    Python ends the thread in the middle of it, and C++ the process (SIGABRT). Another backward drops what is left."""
     torch: Any = sys.modules.get("torch")
     if torch is None:
         return
