@@ -246,13 +246,23 @@ impl ProgramReader {
     }
 
     fn of_hydra(&self, script: &str, text: &str, words: &[&str]) -> Vec<NamedSettingsFile> {
-        let Some(config) = hydra_config(text) else {
+        let Some(config) = hydra_config(text, words) else {
             return Vec::new();
         };
         let Some(beside) = Path::new(script).parent() else {
             return Vec::new();
         };
-        let path = |name: &str| beside.join(&config.directory).join(format!("{name}.yaml"));
+        let in_directory = |directory: &Path, name: &str| directory.join(format!("{name}.yaml"));
+        let path = |name: &str| {
+            let own = in_directory(&beside.join(&config.directory), name);
+            let added = config
+                .added
+                .as_ref()
+                .map(|added| in_directory(&self.cwd.join(added), name));
+            added
+                .filter(|added| !own.is_file() && added.is_file())
+                .unwrap_or(own)
+        };
         let read = |name: &str| project_files::config_text(&self.cwd, &path(name));
         let files = hydra_files(&config, words, &read).into_iter();
         files

@@ -17,6 +17,8 @@ const DEEPEST: usize = 8;
 pub(crate) struct HydraConfig {
     /// Beside the source.
     pub directory: String,
+    /// A directory of the command's that may have its files as well, below the working directory.
+    pub added: Option<String>,
     pub name: String,
     /// Before its first release `config_path` named the file, and a group's file said itself where its settings belong.
     pub is_early: bool,
@@ -31,7 +33,8 @@ pub(crate) struct HydraFile {
     pub prefix: String,
 }
 
-pub(crate) fn hydra_config(source: &str) -> Option<HydraConfig> {
+/// What a source tells hydra to read, and the command's words in place of it (`--config-name`, `--config-path`).
+pub(crate) fn hydra_config(source: &str, words: &[&str]) -> Option<HydraConfig> {
     let said = SourceStatements::new(source);
     let text = |range: Option<&TokenRange>| Some(said.tokens.string(range?.start)?.to_string());
     let mut calls = said.calls.iter();
@@ -43,10 +46,14 @@ pub(crate) fn hydra_config(source: &str) -> Option<HydraConfig> {
         let directory = text(call.keyword("config_path").or(call.positional.first()));
         let name = text(call.keyword("config_name").or(call.positional.get(1)));
         is_main.then_some(())?;
+        let name = typed(words, ["--config-name", "-cn"]).or(name);
+        let directory = typed(words, ["--config-path", "-cp"]).or(directory);
         let directory = directory.unwrap_or_default();
+        let added = typed(words, ["--config-dir", "-cd"]);
         match (name, directory.rsplit_once('/')) {
             (Some(name), _) => Some(HydraConfig {
                 directory,
+                added,
                 name,
                 is_early: false,
             }),
@@ -54,6 +61,7 @@ pub(crate) fn hydra_config(source: &str) -> Option<HydraConfig> {
                 let (before, name) = split.unwrap_or(("", &directory));
                 Some(HydraConfig {
                     directory: before.into(),
+                    added,
                     name: name.into(),
                     is_early: true,
                 })
@@ -61,6 +69,21 @@ pub(crate) fn hydra_config(source: &str) -> Option<HydraConfig> {
             (None, _) => None,
         }
     })
+}
+
+/// The last value of an option of hydra's own.
+fn typed(words: &[&str], names: [&str; 2]) -> Option<String> {
+    let mut found = None;
+    for (at, word) in words.iter().enumerate() {
+        let (name, value) = match word.split_once('=') {
+            Some((name, value)) => (name, Some(value)),
+            None => (*word, words.get(at + 1).copied()),
+        };
+        if names.contains(&name) {
+            found = value.map(String::from);
+        }
+    }
+    found
 }
 
 /// The files of a config in the order in which hydra lays them over each other: the last one that has a setting counts.
@@ -299,6 +322,7 @@ mod tests {
     fn composed(files: &[(&str, &str)], words: &[&str]) -> Vec<String> {
         let config = HydraConfig {
             directory: "conf".into(),
+            added: None,
             name: "config".into(),
             is_early: false,
         };
@@ -318,21 +342,54 @@ mod tests {
         let script =
             "@hydra.main(config_path='../conf', config_name='train.yaml')\ndef main(c): pass\n";
         assert_eq!(
-            hydra_config(script),
+            hydra_config(script, &[]),
             Some(HydraConfig {
                 directory: "../conf".into(),
+                added: None,
                 name: "train.yaml".into(),
                 is_early: false
             })
         );
         assert_eq!(
-            hydra_config("@hydra.main(config_path='config/train.yaml', strict=True)\n"),
+            hydra_config(
+                "@hydra.main(config_path='config/train.yaml', strict=True)\n",
+                &[]
+            ),
             Some(HydraConfig {
                 directory: "config".into(),
+                added: None,
                 name: "train.yaml".into(),
                 is_early: true
             })
         );
+    }
+
+    #[test]
+    fn the_commands_words_go_before_what_the_program_says() {
+        let script = "@hydra.main(config_path='conf', config_name='config')\ndef main(c): pass\n";
+        let read = |words: &[&str]| {
+            let config = hydra_config(script, words).unwrap();
+            (config.directory, config.name, config.added)
+        };
+        let said = |directory: &str, name: &str, added: Option<&str>| {
+            (directory.into(), name.into(), added.map(String::from))
+        };
+        assert_eq!(read(&["a=1"]), said("conf", "config", None));
+        assert_eq!(
+            read(&["--config-name=big", "a=1"]),
+            said("conf", "big", None)
+        );
+        assert_eq!(
+            read(&["-cp", "other", "-cn", "big"]),
+            said("other", "big", None)
+        );
+        assert_eq!(
+            read(&["--config-dir", "mine"]),
+            said("conf", "config", Some("mine"))
+        );
+        let unnamed = "@hydra.main(config_path='conf')\ndef main(c): pass\n";
+        assert!(hydra_config(unnamed, &[]).is_none());
+        assert!(hydra_config(unnamed, &["-cn", "big"]).is_some());
     }
 
     #[test]
