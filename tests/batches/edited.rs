@@ -149,6 +149,24 @@ fn an_edit_can_be_typed() {
 }
 
 #[test]
+fn what_an_edited_script_has_printed_stands_before_its_error() {
+    for (end, last) in [
+        ("raise ValueError('no')", "ValueError: no"),
+        ("raise SystemExit('no')", "no"),
+    ] {
+        let script = format!("BATCH = 128\nprint('loss', BATCH)\n{end}\n");
+        let project = Project::new(&[("train.py", &script)]);
+        let words = ["sh", "-c", "python3 train.py >log 2>&1"];
+        let (done, _) = project.trains(&[&["--edit", "train.py:1:128=64"], &words[..]].concat());
+        let log = fs::read_to_string(project.path().join("log")).expect("a log");
+        let lines: Vec<&str> = log.lines().collect();
+        assert_eq!(lines.first(), Some(&"loss 64"), "{log}");
+        assert_eq!(lines.last(), Some(&last), "{log}");
+        assert_eq!(done.status.code(), Some(1), "{done:?}");
+    }
+}
+
+#[test]
 fn an_edit_of_a_number_that_is_not_there_starts_nothing() {
     let project = Project::new(&[("train.py", CONSTANT)]);
     for (edit, why) in [

@@ -284,7 +284,12 @@ class Script:
         exec(self.get_code("__main__"), module.__dict__)
 
     def get_code(self, name: str) -> "Any":
-        return compile("exec(__spec__.loader.begin(globals()), globals())", "<frozen runpy>", "exec", 0, True)
+        # By names that stay no variables of the script's.
+        return compile(
+            "try:\n    exec(__spec__.loader.begin(globals()), globals())\n"
+            "finally:\n    __import__('sys').modules['_oomph_source'].written_out()",
+            "<frozen runpy>", "exec", 0, True,
+        )
 
     def begin(self, values: "Dict[str, Any]") -> "Any":
         """The script's code, and the module's names as they are for a script."""
@@ -310,6 +315,20 @@ class Script:
             sys.path_hooks.remove(self)
         code, self.code = self.code, None
         return code
+
+
+def written_out() -> None:
+    """What is buffered stands before what Python says of the script's end, as where it runs a script itself."""
+    for stream in (sys.stderr, sys.stdout):
+        try:
+            if stream is not None:
+                stream.flush()
+        except (OSError, ValueError):
+            # Closed, or nobody reads it: Python says nothing of that either.
+            continue
+        except Exception:
+            hook: Any = sys.modules["_oomph_hook"]
+            hook.swallowed("write out what is buffered")
 
 
 def compiled(text: str, path: str) -> "Any":
