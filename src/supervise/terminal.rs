@@ -66,6 +66,8 @@ impl LineSettings {
         LineSettings {
             input: (self.input & !INPUT) | (other.input & INPUT),
             local: (self.local & !LOCAL) | (other.local & LOCAL),
+            // Which key is Ctrl-C.
+            chars: other.chars.clone(),
             ..self.clone()
         }
     }

@@ -54,6 +54,41 @@ fn fault_104_a_question_is_answered_and_other_keys_are_the_shells() {
     assert!(training.terminal().left_behind().is_empty());
 }
 
+/// Asks, and hides what is typed only then, without another word.
+const ASKS_FIRST: &str = "
+import os, sys, termios, time
+print('secret? ', end='', flush=True)
+time.sleep(0.05)
+before = termios.tcgetattr(0)
+hidden = list(before)
+hidden[3] &= ~termios.ECHO
+termios.tcsetattr(0, termios.TCSANOW, hidden)
+secret = sys.stdin.readline()
+termios.tcsetattr(0, termios.TCSANOW, before)
+open('got.new', 'w').write(secret.strip())
+os.rename('got.new', 'got')
+while not os.path.exists('go'): time.sleep(0.01)
+";
+
+#[test]
+fn without_a_screen_a_secret_is_hidden_that_is_asked_for_before_the_echo_is_off() {
+    let scene = Scene::new().option("--no-probe").option("--headless");
+    let mut training = scene.run_at_terminal(&["python3", "-c", ASKS_FIRST]);
+    training.terminal().wait_for("secret?", PATIENCE);
+    let hides = |training: &mut Training| {
+        let flags = training.terminal().settings().local_flags;
+        !flags.contains(nix::sys::termios::LocalFlags::ECHO)
+    };
+    wait_until("no echo", PATIENCE, || hides(&mut training));
+    training.terminal().press(Key::Text("hush\n".into()));
+    assert_eq!(training.file("got"), "hush");
+    wait_until("the echo", PATIENCE, || !hides(&mut training));
+    assert!(!training.terminal().screen().contains("hush"));
+    training.make("go");
+    assert_eq!(training.exit(), SUCCESS);
+    assert!(training.terminal().left_behind().is_empty());
+}
+
 #[test]
 fn fault_104_ctrl_c_reaches_the_training_once() {
     let mut training = redirected(&["catch:INT:count", "touch:ready", "until:go"]);

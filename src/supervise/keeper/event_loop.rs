@@ -199,6 +199,7 @@ impl KeeperLoop {
         }
         self.act_on_input();
         self.act_on_askers(now);
+        self.act_on_settings(now);
         self.act_on_size(now);
         self.act_on_tails(now);
         self.act_on_stop(now);
@@ -575,6 +576,17 @@ impl KeeperLoop {
                 // The kernel signals a change only where there is one.
                 terminal.pty.resize(size);
             }
+        }
+    }
+
+    /// Where we read the user's terminal, it has the settings that the trainer's has.
+    fn act_on_settings(&mut self, now: Instant) {
+        let run = self.runs.last().filter(|run| run.pid().is_some());
+        let pty = run
+            .and_then(|run| run.terminal.as_ref())
+            .map(|terminal| &terminal.pty);
+        if let Some(relay) = self.relay.as_mut().filter(|relay| relay.takes_all()) {
+            relay.look(pty, now);
         }
     }
 

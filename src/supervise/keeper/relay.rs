@@ -47,7 +47,15 @@ pub(super) struct Relay {
     /// The user's settings at the start, and those in force now.
     found: LineSettings,
     in_force: LineSettings,
+    /// When to look for other settings of the trainer's, if they may still come, and how long it was not looked before.
+    look_at: Option<Instant>,
+    pause: Duration,
 }
+
+/// A program asks first, and hides what is typed then without another word: it is looked again soon after it has written,
+/// then ever more rarely, and no more after half a second.
+const SOON: Duration = Duration::from_millis(5);
+const LAST: Duration = Duration::from_millis(250);
 
 impl Relay {
     /// `None` on our screen, which reads the keys itself, and if the trainer has no pseudo-terminal in place
@@ -76,6 +84,8 @@ impl Relay {
             rest_until: None,
             in_force: found.clone(),
             found,
+            look_at: None,
+            pause: SOON,
         })
     }
 
@@ -99,6 +109,14 @@ impl Relay {
         }
     }
 
+    /// Whether every key is the trainer's.
+    pub fn takes_all(&self) -> bool {
+        match &self.keys {
+            TakenKeys::All => true,
+            TakenKeys::Answers(_) => false,
+        }
+    }
+
     pub fn askers(&mut self) -> Option<&mut Askers> {
         match &mut self.keys {
             TakenKeys::All => None,
@@ -109,7 +127,7 @@ impl Relay {
     pub fn due(&self, now: Instant) -> Option<Instant> {
         let rest = self.rest_until.filter(|until| *until > now);
         let look = match &self.keys {
-            TakenKeys::All => None,
+            TakenKeys::All => self.look_at,
             TakenKeys::Answers(askers) => askers.due(),
         };
         rest.into_iter().chain(look).min()
@@ -143,6 +161,25 @@ impl Relay {
             Got::Nothing => {}
         }
         true
+    }
+
+    /// The trainer has written, and may have changed its terminal.
+    pub fn was_written(&mut self, pty: &Pty) {
+        self.mirror(pty);
+        self.pause = SOON;
+        self.look_at = Some(Instant::now() + self.pause);
+    }
+
+    /// Looks whether the trainer has changed its terminal without a word, where it is time for that.
+    pub fn look(&mut self, pty: Option<&Pty>, now: Instant) {
+        if self.look_at.is_none_or(|at| at > now) {
+            return;
+        }
+        if let Some(pty) = pty {
+            self.mirror(pty);
+        }
+        self.pause *= 2;
+        self.look_at = (self.pause <= LAST).then(|| now + self.pause);
     }
 
     /// Gives the user's terminal the settings that the trainer has given its own.

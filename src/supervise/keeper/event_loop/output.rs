@@ -48,7 +48,7 @@ impl KeeperLoop {
             }
         }
         if let (Some(relay), true) = (&mut self.relay, last) {
-            relay.mirror(&terminal.pty);
+            relay.was_written(&terminal.pty);
             if taken > 0
                 && let Some(askers) = relay.askers()
             {
