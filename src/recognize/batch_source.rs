@@ -494,7 +494,7 @@ fn elsewhere(found: &FoundValue, file: &ConfigFile) -> String {
 fn one_of(file: &ConfigFile, names: &[String]) -> Result<Option<FoundValue>, String> {
     let found: Vec<FoundValue> = names
         .iter()
-        .filter_map(|name| file.scalar(name).transpose())
+        .filter_map(|name| file.scalar_anywhere(name).transpose())
         .collect::<Result<_, _>>()?;
     match found.len() {
         0 | 1 => Ok(found.into_iter().next()),

@@ -192,6 +192,17 @@ impl ConfigFile {
     /// The setting of a dotted name, in which `*` stands for anything; `None` if there is none. The
     /// error says why that is unclear.
     pub(crate) fn scalar(&self, name: &str) -> Result<Option<FoundValue>, String> {
+        match self.scalar_anywhere(name)? {
+            Some(found) if found.is_elsewhere => Err(format!(
+                "{name} in {}: it isn't a plain value there",
+                self.shown()
+            )),
+            found => Ok(found),
+        }
+    }
+
+    /// The same where it need not be replaced: it may stand in a file that this one builds on, or be another's value.
+    pub(crate) fn scalar_anywhere(&self, name: &str) -> Result<Option<FoundValue>, String> {
         self.look_for(name, MOST_NAMES)
             .map_err(|why| format!("{name} in {}: {why}", self.shown()))
     }
@@ -414,9 +425,12 @@ mod tests {
     }
 
     fn found(file: &ConfigFile, name: &str) -> Option<String> {
-        match file.scalar(name) {
+        match file.scalar_anywhere(name) {
             Ok(Some(value)) => {
-                assert!(value.is_elsewhere || !file.text[value.from..value.to].is_empty());
+                let written = file.text.get(value.from..value.to).unwrap_or_default();
+                let number = python_number(written).map(|number| number.to_string());
+                let is_it = written == value.text || number.as_ref() == Some(&value.text);
+                assert!(is_it || value.is_elsewhere, "{name}: {written}");
                 Some(value.text)
             }
             Ok(None) => None,
@@ -565,8 +579,10 @@ mod tests {
         ] {
             assert_eq!(found(&config, name).as_deref(), value, "{name}");
         }
-        let said = config.scalar("load.shuffle").unwrap().unwrap();
-        assert!(said.is_elsewhere, "it can't be replaced in this file");
+        assert!(
+            config.scalar("load.shuffle").is_err(),
+            "it can't be replaced in this file"
+        );
         config.bases.has_others = true;
         assert!(found(&config, "other").unwrap().starts_with('?'));
         let circle = file("a.py", "a = b\nb = a\n");

@@ -131,7 +131,7 @@ fn overriding<'a>(
             .name
             .trim_start_matches(['-', '+'])
             .trim_end_matches('=');
-        let is_like_the_file = file.scalar(body).is_ok_and(|said| said.is_some());
+        let is_like_the_file = file.scalar_anywhere(body).is_ok_and(|said| said.is_some());
         let spec = match hit.form {
             _ if !is_like_the_file => return None,
             ArgumentForm::KeyValue => format!("{}=", found.name),
@@ -150,8 +150,7 @@ fn overriding<'a>(
         Some(Place::Added(addition))
     };
     let place = typed_like_it();
-    let place =
-        place.or_else(|| (!found.is_elsewhere).then(|| Place::File(file, found.clone())))?;
+    let place = place.unwrap_or_else(|| Place::File(file, found.clone()));
     Knob::new(&found.name, &found.text, place).ok()
 }
 
@@ -199,7 +198,7 @@ impl Recognized<'_> {
                     let names = file.names().ok()?;
                     let mut switches = names.into_iter().filter(|name| is_switch(name));
                     switches.find(|name| {
-                        file.scalar(name)
+                        file.scalar_anywhere(name)
                             .is_ok_and(|said| said.is_some_and(|said| is_on(&said.text)))
                     })
                 })

@@ -14,6 +14,10 @@ struct Case {
     edited: &'static str,
 }
 
+/// The script of an older framework.
+const OLD_PARSER: &str = "p = argparse.ArgumentParser()\np.add_argument('config')\np.add_argument('--work-dir')\n\
+                 p.add_argument('--seed')\np.add_argument('--options', nargs='+')\na = p.parse_args()\n";
+
 const CASES: [Case; 17] = [
     Case {
         files: &[
@@ -105,11 +109,7 @@ const CASES: [Case; 17] = [
     Case {
         files: &[
             ("configs/a.py", "data = dict(samples_per_gpu=2)\n"),
-            (
-                "tools/train.py",
-                "p = argparse.ArgumentParser()\np.add_argument('config')\np.add_argument('--work-dir')\n\
-                 p.add_argument('--seed')\np.add_argument('--options', nargs='+')\na = p.parse_args()\n",
-            ),
+            ("tools/train.py", OLD_PARSER),
         ],
         command: "python tools/train.py configs/a.py",
         batch: "data.samples_per_gpu 2",
@@ -118,11 +118,7 @@ const CASES: [Case; 17] = [
     Case {
         files: &[
             ("configs/a.py", "data = dict(samples_per_gpu=2)\n"),
-            (
-                "tools/train.py",
-                "p = argparse.ArgumentParser()\np.add_argument('config')\np.add_argument('--work-dir')\n\
-                 p.add_argument('--seed')\np.add_argument('--options', nargs='+')\na = p.parse_args()\n",
-            ),
+            ("tools/train.py", OLD_PARSER),
         ],
         command: "python tools/train.py configs/a.py",
         batch: "data.samples_per_gpu 2",

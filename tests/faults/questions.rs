@@ -17,6 +17,12 @@ os.rename('got.new', 'got')
 while not os.path.exists('go'): time.sleep(0.01)
 ";
 
+/// Whether the user's terminal shows nothing of what is typed.
+fn hides(training: &mut Training) -> bool {
+    let flags = training.terminal().settings().local_flags;
+    !flags.contains(nix::sys::termios::LocalFlags::ECHO)
+}
+
 /// The made-up training at a terminal, with its streams elsewhere.
 fn redirected(steps: &[&str]) -> Training {
     let scene = Scene::new().before("exec </dev/null >out 2>err");
@@ -29,10 +35,6 @@ fn fault_104_a_question_is_answered_and_other_keys_are_the_shells() {
     let scene = Scene::new().before(shell).option("--no-probe");
     let mut training = scene.run_at_terminal(&["python3", "-c", ASKS]).elsewhere();
     training.terminal().wait_for("secret?", PATIENCE);
-    let hides = |training: &mut Training| {
-        let flags = training.terminal().settings().local_flags;
-        !flags.contains(nix::sys::termios::LocalFlags::ECHO)
-    };
     wait_until("no echo", PATIENCE, || hides(&mut training));
     training.terminal().press(Key::Text("hush\n".into()));
     assert_eq!(training.file("got"), "hush");
@@ -75,10 +77,6 @@ fn without_a_screen_a_secret_is_hidden_that_is_asked_for_before_the_echo_is_off(
     let scene = Scene::new().option("--no-probe").option("--headless");
     let mut training = scene.run_at_terminal(&["python3", "-c", ASKS_FIRST]);
     training.terminal().wait_for("secret?", PATIENCE);
-    let hides = |training: &mut Training| {
-        let flags = training.terminal().settings().local_flags;
-        !flags.contains(nix::sys::termios::LocalFlags::ECHO)
-    };
     wait_until("no echo", PATIENCE, || hides(&mut training));
     training.terminal().press(Key::Text("hush\n".into()));
     assert_eq!(training.file("got"), "hush");
