@@ -10,7 +10,7 @@
 //! scene.rs view.rs dialog.rs             what is drawn and how, as data
 //! keymap.rs action.rs available.rs        what keys mean, and whether they mean it now
 //! update.rs mouse.rs                      what keys, the mouse and events of the session change
-//! layout.rs status.rs                     the parts of the screen and what is in them
+//! layout.rs status.rs headroom.rs         the parts of the screen and what is in them
 //! pane.rs pane/ panes.rs                  the panes, and the tabs for them
 //! dialogs.rs dialogs/                     what lies over it
 //! chart/                                  memory over time
@@ -35,6 +35,7 @@ mod dialogs;
 mod difference;
 mod editor;
 mod emulator;
+mod headroom;
 pub mod keymap;
 mod layout;
 mod mouse;
@@ -88,7 +89,7 @@ fn draw_body(screen: &mut Canvas, view: &View, scene: &Scene, layout: &Layout) -
         pane::breakdown::draw_bar(&mut screen.at(area), view, scene.state);
     }
     if let Some(area) = layout.headroom {
-        status::draw_headroom(&mut screen.at(area), view, scene);
+        headroom::draw_headroom(&mut screen.at(area), view, scene);
     }
     let area = layout.pane?;
     panes::draw_chosen(&mut screen.at(area), view, scene, &layout.tabs())

@@ -253,6 +253,36 @@ impl DeviceState {
         Some(parts)
     }
 
+    /// The breakdown in the last seconds of a run that has ended, at its peak in them. `None` where none of its processes was
+    /// seen to allocate here, or some still does.
+    pub fn breakdown_before_end(&self, state: &State, run: &Run) -> Option<Breakdown> {
+        run.ended?;
+        if self.reserved.current().is_some() {
+            return None;
+        }
+        let was_here = |rank: &&RankState| rank.usage_on(&self.uuid).is_some();
+        let ranks: Vec<&RankState> = run.ranks.iter().filter(was_here).collect();
+        let (last, _) = self.reserved.last().filter(|_| !ranks.is_empty())?;
+        let allocated = self.current_peak(state, last)?;
+        let reserved = self.reserved.value_at(last)?.max(allocated);
+        let gathered = self.gathered(&ranks);
+        let structures = self.structures(&ranks);
+        let mut parts = Breakdown::of_allocator(&structures, allocated, reserved, gathered);
+        if let Some((capacity, used)) = self.capacity.zip(self.used.value_at(last)) {
+            // NVML's reading may be older than the last growth.
+            let elsewhere = (used - reserved).min(capacity - reserved);
+            match self.non_torch.estimate() {
+                Some(own) => {
+                    parts.non_pytorch = Some(own.min(elsewhere));
+                    parts.other_processes = Some(elsewhere - own);
+                }
+                None => parts.outside = Some(elsewhere),
+            }
+            parts.free = Some(capacity - reserved - elsewhere);
+        }
+        Some(parts)
+    }
+
     /// How much more the training can reserve: up to the capacity, or to the limit that the program
     /// set.
     pub fn headroom(&self, state: &State) -> Option<Headroom> {

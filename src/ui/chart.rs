@@ -202,15 +202,26 @@ fn rules_of(state: &State, device: &DeviceState, top: Bytes) -> Vec<ChartRule> {
     .collect()
 }
 
+/// From a limit below this share of the capacity on, the chart shows what may be used: of all of the device, a tenth would be a row.
+const LOW_LIMIT: f64 = 0.55;
+
 fn top_of(device: &DeviceState, curves: &[Curve], height: Height) -> Bytes {
     let buckets = curves.iter().flat_map(|curve| &curve.columns).flatten();
     let most = buckets.map(|bucket| bucket.max).max();
     // Room above the highest curve, so that it is not mistaken for a rule.
     let of_data = most.map_or(Bytes::gib(1), |most| most.scale(1.15));
-    match height {
-        Height::Capacity => device.capacity.unwrap_or(of_data),
+    let Some(capacity) = device.capacity else {
+        return of_data;
+    };
+    let low = device
+        .limit
+        .filter(|limit| *limit < capacity.scale(LOW_LIMIT));
+    match (height, low) {
+        // What was requested and refused is marked above the limit.
+        (Height::Capacity, Some(limit)) => of_data.max(limit.scale(1.15)).min(capacity),
+        (Height::Capacity, None) => capacity,
         // Nothing lies above the capacity.
-        Height::Data => of_data.min(device.capacity.unwrap_or(Bytes(u64::MAX))),
+        (Height::Data, _) => of_data.min(capacity),
     }
 }
 

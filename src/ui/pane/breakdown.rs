@@ -127,12 +127,20 @@ enum BreakdownMoment {
     RecentPeak,
     /// The OOM that ended the run.
     OutOfMemory,
+    /// The peak of a run's last seconds.
+    BeforeEnd,
 }
 
 /// The breakdown to show of a device, and its moment.
 fn shown(state: &State, device: &DeviceState) -> (Breakdown, BreakdownMoment) {
     if let Some(breakdown) = at_oom(state, device) {
         return (breakdown, BreakdownMoment::OutOfMemory);
+    }
+    let before_end = state
+        .run()
+        .and_then(|run| device.breakdown_before_end(state, run));
+    if let Some(breakdown) = before_end {
+        return (breakdown, BreakdownMoment::BeforeEnd);
     }
     let mut breakdown = device.breakdown(state);
     if let (Some(reserved), Some(peak)) = (
@@ -166,6 +174,7 @@ fn moment_words(view: &View, state: &State) -> (String, Tone) {
     let (words, tone) = match view.device(state).map(|device| shown(state, device).1) {
         Some(BreakdownMoment::RecentPeak) => ("peak of the last 5 s", Tone::Dim),
         Some(BreakdownMoment::OutOfMemory) => ("when memory ran out", Tone::Wrong),
+        Some(BreakdownMoment::BeforeEnd) => ("before the end", Tone::Dim),
         None => ("no GPU in use yet", Tone::Dim),
     };
     (words.to_string(), tone)

@@ -29,6 +29,9 @@ const IN_CODE: &str = "in the code  ";
 /// Columns of a change that are worth showing; the line below the table has it whole.
 const CHANGES: u16 = 24;
 
+/// What stands before an allocator's setting; that it is one, its remedy says.
+const ALLOCATOR_SETTING: &str = "PYTORCH_CUDA_ALLOC_CONF=";
+
 pub(super) fn lines(page: Page) -> Vec<StyledLine> {
     let all = page.scene.remedies;
     if all.is_empty() {
@@ -116,12 +119,11 @@ struct Widths {
     verdict: u16,
     /// Whether verdicts are short.
     short: bool,
+    /// 0 too where one column has both: the change, and before it what a remedy does to the numbers if that is something.
     numbers: u16,
 }
 
 impl Widths {
-    /// What a remedy does to the numbers goes before its change: it warns, and the change is also
-    /// below the table.
     fn new(page: Page, remedies: &[Remedy]) -> Widths {
         let width = page.width;
         let widest = |text: &dyn Fn(&Remedy) -> String, most: u16| {
@@ -155,11 +157,16 @@ impl Widths {
         let title = title.min(width.saturating_sub(LEAD + need + verdict));
         let room = width.saturating_sub(LEAD + title + need + verdict);
         let numbers = widest(&|remedy| remedy.numerics(), 40) - 2;
-        let numbers = if numbers <= room { numbers } else { 0 };
-        let changes = widest(&|remedy| remedy.changes.clone(), 50).min(room - numbers);
+        let changes = widest(&|remedy| remedy.changes.clone(), 50);
+        let (changes, numbers) = match room.checked_sub(numbers) {
+            Some(left) if changes.min(left) >= CHANGES.min(changes) => (changes.min(left), numbers),
+            Some(_) | None if room >= CHANGES => (room, 0),
+            Some(_) => (0, numbers),
+            None => (0, 0),
+        };
         Widths {
             title,
-            changes: if changes < CHANGES { 0 } else { changes },
+            changes,
             need,
             verdict,
             short,
@@ -192,9 +199,13 @@ fn line(page: Page, remedy: &Remedy, selected: bool, widths: &Widths) -> StyledL
             };
             line.column(mark, 1 + gap, mark_tone)
                 .column(&remedy.key.to_string(), 2, Tone::Accent);
+            let changes = match widths.numbers {
+                0 => both(remedy, glyphs.separator, widths.changes.saturating_sub(1)),
+                _ => remedy.changes.clone(),
+            };
             for (text, width, tone) in [
                 (remedy.title.as_str(), widths.title, title_tone),
-                (&remedy.changes, widths.changes, Tone::Text),
+                (&changes, widths.changes, Tone::Text),
                 (&need(&remedy.expectation), widths.need, tone),
                 (words, widths.verdict, tone),
                 (&remedy.numerics(), widths.numbers + 1, Tone::Text),
@@ -220,6 +231,25 @@ fn line(page: Page, remedy: &Remedy, selected: bool, widths: &Widths) -> StyledL
         }
     }
     line
+}
+
+/// What a remedy does to the numbers, if anything, and its change, as much as there is room for: the first warns, and below the
+/// table is the whole change.
+fn both(remedy: &Remedy, separator: &str, room: u16) -> String {
+    let changes = remedy.changes.as_str();
+    let first_change = changes.find(" +").map(|end| &changes[..end]);
+    let value = changes.strip_prefix(ALLOCATOR_SETTING);
+    let shorter = [Some(changes), value, first_change].into_iter().flatten();
+    let mut words: Vec<String> = shorter.map(String::from).collect();
+    if remedy.alters.is_some() {
+        let numerics = remedy.numerics();
+        let with_changes = words
+            .into_iter()
+            .map(|words| format!("{numerics}{separator}{words}"));
+        words = with_changes.chain([numerics.clone()]).collect();
+    }
+    let fitting = words.into_iter().find(|words| columns(words) <= room);
+    fitting.unwrap_or_default()
 }
 
 /// A column with a gap behind it, even if its text is cut.
