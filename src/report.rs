@@ -8,6 +8,7 @@ mod ending;
 pub mod errors;
 pub mod explain;
 pub mod export;
+mod growth;
 pub mod markdown;
 pub mod metrics;
 pub mod news;
@@ -19,9 +20,8 @@ pub mod score;
 pub mod slack;
 pub mod story;
 
-pub use ending::{
-    diagnosis, growth, hidden_oom, nothing_trained, summary, unused, winning_command,
-};
+pub use ending::{diagnosis, hidden_oom, nothing_trained, summary, unused, winning_command};
+pub use growth::growth;
 
 /// A recording of `tests/replay`, in order.
 #[cfg(test)]

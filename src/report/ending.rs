@@ -4,7 +4,7 @@
 use super::score;
 use super::story::place_of;
 use crate::command::CommandLine;
-use crate::diagnosis::{self, Finding};
+use crate::diagnosis::Finding;
 use crate::document::text::{TextLayout, lines};
 use crate::document::{self, DocumentBlock, Sentence, Voice};
 use crate::forecast::{BatchRoom, RoomBasis};
@@ -108,35 +108,6 @@ pub fn unused(state: &State, room: BatchRoom) -> Option<String> {
     };
     Some(format!(
         "{unused} unused: {batch} {fits}{alone}; oomph fit measures it"
-    ))
-}
-
-/// "memory grew by 171 MiB a step, 10.1 GiB in 58 steps: `oomph replay`, then s and w, shows which lines", of a last run
-/// that went well before it was certainly a leak.
-pub fn growth(state: &State) -> Option<String> {
-    let run = state.run()?;
-    if run.outcome() != RunOutcome::Finished || run.oom_count > 0 {
-        return None;
-    }
-    let grew = run.ranks.iter().filter_map(|rank| {
-        let capacity = state
-            .device(rank.device.as_ref()?)
-            .and_then(|device| device.capacity);
-        diagnosis::baseline_growth(&rank.steps, capacity)
-    });
-    let most = grew.max_by(|one, other| one.per_step.total_cmp(&other.per_step))?;
-    let (per_step, total) = (Bytes(most.per_step as u64), most.total);
-    let mut kept = run
-        .ranks
-        .iter()
-        .filter_map(|rank| rank.retainers.as_ref()?.1.main());
-    let by = match kept.next() {
-        Some(retainer) => format!("; {} keeps {}", retainer.words(), retainer.kept()),
-        None => "; oomph replay, then s and w, shows what was seen of it".into(),
-    };
-    Some(format!(
-        "what stays between steps grew by {per_step} a step, {total} in {} steps: a leak, or a list that is not full yet{by}",
-        most.steps
     ))
 }
 
@@ -337,7 +308,7 @@ mod tests {
     use super::*;
     use crate::event::{EventKind, Exit, Exited, Started};
     use crate::forecast::TracedRoom;
-    use crate::state::tests::staged::{StagedSession, gib, step};
+    use crate::state::tests::staged::StagedSession;
     use crate::units::{Pid, RunNumber};
 
     #[test]
@@ -390,27 +361,6 @@ mod tests {
             ),
             "{accumulated}"
         );
-    }
-
-    #[test]
-    fn growth_that_did_not_last_to_be_certain_is_told_at_the_end() {
-        let ended = |per_step: f64| {
-            let mut scene = StagedSession::training();
-            for n in 1..=60_u32 {
-                let floor = 1.0 + per_step * f64::from(n);
-                let at = 2.0 + f64::from(n);
-                scene.add(at, step(100, u64::from(n), gib(floor), gib(floor + 4.0)));
-                scene.sampled(at + 0.1, floor, floor + 4.0);
-            }
-            assert_eq!(growth(&scene.state), None, "it still runs");
-            let left = Vec::new();
-            let (run, exit) = (RunNumber(1), Exit::Code(0));
-            scene.add(70.0, EventKind::Exited(Exited { run, exit, left }));
-            growth(&scene.state)
-        };
-        assert_eq!(ended(0.0), None);
-        let said = ended(0.125).expect("words");
-        assert!(said.contains("grew by 128 MiB a step, 7."), "{said}");
     }
 
     #[test]

@@ -3,6 +3,7 @@
 
 use super::comparison::Comparison;
 use super::explain::Explained;
+use super::growth;
 use super::page::{PageOptions, facts};
 use super::ram::{HeldRam, held_at_peak};
 use super::score;
@@ -50,6 +51,10 @@ pub fn markdown(story: &SessionStory, options: &PageOptions) -> String {
             "\n{} more OOMs are in the recording.",
             story.ooms.len() - OOMS
         );
+    }
+    if let Some(blocks) = growth::blocks(story) {
+        let blocks = document::markdown::markdown(&blocks);
+        let _ = write!(text, "\n#### {}\n\n{blocks}", growth::HEADING);
     }
     if !options.relaunch.is_empty() {
         let _ = write!(text, "\n{}", document::markdown::markdown(options.relaunch));

@@ -12,6 +12,7 @@ mod tests;
 
 use super::comparison::{ChangeOf, Comparison, WordChange, in_words};
 use super::explain::Explained;
+use super::growth;
 use super::score;
 use super::story::{SessionStory, capacity_of, place_of};
 use crate::diagnosis::Finding;
@@ -72,6 +73,13 @@ pub fn html(story: &SessionStory, options: &PageOptions) -> String {
         let _ = writeln!(
             page,
             "<p class=\"dim\">{more} more OOMs are in the recording.</p>"
+        );
+    }
+    if let Some(blocks) = growth::blocks(story) {
+        let (heading, blocks) = (growth::HEADING, blocks_html(&blocks));
+        let _ = writeln!(
+            page,
+            "<section class=\"cause\">\n<h2>{heading}</h2>\n{blocks}</section>"
         );
     }
     if !options.relaunch.is_empty() {

@@ -3,10 +3,11 @@
 use super::*;
 use crate::anatomy::{GrownLine, StepGrowth};
 use crate::event::{
-    BlockOrigin, Event, EventKind, Note, Retainer, RetainerKind, Retainers, SourceLine, StepTrace,
+    BlockOrigin, Event, EventKind, Exit, Exited, Note, Retainer, RetainerKind, Retainers,
+    SourceLine, StepTrace,
 };
 use crate::report::recorded;
-use crate::units::{Bytes, Pid};
+use crate::units::{Bytes, Pid, RunNumber};
 use proptest::prelude::*;
 
 fn story(name: &str) -> SessionStory {
@@ -71,6 +72,28 @@ fn who_kept_the_memory_and_what_grew_are_tables() {
     ] {
         assert!(page.contains(part), "{part}");
     }
+}
+
+#[test]
+fn what_grew_in_a_run_that_ended_before_memory_ran_out_has_a_section() {
+    let mut events = recorded("leak");
+    let ran_out = events
+        .iter()
+        .position(|event| matches!(event.what, EventKind::Oom(_)));
+    events.truncate(ran_out.expect("an OOM"));
+    let (at, run) = (events.last().expect("an event").at, RunNumber(1));
+    let exit = Exit::Code(0);
+    let what = EventKind::Exited(Exited {
+        run,
+        exit,
+        left: Vec::new(),
+    });
+    events.push(Event { at, what });
+    let page = page_of(&SessionStory::new(events));
+    assert!(page.contains("<h2>Memory grew from step to step</h2>"));
+    assert!(page.contains("What stays between steps grew by "));
+    let page = page_of(&story("capacity"));
+    assert!(!page.contains("<h2>Memory grew from step to step</h2>"));
 }
 
 #[test]

@@ -1,0 +1,99 @@
+//! What grew in a session that ended before it ran out of memory: a leak that nobody sees in its outcome.
+
+use super::story::SessionStory;
+use crate::anatomy::StepGrowth;
+use crate::diagnosis;
+use crate::document::{self, DocumentBlock, Sentence, Tree, Voice};
+use crate::state::{RunOutcome, State};
+use crate::units::Bytes;
+
+/// The heading of it in a report.
+pub(super) const HEADING: &str = "Memory grew from step to step";
+
+/// "memory grew by 171 MiB a step, 10.1 GiB in 58 steps: `oomph replay`, then s and w, shows which lines", of a last run
+/// that ended before it ran out of memory.
+pub fn growth(state: &State) -> Option<String> {
+    let run = state.run()?;
+    let went_on = matches!(run.outcome(), RunOutcome::Finished | RunOutcome::Stopped);
+    if !went_on || run.oom_count > 0 {
+        return None;
+    }
+    let grew = run.ranks.iter().filter_map(|rank| {
+        let capacity = state
+            .device(rank.device.as_ref()?)
+            .and_then(|device| device.capacity);
+        diagnosis::baseline_growth(&rank.steps, capacity)
+    });
+    let most = grew.max_by(|one, other| one.per_step.total_cmp(&other.per_step))?;
+    let (per_step, total) = (Bytes(most.per_step as u64), most.total);
+    let mut kept = run
+        .ranks
+        .iter()
+        .filter_map(|rank| rank.retainers.as_ref()?.1.main());
+    let by = match kept.next() {
+        Some(retainer) => format!("; {} keeps {}", retainer.words(), retainer.kept()),
+        None => "; oomph replay, then s and w, shows what was seen of it".into(),
+    };
+    Some(format!(
+        "what stays between steps grew by {per_step} a step, {total} in {} steps: a leak, or a list that is not full yet{by}",
+        most.steps
+    ))
+}
+
+/// It for a report: the sentence, who keeps the memory, and the lines that grew between two traced steps.
+pub(super) fn blocks(story: &SessionStory) -> Option<Vec<DocumentBlock>> {
+    let words = growth(&story.state)?;
+    let ranks = story.state.run().into_iter().flat_map(|run| &run.ranks);
+    let mut blocks = vec![DocumentBlock::Sentence(Sentence {
+        voice: Voice::Detail,
+        words: format!("{}.", diagnosis::capitalized(&words)).into(),
+    })];
+    for rank in ranks.clone() {
+        let found = rank.retainers.as_ref().map(|(_, found)| found);
+        blocks.extend(
+            found
+                .into_iter()
+                .flat_map(|found| document::kept_alive(found, "Kept alive by")),
+        );
+    }
+    if let Some(grew) = ranks
+        .into_iter()
+        .find_map(|rank| StepGrowth::new(&rank.traces))
+    {
+        let heading = format!("Grew from step {} to step {}", grew.from, grew.to);
+        blocks.push(DocumentBlock::heading(heading));
+        blocks.push(DocumentBlock::Tree(Tree::Growing(document::grown(
+            &grew, true,
+        ))));
+    }
+    Some(blocks)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::event::{EventKind, Exit, Exited};
+    use crate::state::tests::staged::{StagedSession, gib, step};
+    use crate::units::RunNumber;
+
+    #[test]
+    fn growth_that_did_not_last_to_be_certain_is_told_at_the_end() {
+        let ended = |per_step: f64| {
+            let mut scene = StagedSession::training();
+            for n in 1..=60_u32 {
+                let floor = 1.0 + per_step * f64::from(n);
+                let at = 2.0 + f64::from(n);
+                scene.add(at, step(100, u64::from(n), gib(floor), gib(floor + 4.0)));
+                scene.sampled(at + 0.1, floor, floor + 4.0);
+            }
+            assert_eq!(growth(&scene.state), None, "it still runs");
+            let left = Vec::new();
+            let (run, exit) = (RunNumber(1), Exit::Code(0));
+            scene.add(70.0, EventKind::Exited(Exited { run, exit, left }));
+            growth(&scene.state)
+        };
+        assert_eq!(ended(0.0), None);
+        let said = ended(0.125).expect("words");
+        assert!(said.contains("grew by 128 MiB a step, 7."), "{said}");
+    }
+}
