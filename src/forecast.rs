@@ -23,7 +23,7 @@ mod workspaces;
 
 pub use crate::event::Basis;
 pub use estimate::{ActivationReduction, Allocator, Estimate, Target};
-pub use hint::{BatchRoom, Hint, RoomBasis, TracedHint, hint, traced_search};
+pub use hint::{BatchRoom, Hint, RoomBasis, RoomSearch, TracedHint, hint, traced_search};
 pub use largest::{Division, ForecastInputs, MARGIN, divided, edge, rounded};
 pub use memory::{Forecast, Model};
 pub use observation::{ForwardBackwardPeak, Observation, PartialStep, Progress, Unseen};

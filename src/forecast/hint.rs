@@ -13,7 +13,7 @@ use super::traced::{TracedRoom, TracedSearch};
 use crate::calibration::NON_TORCH_USUAL;
 use crate::command::CommandLine;
 use crate::recognize::{LaunchEnvironment, WorkloadKey};
-use crate::state::{RankState, RunOutcome, State};
+use crate::state::{RankState, Run, RunOutcome, State};
 use crate::units::Bytes;
 use std::fmt;
 
@@ -169,11 +169,7 @@ fn room(state: &State, rank: &RankState) -> Option<ProcessRoom> {
     })
 }
 
-fn without_state(
-    run: &crate::state::Run,
-    room: Bytes,
-    launch: &LaunchEnvironment<'_>,
-) -> Option<Hint> {
+fn without_state(run: &Run, room: Bytes, launch: &LaunchEnvironment<'_>) -> Option<Hint> {
     match Observation::of_run(run, launch)?.passes {
         ForwardBackwardPeak::Within(needs, _) if needs > room => {
             Some(Hint::StateWillNotFit { needs, room })
@@ -188,7 +184,7 @@ fn without_state(
 
 fn larger(
     command: &CommandLine,
-    run: &crate::state::Run,
+    run: &Run,
     rank: &RankState,
     room: ProcessRoom,
     launch: &LaunchEnvironment<'_>,
@@ -223,27 +219,49 @@ fn larger(
     found.is_worth_it().then_some(Hint::RoomForBatch(found))
 }
 
-/// The search for the largest batch by a traced step of the current run, where there is one and its
-/// peak has settled. It takes too long for a loop: run it elsewhere.
+/// Whether the largest batch can be searched for.
+#[derive(Debug)]
+pub enum RoomSearch {
+    /// It takes too long for a loop: run it elsewhere.
+    Ready(TracedSearch),
+    /// A step was traced, but a few more have to show that its peak stays.
+    Unsettled,
+    /// There is no traced step, no batch, or the run does not go well.
+    Impossible,
+}
+
+/// The search for the largest batch by a traced step of the current run.
 pub fn traced_search(
     command: &CommandLine,
     state: &State,
     launch: &LaunchEnvironment<'_>,
     inputs: &ForecastInputs<'_>,
-) -> Option<TracedSearch> {
+) -> RoomSearch {
+    match search_by(command, state, launch, inputs) {
+        None => RoomSearch::Impossible,
+        Some((_, false)) => RoomSearch::Unsettled,
+        Some((search, true)) => RoomSearch::Ready(search),
+    }
+}
+
+/// Also whether the peak has settled.
+fn search_by(
+    command: &CommandLine,
+    state: &State,
+    launch: &LaunchEnvironment<'_>,
+    inputs: &ForecastInputs<'_>,
+) -> Option<(TracedSearch, bool)> {
     let run = state.run()?;
     let rank = run.ranks.iter().max_by_key(|rank| rank.allocated_peak)?;
     let workload = WorkloadKey::new(command, launch);
-    let is_well = run.outcome() == RunOutcome::Running
-        && run.oom_count == 0
-        && rank.retries.is_empty()
-        && has_settled(rank);
+    let is_well =
+        run.outcome() == RunOutcome::Running && run.oom_count == 0 && rank.retries.is_empty();
     if !is_well || workload.batch.is_none() {
         return None;
     }
     let (hello, room) = (&rank.hello, room(state, rank)?);
     let settings = AllocatorSettings::parse(hello.alloc_conf.as_deref().unwrap_or(""));
-    Some(TracedSearch {
+    let search = TracedSearch {
         step: rank.traces.all().rfind(|step| !step.failed)?.clone(),
         batch: workload.at_once,
         parts: workload.accumulation,
@@ -257,7 +275,8 @@ pub fn traced_search(
         room: room.bytes,
         is_alone: room.is_alone,
         margin: inputs.margin,
-    })
+    };
+    Some((search, has_settled(rank)))
 }
 
 /// What came of the search for the largest batch.
@@ -364,7 +383,8 @@ mod tests {
         let mut state = run(40, 2.0, peak);
         let (launch, inputs) = (LaunchEnvironment::default(), ForecastInputs::default());
         let search = |state: &State| traced_search(&command(), state, &launch, &inputs);
-        assert!(search(&state).is_none(), "no step was traced");
+        let is_impossible = matches!(search(&state), RoomSearch::Impossible);
+        assert!(is_impossible, "no step was traced");
         let trace = StepTrace {
             pid: Pid(100),
             ..step
@@ -374,7 +394,12 @@ mod tests {
             what: EventKind::StepTrace(Box::new(trace)),
         };
         state.apply(&event);
-        let mut search = search(&state).unwrap();
+        let mut early = state.clone();
+        early.runs[0].ranks[0].steps.count = 5;
+        assert!(matches!(search(&early), RoomSearch::Unsettled), "5 steps");
+        let RoomSearch::Ready(mut search) = search(&state) else {
+            panic!("40 steps");
+        };
         assert_eq!(search.batch, 64);
         search.reserved = Bytes(played.reserved_peak);
         let TracedHint::Gain(found) = TracedHint::new(&search) else {

@@ -19,7 +19,7 @@ use super::message::SessionEffect;
 use crate::command::CommandLine;
 use crate::diagnosis::{self, Cause, Certainty, Finding, LiveWarning, LiveWarnings};
 use crate::event::{Event, EventKind, Exit, Level, LoaderSettings, Note, NvmlState, ProcessHost};
-use crate::forecast::{self, Hint, TracedHint, hint, traced_search};
+use crate::forecast::{self, Hint, RoomSearch, TracedHint, hint, traced_search};
 use crate::recognize::{KnobEffect, KnobPlace, LearnedKnob};
 use crate::remedy::{self, EditedNeed, Remedy, RemedyId, RemedyInputs};
 use crate::report;
@@ -520,14 +520,16 @@ impl Session {
         }
         let inputs = self.remedy_inputs();
         let (launch, forecast) = (&inputs.launch, &inputs.forecast);
-        match traced_search(self.command(), &self.state, launch, forecast) {
-            Some(search) => {
+        let search = traced_search(self.command(), &self.state, launch, forecast);
+        self.hints.is_unsettled = matches!(search, RoomSearch::Unsettled);
+        match search {
+            RoomSearch::Ready(search) => {
                 if self.pending.hint.is_none() && self.hints.begins(&search) {
                     let work = move || TaskResult::Hint(TracedHint::new(&search));
                     self.pending.hint = Some(self.begin("headroom", work));
                 }
             }
-            None => self.hints.found = None,
+            RoomSearch::Unsettled | RoomSearch::Impossible => self.hints.found = None,
         }
         self.give_hint();
     }

@@ -185,10 +185,8 @@ fn headroom_pieces(theme: &Theme, scene: &Scene, device: &DeviceState) -> Vec<He
                 pieces.push(HeadroomFigure::new(words, Tone::Good).needed());
             }
             RoomForBatch::InSearch if is_calm => {
-                pieces.push(HeadroomFigure::new(
-                    "room for batch: working it out",
-                    Tone::Dim,
-                ));
+                let words = "room for batch: working it out";
+                pieces.push(HeadroomFigure::new(words, Tone::Dim).needed());
             }
             RoomForBatch::Known(_) | RoomForBatch::InSearch | RoomForBatch::Unknown => {}
         }

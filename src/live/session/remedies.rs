@@ -110,8 +110,10 @@ impl Foreseen {
     }
 }
 
-/// How often to look for a hint, in steps.
+/// How often to look for a hint, in steps at least: of a fast program not each step is told of.
 const STEPS_BETWEEN_HINTS: u64 = 25;
+/// The same while a traced step waits for a few more steps to confirm its peak.
+const STEPS_UNTIL_SETTLED: u64 = 5;
 /// Another search is worth it where the room has changed by this share.
 const OTHER_ROOM: f64 = 0.02;
 
@@ -126,6 +128,8 @@ pub(crate) struct Hints {
     looked: u64,
     /// A step was traced since.
     pub is_wanted: bool,
+    /// A step was traced, but whether its peak stays is not known yet.
+    pub is_unsettled: bool,
     /// The traced step and the room that were searched for last.
     searched: Option<(u64, Bytes)>,
 }
@@ -133,13 +137,19 @@ pub(crate) struct Hints {
 impl Hints {
     /// Whether this step is one to look after: the first, one behind a traced one, then now and then.
     pub(crate) fn is_due(&mut self, step: u64) -> bool {
-        let is_wanted = std::mem::take(&mut self.is_wanted);
-        let is_time = is_wanted || step <= 1 || step.is_multiple_of(STEPS_BETWEEN_HINTS);
-        if !is_time || (step <= self.looked && self.looked > 0) {
+        let Some(since) = step.checked_sub(self.looked).filter(|since| *since > 0) else {
             return false;
+        };
+        let pause = match self.is_unsettled {
+            true => STEPS_UNTIL_SETTLED,
+            false => STEPS_BETWEEN_HINTS,
+        };
+        let is_wanted = std::mem::take(&mut self.is_wanted);
+        let is_due = is_wanted || self.looked == 0 || since >= pause;
+        if is_due {
+            self.looked = step;
         }
-        self.looked = step;
-        true
+        is_due
     }
 
     /// Whether a search would not find the same again; it counts as begun.
@@ -167,6 +177,32 @@ impl Session {
 
     /// Whether that is being worked out.
     pub(crate) fn is_searching_room(&self) -> bool {
-        self.pending.hint.is_some()
+        self.pending.hint.is_some() || self.hints.is_unsettled
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_step_is_looked_after_though_not_each_is_told_of() {
+        let mut hints = Hints::default();
+        let due = |hints: &mut Hints, steps: &[u64]| -> Vec<u64> {
+            steps
+                .iter()
+                .copied()
+                .filter(|step| hints.is_due(*step))
+                .collect()
+        };
+        // Told of every third step, none of which is a multiple of the pause.
+        let told: Vec<u64> = (0..=33).map(|n| 1 + 3 * n).collect();
+        assert_eq!(due(&mut hints, &told), [1, 28, 55, 82]);
+        // Other ranks come to the same step later.
+        assert!(due(&mut hints, &[82, 81]).is_empty());
+        hints.is_wanted = true;
+        assert_eq!(due(&mut hints, &[101, 102]), [101]);
+        hints.is_unsettled = true;
+        assert_eq!(due(&mut hints, &[103, 106, 108, 112]), [106, 112]);
     }
 }
