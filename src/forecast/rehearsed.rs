@@ -1,6 +1,7 @@
 //! What a training needs by a rehearsal of its step: the rehearsed allocations, the optimizer's state and
 //! its temporaries put together to two steps, and played through the allocator.
 
+mod memo;
 mod training;
 
 #[cfg(test)]
@@ -16,6 +17,8 @@ use super::trace::{Trace, TraceEvent, TraceTemplate};
 use super::workspaces::Workspaces;
 use crate::event::{InputSizes, RankChange, Rehearsal, RehearsedVariant, SavedInRam, StepTrace};
 use crate::units::Bytes;
+use memo::{PlayedInRoom, PlayedTraining, TrainingKey, known, note};
+use std::hash::{DefaultHasher, Hash, Hasher};
 use training::{ComposedTraining, Pieces, Reading};
 
 /// What kernels take beside the workspaces of cuBLAS, which no rehearsal sees, at the most: without convolutions and with
@@ -79,6 +82,8 @@ type Variant = (RehearsedVariant, TraceTemplate);
 #[derive(Debug, Clone)]
 pub struct Rehearsed {
     said: Rehearsal,
+    /// A hash of it.
+    said_hash: u64,
     /// The batch that the forecast counts for the rehearsal's own.
     counted: u64,
     /// How the allocator was set.
@@ -104,6 +109,7 @@ impl Rehearsed {
         let variants: Vec<_> = variants.filter_map(read).collect();
         (!variants.is_empty() && said.batch > 0 && counted > 0).then(|| Rehearsed {
             said: said.clone(),
+            said_hash: hash_of(said),
             counted,
             settings: AllocatorSettings::default(),
             variants,
@@ -187,10 +193,7 @@ impl Rehearsed {
             allocator: Allocator::Fixed,
         };
         let step = self.variant(&as_it_was)?;
-        Some(
-            self.training(step, &as_it_was, Reading::Least)
-                .at_its_peak(),
-        )
+        Some(self.at_its_peak(step, &as_it_was))
     }
 
     /// The least that a step of one sample needs: as it was, with checkpointing, in bf16, both, with what it saves in RAM,
@@ -209,7 +212,7 @@ impl Rehearsed {
                 },
                 allocator: Allocator::Expandable,
             };
-            self.training(variant, &one, Reading::Least).at_its_peak()
+            self.at_its_peak(variant, &one)
         };
         // No key moves what lies on the GPU to RAM.
         let is_offered = |variant: &&Variant| variant.0.change != Some(RankChange::Offload);
@@ -232,8 +235,7 @@ impl Rehearsed {
 
     /// The same where PyTorch may reserve so much.
     pub fn peak_in(&self, target: &Target, room: Option<Bytes>) -> Option<Estimate> {
-        let allocated = |training: &ComposedTraining| Bytes(training.free.allocated_peak);
-        let [least, likely, most] = self.each_reading(target, allocated)?;
+        let [least, likely, most] = self.each_reading(target, Self::allocated_peak)?;
         let spread = match (self.said.convolutions, self.said.autotunes) {
             (true, true) => AUTOTUNED,
             (true, false) => CONVOLUTIONS,
@@ -254,9 +256,7 @@ impl Rehearsed {
     /// What the allocator must be able to reserve for a target. It reserves more where there is more,
     /// and gives back what it can where there is not.
     pub fn needs(&self, target: &Target) -> Option<Estimate> {
-        let settings = self.settings(target);
-        let needed = |training: &ComposedTraining| smallest(training, &settings);
-        let [least, likely, most] = self.each_reading(target, needed)?;
+        let [least, likely, most] = self.each_reading(target, Self::smallest_room)?;
         let spread = self.spread_at_the_limit();
         let seen = self.around(target, [least, likely, most], spread);
         let seen = match self.said.convolutions {
@@ -272,21 +272,8 @@ impl Rehearsed {
 
     /// What a target does where PyTorch may reserve so much; `None` where memory runs out by its rehearsal.
     pub fn on_card(&self, target: &Target, room: Bytes) -> Option<OnCard> {
-        let training = self.training(self.variant(target)?, target, Reading::Likely);
-        let trace = &training.trace;
-        let settings = self.settings(target);
         let own_room = room.scale(1.0 / self.raised);
-        let within = |device| replay(trace, &settings, ReplayRoom { device, cap: None });
-        let played = within(Some(own_room.0));
-        if played.ran_out.is_some() {
-            return None;
-        }
-        // Where there is more room than here nothing is given back, and before the last step nothing had to be.
-        let free = within(None);
-        let grown = match played.last_raised >= training.last_step {
-            true => played.reserved_peak - played.before_that.min(played.reserved_peak),
-            false => 0,
-        };
+        let played = self.in_room(self.variant(target)?, target, own_room)?;
         let spread = RESERVED
             + if self.said.convolutions {
                 CONVOLUTIONS
@@ -294,7 +281,7 @@ impl Rehearsed {
                 0.0
             };
         let likely = Bytes(played.reserved_peak).scale(self.raised);
-        let most = Bytes(free.reserved_peak + grown).scale(self.raised * (1.0 + spread));
+        let most = Bytes(played.free_peak + played.grown).scale(self.raised * (1.0 + spread));
         // What is free is taken while algorithms are tried, and stays in the cache.
         let most = match self.said.convolutions && self.said.autotunes {
             true => room,
@@ -481,11 +468,109 @@ impl Rehearsed {
         }
     }
 
+    /// What the memory of earlier answers knows a training by.
+    fn key(&self, step: &Variant, target: &Target, reading: Reading) -> TrainingKey {
+        let is_it = |variant: &Variant| std::ptr::eq(variant, step);
+        TrainingKey {
+            said: self.said_hash,
+            variant: self.variants.iter().position(is_it).unwrap_or_default(),
+            batch: self.samples(target),
+            workspaces: self.workspaces,
+            evaluated: self.evaluated,
+            reading,
+            keeps_gradients: self.keeps_gradients(target),
+            settings: format!("{:?}", self.settings(target)),
+        }
+    }
+
+    /// What becomes of a training where there is room.
+    fn played(&self, step: &Variant, target: &Target, reading: Reading) -> PlayedTraining {
+        let key = self.key(step, target, reading);
+        known(
+            &key,
+            |answers| &mut answers.played,
+            || self.became_of(&self.training(step, target, reading), step),
+        )
+    }
+
+    fn became_of(&self, training: &ComposedTraining, step: &Variant) -> PlayedTraining {
+        PlayedTraining {
+            allocated_peak: Bytes(training.free.allocated_peak),
+            is_sure: training.is_sure(&self.said, &step.0),
+        }
+    }
+
+    fn allocated_peak(&self, step: &Variant, target: &Target, reading: Reading) -> Bytes {
+        self.played(step, target, reading).allocated_peak
+    }
+
+    /// The smallest room that a training runs in.
+    fn smallest_room(&self, step: &Variant, target: &Target, reading: Reading) -> Bytes {
+        let key = self.key(step, target, reading);
+        known(
+            &key,
+            |answers| &mut answers.smallest_room,
+            || {
+                let training = self.training(step, target, reading);
+                let played = self.became_of(&training, step);
+                note(&key, |answers| &mut answers.played, played);
+                smallest(&training, &self.settings(target))
+            },
+        )
+    }
+
+    /// What is alive when a training's least reading has the most.
+    fn at_its_peak(&self, step: &Variant, target: &Target) -> WholeStep {
+        let key = self.key(step, target, Reading::Least);
+        known(
+            &key,
+            |answers| &mut answers.at_its_peak,
+            || self.training(step, target, Reading::Least).at_its_peak(),
+        )
+    }
+
+    /// What a training does by its likely reading where PyTorch may reserve so much; `None` where memory runs out.
+    fn in_room(&self, step: &Variant, target: &Target, room: Bytes) -> Option<PlayedInRoom> {
+        let key = self.key(step, target, Reading::Likely);
+        known(
+            &key,
+            |answers| answers.in_room.entry(room.0).or_default(),
+            || {
+                let training = self.training(step, target, Reading::Likely);
+                let settings = self.settings(target);
+                let within =
+                    |device| replay(&training.trace, &settings, ReplayRoom { device, cap: None });
+                let played = within(Some(room.0));
+                if played.ran_out.is_some() {
+                    return None;
+                }
+                Some(PlayedInRoom {
+                    retries: played.retries,
+                    reserved_peak: played.reserved_peak,
+                    // Where there is more room than here nothing is given back, and before the last step nothing had to be.
+                    free_peak: within(None).reserved_peak,
+                    grown: match played.last_raised >= training.last_step {
+                        true => played.reserved_peak - played.before_that.min(played.reserved_peak),
+                        false => 0,
+                    },
+                })
+            },
+        )
+    }
+
     /// Whether the target's first steps run in so much room.
     fn plays_in(&self, target: &Target, reading: Reading, room: Bytes) -> Option<bool> {
-        let (step, kept) = (self.variant(target)?, self.keeps_gradients(target));
-        let trace = ComposedTraining::events(self.composition(step, target, reading), kept);
-        Some(runs_in(&trace, &self.settings(target), room.0))
+        let step = self.variant(target)?;
+        let key = self.key(step, target, reading);
+        Some(known(
+            &key,
+            |answers| answers.runs_in.entry(room.0).or_default(),
+            || {
+                let kept = self.keeps_gradients(target);
+                let trace = ComposedTraining::events(self.composition(step, target, reading), kept);
+                runs_in(&trace, &self.settings(target), room.0)
+            },
+        ))
     }
 
     /// Whether a part of a step finds the gradients of the one before: the command says so, or the program's own loops.
@@ -503,12 +588,11 @@ impl Rehearsed {
     fn each_reading(
         &self,
         target: &Target,
-        of: impl Fn(&ComposedTraining) -> Bytes,
+        of: impl Fn(&Self, &Variant, &Target, Reading) -> Bytes,
     ) -> Option<[Bytes; 3]> {
         let step = self.variant(target)?;
-        let likely = self.training(step, target, Reading::Likely);
-        let usual = of(&likely);
-        let readings = match likely.is_sure(&self.said, &step.0) {
+        let usual = of(self, step, target, Reading::Likely);
+        let readings = match self.played(step, target, Reading::Likely).is_sure {
             // The workspaces may be smaller, or not be needed.
             true => [
                 usual - self.workspaces.to_come(self.said.evaluates),
@@ -516,12 +600,22 @@ impl Rehearsed {
                 usual,
             ],
             false => {
-                let other = |reading| of(&self.training(step, target, reading));
+                let other = |reading| of(self, step, target, reading);
                 [other(Reading::Least), usual, other(Reading::Most)]
             }
         };
         Some(readings.map(|bytes| bytes.scale(self.raised)))
     }
+}
+
+/// Of all that was said, so that no two rehearsals are taken for one.
+fn hash_of(said: &Rehearsal) -> u64 {
+    let mut hasher = DefaultHasher::new();
+    // A recording's line: what cannot be written has not been read.
+    serde_json::to_string(said)
+        .unwrap_or_default()
+        .hash(&mut hasher);
+    hasher.finish()
 }
 
 /// Whether the step is the first of its optimizer.

@@ -11,7 +11,7 @@ const SIZES: [Bytes; 2] = [Bytes::mib(32), Bytes(8320 << 10)];
 const THREADS: u32 = 2;
 
 /// The workspaces of a process.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub(super) struct Workspaces {
     /// Of one.
     pub size: Bytes,

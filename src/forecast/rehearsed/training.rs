@@ -23,7 +23,7 @@ const EVALUATED: usize = 2;
 const EVALUATION_KEEPS: usize = 3;
 
 /// Which way is taken where the program's lines do not tell.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub(super) enum Reading {
     Least,
     Likely,
