@@ -610,17 +610,14 @@ impl<'a> TextReading<'_, 'a> {
             })
             .filter(|number| self.is_alike(number, found.number) && number.value() > 0)
             .collect();
-        if found.level == BatchArgument::Divided {
-            let through = steps
-                .iter()
-                .find(|steps| self.text.divides(leaf(found.number), leaf(steps)));
-            if let Some(through) = through {
-                return Err(format!(
-                    "the program divides {} by {}",
-                    found.number.name(),
-                    through.name()
-                ));
-            }
+        let divides = |steps: &&&TextNumber| self.text.divides(leaf(found.number), leaf(steps));
+        if let Some(through) = steps.iter().find(divides) {
+            // More steps alone make its parts smaller.
+            let steps = self.knob(through)?;
+            source.at_once = found.value / steps.value.max(1);
+            source.sizes.clear();
+            source.steps.push(steps);
+            return Ok(source);
         }
         if let TextSetting::Argument(number) = &found.number.set {
             source.bounds.choices = &number.choices;

@@ -518,7 +518,7 @@ fn a_total_stays_and_accumulation_moves_along() {
         };
         let source = Recognized::new(&command, &launch).batch_source()?;
         let steps: Vec<u64> = source.steps.iter().map(|knob| knob.value).collect();
-        Ok((source.sizes[0].value, steps, source.bounds.divisor_of))
+        Ok::<_, String>((source.at_once, steps, source.bounds.divisor_of))
     };
     let two =
         "p.add_argument('--batch-size', default=64)\np.add_argument('--accum-iter', default=2)\n";
@@ -531,8 +531,13 @@ fn a_total_stays_and_accumulation_moves_along() {
     assert_eq!(edited("python a.py", total), Ok((64, vec![], Some(512))));
     let divides = "p.add_argument('--train_batch_size', default=64)\np.add_argument('--accum_steps', default=2)\n\
                    micro = args.train_batch_size // args.accum_steps\n";
-    let why = "the program divides train_batch_size by accum_steps".to_string();
-    assert_eq!(edited("python a.py", divides), Err(why));
+    for (command, at_once, steps) in [
+        ("python a.py", 32, 2),
+        ("python a.py --train_batch_size 48", 24, 2),
+        ("python a.py --train_batch_size 48 --accum_steps 3", 16, 3),
+    ] {
+        assert_eq!(edited(command, divides), Ok((at_once, vec![steps], None)));
+    }
 }
 
 #[test]
