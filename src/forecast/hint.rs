@@ -223,7 +223,7 @@ fn larger(
 #[derive(Debug)]
 pub enum RoomSearch {
     /// It takes too long for a loop: run it elsewhere.
-    Ready(TracedSearch),
+    Ready(Box<TracedSearch>),
     /// A step was traced, but a few more have to show that its peak stays.
     Unsettled,
     /// There is no traced step, no batch, or the run does not go well.
@@ -240,7 +240,7 @@ pub fn traced_search(
     match search_by(command, state, launch, inputs) {
         None => RoomSearch::Impossible,
         Some((_, false)) => RoomSearch::Unsettled,
-        Some((search, true)) => RoomSearch::Ready(search),
+        Some((search, true)) => RoomSearch::Ready(Box::new(search)),
     }
 }
 
