@@ -128,15 +128,6 @@ pub(crate) enum WholeBatch {
     Kept(String),
 }
 
-impl WholeBatch {
-    /// By steps that the program computes from the batch.
-    pub fn filled_by(steps: &str) -> WholeBatch {
-        WholeBatch::Kept(format!(
-            "same effective batch: the program computes its {steps} from it"
-        ))
-    }
-}
-
 /// The batch of a command, for display.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Batch {

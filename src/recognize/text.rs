@@ -6,7 +6,6 @@
 //! said here, and read elsewhere.
 
 pub(crate) mod choice;
-mod computed;
 mod constants;
 mod declared;
 mod hydra;
@@ -19,7 +18,6 @@ use super::python_number::python_number;
 use super::spellings::BatchArgument;
 use crate::event::{ParsedNumber, SourceNumber, SourceNumberKind, crc32};
 pub use choice::{BatchFinding, BatchSpot, HowSure, SpotKind};
-use computed::ComputedSteps;
 pub(crate) use hydra::{hydra_config, hydra_files};
 pub(crate) use paths::{PathPart, default_files, default_words, made_files, written_files};
 pub(crate) use statements::ImportedModule;
@@ -29,9 +27,6 @@ use std::ops::Range;
 
 /// Numbers that have nothing to do with batches, of which so many are kept.
 const MOST_OTHERS: usize = 4000;
-
-/// Computed accumulations that are kept.
-const MOST_COMPUTED: usize = 100;
 
 /// Names of parts that are looked at, and how long they may be.
 const MOST_PARTS: usize = 100_000;
@@ -94,8 +89,6 @@ pub struct ProgramText {
     parts: BTreeSet<String>,
     /// Pairs of names where the text divides the first by the second.
     divided: Vec<(String, String)>,
-    /// The accumulation that it computes.
-    computed: Vec<ComputedSteps>,
     /// Pairs of names of which the text takes the first and leaves the second, at least to begin with.
     chosen: Vec<(String, String)>,
     /// Whether the script computes gradients, itself or in a function that it calls.
@@ -175,9 +168,6 @@ impl ProgramText {
         let chosen = all.iter().flat_map(|said| said.chosen());
         text.chosen = chosen.map(|(a, b)| (a.into(), b.into())).collect();
         text.divided = read.iter().flat_map(|(_, said)| divisions(said)).collect();
-        let computed = read.iter().flat_map(|(_, said)| computed::in_source(said));
-        let of_settings = settings.iter().flat_map(computed::in_settings);
-        text.computed = computed.chain(of_settings).take(MOST_COMPUTED).collect();
         // A number of a file has the file's checksum.
         for (source, _) in &read {
             let mut crc = None;
@@ -221,22 +211,6 @@ impl ProgramText {
         divided.any(|(what, through)| {
             through == of_device || what == total && family::is_ranks(through)
         })
-    }
-
-    /// What the program takes more of by itself where its batch of this name and number becomes smaller. `None` too where the
-    /// total that it fills is known to be less.
-    pub(crate) fn steps_that_follow(&self, batch: &str, value: u64) -> Option<&str> {
-        let number_of = |name: &str| {
-            let mut numbers = self.numbers.iter().chain(&self.others);
-            let known = numbers.find(|number| number.attribute() == name)?;
-            Some(known.value()).filter(|value| *value > 0)
-        };
-        let fills = |steps: &&ComputedSteps| {
-            let total = steps.total().and_then(number_of);
-            steps.follow(batch) && total.is_none_or(|total| total >= value)
-        };
-        let found = self.computed.iter().find(fills)?;
-        Some(&found.name)
     }
 
     /// Whether the text divides one number by another.

@@ -37,7 +37,6 @@ pub(super) fn of_unknown<'a>(
         let mut source = spelled.source(script, &spelled.steps, arguments, None)?;
         if let Some(text) = recognized.launch.text {
             divided_by_steps(&mut source, text);
-            filled_by_steps(&mut source, text);
         }
         match deepspeed {
             Some(file) => agree_with_deepspeed(&mut source, file)?,
@@ -87,22 +86,6 @@ fn divided_by_steps(source: &mut BatchSource<'_>, text: &text::ProgramText) {
     if text.divides(&variable(size), &variable(steps)) && size.value.is_multiple_of(steps.value) {
         source.at_once = size.value / steps.value.max(1);
         source.sizes.clear();
-    }
-}
-
-/// Where the program computes its accumulation steps from the batch, the whole batch stays by itself.
-fn filled_by_steps(source: &mut BatchSource<'_>, text: &text::ProgramText) {
-    let follows = matches!(source.whole, WholeBatch::Follows) && source.steps.is_empty();
-    let ([size], true) = (source.sizes.as_slice(), follows) else {
-        return;
-    };
-    let variable = last_part(&size.name).replace('-', "_");
-    if family::batch_level(&size.name) == Some(BatchArgument::Total) {
-        return;
-    }
-    if let Some(steps) = text.steps_that_follow(&variable, size.value) {
-        source.whole = WholeBatch::filled_by(steps);
-        source.bounds.divisor_of.get_or_insert(size.value);
     }
 }
 

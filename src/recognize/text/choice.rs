@@ -633,17 +633,8 @@ impl<'a> TextReading<'_, 'a> {
                 source.bounds.divisor_of = value.is_multiple_of(found.value).then_some(value);
                 source.whole = WholeBatch::Kept(format!("{name} {value} stays"));
             }
-            (_, None, steps) => {
-                let filled = self.text.steps_that_follow(leaf(found.number), found.value);
-                match (filled, steps) {
-                    (Some(filled), _) => {
-                        source.whole = WholeBatch::filled_by(filled);
-                        source.bounds.divisor_of = Some(found.value);
-                    }
-                    (None, [one]) => source.steps.extend(self.knob(one).ok()),
-                    (None, _) => {}
-                }
-            }
+            (_, None, [one]) => source.steps.extend(self.knob(one).ok()),
+            (_, None, _) => {}
         }
         Ok(source)
     }
