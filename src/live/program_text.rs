@@ -5,9 +5,9 @@ use crate::command::Word;
 use crate::live::python_path;
 use crate::project_files;
 use crate::recognize::text::{
-    ImportedModule, NamedSettingsFile, PathPart, ProgramSource, ProgramText, SettingsNames,
-    SourceRole, default_files, default_words, hydra_config, hydra_files, imports, made_files,
-    written_files,
+    BatchRules, ImportedModule, NamedSettingsFile, PathPart, ProgramSource, ProgramText,
+    SettingsNames, SourceRole, default_files, default_words, hydra_config, hydra_files, imports,
+    made_files, written_files,
 };
 use crate::recognize::{ProgramKind, Recognized};
 use std::collections::{BTreeSet, VecDeque};
@@ -24,6 +24,17 @@ pub(crate) fn program_text(recognized: &Recognized<'_>) -> Option<ProgramText> {
     reader.follow();
     let settings = reader.settings(recognized);
     Some(ProgramText::read(&reader.sources, &settings))
+}
+
+/// What the text of a command's program asks of its batch.
+pub(crate) fn batch_rules(recognized: &Recognized<'_>) -> BatchRules {
+    let settings = ProgramReader::new(recognized).and_then(|mut reader| {
+        reader.read_script()?;
+        Some(reader.settings(recognized))
+    });
+    let files = program_files(recognized);
+    let texts = files.iter().map(|(_, text)| text.as_str());
+    BatchRules::read(texts, &settings.unwrap_or_default())
 }
 
 /// The files of a command's program with their texts: the script, what it imports of its own, and the configs that the

@@ -222,6 +222,16 @@ impl<'a> Knob<'a> {
         Knob::new(hit.name, value.text, Place::Word(value))
     }
 
+    /// The variable that a program likely has it in: `--batch-size`, `train.batch_size=`.
+    pub(super) fn variable(&self) -> String {
+        let name = self
+            .name
+            .trim_start_matches(['-', '+'])
+            .trim_end_matches('=');
+        let leaf = name.rsplit('.').next().unwrap_or(name);
+        leaf.replace('-', "_")
+    }
+
     /// Where it is set, as it is known again in another session.
     pub(crate) fn lasting_place(&self) -> KnobPlace {
         let name = self.name.clone();

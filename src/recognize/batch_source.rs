@@ -13,7 +13,7 @@ use super::learned::{KnobEffect, KnobPlace, LearnedKnob};
 use super::overrides;
 use super::program::{AccumulationRule, InsertPlace, ProgramEntry};
 use super::recognized::Recognized;
-use super::text;
+use super::text::{self, BatchRules};
 use super::unknown_program::of_unknown;
 use crate::event::Knobs;
 
@@ -30,15 +30,92 @@ impl<'c> Recognized<'c> {
     /// Where the command sets its batch; the error says why it can't be changed.
     pub(crate) fn batch_source(&self) -> Result<BatchSource<'c>, String> {
         let mut source = self.unbounded_batch()?;
-        if let Some(knob) = source.sizes.first().filter(|_| self.launch.batch_divides) {
-            // What the batch divides its own divisors divide, whatever that is.
-            let divided = source.bounds.divisor_of.unwrap_or(knob.value);
-            source.bounds.divisor_of = Some(gcd(divided, knob.value));
+        if let Some(rules) = self.batch_rules() {
+            if let Some(knob) = source.sizes.first().filter(|_| rules.divides) {
+                // What the batch divides its own divisors divide, whatever that is.
+                let divided = source.bounds.divisor_of.unwrap_or(knob.value);
+                source.bounds.divisor_of = Some(gcd(divided, knob.value));
+            }
+            self.follow_computed(&mut source, rules);
         }
         if let (None, Some(devices)) = (self.known, self.listed_devices()) {
             source.bounds.multiple_of = source.bounds.multiple_of.max(devices);
         }
         Ok(source)
+    }
+
+    fn batch_rules(&self) -> Option<&'c BatchRules> {
+        let of_text = self.launch.text.map(|text| &text.batch_rules);
+        self.launch.batch_rules.or(of_text)
+    }
+
+    /// Where the program computes its accumulation of a total and this batch, the total stays and nothing else moves along.
+    fn follow_computed(&self, source: &mut BatchSource<'c>, rules: &BatchRules) {
+        let is_typed = |knob: &Knob<'_>| !matches!(knob.place, Place::Added(_) | Place::Literal(_));
+        let [knob] = source.sizes.as_slice() else {
+            return;
+        };
+        let name = knob.variable();
+        let follows =
+            matches!(source.whole, WholeBatch::Follows) && !source.steps.iter().any(is_typed);
+        let Some(steps) = rules
+            .follows(&name)
+            .filter(|_| follows && self.known.is_none())
+        else {
+            return;
+        };
+        let totals: Vec<(&str, u64)> = (steps.totals.iter())
+            .filter_map(|name| Some((name.as_str(), self.number_called(name)?)))
+            .collect();
+        let total = totals.iter().max_by_key(|(_, value)| *value).copied();
+        let value = steps.written.or(total.map(|(_, value)| value));
+        // A total that is not set, or of which one batch is more, is not filled up.
+        if value.is_some_and(|value| value < knob.value) {
+            return;
+        }
+        let is_exact = |value: &u64| value.is_multiple_of(knob.value);
+        source.bounds.divisor_of = match value.filter(is_exact) {
+            Some(value) if steps.is_of(&name) => Some(value),
+            _ => Some(knob.value),
+        };
+        let stays = match total {
+            Some((name, value)) => format!("{name} {value} stays"),
+            None => "same effective batch".into(),
+        };
+        source.steps.clear();
+        source.whole = WholeBatch::Kept(format!("{stays}; the program computes {}", steps.name));
+    }
+
+    /// What the command, the program's process or its text says of a number of this name; 0 where it has no value.
+    fn number_called(&self, name: &str) -> Option<u64> {
+        let leaf = |name: &str| {
+            family::plain(
+                name.trim_end_matches('=')
+                    .rsplit('.')
+                    .next()
+                    .unwrap_or(name),
+            )
+        };
+        let wanted = leaf(name);
+        let arguments = self.opened().ok()?;
+        let typed = arguments.all().filter(|hit| leaf(hit.name) == wanted);
+        if let Some(value) = typed.last().and_then(|hit| hit.value?.text.parse().ok()) {
+            return Some(value);
+        }
+        if let Some(told) = self.launch.told {
+            let parsed = told
+                .parsed
+                .iter()
+                .map(|number| (&number.name, number.value));
+            let named = told.names.iter().map(|number| (&number.name, number.value));
+            let literals = told
+                .literals
+                .iter()
+                .map(|number| (&number.name, number.value));
+            let mut all = parsed.chain(named).chain(literals);
+            return all.find_map(|(name, value)| (leaf(name) == wanted).then_some(value));
+        }
+        self.launch.text?.value_called(|name| leaf(name) == wanted)
     }
 
     /// How many GPUs one process is told to split its batch among: `--gpu_ids 0,1,2`.

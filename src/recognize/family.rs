@@ -145,6 +145,38 @@ pub(crate) fn is_accumulation(name: &str) -> bool {
     leaf(name).is_some_and(|leaf| is_one(&spellings().accumulation, &leaf))
 }
 
+/// Whether a variable of this name counts the micro-batches of a step: `grad_accum_steps`, `num_accumulation_rounds`; not
+/// `accumulated_loss`.
+pub(crate) fn counts_micro_batches(name: &str) -> bool {
+    const BESIDE: [&str; 18] = [
+        "",
+        "num",
+        "n",
+        "step",
+        "steps",
+        "round",
+        "rounds",
+        "iter",
+        "iters",
+        "batches",
+        "grad",
+        "grads",
+        "gradient",
+        "gradients",
+        "micro",
+        "train",
+        "count",
+        "factor",
+    ];
+    let words = words(name);
+    let is_accumulating =
+        |word: &String| matches!(word.as_str(), "accum" | "accumulate" | "accumulation");
+    let all_fit = words
+        .iter()
+        .all(|word| is_accumulating(word) || BESIDE.contains(&word.as_str()));
+    is_accumulation(name) || all_fit && words.iter().any(is_accumulating)
+}
+
 /// The batch arguments of an unknown program, in order.
 pub(crate) fn batches<'a>(arguments: &Arguments<'a>) -> Vec<(BatchArgument, Hit<'a>)> {
     arguments

@@ -5,7 +5,7 @@ use super::alloc_conf::Inherited;
 use super::learned::LearnedKnob;
 use super::program::Catalogue;
 use super::spellings::spellings;
-use super::text::ProgramText;
+use super::text::{BatchRules, ProgramText};
 use crate::event::Knobs;
 use std::path::{Path, PathBuf};
 
@@ -32,8 +32,8 @@ pub struct LaunchEnvironment<'a> {
     pub told: Option<&'a Knobs>,
     /// What the program's text says of them, where it was read: before anything ran.
     pub text: Option<&'a ProgramText>,
-    /// Whether the program's text asks that something divides by its batch.
-    pub batch_divides: bool,
+    /// What the program's text asks of its batch, if it was read apart from its numbers.
+    pub(crate) batch_rules: Option<&'a BatchRules>,
     /// What relaunches have shown of these numbers, in this session or an earlier one.
     pub learned: &'a [LearnedKnob],
 }

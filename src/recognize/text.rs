@@ -5,7 +5,9 @@
 //! find the numbers, and `choice` says which one is the batch and how sure that is. No I/O: which files a source imports is
 //! said here, and read elsewhere.
 
+mod branches;
 pub(crate) mod choice;
+pub(crate) mod computed;
 mod constants;
 mod declared;
 mod hydra;
@@ -17,7 +19,9 @@ use super::family;
 use super::python_number::python_number;
 use super::spellings::BatchArgument;
 use crate::event::{ParsedNumber, SourceNumber, SourceNumberKind, crc32};
+use branches::{BranchCondition, Switches};
 pub use choice::{BatchFinding, BatchSpot, HowSure, SpotKind};
+pub(crate) use computed::BatchRules;
 pub(crate) use hydra::{hydra_config, hydra_files};
 pub(crate) use paths::{PathPart, default_files, default_words, made_files, written_files};
 pub(crate) use statements::ImportedModule;
@@ -93,8 +97,9 @@ pub struct ProgramText {
     chosen: Vec<(String, String)>,
     /// Whether the script computes gradients, itself or in a function that it calls.
     pub(crate) trains: bool,
-    /// Whether it asks that something divides by the batch.
-    pub(crate) batch_divides: bool,
+    pub(crate) batch_rules: BatchRules,
+    /// What branches depend on.
+    switches: Switches,
     /// The options that the text declares to a parser; none where it may have others too.
     options: BTreeSet<String>,
     /// Whether it makes what a file says the defaults of its arguments, which then go before it.
@@ -121,6 +126,8 @@ pub(crate) struct TextNumber {
     pub is_of_loader: bool,
     /// Why it cannot be edited, if it cannot.
     pub fixed: Option<String>,
+    /// What the branches ask for that it stands in.
+    pub conditions: Vec<BranchCondition>,
 }
 
 /// Where a number is set.
@@ -143,8 +150,9 @@ impl ProgramText {
         text.trains = trains(&read);
         let mut calls = read.iter().flat_map(|(_, said)| &said.calls);
         text.sets_defaults = calls.any(|call| call.name() == "set_defaults");
-        text.batch_divides = read.iter().any(|(_, said)| is_divided_by_batch(said));
+        text.batch_rules = BatchRules::read(sources.iter().map(|one| one.text.as_str()), settings);
         text.parts = parts(&read);
+        text.switches = Switches::read(&read);
         text.options = options(&read);
         constants::constants(&read, &mut text.numbers);
         for file in settings {
@@ -156,6 +164,14 @@ impl ProgramText {
             };
             text.numbers.retain(|known| !is_again(known));
             text.numbers.extend(numbers);
+        }
+        for number in &mut text.numbers {
+            // `B` is what a total is divided by: the batch, without a word that says so.
+            let is_letter =
+                matches!(number.name(), "B" | "b" | "bs" | "BS") && number.described.is_none();
+            if is_letter && text.batch_rules.follows(number.name()).is_some() {
+                number.described = Some(BatchArgument::Plain);
+            }
         }
         let (near, others) = text.numbers.into_iter().partition(TextNumber::is_near);
         (text.numbers, text.others) = (near, others);
@@ -180,6 +196,18 @@ impl ProgramText {
             }
         }
         text
+    }
+
+    /// The value of the first number whose name is such a one, arguments first; 0 where it has none.
+    pub(crate) fn value_called(&self, is_it: impl Fn(&str) -> bool) -> Option<u64> {
+        let all = || {
+            self.numbers
+                .iter()
+                .chain(&self.others)
+                .filter(|number| is_it(number.name()))
+        };
+        let argument = all().find(|number| matches!(number.set, TextSetting::Argument(_)));
+        argument.or_else(|| all().next()).map(TextNumber::value)
     }
 
     /// Whether the text has an option of this name that is about something else than batches.
@@ -409,6 +437,7 @@ fn of_settings(file: &NamedSettingsFile) -> Vec<TextNumber> {
             is_weak: false,
             is_of_made_file: file.names == SettingsNames::Made,
             fixed: None,
+            conditions: Vec::new(),
         })
     });
     numbers.collect()
@@ -453,14 +482,21 @@ fn divisions(said: &SourceStatements<'_>) -> Vec<(String, String)> {
             .iter()
             .any(|op| tokens.is_operator(*at, op))
     });
-    let pairs = by.filter_map(|at| {
-        let (dotted, _) = tokens.dotted(at + 1, tokens.all.len())?;
-        let through = dotted.rsplit('.').next()?;
-        let what = tokens.is_name(at - 1).then(|| tokens.text(at - 1))?;
-        let is_told = family::is_accumulation(through)
-            || family::is_ranks(through)
-            || family::is_batch_of_device(through);
-        is_told.then(|| (what.to_string(), through.to_string()))
+    let pairs = by.flat_map(|at| {
+        // Through a name, or through a product in brackets.
+        let factors = match tokens.is_operator(at + 1, "(") {
+            true => tokens.split(at + 2..tokens.after(at + 1).saturating_sub(1), "*"),
+            false => vec![at + 1..tokens.all.len()],
+        };
+        let what = tokens.is_name(at - 1).then(|| tokens.text(at - 1));
+        factors.into_iter().filter_map(move |factor| {
+            let (dotted, _) = tokens.dotted(factor.start, factor.end)?;
+            let through = dotted.rsplit('.').next()?;
+            let is_told = family::is_accumulation(through)
+                || family::is_ranks(through)
+                || family::is_batch_of_device(through);
+            is_told.then_some((what?.to_string(), through.to_string()))
+        })
     });
     pairs.take(1000).collect()
 }

@@ -67,6 +67,13 @@ pub(super) fn kinds() -> Vec<Kind> {
             ..PLAIN
         },
         Kind {
+            name: "accumulation that is a constant beside an argument",
+            program: "parser.add_argument('--batch-size', type=int, default=128)\nargs = parser.parse_args()\n\
+                      ACCUM_STEPS = 2\ntrain(args.batch_size, accumulate=ACCUM_STEPS)\n",
+            outcome: Edited("train.py:6", 4, "trained with 64 x 4"),
+            ..PLAIN
+        },
+        Kind {
             name: "the stage that comes first",
             program: "from common import train\nfrozen_batch = 128\nwhole_batch = 64\nfreezes = True\n\
                       train(frozen_batch if freezes else whole_batch)\n",

@@ -6,11 +6,11 @@ use super::learned;
 use super::leftovers::Suspects;
 use crate::command::{CommandLine, Word};
 use crate::config::UserSettings;
-use crate::live::program_text::{program_files, program_text};
+use crate::live::program_text::{batch_rules, program_text};
 use crate::live::torch;
 use crate::live::torch::InheritedSettings;
 use crate::project_files;
-use crate::recognize::text::{ProgramText, asks_to_divide};
+use crate::recognize::text::{BatchRules, ProgramText};
 use crate::recognize::{
     self, BaseFile, BaseFiles, Catalogue, Checkpoint, ConfigFile, LaunchEnvironment, LearnedKnob,
     Recognized, named_bases,
@@ -49,8 +49,8 @@ pub(crate) struct SessionInputs {
     leftovers: Vec<Leftover>,
     /// What the program's text says, where it was read.
     text: Option<ProgramText>,
-    /// Whether it asks that something divides by the batch.
-    batch_divides: bool,
+    /// What it asks of the batch, where only that was read.
+    batch_rules: Option<BatchRules>,
     /// What this session and earlier ones have shown of the program's numbers.
     learned: Vec<LearnedKnob>,
     /// torch's version as installed, if no probe has reported it.
@@ -137,13 +137,11 @@ impl SessionInputs {
     /// Reads the program's own text: what is known of its batch before anything ran.
     pub(crate) fn read_text(&mut self, command: &CommandLine) {
         self.text = program_text(&self.recognize(command));
-        self.batch_divides = (self.text.as_ref()).is_some_and(|text| text.batch_divides);
     }
 
     /// Looks only at what the program's text asks of its batch: what sets it the process has told.
     fn look_at_text(&mut self, command: &CommandLine) {
-        let files = program_files(&self.recognize(command));
-        self.batch_divides = files.iter().any(|(_, text)| asks_to_divide(text));
+        self.batch_rules = Some(batch_rules(&self.recognize(command)));
     }
 
     /// What is on the disk after an out-of-memory, and which of the processes on the device an earlier
@@ -185,7 +183,7 @@ impl SessionInputs {
             files: &self.files,
             checkpoint: self.checkpoint.as_ref(),
             text: self.text.as_ref(),
-            batch_divides: self.batch_divides,
+            batch_rules: self.batch_rules.as_ref(),
             learned: &self.learned,
             ..LaunchEnvironment::default()
         }

@@ -1,6 +1,7 @@
 //! Which number of the program's text is the batch, and how sure that is. Names decide; that a number is typed, a default or
 //! a constant only says where to edit. Where two are as good, "not sure" is the answer.
 
+mod device;
 mod doubt;
 mod spot;
 #[cfg(test)]
@@ -10,14 +11,13 @@ pub(crate) use doubt::{possible, sure};
 pub use spot::{BatchFinding, BatchSpot, HowSure, SpotKind};
 
 use super::{ProgramText, SourceRole, TextNumber, TextSetting};
-use crate::event::{ParsedNumber, SourceNumber};
+use crate::event::{SourceNumber, SourceNumberKind};
 use crate::recognize::argument::{Arguments, Hit, InsertPoint, Name, same};
 use crate::recognize::batch::{Addition, BatchSource, Knob, Place, WholeBatch};
 use crate::recognize::family;
 use crate::recognize::knob;
 use crate::recognize::launch::ConfigFile;
 use crate::recognize::learned::{KnobPlace, KnobStanding, standing};
-use crate::recognize::per_device::{self, DividedTotal};
 use crate::recognize::program_settings::{AccumulationRule, Scope};
 use crate::recognize::recognized::Recognized;
 use crate::recognize::spellings::BatchArgument;
@@ -107,6 +107,12 @@ pub(crate) fn source<'a>(
         text,
         arguments: &arguments,
     };
+    let by_words = match by_words {
+        Ok(source) if reading.is_overruled(&source) => {
+            Err("what the command says of the batch is replaced".into())
+        }
+        by_words => by_words,
+    };
     match (reading.choice(), by_words) {
         (_, by_words) if is_configured => by_words,
         (TextChoice::One(found, _), Ok(source)) if !reading.knows_better(&found, &source) => {
@@ -115,8 +121,13 @@ pub(crate) fn source<'a>(
         // What the file that the command names says goes before a default, and it says something that is not clear.
         (TextChoice::One(found, _), Err(by_words)) if reading.is_in_a_file(&found) => Err(by_words),
         (TextChoice::One(found, _), _) => reading.source(found),
-        (TextChoice::Several(_) | TextChoice::Nothing(_), Ok(source)) => Ok(source),
-        (TextChoice::Several(rivals), Err(_)) => Err(not_sure(&rivals)),
+        (TextChoice::Several(_) | TextChoice::Nothing(_), Ok(source)) => {
+            Ok(reading.beside_typed(&source).unwrap_or(source))
+        }
+        (TextChoice::Several(rivals), Err(_)) => {
+            let beside = reading.beside_equals(&rivals);
+            beside.ok_or_else(|| not_sure(&rivals))
+        }
         (TextChoice::Nothing(why), Err(by_words)) => Err(why.unwrap_or(by_words)),
     }
 }
@@ -176,7 +187,20 @@ impl<'c> Recognized<'c> {
                     true => SpotKind::Unset,
                     false => SpotKind::Default,
                 };
-                let spot = |knob| spot_of(knob, &of_text, source.file, added);
+                // As is one that the text declares without a number.
+                let is_unset = |knob: &Knob<'_>| {
+                    let is_it = |name: &str| same(name, &knob.variable());
+                    let value = self.launch.text.and_then(|text| text.value_called(is_it));
+                    let mut shown = of_text.iter();
+                    value == Some(0) && !shown.any(|spot| same(&spot.name, &knob.name))
+                };
+                let spot = |knob: &Knob<'_>| {
+                    let added = match is_unset(knob) {
+                        true => SpotKind::Unset,
+                        false => added,
+                    };
+                    spot_of(knob, &of_text, source.file, added)
+                };
                 let spots: Vec<BatchSpot> = knobs.iter().map(spot).collect();
                 let is_of_text = spots.first().is_some_and(|spot| of_text.contains(spot));
                 BatchFinding {
@@ -368,7 +392,10 @@ impl<'a> TextReading<'_, 'a> {
             return TextChoice::One(known, HowSure::Sure);
         }
         let numbers = self.text.numbers.iter().filter(|number| {
-            !number.is_overwritten && self.standing(number) != KnobStanding::WithoutEffect
+            !number.is_overwritten
+                && self.standing(number) != KnobStanding::WithoutEffect
+                && self.is_reached(number)
+                && !self.is_replaced(number)
         });
         let all: Vec<TextCandidate<'a>> = numbers
             .filter_map(|number| self.candidate(number))
@@ -390,10 +417,57 @@ impl<'a> TextReading<'_, 'a> {
             return TextChoice::Several([parts, vec![whole]].concat());
         }
         // What the program takes as an argument goes before what else stands in its text.
-        match declared.is_empty() {
+        // An option that only limits what a device takes of one of the constants.
+        let is_limit = |one: &TextCandidate<'_>| {
+            let mut totals = constants.iter();
+            one.value == 0
+                && totals.any(|total| self.text.shares(leaf(total.number), leaf(one.number)))
+        };
+        match declared.iter().all(is_limit) {
             false => self.beside_made_file(self.taken_first(best(declared))),
             true => self.taken_first(best(constants)),
         }
+    }
+
+    /// Whether the command may take the branches that a number stands in.
+    fn is_reached(&self, number: &TextNumber) -> bool {
+        let taken = self
+            .text
+            .switches
+            .are_taken(&number.conditions, self.arguments);
+        taken != Some(false)
+    }
+
+    /// Whether a branch that the command takes puts a number of its own in the place of an argument: `args.batch_size = 2`.
+    fn is_replaced(&self, number: &TextNumber) -> bool {
+        let TextSetting::Argument(argument) = &number.set else {
+            return false;
+        };
+        let is_replacing = |other: &TextNumber| {
+            let TextSetting::Constant(constant) = &other.set else {
+                return false;
+            };
+            let parts = constant.name.rsplit_once('.');
+            constant.kind == SourceNumberKind::Assignment
+                && parts.is_some_and(|(_, leaf)| leaf == argument.name)
+                && !other.conditions.is_empty()
+                && self
+                    .text
+                    .switches
+                    .are_taken(&other.conditions, self.arguments)
+                    == Some(true)
+        };
+        self.text.numbers.iter().any(is_replacing)
+    }
+
+    /// Whether what the command says is not what counts in the program.
+    fn is_overruled(&self, source: &BatchSource<'_>) -> bool {
+        let mut numbers = self.text.numbers.iter();
+        let first = source.sizes.first();
+        first.is_some_and(|knob| {
+            let is_it = |name: &&str| same(name, &knob.name);
+            numbers.any(|number| number.names().iter().any(is_it) && self.is_replaced(number))
+        })
     }
 
     /// An argument that is not typed, beside a file of the program's that says the same: which of them has an effect only a run
@@ -561,38 +635,6 @@ impl<'a> TextReading<'_, 'a> {
         }
     }
 
-    /// An option for one device's batch beside a total, which has no number: it is added, and the total stays.
-    fn of_device(&self, found: &TextCandidate<'a>) -> Option<(&'a TextNumber, BatchSource<'a>)> {
-        if found.level == BatchArgument::Micro || self.recognized.known.is_some() {
-            return None;
-        }
-        let numbers = self.text.numbers.iter().filter_map(|number| {
-            let TextSetting::Argument(option) = &number.set else {
-                return None;
-            };
-            let is_it = per_device::is_unset(option)
-                && self.typed(number).is_none()
-                && !number.is_overwritten
-                && self.is_alike(number, found.number)
-                && self.standing(number) != KnobStanding::WithoutEffect
-                && (found.level == BatchArgument::Total
-                    || self.text.shares(leaf(found.number), leaf(number)));
-            is_it.then_some((number, option))
-        });
-        let numbers: Vec<(&TextNumber, &ParsedNumber)> = numbers.collect();
-        let [(number, option)] = numbers.as_slice() else {
-            return None;
-        };
-        let spot = BatchSpot::new(found);
-        let total = DividedTotal {
-            name: &spot.name,
-            value: found.value,
-            ranks: u64::from(self.recognized.processes().unwrap_or(1)),
-        };
-        let source = per_device::source(option, total, self.knob(number).ok()?)?;
-        Some((number, source))
-    }
-
     fn source(&self, found: TextCandidate<'a>) -> Result<BatchSource<'a>, String> {
         if let Some((_, source)) = self.of_device(&found) {
             return Ok(source);
@@ -608,7 +650,7 @@ impl<'a> TextReading<'_, 'a> {
                     .iter()
                     .any(|name| family::is_accumulation(name))
             })
-            .filter(|number| self.is_alike(number, found.number) && number.value() > 0)
+            .filter(|number| self.is_alike(number, found.number) && self.value(number) > 0)
             .collect();
         let divides = |steps: &&&TextNumber| self.text.divides(leaf(found.number), leaf(steps));
         if let Some(through) = steps.iter().find(divides) {
@@ -634,9 +676,26 @@ impl<'a> TextReading<'_, 'a> {
                 source.whole = WholeBatch::Kept(format!("{name} {value} stays"));
             }
             (_, None, [one]) => source.steps.extend(self.knob(one).ok()),
+            (_, None, []) => source.steps.extend(self.steps_in_text(&found)),
             (_, None, _) => {}
         }
         Ok(source)
+    }
+
+    /// The one accumulation that stands as a number in the program's own text, beside a batch that is an argument.
+    fn steps_in_text(&self, found: &TextCandidate<'a>) -> Option<Knob<'a>> {
+        let is_steps = |number: &&TextNumber| {
+            (number.names().iter()).any(|name| family::is_accumulation(name))
+                && !number.is_overwritten
+        };
+        let mut all = self.text.numbers.iter().filter(is_steps);
+        let one = all
+            .next()
+            .filter(|_| all.next().is_none() && found.is_argument())?;
+        let is_in_script = matches!(one.role, SourceRole::Script) && one.file.ends_with(".py");
+        let is_constant = matches!(one.set, TextSetting::Constant(_));
+        (is_in_script && is_constant && self.recognized.known.is_none()).then_some(())?;
+        self.knob(one).ok()
     }
 
     /// Whether accumulation is set in the same way as the batch, and so belongs to it.

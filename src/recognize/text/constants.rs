@@ -1,6 +1,7 @@
 //! Numbers that stand in a program's text and are no arguments: constants, entries of dicts of settings, keywords of calls,
 //! and defaults of parameters that are in force.
 
+use super::branches;
 use super::statements::{CallSite, FunctionHead, SourceStatements, TokenRange};
 use super::{ProgramSource, ReadSource, SourceRole, TextNumber, TextSetting, described, is_near};
 use crate::event::{SourceNumber, SourceNumberKind};
@@ -284,6 +285,7 @@ impl<'t> ConstantReader<'_, 't> {
             is_of_loader: false,
             fixed: (!is_plain)
                 .then(|| format!("{name} is {number}, written {written}, which is not edited")),
+            conditions: branches::around(self.said, value.start),
         })
     }
 }

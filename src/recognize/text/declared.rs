@@ -1,6 +1,7 @@
 //! Arguments that a program declares, with their defaults: argparse and what builds on it, click and typer, absl, fire,
 //! and dataclasses that a parser is made of.
 
+use super::branches;
 use super::statements::{CallSite, ClassHead, FunctionHead, SourceStatements, TokenRange};
 use super::{ProgramSource, ReadSource, SourceRole, TextNumber, TextSetting, described};
 use crate::event::ParsedNumber;
@@ -462,6 +463,7 @@ impl<'a, 't> ArgumentReader<'a, 't> {
             is_of_made_file: false,
             is_of_loader: false,
             fixed: None,
+            conditions: branches::around(self.said, at),
         }
     }
 }

@@ -27,6 +27,8 @@ pub(super) struct SourceStatements<'t> {
     pub functions: Vec<FunctionHead<'t>>,
     pub classes: Vec<ClassHead<'t>>,
     pub imports: Vec<ImportedModule>,
+    /// The conditions of each branch, and whether they must hold, those around it first.
+    branches: Vec<Vec<(TokenRange, bool)>>,
     /// What each statement is inside of, by its number.
     enclosing: Vec<EnclosingBlocks<'t>>,
 }
@@ -91,12 +93,16 @@ pub(super) struct EnclosingBlocks<'t> {
     pub class: Option<&'t str>,
     /// In `if __name__ == "__main__"`.
     pub is_guarded: bool,
+    /// The innermost branch, by its number.
+    branch: Option<usize>,
 }
 
 /// An open block, by the indentation of its head.
 struct OpenBlock<'t> {
     indent: u32,
     inside: EnclosingBlocks<'t>,
+    /// Of an `if` or an `elif`, all conditions up to here: an `else` has none of them.
+    tried: Vec<TokenRange>,
 }
 
 impl<'t> SourceStatements<'t> {
@@ -106,8 +112,10 @@ impl<'t> SourceStatements<'t> {
         let mut open: Vec<OpenBlock<'t>> = Vec::new();
         let mut decorators: Vec<&'t str> = Vec::new();
         for line in &tokens.statements {
+            let mut tried = Vec::new();
             while open.last().is_some_and(|block| block.indent >= line.indent) {
-                open.pop();
+                let closed = open.pop().filter(|block| block.indent == line.indent);
+                tried = closed.map(|block| block.tried).unwrap_or_default();
             }
             let inside = open
                 .last()
@@ -119,6 +127,14 @@ impl<'t> SourceStatements<'t> {
                 "async" => from + 1,
                 _ => from,
             };
+            let colon = tokens
+                .split(first..end, ":")
+                .first()
+                .map_or(end, |head| head.end);
+            let outer = inside.branch;
+            if !matches!(tokens.text(first), "elif" | "else") {
+                tried.clear();
+            }
             let head = match tokens.text(first) {
                 "@" => {
                     decorators.extend(tokens.dotted(first + 1, end).map(|(name, _)| name));
@@ -147,6 +163,23 @@ impl<'t> SourceStatements<'t> {
                     is_guarded: true,
                     ..inside
                 }),
+                word @ ("if" | "elif" | "else") => {
+                    let own = (word != "else").then_some(first + 1..colon);
+                    let around = outer.map(|branch| said.branches[branch].clone());
+                    let mut all = around.unwrap_or_default();
+                    let others = tried.iter().map(|other| (other.clone(), false));
+                    all.extend(others);
+                    all.extend(own.clone().map(|own| (own, true)));
+                    tried.extend(own);
+                    said.branches.push(all);
+                    let branch = Some(said.branches.len() - 1);
+                    // What stands in the same line is in it already.
+                    if let Some(whole) = said.enclosing.last_mut().filter(|_| colon + 1 < end) {
+                        whole.branch = branch;
+                        assignments(&tokens, colon + 1..end, &mut said.assigned);
+                    }
+                    Some(EnclosingBlocks { branch, ..inside })
+                }
                 "import" | "from" => {
                     said.imports.extend(imported(&tokens, first, end));
                     None
@@ -160,7 +193,11 @@ impl<'t> SourceStatements<'t> {
             decorators.clear();
             if let Some(inside) = head {
                 let indent = line.indent;
-                open.push(OpenBlock { indent, inside });
+                open.push(OpenBlock {
+                    indent,
+                    inside,
+                    tried,
+                });
             }
         }
         for at in 0..tokens.all.len() {
@@ -176,6 +213,12 @@ impl<'t> SourceStatements<'t> {
     /// What the statement that this token is of is inside of.
     pub fn enclosing(&self, at: usize) -> &EnclosingBlocks<'t> {
         &self.enclosing[self.statement(at)]
+    }
+
+    /// The conditions of the branches that this token is in, and whether they must hold.
+    pub fn branch(&self, at: usize) -> &[(TokenRange, bool)] {
+        let branch = self.enclosing(at).branch;
+        branch.map_or(&[], |branch| &self.branches[branch])
     }
 
     /// The class that a line is inside of.
@@ -263,7 +306,12 @@ impl<'t> SourceStatements<'t> {
 
     fn reads(&self, value: &TokenRange, names: &BTreeSet<&str>) -> bool {
         let mut tokens = value.clone().take(LONGEST_VALUE);
-        tokens.any(|at| names.contains(self.tokens.text(at)))
+        // `options["batch"]` reads it as well.
+        let is_read = |at: usize| {
+            let key = self.tokens.string(at);
+            names.contains(self.tokens.text(at)) || key.is_some_and(|key| names.contains(key))
+        };
+        tokens.any(is_read)
     }
 
     fn is_number(&self, value: &TokenRange) -> bool {

@@ -1,8 +1,11 @@
 //! What goes before what: the command's words, the files that it names, and what the program's text has as a default.
 
+use crate::recognize::batch::WholeBatch;
 use crate::recognize::launch::ConfigFile;
 use crate::recognize::text::tests::{command, said, source};
-use crate::recognize::text::{ProgramSource, ProgramText, SourceRole};
+use crate::recognize::text::{
+    NamedSettingsFile, ProgramSource, ProgramText, SettingsNames, SourceRole,
+};
 use crate::recognize::{LaunchEnvironment, Recognized};
 
 /// What is found of a command whose script and file say this: how sure, and each number with where it stands.
@@ -186,4 +189,224 @@ fn a_shift_is_a_number() {
         of_script("python train.py", "train(batch_size=4<<10)\n", None),
         "sure: batch_size 4096 constant at train.py:1"
     );
+}
+
+/// What a half of the batch changes, and what is said of the whole.
+fn halved(line: &str, text: &str, settings: &[NamedSettingsFile]) -> String {
+    let sources = [source("/p/a.py", text, SourceRole::Script)];
+    let text = ProgramText::read(&sources, settings);
+    let command = command(line);
+    let launch = LaunchEnvironment {
+        text: Some(&text),
+        ..LaunchEnvironment::default()
+    };
+    let source = match Recognized::new(&command, &launch).batch_source() {
+        Ok(source) => source,
+        Err(why) => return why,
+    };
+    let knobs = source.sizes.iter().chain(&source.steps);
+    let named: Vec<String> = knobs
+        .map(|knob| format!("{} {}", knob.name, knob.value))
+        .collect();
+    let whole = match &source.whole {
+        WholeBatch::Follows => "follows",
+        WholeBatch::Fixed { name, .. } => name,
+        WholeBatch::Kept(why) => why,
+    };
+    format!(
+        "{}: {whole}, {:?}",
+        named.join(", "),
+        source.bounds.divisor_of
+    )
+}
+
+#[test]
+fn accumulation_that_the_program_computes_of_its_batch_follows_by_itself() {
+    let batch = "p.add_argument('--batch-size', type=int, default=16)\n";
+    for (line, text, wanted) in [
+        (
+            "python a.py",
+            "{batch}nbs = 64\naccumulate = max(round(nbs / args.batch_size), 1)\n",
+            "--batch-size 16: nbs 64 stays; the program computes accumulate, Some(64)",
+        ),
+        // One batch is more than what is filled up.
+        (
+            "python a.py --batch-size 128",
+            "{batch}nbs = 64\naccumulate = max(round(nbs / args.batch_size), 1)\n",
+            "--batch-size 128: follows, None",
+        ),
+        (
+            "python a.py --batch-size 32",
+            "{batch}accum_steps = 4096 // (args.batch_size * args.length * get_world_size())\n",
+            "--batch-size 32: same effective batch; the program computes accum_steps, Some(32)",
+        ),
+        // By other names, through products.
+        (
+            "python a.py",
+            "{batch}bs = args.batch_size\ntokens = bs * args.length\nwhole = args.whole\n\
+             num_accumulation_rounds = int(np.ceil(whole / tokens))\n",
+            "--batch-size 16: same effective batch; the program computes num_accumulation_rounds, Some(16)",
+        ),
+        // A default that is replaced is not multiplied.
+        (
+            "python a.py",
+            "{batch}p.add_argument('--grad-accum', type=int, default=1)\n\
+             p.add_argument('--samples', type=int, default=256)\n\
+             args.grad_accum = args.samples // args.batch_size\n",
+            "--batch-size 16: samples 256 stays; the program computes grad_accum, Some(256)",
+        ),
+        // Nothing to compute it of; one that is typed.
+        (
+            "python a.py",
+            "{batch}p.add_argument('--grad-accum', type=int, default=2)\n\
+             p.add_argument('--samples', type=int, default=None)\n\
+             if args.samples: args.grad_accum = args.samples // args.batch_size\n",
+            "--batch-size 16, --grad-accum 2: follows, None",
+        ),
+        (
+            "python a.py --grad-accum 4",
+            "{batch}p.add_argument('--grad-accum', type=int, default=None)\n\
+             if args.grad_accum is None: args.grad_accum = 256 // args.batch_size\n",
+            "--batch-size 16, --grad-accum 4: follows, None",
+        ),
+        // What is divided by the batch is no accumulation.
+        (
+            "python a.py",
+            "{batch}accum_loss = loss / args.batch_size\nsteps = 256 // args.batch_size\n",
+            "--batch-size 16: follows, None",
+        ),
+        // A letter, which only the formula tells from others.
+        (
+            "python a.py",
+            "B = 64\nT = 32\ntotal = 8192\ngrad_accum = total // (B * T * ranks)\n",
+            "B 64: total 8192 stays; the program computes grad_accum, Some(64)",
+        ),
+    ] {
+        let text = text.replace("{batch}", batch);
+        assert_eq!(halved(line, &text, &[]), wanted, "{line}\n{text}");
+    }
+    let settings = NamedSettingsFile {
+        path: "/p/conf.yaml".into(),
+        text: "data:\n  whole: 512\n  batch_size: 32\ntrainer:\n  devices: 2\n  accumulate_grad_batches: \
+               ${div_up:${data.whole}, ${eval:${trainer.devices} * ${data.batch_size}}}\n"
+            .into(),
+        names: SettingsNames::Hydra(String::new()),
+    };
+    assert_eq!(
+        halved("python a.py data.batch_size=64", "", &[settings]),
+        "data.batch_size 64: whole 512 stays; the program computes accumulate_grad_batches, Some(64)"
+    );
+}
+
+#[test]
+fn an_accumulation_in_the_text_moves_along_with_a_batch_that_is_an_argument() {
+    let batch = "p.add_argument('--batch-size', type=int, default=16)\n";
+    for (line, text, wanted) in [
+        (
+            "python a.py",
+            "ACCUM_STEPS = 4\n",
+            "--batch-size 16, ACCUM_STEPS 4: follows, None",
+        ),
+        (
+            "python a.py --batch-size 8",
+            "Trainer(accumulate_grad_batches=2)\n",
+            "--batch-size 8, accumulate_grad_batches 2: follows, None",
+        ),
+        // One of two: not known which.
+        (
+            "python a.py",
+            "accum_steps = 4\naccum_iter = 2\n",
+            "--batch-size 16: follows, None",
+        ),
+    ] {
+        let text = format!("{batch}{text}");
+        assert_eq!(halved(line, &text, &[]), wanted, "{line}\n{text}");
+    }
+}
+
+#[test]
+fn the_limit_of_one_device_is_set_beside_a_total_in_presets_or_in_the_command() {
+    let text = "presets = {'a': dict(batch=512), 'b': dict(batch=512)}\n\
+                @click.option('--batch', type=parsed, default=None)\n\
+                @click.option('--batch-gpu', type=parsed, default=0)\ndef main(**opts): pass\n\
+                c.batch_gpu = opts.get('batch_gpu', 0) or None\nrounds = batch // (batch_gpu * ranks)\n";
+    let typed = "--batch-gpu 256: batch 256 stays, Some(256)";
+    for line in ["python a.py --batch=256", "python a.py --batch 256"] {
+        assert_eq!(halved(line, text, &[]), typed);
+    }
+    assert_eq!(
+        halved("python a.py", text, &[]),
+        "--batch-gpu 512: batch 512 stays, Some(512)"
+    );
+}
+
+#[test]
+fn a_number_in_a_branch_counts_where_the_command_takes_it() {
+    let debug = "p.add_argument('--debug', action='store_true')\n";
+    let data = "p.add_argument('--data', default='small')\n";
+    let batch = "p.add_argument('--batch-size', type=int, default=64)\n";
+    let either = "if args.debug:\n    batch_size = 2\nelse:\n    batch_size = 64\n";
+    let one_of = "if args.data == 'small':\n    batch_size = 8\nelif args.data in ['large', 'huge']:\n    batch_size = 4\n\
+                  else:\n    raise ValueError\n";
+    let replaced = "if args.debug: args.batch_size = 2\n";
+    for (line, text, wanted) in [
+        (
+            "python a.py",
+            [debug, either],
+            "batch_size 64: follows, None",
+        ),
+        (
+            "python a.py --debug",
+            [debug, either],
+            "batch_size 2: follows, None",
+        ),
+        ("python a.py", [data, one_of], "batch_size 8: follows, None"),
+        (
+            "python a.py --data huge",
+            [data, one_of],
+            "batch_size 4: follows, None",
+        ),
+        (
+            "python a.py",
+            [
+                "DEBUG = False\n",
+                "if not DEBUG and ready:\n    batch_size = 8\nelse:\n    batch_size = 2\n",
+            ],
+            "not sure which sets the batch: batch_size 8 (constant at a.py:3), batch_size 2 (constant at a.py:5)",
+        ),
+        (
+            "python a.py",
+            [
+                "DEBUG = False\n",
+                "if DEBUG:\n    batch_size = 8\nfor a in b:\n    f()\nelse:\n    batch_size = 2\n",
+            ],
+            "batch_size 2: follows, None",
+        ),
+        // Set again, or by something that is not in the text.
+        (
+            "python a.py",
+            [
+                "debug = False\ndebug = f()\n",
+                "if debug:\n    batch_size = 8\nelse:\n    batch_size = 2\n",
+            ],
+            "not sure which sets the batch: batch_size 8 (constant at a.py:4), batch_size 2 (constant at a.py:6)",
+        ),
+    ] {
+        assert_eq!(
+            halved(line, &text.concat(), &[]),
+            wanted,
+            "{line}\n{text:?}"
+        );
+    }
+    let text = [debug, batch, replaced].concat();
+    for (line, wanted) in [
+        ("python a.py", "--batch-size 64: follows, None"),
+        ("python a.py --debug", "args.batch_size 2: follows, None"),
+        (
+            "python a.py --debug --batch-size 8",
+            "args.batch_size 2: follows, None",
+        ),
+    ] {
+        assert_eq!(halved(line, &text, &[]), wanted, "{line}");
+    }
 }
