@@ -51,7 +51,7 @@ mod this_process;
 mod wire;
 
 pub use alarm::Alarm;
-pub use front::{Keeper, KeeperAnswers, Reports, look, pass_on};
+pub use front::{Keeper, KeeperAnswers, Reports, look, pass_on, reap_keeper};
 pub use keeper_lost::{HeldRun, clear_up};
 pub use messages::{Call, HeadlessFront, RunStage, RunStatus, SessionStatus};
 pub use messages::{Forwarding, Io, KeeperOrder, KeeperTimeouts, Launch, PipedInput, Setup, Size};

@@ -25,3 +25,4 @@ mod relaunch;
 mod signals;
 mod streams;
 mod table;
+mod typed;

@@ -37,3 +37,4 @@ mod screen_keys;
 mod sessions;
 mod supervise;
 mod terminal_loss;
+mod waited_for;

@@ -116,7 +116,11 @@ impl Runtime {
         }
         let keeper_lost = self.loss.is_lost;
         let timing = KeeperTimeouts::scaled(self.session().handover.config.scaled);
+        let keeper = self.keeper.pid();
         let ending = self.leave(&mut inbox, ending, departure).await;
+        if departure == Departure::Ended && !keeper_lost {
+            supervise::reap_keeper(keeper);
+        }
         if keeper_lost {
             // This process is a subreaper as well, and now the parent of what the dead keeper left.
             let left = supervise::clear_up(&timing).await;

@@ -20,6 +20,7 @@ const LOADER: (&str, &str) = ("sitecustomize.py", include_str!("python/sitecusto
 /// `import` of the program can find it while the loader's directory is on sys.path.
 const PACKAGE: &[(&str, &str)] = embedded![
     "__init__.py",
+    "attached.py",
     "behind.py",
     "beside.py",
     "compiled.py",
@@ -29,6 +30,7 @@ const PACKAGE: &[(&str, &str)] = embedded![
     "common/__init__.py",
     "common/blocks.py",
     "common/calls.py",
+    "common/clock.py",
     "common/errors.py",
     "common/frames.py",
     "common/members.py",

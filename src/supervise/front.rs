@@ -7,7 +7,7 @@
 use super::alarm::Alarm;
 use super::messages::{Call, Io, KeeperOrder, KeeperReport, SessionStatus, Setup};
 use super::terminal::LineSettings;
-use super::this_process::{GroupPlace, inherited};
+use super::this_process::{self, GroupPlace, inherited};
 use super::wire::{self, Decoder, FirstMessage};
 use crate::command::Word;
 use crate::units::Pid;
@@ -16,6 +16,7 @@ use nix::libc;
 use nix::sys::signal::{SigSet, SigmaskHow};
 use nix::sys::socket::sockopt::PeerCredentials;
 use nix::sys::socket::{MsgFlags, getsockopt, send};
+use nix::sys::wait::{WaitPidFlag, WaitStatus, waitpid};
 use std::collections::VecDeque;
 use std::fs::OpenOptions;
 use std::io::{self, IsTerminal, Read, Write};
@@ -173,7 +174,9 @@ impl Keeper {
             Io::Screen => None,
         };
         let line = users_line().or_else(|| LineSettings::read(controlling.as_ref()?));
-        Keeper::start_as(command, setup, line, controlling)
+        let started = Keeper::start_as(command, setup, line, controlling)?;
+        this_process::give_up_piped_input();
+        Ok(started)
     }
 
     /// Starts the keeper by this command, whose three streams are used as the user's, with their
@@ -274,6 +277,7 @@ impl Keeper {
             }
             Socket::from_raw_fd(number)
         };
+        this_process::give_up_piped_input();
         let keeper = Pid(std::os::unix::process::parent_id() as i32);
         Keeper::over(socket, keeper).map_err(io::Error::other)
     }
@@ -486,6 +490,25 @@ impl KeeperAnswers {
                 Err(error) => return Err(error),
             }
         }
+    }
+}
+
+/// How long a keeper that has finished may take to exit.
+const EXITS: Duration = Duration::from_millis(500);
+
+/// After the session's end: waits for the keeper, a child of this process, if it ends with it. Then the training's CPU time and
+/// memory count as used by this process's children, as whoever waits for it is told (`time`), and no zombie stays where nobody
+/// reaps orphans. One that still serves a process with the terminal open is left.
+pub fn reap_keeper(keeper: Pid) {
+    let pid = nix::unistd::Pid::from_raw(keeper.0);
+    let until = Instant::now() + EXITS;
+    let children = format!("/proc/{pid}/task/{pid}/children");
+    while waitpid(pid, Some(WaitPidFlag::WNOHANG)) == Ok(WaitStatus::StillAlive) {
+        let serves = std::fs::read_to_string(&children).is_ok_and(|pids| !pids.is_empty());
+        if serves || Instant::now() >= until {
+            return;
+        }
+        std::thread::sleep(Duration::from_millis(1));
     }
 }
 

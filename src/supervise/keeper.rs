@@ -11,6 +11,7 @@ mod event_loop;
 mod input;
 mod log;
 mod output_fanout;
+mod pty;
 mod relay;
 mod run;
 mod spawn;

@@ -54,6 +54,16 @@ impl LineSettings {
         self.output & both == both
     }
 
+    /// Whether input is read by lines.
+    pub(super) fn is_canonical(&self) -> bool {
+        self.local & libc::ICANON != 0
+    }
+
+    /// The key that ends the input.
+    pub(super) fn end_of_input(&self) -> Option<u8> {
+        self.chars.get(libc::VEOF).copied()
+    }
+
     pub fn apply(&self, fd: impl AsFd) -> nix::Result<()> {
         termios::tcsetattr(fd, SetArg::TCSANOW, &self.to_termios())
     }

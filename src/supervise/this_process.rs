@@ -21,12 +21,14 @@ use crate::event::Exit;
 use nix::errno::Errno;
 use nix::libc;
 use nix::sys::resource::{RLIM_INFINITY, Resource, getrlimit, setrlimit};
+use nix::sys::stat::{SFlag, fstat};
 use nix::unistd::execve;
 use procfs::process::{Process, Stat};
 use serde::{Deserialize, Serialize};
 use std::ffi::{CString, OsStr};
 use std::fs::File;
 use std::io;
+use std::os::fd::AsRawFd;
 use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU64, Ordering};
@@ -169,6 +171,20 @@ pub fn reap_strangers() {
         unsafe {
             libc::signal(libc::SIGCHLD, libc::SIG_IGN);
         }
+    }
+}
+
+/// Puts `/dev/null` in the place of a pipe or socket as standard input, once it is not needed any more: whoever writes to it
+/// learns that nobody reads (SIGPIPE) when the program has closed it, not when oomph ends.
+pub(super) fn give_up_piped_input() {
+    let stdin = io::stdin();
+    let is_piped = fstat(&stdin).is_ok_and(|about| {
+        let kind = SFlag::from_bits_truncate(about.st_mode) & SFlag::S_IFMT;
+        kind == SFlag::S_IFIFO || kind == SFlag::S_IFSOCK
+    });
+    if is_piped && let Ok(null) = File::open("/dev/null") {
+        // SAFETY: two open descriptors; what leads to the pipe is closed by it, and nobody here reads it.
+        unsafe { libc::dup2(null.as_raw_fd(), stdin.as_raw_fd()) };
     }
 }
 

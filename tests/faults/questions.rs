@@ -56,11 +56,11 @@ fn fault_104_a_question_is_answered_and_other_keys_are_the_shells() {
     assert!(training.terminal().left_behind().is_empty());
 }
 
-/// Asks, and hides what is typed only then, without another word.
+/// Asks, and hides what is typed much later, without another word.
 const ASKS_FIRST: &str = "
 import os, sys, termios, time
 print('secret? ', end='', flush=True)
-time.sleep(0.05)
+time.sleep(0.8)
 before = termios.tcgetattr(0)
 hidden = list(before)
 hidden[3] &= ~termios.ECHO

@@ -46,6 +46,23 @@ fn another_sitecustomize_behind_ours_runs_once() {
     front.wait_for_end_of(1);
 }
 
+/// What a program has beside its script is not Python's to run at its start.
+#[test]
+fn one_beside_the_script_is_what_the_program_imports() {
+    let place = Place::new();
+    let mut front = Front::listen(&place);
+    let beside = foreign(&place, "print('beside')");
+    let script = beside.join("train.py");
+    let text = "import sys\nprint('sitecustomize' in sys.modules)\nimport sitecustomize\nprint(sitecustomize.__file__)\n";
+    std::fs::write(&script, format!("{text}{TRAINING}")).unwrap();
+    let program = Program::new([&script]);
+    let ended = program.run(&place);
+    assert_eq!(ended, program.run_bare());
+    let file = beside.join("sitecustomize.py");
+    ended.expect(&format!("False\nbeside\n{}\ndone", file.display()));
+    front.wait_for_end_of(1);
+}
+
 /// Python ends over it and prints where it came from; no frame of ours is there.
 #[test]
 fn one_that_exits_ends_python_as_without_us() {
@@ -81,6 +98,7 @@ here = os.path.dirname(os.path.abspath(__file__))
 spec = PathFinder.find_spec('sitecustomize', [entry for entry in sys.path if entry != here])
 if spec is not None:
     spec.loader.exec_module(module_from_spec(spec))
+    print('to its end')
 ";
 
 #[test]
@@ -94,15 +112,15 @@ fn one_in_front_of_ours_that_stays_on_the_path_runs_once() {
     let program = Program::new(["-c", TRAINING]);
     program
         .run_behind(&directory, &place)
-        .expect("foreign\ndone");
+        .expect("foreign\nto its end\ndone");
     front.wait_for_end_of(1);
     // And the one behind ours has its turn, in both orders.
     let program = program.with_path(&third);
     let ended = program.run_behind(&directory, &place);
-    ended.expect("foreign\nthird\ndone");
+    ended.expect("foreign\nthird\nto its end\ndone");
     front.wait_for_end_of(2);
     let ended = program.with_path(&directory).run(&place);
-    ended.expect("foreign\nthird\ndone");
+    ended.expect("foreign\nthird\nto its end\ndone");
     front.wait_for_end_of(3);
 }
 

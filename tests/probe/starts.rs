@@ -77,6 +77,21 @@ fn a_program_without_cuda_or_without_torch_is_no_rank() {
     }
 }
 
+/// Workers, launchers and compilers import torch as well, and each waits for what is read then.
+#[test]
+fn a_program_without_cuda_reads_little_of_the_probe() {
+    let place = Place::new();
+    let text = "\
+import sys, torch
+ours = [name for name in sys.modules if name.startswith('_oomph')]
+print(len(ours) < 30, '_oomph_probe.process' in ours, '_oomph_probe.attached' in ours)
+torch.cuda.init()
+print('_oomph_probe.attached' in sys.modules)
+";
+    let program = Program::script(&place, "train.py", text);
+    program.run(&place).expect("True True False\nTrue");
+}
+
 /// Where Python may write no bytecode, ours is compiled once a session; beside the program's files nothing is written.
 #[test]
 fn what_is_compiled_of_the_probe_is_kept_in_its_own_directory() {
@@ -84,7 +99,8 @@ fn what_is_compiled_of_the_probe_is_kept_in_its_own_directory() {
     std::fs::write(place.path().join("mine.py"), "").unwrap();
     let text = "\
 import argparse, os, sys
-import mine
+import mine, torch
+torch.cuda.init()
 argparse.ArgumentParser().parse_args([])
 here = os.path.dirname(sys.modules['_oomph_hook'].__file__)
 print('done')
@@ -101,7 +117,9 @@ for folder in ('', 'knobs'):
         .iter()
         .filter_map(|line| line.split(' ').next())
         .collect();
-    assert_eq!(names, ["hook", "parsers", "watch"]);
+    for name in ["hook", "process", "attached", "parsers", "watch"] {
+        assert!(names.contains(&name), "{name}: {names:?}");
+    }
     assert_eq!(first.stdout, second.stdout, "read, not written again");
     assert!(!place.path().join("__pycache__").exists());
 }

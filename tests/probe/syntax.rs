@@ -57,7 +57,7 @@ import ast, sys
 SAME_EVER_SINCE = {
     'Module', 'Expr', 'Import', 'ImportFrom', 'alias', 'FunctionDef', 'arguments', 'Assign', 'Call',
     'Attribute', 'Name', 'Load', 'Store', 'Del', 'If', 'Try', 'ExceptHandler', 'Pass', 'Raise',
-    'ListComp', 'comprehension', 'Compare', 'NotEq', 'NotIn', 'In', 'GtE', 'BoolOp', 'And', 'Or',
+    'ListComp', 'comprehension', 'Compare', 'Eq', 'NotEq', 'NotIn', 'In', 'GtE', 'BoolOp', 'And', 'Or',
     'Tuple', 'Constant', 'Subscript', 'Slice', 'Index',
 }
 with open(sys.argv[1], 'rb') as file:

@@ -28,17 +28,20 @@ BEFORE_CUDA = """
 import inspect, typing, support, torch
 from torch import nn
 from _oomph_probe import process
-made = process.Process(torch)
+from _oomph_probe.live import modules
+from _oomph_probe.rehearse import roots
+process.Process(torch)
+noted = roots.Roots(torch, None, modules.Modules(torch))
 print(nn.Module.__call__ is nn.Module._wrapped_call_impl)
 model = nn.Identity()
-for _ in range(240):
+for _ in range(205):
     model = nn.Sequential(model)
 print(model(torch.ones(1)))
 bare = inspect.signature(nn.Linear(1, 1))
-made.roots.install()
+noted.install()
 print(nn.Module.__call__ is nn.Module._wrapped_call_impl, inspect.signature(nn.Linear(1, 1)) == bare)
 print(typing.get_type_hints(nn.Module.__call__))
-made.roots.rest()
+noted.rest()
 print(nn.Module.__call__ is nn.Module._wrapped_call_impl)
 """
 

@@ -61,7 +61,9 @@ def _start():
     try:
         import sitecustomize  # the next one on the path; its errors are its own
     except ImportError as error:
-        if getattr(error, "name", "sitecustomize") != "sitecustomize":
+        # If there is none, `site` is told so, and the program may import one that it has beside itself. Not who runs this
+        # file by itself: it has found one, and goes on.
+        if getattr(error, "name", "sitecustomize") != "sitecustomize" or getattr(module, "_start", None) == _start:
             raise
     except Exception:
         raise

@@ -11,6 +11,7 @@ use super::connections::Callers;
 use super::descriptor::{self, Got, StdioPlan};
 use super::input::UserInput;
 use super::output_fanout::{self, OutputFanout};
+use super::pty;
 use super::relay::Relay;
 use super::run::{self, Stage, Stop, TrainerRun};
 use super::sweep::Sweep;
@@ -158,7 +159,7 @@ impl KeeperLoop {
             controlling,
             gone: false,
             holders: Vec::new(),
-            buffer: vec![0; READ],
+            buffer: vec![0; READ + pty::HEAD],
         })
     }
 
@@ -199,7 +200,6 @@ impl KeeperLoop {
         }
         self.act_on_input();
         self.act_on_askers(now);
-        self.act_on_settings(now);
         self.act_on_size(now);
         self.act_on_tails(now);
         self.act_on_stop(now);
@@ -348,9 +348,10 @@ impl KeeperLoop {
         for fd in self.callers.iter().flat_map(|callers| callers.polled(now)) {
             add(fd, libc::POLLIN, PollToken::Callers);
         }
-        if let Some(run) = self.runs.last()
+        if let Some(run) = self.runs.last_mut()
             && run.pid().is_some()
-            && run.terminal.is_some()
+            && let Some(terminal) = &mut run.terminal
+            && terminal.pty.has_room(now)
             && let Some(fd) = self.relay.as_ref().and_then(|r| r.wants_keys(now, run))
         {
             add(fd, libc::POLLIN, PollToken::Keys);
@@ -368,8 +369,12 @@ impl KeeperLoop {
                 if self.fanout.room(OutputStream::Terminal) > 0 {
                     events |= libc::POLLIN;
                 }
-                if !run.keys.is_empty() {
+                if !run.keys.is_empty() && terminal.pty.had_room() {
                     events |= libc::POLLOUT;
+                }
+                if let Some(reads) = terminal.pty.tells_of_reads() {
+                    // It is looked in each turn.
+                    add(reads, libc::POLLIN, PollToken::Input);
                 }
                 // Even without events poll would report a hang-up, again and again.
                 if events != 0 {
@@ -423,6 +428,11 @@ impl KeeperLoop {
             }
             if let Stage::Draining { since, .. } = run.stage {
                 due.push(Some((since + timing.drain).min(run.heard + timing.quiet)));
+            }
+            if run.pid().is_some()
+                && let Some(terminal) = &run.terminal
+            {
+                due.push(terminal.pty.due());
             }
             // Files without a watch are read every second.
             if run.pid().is_some() && run.tails.iter().any(|tail| tail.watch.is_none()) {
@@ -576,17 +586,6 @@ impl KeeperLoop {
                 // The kernel signals a change only where there is one.
                 terminal.pty.resize(size);
             }
-        }
-    }
-
-    /// Where we read the user's terminal, it has the settings that the trainer's has.
-    fn act_on_settings(&mut self, now: Instant) {
-        let run = self.runs.last().filter(|run| run.pid().is_some());
-        let pty = run
-            .and_then(|run| run.terminal.as_ref())
-            .map(|terminal| &terminal.pty);
-        if let Some(relay) = self.relay.as_mut().filter(|relay| relay.takes_all()) {
-            relay.look(pty, now);
         }
     }
 

@@ -13,6 +13,7 @@
 
 use super::descriptor::{self, Got, Put};
 use crate::supervise::PipedInput;
+use crate::supervise::this_process;
 use nix::errno::Errno;
 use nix::fcntl::OFlag;
 use nix::libc;
@@ -181,8 +182,14 @@ impl SharedInput {
         if let Some(watch) = &self.watch
             && let Got::Bytes(_) = descriptor::read(watch, &mut [0; 256])
         {
-            self.is_read = true;
+            self.note_read();
         }
+    }
+
+    /// There is no other run with it, so we need it no longer.
+    fn note_read(&mut self) {
+        self.is_read = true;
+        this_process::give_up_piped_input();
     }
 
     /// Without the kernel's word: less waits than before, or the writer has gone and nothing waits. In the
@@ -194,7 +201,7 @@ impl SharedInput {
         }
         let waiting = descriptor::waiting(descriptor::standard(0));
         if waiting < self.waiting || (waiting == 0 && has_ended() && !self.ended) {
-            self.is_read = true;
+            self.note_read();
         }
     }
 }

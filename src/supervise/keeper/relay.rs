@@ -3,6 +3,8 @@
 //! Only while the front is in that terminal's foreground group, as by the kernel's own rule: keys for a
 //! shell are never taken. The user's terminal does the line editing and the echo; while the program changes
 //! its own settings (no echo for a password, single keys for readline) the user's terminal gets the same ones.
+//! It is read as the program reads: a line once the one before has been read ([`Pty::has_room`]). What is typed
+//! ahead waits where it would without oomph.
 //!
 //! If the trainer's standard input isn't that terminal, keys are taken only while a process of it has the
 //! terminal open by the name `/dev/tty` ([`Askers`]), as programs do that ask something though their input is
@@ -10,14 +12,15 @@
 //! the shell.
 
 use super::descriptor::{self, Got, Route, StdioPlan};
-use super::run::{MOST_KEYS, TrainerRun};
-use super::spawn::Pty;
+use super::pty::Pty;
+use super::run::TrainerRun;
 use super::tree::Process;
 use crate::supervise::Io;
 use crate::supervise::terminal::LineSettings;
 use crate::supervise::wire::FirstMessage;
 use nix::fcntl::OFlag;
 use nix::libc;
+use nix::sys::termios::{FlushArg, tcflush};
 use std::fs::{self, OpenOptions};
 use std::io;
 use std::os::fd::{AsRawFd, OwnedFd, RawFd};
@@ -27,9 +30,6 @@ use std::time::{Duration, Instant};
 
 /// How long to wait before looking again while the keys aren't ours.
 const REST: Duration = Duration::from_secs(1);
-
-/// End of input (Ctrl-D), by the default settings of a terminal.
-const END: u8 = 4;
 
 /// What is for the trainer of what is typed.
 enum TakenKeys {
@@ -47,15 +47,7 @@ pub(super) struct Relay {
     /// The user's settings at the start, and those in force now.
     found: LineSettings,
     in_force: LineSettings,
-    /// When to look for other settings of the trainer's, if they may still come, and how long it was not looked before.
-    look_at: Option<Instant>,
-    pause: Duration,
 }
-
-/// A program asks first, and hides what is typed then without another word: it is looked again soon after it has written,
-/// then ever more rarely, and no more after half a second.
-const SOON: Duration = Duration::from_millis(5);
-const LAST: Duration = Duration::from_millis(250);
 
 impl Relay {
     /// `None` on our screen, which reads the keys itself, and if the trainer has no pseudo-terminal in place
@@ -84,8 +76,6 @@ impl Relay {
             rest_until: None,
             in_force: found.clone(),
             found,
-            look_at: None,
-            pause: SOON,
         })
     }
 
@@ -93,11 +83,9 @@ impl Relay {
     pub fn wants_keys(&self, now: Instant, run: &TrainerRun) -> Option<RawFd> {
         let resting = self.rest_until.is_some_and(|until| until > now);
         let wanted = match &self.keys {
-            TakenKeys::All => run.keys.len() < MOST_KEYS,
-            TakenKeys::Answers(askers) => {
-                askers.is_asked() && run.keys.is_empty() && !run.has_unread()
-            }
-        };
+            TakenKeys::All => true,
+            TakenKeys::Answers(askers) => askers.is_asked(),
+        } && run.keys.is_empty();
         (!resting && wanted).then(|| self.keyboard.as_raw_fd())
     }
 
@@ -106,14 +94,6 @@ impl Relay {
         match &self.keys {
             TakenKeys::All => None,
             TakenKeys::Answers(askers) => askers.polled(),
-        }
-    }
-
-    /// Whether every key is the trainer's.
-    pub fn takes_all(&self) -> bool {
-        match &self.keys {
-            TakenKeys::All => true,
-            TakenKeys::Answers(_) => false,
         }
     }
 
@@ -127,7 +107,7 @@ impl Relay {
     pub fn due(&self, now: Instant) -> Option<Instant> {
         let rest = self.rest_until.filter(|until| *until > now);
         let look = match &self.keys {
-            TakenKeys::All => self.look_at,
+            TakenKeys::All => None,
             TakenKeys::Answers(askers) => askers.due(),
         };
         rest.into_iter().chain(look).min()
@@ -138,7 +118,7 @@ impl Relay {
             .is_some_and(|front| !front.is_dead() && front.group == front.foreground)
     }
 
-    /// Reads keys; whether there may be more.
+    /// Reads a line, or single keys where the program has them; whether there may be more.
     pub fn take(&mut self, events: libc::c_short, run: &mut TrainerRun) -> bool {
         if events & (libc::POLLHUP | libc::POLLERR | libc::POLLNVAL) != 0 {
             return false;
@@ -147,7 +127,13 @@ impl Relay {
             self.rest_until = Some(Instant::now() + REST);
             return true;
         }
-        self.rest_until = None;
+        let Some(pty) = run.terminal.as_ref().map(|terminal| &terminal.pty) else {
+            return true;
+        };
+        if self.rest_until.take().is_some() {
+            // It may have changed its settings while the terminal was another's.
+            self.mirror(pty);
+        }
         if let TakenKeys::Answers(askers) = &mut self.keys
             && !askers.is_still_there()
         {
@@ -156,30 +142,22 @@ impl Relay {
         let mut keys = [0; 4096];
         match descriptor::read(&self.keyboard, &mut keys) {
             Got::Bytes(n) => run.keys.extend(keys.get(..n).unwrap_or_default()),
-            // An empty line ended by Ctrl-D.
-            Got::End => run.keys.push_back(END),
-            Got::Nothing => {}
+            // Ctrl-D in an empty line. By the program's own key it is one for the program as well.
+            Got::End if self.in_force.is_canonical() => run.keys.extend(pty.end_of_input()),
+            Got::End | Got::Nothing => {}
         }
         true
     }
 
-    /// The trainer has written, and may have changed its terminal.
-    pub fn was_written(&mut self, pty: &Pty) {
-        self.mirror(pty);
-        self.pause = SOON;
-        self.look_at = Some(Instant::now() + self.pause);
-    }
-
-    /// Looks whether the trainer has changed its terminal without a word, where it is time for that.
-    pub fn look(&mut self, pty: Option<&Pty>, now: Instant) {
-        if self.look_at.is_none_or(|at| at > now) {
-            return;
+    /// The trainer has thrown away what was typed before (as getpass does): so it is here, where most of it waits.
+    pub fn throw_away(&mut self) {
+        let is_taken = match &self.keys {
+            TakenKeys::All => true,
+            TakenKeys::Answers(askers) => askers.is_asked(),
+        };
+        if is_taken && self.is_foreground() {
+            let _ = tcflush(&self.keyboard, FlushArg::TCIFLUSH);
         }
-        if let Some(pty) = pty {
-            self.mirror(pty);
-        }
-        self.pause *= 2;
-        self.look_at = (self.pause <= LAST).then(|| now + self.pause);
     }
 
     /// Gives the user's terminal the settings that the trainer has given its own.

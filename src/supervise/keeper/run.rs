@@ -2,7 +2,8 @@
 
 use super::descriptor::{self, Route, StdioPlan};
 use super::output_fanout::FollowedFile;
-use super::spawn::{self, Blueprint, HolderEnd, LineMode, Pty, Spawned};
+use super::pty::{LineMode, Pty};
+use super::spawn::{self, Blueprint, HolderEnd, Spawned};
 use super::{sweep, tree, user_stream};
 use crate::event::Exit;
 use crate::supervise::program::{self, Missing};
@@ -317,15 +318,6 @@ impl TrainerRun {
             self.early.push(signal);
         }
         starting
-    }
-
-    /// Whether it has keys that it hasn't read.
-    pub fn has_unread(&self) -> bool {
-        let slave = |terminal: &Terminal| Some(descriptor::waiting(terminal.pty.slave.as_ref()?));
-        self.terminal
-            .as_ref()
-            .and_then(slave)
-            .is_some_and(|keys| keys > 0)
     }
 
     /// From now on readers are waited for until then, or earlier if that was said before.

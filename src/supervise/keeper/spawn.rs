@@ -1,4 +1,4 @@
-//! Fork, set up, exec; and the pseudo-terminal that the new process is put on.
+//! Fork, set up, exec.
 //!
 //! Between fork and exec only system calls are made, on values prepared before: the keeper has
 //! threads, and in the child of a threaded process nothing else is safe. std's `Command` waits for
@@ -19,19 +19,13 @@
 //! questions only, loses nothing but that terminal: its holder stays until it has ended.
 
 use super::descriptor;
-use crate::supervise::Size;
-use crate::supervise::terminal::LineSettings;
 use crate::supervise::this_process::{GroupPlace, InheritedSignals, SIGNALS};
 use nix::errno::Errno;
-use nix::fcntl::{OFlag, open};
 use nix::libc;
-use nix::pty::{posix_openpt, ptsname_r, unlockpt};
-use nix::sys::stat::Mode;
-use nix::sys::termios::{LocalFlags, OutputFlags, SetArg, tcgetattr, tcsetattr};
 use nix::unistd::ForkResult;
 use std::ffi::CString;
 use std::io;
-use std::os::fd::{AsFd, AsRawFd, FromRawFd, IntoRawFd, OwnedFd, RawFd};
+use std::os::fd::{AsRawFd, OwnedFd, RawFd};
 use std::time::Duration;
 
 /// Everything that the new process needs, prepared before the fork.
@@ -344,88 +338,6 @@ impl Child<'_> {
             self.say(step as i32, *libc::__errno_location());
             libc::_exit(127)
         }
-    }
-}
-
-/// A pseudo-terminal.
-#[derive(Debug)]
-pub(super) struct Pty {
-    /// Our end, non-blocking.
-    pub master: OwnedFd,
-    /// The trainer's end. Kept open while the trainer lives, so that a program that closes its own
-    /// streams and continues doesn't look like one that has ended.
-    pub slave: Option<OwnedFd>,
-}
-
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum LineMode {
-    /// As the user's terminal: our screen draws its output.
-    Screen,
-    /// Its output goes to a terminal that does its own output processing and echo, so this one must do
-    /// neither. EXTPROC marks them as done elsewhere (as telnet's line mode does), and programs see the
-    /// settings they expect.
-    Relay,
-}
-
-impl Pty {
-    /// With the settings of the user's terminal, if known.
-    pub fn open(size: Size, like: Option<&LineSettings>, line: LineMode) -> nix::Result<Pty> {
-        let flags = OFlag::O_RDWR | OFlag::O_NOCTTY | OFlag::O_CLOEXEC;
-        let master = posix_openpt(flags)?;
-        unlockpt(&master)?;
-        // SAFETY: TIOCGPTPEER (Linux 4.13) gives a new descriptor. Unlike a path it is right in a
-        // container that has another /dev/pts.
-        let peer = unsafe { libc::ioctl(master.as_raw_fd(), libc::TIOCGPTPEER, flags.bits()) };
-        let slave = if peer >= 0 {
-            // SAFETY: nobody else owns it.
-            unsafe { OwnedFd::from_raw_fd(peer) }
-        } else {
-            open(ptsname_r(&master)?.as_str(), flags, Mode::empty())?
-        };
-        let mut settings = match like {
-            Some(like) => like.to_termios(),
-            None => tcgetattr(&slave)?,
-        };
-        match line {
-            LineMode::Screen => {}
-            LineMode::Relay => {
-                settings.output_flags.remove(OutputFlags::OPOST);
-                settings.local_flags.insert(LocalFlags::EXTPROC);
-            }
-        }
-        tcsetattr(&slave, SetArg::TCSANOW, &settings)?;
-        // SAFETY: PtyMaster gives up its descriptor.
-        let master = unsafe { OwnedFd::from_raw_fd(master.into_raw_fd()) };
-        descriptor::set_nonblocking(&master)?;
-        let pty = Pty {
-            master,
-            slave: Some(slave),
-        };
-        pty.resize(size);
-        Ok(pty)
-    }
-
-    /// Sets the size; the kernel signals a change to the foreground group.
-    pub fn resize(&self, size: Size) {
-        let size = size.clamped();
-        let raw = libc::winsize {
-            ws_row: size.rows,
-            ws_col: size.cols,
-            ws_xpixel: size.xpixel,
-            ws_ypixel: size.ypixel,
-        };
-        // SAFETY: TIOCSWINSZ reads a winsize that lives on this stack.
-        unsafe {
-            libc::ioctl(self.master.as_raw_fd(), libc::TIOCSWINSZ, &raw);
-        }
-    }
-
-    /// The foreground process group, which a key like Ctrl-C would signal.
-    pub fn foreground(&self) -> Option<i32> {
-        nix::unistd::tcgetpgrp(self.master.as_fd())
-            .ok()
-            .map(|group| group.as_raw())
-            .filter(|group| *group > 1)
     }
 }
 

@@ -12,12 +12,14 @@ Each folder imports only from those named above it, and these files from all:
     compiled       where Python may write no bytecode, what it has compiled of our own files
     ending         the end of a program whose sitecustomize exits
     start (here)   torch was imported: register a callback for CUDA's initialisation
-    process        CUDA is being initialised: attach the rest; release it after a fork or at exit
+    process        what must be there before CUDA is initialised
+    attached       CUDA is being initialised: attach the rest; release it after a fork or at exit
 
 common/ What the others stand on:
 
     errors         what becomes of an error of ours: counted, and written where that is asked for
     signals        signals are the program's
+    clock          the clock, as it was
     wire           one JSON object per line over the UI's Unix socket
     spool          on another node: the same lines in a file that the UI follows
     pace           how much may be written there

@@ -25,7 +25,10 @@ class Loader(SourceFileLoader):
     """Loads a file of ours."""
 
     def get_code(self, name: "Any") -> "Any":
-        return named(super().get_code(name), self.path)
+        code: Any = super().get_code(name)
+        if sys.dont_write_bytecode:
+            keep_compiled(code, self.path)
+        return named(code, self.path)
 
 
 def named(code: "Any", path: str) -> "Any":
@@ -67,16 +70,25 @@ def install() -> None:
             wanted.pop(name)(sys.modules[name])
     sys.meta_path.insert(0, Finder(wanted))
     if sys.dont_write_bytecode:
-        keep_compiled()
+        # Who loads this file writes nothing.
+        keep_compiled(None, __file__)
 
 
-def keep_compiled() -> None:
-    """Python itself keeps nothing that it compiles; the first one of a session does so for our own files."""
+def keep_compiled(code: "Any", path: str) -> None:
+    """Python itself keeps nothing that it compiles: the first one of a session does so for our own files."""
     try:
         from _frozen_importlib_external import cache_from_source
 
-        if not os.path.exists(cache_from_source(__file__)):
-            run_by_itself("_oomph_compiled", "compiled.py").keep()
+        if not os.path.exists(cache_from_source(path)):
+            found: Any = sys.modules.get("_oomph_compiled")
+            if found is None:
+                found = type(sys)("_oomph_compiled")
+                found.__file__ = os.path.join(os.path.dirname(__file__), "compiled.py")
+                # Not by a loader of ours, which would ask for this.
+                own: Any = SourceFileLoader("_oomph_compiled", found.__file__).get_code("_oomph_compiled")
+                exec(named(own, found.__file__), found.__dict__)
+                sys.modules["_oomph_compiled"] = found
+            found.keep(code, path)
     except Exception:
         swallowed("keep what was compiled")
 

@@ -3,6 +3,7 @@
 use super::{KeeperLoop, READ};
 use crate::supervise::keeper::descriptor::{self, Got};
 use crate::supervise::keeper::output_fanout::TailRead;
+use crate::supervise::keeper::pty::{Change, FromTerminal};
 use crate::supervise::keeper::run::{Stage, TrainerRun};
 use crate::supervise::keeper::user_stream::Passed;
 use crate::supervise::terminal::LineSettings;
@@ -20,26 +21,35 @@ impl KeeperLoop {
         let Some(run) = self.runs.get_mut(index) else {
             return;
         };
-        let Some(terminal) = &run.terminal else {
+        let Some(terminal) = &mut run.terminal else {
             return;
         };
+        let mut relay = self.relay.as_mut().filter(|_| last);
         let mut taken = 0;
         while taken < TURN {
             let room = self.fanout.room(OutputStream::Terminal).min(READ);
-            let Some(buffer) = self.buffer.get_mut(..room).filter(|b| !b.is_empty()) else {
+            if room == 0 {
                 return;
-            };
-            match descriptor::read(&terminal.pty.master, buffer) {
-                Got::Bytes(n) => {
-                    taken += n;
+            }
+            match terminal.pty.read(&mut self.buffer, room) {
+                FromTerminal::Bytes(bytes) => {
+                    taken += bytes.len();
                     run.heard = Instant::now();
-                    let bytes = self.buffer.get(..n).unwrap_or_default();
                     let settings = LineSettings::read(&terminal.pty.master);
                     let adds_returns = settings.is_some_and(|line| line.adds_returns());
                     self.fanout.deliver_terminal(bytes, adds_returns, last);
                 }
-                Got::Nothing => break,
-                Got::End => {
+                FromTerminal::Changed(change) => {
+                    if let Some(relay) = &mut relay {
+                        relay.mirror(&terminal.pty);
+                        if change == Change::ThrewKeysAway {
+                            run.keys.clear();
+                            relay.throw_away();
+                        }
+                    }
+                }
+                FromTerminal::Nothing => break,
+                FromTerminal::End => {
                     // While the trainer lives, we hold its end open too. So it has ended, and no other
                     // process has the terminal open.
                     run.give_up_terminal();
@@ -47,8 +57,9 @@ impl KeeperLoop {
                 }
             }
         }
-        if let (Some(relay), true) = (&mut self.relay, last) {
-            relay.was_written(&terminal.pty);
+        if let Some(relay) = relay {
+            // Where the kernel doesn't tell of changes, there may have been one.
+            relay.mirror(&terminal.pty);
             if taken > 0
                 && let Some(askers) = relay.askers()
             {
@@ -139,14 +150,11 @@ impl KeeperLoop {
         let Some(run) = self.runs.get_mut(index) else {
             return;
         };
-        let Some(terminal) = &run.terminal else {
+        let Some(terminal) = &mut run.terminal else {
             return;
         };
-        if let descriptor::Put::Bytes(n) =
-            descriptor::write(&terminal.pty.master, run.keys.as_slices().0)
-        {
-            run.keys.drain(..n.min(run.keys.len()));
-        }
+        let n = terminal.pty.put(run.keys.as_slices().0);
+        run.keys.drain(..n.min(run.keys.len()));
     }
 
     pub fn act_on_tails(&mut self, now: Instant) {

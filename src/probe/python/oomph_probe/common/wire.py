@@ -14,7 +14,7 @@ import socket
 import time
 from _thread import allocate_lock
 
-from . import errors
+from . import clock, errors
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -60,7 +60,7 @@ class Wire:
 
     def put(self, line: Line, ns: int | None = None, keep: bool = False) -> None:
         """Queues a line. With `keep` it survives a lost connection."""
-        stamped = {"ns": time.monotonic_ns() if ns is None else ns}
+        stamped = {"ns": clock.monotonic_ns() if ns is None else ns}
         stamped.update(line)
         if keep:
             kept = [entry for entry in list(self.waiting) if entry[1]]
@@ -140,7 +140,7 @@ class Wire:
         except BaseException:
             connection.close()
             raise
-        hello = dict(self.hello, ns=time.monotonic_ns())
+        hello = dict(self.hello, ns=clock.monotonic_ns())
         self.waiting.appendleft((encode(hello), False))
         self.first_sent = 0
         self.socket = connection
@@ -229,7 +229,7 @@ def say_once(path: str, line: Line) -> None:
     try:
         connection.settimeout(ONCE)
         connection.connect(path)
-        stamped = {"ns": time.monotonic_ns()}
+        stamped = {"ns": clock.monotonic_ns()}
         stamped.update(line)
         connection.sendall(encode(stamped), socket.MSG_NOSIGNAL)
     finally:

@@ -9,9 +9,9 @@ that step's end: the steps in between pay nothing.
 from __future__ import annotations
 
 import sys
-from time import monotonic_ns
 
 from ..common import calls, errors, tracebacks
+from ..common.clock import monotonic_ns
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

@@ -15,10 +15,8 @@ import sys
 import weakref
 from _thread import get_ident
 
-# By itself: the program may put something else in its place later.
-from time import monotonic_ns
-
 from ..common import errors
+from ..common.clock import monotonic_ns
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
