@@ -3,7 +3,7 @@ looks for. Values are random; nothing is downloaded.
 
     cifar10 DIR   cifar100 DIR   mnist DIR   images DIR   masks DIR   text FILE   pairs FILE   gzip FILE   tokens FILE
     digits DIR   lines FILE   interactions FILE   bodies DIR   stl10 DIR   triples DIR   characters FILE
-    clouds DIR   lesions DIR   voices DIR
+    clouds DIR   lesions DIR   voices DIR   table FILE
 
 `carried FILE` is no data: a file of the program that its repository keeps too large for the mirror, laid into `--carried`.
 
@@ -250,6 +250,14 @@ def voices(root, count=200, frames=300, hop=200, mels=80):
     (root / "train.txt").write_text("".join(listed))
 
 
+def table(path, rows=1_000_000, columns=9):
+    """Measurements, a row each."""
+    import numpy
+
+    with path.open("wb") as file:
+        numpy.save(file, generator().normal(size=(rows, columns)))
+
+
 MAKERS = {
     "cifar10": cifar10,
     "cifar100": cifar100,
@@ -271,6 +279,7 @@ MAKERS = {
     "clouds": clouds,
     "lesions": lesions,
     "voices": voices,
+    "table": table,
 }
 
 # A package that only reports elsewhere: anything asked of it is something that can be called, entered and asked again.
