@@ -51,5 +51,5 @@ pub use program::{Catalogue, ProgramEntry};
 pub use program_settings::Scope;
 pub(crate) use python_number::written_numbers;
 pub use recognized::{Reach, Recognized};
-pub use text::{BatchFinding, BatchSpot, HowSure, ProgramText, SpotKind};
+pub use text::{BatchFinding, BatchRules, BatchSpot, HowSure, ProgramText, SpotKind};
 pub use workload::WorkloadKey;

@@ -21,7 +21,7 @@ use super::spellings::BatchArgument;
 use crate::event::{ParsedNumber, SourceNumber, SourceNumberKind, crc32};
 use branches::{BranchCondition, Switches};
 pub use choice::{BatchFinding, BatchSpot, HowSure, SpotKind};
-pub(crate) use computed::BatchRules;
+pub use computed::BatchRules;
 pub(crate) use hydra::{hydra_config, hydra_files};
 pub(crate) use paths::{PathPart, default_files, default_words, made_files, written_files};
 pub(crate) use statements::ImportedModule;
@@ -486,7 +486,7 @@ fn divisions(said: &SourceStatements<'_>) -> Vec<(String, String)> {
         // Through a name, or through a product in brackets.
         let factors = match tokens.is_operator(at + 1, "(") {
             true => tokens.split(at + 2..tokens.after(at + 1).saturating_sub(1), "*"),
-            false => vec![at + 1..tokens.all.len()],
+            false => std::iter::once(at + 1..tokens.all.len()).collect(),
         };
         let what = tokens.is_name(at - 1).then(|| tokens.text(at - 1));
         factors.into_iter().filter_map(move |factor| {

@@ -25,15 +25,15 @@ const DIVIDING: [&str; 6] = [
 
 /// What a program's text asks of its batch, whatever number that is.
 #[derive(Debug, Clone, Default, PartialEq)]
-pub(crate) struct BatchRules {
+pub struct BatchRules {
     /// Whether something must be divided by it.
     pub divides: bool,
-    pub computed: Vec<ComputedSteps>,
+    pub(crate) computed: Vec<ComputedSteps>,
 }
 
 /// An accumulation that is computed; its numbers by the last parts of all names that they go by.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct ComputedSteps {
+pub struct ComputedSteps {
     pub name: String,
     pub totals: BTreeSet<String>,
     /// Where the total is a number in the formula itself.
