@@ -33,7 +33,7 @@ pub struct LaunchEnvironment<'a> {
     /// What the program's text says of them, where it was read: before anything ran.
     pub text: Option<&'a ProgramText>,
     /// What the program's text asks of its batch, if it was read apart from its numbers.
-    pub(crate) batch_rules: Option<&'a BatchRules>,
+    pub batch_rules: Option<&'a BatchRules>,
     /// What relaunches have shown of these numbers, in this session or an earlier one.
     pub learned: &'a [LearnedKnob],
 }
