@@ -125,8 +125,8 @@ impl<'c> Recognized<'c> {
         };
         let wanted = leaf(name);
         let arguments = self.opened().ok()?;
-        let typed = arguments.all().filter(|hit| leaf(hit.name) == wanted);
-        if let Some(value) = typed.last().and_then(|hit| hit.value?.text.parse().ok()) {
+        let mut typed = arguments.all().rev().filter(|hit| leaf(hit.name) == wanted);
+        if let Some(value) = typed.next().and_then(|hit| hit.value?.text.parse().ok()) {
             return Some(value);
         }
         if let Some(told) = self.launch.told {

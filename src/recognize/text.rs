@@ -498,7 +498,7 @@ fn divisions(said: &SourceStatements<'_>) -> Vec<(String, String)> {
         // Through a name, or through a product in brackets.
         let factors = match tokens.is_operator(at + 1, "(") {
             true => tokens.split(at + 2..tokens.after(at + 1).saturating_sub(1), "*"),
-            false => vec![at + 1..tokens.all.len()],
+            false => std::iter::once(at + 1..tokens.all.len()).collect(),
         };
         let what = tokens.is_name(at - 1).then(|| tokens.text(at - 1));
         factors.into_iter().filter_map(move |factor| {
