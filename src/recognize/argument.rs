@@ -266,6 +266,23 @@ impl<'a> Arguments<'a> {
         })
     }
 
+    /// All matches for an option that is cut short, as argparse takes it: `--batch` for `--batch-size`. `is_of_another` says
+    /// that what is typed is, or begins, another one.
+    pub(crate) fn find_cut_short(
+        &self,
+        option: &str,
+        is_of_another: impl Fn(&str) -> bool,
+    ) -> Vec<Hit<'a>> {
+        self.matching(|token, k| {
+            let (typed, _) = option_parts(token.text)?;
+            let is_short =
+                option.starts_with("--") && typed.len() > 2 && typed.len() < option.len();
+            (is_short && option.starts_with(typed) && !is_of_another(typed))
+                .then(|| self.option_hit(token, k))
+                .flatten()
+        })
+    }
+
     pub(crate) fn has(&self, name: Name<'_>) -> bool {
         !self.find(name).is_empty()
     }

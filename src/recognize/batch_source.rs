@@ -1,7 +1,7 @@
 //! Where a command sets its batch: for a program with an entry among its arguments, else in its config
 //! file; one without is for `unknown_program.rs`.
 
-use super::argument::{Arguments, Hit, Name};
+use super::argument::{Arguments, Hit, InsertPoint, Name};
 use super::batch::{
     BatchSource, Knob, Place, WholeBatch, addition, agree_with_deepspeed, last, numbers, parsed,
 };
@@ -47,6 +47,33 @@ impl<'c> Recognized<'c> {
     fn batch_rules(&self) -> Option<&'c BatchRules> {
         let of_text = self.launch.text.map(|text| &text.batch_rules);
         self.launch.batch_rules.or(of_text)
+    }
+
+    /// Where an option is added that the program's parser is to read.
+    pub(super) fn place_for(&self, option: &str) -> InsertPoint {
+        let all = self.layout.arguments.clone();
+        let Some(rules) = self.batch_rules() else {
+            return InsertPoint::Before(all.end);
+        };
+        let places = &rules.places;
+        let words = self.arguments().tokens;
+        let place = |is_it: &dyn Fn(&str) -> bool| {
+            let found = words.iter().find(|word| is_it(word.text));
+            found.map(|word| word.at)
+        };
+        let before = all.start.checked_sub(1);
+        let before = before.filter(|at| self.command.argv[*at].as_str() == Some("--"));
+        let dashes = before.filter(|_| self.launchers().is_empty());
+        let dashes = dashes.or_else(|| place(&|word| word == "--"));
+        let command = place(&|word| places.subcommands.contains(word));
+        let at = match command {
+            Some(command) if places.of_main.contains(option) => command,
+            Some(command) if places.takes_rest => command + 1,
+            None if places.takes_rest => all.start,
+            // Behind two dashes nothing is an option.
+            Some(_) | None => dashes.unwrap_or(all.end),
+        };
+        InsertPoint::Before(at)
     }
 
     /// Where the program computes its accumulation of a total and this batch, the total stays and nothing else moves along.
@@ -98,11 +125,8 @@ impl<'c> Recognized<'c> {
         };
         let wanted = leaf(name);
         let arguments = self.opened().ok()?;
-        let mut typed = arguments.all().filter(|hit| leaf(hit.name) == wanted);
-        if let Some(value) = typed
-            .next_back()
-            .and_then(|hit| hit.value?.text.parse().ok())
-        {
+        let mut typed = arguments.all().rev().filter(|hit| leaf(hit.name) == wanted);
+        if let Some(value) = typed.next().and_then(|hit| hit.value?.text.parse().ok()) {
             return Some(value);
         }
         if let Some(told) = self.launch.told {

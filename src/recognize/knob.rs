@@ -8,7 +8,7 @@ pub(crate) mod evaluation;
 mod given;
 pub(crate) mod sample;
 
-use super::argument::{Arguments, InsertPoint, Name, same};
+use super::argument::{Arguments, Hit, Name, same};
 use super::batch::{Addition, BatchSource, Knob, Place, WholeBatch};
 use super::family;
 use super::learned::{KnobEffect, KnobPlace, KnobStanding, LearnedKnob, standing};
@@ -663,6 +663,14 @@ pub(super) fn knob_of_parsed<'a>(
     if let Some(hit) = typed.max_by_key(|hit| hit.token) {
         return Knob::of(&hit);
     }
+    if number.typed && number.by == "argparse" {
+        let options = number.options.iter();
+        let cut_short = options.flat_map(|option| arguments.find_cut_short(option, |_| false));
+        let hits: Vec<Hit<'a>> = cut_short.collect();
+        if let [hit] = hits.as_slice() {
+            return Knob::of(hit);
+        }
+    }
     if number.typed || number.options.is_empty() {
         return Err(format!(
             "{} is written in a way that is not edited",
@@ -676,7 +684,7 @@ pub(super) fn knob_of_parsed<'a>(
         "absl" | "fire" => format!("{}=", shown(number)),
         _ => shown(number).to_string(),
     };
-    let end = InsertPoint::Before(recognized.layout.arguments.end);
+    let end = recognized.place_for(shown(number));
     Ok(Knob {
         name: shown(number).trim_end_matches('=').into(),
         value: number.value,

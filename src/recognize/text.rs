@@ -11,7 +11,9 @@ pub(crate) mod computed;
 mod constants;
 mod declared;
 mod hydra;
+mod overruling;
 mod paths;
+mod places;
 mod statements;
 
 use super::config_formats::settings_of;
@@ -19,7 +21,7 @@ use super::family;
 use super::python_number::python_number;
 use super::spellings::BatchArgument;
 use crate::event::{ParsedNumber, SourceNumber, SourceNumberKind, crc32};
-use branches::{BranchCondition, Switches};
+use branches::{BranchCondition, BranchSwitches};
 pub use choice::{BatchFinding, BatchSpot, HowSure, SpotKind};
 pub use computed::BatchRules;
 pub(crate) use hydra::{hydra_config, hydra_files};
@@ -98,8 +100,12 @@ pub struct ProgramText {
     /// Whether the script computes gradients, itself or in a function that it calls.
     pub(crate) trains: bool,
     pub(crate) batch_rules: BatchRules,
+    /// The options that argparse takes cut short as well.
+    abbreviated: BTreeSet<String>,
+    /// Whether what a file says goes over the arguments that were parsed.
+    pub(crate) file_goes_over: bool,
     /// What branches depend on.
-    switches: Switches,
+    switches: BranchSwitches,
     /// The options that the text declares to a parser; none where it may have others too.
     options: BTreeSet<String>,
     /// Whether it makes what a file says the defaults of its arguments, which then go before it.
@@ -128,6 +134,8 @@ pub(crate) struct TextNumber {
     pub fixed: Option<String>,
     /// What the branches ask for that it stands in.
     pub conditions: Vec<BranchCondition>,
+    /// The subcommand that it is an option of.
+    pub subcommand: Option<String>,
 }
 
 /// Where a number is set.
@@ -152,7 +160,10 @@ impl ProgramText {
         text.sets_defaults = calls.any(|call| call.name() == "set_defaults");
         text.batch_rules = BatchRules::read(sources.iter().map(|one| one.text.as_str()), settings);
         text.parts = parts(&read);
-        text.switches = Switches::read(&read);
+        text.switches = BranchSwitches::read(&read);
+        text.abbreviated = places::abbreviated(&read);
+        let mut all = read.iter().map(|(_, said)| said);
+        text.file_goes_over = all.any(overruling::goes_over_arguments);
         text.options = options(&read);
         constants::constants(&read, &mut text.numbers);
         for file in settings {
@@ -438,6 +449,7 @@ fn of_settings(file: &NamedSettingsFile) -> Vec<TextNumber> {
             is_of_made_file: file.names == SettingsNames::Made,
             fixed: None,
             conditions: Vec::new(),
+            subcommand: None,
         })
     });
     numbers.collect()

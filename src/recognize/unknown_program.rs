@@ -30,10 +30,17 @@ pub(super) fn of_unknown<'a>(
         let (one, two) = (assigned.name(), typed.name());
         return Err(format!("{one} and {two} are both set"));
     }
-    if let Some(spelled) = [&typed, &assigned]
-        .into_iter()
-        .find(|s| !s.sizes.is_empty())
-    {
+    let by_words = [&typed, &assigned].into_iter().find(|said| {
+        let (first, is_overruled) = (said.sizes.first(), recognized.launch.text);
+        let is_overruled = is_overruled.is_some_and(|text| text.file_goes_over);
+        // What a file says that goes over the words of the command counts, where it says it.
+        let in_file = |name: &str| {
+            let file = config_file::of_unknown(arguments, &recognized.launch)?;
+            file.scalar(&last_part(name).replace('-', "_")).ok()?
+        };
+        first.is_some_and(|(_, first)| !is_overruled || in_file(first.name()).is_none())
+    });
+    if let Some(spelled) = by_words {
         let mut source = spelled.source(script, &spelled.steps, arguments, None)?;
         if let Some(text) = recognized.launch.text {
             divided_by_steps(&mut source, text);

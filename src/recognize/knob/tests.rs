@@ -4,6 +4,7 @@ use super::*;
 use crate::command::{CommandLine, Word};
 use crate::event::{GivenSize, NamedNumber};
 use crate::recognize::LaunchEnvironment;
+use crate::recognize::argument::InsertPoint;
 use crate::recognize::text::{ProgramSource, ProgramText, SourceRole};
 
 /// An argument of argparse with a number.

@@ -19,7 +19,7 @@ pub(crate) struct BranchCondition {
 
 /// A value that branches depend on: an argument, or a constant.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct Switch {
+pub(crate) struct BranchSwitch {
     /// How it is typed; nothing for a constant.
     options: Vec<String>,
     /// What it is where the option is typed, if that takes no value.
@@ -30,15 +30,15 @@ pub(crate) struct Switch {
 
 /// The values that branches may depend on, by their names; none of a name that the text has several values for.
 #[derive(Debug, Clone, Default, PartialEq)]
-pub(crate) struct Switches(BTreeMap<String, Option<Switch>>);
+pub(crate) struct BranchSwitches(BTreeMap<String, Option<BranchSwitch>>);
 
-impl Switches {
-    pub(super) fn read(sources: &[ReadSource<'_, '_>]) -> Switches {
-        let mut found = Switches::default();
+impl BranchSwitches {
+    pub(super) fn read(sources: &[ReadSource<'_, '_>]) -> BranchSwitches {
+        let mut found = BranchSwitches::default();
         for (_, said) in sources {
             let declared = said.calls.iter().filter_map(|call| of_option(said, call));
             let assigned = said.assigned.iter().filter_map(|one| {
-                let constant = Switch {
+                let constant = BranchSwitch {
                     options: Vec::new(),
                     bare: None,
                     default: value(said, &one.value).unwrap_or_default(),
@@ -94,7 +94,7 @@ impl Switches {
 }
 
 /// `add_argument("--debug", action="store_true")`, `add_argument("--data", default="small")`.
-fn of_option(said: &SourceStatements<'_>, call: &CallSite<'_>) -> Option<(String, Switch)> {
+fn of_option(said: &SourceStatements<'_>, call: &CallSite<'_>) -> Option<(String, BranchSwitch)> {
     let tokens = &said.tokens;
     matches!(call.name(), "add_argument" | "option").then_some(())?;
     let words = call.positional.iter().filter(|part| part.len() == 1);
@@ -129,7 +129,7 @@ fn of_option(said: &SourceStatements<'_>, call: &CallSite<'_>) -> Option<(String
     let bare = bare.map(String::from);
     Some((
         name,
-        Switch {
+        BranchSwitch {
             options,
             bare,
             default,

@@ -3,6 +3,7 @@
 
 mod device;
 mod doubt;
+mod reached;
 mod spot;
 #[cfg(test)]
 mod tests;
@@ -11,8 +12,8 @@ pub(crate) use doubt::{possible, sure};
 pub use spot::{BatchFinding, BatchSpot, HowSure, SpotKind};
 
 use super::{ProgramText, SourceRole, TextNumber, TextSetting};
-use crate::event::{SourceNumber, SourceNumberKind};
-use crate::recognize::argument::{Arguments, Hit, InsertPoint, Name, same};
+use crate::event::SourceNumber;
+use crate::recognize::argument::{Arguments, Hit, Name, same};
 use crate::recognize::batch::{Addition, BatchSource, Knob, Place, WholeBatch};
 use crate::recognize::family;
 use crate::recognize::knob;
@@ -429,47 +430,6 @@ impl<'a> TextReading<'_, 'a> {
         }
     }
 
-    /// Whether the command may take the branches that a number stands in.
-    fn is_reached(&self, number: &TextNumber) -> bool {
-        let taken = self
-            .text
-            .switches
-            .are_taken(&number.conditions, self.arguments);
-        taken != Some(false)
-    }
-
-    /// Whether a branch that the command takes puts a number of its own in the place of an argument: `args.batch_size = 2`.
-    fn is_replaced(&self, number: &TextNumber) -> bool {
-        let TextSetting::Argument(argument) = &number.set else {
-            return false;
-        };
-        let is_replacing = |other: &TextNumber| {
-            let TextSetting::Constant(constant) = &other.set else {
-                return false;
-            };
-            let parts = constant.name.rsplit_once('.');
-            constant.kind == SourceNumberKind::Assignment
-                && parts.is_some_and(|(_, leaf)| leaf == argument.name)
-                && !other.conditions.is_empty()
-                && self
-                    .text
-                    .switches
-                    .are_taken(&other.conditions, self.arguments)
-                    == Some(true)
-        };
-        self.text.numbers.iter().any(is_replacing)
-    }
-
-    /// Whether what the command says is not what counts in the program.
-    fn is_overruled(&self, source: &BatchSource<'_>) -> bool {
-        let mut numbers = self.text.numbers.iter();
-        let first = source.sizes.first();
-        first.is_some_and(|knob| {
-            let is_it = |name: &&str| same(name, &knob.name);
-            numbers.any(|number| number.names().iter().any(is_it) && self.is_replaced(number))
-        })
-    }
-
     /// An argument that is not typed, beside a file of the program's that says the same: which of them has an effect only a run
     /// tells.
     fn beside_made_file(&self, choice: TextChoice<'a>) -> TextChoice<'a> {
@@ -609,7 +569,11 @@ impl<'a> TextReading<'_, 'a> {
             TextSetting::Argument(argument) => {
                 let options = argument.options.iter();
                 let hits = options.flat_map(|option| self.arguments.find(Name::new(option)));
-                hits.collect()
+                let hits: Vec<Hit<'a>> = hits.collect();
+                match hits.is_empty() && argument.by == "argparse" {
+                    true => self.cut_short(&argument.options),
+                    false => hits,
+                }
             }
             // What the program declares out of a dict, or replaces among its names: the word goes before the number.
             TextSetting::Constant(constant) if constant.file.ends_with(".py") => {
@@ -733,9 +697,10 @@ impl<'a> TextReading<'_, 'a> {
             return Err(why.clone());
         }
         match &number.set {
-            TextSetting::Argument(argument) => {
-                knob::knob_of_parsed(argument, self.arguments, self.recognized)
-            }
+            TextSetting::Argument(argument) => match self.typed(number) {
+                Some(hit) => Knob::of(&hit),
+                None => knob::knob_of_parsed(argument, self.arguments, self.recognized),
+            },
             TextSetting::Constant(constant) => match self.typed(number) {
                 Some(hit) => Knob::of(&hit),
                 None => self.knob_of_constant(constant),
@@ -753,7 +718,7 @@ impl<'a> TextReading<'_, 'a> {
             family::plain(name.trim_end_matches('=')) == family::plain(&constant.name)
         });
         if let Some(spec) = of_entry.next() {
-            let end = InsertPoint::Before(self.recognized.layout.arguments.end);
+            let end = self.recognized.place_for(spec);
             return Ok(Knob {
                 name: constant.name.clone(),
                 value: constant.value,

@@ -1,6 +1,7 @@
 //! Accumulation that a program computes of a total and its batch: `steps = total // (batch * ranks)`. There a smaller batch
 //! makes more micro-batches by itself, so the total stays and no other number moves along.
 
+use super::places::OptionPlaces;
 use super::statements::{SourceStatements, TokenRange};
 use super::{NamedSettingsFile, asks_to_divide};
 use crate::recognize::config_formats::settings_of;
@@ -27,13 +28,14 @@ const DIVIDING: [&str; 6] = [
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct BatchRules {
     /// Whether something must be divided by it.
-    pub divides: bool,
+    pub(crate) divides: bool,
     pub(crate) computed: Vec<ComputedSteps>,
+    pub(crate) places: OptionPlaces,
 }
 
 /// An accumulation that is computed; its numbers by the last parts of all names that they go by.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct ComputedSteps {
+pub(crate) struct ComputedSteps {
     pub name: String,
     pub totals: BTreeSet<String>,
     /// Where the total is a number in the formula itself.
@@ -52,10 +54,15 @@ impl BatchRules {
             rules.divides |= asks_to_divide(source);
             // Few have one, and the rest need not be looked at.
             let lower = source.to_lowercase();
-            if lower.contains("accum") || lower.contains("iter_size") {
-                rules
-                    .computed
-                    .extend(of_source(&SourceStatements::new(source)));
+            let has = |words: [&str; 2]| words.iter().any(|word| lower.contains(word));
+            let (computes, places) = (
+                has(["accum", "iter_size"]),
+                has(["remainder", "add_subparsers"]),
+            );
+            if computes || places {
+                let said = SourceStatements::new(source);
+                rules.computed.extend(of_source(&said));
+                rules.places.add(&said);
             }
         }
         rules.computed.extend(settings.iter().flat_map(of_settings));

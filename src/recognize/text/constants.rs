@@ -286,6 +286,7 @@ impl<'t> ConstantReader<'_, 't> {
             fixed: (!is_plain)
                 .then(|| format!("{name} is {number}, written {written}, which is not edited")),
             conditions: branches::around(self.said, value.start),
+            subcommand: None,
         })
     }
 }

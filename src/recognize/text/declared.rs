@@ -1,9 +1,9 @@
 //! Arguments that a program declares, with their defaults: argparse and what builds on it, click and typer, absl, fire,
 //! and dataclasses that a parser is made of.
 
-use super::branches;
 use super::statements::{CallSite, ClassHead, FunctionHead, SourceStatements, TokenRange};
 use super::{ProgramSource, ReadSource, SourceRole, TextNumber, TextSetting, described};
+use super::{branches, places};
 use crate::event::ParsedNumber;
 use crate::recognize::python_number::python_number;
 use std::collections::{BTreeMap, BTreeSet};
@@ -245,6 +245,7 @@ impl<'a, 't> ArgumentReader<'a, 't> {
             .and_then(|help| tokens.string(help.start));
         Some(TextNumber {
             described: help.and_then(described),
+            subcommand: self.subcommand(call),
             ..self.argument(
                 call.at,
                 by,
@@ -254,6 +255,21 @@ impl<'a, 't> ArgumentReader<'a, 't> {
                 choices.unwrap_or_default(),
             )
         })
+    }
+
+    /// The subcommand whose parser is told of an option: `train = commands.add_parser("train")`.
+    fn subcommand(&self, call: &CallSite<'t>) -> Option<String> {
+        let owner = places::owner(call)?;
+        let inside = self.said.enclosing(call.at).function;
+        let mut made = self.said.calls.iter().filter(|one| {
+            one.name() == "add_parser"
+                && self.said.target_of(one) == Some(owner)
+                && self.said.enclosing(one.at).function == inside
+        });
+        // One name for several of them says nothing.
+        let one = made.next().filter(|_| made.next().is_none())?;
+        let name = one.positional.first()?;
+        self.said.tokens.string(name.start).map(String::from)
     }
 
     /// `flags.DEFINE_integer("batch", 64, "help")`.
@@ -464,6 +480,7 @@ impl<'a, 't> ArgumentReader<'a, 't> {
             is_of_loader: false,
             fixed: None,
             conditions: branches::around(self.said, at),
+            subcommand: None,
         }
     }
 }

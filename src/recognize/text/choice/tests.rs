@@ -1,6 +1,7 @@
 //! What goes before what: the command's words, the files that it names, and what the program's text has as a default.
 
-use crate::recognize::batch::WholeBatch;
+use crate::recognize::argument::InsertPoint;
+use crate::recognize::batch::{Place, WholeBatch};
 use crate::recognize::launch::ConfigFile;
 use crate::recognize::text::tests::{command, said, source};
 use crate::recognize::text::{
@@ -408,5 +409,155 @@ fn a_number_in_a_branch_counts_where_the_command_takes_it() {
         ),
     ] {
         assert_eq!(halved(line, &text, &[]), wanted, "{line}");
+    }
+}
+
+#[test]
+fn an_option_that_argparse_takes_cut_short_is_found() {
+    let batch = "p.add_argument('--batch-size', type=int, default=16)\n";
+    let norm = "p.add_argument('--batch-norm', action='store_true')\n";
+    let steps = "p.add_argument('--accumulation-steps', type=int, default=1)\n";
+    for (line, text, wanted) in [
+        (
+            "python a.py --b 8",
+            [batch, steps],
+            "--b 8, --accumulation-steps 1: follows, None",
+        ),
+        (
+            "python a.py --bat=8 --acc 4",
+            [batch, steps],
+            "--bat 8, --acc 4: follows, None",
+        ),
+        // Of several that begin so, none.
+        (
+            "python a.py --bat 8",
+            [batch, norm],
+            "--batch-size 16: follows, None",
+        ),
+        (
+            "python a.py --batch-s 8",
+            [batch, norm],
+            "--batch-s 8: follows, None",
+        ),
+        (
+            "python a.py --bat 8",
+            [batch, "ArgumentParser(allow_abbrev=False)\n"],
+            "--batch-size 16: follows, None",
+        ),
+    ] {
+        assert_eq!(halved(line, &text.concat(), &[]), wanted, "{line}");
+    }
+}
+
+/// The command with an option for half of the batch.
+fn with_option(line: &str, text: &str) -> String {
+    let sources = [source("/p/a.py", text, SourceRole::Script)];
+    let text = ProgramText::read(&sources, &[]);
+    let command = command(line);
+    let launch = LaunchEnvironment {
+        text: Some(&text),
+        ..LaunchEnvironment::default()
+    };
+    let source = Recognized::new(&command, &launch).batch_source();
+    let source = source.expect("a batch");
+    let Place::Added(added) = &source.sizes[0].place else {
+        return "typed".into();
+    };
+    let InsertPoint::Before(at) = added.gap else {
+        return "inside".into();
+    };
+    let mut words: Vec<String> = line.split(' ').map(String::from).collect();
+    words.splice(at..at, added.saying(source.sizes[0].value / 2));
+    words.join(" ")
+}
+
+#[test]
+fn an_option_is_added_where_the_parser_reads_it() {
+    let batch = "p.add_argument('--batch-size', type=int, default=16)\n";
+    let rest = "p.add_argument('opts', nargs=argparse.REMAINDER)\n";
+    let commands =
+        "s = p.add_subparsers()\nt = s.add_parser('train')\nt.add_argument('--lr', type=float)\n";
+    let of_command = "s = p.add_subparsers()\nt = s.add_parser('train')\nt.add_argument('--batch-size', default=32)\n\
+                      e = s.add_parser('eval')\ne.add_argument('--batch-size', default=8)\n";
+    for (line, text, wanted) in [
+        (
+            "python a.py --lr 1",
+            [batch, ""],
+            "python a.py --lr 1 --batch-size 8",
+        ),
+        (
+            "python a.py --lr 1 A.B 2",
+            [batch, rest],
+            "python a.py --batch-size 8 --lr 1 A.B 2",
+        ),
+        (
+            "python a.py --lr 1 -- x",
+            [batch, ""],
+            "python a.py --lr 1 --batch-size 8 -- x",
+        ),
+        (
+            "python a.py -- x",
+            [batch, ""],
+            "python a.py --batch-size 8 -- x",
+        ),
+        (
+            "python a.py --seed 1 train --lr 1",
+            [batch, commands],
+            "python a.py --seed 1 --batch-size 8 train --lr 1",
+        ),
+        (
+            "python a.py train --lr 1",
+            [of_command, ""],
+            "python a.py train --lr 1 --batch-size 16",
+        ),
+        (
+            "python a.py train A.B 1",
+            [of_command, "t.add_argument('opts', nargs='...')\n"],
+            "python a.py train --batch-size 16 A.B 1",
+        ),
+    ] {
+        assert_eq!(with_option(line, &text.concat()), wanted, "{line}");
+    }
+}
+
+#[test]
+fn a_file_that_goes_over_what_was_parsed_sets_the_batch() {
+    let parser = "p.add_argument('--batch-size', type=int, default=16)\np.add_argument('--config', default='c.yaml')\n\
+                  args = p.parse_args()\n";
+    let settings = [NamedSettingsFile {
+        path: "/p/c.yaml".into(),
+        text: "lr: 1\nbatch_size: 64\n".into(),
+        names: SettingsNames::InFile,
+    }];
+    let of_file = "batch_size 64: follows, None";
+    for (over, wanted) in [
+        (
+            "with open(args.config) as f:\n    vars(args).update(yaml.safe_load(f))\n",
+            of_file,
+        ),
+        (
+            "c = yaml.safe_load(open(args.config))\nargs.__dict__.update(c)\n",
+            of_file,
+        ),
+        (
+            "c = json.load(f)\nfor key, value in c.items():\n    setattr(args, key, value)\n",
+            of_file,
+        ),
+        // Defaults go under it, and other settings are no arguments.
+        (
+            "p.set_defaults(**yaml.safe_load(open(args.config)))\n",
+            "--batch-size 8: follows, None",
+        ),
+        (
+            "c = yaml.safe_load(f)\nother.__dict__.update(c)\n",
+            "--batch-size 8: follows, None",
+        ),
+    ] {
+        let text = format!("{parser}{over}");
+        assert_eq!(
+            halved("python a.py --batch-size 8", &text, &settings),
+            wanted,
+            "{over}"
+        );
     }
 }
