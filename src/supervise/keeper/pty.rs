@@ -45,14 +45,14 @@ pub(super) struct Pty {
     /// streams and continues doesn't look like one that has ended.
     pub slave: Option<OwnedFd>,
     /// `None` on our screen.
-    pace: Option<Pace>,
+    pace: Option<TypingPace>,
     /// Whether reads are packets.
     packets: bool,
 }
 
 /// How what is typed is put in.
 #[derive(Debug)]
-struct Pace {
+struct TypingPace {
     /// Becomes readable when the program has read. `None` if the kernel doesn't tell.
     reads: Option<OwnedFd>,
     unread: Option<Unread>,
@@ -107,7 +107,7 @@ impl Pty {
             LineMode::Relay => {
                 settings.output_flags.remove(OutputFlags::OPOST);
                 settings.local_flags.insert(LocalFlags::EXTPROC);
-                Some(Pace {
+                Some(TypingPace {
                     reads: descriptor::watch(&slave, libc::IN_ACCESS).ok(),
                     unread: None,
                 })
