@@ -45,14 +45,14 @@ pub(super) struct Pty {
     /// streams and continues doesn't look like one that has ended.
     pub slave: Option<OwnedFd>,
     /// `None` on our screen.
-    pace: Option<Pace>,
+    pace: Option<TypingPace>,
     /// Whether reads are packets.
     packets: bool,
 }
 
 /// How what is typed is put in.
 #[derive(Debug)]
-struct Pace {
+struct TypingPace {
     /// Becomes readable when the program has read. `None` if the kernel doesn't tell.
     reads: Option<OwnedFd>,
     unread: Option<Unread>,
@@ -69,7 +69,7 @@ struct Unread {
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum FromTerminal<'a> {
     Bytes(&'a [u8]),
-    Changed(Change),
+    Changed(TerminalChange),
     Nothing,
     /// Nobody on the other side.
     End,
@@ -77,7 +77,7 @@ pub(super) enum FromTerminal<'a> {
 
 /// What the program has done to its terminal.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Change {
+pub(super) enum TerminalChange {
     Settings,
     /// It wants nothing of what was typed before, and may have changed the settings.
     ThrewKeysAway,
@@ -107,7 +107,7 @@ impl Pty {
             LineMode::Relay => {
                 settings.output_flags.remove(OutputFlags::OPOST);
                 settings.local_flags.insert(LocalFlags::EXTPROC);
-                Some(Pace {
+                Some(TypingPace {
                     reads: descriptor::watch(&slave, libc::IN_ACCESS).ok(),
                     unread: None,
                 })
@@ -149,8 +149,8 @@ impl Pty {
             Some((0, output)) if self.packets => FromTerminal::Bytes(output),
             Some((change, _)) if self.packets => {
                 FromTerminal::Changed(match change & TIOCPKT_FLUSHREAD {
-                    0 => Change::Settings,
-                    _ => Change::ThrewKeysAway,
+                    0 => TerminalChange::Settings,
+                    _ => TerminalChange::ThrewKeysAway,
                 })
             }
             _ => FromTerminal::Bytes(bytes),

@@ -3,7 +3,7 @@
 use super::{KeeperLoop, READ};
 use crate::supervise::keeper::descriptor::{self, Got};
 use crate::supervise::keeper::output_fanout::TailRead;
-use crate::supervise::keeper::pty::{Change, FromTerminal};
+use crate::supervise::keeper::pty::{FromTerminal, TerminalChange};
 use crate::supervise::keeper::run::{Stage, TrainerRun};
 use crate::supervise::keeper::user_stream::Passed;
 use crate::supervise::terminal::LineSettings;
@@ -42,7 +42,7 @@ impl KeeperLoop {
                 FromTerminal::Changed(change) => {
                     if let Some(relay) = &mut relay {
                         relay.mirror(&terminal.pty);
-                        if change == Change::ThrewKeysAway {
+                        if change == TerminalChange::ThrewKeysAway {
                             run.keys.clear();
                             relay.throw_away();
                         }
