@@ -558,6 +558,22 @@ class Flagged(nn.Module):
         return self.inner(x) if self.is_set.item() else x
 
 
+class Padded(nn.Module):
+    """Makes a column of padding for its first batch and keeps it."""
+
+    def __init__(self):
+        super().__init__()
+        self.inner = nn.Linear(8, 8)
+        self.padding = None
+        # As many as samples, and none for each.
+        self.table = torch.ones(4, 8)
+
+    def forward(self, x):
+        if self.padding is None:
+            self.padding = torch.ones(x.shape[0], 1)
+        return self.inner(torch.cat((x, self.padding), 1)) @ self.table.t()
+
+
 class Plain(nn.Module):
     def __init__(self):
         super().__init__()
@@ -590,6 +606,16 @@ class Kinds(unittest.TestCase):
         # The rehearsal sets its copy, and asks for it again.
         self.assertIn("depends on the values", self.why_not(model, torch.zeros(4, 8)))
         self.assertEqual(model.is_set.item(), 0)
+
+    def test_what_a_model_keeps_of_its_first_batch_is_of_the_rehearsed_one(self):
+        model = Padded()
+        call = torch.zeros(4, 7)
+        model(call)
+        line = rehearse.said(model, call)
+        self.assertIsNone(rehearse.why_not(line))
+        # The padded batch grows with it: 8 floats each.
+        self.assertIn("x32", line["variants"][0]["trace"].split())
+        self.assertEqual(tuple(model.padding.shape), (4, 1))
 
     def test_experts_whose_share_is_in_the_values(self):
         line = rehearse.said(Experts(), torch.zeros(4, 8, 16))

@@ -128,7 +128,7 @@ PYTHONS = {
 }
 # Of a logger, what only looks.
 LOGGER_LOOKS = frozenset(
-    "isEnabledFor getEffectiveLevel debug info warning error critical log getChild hasHandlers".split()
+    "isEnabledFor getEffectiveLevel debug info warning error exception critical log getChild hasHandlers".split()
 )
 PYTHON_PACKAGES = frozenset(
     "multiprocessing wandb tensorboard tensorboardX mlflow comet_ml neptune clearml tqdm aim swanlab requests urllib3"

@@ -198,18 +198,45 @@ class Copier:
                 # Most of what torch has in each module: one of its own at once.
                 state[name] = type(value)()
                 continue
-            state[name] = self.hooks(value) if name in HOOKS else self.of(self.rehearsed(name, value))
+            state[name] = self.hooks(value) if name in HOOKS else self.of(self.rehearsed(module, name, value))
         if sharded is not None:
             self.shards.attach(copy, sharded)
         return copy
 
-    def rehearsed(self, name: str, value: Any) -> Any:
-        """A number that is the batch, and is called so (`max_batch_len`), is the rehearsed one."""
-        if self.batch is None or type(value) is not int or value != self.batch[0]:
+    def rehearsed(self, module: Module, name: str, value: Any) -> Any:
+        """A number that is the batch, and is called so (`max_batch_len`), is the rehearsed one. A tensor that the model
+        keeps of its first call (a padding, a mask) has as many samples as are rehearsed."""
+        if self.batch is None:
+            return value
+        if type(value) is self.torch.Tensor:
+            if self.is_of_the_batch(module, name, value):
+                self.memo[id(value)] = self.resized(value)
+                self.kept.append(value)
+            return value
+        if type(value) is not int or value != self.batch[0]:
             return value
         if not search.words(name) & BATCH:
             return value
         return self.batch[1]
+
+    def is_of_the_batch(self, module: Module, name: str, tensor: Tensor) -> bool:
+        """Whether a call has made it, for as many samples as the call had: a new process makes it anew."""
+        if self.batch is None or tensor.dim() < 2 or tensor.shape[0] != self.batch[0] or self.batch[0] < 2:
+            return False
+        is_plain = tensor.layout == self.torch.strided and not (tensor.is_quantized or tensor.requires_grad)
+        return is_plain and is_assigned_by_a_call(type(module), name)
+
+    def resized(self, tensor: Tensor) -> Tensor:
+        assert self.batch is not None
+        shape = (self.batch[1],) + tuple(tensor.shape[1:])
+        strides = [1] * len(shape)
+        for place in range(len(shape) - 2, -1, -1):
+            strides[place] = strides[place + 1] * max(shape[place + 1], 1)
+        copy: Tensor = self.operators.new(shape, tuple(strides), tensor.dtype, tensor.device)
+        self.tensors.append(copy)
+        if tensor.device == self.device:
+            self.weights.append(tensor.untyped_storage().nbytes())
+        return copy
 
     def hooks(self, hooks: Any) -> Any:
         """Of a module's hooks those that compute one of its weights from others (weight_norm, spectral_norm, pruning):
@@ -337,6 +364,22 @@ class Flags:
             with plainly():
                 self.values[key] = self.noted[key][2].item()
         return self.values[key]
+
+
+def is_assigned_by_a_call(kind: type, name: str) -> bool:
+    """Whether a method of a module's class other than its constructor assigns this attribute."""
+    import dis
+
+    for base in kind.__mro__:
+        if base.__module__.partition(".")[0] == "torch":
+            break
+        for method in list(vars(base).values()):
+            code = getattr(method, "__code__", None)
+            if code is None or code.co_name == "__init__" or name not in code.co_names:
+                continue
+            if any(each.opname == "STORE_ATTR" and each.argval == name for each in dis.get_instructions(code)):
+                return True
+    return False
 
 
 def as_parameter(torch: Torch, made: Tensor, requires_grad: bool) -> Any:
