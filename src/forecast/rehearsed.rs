@@ -263,7 +263,12 @@ impl Rehearsed {
             true => Estimate::new(seen.low.scale(LEAST_CONVOLUTIONS), seen.likely, seen.high),
             false => seen,
         };
-        let seen = seen.up_to(most + self.may_be_split(target));
+        // Both may come together: a step of convolutions ran out where only one of them had been counted.
+        let split = self.may_be_split(target);
+        let seen = match split > Bytes::ZERO {
+            true => seen.up_to(most + split + self.libraries(most)),
+            false => seen,
+        };
         Some(match self.with_larger_inputs(target) {
             Some(larger) => seen.up_to(self.of_these_inputs().needs(&larger)?.high),
             None => seen,
@@ -356,10 +361,14 @@ impl Rehearsed {
     pub(super) fn fits(&self, target: &Target, room: Bytes, margin: f64) -> Option<bool> {
         let target = &self.with_larger_inputs(target).unwrap_or(*target);
         let share = self.of_compiled(target).1 * (1.0 + self.spread_at_the_limit().max(margin));
-        let whole = (room - self.libraries(room)).scale(1.0 / share);
-        let room = whole
-            .min(room - self.may_be_split(target))
-            .scale(1.0 / self.raised);
+        let left = room - self.libraries(room);
+        let whole = left.scale(1.0 / share);
+        let split = self.may_be_split(target);
+        let room = match split > Bytes::ZERO {
+            true => whole.min(left - split),
+            false => whole,
+        };
+        let room = room.scale(1.0 / self.raised);
         self.plays_in(target, Reading::Most, room)
     }
 
