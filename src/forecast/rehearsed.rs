@@ -292,7 +292,11 @@ impl Rehearsed {
             true => room,
             false => most + self.libraries(most),
         };
-        let least = self.needs(target)?.low;
+        // Pieces that convolutions' workspaces leave may serve what the replay makes a segment for.
+        let least = match self.said.convolutions {
+            true => self.needs(target)?.low.min(self.peak(target)?.likely),
+            false => self.needs(target)?.low,
+        };
         Some(OnCard {
             retries: played.retries > 0,
             reserved: Estimate::new(least.min(room), likely.min(room), most.min(room)),
