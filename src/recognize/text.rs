@@ -176,12 +176,21 @@ impl ProgramText {
             text.numbers.retain(|known| !is_again(known));
             text.numbers.extend(numbers);
         }
+        let near = text.numbers.iter().filter(|number| number.is_near());
+        let names: BTreeSet<String> = near.map(|number| number.attribute().to_string()).collect();
         for number in &mut text.numbers {
+            let name = number.attribute();
+            let undescribed = number.described.is_none();
+            let Some(steps) = text.batch_rules.follows(name).filter(|_| undescribed) else {
+                continue;
+            };
             // `B` is what a total is divided by: the batch, without a word that says so.
-            let is_letter =
-                matches!(number.name(), "B" | "b" | "bs" | "BS") && number.described.is_none();
-            if is_letter && text.batch_rules.follows(number.name()).is_some() {
+            if matches!(number.name(), "B" | "b" | "bs" | "BS") {
                 number.described = Some(BatchArgument::Plain);
+            } else if steps.is_of_a_total_in(&names) && steps.is_of(name) && !family::is_ranks(name)
+            {
+                // Of a batch that the text has as well: it is what the device takes at once.
+                number.described = Some(BatchArgument::Micro);
             }
         }
         let (near, others) = text.numbers.into_iter().partition(TextNumber::is_near);

@@ -549,7 +549,7 @@ impl<'a> TextReading<'_, 'a> {
         match (listed, number.described) {
             (None, Some(said)) if number.is_of_loader => Some((said, false)),
             // "Total batch size" of an argument that is called like any.
-            (Some(BatchArgument::Plain), Some(said)) => Some((said, true)),
+            (Some(BatchArgument::Plain | BatchArgument::Unsure), Some(said)) => Some((said, true)),
             (Some(level), _) => Some((level, true)),
             (None, Some(said))
                 if !(names.iter()).any(|name| family::is_other_than_a_count(name)) =>

@@ -81,6 +81,11 @@ impl ComputedSteps {
         self.through.contains(name)
     }
 
+    /// Whether what is divided is one of these.
+    pub(super) fn is_of_a_total_in(&self, names: &BTreeSet<String>) -> bool {
+        self.totals.iter().any(|total| names.contains(total))
+    }
+
     /// Whether nothing but this one and the number of ranks is: each divisor of the total gives whole steps.
     pub(crate) fn is_of(&self, name: &str) -> bool {
         self.through

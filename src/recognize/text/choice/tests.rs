@@ -561,3 +561,11 @@ fn a_file_that_goes_over_what_was_parsed_sets_the_batch() {
         );
     }
 }
+
+#[test]
+fn what_a_batch_is_divided_by_for_its_accumulation_is_what_the_device_takes() {
+    let text = "BATCH_SIZE = 16\nMAX_BATCH_SIZE = 4\nloader = DataLoader(data, batch_size=BATCH_SIZE)\n\
+                grad_accum_every = BATCH_SIZE / MAX_BATCH_SIZE\n";
+    let said = of_script("python a.py", text, None);
+    assert!(said.contains("MAX_BATCH_SIZE"), "{said}");
+}
