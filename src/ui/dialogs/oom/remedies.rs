@@ -29,6 +29,9 @@ const IN_CODE: &str = "in the code  ";
 /// Columns of a change that are worth showing; the line below the table has it whole.
 const CHANGES: u16 = 24;
 
+/// Columns that the first of a remedy's changes has room in, where nothing else stands there.
+const FIRST_CHANGE: u16 = 16;
+
 /// What stands before an allocator's setting; that it is one, its remedy says.
 const ALLOCATOR_SETTING: &str = "PYTORCH_CUDA_ALLOC_CONF=";
 
@@ -158,9 +161,16 @@ impl Widths {
         let room = width.saturating_sub(LEAD + title + need + verdict);
         let numbers = widest(&|remedy| remedy.numerics(), 40) - 2;
         let changes = widest(&|remedy| remedy.changes.clone(), 50);
+        let separator = page.theme.glyphs.separator;
+        let says_a_change = |room: u16| {
+            let offered = remedies.iter().filter(|remedy| remedy.is_offered());
+            let mut said = offered.map(|remedy| both(remedy, separator, room.saturating_sub(1)));
+            room >= FIRST_CHANGE && said.any(|words| !words.is_empty())
+        };
         let (changes, numbers) = match room.checked_sub(numbers) {
             Some(left) if changes.min(left) >= CHANGES.min(changes) => (changes.min(left), numbers),
-            Some(_) | None if room >= CHANGES => (room, 0),
+            Some(_) if room >= CHANGES => (room, 0),
+            None if says_a_change(room) => (room, 0),
             Some(_) => (0, numbers),
             None => (0, 0),
         };
