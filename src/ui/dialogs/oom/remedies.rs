@@ -249,7 +249,10 @@ fn both(remedy: &Remedy, separator: &str, room: u16) -> String {
     let changes = remedy.changes.as_str();
     let first_change = changes.find(" +").map(|end| &changes[..end]);
     let value = changes.strip_prefix(ALLOCATOR_SETTING);
-    let shorter = [Some(changes), value, first_change].into_iter().flatten();
+    // `64→32`: what it is of, the title says.
+    let numbers = changes.split(' ').find(|word| word.contains('→'));
+    let shorter = [Some(changes), value, first_change, numbers];
+    let shorter = shorter.into_iter().flatten();
     let mut words: Vec<String> = shorter.map(String::from).collect();
     if remedy.alters.is_some() {
         let numerics = remedy.numerics();
