@@ -247,7 +247,7 @@ fn line(page: Page, remedy: &Remedy, selected: bool, widths: &Widths) -> StyledL
 /// table is the whole change.
 fn both(remedy: &Remedy, separator: &str, room: u16) -> String {
     let changes = remedy.changes.as_str();
-    let first_change = changes.find(" +").map(|end| &changes[..end]);
+    let first_change = changes.find(" +").map(|end| changes[..end].trim_end());
     let value = changes.strip_prefix(ALLOCATOR_SETTING);
     // `64→32`: what it is of, the title says.
     let numbers = changes.split(' ').find(|word| word.contains('→'));
