@@ -109,7 +109,7 @@ macro_rules! remedies {
 
 // In the order in which they are offered; a cause can prefer a remedy (`comes_before`).
 remedies! {
-    /// Several of the others, where none of them fits by itself.
+    /// Several of the others, where none of them by itself is known to fit.
     Together: together,
     /// The same command, after stopping what is left of an earlier session.
     StopLeftover: stop_leftover,

@@ -145,6 +145,12 @@ impl Model {
         rehearsed.is_some_and(Rehearsed::is_followed_by_more)
     }
 
+    /// Whether a target was rehearsed, and its cache may come to pieces before so much is reserved.
+    pub fn may_come_to_pieces(&self, target: &Target, room: Bytes) -> bool {
+        let rehearsed = self.rehearsed().filter(|step| step.knows(target));
+        rehearsed.is_some_and(|step| step.may_come_to_pieces(target, room))
+    }
+
     /// The batch of the evaluation that ran out of memory, where that was rehearsed.
     pub fn samples_of_evaluation(&self) -> Option<u64> {
         self.rehearsed()?.samples_of_evaluation()

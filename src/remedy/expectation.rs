@@ -38,6 +38,9 @@ const NO_STEP: &str = "no complete step was seen";
 /// Its step fits, and nobody knows what comes next.
 const FOLLOWED: &str = "an evaluation or sampling that follows was not seen";
 
+/// All that is free may be cached, in blocks that are too small for what comes next.
+const IN_PIECES: &str = "what convolutions work with may fragment the cache";
+
 /// It fits because the allocator gives cached segments back.
 const RETRIES: &str = "slower: PyTorch flushes its cache and retries";
 
@@ -546,6 +549,11 @@ impl<'a> RemedyPredictor<'a> {
             expectation.words.push("; ", FOLLOWED);
         }
         let on_card = self.room.and_then(|room| self.model.on_card(target, room));
+        let in_pieces = |room| self.model.may_come_to_pieces(target, room);
+        if expectation.fits == Some(true) && self.room.is_some_and(in_pieces) {
+            expectation.fits = None;
+            expectation.words.push("; ", IN_PIECES);
+        }
         if let Some(on_card) = on_card.filter(|_| expectation.fits != Some(false)) {
             expectation.reserved = Some(on_card.reserved);
             if on_card.retries {

@@ -1,5 +1,6 @@
 //! Several remedies together, where none fits by itself: the combinations of segments, checkpointing, precision and batch are
 //! searched, those that change the training least first, and the first one that fits is one remedy with one key.
+//! Where one only likely fits, as its cache may come to pieces, it is looked whether it does with expandable segments.
 //!
 //! The batch beside others is proposed anew: it is the largest one that fits with what they save.
 
@@ -43,8 +44,11 @@ const BESIDE_BATCH: [&[RemedyId]; 11] = [
     ],
 ];
 
-/// The first combination that fits of those that change no more of the training than is permitted. `None` where none does, where
-/// something fits by itself, or where no combination helps against the cause.
+/// What takes nothing of the training away, and makes it surer that it fits.
+const SURER: &[&[RemedyId]] = &[&[RemedyId::ExpandableSegments]];
+
+/// The first combination that fits of those that change no more of the training than is permitted, and that promises more than
+/// anything by itself. `None` where there is none, or where no combination helps against the cause.
 pub fn combination(
     command: &CommandLine,
     inputs: &RemedyInputs<'_>,
@@ -63,15 +67,23 @@ pub(super) fn first_that_fits(
     let cause = inputs.cause();
     let prefers = cause.map_or(Help::LessMemory, |cause| cause.spec().prefers);
     let is_permitted = |remedy: &Remedy| remedy.alters.is_none_or(permits);
-    let fits = |remedy: &Remedy| {
-        remedy.id != RemedyId::Together
-            && is_permitted(remedy)
-            && recommended_promise(remedy, cause).is_some_and(is_expected)
+    let by_themselves = singles
+        .iter()
+        .filter(|remedy| remedy.id != RemedyId::Together && is_permitted(remedy));
+    let best = by_themselves
+        .filter_map(|remedy| recommended_promise(remedy, cause))
+        .min();
+    let beside_batch: &[&[RemedyId]] = match best {
+        Some(Promise::Fits) => return None,
+        Some(Promise::LikelyFits) => SURER,
+        Some(Promise::MayFit | Promise::Unknown) | None => &BESIDE_BATCH,
     };
-    if inputs.forecast.oom.is_none() || prefers == Help::LessHostMemory || singles.iter().any(fits)
-    {
+    if inputs.forecast.oom.is_none() || prefers == Help::LessHostMemory {
         return None;
     }
+    let is_better = |promise: Promise| {
+        promise <= Promise::LikelyFits && best.is_none_or(|best| promise < best)
+    };
     let predictor = RemedyPredictor::new(recognized.command, inputs);
     if !predictor.can_tell() {
         return None;
@@ -80,7 +92,7 @@ pub(super) fn first_that_fits(
         let mut offered = singles.iter().filter(|remedy| remedy.is_offered());
         offered.find(|remedy| remedy.id == *id && is_permitted(remedy))
     };
-    BESIDE_BATCH.iter().find_map(|ids| {
+    beside_batch.iter().find_map(|ids| {
         let beside: Vec<&Remedy> = ids.iter().filter_map(single).collect();
         if beside.len() < ids.len() {
             return None;
@@ -108,14 +120,10 @@ pub(super) fn first_that_fits(
             .filter(|parts| parts.iter().all(is_permitted))
             .map(|parts| together(&predictor, parts))
             .find(|whole| {
-                recommended_promise(whole, cause).is_some_and(is_expected)
+                recommended_promise(whole, cause).is_some_and(is_better)
                     && ran_out_with(recognized.command, whole, inputs).is_none()
             })
     })
-}
-
-fn is_expected(promise: Promise) -> bool {
-    promise <= Promise::LikelyFits
 }
 
 /// These remedies as one.

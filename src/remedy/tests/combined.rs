@@ -8,7 +8,7 @@ use crate::event::{
     Rehearsal, RehearsedVariant,
 };
 use crate::remedy::{
-    Alteration, Plan, Remedy, RemedyId, RemedyInputs, combination, recommended, remedies,
+    Alteration, FitVerdict, Plan, Remedy, RemedyId, RemedyInputs, combination, recommended, remedies,
 };
 use crate::state::tests::staged::{StagedSession, exited, gib, hello, record, started};
 use crate::units::{Bytes, Pid};
@@ -157,6 +157,44 @@ fn a_combination_is_left_out_where_something_fits_by_itself() {
     assert_eq!(all[0].id, RemedyId::Batch);
     assert!(all.iter().all(|remedy| remedy.id != RemedyId::Together));
     assert_eq!(recommended(&all, Some(Cause::Capacity)), Some(0));
+}
+
+#[test]
+fn where_convolutions_may_fragment_the_cache_the_batch_comes_with_expandable_segments() {
+    // Eight layers of half a GiB a sample each.
+    let of_eight = |variant: RehearsedVariant| RehearsedVariant {
+        trace: Some(format!("{}{} -4", "x536870912 ".repeat(8), 1024 * MIB)),
+        ..variant
+    };
+    let whole = rehearsal(100, 8, [0; 4]);
+    let step = Rehearsal {
+        convolutions: true,
+        variants: whole.variants.into_iter().map(of_eight).collect(),
+        ..whole
+    };
+    let mut scene = StagedSession::default();
+    run_out(&mut scene, 1, TRAIN, Some(step));
+    let all = offers(&scene);
+    let batch = one(&all, RemedyId::Batch);
+    assert_eq!(batch.expectation.verdict(), FitVerdict::LikelyFits);
+    let words = &batch.expectation.words;
+    assert!(words.contains("may fragment the cache"), "{words}");
+    let first = &all[0];
+    assert_eq!(
+        (first.id, first.title.as_str(), first.expectation.fits),
+        (RemedyId::Together, "batch + segments", Some(true)),
+        "{first:?}"
+    );
+    assert_eq!(recommended(&all, Some(Cause::Capacity)), Some(0));
+    // Where they cannot be had, the batch alone.
+    let kept: Vec<Remedy> = with_inputs(&scene, Cause::Capacity, |command, inputs| {
+        let mut singles = all[1..].to_vec();
+        singles.retain(|remedy| remedy.id != RemedyId::ExpandableSegments);
+        let found = combination(command, inputs, &singles, &|_| true);
+        singles.into_iter().chain(found).collect()
+    });
+    let enter = recommended(&kept, Some(Cause::Capacity)).map(|at| kept[at].id);
+    assert_eq!(enter, Some(RemedyId::Batch));
 }
 
 #[test]
