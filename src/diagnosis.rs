@@ -55,7 +55,7 @@ mod watch;
 mod worker_copies;
 mod zero;
 
-pub use baseline_growth::{BaselineGrowth, baseline_growth, steady_baseline};
+pub use baseline_growth::{BaselineGrowth, baseline_growth, grows_by, may_grow, steady_baseline};
 pub use finding::{AmongRanks, Certainty, Evidence, Finding, Phrase, RankNeed, capitalized};
 pub use leak::{LeakForecast, leak_forecast};
 pub use situation::{RecognizedCalls, Situation, recognized_calls};

@@ -41,6 +41,15 @@ fn text(bytes: &[u8]) -> String {
 }
 
 #[test]
+fn a_leak_is_told_beside_the_answer_that_it_will_outgrow() {
+    let demo = ["--batch-size", "48", "--scenario", "leak", "--steps", "400"];
+    let done = fit(&["--steps", "6"], &demo);
+    let said = text(&done.stdout);
+    assert!(said.contains("grows by"), "{said}");
+    assert!(said.contains("no value lasts"), "{said}");
+}
+
+#[test]
 fn the_largest_batch_is_found_and_proven() {
     let done = fit(
         &["--json"],

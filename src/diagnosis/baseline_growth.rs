@@ -7,7 +7,7 @@
 //! step has ended.
 
 use super::Certainty;
-use crate::state::{StepMark, StepTrack};
+use crate::state::{RankState, Run, StepMark, StepTrack};
 use crate::units::Bytes;
 
 /// The first steps are ignored: the optimizer's state is allocated in the first one, caches and
@@ -91,6 +91,28 @@ impl BaselineGrowth {
 pub fn baseline_growth(steps: &StepTrack, card: Option<Bytes>) -> Option<BaselineGrowth> {
     let found = fit(&steps.baselines, card)?;
     (!follows_the_batch(&steps.marks.ended, &found)).then_some(found)
+}
+
+/// What is allocated between steps grows by so much a step, in the process of a run that grows most.
+pub fn grows_by(run: &Run) -> Option<Bytes> {
+    let of_rank = |rank: &RankState| {
+        let card = rank.hello.devices.iter().map(|device| device.total).min();
+        baseline_growth(&rank.steps, card).map(|growth| Bytes(growth.per_step as u64))
+    };
+    run.ranks.iter().filter_map(of_rank).max()
+}
+
+/// Whether it has grown with every step so far, and some more are needed to tell for certain whether that is a leak.
+pub fn may_grow(run: &Run) -> bool {
+    let rises = |rank: &RankState| {
+        let warm = rank.steps.baselines.iter();
+        let warm: Vec<Bytes> = warm
+            .filter(|(step, _)| *step > WARM_UP)
+            .map(|(_, baseline)| *baseline)
+            .collect();
+        warm.len() < FEWEST_OF_LITTLE && warm.len() > 2 && warm.is_sorted_by(|one, next| one < next)
+    };
+    run.ranks.iter().any(rises)
 }
 
 /// Steps over which a baseline that stayed the same is called steady; they are the later half of all.

@@ -13,13 +13,16 @@ use crate::units::{Bytes, Rank, Uuid};
 pub(super) const CAUSE: CauseSpec = CauseSpec::new("memory leak", examine)
     .explains_capacity()
     .recurs("memory leaks: it would run out again later")
-    .ineffective_against(
-        LittleUse::OnlyDelays,
-        "each step leaks less, but it still leaks",
-    );
+    .ineffective_against(LittleUse::OnlyDelays, "it still leaks");
+
+/// What keeps so much of what has leaked is what leaks.
+const MOST_OF_IT: f64 = 0.5;
 
 /// A forecast reaches this many times as far as the steps it was fitted over.
 const REACH: u64 = 25;
+
+/// How much of a cache in pieces there may be by the end, of what there is now. A choice.
+const MORE_PIECES: f64 = 1.25;
 
 /// The latest step may be this many times as far away as the soonest, plus a few steps.
 const WIDEST: u64 = 3;
@@ -90,12 +93,16 @@ fn examine(case: &OomContext) -> Option<Finding> {
         with_figures(
             "Memory leak",
             format!(
-                "+{per_step} per step × {over} steps = {leaked} by step {}",
+                "+{per_step} per step, {leaked} from step {} to step {}",
+                steps.count.saturating_sub(over),
                 steps.count
             ),
         ),
     );
-    let kept_by = case.retainer();
+    // What keeps only a part of it is another's: the step's own tensors, say.
+    let kept_by = case
+        .retainer()
+        .filter(|retainer| retainer.bytes >= leaked.scale(MOST_OF_IT));
     // With its name there is nothing to look for.
     let told = match kept_by {
         Some(_) => 1,
@@ -106,7 +113,7 @@ fn examine(case: &OomContext) -> Option<Finding> {
         finding
             .kept_by(kept_by)
             .says(grown(&climb))
-            .says("A smaller batch leaks less per step and so only delays the OOM.")
+            .says("A smaller batch leaks as much of each sample, so it only delays the OOM.")
             .says_if(growing_line(case))
             .says_if((!would_fit).then_some("Even without the leak it would not fit here."))
             .shows_first([("leak per step", per_step), ("leaked", leaked)])
@@ -185,7 +192,11 @@ pub fn leak_forecast(state: &State) -> Option<LeakForecast> {
 fn of_rank(state: &State, rank: &RankState) -> Option<LeakForecast> {
     let device = state.device(rank.device.as_ref()?)?;
     let climb = baseline_growth(&rank.steps, device.capacity)?;
-    let (full_at_least, full_at_most) = room(state, device, rank)?;
+    let Room {
+        least: full_at_least,
+        likely: full,
+        most: full_at_most,
+    } = room(state, device, rank)?;
     let (usual, most) = on_top(rank)?;
     // Several leaking processes fill a device together.
     let others: f64 = state
@@ -208,8 +219,7 @@ fn of_rank(state: &State, rank: &RankState) -> Option<LeakForecast> {
     }
     let soonest = steps_until(full_at_least, level + above + most, steepest);
     let latest = steps_until(full_at_most, level + below + usual, flattest);
-    let middle = (full_at_least + full_at_most) / 2.0;
-    let likely = steps_until(middle, level + (usual + most) / 2.0, per_step);
+    let likely = steps_until(full, level + (usual + most) / 2.0, per_step);
     if !latest.is_finite() || latest <= 0.0 {
         // By these numbers it should be full already, so they don't explain what happens.
         return None;
@@ -231,9 +241,14 @@ fn of_rank(state: &State, rank: &RankState) -> Option<LeakForecast> {
     })
 }
 
-/// How much this process can allocate before the device, or its cap, is full, as a lower and an
-/// upper bound.
-fn room(state: &State, device: &DeviceState, rank: &RankState) -> Option<(f64, f64)> {
+/// How much this process can allocate before the device, or its cap, is full.
+struct Room {
+    least: f64,
+    likely: f64,
+    most: f64,
+}
+
+fn room(state: &State, device: &DeviceState, rank: &RankState) -> Option<Room> {
     let held = rank.usage_on(&device.uuid)?;
     let headroom = device.headroom(state)?;
     let full = (held.sample.reserved + headroom.bytes).0 as f64;
@@ -242,14 +257,25 @@ fn room(state: &State, device: &DeviceState, rank: &RankState) -> Option<(f64, f
     } else {
         Bytes::ZERO
     };
-    let (least, most) = match rank.hello.expandable_segments {
-        Some(true) => (EXPANDABLE.0, EXPANDABLE.2),
-        Some(false) | None => (FIXED.0, FIXED.1),
+    let is_expandable = rank.hello.expandable_segments == Some(true);
+    let (least, most) = match is_expandable {
+        true => (EXPANDABLE.0, EXPANDABLE.2),
+        false => (FIXED.0, FIXED.1),
     };
     // It never needs more than it reserved while there was enough memory.
     let seen = rank.reserved_peak.fraction_of(rank.allocated_peak)?;
-    let most = most.min(seen + 0.01).max(least);
-    Some(((full - unknown.0 as f64) / most, full / least))
+    let factor = most.min(seen + 0.01).max(least);
+    // What lies in pieces between blocks that are kept stays there, however much is kept.
+    let pieces = match is_expandable {
+        true => 0.0,
+        false => (rank.reserved_peak - rank.allocated_peak).0 as f64,
+    };
+    let own = full - unknown.0 as f64;
+    Some(Room {
+        least: (own / factor).min(own - MORE_PIECES * pieces),
+        likely: ((own / factor + full / least) / 2.0).min(full - pieces),
+        most: full / least,
+    })
 }
 
 /// What a step takes on top of the baseline, typically and at most, by the steps whose peak is

@@ -81,9 +81,8 @@ pub(super) fn first_that_fits(
     if inputs.forecast.oom.is_none() || prefers == Help::LessHostMemory {
         return None;
     }
-    let is_better = |promise: Promise| {
-        promise <= Promise::LikelyFits && best.is_none_or(|best| promise < best)
-    };
+    let is_better =
+        |promise: Promise| promise <= Promise::LikelyFits && best.is_none_or(|best| promise < best);
     let predictor = RemedyPredictor::new(recognized.command, inputs);
     if !predictor.can_tell() {
         return None;

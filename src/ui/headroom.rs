@@ -8,6 +8,7 @@ use super::scene::{RoomForBatch, Scene};
 use super::theme::{Theme, Tone};
 use super::view::{Keyboard, View};
 use super::words::{Figures, count, outcome_words, ranks_on};
+use crate::calibration::NON_TORCH_USUAL;
 use crate::diagnosis::{self, Certainty};
 use crate::event::NvmlState;
 use crate::forecast::RoomBasis;
@@ -152,13 +153,13 @@ fn headroom_pieces(theme: &Theme, scene: &Scene, device: &DeviceState) -> Vec<He
     }
     let mut pieces = Vec::new();
     if let Some(room) = device.headroom(state) {
-        let (bound, why) = match room.is_upper_bound {
-            true => ("≤ ", " (no NVML)"),
-            false => ("", ""),
+        // What a process holds beside PyTorch's memory is taken off here as it is where the need of a run is compared.
+        let (about, why, free) = match (room.is_upper_bound, device.limit) {
+            (true, None) => ("≈ ", " (no NVML)", room.bytes - NON_TORCH_USUAL),
+            (true, Some(_)) => ("≤ ", " (no NVML)", room.bytes),
+            (false, _) => ("", "", room.bytes),
         };
-        let share = room
-            .bytes
-            .fraction_of(device.capacity.unwrap_or(Bytes::ZERO));
+        let share = free.fraction_of(device.capacity.unwrap_or(Bytes::ZERO));
         let tone = match share {
             Some(share) if share < LITTLE => Tone::Warning,
             Some(_) | None => Tone::Strong,
@@ -168,7 +169,7 @@ fn headroom_pieces(theme: &Theme, scene: &Scene, device: &DeviceState) -> Vec<He
             (None, Some(capacity)) => format!(" of {}", figures.gib(capacity)),
             (None, None) => String::new(),
         };
-        let free = format!("{bound}{} GiB free", figures.gib(room.bytes));
+        let free = format!("{about}{} GiB free", figures.gib(free));
         pieces.push(HeadroomFigure::new(format!("{free}{of}{why}"), tone).or(free));
     }
     if let Some(run) = state.run() {

@@ -484,6 +484,7 @@ impl Glyphs {
             .replace(['–', '—'], "-")
             .replace('≥', ">=")
             .replace('≤', "<=")
+            .replace('≈', "~")
             .replace('±', "+-")
             .replace('×', "x")
     }

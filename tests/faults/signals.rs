@@ -233,6 +233,21 @@ fn fault_25_ten_terms_are_one() {
     finish_with_count(&mut training, SIGTERM, 1);
 }
 
+#[test]
+fn a_term_that_comes_again_later_is_another_one() {
+    let mut training = Scene::new().headless(&["catch:TERM:count", "touch:ready", "until:go"]);
+    training.file("ready");
+    wait_until("the front knows the run", PATIENCE, || training.runs() == 1);
+    training.signal_front(SIGTERM);
+    training.wait_count(SIGTERM, 1);
+    wait_until("the program has the second one", PATIENCE, || {
+        training.signal_front(SIGTERM);
+        training.count(SIGTERM) >= 2
+    });
+    training.go();
+    training.finish(SUCCESS);
+}
+
 /// Asks on the screen for the end of the training.
 fn stop_on_screen(training: &mut Training) {
     training.terminal().press('K');

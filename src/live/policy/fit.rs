@@ -7,6 +7,7 @@ mod seen_inputs;
 use super::{FollowUp, OnStep, Policy, RunSummary};
 use crate::calibration::NON_TORCH_USUAL;
 use crate::command::CommandLine;
+use crate::diagnosis;
 use crate::event::{Exit, GivenChange, GivenSize, Knobs};
 use crate::forecast::{Allocator, Observation, Rehearsed};
 use crate::live::Ending;
@@ -124,6 +125,8 @@ pub(crate) struct Fit {
     unanswered: Option<Unanswered>,
     /// The smallest value that ran out of memory in an earlier session of this command.
     failed_before: Option<FailedBefore>,
+    /// By how much what is allocated between steps grows with each, here or in an earlier session.
+    grows_by: Option<Bytes>,
 }
 
 /// A value that ran out of memory in an earlier session.
@@ -204,6 +207,7 @@ impl Fit {
             given_up: None,
             unanswered: None,
             failed_before: None,
+            grows_by: None,
             standard_output: None,
             options,
             typed,
@@ -334,6 +338,7 @@ impl Fit {
 
     /// Uses earlier sessions of the user's command that ran out of memory.
     pub(crate) fn look_back(&mut self, earlier: &[EarlierOom]) {
+        self.grows_by = earlier.iter().filter_map(|oom| oom.grew_by).max();
         let command = self.typed.without_secrets();
         let at_once = WorkloadKey::new(&command, &LaunchEnvironment::default()).at_once;
         let failed = earlier.iter().map(|oom| FailedBefore {
@@ -448,6 +453,7 @@ impl Fit {
             true => Allocator::Expandable,
             false => Allocator::Fixed,
         };
+        self.grows_by = self.grows_by.max(diagnosis::grows_by(run.run));
         let value = self.value;
         self.search.trials.push(Trial {
             value,
@@ -585,7 +591,9 @@ impl Policy for Fit {
         let reserved = run.ranks.iter().map(|rank| rank.reserved_peak).max();
         self.shown.take(steps, reserved.unwrap_or(Bytes::ZERO));
         let past = self.least_steps();
-        let is_enough = steps >= past && self.shown.is_enough(steps, self.options.steps);
+        let is_enough = steps >= past
+            && self.shown.is_enough(steps, self.options.steps)
+            && !diagnosis::may_grow(run);
         if !is_enough || self.stopped == Some(run.number) {
             return OnStep::Nothing;
         }

@@ -5,6 +5,7 @@
 //! be read, or are of another program, are skipped.
 
 use crate::command::CommandLine;
+use crate::diagnosis;
 use crate::event::EventKind;
 use crate::forecast::Observation;
 use crate::recognize::{LaunchEnvironment, WorkloadKey};
@@ -61,6 +62,8 @@ pub(crate) struct EarlierOom {
     pub step: u64,
     /// What its process could reserve, where the OOM says so.
     pub room: Option<Bytes>,
+    /// By how much what is allocated between steps grew each step.
+    pub grew_by: Option<Bytes>,
 }
 
 impl EarlierOom {
@@ -71,6 +74,7 @@ impl EarlierOom {
             at_once: WorkloadKey::new(&run.command, &LaunchEnvironment::default()).at_once,
             step: run.steps() + 1,
             room: oom.room(),
+            grew_by: diagnosis::grows_by(run),
         })
     }
 }

@@ -234,10 +234,7 @@ fn of_a_step_that_was_never_seen_whole_a_bound_is_known() {
 #[test]
 fn what_goes_on_growing_is_only_delayed() {
     for (cause, words) in [
-        (
-            Cause::Leak,
-            "only delays the OOM: each step leaks less, but it still leaks",
-        ),
+        (Cause::Leak, "only delays the OOM: it still leaks"),
         (
             Cause::EvaluationGraph,
             "unlikely to help: every evaluation batch keeps its activations",

@@ -3,12 +3,13 @@
 use super::{RemedyPredictor, allocator_of};
 use crate::calibration::NON_TORCH_USUAL;
 use crate::command::CommandLine;
+use crate::diagnosis::{LittleUse, Phrase, grows_by};
 use crate::event::Phase;
 use crate::forecast::{ActivationReduction, Estimate, Forecast, Model, Observation};
 use crate::recognize::WorkloadKey;
 use crate::remedy::inputs::RemedyInputs;
 use crate::remedy::plan::{Expectation, Remedy};
-use crate::state::RankState;
+use crate::state::{RankState, State};
 
 impl<'a> RemedyPredictor<'a> {
     /// After a run that went well, by the process that reserved the most; `None` where none was seen.
@@ -48,7 +49,22 @@ impl<'a> RemedyPredictor<'a> {
         let takes = chosen.iter().find_map(|remedy| remedy.takes);
         match takes.filter(|takes| takes.from != self.reading.at_once) {
             Some(takes) => self.counting(takes.from).of_whole(chosen),
-            None => self.of_target(&self.target(chosen)),
+            None => self.if_nothing_leaks(self.of_target(&self.target(chosen))),
+        }
+    }
+
+    /// What grows from step to step outgrows any figure.
+    fn if_nothing_leaks(&self, said: Expectation) -> Expectation {
+        let run = self.inputs.forecast.state.and_then(State::run);
+        match run.and_then(grows_by) {
+            Some(by) => Expectation {
+                fits: said.fits.filter(|fits| !fits),
+                words: Phrase::from(format!("only delays the OOM: memory grows by {by} a step"))
+                    .before("; ", &said.words),
+                futile: Some(LittleUse::OnlyDelays),
+                ..said
+            },
+            None => said,
         }
     }
 }

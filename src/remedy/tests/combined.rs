@@ -8,7 +8,8 @@ use crate::event::{
     Rehearsal, RehearsedVariant,
 };
 use crate::remedy::{
-    Alteration, FitVerdict, Plan, Remedy, RemedyId, RemedyInputs, combination, recommended, remedies,
+    Alteration, FitVerdict, Plan, Remedy, RemedyId, RemedyInputs, combination, recommended,
+    remedies,
 };
 use crate::state::tests::staged::{StagedSession, exited, gib, hello, record, started};
 use crate::units::{Bytes, Pid};

@@ -47,6 +47,8 @@ pub(super) struct Relay {
     /// The user's settings at the start, and those in force now.
     found: LineSettings,
     in_force: LineSettings,
+    /// Whether they are of a terminal that was ours: to a command in the background a shell shows its own.
+    is_found: bool,
 }
 
 impl Relay {
@@ -69,14 +71,28 @@ impl Relay {
             }
             _ => descriptor::users(number).try_clone_to_owned().ok()?,
         };
-        Some(Relay {
+        let mut relay = Relay {
             keyboard,
             keys,
             front: hello.front.0,
             rest_until: None,
             in_force: found.clone(),
             found,
-        })
+            is_found: false,
+        };
+        relay.is_found = relay.is_foreground();
+        Some(relay)
+    }
+
+    /// The terminal is ours again: what others have set meanwhile is in force.
+    fn look_again(&mut self) {
+        let Some(now) = LineSettings::read(&self.keyboard) else {
+            return;
+        };
+        if !std::mem::replace(&mut self.is_found, true) {
+            self.found = now.clone();
+        }
+        self.in_force = now;
     }
 
     /// The descriptor to poll for keys, if any are wanted now.
@@ -130,8 +146,9 @@ impl Relay {
         let Some(pty) = run.terminal.as_ref().map(|terminal| &terminal.pty) else {
             return true;
         };
-        if self.rest_until.take().is_some() {
+        if self.rest_until.take().is_some() || !self.is_found {
             // It may have changed its settings while the terminal was another's.
+            self.look_again();
             self.mirror(pty);
         }
         if let TakenKeys::Answers(askers) = &mut self.keys

@@ -14,7 +14,7 @@ use crate::supervise::{
 use crate::units::{Pid, RunNumber};
 use nix::libc;
 use nix::sys::stat::stat;
-use std::collections::VecDeque;
+use std::collections::{HashMap, VecDeque};
 use std::ffi::{CString, OsStr};
 use std::os::fd::{AsRawFd, OwnedFd};
 use std::os::unix::ffi::OsStrExt;
@@ -56,8 +56,8 @@ pub(super) struct TrainerRun {
     pub stop: Option<Stop>,
     /// After a request to end: until when readers that read nothing are waited for.
     pub readers_until: Option<Instant>,
-    /// Signals from outside that were passed on.
-    pub forwarded: Vec<i32>,
+    /// Signals from outside that were passed on, and when they were last.
+    pub forwarded: HashMap<i32, Instant>,
     /// The direct child's PID and start time, once it was started.
     pub trainer: Option<(i32, u64)>,
     /// How it ended, for later callers.
@@ -293,7 +293,7 @@ impl TrainerRun {
             heard: Instant::now(),
             stop: None,
             readers_until: None,
-            forwarded: Vec::new(),
+            forwarded: HashMap::new(),
             trainer: None,
             outcome: None,
             early: Vec::new(),

@@ -227,7 +227,7 @@ class TheEnd(unittest.TestCase):
         self.assertIs(sys.excepthook, hook)
 
     def test_what_is_left_is_rehearsed_where_nobody_catches_the_error(self):
-        with mock.patch.object(Work, "SECONDS", 0.9):
+        with mock.patch.object(Work, "SECONDS", 0.8):
             self.rehearsals.ran_out(self.call, "forward")
             self.assertEqual(self.variants(), [1])
             sys.excepthook(RuntimeError, RuntimeError("out of memory"), None)
@@ -249,7 +249,7 @@ class TheEnd(unittest.TestCase):
             self.rehearsals.done.clear()
 
     def test_nothing_more_is_where_the_program_went_on_or_was_interrupted(self):
-        with mock.patch.object(Work, "SECONDS", 0.9):
+        with mock.patch.object(Work, "SECONDS", 0.8):
             self.rehearsals.ran_out(self.call, "forward")
             sys.excepthook(KeyboardInterrupt, KeyboardInterrupt(), None)
             self.steps.count = 1

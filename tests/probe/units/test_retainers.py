@@ -7,6 +7,7 @@ import sys
 import time
 import types
 import unittest
+from unittest import mock
 
 import support  # noqa: F401
 from _oomph_probe.common import frames
@@ -65,7 +66,7 @@ class Node:
 
 class Owners:
     def of(self, path):
-        return frames.OWN
+        return frames.LIBRARY if path.startswith("/library/") else frames.OWN
 
 
 def fake_torch():
@@ -278,6 +279,25 @@ class Graphs(Who):
         # The loss itself, its node, and the two that were said to be behind it.
         self.check(found, "losses", "list of 6", 6 * 4)
         self.assertEqual(found["graph"], 6 * 3 * MIB)
+
+    def test_what_is_kept_of_each_step_is_looked_for_before_the_one_large_tensor_of_the_last(self):
+        last = self.tensor(Node(), Node(), Node())
+        losses = [self.tensor() for _ in range(6)]
+        with mock.patch.object(retainers, "MOST_TRIES", 1):
+            found = self.the_one()
+        self.check(found, "losses", "list of 6", 6)
+        del last
+
+    def test_a_librarys_variable_is_named_only_where_nothing_of_the_programs_is(self):
+        scope = {}
+        source = "def backward(self, look):\n    return look()\n"
+        exec(compile(source, "/library/tensor.py", "exec"), scope)
+        kept = [self.tensor()]
+        found = scope["backward"](kept[0], self.the_one)
+        self.assertEqual((found["name"], found["of"]), ("kept", self._testMethodName))
+        del kept
+        found = scope["backward"](self.tensor(), self.the_one)
+        self.assertEqual((found["name"], found.get("line")), ("self", None))
 
     def test_one_graph_counts_once(self):
         shared = Node()

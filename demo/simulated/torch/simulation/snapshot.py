@@ -3,9 +3,14 @@
 Frames are recorded at the allocation as (code, line) pairs and only formatted when a snapshot is requested, since most
 never are.
 """
+import os
 import sys
 import time
 from collections import deque
+
+TORCH = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
+# What is C++ in the real torch has no frames there.
+WITHOUT_FRAMES = {os.path.join(TORCH, name) for name in ("_creation.py", "_operation.py", "_storage.py", "_tensor.py")}
 
 
 class History:
@@ -36,6 +41,8 @@ class History:
             return None
         frames = []
         frame = sys._getframe(1)
+        while frame is not None and frame.f_code.co_filename in WITHOUT_FRAMES:
+            frame = frame.f_back
         while frame is not None:
             frames.append((frame.f_code, frame.f_lineno))
             frame = frame.f_back

@@ -148,6 +148,7 @@ fn in_json(fit: &Fit, found: FitResult) -> Value {
         "in_file": fit.setting.config_line().map(|(file, line)| json!({"file": file, "line": line})),
         "failed_before": fit.failed_before.map(|failed| failed.value),
         "failed_in_step": fit.failed_before.map(|failed| failed.step),
+        "grows_by": fit.grows_by,
         "margin": fit.search.margin,
         "room": fit.search.room,
         "runs": runs,
@@ -173,6 +174,12 @@ fn words(command: &CommandLine) -> Vec<String> {
 fn in_words(fit: &Fit, found: FitResult) -> String {
     let name = &fit.setting.name;
     let mut text = headline(fit, found);
+    if let Some(by) = fit.grows_by {
+        text.push_str(&format!(
+            "\nbut what is allocated between steps grows by {by} a step: if that goes on (a leak), no value lasts;\n\
+             `oomph -- COMMAND` shows what grows (s, then w)\n"
+        ));
+    }
     match found.value() {
         Some(value) => {
             text.push_str(&format!("\n  {}\n", as_typed(&fit.fitted(value))));

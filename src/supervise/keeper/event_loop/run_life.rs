@@ -15,7 +15,7 @@ use crate::units::{Pid, RunNumber};
 use nix::errno::Errno;
 use nix::libc;
 use std::path::Path;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 const KEPT: &str = "standard input is a pipe: what the program reads of it is kept in memory, up to 1 MiB, for another run";
 
@@ -24,6 +24,9 @@ const REAPED: usize = 256;
 
 /// The most processes that are named in one line.
 const NAMED: usize = 5;
+
+/// A signal that comes again within this time is the same one.
+const ONE_SIGNAL: Duration = Duration::from_secs(1);
 
 impl KeeperLoop {
     pub fn launch(&mut self, launch: Launch) {
@@ -289,14 +292,17 @@ impl KeeperLoop {
             ));
         };
         match signal {
-            // torchrun raises an exception on each, even during the shutdown that the first began.
+            // torchrun raises an exception on each, even during the shutdown that the first began: one that several
+            // processes of ours are sent at once is one. Somebody who sends it again later means that.
             libc::SIGTERM | libc::SIGHUP | libc::SIGQUIT => {
-                if run.forwarded.contains(&signal) {
+                let now = Instant::now();
+                let before = run.forwarded.get(&signal);
+                if before.is_some_and(|before| now < *before + ONE_SIGNAL) {
                     return self.fanout.note(format!(
                         "signal {signal} arrived again; the program already has it"
                     ));
                 }
-                run.forwarded.push(signal);
+                run.forwarded.insert(signal, now);
                 match Process::look(pid).filter(|child| child.is_a_shell_that_dies_of(signal)) {
                     // (The session holder in its group blocks all signals.) What it has started would go on, and nobody would wait for it. Whoever signals a script's group means that
                     // as well (`timeout`, `kill -- -PGID`); of one signal to the script alone this makes more.
@@ -367,7 +373,7 @@ impl KeeperLoop {
                 tree::kill(*pid, libc::SIGTERM);
                 // A stopped process gets no TERM before it continues.
                 tree::kill(*pid, libc::SIGCONT);
-                run.forwarded.push(libc::SIGTERM);
+                run.forwarded.insert(libc::SIGTERM, now);
                 run.stop = Some(Stop::Asked(now + timing.stop));
                 self.fanout.report(KeeperReport::Stopping {
                     rung: StopStage::Asked,

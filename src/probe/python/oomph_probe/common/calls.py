@@ -101,6 +101,12 @@ class Calls:
         return None
 
 
+def is_tracing(torch: Torch) -> bool:
+    """Whether torch.jit, where there is one, writes down what runs."""
+    jit: Any = getattr(torch, "jit", None)
+    return jit is not None and bool(jit.is_tracing())
+
+
 def is_inside(local: Any) -> bool:
     return getattr(local, "depth", 0) > 0
 

@@ -13,6 +13,7 @@ from __future__ import annotations
 import gc
 import heapq
 import itertools
+import math
 import operator
 import sys
 import time
@@ -46,6 +47,8 @@ MOST_WALKS, MOST_LEVELS = 12, 5
 MOST_BELOW = 200000
 # What is smaller, by its share of what is looked for, isn't told.
 NOTABLE = 0.01
+# Sizes are alike that differ by no more than an octave's part.
+ALIKE = 4
 # A container that has this share of a larger one's memory is the one that grows.
 NEARLY_ALL = 0.9
 # Nothing of these is kept by the program on purpose, or everything is.
@@ -176,15 +179,24 @@ class Search:
         return pool
 
     def largest(self, pool: list[Tensors]) -> Tensors | None:
-        """The one that keeps the most of what hasn't been tried; None where all that is left is little."""
-        best, most, left = None, 0, set()
+        """One of those that keep the most together of what hasn't been tried, each about as much as the others: little
+        is kept of a step, and much of all. The oldest of them, which no running function is about to let go. None
+        where all that is left is little."""
+        alike: dict[int, list[Tensors]] = {}
+        sums: dict[int, int] = {}
+        left: set[int] = set()
         for each in pool:
             each.addresses -= self.tried
             left |= each.addresses
             size = self.size(each.addresses)
-            if size > most:
-                best, most = each, size
-        return best if self.is_notable(left) else None
+            if size:
+                about = int(math.log2(size) * ALIKE)
+                alike.setdefault(about, []).append(each)
+                sums[about] = sums.get(about, 0) + size
+        if not self.is_notable(left):
+            return None
+        most = max(sums, key=sums.__getitem__)
+        return alike[most][-1]
 
     def is_notable(self, addresses: set[int]) -> bool:
         return self.size(addresses) >= NOTABLE * self.size(self.blocks)
@@ -197,7 +209,13 @@ class Search:
         things, end = self.climb(tensor)
         at, kept, direct = self.holder(things)
         named = self.name(things, at, end)
-        return None if named is None else Retainer(kept, direct, words(things, at, end, named))
+        if named is None:
+            return None
+        row = words(things, at, end, named)
+        # A library's line is nothing that anybody could change.
+        if "line" in row and self.variables.owners.of(row["line"]["file"]) == frames.LIBRARY:
+            del row["line"]
+        return Retainer(kept, direct, row)
 
     def climb(self, tensor: Tensor) -> tuple[list[object], Binding | None]:
         """What refers to a tensor, the uppermost first and the tensor last, and the name at which the way up
@@ -206,13 +224,17 @@ class Search:
         waiting = [(0, next(order), Link(tensor, None))]
         seen = {id(tensor)}
         highest = waiting[0][2]
+        # A variable of a library's function: it has been given what the program keeps.
+        lent: tuple[list[object], Binding] | None = None
         for _ in range(MOST_WALKS):
             if not waiting:
                 break
             _, _, link = heapq.heappop(waiting)
             end = self.variables.of(link.thing)
-            if end is not None:
+            if end is not None and not self.variables.is_librarys(end):
                 return self.things(link), end
+            if end is not None and lent is None:
+                lent = self.things(link), end
             if not self.has_time():
                 break
             for referrer in self.referrers(link.thing):
@@ -228,7 +250,7 @@ class Search:
                     highest = upper
                 heapq.heappush(waiting, (upper.height + 2 * odd, next(order), upper))
             referrer = None
-        return self.things(highest), None
+        return lent or (self.things(highest), None)
 
     def things(self, link: Link | None) -> list[object]:
         """From a link down, without the dicts of attributes: they belong to the objects above them."""

@@ -128,6 +128,9 @@ class Variables:
     def is_own(self, binding: Any) -> bool:
         return self.owners.of(binding.codes[0].co_filename) == frames.OWN
 
+    def is_librarys(self, binding: Any) -> bool:
+        return self.owners.of(binding.codes[0].co_filename) == frames.LIBRARY
+
     def at_the_end(self, referrer: Any, link: Any) -> Binding | None:
         """The name by which `referrer` refers to what a link is for, where names end: a module's, a class's, a
         generator's, a frame's that is over, a function's. None elsewhere."""

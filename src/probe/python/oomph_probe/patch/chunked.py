@@ -198,4 +198,4 @@ def autocast_of(torch: Any, kind: str) -> tuple[bool, Any, bool]:
 def is_transformed(torch: Any) -> bool:
     """Whether a transform of torch.func or a trace is at work."""
     peek = getattr(getattr(torch._C, "_functorch", None), "peek_interpreter_stack", None)
-    return (peek is not None and peek() is not None) or torch.jit.is_tracing()
+    return (peek is not None and peek() is not None) or calls.is_tracing(torch)

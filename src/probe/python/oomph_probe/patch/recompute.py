@@ -162,7 +162,15 @@ class Recompute:
     def call(self, original: Callable[..., Any], block: Module, args: Args, kwargs: Kwargs) -> Any:
         """One call of a marked block, with gradients, not compiled."""
         build = self.build_of(block)
-        if build is None or build.why_not is not None or not self.is_the_moment(block):
+        if build is None or build.why_not is not None:
+            return original(block, *args, **kwargs)
+        try:
+            is_the_moment = self.is_the_moment(block)
+        except Exception as error:
+            errors.foreseen("look whether a block can be recomputed")
+            self.leave(build, "whether they can be is not known (%s)" % type(error).__name__)
+            is_the_moment = False
+        if not is_the_moment:
             return original(block, *args, **kwargs)
         kind = purity.unsupported_argument(self.torch, args, kwargs)
         if kind is not None:
@@ -184,7 +192,7 @@ class Recompute:
         torch = self.torch
         if calls.is_inside(self.patches.calls.inside) or blocks.has_hooks(block):
             return False
-        if torch.jit.is_tracing() or not saved_tensors_may_be_hooked(torch):
+        if calls.is_tracing(torch) or not saved_tensors_may_be_hooked(torch):
             return False
         # The random generator's state cannot be read during graph capture.
         return not (torch.cuda.is_initialized() and torch.cuda.is_current_stream_capturing())

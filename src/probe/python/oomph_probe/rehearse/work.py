@@ -46,7 +46,7 @@ if TYPE_CHECKING:
 
 # Seconds of all rehearsals at which the last variant should have ended: none is begun that would end later, but for
 # the second, whose remedy leaves the batch and the numbers as they are.
-REFINED, SECOND = 1.0, 1.6
+REFINED, SECOND = 0.9, 1.45
 # What a variant takes as a share of the first, which also fills torch's caches (measured: 0.5 to 0.8).
 LATER = 0.7
 # What is rehearsed, in this order, and at which of the batches.
