@@ -297,6 +297,27 @@ fn a_session_that_finished_is_started_again_only_as_it_was() {
 }
 
 #[test]
+fn a_session_whose_relaunch_finished_is_started_again_with_what_it_ended_with() {
+    let home = Home::new();
+    let auto = ["--headless", "--no-nvml", "--on-oom", "auto"];
+    let demo = [
+        "python3",
+        DEMO,
+        "--simulated",
+        "--batch-size",
+        "64",
+        "--steps",
+        "3",
+    ];
+    let done = home.run(&[&auto[..], &demo[..]].concat());
+    assert!(done.status.success(), "{done:?}");
+    let printed = home.run(&["again", "--print", &home.id(0)]);
+    let said = text(&printed.stdout);
+    assert!(printed.status.success(), "{printed:?}");
+    assert!(said.contains("--batch-size 32"), "{said}");
+}
+
+#[test]
 fn what_is_not_expected_to_fit_is_not_started_unasked() {
     let home = Home::new();
     // A leak: no remedy helps, and nothing may be started.

@@ -20,7 +20,9 @@ use crate::remedy::Remedy;
 use crate::report;
 use crate::state::{Run, RunOutcome, State};
 use crate::ui::theme::Scheme;
-use crate::ui::{Effect, Pace, Preferences, RecordedOutput, Replay, ReplayControl, Scene, Subject};
+use crate::ui::{
+    Effect, Pace, Preferences, RecordedOutput, Replay, ReplayControl, Scene, SeekTarget, Subject,
+};
 use crate::units::{Moment, RunNumber};
 use anyhow::Context;
 use clap::Args;
@@ -330,7 +332,13 @@ fn steer(
         ReplayControl::PlayOrPause => playback.play_or_pause(),
         ReplayControl::Faster => playback.faster(),
         ReplayControl::Slower => playback.slower(),
-        ReplayControl::Seek(target) => player.seek(target, playback.position, playback.stride())?,
+        ReplayControl::Seek(target) => {
+            player.seek(target, playback.position, playback.stride())?;
+            // At its very start there is nothing to see.
+            if matches!(target, SeekTarget::NextRun | SeekTarget::PreviousRun) {
+                playback.paused = false;
+            }
+        }
     }
     Ok(())
 }

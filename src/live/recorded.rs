@@ -70,6 +70,20 @@ impl<'a> EndedSession<'a> {
             .is_some_and(|run| run.outcome() == RunOutcome::OutOfMemory || run.is_hidden_failure())
     }
 
+    /// Whether its last run finished, with a change that an earlier one had needed.
+    pub fn was_remedied(&self) -> bool {
+        let before = self
+            .state
+            .runs
+            .split_last()
+            .map_or(&[][..], |(_, before)| before);
+        let finished = self
+            .run()
+            .is_some_and(|run| run.outcome() == RunOutcome::Finished);
+        let is_oom = |run: &Run| run.outcome() == RunOutcome::OutOfMemory;
+        finished && !self.ran_out() && before.iter().any(is_oom)
+    }
+
     pub fn remedy_inputs(&self) -> RemedyInputs<'_> {
         let next = self
             .run()

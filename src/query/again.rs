@@ -2,6 +2,7 @@
 //! and why it is not started where it is not.
 
 use crate::command::{CommandLine, MASK, quoted};
+use crate::diagnosis::Finding;
 use crate::event::as_typed;
 use crate::live::recorded::{self, EndedSession, GAP, PlannedStart};
 use crate::recording;
@@ -62,6 +63,8 @@ pub fn prepare(
     let ids: Vec<RemedyId> = match wanted {
         WantedRemedies::Same => Vec::new(),
         WantedRemedies::These(ids) => ids.to_vec(),
+        // What it ended with is what it needs.
+        WantedRemedies::Recommended if recorded.was_remedied() => Vec::new(),
         WantedRemedies::Recommended if !recorded.ran_out() => {
             return Err(format!(
                 "memory did not run out in the last run of that session ({}), so there is nothing to remedy; --same starts its command again as it was",
@@ -119,8 +122,12 @@ fn no_remedy(remedies: &[Remedy], recorded: &EndedSession<'_>) -> String {
         })
         .collect();
     let recurs = recorded.cause().and_then(|cause| cause.spec().recurs);
+    let in_code = recorded.findings.first().and_then(Finding::in_code);
     match (recurs, offered.as_slice()) {
-        (Some(why), _) => format!("no remedy helps: {why}; --same starts it as it was"),
+        (Some(why), _) => {
+            let change = in_code.map_or_else(String::new, |what| format!("; in the code: {what}"));
+            format!("no remedy helps: {why}{change}; --same starts it as it was")
+        }
         (None, []) => "no remedy can be applied to this command; --same starts it as it was".into(),
         (None, offered) => format!(
             "no remedy is expected to fit; --remedy NAME starts one all the same: {}",

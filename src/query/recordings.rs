@@ -150,7 +150,7 @@ fn by_name(text: &str, all: Vec<RecordedSession>) -> anyhow::Result<PathBuf> {
         Meant::One(session) => Ok(session.path),
         Meant::None => {
             bail!(
-                "no recorded session begins with {text}, or is of such a job; `oomph ls --all` lists them"
+                "there is no file {text}, and no recorded session begins so or is of such a job; `oomph ls --all` lists them"
             )
         }
         Meant::Several(sessions) => {

@@ -41,6 +41,10 @@ const FOLLOWED: &str = "an evaluation or sampling that follows was not seen";
 /// All that is free may be cached, in blocks that are too small for what comes next.
 const IN_PIECES: &str = "what convolutions work with may fragment the cache";
 
+/// Of so little memory a few segments of 20 MiB and cuBLAS's workspaces are most.
+const FEW_SEGMENTS: Bytes = Bytes::mib(64);
+const SEGMENTS_DECIDE: &str = "with so little memory a segment more decides";
+
 /// It fits because the allocator gives cached segments back.
 const RETRIES: &str = "slower: PyTorch flushes its cache and retries";
 
@@ -550,9 +554,14 @@ impl<'a> RemedyPredictor<'a> {
         }
         let on_card = self.room.and_then(|room| self.model.on_card(target, room));
         let in_pieces = |room| self.model.may_come_to_pieces(target, room);
-        if expectation.fits == Some(true) && self.room.is_some_and(in_pieces) {
+        let unsure = match self.room {
+            Some(room) if in_pieces(room) => Some(IN_PIECES),
+            Some(room) if room < FEW_SEGMENTS => Some(SEGMENTS_DECIDE),
+            Some(_) | None => None,
+        };
+        if let Some(why) = unsure.filter(|_| expectation.fits == Some(true)) {
             expectation.fits = None;
-            expectation.words.push("; ", IN_PIECES);
+            expectation.words.push("; ", why);
         }
         if let Some(on_card) = on_card.filter(|_| expectation.fits != Some(false)) {
             expectation.reserved = Some(on_card.reserved);

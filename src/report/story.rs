@@ -152,10 +152,10 @@ impl SessionStory {
                 words.push_str(&format!(" (predicted {predicted})"));
             }
             if let Some(ram) = run.host_peak {
-                words.push_str(&format!(", and {ram} of RAM"));
+                words.push_str(&format!(", while all processes had {ram} of RAM"));
             }
         } else if let Some(ram) = run.host_peak {
-            words.push_str(&format!(" with {ram} of RAM"));
+            words.push_str(&format!(" while all processes had {ram} of RAM"));
             let predicted = run.prediction.as_ref().filter(|said| said.ram.is_some());
             if let Some(predicted) = predicted.and_then(|_| score::beside(run)) {
                 words.push_str(&format!(" (predicted {predicted})"));

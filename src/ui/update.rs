@@ -99,6 +99,9 @@ impl View {
                     None
                 }
                 (None, Some(Dialog::Oom(_))) => {
+                    if let Some(effect) = played(self, &key, scene) {
+                        return Some(effect);
+                    }
                     let asked = keymap::actions(mode, &key).next()?;
                     self.told(why_not_now(asked, scene).into(), scene.state.now);
                     None
@@ -182,13 +185,29 @@ fn without_remedy(view: &mut View, key: &KeyEvent, scene: &Scene) -> Option<Effe
     let Some(Dialog::Oom(dialog)) = &view.dialog else {
         return None;
     };
+    let why = dialog.why_nothing(key, scene);
     let opens_step = keymap::actions(InputMode::Watching, key).any(|is| is == Action::OpenStep);
     if opens_step && is_available(view, Action::OpenFailedStep, scene) {
         return act(view, Action::OpenFailedStep, scene);
     }
-    let why = dialog.why_nothing(key, scene)?;
-    view.told(why, scene.state.now);
+    if let Some(effect) = played(view, key, scene) {
+        return Some(effect);
+    }
+    view.told(why?, scene.state.now);
     None
+}
+
+/// What a key that the dialog has no use for does to the playback of a recording, which goes on behind the dialog.
+fn played(view: &mut View, key: &KeyEvent, scene: &Scene) -> Option<Effect> {
+    let plays = keymap::actions(InputMode::Watching, key).find(|action| {
+        matches!(
+            action,
+            Action::Faster | Action::Slower | Action::PlayOrPause | Action::Seek(_)
+        )
+    });
+    let plays = plays.filter(|action| is_available(view, *action, scene))?;
+    view.dialog = None;
+    act(view, plays, scene)
 }
 
 /// Why a key of the dialog does nothing now.

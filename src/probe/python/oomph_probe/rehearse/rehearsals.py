@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from .work import Way
 
 # Seconds: the longest that one OOM is delayed by its rehearsals, and the total of a process.
-PATIENCE, IN_ALL = 1.5, 6.0
+PATIENCE, IN_ALL = 1.35, 6.0
 # Seconds that the end of a process is delayed by all of them, those before included, but for at least so many; and
 # those of a run that was started to be rehearsed.
 LAST, AT_LEAST, ASKED_FOR = 1.85, 1.0, 10.0
