@@ -78,17 +78,23 @@ def print_over_bare(results, relaunches):
 
 
 def print_denied(results):
-    """Whether what was offered no run would have run with the least batch."""
+    """Whether what was offered no smaller batch, or ran out with it, would have run with the least one."""
     lines = [line for line in results.lines if line["what"] == "least"]
+    offered = {
+        (line["name"], line["times"]) for line in results.lines
+        if line["what"] == "relaunch" and "smaller batch" in (line.get("remedies") or [])
+    }
     of_program = {}
     for line in lines:
         of_program.setdefault((line["name"], line["times"]), {})[line["batch"]] = line["lasts"]
     for (name, times), tried in of_program.items():
         words = ", ".join(f"{batch} {'lasts' if lasts else 'not known' if lasts is None else 'runs out'}" for batch, lasts in tried.items())
-        print(f"{name:22} {times:3.1f}x no run offered: {words}")
-    if of_program:
-        false = sum(any(tried.values()) for tried in of_program.values())
-        print(f"no run offered, but one lasts   {share(false, len(of_program))}")
+        how = "ran out with a smaller one" if (name, times) in offered else "no smaller batch offered"
+        print(f"{name:22} {times:3.1f}x {how}: {words}")
+    refused = {key: tried for key, tried in of_program.items() if key not in offered}
+    if refused:
+        false = sum(any(tried.values()) for tried in refused.values())
+        print(f"no smaller batch, but one lasts {share(false, len(refused))}")
 
 
 def can_not_run(results, line):
