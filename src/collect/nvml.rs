@@ -93,7 +93,7 @@ fn spawn(name: &str, body: impl FnOnce() + Send + 'static) -> std::io::Result<()
 /// Reports each call that hangs once, as NVML being stale; if the call returns after all, its own
 /// thread reports the result.
 fn report_hanging_calls(patience: Duration, pulse: &Pulse, outbox: &Outbox) {
-    while pulse.rest(patience / 4) {
+    while pulse.rest(patience / 2) {
         if pulse.hangs(patience) {
             outbox.report_state(NvmlState::Stale);
             outbox.flush();

@@ -107,6 +107,13 @@ pub fn rejected(applied: &[Remedy], ended: &Ended<'_>) -> Option<RejectedRemedy>
         id: remedy.id,
         words: shortened(line),
     };
+    if let Some((remedy, error)) = failed_in_ours(applied, &lines) {
+        let words = shortened(&format!("oomph's own part of it failed: {error}"));
+        return Some(RejectedRemedy {
+            id: remedy.id,
+            words,
+        });
+    }
     for line in lines.iter().rev() {
         let lower = line.to_lowercase();
         let says = |sentences: &[String]| sentences.iter().any(|s| lower.contains(s));
@@ -141,6 +148,32 @@ pub fn rejected(applied: &[Remedy], ended: &Ended<'_>) -> Option<RejectedRemedy>
         _ => None,
     }
 }
+
+/// The change at runtime whose own code raised the error that ended the program, and the error: the innermost frame of the
+/// last traceback is ours.
+fn failed_in_ours<'r, 'o>(
+    applied: &'r [Remedy],
+    lines: &[&'o str],
+) -> Option<(&'r Remedy, &'o str)> {
+    let frame = lines.iter().rposition(|line| line.starts_with("File \""))?;
+    if !lines[frame].starts_with(OURS) {
+        return None;
+    }
+    let is_error = |line: &&&str| {
+        let kind = line.split(':').next().unwrap_or_default();
+        let is_kind = kind.ends_with("Error") || kind.ends_with("Exception");
+        is_kind && !kind.contains(' ') && !kind.contains("OutOfMemory")
+    };
+    let error = lines[frame + 1..].iter().find(is_error)?;
+    let is_patch = |remedy: &&Remedy| {
+        let mut edits = remedy.edits.iter();
+        edits.any(|edit| matches!(edit, Edit::Patch(_)))
+    };
+    Some((applied.iter().find(is_patch)?, error))
+}
+
+/// How Python's tracebacks name the files of the probe.
+const OURS: &str = "File \"<oomph-probe/";
 
 fn changes_words(remedy: &Remedy) -> bool {
     remedy.edits.iter().any(|edit| match edit {

@@ -114,8 +114,9 @@ struct ReadPace {
     rest: Option<Instant>,
 }
 
-/// Between two reads of a flow.
-const REST: Duration = Duration::from_millis(150);
+/// Between two reads of a flow: longer than the screen waits between two frames of output, so that a read and its frame wake
+/// the front once.
+const REST: Duration = Duration::from_millis(250);
 
 /// Reads that are further apart are none: before it is one, and with the rests in it.
 const CLOSE: Duration = Duration::from_millis(150);

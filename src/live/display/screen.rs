@@ -26,7 +26,7 @@ const CLOCK_PAUSE: Duration = Duration::from_secs(1);
 /// Where a recording is played.
 const MOVING_PAUSE: Duration = Duration::from_millis(250);
 /// Where output runs through.
-const FLOW_PAUSE: Duration = Duration::from_millis(400);
+const FLOW_PAUSE: Duration = Duration::from_millis(500);
 /// Nobody reads lines that scroll by one by one, nor each figure of a progress bar.
 const OUTPUT_PAUSE: Duration = Duration::from_millis(200);
 /// What is typed to the training comes back as output.

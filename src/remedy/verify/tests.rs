@@ -2,7 +2,7 @@
 
 use super::*;
 use crate::command::Word;
-use crate::event::ProbeDevice;
+use crate::event::{Patch, ProbeDevice};
 use crate::units::{Bytes, Pid, RunNumber};
 
 fn remedy(id: RemedyId, changes: &str) -> Remedy {
@@ -89,6 +89,42 @@ fn the_programs_own_words_name_the_remedy() {
         let found = rejected(&applied, &ended(output, code));
         assert_eq!(found.map(|rejection| rejection.id), Some(id), "{output}");
     }
+}
+
+#[test]
+fn an_error_of_our_own_code_undoes_the_change_at_runtime() {
+    let patched = Remedy {
+        edits: vec![Edit::Patch(Patch::Recompute)],
+        ..Remedy::new(RemedyId::Recompute)
+    };
+    let applied = [batch(), patched];
+    let trace = |file: &str, error: &str| {
+        format!(
+            "Traceback (most recent call last):\n  File \"train.py\", line 3, in <module>\n    model(x)\n  \
+             File \"{file}\", line 9, in call\n    self.look()\n    ^^^^^^^^^^^\n{error}\n"
+        )
+    };
+    let ours = trace(
+        "<oomph-probe/patch/recompute.py>",
+        "AttributeError: no 'jit'",
+    );
+    let found = rejected(&applied, &ended(&ours, 1)).expect("ours failed");
+    assert_eq!(found.id, RemedyId::Recompute);
+    assert_eq!(
+        found.words,
+        "oomph's own part of it failed: AttributeError: no 'jit'"
+    );
+    for (file, error) in [
+        ("model.py", "AttributeError: no 'jit'"),
+        (
+            "<oomph-probe/patch/chunked.py>",
+            "torch.OutOfMemoryError: CUDA out of memory.",
+        ),
+    ] {
+        let others = trace(file, error);
+        assert!(rejected(&applied, &ended(&others, 1)).is_none(), "{file}");
+    }
+    assert!(rejected(&[batch()], &ended(&ours, 1)).is_none());
 }
 
 #[test]
