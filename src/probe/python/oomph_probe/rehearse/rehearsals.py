@@ -192,6 +192,8 @@ class Rehearsals:
     def left_everything(self, traceback: TracebackType | None) -> None:
         """An error that nobody has caught, of an out-of-memory that left no call that was noted: between two calls,
         in the program's own loss, or in an evaluation of later steps."""
+        if not has_fake_tensors(self.torch):
+            return
         assert self.unasked is not None
         phase, autocast = self.unasked
         stack = evaluations.frames_of(traceback)
