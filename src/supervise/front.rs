@@ -546,16 +546,16 @@ mod tests {
         for millis in (0..1_000).step_by(50) {
             assert_eq!(rest_after(50, millis), None, "it may end soon");
         }
-        assert_eq!(rest_after(50, 1_000), Some(at(1_150)));
-        assert_eq!(rest_after(150, 1_200), Some(at(1_350)));
-        assert_eq!(rest_after(50, 1_650), Some(at(1_800)), "it was late");
-        assert_eq!(rest_after(FLOOD, 1_800), None, "the keeper would wait");
-        assert_eq!(rest_after(50, 1_900), None, "a flow begins again");
-        assert_eq!(rest_after(50, 2_100), None, "these are single lines");
-        for millis in (2_200..3_100).step_by(100) {
+        assert_eq!(rest_after(50, 1_000), Some(at(1_250)));
+        assert_eq!(rest_after(150, 1_300), Some(at(1_550)));
+        assert_eq!(rest_after(50, 1_750), Some(at(2_000)), "it was late");
+        assert_eq!(rest_after(FLOOD, 2_000), None, "the keeper would wait");
+        assert_eq!(rest_after(50, 2_100), None, "a flow begins again");
+        assert_eq!(rest_after(50, 2_300), None, "these are single lines");
+        for millis in (2_400..3_300).step_by(100) {
             assert_eq!(rest_after(50, millis), None);
         }
-        assert_eq!(rest_after(50, 3_100), Some(at(3_250)));
-        assert_eq!(rest_after(50, 3_700), None, "it has ended");
+        assert_eq!(rest_after(50, 3_300), Some(at(3_550)));
+        assert_eq!(rest_after(50, 3_900), None, "it has ended");
     }
 }
