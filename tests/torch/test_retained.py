@@ -63,6 +63,18 @@ class Graphs(Torch):
         self.assertEqual(found[0]["bytes"], 6 * (4 * BATCH * WIDTH * 4 + 4))
         self.assertEqual(found[0]["graph"], 6 * 4 * BATCH * WIDTH * 4)
 
+    def test_what_a_graph_has_saved_counts_once_though_it_is_there_as_an_object(self):
+        model, total = net(), 0
+        for _ in range(6):
+            total = self.watch(total + self.forward(model))
+        looked = retainers.Search(torch, self.blocks, frames.Owners(torch), time.monotonic() + 60, operator.attrgetter("is_cpu"))
+        with graphs.without_overrides(torch):
+            pool = looked.pool()
+        sizes = [looked.size(each.addresses) for each in pool]
+        self.assertGreaterEqual(max(sizes), 6 * 4 * BATCH * WIDTH * 4)
+        self.assertLessEqual(sum(sizes), looked.size(self.blocks))
+        self.assertEqual([each["name"] for each in self.search()], ["total"])
+
     def test_a_backward_has_freed_them(self):
         model, losses = net(), []
         for _ in range(6):

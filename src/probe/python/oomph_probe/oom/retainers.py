@@ -172,10 +172,14 @@ class Search:
         found.sort(key=lambda entry: -entry[0])
         pool = []
         seen: set[int] = set()
+        # What a graph has saved may be there as an object as well: it is the graph's, and counts once.
+        claimed: set[int] = set()
         for _, address, reference in found:
             tensor = reference()
             if tensor is not None:
-                pool.append(Tensors(tensor, self.graphs.behind(tensor, seen) | {address}))
+                kept = (self.graphs.behind(tensor, seen) | {address}) - claimed
+                claimed |= kept
+                pool.append(Tensors(tensor, kept))
         return pool
 
     def largest(self, pool: list[Tensors]) -> Tensors | None:
