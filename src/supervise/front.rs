@@ -361,7 +361,13 @@ impl Reports {
     pub async fn next(&mut self) -> Option<KeeperReport> {
         loop {
             match self.decoder.next_report() {
-                Ok(Some(report)) => return Some(report),
+                Ok(Some(report)) => {
+                    if matches!(report, KeeperReport::Exited { .. }) {
+                        // The next run's output is another flow.
+                        self.pace = ReadPace::default();
+                    }
+                    return Some(report);
+                }
                 Ok(None) => {}
                 Err(wire::Malformed) => return None,
             }

@@ -356,6 +356,11 @@ class Care(Who):
         self.assertEqual(self.search(seconds=-1.0), ([], False))
         del losses
 
+    def test_where_there_is_nothing_nothing_is_found(self):
+        tensor = Tensor()
+        self.blocks[tensor.address] = 0
+        self.assertEqual(self.search(), ([], True))
+
     def test_too_many_objects_are_left(self):
         losses = [self.tensor()]
         most, retainers.MOST_OBJECTS = retainers.MOST_OBJECTS, 10

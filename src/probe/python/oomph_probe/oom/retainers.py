@@ -197,7 +197,7 @@ class Search:
                 about = int(math.log2(size) * ALIKE)
                 alike.setdefault(about, []).append(each)
                 sums[about] = sums.get(about, 0) + size
-        if not self.is_notable(left):
+        if not sums or not self.is_notable(left):
             return None
         most = max(sums, key=sums.__getitem__)
         return alike[most][-1]
