@@ -45,3 +45,19 @@ fn no_scenario_ends_with_an_error_of_the_probes_own() {
         assert!(errors.is_empty(), "{scenario}: {errors:?}");
     }
 }
+
+#[test]
+fn activation_checkpointing_lets_the_demos_batch_fit() {
+    let state = tempfile::tempdir().expect("a directory");
+    let demo = concat!(env!("CARGO_MANIFEST_DIR"), "/demo/train.py");
+    let done = Command::new(env!("CARGO_BIN_EXE_oomph"))
+        .args(["--headless", "--no-nvml", "OOMPH_PATCHES=recompute"])
+        .args(["python3", demo, "--simulated", "--batch-size", "64"])
+        .args(["--steps", "3"])
+        .env("XDG_STATE_HOME", state.path())
+        .env("OOMPH_SIMULATED_SPEED", "8")
+        .output()
+        .expect("oomph runs");
+    let said = String::from_utf8_lossy(&done.stderr);
+    assert!(done.status.success(), "{said}");
+}

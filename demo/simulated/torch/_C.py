@@ -4,7 +4,9 @@ import types
 from .autograd.saved import SavedTensor
 from .cuda import _runtime
 
-_autograd = types.SimpleNamespace(SavedTensor=SavedTensor)
+_autograd = types.SimpleNamespace(SavedTensor=SavedTensor, _saved_tensors_hooks_is_enabled=lambda: True)
+# There are no transforms of torch.func.
+_functorch = types.SimpleNamespace(peek_interpreter_stack=lambda: None)
 
 
 def _cuda_memoryStats(device):

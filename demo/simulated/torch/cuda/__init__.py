@@ -101,4 +101,10 @@ def manual_seed(seed):
 
 manual_seed_all = manual_seed
 
+
+def is_current_stream_capturing():
+    """There are no graphs."""
+    return False
+
+
 __all__ = [name for name in dir() if not name.startswith("_")]
