@@ -72,16 +72,10 @@ impl<'a> EndedSession<'a> {
 
     /// Whether its last run finished, with a change that an earlier one had needed.
     pub fn was_remedied(&self) -> bool {
-        let before = self
-            .state
-            .runs
-            .split_last()
-            .map_or(&[][..], |(_, before)| before);
-        let finished = self
-            .run()
-            .is_some_and(|run| run.outcome() == RunOutcome::Finished);
-        let is_oom = |run: &Run| run.outcome() == RunOutcome::OutOfMemory;
-        finished && !self.ran_out() && before.iter().any(is_oom)
+        let is = |outcome| move |run: &Run| run.outcome() == outcome;
+        let finished = self.run().is_some_and(is(RunOutcome::Finished));
+        let ran_out = self.state.runs.iter().any(is(RunOutcome::OutOfMemory));
+        finished && !self.ran_out() && ran_out
     }
 
     pub fn remedy_inputs(&self) -> RemedyInputs<'_> {

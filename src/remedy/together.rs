@@ -1,6 +1,6 @@
 //! Several remedies together, where none fits by itself: the combinations of segments, checkpointing, precision and batch are
 //! searched, those that change the training least first, and the first one that fits is one remedy with one key.
-//! Where one only likely fits, as its cache may come to pieces, it is looked whether it does with expandable segments.
+//! Where one only likely fits, since its cache may fragment, the batch is tried with expandable segments as well.
 //!
 //! The batch beside others is proposed anew: it is the largest one that fits with what they save.
 
@@ -44,7 +44,7 @@ const BESIDE_BATCH: [&[RemedyId]; 11] = [
     ],
 ];
 
-/// What takes nothing of the training away, and makes it surer that it fits.
+/// What makes it surer that the batch fits and changes nothing of the training.
 const SURER: &[&[RemedyId]] = &[&[RemedyId::ExpandableSegments]];
 
 /// The first combination that fits of those that change no more of the training than is permitted, and that promises more than

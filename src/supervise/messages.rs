@@ -39,7 +39,7 @@ pub enum PipedInput {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize, clap::ValueEnum)]
 #[serde(rename_all = "snake_case")]
 pub enum Forwarding {
-    /// Once each; not where SLURM signals every process itself.
+    /// Each once a second; not where SLURM signals every process itself.
     #[default]
     Auto,
     /// Always.

@@ -292,8 +292,8 @@ impl KeeperLoop {
             ));
         };
         match signal {
-            // torchrun raises an exception on each, even during the shutdown that the first began: one that several
-            // processes of ours are sent at once is one. Somebody who sends it again later means that.
+            // torchrun raises an exception on each, even during the shutdown that the first began: what several of our
+            // processes get at once is one signal. Whoever sends it again later means another.
             libc::SIGTERM | libc::SIGHUP | libc::SIGQUIT => {
                 let now = Instant::now();
                 let before = run.forwarded.get(&signal);
