@@ -17,10 +17,11 @@ use nix::sys::signal::{SigSet, SigmaskHow};
 use nix::sys::socket::sockopt::PeerCredentials;
 use nix::sys::socket::{MsgFlags, getsockopt, send};
 use nix::sys::wait::{WaitPidFlag, WaitStatus, waitpid};
+use nix::unistd::{getpgrp, tcgetpgrp};
 use std::collections::VecDeque;
 use std::fs::OpenOptions;
 use std::io::{self, IsTerminal, Read, Write};
-use std::os::fd::{AsRawFd, FromRawFd, OwnedFd, RawFd};
+use std::os::fd::{AsFd, AsRawFd, FromRawFd, OwnedFd, RawFd};
 use std::os::unix::fs::OpenOptionsExt;
 use std::os::unix::net::UnixStream as Socket;
 use std::os::unix::process::CommandExt;
@@ -174,7 +175,7 @@ impl Keeper {
             Io::PassThrough => controlling_terminal(),
             Io::Screen => None,
         };
-        let line = users_line().or_else(|| LineSettings::read(controlling.as_ref()?));
+        let line = users_line().or_else(|| line_of(controlling.as_ref()?));
         let started = Keeper::start_as(command, setup, line, controlling)?;
         this_process::give_up_piped_input();
         Ok(started)
@@ -421,9 +422,19 @@ fn read_once(ready: &mut AsyncFdReadyGuard<'_, Socket>, chunk: &mut [u8]) -> io:
 
 /// The settings of the user's terminal: the first of stdout, stderr, stdin that is one.
 fn users_line() -> Option<LineSettings> {
-    LineSettings::read(io::stdout())
-        .or_else(|| LineSettings::read(io::stderr()))
-        .or_else(|| LineSettings::read(io::stdin()))
+    line_of(io::stdout())
+        .or_else(|| line_of(io::stderr()))
+        .or_else(|| line_of(io::stdin()))
+}
+
+/// The settings of a terminal as a command finds them. To one in the background it shows those with which the
+/// shell edits its own line, without echo and key by key: no program was meant to get them.
+fn line_of(terminal: impl AsFd) -> Option<LineSettings> {
+    let line = LineSettings::read(&terminal)?;
+    match tcgetpgrp(&terminal) {
+        Ok(foreground) if foreground != getpgrp() => Some(line.as_for_a_command()),
+        Ok(_) | Err(_) => Some(line),
+    }
 }
 
 /// The controlling terminal, where standard input isn't one: programs may ask there all the same. The

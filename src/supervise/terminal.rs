@@ -82,6 +82,23 @@ impl LineSettings {
         }
     }
 
+    /// These settings, but input as a shell leaves it to a command: by lines, echoed, with the signals' keys.
+    pub fn as_for_a_command(&self) -> LineSettings {
+        LineSettings {
+            input: (self.input & !(libc::INLCR | libc::IGNCR)) | libc::ICRNL,
+            local: self.local
+                | libc::ICANON
+                | libc::ISIG
+                | libc::ECHO
+                | libc::ECHOE
+                | libc::ECHOK
+                | libc::ECHOCTL
+                | libc::ECHOKE
+                | libc::IEXTEN,
+            ..self.clone()
+        }
+    }
+
     pub fn to_termios(&self) -> Termios {
         let mut raw = libc::termios {
             c_iflag: self.input,

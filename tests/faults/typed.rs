@@ -105,3 +105,32 @@ fn what_a_program_throws_away_is_gone() {
     assert_eq!(training.file("got"), "hush");
     assert_eq!(training.exit(), SUCCESS);
 }
+
+/// Says that it runs, and with which settings; reads to the end of its input.
+const READS_TO_ITS_END: &str = "
+import os, sys, termios
+local = termios.tcgetattr(0)[3]
+open('up', 'w').write(repr([bool(local & flag) for flag in (termios.ICANON, termios.ECHO, termios.ISIG)]))
+got = sys.stdin.read()
+open('got.new', 'w').write(repr(got))
+os.rename('got.new', 'got')
+";
+
+/// While the shell edits its line it has the terminal without echo and key by key, and whoever starts in the
+/// background meets it so.
+#[test]
+fn what_began_in_the_background_reads_lines_and_their_end_in_front() {
+    let shell = "set -m; stty -icanon -echo; \"$@\" & while [ ! -e up ]; do sleep 0.01; done; \
+                 stty icanon echo; echo now in front; fg; exit";
+    let scene = Scene::new().before(shell).option("--no-probe");
+    let mut training =
+        scene
+            .option("--headless")
+            .run_at_terminal(&["python3", "-c", READS_TO_ITS_END]);
+    training.terminal().wait_for("now in front", PATIENCE);
+    assert_eq!(training.file("up"), "[True, True, True]");
+    type_in(&mut training, "a line\n\x04");
+    assert_eq!(training.file("got"), "'a line\\n'");
+    assert_eq!(training.exit(), SUCCESS);
+    assert!(training.terminal().left_behind().is_empty());
+}
