@@ -143,6 +143,7 @@ const PACKAGE: &[(&str, &str)] = embedded![
     "rehearse/roots.py",
     "rehearse/rounds.py",
     "rehearse/rules.py",
+    "rehearse/scripted.py",
     "rehearse/shadows.py",
     "rehearse/shards.py",
     "rehearse/sizes.py",

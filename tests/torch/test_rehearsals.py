@@ -64,6 +64,22 @@ class Calling(nn.Module):
         return self.layer(self.function(x)).sum()
 
 
+@torch.jit.script
+def gated(x, y):
+    return torch.tanh(x) * torch.sigmoid(y)
+
+
+class Scripted(nn.Module):
+    """With a function that TorchScript compiled."""
+
+    def __init__(self):
+        super().__init__()
+        self.inner, self.outer = nn.Linear(16, 32), nn.Linear(16, 16)
+
+    def forward(self, x):
+        return self.outer(gated(*self.inner(x).chunk(2, -1))).square().mean()
+
+
 class Convolutions(nn.Module):
     def __init__(self):
         super().__init__()
@@ -591,6 +607,17 @@ class Kinds(unittest.TestCase):
 
     def test_recurrent_layers_of_packed_sequences(self):
         self.assertIn("depends on the values", self.why_not(Packed(), tokens()))
+
+    def test_a_function_that_torchscript_has_compiled(self):
+        model, x = Scripted(), torch.randn(8, 16)
+        call = torch._C.ScriptFunction.__call__
+        # By then it is compiled for what it was called with.
+        before = [model(x).item() for _ in range(4)]
+        line = rehearse.said(model, x)
+        self.assertIsNone(rehearse.why_not(line))
+        self.assertEqual(rehearse.peak(line, 8), rehearse.real_peak(model, x))
+        self.assertEqual(model(x).item(), before[-1])
+        self.assertEqual(torch._C.ScriptFunction.__call__, call)
 
     def test_a_mask_that_is_asked_for_its_content(self):
         mask = torch.ones(4, 24, dtype=torch.long)

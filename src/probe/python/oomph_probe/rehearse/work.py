@@ -27,6 +27,7 @@ from . import (
     optimizers,
     randoms,
     rehearsal,
+    scripted,
     sizes,
     warned,
 )
@@ -147,7 +148,7 @@ class Work:
         batch = self.batch()
         draws = randoms.Randoms(self.torch)
         guard = self.guard = effects.Guard(owners, before.Before(), apart.looks_up(deadline))
-        with warned.Silence(), compiling.Left(), guard:
+        with warned.Silence(), compiling.Left(), scripted.AsWritten(self.torch), guard:
             apart.here.is_guarded(guard)
             while self.left and time.monotonic() + LATER * self.first_took < end:
                 variant, which = self.left[0]
