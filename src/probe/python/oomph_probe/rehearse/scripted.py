@@ -23,7 +23,7 @@ class AsWritten:
     """While it is entered, rehearsals call the written functions; other threads see no difference."""
 
     def __init__(self, torch: Torch) -> None:
-        self.kind: Any = getattr(torch._C, "ScriptFunction", None)
+        self.kind: Any = getattr(getattr(torch, "_C", None), "ScriptFunction", None)
         self.put: Any = None
 
     def __enter__(self) -> None:
