@@ -133,6 +133,7 @@ const PACKAGE: &[(&str, &str)] = embedded![
     "rehearse/parts.py",
     "rehearse/randoms.py",
     "rehearse/reading.py",
+    "rehearse/packing.py",
     "rehearse/partitioned.py",
     "rehearse/recomputing.py",
     "rehearse/regions.py",

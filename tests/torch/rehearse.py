@@ -32,8 +32,9 @@ def rehearsals_with(wire):
     return rehearsals.Rehearsals(torch, 1, lifetime, wire, print, steps, None, 0, frames.Owners(torch))
 
 
-def said(model, *args, autocast=False, before=(), **kwargs):
-    """The line of an out-of-memory in this call; `before` are the arguments of calls that got through."""
+def said(model, *args, autocast=False, before=(), reads_values=False, **kwargs):
+    """The line of an out-of-memory in this call; `before` are the arguments of calls that got through. `reads_values`: the
+    numbers of small arguments are known, as where nobody can catch the error."""
     wire = Wire()
     torch.optim.SGD([torch.nn.Parameter(torch.zeros(1))])
     rehearsals.PATIENCE = rehearsals.LAST = work.REFINED = work.SECOND = PATIENCE
@@ -43,6 +44,8 @@ def said(model, *args, autocast=False, before=(), **kwargs):
         for each in before:
             seen.add(roots.Call(torch, model, each, {}, 0))
         seen.add(call)
+    if reads_values:
+        inputs.with_values(torch, [call.args, call.kwargs], [args, kwargs])
     rehearsals_with(wire).ran_out(call, "forward")
     return wire.line
 

@@ -109,6 +109,7 @@ rehearse/ After an OOM in the first steps, to know what another batch or a remed
     composed       the same step, where ranks divide, gather or reduce otherwise
     catches        whether anybody can catch the error: if not, there is no later moment to go on
     compiling      what the program has compiled runs as it is written, and nothing is compiled
+    packing        packed sequences, by what is known of their lengths
     scripted       functions that TorchScript compiled run as they are written
     wrappers       what a compiled graph allocates, by the text that inductor wrote
     partitioned    what a backward will, that was not compiled yet

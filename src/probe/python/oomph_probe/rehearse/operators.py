@@ -74,6 +74,8 @@ class Known:
         # What was compiled of modules, by the address of each (regions.py).
         self.plans: dict[int, Any] = {}
         self.accumulation: Accumulation | None = None
+        # The mean and the longest of packed sequences, by where they were packed (packing.py).
+        self.lengths: dict[Any, tuple[int, int]] = {}
 
     def accumulation_of(self, torch: Torch) -> Accumulation:
         if self.accumulation is None:

@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from typing import Any, Callable
 
     from ..common.protocols import Module, Tensor, Torch
+    from .packing import Sequences
 
 # By kind: what is kept for backward of a layer and token, in hidden states (the first layer keeps one less), and
 # what a workspace has for a token beside its input: usually, and of a narrow layer in fp32.
@@ -28,21 +29,22 @@ BACKWARDS = 9.3
 WORKSPACE_OF_LAYER = 8 << 20
 
 
-def replace(torch: Torch, module: Module, count: Callable[[int], None]) -> None:
+def replace(torch: Torch, module: Module, sequences: Sequences, count: Callable[[int], None]) -> None:
     """Every recurrent layer within, a copy, calls `Layer` from now on; `count` is told operations."""
     for each in module.modules():
         if isinstance(each, torch.nn.RNNBase):
-            each.forward = Layer(torch, each, count)
+            each.forward = Layer(torch, each, sequences, count)
 
 
 class Layer:
     """The forward of one such module."""
 
-    def __init__(self, torch: Torch, module: Any, count: Callable[[int], None]) -> None:
+    def __init__(self, torch: Torch, module: Any, sequences: Sequences, count: Callable[[int], None]) -> None:
         if module.mode not in KEPT or module.proj_size:
             raise Stopped("a recurrent layer with projections was not measured")
         self.torch = torch
         self.module = module
+        self.sequences = sequences
         self.count = count
         self.run = function_of(torch)
         self.directions = 2 if module.bidirectional else 1
@@ -50,30 +52,47 @@ class Layer:
         self.names = [name for name, _ in module.named_parameters(recurse=False)]
 
     def __call__(self, given: Any, state: Any = None) -> Any:
+        if type(given).__name__ == "PackedSequence":
+            return self.packed(given, state)
+        if not isinstance(given, self.torch.Tensor) or given.dim() != 3:
+            raise Stopped("a recurrent layer of a single sequence was not measured")
+        batch_first = bool(self.module.batch_first)
+        made, is_several = self.computed(given, state, batch_first)
+        output = made[0].transpose(0, 1) if batch_first else made[0]
+        return output, made[1:] if is_several else made[1]
+
+    def packed(self, given: Any, state: Any) -> Any:
+        """Of packed sequences, which are read as if all were as long as they are in the mean."""
+        batch = self.sequences.batch_of(given.batch_sizes)
+        if state is not None and given.sorted_indices is not None:
+            states = state if isinstance(state, tuple) else (state,)
+            state = tuple(each.index_select(1, given.sorted_indices) for each in states)
+        by_time = given.data.view(-1, batch, given.data.shape[-1])
+        made, is_several = self.computed(by_time, state, False)
+        last = made[1:]
+        if given.unsorted_indices is not None:
+            last = tuple(each.index_select(1, given.unsorted_indices) for each in last)
+        output = type(given)(made[0].flatten(0, 1), *given[1:])
+        return output, last if is_several else last[0]
+
+    def computed(self, given: Any, state: Any, batch_first: bool) -> tuple[Any, bool]:
+        """Its output, time first, and last states; whether there are several of these."""
         torch, module = self.torch, self.module
-        if not isinstance(given, torch.Tensor) or given.dim() != 3:
-            raise Stopped("packed sequences have a length of each their own")
+        batch = given.shape[0 if batch_first else 1]
         weights = [getattr(module, name) for name in self.names]
         device, dtype = given.device.type, given.dtype
         if torch.is_autocast_enabled(device):
             dtype = torch.get_autocast_dtype(device)
-        batch = given.shape[0 if module.batch_first else 1]
         if state is None:
             shape = module.num_layers * self.directions, batch, module.hidden_size
             state = tuple(given.new_zeros(shape) for _ in range(self.states()))
         elif not isinstance(state, (tuple, list)):
             state = (state,)
         cast = [each.to(dtype) for each in (given, *state)]
-        made = self.run.apply(self, dtype, len(state), *cast, *weights)
-        output = made[0].transpose(0, 1) if module.batch_first else made[0]
-        return output, made[1:] if len(state) > 1 else made[1]
+        return self.run.apply(self, dtype, batch_first, len(state), *cast, *weights), len(state) > 1
 
     def states(self) -> int:
         return 2 if self.module.mode == "LSTM" else 1
-
-    def by_time(self, given: Any) -> Tensor:
-        """As cuDNN wants it: time first, without gaps."""
-        return given.transpose(0, 1).contiguous() if self.module.batch_first else given
 
     def kept(self, output: Any) -> Any:
         """Bytes for backward; a multiple of the batch, so that they grow with it."""
@@ -99,19 +118,24 @@ class Layer:
         return tensor.new_empty((size,), dtype=self.torch.uint8)
 
 
+def by_time(given: Any, batch_first: bool) -> Any:
+    """As cuDNN wants it: time first, without gaps."""
+    return given.transpose(0, 1).contiguous() if batch_first else given
+
+
 def function_of(torch: Torch) -> Any:
     """The step of one layer, forward and backward, in the order in which cuDNN's takes and gives back memory."""
 
     class Recurrent(torch.autograd.Function):  # type: ignore[name-defined, misc]
         @staticmethod
-        def forward(ctx: Any, layer: Any, dtype: Any, states: Any, *tensors: Any) -> Any:
+        def forward(ctx: Any, layer: Any, dtype: Any, batch_first: bool, states: Any, *tensors: Any) -> Any:
             given, state, weights = tensors[0], tensors[1 : 1 + states], tensors[1 + states :]
-            ctx.layer, ctx.dtype = layer, dtype
+            ctx.layer, ctx.dtype, ctx.batch_first = layer, dtype, batch_first
             ctx.shapes = [each.shape for each in weights], weights[0].dtype
             count = sum(each.numel() for each in weights)
             # Cast all at once, and kept so.
             flat = given.new_empty((count,)) if weights[0].dtype != dtype else None
-            inner = layer.by_time(given)
+            inner = by_time(given, batch_first)
             hidden = layer.module.hidden_size * layer.directions
             output = inner.new_empty((inner.shape[0], inner.shape[1], hidden))
             last = [torch.empty_like(each) for each in state]
@@ -129,7 +153,7 @@ def function_of(torch: Torch) -> Any:
             shapes, dtype = ctx.shapes
             sizes = [shape.numel() for shape in shapes]
             count = sum(sizes)
-            inner, of_output = layer.by_time(given), of_output.contiguous()
+            inner, of_output = by_time(given, ctx.batch_first), of_output.contiguous()
             of_inner = torch.empty_like(inner)
             of_states = [torch.empty_like(each) for each in states]
             workspaces = layer.workspaces(output, count)
@@ -142,7 +166,7 @@ def function_of(torch: Torch) -> Any:
             if dtype != ctx.dtype:
                 of_weights = [each.to(dtype) for each in of_weights]
             del flat
-            of_given = of_inner.transpose(0, 1).contiguous() if layer.module.batch_first else of_inner
-            return (None, None, None, of_given, *of_states, *of_weights)
+            of_given = of_inner.transpose(0, 1).contiguous() if ctx.batch_first else of_inner
+            return (None, None, None, None, of_given, *of_states, *of_weights)
 
     return Recurrent

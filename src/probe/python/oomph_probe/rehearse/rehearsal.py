@@ -28,6 +28,7 @@ from . import (
     losses,
     offloading,
     operators,
+    packing,
     recomputing,
     recurrent,
     regions,
@@ -199,6 +200,7 @@ class Rehearsal:
         self.flags: fakes.Flags | None = None
         # And what of other values is known.
         self.values = values.Values(torch)
+        self.sequences = packing.Sequences(self)
         self.has_convolutions = self.multiplies = False
         # Copies of what models have, and how many of them are known to be no allocation.
         self.copier: Any = None
@@ -364,7 +366,7 @@ class Rehearsal:
         for copy, original in self.copier.small:
             self.values.are(copy, original)
         self.copier.small.clear()
-        recurrent.replace(self.torch, module, self.add_operations)
+        recurrent.replace(self.torch, module, self.sequences, self.add_operations)
         if self.variant.changed == AS_IT_WAS and not (self.copier.is_divided() or self.call.is_reduced_in_buckets):
             original = self.call.module()
             is_compiled = self.call.is_compiled and module is self.copier.memo.get(id(original))

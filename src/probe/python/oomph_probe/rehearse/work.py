@@ -25,6 +25,7 @@ from . import (
     losses,
     operators,
     optimizers,
+    packing,
     randoms,
     rehearsal,
     scripted,
@@ -385,7 +386,8 @@ class Work:
         one = rehearsal.Rehearsal(self.torch, self.call, made, deadline, self.known, self.guard)
         one.values.shares, one.values.no = self.shares, self.no
         try:
-            trace = one.run()
+            with packing.Taken(one.sequences):
+                trace = one.run()
         except Exception as error:
             if deadline.has_come() or not one.values.answers_no(error.__traceback__):
                 raise
