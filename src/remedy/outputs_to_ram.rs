@@ -41,13 +41,21 @@ impl KeptOutputs {
         let oom = offering.inputs.forecast.oom?;
         let rank = offering.inputs.forecast.state?.run()?.rank_of(oom)?;
         let (_, found) = rank.retainers.as_ref()?;
+        let record = oom.record.as_ref()?;
+        // A library's variable has no line, but a function, which was running.
+        let is_running = |function: &str| {
+            let mut running = record.stack.iter();
+            running.any(|frame| frame.function == function && is_trainers(&frame.file))
+        };
         let is_trainers = |kept: &&Retainer| {
             let line = kept.line.as_ref();
-            kept.graph == Bytes::ZERO && line.is_some_and(|line| is_trainers(&line.file))
+            let is_trainers =
+                line.map_or_else(|| is_running(&kept.of), |line| is_trainers(&line.file));
+            kept.graph == Bytes::ZERO && is_trainers
         };
         let kept = found.retainers.iter().filter(is_trainers);
         let all = kept.map(|kept| kept.bytes).max()?;
-        let gathering = oom.record.as_ref()?.gathering;
+        let gathering = record.gathering;
         // What was requested is the sum of old and new outputs.
         let new = oom.requested()? - all;
         let each = match gathering.map(|gathering| gathering.done) {

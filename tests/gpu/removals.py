@@ -105,6 +105,8 @@ def measure(oomph, case, model, directory, results):
     results.keep(recording, f"{case} {model} patched")
     # The ballast is the same in both and would hide what is off.
     predicted, measured = asked.predicted(first["expected"]), patched[asked.measured] - patched["ballast"]
+    if predicted is None:
+        return dict(line, right=False, why=f"nothing was predicted: {first['effect']}")
     if asked.saves:
         measured = bare["peak"] - measured
     else:
