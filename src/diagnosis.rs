@@ -13,6 +13,7 @@ mod checkpoint_loading;
 mod checkpoint_saving;
 mod compilation;
 mod device_fault;
+mod driver_refused;
 mod evaluation_graph;
 mod evaluation_in_ram;
 mod evaluation_outputs;
@@ -53,6 +54,7 @@ mod thrashing;
 mod unused_block;
 mod watch;
 mod worker_copies;
+mod wrong_size;
 mod zero;
 
 pub use baseline_growth::{BaselineGrowth, baseline_growth, grows_by, may_grow, steady_baseline};
@@ -117,6 +119,8 @@ causes! {
     HostMemory: host_memory,
     /// The device itself failed.
     DeviceFault: device_fault,
+    /// A size that no GPU has and no batch needs.
+    WrongSize: wrong_size,
     /// A cap set by the program or its environment.
     Limit: limit,
     /// Other ranks of the same training use this device.
@@ -159,6 +163,8 @@ causes! {
     NonPytorch: non_pytorch,
     /// A library found no memory outside PyTorch's allocator.
     LibraryMemory: library_memory,
+    /// The driver refused, though far more was free.
+    DriverRefused: driver_refused,
     /// What is allocated and what was requested do not fit on the device together.
     Capacity: capacity,
     /// The allocator flushes its cache again and again.

@@ -9,14 +9,14 @@ use super::idle_checkpointing;
 use super::oom_context::OomContext;
 use super::optimizer_state::alternatives;
 use super::situation::{Situation, StackCall};
-use super::zero;
 use super::{Cause, CauseSpec, Certainty, Finding, Phrase};
+use super::{driver_refused, wrong_size, zero};
 use crate::calibration::{
     AUTOCAST_LEAVES, CHECKPOINTING_LEAVES, EIGHT_BIT_ADAM_SAVES, NON_TORCH_AT_MOST,
 };
 use crate::event::Phase;
 use crate::forecast::WholeStep;
-use crate::oom::{OomKind, OomSource};
+use crate::oom::{OomKind, OomSign, OomSource};
 use crate::units::Bytes;
 
 pub(super) const CAUSE: CauseSpec = CauseSpec::new("capacity", examine).of_one_rank();
@@ -42,7 +42,17 @@ const WORTH: f64 = 0.1;
 const HALF: f64 = 0.5;
 
 fn examine(case: &OomContext) -> Option<Finding> {
+    // Neither is a matter of what fits: they are causes of their own.
+    if wrong_size::applies(case) || driver_refused::applies(case) && fits(case) {
+        return None;
+    }
     examined(case).map(|finding| idle_checkpointing::beside(case, finding))
+}
+
+/// Whether it would fit by what the message says.
+fn fits(case: &OomContext) -> bool {
+    let needed = case.needed().zip(case.own_room());
+    needed.is_none_or(|(needed, room)| needed <= room)
 }
 
 fn examined(case: &OomContext) -> Option<Finding> {
@@ -60,7 +70,16 @@ fn examined(case: &OomContext) -> Option<Finding> {
         }
         (_, Some(needed), Some(capacity), _) => compared(case, needed, capacity),
         // An engine's or a planner's own words say what was too small, and no figures of PyTorch's will come.
-        (_, None, _, _) if matches!(case.kind, OomKind::Vllm | OomKind::Placement) => None,
+        (_, None, _, _)
+            if matches!(
+                case.kind,
+                OomKind::Vllm | OomKind::Sglang | OomKind::Placement
+            ) =>
+        {
+            None
+        }
+        // Nothing has run yet: whoever has the rest of the GPU is the cause.
+        (_, None, _, _) if case.sign() == Some(OomSign::Preallocation) => None,
         (_, _, _, _) => Some(without_figures(case)),
     }
 }
@@ -148,7 +167,7 @@ fn compared(case: &OomContext, needed: Bytes, capacity: Bytes) -> Option<Finding
         });
     let headline = with_figures(opening, format!("{}{allowed}{rest}", sum(capacity)));
     // Windows' driver moves what does not fit to the host's memory.
-    let spilled = (allocated > capacity).then_some(
+    let spilled = (allocated > capacity && !is_mps).then_some(
         "More is allocated than the GPU has: the driver may have moved memory to the host (Windows).",
     );
     let mut finding = case
@@ -306,9 +325,25 @@ fn made_of(case: &OomContext, allocated: Bytes) -> Option<String> {
     ))
 }
 
+/// What transformers asks for before it loads a model is the size of its weights.
+fn weights_alone(case: &OomContext, requested: Bytes, capacity: Bytes) -> Option<Finding> {
+    let mut calls = case.stack.calls();
+    calls.find(|call| call.function == "caching_allocator_warmup")?;
+    let what = format!("The model's weights of {requested} are more than the GPU has");
+    let headline = with_figures(&what, capacity.to_string());
+    let finding = case
+        .finding(Cause::Capacity, Certainty::Certain, headline)
+        .says("They are given room as a whole before the first is loaded.")
+        .says_if(case.failed_where());
+    Some(finding.advises(of_model()))
+}
+
 fn larger_than_the_gpu(case: &OomContext, requested: Bytes, capacity: Bytes) -> Finding {
     let one = format!("One allocation of {requested} is more than the GPU has");
     let headline = with_figures(&one, capacity.to_string());
+    if let Some(finding) = weights_alone(case, requested, capacity) {
+        return finding;
+    }
     let line = match case.stack.own() {
         Some(call) => call.place(),
         None => "the line that failed".into(),
@@ -348,7 +383,23 @@ fn message_lost(case: &OomContext) -> Finding {
         .advises([SMALLER_BATCH])
 }
 
+/// XLA's messages of a TPU have figures of the chip's memory, none of an allocation that failed.
+fn on_a_tpu(case: &OomContext) -> Finding {
+    let headline = "The program does not fit into the TPU's memory (HBM).";
+    unsure(case, Certainty::Likely, headline)
+        .says("It is the chip's own memory, not the host's; XLA needs room for the whole step before it runs.")
+        .says_if(case.failed_where())
+        .advises([
+            SMALLER_BATCH.into(),
+            because("activations recomputed", "jax.checkpoint, torch_xla's checkpoint"),
+            because("the model sharded over more chips", "FSDP, SPMD"),
+        ])
+}
+
 fn without_figures(case: &OomContext) -> Finding {
+    if case.kind == OomKind::TpuOom {
+        return on_a_tpu(case);
+    }
     let headline = match case.asked() {
         Some(asked) => with_figures("It ran out of memory", asked),
         None => "It ran out of memory.".into(),
@@ -400,28 +451,52 @@ fn unexplained(case: &OomContext, needed: Bytes, capacity: Bytes) -> Finding {
 /// the bytes that it would save here, which are measured or computed. If the parts of the memory are
 /// unknown, the order is a fixed one and no numbers are given.
 fn advice(case: &OomContext) -> Vec<Phrase> {
+    if case.kind == OomKind::MpsOom {
+        return of_mps();
+    }
     if let Some(call) = case.stack.doing(Situation::Pipeline) {
         return of_pipeline(&call);
     }
     match case.phase {
         Phase::Load if case.built_model().is_some() => training(case),
-        Phase::Load => vec![
-            because(
-                "the weights in lower precision",
-                "bf16; 8 or 4 bits for inference",
-            ),
-            because(
-                "more GPUs, with the parameters sharded over them",
-                "FSDP, ZeRO-3, device_map",
-            ),
-            because(
-                "a smaller model, or parts of it in host memory",
-                "CPU offload",
-            ),
-        ],
+        Phase::Load => of_model(),
         Phase::Evaluation => evaluation(case),
         Phase::Forward | Phase::Backward | Phase::Optimizer | Phase::Unknown => training(case),
     }
+}
+
+/// What helps where a model alone is too large.
+fn of_model() -> Vec<Phrase> {
+    vec![
+        because(
+            "the weights in lower precision",
+            "bf16; 8 or 4 bits for inference",
+        ),
+        because(
+            "more GPUs, with the parameters sharded over them",
+            "FSDP, ZeRO-3, device_map",
+        ),
+        because(
+            "a smaller model, or parts of it in host memory",
+            "CPU offload",
+        ),
+    ]
+}
+
+/// What helps on an Apple GPU, whose memory is the host's.
+fn of_mps() -> Vec<Phrase> {
+    vec![
+        "a smaller batch size, with gradient accumulation to keep the effective batch".into(),
+        because(
+            "give the cache back between steps",
+            "torch.mps.empty_cache()",
+        ),
+        "close other programs: the GPU's memory is the RAM".into(),
+        because(
+            "no limit, at the risk of swapping",
+            "PYTORCH_MPS_HIGH_WATERMARK_RATIO=0.0 in front of the command",
+        ),
+    ]
 }
 
 /// What helps where nothing is trained.

@@ -3,8 +3,10 @@
 
 use super::finding::{because, sentence, with_figures};
 use super::oom_context::{OomContext, Other, Relation};
+use super::situation::Situation;
 use super::{Cause, CauseSpec, Certainty, Finding, Help, Phrase};
 use crate::calibration::{FIXED, NON_TORCH_AT_MOST};
+use crate::oom::OomSign;
 use crate::units::Bytes;
 
 pub(super) const CAUSE: CauseSpec =
@@ -22,6 +24,9 @@ const SMALLEST_CONTEXT: Bytes = Bytes::mib(150);
 /// Contexts of one program differ by no more than this.
 const ALIKE: f64 = 0.8;
 
+/// From here on what nobody is listed with is told: the driver itself keeps less.
+const UNLISTED: Bytes = Bytes::mib(640);
+
 /// The share of the GPU that must be unaccounted for to suspect an unlisted process.
 pub(super) const NOTABLE_UNNAMED: f64 = 0.1;
 
@@ -32,8 +37,25 @@ fn examine(case: &OomContext) -> Option<Finding> {
     match &case.others {
         Some(_) if case.is_beside_an_engine() => None,
         Some(_) => named(case).filter(|finding| finding.cause == Cause::ForeignProcess),
-        None => unnamed(case),
+        None => at_the_start(case).or_else(|| unnamed(case)),
     }
+}
+
+/// A framework that takes most of the GPU before it runs anything found less of it free.
+fn at_the_start(case: &OomContext) -> Option<Finding> {
+    let asked = case
+        .asked()
+        .filter(|_| case.sign() == Some(OomSign::Preallocation))?;
+    let what = "Less of the GPU is free than TensorFlow takes at its start";
+    Some(
+        case.finding(Cause::ForeignProcess, Certainty::Likely, with_figures(what, asked))
+            .says("Another process has the rest, or PyTorch in this one. TensorFlow goes on with less, if that is enough.")
+            .advises([
+                case.see_who_is_there(),
+                because("no more than it needs", "TF_FORCE_GPU_ALLOW_GROWTH=true"),
+                case.another_gpu(),
+            ]),
+    )
 }
 
 /// The finding about the processes that are listed; its cause is that of the largest of them.
@@ -228,13 +250,18 @@ fn unnamed(case: &OomContext) -> Option<Finding> {
     let headline = format!(
         "{elsewhere} of the GPU's {capacity} is used by something other than this process's PyTorch."
     );
+    // Whoever loads a checkpoint without saying where to loads it onto the GPU that it was saved on, and so do the other ranks.
+    let loads = case.stack.doing(Situation::CheckpointLoading).is_some();
     Some(
         case.finding(
             Cause::ForeignProcess,
-            Certainty::likely_if(share >= MUCH_UNNAMED),
+            Certainty::likely_if(share >= MUCH_UNNAMED && !loads),
             headline,
         )
-        .says("Most likely another process uses it, otherwise libraries in this one.")
+        .says(match loads {
+            true => "Most likely other ranks of this training, which load the same checkpoint onto this GPU, or another process.",
+            false => "Most likely another process uses it, otherwise libraries in this one.",
+        })
         .says_if(case.caveat())
         .shows_first([("outside PyTorch", elsewhere)])
         .advises([case.see_who_is_there(), case.another_gpu()]),
@@ -244,6 +271,13 @@ fn unnamed(case: &OomContext) -> Option<Finding> {
 /// "no other process is on the GPU"
 pub(super) fn clause(case: &OomContext) -> String {
     match (&case.others, case.other_processes, case.elsewhere) {
+        (Some(others), _, Some(elsewhere))
+            if others.is_empty()
+                && elsewhere - case.non_pytorch.unwrap_or(elsewhere) > UNLISTED =>
+        {
+            let unlisted = elsewhere - case.non_pytorch.unwrap_or(elsewhere);
+            format!("{unlisted} more is used by a desktop or by processes that are not listed")
+        }
         (Some(others), _, _) if others.is_empty() => "no other process is on the GPU".into(),
         (Some(others), Some(used), _) if others.len() == 1 => {
             format!("another process uses {used}")

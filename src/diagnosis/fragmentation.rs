@@ -6,6 +6,7 @@ use super::oom_context::OomContext;
 use super::unused_block;
 use super::{Cause, CauseSpec, Certainty, Finding, Help};
 use crate::calibration::EXPANDABLE;
+use crate::oom::OomKind;
 use crate::units::Bytes;
 
 pub(super) const CAUSE: CauseSpec =
@@ -79,10 +80,21 @@ fn examine(case: &OomContext) -> Option<Finding> {
             .says_if(expandable.then_some("Expandable segments are already on."))
             .shows(numbers.into_iter().filter_map(|(what, n)| Some((what, n?))));
     let first = match expandable || !case.has_expandable_segments() {
-        true => because(
-            "torch.cuda.empty_cache() between phases with different shapes",
-            "training, evaluation",
+        true if case.kind == OomKind::NpuOom => because(
+            "expandable segments",
+            "PYTORCH_NPU_ALLOC_CONF=expandable_segments:True",
         ),
+        true => {
+            let module = match case.kind {
+                OomKind::XpuOom => "xpu",
+                OomKind::MpsOom => "mps",
+                _ => "cuda",
+            };
+            because(
+                &format!("torch.{module}.empty_cache() between phases with different shapes"),
+                "training, evaluation",
+            )
+        }
         false => because(
             "expandable segments",
             "PYTORCH_CUDA_ALLOC_CONF=expandable_segments:True",

@@ -5,6 +5,7 @@ use super::host_figures::{HostFigures, out_of_sight};
 use super::oom_context::OomContext;
 use super::{Cause, CauseSpec, Certainty, Finding, Phrase};
 use crate::oom::{OomKind, OomSign};
+use crate::units::Bytes;
 
 pub(super) const CAUSE: CauseSpec =
     CauseSpec::new("host memory", examine).of_host("host memory ran out, not GPU memory");
@@ -26,6 +27,52 @@ fn is_refused(case: &OomContext) -> bool {
     case.requested.is_some() || matches!(case.host_sign(), Some(OomSign::Refused | OomSign::Fork))
 }
 
+/// What helps an allocation that one line of the program asked for.
+const REFUSED_ADVICE: [&str; 3] = [
+    "less at a time: read in parts or memory-mapped (np.load(..., mmap_mode=\"r\"), torch.load(..., mmap=True)), or in a smaller type",
+    "more RAM or swap, or a larger limit for the job or container",
+    "fewer DataLoader workers, if each of them has a copy",
+];
+
+/// What helps where Windows has no place left for what is reserved.
+const PAGE_FILE_ADVICE: [&str; 2] = [
+    "fewer DataLoader workers (num_workers=0 to see): each one reserves gigabytes for CUDA's libraries",
+    "a larger page file: System, Advanced, Performance, Advanced, Virtual memory",
+];
+
+/// What helps where Ray killed a task.
+const RAY_ADVICE: [&str; 3] = [
+    "fewer actors and tasks on a node at a time (a larger num_cpus=, or @ray.remote(memory=BYTES) for each)",
+    "less in the node's RAM: parameters and optimizer state that were offloaded there, the object store",
+    "RAY_memory_usage_threshold=0.98 lets the node fill further before Ray kills, RAY_memory_monitor_refresh_ms=0 leaves it to the kernel",
+];
+
+/// What helps where nothing tells what filled the memory.
+const KILLED_ADVICE: [&str; 3] = [
+    "fewer DataLoader workers, or a smaller prefetch_factor",
+    "if it was loading a model: low_cpu_mem_usage=True, torch.load(..., mmap=True); each rank on the node reads a copy of its own",
+    "a larger memory limit for the job or container (SLURM: --mem=, docker: --memory=, Kubernetes: resources.limits.memory)",
+];
+
+/// From here on an allocation that was refused is one that a line of the program asked for as such.
+const LARGE: Bytes = Bytes::gib(1);
+
+fn advice(case: &OomContext) -> Vec<Phrase> {
+    let usual = || ADVICE.map(Phrase::from).to_vec();
+    match case.host_sign() {
+        Some(OomSign::Fork) => FORK_ADVICE
+            .map(Phrase::from)
+            .into_iter()
+            .chain(usual())
+            .collect(),
+        Some(OomSign::RayMonitor) => RAY_ADVICE.map(Phrase::from).to_vec(),
+        Some(OomSign::Killed) => KILLED_ADVICE.map(Phrase::from).to_vec(),
+        Some(OomSign::PageFile) => PAGE_FILE_ADVICE.map(Phrase::from).to_vec(),
+        _ if case.requested >= Some(LARGE) => REFUSED_ADVICE.map(Phrase::from).to_vec(),
+        _ => usual(),
+    }
+}
+
 fn fork_advice(case: &OomContext) -> Vec<Phrase> {
     match case.host_sign() {
         Some(OomSign::Fork) => FORK_ADVICE.map(Phrase::from).to_vec(),
@@ -38,6 +85,12 @@ fn how(case: &OomContext) -> &'static str {
     match (case.host_sign(), is_refused(case)) {
         (Some(OomSign::Fork), _) => {
             "The kernel refused memory to a call, most often to start a process: a fork may come to need as much as its parent has. Nothing was killed."
+        }
+        (Some(OomSign::RayMonitor), _) => {
+            "Ray's monitor ended it before the kernel would have: the node as a whole was nearly out of RAM."
+        }
+        (Some(OomSign::PageFile), _) => {
+            "Windows promises no memory that RAM and page file together could not hold, used or not. Nothing was killed."
         }
         (Some(OomSign::Killed), _) => {
             "The kernel's OOM killer does that, or the job's memory limit (dmesg says so); a scheduler or a person may have as well."
@@ -78,6 +131,10 @@ fn examine(case: &OomContext) -> Option<Finding> {
     // Nothing but the signal is known: the kernel sends it, and so may a scheduler or a person.
     let is_killed = case.host_sign() == Some(OomSign::Killed);
     let headline = match case.requested {
+        None if case.host_sign() == Some(OomSign::PageFile) => {
+            "Windows' page file is too small for what the processes reserve; it is not GPU memory."
+                .into()
+        }
         None if is_killed => {
             "SIGKILL ended a process: most often the host's memory ran out, not the GPU's.".into()
         }
@@ -101,10 +158,9 @@ fn examine(case: &OomContext) -> Option<Finding> {
         ..case.finding(Cause::HostMemory, certainty, headline)
     };
     Some(
-        finding.says(how(case)).says_if(out_of_sight(case)).advises(
-            fork_advice(case)
-                .into_iter()
-                .chain(ADVICE.map(Phrase::from)),
-        ),
+        finding
+            .says(how(case))
+            .says_if(out_of_sight(case))
+            .advises(advice(case)),
     )
 }

@@ -15,8 +15,14 @@ pub(super) const CAUSE: CauseSpec =
 const NOTABLE: f64 = 0.05;
 
 fn examine(case: &OomContext) -> Option<Finding> {
-    if case.kind == OomKind::Vllm {
+    if matches!(case.kind, OomKind::Vllm | OomKind::Sglang)
+        && case.sign() != Some(OomSign::EngineWakes)
+    {
         return Some(no_room_for_the_cache(case));
+    }
+    let wakes = case.stack.doing(Situation::EngineWakes);
+    if wakes.is_some() || case.sign() == Some(OomSign::EngineWakes) {
+        return Some(no_room_to_wake_up(case));
     }
     let engine = case.others.iter().flatten().find(|other| other.is_engine());
     let beside = engine
@@ -24,18 +30,23 @@ fn examine(case: &OomContext) -> Option<Finding> {
         .zip(case.capacity)
         .filter(|(bytes, capacity)| bytes.fraction_of(*capacity) >= Some(NOTABLE));
     let inside = case.stack.doing(Situation::Engine);
-    if let (Some(call), Some(asked)) = (case.stack.doing(Situation::EngineCapture), case.asked()) {
+    let records = case.stack.doing(Situation::EngineCapture).or_else(|| {
+        let graph = case.stack.doing(Situation::GraphCapture);
+        graph.filter(|_| inside.is_some())
+    });
+    if records.is_some() || case.sign() == Some(OomSign::EngineGraphs) {
+        let what = "The inference engine ran out while it recorded its CUDA graphs";
+        let headline = match case.asked() {
+            Some(asked) => with_figures(what, asked),
+            None => Phrase::from(format!("{what}.")),
+        };
         return Some(
-            case.finding(
-                Cause::InferenceEngine,
-                Certainty::Likely,
-                with_figures("The inference engine ran out while it recorded its CUDA graphs", asked),
-            )
+            case.finding(Cause::InferenceEngine, Certainty::Likely, headline)
             .says("It records one for each of many numbers of requests, beside its share: what is left of the GPU has to hold them.")
-            .says(format!("It is {}.", call.shown()))
+            .says_if(records.map(|call| format!("It is {}.", call.shown())))
             .advises([
-                because("a smaller share for the engine", "--gpu-memory-utilization"),
-                because("no graphs, or fewer of them", "--enforce-eager; vLLM: cudagraph_capture_sizes, --max-num-seqs"),
+                because("a smaller share for the engine", "vLLM: --gpu-memory-utilization; SGLang: --mem-fraction-static"),
+                because("no graphs, or fewer of them", "vLLM: --enforce-eager, --max-num-seqs; SGLang: --cuda-graph-max-bs 16"),
                 case.another_gpu(),
             ]),
         );
@@ -52,7 +63,11 @@ fn examine(case: &OomContext) -> Option<Finding> {
             with_figures("The inference engine in this process ran out", asked),
             format!("It is {}.", call.shown()),
         ),
-        (None, _, _) => return None,
+        (None, Some(call), None) => (
+            "The inference engine in this process ran out.".into(),
+            format!("It is {}.", call.shown()),
+        ),
+        (None, None, _) => return None,
     };
     // As sure as it would be of any other process.
     let by_sum = beside.and_then(|_| foreign_process::named(case));
@@ -76,6 +91,33 @@ fn examine(case: &OomContext) -> Option<Finding> {
         other_process: engine.map(|other| other.pid),
         ..finding
     })
+}
+
+/// Between a training's steps an engine that sleeps has given its memory back. What the training has kept meanwhile is missing
+/// when it wakes up.
+fn no_room_to_wake_up(case: &OomContext) -> Finding {
+    case.finding(
+        Cause::InferenceEngine,
+        Certainty::Certain,
+        "The inference engine woke up from its sleep, and its memory was no longer free.",
+    )
+    .says("It takes the same share of the GPU again; the training beside it holds or has cached too much by then.")
+    .says_if(case.stack.own().map(|call| format!("It is {}.", call.shown())))
+    .advises([
+        because(
+            "a smaller share for the engine",
+            "gpu_memory_utilization; verl: actor_rollout_ref.rollout.gpu_memory_utilization=0.4",
+        ),
+        "torch.cuda.empty_cache() before it wakes up".into(),
+        because(
+            "the training's parameters and optimizer state in RAM meanwhile",
+            "verl: actor_rollout_ref.actor.fsdp_config.param_offload=True, optimizer_offload=True; OpenRLHF: --deepspeed_enable_sleep",
+        ),
+        because(
+            "no expandable segments in this process",
+            "the engine's sleep mode is incompatible with them",
+        ),
+    ])
 }
 
 /// vLLM takes its share of the GPU at the start, and checks what the weights and one profiling run leave of it for its KV cache.
@@ -106,6 +148,21 @@ fn no_room_for_the_cache(case: &OomContext) -> Finding {
                 because("a smaller share for the engine", "--gpu-memory-utilization"),
                 because("fewer requests at a time", "--max-num-seqs"),
                 case.another_gpu(),
+            ]),
+        Some(_) | None if case.kind == OomKind::Sglang => case
+            .finding(
+                Cause::InferenceEngine,
+                Certainty::Likely,
+                "SGLang's weights left too little of its share for a KV cache.",
+            )
+            .says("Weights and KV cache share a fixed fraction of the GPU.")
+            .advises([
+                because(
+                    "a larger share for them, if no one else uses the GPU",
+                    "--mem-fraction-static 0.9",
+                ),
+                because("more GPUs", "--tp 2"),
+                "quantized weights, or a smaller model".into(),
             ]),
         Some(_) | None => case
             .finding(

@@ -46,7 +46,7 @@ fn examine(case: &OomContext) -> Option<Finding> {
             .says_if(at.map(|call| format!("It is {}.", call.shown())))
             .says(foreign_process::clause_sentence(case))
             .says_if(case.caveat())
-            .advises(advice(case.kind))
+            .advises(advice(case))
             .at(case.stack.own().map(|call| call.source()).as_ref()),
     )
 }
@@ -67,7 +67,8 @@ fn takes(kind: OomKind) -> Option<&'static str> {
     }
 }
 
-fn advice(kind: OomKind) -> Vec<Phrase> {
+fn advice(case: &OomContext) -> Vec<Phrase> {
+    let kind = case.kind;
     let leave = because(
         "leave memory for other libraries",
         "torch.cuda.set_per_process_memory_fraction(0.9)",
@@ -84,6 +85,16 @@ fn advice(kind: OomKind) -> Vec<Phrase> {
     match kind {
         OomKind::Nccl | OomKind::Cudnn | OomKind::Cublas => {
             vec!["a smaller batch".into(), leave, first]
+        }
+        // Nothing tells whose memory it was: most often it is somebody else's, which one look shows.
+        _ if case.stack.doing(Situation::Communicator).is_some() => vec![
+            case.see_who_is_there(),
+            "give each rank its own GPU: torch.cuda.set_device(LOCAL_RANK) before the first collective call".into(),
+            first,
+            leave,
+        ],
+        _ if kind == OomKind::CudaErrorOom && !case.by_last_sample => {
+            vec![case.see_who_is_there(), first, leave]
         }
         _ => vec![first, leave],
     }

@@ -1,9 +1,11 @@
 //! Memory of this process outside of PyTorch's allocator: NCCL's buffers, cuBLAS's and cuDNN's
 //! workspaces, another library with its own allocator.
 
+use super::finding::because;
 use super::oom_context::OomContext;
 use super::{Cause, CauseSpec, Certainty, Finding};
 use crate::calibration::NON_TORCH_AT_MOST;
+use crate::oom::OomKind;
 
 pub(super) const CAUSE: CauseSpec =
     CauseSpec::new("non-PyTorch memory", examine).explains_capacity();
@@ -12,6 +14,37 @@ pub(super) const CAUSE: CauseSpec =
 const NOTABLE: f64 = 0.1;
 
 fn examine(case: &OomContext) -> Option<Finding> {
+    cached_by_cuda(case).or_else(|| counted(case))
+}
+
+/// Only `backend:cudaMallocAsync` does not say what is reserved: the cache is CUDA's own then.
+fn cached_by_cuda(case: &OomContext) -> Option<Finding> {
+    let is_async = case.kind == OomKind::CudaOom && case.reserved.is_none();
+    let (capacity, free) = (case.capacity?, case.free?);
+    let between = capacity - (case.allocated? + free);
+    let would_do = free + between >= case.requested?;
+    if !is_async || between <= NON_TORCH_AT_MOST || !would_do {
+        return None;
+    }
+    let headline = format!(
+        "{between} of the GPU's {capacity} is neither allocated by PyTorch nor free: CUDA has cached it, or another process uses it."
+    );
+    Some(
+        case.finding(Cause::NonPytorch, Certainty::Likely, headline)
+            .says("The program runs with cudaMallocAsync, whose cache is CUDA's own and may be in pieces.")
+            .says_if(case.failed())
+            .advises([
+                because(
+                    "PyTorch's own allocator",
+                    "PYTORCH_CUDA_ALLOC_CONF=expandable_segments:True without backend:cudaMallocAsync; ComfyUI: --disable-cuda-malloc",
+                ),
+                case.see_who_is_there(),
+                "a smaller batch".into(),
+            ]),
+    )
+}
+
+fn counted(case: &OomContext) -> Option<Finding> {
     let outside = case.non_pytorch?;
     let (capacity, requested) = (case.capacity?, case.requested?);
     let beyond_usual = outside - NON_TORCH_AT_MOST;

@@ -278,6 +278,8 @@ impl<'a> OomContext<'a> {
         let list = match self.kind {
             OomKind::HipOom => "rocm-smi --showpids on the host",
             OomKind::XpuOom => "xpu-smi ps on the host",
+            OomKind::NpuOom => "npu-smi info on the host",
+            OomKind::HpuOom => "hl-smi on the host",
             _ => "nvidia-smi on the host",
         };
         because("see who else is on the GPU", list)
@@ -288,6 +290,8 @@ impl<'a> OomContext<'a> {
         let variable = match self.kind {
             OomKind::HipOom => "HIP_VISIBLE_DEVICES",
             OomKind::XpuOom => "ZE_AFFINITY_MASK",
+            OomKind::NpuOom => "ASCEND_RT_VISIBLE_DEVICES",
+            OomKind::HpuOom => "HABANA_VISIBLE_MODULES",
             _ => "CUDA_VISIBLE_DEVICES",
         };
         because("another GPU", variable)
@@ -496,7 +500,8 @@ fn by_text(
     let Some(report) = &oom.report else {
         return (None, None);
     };
-    if let Some(used) = report.process_used {
+    // NVML knows processes by the host's ids, so that in a container this one has nothing by its own: a listed one is it.
+    if let Some(used) = report.process_used.filter(|used| *used > Bytes::ZERO) {
         let outside = reserved.map(|reserved| used - reserved);
         return (Some(report.others.clone()), outside);
     }

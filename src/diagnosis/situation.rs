@@ -33,6 +33,8 @@ pub enum Situation {
     Pipeline,
     /// A collective operation, or what sets them up.
     Communicator,
+    /// An inference engine takes memory again that it had given back while it slept.
+    EngineWakes,
     /// An inference engine, such as vLLM.
     Engine,
 }
@@ -168,7 +170,8 @@ impl StackCall<'_> {
 
     /// Whether it calls a module, which runs its forward pass.
     pub fn calls_a_module(&self) -> bool {
-        let calls = ["_call_impl", "_wrapped_call_impl"].contains(&self.function);
+        // Until 1.8 it was the operator itself.
+        let calls = ["_call_impl", "_wrapped_call_impl", "__call__"].contains(&self.function);
         calls && self.is_in("torch/nn/modules/module.py")
     }
 

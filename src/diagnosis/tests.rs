@@ -94,6 +94,8 @@ fn the_published_names_of_causes_stay() {
         "compilation",
         "large_logits",
         "attention_scores",
+        "wrong_size",
+        "driver_refused",
         "unused_block",
         "library_memory",
     ] {

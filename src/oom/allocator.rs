@@ -2,11 +2,12 @@
 
 use super::report::{OomReport, OtherProcess};
 use super::wording::{CompactLine, Continuation, MessageForm, OomReading, form_at, is_prose};
-use crate::oom::report::OomKind;
+use crate::oom::report::{OomKind, OomSign};
 use crate::oom::wording::{
     find, number_after, number_at_start, size_after, size_at_start, size_before,
 };
 use crate::units::Pid;
+use std::borrow::Cow;
 
 /// The words, compact, with which such a message begins, and its kind.
 pub(super) type AllocatorHeads = [(String, OomKind)];
@@ -89,15 +90,22 @@ pub(super) fn read_class(text: &CompactLine, heads: &AllocatorHeads) -> Option<O
 fn read_body(body: &str, kind: OomKind, form: MessageForm) -> Option<OomReading> {
     let mut found = OomReading::whole(kind, form);
     let clause = body.trim_start_matches(['.', ',', ':']);
-    let report = &mut found.report;
     if clause.starts_with("Triedtoallocatemorethan1EB") {
         // 2.x's check of `kMaxAllocSize` (CUDACachingAllocator.cpp): a size that overflowed.
+        found.report.sign = Some(OomSign::Overflow);
         return Some(found);
     }
+    // torch_npu has an allocator of its own for workspaces.
+    let clause = clause.strip_prefix("NPUWorkspaceAllocatort").map_or_else(
+        || Cow::Borrowed(clause),
+        |after| Cow::Owned(format!("T{after}")),
+    );
+    let clause = clause.as_ref();
     if let Some(after) = clause.strip_prefix("Allocationwaspreemptivelyrejected") {
         // Pull request 179473 (2.12): over the memory fraction; without "Tried to allocate".
-        report.requested = size_after(after, "Requestedsize:");
-        found.more = report
+        found.report.requested = size_after(after, "Requestedsize:");
+        found.more = found
+            .report
             .requested
             .is_none()
             .then_some(Continuation::Allocator);
@@ -114,6 +122,7 @@ fn read_body(body: &str, kind: OomKind, form: MessageForm) -> Option<OomReading>
         found.more = Some(Continuation::Allocator);
         return (ended || cut).then_some(found);
     }
+    let report = &mut found.report;
     report.requested = size_after(clause, "Triedtoallocate");
     read_figures(clause, report);
     if report.requested.is_none() && clause.len() > "Triedtoallocate99999999.99MiB".len() {
@@ -151,9 +160,9 @@ fn read_figures(clause: &str, report: &mut OomReport) {
         if let (Some(allocated), Some(unallocated)) = (report.allocated, report.unallocated) {
             report.reserved = Some(allocated + unallocated);
         }
-    } else if let Some(at) = find(clause, "(GPU") {
+    } else if let Some(device) = old_device(clause) {
         // 1.0 to 2.0.
-        report.device = number_after(&clause[at..], "(GPU");
+        report.device = Some(device);
         report.total = size_before(clause, "totalcapacity");
         report.allocated = size_before(clause, "alreadyallocated");
         report.free = size_before(clause, "free");
@@ -171,6 +180,16 @@ fn read_figures(clause: &str, report: &mut OomReport) {
             (Some(_), _) | (None, None) => {}
         }
     }
+}
+
+/// `(GPU 0; 14.76 GiB total capacity; …`, of which people sometimes lose the bracket.
+fn old_device(clause: &str) -> Option<u32> {
+    ["GPU", "NPU"].iter().find_map(|word| {
+        clause.match_indices(word).find_map(|(at, _)| {
+            let (device, after) = number_at_start(&clause[at + word.len()..])?;
+            after.starts_with(';').then_some(device)
+        })
+    })
 }
 
 /// `Process 745 has 1.20 GiB memory in use.`, for each process that NVML lists.

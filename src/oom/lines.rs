@@ -425,17 +425,19 @@ fn rank_in_prefix(line: &str) -> Option<Rank> {
         end -= 1;
     }
     let head = &line[..end];
-    let named = ["rank=", "[Rank ", "[rank ", "[rank: ", "[rank:"]
-        .iter()
-        .find_map(|name| {
-            let at = head.find(name)?;
-            // Not `local_rank=` and `node_rank=`.
-            if head[..at].ends_with(|c: char| c == '_' || c.is_alphanumeric()) {
-                return None;
-            }
-            let (rank, after) = leading_rank(&head[at + name.len()..])?;
-            after.starts_with([' ', ')', ']', ',', ':']).then_some(rank)
-        });
+    let named = [
+        "rank=", "[Rank ", "[rank ", "[rank: ", "[rank:", "[RANK:", "[RANK ", "[Rank:",
+    ]
+    .iter()
+    .find_map(|name| {
+        let at = head.find(name)?;
+        // Not `local_rank=` and `node_rank=`.
+        if head[..at].ends_with(|c: char| c == '_' || c.is_alphanumeric()) {
+            return None;
+        }
+        let (rank, after) = leading_rank(&head[at + name.len()..])?;
+        after.starts_with([' ', ')', ']', ',', ':']).then_some(rank)
+    });
     named.or_else(|| {
         let tag = head.strip_prefix('[')?;
         let tag = &tag[..tag.find("]<std")?];

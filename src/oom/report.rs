@@ -81,11 +81,29 @@ pub enum OomSign {
     EngineShare,
     /// What an inference engine runs behind its KV cache before it serves anybody.
     EngineWarmUp,
+    /// The GPU's memory that an inference engine had given back while it slept, and takes again.
+    EngineWakes,
+    /// An inference engine that records its CUDA graphs.
+    EngineGraphs,
+    /// What a framework takes of the GPU at its start, before it runs anything.
+    Preallocation,
+    /// A size that no memory has: a number that overflowed.
+    Overflow,
+    /// Windows' page file, which bounds what all programs together may reserve.
+    PageFile,
+    /// Ray's monitor of a node's memory.
+    RayMonitor,
     #[serde(other)]
     Other,
 }
 
 impl OomReport {
+    /// Whether its words say that a process is gone, and not why.
+    pub(super) fn is_guess(&self) -> bool {
+        self.kind == OomKind::HostOom
+            && (self.hearsay || matches!(self.sign, Some(OomSign::Killed | OomSign::Gone)))
+    }
+
     /// All its figures.
     pub(super) fn sizes(&self) -> [Option<Bytes>; 10] {
         [
@@ -134,6 +152,12 @@ pub enum OomKind {
     HipOom,
     XpuOom,
     MpsOom,
+    /// PyTorch's allocator for Huawei's Ascend (torch_npu).
+    NpuOom,
+    /// PyTorch's allocator for Intel's Gaudi.
+    HpuOom,
+    /// XLA on a TPU: the memory of its chips (HBM).
+    TpuOom,
     /// `CUDA error: out of memory`, outside the caching allocator.
     CudaErrorOom,
     Cublas,
@@ -143,6 +167,7 @@ pub enum OomKind {
     NvmlAssert,
     Bitsandbytes,
     Vllm,
+    Sglang,
     /// Accelerate's placement of a model (`device_map="auto"`), which left parts of it off the GPU.
     Placement,
     Cupy,
@@ -194,6 +219,9 @@ impl OomKind {
             OomKind::HipOom       => const { &spec("HIP out of memory",                    "PyTorch's HIP allocator (ROCm)",             "HIP",                PytorchAllocator, true,  false) },
             OomKind::XpuOom       => const { &spec("XPU out of memory",                    "PyTorch's XPU allocator",                    "an Intel GPU",       PytorchAllocator, true,  false) },
             OomKind::MpsOom       => const { &spec("MPS out of memory",                    "PyTorch's MPS allocator",                    "an Apple GPU",       PytorchAllocator, false, false) },
+            OomKind::NpuOom       => const { &spec("NPU out of memory",                    "PyTorch's allocator for Ascend NPUs",        "an Ascend NPU",      PytorchAllocator, false, false) },
+            OomKind::HpuOom       => const { &spec("HPU out of memory",                    "PyTorch's allocator for Gaudi",              "a Gaudi HPU",        PytorchAllocator, false, false) },
+            OomKind::TpuOom       => const { &spec("TPU out of memory",                    "XLA, in a TPU's memory (HBM)",               "a TPU",              Framework,        false, false) },
             OomKind::CudaErrorOom => const { &spec("CUDA out of memory",                   "CUDA itself, outside PyTorch's allocator",   "CUDA",               DriverCall,       false, false) },
             OomKind::Cublas       => const { &spec("cuBLAS out of memory",                 "cuBLAS",                                     "cuBLAS",             DriverCall,       false, false) },
             OomKind::Cudnn        => const { &spec("cuDNN out of memory",                  "cuDNN",                                      "cuDNN",              DriverCall,       false, false) },
@@ -201,6 +229,7 @@ impl OomKind {
             OomKind::NvmlAssert   => const { &spec("out of memory, hidden by an NVML assertion", "PyTorch's CUDA allocator (an NVML assertion hides its message)", "CUDA", DriverCall, true, true) },
             OomKind::Bitsandbytes => const { &spec("bitsandbytes out of memory",           "bitsandbytes",                               "bitsandbytes",       DriverCall,       false, false) },
             OomKind::Vllm         => const { &spec("vLLM: not enough memory for its KV cache", "vLLM",                                   "vLLM's KV cache",    Framework,        false, false) },
+            OomKind::Sglang       => const { &spec("SGLang: not enough memory for its KV cache", "SGLang",                               "SGLang's KV cache",  Framework,        false, false) },
             OomKind::Placement    => const { &spec("the model does not fit on the GPU",     "Accelerate, which plans where the parts of a model go", "Accelerate", Framework,     false, false) },
             OomKind::Cupy         => const { &spec("CuPy out of memory",                   "CuPy",                                       "CuPy",               Framework,        false, false) },
             OomKind::Jax          => const { &spec("JAX out of memory",                    "JAX",                                        "JAX",                Framework,        false, false) },

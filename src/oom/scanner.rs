@@ -106,6 +106,9 @@ const LONGEST_TRACEBACK_LINES: u64 = 2_000;
 /// Lines between NCCL's reason and the allocation that it refused, at most.
 const NCCL_REASON_LINES: u64 = 20;
 
+/// What pins memory in a traceback's line of source.
+const PINS: [&str; 2] = [".pin_memory(", "pin_memory=True"];
+
 /// Lines from one that pins memory to its error: marks below the call may stand between.
 const PINNING_LINES: u64 = 2;
 
@@ -211,7 +214,7 @@ impl MessageAssembler {
             self.tracebacks.begin(rank);
             self.is_chained = tracebacks::is_chained(&text.previous);
         }
-        if text.compact.contains(".pin_memory(") {
+        if PINS.iter().any(|call| text.compact.contains(call)) {
             self.pinned = Some(number);
         }
         if other_libraries::failed_otherwise(&text) {
@@ -388,6 +391,10 @@ impl MessageAssembler {
         let is_pinning = |line: u64| (1..=PINNING_LINES).contains(&number.saturating_sub(line));
         if report.kind == OomKind::CudaErrorOom && self.pinned.is_some_and(is_pinning) {
             (report.kind, report.sign) = (OomKind::HostOom, Some(OomSign::Pinned));
+        }
+        // SGLang's words around the message of its own exception.
+        if text.compact.contains("Capturecudagraphfailed") {
+            report.sign = Some(OomSign::EngineGraphs);
         }
         // Inductor's autotuning logs `Runtime error during autotuning:`, then the error, and tries
         // another choice.

@@ -18,6 +18,9 @@ const MOST_CALLS: usize = 96;
 /// Tracebacks that are read at a time: one for each rank of a large node.
 const MOST_STACKS: usize = 64;
 
+/// The line of a call until its mark has said it; no file has it.
+const UNKNOWN_LINE: u32 = 0;
+
 /// The longest text kept of a line of source code.
 const LONGEST_CODE: usize = 240;
 
@@ -43,9 +46,16 @@ static PYTHON: LazyLock<Regex> = LazyLock::new(|| {
 /// `File ~/train.py:12, in main(batch)`, `Cell In[4], line 2, in main(batch)`, `/srv/train.py:12 in main`: IPython's and rich's.
 static OTHERS: LazyLock<Regex> = LazyLock::new(|| {
     Regex::new(
-        r"File (?P<file>\S+?):(?P<at>\d+), in (?P<in>[^\s(]+)|(?P<cell>Cell In ?\[\d+\]),? line (?P<cell_at>\d+)(?:, in (?P<cell_in>[^\s(]+))?|(?P<rich>/\S+\.py):(?P<rich_at>\d+)(?: in (?P<rich_in>[^\s(]+)|[ │|]*$)",
+        r"File (?P<file>\S+?):(?P<at>\d+), in (?P<in>[^\s(]+)|(?P<cell>Cell In ?\[\d+\]),? line (?P<cell_at>\d+)(?:, in (?P<cell_in>[^\s(]+))?|(?P<rich>(?:[A-Za-z]:\\)?[/\w]\S*\.py):(?P<rich_at>\d+)(?: in (?P<rich_in>[^\s(]+)|[ │|]*$)",
     )
     .expect("a valid expression")
+});
+
+/// `/srv/train.py in main(batch)`, `[/srv/train.py](https://localhost:8080/#) in main(batch)`, `<ipython-input-7-3d62> in <module>`:
+/// IPython's before 8, and Colab's, which say the line only by the mark at its source.
+static UNNUMBERED: LazyLock<Regex> = LazyLock::new(|| {
+    Regex::new(r"^\s*\[?(?P<file>[~/][^\s\]]*\.py|<ipython-input-[^>\s]+>|/tmp/ipykernel_\S+\.py)(?:\]\(\S*\))? in (?P<in><[^>]+>|[^\s(]+)")
+        .expect("a valid expression")
 });
 
 /// Where a path fills rich's box, the function is in the next line: `│ in _call_impl      │`.
@@ -70,12 +80,13 @@ pub(super) fn is_chained(before: &str) -> bool {
     before.contains(CHAINED)
 }
 
-/// Whether a line is a call of a traceback, as Python prints it. A dump of faulthandler's has no comma before the function,
+/// Whether a line is a call of a traceback, as Python, IPython or rich prints it. A dump of faulthandler's has no comma before the function,
 /// and its innermost call first.
 pub(super) fn is_call(line: &str) -> bool {
-    PYTHON
-        .captures(line)
-        .is_some_and(|found| found.get(3).is_some() || line.ends_with(&found[2]))
+    match PYTHON.captures(line) {
+        Some(found) => found.get(3).is_some() || line.ends_with(&found[2]),
+        None => OTHERS.is_match(line) || UNNUMBERED.is_match(line),
+    }
 }
 
 /// The tracebacks of a stream that have begun, one a rank.
@@ -173,7 +184,11 @@ impl OpenTraceback {
             return true;
         }
         if let Some(marked) = MARKED.captures(text) {
-            if marked[1].parse() == Ok(last.line) {
+            let at = marked[1].parse();
+            if last.line == UNKNOWN_LINE {
+                last.line = at.clone().unwrap_or(UNKNOWN_LINE);
+            }
+            if at == Ok(last.line) {
                 last.code = cut(marked[2].trim_end_matches(['│', ' ']));
             }
             return true;
@@ -199,7 +214,15 @@ fn call_in(text: &str) -> Option<TracedCall> {
             code: String::new(),
         });
     }
-    let found = OTHERS.captures(text)?;
+    let Some(found) = OTHERS.captures(text) else {
+        let found = UNNUMBERED.captures(text)?;
+        return Some(TracedCall {
+            file: found["file"].to_string(),
+            line: UNKNOWN_LINE,
+            function: found["in"].to_string(),
+            code: String::new(),
+        });
+    };
     let file = ["file", "cell", "rich"]
         .iter()
         .find_map(|name| found.name(name))?;
@@ -283,6 +306,49 @@ mod tests {
                 "Cell In[9]:7 fit loss = model(batch)",
                 "Cell In[12]:4 <module> fit(batch)"
             ]
+        );
+    }
+
+    #[test]
+    fn a_notebooks_of_before() {
+        let text = format!(
+            "OutOfMemoryError                          Traceback (most recent call last)\n<ipython-input-12-ab12> in <module>\n      \
+             2 for batch in loader:\n----> 3     fit(batch)\n\n2 frames\n[/srv/net.py](https://localhost:8080/#) in forward(self, x)\n\
+             ---> 31     return self.head(x)\n\n~/lib/head.py in __call__(self, x)\n     11     \\\"\\\"\n---> 12     return x @ self.w\n\n{MESSAGE}\n"
+        );
+        assert_eq!(
+            stack(&text),
+            [
+                "~/lib/head.py:12 __call__ return x @ self.w",
+                "/srv/net.py:31 forward return self.head(x)",
+                "<ipython-input-12-ab12>:3 <module> fit(batch)"
+            ]
+        );
+    }
+
+    #[test]
+    fn one_that_begins_in_the_middle() {
+        let last = "File /v/lib/python3.12/site-packages/torch/nn/modules/module.py:903, in Module._apply(self, fn)\n--> 903     param = fn(param)\n\n";
+        assert_eq!(
+            stack(&format!("{last}{MESSAGE}\n")),
+            [
+                "/v/lib/python3.12/site-packages/torch/nn/modules/module.py:903 Module._apply param = fn(param)"
+            ]
+        );
+        // A warning names a file of a package as well.
+        let warning = "/v/lib/python3.12/site-packages/torch/utils/data.py:12: UserWarning: slow\n";
+        assert!(stack(&format!("{warning}{MESSAGE}\n")).is_empty());
+    }
+
+    #[test]
+    fn richs_on_windows() {
+        let text = format!(
+            "│ C:\\v\\lib\\site-packages\\torch\\optim\\adamw.py:171 in step   │\n│ ❱ 171 │   │   adamw(                        │\n╰──────╯\n{MESSAGE}\n"
+        );
+        let calls = stack(&text);
+        assert!(
+            calls[0].starts_with("C:\\v\\lib\\site-packages\\torch\\optim\\adamw.py:171 step"),
+            "{calls:?}"
         );
     }
 

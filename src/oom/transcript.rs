@@ -119,6 +119,10 @@ impl MessageSink for OutcomeTracker {
         let Some(case) = cases.find(|case| of(&case.report) == of(&message.report)) else {
             return;
         };
+        // Whoever sees that a process was killed speaks first, then whoever did it.
+        if case.report.is_guess() && !message.report.is_guess() {
+            (case.report.sign, case.report.hearsay) = (message.report.sign, false);
+        }
         if !case.report.stack.is_empty() || message.report.stack.is_empty() {
             return;
         }

@@ -149,6 +149,12 @@ fn title(of: &OfMessage) -> String {
         (_, Some(OomSign::Gone)) => " (a worker is gone)",
         (_, Some(OomSign::EngineShare)) => " (less is free than its share)",
         (_, Some(OomSign::EngineWarmUp)) => " (warming up)",
+        (_, Some(OomSign::EngineWakes)) => " (waking up)",
+        (_, Some(OomSign::EngineGraphs)) => " (recording its graphs)",
+        (_, Some(OomSign::Preallocation)) => " (at its start)",
+        (_, Some(OomSign::Overflow)) => " (a size that overflowed)",
+        (_, Some(OomSign::RayMonitor)) => " (Ray's monitor)",
+        (_, Some(OomSign::PageFile)) => " (Windows' page file)",
         (_, None | Some(OomSign::Descriptors | OomSign::Other)) if of.suspicion => {
             " (a process was killed)"
         }

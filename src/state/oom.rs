@@ -178,6 +178,12 @@ impl OomIncident {
                 | OomSign::Killed
                 | OomSign::EngineShare
                 | OomSign::EngineWarmUp
+                | OomSign::EngineWakes
+                | OomSign::EngineGraphs
+                | OomSign::Preallocation
+                | OomSign::Overflow
+                | OomSign::PageFile
+                | OomSign::RayMonitor
                 | OomSign::Other,
             )
             | None => "memory",

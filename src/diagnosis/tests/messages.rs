@@ -417,9 +417,192 @@ pub(super) fn messages() -> Vec<(&'static str, OomReport, Cause, Certainty)> {
         ),
         (
             "more free than asked for when the message was made",
-            with_process(message(23.57, 9.0, 12.0, 1.0, 2.0), 13.6, &[]),
+            with_process(message(23.57, 3.0, 18.0, 1.0, 2.0), 19.6, &[]),
             Capacity,
             Possible,
+        ),
+        (
+            "far more free than asked for",
+            message(191.5, 120.3, 60.2, 8.4, 0.002),
+            DriverRefused,
+            Possible,
+        ),
+        (
+            "a number that overflowed",
+            OomReport {
+                sign: Some(OomSign::Overflow),
+                ..OomReport::default()
+            },
+            WrongSize,
+            Certain,
+        ),
+        (
+            "a size that is none",
+            message(14.7, 14.6, 0.0, 0.0, 8_000_000.0),
+            WrongSize,
+            Certain,
+        ),
+        (
+            "a cache of CUDA's own",
+            OomReport {
+                unallocated: None,
+                ..message(47.5, 0.03, 31.2, 0.0, 0.6)
+            },
+            NonPytorch,
+            Likely,
+        ),
+        (
+            "itself under the host's id, and the contexts of other ranks",
+            with_process(
+                message(79.1, 0.2, 74.0, 1.6, 0.4),
+                0.0,
+                &[(71, 76.3), (72, 0.52), (73, 0.52), (74, 0.52)],
+            ),
+            OwnRanks,
+            Likely,
+        ),
+        (
+            "beside a desktop that nobody lists",
+            with_process(message(5.78, 0.6, 4.13, 0.04, 1.45), 4.3, &[]),
+            Capacity,
+            Certain,
+        ),
+        (
+            "an engine that wakes up",
+            OomReport {
+                kind: OomKind::Vllm,
+                sign: Some(OomSign::EngineWakes),
+                ..OomReport::default()
+            },
+            InferenceEngine,
+            Certain,
+        ),
+        (
+            "an engine that records its graphs, by its words",
+            OomReport {
+                sign: Some(OomSign::EngineGraphs),
+                ..with_process(message(79.1, 1.0, 74.1, 1.1, 1.2), 78.0, &[])
+            },
+            InferenceEngine,
+            Likely,
+        ),
+        (
+            "SGLang's cache",
+            OomReport {
+                kind: OomKind::Sglang,
+                ..OomReport::default()
+            },
+            InferenceEngine,
+            Likely,
+        ),
+        (
+            "TensorFlow at its start",
+            OomReport {
+                kind: OomKind::Tf,
+                sign: Some(OomSign::Preallocation),
+                requested: Some(gib(17.8)),
+                ..OomReport::default()
+            },
+            ForeignProcess,
+            Likely,
+        ),
+        (
+            "a TPU",
+            OomReport {
+                kind: OomKind::TpuOom,
+                ..OomReport::default()
+            },
+            Capacity,
+            Likely,
+        ),
+        (
+            "an NPU in pieces",
+            OomReport {
+                kind: OomKind::NpuOom,
+                ..message(60.9, 1.3, 49.4, 8.1, 5.0)
+            },
+            Fragmentation,
+            Likely,
+        ),
+        (
+            "weights that are larger than the GPU",
+            OomReport {
+                stack: printed(
+                    "/v/site-packages/transformers/modeling_utils.py",
+                    "caching_allocator_warmup",
+                )
+                .stack,
+                ..message(23.7, 23.3, 0.0, 0.0, 32.0)
+            },
+            Capacity,
+            Certain,
+        ),
+        (
+            "a checkpoint that all ranks load onto one GPU",
+            OomReport {
+                stack: printed(
+                    "/v/site-packages/torch/serialization.py",
+                    "_cuda_deserialize",
+                )
+                .stack,
+                ..message(11.2, 0.02, 0.95, 0.03, 0.02)
+            },
+            CheckpointLoading,
+            Likely,
+        ),
+        (
+            "a model's outputs in fp32",
+            printed(
+                "/v/site-packages/accelerate/utils/operations.py",
+                "_convert_to_fp32",
+            ),
+            LargeLogits,
+            Likely,
+        ),
+        (
+            "a collective call, and no figures",
+            OomReport {
+                kind: OomKind::CudaErrorOom,
+                stack: printed(
+                    "/v/site-packages/torch/distributed/distributed_c10d.py",
+                    "barrier",
+                )
+                .stack,
+                ..OomReport::default()
+            },
+            LibraryMemory,
+            Possible,
+        ),
+        (
+            "the host, an array of many GiB",
+            OomReport {
+                kind: OomKind::HostOom,
+                sign: Some(OomSign::Refused),
+                requested: Some(gib(58.0)),
+                ..OomReport::default()
+            },
+            HostMemory,
+            Certain,
+        ),
+        (
+            "the host, Windows' page file",
+            OomReport {
+                kind: OomKind::HostOom,
+                sign: Some(OomSign::PageFile),
+                ..OomReport::default()
+            },
+            HostMemory,
+            Certain,
+        ),
+        (
+            "the host, Ray's monitor",
+            OomReport {
+                kind: OomKind::HostOom,
+                sign: Some(OomSign::RayMonitor),
+                ..OomReport::default()
+            },
+            HostMemory,
+            Certain,
         ),
     ]
 }

@@ -233,7 +233,11 @@ fn texts_of_the_same_class_without_the_shape() {
     assert_eq!(one(rejected), expected);
     let absurd =
         "torch.OutOfMemoryError: CUDA out of memory. Tried to allocate more than 1EB memory.";
-    assert_eq!(one(absurd), OomReport::default());
+    let expected = OomReport {
+        sign: Some(OomSign::Overflow),
+        ..OomReport::default()
+    };
+    assert_eq!(one(absurd), expected);
     let bare = "torch.OutOfMemoryError: CUDA out of memory.";
     assert_eq!(one(bare), OomReport::default());
     let class = "torch.OutOfMemoryError: Allocation on device 2 \n\nGot an OOM, unloading";
