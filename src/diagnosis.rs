@@ -41,6 +41,7 @@ mod oom_context;
 mod open_files;
 mod optimizer_state;
 mod own_ranks;
+mod own_settings;
 mod pinned_memory;
 mod prefetch_queue;
 mod printed_phase;

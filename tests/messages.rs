@@ -13,7 +13,7 @@
 //! OOM and is none or was handled, `wordings` single lines, several for each row of the table, and
 //! `further` what fits none of them.
 
-use oomph::diagnosis::diagnose_incident;
+use oomph::diagnosis::{Cause, diagnose_incident};
 use oomph::oom::{OomOutcome, OomReport, Scanner, read};
 use oomph::state::{OomIncident, State};
 use oomph::units::{Bytes, Moment};
@@ -235,5 +235,35 @@ fn a_record_is_read_the_same_within_a_log() {
             report.line -= 2;
         }
         assert_eq!(found, alone, "{}", record.what);
+    }
+}
+
+/// Causes that no text shows: they are told by the probe, by NVML over time, or by the host's processes.
+const BEYOND_TEXT: [Cause; 14] = [
+    Cause::PrefetchQueue,
+    Cause::WorkerCopies,
+    Cause::HostLeak,
+    Cause::HostWorkers,
+    Cause::CheckpointInRam,
+    Cause::EvaluationInRam,
+    Cause::HostProcess,
+    Cause::DeviceFault,
+    Cause::LeftoverProcess,
+    Cause::Leak,
+    Cause::EvaluationGraph,
+    Cause::OddBatch,
+    Cause::UnusedBlock,
+    Cause::Thrashing,
+];
+
+#[test]
+fn each_cause_that_a_text_can_show_has_a_record() {
+    let all: String = records().into_iter().map(|r| r.expected + "\n").collect();
+    for cause in Cause::ALL {
+        let name = serde_json::to_value(cause).expect("JSON");
+        let name = name.as_str().expect("a name");
+        let words = format!("cause={name}\n");
+        let has = all.contains(&words);
+        assert_eq!(!has, BEYOND_TEXT.contains(cause), "{name}");
     }
 }

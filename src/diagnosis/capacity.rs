@@ -10,7 +10,7 @@ use super::oom_context::OomContext;
 use super::optimizer_state::alternatives;
 use super::situation::{Situation, StackCall};
 use super::{Cause, CauseSpec, Certainty, Finding, Phrase};
-use super::{driver_refused, wrong_size, zero};
+use super::{driver_refused, own_settings, wrong_size, zero};
 use crate::calibration::{
     AUTOCAST_LEAVES, CHECKPOINTING_LEAVES, EIGHT_BIT_ADAM_SAVES, NON_TORCH_AT_MOST,
 };
@@ -613,6 +613,11 @@ fn keeps_gradients(case: &OomContext) -> bool {
 
 /// What helps most trainings.
 fn usual(case: &OomContext) -> Vec<Phrase> {
+    if case.phase != Phase::Optimizer
+        && let Some(settings) = own_settings::advice(&case.stack)
+    {
+        return settings;
+    }
     match case.phase {
         Phase::Optimizer => vec![
             because(

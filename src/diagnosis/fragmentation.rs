@@ -12,6 +12,9 @@ use crate::units::Bytes;
 pub(super) const CAUSE: CauseSpec =
     CauseSpec::new("fragmentation", examine).prefers(Help::NoFragmentation);
 
+/// A message's figures are rounded: what is free may be a little less than what was requested though it reads the same.
+const ROUNDING: Bytes = Bytes::mib(11);
+
 fn examine(case: &OomContext) -> Option<Finding> {
     let (cached, requested) = (case.cached?, case.requested?);
     let notable = case.cache_is_notable()?;
@@ -19,7 +22,7 @@ fn examine(case: &OomContext) -> Option<Finding> {
     if case.by_last_sample || cached + free < requested || unused_block::is_unused(case) {
         return None;
     }
-    if free >= requested {
+    if free > requested + ROUNDING {
         // The device had enough free memory: the request failed for another reason.
         return None;
     }

@@ -9,7 +9,8 @@ use std::sync::LazyLock;
 static EVALUATES: LazyLock<Regex> = LazyLock::new(|| {
     Regex::new(concat!(
         "^_?(run_|do_|maybe_)?(eval|evaluate|evaluation|validate|validation|valid|val|test|predict|prediction|estimate_loss)",
-        "(_loop|_step|_epoch|_one_epoch|_model|_batch|_loss|_all)?$"
+        "(_loop|_step|_epoch|_one_epoch|_model|_batch|_loss|_all)?$",
+        "|^_?(log|compute|perform)_(actual_)?(evaluation|validation)(_map|_metrics)?$"
     ))
     .expect("the expression is valid")
 });
@@ -139,6 +140,9 @@ mod tests {
             "val_one_epoch",
             "evaluate",
             "estimate_loss",
+            "log_validation",
+            "perform_actual_validation",
+            "compute_validation_map",
             "validation_step",
         ] {
             let calls = [(net, "forward"), call, (fit, name), (fit, "train")];

@@ -206,7 +206,7 @@ fn blocks(explanation: &Explanation, oom: &Explained, chosen: usize) -> Vec<Docu
     if let Some((_, command)) = &oom.run {
         blocks.push(DocumentBlock::detail(format!("command: {command}")));
     }
-    blocks.push(DocumentBlock::Table(figures(oom)));
+    // The answer comes first, and then what it rests on.
     let mut shown = numbers(oom);
     for (n, finding) in oom.findings.iter().enumerate() {
         // A number is told once.
@@ -218,6 +218,11 @@ fn blocks(explanation: &Explanation, oom: &Explained, chosen: usize) -> Vec<Docu
             is_new
         });
         blocks.extend(document::finding(&finding, n == 0));
+    }
+    let figures = figures(oom);
+    if !figures.is_empty() {
+        blocks.push(DocumentBlock::heading("Figures"));
+        blocks.push(DocumentBlock::Table(figures));
     }
     blocks.extend(holders(oom));
     let found = oom.retainers.as_ref();

@@ -27,6 +27,7 @@ GENERATES = re.compile("^_?(generate|greedy_search|beam_search|sample|p_sample|d
 EVALUATES = re.compile(
     "^_?(run_|do_|maybe_)?(eval|evaluate|evaluation|validate|validation|valid|val|test|predict|prediction|estimate_loss)"
     "(_loop|_step|_epoch|_one_epoch|_model|_batch|_loss|_all)?$"
+    "|^_?(log|compute|perform)_(actual_)?(evaluation|validation)(_map|_metrics)?$"
 )
 TRAINS = re.compile("(^|_)(pre)?(train|training)(_|$)")
 
