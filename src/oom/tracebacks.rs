@@ -46,7 +46,7 @@ static PYTHON: LazyLock<Regex> = LazyLock::new(|| {
 /// `File ~/train.py:12, in main(batch)`, `Cell In[4], line 2, in main(batch)`, `/srv/train.py:12 in main`: IPython's and rich's.
 static OTHERS: LazyLock<Regex> = LazyLock::new(|| {
     Regex::new(
-        r"File (?P<file>\S+?):(?P<at>\d+), in (?P<in>[^\s(]+)|(?P<cell>Cell In ?\[\d+\]),? line (?P<cell_at>\d+)(?:, in (?P<cell_in>[^\s(]+))?|(?P<rich>(?:[A-Za-z]:\\)?[/\w]\S*\.py):(?P<rich_at>\d+)(?: in (?P<rich_in>[^\s(]+)|[ │|]*$)",
+        r"File (?P<file>\S+?):(?P<at>\d+), in (?P<in>[^\s(]+)|(?P<cell>Cell In ?\[\d+\]),? line (?P<cell_at>\d+)(?:, in (?P<cell_in>[^\s(]+))?|(?P<rich>(?:[A-Za-z]:\\|/)\S+\.py):(?P<rich_at>\d+)(?: in (?P<rich_in>[^\s(]+)|[ │|]*$)",
     )
     .expect("a valid expression")
 });
@@ -335,6 +335,9 @@ mod tests {
                 "/v/lib/python3.12/site-packages/torch/nn/modules/module.py:903 Module._apply param = fn(param)"
             ]
         );
+        // rich's logger says at the end of a line who logged it.
+        let logged = format!("[10:00:01] ERROR    {}    trainer.py:136\n", &MESSAGE[24..]);
+        assert!(stack(&logged).is_empty());
         // A warning names a file of a package as well.
         let warning = "/v/lib/python3.12/site-packages/torch/utils/data.py:12: UserWarning: slow\n";
         assert!(stack(&format!("{warning}{MESSAGE}\n")).is_empty());
