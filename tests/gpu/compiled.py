@@ -30,7 +30,8 @@ PROGRAM = HERE / "programs" / "compiled_kinds.py"
 TIMES = (1.2, 2.0)
 SECONDS = 150
 SHARDED = (
-    "ddp", "ddp-compiled", "fsdp1", "fsdp1-blocks", "fsdp1-grad", "fsdp2", "fsdp2-bf16", "fsdp2-recompute", "fsdp2-whole", "fsdp2-large",
+    "ddp", "ddp-compiled", "compiled-ddp", "blocks-ddp", "fsdp2-blocks", "fsdp2-blocks-bf16", "fsdp2-blocks-wrapped",
+    "fsdp2-blocks-recompute", "fsdp2-compiled", "fsdp1", "fsdp1-blocks", "fsdp1-grad", "fsdp2", "fsdp2-bf16", "fsdp2-recompute", "fsdp2-whole", "fsdp2-large",
 )
 
 

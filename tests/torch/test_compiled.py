@@ -149,10 +149,27 @@ class Compiled(unittest.TestCase):
         model = Decoder()
         step(model, 6, loss)
         before = compiled()
-        with out("backward"), self.assertRaises(torch.OutOfMemoryError):
-            step(model, 6, loss)
-        self.assertIsNone(on_cpu.rehearse.why_not(self.rehearsed()))
-        self.assertEqual(compiled(), before)
+        for where in FAILS:
+            with self.subTest(where=where):
+                WIRE.forget()
+                WIRE.lines.clear()
+                step(model, 6, loss)
+                with out(where), self.assertRaises(torch.OutOfMemoryError):
+                    step(model, 6, loss)
+                line = self.rehearsed()
+                self.assertIsNone(on_cpu.rehearse.why_not(line))
+                self.assertEqual(line["phase"], where)
+                self.assertEqual(compiled(), before)
+
+    def test_what_runs_out_in_a_compiled_function_of_an_optimizer_is_no_forward(self):
+        model = Decoder()
+        step(model, 6)
+        function = torch.compile(lambda gradient: gradient / gradient.norm(), backend=BACKEND)
+        with torch.no_grad():
+            function(model.head.weight.grad)
+            with out("forward"), self.assertRaises(torch.OutOfMemoryError):
+                function(model.head.weight.grad)
+        self.assertEqual([line for line in WIRE.lines if line["event"] == "rehearsal"], [])
 
     def test_the_same_frames_are_compiled_as_with_nothing_in_front(self):
         noted = next(each for each in roots_installed())

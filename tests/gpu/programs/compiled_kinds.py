@@ -75,6 +75,64 @@ def ddp_compiled(model, args):
     return wrapped(ddp(model, args), args)
 
 
+def compiled_ddp(model, args):
+    """In the order of nanoGPT; timm and torchvision wrap first (`ddp_compiled`)."""
+    return ddp(wrapped(model, args), args)
+
+
+def blocks_ddp(model, args):
+    return ddp(blocks(model, args), args)
+
+
+def fsdp2_blocks(model, args):
+    """In the order of torchtitan: each block is compiled in place, and sharded then."""
+    return fsdp2(blocks(model, args), args)
+
+
+def fsdp2_blocks_wrapped(model, args):
+    return fsdp2(blocks_wrapped(model, args), args)
+
+
+def fsdp2_compiled(model, args):
+    return wrapped(fsdp2(model, args), args)
+
+
+def method(model, args):
+    model.forward = torch.compile(model.forward, backend=args.backend)
+    return model
+
+
+class Breaking(torch.nn.Module):
+    """A decoder whose graph has to end in the middle."""
+
+    def __init__(self, inner):
+        super().__init__()
+        self.inner, self.blocks = inner, inner.blocks
+
+    def forward(self, tokens):
+        inner = self.inner
+        x = inner.embed(tokens) + inner.position.weight[: tokens.shape[1]]
+        for at, block in enumerate(inner.blocks):
+            if at == len(inner.blocks) // 2:
+                torch._dynamo.graph_break()
+            x = block(x)
+        logits = inner.head(inner.norm(x))
+        return F.cross_entropy(logits.flatten(0, 1), tokens.flatten())
+
+
+def loss_of(model, tokens):
+    return model(tokens)
+
+
+def whole_step(model, optimizer, tokens):
+    """What a program may compile as one function: with its backward and its optimizer."""
+    loss = model(tokens)
+    loss.backward()
+    optimizer.step()
+    optimizer.zero_grad()
+    return loss
+
+
 def fsdp1(model, args):
     from torch.distributed.fsdp import FullyShardedDataParallel
 
@@ -136,6 +194,20 @@ KINDS = {
     "unet": ("unet", True, 48, wrapped),
     "ddp": ("decoder", True, 24, ddp),
     "ddp-compiled": ("decoder", True, 24, ddp_compiled),
+    "compiled-ddp": ("decoder", True, 24, compiled_ddp),
+    "blocks-ddp": ("decoder", True, 24, blocks_ddp),
+    "fsdp2-blocks": ("decoder", True, 24, fsdp2_blocks),
+    "fsdp2-blocks-bf16": ("decoder", False, 24, lambda model, args: fsdp2(blocks(model, args), args, torch.bfloat16)),
+    "fsdp2-blocks-wrapped": ("decoder", True, 24, fsdp2_blocks_wrapped),
+    "fsdp2-blocks-recompute": ("recompute", True, 48, fsdp2_blocks),
+    "fsdp2-compiled": ("decoder", True, 24, fsdp2_compiled),
+    "gpt-method": ("decoder", True, 24, method),
+    "gpt-breaks": ("breaking", True, 24, wrapped),
+    "gpt-dynamic": ("decoder", True, 24, lambda model, args: wrapped(model, args, dynamic=True)),
+    # What is compiled is a function that calls the model.
+    "gpt-function": ("decoder", True, 24, lambda model, args: model),
+    "gpt-step": ("decoder", True, 24, lambda model, args: model),
+    "gpt-optimizer-compiled": ("decoder", True, 24, wrapped),
     "fsdp1": ("decoder", False, 16, fsdp1),
     "fsdp1-grad": ("decoder", False, 16, fsdp1_grad),
     "fsdp2": ("decoder", False, 16, fsdp2),
@@ -152,9 +224,9 @@ KINDS = {
 def made(args):
     name = KINDS[args.kind][0]
     small = dict(layers=2, width=64, vocabulary=100, length=32) if args.tiny else {}
-    if name in ("decoder", "logits", "recompute", "bert"):
+    if name in ("decoder", "logits", "recompute", "bert", "breaking"):
         model = grid.Tokens(name != "bert", recompute=name == "recompute", **small)
-        return Logits(model) if name == "logits" else model
+        return {"logits": Logits, "breaking": Breaking}.get(name, lambda inner: inner)(model)
     if name == "huge":
         return grid.Tokens(True, **(small or dict(layers=16, width=2048)))
     grid_args = argparse.Namespace(recompute=False)
@@ -192,13 +264,21 @@ def main():
     model = KINDS[args.kind][3](made(args).to(args.device), args)
     has_loss = KINDS[args.kind][0] != "logits"
     optimizer = torch.optim.AdamW(model.parameters(), lr=1e-4)
+    if args.kind == "gpt-optimizer-compiled":
+        optimizer.step = torch.compile(optimizer.step, backend=args.backend)
     losses = []
+    compute = torch.compile(loss_of, backend=args.backend) if args.kind == "gpt-function" else loss_of
+    at_once = torch.compile(whole_step, backend=args.backend) if args.kind == "gpt-step" else None
 
     def train(size, step):
         inputs = batch(args, size, step)
         try:
+            if at_once is not None:
+                with torch.autocast(args.device, torch.bfloat16, enabled=is_bf16):
+                    losses.append(at_once(model, optimizer, inputs).item().hex())
+                return
             with torch.autocast(args.device, torch.bfloat16, enabled=is_bf16):
-                output = model(inputs)
+                output = compute(model, inputs)
                 loss = output if has_loss else F.cross_entropy(output.flatten(0, 1), inputs.flatten())
             loss.backward()
             optimizer.step()

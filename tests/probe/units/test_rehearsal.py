@@ -184,7 +184,7 @@ class TheEnd(unittest.TestCase):
         self.printed, self.is_caught = [], True
         device = types.SimpleNamespace(index=0)
         self.call = types.SimpleNamespace(
-            told=None, callers=None, is_evaluation=False, is_evaluated_first=False, is_without_gradients=False,
+            told=None, callers=None, function=None, is_evaluation=False, is_evaluated_first=False, is_without_gradients=False,
             key=lambda: "key", autocast=(False,), device=device, module=lambda: self, seen=None, args=[self.shape()], kwargs={}
         )
         for patched in (

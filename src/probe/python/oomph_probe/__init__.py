@@ -111,9 +111,12 @@ rehearse/ After an OOM in the first steps, to know what another batch or a remed
     compiling      what the program has compiled runs as it is written, and nothing is compiled
     packing        packed sequences, by what is known of their lengths
     scripted       functions that TorchScript compiled run as they are written
+    functions      compiled functions that call the model: their calls, and their lines
+    compilations   what torch.compile has made of a function: its code, and the graphs that this calls
     wrappers       what a compiled graph allocates, by the text that inductor wrote
     partitioned    what a backward will, that was not compiled yet
-    regions        a compiled module allocates what its graphs do
+    scaling        the sizes of a graph at another batch than it was compiled for
+    regions        what is compiled allocates what its graphs do
     operators      what torch's operators returned for such sizes, to be asked once
     accumulation   gradients that meet: added in the place of the one that waits, as without a dispatch mode
     apart          its thread: given up at a deadline, and out of the way when the process exits

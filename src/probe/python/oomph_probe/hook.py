@@ -19,6 +19,8 @@ if TYPE_CHECKING:
 
 # Modules that have parsers of command lines; knobs/watch.py knows what of them.
 PARSERS = ("argparse", "click.core", "typer._click.core", "absl.flags._flagvalues", "fire.core", "tyro._calling")
+# What calls a function that torch.compile has made.
+COMPILER = "torch._dynamo.eval_frame"
 
 
 class Loader(SourceFileLoader):
@@ -58,6 +60,7 @@ def install() -> None:
     """Starts watching for torch; loads the probe at once if torch is imported already."""
     wanted: Dict[str, Callable[[Any], None]] = {"torch": lambda module: load_probe()}
     wanted.update((name, watch_parser) for name in PARSERS)
+    wanted[COMPILER] = watch_compiler
     if os.environ.get("OOMPH_EDITS"):
         watch_sources(wanted)
     patches = os.environ.get("OOMPH_PATCHES", "")
@@ -118,6 +121,16 @@ def patch_library(module: "Any") -> None:
             probe.here.patches.imported(module)
     except Exception:
         swallowed("patch " + module.__name__)
+
+
+def watch_compiler(module: "Any") -> None:
+    """A program that compiles its step has no call of a model that is seen: those of compiled functions are."""
+    try:
+        probe: Any = sys.modules.get("_oomph_probe")
+        if probe is not None and probe.here is not None:
+            probe.here.compiler_imported()
+    except Exception:
+        swallowed("watch compiled functions")
 
 
 def watch_parser(module: "Any") -> None:

@@ -89,6 +89,11 @@ class Process:
         except Exception:
             errors.ours("attach to the training")
 
+    def compiler_imported(self) -> None:
+        """torch's compiler is there, which a program imports by using it."""
+        if self.attached is not None and self.attached.roots is not None:
+            self.attached.roots.compiler_imported()
+
 
 def rehearsed_step() -> int:
     """The step that is rehearsed though memory does not run out; 0 for none."""

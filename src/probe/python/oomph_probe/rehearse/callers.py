@@ -44,6 +44,7 @@ if TYPE_CHECKING:
     from typing import Any
 
     from ..common.protocols import Torch
+    from . import functions
     from .roots import Call
 
 OUTPUT = "__oomph_output__"
@@ -82,6 +83,9 @@ class Callers:
 class Scene:
     """One function's part: the lines from the call on, and what they need of its variables. `is_whole`: the statement
     that calls is run as it stands, as where it calls several times (an inner loop, a comprehension)."""
+
+    # The compiled function whose lines these are.
+    called: functions.Function | None = None
 
     def __init__(
         self, torch: Torch, frame: FrameType, place: tuple[CodeType, int, int], is_whole: bool = False,
@@ -340,14 +344,17 @@ class Lines:
 
     def __init__(
         self, torch: Torch, callers: Callers, stack: list[FrameType], is_whole: bool = False, is_without: bool = False,
-        is_evaluation: bool = False,
+        is_evaluation: bool = False, first: Scene | None = None,
     ) -> None:
-        self.scenes: list[Scene] = []
-        self.is_whole = is_whole
+        # `first`: a function that the innermost of them called.
+        self.scenes: list[Scene] = [] if first is None else [first]
+        self.is_whole = is_whole or first is not None
         # Whether further backwards are run.
         self.goes_further = True
         # Whether the loop that calls these functions evaluates before the next step.
         self.callers_evaluate = False
+        if first is not None and not first.ends:
+            return
         for at, place in enumerate(callers.places):
             frame = next((each for each in stack if each.f_code is place[0]), None)
             if is_whole and not self.scenes and (frame is None or is_part(place[0])):

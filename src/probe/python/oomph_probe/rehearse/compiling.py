@@ -21,6 +21,9 @@ if TYPE_CHECKING:
 NAMES = ("_maybe_set_eval_frame", "set_eval_frame")
 # The function or method that was compiled, on what torch.compile made of it.
 ORIGINAL = "_torchdynamo_orig_callable"
+WRAPPER = "OptimizedModule"
+# Where a module that was compiled in place keeps what it calls instead of its forward.
+IN_PLACE = "_compiled_call_impl"
 
 
 class Left:
@@ -50,10 +53,20 @@ class Left:
             self.put = None
 
 
+def is_wrapper(value: Any) -> bool:
+    """Whether it is what torch.compile returns for a module; of another class where `fully_shard` has taken it over."""
+    return any(base.__name__ == WRAPPER for base in type(value).__mro__)
+
+
+def is_compiled(module: Any) -> bool:
+    """Whether a module is called by what torch.compile has made of it."""
+    return is_wrapper(module) or getattr(module, "__dict__", {}).get(IN_PLACE) is not None
+
+
 def as_written(value: Any) -> Any:
     """What was compiled, of a module or function that torch.compile has returned; else the value itself."""
     try:
-        if type(value).__name__ == "OptimizedModule":
+        if is_wrapper(value):
             inner = value.__dict__.get("_modules", {}).get("_orig_mod")
             return value if inner is None else inner
         # On a module it is a method of the inner one's.

@@ -41,8 +41,6 @@ HOOKS = (
     "_backward_hooks",
     "_backward_pre_hooks",
 )
-# Where a module that was compiled in place keeps what it calls instead of its forward.
-COMPILED = "_compiled_call_impl"
 
 
 class CannotCopy(Exception):
@@ -99,7 +97,11 @@ class Copier:
         if len(self.memo) > MOST:
             raise CannotCopy("the model has too many modules")
         written = compiling.as_written(value)
+        # Where `fully_shard` was called on what torch.compile returns, its hooks are on that.
+        sharded = None if written is value or not shards.is_sharded(value) else self.sharded(value)
         copy = self.make(value) if written is value else self.of(written)
+        if sharded is not None:
+            self.shards.attach(copy, sharded)
         if written is not value and isinstance(copy, self.torch.nn.Module):
             self.compiled.append((copy, written))
         self.memo[key] = copy
@@ -190,7 +192,7 @@ class Copier:
         sharded = self.sharded(module)
         state = copy.__dict__
         for name, value in list(module.__dict__.items()):
-            if name == COMPILED:
+            if name == compiling.IN_PLACE:
                 if value is not None:
                     self.compiled.append((copy, module))
                 continue

@@ -4,12 +4,13 @@ returned (callers.py). What they bind stays alive as long as their names do.
 
 from __future__ import annotations
 
+import ast
 import contextlib
 import types
 
 from ..common import errors
 from ..knobs.batch import is_batch
-from . import callers, further, noting, outliving
+from . import callers, further, noting, outliving, regions
 from .effects import Stopped
 from .inputs import Shape
 
@@ -19,6 +20,7 @@ if TYPE_CHECKING:
 
     from ..common.protocols import Tensor
     from .callers import Scene
+    from .functions import Function
     from .rehearsal import Rehearsal
 
 # Wrappers that call one module of theirs with the same arguments, on this process's share of the batch.
@@ -114,6 +116,10 @@ class Scenes:
         space.update(self.kept)
         space[outliving.FAILS] = self.fails
         space.update({further.GOES_BACK: self.go_back, further.CLEARS: self.clear})
+        if scene.called is not None:
+            loss = self.of_graph(scene, scene.called, space)
+            if loss is not None:
+                return loss
         inside = scene.compiled(scene.inside, None if scene.after else scene.result, True)
         with rehearsal.mode, rehearsal.recorder(), rehearsal.autocast(), self.gradients(scene.is_inside_without):
             exec(inside, space)
@@ -126,6 +132,39 @@ class Scenes:
         if not scene.ends:
             self.space, self.bound = space, scene.names_of()
         return result
+
+    def of_graph(self, scene: Scene, called: Function, space: dict[str, Any]) -> Any:
+        """What a compiled function goes backward from, or returns, where a graph makes all of it; None where its lines
+        are to be run."""
+        rehearsal = self.rehearsal
+        if isinstance(scene.result, ast.Tuple) or any(rehearsal.variant.changed):
+            return None
+        lines = scene.compiled(scene.inside, None, False)
+
+        def look() -> None:
+            exec(lines, {**space, callers.BOUND: unheard, callers.BOUND_INSIDE: unheard})
+
+        try:
+            with rehearsal.mode, rehearsal.recorder(), rehearsal.autocast():
+                args = [self.made(each) for each in called.args]
+                named = {name: self.made(each) for name, each in called.kwargs.items()}
+                function = self.copier.function(called.function)
+                rehearsal.know_copies()
+                made = regions.first_graph(rehearsal, function, look, self.copied, args, named)
+        except (noting.Gone, Stopped) as error:
+            if rehearsal.deadline.has_come():
+                raise
+            errors.foreseen("find a compiled function's graph: %r" % error)
+            return None
+        losses = [each for each in made or () if self.scalar_or_none(each) is not None]
+        if len(losses) != 1:
+            rehearsal.is_partly_written = bool(made) or rehearsal.is_partly_written
+            return None
+        rehearsal.trace.marks.setdefault("forward", len(rehearsal.trace.words))
+        if not scene.ends:
+            # What a graph returns beside it is needed behind backward.
+            self.space, self.bound = {callers.OUTPUT: made}, {callers.OUTPUT}
+        return losses[0]
 
     def gradients(self, are_off: bool) -> Any:
         return self.torch.no_grad() if are_off else contextlib.nullcontext()
@@ -335,6 +374,10 @@ class Scenes:
         """The attributes that the lines name."""
         assert self.lines is not None
         return {name for scene in self.lines.scenes for name in scene.attributes()}
+
+
+def unheard(*_: str) -> None:
+    """In place of what is told of the names that are bound."""
 
 
 def kept_by(torch: Any, module: Any, outputs: list[Any]) -> Any:

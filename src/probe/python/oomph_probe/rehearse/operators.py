@@ -8,7 +8,7 @@ one of these is asked for each time, and where torch is not as it is expected to
 from __future__ import annotations
 
 from ..common import errors
-from . import flops
+from . import compilations, flops
 from .accumulation import Accumulation
 from .rules import NEW, NONE, RULES, SAME, VIEW, Kinds
 
@@ -71,8 +71,8 @@ class Known:
         # By operator and arguments: (outputs, whether they are a sequence and of which kind, operations).
         self.answers: dict[Any, Any] = {}
         self.is_off = False
-        # What was compiled of modules, by the address of each (regions.py).
-        self.plans: dict[int, Any] = {}
+        # What torch.compile has made of the program's functions.
+        self.compiled: Any = None
         self.accumulation: Accumulation | None = None
         # The mean and the longest of packed sequences, by where they were packed (packing.py).
         self.lengths: dict[Any, tuple[int, int]] = {}
@@ -81,6 +81,12 @@ class Known:
         if self.accumulation is None:
             self.accumulation = Accumulation(torch)
         return self.accumulation
+
+    def compiled_of(self, torch: Torch) -> compilations.Known:
+        if self.compiled is None:
+            self.compiled = compilations.Known(torch)
+        known: compilations.Known = self.compiled
+        return known
 
     def of(self, func: Any) -> Facts:
         facts = self.facts.get(func)

@@ -10,7 +10,9 @@ backward is not.
 
 from __future__ import annotations
 
-from .wrappers import INPUT_LEFT, LEFT, TAKEN, Graph, Unknown, elements
+import ast
+
+from .wrappers import INPUT_LEFT, LEFT, TAKEN, Formula, Graph, Unknown, elements_of
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -121,7 +123,9 @@ class Reader:
                 graph.inputs.append(node.name)
                 value = node.meta.get("val")
                 if hasattr(value, "shape"):
-                    graph.shapes[node.name] = tuple(value.shape)
+                    graph.shapes[node.name] = tuple(size_in(each) for each in value.shape)
+                elif isinstance(size_in(value), Formula):
+                    graph.variables[str(value.node.expr)] = node.name, None
         stays = {self.root(node) for node in returned.all_input_nodes}
         made = [node for node in self.nodes if self.is_there[node] and node.op != PLACEHOLDER]
         schedule = Schedule(self, made, stays)
@@ -172,9 +176,17 @@ class Schedule:
             self.events.append((LEFT, self.numbers[node]))
 
 
-def size_of(node: Any) -> tuple[int, int]:
+def size_of(node: Any) -> tuple[Any, int]:
     value = node.meta["val"]
-    sizes, strides = tuple(value.shape), tuple(value.stride())
-    if not all(type(each) is int for each in sizes + strides):
-        raise Unknown("its sizes are variables")
-    return elements(sizes, strides), int(value.dtype.itemsize)
+    sizes, strides = tuple(map(size_in, value.shape)), tuple(map(size_in, value.stride()))
+    return elements_of(sizes, strides), int(value.dtype.itemsize)
+
+
+def size_in(value: Any) -> Any:
+    """A number, or the formula of one that follows from variables."""
+    if type(value) is int or not hasattr(value, "node"):
+        return value
+    try:
+        return Formula(ast.parse(str(value.node.expr), mode="eval").body)
+    except SyntaxError as error:
+        raise Unknown("a size that is not known (%s)" % value) from error

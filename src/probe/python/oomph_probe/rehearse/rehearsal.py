@@ -135,6 +135,13 @@ class Trace:
         self.live[number] = no_storage
         return number
 
+    def take_unheld(self, size: int) -> int:
+        """The same of a compiled graph's buffer, which is there however ranks divide or reduce."""
+        number = self.take(size)
+        if self.log is not None:
+            self.log.append((ALLOCATED, number, size, len(self.words) - 1))
+        return number
+
     def free(self, number: int, size: int) -> None:
         """A tensor's memory is let go of."""
         if self.log is not None and not self.is_over and number in self.live:
@@ -217,8 +224,13 @@ class Rehearsal:
         self.offloading: offloading.Offloading | None = None
         # The largest log-softmax over rows of logits.
         self.log_softmax = 0
-        # Copies of compiled modules that allocate what their graphs do.
+        # Copies of compiled modules that allocate what their graphs do, and how many graphs were taken so; whether some
+        # of them have memory of CUDA's own graphs, or do not fit, so that lines run as they are written.
         self.regions: list[Module] = []
+        self.graphs = 0
+        self.has_private_pools = self.is_partly_written = False
+        # The sizes in what was compiled, while that is called.
+        self.seen_by: regions.Seen | None = None
 
     def run(self) -> Trace:
         """The trace; raises `Stopped`, or what the model or torch raises on fake tensors."""
@@ -367,14 +379,21 @@ class Rehearsal:
             self.values.are(copy, original)
         self.copier.small.clear()
         recurrent.replace(self.torch, module, self.sequences, self.add_operations)
-        if self.variant.changed == AS_IT_WAS and not (self.copier.is_divided() or self.call.is_reduced_in_buckets):
+        if self.variant.changed == AS_IT_WAS:
             original = self.call.module()
             is_compiled = self.call.is_compiled and module is self.copier.memo.get(id(original))
             regions.put(self, self.copier.compiled + ([(module, original)] if is_compiled else []))
-        # What was there before the call is no allocation of it.
+        self.know_copies()
+
+    def know_copies(self) -> None:
+        """What was there before the call is no allocation of it."""
         for each in self.copier.tensors[self.looked_at :]:
             self.is_new(each.untyped_storage())
         self.looked_at = len(self.copier.tensors)
+
+    def has_only_graphs(self) -> bool:
+        """Whether all that was compiled was taken as its graphs are."""
+        return self.graphs > 0 and not self.has_private_pools and not self.is_partly_written
 
     def went_backward(self, module: Module) -> bool:
         return any(each.grad is not None for each in module.parameters())
@@ -545,8 +564,11 @@ class Rehearsal:
 
     def record(self, tensors: list[Any], name: str, args: Args) -> None:
         device = self.call.device
+        looking = self.seen_by if self.seen_by is not None and self.seen_by.is_looking else None
         for tensor in tensors:
             if tensor is not None and tensor.device == device:
+                if looking is not None:
+                    looking.quiet.saw(tensor)
                 storage = tensor.untyped_storage()
                 if self.is_new(storage):
                     self.trace.allocate(storage)

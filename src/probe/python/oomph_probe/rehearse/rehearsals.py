@@ -13,7 +13,7 @@ import time
 
 from ..common import errors, frames
 from ..knobs import batch
-from . import apart, callers, catches, evaluations, inputs, parts, randoms, roots
+from . import apart, callers, catches, evaluations, functions, inputs, parts, randoms, roots
 from .rehearsal import AS_IT_WAS
 from .work import TASKS, Work
 
@@ -90,6 +90,11 @@ class Rehearsals:
         self.look_for_batch(call)
         outer = frames.outwards(sys._getframe(1)) if stack is None else stack
         ways = self.ways_of_evaluation(call, outer) if call.is_evaluation else self.ways_of(call, outer)
+        if not ways:
+            if self.noted is not None:
+                self.noted.why_not = "the lines of a compiled function cannot be read"
+            self.asked -= 1
+            return
         key = call.key()
         if key in self.done or self.spent >= IN_ALL:
             return
@@ -125,6 +130,10 @@ class Rehearsals:
     def ways_of(self, call: Call, stack: list[FrameType]) -> list[Way]:
         """How the step may be rehearsed, the best way first: from the first call of the round on by the program's own
         lines, else from the one that failed, else that alone."""
+        if call.function is not None:
+            lines = functions.lines_of(self.torch, call, stack)
+            call.zero_grad = callers.zero_grad_of(self.torch, call.callers)
+            return [] if lines is None else [(call, lines)]
         first = self.noted.rounds.first_of(call) if self.noted is not None else None
         if first is not None and first.module() is None:
             # A round of a model that is there no more.

@@ -18,12 +18,13 @@ import weakref
 from ..common import calls, errors, frames, members, objects, tracebacks
 from ..knobs import given
 from ..live import modules
-from . import apart, callers, compiling, inputs, rounds
+from . import apart, callers, compiling, functions, inputs, rounds
 from .inputs import Shape
 from .losses import WRAPPERS
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from types import FrameType
     from typing import Any, Callable
 
     from ..common.protocols import Args, Kwargs, Module, Torch
@@ -77,7 +78,9 @@ class Call:
         self.has_gradients_in_buckets = False
         # Whether they are copied into buckets.
         self.is_reduced_in_buckets = False
-        # Whether torch.compile's wrapper has called it.
+        # The compiled function that was called, where its model's own call is a part of it.
+        self.function: functions.Function | None = None
+        # Whether it was called by what torch.compile returns for it, or for what calls it.
         self.is_compiled = False
         self.module = weakref.ref(module)
         self.args = [noted(torch, each) for each in args]
@@ -133,6 +136,7 @@ class Roots:
         self.ours: Any = None
         self.backward: Any = None
         self.profiler: Any = None
+        self.functions = functions.Watch(self)
         self.rests = False
         # The step at whose end the originals are put back.
         self.watched_steps = SETTLED_STEPS
@@ -220,6 +224,7 @@ class Roots:
         calls.is_torchs_own(self.ours, original)
         self.wrap_backward(graph, error)
         self.wrap_profiler()
+        self.functions.install()
 
     def wrap_profiler(self) -> None:
         """A profile with stacks knows a module's call by the code of `Module.__call__`, as that was when the first one
@@ -282,6 +287,7 @@ class Roots:
         calls."""
         if self.backward is None:
             return
+        self.functions.remove()
         if self.module.__call__ is self.ours:
             self.module.__call__ = self.original
             self.rests = True
@@ -329,7 +335,9 @@ class Roots:
             if type(module).__name__ in WRAPPERS:
                 # What is compiled in it calls no module.
                 self.may_have_evaluated = self.may_have_evaluated or not self.torch.is_grad_enabled()
-                self.inside.wrapper = weakref.ref(module)
+                around: list[Any] = getattr(self.inside, "wrappers", [])
+                is_inner = bool(around) and inner_of(around[-1]()) is module
+                self.inside.wrappers = [*around, weakref.ref(module)] if is_inner else [weakref.ref(module)]
                 return False
             if not self.torch.is_grad_enabled():
                 # Memory may run out there; what it calls in turn is a part of it.
@@ -348,10 +356,10 @@ class Roots:
             call = Call(self.torch, module, args, kwargs, self.allocated(device), device)
             call.callers = callers.Callers(self.torch_home, sys._getframe(2))
             call.steps = self.steps
-            in_buckets = self.are_in_buckets(module)
+            around = self.wrappers_of(module)
+            in_buckets = are_in_buckets(around)
             call.has_gradients_in_buckets, call.is_reduced_in_buckets = in_buckets is True, in_buckets is False
-            wrapper: Any = getattr(self.inside, "wrapper", None)
-            call.is_compiled = wrapper is not None and compiling.as_written(wrapper()) is module
+            call.is_compiled = any(compiling.is_compiled(each) for each in around)
             self.latest = call
             self.inputs.add(call)
             self.rounds.add(call)
@@ -375,13 +383,31 @@ class Roots:
         self.devices[id(module)] = weakref.ref(module), first, device
         return device
 
-    def are_in_buckets(self, module: Module) -> bool | None:
-        """Where DistributedDataParallel calls this model, whether its gradients are views of its buckets."""
-        wrapper = getattr(self.inside, "wrapper", None)
-        outer: Any = None if wrapper is None else wrapper()
-        inner = None if outer is None else outer._modules.get("module")
-        views = outer.__dict__.get("gradient_as_bucket_view") if inner is module else None
-        return None if views is None else views is True
+    def compiler_imported(self) -> None:
+        """Later than calls began to be noted."""
+        if self.backward is not None:
+            self.functions.install()
+
+    def is_other(self, frame: FrameType) -> bool:
+        """Whether a call of a compiled function is none of the program's that is to be noted."""
+        return self.rests or apart.here.alive and apart.here.is_in_one() or self.tracing_state() is not None
+
+    def note_function(self, module: Module, called: functions.Function, frame: FrameType) -> None:
+        """A compiled function is called, which calls this model in turn."""
+        device = self.device_of(module)
+        if device is None or device.type not in DEVICES:
+            return
+        call = Call(self.torch, module, (), {}, self.allocated(device), device)
+        call.function = called
+        call.args = [each for each in inputs.shapes_in([called.args, called.kwargs])]
+        call.callers = callers.Callers(self.torch_home, frame)
+        call.steps = self.steps
+        self.latest = call
+
+    def wrappers_of(self, module: Module) -> list[Any]:
+        """The wrappers that call this model, the outermost first."""
+        around = [each() for each in getattr(self.inside, "wrappers", ())]
+        return around if around and inner_of(around[-1]) is module else []
 
     def left(
         self, phase: str, module: Module | None = None, args: Args = (), kwargs: Kwargs | None = None
@@ -404,6 +430,19 @@ class Roots:
         finally:
             self.rounds.end()
         return None
+
+
+def inner_of(wrapper: Any) -> Any:
+    """What a wrapper calls."""
+    inner = {} if wrapper is None else wrapper.__dict__.get("_modules", {})
+    return inner.get("module", inner.get("_orig_mod"))
+
+
+def are_in_buckets(wrappers: list[Any]) -> bool | None:
+    """Where DistributedDataParallel is among what calls a model, whether gradients are views of its buckets."""
+    found = (each.__dict__.get("gradient_as_bucket_view") for each in wrappers)
+    views = next((each for each in found if each is not None), None)
+    return None if views is None else views is True
 
 
 def device_of(module: Module) -> Any:

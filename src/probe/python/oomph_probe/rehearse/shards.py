@@ -105,6 +105,8 @@ class Memory:
         self.trace: Any = None
         # All that was taken at once.
         self.sizes: set[int] = set()
+        # Whether lines run only for the sizes in them (regions.py).
+        self.is_quiet = False
 
     def take(self, size: int, stream: int = COMPUTES) -> tuple[int, int] | None:
         if not size:
@@ -206,6 +208,9 @@ class Shards:
                 does(self.gather, group)
                 does(self.wait, group)
                 return None
+            if self.memory.is_quiet:
+                cast = self.memory.cast
+                return (args, kwargs) if casts is None else (cast(casts, args), cast(casts, kwargs))
             if self.root is None:
                 self.root = module
             if casts is not None:
@@ -220,6 +225,8 @@ class Shards:
         def after(module: Module, args: Args, output: Any) -> Any:
             if is_in_backward[0]:
                 return None
+            if self.memory.is_quiet:
+                return output if policy.output_dtype is None else self.memory.cast(policy.output_dtype, output)
             if group is not None:
                 does(self.leave, group)
             if self.torch.is_grad_enabled():

@@ -271,7 +271,7 @@ class Work:
                 if one.log_softmax > chunking.WORTH * trace.peak:
                     self.left.insert(1, CHUNKED)
             say(said, trace, at, one.fixed_sizes(), one.outlive)
-            if one.regions:
+            if one.has_only_graphs():
                 said["graphs"] = True
             if one.offloading is not None:
                 said["ram"] = one.offloading.line()

@@ -4,30 +4,97 @@ run.
 
 The text is a list of plain statements (torch/_inductor/codegen/wrapper.py): `empty_strided_cuda(sizes, strides,
 dtype)` is a buffer, `reinterpret_tensor` and a plain assignment another name of one, `del` the end of a name, a call
-of anything else a tensor whose size an `assert_size_stride` behind it says, and what is returned stays. Anything
-else, sizes that are variables among it, is `Unknown`.
+of anything else a tensor whose size an `assert_size_stride` behind it says, and what is returned stays. Where sizes
+are variables (`s77 = primals_3`), they follow from what the graph is given. Anything else is `Unknown`. A function
+beside it that is there to try the kernels out (`rand_strided(sizes, strides, device, dtype)`) has the inputs' types.
 """
 
 from __future__ import annotations
 
 import ast
+import re
 import textwrap
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterator
-    from typing import Any
+    from typing import Any, Mapping, Tuple, Union
+
+    Size = Union[int, "Formula"]
+    Sizes = Tuple[Size, ...]
 
 TAKEN, LEFT, INPUT_LEFT = range(3)
 ALLOCATES = "empty_strided"
 VIEW, ASSERTION = "reinterpret_tensor", "assert_size_stride"
 DEF = "def call("
+# Of an input for the kernels' trial: a tensor, and a number that is a size.
+TRIED = re.compile(r"^\s+(\w+) = (?:rand_strided\(.*dtype=torch\.(\w+)\)|(\d+))$", re.MULTILINE)
 # Bytes of an element whose type the text does not say.
 USUAL = 4
 
 
 class Unknown(Exception):
     """It is written in a way that is not known."""
+
+
+class Formula:
+    """A size that follows from variables."""
+
+    # The operators that inductor writes sizes with.
+    KNOWN = (
+        ast.Expression, ast.BinOp, ast.UnaryOp, ast.Name, ast.Load, ast.Constant, ast.Add, ast.Sub, ast.Mult,
+        ast.FloorDiv, ast.Mod, ast.Pow, ast.USub,
+    )
+    # The last are as a graph has them (sympy's).
+    CALLED = {"max": max, "min": min, "Max": max, "Min": min}
+
+    def __init__(self, node: ast.expr) -> None:
+        calls = [each.func for each in ast.walk(node) if isinstance(each, ast.Call)]
+        of_call = {id(each) for each in calls if isinstance(each, ast.Name) and each.id in self.CALLED}
+        for each in ast.walk(node):
+            is_known_call = isinstance(each, ast.Call) and id(each.func) in of_call
+            if not isinstance(each, self.KNOWN) and not is_known_call:
+                raise Unknown("a size that is not known (%s)" % type(each).__name__)
+        self.text = ast.dump(node)
+        self.code = compile(ast.Expression(body=node), "<size>", "eval")
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Formula) and other.text == self.text
+
+    def __hash__(self) -> int:
+        return hash(self.text)
+
+    def at(self, values: Mapping[str, int]) -> int:
+        try:
+            return int(eval(self.code, {"__builtins__": {}, **self.CALLED}, dict(values)))
+        except (NameError, TypeError, ZeroDivisionError) as error:
+            raise Unknown("a size that does not follow from what is given (%s)" % error) from error
+
+
+class Count:
+    """The elements of a storage some of whose sizes are variables."""
+
+    def __init__(self, sizes: Sizes, strides: Sizes) -> None:
+        self.sizes = sizes
+        self.strides = strides
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Count) and (other.sizes, other.strides) == (self.sizes, self.strides)
+
+    def __hash__(self) -> int:
+        return hash((self.sizes, self.strides))
+
+    def at(self, values: Mapping[str, int]) -> int:
+        return elements(sizes_at(self.sizes, values), sizes_at(self.strides, values))
+
+
+class Form:
+    """How a tensor lies in memory; its type is None where the text does not say it."""
+
+    def __init__(self, sizes: Sizes, strides: Sizes, dtype: str | None) -> None:
+        self.sizes = sizes
+        self.strides = strides
+        self.dtype = dtype
 
 
 class Graph:
@@ -37,9 +104,24 @@ class Graph:
         # (TAKEN, number, elements, bytes of each), (LEFT, number), (INPUT_LEFT, name).
         self.events: list[tuple[Any, ...]] = []
         self.inputs: list[str] = []
-        self.shapes: dict[str, tuple[int, ...]] = {}
-        # Of each thing that is returned the number of its buffer, the name of an input, or None.
+        self.shapes: dict[str, Sizes] = {}
+        # Of each thing that is returned the number of its buffer, the name of an input, or None; and its form, or the
+        # formula of a number.
         self.returned: list[Any] = []
+        self.forms: list[Any] = []
+        # Variables: the input that one is, or the input that it is a size of, and which.
+        self.variables: dict[str, tuple[str, int | None]] = {}
+
+    def values(self, given: Mapping[str, Any]) -> dict[str, int]:
+        """What its variables are where it is given these, by the names of its inputs."""
+        found: dict[str, int] = {}
+        for name, (of, at) in self.variables.items():
+            value = given.get(of)
+            if at is not None:
+                value = None if value is None else value.shape[at]
+            if type(value) is int:
+                found[name] = value
+        return found
 
 
 class Buffer:
@@ -59,10 +141,19 @@ class Reader:
     def __init__(self, source: str) -> None:
         self.graph = Graph()
         self.named: dict[str, Buffer | str] = {}
-        # The names of what other libraries have returned.
-        self.calls: set[str] = set()
+        # The names of what other libraries have returned, and the type of each of the results that they were given one
+        # of; the names of lists of sizes.
+        self.calls: dict[str, tuple[str | None, bool]] = {}
+        self.sizes: dict[str, str] = {}
         self.count = 0
-        self.takes: dict[int, tuple[int, int]] = {}
+        self.takes: dict[int, tuple[Any, int]] = {}
+        # How what has a name lies in memory, and the types of inputs; those that are numbers.
+        self.forms: dict[str, Form] = {}
+        self.types: dict[str, str] = {}
+        self.numbers: set[str] = set()
+        for name, dtype, number in TRIED.findall(source):
+            self.types.update({name: dtype} if dtype else {})
+            self.numbers |= {name} if number else set()
         try:
             (function,) = ast.parse(text_of_call(source)).body
             for statement in function.body:  # type: ignore[attr-defined]
@@ -115,40 +206,84 @@ class Reader:
             raise Unknown("several results at once")
         name = target.id
         if isinstance(value, ast.Call) and called(value).startswith(ALLOCATES):
-            sizes, strides, dtype = value.args[:3]
-            self.name(name, self.buffer(elements(numbers(sizes), numbers(strides)), bytes_of(dtype)))
+            sizes, strides, dtype = numbers(value.args[0]), numbers(value.args[1]), value.args[2]
+            self.name(name, self.buffer(elements_of(sizes, strides), bytes_of(dtype)))
+            self.forms[name] = Form(sizes, strides, getattr(dtype, "attr", None))
         elif isinstance(value, ast.Call) and called(value) in (VIEW, "alloc_from_pool"):
             self.alias(name, name_of(value.args[0]))
+            if called(value) == VIEW:
+                self.forms[name] = self.form_of(value)
         elif isinstance(value, ast.Name):
+            if value.id in self.numbers:
+                self.graph.variables[name] = value.id, None
+                return
             self.alias(name, value.id)
+            if value.id in self.forms:
+                self.forms[name] = self.forms[value.id]
         elif isinstance(value, ast.Subscript) and isinstance(value.value, ast.Name) and value.value.id in self.calls:
-            self.name(name, self.buffer(None, USUAL))
+            of_given, is_backward = self.calls[value.value.id]
+            is_first = is_backward or getattr(value.slice, "value", None) == 0
+            self.of_call(name, of_given if is_first else None)
+        elif isinstance(value, ast.Subscript) and isinstance(value.value, ast.Name) and value.value.id in self.sizes:
+            self.graph.variables[name] = self.sizes[value.value.id], getattr(value.slice, "value", None)
         elif isinstance(value, ast.Call) and called(value) == "get_raw_stream":
             return
+        elif isinstance(value, ast.Call) and called(value) == "size" and isinstance(value.func, ast.Attribute):
+            self.sizes[name] = name_of(value.func.value)
         elif isinstance(value, ast.Call):
             # One tensor or several: where it is several, each is taken out of it by its place.
-            self.calls.add(name)
-            self.name(name, self.buffer(None, USUAL))
+            of_given = self.type_of_first(value)
+            self.calls[name] = of_given, "backward" in ast.dump(value.func)
+            self.of_call(name, of_given)
+        elif isinstance(value, ast.BinOp):
+            raise Unknown("a size that is worked out")
         else:
             raise Unknown("an assignment that is not known")
+
+    def of_call(self, name: str, dtype: str | None) -> None:
+        """What another library returns: mostly of the type of what it is given."""
+        self.name(name, self.buffer(None, USUAL if dtype is None else size_of_type(dtype)))
+        self.forms[name] = Form((), (), dtype)
+
+    def type_of_first(self, call: ast.Call) -> str | None:
+        for each in call.args:
+            name = each.args[0] if isinstance(each, ast.Call) and called(each) == VIEW else each
+            if isinstance(name, ast.Name) and name.id in self.named:
+                form = self.forms.get(name.id)
+                dtype = self.types.get(name.id) if form is None else form.dtype
+                return dtype if dtype is not None and "float" in dtype else None
+        return None
+
+    def form_of(self, view: ast.Call) -> Form:
+        base = name_of(view.args[0])
+        form = self.forms.get(base)
+        dtype = self.types.get(base) if form is None else form.dtype
+        return Form(numbers(view.args[1]), numbers(view.args[2]), dtype)
 
     def expression(self, node: ast.expr) -> None:
         if isinstance(node, ast.Call) and called(node) == ASSERTION:
             name, sizes, strides = name_of(node.args[0]), numbers(node.args[1]), numbers(node.args[2])
             held = self.named.get(name)
             if isinstance(held, Buffer):
-                self.takes.setdefault(held.number, (elements(sizes, strides), USUAL))
+                form = self.forms.get(name)
+                dtype = None if form is None else form.dtype
+                of_each = USUAL if dtype is None else size_of_type(dtype)
+                self.takes.setdefault(held.number, (elements_of(sizes, strides), of_each))
+                self.forms[name] = Form(sizes, strides, dtype)
             elif held is not None:
                 self.graph.shapes[name] = sizes
+                self.forms[name] = Form(sizes, strides, self.types.get(name))
         elif not isinstance(node, ast.Call):
             raise Unknown("an expression that is not known")
 
     def returns(self, node: ast.Return) -> None:
         values = node.value.elts if isinstance(node.value, ast.Tuple) else []
         for value in values:
-            inner = value.args[0] if isinstance(value, ast.Call) and called(value) == VIEW else value
+            is_view = isinstance(value, ast.Call) and called(value) == VIEW
+            inner = value.args[0] if isinstance(value, ast.Call) and is_view else value
             held = self.named.get(inner.id) if isinstance(inner, ast.Name) else None
             self.graph.returned.append(held.number if isinstance(held, Buffer) else held)
+            self.graph.forms.append(self.returned_form(value, held is not None, is_view))
         stays = {each for each in self.graph.returned if isinstance(each, int)}
         for name in list(self.named):
             held = self.named[name]
@@ -157,7 +292,13 @@ class Reader:
             else:
                 self.end(name)
 
-    def buffer(self, size: int | None, of_each: int) -> Buffer:
+    def returned_form(self, value: Any, is_tensor: bool, is_view: bool) -> Any:
+        if is_tensor:
+            return self.form_of(value) if is_view else self.forms.get(value.id)
+        is_nothing = isinstance(value, ast.Constant) and value.value is None
+        return None if is_nothing or isinstance(value, ast.Call) else Formula(value)
+
+    def buffer(self, size: Any, of_each: int) -> Buffer:
         made = Buffer(self.count)
         self.count += 1
         self.graph.events.append((TAKEN, made.number, size, of_each))
@@ -219,11 +360,30 @@ def called(node: ast.Call) -> str:
     return function.id if isinstance(function, ast.Name) else getattr(function, "attr", "")
 
 
-def numbers(node: ast.expr) -> tuple[int, ...]:
-    value = ast.literal_eval(node)
-    if not all(type(each) is int for each in value):
-        raise Unknown("its sizes are variables")
-    return tuple(value)
+def numbers(node: ast.expr) -> Sizes:
+    if not isinstance(node, (ast.Tuple, ast.List)):
+        raise Unknown("sizes are expected")
+    found: list[Size] = []
+    for each in node.elts:
+        found.append(each.value if isinstance(each, ast.Constant) and type(each.value) is int else Formula(each))
+    return tuple(found)
+
+
+def sizes_at(sizes: Sizes, values: Mapping[str, int]) -> tuple[int, ...]:
+    return tuple(each.at(values) if isinstance(each, Formula) else each for each in sizes)
+
+
+def elements_of(sizes: Sizes, strides: Sizes) -> Any:
+    """The elements of a storage; to be worked out where they follow from variables."""
+    if any(isinstance(each, Formula) for each in sizes + strides):
+        return Count(sizes, strides)
+    return elements(sizes, strides)  # type: ignore[arg-type]
+
+
+def size_of_type(name: str) -> int:
+    import torch
+
+    return int(getattr(torch, name).itemsize)
 
 
 def bytes_of(node: ast.expr) -> int:
