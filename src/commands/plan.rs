@@ -6,9 +6,12 @@ use crate::command::CommandLine;
 use crate::document::DocumentBlock;
 use crate::document::text::{TextLayout, lines};
 use crate::live::{Ending, print};
-use crate::query::planned;
+use crate::query::planned::{self, StartedTraining};
+use crate::recognize::HowSure;
+use crate::remedy::RemedyInputs;
 use crate::{remedy, report};
 use clap::Args;
+use serde_json::{Value, json};
 use std::ffi::OsString;
 
 #[derive(Debug, PartialEq, Args)]
@@ -55,14 +58,76 @@ pub(super) fn run(asked: &PlanCommand, command: &CommandLine) -> anyhow::Result<
 }
 
 fn plan(command: &CommandLine, json: bool, batch_scale: f64) -> anyhow::Result<Ending> {
-    let (text, problems) = planned::with_inputs(command, batch_scale, |inputs| match json {
-        true => remedy::plan_text(&remedy::plan_json(command, inputs)) + "\n",
-        false => shown(&report::plan::plan(command, inputs)),
+    let is_found = |inputs: &RemedyInputs<'_>| {
+        inputs.recognize(command).batch_finding().how_sure != HowSure::Nothing
+    };
+    let started = match planned::with_inputs(command, batch_scale, is_found).0 {
+        true => Vec::new(),
+        false => planned::started_by(command),
+    };
+    let (mut text, problems) = planned::with_inputs(command, batch_scale, |inputs| match json {
+        true => {
+            let mut plan = remedy::plan_json(command, inputs);
+            add_started(&mut plan, &started, batch_scale);
+            remedy::plan_text(&plan) + "\n"
+        }
+        false if started.is_empty() => shown(&report::plan::plan(command, inputs)),
+        false => shown(&report::plan::script(command, inputs)),
     });
+    if !json {
+        for training in &started {
+            text.push_str(&of_training(training, batch_scale));
+        }
+    }
     for problem in &problems {
         print::complain(problem);
     }
     answer(&text)
+}
+
+/// The plan of a training that a script starts: of the command as if it was typed.
+fn of_training(training: &StartedTraining, batch_scale: f64) -> String {
+    let command = &training.started.command;
+    let (script, line) = (&training.script, training.started.line);
+    let (mut blocks, _) = planned::with_inputs(command, batch_scale, |inputs| {
+        let starts = format!("{script} starts, at line {line}");
+        report::plan::of_line(command, inputs, &training.found, &starts)
+    });
+    let words = match training.started.is_whole {
+        true => {
+            "Each command is what the script would start: start it in its place, or write the number there"
+        }
+        false => {
+            "What has a $ in these commands is computed by the script: write the number there, or fill it in"
+        }
+    };
+    blocks.push(DocumentBlock::detail(words));
+    shown(&blocks)
+}
+
+/// The same as JSON: each training with its own plan, and where there is one what sets its batch as what was found.
+fn add_started(plan: &mut Value, started: &[StartedTraining], batch_scale: f64) {
+    if let [one, ..] = started {
+        plan["found"] = json!(one.found);
+    }
+    let each = started.iter().map(|training| {
+        let command = &training.started.command;
+        let (inner, _) = planned::with_inputs(command, batch_scale, |inputs| {
+            remedy::plan_json(command, inputs)
+        });
+        json!({
+            "script": training.script,
+            "line": training.started.line,
+            "whole": training.started.is_whole,
+            "cwd": command.cwd,
+            "found": training.found,
+            "plan": inner,
+        })
+    });
+    let each: Vec<Value> = each.collect();
+    if !each.is_empty() {
+        plan["starts"] = Value::Array(each);
+    }
 }
 
 fn shown(blocks: &[DocumentBlock]) -> String {

@@ -1,15 +1,16 @@
 //! The text of a program, read before anything ran: the script, the files of its own that it imports, and the settings that
 //! it names. What is in them is for `recognize`.
 
-use crate::command::Word;
+use crate::command::{CommandLine, Word};
 use crate::live::python_path;
+use crate::live::torch;
 use crate::project_files;
 use crate::recognize::text::{
     BatchRules, ImportedModule, NamedSettingsFile, PathPart, ProgramSource, ProgramText,
     SettingsNames, SourceRole, default_files, default_words, hydra_config, hydra_files, imports,
     made_files, written_files,
 };
-use crate::recognize::{ProgramKind, Recognized};
+use crate::recognize::{ConfigFile, ProgramKind, Recognized};
 use std::collections::{BTreeSet, VecDeque};
 use std::path::{Path, PathBuf};
 
@@ -82,13 +83,21 @@ impl ProgramReader {
             ProgramKind::Script => cwd.join(word),
             ProgramKind::Module => {
                 roots.insert(0, cwd.clone());
+                // As a project that is installed from here has it.
+                roots.extend([cwd.join("src")]);
                 let parts: Vec<String> = word.split('.').map(String::from).collect();
                 let inside =
                     module_file(&roots, &[parts.clone(), vec!["__main__".into()]].concat());
                 inside.or_else(|| module_file(&roots, &parts))?
             }
+            ProgramKind::Executable => {
+                let module = console_module(recognized, word)?;
+                roots.extend([cwd.clone(), cwd.join("src")]);
+                roots.extend(site_packages(recognized.command));
+                let parts: Vec<String> = module.split('.').map(String::from).collect();
+                module_file(&roots, &parts)?
+            }
             ProgramKind::Code
-            | ProgramKind::Executable
             | ProgramKind::ShellScript
             | ProgramKind::ShellString
             | ProgramKind::Image
@@ -97,6 +106,8 @@ impl ProgramReader {
         };
         if recognized.layout.kind == ProgramKind::Script {
             roots.insert(0, script.parent()?.to_path_buf());
+            // A script of a project's folder (`tools/train.py`) imports the package that is installed from here.
+            roots.extend([cwd.clone(), cwd.join("src")]);
         }
         Some(ProgramReader {
             cwd,
@@ -223,7 +234,38 @@ impl ProgramReader {
             files.extend(read.filter(is_new));
         }
         files.extend(self.of_hydra(&source.path, &source.text, &words));
+        files.extend(
+            recognized
+                .launch
+                .files
+                .iter()
+                .flat_map(|file| self.chain(file)),
+        );
         files
+    }
+
+    /// The files that the command's config builds on, and itself behind them; nothing where one could not be read.
+    fn chain(&self, file: &ConfigFile) -> Vec<NamedSettingsFile> {
+        let is_python = |name: &Path| name.extension().is_some_and(|ending| ending == "py");
+        if file.bases.read.is_empty() || file.bases.has_others || is_python(&file.name) {
+            return Vec::new();
+        }
+        let bases = file.bases.read.iter().rev();
+        let bases = bases.map(|base| (&base.name, &base.text));
+        let all = bases.chain([(&file.name, &file.text)]);
+        let all = all.filter(|(name, _)| !is_python(name));
+        all.map(|(name, text)| {
+            let path = self.cwd.join(name);
+            NamedSettingsFile {
+                text: text.clone(),
+                path: std::fs::canonicalize(&path)
+                    .unwrap_or(path)
+                    .display()
+                    .to_string(),
+                names: SettingsNames::Chain,
+            }
+        })
+        .collect()
     }
 
     /// A file whose path the program makes of what options say: as they are typed, or by their defaults.
@@ -290,6 +332,50 @@ impl ProgramReader {
             names,
         })
     }
+}
+
+/// The module that a console script runs: as the project that is here declares it, or as the script itself imports it.
+fn console_module(recognized: &Recognized<'_>, name: &str) -> Option<String> {
+    let cwd = &recognized.command.cwd;
+    let declaring = ["pyproject.toml", "setup.cfg", "setup.py"];
+    let declared = declaring.iter().find_map(|file| {
+        let text = project_files::config_text(cwd, Path::new(file))?;
+        declared_module(&text, name)
+    });
+    declared.or_else(|| {
+        let script = cwd.join(
+            torch::interpreter_of(recognized.command)?
+                .parent()?
+                .join(name),
+        );
+        let text = project_files::config_text(cwd, &script)?;
+        let mut lines = text
+            .lines()
+            .filter_map(|line| line.trim().strip_prefix("from "));
+        let module = lines.find_map(|line| Some(line.split_once(" import ")?.0.to_string()))?;
+        Some(module).filter(|_| text.starts_with("#!"))
+    })
+}
+
+/// `name = "package.module:main"`, in whatever a project's console scripts are declared.
+fn declared_module(text: &str, name: &str) -> Option<String> {
+    let is_part = |c: char| c.is_alphanumeric() || matches!(c, '_' | '.');
+    let quotes = ['"', '\'', ' ', '\t'];
+    text.lines().find_map(|line| {
+        let (before, target) = line.split_once('=')?;
+        let before = before.trim_end_matches(quotes).trim_start_matches(quotes);
+        let script = before.rsplit(quotes).next()?;
+        let (module, _) = target.trim_start_matches(quotes).split_once(':')?;
+        let is_it = script == name && !module.is_empty() && module.chars().all(is_part);
+        is_it.then(|| module.to_string())
+    })
+}
+
+/// Where the packages of the command's Python are.
+pub(crate) fn site_packages(command: &CommandLine) -> Option<PathBuf> {
+    let interpreter = torch::interpreter_of(command)?;
+    let torch = project_files::torch_directory(&interpreter)?;
+    torch.parent().map(Path::to_path_buf)
 }
 
 /// The file of a module, below the first of these that has it.

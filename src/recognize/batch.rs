@@ -9,6 +9,7 @@ use super::config_file::FoundValue;
 use super::family;
 use super::launch::ConfigFile;
 use super::learned::KnobPlace;
+use super::learning_rate_rule::LearningRateRule;
 use super::program::{ProgramEntry, Scope};
 use super::recognized::Recognized;
 use super::spellings::BatchArgument;
@@ -32,6 +33,10 @@ pub(crate) struct BatchSource<'a> {
     /// The file that sets the batch, if the command does not.
     pub file: Option<&'a ConfigFile>,
     pub bounds: BatchBounds<'a>,
+    /// What else a person is told of another batch.
+    pub remarks: Vec<String>,
+    /// How the program's learning rate follows the batch, if it does.
+    pub rate: Option<LearningRateRule>,
 }
 
 /// What the program itself accepts as its batch.
@@ -193,6 +198,8 @@ impl<'a> BatchSource<'a> {
                 multiple_of: 1,
                 divisor_of: None,
             },
+            remarks: Vec::new(),
+            rate: None,
         }
     }
 

@@ -1,7 +1,7 @@
 //! Where a command sets its batch: for a program with an entry among its arguments, else in its config
 //! file; one without is for `unknown_program.rs`.
 
-use super::argument::{Arguments, Hit, InsertPoint, Name};
+use super::argument::{ArgumentForm, Arguments, Hit, InsertPoint, Name};
 use super::batch::{
     BatchSource, Knob, Place, WholeBatch, addition, agree_with_deepspeed, last, numbers, parsed,
 };
@@ -16,8 +16,6 @@ use super::recognized::Recognized;
 use super::text::{self, BatchRules};
 use super::unknown_program::of_unknown;
 use crate::event::Knobs;
-
-const LISTS_OF_GPUS: [&str; 4] = ["--gpu_ids", "--gpus", "--gpu", "--device_ids"];
 
 fn gcd(one: u64, other: u64) -> u64 {
     match other {
@@ -37,6 +35,7 @@ impl<'c> Recognized<'c> {
                 source.bounds.divisor_of = Some(gcd(divided, knob.value));
             }
             self.follow_computed(&mut source, rules);
+            source.rate = rules.rate;
         }
         if let (None, Some(devices)) = (self.known, self.listed_devices()) {
             source.bounds.multiple_of = source.bounds.multiple_of.max(devices);
@@ -145,15 +144,33 @@ impl<'c> Recognized<'c> {
         self.launch.text?.value_called(|name| leaf(name) == wanted)
     }
 
-    /// How many GPUs one process is told to split its batch among: `--gpu_ids 0,1,2`.
+    /// How many GPUs one process is told to split its batch among: `--gpu_ids 0,1,2`, `--gpus 0 1`, or the list that is the
+    /// option's default.
     fn listed_devices(&self) -> Option<u64> {
         let arguments = self.opened().ok()?;
-        let listed = LISTS_OF_GPUS
-            .iter()
-            .find_map(|name| arguments.value_of(name))?;
-        let parts: Vec<&str> = listed.split(',').filter(|part| !part.is_empty()).collect();
-        let is_list = parts.len() > 1 && parts.iter().all(|part| part.parse::<u32>().is_ok());
-        (is_list && self.processes().unwrap_or(1) == 1).then_some(parts.len() as u64)
+        let named = |name: &&str| arguments.find(Name::new(name)).pop();
+        let listed = match family::LISTS_OF_GPUS.iter().find_map(named) {
+            Some(hit) => {
+                let value = hit.value?.text;
+                let parts: Vec<&str> = value.split(',').filter(|part| !part.is_empty()).collect();
+                let is_number = |part: &str| part.parse::<u32>().is_ok();
+                if !parts.iter().all(|part| is_number(part)) {
+                    return None;
+                }
+                let more = match hit.form {
+                    ArgumentForm::Space => arguments.tokens[hit.end()..].iter(),
+                    ArgumentForm::Equals
+                    | ArgumentForm::KeyValue
+                    | ArgumentForm::Glued
+                    | ArgumentForm::Pair
+                    | ArgumentForm::Colon => [].iter(),
+                };
+                let more = more.take_while(|token| is_number(token.text)).count();
+                (parts.len() + more) as u64
+            }
+            None => self.batch_rules()?.listed_devices?,
+        };
+        (listed > 1 && self.processes().unwrap_or(1) == 1).then_some(listed)
     }
 
     fn unbounded_batch(&self) -> Result<BatchSource<'c>, String> {

@@ -45,7 +45,7 @@ pub fn named_bases(name: &Path, text: &str) -> (Vec<String>, bool) {
     let settings = settings_of(ending(name), text).unwrap_or_default();
     let is_base = |name: &str| {
         let key = name.split('.').next().unwrap_or(name);
-        matches!(key, "_BASE_" | "_base_")
+        matches!(key, "_BASE_" | "_base_" | "__include__")
     };
     let (plain, others): (Vec<_>, Vec<_>) = (settings.all.iter())
         .filter(|setting| is_base(&setting.name))
@@ -260,6 +260,11 @@ impl Recognized<'_> {
         if self.known.is_none() {
             files.extend(by_ending(&arguments));
         }
+        files.extend(
+            self.known
+                .into_iter()
+                .flat_map(|entry| by_name(&arguments, entry)),
+        );
         files.sort_by_key(|file| (file.at, file.from));
         files.dedup();
         files
@@ -327,6 +332,23 @@ fn named_by(arguments: &Arguments<'_>, spec: &str) -> Vec<NamedFile> {
         .collect()
 }
 
+/// The file that a known program finds by a name alone: `--config llama3_1/8B_lora`.
+fn by_name(arguments: &Arguments<'_>, entry: &ProgramEntry) -> Vec<NamedFile> {
+    let Some(pattern) = &entry.file.by_name else {
+        return Vec::new();
+    };
+    let hits = entry.file.named.iter();
+    let hits = hits.flat_map(|spec| arguments.find(Name::new(spec)));
+    let values = hits.filter_map(|hit| hit.value);
+    let values = values.filter(|value| !value.text.is_empty() && !value.text.contains(".y"));
+    let named = values.map(|value| NamedFile {
+        at: value.at,
+        from: value.from,
+        name: PathBuf::from(pattern.replace("{name}", value.text)),
+    });
+    named.collect()
+}
+
 /// Files of settings that a command names by an option of any name, or by none: `-t train.yaml`, `train.gin`.
 fn by_ending(arguments: &Arguments<'_>) -> Vec<NamedFile> {
     let is_settings = |text: &str| SETTINGS_FILES.iter().any(|ending| text.ends_with(ending));
@@ -359,11 +381,15 @@ pub(crate) fn of_command<'c>(
     entry: &ProgramEntry,
     launch: &LaunchEnvironment<'c>,
 ) -> Option<&'c ConfigFile> {
-    only_of(
+    let by_path = only_of(
         arguments,
         entry.file.named.iter().map(String::as_str),
         launch,
-    )
+    );
+    by_path.or_else(|| {
+        let named = by_name(arguments, entry);
+        named.iter().find_map(|named| read(named, launch))
+    })
 }
 
 /// The file of a program without an entry that sets what its command does not: the one that an option for it names, or else

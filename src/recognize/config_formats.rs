@@ -13,7 +13,11 @@ pub(super) const SETTINGS_FILES: [&str; 5] = [".yaml", ".yml", ".json", ".toml",
 /// The settings of a file, by how its name ends.
 pub(super) fn settings_of(extension: &str, text: &str) -> Result<FileSettings, String> {
     match extension {
-        "yaml" | "yml" => yaml_settings(text),
+        // Python's parser takes a bracket that closes at the start of a line, which YAML does not allow.
+        "yaml" | "yml" => yaml_settings(text).or_else(|error| {
+            let joined = with_brackets_joined(text).ok_or(error)?;
+            yaml_settings(&joined)
+        }),
         "json" => json_settings(text),
         "toml" => toml_settings(text),
         "gin" => Ok(gin_settings(text)),
@@ -50,6 +54,28 @@ fn gin_settings(text: &str) -> FileSettings {
         });
     }
     settings
+}
+
+/// The same bytes, but for the ends of lines before a closing bracket that begins one; `None` where there are none, or what
+/// stands before is a comment.
+fn with_brackets_joined(text: &str) -> Option<String> {
+    let mut bytes = text.as_bytes().to_vec();
+    let mut is_changed = false;
+    let mut from = 0;
+    for at in 0..bytes.len().saturating_sub(1) {
+        if bytes[at] != b'\n' {
+            continue;
+        }
+        if matches!(bytes[at + 1], b']' | b'}') {
+            if bytes[from..at].contains(&b'#') {
+                return None;
+            }
+            bytes[at] = b' ';
+            is_changed = true;
+        }
+        from = at + 1;
+    }
+    is_changed.then(|| String::from_utf8(bytes).ok())?
 }
 
 /// All scalars of a YAML document, and the collections in brackets.

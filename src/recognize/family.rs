@@ -7,6 +7,9 @@ use super::spellings::{
     spellings, turned_on,
 };
 
+/// Options with which one process is told to split its batch among several GPUs.
+pub(super) const LISTS_OF_GPUS: [&str; 4] = ["--gpu_ids", "--gpus", "--gpu", "--device_ids"];
+
 /// A name in the notation of `spellings.toml`.
 pub(crate) fn plain(name: &str) -> String {
     name.chars()
@@ -143,6 +146,29 @@ pub(crate) fn is_not_of_training(name: &str) -> bool {
 
 pub(crate) fn is_accumulation(name: &str) -> bool {
     leaf(name).is_some_and(|leaf| is_one(&spellings().accumulation, &leaf))
+        || accumulation_of_a_part(name).is_some()
+}
+
+/// What is left of the name of an accumulation that a program has for each of its networks, without the network:
+/// `num_G_accumulations`, `num_D_accumulations`.
+pub(crate) fn accumulation_of_a_part(name: &str) -> Option<String> {
+    const NETWORKS: [&str; 9] = [
+        "g",
+        "d",
+        "gen",
+        "disc",
+        "generator",
+        "discriminator",
+        "critic",
+        "encoder",
+        "decoder",
+    ];
+    let name = name.rsplit('.').next().unwrap_or(name);
+    let is_network = |word: &String| NETWORKS.contains(&word.as_str());
+    let all = words(name);
+    let (networks, rest): (Vec<String>, Vec<String>) = all.into_iter().partition(is_network);
+    let rest = rest.join("_");
+    (networks.len() == 1 && counts_micro_batches(&rest)).then_some(rest)
 }
 
 /// Whether a variable of this name counts the micro-batches of a step: `grad_accum_steps`, `num_accumulation_rounds`; not
@@ -169,12 +195,17 @@ pub(crate) fn counts_micro_batches(name: &str) -> bool {
         "factor",
     ];
     let words = words(name);
-    let is_accumulating =
-        |word: &String| matches!(word.as_str(), "accum" | "accumulate" | "accumulation");
+    let is_accumulating = |word: &String| {
+        matches!(
+            word.as_str(),
+            "accum" | "accumulate" | "accumulation" | "accumulations"
+        )
+    };
     let all_fit = words
         .iter()
         .all(|word| is_accumulating(word) || BESIDE.contains(&word.as_str()));
-    is_accumulation(name) || all_fit && words.iter().any(is_accumulating)
+    let is_listed = leaf(name).is_some_and(|leaf| is_one(&spellings().accumulation, &leaf));
+    is_listed || all_fit && words.iter().any(is_accumulating)
 }
 
 /// The batch arguments of an unknown program, in order.

@@ -224,6 +224,9 @@ pub struct Resume {
 pub struct InFile {
     /// How the command names the file: an option, or `*.yaml` for a positional word.
     pub named: Vec<String>,
+    /// Where the file is that the command names without a path and an ending, below the packages of its Python or the
+    /// project: `recipes/configs/{name}.yaml`.
+    pub by_name: Option<String>,
     pub batch: Vec<String>,
     pub accumulation: Vec<String>,
     pub precision: Vec<String>,

@@ -60,6 +60,11 @@ impl<'c> Recognized<'c> {
         self.closed.clone().map_or(Ok(()), Err)
     }
 
+    /// Whether it may train, as far as its program and its words show.
+    pub fn may_train(&self) -> bool {
+        self.closed.is_none()
+    }
+
     /// Outermost first.
     pub fn launchers(&self) -> &[Launcher] {
         &self.layout.launchers

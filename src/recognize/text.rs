@@ -11,6 +11,8 @@ pub(crate) mod computed;
 mod constants;
 mod declared;
 mod hydra;
+mod learning_rate;
+mod names_in;
 mod overruling;
 mod paths;
 mod places;
@@ -82,6 +84,8 @@ pub(crate) enum SettingsNames {
     InFile,
     /// In the file, whose path the program makes of what options say.
     Made,
+    /// In one of the files that the command's config builds on, or in that itself: the last one that has a setting counts.
+    Chain,
 }
 
 /// The numbers of a program's text.
@@ -110,6 +114,10 @@ pub struct ProgramText {
     options: BTreeSet<String>,
     /// Whether it makes what a file says the defaults of its arguments, which then go before it.
     pub(crate) sets_defaults: bool,
+    /// The option behind which the program takes settings of its config: `--options batch_size=8`.
+    pub(crate) group_option: Option<String>,
+    /// Whether its parser takes a file's lines for arguments that are not typed (ConfigArgParse).
+    pub(crate) takes_lines: bool,
 }
 
 /// A number that the text gives a name.
@@ -128,6 +136,8 @@ pub(crate) struct TextNumber {
     pub is_weak: bool,
     /// Whether it stands in a file whose path the program makes: it may go before an argument of the same name.
     pub is_of_made_file: bool,
+    /// Whether it stands in the files that the command's config is made of, which were all read.
+    pub is_of_chain: bool,
     /// Whether a loader takes it as its batch, whatever it is called.
     pub is_of_loader: bool,
     /// Why it cannot be edited, if it cannot.
@@ -158,6 +168,9 @@ impl ProgramText {
         text.trains = trains(&read);
         let mut calls = read.iter().flat_map(|(_, said)| &said.calls);
         text.sets_defaults = calls.any(|call| call.name() == "set_defaults");
+        let mut imports = read.iter().flat_map(|(_, said)| &said.imports);
+        text.takes_lines = imports.any(|one| one.parts == ["configargparse"]);
+        text.group_option = read.iter().find_map(|(_, said)| places::group_option(said));
         text.batch_rules = BatchRules::read(sources.iter().map(|one| one.text.as_str()), settings);
         text.parts = parts(&read);
         text.switches = BranchSwitches::read(&read);
@@ -171,7 +184,8 @@ impl ProgramText {
             // Of the files of one config the last one that has a setting counts.
             let is_again = |known: &TextNumber| {
                 let mut numbers = numbers.iter();
-                numbers.any(|new| new.is_option_of_hydra() && new.names() == known.names())
+                let is_laid_over = |new: &TextNumber| new.is_option_of_hydra() || new.is_of_chain;
+                numbers.any(|new| is_laid_over(new) && new.names() == known.names())
             };
             text.numbers.retain(|known| !is_again(known));
             text.numbers.extend(numbers);
@@ -433,7 +447,7 @@ fn of_settings(file: &NamedSettingsFile) -> Vec<TextNumber> {
                 };
                 TextSetting::Argument(argument)
             }
-            SettingsNames::InFile | SettingsNames::Made => {
+            SettingsNames::InFile | SettingsNames::Made | SettingsNames::Chain => {
                 let column = before.len() - before.rfind('\n').map_or(0, |at| at + 1);
                 TextSetting::Constant(SourceNumber {
                     file: file.path.clone(),
@@ -456,6 +470,7 @@ fn of_settings(file: &NamedSettingsFile) -> Vec<TextNumber> {
             is_of_loader: false,
             is_weak: false,
             is_of_made_file: file.names == SettingsNames::Made,
+            is_of_chain: file.names == SettingsNames::Chain,
             fixed: None,
             conditions: Vec::new(),
             subcommand: None,

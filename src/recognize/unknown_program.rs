@@ -309,7 +309,11 @@ impl<'a> Spelled<'a> {
                 part.name()
             ));
         }
-        let steps = only(steps, "accumulation")?;
+        let of_parts = steps_of_parts(steps)?;
+        let steps = match of_parts.is_empty() {
+            true => only(steps, "accumulation")?,
+            false => None,
+        };
         let (micro, total) = (of(&[Micro]), of(&[Total]).pop());
         // Beside a total, a plain batch is the per-device part.
         let plain = match (micro.is_empty(), &total) {
@@ -340,6 +344,7 @@ impl<'a> Spelled<'a> {
         }
         let mut source = BatchSource::new(vec![size.knob()?]);
         match (steps, whole) {
+            _ if !of_parts.is_empty() => source.steps = of_parts,
             (Some(NamedValue::Argument(hit)), _) => source.steps = numbers(arguments, &hit)?,
             (Some(steps), _) => source.steps = vec![steps.knob()?],
             (None, Some(total)) => {
@@ -351,6 +356,17 @@ impl<'a> Spelled<'a> {
             (None, None) => {}
         }
         Ok(source)
+    }
+}
+
+/// The accumulations of a program that has one for each of its networks: they move along together.
+fn steps_of_parts<'a>(all: &[NamedValue<'a>]) -> Result<Vec<Knob<'a>>, String> {
+    let part = |said: &NamedValue<'_>| family::accumulation_of_a_part(said.name());
+    let mut kinds: Vec<Option<String>> = all.iter().map(part).collect();
+    kinds.dedup();
+    match kinds.as_slice() {
+        [Some(_)] => all.iter().map(NamedValue::knob).collect(),
+        _ => Ok(Vec::new()),
     }
 }
 

@@ -344,6 +344,13 @@ impl BatchEdit {
         if let Some(file) = source.file {
             edit.cost.push("; ", format!("{} says {old}", file.shown()));
         }
+        for remark in &source.remarks {
+            edit.cost.push("; ", remark.clone());
+        }
+        let rate = source.rate.and_then(|rate| rate.said(edit.alters));
+        if let Some(words) = rate {
+            edit.cost.push("; ", words);
+        }
         Ok(edit)
     }
 

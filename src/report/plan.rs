@@ -10,8 +10,34 @@ use crate::remedy::{self, Remedy, RemedyId, RemedyInputs};
 /// First what the command is, then what sets its batch and how sure that is, then the remedies.
 pub fn plan(command: &CommandLine, inputs: &RemedyInputs<'_>) -> Vec<DocumentBlock> {
     let recognized = inputs.recognize(command);
+    of_finding(command, inputs, &recognized.batch_finding())
+}
+
+/// A training that a script starts: what sets its batch is told with the script's line.
+pub fn of_line(
+    command: &CommandLine,
+    inputs: &RemedyInputs<'_>,
+    found: &BatchFinding,
+    starts: &str,
+) -> Vec<DocumentBlock> {
+    let mut blocks = vec![DocumentBlock::heading(starts)];
+    blocks.extend(of_finding(command, inputs, found));
+    blocks
+}
+
+/// What is told of a script that starts trainings, before these.
+pub fn script(command: &CommandLine, inputs: &RemedyInputs<'_>) -> Vec<DocumentBlock> {
+    vec![DocumentBlock::Table(about(&inputs.recognize(command)))]
+}
+
+fn of_finding(
+    command: &CommandLine,
+    inputs: &RemedyInputs<'_>,
+    found: &BatchFinding,
+) -> Vec<DocumentBlock> {
+    let recognized = inputs.recognize(command);
     let mut blocks = vec![DocumentBlock::Table(about(&recognized))];
-    blocks.extend(batch(&recognized.batch_finding()));
+    blocks.extend(batch(found));
     let remedies = remedy::remedies(command, inputs);
     blocks.push(DocumentBlock::heading(
         match remedies.iter().any(Remedy::is_offered) {

@@ -6,7 +6,7 @@ use super::learned;
 use super::leftovers::Suspects;
 use crate::command::{CommandLine, Word};
 use crate::config::UserSettings;
-use crate::live::program_text::{batch_rules, program_text};
+use crate::live::program_text::{self, batch_rules, program_text};
 use crate::live::torch;
 use crate::live::torch::InheritedSettings;
 use crate::project_files;
@@ -105,7 +105,13 @@ impl SessionInputs {
         self.files = named
             .into_iter()
             .filter_map(|named| {
-                let text = project_files::config_text(&command.cwd, &named.name)?;
+                let here = project_files::config_text(&command.cwd, &named.name);
+                // One that is named without a path may be a package's.
+                let of_package = || {
+                    let packages = program_text::site_packages(command)?;
+                    project_files::config_text(&packages, &named.name)
+                };
+                let text = here.or_else(of_package)?;
                 Some(ConfigFile {
                     at: named.at,
                     from: named.from,
@@ -228,7 +234,8 @@ fn base_files(cwd: &Path, name: &Path, text: &str) -> BaseFiles {
 fn read_bases(cwd: &Path, name: &Path, text: &str, bases: &mut BaseFiles, seen: &mut Vec<PathBuf>) {
     let (named, has_others) = named_bases(name, text);
     bases.has_others |= has_others;
-    for base in named {
+    // Of several the last one goes over the others, and so is looked into first.
+    for base in named.into_iter().rev() {
         let path = name.parent().unwrap_or(Path::new("")).join(base);
         let Ok(whole) = cwd.join(&path).canonicalize() else {
             bases.has_others = true;

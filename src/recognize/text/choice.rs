@@ -1,8 +1,10 @@
 //! Which number of the program's text is the batch, and how sure that is. Names decide; that a number is typed, a default or
 //! a constant only says where to edit. Where two are as good, "not sure" is the answer.
 
+mod beside;
 mod device;
 mod doubt;
+mod lines;
 mod reached;
 mod spot;
 #[cfg(test)]
@@ -19,9 +21,11 @@ use crate::recognize::family;
 use crate::recognize::knob;
 use crate::recognize::launch::ConfigFile;
 use crate::recognize::learned::{KnobPlace, KnobStanding, standing};
+use crate::recognize::overrides;
 use crate::recognize::program_settings::{AccumulationRule, Scope};
 use crate::recognize::recognized::Recognized;
 use crate::recognize::spellings::BatchArgument;
+use beside::is_for_each_part;
 use std::path::Path;
 
 /// A number that may set the batch by its name.
@@ -368,7 +372,8 @@ impl<'a> TextReading<'_, 'a> {
             TextChoice::One(one, _)
                 if one.typed.is_none()
                     && self.standing(one.number) != KnobStanding::Confirmed
-                    && (files.iter().any(|file| file.builds_on().is_some())
+                    && (!self.is_in_force(one.number)
+                        && files.iter().any(|file| file.builds_on().is_some())
                         || self.recognized.has_unread_config()
                         || self.is_said_in_a_word(one.number)) =>
             {
@@ -470,7 +475,19 @@ impl<'a> TextReading<'_, 'a> {
     /// Where the number stands that would be changed.
     fn spot(&self, found: &TextCandidate<'a>) -> BatchSpot {
         let Some((number, source)) = self.of_device(found) else {
-            return BatchSpot::new(found);
+            let spot = BatchSpot::new(found);
+            return match self
+                .line_of_file(found.number)
+                .filter(|_| found.typed.is_none())
+            {
+                Some(line) => BatchSpot {
+                    stands: SpotKind::Config,
+                    file: Some(line.file.display().to_string()),
+                    line: Some(line.line),
+                    ..spot
+                },
+                None => spot,
+            };
         };
         let added = TextCandidate {
             number,
@@ -526,7 +543,7 @@ impl<'a> TextReading<'_, 'a> {
                 let typed = hit.value.and_then(|value| value.text.parse().ok());
                 typed.unwrap_or(0)
             }
-            None => number.value(),
+            None => (self.line_of_file(number)).map_or(number.value(), |line| line.value),
         }
     }
 
@@ -591,6 +608,8 @@ impl<'a> TextReading<'_, 'a> {
             (Some(knob), Some(hit)) if same(&knob.name, hit.name) => {
                 source.steps.is_empty() && matches!(source.whole, WholeBatch::Follows)
             }
+            // What a file says goes before what its program has by the same name.
+            (Some(knob), None) if same(&knob.variable(), leaf(found.number)) => false,
             // Something else in the command that the text does not declare is somebody else's word for it.
             (Some(_), None) => found.rank() == 0,
             // The program divides its batch by the steps that the command says.
@@ -602,6 +621,12 @@ impl<'a> TextReading<'_, 'a> {
     fn source(&self, found: TextCandidate<'a>) -> Result<BatchSource<'a>, String> {
         if let Some((_, source)) = self.of_device(&found) {
             return Ok(source);
+        }
+        if let Some(batch) = self.computed_of(&found) {
+            let (total, value) = (leaf(found.number), found.value);
+            return Err(format!(
+                "{batch} is computed of {total} {value} and the devices when it runs: where it is typed, the program takes more micro-batches and {total} stays"
+            ));
         }
         let mut source = BatchSource::new(vec![self.knob(found.number)?]);
         let steps: Vec<&TextNumber> = self
@@ -628,6 +653,15 @@ impl<'a> TextReading<'_, 'a> {
         if let TextSetting::Argument(number) = &found.number.set {
             source.bounds.choices = &number.choices;
         }
+        let later = self.of_later_phases(&found);
+        for number in &later {
+            source.sizes.push(self.knob(number)?);
+        }
+        if !later.is_empty() {
+            let phases =
+                "the program trains in phases with a batch each, which are all made smaller";
+            source.remarks.push(phases.into());
+        }
         let total = self.total(&found);
         match (found.level, total, steps.as_slice()) {
             (BatchArgument::Total, _, _) => {
@@ -641,51 +675,13 @@ impl<'a> TextReading<'_, 'a> {
             }
             (_, None, [one]) => source.steps.extend(self.knob(one).ok()),
             (_, None, []) => source.steps.extend(self.steps_in_text(&found)),
+            (_, None, several) if is_for_each_part(several) => {
+                let knobs = several.iter().map(|steps| self.knob(steps));
+                source.steps = knobs.collect::<Result<_, _>>()?;
+            }
             (_, None, _) => {}
         }
         Ok(source)
-    }
-
-    /// The one accumulation that stands as a number in the program's own text, beside a batch that is an argument.
-    fn steps_in_text(&self, found: &TextCandidate<'a>) -> Option<Knob<'a>> {
-        let is_steps = |number: &&TextNumber| {
-            (number.names().iter()).any(|name| family::is_accumulation(name))
-                && !number.is_overwritten
-        };
-        let mut all = self.text.numbers.iter().filter(is_steps);
-        let one = all
-            .next()
-            .filter(|_| all.next().is_none() && found.is_argument())?;
-        let is_in_script = matches!(one.role, SourceRole::Script) && one.file.ends_with(".py");
-        let is_constant = matches!(one.set, TextSetting::Constant(_));
-        (is_in_script && is_constant && self.recognized.known.is_none()).then_some(())?;
-        self.knob(one).ok()
-    }
-
-    /// Whether accumulation is set in the same way as the batch, and so belongs to it.
-    fn is_alike(&self, one: &TextNumber, other: &TextNumber) -> bool {
-        match (&one.set, &other.set) {
-            (TextSetting::Argument(one), TextSetting::Argument(other)) => one.by == other.by,
-            (TextSetting::Constant(_), TextSetting::Constant(_)) => one.file == other.file,
-            (TextSetting::Argument(_), TextSetting::Constant(_))
-            | (TextSetting::Constant(_), TextSetting::Argument(_)) => false,
-        }
-    }
-
-    /// A total that the program keeps beside the batch of one device.
-    fn total(&self, found: &TextCandidate<'a>) -> Option<TextCandidate<'a>> {
-        let numbers = self
-            .text
-            .numbers
-            .iter()
-            .filter(|number| !number.is_overwritten);
-        let mut all = numbers.filter_map(|number| self.candidate(number));
-        all.find(|other| {
-            let is_more = other.level == BatchArgument::Total
-                || found.level == BatchArgument::Micro && other.level == BatchArgument::Plain;
-            let is_alike = self.is_alike(other.number, found.number);
-            is_more && is_alike && other.value > found.value && found.level != other.level
-        })
     }
 
     fn knob(&self, number: &'a TextNumber) -> Result<Knob<'a>, String> {
@@ -699,11 +695,27 @@ impl<'a> TextReading<'_, 'a> {
         match &number.set {
             TextSetting::Argument(argument) => match self.typed(number) {
                 Some(hit) => Knob::of(&hit),
-                None => knob::knob_of_parsed(argument, self.arguments, self.recognized),
+                None => {
+                    let value = self.value(number);
+                    let knob = knob::knob_of_parsed(argument, self.arguments, self.recognized)?;
+                    Ok(Knob { value, ..knob })
+                }
             },
             TextSetting::Constant(constant) => match self.typed(number) {
                 Some(hit) => Knob::of(&hit),
-                None => self.knob_of_constant(constant),
+                None => match self.overriding(number) {
+                    Some(spec) => {
+                        let end = self.recognized.layout.arguments.end;
+                        let added = overrides::addition(self.arguments, &spec, end)?;
+                        Ok(Knob {
+                            name: constant.name.clone(),
+                            value: constant.value,
+                            place: Place::Added(added),
+                            least: None,
+                        })
+                    }
+                    None => self.knob_of_constant(constant),
+                },
             },
         }
     }

@@ -1,18 +1,16 @@
 //! Accumulation that a program computes of a total and its batch: `steps = total // (batch * ranks)`. There a smaller batch
 //! makes more micro-batches by itself, so the total stays and no other number moves along.
 
-use super::places::OptionPlaces;
+use super::learning_rate;
+use super::names_in::{leaf, names, with_aliases};
+use super::places::{OptionPlaces, listed_devices};
 use super::statements::{SourceStatements, TokenRange};
 use super::{NamedSettingsFile, asks_to_divide};
 use crate::recognize::config_formats::settings_of;
 use crate::recognize::family;
+use crate::recognize::family::LISTS_OF_GPUS;
+use crate::recognize::learning_rate_rule::LearningRateRule;
 use std::collections::BTreeSet;
-
-/// So often a name may stand for another one.
-const MOST_ALIASES: usize = 4;
-
-/// Longer values are no products of sizes.
-const LONGEST_PRODUCT: usize = 40;
 
 /// Functions that divide what they are given first by the second.
 const DIVIDING: [&str; 6] = [
@@ -31,6 +29,10 @@ pub struct BatchRules {
     pub(crate) divides: bool,
     pub(crate) computed: Vec<ComputedSteps>,
     pub(crate) places: OptionPlaces,
+    /// How the learning rate follows it.
+    pub(crate) rate: Option<LearningRateRule>,
+    /// How many devices the default of an option lists, among which one process splits it.
+    pub(crate) listed_devices: Option<u64>,
 }
 
 /// An accumulation that is computed; its numbers by the last parts of all names that they go by.
@@ -59,10 +61,14 @@ impl BatchRules {
                 has(["accum", "iter_size"]),
                 has(["remainder", "add_subparsers"]),
             );
-            if computes || places {
+            let has_rate = rules.rate.is_none() && learning_rate::may_compute_one(source);
+            let lists = LISTS_OF_GPUS.iter().any(|option| source.contains(option));
+            if computes || places || has_rate || lists {
                 let said = SourceStatements::new(source);
                 rules.computed.extend(of_source(&said));
                 rules.places.add(&said);
+                rules.rate = rules.rate.or_else(|| learning_rate::of_source(&said));
+                rules.listed_devices = rules.listed_devices.or_else(|| listed_devices(&said));
             }
         }
         rules.computed.extend(settings.iter().flat_map(of_settings));
@@ -84,6 +90,16 @@ impl ComputedSteps {
     /// Whether what is divided is one of these.
     pub(super) fn is_of_a_total_in(&self, names: &BTreeSet<String>) -> bool {
         self.totals.iter().any(|total| names.contains(total))
+    }
+
+    /// What of it is called a device's batch.
+    pub(super) fn batch_of_device(&self) -> Option<&str> {
+        let mut names = self.through.iter();
+        let is_batch = |name: &&String| {
+            use crate::recognize::spellings::BatchArgument::{Micro, Plain};
+            matches!(family::batch_level(name), Some(Micro | Plain))
+        };
+        names.find(is_batch).map(String::as_str)
     }
 
     /// Whether nothing but this one and the number of ranks is: each divisor of the total gives whole steps.
@@ -164,61 +180,6 @@ fn quotient(said: &SourceStatements<'_>, value: &TokenRange) -> Option<Quotient>
     })
 }
 
-/// The last parts of the names among these tokens, without what is called.
-fn names<'t>(said: &SourceStatements<'t>, range: &TokenRange) -> BTreeSet<&'t str> {
-    let tokens = &said.tokens;
-    let mut found = BTreeSet::new();
-    let mut at = range.start;
-    while at < range.end {
-        match tokens.dotted(at, range.end) {
-            Some((name, behind)) => {
-                if !tokens.is_operator(behind, "(") {
-                    found.insert(leaf(name));
-                }
-                at = behind;
-            }
-            // `config["batch"]`
-            None => {
-                found.extend(tokens.string(at));
-                at += 1;
-            }
-        }
-    }
-    found
-}
-
-/// These names and those that they stand for: `bs = args.batch_size`, `tokens = batch * length`.
-fn with_aliases<'t>(said: &SourceStatements<'t>, names_of: BTreeSet<&'t str>) -> BTreeSet<String> {
-    let mut all = names_of;
-    for _ in 0..MOST_ALIASES {
-        let known = said
-            .assigned
-            .iter()
-            .filter(|one| all.contains(leaf(one.target)));
-        let products = known.filter(|one| is_product(said, &one.value));
-        let more: Vec<&str> = products.flat_map(|one| names(said, &one.value)).collect();
-        let before = all.len();
-        all.extend(more);
-        if all.len() == before {
-            break;
-        }
-    }
-    all.into_iter().map(String::from).collect()
-}
-
-fn is_product(said: &SourceStatements<'_>, value: &TokenRange) -> bool {
-    let tokens = &said.tokens;
-    let is_part = |at: usize| {
-        let is_sign = [".", "*", "(", ")", "[", "]", "//", "/", ","];
-        let is_said = is_sign.iter().any(|sign| tokens.is_operator(at, sign));
-        is_said
-            || tokens.is_name(at)
-            || tokens.string(at).is_some()
-            || tokens.text(at).parse::<u64>().is_ok()
-    };
-    value.len() <= LONGEST_PRODUCT && value.clone().all(is_part)
-}
-
 /// `accumulate: ${div_up:${total}, ${eval:${devices} * ${loader.batch_size}}}`.
 fn of_settings(file: &NamedSettingsFile) -> Vec<ComputedSteps> {
     let extension = file.path.rsplit('.').next().unwrap_or_default();
@@ -245,8 +206,4 @@ fn of_settings(file: &NamedSettingsFile) -> Vec<ComputedSteps> {
         })
     });
     computed.collect()
-}
-
-fn leaf(name: &str) -> &str {
-    name.rsplit('.').next().unwrap_or(name)
 }

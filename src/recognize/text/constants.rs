@@ -282,6 +282,7 @@ impl<'t> ConstantReader<'_, 't> {
             is_overwritten: false,
             is_weak: false,
             is_of_made_file: false,
+            is_of_chain: false,
             is_of_loader: false,
             fixed: (!is_plain)
                 .then(|| format!("{name} is {number}, written {written}, which is not edited")),

@@ -23,6 +23,8 @@ enum CommandParser {
     Fire,
     Typer,
     Tyro,
+    /// `--a.b 64`, with the names of the fields as they are (draccus, pyrallis).
+    Fields,
     /// `a.b=64`.
     Hydra,
 }
@@ -36,6 +38,7 @@ impl CommandParser {
             CommandParser::Fire => "fire",
             CommandParser::Typer => "typer",
             CommandParser::Tyro => "tyro",
+            CommandParser::Fields => "fields",
             CommandParser::Hydra => "hydra",
         }
     }
@@ -46,6 +49,7 @@ impl CommandParser {
             CommandParser::Argparse
             | CommandParser::Click
             | CommandParser::Absl
+            | CommandParser::Fields
             | CommandParser::Fire => format!("--{name}"),
             CommandParser::Typer | CommandParser::Tyro => format!("--{}", name.replace('_', "-")),
             CommandParser::Hydra => format!("{name}="),
@@ -130,6 +134,13 @@ fn of_sources(
         for function in &said.functions {
             let is_command =
                 |name: &&str| name.ends_with(".command") || name.ends_with(".callback");
+            if function
+                .decorators
+                .iter()
+                .any(|name| name.ends_with(".wrap"))
+            {
+                reader.of_wrapped(function, found);
+            }
             let is_typer = said.imports.iter().any(|one| one.parts == ["typer"]);
             if is_typer && function.decorators.iter().any(is_command) {
                 reader.of_function(function, CommandParser::Typer, found);
@@ -339,6 +350,15 @@ impl<'a, 't> ArgumentReader<'a, 't> {
         }
     }
 
+    /// `@parser.wrap() def train(config: TrainConfig)`: the fields of what the first parameter is.
+    fn of_wrapped(&self, function: &FunctionHead<'t>, found: &mut Vec<TextNumber>) {
+        let first = function.parameters.first();
+        let annotation = first.and_then(|parameter| parameter.annotation.as_ref());
+        let name = annotation.map(|annotation| self.said.tokens.text_of(annotation));
+        let name = name.map(|name| name.rsplit('.').next().unwrap_or(name));
+        self.fields_of(self.class(name), CommandParser::Fields, "", 0, found);
+    }
+
     /// Classes that a parser is made of, as they are named among what it is given.
     fn names_in(&self, call: &CallSite<'t>) -> Vec<&'t str> {
         let tokens = &self.said.tokens;
@@ -399,7 +419,9 @@ impl<'a, 't> ArgumentReader<'a, 't> {
             }
             let of_field = reader.class(Some(said.tokens.text_of(annotation)));
             let below = match parser {
-                CommandParser::Tyro | CommandParser::Hydra => format!("{name}."),
+                CommandParser::Tyro | CommandParser::Fields | CommandParser::Hydra => {
+                    format!("{name}.")
+                }
                 CommandParser::Argparse
                 | CommandParser::Click
                 | CommandParser::Absl
@@ -477,6 +499,7 @@ impl<'a, 't> ArgumentReader<'a, 't> {
             is_overwritten: false,
             is_weak: false,
             is_of_made_file: false,
+            is_of_chain: false,
             is_of_loader: false,
             fixed: None,
             conditions: branches::around(self.said, at),

@@ -43,7 +43,8 @@ pub(crate) fn hydra_config(source: &str, words: &[&str]) -> Option<HydraConfig> 
             || call.callee.ends_with(".hydra.main")
             // NeMo's own name of it.
             || call.name() == "hydra_runner";
-        let directory = text(call.keyword("config_path").or(call.positional.first()));
+        let directory = call.keyword("config_path").or(call.positional.first());
+        let directory = directory.and_then(|part| directory_of(&said, part));
         let name = text(call.keyword("config_name").or(call.positional.get(1)));
         is_main.then_some(())?;
         let name = typed(words, ["--config-name", "-cn"]).or(name);
@@ -69,6 +70,26 @@ pub(crate) fn hydra_config(source: &str, words: &[&str]) -> Option<HydraConfig> 
             (None, _) => None,
         }
     })
+}
+
+/// A directory beside the source, as it is written or made of `__file__`: `str(Path(__file__).parent.joinpath("a", "b"))`,
+/// `os.path.join(os.path.dirname(__file__), "conf")`.
+fn directory_of(said: &SourceStatements<'_>, part: &TokenRange) -> Option<String> {
+    let tokens = &said.tokens;
+    if part.len() == 1 {
+        return tokens.string(part.start).map(String::from);
+    }
+    let is_of_file = part.clone().any(|at| tokens.text(at) == "__file__");
+    let is_up = |at: &usize| matches!(tokens.text(*at), "parent" | "dirname");
+    let up = part.clone().filter(is_up).count();
+    if !is_of_file || up == 0 {
+        return None;
+    }
+    let above = (1..up).map(|_| "..".to_string());
+    let below = part
+        .clone()
+        .filter_map(|at| tokens.string(at).map(String::from));
+    Some(above.chain(below).collect::<Vec<_>>().join("/"))
 }
 
 /// The last value of an option of hydra's own.
@@ -335,6 +356,28 @@ mod tests {
             .iter()
             .map(|file| format!("{}>{}", file.name, file.prefix));
         shown.collect()
+    }
+
+    #[test]
+    fn a_directory_may_be_made_of_the_sources_own_place() {
+        for (written, wanted) in [
+            ("\"conf\"", Some("conf")),
+            (
+                "str(pathlib.Path(__file__).parent.joinpath('a', 'conf'))",
+                Some("a/conf"),
+            ),
+            (
+                "os.path.join(os.path.dirname(os.path.dirname(__file__)), 'conf')",
+                Some("../conf"),
+            ),
+            ("os.environ['CONF'] + '/x'", None),
+        ] {
+            let source = format!(
+                "@hydra.main(config_path={written}, config_name='c')\ndef main(cfg): pass\n"
+            );
+            let found = hydra_config(&source, &[]).map(|config| config.directory);
+            assert_eq!(found.as_deref(), wanted.or(Some("")), "{written}");
+        }
     }
 
     #[test]

@@ -3,6 +3,7 @@
 
 use super::ReadSource;
 use super::statements::{CallSite, SourceStatements};
+use crate::recognize::family::LISTS_OF_GPUS;
 use std::collections::BTreeSet;
 
 #[derive(Debug, Clone, Default, PartialEq)]
@@ -41,6 +42,41 @@ impl OptionPlaces {
         let words = words.filter_map(|part| tokens.string(part.start));
         self.of_main.extend(words.map(String::from));
     }
+}
+
+/// How many devices the default of an option for a list of them has: `add_argument("--gpus", nargs="+", default=[0, 1])`.
+pub(super) fn listed_devices(said: &SourceStatements<'_>) -> Option<u64> {
+    let tokens = &said.tokens;
+    said.calls.iter().find_map(|call| {
+        let mut words = call.positional.iter();
+        let is_list = words.any(|word| {
+            (tokens.string(word.start)).is_some_and(|word| LISTS_OF_GPUS.contains(&word))
+        });
+        let default = call.keyword("default").filter(|_| is_list)?;
+        let is_open = tokens.is_operator(default.start, "[");
+        let count = match tokens.string(default.start) {
+            Some(written) => written.split(',').filter(|part| !part.is_empty()).count(),
+            None if is_open => tokens.parts(default.start).len(),
+            None => return None,
+        };
+        (call.name() == "add_argument").then_some(count as u64)
+    })
+}
+
+/// The option behind which settings of a config are typed: `add_argument("--options", nargs="+", action=DictAction)`.
+pub(super) fn group_option(said: &SourceStatements<'_>) -> Option<String> {
+    let tokens = &said.tokens;
+    said.calls.iter().find_map(|call| {
+        let action = tokens.text_of(call.keyword("action")?);
+        let mut words = call.positional.iter();
+        let option = words.find_map(|word| {
+            tokens
+                .string(word.start)
+                .filter(|word| word.starts_with("--"))
+        })?;
+        let is_it = call.name() == "add_argument" && action.ends_with("DictAction");
+        is_it.then(|| option.to_string())
+    })
 }
 
 /// `parser` of `parser.add_argument`.

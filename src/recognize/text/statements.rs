@@ -20,7 +20,7 @@ pub(super) struct SourceStatements<'t> {
     pub tokens: SourceTokens<'t>,
     pub assigned: Vec<AssignedValue<'t>>,
     /// `total += one`.
-    augmented: Vec<AssignedValue<'t>>,
+    pub augmented: Vec<AssignedValue<'t>>,
     pub calls: Vec<CallSite<'t>>,
     /// Of `{"batch": 64}`: the key and the value.
     pub entries: Vec<(&'t str, TokenRange)>,
@@ -67,6 +67,7 @@ pub(super) struct FunctionHead<'t> {
 #[derive(Debug)]
 pub(super) struct Parameter<'t> {
     pub name: &'t str,
+    pub annotation: Option<TokenRange>,
     pub default: Option<TokenRange>,
 }
 
@@ -364,8 +365,10 @@ fn function_head<'t>(
             return None;
         }
         let sides = tokens.split(part.clone(), "=");
+        let named = tokens.split(sides.first()?.clone(), ":");
         Some(Parameter {
             name: tokens.text(part.start),
+            annotation: named.get(1).cloned(),
             default: sides.get(1).cloned(),
         })
     });

@@ -307,7 +307,7 @@ fn each_way_of_declaring_a_number_is_read() {
         (
             "python a.py",
             "frozen_batch = 16\nwhole_batch = 8\nfreezes = True\nb = frozen_batch if freezes else whole_batch\n",
-            "likely: frozen_batch 16 constant at a.py:1",
+            "likely: frozen_batch 16 constant at a.py:1, whole_batch 8 constant at a.py:2",
         ),
         (
             "python generate.py",
@@ -348,6 +348,11 @@ fn what_is_not_sure_or_not_there_is_said() {
         (
             "p.add_argument('--batch-size', type=int, default=4)\na.total = a.batch_size\na.batch_size = a.total // ranks\n",
             "sure: --batch-size 4 default at a.py:1",
+        ),
+        // The fields of what a wrapped function takes.
+        (
+            "@dataclass\nclass C:\n    batch_size: int = 8\n    other: int = 3\n@draccus.wrap()\ndef train(cfg: C):\n    pass\n",
+            "sure: --batch_size 8 default at a.py:3",
         ),
         // Which of the two it is depends on what is not in the text.
         (

@@ -102,6 +102,8 @@ impl TextReading<'_, '_> {
             Err(_) => file.text.contains(leaf(found.number)),
         };
         let is_default = found.typed.is_none()
+            && !self.is_in_force(found.number)
+            && self.line_of_file(found.number).is_none()
             && self.standing(found.number) != KnobStanding::Confirmed
             && !self
                 .recognized

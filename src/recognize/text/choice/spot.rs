@@ -15,6 +15,20 @@ pub struct BatchFinding {
     pub why: Option<String>,
 }
 
+impl BatchFinding {
+    /// The same where the command stands in a line of this script.
+    #[must_use]
+    pub fn typed_at(mut self, script: &str, line: u32) -> BatchFinding {
+        for spot in &mut self.candidates {
+            if spot.stands == SpotKind::Typed {
+                spot.file = Some(script.into());
+                spot.line = Some(line);
+            }
+        }
+        self
+    }
+}
+
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum HowSure {
