@@ -176,6 +176,35 @@ impl StepAnatomy {
         self.blocks.iter().filter(|block| block.from > 0).count()
     }
 
+    /// The position that memory of a process that ran out in this phase is like, as far as its gradients go: the end of the step
+    /// that failed, or the beginning of one like it. In later forward passes of a step the gradients of earlier ones are there.
+    pub fn like_oom_in(&self, phase: Phase) -> Option<usize> {
+        let is_forward = |start: &&PhaseStart| start.phase == Phase::Forward;
+        let passes = self.phases.iter().filter(is_forward).count();
+        match (self.failed, phase) {
+            (true, _) => Some(self.end()),
+            (false, Phase::Forward) => (passes == 1).then_some(0),
+            (
+                false,
+                Phase::Evaluation
+                | Phase::Backward
+                | Phase::Optimizer
+                | Phase::Load
+                | Phase::Unknown,
+            ) => None,
+        }
+    }
+
+    /// The gradients there were when memory ran out in this phase, if a step says so.
+    pub fn gradients_at_oom(&self, phase: Phase) -> Option<Bytes> {
+        let held = by_category(self, self.like_oom_in(phase)?).into_iter();
+        Some(
+            held.filter(|(of, _)| *of == Category::Gradients)
+                .map(|(_, bytes)| bytes)
+                .sum(),
+        )
+    }
+
     /// The phase of a position behind a figure: `41.2 GiB in backward`.
     pub fn in_phase(&self, position: usize) -> &'static str {
         match self.phase(position) {

@@ -263,6 +263,15 @@ pub fn advice(finding: &Finding) -> impl Iterator<Item = DocumentBlock> {
     })
 }
 
+/// A cause's title and what is said of it, which may begin with the same words.
+fn named(title: &str, words: &str) -> String {
+    let begins = words.get(..title.len());
+    match begins.filter(|begin| begin.eq_ignore_ascii_case(title)) {
+        Some(begin) => format!("{title}{}", &words[begin.len()..]),
+        None => format!("{title}. {words}"),
+    }
+}
+
 pub fn headline(finding: &Finding, is_first: bool) -> DocumentBlock {
     let (certainty, title) = (finding.certainty, finding.cause.spec().title);
     DocumentBlock::Sentence(Sentence {

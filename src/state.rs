@@ -40,6 +40,7 @@ pub use steps::StepTraces;
 
 use crate::event::{Dropped, Knobs, LaunchFacts, Note, NvmlState, SessionStarted, SpawnFailed};
 use crate::units::{Moment, RunNumber, Uuid};
+use std::time::Duration;
 
 /// Everything that is known of a session.
 #[derive(Debug, Clone, Default)]
@@ -87,6 +88,12 @@ impl State {
     /// The current run, if one was started.
     pub fn run(&self) -> Option<&Run> {
         self.runs.last()
+    }
+
+    /// What the runs took that have ended, one after the other.
+    pub fn ended_runs_took(&self) -> Duration {
+        let ended = |run: &Run| Some(run.ended?.0.since(run.started));
+        self.runs.iter().filter_map(ended).sum()
     }
 
     /// A run by its number.

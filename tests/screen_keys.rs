@@ -136,7 +136,7 @@ fn a_line_is_opened_in_the_users_editor() {
     terminal.wait_for("run 1", PATIENCE);
     terminal.press("s");
     terminal.wait_for("allocated by", PATIENCE);
-    terminal.press("e");
+    terminal.press("v");
     terminal.wait_for("editing +1 ", PATIENCE);
     assert!(!terminal.with_screen(vt100::Screen::alternate_screen));
     terminal.press(Key::Ctrl('z'));
@@ -146,7 +146,7 @@ fn a_line_is_opened_in_the_users_editor() {
     assert_eq!(typed, "q typed");
 
     // The terminal gets another size while it is the editor's.
-    terminal.press("e");
+    terminal.press("v");
     terminal.wait_for("editing +1 ", PATIENCE);
     terminal.resize(20, 60);
     terminal.press("\r");

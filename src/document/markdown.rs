@@ -1,6 +1,6 @@
 //! Blocks as Markdown: a list, for an issue or a colleague.
 
-use super::{DocumentBlock, RemarkOf, SumOf, Tree, Voice};
+use super::{DocumentBlock, RemarkOf, SumOf, Tree, Voice, named};
 use crate::command;
 
 /// The blocks, an item of a list each; each line ends in a newline.
@@ -36,10 +36,10 @@ fn of_block(block: &DocumentBlock) -> Vec<String> {
             let words = plain(&sentence.words);
             vec![item(match sentence.voice {
                 Voice::Cause(certainty, cause) => {
-                    format!("Cause ({}): {cause}. {words}", certainty.word())
+                    format!("Cause ({}): {}", certainty.word(), named(cause, &words))
                 }
                 Voice::Also(certainty, cause) => {
-                    format!("Also ({}): {cause}. {words}", certainty.word())
+                    format!("Also ({}): {}", certainty.word(), named(cause, &words))
                 }
                 Voice::Ranks | Voice::Detail => words,
             })]

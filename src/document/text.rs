@@ -1,5 +1,6 @@
 //! Blocks as plain text.
 
+use super::named;
 use super::{DocumentBlock, FigureSum, Growing, MemoryHolder, RemarkOf, SumOf, Tree, Voice};
 use crate::diagnosis::Cause;
 use crate::event::Retainers;
@@ -35,11 +36,11 @@ fn of_block(block: &DocumentBlock, layout: TextLayout) -> Vec<String> {
         DocumentBlock::Sentence(sentence) => {
             let words = &sentence.words;
             vec![match (sentence.voice, layout) {
-                (
-                    Voice::Cause(certainty, cause) | Voice::Also(certainty, cause),
-                    TextLayout::Parts,
-                ) => {
-                    format!("\nCause ({}): {cause}. {words}", certainty.word())
+                (Voice::Cause(certainty, cause), TextLayout::Parts) => {
+                    format!("\nCause ({}): {}", certainty.word(), named(cause, words))
+                }
+                (Voice::Also(certainty, cause), TextLayout::Parts) => {
+                    format!("\nAlso ({}): {}", certainty.word(), named(cause, words))
                 }
                 (Voice::Cause(_, cause), TextLayout::Lines)
                     if cause == Cause::OpenFiles.spec().title =>

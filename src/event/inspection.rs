@@ -438,6 +438,12 @@ pub enum RetainerKind {
 }
 
 impl Retainers {
+    /// Whether what it names first has a name in the program.
+    pub fn has_name(&self) -> bool {
+        self.main()
+            .is_some_and(|found| found.kind != RetainerKind::Other)
+    }
+
     /// The one to name where memory grows: the largest container, or else whatever keeps the most.
     pub fn main(&self) -> Option<&Retainer> {
         let is_notable = |found: &&Retainer| {

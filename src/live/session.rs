@@ -17,7 +17,7 @@ use super::config::HandoverState;
 use super::display::screen::Due;
 use super::message::SessionEffect;
 use crate::command::CommandLine;
-use crate::diagnosis::{self, Cause, Certainty, Finding, LiveWarning, LiveWarnings};
+use crate::diagnosis::{self, Cause, Finding, LiveWarning, LiveWarnings};
 use crate::event::{Event, EventKind, Exit, Level, LoaderSettings, Note, NvmlState, ProcessHost};
 use crate::forecast::{self, Hint, RoomSearch, TracedHint, hint, traced_search};
 use crate::recognize::{KnobEffect, KnobPlace, LearnedKnob};
@@ -315,7 +315,7 @@ impl Session {
                 LiveWarning::Withdrawn(words) => self.note(Level::Info, words),
                 LiveWarning::New(finding) => {
                     self.note(Level::Warning, finding.headline.to_string());
-                    if finding.cause == Cause::Leak && finding.certainty == Certainty::Certain {
+                    if finding.cause == Cause::Leak {
                         self.leak = Some(*finding);
                     }
                 }

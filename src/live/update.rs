@@ -478,6 +478,9 @@ impl SessionController {
             ui::Effect::LookForRetainers(pid) => self
                 .session
                 .push(SessionEffect::AskProbe(pid, ProbeRequest::Retainers)),
+            ui::Effect::TraceNext(pid) => self
+                .session
+                .push(SessionEffect::AskProbe(pid, ProbeRequest::Trace)),
             ui::Effect::SaveSnapshot(pid) => {
                 let directory = self.snapshot_directory();
                 let request = ProbeRequest::Snapshot { directory };

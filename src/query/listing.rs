@@ -4,13 +4,15 @@
 use super::recordings::RecordedSession;
 use super::sessions::{self, Living};
 use super::{broken_off, recordings};
+use crate::diagnosis;
 use crate::event::{Prediction, PredictionOutcome, displayed};
 use crate::forecast::score::Score;
 use crate::live::print;
-use crate::live::session::summary::Activity;
+use crate::live::session::summary::{Activity, Summary};
 use crate::recording::{self, RemoteSession};
-use crate::state::{Run, RunOutcome, State};
+use crate::state::{RunOutcome, State};
 use crate::supervise::{RunStage, SessionStatus};
+use crate::units::clock_face;
 use jiff::Timestamp;
 use serde::Serialize;
 use std::ffi::OsStr;
@@ -36,8 +38,14 @@ pub struct SessionRow {
     /// Why its recording could not be read.
     #[serde(skip)]
     pub problem: Option<String>,
-    /// How long it has been running, or ran.
+    /// How long its runs took, without the time in which somebody was asked between them.
     pub seconds: Option<f64>,
+    /// How long somebody has been asked what to do, while it waits for that.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub waiting: Option<f64>,
+    /// Why memory ran out, if its last run ended with that: `memory leak`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub cause: Option<String>,
     pub run: Option<u32>,
     /// The training's direct child, while a run goes on.
     pub pid: Option<i32>,
@@ -86,14 +94,19 @@ pub struct PredictedRun {
 }
 
 impl SessionRow {
-    /// The state; if there were several runs, also which one it is about.
+    /// The state; if there were several runs, also which one it is about; why memory ran out, and how long it has waited.
     pub fn state_words(&self) -> String {
         let run = match self.run {
             Some(run) if run > 1 => format!(", run {run}"),
             Some(_) | None => String::new(),
         };
         let place = self.elsewhere.as_deref().unwrap_or_default();
-        format!("{}{run}{place}", self.state)
+        let cause = (self.cause.as_ref()).map_or(String::new(), |cause| format!(": {cause}"));
+        let waited = self.waiting.map_or(String::new(), |seconds| {
+            let waited = Duration::from_secs_f64(seconds.max(0.0));
+            format!(" for {}", clock_face(waited))
+        });
+        format!("{}{run}{waited}{cause}{place}", self.state)
     }
 
     /// `NVIDIA H200`, `8 × NVIDIA H200`, `NVIDIA L4 + NVIDIA T4`.
@@ -169,6 +182,7 @@ fn living_row(living: &Living) -> SessionRow {
     let summary = living.summary.as_ref();
     let run = (living.status.as_ref()).and_then(|status| status.run.as_ref());
     let ram = summary.and_then(|summary| summary.ram);
+    let now = Timestamp::now().as_millisecond() as f64 / 1e3;
     SessionRow {
         id: living.found.id.clone(),
         state: state(living).into(),
@@ -177,7 +191,11 @@ fn living_row(living: &Living) -> SessionRow {
         since: summary
             .and_then(|summary| Timestamp::from_second(summary.since as i64).ok())
             .map(|since| since.to_string()),
-        seconds: summary.map(|summary| Timestamp::now().as_second() as f64 - summary.since),
+        seconds: summary.map(|summary| took(summary, now)),
+        waiting: summary
+            .and_then(|summary| summary.waiting_since)
+            .map(|since| now - since),
+        cause: summary.and_then(|summary| summary.cause.clone()),
         run: run.map(|run| run.run.0),
         pid: run.and_then(|run| match run.stage {
             RunStage::Running { pid, .. } => Some(pid.0),
@@ -200,6 +218,15 @@ fn living_row(living: &Living) -> SessionRow {
             .and_then(|file| file.log.as_ref())
             .map(|word| word.to_string_lossy()),
         ..SessionRow::default()
+    }
+}
+
+/// What its runs have taken so far. A front of an earlier version says when the session began.
+fn took(summary: &Summary, now: f64) -> f64 {
+    match (summary.ran, summary.running_since) {
+        (Some(ran), Some(since)) => ran + (now - since),
+        (Some(ran), None) => ran,
+        (None, _) => now - summary.since,
     }
 }
 
@@ -322,7 +349,13 @@ fn outlined(path: &Path) -> (State, Option<String>) {
 pub fn recorded_row(id: &str, path: &Path) -> (SessionRow, Vec<Score>) {
     let (state, problem) = outlined(path);
     let (row, scores) = recorded_row_of(id, path, &state);
-    (SessionRow { problem, ..row }, scores)
+    let cause = cause(path, &state);
+    let row = SessionRow {
+        problem,
+        cause,
+        ..row
+    };
+    (row, scores)
 }
 
 fn recorded_row_of(id: &str, path: &Path, state: &State) -> (SessionRow, Vec<Score>) {
@@ -362,9 +395,33 @@ fn recorded_row_of(id: &str, path: &Path, state: &State) -> (SessionRow, Vec<Sco
 
 /// How long its runs took, without the time in which somebody was asked between them.
 fn ran(state: &State) -> Duration {
-    let end = |run: &Run| run.ended.map_or(state.now, |(at, _)| at);
-    let runs = state.runs.iter();
-    runs.map(|run| end(run).since(run.started)).sum()
+    let current = state.run().filter(|run| run.ended.is_none());
+    let so_far = current.map(|run| state.now.since(run.started));
+    state.ended_runs_took() + so_far.unwrap_or_default()
+}
+
+/// The largest recording that is read as a whole for the cause of its end.
+const READ_WHOLE: u64 = 8 << 20;
+
+/// Why memory ran out, if the last run ended with that. An outline has not all of what that rests on.
+fn cause(path: &Path, outlined: &State) -> Option<String> {
+    let run = outlined.run()?;
+    if run.outcome() != RunOutcome::OutOfMemory {
+        return None;
+    }
+    let file = match path.is_dir() {
+        true => path.join(recording::RECORDING),
+        false => path.to_owned(),
+    };
+    let is_small = std::fs::metadata(&file).is_ok_and(|file| file.len() <= READ_WHOLE);
+    let mut state = State::default();
+    for event in recording::read(&file).ok().filter(|_| is_small)? {
+        state.apply(&event.ok()?);
+    }
+    broken_off::settle(&mut state);
+    let findings = diagnosis::diagnose(&state);
+    let first = findings.first()?;
+    Some(first.cause.spec().title.to_string())
 }
 
 fn predicted(score: Score) -> PredictedRun {
@@ -402,6 +459,9 @@ fn devices(state: &State) -> Vec<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::event::{Event, EventKind, Exit};
+    use crate::state::tests::staged;
+    use crate::units::Moment;
 
     fn of(recording: &str) -> SessionRow {
         let path = format!(
@@ -418,11 +478,42 @@ mod tests {
             (capacity.state.as_str(), capacity.ooms),
             ("out of memory", Some(1))
         );
+        assert_eq!(capacity.cause.as_deref(), Some("capacity"));
+        assert_eq!(capacity.state_words(), "out of memory: capacity");
         assert_eq!(capacity.devices, ["NVIDIA H200"]);
         assert!(capacity.peak > Some(100 << 30), "{capacity:?}");
         let caught = of("caught");
         assert_eq!((caught.state.as_str(), caught.ooms), ("finished", Some(1)));
-        assert!(of("leak").steps >= Some(17));
+        assert_eq!(caught.cause, None, "it went on");
+        let leak = of("leak");
+        assert!(leak.steps >= Some(17));
+        assert_eq!(leak.cause.as_deref(), Some("memory leak"));
+    }
+
+    /// Waiting for a decision is none of the training's time.
+    #[test]
+    fn a_session_that_waits_says_how_long_it_trained_and_how_long_it_waits() {
+        let mut state = State::default();
+        let at = |seconds: f64, what: EventKind| Event {
+            at: Moment::from_secs_f64(seconds),
+            what,
+        };
+        let started = staged::started(1, 100, "python train.py");
+        state.apply(&at(2.0, started));
+        let summary = |state: &State, activity| Summary::new(state, &[], activity, true);
+        state.now = Moment::from_secs_f64(10.0);
+        let running = summary(&state, Activity::Running);
+        assert_eq!(took(&running, 22.0), 20.0);
+        state.apply(&at(32.0, staged::exited(1, Exit::Code(1))));
+        let waits = summary(&state, Activity::Waiting);
+        assert_eq!((took(&waits, 1e4), waits.waiting_since), (30.0, Some(32.0)));
+        let row = SessionRow {
+            state: WAITING_AT_OOM.into(),
+            waiting: Some(150.0),
+            cause: Some("memory leak".into()),
+            ..SessionRow::default()
+        };
+        assert_eq!(row.state_words(), "waiting at OOM for 2:30: memory leak");
     }
 
     #[test]

@@ -121,6 +121,12 @@ impl Explained {
         }
     }
 
+    /// The gradients there were then, where a traced step says so.
+    pub(super) fn gradients(&self) -> Option<Bytes> {
+        let phase = self.incident.record.as_ref()?.phase;
+        self.step.as_ref()?.gradients_at_oom(phase)
+    }
+
     /// What ran out of memory. The probe only observes PyTorch's CUDA allocator.
     fn kind(&self) -> OomKind {
         self.incident.kind()
@@ -320,8 +326,12 @@ fn holders(oom: &Explained) -> Vec<DocumentBlock> {
     }
     let mut blocks = vec![DocumentBlock::heading("What used the memory")];
     if let Some(structure) = &record.structure {
+        let mut structure = **structure;
+        if let Some(then) = oom.gradients() {
+            structure.gradients = structure.gradients.min(then);
+        }
         blocks.push(DocumentBlock::detail(made_of(
-            structure,
+            &structure,
             record.sample.allocated,
             record.sample.gathered,
         )));

@@ -488,6 +488,10 @@ fn cause(page: &mut String, story: &SessionStory, oom: &Explained, number: u32) 
     let device = incident.device.as_ref();
     let device = device.and_then(|uuid| story.state.device(uuid));
     if let Some(parts) = device.and_then(|device| device.breakdown_at(incident)) {
+        let parts = match oom.gradients() {
+            Some(then) => parts.with_gradients(then),
+            None => parts,
+        };
         bar(page, "The GPU's memory at that moment", &parts_of(&parts));
     }
     page.push_str(&blocks_html(&memory(oom)));

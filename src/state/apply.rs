@@ -559,9 +559,17 @@ impl State {
         }
     }
 
-    /// Keeps the latest search for who keeps its memory alive.
+    /// Keeps the latest search for who keeps its memory alive. The one at an OOM has less time: where it has come to nothing and
+    /// an earlier one to a name, that stays.
     fn retainers_found(&mut self, at: Moment, found: &Retainers) {
         if let Some(rank) = self.rank_mut(found.pid) {
+            let before = rank.retainers.as_ref();
+            if found.left.is_some()
+                && !found.has_name()
+                && before.is_some_and(|(_, before)| before.has_name())
+            {
+                return;
+            }
             rank.retainers = Some((at, found.clone()));
         }
     }

@@ -167,6 +167,21 @@ impl Breakdown {
     }
 }
 
+impl Breakdown {
+    /// With no more than so much of gradients: their size is read when all of them are there, at the end of a step. What is
+    /// less of them is more of the rest.
+    pub fn with_gradients(self, then: Bytes) -> Breakdown {
+        match (self.gradients, self.activations_and_other) {
+            (Some(gradients), Some(rest)) => Breakdown {
+                gradients: Some(gradients.min(then)),
+                activations_and_other: Some(rest + (gradients - gradients.min(then))),
+                ..self
+            },
+            (_, _) => self,
+        }
+    }
+}
+
 impl DeviceState {
     /// The breakdown by the latest readings.
     pub fn breakdown(&self, state: &State) -> Breakdown {

@@ -84,6 +84,8 @@ pub enum Action {
     StopAndRelaunch,
     /// Shows more or less of the diagnosis.
     Details,
+    /// Scrolls the diagnosis to its next section.
+    NextSection,
     Back,
     QuitAndStop,
     QuitAndLeave,
@@ -127,6 +129,8 @@ pub enum Effect {
     EditSource { file: String, line: u32 },
     /// Ask a process who keeps its memory alive: it pauses for that.
     LookForRetainers(Pid),
+    /// Ask a process to trace its next step.
+    TraceNext(Pid),
     /// Ask a process to save PyTorch's own snapshot.
     SaveSnapshot(Pid),
     /// Write the session's report to a file.
@@ -153,6 +157,8 @@ pub enum StepMove {
     FirstStep,
     /// The traced step with the highest peak.
     LargestStep,
+    /// The latest traced step, followed from now on; while the training runs its next step is traced.
+    Newest,
     /// The traced step that ran out of memory.
     FailedStep,
     /// By lines, by modules, as a flame graph, by what grows.

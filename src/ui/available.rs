@@ -2,7 +2,7 @@
 
 use super::action::{Action, StepMove};
 use super::chart::Move;
-use super::dialog::Dialog;
+use super::dialog::{Details, Dialog};
 use super::layout::layout_of;
 use super::pane::{rank_map, spec::Scrolling};
 use super::scene::{RecordedOutput, Scene, Subject};
@@ -65,6 +65,10 @@ pub(super) fn is_available(view: &View, action: Action, scene: &Scene) -> bool {
             choice::other(view, scene, step).is_some()
                 || choice::leads_to_untraced(view, scene, step)
         }
+        Action::Step(StepMove::Newest) => {
+            choice::other(view, scene, StepMove::Newest).is_some()
+                || choice::askable(view, scene).is_some()
+        }
         Action::Step(StepMove::WhatLeaks) => {
             choice::is_traced(view, scene) || choice::askable(view, scene).is_some()
         }
@@ -86,6 +90,10 @@ pub(super) fn is_available(view: &View, action: Action, scene: &Scene) -> bool {
             let read = view.step.as_ref().and_then(StepView::read);
             read.is_some_and(|read| read.grouping != Grouping::Flame)
         }
+        Action::NextSection => match &view.dialog {
+            Some(Dialog::Oom(dialog)) => dialog.details != Details::Brief,
+            _ => false,
+        },
         Action::OpenFailedStep => choice::has_failed(scene),
         Action::Step(_) => view.step.as_ref().and_then(StepView::read).is_some(),
         Action::ToStart | Action::ToEnd => selecting || pane_scrolls(view, scene),

@@ -309,6 +309,15 @@ impl OomDialog {
         }
     }
 
+    /// Scrolls the details to their next section, and from the last one to the beginning.
+    pub(crate) fn next_section(&mut self, sections: &[usize], most: usize) {
+        if let Details::Full { scrolled } = &mut self.details {
+            let next = sections.iter().find(|at| **at > *scrolled);
+            let next = next.filter(|_| *scrolled < most);
+            *scrolled = next.map_or(0, |at| (*at).min(most));
+        }
+    }
+
     /// Whether it is the key of a remedy that is offered; a row that is not shown has none.
     pub(crate) fn has_key(&self, key: &KeyEvent, scene: &Scene) -> bool {
         let of_key = |remedy: &Remedy| Some(remedy.key) == letter(key) && is_offered(remedy);

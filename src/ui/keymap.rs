@@ -271,6 +271,7 @@ impl KeyGroup {
             | Action::StopAndRelaunch
             | Action::Combine
             | Action::Details
+            | Action::NextSection
             | Action::OpenFailedStep
             | Action::QuitAndStop
             | Action::QuitAndLeave => KeyGroup::Choice,
@@ -418,6 +419,47 @@ mod tests {
             let taken = bindings(InputMode::Oom).find(|binding| binding.keys.contains(&key));
             let taken = taken.map(|binding| binding.help);
             assert_eq!(taken, None, "{id:?} has {}", key.name(&UNICODE));
+        }
+    }
+
+    /// A letter of a remedy does something else on the screen only where that harms nobody who means the remedy; what relaunches,
+    /// edits or opens something is on the same key wherever it is.
+    #[test]
+    fn what_acts_has_one_key() {
+        let keys_of = |mode, action| -> Vec<Key> {
+            let mut bindings = bindings(mode).filter(|binding| binding.action == action);
+            bindings
+                .next()
+                .map_or(Vec::new(), |binding| binding.keys.to_vec())
+        };
+        let all_in = |keys: Vec<Key>, of: Vec<Key>| {
+            !keys.is_empty() && keys.iter().all(|key| of.contains(key))
+        };
+        let edit = keys_of(InputMode::Oom, Action::EditCommand);
+        assert_eq!(edit, keys_of(InputMode::Watching, Action::EditCommand));
+        assert_eq!(
+            edit,
+            keys_of(InputMode::Step, Action::Step(StepMove::EditLine))
+        );
+        let step = keys_of(InputMode::Oom, Action::OpenFailedStep);
+        assert!(all_in(step, keys_of(InputMode::Watching, Action::OpenStep)));
+        for (action, one, other) in [
+            (Action::SaveSnapshot, InputMode::Watching, InputMode::Step),
+            (Action::WriteReport, InputMode::Watching, InputMode::Oom),
+            (Action::Copy, InputMode::Watching, InputMode::Oom),
+        ] {
+            assert_eq!(keys_of(one, action), keys_of(other, action), "{action:?}");
+        }
+        for id in [
+            RemedyId::Batch,
+            RemedyId::Recompute,
+            RemedyId::ExpandableSegments,
+        ] {
+            let key = Key::plain(id.spec().key);
+            for mode in [InputMode::Watching, InputMode::Step] {
+                let taken = bindings(mode).find(|binding| binding.keys.contains(&key));
+                assert_eq!(taken.map(|binding| binding.help), None, "{id:?}");
+            }
         }
     }
 

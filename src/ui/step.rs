@@ -30,7 +30,7 @@ use crate::anatomy::StepGrowth;
 use crate::diagnosis;
 use crate::event::{GrowingLine, Retainer, Retainers, SourceLine};
 use crate::state::{RankState, Run, SourceTexts};
-use crate::units::Bytes;
+use crate::units::{Bytes, Moment, clock_face};
 use ratatui::layout::Rect;
 use traced::{Grouping, ReadStep, StepView};
 
@@ -183,9 +183,11 @@ fn title(canvas: &mut Canvas, read: &ReadStep, view: &View, scene: &Scene) {
         && newer.is_none()
         && untraced.is_none()
         && run.is_some_and(|run| run.ended.is_none());
+    let can_trace = choice::askable(view, scene).is_some();
+    let is_asked = is_latest && choice::is_tracing(view, scene);
     let behind = rank
         .filter(|_| is_latest)
-        .and_then(|rank| steps_behind(read, rank));
+        .and_then(|rank| steps_behind(read, rank, scene.state.now, is_asked, can_trace));
     let before = [step]
         .into_iter()
         .chain(behind)
@@ -198,11 +200,37 @@ fn title(canvas: &mut Canvas, read: &ReadStep, view: &View, scene: &Scene) {
     facts_on_a_rule(canvas, facts);
 }
 
-/// That a step is the latest traced one, where the run is well beyond it.
-fn steps_behind(read: &ReadStep, rank: &RankState) -> Option<(String, Tone)> {
-    let now = rank.steps.count;
-    let words = || format!("the latest traced; the run is at {}", count(now));
-    (now >= read.key.step + WELL_BEYOND).then(|| (words(), Tone::Dim))
+/// How old the latest traced step is, where the run is well beyond it, and what shows a newer one.
+fn steps_behind(
+    read: &ReadStep,
+    rank: &RankState,
+    now: Moment,
+    is_asked: bool,
+    can_trace: bool,
+) -> Option<(String, Tone)> {
+    if is_asked {
+        return Some((String::from("tracing the next step"), Tone::Accent));
+    }
+    let behind = rank.steps.count.checked_sub(read.key.step)?;
+    if behind < WELL_BEYOND {
+        return None;
+    }
+    // Of steps long ago marks are dropped.
+    let near = read.key.step..read.key.step + WELL_BEYOND;
+    let marks = rank.steps.marks.ended.iter();
+    let ended = marks
+        .filter(|mark| near.contains(&mark.count))
+        .map(|mark| mark.at)
+        .min();
+    let ago = ended.map_or(String::new(), |at| {
+        format!(" ({} ago)", clock_face(now.since(at)))
+    });
+    let key = match can_trace {
+        true => ": n traces the next",
+        false => ", the latest traced",
+    };
+    let words = format!("{} steps old{ago}{key}", count(behind));
+    Some((words, Tone::Warning))
 }
 
 /// The process's peak, if another step's is well above that of the one that is shown.

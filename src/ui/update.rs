@@ -383,6 +383,12 @@ pub(super) fn act(view: &mut View, action: Action, scene: &Scene) -> Option<Effe
                 dialog.toggle_details(scene);
             }
         }
+        Action::NextSection => {
+            if let Some(Dialog::Oom(dialog)) = &mut view.dialog {
+                let reading = oom::scrolling(view.size, &view.theme, dialog, scene);
+                dialog.next_section(&reading.sections, reading.most);
+            }
+        }
         Action::Relaunch | Action::StopAndRelaunch => return relaunch(view, scene),
         Action::Back => back(view, scene),
         Action::QuitAndStop => return Some(QUIT),
@@ -663,8 +669,8 @@ fn copy_selected(view: &mut View, scene: &Scene) -> Option<Effect> {
 fn scroll(view: &mut View, scroll: Scroll, scene: &Scene) {
     match &mut view.dialog {
         Some(Dialog::Oom(dialog)) => {
-            let (_, most) = oom::scrolling(view.size, &view.theme, dialog, scene);
-            return dialog.scroll(scroll, most, scene);
+            let reading = oom::scrolling(view.size, &view.theme, dialog, scene);
+            return dialog.scroll(scroll, reading.most, scene);
         }
         Some(Dialog::Help(help)) => return help.scroll(scroll),
         Some(Dialog::Edit(_) | Dialog::Quit | Dialog::Stop | Dialog::Search(_)) => return,
@@ -712,8 +718,8 @@ fn scroll(view: &mut View, scroll: Scroll, scene: &Scene) {
 
 fn page(view: &View, scene: &Scene) -> usize {
     if let Some(Dialog::Oom(dialog)) = &view.dialog {
-        let (shown, _) = oom::scrolling(view.size, &view.theme, dialog, scene);
-        return shown.max(1);
+        let reading = oom::scrolling(view.size, &view.theme, dialog, scene);
+        return reading.shown.max(1);
     }
     let rows = match view.step {
         Some(_) if view.dialog.is_none() => step_layout(view, scene).lines_shown(),

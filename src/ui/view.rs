@@ -110,6 +110,8 @@ pub struct View {
     pub(super) rank_map: Option<RankMap>,
     /// The process that was last asked who keeps its memory alive, and when.
     pub(super) asked: Option<(Pid, Moment)>,
+    /// The process whose next step is traced because a key asked for it, and since when.
+    pub(super) awaited_trace: Option<(Pid, Moment)>,
     pub(super) keyboard: Keyboard,
     pub(super) mouse: Mouse,
     /// Where the mouse button went down.
@@ -147,6 +149,7 @@ impl View {
             rank_map: None,
             growth: None,
             asked: None,
+            awaited_trace: None,
             keyboard: Keyboard::default(),
             mouse: Mouse::default(),
             pressed: Position::default(),

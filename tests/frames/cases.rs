@@ -226,7 +226,7 @@ pub const CASES: &[Case] = &[
         steady,
         &[KeyCode::Char('/'), KeyCode::Char('e'), KeyCode::Char('p')],
     ),
-    case("selecting", steady, &[KeyCode::Char('v')]),
+    case("selecting", steady, &[KeyCode::Char('V')]),
     case("gate", gate, &[]),
     case("hanging", hanging, &[KeyCode::Char('o')]),
     case("replay", replay, &[]),

@@ -136,7 +136,7 @@ fn keys_that_ask_for_something_ask_for_that() {
         ("steady", &[Char('q'), Char('q')], None),
         ("steady", &[Char('K'), Enter], None),
         ("steady", &[Char('K'), Char('k')], None),
-        ("steady", &[Char('r'), Enter], None),
+        ("steady", &[Char('v'), Enter], None),
         ("hanging", &[Enter], None),
         ("hanging", &[Char('b')], None),
         (
@@ -152,7 +152,7 @@ fn keys_that_ask_for_something_ask_for_that() {
                 "python train.py --batch-size 32 --grad-accum 2".into(),
             )),
         ),
-        ("gate", &[Char('r')], None),
+        ("gate", &[Char('v')], None),
     ] {
         let (story, mut view) = staged(name);
         let mut effect = None;
@@ -178,7 +178,7 @@ fn what_ends_a_running_training_takes_a_key_that_is_in_no_text() {
     assert_eq!(ends("quit", &[], 'x'), Some(quit));
     assert_eq!(ends("stop", &[], 'x'), Some(Effect::Stop));
     assert_eq!(ends("stop", &[], 'k'), Some(Effect::Kill));
-    let again = ends("steady", &[KeyCode::Char('r')], 'x');
+    let again = ends("steady", &[KeyCode::Char('v')], 'x');
     assert!(matches!(again, Some(Effect::Relaunch { .. })), "{again:?}");
     let chosen = ends("hanging", &[KeyCode::Char('e')], 'x');
     let Some(Effect::Relaunch { remedies, .. }) = chosen else {
@@ -191,7 +191,7 @@ fn what_ends_a_running_training_takes_a_key_that_is_in_no_text() {
 #[test]
 fn enter_in_the_editor_says_how_a_running_training_is_relaunched() {
     let (story, mut view) = staged("steady");
-    press(&story, &mut view, KeyCode::Char('r'));
+    press(&story, &mut view, KeyCode::Char('v'));
     assert_eq!(press(&story, &mut view, KeyCode::Enter), None);
     let text = crate::frames::text(&crate::frames::draw(&story, &view, 100, 30));
     assert!(text.contains("Ctrl-X stops it and starts this"), "{text}");
@@ -279,7 +279,7 @@ fn a_session_elsewhere_is_watched_and_no_key_acts_on_it() {
         ),
         "{text}"
     );
-    for key in ['s', 'r', 'e', 'i', 'K', 'S', 'w', ' '].map(KeyCode::Char) {
+    for key in ['s', 'v', 'n', 'i', 'K', 'P', 'w', ' '].map(KeyCode::Char) {
         let (_, mut view) = staged("elsewhere");
         let effect = press(&story, &mut view, key);
         assert_eq!(effect, None, "{key:?}");

@@ -53,3 +53,23 @@ fn a_session_that_ended_says_what_it_was() {
     }));
     insta::assert_snapshot!(oomph::report::summary(&story.state).unwrap(), @"finished after 3:11 · peak 14.7 of 23.6 GiB · 1171 steps");
 }
+
+/// Without NVML the line below the chart and the pane say the same of what is free.
+#[test]
+fn what_is_free_is_one_number() {
+    let case = CASES.iter().find(|case| case.name == "no-nvml").unwrap();
+    let (story, view) = case.staged(Theme::full(), 120, 36);
+    let text = crate::frames::text(&crate::frames::draw(&story, &view, 120, 36));
+    let below = text
+        .split("≈ ")
+        .find_map(|rest| rest.split(" GiB free").next().filter(|free| free.len() < 6));
+    let row = text
+        .lines()
+        .find(|line| line.contains(" free  ") && line.contains('≈'));
+    let row = row.unwrap_or_else(|| panic!("no row in\n{text}"));
+    let pane = row
+        .split('≈')
+        .next_back()
+        .and_then(|figure| figure.split_whitespace().next());
+    assert_eq!(below, pane, "{text}");
+}

@@ -419,6 +419,10 @@ fn step(action: Action) -> Trial {
         ),
         Action::Step(StepMove::FirstStep) => looking(vec![], Text("step 3 of rank 1")),
         Action::Step(StepMove::LargestStep) => looking(vec![], Text("step 5 of rank 1")),
+        Action::Step(StepMove::Newest) => looking(
+            vec![("[", Text("step 5 of rank 1"))],
+            Text("step 7 of rank 1"),
+        ),
         Action::Step(StepMove::FailedStep) => {
             let opened = ("s", Text("step 9 of rank 1"));
             let before = vec![(">>>>", Text("● replay")), opened, ("[", Text("step 7 of"))];
@@ -541,7 +545,7 @@ fn out_of_memory(action: Action) -> Trial {
             vec![("j", Screen(|screen| !points_at(screen, "smaller batch")))],
             Screen(|screen| points_at(screen, "smaller batch")),
         ),
-        Action::PageDown => detailed(Gone("PgDn: lines 1-")),
+        Action::PageDown | Action::NextSection => detailed(Gone("PgDn: lines 1-")),
         Action::PageUp => {
             let mut trial = detailed(Text("PgDn: lines 1-"));
             trial.before.push((Press::PageDown, Gone("PgDn: lines 1-")));
@@ -564,7 +568,7 @@ fn editing(action: Action) -> Trial {
     match action {
         Action::Relaunch => edit(Text("this fits")),
         Action::StopAndRelaunch => live(
-            vec![("r", Text("(stops run 1 first)"))],
+            vec![("v", Text("(stops run 1 first)"))],
             Screen(|screen| {
                 screen
                     .lines()
@@ -637,17 +641,17 @@ fn finding(action: Action) -> Trial {
 }
 
 fn selecting(action: Action) -> Trial {
-    let begun = |after| live(vec![("v", Text("1 row selected"))], after);
+    let begun = |after| live(vec![("V", Text("1 row selected"))], after);
     let more = |after| {
         let from = Screen(|screen| selected(screen) > 100);
-        live(vec![("v", Text("1 row selected")), ("g", from)], after)
+        live(vec![("V", Text("1 row selected")), ("g", from)], after)
     };
     match action {
         Action::Copy => begun(Sent(CLIPBOARD)),
         Action::Up => begun(Screen(|screen| selected(screen) == 2)),
         Action::Down => live(
             vec![
-                ("v", Text("1 row selected")),
+                ("V", Text("1 row selected")),
                 ("kk", Screen(|screen| selected(screen) == 3)),
             ],
             Screen(|screen| selected(screen) == 2),

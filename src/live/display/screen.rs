@@ -149,6 +149,7 @@ impl Screen {
             | Effect::Suspend
             | Effect::Input(_)
             | Effect::LookForRetainers(_)
+            | Effect::TraceNext(_)
             | Effect::SaveSnapshot(_)
             | Effect::WriteReport
             | Effect::Replay(_) => Ok(()),

@@ -1,8 +1,9 @@
 //! The public summary of a running session: a few figures, and the command without secrets.
 
+use crate::diagnosis::Finding;
 use crate::event::displayed;
 use crate::state::State;
-use crate::units::{Bytes, RunNumber, Uuid};
+use crate::units::{Bytes, Moment, RunNumber, Uuid};
 use serde::{Deserialize, Serialize};
 use std::collections::HashSet;
 
@@ -52,10 +53,27 @@ pub(crate) struct Summary {
     #[serde(default)]
     pub ram: Option<(Bytes, Bytes)>,
     pub steps: u64,
+    /// What runs took that have ended, in seconds.
+    #[serde(default)]
+    pub ran: Option<f64>,
+    /// When the current run began, in seconds since 1970, while it goes on.
+    #[serde(default)]
+    pub running_since: Option<f64>,
+    /// Since when somebody is asked what to do.
+    #[serde(default)]
+    pub waiting_since: Option<f64>,
+    /// Why memory ran out, while somebody is asked.
+    #[serde(default)]
+    pub cause: Option<String>,
 }
 
 impl Summary {
-    pub(crate) fn new(state: &State, activity: Activity, attached: bool) -> Summary {
+    pub(crate) fn new(
+        state: &State,
+        findings: &[Finding],
+        activity: Activity,
+        attached: bool,
+    ) -> Summary {
         let run = state.run();
         let session = state.session.as_ref();
         let ranks = run.into_iter().flat_map(|run| &run.ranks);
@@ -65,6 +83,10 @@ impl Summary {
             .map(|device| device.name.clone())
             .collect();
         let command = run.map(|run| &run.command);
+        let since = session.map_or(0.0, |session| session.wall);
+        let wall = |at: Moment| since + at.since(Moment::ZERO).as_secs_f64();
+        let ended = run.and_then(|run| Some(run.ended?.0));
+        let is_asked = activity == Activity::Waiting;
         Summary {
             activity,
             attached,
@@ -73,11 +95,18 @@ impl Summary {
                 .map(displayed)
                 .unwrap_or_default(),
             run: run.map(|run| run.number),
-            since: session.map_or(0.0, |session| session.wall),
+            since,
             devices,
             peak: run.and_then(|run| run.peak()),
             ram: (state.host.latest()).map(|(_, memory)| (memory.used, memory.limit)),
             steps: run.map_or(0, |run| run.steps()),
+            ran: Some(state.ended_runs_took().as_secs_f64()),
+            running_since: run
+                .filter(|run| run.ended.is_none())
+                .map(|run| wall(run.started)),
+            waiting_since: ended.filter(|_| is_asked).map(wall),
+            cause: (findings.first().filter(|_| is_asked))
+                .map(|finding| finding.cause.spec().title.to_string()),
         }
     }
 

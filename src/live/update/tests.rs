@@ -8,7 +8,7 @@ use crate::live::policy::{self, auto};
 use crate::live::session::inputs::SessionInputs;
 use crate::live::{OnOom, SessionConfig, news};
 use crate::oom::OomReport;
-use crate::state::tests::staged::hello;
+use crate::state::tests::staged::{gib, hello, sample, step};
 use crate::supervise::{Forwarding, TrainerStreams};
 use std::collections::BTreeMap;
 use std::time::SystemTime;
@@ -447,4 +447,28 @@ fn the_time_of_an_event_is_that_of_its_message() {
         panic!("{effects:?}");
     };
     assert_eq!(event.at, told.now);
+}
+
+/// Which lines grow is known from two traced steps: the second is asked for as soon as growth is seen, and nobody is held up.
+#[test]
+fn where_memory_grows_a_step_is_traced() {
+    let mut told = DrivenSession::running(OnOom::Ask);
+    told.happen(hello(1, PID, None));
+    told.happen(EventKind::Sample(sample(PID, 0, gib(1.0), gib(4.0))));
+    let mut asked = Vec::new();
+    for n in 1..=60_u32 {
+        told.now = told.now + Duration::from_millis(300);
+        let baseline = gib(1.0 + 0.05 * f64::from(n));
+        let mut effects = told.happen(step(PID, u64::from(n), baseline, baseline + gib(2.0)));
+        effects.extend(told.tell(Message::Tick));
+        asked.extend(effects.into_iter().filter_map(|effect| match effect {
+            SessionEffect::AskProbe(pid, request) => Some((pid, request)),
+            _ => None,
+        }));
+    }
+    let words = format!("{asked:?}");
+    assert!(
+        matches!(asked[..], [(Pid(PID), ProbeRequest::Trace)]),
+        "{words}"
+    );
 }

@@ -22,6 +22,8 @@ impl SessionController {
         if let Some(leak) = &leak {
             self.look_for_what_grows(leak.certainty);
         }
+        // Of what only grows so far nobody elsewhere is told.
+        let leak = leak.filter(|leak| leak.certainty == Certainty::Certain);
         if !self.place.tells_news {
             return;
         }
@@ -100,7 +102,12 @@ impl SessionController {
         if same {
             return;
         }
-        let summary = Summary::new(&self.session.state, activity, attached);
+        let summary = Summary::new(
+            &self.session.state,
+            &self.session.findings,
+            activity,
+            attached,
+        );
         if said.is_none_or(|(_, said)| *said != summary) {
             self.session.order(KeeperOrder::Describe(summary.text()));
         }

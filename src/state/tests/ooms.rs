@@ -342,3 +342,37 @@ fn a_call_without_gradients_is_of_a_step_where_its_rehearsal_is() {
     assert_eq!(phase_after(Phase::Forward), Phase::Forward);
     assert_eq!(phase_after(Phase::Evaluation), Phase::Evaluation);
 }
+
+/// The search at an OOM has little time: one that came to nothing does not take away the name that an earlier one had found.
+#[test]
+fn a_search_without_a_name_does_not_replace_one_with() {
+    let search = |step, name: &str, left: Option<&str>| {
+        let retainer = Retainer {
+            name: name.into(),
+            kind: RetainerKind::Attribute,
+            ..Retainer::default()
+        };
+        let named = !name.is_empty();
+        EventKind::Retainers(Box::new(Retainers {
+            pid: Pid(100),
+            step,
+            retainers: named.then_some(retainer).into_iter().collect(),
+            left: left.map(String::from),
+            ..Retainers::default()
+        }))
+    };
+    let kept = |second: EventKind| {
+        let mut scene = StagedSession::training();
+        scene.add(10.0, search(140, "history", None));
+        scene.add(20.0, second);
+        scene.state.runs[0].ranks[0]
+            .retainers
+            .as_ref()
+            .unwrap()
+            .1
+            .step
+    };
+    assert_eq!(kept(search(230, "", Some("no time"))), 140);
+    assert_eq!(kept(search(230, "", None)), 230, "it is gone");
+    assert_eq!(kept(search(230, "other", Some("no time"))), 230);
+}

@@ -82,15 +82,14 @@ pub(crate) fn remedy_at(
     (row < body.offers.end).then(|| (body.first + place).checked_sub(body.above))
 }
 
-/// How many lines of the details are in view, and how far they can be scrolled.
+/// How the details can be scrolled.
 pub(crate) fn scrolling(
     area: Rect,
     theme: &Theme,
     dialog: &OomDialog,
     scene: &Scene,
-) -> (usize, usize) {
-    let body = compose(area, theme, dialog, scene);
-    (body.shown, body.most)
+) -> DetailsScroll {
+    compose(area, theme, dialog, scene).reading
 }
 
 /// As many of its parts as have room, from the first on.
@@ -181,9 +180,15 @@ struct Body {
     pub first: usize,
     /// Rows above the first remedy.
     pub above: usize,
-    /// Lines of the details in view, and the most that can be above them.
+    pub reading: DetailsScroll,
+}
+
+/// How the details are read: the lines in view, the most that can be above them, and where their sections begin.
+#[derive(Default)]
+pub(crate) struct DetailsScroll {
     pub shown: usize,
     pub most: usize,
+    pub sections: Vec<usize>,
 }
 
 /// Lines of the cause, at least.
@@ -197,6 +202,9 @@ const REMEDIES: usize = 3;
 
 /// Lines of the details in view, at least, where what follows from the selection stays below the table.
 const DETAILS: usize = 5;
+
+/// Below so many lines the table gives its own to the details.
+const ROOM_FOR_TABLE: usize = 26;
 
 /// Columns and lines in the smallest screen that is drawn in full, 40x12.
 const LEAST: (u16, usize) = (36, 8);
@@ -243,8 +251,7 @@ fn compose(area: Rect, theme: &Theme, dialog: &OomDialog, scene: &Scene) -> Body
         offers,
         first: parts.first,
         above: usize::from(OomDialog::leads_with_code(scene)),
-        shown: parts.shown,
-        most: parts.most,
+        reading: parts.reading,
     }
 }
 
@@ -255,8 +262,7 @@ struct Parts {
     offers: Vec<StyledLine>,
     under: Vec<StyledLine>,
     first: usize,
-    shown: usize,
-    most: usize,
+    reading: DetailsScroll,
 }
 
 /// The cause, the remedies, and of the rest each paragraph that has room as a whole: those first that
@@ -313,24 +319,31 @@ fn brief(page: Page, room: usize) -> Parts {
 /// need be.
 fn full(page: Page, room: usize, scrolled: usize) -> Parts {
     let mut under = next_lines(page);
-    let mut text = diagnosis::full(page);
+    let (mut text, mut sections) = diagnosis::full(page);
     let least = text.len().min(DETAILS) + under.len();
-    let (first, offers) = offers_within(page, room.saturating_sub(least), room / 2);
+    // Whoever reads on a low screen has seen the table: a few of its rows stay.
+    let rows = match room < ROOM_FOR_TABLE {
+        true => REMEDIES,
+        false => room.saturating_sub(least),
+    };
+    let (first, offers) = offers_within(page, rows, room / 2);
     let left = room.saturating_sub(offers.len());
     if left < least {
         let cause = diagnosis::cause(page, usize::MAX).len();
+        for (at, _) in &mut sections {
+            *at += under.len();
+        }
         text.splice(cause..cause, under.drain(..));
     }
     let blank = usize::from(!under.is_empty());
     let height = left.saturating_sub(under.len() + blank).max(1);
-    let (over, shown, most) = part_of(text, scrolled, height);
+    let (over, reading) = part_of(text, sections, scrolled, height, page.width);
     Parts {
         over,
         offers,
         under,
         first,
-        shown,
-        most,
+        reading,
     }
 }
 
@@ -389,30 +402,49 @@ fn cut(mut all: Vec<StyledLine>, window: Range<usize>, theme: &Theme) -> (usize,
     (window.start, all.split_off(window.start))
 }
 
-/// So many lines from one on; the last tells the position if they are not all. Also how many there
-/// are of them, and the most that can be before them.
+/// So many lines from one on; the last tells the position if they are not all, and what Tab leads to.
 fn part_of(
     mut all: Vec<StyledLine>,
+    sections: Vec<(usize, String)>,
     from: usize,
     height: usize,
-) -> (Vec<StyledLine>, usize, usize) {
+    width: u16,
+) -> (Vec<StyledLine>, DetailsScroll) {
     if all.len() <= height {
         let shown = all.len();
-        return (all, shown, 0);
+        let reading = DetailsScroll {
+            shown,
+            ..DetailsScroll::default()
+        };
+        return (all, reading);
     }
     let shown = height.saturating_sub(1).max(1);
     let most = all.len() - shown;
     let first = from.min(most);
-    let place = format!(
+    let mut place = format!(
         "PgUp PgDn: lines {}-{} of {}",
         first + 1,
         first + shown,
         all.len()
     );
+    // At the end Tab leads back to the beginning.
+    let next = sections.iter().find(|(at, _)| *at > first);
+    if let Some((_, words)) = next.filter(|_| first < most) {
+        let words = words.split(" (").next().unwrap_or_default();
+        let longer = format!("{place}  Tab: {words}");
+        if columns(&longer) <= width {
+            place = longer;
+        }
+    }
     all.truncate(first + shown);
     all.drain(..first);
     all.push(StyledLine::of(place, Tone::Dim));
-    (all, shown, most)
+    let reading = DetailsScroll {
+        shown,
+        most,
+        sections: sections.into_iter().map(|(at, _)| at).collect(),
+    };
+    (all, reading)
 }
 
 #[cfg(test)]

@@ -1,5 +1,7 @@
 //! The breakdown of a device's memory: its parts in a fixed order, each with its figure and share, and all of them in one stacked bar.
 
+use crate::anatomy::Category;
+use crate::calibration::NON_TORCH_USUAL;
 use crate::state::{Breakdown, DeviceState, RankState, RunOutcome, State};
 use crate::ui::canvas::{Canvas, Pen, columns};
 use crate::ui::pane::ListScroll;
@@ -7,7 +9,7 @@ use crate::ui::pane::spec::PaneSpec;
 use crate::ui::scene::Scene;
 use crate::ui::theme::{Depth, Glyphs, Theme, Tone};
 use crate::ui::view::View;
-use crate::ui::words::Figures;
+use crate::ui::words::{Figures, ranks_on};
 use crate::units::Bytes;
 use ratatui::layout::Rect;
 
@@ -56,6 +58,8 @@ struct BreakdownPart {
     /// An explanation.
     pub says: &'static str,
     pub bytes: Option<Bytes>,
+    /// Whether it is what is usual and not what was measured.
+    pub is_about: bool,
 }
 
 impl BreakdownPart {
@@ -98,26 +102,34 @@ fn parts(of: &Breakdown, capacity: Option<Bytes>) -> Vec<BreakdownPart> {
     .into_iter()
     // Only where ranks divide the parameters.
     .filter(|(name, .., bytes)| *name != GATHERED || bytes.is_some())
-    .map(|(name, short, tone, fill, letter, says, bytes)| BreakdownPart { name, short, tone, fill, letter, says, bytes });
+    .map(|(name, short, tone, fill, letter, says, bytes)| BreakdownPart { name, short, tone, fill, letter, says, bytes, is_about: false });
     let known: Vec<BreakdownPart> = known.collect();
-    // Who holds what is not PyTorch's is not known.
-    let outside = match (of.non_pytorch.or(of.other_processes), of.outside, of.free) {
-        (None, Some(outside), _) => ("not PyTorch's", "not torch's", outside, "CUDA context, libraries, other processes (no NVML)"),
+    // Who holds what is outside of PyTorch is not known.
+    let outside = |bytes, says, is_about| BreakdownPart {
+        name: "non-PyTorch", short: "non-torch", tone: Tone::NonPytorch, fill: SHADE, letter: "?", says, bytes: Some(bytes), is_about,
+    };
+    let others: Vec<BreakdownPart> = match (of.non_pytorch.or(of.other_processes), of.outside, of.free) {
+        (None, Some(bytes), free) => {
+            let says = "CUDA context, libraries, other processes (no NVML)";
+            let free = known.iter().filter(|part| part.tone == Tone::Free && free.is_some());
+            [outside(bytes, says, false)].into_iter().chain(free.copied()).collect()
+        }
         (None, None, None) => {
             let Some(capacity) = capacity.filter(|_| of.cached.is_some()) else {
                 return known;
             };
-            let held = known.iter().filter_map(|part| part.bytes).sum();
-            ("free or others'", "free or others'", capacity - held, "CUDA context, libraries, other processes, free (no NVML)")
+            // As the line below the chart has it.
+            let rest = capacity - known.iter().filter_map(|part| part.bytes).sum();
+            let usual = NON_TORCH_USUAL.min(rest);
+            let free = known.iter().filter(|part| part.tone == Tone::Free).map(|part| BreakdownPart {
+                bytes: Some(rest - usual), says: "if no other process is on the GPU (no NVML)", is_about: true, ..*part
+            });
+            [outside(usual, "CUDA context, libraries: what is usual (no NVML)", true)].into_iter().chain(free).collect()
         }
         (_, _, _) => return known,
     };
-    let (name, short, bytes, says) = outside;
-    let outside = BreakdownPart { name, short, tone: Tone::NonPytorch, fill: SHADE, letter: "?", says, bytes: Some(bytes) };
-    let of_pytorch = known.iter().take_while(|part| part.tone != Tone::NonPytorch);
-    let (pytorchs, others) = known.split_at(of_pytorch.count());
-    let free = others.iter().filter(|part| part.tone == Tone::Free && part.bytes.is_some());
-    [pytorchs, &[outside]].concat().into_iter().chain(free.copied()).collect()
+    let of_pytorch = known.into_iter().take_while(|part| part.tone != Tone::NonPytorch);
+    of_pytorch.chain(others).collect()
 }
 
 /// The moment of a breakdown.
@@ -132,7 +144,40 @@ enum BreakdownMoment {
 }
 
 /// The breakdown to show of a device, and its moment.
-fn shown(state: &State, device: &DeviceState) -> (Breakdown, BreakdownMoment) {
+fn shown(view: &View, state: &State, device: &DeviceState) -> (Breakdown, BreakdownMoment) {
+    let (breakdown, moment) = by_readings(state, device);
+    match traced_gradients(view, state, device, moment) {
+        Some(then) => (breakdown.with_gradients(then), moment),
+        None => (breakdown, moment),
+    }
+}
+
+/// What the gradients were at that moment, as far as a traced step says. Their size is read when all of them are there, at the
+/// end of a step; at its peak hardly any is, and in a forward pass none that was let go.
+fn traced_gradients(
+    view: &View,
+    state: &State,
+    device: &DeviceState,
+    moment: BreakdownMoment,
+) -> Option<Bytes> {
+    let read = view.peak.as_ref()?.read()?;
+    let run = state.run()?;
+    let mut ranks = ranks_on(run, device);
+    let alone = ranks.next().filter(|_| ranks.next().is_none())?;
+    if (read.key.run, read.key.pid) != (run.number, alone.hello.pid) {
+        return None;
+    }
+    let at = match moment {
+        BreakdownMoment::RecentPeak | BreakdownMoment::BeforeEnd => read.peak,
+        BreakdownMoment::OutOfMemory => {
+            let record = run.oom()?.record.as_ref()?;
+            read.anatomy.like_oom_in(record.phase)?
+        }
+    };
+    Some(read.categories.get(at)?[Category::Gradients.place()])
+}
+
+fn by_readings(state: &State, device: &DeviceState) -> (Breakdown, BreakdownMoment) {
     if let Some(breakdown) = at_oom(state, device) {
         return (breakdown, BreakdownMoment::OutOfMemory);
     }
@@ -171,7 +216,10 @@ fn at_oom(state: &State, device: &DeviceState) -> Option<Breakdown> {
 }
 
 fn moment_words(view: &View, state: &State) -> (String, Tone) {
-    let (words, tone) = match view.device(state).map(|device| shown(state, device).1) {
+    let (words, tone) = match view
+        .device(state)
+        .map(|device| shown(view, state, device).1)
+    {
         Some(BreakdownMoment::RecentPeak) => ("peak of the last 5 s", Tone::Dim),
         Some(BreakdownMoment::OutOfMemory) => ("when memory ran out", Tone::Wrong),
         Some(BreakdownMoment::BeforeEnd) => ("before the end", Tone::Dim),
@@ -213,7 +261,7 @@ fn draw(canvas: &mut Canvas, view: &View, scene: &Scene, _: ListScroll) {
         area.y += 1;
         area.height -= 1;
     }
-    let (breakdown, _) = shown(state, device);
+    let (breakdown, _) = shown(view, state, device);
     let figures = Figures::new(device.capacity);
     let parts = parts(&breakdown, device.capacity);
     let whole = device
@@ -258,7 +306,9 @@ fn draw(canvas: &mut Canvas, view: &View, scene: &Scene, _: ListScroll) {
 
 /// Whether there is one row more.
 fn is_gathering(view: &View, state: &State) -> bool {
-    let shown = view.device(state).map(|device| shown(state, device).0);
+    let shown = view
+        .device(state)
+        .map(|device| shown(view, state, device).0);
     shown.is_some_and(|breakdown| breakdown.gathered.is_some())
 }
 
@@ -269,9 +319,15 @@ fn draw_row(pen: &mut Pen, theme: &Theme, part: &BreakdownPart, figures: Figures
     let share = share.map_or("    ".to_string(), |share| {
         format!("{:>3.0}%", share.min(1.0) * 100.0)
     });
+    let about = match part.is_about {
+        true => theme.glyphs.about,
+        false => "",
+    };
     pen.text(part.glyph(theme), part.tone)
         .skip(1)
         .cut(part.name, NAME - 3, tone)
+        .to(NAME - 1)
+        .text(about, Tone::Dim)
         .to(NAME)
         .text(&figures.column(part.bytes), tone)
         .to(NAME + FIGURE - 1)
@@ -328,7 +384,7 @@ pub(in crate::ui) fn draw_bar(canvas: &mut Canvas, view: &View, state: &State) {
     let Some(device) = view.device(state) else {
         return;
     };
-    let parts = parts(&shown(state, device).0, device.capacity);
+    let parts = parts(&shown(view, state, device).0, device.capacity);
     let known: Bytes = parts.iter().filter_map(|part| part.bytes).sum();
     let whole = device.capacity.unwrap_or(known).max(known);
     let figures = Figures::new(device.capacity);
@@ -342,6 +398,7 @@ pub(in crate::ui) fn draw_bar(canvas: &mut Canvas, view: &View, state: &State) {
         letter: "?",
         says: "",
         bytes: Some(whole - known),
+        is_about: false,
     };
     // Free memory is at the right end, after the unknown rest.
     let (free, held): (Vec<_>, Vec<_>) = parts.iter().partition(|part| part.tone == Tone::Free);

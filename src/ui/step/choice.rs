@@ -13,6 +13,7 @@ use crate::ui::view::View;
 use crate::ui::words::rank_on;
 use crate::units::{Moment, Pid, RunNumber};
 use ratatui::layout::Position;
+use std::time::Duration;
 
 /// The process whose steps are shown.
 pub(in crate::ui) fn process<'a>(
@@ -47,6 +48,7 @@ pub(in crate::ui) fn other<'a>(
         StepMove::NextStep => next(view, scene),
         StepMove::FirstStep => traces.first(),
         StepMove::LargestStep => traces.largest(),
+        StepMove::Newest => traces.last(),
         StepMove::FailedStep => traces.failed(),
         _ => None,
     };
@@ -260,6 +262,9 @@ pub(in crate::ui) fn follow(view: &mut View, scene: &Scene) {
     let latest = process.and_then(|(run, rank)| Some((run.number, rank.traces.last()?)));
     if key.is_some() && key.map(|key| (key.run, key.pid)) == of {
         let newer = latest.filter(|(run, trace)| key != Some(StepKey::new(*run, trace)));
+        if newer.is_some() {
+            view.awaited_trace = None;
+        }
         let before = open.read().filter(|read| read.follows).map(looked_at);
         if let (Some((run, trace)), Some((grouping, order))) = (newer, before) {
             view.step = Some(StepView::grouped(run, trace, grouping, order));
@@ -312,6 +317,7 @@ pub(in crate::ui) fn go(view: &mut View, wanted: StepMove, scene: &Scene) -> Opt
     }
     let effect = match wanted {
         StepMove::WhatLeaks => ask(view, scene),
+        StepMove::Newest => trace_next(view, scene),
         StepMove::EditLine => {
             let read = view.step.as_ref().and_then(StepView::read);
             read.and_then(|read| edit(read, scene))
@@ -331,6 +337,7 @@ pub(in crate::ui) fn go(view: &mut View, wanted: StepMove, scene: &Scene) -> Opt
         | StepMove::NextStep
         | StepMove::FirstStep
         | StepMove::LargestStep
+        | StepMove::Newest
         | StepMove::FailedStep => Some(read.key) == latest,
         StepMove::Regroup | StepMove::Reorder | StepMove::WhatLeaks => read.follows,
         _ => false,
@@ -348,6 +355,7 @@ pub(in crate::ui) fn go(view: &mut View, wanted: StepMove, scene: &Scene) -> Opt
         | StepMove::NextStep
         | StepMove::FirstStep
         | StepMove::LargestStep
+        | StepMove::Newest
         | StepMove::FailedStep
         | StepMove::EditLine => read.cursor,
         StepMove::Regroup => {
@@ -414,6 +422,24 @@ fn ask(view: &mut View, scene: &Scene) -> Option<Effect> {
     let process = askable(view, scene)?;
     view.asked = Some((process, scene.state.now));
     Some(Effect::LookForRetainers(process))
+}
+
+/// Has the next step traced, where there is a process that can be asked.
+fn trace_next(view: &mut View, scene: &Scene) -> Option<Effect> {
+    let process = askable(view, scene)?;
+    view.awaited_trace = Some((process, scene.state.now));
+    Some(Effect::TraceNext(process))
+}
+
+/// So long a step is awaited that was asked for: one that cannot be traced does not come.
+const AWAITED: Duration = Duration::from_secs(30);
+
+/// Whether the trace of a step is awaited that a key has asked for.
+pub(super) fn is_tracing(view: &View, scene: &Scene) -> bool {
+    let asked = view
+        .awaited_trace
+        .filter(|(_, at)| scene.state.now.since(*at) < AWAITED);
+    asked.is_some_and(|(pid, _)| askable(view, scene) == Some(pid))
 }
 
 pub(in crate::ui) fn scroll(view: &mut View, scroll: Scroll, scene: &Scene) {

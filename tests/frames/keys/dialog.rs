@@ -201,3 +201,31 @@ fn what_can_only_be_done_elsewhere_is_shown_to_be_copied() {
     assert_eq!(again, Some(Effect::Copy(command)), "then the command");
     assert_eq!(press(&story, &mut view, KeyCode::Enter), None, "not here");
 }
+
+/// The first page of the details has what decides; Tab leads on to the lines and to the stack, and back.
+#[test]
+fn the_details_have_sections_to_jump_to() {
+    let (story, mut view) = staged("oom-capacity");
+    let text = |view: &View| crate::frames::text(&crate::frames::draw(&story, view, 80, 24));
+    view.resize(80, 24);
+    press(&story, &mut view, KeyCode::Char('d'));
+    let first = text(&view);
+    for words in [
+        "allocated",
+        "requested",
+        "capacity",
+        "  Tab: lines with the most live memory",
+    ] {
+        assert!(first.contains(words), "{words} in\n{first}");
+    }
+    press(&story, &mut view, KeyCode::Tab);
+    let second = text(&view);
+    assert!(!second.contains("lines 1-"), "{second}");
+    for _ in 0..4 {
+        press(&story, &mut view, KeyCode::Tab);
+        if text(&view).contains("lines 1-") {
+            return;
+        }
+    }
+    panic!("never back at the beginning\n{}", text(&view));
+}

@@ -78,7 +78,7 @@ fn rows_of_the_output_are_selected_and_copied() {
     for n in 0..100 {
         view.output.feed(format!("line {n}\r\n").as_bytes());
     }
-    for key in ['v', 'k', 'k'] {
+    for key in ['V', 'k', 'k'] {
         press(&story, &mut view, KeyCode::Char(key));
     }
     let text = crate::frames::text(&crate::frames::draw(&story, &view, 100, 30));

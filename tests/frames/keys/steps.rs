@@ -139,3 +139,27 @@ fn a_step_is_followed_by_the_newest_until_it_is_looked_at() {
         "another run: {other}"
     );
 }
+
+/// A step that is far behind says so, and a key has the next one traced and followed.
+#[test]
+fn the_next_step_is_traced_on_a_key() {
+    let (mut story, mut view) = staged("step");
+    let title = |story: &Story, view: &View| {
+        let text = crate::frames::text(&crate::frames::draw(story, view, 120, 36));
+        text.lines().nth(1).unwrap().to_string()
+    };
+    let effect = press(&story, &mut view, KeyCode::Char('n'));
+    assert!(matches!(effect, Some(Effect::TraceNext(_))), "{effect:?}");
+    let waits = title(&story, &view);
+    assert!(
+        waits.contains("step 352 · tracing the next step"),
+        "{waits}"
+    );
+    story.traced(0, crate::frames::steps::made(704, 0.8));
+    story.scene(|scene| view.sync(scene));
+    let came = title(&story, &view);
+    assert!(
+        came.contains("step 704 ") && !came.contains("tracing"),
+        "{came}"
+    );
+}

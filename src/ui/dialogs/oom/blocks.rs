@@ -77,21 +77,31 @@ fn spelled(page: Page, words: &str) -> String {
     page.theme.glyphs.spelled(words)
 }
 
+/// In as many columns as have room, read downwards.
 fn numbers(page: Page, figures: &[Figure]) -> Vec<StyledLine> {
-    let figures = figures.iter();
-    figures.flat_map(|figure| number(page, figure)).collect()
-}
-
-fn number(page: Page, Figure { name, value }: &Figure) -> Vec<StyledLine> {
-    let room = NAME.min(page.width.saturating_sub(2 + NUMBER as u16));
-    if columns(name) >= room {
-        let parts = [(format!("{name} "), Tone::Dim), (value.clone(), Tone::Text)];
-        return canvas::labelled("  ", &parts, page.width);
+    let most = NAME.min(page.width.saturating_sub(2 + NUMBER as u16));
+    let is_long = |figure: &&Figure| columns(&figure.name) >= most;
+    let (long, short): (Vec<&Figure>, Vec<&Figure>) = figures.iter().partition(is_long);
+    let longest = short.iter().map(|figure| columns(&figure.name)).max();
+    // A column has two columns before its names.
+    let room = longest.map_or(most, |longest| (longest + 1).min(most));
+    let beside = usize::from(page.width / (2 + room + NUMBER as u16)).max(1);
+    let rows = short.len().div_ceil(beside);
+    let mut lines = Vec::new();
+    for row in 0..rows {
+        let mut line = StyledLine::default();
+        for Figure { name, value } in short.iter().skip(row).step_by(rows) {
+            line.push("  ", Tone::Text)
+                .column(name, room, Tone::Dim)
+                .push(format!("{value:>NUMBER$}"), Tone::Text);
+        }
+        lines.push(line);
     }
-    let mut line = StyledLine::of("  ", Tone::Text);
-    line.column(name, room, Tone::Dim)
-        .push(format!("{value:>NUMBER$}"), Tone::Text);
-    vec![line]
+    for Figure { name, value } in long {
+        let parts = [(format!("{name} "), Tone::Dim), (value.clone(), Tone::Text)];
+        lines.extend(canvas::labelled("  ", &parts, page.width));
+    }
+    lines
 }
 
 fn of_tree(page: Page, tree: &Tree) -> Vec<StyledLine> {
@@ -111,7 +121,7 @@ fn of_tree(page: Page, tree: &Tree) -> Vec<StyledLine> {
         }
         Tree::Retainers(Retainers { retainers, .. }) => {
             let each = retainers.iter();
-            each.flat_map(|one| [kept_alive(page, one), levels(page, one)])
+            each.flat_map(|one| [kept_alive(page, one, None), levels(page, one)])
                 .flatten()
                 .collect()
         }
@@ -147,10 +157,14 @@ fn held(page: Page, held: &MemoryHolder) -> Vec<StyledLine> {
     lines
 }
 
-/// `scenarios.py:41 losses: list of 18  keeps 21.3 GiB alive`.
-pub(super) fn kept_alive(page: Page, retainer: &Retainer) -> Vec<StyledLine> {
+/// `scenarios.py:41 losses: list of 18  keeps 21.3 GiB alive`; `then` is the step after which that was found, if it was long
+/// before the end.
+pub(super) fn kept_alive(page: Page, retainer: &Retainer, then: Option<u64>) -> Vec<StyledLine> {
     let words = spelled(page, &retainer.words());
-    let keeps = format!("  keeps {} alive", retainer.bytes);
+    let keeps = match then {
+        Some(step) => format!("  kept {} alive after step {}", retainer.bytes, count(step)),
+        None => format!("  keeps {} alive", retainer.bytes),
+    };
     let parts = [(words, Tone::Accent), (keeps, Tone::Text)];
     canvas::labelled("", &parts, page.width)
 }

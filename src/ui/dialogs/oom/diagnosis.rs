@@ -46,7 +46,9 @@ pub(super) fn below(page: Page) -> Vec<Vec<StyledLine>> {
         .collect();
     let mut paragraphs = vec![blocks::lines(page, &ranks)];
     if let Some(retainer) = finding.and_then(|finding| finding.retainer.as_ref()) {
-        paragraphs.push(blocks::kept_alive(page, retainer));
+        let then = retainers(page.scene).filter(|found| found.main() == Some(retainer));
+        let then = then.and_then(|found| long_before(page.scene, found));
+        paragraphs.push(blocks::kept_alive(page, retainer, then));
     } else {
         let mut largest = largest_lines(page.scene, 1);
         document::leave_out_source(&mut largest);
@@ -55,8 +57,23 @@ pub(super) fn below(page: Page) -> Vec<Vec<StyledLine>> {
     paragraphs
 }
 
-pub(super) fn full(page: Page) -> Vec<StyledLine> {
-    blocks::lines(page, &evidence(page))
+/// All that is known, and at which lines its sections begin, with their headings.
+pub(super) fn full(page: Page) -> (Vec<StyledLine>, Vec<(usize, String)>) {
+    let mut lines = Vec::new();
+    let mut sections = Vec::new();
+    for section in evidence(page).chunk_by(|_, next| !matches!(next, DocumentBlock::Heading(_))) {
+        if let Some(DocumentBlock::Heading(heading)) = section.first() {
+            sections.push((lines.len(), heading.words.clone()));
+        }
+        lines.extend(blocks::lines(page, section));
+    }
+    (lines, sections)
+}
+
+/// The step after which a search was done, where that was well before memory ran out.
+fn long_before(scene: &Scene, found: &Retainers) -> Option<u64> {
+    let record = incident(scene)?.record.as_ref()?;
+    (found.step + 1 < record.step).then_some(found.step)
 }
 
 /// All that is known of the OOM.
@@ -84,8 +101,11 @@ fn evidence(page: Page) -> Vec<DocumentBlock> {
                 .collect(),
         }));
     }
-    let found = retainers(scene).into_iter();
-    all.extend(found.flat_map(|found| document::kept_alive(found, "kept alive by")));
+    if let Some(found) = retainers(scene) {
+        let then = long_before(scene, found).map(|step| format!("kept alive after step {step} by"));
+        let heading = then.as_deref().unwrap_or("kept alive by");
+        all.extend(document::kept_alive(found, heading));
+    }
     if let (Some(run), Some(oom)) = (scene.state.run(), incident(scene)) {
         let held = document::lines_of(oom, &run.source);
         if !held.is_empty() {
