@@ -59,6 +59,12 @@ impl LineSettings {
         self.local & libc::ICANON != 0
     }
 
+    /// The key of an interrupt where a program has turned off that it is one: it reads the key itself, or passes it on.
+    pub(super) fn interrupt_as_a_key(&self) -> Option<u8> {
+        let key = self.chars.get(libc::VINTR).copied()?;
+        (self.local & libc::ISIG == 0).then_some(key)
+    }
+
     /// The key that ends the input.
     pub(super) fn end_of_input(&self) -> Option<u8> {
         self.chars.get(libc::VEOF).copied()

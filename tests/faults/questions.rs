@@ -122,3 +122,23 @@ fn fault_104_a_keeper_that_is_killed_takes_no_training_along() {
     training.file("ended");
     training.marker().wait_gone(PATIENCE);
 }
+
+/// Sets its terminal anew before it asks, as scripts do after a program that has left it in disorder.
+const SANE: &str = "stty sane; until stty -a | grep -q ' extproc'; do sleep 0.01; done; echo one; stty -echo; echo asked; read -r secret; stty echo; \
+                    echo \"$secret\" >got.new; mv got.new got; while [ ! -e go ]; do sleep 0.01; done";
+
+#[test]
+fn without_a_screen_a_secret_is_hidden_after_the_terminal_was_set_anew() {
+    let scene = Scene::new().option("--no-probe").option("--headless");
+    let mut training = scene.run_at_terminal(&["bash", "-c", SANE]);
+    training.terminal().wait_for("asked", PATIENCE);
+    wait_until("no echo", PATIENCE, || hides(&mut training));
+    training.terminal().press(Key::Text("hush\n".into()));
+    assert_eq!(training.file("got"), "hush\n");
+    training.make("go");
+    assert_eq!(training.exit(), SUCCESS);
+    let raw = String::from_utf8_lossy(&training.terminal().raw()).into_owned();
+    assert!(!raw.contains("hush"), "{raw:?}");
+    assert!(raw.contains("one\r\nasked\r\n"), "{raw:?}");
+    assert!(training.terminal().left_behind().is_empty());
+}

@@ -193,6 +193,26 @@ fn the_trainer_finds_signals_as_oomph_found_them() {
     }
 }
 
+/// Reads keys itself, as what relays a terminal does.
+const RELAYS: &str = "
+import os, signal, sys, termios, tty
+signal.signal(signal.SIGINT, lambda *_: os._exit(3))
+tty.setraw(0)
+os.write(1, b'up')
+sys.exit(0 if os.read(0, 1) == b'\\x03' else 4)
+";
+
+#[test]
+fn who_has_turned_the_interrupt_into_a_key_gets_the_key() {
+    let terminal = UsersTerminal::open();
+    let mut stage = Casting::on(&terminal, Io::Screen).start();
+    stage.launch(&["python3", "-c", RELAYS]);
+    stage.until(|report| matches!(report, KeeperReport::Output { .. }).then_some(()));
+    stage.order(KeeperOrder::Interrupt);
+    assert_eq!(stage.outcome().exit, Some(Exit::Code(0)));
+    stage.finish();
+}
+
 /// 31
 #[test]
 fn a_stop_key_does_not_stop_the_training() {

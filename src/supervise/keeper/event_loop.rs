@@ -203,6 +203,7 @@ impl KeeperLoop {
         self.act_on_size(now);
         self.act_on_tails(now);
         self.act_on_stop(now);
+        self.act_on_unread_interrupt(now);
         self.act_on_sweep(now);
         self.act_on_readers(now);
         self.act_on_drain(now);
@@ -421,6 +422,7 @@ impl KeeperLoop {
             self.input.due(now),
         ];
         if let Some(run) = self.runs.last() {
+            due.push(run.unread_interrupt);
             if let Some(Stop::Asked(until)) = run.stop
                 && run.pid().is_some()
             {

@@ -13,7 +13,9 @@ use nix::fcntl::{OFlag, open};
 use nix::libc;
 use nix::pty::{posix_openpt, ptsname_r, unlockpt};
 use nix::sys::stat::Mode;
-use nix::sys::termios::{LocalFlags, OutputFlags, SetArg, tcgetattr, tcsetattr};
+use nix::sys::termios::{
+    FlushArg, LocalFlags, OutputFlags, SetArg, Termios, tcflush, tcgetattr, tcsetattr,
+};
 use std::os::fd::{AsFd, AsRawFd, FromRawFd, IntoRawFd, OwnedFd, RawFd};
 use std::time::{Duration, Instant};
 
@@ -105,8 +107,7 @@ impl Pty {
         let pace = match line {
             LineMode::Screen => None,
             LineMode::Relay => {
-                settings.output_flags.remove(OutputFlags::OPOST);
-                settings.local_flags.insert(LocalFlags::EXTPROC);
+                as_relayed(&mut settings);
                 Some(TypingPace {
                     reads: descriptor::watch(&slave, libc::IN_ACCESS).ok(),
                     unread: None,
@@ -219,9 +220,54 @@ impl Pty {
         n
     }
 
+    /// Puts in the interrupt's key, where a program has turned off that it is one and reads keys itself, as `docker run
+    /// -it`, `ssh -t` and `script` do, which pass it on: a signal would end them in the place of what they run. Whether
+    /// it did.
+    pub fn takes_interrupt_as_a_key(&mut self) -> bool {
+        let settings = LineSettings::read(&self.master);
+        let Some(key) = settings.and_then(|settings| settings.interrupt_as_a_key()) else {
+            return false;
+        };
+        let has_unread = self
+            .slave
+            .as_ref()
+            .is_none_or(|slave| descriptor::waiting(slave) > 0);
+        !has_unread && self.put(&[key]) == 1
+    }
+
+    /// Whether nobody has read the key that was put in: it is thrown away.
+    pub fn takes_back_a_key(&self) -> bool {
+        let Some(slave) = &self.slave else {
+            return false;
+        };
+        descriptor::ready(slave, libc::POLLIN);
+        let waiting = descriptor::waiting(slave);
+        if waiting == 1 {
+            let _ = tcflush(slave, FlushArg::TCIFLUSH);
+        }
+        waiting > 0
+    }
+
     /// What is put in for the end of the input.
     pub fn end_of_input(&self) -> Option<u8> {
         LineSettings::read(&self.master)?.end_of_input()
+    }
+
+    /// Of a relayed terminal: a program that sets each flag anew (`stty sane`, `reset`) has its input and output
+    /// processed twice from then on, and changes of its terminal are no longer told. What only we need is set again.
+    pub fn keep_relaying(&self) {
+        if self.pace.is_none() {
+            return;
+        }
+        let Ok(mut settings) = tcgetattr(&self.master) else {
+            return;
+        };
+        let is_lost = !settings.local_flags.contains(LocalFlags::EXTPROC)
+            || settings.output_flags.contains(OutputFlags::OPOST);
+        if is_lost {
+            as_relayed(&mut settings);
+            let _ = tcsetattr(&self.master, SetArg::TCSANOW, &settings);
+        }
     }
 
     /// Sets the size; the kernel signals a change to the foreground group.
@@ -246,6 +292,12 @@ impl Pty {
             .map(|group| group.as_raw())
             .filter(|group| *group > 1)
     }
+}
+
+/// The user's own terminal has processed the input, and will process the output.
+fn as_relayed(settings: &mut Termios) {
+    settings.output_flags.remove(OutputFlags::OPOST);
+    settings.local_flags.insert(LocalFlags::EXTPROC);
 }
 
 /// In the head of a packet: what was typed was thrown away (`ioctl_tty(2)`).

@@ -58,6 +58,8 @@ pub(super) struct TrainerRun {
     pub readers_until: Option<Instant>,
     /// Signals from outside that were passed on, and when they were last.
     pub forwarded: HashMap<i32, Instant>,
+    /// Until when an interrupt that was given as a key should have been read.
+    pub unread_interrupt: Option<Instant>,
     /// The direct child's PID and start time, once it was started.
     pub trainer: Option<(i32, u64)>,
     /// How it ended, for later callers.
@@ -294,6 +296,7 @@ impl TrainerRun {
             stop: None,
             readers_until: None,
             forwarded: HashMap::new(),
+            unread_interrupt: None,
             trainer: None,
             outcome: None,
             early: Vec::new(),

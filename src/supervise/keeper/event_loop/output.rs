@@ -40,6 +40,7 @@ impl KeeperLoop {
                     self.fanout.deliver_terminal(bytes, adds_returns, last);
                 }
                 FromTerminal::Changed(change) => {
+                    terminal.pty.keep_relaying();
                     if let Some(relay) = &mut relay {
                         relay.mirror(&terminal.pty);
                         if change == TerminalChange::ThrewKeysAway {

@@ -9,7 +9,7 @@ use crate::supervise::keeper::spawn::{self, SpawnMessage, SpawnStep};
 use crate::supervise::keeper::sweep::{self, Sweep, SweepScope};
 use crate::supervise::keeper::tree::{self, Process, Reaction};
 use crate::supervise::{
-    KeeperReport, Launch, Missing, RunStage, Sender, SentSignal, StopStage, is_passed_on,
+    Io, KeeperReport, Launch, Missing, RunStage, Sender, SentSignal, StopStage, is_passed_on,
 };
 use crate::units::{Pid, RunNumber};
 use nix::errno::Errno;
@@ -27,6 +27,9 @@ const NAMED: usize = 5;
 
 /// A signal that comes again within this time is the same one.
 const ONE_SIGNAL: Duration = Duration::from_secs(1);
+
+/// Who reads keys has read one by then.
+const READ_WITHIN: Duration = Duration::from_millis(300);
 
 impl KeeperLoop {
     pub fn launch(&mut self, launch: Launch) {
@@ -261,11 +264,44 @@ impl KeeperLoop {
         if run.keep_if_early(Early::Interrupt) {
             return;
         }
+        if run.pid().is_none() {
+            return;
+        }
+        if self.hello.io == Io::Screen
+            && let Some(terminal) = &mut run.terminal
+            && terminal.pty.takes_interrupt_as_a_key()
+        {
+            run.unread_interrupt = Some(Instant::now() + READ_WITHIN);
+            return;
+        }
+        self.signal_interrupt();
+    }
+
+    /// An interrupt that was given as a key, and that nobody has read: the program only left its terminal like that.
+    pub fn act_on_unread_interrupt(&mut self, now: Instant) {
+        let Some(run) = self.runs.last_mut() else {
+            return;
+        };
+        if run.unread_interrupt.is_none_or(|until| until > now) {
+            return;
+        }
+        run.unread_interrupt = None;
+        let terminal = run.terminal.as_ref();
+        if terminal.is_some_and(|terminal| terminal.pty.takes_back_a_key()) {
+            self.signal_interrupt();
+        }
+    }
+
+    fn signal_interrupt(&mut self) {
+        let Some(run) = self.runs.last_mut() else {
+            return;
+        };
+        run.unread_interrupt = None;
         let Some(pid) = run.pid() else {
             return;
         };
-        // To the foreground group, as by the key. Not by writing the byte, which a program may have
-        // turned off. A program that has left that group has left nobody there but the session holder.
+        // To the foreground group, as by the key. A program that has left that group has left nobody there but the
+        // session holder.
         let foreground = (run.terminal.as_ref()).and_then(|terminal| terminal.pty.foreground());
         let group = foreground
             .filter(|group| self.tree().iter().any(|process| process.group == *group))
