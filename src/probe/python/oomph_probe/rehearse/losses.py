@@ -82,7 +82,10 @@ class Scenes:
             loss = self.returned(returned, repr(error)[:160])
         finally:
             self.rehearsal.is_in_lines = False
-        self.rehearsal.trace.marks["own loss"] = 1
+        trace = self.rehearsal.trace
+        trace.marks["own loss"] = 1
+        # Where the model's call is in the line that makes the loss, nothing was bound before it.
+        trace.marks.setdefault("forward", len(trace.words))
         return loss
 
     def returned(self, loss: Tensor | None, why: str) -> Tensor:
