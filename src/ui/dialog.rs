@@ -309,12 +309,15 @@ impl OomDialog {
         }
     }
 
-    /// Scrolls the details to their next section, and from the last one to the beginning.
+    /// Scrolls the details to their next section, from the last one to their end, and from there to the beginning.
     pub(crate) fn next_section(&mut self, sections: &[usize], most: usize) {
         if let Details::Full { scrolled } = &mut self.details {
             let next = sections.iter().find(|at| **at > *scrolled);
-            let next = next.filter(|_| *scrolled < most);
-            *scrolled = next.map_or(0, |at| (*at).min(most));
+            *scrolled = match next {
+                _ if *scrolled >= most => 0,
+                Some(at) => (*at).min(most),
+                None => most,
+            };
         }
     }
 
