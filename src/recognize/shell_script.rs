@@ -31,6 +31,9 @@ enum ScriptValue {
     Unknown,
 }
 
+/// A variable's name, and what it is set to.
+type Assignment = (String, ScriptValue);
+
 /// What is known at a place of a script.
 struct ScriptState<'s> {
     variables: BTreeMap<String, ScriptValue>,
@@ -111,7 +114,7 @@ impl ScriptState<'_> {
     fn take_assignments(
         &self,
         words: Vec<ScriptWord>,
-    ) -> Option<(Vec<(String, ScriptValue)>, Vec<ScriptWord>)> {
+    ) -> Option<(Vec<Assignment>, Vec<ScriptWord>)> {
         let is_end = |word: &ScriptWord| {
             matches!(
                 word.plain(),
@@ -121,7 +124,7 @@ impl ScriptState<'_> {
         if words.first().is_none_or(is_end) {
             return None;
         }
-        let front: Vec<(String, ScriptValue)> = words
+        let front: Vec<Assignment> = words
             .iter()
             .map_while(|word| self.assignment(word))
             .collect();
@@ -130,7 +133,7 @@ impl ScriptState<'_> {
     }
 
     /// `NAME=value`, `NAME=(a b)`.
-    fn assignment(&self, word: &ScriptWord) -> Option<(String, ScriptValue)> {
+    fn assignment(&self, word: &ScriptWord) -> Option<Assignment> {
         let (name, value) = word.assigned()?;
         let value = match value {
             words::Assigned::One(value) => match self.text_of(&value) {
@@ -166,7 +169,7 @@ impl ScriptState<'_> {
         &self,
         line: &LogicalLine,
         at: usize,
-        assigned: &[(String, ScriptValue)],
+        assigned: &[Assignment],
         words: &[ScriptWord],
         directory: &Path,
     ) -> Option<ScriptCommand> {
