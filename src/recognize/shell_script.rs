@@ -32,7 +32,7 @@ enum ScriptValue {
 }
 
 /// A variable's name, and what it is set to.
-type VariableSet = (String, ScriptValue);
+type ScriptVariable = (String, ScriptValue);
 
 /// What is known at a place of a script.
 struct ScriptState<'s> {
@@ -114,7 +114,7 @@ impl ScriptState<'_> {
     fn take_assignments(
         &self,
         words: Vec<ScriptWord>,
-    ) -> Option<(Vec<VariableSet>, Vec<ScriptWord>)> {
+    ) -> Option<(Vec<ScriptVariable>, Vec<ScriptWord>)> {
         let is_end = |word: &ScriptWord| {
             matches!(
                 word.plain(),
@@ -124,7 +124,7 @@ impl ScriptState<'_> {
         if words.first().is_none_or(is_end) {
             return None;
         }
-        let front: Vec<VariableSet> = words
+        let front: Vec<ScriptVariable> = words
             .iter()
             .map_while(|word| self.assignment(word))
             .collect();
@@ -133,7 +133,7 @@ impl ScriptState<'_> {
     }
 
     /// `NAME=value`, `NAME=(a b)`.
-    fn assignment(&self, word: &ScriptWord) -> Option<VariableSet> {
+    fn assignment(&self, word: &ScriptWord) -> Option<ScriptVariable> {
         let (name, value) = word.assigned()?;
         let value = match value {
             words::Assigned::One(value) => match self.text_of(&value) {
@@ -169,7 +169,7 @@ impl ScriptState<'_> {
         &self,
         line: &LogicalLine,
         at: usize,
-        assigned: &[VariableSet],
+        assigned: &[ScriptVariable],
         words: &[ScriptWord],
         directory: &Path,
     ) -> Option<ScriptCommand> {

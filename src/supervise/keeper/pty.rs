@@ -223,7 +223,7 @@ impl Pty {
     /// Puts in the interrupt's key, where a program has turned off that it is one and reads keys itself, as `docker run
     /// -it`, `ssh -t` and `script` do, which pass it on: a signal would end them in the place of what they run. Whether
     /// it did.
-    pub fn takes_interrupt_as_a_key(&mut self) -> bool {
+    pub fn put_interrupt_as_a_key(&mut self) -> bool {
         let settings = LineSettings::read(&self.master);
         let Some(key) = settings.and_then(|settings| settings.interrupt_as_a_key()) else {
             return false;
@@ -236,7 +236,7 @@ impl Pty {
     }
 
     /// Whether nobody has read the key that was put in: it is thrown away.
-    pub fn takes_back_a_key(&self) -> bool {
+    pub fn takes_back_unread_key(&self) -> bool {
         let Some(slave) = &self.slave else {
             return false;
         };

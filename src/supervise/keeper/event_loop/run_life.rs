@@ -269,7 +269,7 @@ impl KeeperLoop {
         }
         if self.hello.io == Io::Screen
             && let Some(terminal) = &mut run.terminal
-            && terminal.pty.takes_interrupt_as_a_key()
+            && terminal.pty.put_interrupt_as_a_key()
         {
             run.unread_interrupt = Some(Instant::now() + READ_WITHIN);
             return;
@@ -287,7 +287,7 @@ impl KeeperLoop {
         }
         run.unread_interrupt = None;
         let terminal = run.terminal.as_ref();
-        if terminal.is_some_and(|terminal| terminal.pty.takes_back_a_key()) {
+        if terminal.is_some_and(|terminal| terminal.pty.takes_back_unread_key()) {
             self.signal_interrupt();
         }
     }
