@@ -2,8 +2,10 @@
 takes a batch, and yields behind each step. Plain SGD keeps no state, so that a step's peak is what its round needs.
 """
 import copy
+import random
 import typing
 
+import numpy
 import torch
 import torch.nn as nn
 import torch.nn.functional as F
@@ -352,6 +354,34 @@ def a_memory_over_segments(batch):
         yield
 
 
+def frame_by_frame(model, optimizer, given, criterion, forcing):
+    """One backward for all frames; each call is given what was made of the frame before, or the frame itself."""
+    optimizer.zero_grad()
+    loss, frames = 0, given.size(1)
+    for at in range(frames - 1):
+        made = model(given[:, at])
+        loss += criterion(made, given[:, at + 1])
+    forced = True if random.random() < forcing else False
+    x = given[:, -1]
+    for at in range(frames):
+        made = model(x)
+        loss += criterion(made, given[:, at])
+        x = given[:, at] if forced else made
+    loss.backward()
+    optimizer.step()
+    return loss.item() / frames
+
+
+def a_loop_over_frames(batch):
+    """How often the truth is given in place of what was made is one of NumPy's numbers."""
+    model, criterion = perceptron(128, 128), nn.MSELoss()
+    optimizer = plain(model)
+    for epoch in range(100):
+        forcing = numpy.maximum(0, 1 - epoch * 0.003)
+        frame_by_frame(model, optimizer, torch.randn(batch, 6, 128), criterion, forcing)
+        yield
+
+
 def with_sampling_behind_it(batch, every=100):
     model = perceptron(128, 128)
     optimizer = plain(model)
@@ -397,5 +427,5 @@ CARRIED = (a_memory_that_begins_empty, a_hidden_state, a_memory_over_segments)
 ROUNDS = (
     acts_before_it_learns,
     adversaries, with_a_penalty, several_views, pairs, slope_of_its_input, twice_over_a_batch, an_agent, a_temperature,
-    experts_by_value, a_mask_that_is_asked,
+    experts_by_value, a_mask_that_is_asked, a_loop_over_frames,
 )

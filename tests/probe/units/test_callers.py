@@ -129,6 +129,13 @@ class Lines(unittest.TestCase):
         with self.assertRaises(noting.Gone):
             lines.scenes[0].values["criterion"].value()
 
+    def test_numbers_that_nobody_can_refer_to_weakly_are_noted_themselves(self):
+        of_numpy = type("float64", (float,), {"__module__": "numpy", "__slots__": (), "item": float.__float__})(0.5)
+        shape = type("Size", (tuple,), {"__module__": "torch", "__slots__": ()})((3, 4))
+        for each in (of_numpy, shape, range(3)):
+            self.assertIs(noting.note(TORCH, each), each)
+        self.assertIsInstance(noting.note(TORCH, iter([])), noting.Unknown)
+
     def test_frames_of_torchs_and_of_ours_are_passed(self):
         frame = sys._getframe()
         noted = callers.Callers(frames.home_of(unittest), frame)

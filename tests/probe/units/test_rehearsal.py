@@ -147,6 +147,17 @@ class Notes(unittest.TestCase):
         large, small = self.lengths((8, 480), (4, 300))
         self.assertIs(works.largest_like(small), small)
 
+    def test_a_place_that_calls_again_before_a_backward_is_repeated(self):
+        seen, model = rounds.Rounds(), Notes
+        calls = [types.SimpleNamespace(place=lambda place=place: place, module=lambda: model) for place in "aba"]
+        for call, is_repeated in zip(calls, (False, False, True)):
+            seen.add(call)
+            self.assertEqual(seen.is_repeated(call), is_repeated)
+        seen.backwards += 1
+        call = types.SimpleNamespace(place=lambda: "a", module=lambda: model)
+        seen.add(call)
+        self.assertFalse(seen.is_repeated(call))
+
     def test_plain_values_and_containers_are_noted_and_nothing_else(self):
         torch = types.SimpleNamespace(Tensor=fake_torch.Tensor, nn=None, dtype=int, device=int)
         self.assertEqual(roots.noted(torch, {"a": [1, ("b", None)]}), {"a": [1, ("b", None)]})

@@ -57,7 +57,15 @@ def note(torch: Torch, value: Any, depth: int = 4) -> Any:
     try:
         return Kept(value)
     except TypeError:
-        return value if kind in (range, slice) else Unknown()
+        return value if is_constant(kind) else Unknown()
+
+
+def is_constant(kind: type) -> bool:
+    """Whether such a value never changes and holds no other: a range, a shape, one of NumPy's numbers."""
+    if kind in (range, slice):
+        return True
+    of_torch, of_numpy = (kind.__module__ == each for each in ("torch", "numpy"))
+    return of_torch and kind.__name__ == "Size" or of_numpy and hasattr(kind, "item")
 
 
 def is_named(value: Any) -> bool:

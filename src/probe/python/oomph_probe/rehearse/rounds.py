@@ -47,6 +47,11 @@ class Rounds:
         """Memory ran out in it."""
         self.calls = []
 
+    def is_repeated(self, call: Call) -> bool:
+        """Whether its lines have called the model before in this round: a loop over frames or segments with one
+        backward behind it, of which nobody knows how often it goes on."""
+        return any(each is not call and each.place() == call.place() for each in self.calls) and call in self.calls
+
     def first_of(self, call: Call) -> Call | None:
         """The call that a call's round began with; None where it is itself that."""
         first = self.calls[0] if call in self.calls else call

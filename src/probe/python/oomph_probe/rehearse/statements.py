@@ -149,13 +149,21 @@ def constants_before(statements: list[Any]) -> dict[str, Any]:
     for each in statements:
         for name in bound_by(each):
             found.pop(name, None)
-        if isinstance(each, ast.Assign):
+        for target, value in assigned_by(each):
             try:
-                value = ast.literal_eval(each.value)
+                found[target.id] = ast.literal_eval(value)
             except ValueError:
                 continue
-            found.update({target.id: value for target in each.targets if isinstance(target, ast.Name)})
     return found
+
+
+def assigned_by(statement: Any) -> Iterator[tuple[ast.Name, ast.expr]]:
+    """The variables that an assignment binds, each with the expression of its value (`loss, count = 0, len(x)`)."""
+    for target in statement.targets if isinstance(statement, ast.Assign) else ():
+        pairs = [(target, statement.value)]
+        if isinstance(target, ast.Tuple) and isinstance(statement.value, ast.Tuple):
+            pairs = list(zip(target.elts, statement.value.elts))
+        yield from ((name, value) for name, value in pairs if isinstance(name, ast.Name))
 
 
 def is_loss(name: str) -> bool:
