@@ -187,6 +187,9 @@ pub struct Patchable {
     /// Why the batch size can't be changed, if there are DataLoaders.
     #[serde(default)]
     pub batch_left: Option<String>,
+    /// Why autocast would end it with an error, if so.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub amp_left: Option<String>,
     /// Why what its forward saves cannot be moved to RAM, if so.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub offload_left: Option<String>,

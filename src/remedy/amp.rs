@@ -100,6 +100,9 @@ fn patched(offering: &Offering<'_>, found: &Patchable) -> Result<Draft, String> 
     if let Some(own) = &found.precision {
         return Err(format!("it sets its own precision: {own}"));
     }
+    if let Some(why) = &found.amp_left {
+        return Err(why.clone());
+    }
     if !found.bf16 || offering.inputs.bf16 == Some(false) {
         return Err("the GPU has no bf16".into());
     }

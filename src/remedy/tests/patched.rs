@@ -174,6 +174,14 @@ fn what_was_not_found_is_not_offered() {
         (
             RemedyId::Amp,
             Patchable {
+                amp_left: Some("it computes with sparse matrices".into()),
+                ..found()
+            },
+            "sparse matrices",
+        ),
+        (
+            RemedyId::Amp,
+            Patchable {
                 bf16: false,
                 ..found()
             },

@@ -53,6 +53,15 @@ class Found(PatchTest):
         self.assertNotIn("precision", line)
         del net, teacher
 
+    def test_sparse_matrices_are_no_matter_for_autocast(self):
+        net, matrix = Net([Block()]), Tensor()
+        self.torch.strided, matrix.layout = "strided", "strided"
+        self.assertNotIn("amp_left", self.take())
+        matrix.layout = "sparse_coo"
+        self.assertIn("sparse matrices", self.take()["amp_left"])
+        net.sparse = True
+        self.assertNotIn("amp_left", self.take(), "an embedding's gradient")
+
     def test_one_that_shares_cuda_tensors_with_another_says_so(self):
         reductions = types.ModuleType("torch.multiprocessing.reductions")
         sys.modules["torch.multiprocessing.reductions"] = reductions

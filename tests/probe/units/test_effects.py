@@ -229,6 +229,13 @@ class Harmless(unittest.TestCase):
         self.assertEqual((next(NUMBERS), dict(COUNTED), dict(MISSING), FULL.qsize()), (0, {}, {}, 1))
         self.assertEqual(OWN_RANDOM.getstate(), random.Random(7).getstate())
 
+    def test_a_group_of_processes_may_be_asked_but_not_used(self):
+        guard = effects.Guard()
+        for name, is_asked in (("size", True), ("rank", True), ("allreduce", False), ("barrier", False)):
+            self.assertEqual(guard.of_function(effects.GROUPS, name, None, False) is None, is_asked, name)
+            group = type("ProcessGroup", (), {"__module__": effects.GROUPS})
+            self.assertEqual(guard.of_method(group, name, group(), True) is None, is_asked, name)
+
     def test_what_only_sounds_like_one(self):
         def its_own():
             made, names, numbers = Holder(), [1, 2], set()

@@ -43,6 +43,20 @@ class Upcoming(unittest.TestCase):
         for line in ("latest(model)", "contest()", "buffer.sample(64)", "evaluator.log(loss)"):
             self.assertFalse(self.comes(SAMPLES.replace("sampled = decode(model, prompt)", line).replace("model.eval()", "pass"), i=0, EVERY=1))
 
+    def test_functions_that_sample(self):
+        sampling = SAMPLES.replace("model.eval()", "pass")
+        for line in ("sample_image(n_row=10)", "save_samples(step)", "self.sampleImages()", "run_sampling(model)"):
+            self.assertTrue(self.comes(sampling.replace("sampled = decode(model, prompt)", line), i=0, EVERY=1), line)
+        for line in ("sample_batch(buffer)", "z = sample_noise(64)", "sample(model)", "resample(data)", "t = sample_timesteps(n)"):
+            self.assertFalse(self.comes(sampling.replace("sampled = decode(model, prompt)", line), i=0, EVERY=1), line)
+
+    def test_a_count_that_is_made_before_it(self):
+        counted = SAMPLES.replace("if i %", "done = epoch * len(loader) + i\n        if done %")
+        self.assertTrue(self.comes(counted, i=0, epoch=0, EVERY=100))
+        self.assertFalse(self.comes(counted, i=1, epoch=0, EVERY=100))
+        self.assertFalse(self.comes(counted, i=0, epoch=1, EVERY=100), "the loader's length is not known")
+        self.assertFalse(self.comes(counted, i=0, epoch=1, done=0, EVERY=100), "what it was before is over")
+
     def test_what_comes_behind_an_epoch_is_far(self):
         epochs = """
             for epoch in range(3):

@@ -31,6 +31,8 @@ EVERY = 60.0
 MAX_GROUPS = 8
 # In the names of the files that recompute what is not kept: torch's, DeepSpeed's and Unsloth's.
 CHECKPOINT = "checkpoint"
+# `torch.sparse.mm` is not among the operations that autocast knows: what it is given would be of two types.
+SPARSE = "it computes with sparse matrices, whose products take one type"
 # Optimizers of 8 bits; losses that never make all logits.
 PACKAGES = ("bitsandbytes", "liger_kernel")
 
@@ -71,6 +73,9 @@ class Census:
         left = self.why_not_offload(roots)
         if left is not None:
             line["offload_left"] = left
+        # An embedding's sparse gradient is none of its products.
+        if found.has_sparse and not any(module.__dict__.get("sparse") is True for module in found.modules):
+            line["amp_left"] = SPARSE
         own = self.own_precision(found, roots)
         if own is not None:
             line["precision"] = own
@@ -131,7 +136,8 @@ class ObjectScan:
         self.loaders: list[Any] = []
         self.in_use: set[int] = set()
         self.scaler = False
-        self.has_half = False
+        self.has_half = self.has_sparse = False
+        self.dense = getattr(torch, "strided", None)
         self.halves = tuple(getattr(torch, name) for name in ("float16", "bfloat16") if hasattr(torch, name))
 
     def look(self, until: float) -> bool:
@@ -160,8 +166,12 @@ class ObjectScan:
         return True
 
     def see_tensor(self, tensor: Tensor) -> None:
-        if tensor.is_cuda and tensor.dtype in self.halves:
+        if not tensor.is_cuda:
+            return
+        if tensor.dtype in self.halves:
             self.has_half = True
+        if getattr(tensor, "layout", self.dense) != self.dense:
+            self.has_sparse = True
 
     def see_iterator(self, iterator: Any) -> None:
         self.in_use.add(id(getattr(iterator, "_dataset", None)))

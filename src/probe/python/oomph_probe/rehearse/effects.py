@@ -31,6 +31,7 @@ if TYPE_CHECKING:
 
 NAME = "oomph rehearsal"
 ALL = None
+GROUPS = "torch._C._distributed_c10d"
 # Functions in C, by their module; of `posix` all but those that only look.
 FUNCTIONS: dict[str, frozenset[str] | None] = {
     "builtins": frozenset(("print", "input", "breakpoint")),
@@ -66,7 +67,7 @@ FUNCTIONS: dict[str, frozenset[str] | None] = {
         " _cuda_record_memory_history _cuda_synchronize _cuda_ipc_collect _set_default_dtype"
         " _set_default_tensor_type _set_deterministic_algorithms".split()
     ),
-    "torch._C._distributed_c10d": ALL,
+    GROUPS: ALL,
 }
 LOOKS = frozenset(
     "stat lstat fstat getcwd getcwdb listdir scandir access readlink getpid getppid getpgid getpgrp getuid geteuid"
@@ -91,8 +92,10 @@ TYPES: dict[str, frozenset[str] | None] = {
     "_sqlite3": ALL,
     "sqlite3": ALL,
     "_multiprocessing": ALL,
-    "torch._C._distributed_c10d": ALL,
+    GROUPS: ALL,
 }
+# What only asks a group of processes, as `get_world_size()` does.
+ASKS_GROUPS = frozenset("size rank name group_name group_desc _get_backend_name".split())
 IN_MEMORY = ("BytesIO", "StringIO", "IncrementalNewlineDecoder")
 # What changes a container.
 CHANGING: dict[type, frozenset[str]] = {
@@ -455,6 +458,8 @@ class Guard:
             return None if name in LOOKS else "its forward calls os.%s" % name
         if module in ("_io", "io") and name in OPENS:
             return "its forward opens a file"
+        if module == GROUPS and name in ASKS_GROUPS:
+            return None
         if module in FUNCTIONS:
             names = FUNCTIONS[module]
             if names is ALL or name in names:
@@ -472,6 +477,8 @@ class Guard:
     def of_method(self, owner: type, name: str, bound: object, is_trusted: bool) -> str | None:
         for base in owner.__mro__ if not any(base.__name__ in IN_MEMORY for base in owner.__mro__) else ():
             names = TYPES.get(base.__module__, frozenset())
+            if base.__module__ == GROUPS and name in ASKS_GROUPS:
+                continue
             if names is ALL or name in names:
                 return "its forward calls %s of a %s" % (name, owner.__name__)
         if name in OF_FILES.get(owner.__name__, ()):

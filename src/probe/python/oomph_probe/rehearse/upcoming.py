@@ -13,6 +13,7 @@ import re
 
 from ..common import errors, frames
 from .reading import UNKNOWN, words
+from .statements import assigned_by
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -30,6 +31,13 @@ WITHOUT_GRADIENTS = frozenset("no_grad inference_mode eval".split())
 SAMPLING = frozenset("generate estimate_loss".split())
 # Words in the names of functions that evaluate (`test_step`, `run_validation`).
 EVALUATING = frozenset("test valid validate validation eval evaluate evaluation".split())
+# Words in the names of functions that sample from a model (`sample_image`, `save_samples`), but not beside one of the
+# others: those draw what the model is given (`sample_batch`, `sample_noise`).
+DRAWING = frozenset("sample samples sampling".split())
+DRAWN = frozenset(
+    "batch batches data noise latent latents z t time times timestep timesteps label labels negative negatives"
+    " index indices mask masks action actions buffer replay trajectory trajectories task tasks".split()
+)
 WORD = re.compile("[A-Z]?[a-z]+|[A-Z]+")
 
 
@@ -64,8 +72,11 @@ def comes(
 
 
 def running(statements: list[Any], read: Callable[[str], Any]) -> Iterator[Any]:
-    """The statements that surely run; under a condition those that are told by plain values."""
+    """The statements that surely run; under a condition those that are told by plain values, also such as statements
+    before it make (`done = epoch * len(loader) + i`)."""
     for each in statements:
+        for target, value in assigned_by(each):
+            read = with_one_more(read, target.id, value_of(value, read))
         if isinstance(each, ast.If):
             told = value_of(each.test, read)
             if told is not UNKNOWN:
@@ -75,11 +86,22 @@ def running(statements: list[Any], read: Callable[[str], Any]) -> Iterator[Any]:
             yield each
 
 
+def with_one_more(read: Callable[[str], Any], name: str, value: Any) -> Callable[[str], Any]:
+    return lambda asked: value if asked == name else read(asked)
+
+
 def evaluates(statement: Any) -> bool:
     names = called_in(statement)
     if names & SAMPLING or names & WITHOUT_GRADIENTS and names - WITHOUT_GRADIENTS:
         return True
-    return any(word.lower() in EVALUATING for name in names - WITHOUT_GRADIENTS for word in WORD.findall(name))
+    return any(is_evaluating(name) for name in names - WITHOUT_GRADIENTS)
+
+
+def is_evaluating(name: str) -> bool:
+    words = {word.lower() for word in WORD.findall(name)}
+    # By itself `sample` may be anything's, as a replay buffer's.
+    draws = bool(words & DRAWING) and len(words) > 1 and not words & DRAWN
+    return bool(words & EVALUATING) or draws
 
 
 def called_in(statement: Any) -> set[str]:
@@ -105,7 +127,10 @@ def value_of(node: Any, read: Callable[[str], Any]) -> Any:
             return decides
         return UNKNOWN if any(value is UNKNOWN for value in values) else not decides
     if isinstance(node, ast.BinOp):
-        return together(node.op, value_of(node.left, read), value_of(node.right, read))
+        left, right = value_of(node.left, read), value_of(node.right, read)
+        # In the first epoch nobody needs to know how long one is.
+        is_nothing = isinstance(node.op, ast.Mult) and any(type(each) is int and each == 0 for each in (left, right))
+        return 0 if is_nothing else together(node.op, left, right)
     if isinstance(node, ast.Compare) and len(node.ops) == 1:
         return together(node.ops[0], value_of(node.left, read), value_of(node.comparators[0], read))
     return UNKNOWN
