@@ -51,6 +51,22 @@ class Looking(nn.Module):
         return (self.inner(x)[:, :kept].contiguous() * self.span.max()).sum()
 
 
+class Selecting(nn.Module):
+    """Puts what it makes into the columns that a mask of its own names, as adapters of merged projections do."""
+
+    def __init__(self):
+        super().__init__()
+        self.inner, self.small = nn.Linear(4, 12), nn.Linear(4, 8, bias=False)
+        self.chosen = torch.zeros(3, 4, dtype=torch.bool)
+        self.chosen[[0, 2]] = True
+        self.chosen = self.chosen.view(-1)
+
+    def forward(self, x):
+        rows = self.small.weight.new_zeros((len(self.chosen), 4))
+        rows[self.chosen] = self.small.weight
+        return (self.inner(x) + nn.functional.linear(x, rows)).sum()
+
+
 class Rolling(nn.Module):
     """Shifts its input by where its strongest frequencies are; `is_size`: makes as much as their sum says."""
 
@@ -80,6 +96,11 @@ class Values(unittest.TestCase):
         self.assertNotIn("assumes_values", line)
         # Three of twelve.
         self.assertIn("x%d" % (3 * 4 * 4), line["variants"][0]["trace"].split())
+
+    def test_a_mask_that_the_model_keeps_is_read(self):
+        line = rehearse.said(Selecting(), torch.rand(8, 4))
+        self.assertIsNone(rehearse.why_not(line))
+        self.assertNotIn("assumes_values", line)
 
     def test_a_check_that_raises_is_passed(self):
         line = rehearse.said(Checked(), torch.rand(8, 4))

@@ -15,6 +15,7 @@ from collections import OrderedDict
 from ..knobs import search
 from ..knobs.names import BATCH
 from . import compiling, flat_shards, shards
+from .inputs import MOST_VALUES
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -70,7 +71,8 @@ class Copier:
         # Where the size of a parameter stands in these, by the address of its copy.
         self.place_of: dict[int, int] = {}
         self.flags = Flags()
-        # Parameters of a few numbers, by which a forward may cut its sizes (how far each head looks back).
+        # Parameters of a few numbers, and masks and indices that a model keeps, by which a forward may cut its sizes (how
+        # far each head looks back, which rows a mask selects).
         self.small: list[tuple[Any, Any]] = []
         # Copies of modules that the program has compiled, with these.
         self.compiled: list[tuple[Any, Any]] = []
@@ -162,6 +164,8 @@ class Copier:
             return copy.requires_grad_(True)
         if tensor.numel() == 1:
             self.flags.note(copy, tensor)
+        elif is_of_whole_numbers(tensor) and tensor.numel() <= MOST_VALUES:
+            self.small.append((copy, tensor))
         return copy
 
     def whole(self, parameter: shards.Parameter) -> Tensor:
@@ -401,6 +405,11 @@ class Plain:
 
 
 PLAIN_SIZE = Plain.__basicsize__
+
+
+def is_of_whole_numbers(tensor: Tensor) -> bool:
+    """Whether it can be read as it lies there: what is not contiguous would be put together on the GPU first."""
+    return not (tensor.dtype.is_floating_point or tensor.dtype.is_complex) and bool(tensor.is_contiguous())
 
 
 def is_buffer(torch: Torch, tensor: Tensor) -> bool:
