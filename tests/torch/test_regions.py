@@ -3,6 +3,7 @@ memory, on the CPU, where inductor writes the same kind of text as for a GPU. Ne
 
 By hand: python3 -m unittest test_regions
 """
+import ast
 import os
 import tempfile
 import types
@@ -13,7 +14,21 @@ import on_cpu
 import rehearse
 import torch
 from _oomph_probe.rehearse import compilations, partitioned, scaling, wrappers
-from compiled_of import FAILS, Decoder, blocks_in_place, blocks_wrapped, fresh, in_place, step, true_peak, watch_again, whole
+from compiled_of import (
+    FAILS,
+    LENGTH,
+    WIDTH,
+    Decoder,
+    Failing,
+    blocks_in_place,
+    blocks_wrapped,
+    fresh,
+    in_place,
+    step,
+    true_peak,
+    watch_again,
+    whole,
+)
 from torch import nn
 
 WIRE = on_cpu.install(patience=60)
@@ -37,7 +52,7 @@ class Regions(unittest.TestCase):
         WIRE.lines.clear()
         torch.manual_seed(0)
 
-    def rehearsed(self, model, batch):
+    def rehearsed(self, model, batch, step=step):
         FAILS.append(1)
         with self.assertRaises(torch.OutOfMemoryError):
             step(model, batch)
@@ -96,6 +111,48 @@ class Regions(unittest.TestCase):
         for is_first in (True, False):
             self.setUp()
             self.assertTrue(self.held_to(dynamic, is_first)["variants"][0]["graphs"])
+
+    def test_where_lengths_vary_the_batch_is_no_variable_and_sizes_grow_with_it(self):
+        def step_of(length):
+            def one(model, batch):
+                tokens = torch.zeros(batch, length, dtype=torch.long)
+                _, loss = model(tokens, tokens)
+                Failing.apply(loss).backward()
+
+            return one
+
+        with fresh(WIRE):
+            model = whole(Decoder())
+            for length in (LENGTH, LENGTH // 2):
+                # From the second on lengths are a variable.
+                step_of(length)(model, 6)
+                model.zero_grad(set_to_none=True)
+            line = self.rehearsed(model, 6, step_of(LENGTH))
+        self.assertTrue(line["variants"][0]["graphs"])
+        for batch in (6, 3):
+            with fresh(WIRE, is_cached=True):
+                true = true_peak(torch.compile(Decoder(), dynamic=True), batch, step_of(LENGTH))
+            self.assertAlmostEqual(rehearse.peak(line, batch) / true, 1.0, delta=0.01)
+
+    def test_under_autocast_copies_of_weights_do_not_grow_with_the_batch(self):
+        """They are most of what a step of a few samples takes."""
+        def in_bf16(model, batch):
+            tokens = torch.zeros(batch, 4, dtype=torch.long)
+            with torch.autocast("cpu", torch.bfloat16):
+                _, loss = model(tokens, tokens)
+            Failing.apply(loss).backward()
+
+        for kind in (whole, dynamic):
+            with fresh(WIRE), self.subTest(kind.__name__):
+                self.setUp()
+                model = kind(Decoder())
+                in_bf16(model, 6)
+                model.zero_grad(set_to_none=True)
+                line = self.rehearsed(model, 6, in_bf16)
+                self.assertTrue(line["variants"][0]["graphs"])
+                words = line["variants"][0]["trace"].split()
+                up = "%d" % (2 * 4 * WIDTH * WIDTH)
+                self.assertGreaterEqual(words.count(up), 6, "two of each block")
 
     def test_a_compiled_method_is_known_as_well(self):
         self.assertTrue(self.held_to(method, False)["variants"][0]["graphs"])
@@ -180,13 +237,18 @@ class Wrappers(unittest.TestCase):
             "s77 = a_1",
             "assert_size_stride(a_2, (s77, 8), (8, 1))",
             "buf0 = empty_strided_cuda((4*s77, 8), (8, 1), torch.float32)",
+            # How much a kernel of a GPU does.
+            "triton_poi_fused_0_xnumel = 32*s77",
+            "triton_poi_fused_0.run(a_2, buf0, triton_poi_fused_0_xnumel, stream=0)",
+            "ps0 = max(4, s77 // 2)",
+            "ps1 = weird(s77) // 2",
             "buf1 = torch.ops.aten.convolution.default(a_2, a_2)",
             "assert_size_stride(buf1, (s77 // 2, 3), (3, 1), 'torch.ops.aten')",
             "return (reinterpret_tensor(buf0, (s77, 32), (32, 1), 0), buf1, 4*s77, )",
         )
         graph = wrappers.read(self.BEGIN + "".join("        %s\n" % line for line in lines) + text)
         values = graph.values({"a_1": 6, "a_2": None})
-        self.assertEqual(values, {"s77": 6})
+        self.assertEqual(values, {"s77": 6, "triton_poi_fused_0_xnumel": 192, "ps0": 4})
         taken = [(event[2].at(values), event[3]) for event in graph.events if event[0] == wrappers.TAKEN]
         # What a library returns is of the type of what it is given.
         self.assertEqual(taken, [(4 * 6 * 8, 4), (9, 2)])
@@ -217,15 +279,31 @@ class Scaling(unittest.TestCase):
     def test_a_shape_is_the_one_that_some_tensor_has(self):
         sizes = scaling.Sizes((6, 5), {5 * 12 * 4}, {(5, 12): {torch.bfloat16}, (12, 12): {torch.float32}})
         # Twelve is no multiple of the batch but the model's own.
-        self.assertEqual(sizes.shape_at((6, 12)), (5, 12))
-        self.assertEqual(sizes.shape_at((12, 12)), (12, 12))
-        self.assertEqual(sizes.shape_at((6, 7)), (5, 7))
-        form = wrappers.Form((6, 12), (1, 6), None)
-        self.assertEqual(sizes.form_at(form, {}), ((5, 12), (1, 5)))
+        self.assertEqual([sizes.growing(each) for each in ((6, 12), (12, 12), (6, 7))], [(0,), (), (0,)])
+        form, graph = wrappers.Form((6, 12), (1, 6), None), wrappers.Graph()
+        self.assertEqual(sizes.form_at(graph, form, {}), ((5, 12), (1, 5)))
         self.assertEqual(sizes.type_of(torch, form, (5, 12)), torch.bfloat16)
-        self.assertEqual(sizes.bytes_at(72, 4, {}), 240)
+        self.assertEqual(sizes.bytes_at(graph, (wrappers.TAKEN, 0, 72, 4), {}), 240)
         self.assertTrue(sizes.are_alike((5, 12), (6, 12)))
         self.assertFalse(sizes.are_alike((5, 12), (6, 13)))
+
+    def test_what_a_size_grows_with_is_told_once_at_a_batch_where_nothing_is_alike_by_chance(self):
+        # A weight of 16384 elements and its copy in bf16, and what grows: 64 of each sample in the same type.
+        graph, cast, grown = wrappers.Graph(), (wrappers.TAKEN, 0, 16384, 2), (wrappers.TAKEN, 1, 6 * 64, 2)
+        large = scaling.Sizes((6, 6054), {65536, 32768, 6054 * 128}, {})
+        self.assertEqual([large.bytes_at(graph, each, {}) for each in (cast, grown)], [32768, 6054 * 128])
+        # Half of the copy in bf16, in elements of eight bytes, is as large as the weight.
+        small = scaling.Sizes((6, 3), {65536, 32768, 3 * 128}, {})
+        self.assertEqual([small.bytes_at(graph, each, {}) for each in (cast, grown)], [32768, 3 * 128])
+
+    def test_where_the_batch_is_a_variable_nothing_else_grows_and_where_another_size_is_one_the_batch_does(self):
+        formula = wrappers.Formula(ast.parse("s77", mode="eval").body)
+        count = wrappers.Count((6, formula, 10), (wrappers.Formula(ast.parse("10*s77", mode="eval").body), 10, 1))
+        sizes = scaling.Sizes((6, 6054), {6054 * 12 * 10 * 4}, {})
+        lengths, batches = wrappers.Graph(), wrappers.Graph()
+        self.assertEqual(sizes.bytes_at(lengths, (wrappers.TAKEN, 0, count, 4), {"s77": 12}), 6054 * 12 * 10 * 4)
+        self.assertEqual(sizes.bytes_at(batches, (wrappers.TAKEN, 0, count, 4), {"s77": 6054}), 6 * 6054 * 10 * 4)
+        self.assertEqual(sizes.bytes_at(batches, (wrappers.TAKEN, 1, 6 * 12 * 10, 4), {"s77": 6054}), 6 * 12 * 10 * 4)
 
 
 if __name__ == "__main__":

@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from ..common.protocols import Args, Kwargs, Module, Tensor, Torch
     from .compilations import Compiled, Known, Plan, Split
     from .rehearsal import Rehearsal
+    from .wrappers import Graph
 
 
 class Mismatch(Exception):
@@ -284,11 +285,11 @@ class Play:
             raise Mismatch
         try:
             values = self.values = plan.forward.values(given)
-            self.forward_sizes = self.sizes_of(plan.forward.events, values)
+            self.forward_sizes = self.sizes_of(plan.forward, values)
             if plan.backward is not None:
                 counts = [each.at(values) if isinstance(each, Formula) else None for each in plan.saved_sizes]
                 values = plan.backward.values(dict(zip(plan.backward.inputs, counts)))
-                self.backward_sizes = self.sizes_of(plan.backward.events, values)
+                self.backward_sizes = self.sizes_of(plan.backward, values)
         except Unknown:
             raise Mismatch from None
         # How each argument that is trained lies in memory.
@@ -307,10 +308,10 @@ class Play:
             return True
         return self.seen.sizes.are_alike(tuple(value.shape), shape)
 
-    def sizes_of(self, events: list[tuple[Any, ...]], values: dict[str, int]) -> dict[int, int]:
+    def sizes_of(self, graph: Graph, values: dict[str, int]) -> dict[int, int]:
         """The bytes of each buffer."""
         sizes = self.seen.sizes
-        return {each[1]: sizes.bytes_at(each[2], each[3], values) for each in events if each[0] == TAKEN}
+        return {each[1]: sizes.bytes_at(graph, each, values) for each in graph.events if each[0] == TAKEN}
 
     def run(self, function: Any) -> list[Any]:
         """What the graph returns."""
@@ -334,7 +335,7 @@ class Play:
         """An output that lies where an input does."""
         if not isinstance(given, self.torch.Tensor) or form is None or not form.sizes:
             return given
-        shape, strides = self.seen.sizes.form_at(form, self.values)
+        shape, strides = self.seen.sizes.form_at(self.plan.forward, form, self.values)
         return given if tuple(given.shape) == shape else given.as_strided(shape, strides)
 
     def run_forward(self, ctx: Any) -> tuple[Tensor, ...]:
@@ -377,7 +378,7 @@ class Play:
         for form in forms:
             if form is None:
                 raise Unknown("how an output lies in memory is not known")
-            shape, strides = sizes.form_at(form, self.values)
+            shape, strides = sizes.form_at(self.plan.forward, form, self.values)
             dtype = sizes.type_of(torch, form, shape)
             if not found:
                 found.append(torch.empty_strided(shape, strides, dtype=dtype, device=self.rehearsal.call.device))

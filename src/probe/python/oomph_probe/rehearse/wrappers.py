@@ -7,6 +7,7 @@ dtype)` is a buffer, `reinterpret_tensor` and a plain assignment another name of
 of anything else a tensor whose size an `assert_size_stride` behind it says, and what is returned stays. Where sizes
 are variables (`s77 = primals_3`), they follow from what the graph is given. Anything else is `Unknown`. A function
 beside it that is there to try the kernels out (`rand_strided(sizes, strides, device, dtype)`) has the inputs' types.
+Where sizes are variables, how much each kernel does is worked out before it (`xnumel = 512*s77`).
 """
 
 from __future__ import annotations
@@ -95,6 +96,8 @@ class Form:
         self.sizes = sizes
         self.strides = strides
         self.dtype = dtype
+        # Which dimensions were found to grow with the batch (scaling.py).
+        self.growing: tuple[int, ...] | None = None
 
 
 class Graph:
@@ -111,6 +114,11 @@ class Graph:
         self.forms: list[Any] = []
         # Variables: the input that one is, or the input that it is a size of, and which.
         self.variables: dict[str, tuple[str, int | None]] = {}
+        # Numbers that are worked out of these, in order.
+        self.worked_out: list[tuple[str, Formula]] = []
+        # How its sizes were found to grow with the batch (scaling.py).
+        self.powers: dict[int, int] = {}
+        self.batch_is_variable: bool | None = None
 
     def values(self, given: Mapping[str, Any]) -> dict[str, int]:
         """What its variables are where it is given these, by the names of its inputs."""
@@ -121,6 +129,12 @@ class Graph:
                 value = None if value is None else value.shape[at]
             if type(value) is int:
                 found[name] = value
+        for name, formula in self.worked_out:
+            try:
+                found[name] = formula.at(found)
+            except Unknown:
+                # Whoever needs it says so.
+                continue
         return found
 
 
@@ -230,15 +244,23 @@ class Reader:
             return
         elif isinstance(value, ast.Call) and called(value) == "size" and isinstance(value.func, ast.Attribute):
             self.sizes[name] = name_of(value.func.value)
+        elif isinstance(value, ast.BinOp) or isinstance(value, ast.Call) and called(value) in Formula.CALLED:
+            self.work_out(name, value)
         elif isinstance(value, ast.Call):
             # One tensor or several: where it is several, each is taken out of it by its place.
             of_given = self.type_of_first(value)
             self.calls[name] = of_given, "backward" in ast.dump(value.func)
             self.of_call(name, of_given)
-        elif isinstance(value, ast.BinOp):
-            raise Unknown("a size that is worked out")
         else:
             raise Unknown("an assignment that is not known")
+
+    def work_out(self, name: str, value: ast.expr) -> None:
+        """A number: how much a kernel does, seldom a size."""
+        try:
+            self.graph.worked_out.append((name, Formula(value)))
+        except Unknown:
+            # What is as large as this says has a size that does not follow.
+            return
 
     def of_call(self, name: str, dtype: str | None) -> None:
         """What another library returns: mostly of the type of what it is given."""
