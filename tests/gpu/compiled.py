@@ -65,9 +65,23 @@ def command(kind, *words):
     return [sys.executable, *launcher, str(PROGRAM), "--kind", kind, "--batch-size", str(batch_of(kind)), *map(str, words)]
 
 
+def objects(text):
+    """The JSON objects in what ranks have written into one stream, where one may begin in another one's line."""
+    found, at, decoder = [], text.find("{"), json.JSONDecoder()
+    while at >= 0:
+        try:
+            value, end = decoder.raw_decode(text, at)
+            found.append(value)
+        except ValueError:
+            end = at + 1
+        at = text.find("{", end)
+    return found
+
+
 def last(done):
-    lines = [line for line in done.stdout.splitlines() if line.startswith("{")]
-    return json.loads(lines[-1]) if lines else {}
+    """What the program has said of its peak; the highest, where several ranks say it."""
+    said = [each for each in objects(done.stdout) if "peak" in each]
+    return max(said, key=lambda each: each["peak"], default={})
 
 
 def run(words, environment=None):
@@ -82,7 +96,7 @@ def bare(kind):
 def bare_out(kind, cap):
     """Seconds from the out-of-memory to the exit with nothing in front."""
     done = run(command(kind, "--cap", "%.3f" % cap))
-    ended, out = time.time(), [json.loads(line)["out"] for line in done.stdout.splitlines() if line.startswith('{"out"')]
+    ended, out = time.time(), [each["out"] for each in objects(done.stdout) if "out" in each]
     return {"status": done.returncode, "to_exit": ended - min(out) if out else None}
 
 

@@ -4,8 +4,8 @@
     compiled_kinds.py --kind gpt-wrapped --batch-size 16 --caught TIMES     an attempt at so many times the batch fails, is caught,
                                                                           and the losses behind it are printed exactly
 
-`--cap` bounds what PyTorch may reserve. The last line is the peak of what was allocated, as JSON. On a CPU (`--device cpu --tiny`)
-the models are small and nothing runs out.
+`--cap` bounds what PyTorch may reserve. The last line is the peak of what was allocated on the fullest rank, as JSON,
+by rank 0. On a CPU (`--device cpu --tiny`) the models are small and nothing runs out.
 """
 import argparse
 import json
@@ -243,6 +243,12 @@ def batch(args, size, step):
     return torch.randint(0, 100 if args.tiny else 8000, (size, length), device=args.device)
 
 
+def say(**line):
+    """In one piece: ranks write into one stream."""
+    sys.stdout.flush()
+    os.write(sys.stdout.fileno(), (json.dumps(line) + "\n").encode())
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--kind", choices=sorted(KINDS), required=True)
@@ -285,7 +291,7 @@ def main():
             optimizer.zero_grad()
         except torch.OutOfMemoryError:
             # When, for whoever waits for the end.
-            print(json.dumps({"out": time.time()}), flush=True)
+            say(out=time.time())
             raise
         losses.append(loss.item().hex())
 
@@ -300,9 +306,15 @@ def main():
                 losses.append("out")
         print("step", step, flush=True)
     peak = torch.cuda.max_memory_allocated() if args.device == "cuda" else 0
-    print(json.dumps({"kind": args.kind, "batch": args.batch_size, "peak": peak, "losses": losses}), flush=True)
+    rank = 0
     if torch.distributed.is_initialized():
+        # The fullest rank's.
+        rank, most = torch.distributed.get_rank(), torch.tensor(peak, device=args.device)
+        torch.distributed.all_reduce(most, torch.distributed.ReduceOp.MAX)
+        peak = most.item()
         torch.distributed.destroy_process_group()
+    if rank == 0:
+        say(kind=args.kind, batch=args.batch_size, peak=peak, losses=losses)
     return 0
 
 
