@@ -33,6 +33,7 @@ const PACKAGE: &[(&str, &str)] = embedded![
     "common/clock.py",
     "common/errors.py",
     "common/frames.py",
+    "common/instead.py",
     "common/members.py",
     "common/objects.py",
     "common/pace.py",

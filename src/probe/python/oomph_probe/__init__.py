@@ -29,6 +29,7 @@ common/ What the others stand on:
     tracebacks     errors pass through our wrappers without frames of theirs
     calls          the calls of models and of single modules
     members        the modules and parameters of a model
+    instead        something of ours where torch has a function, until it is taken back
     objects        the program's objects, without running code of theirs
     blocks         the repeated blocks of a model
 

@@ -14,6 +14,7 @@ import types
 
 from ..common import errors
 from . import partitioned, wrappers
+from .compiling import PLACE
 from .wrappers import Unknown
 
 TYPE_CHECKING = False
@@ -126,7 +127,7 @@ class Known:
 def compiled_of(torch: Torch, function: Any) -> list[Compiled]:
     found: list[Compiled] = []
     try:
-        place: Any = sys.modules.get("torch._dynamo.eval_frame")
+        place: Any = sys.modules.get(PLACE)
         entries_of = getattr(place, "_debug_get_cache_entry_list", None)
         for entry in entries_of(function.__code__)[:MOST] if entries_of is not None else ():
             names = entry.code.co_names

@@ -10,13 +10,15 @@ from __future__ import annotations
 import sys
 
 from ..common import errors
+from ..common.instead import Instead
 from . import apart
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from types import TracebackType
     from typing import Any
 
+# Where torch's compiler has it.
+PLACE = "torch._dynamo.eval_frame"
 # What a compiled function calls to have its frames taken up, by torch's version.
 NAMES = ("_maybe_set_eval_frame", "set_eval_frame")
 # The function or method that was compiled, on what torch.compile made of it.
@@ -26,31 +28,19 @@ WRAPPER = "OptimizedModule"
 IN_PLACE = "_compiled_call_impl"
 
 
-class Left:
-    """While it is entered, rehearsals leave compiled functions uncompiled."""
+def setting_of(place: Any) -> str:
+    """The name of that function in the module where torch's compiler has it."""
+    return next((each for each in NAMES if hasattr(place, each)), NAMES[0])
 
-    def __init__(self) -> None:
-        self.put: Any = None
 
-    def __enter__(self) -> None:
-        place: Any = sys.modules.get("torch._dynamo.eval_frame")
-        name = next((each for each in NAMES if hasattr(place, each)), None)
-        if name is None:
-            return
-        original = getattr(place, name)
+def left() -> Instead:
+    """While it is there, rehearsals leave compiled functions uncompiled."""
 
-        def leave_ours(callback: Any) -> Any:
-            return original(None if apart.here.is_in_one() else callback)
+    def leaving(original: Any) -> Any:
+        return lambda callback: original(None if apart.here.is_in_one() else callback)
 
-        setattr(place, name, leave_ours)
-        self.put = place, name, original, leave_ours
-
-    def __exit__(self, *_: type[BaseException] | BaseException | TracebackType | None) -> None:
-        if self.put is not None:
-            place, name, original, ours = self.put
-            if getattr(place, name, None) is ours:
-                setattr(place, name, original)
-            self.put = None
+    place = sys.modules.get(PLACE)
+    return Instead(place, setting_of(place), leaving)
 
 
 def is_wrapper(value: Any) -> bool:

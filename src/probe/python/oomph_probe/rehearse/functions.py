@@ -13,6 +13,7 @@ import sys
 import types
 
 from ..common import calls, errors, frames, members, objects
+from ..common.instead import Instead
 from . import callers, compiling, noting
 from .callers import NotFound, Scene
 
@@ -25,7 +26,6 @@ if TYPE_CHECKING:
     from .callers import Lines
     from .roots import Call, Roots
 
-PLACE = "torch._dynamo.eval_frame"
 # By which a module is called.
 CALLS = ("forward", "__call__", "_wrapped_call_impl", "_call_impl")
 # The wrapper's function, and what it has of the call.
@@ -113,30 +113,29 @@ class Watch:
 
     def __init__(self, roots: Roots) -> None:
         self.roots = roots
-        self.put: Any = None
+        self.put: Instead | None = None
 
     def install(self) -> None:
         """Where torch's compiler has been imported."""
-        place: Any = sys.modules.get(PLACE)
-        name = compiling.NAMES[0]
-        if self.put is not None or not hasattr(place, name):
-            return
-        original = getattr(place, name)
+        place = sys.modules.get(compiling.PLACE)
+        if self.put is None and place is not None:
+            calls.keep_from_compiling([sys.modules[__name__]])
+            self.put = Instead(place, compiling.NAMES[0], self.watching)
+            self.put.put()
+
+    def remove(self) -> None:
+        if self.put is not None:
+            self.put.take_back()
+            self.put = None
+
+    def watching(self, original: Any) -> Any:
         called, inside = self.called, self.roots.inside
 
         def watched(callback: Any) -> Any:
             called(sys._getframe(1), inside)
             return original(callback)
 
-        calls.keep_from_compiling([sys.modules[__name__]])
-        setattr(place, name, watched)
-        self.put = place, name, original, watched
-
-    def remove(self) -> None:
-        if self.put is not None:
-            (place, name, original, ours), self.put = self.put, None
-            if getattr(place, name, None) is ours:
-                setattr(place, name, original)
+        return watched
 
     def called(self, frame: FrameType, inside: Any) -> None:
         """Where such a call begins, and where it has ended, by an error or not."""

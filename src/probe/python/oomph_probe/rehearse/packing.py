@@ -11,13 +11,13 @@ import sys
 import weakref
 
 from ..common import errors
+from ..common.instead import Instead
 from . import apart
 from .effects import Stopped
 from .values import NotKnown
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from types import TracebackType
     from typing import Any
 
     from ..common.protocols import Tensor, Torch
@@ -75,29 +75,11 @@ class Sequences:
         return known
 
 
-class Taken:
-    """While it is entered, torch.nn.utils.rnn packs and pads by a rehearsal's sequences on its thread; other threads
-    see no difference."""
-
-    def __init__(self, sequences: Sequences) -> None:
-        self.sequences = sequences
-        self.put: Any = None
-
-    def __enter__(self) -> None:
-        place: Any = sys.modules.get("torch.nn.utils.rnn")
-        original = getattr(place, "_VF", None)
-        if original is None:
-            return
-        ours = Functions(original, self.sequences)
-        place._VF = ours
-        self.put = place, original, ours
-
-    def __exit__(self, *_: type[BaseException] | BaseException | TracebackType | None) -> None:
-        if self.put is not None:
-            place, original, ours = self.put
-            if place._VF is ours:
-                place._VF = original
-            self.put = None
+def by(sequences: Sequences) -> Instead:
+    """While it is there, torch.nn.utils.rnn packs and pads by a rehearsal's sequences on its thread; other threads see
+    no difference."""
+    place = sys.modules.get("torch.nn.utils.rnn")
+    return Instead(place, "_VF", lambda original: Functions(original, sequences))
 
 
 class Functions:

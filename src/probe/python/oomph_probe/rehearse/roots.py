@@ -16,6 +16,7 @@ import threading
 import weakref
 
 from ..common import calls, errors, frames, members, objects, tracebacks
+from ..common.instead import Instead
 from ..knobs import given
 from ..live import modules
 from . import apart, callers, compiling, functions, inputs, rounds
@@ -135,7 +136,7 @@ class Roots:
         self.original: Any = None
         self.ours: Any = None
         self.backward: Any = None
-        self.profiler: Any = None
+        self.profiler: Instead | None = None
         self.functions = functions.Watch(self)
         self.rests = False
         # The step at whose end the originals are put back.
@@ -229,18 +230,19 @@ class Roots:
     def wrap_profiler(self) -> None:
         """A profile with stacks knows a module's call by the code of `Module.__call__`, as that was when the first one
         began: from then on it has to stay what it is."""
-        profile = getattr(sys.modules.get("torch.autograd.profiler"), "profile", None)
-        original, roots = getattr(profile, "_prepare_trace", None), self
-        if original is None or self.profiler is not None:
-            return
+        roots = self
 
-        def _prepare_trace(*args: Any, **kwargs: Any) -> Any:
-            roots.rest()
-            return original(*args, **kwargs)
+        def resting(original: Any) -> Any:
+            def _prepare_trace(*args: Any, **kwargs: Any) -> Any:
+                roots.rest()
+                return original(*args, **kwargs)
 
-        ours = calls.as_if_torchs_own(_prepare_trace, original)
-        self.profiler = profile, original, ours
-        setattr(profile, "_prepare_trace", ours)
+            return calls.as_if_torchs_own(_prepare_trace, original)
+
+        if self.profiler is None:
+            profile = getattr(sys.modules.get("torch.autograd.profiler"), "profile", None)
+            self.profiler = Instead(profile, "_prepare_trace", resting)
+            self.profiler.put()
 
     def wrap_backward(self, graph: Any, error: type[BaseException]) -> None:
         original, roots = graph._engine_run_backward, self
@@ -293,9 +295,8 @@ class Roots:
             self.rests = True
             calls.is_torchs_own(self.original, self.ours)
         if self.profiler is not None:
-            (profile, original, ours), self.profiler = self.profiler, None
-            if profile._prepare_trace is ours:
-                profile._prepare_trace = original
+            self.profiler.take_back()
+            self.profiler = None
         if self.after_backward is not None or self.before_backward is not None:
             return
         original, ours, places = self.backward

@@ -149,7 +149,7 @@ class Work:
         batch = self.batch()
         draws = randoms.Randoms(self.torch)
         guard = self.guard = effects.Guard(owners, before.Before(), apart.looks_up(deadline))
-        with warned.Silence(), compiling.Left(), scripted.AsWritten(self.torch), guard:
+        with warned.Silence(), compiling.left(), scripted.as_written(self.torch), guard:
             apart.here.is_guarded(guard)
             while self.left and time.monotonic() + LATER * self.first_took < end:
                 variant, which = self.left[0]
@@ -386,7 +386,7 @@ class Work:
         one = rehearsal.Rehearsal(self.torch, self.call, made, deadline, self.known, self.guard)
         one.values.shares, one.values.no = self.shares, self.no
         try:
-            with packing.Taken(one.sequences):
+            with packing.by(one.sequences):
                 trace = one.run()
         except Exception as error:
             if deadline.has_come() or not one.values.answers_no(error.__traceback__):
