@@ -91,6 +91,15 @@ def step(model, batch):
     Failing.apply(loss).backward()
 
 
+def returned_at_once(model, tokens):
+    return model(tokens, tokens)[1]
+
+
+def unnamed(model, batch):
+    """No name is bound between the model's call and backward."""
+    Failing.apply(returned_at_once(model, torch.zeros(batch, LENGTH, dtype=torch.long))).backward()
+
+
 def true_peak(model, batch, step=step):
     """Of a step behind the first ones, by which DistributedDataParallel has made its buckets anew."""
     for _ in range(2):
@@ -136,7 +145,7 @@ class Held(unittest.TestCase):
         caches.start()
         cls.addClassCleanup(caches.stop)
 
-    def held_to(self, make, batches=(6, 3)):
+    def held_to(self, make, batches=(6, 3), step=step):
         with fresh(self.WIRE, is_cached=True):
             self.WIRE.forget()
             self.WIRE.lines.clear()
@@ -159,7 +168,7 @@ class Held(unittest.TestCase):
             self.assertEqual(dict(counters["frames"]), before, "and what was compiled is still good")
         for batch in batches:
             with fresh(self.WIRE, is_cached=True):
-                true = true_peak(make(), batch)
+                true = true_peak(make(), batch, step)
             self.assertAlmostEqual(rehearse.peak(line, batch) / true, 1.0, delta=self.CLOSE)
         watch_again(self.WIRE)
         return line

@@ -7,7 +7,7 @@ import unittest
 
 import on_cpu
 import torch
-from compiled_of import Decoder, Held, blocks_in_place, in_place, whole
+from compiled_of import Decoder, Held, blocks_in_place, in_place, unnamed, whole
 from torch.nn.parallel import DistributedDataParallel
 
 WIRE = on_cpu.install(patience=60)
@@ -39,6 +39,10 @@ class Reduced(Held):
 
     def test_compiled_blocks_of_a_wrapped_module(self):
         self.held_to(lambda: reduced(blocks_in_place(Decoder())))
+
+    def test_a_loss_that_no_line_binds(self):
+        self.held_to(lambda: reduced(blocks_in_place(Decoder())), step=unnamed)
+        self.held_to(lambda: reduced(whole(Decoder())), step=unnamed)
 
 
 if __name__ == "__main__":

@@ -9,7 +9,7 @@ import unittest
 import on_cpu
 import torch
 import torch.nn.functional as F
-from compiled_of import Decoder, Held, blocks_in_place, blocks_wrapped, whole
+from compiled_of import Decoder, Held, blocks_in_place, blocks_wrapped, unnamed, whole
 from torch.utils.checkpoint import checkpoint
 
 try:
@@ -49,6 +49,9 @@ class Sharded(Held):
 
     def test_a_sharded_module_that_is_compiled_goes_on_behind_each_hook(self):
         self.held_to(lambda: whole(sharded(Decoder())))
+
+    def test_a_loss_that_no_line_binds(self):
+        self.held_to(lambda: sharded(blocks_in_place(Decoder())), step=unnamed)
 
     def test_compiled_blocks_that_are_recomputed(self):
         self.held_to(lambda: sharded(blocks_in_place(Recomputed())))

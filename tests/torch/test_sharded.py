@@ -79,6 +79,10 @@ def step(model, optimizer, fails=False):
     optimizer.zero_grad()
 
 
+def loss_of(model, tokens):
+    return model(tokens).sum()
+
+
 def played(trace):
     """The sizes of the allocations of a trace that are never freed, and how often each fixed size is there at most."""
     sizes, alive, most = [], {}, {}
@@ -130,6 +134,15 @@ class Sharded(Rehearsing):
                 gradients, _ = played(line["variants"][0]["trace"])
                 self.assertEqual(gradients, reduced(BLOCK, BLOCK, BLOCK, REST))
                 self.assertEqual(line["ranks"], RANKS)
+
+    def test_a_loss_that_no_line_binds(self):
+        model = sharded()
+        FAILS[:] = [True]
+        with self.assertRaises(torch.OutOfMemoryError):
+            loss_of(model, torch.zeros(6, 8, dtype=torch.long)).backward()
+        (line,) = [line for line in WIRE.lines if line["event"] == "rehearsal"]
+        self.assertIsNone(on_cpu.rehearse.why_not(line))
+        self.assertTrue(line["own_loss"])
 
     def test_a_buffer_is_beside_the_next_one_s_copy(self):
         line = self.rehearsed()

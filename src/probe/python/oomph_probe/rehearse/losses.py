@@ -85,7 +85,7 @@ class Scenes:
         trace = self.rehearsal.trace
         trace.marks["own loss"] = 1
         # Where the model's call is in the line that makes the loss, nothing was bound before it.
-        trace.marks.setdefault("forward", len(trace.words))
+        trace.mark_first("forward")
         return loss
 
     def returned(self, loss: Tensor | None, why: str) -> Tensor:
@@ -163,7 +163,7 @@ class Scenes:
         if len(losses) != 1:
             rehearsal.is_partly_written = bool(made) or rehearsal.is_partly_written
             return None
-        rehearsal.trace.marks.setdefault("forward", len(rehearsal.trace.words))
+        rehearsal.trace.mark_first("forward")
         if not scene.ends:
             # What a graph returns beside it is needed behind backward.
             self.space, self.bound = {callers.OUTPUT: made}, {callers.OUTPUT}
@@ -189,7 +189,7 @@ class Scenes:
         trace = self.rehearsal.trace
         self.binds_inside(*names)
         # Where the model's call is not told from its statement.
-        trace.marks.setdefault("forward", len(trace.words))
+        trace.mark_first("forward")
 
     def go_back(self, value: Any, keeps_graph: bool) -> None:
         """A backward behind the first."""

@@ -163,6 +163,11 @@ class Trace:
             self.words += [str(size), "-1"]
             self.peak = max(self.peak, self.allocated + fakes.blocks(size))
 
+    def mark_first(self, phase: str) -> None:
+        """Where it was not marked before; who puts the step together otherwise has to know as well."""
+        if phase not in self.marks:
+            self.mark(phase)
+
     def mark(self, phase: str) -> None:
         self.marks[phase] = len(self.words)
         if self.log is not None:
