@@ -17,6 +17,7 @@ from _oomph_probe.rehearse import apart
 from compiled_of import LENGTH, Decoder, fresh, true_peak, watch_again
 from torch._dynamo.utils import counters
 from torch._inductor.output_code import CompiledFxGraph
+from torch.optim.optimizer import register_optimizer_step_pre_hook
 
 WIRE = on_cpu.install(patience=60)
 
@@ -73,6 +74,21 @@ class Training:
         self.model.zero_grad()
 
 
+# Whether memory runs out where the optimizer's step begins.
+STEPPING = []
+
+
+@torch._dynamo.disable
+def begins_a_step(*_):
+    if STEPPING:
+        # As the observer says it.
+        WIRE.every.noticed("optimizer")
+        on_cpu.out_of_memory()
+
+
+register_optimizer_step_pre_hook(begins_a_step)
+
+
 def failing(graph, inputs):
     if apart.here.alive and apart.here.is_in_one():
         raise AssertionError("a rehearsal runs no graph")
@@ -98,7 +114,10 @@ class Functions(unittest.TestCase):
         before = {name: each.clone() for name, each in training.model.state_dict().items()}
         frames = dict(counters["frames"])
         handle = None
-        if where == "backward":
+        if where == "optimizer":
+            STEPPING.append(1)
+            graph = contextlib.nullcontext()
+        elif where == "backward":
             handle = training.model.head.weight.register_hook(lambda _: on_cpu.out_of_memory())
             graph = contextlib.nullcontext()
         else:
@@ -108,6 +127,7 @@ class Functions(unittest.TestCase):
         self.assertEqual(dict(counters["frames"]), frames, "a rehearsal compiles nothing")
         if handle is not None:
             handle.remove()
+        STEPPING.clear()
         for name, each in training.model.state_dict().items():
             self.assertTrue(torch.equal(each, before[name]), name)
         self.assertFalse(training.optimizer.state)
@@ -135,6 +155,11 @@ class Functions(unittest.TestCase):
 
     def test_a_step_with_its_backward_and_its_optimizer(self):
         self.held_to("step", "forward")
+
+    def test_out_of_memory_in_the_compiled_optimizer_the_step_is_known_and_what_its_phase_is(self):
+        with fresh(WIRE, is_cached=True):
+            line = self.rehearsed("step", "optimizer")
+        self.assertTrue(line["variants"][0].get("graphs"))
 
     def test_a_step_that_begins_with_something_else_is_rehearsed_as_it_is_written(self):
         with fresh(WIRE, is_cached=True):

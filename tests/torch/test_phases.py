@@ -158,6 +158,32 @@ class Phases(unittest.TestCase):
         finally:
             STEPS = 10
 
+    def test_what_is_compiled_is_a_part_of_a_step_before_the_first_has_ended(self):
+        global STEPS
+
+        def graph(module, inputs):
+            def compiled(*args):
+                runs_out()
+                return module.forward(*args)
+
+            return compiled
+
+        def loss_of(weight, x):
+            return (x @ weight).pow(2).mean()
+
+        def evaluated(weight, x):
+            with torch.no_grad():
+                return torch.compile(loss_of, backend=graph)(weight, x)
+
+        weight, x = torch.zeros(4, 4, requires_grad=True), torch.zeros(2, 4)
+        STEPS = 0
+        try:
+            self.assertEqual(self.of(torch.compile(loss_of, backend=graph), weight, x), ["forward"])
+            self.assertEqual(self.of(evaluated, weight, x), ["evaluation"])
+        finally:
+            STEPS = 10
+            torch._dynamo.reset()
+
     def test_generation(self):
         self.assertEqual(self.of(Model().generate, torch.zeros(2, 4)), ["evaluation", "evaluation"])
 

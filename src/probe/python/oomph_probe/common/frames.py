@@ -38,6 +38,8 @@ MADE_OF = re.compile(r"Source Nodes: \[([^\]]+)\]")
 NEAR = 8
 MOST_NAMES = 4
 COMPILED = "compiled"
+# Torch's function that calls what was compiled.
+COMPILED_FROM, COMPILED_CALL = "_dynamo/eval_frame.py", "compile_wrapper"
 
 
 class Owners:
@@ -129,6 +131,8 @@ class Stack:
         # Where no module runs; None where no model is to be seen.
         self.has_trained_model: bool | None = None
         self.is_in_functional = self.is_in(here, "nn/functional.py")
+        # What calls a model there is a part of the graph, and so is a loss.
+        self.is_in_compiled = any(self.is_compilers(frame) for frame in here)
         # A checkpoint's first pass and an autograd.Function's forward run with gradients disabled.
         self.hides_gradients = self.is_in(here, "utils/checkpoint.py") or self.is_in(
             here, "autograd/function.py"
@@ -141,6 +145,13 @@ class Stack:
     def is_in(self, frames: list[FrameType], file: str) -> bool:
         path = self.owners.torch_home + file
         return any(frame.f_code.co_filename == path for frame in frames)
+
+    def is_compilers(self, frame: FrameType) -> bool:
+        """Whether a compiled function was called there, or is being compiled; or runs, by the code that inductor wrote:
+        in earlier versions of torch the call has a name that they also have for functions which stay as they are."""
+        code = frame.f_code
+        is_call = code.co_name == COMPILED_CALL and code.co_filename == self.owners.torch_home + COMPILED_FROM
+        return is_call or is_compiled(code.co_filename)
 
     def is_backward(self, frame: FrameType) -> bool:
         code = frame.f_code

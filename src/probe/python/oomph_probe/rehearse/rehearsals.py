@@ -86,6 +86,9 @@ class Rehearsals:
         if not self.lifetime.live or is_late:
             return
         self.asked += 1
+        if self.unasked is not None and self.unasked[0] == "optimizer":
+            # A compiled function that is left takes the step as well.
+            phase = "optimizer"
         self.unasked = None
         self.look_for_batch(call)
         outer = frames.outwards(sys._getframe(1)) if stack is None else stack
