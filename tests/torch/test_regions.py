@@ -258,11 +258,38 @@ class Wrappers(unittest.TestCase):
         with self.assertRaises(wrappers.Unknown):
             number.at({})
 
+    def test_what_graphs_of_cudas_take_is_written_in_parts(self):
+        """The same as if it were not: nothing is let go of before the part that reads it."""
+        lines = (
+            "buf0 = empty_strided_cuda((4, ), (1, ), torch.float32)",
+            "triton_poi_fused_0.run(a_1, buf0, 4, stream=0)",
+            "buf1 = empty_strided_cuda((8, ), (1, ), torch.float32)",
+            "triton_poi_fused_1.run(a_1, a_2, buf0, buf1, 8, stream=0)",
+            "del a_1",
+            "del buf0",
+            "buf2 = empty_strided_cuda((16, ), (1, ), torch.float32)",
+            "buf3 = buf2; del buf2  # reuse",
+        )
+        plain = self.read(*lines[:2], *lines[2:], "return (buf1, buf3, )")
+        part = "\ndef partition_0(args):\n    %s\n\n"
+        part %= "\n    ".join(
+            ["a_1, a_2, buf0 = args", "args.clear()", "with torch.cuda._DeviceGuard(0):", *("    " + each for each in lines[2:])]
+            + ["del a_2", "return (buf1, buf3, )"]
+        )
+        outer = (
+            *lines[:2], "partition0_args = [a_1, a_2, buf0]", "del a_1, buf0",
+            "(buf1, buf3) = self.partitions[0](partition0_args)", "del partition0_args", "return (buf1, buf3, )",
+        )
+        parted = wrappers.read(part + self.BEGIN + "".join("        %s\n" % line for line in outer) + "\nrunner = 1\n")
+        self.assertEqual((parted.events, parted.returned), (plain.events, plain.returned))
+        self.assertEqual([event[0] for event in plain.events].count(wrappers.LEFT), 1)
+
     def test_what_is_not_known_is_said(self):
         for lines in (
             ["buf0 = empty_strided_cuda((other(s0), 4), (4, 1), torch.float32)"],
             ["for each in args:", "    pass"],
             ["(buf0, buf1) = self.partitions[0]([a_1])"],
+            ["partition0_args = [a_1]", "(buf0, buf1) = self.partitions[0](partition0_args)"],
         ):
             with self.subTest(lines[0]), self.assertRaises(wrappers.Unknown):
                 self.read(*lines, "return ()")

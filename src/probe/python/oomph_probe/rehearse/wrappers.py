@@ -7,7 +7,8 @@ dtype)` is a buffer, `reinterpret_tensor` and a plain assignment another name of
 of anything else a tensor whose size an `assert_size_stride` behind it says, and what is returned stays. Where sizes
 are variables (`s77 = primals_3`), they follow from what the graph is given. Anything else is `Unknown`. A function
 beside it that is there to try the kernels out (`rand_strided(sizes, strides, device, dtype)`) has the inputs' types.
-Where sizes are variables, how much each kernel does is worked out before it (`xnumel = 512*s77`).
+Where sizes are variables, how much each kernel does is worked out before it (`xnumel = 512*s77`). What graphs of CUDA's
+can take is written as functions of its own (`partition_0`), which are given a list of what they read and let go of.
 """
 
 from __future__ import annotations
@@ -27,7 +28,7 @@ if TYPE_CHECKING:
 TAKEN, LEFT, INPUT_LEFT = range(3)
 ALLOCATES = "empty_strided"
 VIEW, ASSERTION = "reinterpret_tensor", "assert_size_stride"
-DEF = "def call("
+DEF, PARTITION = "def call(", "def partition_%d("
 # Of an input for the kernels' trial: a tensor, and a number that is a size.
 TRIED = re.compile(r"^\s+(\w+) = (?:rand_strided\(.*dtype=torch\.(\w+)\)|(\d+))$", re.MULTILINE)
 # Bytes of an element whose type the text does not say.
@@ -165,12 +166,17 @@ class Reader:
         self.forms: dict[str, Form] = {}
         self.types: dict[str, str] = {}
         self.numbers: set[str] = set()
+        # What partitions are given, by the names of the lists; what these keep though its own name has ended; and what
+        # is there behind a partition, whatever that lets go of.
+        self.source = source
+        self.lists: dict[str, list[str]] = {}
+        self.listed: set[str] = set()
+        self.stays: set[str] = set()
         for name, dtype, number in TRIED.findall(source):
             self.types.update({name: dtype} if dtype else {})
             self.numbers |= {name} if number else set()
         try:
-            (function,) = ast.parse(text_of_call(source)).body
-            for statement in function.body:  # type: ignore[attr-defined]
+            for statement in statements_of(source, DEF):
                 self.statement(statement)
         except (SyntaxError, ValueError, AttributeError, TypeError) as error:
             raise Unknown("its text is not what was expected (%s)" % error) from error
@@ -197,10 +203,11 @@ class Reader:
             self.assign(node)
         elif isinstance(node, ast.Delete):
             for target in node.targets:
-                self.end(name_of(target))
-        elif isinstance(node, ast.With):
-            for each in node.body:
-                self.statement(each)
+                name = name_of(target)
+                if any(name in each for each in self.lists.values()):
+                    self.listed.add(name)
+                else:
+                    self.end(name)
         elif isinstance(node, ast.Return):
             self.returns(node)
         elif isinstance(node, ast.Expr):
@@ -211,6 +218,12 @@ class Reader:
     def assign(self, node: ast.Assign) -> None:
         (target,) = node.targets
         value = node.value
+        if isinstance(value, ast.Call) and isinstance(value.func, ast.Subscript):
+            self.partition(value, list(names_in(target)))
+            return
+        if isinstance(value, ast.List) and isinstance(target, ast.Name):
+            self.lists[target.id] = list(names_in(value))
+            return
         if isinstance(value, ast.Name) and value.id == "args":
             for name in names_in(target):
                 self.graph.inputs.append(name)
@@ -253,6 +266,31 @@ class Reader:
             self.of_call(name, of_given)
         else:
             raise Unknown("an assignment that is not known")
+
+    def partition(self, call: ast.Call, results: list[str]) -> None:
+        """Its statements, where it is called: its names are those of the whole."""
+        function, (given,) = call.func, call.args
+        number = getattr(function.slice, "value", None) if isinstance(function, ast.Subscript) else None
+        names = self.lists.pop(name_of(given), None)
+        if names is None or type(number) is not int:
+            raise Unknown("a call that is not known")
+        before = set(self.named) - self.listed
+        self.stays, self.listed = {name for name in names if name in before}, set()
+        returned: list[str] = []
+        for statement in statements_of(self.source, PARTITION % number):
+            if isinstance(statement, ast.Return):
+                values = statement.value.elts if isinstance(statement.value, ast.Tuple) else []
+                returned = [name_of(value) for value in values]
+            elif isinstance(statement, ast.Assign) and getattr(statement.value, "id", "") == "args":
+                if list(names_in(statement.targets[0])) != names:
+                    raise Unknown("a partition is given something else")
+            else:
+                self.statement(statement)
+        self.stays = set()
+        if returned != results:
+            raise Unknown("a partition returns something else")
+        for name in set(self.named) - before - set(returned):
+            self.end(name)
 
     def work_out(self, name: str, value: ast.expr) -> None:
         """A number: how much a kernel does, seldom a size."""
@@ -340,6 +378,8 @@ class Reader:
             self.named[name] = held
 
     def end(self, name: str) -> None:
+        if name in self.stays:
+            return
         held = self.named.pop(name, None)
         if isinstance(held, Buffer):
             held.names -= 1
@@ -349,9 +389,21 @@ class Reader:
             self.graph.events.append((INPUT_LEFT, name))
 
 
-def text_of_call(source: str) -> str:
-    """The function that calls the kernels; without the kernels, which are most of the text."""
-    at = source.rfind(DEF)
+def statements_of(source: str, begin: str) -> Iterator[ast.stmt]:
+    """Those of a function, without the `with` that some are in."""
+    (function,) = ast.parse(text_of_function(source, begin)).body
+    open_ = list(reversed(getattr(function, "body", [])))
+    while open_:
+        statement = open_.pop()
+        if isinstance(statement, ast.With):
+            open_ += reversed(statement.body)
+        else:
+            yield statement
+
+
+def text_of_function(source: str, begins: str) -> str:
+    """A function that calls the kernels; without the kernels, which are most of the text."""
+    at = source.rfind(begins)
     if at < 0:
         raise Unknown("it has no function that is called")
     begin = source.rfind("\n", 0, at) + 1
