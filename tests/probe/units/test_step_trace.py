@@ -1,7 +1,10 @@
 """The allocator's history of one step, condensed: written down by hand as torch has it."""
+import os
+import tempfile
 import unittest
 
 import support  # noqa: F401
+from _oomph_probe.common import frames
 from _oomph_probe.live import step_trace
 
 TORCH = "/lib/site-packages/torch/"
@@ -11,7 +14,7 @@ class Owners:
     torch_home = TORCH
 
     def innermost_own(self, paths):
-        return next((at for at, path in enumerate(paths) if not path.startswith("/lib")), None)
+        return next((at for at, path in enumerate(paths) if not path.startswith("/lib") and not frames.is_compiled(path)), None)
 
 
 def frame(path, line, name="step"):
@@ -137,6 +140,29 @@ class TheOrigins(unittest.TestCase):
         self.assertEqual([row.get("kind") for row in line["origins"]], ["parameters", None, "gradients"])
         self.assertEqual(line["origins"][1]["line"]["line"], 10)
         self.assertEqual(line["origins"][1]["inside"]["function"], "forward")
+
+    def test_of_a_compiled_backward_are_those_of_its_forward(self):
+        with tempfile.TemporaryDirectory() as place:
+            paths = {}
+            for name, header in (("forward", "0_forward"), ("backward", "0_backward"), ("other", "1_backward")):
+                folder = os.path.join(place, name[:2])
+                os.mkdir(folder)
+                paths[name] = os.path.join(folder, "c%s%s.py" % (name[:2], "x" * 50))
+                with open(paths[name], "w") as file:
+                    file.write("# AOT ID: ['%s']\n# Topologically Sorted Source Nodes: [y], Original ATen: []\nbuf0 = 1\n" % header)
+            apply = frame(TORCH + "autograd/function.py", 9, "apply")
+            forward = [frame(paths["forward"], 3, "call"), apply, frame("/home/me/model.py", 40, "forward")]
+            events = [
+                alloc(8, 1024, forward, 101), alloc(9, 512, [frame(paths["backward"], 3, "call"), apply], 102),
+                alloc(10, 256, [frame(paths["other"], 3, "call"), apply], 103),
+            ]
+            line = condense(events)
+        rows = [(row["line"]["file"], row["line"]["function"], row.get("inside", {}).get("file")) for row in line["origins"]]
+        compiled = "compiled"
+        self.assertEqual(rows[0][:2], ("/home/me/model.py", "forward"))
+        self.assertEqual(rows[1], ("/home/me/model.py", "forward", compiled))
+        self.assertEqual(rows[2], (compiled, "[y]", None))
+        self.assertEqual([each["phase"] for each in line["phases"]], ["forward", "backward"])
 
     def test_in_a_row_are_counted(self):
         self.assertEqual(step_trace.runs([0, 0, 3, 1, 1, 1]), "0*2 3 1*3")

@@ -34,6 +34,8 @@ OWN, UNNAMED, LIBRARY = "own", "unnamed", "library"
 # the program's variables it makes.
 COMPILED_NAME, COMPILED_FOLDER = 40, 2
 MADE_OF = re.compile(r"Source Nodes: \[([^\]]+)\]")
+# And which of its graphs it is, forward or backward: at the beginning of the file.
+GRAPH = re.compile(r"AOT ID: \['(\d+)_(?:forward|backward)'\]")
 # So far below an allocation stands the kernel that fills it.
 NEAR = 8
 MOST_NAMES = 4
@@ -101,6 +103,12 @@ def made_by(path: str, number: int) -> str:
             names = found.group(1).split(", ")
             return "[%s%s]" % (", ".join(names[:MOST_NAMES]), ", …" if len(names) > MOST_NAMES else "")
     return ""
+
+
+def graph_in(path: str) -> str | None:
+    """The compiler's number of the graph in a file that inductor has written, which its forward and backward share."""
+    found = GRAPH.search(linecache.getline(path, 1))
+    return None if found is None else found.group(1)
 
 
 def line_of(path: str, number: int, function: str) -> Line:
