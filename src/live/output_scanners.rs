@@ -81,14 +81,15 @@ impl OutputScanners {
             consequences: mut told,
             mut has_oom,
         } = std::mem::take(self);
-        let mut errors = Vec::new();
+        // Where a Python that fails says why: on stderr, whatever stands in what it prints.
+        let mut decisive = None;
         for mut scanner in [terminal, out, err] {
             let mut report = |report| {
                 has_oom = true;
                 found.push(EventKind::OomText(report));
             };
             scanner.ooms.finish(&mut report);
-            errors.extend(scanner.errors.finish());
+            decisive = scanner.errors.finish().or(decisive);
             scanner.epochs.finish(&mut |told| {
                 let number = count.take(told, at);
                 found.extend(number.map(|number| EventKind::Epoch(Epoch { number })));
@@ -100,9 +101,7 @@ impl OutputScanners {
                 found.extend(once(&mut told, mention, at));
             });
         }
-        let is_another =
-            errors.contains(&LastError::Other) && !errors.contains(&LastError::OutOfMemory);
-        if has_oom && is_another {
+        if has_oom && decisive == Some(LastError::Other) {
             let kind = ConsequenceKind::AnotherError;
             found.push(EventKind::Consequence(Consequence { kind, rank: None }));
         }
@@ -148,4 +147,34 @@ fn once(
     }
     told.insert((kind, rank), at);
     Some(EventKind::Consequence(Consequence { kind, rank }))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const OOM: &str = "Traceback (most recent call last):\n  File \"train.py\", line 3, in <module>\n    x = torch.empty(9)\n\
+                       torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 2.00 GiB.\n";
+    const OTHER: &str = "Traceback (most recent call last):\n  File \"train.py\", line 9, in <module>\n    d['val']\n\
+                         KeyError: 'val'\n";
+
+    /// Whether a program with this output ended for another reason.
+    fn has_another_error(out: &str, err: &str) -> bool {
+        let mut scanners = OutputScanners::default();
+        scanners.feed(OutputStream::Out, out.as_bytes(), Moment::ZERO);
+        scanners.feed(OutputStream::Err, err.as_bytes(), Moment::ZERO);
+        let found = scanners.finish(Moment::ZERO);
+        found.iter().any(|event| match event {
+            EventKind::Consequence(told) => told.kind == ConsequenceKind::AnotherError,
+            _ => false,
+        })
+    }
+
+    #[test]
+    fn a_program_says_on_stderr_what_has_ended_it() {
+        assert!(has_another_error(OOM, OTHER), "another's log is followed");
+        assert!(!has_another_error(OTHER, OOM));
+        assert!(!has_another_error(OOM, ""));
+        assert!(!has_another_error(OTHER, ""), "no OOM at all");
+    }
 }

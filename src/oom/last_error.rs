@@ -20,6 +20,13 @@ const CHAIN: [&str; 3] = [
     "Exception ignored in",
 ];
 
+/// Errors of a parent that say no more than that its child failed: what that printed is before them.
+const OF_A_PARENT: [&str; 3] = [
+    "subprocess.CalledProcessError:",
+    "torch.multiprocessing.spawn.ProcessExitedException:",
+    "concurrent.futures.process.BrokenProcessPool:",
+];
+
 static WORDS: LazyLock<Regex> = LazyLock::new(|| {
     let words: Vec<String> = CHAIN.into_iter().chain([HEAD]).map(regex::escape).collect();
     Regex::new(&words.join("|")).expect("literals make a valid expression")
@@ -100,7 +107,8 @@ impl Reader {
     fn ended(&mut self, text: &str) {
         let was_oom = self.last == Some(LastError::OutOfMemory);
         let chained = std::mem::take(&mut self.chained);
-        self.last = if is_consequence(text) {
+        let is_of_a_parent = OF_A_PARENT.iter().any(|words| text.starts_with(words));
+        self.last = if is_consequence(text) || is_of_a_parent {
             // Of whatever was before.
             self.last
         } else if OOM_WORDS.is_match(text.as_bytes()) || (chained && was_oom) {
@@ -157,6 +165,13 @@ mod tests {
             Some(LastError::OutOfMemory)
         );
         assert_eq!(last(launcher), None);
+        let parent = "Traceback (most recent call last):\n  File \"/venv/bin/accelerate\", line 8, in <module>\n    sys.exit(main())\n\
+                      subprocess.CalledProcessError: Command '['python', 'train.py']' returned non-zero exit status 1.\n";
+        assert_eq!(
+            last(&format!("{OOM}{parent}")),
+            Some(LastError::OutOfMemory)
+        );
+        assert_eq!(last(&format!("{OTHER}{parent}")), Some(LastError::Other));
     }
 
     #[test]

@@ -200,6 +200,9 @@ pub fn hidden_oom(state: &State) -> Option<String> {
                 Doubt::WentOn => "training went on after it",
                 Doubt::Unseen => "only the output has it, and the probe saw none",
                 Doubt::AnotherError => "the program's last error is another one",
+                Doubt::AnotherStatus => {
+                    "only the output has it, and the exit status is none of an OOM"
+                }
                 Doubt::KilledLater => "its process went on for a while and was killed later",
             };
             format!("possibly {what}, but {why}: it is not taken for the end of this run")

@@ -17,6 +17,10 @@ const WATCHED_BACKEND: &str = "native";
 /// Steps of others that may still end after an OOM: those that were under way.
 const UNDER_WAY: usize = 1;
 
+/// Statuses, as a shell has them, that nobody has for lack of memory: a limit of time, a program that can't be run or isn't
+/// there, and the signals that people, terminals, timers and closed pipes send (HUP, INT, QUIT, PIPE, ALRM, TERM).
+const OF_ANOTHER_END: [i32; 9] = [124, 126, 127, 129, 130, 131, 141, 142, 143];
+
 /// Why an OOM is not taken for what ended a run that failed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Doubt {
@@ -28,6 +32,8 @@ pub enum Doubt {
     KilledLater,
     /// Only the output has it, and the program's last error is another one.
     AnotherError,
+    /// Only the output has it, and the exit status is none of an OOM.
+    AnotherStatus,
 }
 
 impl RankState {
@@ -57,6 +63,7 @@ impl Run {
                 Doubt::KilledLater,
             ),
             (self.failed_otherwise(oom), Doubt::AnotherError),
+            (self.has_another_status(oom), Doubt::AnotherStatus),
         ];
         told.into_iter()
             .find(|(is_so, _)| *is_so)
@@ -93,11 +100,36 @@ impl Run {
     /// Whether nothing but the output has it, of a run whose last error is another one. Where a rank's failure had
     /// consequences, these are the last.
     fn failed_otherwise(&self, oom: &OomIncident) -> bool {
-        let is_text = oom.record.is_none()
+        self.is_only_text(oom) && self.has_another_error
+    }
+
+    /// Whether nothing but the output has it, and what ended the program is no error of its own: it was not found, was
+    /// interrupted, or ran into a limit of time.
+    fn has_another_status(&self, oom: &OomIncident) -> bool {
+        let status = self.ended.map(|(_, exit)| exit.shell_code());
+        // Who stops a run that hangs behind an OOM has not ended it.
+        let is_one = status.is_some_and(|status| OF_ANOTHER_END.contains(&status));
+        is_one && self.stopped().is_none() && self.is_only_text(oom)
+    }
+
+    /// Whether nothing but the output has it: no probe, no kernel, no rank, nor what others print where a rank fails.
+    fn is_only_text(&self, oom: &OomIncident) -> bool {
+        oom.record.is_none()
             && oom.report.is_some()
             && oom.rank.is_none()
-            && oom.kill().is_none();
-        is_text && self.has_another_error && self.consequences.is_empty()
+            && oom.kill().is_none()
+            && !self.is_end_of_process(oom)
+            && self.consequences.is_empty()
+    }
+
+    /// Whether more than a text speaks for an OOM, or the text alone for itself: it is no shell's "Killed", and the run has
+    /// ended with it. A log may be shown, or two programs write into one file. What nobody is asked about needs no less.
+    pub fn is_borne_out(&self, oom: &OomIncident) -> bool {
+        let ended_with_it = || {
+            let ended = self.ended.map(|(ended, _)| ended);
+            ended.is_none_or(|ended| ended.since(oom.at) <= UNWINDS)
+        };
+        !oom.is_hearsay() && (!self.is_only_text(oom) || ended_with_it())
     }
 
     /// Whether its process lived on, and somebody has killed the run since. (One that nobody killed may

@@ -93,6 +93,7 @@ impl Policy for Auto {
         let situation = AutoSituation {
             outcome,
             stop_requested: run.run.stopped().is_some(),
+            is_only_said: (run.run.oom()).is_some_and(|oom| !run.run.is_borne_out(oom)),
             cause: run.findings.first().map(|finding| finding.cause),
             wsl: run.inputs.is_wsl(),
             part_of_a_job: part.as_deref(),

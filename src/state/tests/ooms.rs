@@ -187,6 +187,80 @@ fn one_that_only_the_output_has_is_not_of_a_process_that_is_watched() {
     }
 }
 
+/// Another program's log, shown in the same output.
+#[test]
+fn one_that_only_the_output_has_needs_a_status_that_goes_with_it() {
+    let of = |exit, events: &[(f64, EventKind)]| {
+        let mut scene = StagedSession::default();
+        scene
+            .add(0.0, started(1, 99, "docker run trainer"))
+            .add(6.0, quoted());
+        for (seconds, event) in events {
+            scene.add(*seconds, event.clone());
+        }
+        outcome_of(&mut scene, 7.0, exit)
+    };
+    for exit in [
+        Exit::Code(1),
+        Exit::Code(2),
+        Exit::Code(134),
+        Exit::Signal(6),
+        Exit::Signal(9),
+    ] {
+        assert_eq!(of(exit, &[]), (RunOutcome::OutOfMemory, None), "{exit:?}");
+    }
+    let other = [
+        Exit::Code(127),
+        Exit::Code(124),
+        Exit::Signal(15),
+        Exit::Code(130),
+        Exit::Signal(1),
+    ];
+    let gave_up = Consequence {
+        kind: oom::ConsequenceKind::LauncherGaveUp,
+        rank: None,
+    };
+    for exit in other {
+        let doubted = (RunOutcome::Failed(exit), Some(Doubt::AnotherStatus));
+        assert_eq!(of(exit, &[]), doubted, "{exit:?}");
+        // What others print where a rank fails bears it out, and so does the probe.
+        let followed = (6.5, EventKind::Consequence(gave_up));
+        assert_eq!(of(exit, &[followed]).0, RunOutcome::OutOfMemory, "{exit:?}");
+        let seen = [
+            (1.0, hello(1, 100, None)),
+            (6.0, EventKind::Oom(small_record())),
+        ];
+        assert_eq!(of(exit, &seen).0, RunOutcome::OutOfMemory, "{exit:?}");
+    }
+}
+
+#[test]
+fn what_nobody_is_asked_about_is_borne_out() {
+    let is_borne_out = |text: oom::OomReport, ended| {
+        let mut scene = StagedSession::default();
+        scene
+            .add(0.0, started(1, 99, "docker run trainer"))
+            .add(6.0, EventKind::OomText(text));
+        outcome_of(&mut scene, ended, FAILED);
+        let run = scene.state.run().unwrap();
+        run.is_borne_out(run.oom().expect("memory ran out"))
+    };
+    let text = text_of(&small_record());
+    assert!(is_borne_out(text.clone(), 9.0));
+    assert!(!is_borne_out(text, 60.0), "a neighbour's, long before");
+    let hearsay = oom::OomReport {
+        kind: oom::OomKind::HostOom,
+        hearsay: true,
+        ..oom::OomReport::default()
+    };
+    assert!(!is_borne_out(hearsay, 6.1), "a shell says Killed");
+    let mut watched = StagedSession::training();
+    watched.add(6.0, EventKind::Oom(small_record()));
+    outcome_of(&mut watched, 60.0, FAILED);
+    let run = watched.state.run().unwrap();
+    assert!(run.is_borne_out(run.oom().expect("memory ran out")));
+}
+
 #[test]
 fn where_a_later_process_trains_it_was_made_good() {
     let mut scene = StagedSession::training();

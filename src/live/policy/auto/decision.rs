@@ -190,6 +190,8 @@ pub(super) struct AutoSituation<'a> {
     pub outcome: RunOutcome,
     /// Whether the user, or a signal from outside, asked it to stop.
     pub stop_requested: bool,
+    /// Whether only a text says that memory ran out, which may be another program's.
+    pub is_only_said: bool,
     pub cause: Option<Cause>,
     /// Whether the program runs in WSL2.
     pub wsl: bool,
@@ -253,6 +255,8 @@ pub(super) enum AutoVeto {
     NotOutOfMemory,
     /// The user, or a signal from outside, stopped it.
     Stopped,
+    /// Nothing but a text says so.
+    OnlySaid,
     /// Repeated out-of-memories take the host down there.
     Wsl,
     /// One part of a job must not be changed alone.
@@ -312,6 +316,9 @@ fn veto(situation: &AutoSituation<'_>, options: &AutoOptions) -> Option<AutoVeto
     }
     if situation.stop_requested {
         return Some(AutoVeto::Stopped);
+    }
+    if situation.is_only_said {
+        return Some(AutoVeto::OnlySaid);
     }
     if situation.wsl {
         return Some(AutoVeto::Wsl);
@@ -445,6 +452,7 @@ fn weight(refusal: &AutoVeto) -> u8 {
         AutoVeto::StartsOver => 4,
         AutoVeto::NotOutOfMemory
         | AutoVeto::Stopped
+        | AutoVeto::OnlySaid
         | AutoVeto::Wsl
         | AutoVeto::PartOfAJob(_)
         | AutoVeto::Enough(_)
@@ -458,6 +466,9 @@ impl fmt::Display for AutoVeto {
         match self {
             AutoVeto::NotOutOfMemory => f.write_str("it did not end in an OOM"),
             AutoVeto::Stopped => f.write_str("it was stopped from outside"),
+            AutoVeto::OnlySaid => f.write_str(
+                "only its output says that memory ran out, and the run did not end with that: it may be another program's text",
+            ),
             AutoVeto::Wsl => f.write_str(
                 "this is WSL2, where one out-of-memory after another can take Windows down with it: relaunch it yourself",
             ),

@@ -35,6 +35,7 @@ fn situation(candidates: &[Candidate]) -> AutoSituation<'_> {
     AutoSituation {
         outcome: RunOutcome::OutOfMemory,
         stop_requested: false,
+        is_only_said: false,
         cause: Some(Cause::Capacity),
         wsl: false,
         part_of_a_job: None,
@@ -310,6 +311,13 @@ fn nothing_is_done_against_the_user_a_leak_or_the_host() {
                 ..usual.clone()
             },
             AutoVeto::Stopped,
+        ),
+        (
+            AutoSituation {
+                is_only_said: true,
+                ..usual.clone()
+            },
+            AutoVeto::OnlySaid,
         ),
         (
             AutoSituation {
