@@ -19,6 +19,7 @@ mod launchers;
 mod namespaces;
 mod nvml;
 mod output;
+mod passed_on;
 mod people;
 mod questions;
 mod relaunch;

@@ -4,7 +4,7 @@
 
 use super::background_task::{BackgroundTask, Finished, ThreadReport};
 use super::display::screen::Due;
-use super::signals::{ReceivedSignal, Signals};
+use super::signals::{ReceivedSignal, SignalOrigin, Signals};
 use crate::collect::probe_socket::ProbeRequest;
 use crate::command::{CommandLine, Word};
 use crate::diagnosis::Finding;
@@ -41,8 +41,7 @@ pub(crate) enum Message {
         at: Moment,
     },
     KeeperLost(KeeperLoss),
-    /// And whether a process of the training sent it.
-    Signal(ReceivedSignal, bool),
+    Signal(ReceivedSignal, SignalOrigin),
     /// Our terminal may have another size.
     Resized,
     /// What a key, a paste or the mouse has asked for, where it was pressed.

@@ -35,7 +35,6 @@ use crate::remedy::Leftover;
 use crate::report::news::{News, NewsKind, WhatFollows};
 use crate::supervise::{
     self, Alarm, HeldRun, Keeper, KeeperOrder, KeeperReport, KeeperTimeouts, Launch, Reports,
-    Sender,
 };
 use crate::units::{Moment, Pid};
 use nix::errno::Errno;
@@ -424,11 +423,11 @@ impl Runtime {
         if received.is_of_the_terminal() {
             return self.handle(Message::Resized);
         }
-        let from_training = match received.sender {
-            Sender::Process(sender) => sender != keeper && descends_from(sender, &[keeper]),
-            Sender::Kernel => false,
-        };
-        self.handle(Message::Signal(received, from_training));
+        if received.is_wake_up(keeper) {
+            return;
+        }
+        let origin = received.origin(|sender| sender != keeper && descends_from(sender, &[keeper]));
+        self.handle(Message::Signal(received, origin));
     }
 
     /// The keeper is gone or has closed the connection. If the run continues without it, returns the

@@ -13,6 +13,7 @@ use nix::sys::signalfd::{SfdFlags, SignalFd};
 use nix::unistd::{getpgid, getpgrp, getppid, getsid};
 use procfs::process::Process;
 use serde::{Deserialize, Serialize};
+use std::fs::File;
 use std::io;
 use tokio::io::Interest;
 use tokio::io::unix::AsyncFd;
@@ -21,6 +22,20 @@ use tokio::io::unix::AsyncFd;
 pub(crate) struct ReceivedSignal {
     pub sent: SentSignal,
     pub sender: Sender,
+    /// Whether it tells that the terminal is gone: the kernel says so, or a shell that has heard it passes it on. Any other
+    /// SIGHUP is somebody's word to the training ("read your settings again").
+    pub is_hang_up: bool,
+}
+
+/// Where a signal came from.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum SignalOrigin {
+    /// The training itself.
+    Training,
+    /// A terminal that is gone.
+    HangUp,
+    /// Somebody else, or a key.
+    Elsewhere,
 }
 
 impl ReceivedSignal {
@@ -31,6 +46,20 @@ impl ReceivedSignal {
     /// Whether it tells of a change of our terminal's size: without a terminal others mean the training.
     pub(crate) fn is_of_the_terminal(self) -> bool {
         self.is(Signal::SIGWINCH) && (self.sender == Sender::Kernel || terminal_size().is_some())
+    }
+
+    /// Where it came from, if `is_of_the_training` says what a process is.
+    pub(crate) fn origin(self, is_of_the_training: impl FnOnce(Pid) -> bool) -> SignalOrigin {
+        match self.sender {
+            Sender::Process(sender) if is_of_the_training(sender) => SignalOrigin::Training,
+            Sender::Process(_) | Sender::Kernel if self.is_hang_up => SignalOrigin::HangUp,
+            Sender::Process(_) | Sender::Kernel => SignalOrigin::Elsewhere,
+        }
+    }
+
+    /// Whether the keeper has woken this process, which was stopped.
+    pub(crate) fn is_wake_up(self, keeper: Pid) -> bool {
+        self.is(Signal::SIGCONT) && self.sender == Sender::Process(keeper)
     }
 
     /// Whether a key at the terminal sent it.
@@ -50,6 +79,8 @@ pub(crate) fn name_of(number: i32) -> String {
 /// The signals that the front handles.
 pub(crate) struct Signals {
     fd: AsyncFd<SignalFd>,
+    /// The processes that this one was started by, if it has a terminal: its shell is among them.
+    above: Vec<Pid>,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -86,6 +117,10 @@ impl Signals {
         let fd = unsafe { AsyncFd::register_with_interest(fd, Interest::READABLE) };
         Ok(Signals {
             fd: fd.map_err(|refused| refused.into_parts().1)?,
+            above: match File::open("/dev/tty") {
+                Ok(_) => ancestors(),
+                Err(_) => Vec::new(),
+            },
         })
     }
 
@@ -98,7 +133,15 @@ impl Signals {
                 Ok(Some(info)) => {
                     let (sent, sender) = SentSignal::read(&info);
                     if supervise::is_meant(sent.number(), sender, own) {
-                        return Ok(ReceivedSignal { sent, sender });
+                        let is_from_above = match sender {
+                            Sender::Kernel => true,
+                            Sender::Process(sender) => self.above.contains(&sender),
+                        };
+                        return Ok(ReceivedSignal {
+                            sent,
+                            sender,
+                            is_hang_up: sent.number() == libc::SIGHUP && is_from_above,
+                        });
                     }
                 }
                 Ok(None) => ready.clear_ready(),
@@ -128,14 +171,19 @@ pub(crate) struct SignalRules {
 }
 
 impl SignalRules {
-    pub(crate) fn action(self, signal: i32, from_training: bool) -> SignalAction {
-        match signal {
-            libc::SIGHUP if from_training => SignalAction::DropScreen,
-            libc::SIGHUP => self.hung_up(),
-            _ if from_training || !self.forwarding.passes(self.in_slurm_step) => {
-                SignalAction::Ignore
+    pub(crate) fn action(self, signal: i32, origin: SignalOrigin) -> SignalAction {
+        let is_passed = self.forwarding.passes(self.in_slurm_step);
+        match (signal, origin) {
+            (libc::SIGHUP, SignalOrigin::Training) => SignalAction::DropScreen,
+            (libc::SIGHUP, SignalOrigin::HangUp) => self.hung_up(),
+            (libc::SIGHUP, SignalOrigin::Elsewhere) if self.on_hup == OnHup::Stop => {
+                SignalAction::Stop
             }
-            _ => SignalAction::Forward,
+            (_, SignalOrigin::Training) => SignalAction::Ignore,
+            (_, SignalOrigin::HangUp | SignalOrigin::Elsewhere) if is_passed => {
+                SignalAction::Forward
+            }
+            (_, SignalOrigin::HangUp | SignalOrigin::Elsewhere) => SignalAction::Ignore,
         }
     }
 
@@ -146,6 +194,21 @@ impl SignalRules {
             OnHup::Stop => SignalAction::Stop,
         }
     }
+}
+
+/// The parent of this process, and theirs, in this PID namespace; 0 stands for one in another.
+fn ancestors() -> Vec<Pid> {
+    let mut found = Vec::new();
+    let mut ancestor = getppid().as_raw();
+    while !found.contains(&Pid(ancestor)) {
+        found.push(Pid(ancestor));
+        match Process::new(ancestor).and_then(|process| process.stat()) {
+            Ok(stat) => ancestor = stat.ppid,
+            Err(_) => break,
+        }
+    }
+    found.push(Pid(0));
+    found
 }
 
 /// Whether `pid` descends from one of `roots`, by `/proc`.
@@ -217,8 +280,14 @@ mod tests {
     fn what_the_training_sent_is_not_sent_back() {
         for forwarding in [Forwarding::Auto, Forwarding::Always] {
             let rules = rules(false, forwarding);
-            assert_eq!(rules.action(libc::SIGTERM, true), SignalAction::Ignore);
-            assert_eq!(rules.action(libc::SIGTERM, false), SignalAction::Forward);
+            assert_eq!(
+                rules.action(libc::SIGTERM, SignalOrigin::Training),
+                SignalAction::Ignore
+            );
+            assert_eq!(
+                rules.action(libc::SIGTERM, SignalOrigin::Elsewhere),
+                SignalAction::Forward
+            );
         }
     }
 
@@ -232,26 +301,55 @@ mod tests {
             (false, Forwarding::Never, Ignore),
         ] {
             let rules = rules(in_step, forwarding);
-            assert_eq!(rules.action(libc::SIGUSR1, false), answer);
-            assert_eq!(rules.action(libc::SIGTERM, false), answer);
+            assert_eq!(rules.action(libc::SIGUSR1, SignalOrigin::Elsewhere), answer);
+            assert_eq!(rules.action(libc::SIGTERM, SignalOrigin::Elsewhere), answer);
         }
     }
 
     #[test]
     fn the_terminals_own_signals_stay_here() {
         let keep = rules(false, Forwarding::Auto);
-        assert_eq!(keep.action(libc::SIGHUP, false), SignalAction::DropScreen);
+        let hung_up = (libc::SIGHUP, SignalOrigin::HangUp);
+        let act = |rules: SignalRules, (signal, origin)| rules.action(signal, origin);
+        assert_eq!(act(keep, hung_up), SignalAction::DropScreen);
         let stop = SignalRules {
             on_hup: OnHup::Stop,
             ..keep
         };
-        assert_eq!(stop.action(libc::SIGHUP, false), SignalAction::Stop);
-        assert_eq!(stop.action(libc::SIGHUP, true), SignalAction::DropScreen);
+        assert_eq!(act(stop, hung_up), SignalAction::Stop);
+        let of_the_training = (libc::SIGHUP, SignalOrigin::Training);
+        assert_eq!(act(stop, of_the_training), SignalAction::DropScreen);
+        // Somebody else's word is the training's.
+        let word = (libc::SIGHUP, SignalOrigin::Elsewhere);
+        assert_eq!(act(keep, word), SignalAction::Forward);
+        assert_eq!(act(stop, word), SignalAction::Stop);
+        assert_eq!(
+            act(rules(true, Forwarding::Auto), word),
+            SignalAction::Ignore
+        );
         assert_eq!(stop.hung_up(), SignalAction::Stop);
     }
 
     #[test]
+    fn where_a_signal_came_from() {
+        let shell = Sender::Process(Pid(7));
+        let of = |sender, is_hang_up| {
+            let received = ReceivedSignal {
+                sent: libc::SIGHUP.into(),
+                sender,
+                is_hang_up,
+            };
+            received.origin(|pid| pid == Pid(100))
+        };
+        assert_eq!(of(Sender::Kernel, true), SignalOrigin::HangUp);
+        assert_eq!(of(shell, true), SignalOrigin::HangUp);
+        assert_eq!(of(shell, false), SignalOrigin::Elsewhere);
+        assert_eq!(of(Sender::Process(Pid(100)), false), SignalOrigin::Training);
+    }
+
+    #[test]
     fn ancestry_is_read_from_proc() {
+        assert!(ancestors().contains(&Pid(std::os::unix::process::parent_id() as i32)));
         let me = Pid(std::process::id() as i32);
         let parent = Pid(std::os::unix::process::parent_id() as i32);
         assert!(descends_from(me, &[parent]));

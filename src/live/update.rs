@@ -16,7 +16,7 @@ use super::phase::{AfterRun, Departure, PhaseName, SessionPhase};
 use super::policy::{OnStep, Policy};
 use super::session::Session;
 use super::session::summary::Summary;
-use super::signals::{ReceivedSignal, SignalAction, SignalRules, name_of};
+use super::signals::{ReceivedSignal, SignalAction, SignalOrigin, SignalRules, name_of};
 use super::{Ending, OWN_FAILURE, OnHup, report_page};
 use crate::collect::probe_socket::ProbeRequest;
 use crate::event::{
@@ -147,8 +147,23 @@ impl SessionController {
     }
 
     /// What is to be done with a signal.
-    pub(crate) fn action(&self, signal: i32, from_training: bool) -> SignalAction {
-        self.rules.action(signal, from_training)
+    pub(crate) fn action(&self, signal: i32, origin: SignalOrigin) -> SignalAction {
+        let is_for_us = match signal {
+            // On a screen it has always been the way to give that up.
+            libc::SIGHUP => {
+                self.place.role != Role::First || self.has_screen() || !self.phase.has_run()
+            }
+            // Who only watches is resumed alone.
+            libc::SIGCONT => self.place.role != Role::First,
+            _ => false,
+        };
+        match (signal, origin) {
+            (libc::SIGHUP, SignalOrigin::Elsewhere) if is_for_us => {
+                self.rules.action(signal, SignalOrigin::HangUp)
+            }
+            (libc::SIGCONT, SignalOrigin::Elsewhere) if is_for_us => SignalAction::Ignore,
+            _ => self.rules.action(signal, origin),
+        }
     }
 
     /// Whether this process stays behind as a listener: a script or scheduler that waits for it would
@@ -182,7 +197,7 @@ impl SessionController {
                 self.session.apply(Event { at, what });
             }
             Message::KeeperLost(loss) => self.keeper_lost(loss),
-            Message::Signal(received, from_training) => self.signalled(received, from_training),
+            Message::Signal(received, origin) => self.signalled(received, origin),
             Message::Resized => self.session.push(SessionEffect::Resize),
             Message::Chosen(effect) => self.chosen(effect),
             Message::HungUp => self.hung_up(),
@@ -541,9 +556,9 @@ impl SessionController {
         }));
     }
 
-    fn signalled(&mut self, received: ReceivedSignal, from_training: bool) {
+    fn signalled(&mut self, received: ReceivedSignal, origin: SignalOrigin) {
         let signal = received.sent.number();
-        match self.rules.action(signal, from_training) {
+        match self.action(signal, origin) {
             SignalAction::DropScreen => self.lose_screen("the terminal hung up"),
             SignalAction::Stop => self.stop_with_terminal(),
             SignalAction::Ignore => self.session.note(
@@ -732,7 +747,7 @@ fn request_to_end(number: i32) -> Option<Signal> {
 fn ends_a_program(number: i32) -> bool {
     !matches!(
         number,
-        libc::SIGUSR1 | libc::SIGUSR2 | libc::SIGURG | libc::SIGWINCH
+        libc::SIGUSR1 | libc::SIGUSR2 | libc::SIGURG | libc::SIGWINCH | libc::SIGCONT
     )
 }
 

@@ -6,6 +6,7 @@
 //! user's own streams, the log). It doesn't interpret the trainer's output.
 
 mod connections;
+mod copied_terminal;
 mod descriptor;
 mod event_loop;
 mod input;

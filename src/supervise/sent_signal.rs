@@ -31,10 +31,10 @@ const OF_THE_PROCESSOR: [i32; 6] = [
     libc::SIGSYS,
 ];
 
-/// Whether a signal that somebody sends to oomph is meant for the training. Not those of job control,
-/// which stop and continue the front as a shell expects it.
+/// Whether a signal that somebody sends to oomph is meant for the training. Not those that stop a job, which stop the
+/// front as a shell expects it; the one that continues it is the training's as well, which may have a handler.
 pub fn is_passed_on(number: i32) -> bool {
-    const MEANT: [i32; 17] = [
+    const MEANT: [i32; 18] = [
         libc::SIGHUP,
         libc::SIGINT,
         libc::SIGQUIT,
@@ -52,6 +52,7 @@ pub fn is_passed_on(number: i32) -> bool {
         libc::SIGPROF,
         libc::SIGIO,
         libc::SIGPWR,
+        libc::SIGCONT,
     ];
     // The C library keeps the two below SIGRTMIN for itself.
     MEANT.contains(&number)
@@ -251,6 +252,7 @@ mod tests {
             libc::SIGSEGV,
             libc::SIGSYS,
             libc::SIGRTMIN() + 3,
+            libc::SIGCONT,
         ] {
             assert!(is_passed_on(number) && is_meant(number, other, own));
             assert!(!is_meant(number, Sender::Process(own), own));
@@ -262,7 +264,7 @@ mod tests {
             "alarm(2) before exec"
         );
         assert!(is_meant(libc::SIGINT, Sender::Kernel, own), "a key");
-        for number in [libc::SIGTSTP, libc::SIGCONT, libc::SIGCHLD, 32] {
+        for number in [libc::SIGTSTP, libc::SIGSTOP, libc::SIGCHLD, 32] {
             assert!(!is_passed_on(number), "{number}");
         }
     }

@@ -74,6 +74,19 @@ impl LineSettings {
         termios::tcsetattr(fd, SetArg::TCSANOW, &self.to_termios())
     }
 
+    /// Whether output is processed.
+    pub(super) fn processes_output(&self) -> bool {
+        self.output & libc::OPOST != 0
+    }
+
+    /// These settings, but output is not processed.
+    pub(super) fn with_raw_output(&self) -> LineSettings {
+        LineSettings {
+            output: self.output & !libc::OPOST,
+            ..self.clone()
+        }
+    }
+
     /// These settings, but input is treated as in `other`.
     pub fn with_input_of(&self, other: &LineSettings) -> LineSettings {
         const INPUT: u32 = libc::ICRNL | libc::INLCR | libc::IGNCR | libc::IXON;

@@ -124,7 +124,7 @@ fn fault_104_a_keeper_that_is_killed_takes_no_training_along() {
 }
 
 /// Sets its terminal anew before it asks, as scripts do after a program that has left it in disorder.
-const SANE: &str = "stty sane; until stty -a | grep -q ' extproc'; do sleep 0.01; done; echo one; stty -echo; echo asked; read -r secret; stty echo; \
+const SANE: &str = "stty sane || echo refused; until stty -a | grep -q ' extproc'; do sleep 0.01; done; echo one; stty -echo; echo asked; read -r secret; stty echo; \
                     echo \"$secret\" >got.new; mv got.new got; while [ ! -e go ]; do sleep 0.01; done";
 
 #[test]
@@ -140,5 +140,93 @@ fn without_a_screen_a_secret_is_hidden_after_the_terminal_was_set_anew() {
     let raw = String::from_utf8_lossy(&training.terminal().raw()).into_owned();
     assert!(!raw.contains("hush"), "{raw:?}");
     assert!(raw.contains("one\r\nasked\r\n"), "{raw:?}");
+    assert!(!raw.contains("refused"), "{raw:?}");
     assert!(training.terminal().left_behind().is_empty());
+}
+
+/// Runs a shell on a terminal of its own with the settings of the one that it has, as `script` and `su --pty` do.
+const COPIES: &str = "
+import os, pty, select, sys, termios, tty
+before = termios.tcgetattr(0)
+master, slave = pty.openpty()
+termios.tcsetattr(slave, termios.TCSANOW, before)
+tty.setraw(0)
+child = os.fork()
+if child == 0:
+    os.close(master)
+    os.login_tty(slave) if hasattr(os, 'login_tty') else (os.setsid(), [os.dup2(slave, n) for n in range(3)], open(os.ttyname(0)).close())
+    os.execvp(sys.argv[1], sys.argv[1:])
+os.close(slave)
+while True:
+    ready, _, _ = select.select([0, master], [], [])
+    try:
+        read = os.read(master, 4096) if master in ready else b''
+    except OSError:
+        break
+    os.write(1, read)
+    if 0 in ready:
+        os.write(master, os.read(0, 4096))
+_, status = os.waitpid(child, 0)
+termios.tcsetattr(0, termios.TCSADRAIN, before)
+print('restored')
+sys.exit(os.waitstatus_to_exitcode(status) % 256 if hasattr(os, 'waitstatus_to_exitcode') else status >> 8)
+";
+
+/// What is typed is edited and echoed, and Ctrl-C is one, in a terminal inside as well.
+#[test]
+fn without_a_screen_a_copied_terminal_works_as_its_original() {
+    let scene = Scene::new().option("--no-probe").option("--headless");
+    let shell = "trap 'echo caught; exit 7' INT; echo ready; read -r line; echo \"<$line>\"; sleep 60 & wait";
+    let mut training = scene.run_at_terminal(&["python3", "-c", COPIES, "bash", "-c", shell]);
+    training.terminal().wait_for("ready", PATIENCE);
+    let output = |training: &mut Training| training.terminal().settings().output_flags;
+    let is_processed = nix::sys::termios::OutputFlags::OPOST;
+    wait_until("raw output", PATIENCE, || {
+        !output(&mut training).contains(is_processed)
+    });
+    // The shell may have been there before its terminal was set right.
+    wait_until("the copy is a terminal of its own", PATIENCE, || {
+        is_complete(&training)
+    });
+    training.terminal().press(Key::Text("abx\u{7f}c\n".into()));
+    training.terminal().wait_for("<abc>", PATIENCE);
+    training.terminal().press(Key::Ctrl('c'));
+    training.terminal().wait_for("restored", PATIENCE);
+    assert_eq!(training.exit(), Exit::Code(7));
+    let raw = String::from_utf8_lossy(&training.terminal().raw()).into_owned();
+    assert!(raw.contains("abx\u{8} \u{8}c\r\n<abc>\r\n"), "{raw:?}");
+    assert!(raw.contains("caught\r\nrestored\r\n"), "{raw:?}");
+    assert!(training.terminal().left_behind().is_empty());
+}
+
+/// Whether the shell's terminal edits its lines by itself.
+fn is_complete(training: &Training) -> bool {
+    let shell = training.find("the shell", |pid| {
+        processes::command_line(pid).starts_with("bash")
+    });
+    let terminal = std::fs::File::open(format!("/proc/{shell}/fd/0")).expect("its terminal");
+    let settings = nix::sys::termios::tcgetattr(&terminal).expect("settings");
+    let extproc = nix::sys::termios::LocalFlags::EXTPROC;
+    !settings.local_flags.contains(extproc)
+}
+
+/// Opens its terminal by its own name to read keys, as `less` does that has its text from a pipe.
+const PAGES: &str = "
+import os, sys, time
+keys = os.open(os.ttyname(1), os.O_RDONLY)
+sys.stdin.read()
+print('page', flush=True)
+key = os.read(keys, 80)
+print('pressed', key, flush=True)
+";
+
+#[test]
+fn a_program_whose_text_is_piped_has_the_keys_of_the_terminal_that_it_opens() {
+    let scene = Scene::new().before("echo text >text; exec <text");
+    let scene = scene.option("--no-probe").option("--headless");
+    let mut training = scene.run_at_terminal(&["python3", "-c", PAGES]);
+    training.terminal().wait_for("page", PATIENCE);
+    training.terminal().press(Key::Text("next\n".into()));
+    training.terminal().wait_for("pressed b'next\\n'", PATIENCE);
+    assert_eq!(training.exit(), SUCCESS);
 }

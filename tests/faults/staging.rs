@@ -300,6 +300,10 @@ impl Training {
         }
     }
 
+    pub fn is_on_terminal(&self) -> bool {
+        matches!(self.view, View::Terminal(_))
+    }
+
     pub fn front(&self) -> Pid {
         match &self.view {
             View::Terminal(terminal) => terminal.pid(),

@@ -318,6 +318,45 @@ fn an_error_that_leaves_a_parser_has_the_traceback_that_it_would_have() {
     assert_eq!(program.run(&place), program.run_bare());
 }
 
+/// A warning of an option that is no more, which counts the frames between its action and the program.
+const DEPRECATED: &str = "\
+import argparse, warnings
+class Old(argparse.Action):
+    def __call__(self, parser, namespace, values, option_string=None):
+        for level in range(1, 9):
+            warnings.warn('level %d' % level, DeprecationWarning, stacklevel=level)
+parser = argparse.ArgumentParser()
+parser.add_argument('--old', nargs=0, action=Old)
+parser.parse_args(['--old'])
+";
+
+#[test]
+fn a_warning_out_of_a_parser_is_told_of_the_line_that_it_would_be() {
+    let place = Place::new();
+    let program = Program::script(&place, "train.py", DEPRECATED);
+    let (with, bare) = (program.run(&place), program.run_bare());
+    assert!(
+        bare.stderr
+            .contains("train.py:8: DeprecationWarning: level 7"),
+        "{}",
+        bare.stderr
+    );
+    assert_eq!(with, bare);
+}
+
+/// Where it crashes, faulthandler names each extension module that is no part of Python.
+#[test]
+fn a_program_has_the_modules_that_it_would_have() {
+    let place = Place::new();
+    let text = "\
+import sys, torch
+torch.cuda.init()
+print([name for name in sys.modules if name.endswith('interpreters')], '_oomph_probe' in sys.modules)
+";
+    let program = Program::script(&place, "train.py", text);
+    program.run(&place).expect("[] True");
+}
+
 /// What a session of the real oomph recorded and said, of a command below the simulated card's torch.
 fn recorded(place: &Place, command: &[&str]) -> (usize, String) {
     let recording = place.path().join("events.jsonl");

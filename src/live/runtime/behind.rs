@@ -8,7 +8,7 @@ use crate::live::message::{Inbox, SessionEffect};
 use crate::live::signals::{SignalAction, descends_from};
 use crate::live::{Ending, OWN_FAILURE, print};
 use crate::recording::{self, BaseDirs};
-use crate::supervise::{self, Call, KeeperOrder, KeeperReport, Sender};
+use crate::supervise::{self, Call, KeeperOrder, KeeperReport};
 use nix::sys::signal::Signal;
 use std::io::Write;
 use std::path::Path;
@@ -76,18 +76,17 @@ impl Runtime {
                     },
                 },
                 Ok(received) = signals.next() => {
-                    if received.is_of_the_terminal() {
+                    if received.is_of_the_terminal() || received.is_wake_up(self.keeper.pid()) {
                         continue;
                     }
                     if had_screen && received.is_from_keyboard() && received.is(Signal::SIGINT) {
                         return Ending::Like(Exit::Signal(Signal::SIGINT as i32));
                     }
-                    let from_training = match (received.sender, training) {
-                        (Sender::Process(sender), Some(training)) => descends_from(sender, &[training]),
-                        (Sender::Process(_) | Sender::Kernel, _) => false,
-                    };
+                    let origin = received.origin(|sender| {
+                        training.is_some_and(|training| descends_from(sender, &[training]))
+                    });
                     let socket = socket.as_deref().filter(|_| !self.loss.is_orphaned);
-                    let action = self.controller.action(received.sent.number(), from_training);
+                    let action = self.controller.action(received.sent.number(), origin);
                     match (action, socket) {
                         (SignalAction::Forward, Some(socket)) => {
                             pass_on(socket, self.session().id(), Call::Forward(received.sent));

@@ -8,11 +8,12 @@ mod output;
 mod run_life;
 
 use super::connections::Callers;
+use super::copied_terminal::{self, CopiedTerminals};
 use super::descriptor::{self, Got, StdioPlan};
 use super::input::UserInput;
 use super::output_fanout::{self, OutputFanout};
 use super::pty;
-use super::relay::Relay;
+use super::relay::{OutputSoFar, Relay};
 use super::run::{self, Stage, Stop, TrainerRun};
 use super::sweep::Sweep;
 use super::tree::Process;
@@ -45,6 +46,8 @@ pub(super) struct KeeperLoop {
     fronts_lost: u64,
     /// When to look at a suspended front next.
     asleep: Option<Instant>,
+    /// We have stopped it, because the program was stopped.
+    stopped_front: bool,
     /// The next front, while the current one makes way.
     next_front: Option<NextFront>,
     callers: Option<Callers>,
@@ -55,6 +58,9 @@ pub(super) struct KeeperLoop {
     wake: OwnedFd,
     fanout: OutputFanout,
     relay: Option<Relay>,
+    copied: CopiedTerminals,
+    /// When to set again what a program has taken from its terminal.
+    relays_again: Option<Instant>,
     input: UserInput,
     /// Whether the front knows that the input is spent.
     told_spent: bool,
@@ -127,11 +133,14 @@ impl KeeperLoop {
         let now = Instant::now();
         Ok(KeeperLoop {
             relay: Relay::open(&hello, &plan),
+            copied: CopiedTerminals::default(),
+            relays_again: None,
             input: UserInput::open(hello.input),
             told_spent: false,
             front: CurrentFront::first(&hello),
             fronts_lost: 0,
             asleep: None,
+            stopped_front: false,
             hello,
             plan,
             socket: Some(socket),
@@ -200,6 +209,9 @@ impl KeeperLoop {
         }
         self.act_on_input();
         self.act_on_askers(now);
+        self.act_on_copied_terminals(now);
+        self.act_on_lost_relaying(now);
+        self.act_on_raw_output();
         self.act_on_size(now);
         self.act_on_tails(now);
         self.act_on_stop(now);
@@ -418,6 +430,8 @@ impl KeeperLoop {
             self.callers.as_ref().and_then(|callers| callers.due(now)),
             self.next_front_due(),
             self.asleep,
+            self.copied.due(),
+            self.relays_again,
             self.readers_due(),
             self.input.due(now),
         ];
@@ -591,6 +605,33 @@ impl KeeperLoop {
         }
     }
 
+    /// What was written before the program made its output raw has got to the user's terminal.
+    fn act_on_raw_output(&mut self) {
+        if let Some(relay) = self.relay.as_mut().filter(|relay| relay.owes_raw_output())
+            && self.fanout.has_written(OutputStream::Terminal)
+            && let Some(terminal) = self.runs.last().and_then(|run| run.terminal.as_ref())
+        {
+            relay.mirror(&terminal.pty, OutputSoFar::Delivered);
+        }
+    }
+
+    /// Completes the copies of a raw terminal.
+    fn act_on_copied_terminals(&mut self, now: Instant) {
+        if !self.copied.is_due(now) {
+            return;
+        }
+        let tree = self.tree();
+        let run = self.runs.last().filter(|run| run.pid().is_some());
+        let terminal = run.and_then(|run| run.terminal.as_ref());
+        match (
+            terminal.and_then(|terminal| terminal.pty.slave.as_ref()),
+            &self.relay,
+        ) {
+            (Some(slave), Some(relay)) => copied_terminal::complete(&tree, slave, relay.found()),
+            (_, _) => self.copied.expect(false, now),
+        }
+    }
+
     /// Follows who has the terminal open, and hands the relay what that tells.
     fn act_on_askers(&mut self, now: Instant) {
         let askers = self.relay.as_mut().and_then(Relay::askers);
@@ -609,13 +650,14 @@ impl KeeperLoop {
         let Some(relay) = &mut self.relay else {
             return;
         };
+        let terminal = self.runs.last().and_then(|run| run.terminal.as_ref());
         if !stays && let Some(askers) = relay.askers() {
-            askers.find(&tree);
+            askers.find(&tree, terminal.and_then(|terminal| terminal.pty.name()));
         }
-        if let Some(terminal) = self.runs.last().and_then(|run| run.terminal.as_ref())
+        if let Some(terminal) = terminal
             && lives
         {
-            relay.mirror(&terminal.pty);
+            relay.mirror(&terminal.pty, OutputSoFar::Waits);
         }
     }
 }

@@ -290,6 +290,11 @@ impl OutputFanout {
         sinks.filter(|sink| !sink.is_idle()).count() == 0
     }
 
+    /// Whether everything of this stream was written to the user's own.
+    pub fn has_written(&self, stream: OutputStream) -> bool {
+        self.sink(stream).is_none_or(Sink::is_idle)
+    }
+
     /// No longer waits for readers that read nothing; the log still gets what comes.
     pub fn give_up_readers(&mut self) {
         self.sinks.iter_mut().flatten().for_each(Sink::give_up);

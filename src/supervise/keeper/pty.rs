@@ -1,7 +1,8 @@
 //! The pseudo-terminal that a run is put on: its settings, what is read from it, and what is typed into it.
 //!
 //! On our screen it does all that a terminal does. Without one ([`LineMode::Relay`]) the user's terminal does the line
-//! editing, the echo and the output processing. EXTPROC says so, as for telnet's line mode, and programs see the settings
+//! editing, the echo and the output processing. Of the latter only whether there is any (OPOST) is left here, which changes
+//! nothing by itself and tells what a program sets. EXTPROC says the rest, as for telnet's line mode, and programs see the settings
 //! that they expect; but with it the kernel no longer ends a read at the end of a line, nor at Ctrl-D. So a line is put in
 //! only once the one before has been read: then a read brings one line, and a Ctrl-D that is there alone is the end of the
 //! input. In packet mode the kernel tells of each change of the settings, ahead of what the program writes next.
@@ -17,6 +18,7 @@ use nix::sys::termios::{
     FlushArg, LocalFlags, OutputFlags, SetArg, Termios, tcflush, tcgetattr, tcsetattr,
 };
 use std::os::fd::{AsFd, AsRawFd, FromRawFd, IntoRawFd, OwnedFd, RawFd};
+use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
 /// What comes with each read in packet mode, in front of the output.
@@ -253,21 +255,32 @@ impl Pty {
         LineSettings::read(&self.master)?.end_of_input()
     }
 
-    /// Of a relayed terminal: a program that sets each flag anew (`stty sane`, `reset`) has its input and output
-    /// processed twice from then on, and changes of its terminal are no longer told. What only we need is set again.
+    /// Of a relayed terminal: whether a program has set each flag anew (`stty sane`, `reset`). Its input and output are
+    /// processed twice from then on, and changes of its terminal are no longer told.
+    pub fn has_lost_relaying(&self) -> bool {
+        self.relayed_anew().is_some()
+    }
+
+    /// What only we need is set again.
     pub fn keep_relaying(&self) {
-        if self.pace.is_none() {
-            return;
-        }
-        let Ok(mut settings) = tcgetattr(&self.master) else {
-            return;
-        };
-        let is_lost = !settings.local_flags.contains(LocalFlags::EXTPROC)
-            || settings.output_flags.contains(OutputFlags::OPOST);
-        if is_lost {
-            as_relayed(&mut settings);
+        if let Some(settings) = self.relayed_anew() {
             let _ = tcsetattr(&self.master, SetArg::TCSANOW, &settings);
         }
+    }
+
+    /// The settings with what only we need, if they lack it.
+    fn relayed_anew(&self) -> Option<Termios> {
+        self.pace.as_ref()?;
+        let mut settings = tcgetattr(&self.master).ok()?;
+        let (local, output) = (settings.local_flags, settings.output_flags);
+        as_relayed(&mut settings);
+        ((settings.local_flags, settings.output_flags) != (local, output)).then_some(settings)
+    }
+
+    /// Whether a program reads each key by itself, the signals' keys as well.
+    pub fn is_raw(&self) -> bool {
+        LineSettings::read(&self.master)
+            .is_some_and(|line| !line.is_canonical() && line.interrupt_as_a_key().is_some())
     }
 
     /// Sets the size; the kernel signals a change to the foreground group.
@@ -285,6 +298,15 @@ impl Pty {
         }
     }
 
+    /// The name by which a program may open it.
+    pub fn name(&self) -> Option<PathBuf> {
+        let mut number: libc::c_int = -1;
+        // SAFETY: TIOCGPTN writes an int that lives on this stack.
+        let known =
+            unsafe { libc::ioctl(self.master.as_raw_fd(), libc::TIOCGPTN, &mut number) } == 0;
+        known.then(|| PathBuf::from(format!("/dev/pts/{number}")))
+    }
+
     /// The foreground process group, which a key like Ctrl-C would signal.
     pub fn foreground(&self) -> Option<i32> {
         nix::unistd::tcgetpgrp(self.master.as_fd())
@@ -296,8 +318,21 @@ impl Pty {
 
 /// The user's own terminal has processed the input, and will process the output.
 fn as_relayed(settings: &mut Termios) {
-    settings.output_flags.remove(OutputFlags::OPOST);
+    settings.output_flags &= OutputFlags::OPOST;
     settings.local_flags.insert(LocalFlags::EXTPROC);
+}
+
+/// Of a terminal that got the settings of a relayed one: it processes its input and output by itself, as `found` does.
+pub(super) fn undo_relaying(terminal: impl AsFd, found: &LineSettings) {
+    let Ok(mut settings) = tcgetattr(&terminal) else {
+        return;
+    };
+    if settings.local_flags.contains(LocalFlags::EXTPROC) {
+        settings.local_flags.remove(LocalFlags::EXTPROC);
+        let kept = settings.output_flags & OutputFlags::OPOST;
+        settings.output_flags = (found.to_termios().output_flags - OutputFlags::OPOST) | kept;
+        let _ = tcsetattr(&terminal, SetArg::TCSANOW, &settings);
+    }
 }
 
 /// In the head of a packet: what was typed was thrown away (`ioctl_tty(2)`).

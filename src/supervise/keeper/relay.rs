@@ -7,8 +7,8 @@
 //! ahead waits where it would without oomph.
 //!
 //! If the trainer's standard input isn't that terminal, keys are taken only while a process of it has the
-//! terminal open by the name `/dev/tty` ([`Askers`]), as programs do that ask something though their input is
-//! a file: ssh, sudo, getpass. All else that is typed there, for as long as the training runs, is meant for
+//! terminal open by the name `/dev/tty`, or by its own to read from it ([`Askers`]), as programs do that ask something though
+//! their input is a file: ssh, sudo, getpass, less. All else that is typed there, for as long as the training runs, is meant for
 //! the shell.
 
 use super::descriptor::{self, Got, Route, StdioPlan};
@@ -39,6 +39,14 @@ enum TakenKeys {
     Answers(Askers),
 }
 
+/// What the trainer has written to its terminal so far.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum OutputSoFar {
+    Delivered,
+    /// Some of it is still here.
+    Waits,
+}
+
 pub(super) struct Relay {
     keyboard: OwnedFd,
     keys: TakenKeys,
@@ -49,6 +57,8 @@ pub(super) struct Relay {
     in_force: LineSettings,
     /// Whether they are of a terminal that was ours: to a command in the background a shell shows its own.
     is_found: bool,
+    /// The trainer has made its output raw, and the user's terminal processes it still.
+    owes_raw_output: bool,
 }
 
 impl Relay {
@@ -79,6 +89,7 @@ impl Relay {
             in_force: found.clone(),
             found,
             is_found: false,
+            owes_raw_output: false,
         };
         relay.is_found = relay.is_foreground();
         Some(relay)
@@ -149,7 +160,7 @@ impl Relay {
         if self.rest_until.take().is_some() || !self.is_found {
             // It may have changed its settings while the terminal was another's.
             self.look_again();
-            self.mirror(pty);
+            self.mirror(pty, OutputSoFar::Waits);
         }
         if let TakenKeys::Answers(askers) = &mut self.keys
             && !askers.is_still_there()
@@ -177,15 +188,33 @@ impl Relay {
         }
     }
 
-    /// Gives the user's terminal the settings that the trainer has given its own.
-    pub fn mirror(&mut self, pty: &Pty) {
+    /// Gives the user's terminal the settings that the trainer has given its own. That output is no more processed only
+    /// once all has got there that was written before: lines without a carriage return would run across the screen.
+    pub fn mirror(&mut self, pty: &Pty, output: OutputSoFar) {
         let Some(theirs) = LineSettings::read(&pty.master) else {
             return;
         };
-        let wanted = self.found.with_input_of(&theirs);
+        let cooked = self.found.with_input_of(&theirs);
+        let may_be_raw = output == OutputSoFar::Delivered || !self.in_force.processes_output();
+        let wants_raw = !theirs.processes_output();
+        self.owes_raw_output = wants_raw && !may_be_raw;
+        let wanted = match wants_raw && may_be_raw {
+            true => cooked.with_raw_output(),
+            false => cooked,
+        };
         if wanted != self.in_force && self.is_foreground() && wanted.apply(&self.keyboard).is_ok() {
             self.in_force = wanted;
         }
+    }
+
+    /// Whether its output is raw once what was written before has got there.
+    pub fn owes_raw_output(&self) -> bool {
+        self.owes_raw_output
+    }
+
+    /// The user's own settings.
+    pub fn found(&self) -> &LineSettings {
+        &self.found
     }
 
     /// Restores the user's terminal.
@@ -221,6 +250,8 @@ pub(super) struct Askers {
     look_until: Instant,
     /// Whether the terminal was written to.
     was_spoken_on: bool,
+    /// The terminal's own name.
+    terminal: Option<PathBuf>,
 }
 
 enum Asker {
@@ -247,6 +278,7 @@ impl Askers {
             found: None,
             look_until: now,
             was_spoken_on: false,
+            terminal: None,
         }
     }
 
@@ -282,7 +314,7 @@ impl Askers {
     pub fn is_still_there(&mut self) -> bool {
         let stays = match &self.found {
             None => false,
-            Some(Asker::Sure(descriptor)) => leads_there(descriptor),
+            Some(Asker::Sure(descriptor)) => self.leads_there(descriptor),
             Some(Asker::Hidden(process)) => process.lives(),
         };
         if !stays {
@@ -292,15 +324,16 @@ impl Askers {
         stays
     }
 
-    /// Looks for one among these processes.
-    pub fn find(&mut self, tree: &[Process]) {
+    /// Looks for one among these processes, which have this terminal.
+    pub fn find(&mut self, tree: &[Process], terminal: Option<PathBuf>) {
+        self.terminal = terminal;
         self.found = tree.iter().find_map(|process| {
             let directory = format!("/proc/{}/fd", process.pid);
             match fs::read_dir(directory) {
                 Ok(descriptors) => descriptors
                     .flatten()
                     .map(|entry| entry.path())
-                    .find(|descriptor| leads_there(descriptor))
+                    .find(|descriptor| self.leads_there(descriptor))
                     .map(Asker::Sure),
                 Err(error) => (error.kind() == io::ErrorKind::PermissionDenied
                     && self.was_spoken_on)
@@ -323,8 +356,30 @@ impl Askers {
     fn is_asked(&self) -> bool {
         self.found.is_some()
     }
+
+    /// Whether a descriptor is of somebody who has opened the terminal to ask, by its path in /proc.
+    fn leads_there(&self, descriptor: &Path) -> bool {
+        let target = fs::read_link(descriptor).ok();
+        target.is_some_and(|target| {
+            target == Path::new(TTY) || (Some(target) == self.terminal && is_only_read(descriptor))
+        })
+    }
 }
 
-fn leads_there(descriptor: &Path) -> bool {
-    fs::read_link(descriptor).is_ok_and(|target| target == Path::new(TTY))
+/// Whether a descriptor can't be written to, by its path in /proc. Those of the terminal that are inherited can.
+fn is_only_read(descriptor: &Path) -> bool {
+    let info = (descriptor.parent())
+        .and_then(|directory| {
+            Some(
+                directory
+                    .with_file_name("fdinfo")
+                    .join(descriptor.file_name()?),
+            )
+        })
+        .and_then(|path| fs::read_to_string(path).ok());
+    let flags = info.as_deref().and_then(|info| {
+        let flags = info.lines().find_map(|line| line.strip_prefix("flags:"));
+        i32::from_str_radix(flags?.trim(), 8).ok()
+    });
+    flags.is_some_and(|flags| flags & libc::O_ACCMODE == libc::O_RDONLY)
 }

@@ -150,6 +150,7 @@ mod tests {
             pid,
             parent: 1,
             group: pid,
+            terminal: 0,
             foreground: -1,
             start,
             state: 'S',

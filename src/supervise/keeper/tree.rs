@@ -28,6 +28,8 @@ pub(crate) struct Process {
     pub pid: i32,
     pub parent: i32,
     pub group: i32,
+    /// Its terminal, as a device's number; 0 without one.
+    pub terminal: u32,
     /// The foreground group of its terminal, or −1.
     pub foreground: i32,
     /// Its start time, in clock ticks since boot.
@@ -331,6 +333,7 @@ fn parse(stat: &[u8]) -> Option<Process> {
         pid: pid.parse().ok()?,
         parent: field(4)?.parse().ok()?,
         group: field(5)?.parse().ok()?,
+        terminal: field(7)?.parse::<i32>().ok()? as u32,
         foreground: field(8)?.parse().ok()?,
         start: field(22)?.parse().ok()?,
         state: field(3)?.chars().next()?,
@@ -380,6 +383,7 @@ mod tests {
             pid,
             parent,
             group: pid,
+            terminal: 0,
             foreground: -1,
             start: 1,
             state,

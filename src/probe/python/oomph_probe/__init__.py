@@ -198,9 +198,14 @@ def make_folders() -> None:
 def in_main_interpreter() -> bool:
     """False in a subinterpreter, where torch's C extension may not work."""
     for name in ("_interpreters", "_xxsubinterpreters"):
+        is_there = name in sys.modules
         try:
             module = __import__(name)
-            return module.get_current() == module.get_main()
+            return bool(module.get_current() == module.get_main())
         except ImportError:
             continue
+        finally:
+            if not is_there:
+                # faulthandler lists the extension modules of a program that crashes.
+                sys.modules.pop(name, None)
     return True

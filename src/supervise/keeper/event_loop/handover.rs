@@ -179,9 +179,32 @@ impl KeeperLoop {
         if self.asleep.is_none_or(|due| due > now) {
             return;
         }
+        self.asleep = Some(now + LOOK_AT_SLEEPER);
         let sleeper = self.front.process.as_ref();
         let stopped = sleeper.is_some_and(|p| Process::look(p.pid).is_some_and(|p| p.state == 'T'));
         if stopped && sleeper.and_then(Process::pending).is_some_and(wakes) {
+            self.front.signal(libc::SIGCONT);
+        }
+    }
+
+    /// The program has stopped itself, or somebody has: a shell that waits for oomph is to see that, as without us, and give
+    /// its prompt. What resumes the front is passed on to the program.
+    pub(super) fn stop_front_as_well(&mut self) {
+        let is_first = self.front.kind == FrontKind::First && self.hello.io == Io::PassThrough;
+        let process = self.front.process.as_ref().filter(|_| is_first);
+        let now = process.and_then(|front| Process::look(front.pid));
+        // In the foreground of a terminal: else nobody waits who would resume it.
+        if now.is_some_and(|front| front.group == front.foreground) {
+            self.stopped_front = true;
+            self.asleep = Some(Instant::now() + LOOK_AT_SLEEPER);
+            self.front.signal(libc::SIGSTOP);
+        }
+    }
+
+    /// The program goes on, or has ended, without the front's doing.
+    pub(super) fn wake_front_that_was_stopped(&mut self) {
+        if std::mem::take(&mut self.stopped_front) {
+            self.asleep = None;
             self.front.signal(libc::SIGCONT);
         }
     }
@@ -193,6 +216,7 @@ impl KeeperLoop {
         self.decoder = Default::default();
         self.fronts_lost += 1;
         self.asleep = None;
+        self.stopped_front = false;
         match loss {
             FrontExit::SteppedBack => self.fanout.followers.add(socket),
             FrontExit::Died | FrontExit::Released => self.relay = None,

@@ -4,15 +4,19 @@ use super::{KeeperLoop, READ};
 use crate::supervise::keeper::descriptor::{self, Got};
 use crate::supervise::keeper::output_fanout::TailRead;
 use crate::supervise::keeper::pty::{FromTerminal, TerminalChange};
+use crate::supervise::keeper::relay::OutputSoFar;
 use crate::supervise::keeper::run::{Stage, TrainerRun};
 use crate::supervise::keeper::user_stream::Passed;
 use crate::supervise::terminal::LineSettings;
 use crate::supervise::{KeeperReport, OutputStream, RunStage};
 use crate::units::Pid;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 /// Read from one source before the others get their turn.
 const TURN: usize = 256 << 10;
+
+/// How long a program may look whether its terminal has taken what it has set: `stty sane` fails otherwise.
+const SETTLES: Duration = Duration::from_millis(20);
 
 impl KeeperLoop {
     /// Reads from a terminal, for one turn.
@@ -25,7 +29,7 @@ impl KeeperLoop {
             return;
         };
         let mut relay = self.relay.as_mut().filter(|_| last);
-        let mut taken = 0;
+        let (mut taken, mut is_all) = (0, false);
         while taken < TURN {
             let room = self.fanout.room(OutputStream::Terminal).min(READ);
             if room == 0 {
@@ -40,16 +44,23 @@ impl KeeperLoop {
                     self.fanout.deliver_terminal(bytes, adds_returns, last);
                 }
                 FromTerminal::Changed(change) => {
-                    terminal.pty.keep_relaying();
+                    if terminal.pty.has_lost_relaying() {
+                        let settled = Instant::now() + SETTLES;
+                        self.relays_again.get_or_insert(settled);
+                    }
                     if let Some(relay) = &mut relay {
-                        relay.mirror(&terminal.pty);
+                        relay.mirror(&terminal.pty, OutputSoFar::Waits);
+                        self.copied.expect(terminal.pty.is_raw(), Instant::now());
                         if change == TerminalChange::ThrewKeysAway {
                             run.keys.clear();
                             relay.throw_away();
                         }
                     }
                 }
-                FromTerminal::Nothing => break,
+                FromTerminal::Nothing => {
+                    is_all = true;
+                    break;
+                }
                 FromTerminal::End => {
                     // While the trainer lives, we hold its end open too. So it has ended, and no other
                     // process has the terminal open.
@@ -60,12 +71,33 @@ impl KeeperLoop {
         }
         if let Some(relay) = relay {
             // Where the kernel doesn't tell of changes, there may have been one.
-            relay.mirror(&terminal.pty);
+            let output = match is_all && self.fanout.has_written(OutputStream::Terminal) {
+                true => OutputSoFar::Delivered,
+                false => OutputSoFar::Waits,
+            };
+            relay.mirror(&terminal.pty, output);
             if taken > 0
                 && let Some(askers) = relay.askers()
             {
                 askers.was_spoken_on();
             }
+        }
+    }
+
+    /// Sets again what a program has taken from its terminal without knowing.
+    pub fn act_on_lost_relaying(&mut self, now: Instant) {
+        if self.relays_again.is_none_or(|due| due > now) {
+            return;
+        }
+        self.relays_again = None;
+        let run = self.runs.last();
+        if let Some(terminal) = run.and_then(|run| run.terminal.as_ref()) {
+            terminal.pty.keep_relaying();
+            // Of what was set since, nobody has told us.
+            if let Some(relay) = &mut self.relay {
+                relay.mirror(&terminal.pty, OutputSoFar::Waits);
+            }
+            self.copied.expect(terminal.pty.is_raw(), now);
         }
     }
 

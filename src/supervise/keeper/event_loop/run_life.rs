@@ -249,11 +249,18 @@ impl KeeperLoop {
                 }
                 run.dismiss_holder();
                 self.input.end_run();
+                self.wake_front_that_was_stopped();
             }
-            None if status == 0xffff => self.fanout.report(KeeperReport::Resumed),
-            None => self.fanout.report(KeeperReport::Suspended {
-                signal: (status >> 8) & 0xff,
-            }),
+            None if status == 0xffff => {
+                self.fanout.report(KeeperReport::Resumed);
+                self.wake_front_that_was_stopped();
+            }
+            None => {
+                self.fanout.report(KeeperReport::Suspended {
+                    signal: (status >> 8) & 0xff,
+                });
+                self.stop_front_as_well();
+            }
         }
     }
 
@@ -328,6 +335,15 @@ impl KeeperLoop {
             ));
         };
         match signal {
+            // Who would die of it goes on without a terminal, as after a hang-up.
+            libc::SIGHUP
+                if Process::look(pid)
+                    .is_none_or(|child| child.reaction(signal) != Some(Reaction::Catches)) =>
+            {
+                self.fanout.note(
+                    "SIGHUP was not passed on: the program does not handle it, and it would end the program".into(),
+                );
+            }
             // torchrun raises an exception on each, even during the shutdown that the first began: what several of our
             // processes get at once is one signal. Whoever sends it again later means another.
             libc::SIGTERM | libc::SIGHUP | libc::SIGQUIT => {

@@ -54,7 +54,14 @@ def watch_parser(module: "Any") -> None:
 
         return parse
 
-    setattr(owner, method, as_if(original, make if kind == "fire" else parse))
+    setattr(owner, method, uncounted(as_if(original, make if kind == "fire" else parse)))
+
+
+def uncounted(ours: "Any") -> "Any":
+    """The function, with a frame that the levels of `warnings.warn(…, stacklevel=…)` do not count: they pass over those
+    of the import machinery, and know them by the file's name."""
+    ours.__code__ = ours.__code__.replace(co_filename="<frozen importlib._bootstrap>")
+    return ours
 
 
 def as_if(original: "Any", ours: "Any") -> "Any":
