@@ -85,7 +85,7 @@ impl BaseDirs {
     pub fn of_this_user() -> BaseDirs {
         // Without a home directory only the shared ones remain.
         let xdg = Xdg::new().ok();
-        let state_home = xdg.as_ref().and_then(Xdg::state_dir);
+        let state_home = xdg.as_ref().and_then(Xdg::state_dir).and_then(users_own);
         let runtime_dir = xdg.as_ref().and_then(Xdg::runtime_dir);
         let set = |name| {
             let path = std::env::var_os(name).map(PathBuf::from);
@@ -304,10 +304,23 @@ pub(super) fn server_time(directory: &Path) -> Option<SystemTime> {
     made.ok()
 }
 
+/// The place below the user's home directory, unless that is a relative path: then it would be one below the program's
+/// working directory, where nothing of ours belongs.
+fn users_own(place: PathBuf) -> Option<PathBuf> {
+    place.is_absolute().then_some(place)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
     use std::os::unix::fs::symlink;
+
+    #[test]
+    fn a_relative_home_is_no_place_for_recordings() {
+        assert_eq!(users_own("home/.local/state".into()), None);
+        let usual = PathBuf::from("/home/u/.local/state");
+        assert_eq!(users_own(usual.clone()), Some(usual));
+    }
 
     #[test]
     fn a_directory_of_ours_is_made_and_taken_again() {

@@ -176,7 +176,7 @@ sys.exit(os.waitstatus_to_exitcode(status) % 256 if hasattr(os, 'waitstatus_to_e
 #[test]
 fn without_a_screen_a_copied_terminal_works_as_its_original() {
     let scene = Scene::new().option("--no-probe").option("--headless");
-    let shell = "trap 'echo caught; exit 7' INT; echo ready; read -r line; echo \"<$line>\"; sleep 60 & wait";
+    let shell = "echo one; trap 'echo caught; exit 7' INT; echo ready; read -r line; echo \"<$line>\"; sleep 60 & wait";
     let mut training = scene.run_at_terminal(&["python3", "-c", COPIES, "bash", "-c", shell]);
     training.terminal().wait_for("ready", PATIENCE);
     let output = |training: &mut Training| training.terminal().settings().output_flags;
@@ -194,6 +194,7 @@ fn without_a_screen_a_copied_terminal_works_as_its_original() {
     training.terminal().wait_for("restored", PATIENCE);
     assert_eq!(training.exit(), Exit::Code(7));
     let raw = String::from_utf8_lossy(&training.terminal().raw()).into_owned();
+    assert!(raw.contains("one\r\nready\r\n"), "{raw:?}");
     assert!(raw.contains("abx\u{8} \u{8}c\r\n<abc>\r\n"), "{raw:?}");
     assert!(raw.contains("caught\r\nrestored\r\n"), "{raw:?}");
     assert!(training.terminal().left_behind().is_empty());

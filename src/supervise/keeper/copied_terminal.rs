@@ -1,13 +1,11 @@
 //! Terminals that a program inside has opened as copies of the run's own: `script` and `su --pty` give theirs the settings
-//! that they find. Of a relayed terminal those are of one that does neither line editing nor echo nor output processing,
-//! because the user's does. But such a program makes the terminal that it was given raw, and so the user's as well; then
+//! that they find. Of a relayed terminal those are of one that does neither line editing nor echo, because the user's does. But such a program makes the terminal that it was given raw, and so the user's as well; then
 //! nobody would do them. So in a copy they are switched on again.
 //!
 //! There can be one only while the run's own terminal is raw, and who has it as its own is in the run's tree.
 
 use super::pty;
 use super::tree::Process;
-use crate::supervise::terminal::LineSettings;
 use nix::fcntl::OFlag;
 use nix::libc;
 use nix::sys::stat::{fstat, major, minor};
@@ -51,9 +49,8 @@ impl CopiedTerminals {
     }
 }
 
-/// Has the terminals of these processes do their own work again, where they are copies of `original`. `found` are the
-/// settings of the user's.
-pub(super) fn complete(tree: &[Process], original: impl AsFd, found: &LineSettings) {
+/// Has the terminals of these processes do their own work again, where they are copies of `original`.
+pub(super) fn complete(tree: &[Process], original: impl AsFd) {
     let Ok(own) = fstat(original).map(|about| about.st_rdev) else {
         return;
     };
@@ -64,7 +61,7 @@ pub(super) fn complete(tree: &[Process], original: impl AsFd, found: &LineSettin
         };
         seen.push(copy);
         if let Some(terminal) = open(copy) {
-            pty::undo_relaying(&terminal, found);
+            pty::undo_relaying(&terminal);
         }
     }
 }
@@ -97,6 +94,7 @@ mod tests {
     use super::*;
     use crate::supervise::Size;
     use crate::supervise::keeper::pty::{LineMode, Pty};
+    use crate::supervise::terminal::LineSettings;
 
     fn pty(like: Option<&LineSettings>, line: LineMode) -> Pty {
         Pty::open(Size::USUAL, like, line).expect("a pseudo-terminal")
@@ -126,7 +124,7 @@ mod tests {
         let slave = relayed.slave.as_ref().expect("the other end");
         let other = pty(None, LineMode::Screen);
         let tree = [process(&relayed), process(&copy), process(&other)];
-        complete(&tree, slave, &users);
+        complete(&tree, slave);
         assert_eq!(of(&copy), users);
         assert_eq!(of(&relayed), found, "our own stays relayed");
         assert_eq!(of(&other), users);
@@ -136,11 +134,7 @@ mod tests {
         let (copy, slave) = (pty(Some(&found), LineMode::Screen), &relayed.slave);
         let now = nix::sys::termios::SetArg::TCSANOW;
         nix::sys::termios::tcsetattr(&copy.master, now, &raw).expect("set");
-        complete(
-            &[process(&copy)],
-            slave.as_ref().expect("the other end"),
-            &users,
-        );
+        complete(&[process(&copy)], slave.as_ref().expect("the other end"));
         let mut expected = users.to_termios();
         nix::sys::termios::cfmakeraw(&mut expected);
         let expected: libc::termios = expected.into();

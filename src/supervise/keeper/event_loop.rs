@@ -627,7 +627,7 @@ impl KeeperLoop {
             terminal.and_then(|terminal| terminal.pty.slave.as_ref()),
             &self.relay,
         ) {
-            (Some(slave), Some(relay)) => copied_terminal::complete(&tree, slave, relay.found()),
+            (Some(slave), Some(_)) => copied_terminal::complete(&tree, slave),
             (_, _) => self.copied.expect(false, now),
         }
     }

@@ -156,18 +156,32 @@ impl OutputFanout {
         self.show(stream, bytes, to_front);
     }
 
-    /// Sends a terminal's bytes everywhere, to the log as the program wrote them.
+    /// Sends a terminal's bytes everywhere. The log, and a terminal of the user's, which adds carriage returns by itself, get
+    /// them as the program wrote them.
     pub fn deliver_terminal(&mut self, bytes: &[u8], adds_returns: bool, to_front: bool) {
-        if let Some(sink) = self.sink_mut(OutputStream::Terminal) {
-            sink.push(bytes);
-        }
         let written = self.line_ends.undo(bytes, adds_returns);
-        self.log(&written);
-        self.show(OutputStream::Terminal, bytes, to_front);
+        match self.sink_mut(OutputStream::Terminal) {
+            Some(_) => self.deliver(OutputStream::Terminal, &written, to_front),
+            None => {
+                self.log(&written);
+                self.show(OutputStream::Terminal, bytes, to_front);
+            }
+        }
+    }
+
+    /// All of a terminal's output was read for now: a return at its end is the program's own.
+    pub fn end_of_terminal(&mut self, to_front: bool) {
+        if self.sink(OutputStream::Terminal).is_some() {
+            let rest = self.line_ends.end();
+            if !rest.is_empty() {
+                self.deliver(OutputStream::Terminal, rest, to_front);
+            }
+        }
     }
 
     /// The terminal's output is over.
     pub fn end_line(&mut self) {
+        self.end_of_terminal(true);
         let rest = self.line_ends.end();
         if !rest.is_empty() {
             self.log(rest);

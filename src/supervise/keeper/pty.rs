@@ -1,8 +1,8 @@
 //! The pseudo-terminal that a run is put on: its settings, what is read from it, and what is typed into it.
 //!
 //! On our screen it does all that a terminal does. Without one ([`LineMode::Relay`]) the user's terminal does the line
-//! editing, the echo and the output processing. Of the latter only whether there is any (OPOST) is left here, which changes
-//! nothing by itself and tells what a program sets. EXTPROC says the rest, as for telnet's line mode, and programs see the settings
+//! editing and the echo. EXTPROC says so, as for telnet's line mode. Output is processed by both, and what this one has added
+//! is taken back in between (`log::LineEnds`): so the settings are otherwise the user's own. Programs see those
 //! that they expect; but with it the kernel no longer ends a read at the end of a line, nor at Ctrl-D. So a line is put in
 //! only once the one before has been read: then a read brings one line, and a Ctrl-D that is there alone is the end of the
 //! input. In packet mode the kernel tells of each change of the settings, ahead of what the program writes next.
@@ -14,9 +14,7 @@ use nix::fcntl::{OFlag, open};
 use nix::libc;
 use nix::pty::{posix_openpt, ptsname_r, unlockpt};
 use nix::sys::stat::Mode;
-use nix::sys::termios::{
-    FlushArg, LocalFlags, OutputFlags, SetArg, Termios, tcflush, tcgetattr, tcsetattr,
-};
+use nix::sys::termios::{FlushArg, LocalFlags, SetArg, Termios, tcflush, tcgetattr, tcsetattr};
 use std::os::fd::{AsFd, AsRawFd, FromRawFd, IntoRawFd, OwnedFd, RawFd};
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
@@ -36,7 +34,7 @@ const SELDOM: Duration = Duration::from_secs(1);
 pub(super) enum LineMode {
     /// As the user's terminal: our screen draws its output.
     Screen,
-    /// Its output goes to a terminal that does its own output processing and echo, so this one must do neither.
+    /// What is typed comes from a terminal that does its own line editing and echo, so this one must do neither.
     Relay,
 }
 
@@ -255,8 +253,8 @@ impl Pty {
         LineSettings::read(&self.master)?.end_of_input()
     }
 
-    /// Of a relayed terminal: whether a program has set each flag anew (`stty sane`, `reset`). Its input and output are
-    /// processed twice from then on, and changes of its terminal are no longer told.
+    /// Of a relayed terminal: whether a program has set each flag anew (`stty sane`, `reset`). Its input is processed twice
+    /// from then on, and changes of its terminal are no longer told.
     pub fn has_lost_relaying(&self) -> bool {
         self.relayed_anew().is_some()
     }
@@ -272,9 +270,9 @@ impl Pty {
     fn relayed_anew(&self) -> Option<Termios> {
         self.pace.as_ref()?;
         let mut settings = tcgetattr(&self.master).ok()?;
-        let (local, output) = (settings.local_flags, settings.output_flags);
+        let is_lost = !settings.local_flags.contains(LocalFlags::EXTPROC);
         as_relayed(&mut settings);
-        ((settings.local_flags, settings.output_flags) != (local, output)).then_some(settings)
+        is_lost.then_some(settings)
     }
 
     /// Whether a program reads each key by itself, the signals' keys as well.
@@ -316,21 +314,18 @@ impl Pty {
     }
 }
 
-/// The user's own terminal has processed the input, and will process the output.
+/// The user's own terminal has processed the input.
 fn as_relayed(settings: &mut Termios) {
-    settings.output_flags &= OutputFlags::OPOST;
     settings.local_flags.insert(LocalFlags::EXTPROC);
 }
 
-/// Of a terminal that got the settings of a relayed one: it processes its input and output by itself, as `found` does.
-pub(super) fn undo_relaying(terminal: impl AsFd, found: &LineSettings) {
+/// Of a terminal that got the settings of a relayed one: it processes its input by itself.
+pub(super) fn undo_relaying(terminal: impl AsFd) {
     let Ok(mut settings) = tcgetattr(&terminal) else {
         return;
     };
     if settings.local_flags.contains(LocalFlags::EXTPROC) {
         settings.local_flags.remove(LocalFlags::EXTPROC);
-        let kept = settings.output_flags & OutputFlags::OPOST;
-        settings.output_flags = (found.to_termios().output_flags - OutputFlags::OPOST) | kept;
         let _ = tcsetattr(&terminal, SetArg::TCSANOW, &settings);
     }
 }

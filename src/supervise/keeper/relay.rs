@@ -212,11 +212,6 @@ impl Relay {
         self.owes_raw_output
     }
 
-    /// The user's own settings.
-    pub fn found(&self) -> &LineSettings {
-        &self.found
-    }
-
     /// Restores the user's terminal.
     pub fn put_right(&mut self) {
         if self.in_force != self.found && self.found.apply(&self.keyboard).is_ok() {

@@ -58,6 +58,7 @@ impl KeeperLoop {
                     }
                 }
                 FromTerminal::Nothing => {
+                    self.fanout.end_of_terminal(last);
                     is_all = true;
                     break;
                 }
