@@ -453,6 +453,9 @@ pub struct OomRecord {
     /// pass (including the requested allocation), by the modules on the stack. `None` if unknown.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub progress: Option<f64>,
+    /// In a first step: what was allocated when its first call of a model began.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub before: Option<Bytes>,
     /// In `torch.load`: what it loads.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub loading: Option<Box<LoadedCheckpoint>>,

@@ -452,6 +452,9 @@ impl PartialStep {
             Progress::Backward => wanted.max(record.sample.allocated_peak),
         };
         let state = trained.scale(ADAM_STATE);
+        // Other tensors of the program's were there before the step: they grow with no batch.
+        let others = record.before.unwrap_or(Bytes::ZERO) - parameters;
+        let parameters = parameters + others;
         Some(PartialStep {
             progress,
             reached,

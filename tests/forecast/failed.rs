@@ -44,6 +44,7 @@ impl Failed {
             phase,
             grad_enabled: Some(true),
             progress,
+            before: None,
             gathering: None,
             loading: None,
             model: None,
@@ -197,4 +198,28 @@ fn gradients_that_stay_are_counted() {
     let without = extrapolated(&model, 16);
     assert_eq!(with.likely, without.likely + gib(failed.parameters));
     assert_eq!(with.high, without.high, "the upper end has them anyway");
+}
+
+#[test]
+fn what_was_there_before_the_step_grows_with_no_batch() {
+    for failed in measured().failed {
+        let alone = failed.record();
+        let (beside, parameters) = (gib(90.0), alone.lines[0].bytes);
+        let sample = Sample {
+            allocated: alone.sample.allocated + beside,
+            allocated_peak: alone.sample.allocated_peak + beside,
+            ..alone.sample.clone()
+        };
+        let other = OomRecord {
+            before: Some(beside + parameters),
+            sample,
+            ..alone.clone()
+        };
+        for batch in [failed.batch / 8, failed.batch] {
+            let of = |record: &OomRecord| extrapolated(&failed.model_of(record.clone()), batch);
+            let (alone, other) = (of(&alone), of(&other));
+            let off = (other.likely - beside).as_gib() - alone.likely.as_gib();
+            assert!(off.abs() < 0.01, "{} at {batch}: {off}", failed.name);
+        }
+    }
 }

@@ -423,6 +423,7 @@ impl Story {
             step: self.state.run().map_or(0, |run| run.steps()),
             grad_enabled: None,
             progress: None,
+            before: None,
             gathering: None,
             loading: None,
             model: None,

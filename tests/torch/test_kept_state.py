@@ -7,6 +7,7 @@ import array
 import collections
 import contextlib
 import csv
+import functools
 import io
 import itertools
 import json
@@ -351,8 +352,6 @@ class InMemory(Kept):
 
 
 class Logged(Kept):
-    goes = False
-
     def begin(self):
         self.stream = io.StringIO()
         self.logger = logging.getLogger("of a model's own")
@@ -365,6 +364,26 @@ class Logged(Kept):
 
     def state(self):
         return self.stream.getvalue()
+
+
+class LoggedOnce(Logged):
+    """As transformers warns once of each thing: a program that goes on is still to be warned."""
+
+    def begin(self):
+        super().begin()
+        self.once = ONCE
+        self.once.cache_clear()
+
+    def act(self, x):
+        self.once(self.logger, "a step")
+
+    def state(self):
+        return super().state(), self.once.cache_info().currsize
+
+
+@functools.lru_cache(None)
+def ONCE(logger, text):
+    logger.warning(text)
 
 
 class Queued(Kept):

@@ -63,6 +63,22 @@ class Layers(nn.Module):
         return (self.layers(x) - 1).square().mean()
 
 
+class Fused(nn.Module):
+    """Queries, keys and values are views of parts of each row, and are saved as such."""
+
+    def __init__(self, width=64, layers=4, words=31):
+        super().__init__()
+        self.embedding = nn.Embedding(words, width)
+        self.layers = nn.ModuleList(nn.ModuleList((nn.Linear(width, 3 * width), nn.Linear(width, width))) for _ in range(layers))
+
+    def forward(self, tokens):
+        x = self.embedding(tokens)
+        for inner, outer in self.layers:
+            q, k, v = (each.unflatten(-1, (4, -1)).transpose(1, 2) for each in inner(x).split(x.shape[-1], -1))
+            x = x + outer(F.scaled_dot_product_attention(q, k, v, is_causal=True).transpose(1, 2).flatten(2))
+        return (x - 1).square().mean()
+
+
 class CountedRam(moving.Ram):
     def has_room(self, takes):
         return True
@@ -107,6 +123,7 @@ class Offloading(unittest.TestCase):
             (Decoder(), (torch.randint(0, 307, (24, 128)),)),
             (Images(), (torch.randn(8, 3, 64, 64),)),
             (Layers(), (torch.randn(4096, 256),)),
+            (Fused(), (torch.randint(0, 31, (24, 256)),)),
         ):
             with self.subTest(type(model).__name__):
                 line = rehearse.said(model, *args)

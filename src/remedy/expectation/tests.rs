@@ -112,6 +112,7 @@ fn oom(allocated: u64, reserved: u64, requested: u64, free: u64) -> OomIncident 
             phase: Phase::Forward,
             grad_enabled: None,
             progress: None,
+            before: None,
             gathering: None,
             loading: None,
             model: None,

@@ -165,6 +165,7 @@ pub(crate) fn record(
         phase: Phase::Unknown,
         grad_enabled: None,
         progress: None,
+        before: None,
         gathering: None,
         loading: None,
         model: None,

@@ -165,17 +165,33 @@ class Notes(unittest.TestCase):
             roots.noted(torch, object())
 
 
-class Work(works.Work):
-    """One whose variants take `SECONDS` each, by a clock of their own."""
+class Before(unittest.TestCase):
+    def test_what_was_there_at_the_first_call_of_the_round_is_told_of_that_step_and_device_alone(self):
+        noted = roots.Roots.__new__(roots.Roots)
+        noted.rounds, noted.steps, noted.latest = rounds.Rounds(), 0, None
+        self.assertIsNone(noted.at_first_call(0))
+        of_device = types.SimpleNamespace(type="cuda", index=0)
+        first, second = (types.SimpleNamespace(steps=0, device=of_device, before=before) for before in (70, 90))
+        noted.latest = second
+        self.assertEqual(noted.at_first_call(0), 90)
+        noted.rounds.calls = [first, second]
+        self.assertEqual(noted.at_first_call(0), 70)
+        self.assertIsNone(noted.at_first_call(1))
+        noted.steps = 1
+        self.assertIsNone(noted.at_first_call(0))
 
-    SECONDS, now = 0.0, 0.0
+
+class Work(works.Work):
+    """One whose variants take `SECONDS` each, and all but the first `LATER` if that is less, by a clock of their own."""
+
+    SECONDS, LATER, now = 0.0, float("inf"), 0.0
 
     def again(self, at, batch, deadline):
-        Work.now += self.SECONDS
+        Work.now += min(self.SECONDS, self.LATER)
         self.further = [*getattr(self, "further", []), at]
 
     def one(self, variant, batch, deadline):
-        Work.now += self.SECONDS
+        Work.now += min(self.SECONDS, self.LATER) if self.variants else self.SECONDS
         said = {"checkpointing": variant[0], "amp": variant[1]}
         said["why_not" if deadline.has_come() else "trace"] = "x"
         return said
@@ -233,9 +249,17 @@ class TheEnd(unittest.TestCase):
         hook = sys.excepthook
         with mock.patch.object(Work, "SECONDS", 0.33):
             self.rehearsals.ran_out(self.call, "forward")
-        # The fourth would not end in time.
+        # The fourth would not end in time, nor the second of two further batches.
         self.assertEqual(self.variants(), [3])
+        self.assertEqual(self.rehearsals.work.further, [4])
         self.assertIs(sys.excepthook, hook)
+
+    def test_a_slow_first_one_leaves_time_for_those_that_are_fast(self):
+        self.is_caught = False
+        with mock.patch.object(Work, "SECONDS", 0.7), mock.patch.object(Work, "LATER", 0.1):
+            self.rehearsals.ran_out(self.call, "forward")
+        self.assertEqual(self.variants(), [5])
+        self.assertEqual(self.rehearsals.work.further, [4, 2])
 
     def test_what_is_left_is_rehearsed_where_nobody_catches_the_error(self):
         with mock.patch.object(Work, "SECONDS", 0.8):

@@ -156,7 +156,8 @@ class Attached:
         if self.version < (2, 1):
             return
         records = observer.Records(
-            self.torch, self.pid, self.owners, self.allocator, self.steps, self.structure, self.growth, self.recording
+            self.torch, self.pid, self.owners, self.allocator, self.steps, self.structure, self.growth, self.recording,
+            self.roots,
         )
         asked = census.Census(self.torch, self.pid)
         sizes = knobs.Knobs(self.torch, self.pid, self.owners, self.given)

@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from ..live.structure import Structure
     from ..live.tracing import Tracing
     from ..rehearse.rehearsals import Rehearsals
+    from ..rehearse.roots import Roots
     from .census import Census
     from .dump import Dump
     from .retainers import Retainers
@@ -165,10 +166,12 @@ class Records:
         structure: Structure,
         growth: Growth,
         recording: Recording | None,
+        noted: Roots | None = None,
     ) -> None:
         self.torch = torch
         self.pid = pid
         self.owners = owners
+        self.noted = noted
         self.allocator = allocator
         self.steps = steps
         self.structure = structure
@@ -208,7 +211,7 @@ class Records:
             self.recording.policy.record_always()
         self.seen += 1
         now = time.monotonic()
-        self.add_parts(record, device, (self.add_stack, self.add_structure))
+        self.add_parts(record, device, (self.add_stack, self.add_structure, self.add_call))
         # cuDNN tries one algorithm after another: among OOMs at one place with the same bytes allocated,
         # the last attempt's record is the one that counts. (`device` is copied: nothing of the call is kept.)
         place = int(device), record["step"], record.get("stack"), record["sample"]["allocated"]
@@ -274,6 +277,14 @@ class Records:
         )
         self.stepping = self.steps.running
         self.steps.forget_running()
+
+    def add_call(self, record: Line, device: int) -> None:
+        """What was there before the step: no later one has shown it."""
+        if self.noted is None or self.steps.count > 0 or record.get("phase") not in REHEARSED:
+            return
+        before = self.noted.at_first_call(device)
+        if before is not None:
+            record["before"] = before
 
     def add_progress(self, record: Line, device: int) -> None:
         if record.get("phase") == "forward":

@@ -169,6 +169,10 @@ class Mover:
         back.copy_(held[begin : begin + len(back)], non_blocking=is_pinned)
         self.clock.ends(started)
 
+    def length(self, moved: Moved, count: int) -> int:
+        """The bytes that are made for so many of a stretch."""
+        return count
+
     def unpack(self, kept: Any) -> Any:
         if type(kept) is not tuple:
             return kept
@@ -177,7 +181,7 @@ class Mover:
         with torch.no_grad():
             last = first + spanned(size, stride) * dtype.itemsize
             begin = first - first % ALIGNED
-            back = torch.empty(last - begin, dtype=torch.uint8, device=device)
+            back = torch.empty(self.length(moved, last - begin), dtype=torch.uint8, device=device)
             self.put_back(back, moved.held, begin)
             return back.view(dtype).as_strided(size, stride, (first - begin) // dtype.itemsize)
 

@@ -12,6 +12,7 @@ import weakref
 
 from ..common import errors
 from ..patch import copying, moving, offload
+from . import sizes
 from .effects import Stopped
 
 TYPE_CHECKING = False
@@ -59,6 +60,9 @@ class Offloading(moving.Mover):
         self.kind = sys.modules["torch._subclasses.fake_tensor"].FakeTensor
         self.smallest = max(moving.SMALLEST * at // batch, 1)
         self.watched = self.watch
+        self.at = at
+        # What was moved of storages that grow with the batch.
+        self.growing: weakref.WeakSet[moving.Moved] = weakref.WeakSet()
 
     def watch(self, storage: Any) -> Any:
         """torch's own reference is a call that stops a rehearsal; the next storage may lie at the same address."""
@@ -85,6 +89,16 @@ class Offloading(moving.Mover):
                 return forward(*args, **kwargs)
 
         setattr(module, "forward", run)
+
+    def copied(self, storage: Any, begin: int, end: int, device: Any) -> moving.Moved | None:
+        moved = super().copied(storage, begin, end, device)
+        if moved is not None and storage.nbytes() % sizes.PRIME == 0:
+            self.growing.add(moved)
+        return moved
+
+    def length(self, moved: moving.Moved, count: int) -> int:
+        """A view of a part of each row ends before its storage does: that it grows with the batch is to be seen."""
+        return -(-count // self.at) * self.at if moved in self.growing else count
 
     def fetched(self, storage: Any, begin: int, count: int, device: Any, is_pinned: bool) -> Any:
         self.ram.out += self.ram.scaled(count)

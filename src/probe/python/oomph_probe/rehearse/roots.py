@@ -316,6 +316,13 @@ class Roots:
         if count >= self.watched_steps:
             self.rest()
 
+    def at_first_call(self, device: int) -> int | None:
+        """What was allocated on a device when the first call of the round began; None where none was noted."""
+        call = self.latest
+        if call is None or call.steps != self.steps or call.device.index not in (None, device):
+            return None
+        return int((self.rounds.first_of(call) or call).before)
+
     def allocated(self, device: Any) -> int:
         if device is None or device.type not in DEVICES:
             return 0

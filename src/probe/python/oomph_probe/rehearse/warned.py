@@ -1,4 +1,5 @@
-"""Warnings of a rehearsal: the program has them from its own step, or will have them. Others' threads keep theirs."""
+"""Warnings of a rehearsal, and what it would log: the program has them from its own step, or will have them. Others'
+threads keep theirs."""
 
 from __future__ import annotations
 
@@ -11,24 +12,18 @@ if TYPE_CHECKING:
     from typing import Any
 
 
-# Writes an error before it raises it, where an operator does not go with the sizes that it is given.
-LOGGER = "torch._subclasses.fake_tensor"
-
-
 class OfRehearsals:
     """Stands in a filter of the `warnings` module where a pattern for the message would."""
 
     def match(self, text: str) -> bool:
         return apart.here.is_in_one()
 
-    def filter(self, record: Any) -> bool:
-        """As a filter of a logger's: whether a record is written."""
-        return not apart.here.is_in_one()
-
 
 class Silence:
-    """While it is entered, a rehearsal's thread warns of nothing, and nothing is noted as warned of. The list of
-    filters is changed in place: by the module's own functions it would forget what it has warned of."""
+    """While it is entered, a rehearsal's thread warns of nothing, and nothing is noted as warned of; no logger is
+    enabled there. The list of filters is changed in place: by the module's own functions it would forget what it has
+    warned of.
+    """
 
     def __enter__(self) -> None:
         self.filters: Any = getattr(sys.modules.get("warnings"), "filters", None)
@@ -37,14 +32,24 @@ class Silence:
         if isinstance(self.filters, list):
             self.filters.insert(0, self.ours)
         logging: Any = sys.modules.get("logging")
-        self.filter = OfRehearsals()
-        self.logger: Any = None if logging is None else logging.getLogger(LOGGER)
-        if self.logger is not None:
-            self.logger.addFilter(self.filter)
+        # Asked before a record is made, and not among its callers: a record of others' threads names their own line.
+        self.kind: Any = getattr(logging, "Logger", None)
+        self.original = self.ours_enabled = getattr(self.kind, "isEnabledFor", None)
+        if self.original is not None:
+            self.ours_enabled = self.kind.isEnabledFor = unless_in_one(self.original)
 
     def __exit__(self, *error: Any) -> None:
         if isinstance(self.filters, list):
             # What the rehearsal has added is gone, too.
             self.filters[:] = self.before
-        if self.logger is not None:
-            self.logger.removeFilter(self.filter)
+        if self.original is not None and self.kind.isEnabledFor is self.ours_enabled:
+            self.kind.isEnabledFor = self.original
+
+
+def unless_in_one(original: Any) -> Any:
+    """What says whether a logger is enabled, which none is in a rehearsal."""
+
+    def is_enabled_for(logger: Any, level: Any) -> bool:
+        return not apart.here.is_in_one() and original(logger, level)
+
+    return is_enabled_for

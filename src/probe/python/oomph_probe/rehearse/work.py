@@ -49,8 +49,11 @@ if TYPE_CHECKING:
 # Seconds of all rehearsals at which the last variant should have ended: none is begun that would end later, but for
 # the second, whose remedy leaves the batch and the numbers as they are.
 REFINED, SECOND = 0.9, 1.45
-# What a variant takes as a share of the first, which also fills torch's caches (measured: 0.5 to 0.8).
-LATER = 0.7
+# What a variant takes as a share of the first, which also fills torch's caches (measured: 0.5 to 0.8), and at the most
+# as a multiple of the one before it, for which much was known already (0.15 to 0.5 of the first).
+LATER, NEXT = 0.7, 1.5
+# Of the time for all, where nobody waits for the program to go on.
+AT_THE_END = 1.5
 # What is rehearsed, in this order, and at which of the batches.
 FIRST, OWN, LESS = 0, 1, 2
 CHECKPOINTED = (Changed(checkpointing=True), FIRST)
@@ -85,7 +88,8 @@ class Work:
         self.began = 0.0
         # More where somebody waits for the answer.
         self.slack = 1.0
-        self.first_took = 0.0
+        # Seconds of the first variant, and what another one is expected to take.
+        self.first_took = self.next_takes = 0.0
         self.line: dict[Any, Any] = {}
         # Whether what is carried over from step to step is no longer among its arguments.
         self.has_left_out = False
@@ -130,8 +134,8 @@ class Work:
 
     def would_end_in_time(self, spent: float) -> bool:
         """Whether the next of them would."""
-        until = SECOND if self.left[0] == CHECKPOINTED else REFINED
-        return spent + LATER * self.first_took <= until * self.slack
+        until = SECOND if self.left[0] in (CHECKPOINTED, CHUNKED) else REFINED
+        return spent + self.next_takes <= until * self.slack
 
     def said(self, error: BaseException | None, pid: int) -> Line:
         """The line; with the error that ended it, if one did."""
@@ -151,7 +155,7 @@ class Work:
         guard = self.guard = effects.Guard(owners, before.Before(), apart.looks_up(deadline))
         with warned.Silence(), compiling.left(), scripted.as_written(self.torch), guard:
             apart.here.is_guarded(guard)
-            while self.left and time.monotonic() + LATER * self.first_took < end:
+            while self.left and time.monotonic() + self.next_takes < end:
                 variant, which = self.left[0]
                 began = time.monotonic()
                 spent = self.micros / 1e6 + began - self.began
@@ -184,10 +188,16 @@ class Work:
                 else:
                     self.again(sizes.further_of(batch)[which - OWN], batch, deadline)
                 self.left.pop(0)
-                if not self.first_took:
-                    self.first_took = time.monotonic() - began
+                self.took(time.monotonic() - began)
                 if "trace" not in self.variants[0]:
                     self.left = []
+
+    def took(self, seconds: float) -> None:
+        """So long did the one take that has just ended."""
+        if not self.first_took:
+            self.first_took, self.next_takes = seconds, LATER * seconds
+        else:
+            self.next_takes = min(LATER * self.first_took, NEXT * seconds)
 
     def batch(self) -> int:
         """The batch of the call that is rehearsed; `Stopped` where it has none."""
