@@ -93,22 +93,17 @@ class Recompute:
 
     def use_own_switch(self, root: Module) -> bool:
         """Uses the model's own switch, if it has one that accepts the kind of checkpoint."""
-        for module in members.modules(root):
-            enable = getattr(type(module), "gradient_checkpointing_enable", None)
-            if enable is None or not getattr(module, "supports_gradient_checkpointing", False):
-                continue
-            name = type(module).__name__
-            if getattr(module, "is_gradient_checkpointing", False):
-                self.already.append("%s, which checkpoints itself" % name)
-                return True
-            if "gradient_checkpointing_kwargs" not in inspect.signature(enable).parameters:
-                return False
-            module.gradient_checkpointing_enable(
-                gradient_checkpointing_kwargs={"use_reentrant": False}
-            )
-            self.enabled.append("%s by its own gradient checkpointing" % name)
+        module = with_own_switch(root)
+        if module is None:
+            return False
+        name = type(module).__name__
+        if getattr(module, "is_gradient_checkpointing", False):
+            self.already.append("%s, which checkpoints itself" % name)
             return True
-        return False
+        if not switch_on(module):
+            return False
+        self.enabled.append("%s by its own gradient checkpointing" % name)
+        return True
 
     def take_group(self, group: Group) -> None:
         build = Build(group)
@@ -279,6 +274,23 @@ def in_words(builds: list[Build]) -> list[str]:
     for build in builds:
         counts[build.cls.__name__] = counts.get(build.cls.__name__, 0) + build.count
     return ["%d %s" % (count, name) for name, count in counts.items()]
+
+
+def with_own_switch(root: Module) -> Any:
+    """The module of a model that checkpoints itself if it is told to; None where there is none."""
+    for module in members.modules(root):
+        can = getattr(type(module), "gradient_checkpointing_enable", None) is not None
+        if can and getattr(module, "supports_gradient_checkpointing", False):
+            return module
+    return None
+
+
+def switch_on(module: Any) -> bool:
+    """Tells it so; False where it does not take the kind of checkpoint."""
+    if "gradient_checkpointing_kwargs" not in inspect.signature(type(module).gradient_checkpointing_enable).parameters:
+        return False
+    module.gradient_checkpointing_enable(gradient_checkpointing_kwargs={"use_reentrant": False})
+    return True
 
 
 def why_not_root(root: Module) -> str | None:

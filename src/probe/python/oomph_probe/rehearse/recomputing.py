@@ -4,9 +4,11 @@ of the same blocks, and without the ones that it would leave alone when it sees 
 
 from __future__ import annotations
 
-from ..common import blocks
+import functools
+
+from ..common import blocks, members
 from ..patch import purity
-from ..patch.recompute import flatten_tensors
+from ..patch.recompute import flatten_tensors, switch_on, with_own_switch
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -16,12 +18,18 @@ if TYPE_CHECKING:
     from .rehearsal import Trace
 
 
+# Where transformers' layers keep what they are checkpointed with.
+FUNCTION = "_gradient_checkpointing_func"
+
+
 def recompute(torch: Torch, model: Module, trace: Trace) -> int:
     """How many blocks of a model, a copy, will be recomputed in its backward pass. What is only tried does not count as
     work of the trace."""
     from torch._subclasses.fake_tensor import FakeTensor
     from torch.utils.checkpoint import checkpoint
 
+    if by_own_switch(model, checkpoint):
+        return 1
     found = 0
     for group in blocks.find(model):
         if group.why_not is None:
@@ -30,6 +38,18 @@ def recompute(torch: Torch, model: Module, trace: Trace) -> int:
                 setattr(block, "forward", build.recomputing(block, checkpoint))
                 found += 1
     return found
+
+
+def by_own_switch(model: Module, checkpoint: Callable[..., Any]) -> bool:
+    """Whether the model was told to checkpoint itself: what its layers are given then may be other than without."""
+    module = with_own_switch(model)
+    if module is None or getattr(module, "is_gradient_checkpointing", False) or not switch_on(module):
+        return False
+    run = functools.partial(checkpoint, use_reentrant=False, preserve_rng_state=False, determinism_check="none")
+    for part in members.modules(module):
+        if FUNCTION in vars(part):
+            setattr(part, FUNCTION, run)
+    return True
 
 
 class Build:
