@@ -239,13 +239,11 @@ fn a_record_is_read_the_same_within_a_log() {
 }
 
 /// Causes that no text shows: they are told by the probe, by NVML over time, or by the host's processes.
-const BEYOND_TEXT: [Cause; 14] = [
+const BEYOND_TEXT: [Cause; 12] = [
     Cause::PrefetchQueue,
     Cause::WorkerCopies,
     Cause::HostLeak,
     Cause::HostWorkers,
-    Cause::CheckpointInRam,
-    Cause::EvaluationInRam,
     Cause::HostProcess,
     Cause::DeviceFault,
     Cause::LeftoverProcess,

@@ -17,6 +17,9 @@ const LARGE: f64 = 0.01;
 /// The same, where torch chooses the kernel: a fused one requests far less.
 const LARGE_FOR_FUSED: f64 = 0.05;
 
+/// The share of the GPU from which one request is told although it would have fit otherwise.
+const MOST_OF_ANY: f64 = 0.1;
+
 /// The share of allocated memory from which those of all layers are.
 const MOST: f64 = 0.25;
 
@@ -25,11 +28,13 @@ fn examine(case: &OomContext) -> Option<Finding> {
         Phase::Forward | Phase::Backward | Phase::Evaluation | Phase::Unknown => {}
         Phase::Load | Phase::Optimizer => return None,
     }
-    // If freeing fragments or another process's memory would have been enough, those are the cause.
-    if case.is_full() == Some(false) {
+    let share = case.requested_share();
+    // If freeing fragments or another process's memory would have been enough, those are the cause, and so large a request is
+    // what they are fatal to.
+    let is_full = case.is_full() != Some(false);
+    if !is_full && share < Some(MOST_OF_ANY) {
         return None;
     }
-    let share = case.requested_share();
     let written = case.stack.doing(Situation::AttentionScores);
     let written = written.filter(|_| share >= Some(LARGE));
     let fused = case.stack.doing(Situation::FusedAttention);
@@ -41,18 +46,20 @@ fn examine(case: &OomContext) -> Option<Finding> {
         (None, None, Some(call)) => (call, None, Certainty::Possible),
         (None, None, None) => return None,
     };
+    let is_torchs = certainty == Certainty::Possible;
+    let certainty = match is_full {
+        true => certainty,
+        false => Certainty::Possible,
+    };
     let what = "Attention keeps its scores as a matrix";
     let headline = match (bytes, case.asked()) {
         (Some(bytes), _) => with_figures(what, format!("{bytes} in all")),
         (None, Some(asked)) => with_figures(what, format!("{asked} for one")),
         (None, None) => format!("{what}.").into(),
     };
-    let fell_back = match certainty {
-        Certainty::Possible => Some(
-            "torch's attention makes it if no fused kernel takes its inputs: fp32, a mask of its own, heads of an odd size.",
-        ),
-        Certainty::Likely | Certainty::Certain => None,
-    };
+    let fell_back = is_torchs.then_some(
+        "torch's attention makes it if no fused kernel takes its inputs: fp32, a mask of its own, heads of an odd size.",
+    );
     Some(
         case.finding(Cause::AttentionScores, certainty, headline)
             .says("It is batch × heads × length × length, so twice the length needs four times as much; each layer keeps its own.")

@@ -420,9 +420,17 @@ fn without_figures(case: &OomContext) -> Finding {
             "{missing} {are} unknown, so the cause cannot be determined"
         )))
         .says_if(case.failed_where())
-        .advises(match case.stack.doing(Situation::Pipeline) {
-            Some(call) => of_pipeline(&call),
-            None => vec![SMALLER_BATCH.into()],
+        .advises(match (case.kind, case.stack.doing(Situation::Pipeline)) {
+            (OomKind::Jax, _) => vec![
+                SMALLER_BATCH.into(),
+                because("recompute activations", "jax.checkpoint"),
+                because(
+                    "beside another process, or PyTorch in this one",
+                    "XLA_PYTHON_CLIENT_PREALLOCATE=false, or a smaller XLA_PYTHON_CLIENT_MEM_FRACTION",
+                ),
+            ],
+            (_, Some(call)) => of_pipeline(&call),
+            (_, None) => vec![SMALLER_BATCH.into()],
         })
 }
 

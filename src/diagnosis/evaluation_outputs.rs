@@ -45,6 +45,11 @@ fn examine(case: &OomContext) -> Option<Finding> {
         return None;
     }
     let by = gathers.map_or(Gatherer::Program, |call| gatherer(&call));
+    let by = match by {
+        // Trainer has the outputs gathered by it.
+        Gatherer::Accelerate if case.stack.is_through("transformers/trainer") => Gatherer::Trainer,
+        by => by,
+    };
     let certainty = match (case.record(), gathers) {
         (Some(_), Some(_)) if by != Gatherer::Program => Certainty::Certain,
         (_, _) => Certainty::Likely,

@@ -33,6 +33,9 @@ pub(super) const NOTABLE_UNNAMED: f64 = 0.1;
 /// The share from which one is likely.
 const MUCH_UNNAMED: f64 = 0.25;
 
+/// Said where a checkpoint is loaded and nothing is known of the others.
+const LOADING_RANKS: &str = "Most likely other ranks of this training, which load the same checkpoint onto this GPU, or another process.";
+
 fn examine(case: &OomContext) -> Option<Finding> {
     match &case.others {
         Some(_) if case.is_beside_an_engine() => None,
@@ -170,8 +173,17 @@ pub(super) fn named(case: &OomContext) -> Option<Finding> {
             another_gpu,
         ],
     };
+    // A message alone has no more than their sizes. Whoever loads without saying where to does so beside the other ranks.
+    let loads = case.stack.doing(Situation::CheckpointLoading).is_some()
+        && cause == Cause::ForeignProcess
+        && others.iter().all(Other::is_unknown);
+    let certainty = match loads {
+        true => Certainty::Possible,
+        false => certainty,
+    };
     let finding = case
         .finding(cause, certainty, headline)
+        .says_if(loads.then_some(LOADING_RANKS))
         .says_if(contexts.then_some(
             "They are no bigger than CUDA contexts: these ranks train on other GPUs, and have touched this one by mistake.",
         ))
@@ -259,7 +271,7 @@ fn unnamed(case: &OomContext) -> Option<Finding> {
             headline,
         )
         .says(match loads {
-            true => "Most likely other ranks of this training, which load the same checkpoint onto this GPU, or another process.",
+            true => LOADING_RANKS,
             false => "Most likely another process uses it, otherwise libraries in this one.",
         })
         .says_if(case.caveat())

@@ -13,6 +13,9 @@ pub(super) const CAUSE: CauseSpec = CauseSpec::new("large logits", examine).expl
 /// The share of the GPU from which one tensor of logits is to blame.
 const LARGE: f64 = 0.04;
 
+/// The share of the GPU from which one request is told although it would have fit otherwise.
+const MOST_OF_ANY: f64 = 0.1;
+
 /// The share of allocated memory from which those of a line are.
 const MOST: f64 = 0.3;
 
@@ -21,8 +24,10 @@ fn examine(case: &OomContext) -> Option<Finding> {
         Phase::Forward | Phase::Backward | Phase::Unknown => {}
         Phase::Load | Phase::Optimizer | Phase::Evaluation => return None,
     }
-    // If freeing fragments or another process's memory would have been enough, those are the cause.
-    if case.is_full() == Some(false) {
+    // If freeing fragments or another process's memory would have been enough, those are the cause, and so large a request is
+    // what they are fatal to.
+    let is_full = case.is_full() != Some(false);
+    if !is_full && case.requested_share() < Some(MOST_OF_ANY) {
         return None;
     }
     let fails = case.stack.doing(Situation::Logits);
@@ -45,7 +50,7 @@ fn examine(case: &OomContext) -> Option<Finding> {
         (_, None, _) => format!("{what}.").into(),
     };
     Some(
-        case.finding(Cause::LargeLogits, Certainty::Likely, headline)
+        case.finding(Cause::LargeLogits, Certainty::likely_if(is_full), headline)
             .says("Logits are batch × length × vocabulary: with the copy in fp32, the log-softmax and their gradients they exist up to four times.")
             .says(format!("It is {}.", call.shown()))
             .says_if(case.failed())

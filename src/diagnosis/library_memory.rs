@@ -60,6 +60,9 @@ fn takes(kind: OomKind) -> Option<&'static str> {
         OomKind::Cudnn => Some(
             "cuDNN needs a workspace for each convolution, and tries out several if cudnn.benchmark is on.",
         ),
+        OomKind::Bitsandbytes => Some(
+            "States of a paged optimizer are in memory that GPU and host share: there it was the host, or its limit, that had no room.",
+        ),
         OomKind::Nccl => Some(
             "NCCL takes buffers for each communicator and channel at the first collective operation of a process group.",
         ),
@@ -83,6 +86,11 @@ fn advice(case: &OomContext) -> Vec<Phrase> {
         _ => "a smaller batch".into(),
     };
     match kind {
+        OomKind::Bitsandbytes => vec![
+            first,
+            because("an optimizer whose states may move to RAM", "paged_adamw_8bit"),
+            because("if it is paged already", "more RAM, or a larger limit for the job or container"),
+        ],
         OomKind::Nccl | OomKind::Cudnn | OomKind::Cublas => {
             vec!["a smaller batch".into(), leave, first]
         }

@@ -388,6 +388,11 @@ pub(super) struct Other {
 const ENGINES: [&str; 3] = ["vllm", "sglang", "lmdeploy"];
 
 impl Other {
+    /// Whether nothing is known of it but its size.
+    pub fn is_unknown(&self) -> bool {
+        self.relation == Relation::Stranger && self.name.is_none() && self.user.is_none()
+    }
+
     pub fn is_engine(&self) -> bool {
         let name = self.name.as_deref().unwrap_or_default();
         let name = name.to_ascii_lowercase();

@@ -53,6 +53,9 @@ pub struct OomReport {
     /// What was allocated at an earlier OOM, while whose handling this one came.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub while_handling: Option<Bytes>,
+    /// The class of another error, with which the text ends.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub later_error: Option<String>,
 }
 
 /// What the words of a message are about, beyond whose memory ran out.

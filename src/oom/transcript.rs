@@ -68,6 +68,8 @@ struct TrackedOom {
     is_warning: bool,
     /// How often a counter rose after it.
     rises: u32,
+    /// A counter was printed after it.
+    is_counted: bool,
     /// An exit status other than 0 was reported.
     ended_badly: bool,
     /// Another error followed, of which the program may have died.
@@ -76,6 +78,8 @@ struct TrackedOom {
     chained: bool,
     /// Other output came.
     output: bool,
+    /// The class of the last other error, if nothing but its traces follows.
+    later_error: Option<String>,
 }
 
 impl MessageSink for OutcomeTracker {
@@ -104,10 +108,12 @@ impl MessageSink for OutcomeTracker {
             is_notice: message.is_notice,
             report: message.report,
             rises: 0,
+            is_counted: false,
             ended_badly: false,
             other_exception: false,
             chained: false,
             output: false,
+            later_error: None,
         });
         self.count(rank, after);
     }
@@ -119,6 +125,12 @@ impl MessageSink for OutcomeTracker {
         let Some(case) = cases.find(|case| of(&case.report) == of(&message.report)) else {
             return;
         };
+        let went_on =
+            case.rises > 0 || case.is_counted && case.report.outcome == OomOutcome::Caught;
+        if went_on && message.form == MessageForm::Exception && message.after_traceback {
+            // Its next one just needed as much.
+            return self.message(message);
+        }
         // Whoever sees that a process was killed speaks first, then whoever did it.
         if case.report.is_guess() && !message.report.is_guess() {
             (case.report.sign, case.report.hearsay) = (message.report.sign, false);
@@ -139,24 +151,28 @@ impl MessageSink for OutcomeTracker {
         }
         self.lines += 1;
         let sign = survival_sign(text);
-        if let SurvivalSign::Progress(_) = sign {
+        if sign == SurvivalSign::Progress {
+            for case in &mut self.cases {
+                (case.is_counted, case.later_error) = (true, None);
+            }
             return self.count(rank, &text.plain);
         }
         for case in &mut self.cases {
             let launcher = rank.is_none();
             if launcher || case.report.rank == rank || case.report.rank.is_none() {
-                case.take(sign, number);
+                case.take(sign, number, text);
             }
         }
     }
 }
 
 impl OutcomeTracker {
-    /// Takes a counter in `text`; if it rose, the OOMs of its rank were survived.
+    /// Takes the counters in `text`; if one rose, the OOMs of its rank were survived.
     fn count(&mut self, rank: Option<Rank>, text: &str) {
-        let Some(counter) = counter(text) else {
-            return;
-        };
+        counters(text).for_each(|counter| self.take(rank, counter));
+    }
+
+    fn take(&mut self, rank: Option<Rank>, counter: ProgressCounter) {
         let known = self
             .counters
             .iter()
@@ -185,7 +201,7 @@ impl OutcomeTracker {
 }
 
 impl TrackedOom {
-    fn take(&mut self, sign: SurvivalSign, number: u64) {
+    fn take(&mut self, sign: SurvivalSign, number: u64, text: &CompactLine) {
         match sign {
             SurvivalSign::Handled => {
                 if number - self.report.line.min(number) <= HANDLED_WITHIN_LINES
@@ -202,11 +218,12 @@ impl TrackedOom {
             }
             SurvivalSign::OtherException => {
                 self.other_exception |= !self.chained;
+                self.later_error = (!self.chained).then(|| class_of(&text.plain).to_string());
                 self.chained = false;
             }
             SurvivalSign::Chain => self.chained = true,
-            SurvivalSign::Progress(_) | SurvivalSign::Nothing => {}
-            SurvivalSign::Output => self.output = true,
+            SurvivalSign::Progress | SurvivalSign::Nothing => {}
+            SurvivalSign::Output => (self.output, self.later_error) = (true, None),
         }
     }
 
@@ -226,8 +243,13 @@ impl TrackedOom {
             OomOutcome::Unknown if self.is_warning => OomOutcome::Caught,
             OomOutcome::Unknown => OomOutcome::Unknown,
         };
+        let later_error = match outcome {
+            OomOutcome::Caught | OomOutcome::Unknown => self.later_error,
+            OomOutcome::Fatal => None,
+        };
         OomReport {
             outcome,
+            later_error,
             ..self.report
         }
     }
@@ -263,7 +285,7 @@ enum SurvivalSign {
     /// Python's words between an exception and the one raised while handling it.
     Chain,
     /// A counter of the training.
-    Progress(ProgressCounter),
+    Progress,
     /// Part of a traceback, noise of a dying program, or decoration.
     Nothing,
     /// Other output.
@@ -308,8 +330,8 @@ fn survival_sign(text: &CompactLine) -> SurvivalSign {
     if phrases.chain.begins(compact) {
         return SurvivalSign::Chain;
     }
-    if let Some(counter) = counter(&text.plain) {
-        return SurvivalSign::Progress(counter);
+    if counters(&text.plain).next().is_some() {
+        return SurvivalSign::Progress;
     }
     match text.plain.trim_end() {
         line if is_exception(line) => SurvivalSign::OtherException,
@@ -342,31 +364,39 @@ static COUNTERS: LazyLock<Regex> = LazyLock::new(|| {
     .expect("the words have nothing special")
 });
 
-/// The first counter in a line.
-fn counter(plain: &str) -> Option<ProgressCounter> {
+/// The counters in a line: of its epoch, and of the step within.
+fn counters(plain: &str) -> impl Iterator<Item = ProgressCounter> {
     // Most lines have none: searching is cheaper than capturing.
-    let found = COUNTERS.captures(COUNTERS.find(plain)?.as_str())?;
-    let number = |group: usize| found.get(group)?.as_str().parse().ok();
-    match found.get(2) {
-        None => Some(ProgressCounter {
-            of: 0,
-            at: number(1)?,
-        }),
-        Some(word) => {
-            let of = COUNTED
-                .iter()
-                .position(|known| known.eq_ignore_ascii_case(word.as_str()))?;
-            Some(ProgressCounter {
-                of: of as u8 + 1,
-                at: number(3)?,
-            })
+    let begin = COUNTERS
+        .find(plain)
+        .map_or(plain.len(), |found| found.start());
+    COUNTERS.captures_iter(&plain[begin..]).filter_map(|found| {
+        let number = |group: usize| found.get(group)?.as_str().parse().ok();
+        match found.get(2) {
+            None => Some(ProgressCounter {
+                of: 0,
+                at: number(1)?,
+            }),
+            Some(word) => {
+                let of = COUNTED
+                    .iter()
+                    .position(|known| known.eq_ignore_ascii_case(word.as_str()))?;
+                Some(ProgressCounter {
+                    of: of as u8 + 1,
+                    at: number(3)?,
+                })
+            }
         }
-    }
+    })
+}
+
+fn class_of(line: &str) -> &str {
+    line.split([':', ' ']).next().unwrap_or_default().trim_end()
 }
 
 /// A line that starts with `package.module.SomeError:`.
 fn is_exception(line: &str) -> bool {
-    let class = line.split([':', ' ']).next().unwrap_or_default();
+    let class = class_of(line);
     let named = ["Error", "Exception", "Interrupt"]
         .iter()
         .any(|suffix| class.ends_with(suffix));

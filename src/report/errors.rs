@@ -187,7 +187,11 @@ fn none() -> Vec<ErrorsEntry> {
         whose.entry(name).or_default().push(Text::of(words));
     }
     let entries = whose.into_iter().map(|(name, texts)| ErrorsEntry {
-        title: name_in_words(name),
+        title: match name.len() {
+            // JVM, TPU, XLA.
+            ..=3 => name.to_uppercase(),
+            _ => name_in_words(name),
+        },
         means: String::new(),
         texts,
         helps: Vec::new(),

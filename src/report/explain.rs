@@ -256,10 +256,20 @@ fn place(oom: &Explained) -> String {
     let rank = oom.rank().map(|rank| format!("rank {rank}"));
     let device = oom.device().map(|device| format!("device {device}"));
     let known: Vec<String> = [run, line, rank, device].into_iter().flatten().collect();
-    let end = match oom.outcome {
-        OomOutcome::Fatal => "the program ended with it",
-        OomOutcome::Caught => "caught, the program continued",
-        OomOutcome::Unknown => "it is not shown whether the program ended with it",
+    let later = oom.incident.report.as_ref();
+    let later = later.and_then(|report| report.later_error.as_deref());
+    let end = match (oom.outcome, later) {
+        (OomOutcome::Fatal, _) => "the program ended with it".to_string(),
+        (OomOutcome::Caught, None) => "caught, the program continued".to_string(),
+        (OomOutcome::Caught, Some(other)) => {
+            format!("caught, the program continued, and ended with another error later ({other})")
+        }
+        (OomOutcome::Unknown, None) => {
+            "it is not shown whether the program ended with it".to_string()
+        }
+        (OomOutcome::Unknown, Some(other)) => {
+            format!("the program ended with another error ({other}), which may follow from it")
+        }
     };
     let whose = match oom.incident.what() {
         "memory" => oom.kind().spec().allocator.to_string(),

@@ -621,6 +621,73 @@ fn each_message_has_its_cause() {
     }
 }
 
+/// What fragments are fatal to is told beside them, if it is a large part of the GPU.
+#[test]
+fn one_matrix_that_takes_a_tenth_of_the_gpu_is_told_beside_the_fragments() {
+    for (function, file, cause) in [
+        ("eager_attention_forward", "bert.py", Cause::AttentionScores),
+        (
+            "cross_entropy",
+            "torch/nn/functional.py",
+            Cause::LargeLogits,
+        ),
+    ] {
+        let told = |requested: f64| {
+            let report = OomReport {
+                stack: printed(&format!("/v/site-packages/{file}"), function).stack,
+                ..message(15.78, 1.2, 10.9, 2.7, requested)
+            };
+            let findings = explained(&report);
+            assert_eq!(findings[0].cause, Cause::Fragmentation);
+            let told = findings.iter().find(|finding| finding.cause == cause);
+            told.map(|finding| finding.certainty)
+        };
+        assert_eq!(told(3.0), Some(Certainty::Possible), "{function}");
+        assert_eq!(told(1.3), None, "{function}");
+    }
+}
+
+#[test]
+fn trainers_outputs_that_accelerate_pads_are_trainers() {
+    let report = OomReport {
+        stack: [
+            ("accelerate/utils/operations.py", "pad_across_processes"),
+            ("transformers/trainer.py", "evaluation_loop"),
+        ]
+        .map(|(file, function)| TracedCall {
+            file: format!("/v/site-packages/{file}"),
+            line: 7,
+            function: function.into(),
+            code: String::new(),
+        })
+        .to_vec(),
+        ..printed("", "")
+    };
+    let first = &explained(&report)[0];
+    assert_eq!(first.cause, Cause::EvaluationOutputs);
+    assert!(
+        first.advice[0]
+            .to_string()
+            .contains("--eval_accumulation_steps")
+    );
+}
+
+#[test]
+fn jax_is_told_what_it_takes_at_its_start_and_bitsandbytes_where_its_states_are() {
+    for (kind, words) in [
+        (OomKind::Jax, "XLA_PYTHON_CLIENT_PREALLOCATE=false"),
+        (OomKind::Bitsandbytes, "paged_adamw_8bit"),
+    ] {
+        let report = OomReport {
+            kind,
+            ..OomReport::default()
+        };
+        let first = &explained(&report)[0];
+        let advice: Vec<String> = first.advice.iter().map(ToString::to_string).collect();
+        assert!(advice.iter().any(|said| said.contains(words)), "{advice:?}");
+    }
+}
+
 #[test]
 fn a_message_is_never_given_a_figure_that_it_lacks() {
     for (what, report, ..) in messages() {

@@ -279,7 +279,9 @@ fn counters_are_read() {
         ("files 3/ [a]", None),
     ];
     for (line, expected) in cases {
-        let found = counter(line).map(|counter| (counter.of, counter.at));
+        let found = counters(line)
+            .next()
+            .map(|counter| (counter.of, counter.at));
         assert_eq!(found, expected, "{line}");
     }
 }
@@ -302,4 +304,46 @@ fn tracebacks_say_nothing_and_output_does() {
     for (line, expected) in cases {
         assert_eq!(sign(line), expected, "{line}");
     }
+}
+
+/// The last error of a log may be another one than its OOM.
+#[test]
+fn what_a_text_ends_with_is_told_beside_an_oom_that_was_caught() {
+    let caught = "WARNING: batch 31 skipped: CUDA out of memory. Tried to allocate 2.00 GiB. GPU 0 has a total capacity of 23.60 GiB of which 0.80 GiB is free. Of the allocated memory 21.90 GiB is allocated by PyTorch, and 0.40 GiB is reserved by PyTorch but unallocated.\nepoch 1 step 32 loss 1.2\nepoch 1 step 33 loss 1.1\n";
+    let error = "Traceback (most recent call last):\n  File \"/srv/train.py\", line 90, in <module>\n    x = batch[\"image\"]\nKeyError: 'image'\n";
+    let told = |text: String| {
+        let reports = read(text.as_bytes());
+        assert_eq!(reports.len(), 1);
+        (reports[0].outcome, reports[0].later_error.clone())
+    };
+    assert_eq!(told(caught.into()), (OomOutcome::Caught, None));
+    assert_eq!(
+        told(format!("{caught}{error}")),
+        (OomOutcome::Caught, Some("KeyError".into()))
+    );
+    assert_eq!(
+        told(format!("{caught}{error}epoch 1 step 34 loss 1.1\n")),
+        (OomOutcome::Caught, None)
+    );
+}
+
+#[test]
+fn the_same_figures_after_the_program_went_on_are_another_oom() {
+    let message = "CUDA out of memory. Tried to allocate 2.00 GiB. GPU 0 has a total capacity of 23.60 GiB of which 0.80 GiB is free. Of the allocated memory 21.90 GiB is allocated by PyTorch, and 0.40 GiB is reserved by PyTorch but unallocated.";
+    let fatal = format!(
+        "Traceback (most recent call last):\n  File \"/srv/train.py\", line 64, in main\n    out = model(x)\ntorch.OutOfMemoryError: {message}\n"
+    );
+    let outcomes = |between: &str| -> Vec<OomOutcome> {
+        let text = format!("epoch 2 step 38\n| WARNING | skipped: {message}\n{between}{fatal}");
+        read(text.as_bytes())
+            .iter()
+            .map(|report| report.outcome)
+            .collect()
+    };
+    assert_eq!(
+        outcomes("epoch 2 step 39 loss 1.0\nepoch 2 step 40 loss 1.0\n"),
+        [OomOutcome::Caught, OomOutcome::Fatal]
+    );
+    // A logger first, then the traceback.
+    assert_eq!(outcomes(""), [OomOutcome::Fatal]);
 }

@@ -301,6 +301,28 @@ fn hundreds_are_counted_and_some_listed() {
 }
 
 #[test]
+fn another_error_that_ended_the_program_is_named() {
+    for (outcome, words) in [
+        (
+            OomOutcome::Caught,
+            "and ended with another error later (KeyError)",
+        ),
+        (
+            OomOutcome::Unknown,
+            "the program ended with another error (KeyError)",
+        ),
+        (OomOutcome::Fatal, "the program ended with it"),
+    ] {
+        let report = OomReport {
+            later_error: Some("KeyError".into()),
+            ..report(3, outcome)
+        };
+        let said = text(&explanation(&[of(report)]));
+        assert!(said.contains(words), "{said}");
+    }
+}
+
+#[test]
 fn the_peak_is_named_with_its_categories_and_its_five_largest_lines() {
     let origin = |line: u32| BlockOrigin {
         line: Some(SourceLine {
