@@ -56,6 +56,9 @@ CASES = {
     "graph_pools": ("compilation", None),
     "beside_graphs": ("compilation", None),
     "autotuning": ("compilation", None),
+    "second_step": ("optimizer_state", "forward"),
+    "attention_math": ("attention_scores", None),
+    "wrong_size": ("wrong_size", None),
 }
 FURTHER = tuple(CASES)[tuple(CASES).index("trainer_evaluation"):]
 SIZES = (0, 1, 2)

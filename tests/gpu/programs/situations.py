@@ -198,6 +198,38 @@ def optimizer_foreach(size):
     optimizer.step()
 
 
+def second_step(size):
+    """The first step fits; the second one finds its state beside it."""
+    share, width = (0.14, 0.15, 0.16)[size], (1024, 2048, 4096)[size]
+    words = nn.Embedding(int(card() * share / 4 / 64), 64, device="cuda")
+    model = nn.Sequential(*(nn.Sequential(nn.Linear(width, width), nn.GELU()) for _ in range(24))).cuda()
+    x = torch.randn(int(0.6 * card() / (48 * width * 4)), width, device="cuda")
+    optimizer = torch.optim.AdamW([*model.parameters(), *words.parameters()], lr=1e-4, foreach=False)
+    for _ in range(3):
+        (step(model, x) + words(torch.arange(64, device="cuda")).square().mean()).backward()
+        optimizer.step()
+        optimizer.zero_grad()
+
+
+def attention_math(size):
+    """torch's own attention without a fused kernel."""
+    from torch.nn.attention import SDPBackend, sdpa_kernel
+
+    length = (4096, 6144, 8192)[size]
+    x = torch.randn(int(0.06 * card() / (8 * length * length * 4)) + 1, 8, length, 16, device="cuda", requires_grad=True)
+    with sdpa_kernel(SDPBackend.MATH):
+        for _ in range(16):
+            x = x + F.scaled_dot_product_attention(x, x, x)
+    x.square().mean().backward()
+
+
+def wrong_size(size):
+    """A number in a shape is a product of two that should have been divided."""
+    model = nn.Linear(64, 64, device="cuda")
+    positions = torch.zeros(1 << (45, 50, 59)[size], device="cuda")
+    return model(positions.view(-1, 64))
+
+
 def own_ranks(size):
     """Two ranks that both train on the first GPU."""
     import torch.distributed as dist
@@ -297,7 +329,7 @@ CASES = {
     function.__name__: function
     for function in (trainer_evaluation, own_list, checkpoint_load, optimizer_load, checkpoint_save, large_logits, attention_scores,
                      attention_weights, held_by_exception, unused_block, optimizer_foreach, own_ranks, left_over, graph_pools,
-                     beside_graphs, autotuning)
+                     beside_graphs, autotuning, second_step, attention_math, wrong_size)
 }
 
 
