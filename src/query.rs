@@ -8,6 +8,7 @@ pub mod change;
 pub mod explained;
 pub mod listing;
 pub mod planned;
+pub mod predicted;
 pub mod recordings;
 pub mod sessions;
 pub mod told;

@@ -15,10 +15,12 @@ pub mod news;
 pub mod outcome;
 pub mod page;
 pub mod plan;
+pub mod predicted;
 mod ram;
 pub mod score;
 pub mod slack;
 pub mod story;
+mod time_axis;
 
 pub use ending::{diagnosis, hidden_oom, nothing_trained, summary, unused, winning_command};
 pub use growth::growth;

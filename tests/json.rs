@@ -246,12 +246,18 @@ fn every_answer_is_as_its_schema_says_and_has_what_readers_rely_on() {
         };
         std::fs::write(directory.join("events.jsonl"), recording).expect("a file");
     }
+    let script = format!("python3 {DEMO} --batch-size 64\n");
+    std::fs::write(home.0.path().join("run.sh"), script).expect("a script");
     let said = [
         ("explain", home.answers(&["explain", "--json", "oom.jsonl"])),
         ("explain", home.answers(&["explain", "--json", &leak])),
         (
             "plan",
             home.answers(&[&["plan", "--json", "--"][..], &shape("64", "6")].concat()),
+        ),
+        (
+            "plan",
+            home.answers(&["plan", "--json", "--", "bash", "run.sh"]),
         ),
         (
             "predict",

@@ -1,17 +1,14 @@
 //! `oomph plan`: what oomph recognizes in a command and what each remedy would change. Runs nothing.
 
-use super::predict::predict;
+use super::predict::{AnswerReader, predict};
 use super::{answer, refuse_session};
 use crate::command::CommandLine;
 use crate::document::DocumentBlock;
 use crate::document::text::{TextLayout, lines};
 use crate::live::{Ending, print};
 use crate::query::planned::{self, StartedTraining};
-use crate::recognize::HowSure;
-use crate::remedy::RemedyInputs;
 use crate::{remedy, report};
 use clap::Args;
-use serde_json::{Value, json};
 use std::ffi::OsString;
 
 #[derive(Debug, PartialEq, Args)]
@@ -23,7 +20,8 @@ pub(super) struct PlanCommand {
     /// Scale the batch by this factor
     #[arg(long, value_name = "FACTOR", default_value_t = 0.5, value_parser = batch_scale)]
     pub batch_scale: f64,
-    /// Predict the memory at these batch sizes from recordings of the command: one JSON line each
+    /// Predict the memory at these batch sizes from recordings of the command: a table on a terminal, else
+    /// (and with --json) one JSON line each
     #[arg(long, value_name = "N,N", value_delimiter = ',', value_parser = batch)]
     predict: Vec<u64>,
     /// A session or recording to predict from; may be repeated [default: the latest]
@@ -53,36 +51,40 @@ pub(super) fn run(asked: &PlanCommand, command: &CommandLine) -> anyhow::Result<
     refuse_session("plan", command)?;
     match asked.predict.is_empty() {
         true => plan(command, asked.json, asked.batch_scale),
-        false => predict(command, &asked.recording, &asked.predict),
+        false => {
+            let reader = AnswerReader::of_standard_output(asked.json);
+            predict(command, &asked.recording, &asked.predict, reader)
+        }
     }
 }
 
 fn plan(command: &CommandLine, json: bool, batch_scale: f64) -> anyhow::Result<Ending> {
-    let is_found = |inputs: &RemedyInputs<'_>| {
-        inputs.recognize(command).batch_finding().how_sure != HowSure::Nothing
-    };
-    let started = match planned::with_inputs(command, batch_scale, is_found).0 {
-        true => Vec::new(),
-        false => planned::started_by(command),
-    };
-    let (mut text, problems) = planned::with_inputs(command, batch_scale, |inputs| match json {
+    let (text, problems) = match json {
         true => {
-            let mut plan = remedy::plan_json(command, inputs);
-            add_started(&mut plan, &started, batch_scale);
-            remedy::plan_text(&plan) + "\n"
+            let (plan, problems) = planned::plan_json(command, batch_scale, &|_| true);
+            (remedy::plan_text(&plan) + "\n", problems)
         }
-        false if started.is_empty() => shown(&report::plan::plan(command, inputs)),
-        false => shown(&report::plan::script(command, inputs)),
-    });
-    if !json {
-        for training in &started {
-            text.push_str(&of_training(training, batch_scale));
-        }
-    }
+        false => in_words(command, batch_scale),
+    };
     for problem in &problems {
         print::complain(problem);
     }
     answer(&text)
+}
+
+/// Also what is wrong with the user's settings.
+fn in_words(command: &CommandLine, batch_scale: f64) -> (String, Vec<String>) {
+    let started = planned::started_instead(command, batch_scale, &|_| true);
+    let (mut text, problems) = planned::with_inputs(command, batch_scale, |inputs| {
+        shown(&match started.is_empty() {
+            true => report::plan::plan(command, inputs),
+            false => report::plan::script(command, inputs),
+        })
+    });
+    for training in &started {
+        text.push_str(&of_training(training, batch_scale));
+    }
+    (text, problems)
 }
 
 /// The plan of a training that a script starts: of the command as if it was typed.
@@ -103,31 +105,6 @@ fn of_training(training: &StartedTraining, batch_scale: f64) -> String {
     };
     blocks.push(DocumentBlock::detail(words));
     shown(&blocks)
-}
-
-/// The same as JSON: each training with its own plan, and where there is one what sets its batch as what was found.
-fn add_started(plan: &mut Value, started: &[StartedTraining], batch_scale: f64) {
-    if let [one, ..] = started {
-        plan["found"] = json!(one.found);
-    }
-    let each = started.iter().map(|training| {
-        let command = &training.started.command;
-        let (inner, _) = planned::with_inputs(command, batch_scale, |inputs| {
-            remedy::plan_json(command, inputs)
-        });
-        json!({
-            "script": training.script,
-            "line": training.started.line,
-            "whole": training.started.is_whole,
-            "cwd": command.cwd,
-            "found": training.found,
-            "plan": inner,
-        })
-    });
-    let each: Vec<Value> = each.collect();
-    if !each.is_empty() {
-        plan["starts"] = Value::Array(each);
-    }
 }
 
 fn shown(blocks: &[DocumentBlock]) -> String {

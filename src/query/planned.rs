@@ -10,7 +10,8 @@ use crate::recognize::{
     BatchFinding, CommandLayout, HowSure, LaunchEnvironment, ProgramKind, ScriptCommand,
     script_commands,
 };
-use crate::remedy::RemedyInputs;
+use crate::remedy::{self, RemedyInputs};
+use serde_json::{Value, json};
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 
@@ -51,6 +52,55 @@ pub fn with_inputs<T>(
     (tell(&inputs), settings.problems)
 }
 
+/// The plan of a command as JSON, and what is wrong with the user's settings. What a shell script starts has plans of its own
+/// where the script sets no batch; what sets the batch of the first is then what was found. Of the scripts and the trainings, only
+/// what `may_read` says is looked into.
+pub fn plan_json(
+    command: &CommandLine,
+    batch_scale: f64,
+    may_read: &dyn Fn(&CommandLine) -> bool,
+) -> (Value, Vec<String>) {
+    let started = started_instead(command, batch_scale, may_read);
+    let of = |command: &CommandLine| {
+        with_inputs(command, batch_scale, |inputs| {
+            remedy::plan_json(command, inputs)
+        })
+    };
+    let (mut plan, problems) = of(command);
+    let each = started.iter().map(|training| {
+        let command = &training.started.command;
+        json!({
+            "script": training.script,
+            "line": training.started.line,
+            "whole": training.started.is_whole,
+            "cwd": command.cwd,
+            "found": training.found,
+            "plan": of(command).0,
+        })
+    });
+    let each: Vec<Value> = each.collect();
+    if let [first, ..] = started.as_slice() {
+        plan["found"] = json!(first.found);
+        plan["starts"] = Value::Array(each);
+    }
+    (plan, problems)
+}
+
+/// The trainings that a script starts, where nothing in the command itself sets a batch.
+pub fn started_instead(
+    command: &CommandLine,
+    batch_scale: f64,
+    may_read: &dyn Fn(&CommandLine) -> bool,
+) -> Vec<StartedTraining> {
+    let is_found = |inputs: &RemedyInputs<'_>| {
+        inputs.recognize(command).batch_finding().how_sure != HowSure::Nothing
+    };
+    match with_inputs(command, batch_scale, is_found).0 {
+        true => Vec::new(),
+        false => started_by(command, may_read),
+    }
+}
+
 /// A training that a shell script starts, and what sets its batch.
 pub struct StartedTraining {
     /// The script, as it is typed.
@@ -66,9 +116,12 @@ const MOST: usize = 4;
 
 /// The trainings that a shell script starts, as its text says; those whose batch was found where there are such, else those
 /// that may be one. Nothing where the command starts no script.
-pub fn started_by(command: &CommandLine) -> Vec<StartedTraining> {
+fn started_by(
+    command: &CommandLine,
+    may_read: &dyn Fn(&CommandLine) -> bool,
+) -> Vec<StartedTraining> {
     let mut found = Vec::new();
-    of_script(command, 0, &mut found);
+    of_script(command, 0, may_read, &mut found);
     let is_known = |one: &StartedTraining| one.found.how_sure != HowSure::Nothing;
     if found.iter().any(is_known) {
         found.retain(is_known);
@@ -77,7 +130,12 @@ pub fn started_by(command: &CommandLine) -> Vec<StartedTraining> {
     found
 }
 
-fn of_script(command: &CommandLine, depth: usize, found: &mut Vec<StartedTraining>) {
+fn of_script(
+    command: &CommandLine,
+    depth: usize,
+    may_read: &dyn Fn(&CommandLine) -> bool,
+    found: &mut Vec<StartedTraining>,
+) {
     let layout = CommandLayout::new(command);
     let words = command.argv.get(layout.arguments.clone());
     let word = command.argv.get(layout.program).and_then(Word::as_str);
@@ -99,9 +157,12 @@ fn of_script(command: &CommandLine, depth: usize, found: &mut Vec<StartedTrainin
             .command
             .env
             .splice(0..0, command.env.iter().cloned());
+        if !may_read(&started.command) {
+            continue;
+        }
         match CommandLayout::new(&started.command).kind {
             ProgramKind::ShellScript if depth < DEEPEST => {
-                of_script(&started.command, depth + 1, found);
+                of_script(&started.command, depth + 1, may_read, found);
             }
             ProgramKind::Script | ProgramKind::Module | ProgramKind::Executable => {
                 found.extend(training(script, started));
@@ -158,7 +219,7 @@ mod tests {
             command_line(words, root.path().to_path_buf()).unwrap()
         };
         let told = |words: &[&str]| -> Vec<String> {
-            let all = started_by(&typed(words));
+            let all = started_by(&typed(words), &|_| true);
             let shown = all.iter().map(|one| {
                 let spots: Vec<String> = (one.found.candidates.iter())
                     .map(|spot| format!("{} {} {}", spot.name, spot.value, spot.stands_at()))
@@ -181,5 +242,31 @@ mod tests {
         );
         assert!(told(&["python", "train.py"]).is_empty());
         assert!(told(&["bash", "none.sh"]).is_empty());
+
+        let (plan, _) = plan_json(&typed(&["bash", "run.sh", "8"]), 0.5, &|_| true);
+        let [training] = plan["starts"].as_array().unwrap().as_slice() else {
+            panic!("{plan}");
+        };
+        assert_eq!(training["script"], "inner.sh");
+        assert_eq!(training["line"], 2);
+        assert_eq!(training["plan"]["batch"]["value"], 8);
+        assert_eq!(plan["found"]["candidates"][0]["value"], 8);
+        // Agents are told of what the schema has.
+        let schemas: Value = serde_json::from_str(crate::query::SCHEMAS).unwrap();
+        let described = &schemas["$defs"]["plan"]["properties"]["starts"]["items"];
+        let fields = described["properties"].as_object().unwrap();
+        assert_eq!(
+            training.as_object().unwrap().keys().collect::<Vec<_>>(),
+            fields.keys().collect::<Vec<_>>()
+        );
+        // What may not be read is not looked into.
+        let is_python = |command: &CommandLine| command.argv[0].as_str() == Some("python");
+        let (plan, _) = plan_json(&typed(&["bash", "run.sh", "8"]), 0.5, &is_python);
+        assert!(
+            plan["starts"]
+                .as_array()
+                .is_none_or(|starts| { starts.iter().all(|one| one["script"] == "run.sh") }),
+            "{plan}"
+        );
     }
 }

@@ -1,6 +1,6 @@
 //! A recording, read to its end: the state that it leads to, its story, and what it offers to start again.
 
-use super::{broken_off, recordings};
+use super::{broken_off, listing, recordings};
 use crate::document::DocumentBlock;
 use crate::event::{Event, EventKind, SCHEMA};
 use crate::live::print;
@@ -11,7 +11,7 @@ use crate::report::comparison::ComparedRun;
 use crate::report::explain;
 use crate::report::markdown::markdown;
 use crate::report::page::PageOptions;
-use crate::report::story::SessionStory;
+use crate::report::story::{OpenEnd, SessionStory};
 use crate::state::State;
 use jiff::Timestamp;
 use jiff::tz::TimeZone;
@@ -74,6 +74,10 @@ impl Told {
             Ok(())
         })?;
         broken_off::settle(&mut story.state);
+        let is_open = (story.state.run()).is_some_and(|run| run.ended.is_none());
+        if is_open && listing::is_living(&name_of_recording(&path)) {
+            story.open_end = OpenEnd::GoesOn;
+        }
         let story = story.finish();
         let id = story
             .state

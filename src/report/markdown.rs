@@ -8,6 +8,7 @@ use super::page::{PageOptions, facts};
 use super::ram::{HeldRam, held_at_peak};
 use super::score;
 use super::story::{SessionStory, place_of};
+use super::time_axis::TimeAxis;
 use crate::command;
 use crate::document::markdown::{code, plain};
 use crate::document::{self, DocumentBlock};
@@ -15,6 +16,7 @@ use crate::event::displayed;
 use crate::state::DeviceState;
 use crate::units::{Bytes, Moment, clock_face};
 use std::fmt::Write;
+use std::time::Duration;
 
 /// OOMs with a part of their own.
 const OOMS: usize = 3;
@@ -87,7 +89,10 @@ fn busiest(story: &SessionStory) -> Option<&DeviceState> {
 /// The largest `allocated` of each column, in eighths of a row.
 fn chart(text: &mut String, story: &SessionStory, device: &DeviceState) {
     let end = Moment(story.state.now.0.saturating_add(1));
-    let columns = device.allocated.columns(Moment::ZERO, end, WIDTH);
+    let axis = TimeAxis::new(&story.state);
+    let width = axis.seconds(end).max(1e-6) / WIDTH as f64;
+    let bounds: Vec<Moment> = (0..=WIDTH).map(|n| axis.moment(n as f64 * width)).collect();
+    let columns = device.allocated.between(&bounds);
     let highest = columns.iter().flatten().map(|bucket| bucket.max).max();
     let highest = highest.unwrap_or_default();
     let top = match device.capacity {
@@ -120,7 +125,10 @@ fn chart(text: &mut String, story: &SessionStory, device: &DeviceState) {
         let _ = writeln!(text, "{}", line.trim_end());
     }
     let mut marks = vec![' '; WIDTH];
-    let column = |at: Moment| (at.0 as f64 / end.0 as f64 * WIDTH as f64) as usize;
+    let column = |at: Moment| (axis.seconds(at) / width) as usize;
+    for (from, _) in &axis.cuts {
+        marks[column(*from).min(WIDTH - 1)] = '≈';
+    }
     for run in story.state.runs.iter().skip(1) {
         marks[column(run.started).min(WIDTH - 1)] = '╎';
     }
@@ -131,7 +139,15 @@ fn chart(text: &mut String, story: &SessionStory, device: &DeviceState) {
     if !marks.trim().is_empty() {
         let _ = writeln!(text, "{:>10}  {}", "", marks.trim_end());
     }
-    let took = clock_face(story.length());
+    let left_out: Duration = axis.cuts.iter().map(|(from, to)| to.since(*from)).sum();
+    let took = match axis.cuts.is_empty() {
+        true => clock_face(story.length()),
+        false => format!(
+            "≈ {} of waiting left out    {}",
+            clock_face(left_out),
+            clock_face(story.length())
+        ),
+    };
     let _ = writeln!(
         text,
         "{:>10}  0:00{took:>width$}\n```",
@@ -218,5 +234,32 @@ fn compared(text: &mut String, comparison: &Comparison) {
             plain(&row.after),
             plain(&row.change)
         );
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_night_at_the_dialog_is_left_out_of_the_chart() {
+        let mut story = SessionStory::new(crate::report::recorded("capacity"));
+        let columns_of = |story: &SessionStory| {
+            let mut text = String::new();
+            chart(&mut text, story, busiest(story).expect("a device"));
+            let rows: Vec<String> = text.lines().map(str::to_string).collect();
+            let filled = rows.iter().map(|row| row.matches('█').count()).max();
+            (filled.unwrap_or_default(), text)
+        };
+        let (alone, _) = columns_of(&story);
+        let mut second = story.state.runs[0].clone();
+        let (ended, exit) = second.ended.expect("an end");
+        second.started = ended + Duration::from_secs(9 * 3_600);
+        story.state.now = second.started + Duration::from_secs(4);
+        second.ended = Some((story.state.now, exit));
+        story.state.runs.push(second);
+        let (beside, text) = columns_of(&story);
+        assert!(beside > alone / 3, "{text}");
+        assert!(text.contains("≈ 8:59:56 of waiting left out"), "{text}");
     }
 }

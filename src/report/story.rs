@@ -10,11 +10,23 @@ use crate::state::{OomIncident, Run, RunOutcome, State};
 use crate::units::{Bytes, Moment, RunNumber, clock_face};
 use std::time::Duration;
 
+/// What is known of a run whose end is not in its recording. The recording itself cannot say: a run that goes on and one whose
+/// machine was switched off leave the same file.
+#[derive(Debug, Default, Clone, Copy, PartialEq, Eq)]
+pub enum OpenEnd {
+    /// The session is alive.
+    GoesOn,
+    #[default]
+    Unknown,
+}
+
 /// What a recording tells.
 #[derive(Debug, Default)]
 pub struct SessionStory {
     /// At the recording's end.
     pub state: State,
+    /// Of a last run without an end.
+    pub open_end: OpenEnd,
     /// All OOMs that were kept, in order.
     pub ooms: Vec<Explained>,
 }
@@ -110,7 +122,7 @@ impl SessionStory {
     fn of_losses(&self, run: &Run) -> Option<String> {
         let proof = RunProof::new(&self.state.runs, run)?;
         let against = (proof.with).map_or(String::new(), |with| format!(" (against run {with})"));
-        Some(format!("Its {}{against}.", proof.words))
+        Some(format!("{}{against}.", capitalized(&proof.words)))
     }
 
     fn sentence(&self, run: &Run) -> String {
@@ -119,13 +131,20 @@ impl SessionStory {
             (_, []) => format!("Run {}", run.number),
             (_, remedies) => format!("Run {} ({})", run.number, remedies.join(" + ")),
         };
-        let took = match run.ended {
-            Some((at, _)) => format!(" after {}", clock_face(at.since(run.started))),
-            None => String::new(),
+        let (took, seen) = match run.ended {
+            Some((at, _)) => (format!(" after {}", clock_face(at.since(run.started))), ""),
+            None => (String::new(), " so far"),
         };
         let outcome = match run.outcome() {
-            RunOutcome::Running if self.is_interrupted() => "has no recorded end".to_string(),
-            RunOutcome::Running => "is still running".to_string(),
+            RunOutcome::Running => {
+                let shown = clock_face(self.state.now.since(run.started));
+                match self.open_end {
+                    OpenEnd::GoesOn => format!("is still running after {shown},"),
+                    OpenEnd::Unknown => {
+                        format!("was still running after {shown}, where its recording stops,")
+                    }
+                }
+            }
             RunOutcome::Finished if run.is_hidden_failure() => {
                 format!(
                     "ran out of memory{}, though it ended with exit 0,",
@@ -144,10 +163,10 @@ impl SessionStory {
         if run.outcome() == RunOutcome::OutOfMemory || run.is_hidden_failure() {
             let finding = self.decisive(run).and_then(|oom| oom.findings.first());
             if let Some(finding) = finding {
-                words.push_str(&format!(": {}", finding.headline.trim_end_matches('.')));
+                words.push_str(&format!(". {}", finding.headline.trim_end_matches('.')));
             }
         } else if let Some(peak) = run.peak() {
-            words.push_str(&format!(" with a peak of {peak}"));
+            words.push_str(&format!(" with a peak of {peak}{seen}"));
             if let Some(predicted) = score::beside(run) {
                 words.push_str(&format!(" (predicted {predicted})"));
             }
@@ -169,15 +188,16 @@ impl SessionStory {
         oom.map(place_of).unwrap_or_default()
     }
 
-    /// Whether nothing says that it goes on: the recording ends in the middle of a run.
-    fn is_interrupted(&self) -> bool {
-        self.state.run().is_some_and(|run| run.ended.is_none())
-    }
-
     /// From the beginning to the last event.
     pub fn length(&self) -> Duration {
         self.state.now.since(crate::units::Moment::ZERO)
     }
+}
+
+fn capitalized(words: &str) -> String {
+    let mut rest = words.chars();
+    let first = rest.next().into_iter().flat_map(char::to_uppercase);
+    first.chain(rest).collect()
 }
 
 /// ` in the forward pass of step 3`, as far as is known.
@@ -206,4 +226,40 @@ pub fn capacity_of(state: &State, run: &Run) -> Option<Bytes> {
     let uuid = rank.and_then(|rank| rank.device.as_ref());
     let device = uuid.and_then(|uuid| state.device(uuid));
     device.or(state.devices.first())?.capacity
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::report::recorded;
+
+    /// What is recorded of a session whose relaunched run goes on.
+    fn broken_off(open_end: OpenEnd) -> Vec<String> {
+        let mut events = recorded("capacity");
+        let is_end = |event: &Event| matches!(event.what, EventKind::Exited(_));
+        let last = events.iter().rposition(is_end).expect("the last run's end");
+        events.truncate(last);
+        let mut story = SessionStory::default();
+        for event in &events {
+            story.take(event);
+        }
+        story.open_end = open_end;
+        story.finish().sentences()
+    }
+
+    #[test]
+    fn a_run_that_goes_on_is_told_from_one_whose_recording_stops() {
+        let running = broken_off(OpenEnd::GoesOn);
+        assert_eq!(
+            running,
+            ["The command is still running after 0:08, with a peak of 138.9 GiB so far."]
+        );
+        let unknown = broken_off(OpenEnd::Unknown);
+        assert_eq!(
+            unknown,
+            [
+                "The command was still running after 0:08, where its recording stops, with a peak of 138.9 GiB so far."
+            ]
+        );
+    }
 }

@@ -4,7 +4,6 @@ use crate::command::CommandLine;
 use crate::mcp::scope::ReadScope;
 use crate::mcp::tool::{CallProgress, ToolContext, ToolNeeds, ToolSpec, arguments, parsed};
 use crate::query::planned;
-use crate::remedy;
 use rmcp::model::JsonObject;
 use rmcp::schemars::{self, JsonSchema};
 use serde::Deserialize;
@@ -16,7 +15,7 @@ pub(super) const TOOL: ToolSpec = ToolSpec {
     name: "plan_command",
     title: "Plan a command",
     description: "What oomph recognizes in a training command before it runs: the program, what sets its batch and how sure that is, \
-                  and the changed command of each remedy. Runs nothing.",
+                  and the changed command of each remedy. Of a shell script, the trainings that it starts, each with its plan. Runs nothing.",
     needs: ToolNeeds::Reading,
     arguments: arguments::<PlanArguments>,
     answer: "plan",
@@ -73,7 +72,7 @@ struct PlanArguments {
 fn call(context: &ToolContext, given: JsonObject, _: Duration) -> Result<CallProgress, String> {
     let asked: PlanArguments = parsed(given)?;
     let command = asked.command.command(&context.scope)?.without_secrets();
-    let (answer, _) =
-        planned::with_inputs(&command, 0.5, |inputs| remedy::plan_json(&command, inputs));
+    let may_read = |started: &CommandLine| context.scope.check_command(started).is_ok();
+    let (answer, _) = planned::plan_json(&command, 0.5, &may_read);
     Ok(CallProgress::Done(answer))
 }

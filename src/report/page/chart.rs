@@ -3,7 +3,8 @@
 use crate::command;
 use crate::document::html::{json, text};
 use crate::report::story::SessionStory;
-use crate::state::{DeviceState, Run, Series, SeriesBucket, State, StepBand};
+use crate::report::time_axis::{TimeAxis, to_the_millisecond};
+use crate::state::{DeviceState, Series, SeriesBucket, State, StepBand};
 use crate::units::{Bytes, Moment, RunNumber, clock_face};
 use serde::Serialize;
 use std::fmt::Write;
@@ -24,7 +25,7 @@ struct ChartData {
     epochs: Vec<ChartMark>,
 }
 
-/// A long wait between two runs, of which the axis has [`SHOWN_OF_A_WAIT`] only.
+/// A long wait between two runs, of which the axis has a small part only.
 #[derive(Serialize)]
 struct AxisWait {
     /// Where it begins and ends on the axis.
@@ -125,7 +126,7 @@ fn name_of(device: &DeviceState) -> String {
 impl ChartData {
     fn new(story: &SessionStory, devices: &[&DeviceState]) -> ChartData {
         let state = &story.state;
-        let axis = ChartAxis::new(state);
+        let axis = TimeAxis::new(state);
         let mut bounds = moments(story);
         bounds.retain(|at| axis.has(*at));
         bounds.extend(axis.cuts.iter().flat_map(|(from, to)| [*from, *to]));
@@ -161,7 +162,7 @@ impl ChartData {
                 })
                 .collect(),
             epochs: epochs(state, &axis),
-            waits: axis.waits(),
+            waits: waits(&axis),
         }
     }
 }
@@ -249,75 +250,17 @@ fn over_steps(
     }
 }
 
-/// The time axis. Between two runs somebody may have slept: what nobody wants to look at is left out of it.
-struct ChartAxis {
-    /// From when to when each stretch is cut.
-    cuts: Vec<(Moment, Moment)>,
-    /// Seconds that stand for each.
-    shown: f64,
+fn waits(axis: &TimeAxis) -> Vec<AxisWait> {
+    let wait = |cut: &(Moment, Moment)| AxisWait {
+        from: axis.seconds(cut.0),
+        to: axis.seconds(cut.1),
+        left_out: to_the_millisecond(axis.left_out(cut)),
+        label: format!("{} left out", clock_face(cut.1.since(cut.0))),
+    };
+    axis.cuts.iter().map(wait).collect()
 }
 
-/// The share of what is drawn that stands for a wait.
-const SHOWN_OF_A_WAIT: f64 = 0.02;
-/// A wait is cut if it takes more than this share of the time that something ran, …
-const LONG: f64 = 0.1;
-/// … and more than this.
-const NOTICED: Duration = Duration::from_secs(60);
-/// What is left of it before and after.
-const LEFT_OF_A_WAIT: Duration = Duration::from_secs(2);
-
-impl ChartAxis {
-    fn new(state: &State) -> ChartAxis {
-        let ended = |run: &Run| run.ended.map_or(state.now, |(at, _)| at);
-        let ran: Duration = (state.runs.iter())
-            .map(|run| ended(run).since(run.started))
-            .sum();
-        let starts = state.runs.iter().skip(1).map(|run| run.started);
-        let waits = state.runs.iter().map(ended).zip(starts.chain([state.now]));
-        let least = NOTICED.max(ran.mul_f64(LONG));
-        let cuts = waits
-            .filter(|(from, to)| to.since(*from) > least)
-            .map(|(from, to)| {
-                let end = to.0.saturating_sub(LEFT_OF_A_WAIT.as_micros() as u64);
-                (from + LEFT_OF_A_WAIT, Moment(end))
-            })
-            .collect();
-        ChartAxis {
-            cuts,
-            shown: (ran.as_secs_f64() * SHOWN_OF_A_WAIT).max(1.0),
-        }
-    }
-
-    /// Whether it has this moment.
-    fn has(&self, at: Moment) -> bool {
-        let mut cuts = self.cuts.iter();
-        !cuts.any(|(from, to)| at > *from && at < *to)
-    }
-
-    fn seconds(&self, at: Moment) -> f64 {
-        let before = self.cuts.iter().filter(|(_, to)| at >= *to);
-        let left_out: f64 = before.map(|cut| self.left_out(cut)).sum();
-        let inside = self.cuts.iter().find(|(from, to)| at > *from && at < *to);
-        let at = inside.map_or(at, |(from, _)| *from);
-        to_the_millisecond(at.as_secs_f64() - left_out)
-    }
-
-    fn left_out(&self, (from, to): &(Moment, Moment)) -> f64 {
-        (to.since(*from).as_secs_f64() - self.shown).max(0.0)
-    }
-
-    fn waits(&self) -> Vec<AxisWait> {
-        let wait = |cut: &(Moment, Moment)| AxisWait {
-            from: self.seconds(cut.0),
-            to: self.seconds(cut.1),
-            left_out: to_the_millisecond(self.left_out(cut)),
-            label: format!("{} left out", clock_face(cut.1.since(cut.0))),
-        };
-        self.cuts.iter().map(wait).collect()
-    }
-}
-
-fn epochs(state: &State, axis: &ChartAxis) -> Vec<ChartMark> {
+fn epochs(state: &State, axis: &TimeAxis) -> Vec<ChartMark> {
     let all = || state.runs.iter().flat_map(|run| run.epochs.marks());
     let every = (all().count() as u64 / MOST_EPOCHS).max(1);
     let runs = state.runs.iter();
@@ -332,11 +275,6 @@ fn epochs(state: &State, axis: &ChartAxis) -> Vec<ChartMark> {
 /// What the script writes on a canvas needs no escapes, but no secrets either.
 fn clean(name: &str) -> String {
     command::without_secrets(name).into_owned()
-}
-
-/// To the millisecond.
-fn to_the_millisecond(seconds: f64) -> f64 {
-    (seconds * 1e3).round() / 1e3
 }
 
 /// Parts of the whole session, of a run, and of the time around an OOM.
@@ -410,8 +348,8 @@ mod grid_tests {
         second.ended = second.ended.map(|(_, exit)| (end, exit));
         story.state.now = end;
         story.state.runs.push(second.clone());
-        let axis = ChartAxis::new(&story.state);
-        let [wait] = &axis.waits()[..] else {
+        let axis = TimeAxis::new(&story.state);
+        let [wait] = &waits(&axis)[..] else {
             panic!("one wait");
         };
         assert_eq!(wait.label, "8:59:56 left out");
@@ -431,6 +369,6 @@ mod grid_tests {
         );
         // A short one stays.
         story.state.runs[1].started = ended + Duration::from_secs(30);
-        assert!(ChartAxis::new(&story.state).waits().is_empty());
+        assert!(waits(&TimeAxis::new(&story.state)).is_empty());
     }
 }
