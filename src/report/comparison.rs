@@ -142,49 +142,64 @@ impl Comparison {
 
 fn rows(before: &ComparedRun, after: &ComparedRun) -> Vec<ComparedRow> {
     let mut rows = Vec::new();
-    let mut words = |name, of: &dyn Fn(&ComparedRun) -> Option<String>| {
-        add(&mut rows, name, (of(before), of(after)), String::new());
+    let mut words = |name, absent, of: &dyn Fn(&ComparedRun) -> Option<String>| {
+        add(
+            &mut rows,
+            (name, absent),
+            (of(before), of(after)),
+            String::new(),
+        );
     };
-    words("outcome", &|side| Some(side.run.outcome_words()));
-    words("GPU", &|side| {
+    words("outcome", NOT_SEEN, &|side| Some(side.run.outcome_words()));
+    words("GPU", NOT_SEEN, &|side| {
         Some(side.story.state.devices.first()?.name.clone())
     });
-    words("driver", &|side| match side.story.state.nvml.as_ref()? {
-        NvmlState::Live { driver, .. } => Some(driver.clone()),
-        NvmlState::Unavailable { .. } | NvmlState::Stale | NvmlState::Off => None,
-    });
-    words("torch", &|side| {
+    words(
+        "driver",
+        NO_NVML,
+        &|side| match side.story.state.nvml.as_ref()? {
+            NvmlState::Live { driver, .. } => Some(driver.clone()),
+            NvmlState::Unavailable { .. } | NvmlState::Stale | NvmlState::Off => None,
+        },
+    );
+    words("torch", NOT_SEEN, &|side| {
         Some(side.run.ranks.first()?.hello.torch.clone())
     });
-    words("Python", &|side| {
+    words("Python", NOT_SEEN, &|side| {
         Some(side.run.ranks.first()?.hello.python.clone())
     });
-    words("processes", &|side| Some(side.run.ranks.len().to_string()));
-    words("allocator settings", &|side| {
+    words("processes", NOT_SEEN, &|side| {
+        Some(side.run.ranks.len().to_string())
+    });
+    words("allocator settings", DEFAULTS, &|side| {
         let settings = side.run.ranks.first()?.hello.alloc_conf.clone();
         settings.filter(|settings| !settings.is_empty())
     });
-    words("took", &|side| {
+    words("took", NOT_SEEN, &|side| {
         Some(clock_face(ended(side).since(side.run.started)))
     });
-    words("steps", &|side| Some(side.run.steps().to_string()));
-    let mut bytes = |name, of: &dyn Fn(&ComparedRun) -> Option<Bytes>| {
+    words("steps", NOT_SEEN, &|side| {
+        Some(side.run.steps().to_string())
+    });
+    let mut bytes = |name, absent, of: &dyn Fn(&ComparedRun) -> Option<Bytes>| {
         let (a, b) = (of(before), of(after));
         let change = match (a, b) {
             (Some(a), Some(b)) if a != b => format!("{}{}", signed(a, b), percent(a, b)),
             (Some(_) | None, _) => String::new(),
         };
         let shown = |bytes: Option<Bytes>| bytes.map(|bytes| bytes.to_string());
-        add(&mut rows, name, (shown(a), shown(b)), change);
+        add(&mut rows, (name, absent), (shown(a), shown(b)), change);
     };
-    bytes("peak allocated", &|side| side.run.peak());
-    bytes("peak reserved", &|side| {
+    bytes("peak allocated", NOT_SEEN, &|side| side.run.peak());
+    bytes("peak reserved", NOT_SEEN, &|side| {
         (side.run.ranks.iter())
             .map(|rank| rank.reserved_peak)
             .filter(|peak| *peak > Bytes::ZERO)
             .max()
     });
-    bytes("predicted peak", &|side| side.run.predicted_peak);
+    bytes("predicted peak", NOT_PREDICTED, &|side| {
+        side.run.predicted_peak
+    });
     let part = |of: fn(&Structure) -> Bytes| {
         move |side: &ComparedRun| {
             let ranks = side.run.ranks.iter();
@@ -193,10 +208,19 @@ fn rows(before: &ComparedRun, after: &ComparedRun) -> Vec<ComparedRow> {
                 .max()
         }
     };
-    bytes("parameters", &part(|structure| structure.parameters));
-    bytes("gradients", &part(|structure| structure.gradients));
+    bytes(
+        "parameters",
+        NOT_SEEN,
+        &part(|structure| structure.parameters),
+    );
+    bytes(
+        "gradients",
+        NOT_SEEN,
+        &part(|structure| structure.gradients),
+    );
     bytes(
         "optimizer state",
+        NOT_SEEN,
         &part(|structure| structure.optimizer_state),
     );
     let seconds = |side: &ComparedRun| {
@@ -205,25 +229,37 @@ fn rows(before: &ComparedRun, after: &ComparedRun) -> Vec<ComparedRow> {
     };
     let (a, b) = (seconds(before), seconds(after));
     let change = match (a, b) {
-        (Some(a), Some(b)) => format!("{:+.0} %", (b / a - 1.0) * 100.0),
+        (Some(a), Some(b)) => in_percent(b / a - 1.0, 0),
         (Some(_) | None, _) => String::new(),
     };
     let shown = |seconds: Option<f64>| seconds.map(|seconds| format!("{:.0} ms", seconds * 1e3));
-    add(&mut rows, "step time", (shown(a), shown(b)), change);
+    add(
+        &mut rows,
+        ("step time", NOT_SEEN),
+        (shown(a), shown(b)),
+        change,
+    );
     rows
 }
 
-/// A fact that neither has is none.
+/// What stands where one of the two has no such fact: why it has none.
+const NOT_SEEN: &str = "not seen";
+const NOT_PREDICTED: &str = "not predicted";
+const NO_NVML: &str = "no NVML";
+/// None are set.
+const DEFAULTS: &str = "defaults";
+
+/// A fact that neither has is none; `absent` stands for that of one which has none.
 fn add(
     rows: &mut Vec<ComparedRow>,
-    name: &'static str,
+    (name, absent): (&'static str, &'static str),
     (before, after): (Option<String>, Option<String>),
     change: String,
 ) {
     if before.is_none() && after.is_none() {
         return;
     }
-    let shown = |value: Option<String>| value.unwrap_or_else(|| "unknown".into());
+    let shown = |value: Option<String>| value.unwrap_or_else(|| absent.into());
     let (before, after) = (shown(before), shown(after));
     rows.push(ComparedRow {
         name,
@@ -252,9 +288,15 @@ fn signed(before: Bytes, after: Bytes) -> String {
 
 fn percent(before: Bytes, after: Bytes) -> String {
     match after.fraction_of(before) {
-        Some(share) => format!(" ({:+.1} %)", (share - 1.0) * 100.0),
+        Some(share) => format!(" ({})", in_percent(share - 1.0, 1)),
         None => String::new(),
     }
+}
+
+/// `+2.8 %`, `−60 %`: with the minus that stands before bytes, too.
+fn in_percent(share: f64, decimals: usize) -> String {
+    let percent = format!("{:+.decimals$} %", share * 100.0);
+    percent.replace('-', "−")
 }
 
 fn lines(before: &Run, after: &Run) -> (Vec<ComparedLine>, Option<String>) {
@@ -492,7 +534,8 @@ mod tests {
 
     #[test]
     fn what_differs_is_said_with_how_much() {
-        let (a, b) = (story("64", 20), story("32", 15));
+        let (mut a, b) = (story("64", 20), story("32", 15));
+        a.state.runs[0].predicted_peak = Some(Bytes::gib(21));
         fn side<'a>(name: &'a str, story: &'a SessionStory) -> ComparedRun<'a> {
             let run = run_of(&story.state, None).expect("a run");
             ComparedRun { name, story, run }
@@ -502,7 +545,12 @@ mod tests {
         assert!(text.starts_with("a → b\n"), "{text}");
         assert!(text.contains("--batch-size 64→32"), "{text}");
         assert!(
-            text.contains("20.0 GiB → 15.0 GiB  −5.00 GiB (-25.0 %)"),
+            text.contains("20.0 GiB → 15.0 GiB  −5.00 GiB (−25.0 %)"),
+            "{text}"
+        );
+        // Why one has no such figure is said, and is never a difference that nobody knows of.
+        assert!(
+            text.contains("predicted peak  21.0 GiB → not predicted\n"),
             "{text}"
         );
         assert!(text.contains("the same: outcome running"), "{text}");
