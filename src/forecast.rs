@@ -26,7 +26,7 @@ pub use estimate::{ActivationReduction, Allocator, Estimate, Target};
 pub use hint::{BatchRoom, Hint, RoomBasis, RoomSearch, TracedHint, hint, traced_search};
 pub use largest::{Division, ForecastInputs, MARGIN, divided, edge, rounded};
 pub use memory::{Forecast, Model};
-pub use observation::{ForwardBackwardPeak, Observation, PartialStep, Progress, Unseen};
+pub use observation::{ForwardBackwardPeak, Observation, PartialStep, Progress, SeenIn, Unseen};
 pub use optimizer_step::{Alternative, OptimizerStep, RecordedStep, StepLoop};
 pub(crate) use rehearsed::RANGES_BEYOND;
 pub use rehearsed::{OnCard, Rehearsed, WholeStep};

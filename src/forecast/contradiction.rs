@@ -54,10 +54,11 @@ fn most_at(whole: &Observation, batch: u64) -> Bytes {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::forecast::{Estimate, Unseen};
+    use crate::forecast::{Estimate, SeenIn, Unseen};
 
     fn seen(batch: u64, passes: ForwardBackwardPeak) -> Observation {
         Observation {
+            seen_in: SeenIn::default(),
             batch,
             base: Estimate::exact(Bytes::gib(1)),
             gradients: None,

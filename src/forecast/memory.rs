@@ -10,7 +10,7 @@ use super::contradiction::consistent;
 use super::estimate::Estimate;
 use super::estimate::{Allocator, Target};
 use super::observation::Progress;
-use super::observation::{ForwardBackwardPeak, Observation, Unseen};
+use super::observation::{ForwardBackwardPeak, Observation, SeenIn, Unseen};
 use super::rehearsed::{OnCard, Rehearsed};
 use super::spread::InputSpread;
 use crate::calibration::{
@@ -115,6 +115,12 @@ impl Model {
             (Forecast::Within(_), false) => Some(Basis::Estimated),
             (Forecast::Extrapolated(..) | Forecast::AtLeast(..) | Forecast::Unknown, _) => None,
         }
+    }
+
+    /// Where the run was seen that the figure for a target mostly rests on, and with which batch.
+    pub fn seen_in(&self, target: &Target) -> Option<(SeenIn, u64)> {
+        let nearest = self.nearest(target.batch)?;
+        Some((nearest.seen_in, nearest.batch))
     }
 
     /// How far the inputs' sizes differ, by the latest run that was told of.
@@ -557,6 +563,7 @@ mod tests {
 
     fn seen(batch: u64, overhead: f64, pieces: f64) -> Observation {
         Observation {
+            seen_in: SeenIn::default(),
             batch,
             base: Estimate::exact(Bytes::gib(1)),
             gradients: None,

@@ -15,7 +15,7 @@ use crate::command::CommandLine;
 use crate::event::{Knobs, OomRecord, Phase, SourceLine};
 use crate::recognize::{LaunchEnvironment, WorkloadKey};
 use crate::state::{OomIncident, RankState, Run, StepTrack};
-use crate::units::Bytes;
+use crate::units::{Bytes, RunNumber};
 use serde::Serialize;
 
 /// Above this step a new peak means that steps differ from each other (lengths that vary).
@@ -30,9 +30,19 @@ const MOSTLY: f64 = 8.0;
 /// How far above what is computed from the first step the second may come.
 const STATE_SPREAD: f64 = 1.02;
 
+/// Where something was seen.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum SeenIn {
+    /// A run of this session.
+    Run(RunNumber),
+    #[default]
+    EarlierSession,
+}
+
 /// What one run showed.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Observation {
+    pub seen_in: SeenIn,
     /// Samples that the device took at once.
     pub batch: u64,
     /// Allocated when a forward begins: parameters, optimizer state, buffers, and the gradients where
@@ -102,7 +112,16 @@ impl Observation {
             }
             None => None,
         };
-        Observation::new(rank, oom, workload)
+        let seen = Observation::new(rank, oom, workload)?;
+        Some(seen.in_run(run.number))
+    }
+
+    /// Of this run of the session.
+    pub fn in_run(self, number: RunNumber) -> Observation {
+        Observation {
+            seen_in: SeenIn::Run(number),
+            ..self
+        }
     }
 
     /// With what this very run told of its inputs' sizes.
@@ -204,6 +223,7 @@ impl Observation {
             | ForwardBackwardPeak::AtLeast(peak, _) => peak,
         };
         Some(Observation {
+            seen_in: SeenIn::default(),
             batch: workload.at_once,
             base: base_for(known),
             gradients,

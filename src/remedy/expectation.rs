@@ -16,8 +16,8 @@ use crate::command::CommandLine;
 use crate::diagnosis::{LittleUse, Phrase};
 use crate::event::{OomRecord, Phase, RankChange};
 use crate::forecast::{
-    ActivationReduction, Allocator, Forecast, Model, Observation, RecordedStep, Rehearsed, Target,
-    Unseen,
+    ActivationReduction, Allocator, Basis, Forecast, Model, Observation, RecordedStep, Rehearsed,
+    SeenIn, Target, Unseen,
 };
 use crate::recognize::WorkloadKey;
 use crate::state::{OomIncident, RankState, Run, RunOutcome};
@@ -575,14 +575,38 @@ impl<'a> RemedyPredictor<'a> {
         let sizes = self.model.input_sizes(target);
         match (self.model.basis(target), sizes.as_ref().map(by_inputs)) {
             (Some(basis), Some(inputs)) => {
-                let basis = format!("{} ", basis.word());
+                let basis = format!("{} ", self.rests_on(basis, target));
                 expectation.words = expectation.words.before("; ", &inputs.behind(&basis));
             }
-            (Some(basis), None) => expectation.words.push("; ", basis.word()),
+            (Some(basis), None) => {
+                let basis = self.rests_on(basis, target);
+                expectation.words.push("; ", basis);
+            }
             (None, Some(inputs)) => expectation.words.extend(&format!(" {inputs}")),
             (None, None) => {}
         }
         expectation
+    }
+
+    /// What a figure rests on: of what was measured also where, since a run of another batch or of another day may have been
+    /// another training.
+    fn rests_on(&self, basis: Basis, target: &Target) -> String {
+        let seen = self
+            .model
+            .seen_in(target)
+            .filter(|_| basis == Basis::Measured);
+        let Some((seen_in, batch)) = seen else {
+            return basis.word().into();
+        };
+        let place = match seen_in {
+            SeenIn::Run(number) => format!("in run {number}"),
+            SeenIn::EarlierSession => "in an earlier session".into(),
+        };
+        let with = match batch == target.batch {
+            true => String::new(),
+            false => format!(" at batch {batch}"),
+        };
+        format!("{} {place}{with}", basis.word())
     }
 
     /// What is known where no whole step was seen.

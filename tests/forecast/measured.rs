@@ -9,6 +9,7 @@ impl Training {
         let (parameters, floor) = (gib(self.parameters), gib(self.floor));
         let without = floor - parameters;
         Observation {
+            seen_in: SeenIn::EarlierSession,
             batch,
             base: Estimate::new(
                 without.min(parameters.scale(3.0)),

@@ -7,7 +7,7 @@
 use crate::command::CommandLine;
 use crate::diagnosis;
 use crate::event::EventKind;
-use crate::forecast::Observation;
+use crate::forecast::{Observation, SeenIn};
 use crate::recognize::{LaunchEnvironment, WorkloadKey};
 use crate::recording::{self, BaseDirs};
 use crate::state::{Run, RunOutcome, State};
@@ -28,7 +28,13 @@ pub(crate) type Observations = Vec<Observation>;
 /// earliest first.
 pub(crate) fn read(command: &CommandLine, own: &str) -> Observations {
     read_all(command, own, |runs, reading| {
-        Observation::of_runs(runs, reading, &LaunchEnvironment::default())
+        let seen = Observation::of_runs(runs, reading, &LaunchEnvironment::default());
+        // Its runs have numbers of their own.
+        let earlier = seen.into_iter().map(|seen| Observation {
+            seen_in: SeenIn::EarlierSession,
+            ..seen
+        });
+        earlier.collect()
     })
 }
 

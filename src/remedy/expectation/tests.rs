@@ -184,7 +184,7 @@ fn a_smaller_batch_is_predicted_from_floor_and_peak() {
     assert_eq!(batch.expectation.fits, Some(true));
     assert_eq!(
         batch.expectation.words,
-        "needs 13.7 GiB (12.2–15.4), fits with 8.35 GiB to spare; measured"
+        "needs 13.7 GiB (12.2–15.4), fits with 8.35 GiB to spare; measured in run 1 at batch 8"
     );
     assert_eq!(all[0].id, RemedyId::Batch);
 }
@@ -304,7 +304,7 @@ fn segments_help_where_the_pieces_together_suffice() {
     assert_eq!(segments.expectation.fits, Some(true));
     assert_eq!(
         segments.expectation.words,
-        "needs 17.2 GiB (16.9–17.7), fits with 3.83 GiB to spare; measured"
+        "needs 17.2 GiB (16.9–17.7), fits with 3.83 GiB to spare; measured in run 1"
     );
     assert_eq!(fragmented[0].id, RemedyId::ExpandableSegments);
     let full = all(&state, &oom(20, 20, 3, 1), Cause::Fragmentation);
@@ -330,7 +330,7 @@ fn a_cap_bounds_the_room() {
     let batch = of(&all, RemedyId::Batch);
     assert_eq!(
         batch.expectation.words,
-        "needs 6.75 GiB (5.59–7.56), fits with 3.25 GiB to spare; measured"
+        "needs 6.75 GiB (5.59–7.56), fits with 3.25 GiB to spare; measured in run 1 at batch 8"
     );
 }
 
@@ -530,7 +530,7 @@ fn a_step_longer_than_those_before_is_not_promised_their_peak() {
         segments(&failed, &longer),
         (
             None,
-            "may not fit: needs 15.2 GiB (14.9–17.0), 16.0 GiB available; measured".into()
+            "may not fit: needs 15.2 GiB (14.9–17.0), 16.0 GiB available; measured in run 1".into()
         )
     );
     failed.record.as_mut().unwrap().progress = Some(0.85);
@@ -538,7 +538,7 @@ fn a_step_longer_than_those_before_is_not_promised_their_peak() {
         segments(&failed, &longer),
         (
             None,
-            "may not fit: needs 15.2 GiB (14.9–22.0), 16.0 GiB available; measured".into()
+            "may not fit: needs 15.2 GiB (14.9–22.0), 16.0 GiB available; measured in run 1".into()
         )
     );
     // Steps are alike at the same progress: their peak is what counts.
@@ -547,7 +547,7 @@ fn a_step_longer_than_those_before_is_not_promised_their_peak() {
         segments(&failed, &longer),
         (
             Some(true),
-            "needs 15.2 GiB (14.9–15.7), fits with 870 MiB to spare; measured".into()
+            "needs 15.2 GiB (14.9–15.7), fits with 870 MiB to spare; measured in run 1".into()
         )
     );
 }

@@ -98,6 +98,13 @@ pub(super) fn observations(
         observations.extend(Observation::of_runs(earlier, reading, &inputs.launch));
     }
     let this = Observation::new(rank, inputs.forecast.oom, reading);
-    observations.extend(this.map(|seen| seen.with_inputs(inputs.launch.told, rank)));
+    let run = inputs.forecast.state.and_then(State::run);
+    observations.extend(this.map(|seen| {
+        let seen = seen.with_inputs(inputs.launch.told, rank);
+        match run {
+            Some(run) => seen.in_run(run.number),
+            None => seen,
+        }
+    }));
     observations
 }

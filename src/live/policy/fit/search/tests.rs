@@ -2,7 +2,7 @@
 
 use super::*;
 use crate::event::{OptimizerMemory, Rehearsal, RehearsedVariant};
-use crate::forecast::{Estimate, ForwardBackwardPeak, Unseen};
+use crate::forecast::{Estimate, ForwardBackwardPeak, SeenIn, Unseen};
 use crate::state::tests::staged::gib;
 use serde::Deserialize;
 
@@ -78,6 +78,7 @@ impl MeasuredLimit {
             peak: Some(gib(peak.min(self.room))),
             reserved: Some(gib(reserved)),
             seen: Some(Observation {
+                seen_in: SeenIn::default(),
                 batch: value,
                 base: Estimate::new(base.scale(0.95), base, base.scale(1.3)),
                 gradients: Some(base.scale(0.33)),
