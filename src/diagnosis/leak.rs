@@ -114,7 +114,7 @@ fn examine(case: &OomContext) -> Option<Finding> {
             .kept_by(kept_by)
             .says(grown(&climb))
             .says("A smaller batch leaks as much of each sample, so it only delays the OOM.")
-            .says_if(growing_line(case))
+            .says_if(growing_line(case, per_step))
             .says_if((!would_fit).then_some("Even without the leak it would not fit here."))
             .shows_first([("leak per step", per_step), ("leaked", leaked)])
             .advises(advice().into_iter().take(told))
@@ -134,15 +134,18 @@ pub(super) fn grown(climb: &BaselineGrowth) -> String {
     )
 }
 
-/// The program's line that grows most, if lines were recorded.
-fn growing_line(case: &OomContext) -> Option<String> {
+/// The program's line that grows most, if lines were recorded. Lines are known of a part of the memory only: one that accounts for
+/// little of the growth is not called its origin.
+fn growing_line(case: &OomContext, per_step: Bytes) -> Option<String> {
     let most = growing(case)?;
-    Some(format!(
-        "Growing allocations come from {} {}: +{} per step.",
-        most.line.place(),
-        most.line.function,
-        most.per_step
-    ))
+    let place = format!("{} {}", most.line.place(), most.line.function);
+    let grows = most.per_step;
+    Some(match grows >= per_step.scale(MOST_OF_IT) {
+        true => format!("Growing allocations come from {place}: +{grows} per step."),
+        false => format!(
+            "Of the +{per_step} per step, +{grows} come from {place}; where the rest comes from was not seen."
+        ),
+    })
 }
 
 /// An OOM to come.

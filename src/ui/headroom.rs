@@ -267,7 +267,10 @@ fn pieces_after(
             held_at_oom(run, device, figures).map(|words| HeadroomFigure::new(words, Tone::Strong)),
         );
     }
-    pieces.extend(peak(run, device, figures));
+    // What was allocated when memory ran out was the peak.
+    if !peaked_at_oom(run, device) {
+        pieces.extend(peak(run, device, figures));
+    }
     let went_well = run.outcome() == RunOutcome::Finished;
     if let Some(room) = scene.room_for_batch.known().filter(|_| went_well) {
         let unused = device.unused_in(run);
@@ -301,6 +304,13 @@ fn held_at_oom(run: &Run, device: &DeviceState, figures: Figures) -> Option<Stri
         .map_or(String::new(), |bytes| format!(", {bytes} requested"));
     let allocated = figures.gib(allocated);
     Some(format!("{allocated}{bound} GiB allocated{asked}"))
+}
+
+/// Whether the step that ran out of memory had the peak.
+fn peaked_at_oom(run: &Run, device: &DeviceState) -> bool {
+    let highest = ranks_on(run, device).max_by_key(|rank| rank.allocated_peak);
+    let is_last = highest.is_some_and(|rank| rank.peak_step > Some(rank.steps.count));
+    run.outcome() == RunOutcome::OutOfMemory && is_last && run.oom().is_some()
 }
 
 /// Which sources are silent, and why.
@@ -346,7 +356,12 @@ fn peak(run: &Run, device: &DeviceState, figures: Figures) -> Option<HeadroomFig
     let peak = format!("peak {}", figures.gib(rank.allocated_peak));
     let mut words = peak.clone();
     if let Some(step) = rank.peak_step {
-        words.push_str(&format!(" at step {}", count(step)));
+        // The header counts the steps that have ended: the number of one that has not would contradict it.
+        let is_under_way = step > rank.steps.count && run.outcome() == RunOutcome::Running;
+        words.push_str(&match is_under_way {
+            true => " in this step".to_string(),
+            false => format!(" at step {}", count(step)),
+        });
     }
     if let Some(predicted) = run.predicted_peak {
         words.push_str(&format!(" (predicted {})", figures.gib(predicted)));
@@ -364,13 +379,30 @@ fn climb(theme: &Theme, state: &State, run: &Run, device: &DeviceState) -> Optio
     let certainty = climb.certainty(device.capacity);
     let coming = diagnosis::certain_leak(state, certainty);
     let coming = coming.filter(|coming| coming.device == device.uuid);
-    let words = coming.map_or(String::new(), |coming| format!(": {}", coming.words()));
+    let words = match coming {
+        Some(coming) => format!(": {}", coming.words()),
+        None => full_soon(theme, state, device).unwrap_or_default(),
+    };
     let what = match certainty {
         Certainty::Certain => "leak",
         Certainty::Likely | Certainty::Possible => "grows",
     };
     let grows = format!("{up} {what} +{per_step}/step{words}");
     Some(HeadroomFigure::new(grows, Tone::Warning))
+}
+
+/// Growth that is not certain to go on, and would fill the GPU in fewer steps than it has been seen for: nobody can wait for it to
+/// become certain.
+fn full_soon(theme: &Theme, state: &State, device: &DeviceState) -> Option<String> {
+    let coming = diagnosis::leak_forecast(state)?;
+    let is_soon = coming.device == device.uuid && coming.in_steps <= coming.fitted;
+    let steps = count(coming.in_steps);
+    is_soon.then(|| {
+        format!(
+            ": full in {} {steps} steps at this rate",
+            theme.glyphs.about
+        )
+    })
 }
 
 /// What stays between steps, where nothing grows.

@@ -48,8 +48,8 @@ const GATHERED: &str = "gathered layers";
 #[derive(Clone, Copy)]
 struct BreakdownPart {
     pub name: &'static str,
-    /// The part's name where there is little room.
-    pub short: &'static str,
+    /// The part's names where there is little room, the longest first.
+    pub short: &'static [&'static str],
     pub tone: Tone,
     /// The glyph of the part's bar.
     pub fill: fn(&Glyphs) -> &'static str,
@@ -81,23 +81,23 @@ fn parts(of: &Breakdown, capacity: Option<Bytes>) -> Vec<BreakdownPart> {
     const DENSE: Fill = |glyphs| glyphs.dense_shade;
     // Before an optimizer was seen, everything allocated is in the rest.
     let (rest, rest_short) = match of.parameters {
-        Some(_) => ("activations + other", "activations"),
-        None => ("allocated", "allocated"),
+        Some(_) => ("activations + other", &["activations", "act"][..]),
+        None => ("allocated", &["allocated", "alloc"][..]),
     };
     let (own, own_short, says) = match of.is_sharded {
-        true => ("parameter shards", "shards", "this rank's part of the parameters"),
-        false => ("parameters", "params", "the tensors that the optimizer updates"),
+        true => ("parameter shards", &["shards"][..], "this rank's part of the parameters"),
+        false => ("parameters", &["params"][..], "the tensors that the optimizer updates"),
     };
     let known = [
         (own, own_short, Tone::Parameters, FULL, "P", says, of.parameters),
-        ("gradients", "grads", Tone::Gradients, FULL, "G", "kept until zero_grad()", of.gradients),
-        ("optimizer state", "optim", Tone::OptimizerState, FULL, "O", "the optimizer's own tensors, such as Adam's moments", of.optimizer_state),
-        (GATHERED, "gathered", Tone::Parameters, DENSE, "W", "layers that are whole for the moment; the most of the last seconds", of.gathered),
+        ("gradients", &["grads"], Tone::Gradients, FULL, "G", "kept until zero_grad()", of.gradients),
+        ("optimizer state", &["optim", "opt"], Tone::OptimizerState, FULL, "O", "the optimizer's own tensors, such as Adam's moments", of.optimizer_state),
+        (GATHERED, &["gathered"], Tone::Parameters, DENSE, "W", "layers that are whole for the moment; the most of the last seconds", of.gathered),
         (rest, rest_short, Tone::Activations, FULL, "A", "kept for the backward pass, grow with the batch", of.activations_and_other),
-        ("cached", "cached", Tone::Cached, SHADE, "c", "reserved by PyTorch but unallocated", of.cached),
-        ("non-PyTorch", "non-torch", Tone::NonPytorch, DENSE, "n", "CUDA context, cuDNN, cuBLAS, NCCL, other libraries", of.non_pytorch),
-        ("other processes", "others", Tone::OtherProcesses, FULL, "o", "none", of.other_processes),
-        ("free", "free", Tone::Free, SHADE, ".", "available to any process", of.free),
+        ("cached", &["cached"], Tone::Cached, SHADE, "c", "reserved by PyTorch but unallocated", of.cached),
+        ("non-PyTorch", &["non-torch"], Tone::NonPytorch, DENSE, "n", "CUDA context, cuDNN, cuBLAS, NCCL, other libraries", of.non_pytorch),
+        ("other processes", &["others"], Tone::OtherProcesses, FULL, "o", "none", of.other_processes),
+        ("free", &["free"], Tone::Free, SHADE, ".", "available to any process", of.free),
     ]
     .into_iter()
     // Only where ranks divide the parameters.
@@ -106,7 +106,7 @@ fn parts(of: &Breakdown, capacity: Option<Bytes>) -> Vec<BreakdownPart> {
     let known: Vec<BreakdownPart> = known.collect();
     // Who holds what is outside of PyTorch is not known.
     let outside = |bytes, says, is_about| BreakdownPart {
-        name: "non-PyTorch", short: "non-torch", tone: Tone::NonPytorch, fill: SHADE, letter: "?", says, bytes: Some(bytes), is_about,
+        name: "non-PyTorch", short: &["non-torch"], tone: Tone::NonPytorch, fill: SHADE, letter: "?", says, bytes: Some(bytes), is_about,
     };
     let others: Vec<BreakdownPart> = match (of.non_pytorch.or(of.other_processes), of.outside, of.free) {
         (None, Some(bytes), free) => {
@@ -392,7 +392,7 @@ pub(in crate::ui) fn draw_bar(canvas: &mut Canvas, view: &View, state: &State) {
     let mut so_far = Bytes::ZERO;
     let unknown = BreakdownPart {
         name: "unknown",
-        short: "unknown",
+        short: &["unknown"],
         tone: Tone::NonPytorch,
         fill: |glyphs| glyphs.shade,
         letter: "?",
@@ -422,10 +422,9 @@ fn edge(bytes: Bytes, whole: Bytes, width: u16) -> u16 {
 
 fn draw_segment(pen: &mut Pen, theme: &Theme, part: &BreakdownPart, figure: &str, end: u16) {
     let width = end.saturating_sub(pen.column());
-    let long = format!(" {} {figure} ", part.short);
-    let short = format!(" {figure} ");
-    let words = [long, short]
-        .into_iter()
+    let named = part.short.iter().map(|name| format!(" {name} {figure} "));
+    let words = named
+        .chain([format!(" {figure} ")])
         .find(|words| columns(words) <= width);
     let style = match (theme.depth, part.tone) {
         (Depth::None, _) => theme.style(Tone::Text),
