@@ -5,14 +5,19 @@
 Starts COMMAND with a `sitecustomize` in front of every Python of it, behind oomph's own probe. As soon as torch was
 imported there, `torch.cuda` says that there is one device of that size; what a program puts on it lies in the machine's
 own memory, and the bytes of its live tensors are counted. An operation that would need more than there is calls the
-probe's observer, as the allocator does, and raises `torch.OutOfMemoryError`. So the batch that oomph finds in a program,
-and whether the next run was given less, can be seen without a GPU; times, kernels, half precision under autocast and
-several devices cannot.
+probe's observer, as the allocator does, and raises `torch.OutOfMemoryError`. So the batch that oomph finds in a
+program, what it rehearses of the step, and whether the next run needs what was said, can be seen without a GPU; times,
+kernels, what libraries allocate for themselves, half precision under autocast and several devices cannot.
+
+With PAPER_CARD_WHY=1 each process writes at its end which errors the probe had an answer for: why lines were not found,
+why a rehearsal came to nothing.
 """
 
+import atexit
 import os
 import sys
 import tempfile
+import traceback
 import types
 import weakref
 
@@ -59,11 +64,71 @@ def main():
         with open(os.path.join(folder, "sitecustomize.py"), "w") as file:
             file.write(IN_FRONT.format(file=os.path.abspath(__file__)))
         path = os.pathsep.join(filter(None, [folder, os.environ.get("PYTHONPATH")]))
-        # Rehearsals copy the model to fake tensors, and those are no tensors of this card.
-        told = {"PYTHONPATH": path, SIZE: str(size_of(size)), "OOMPH_PROBE_REHEARSE": "0"}
+        told = {"PYTHONPATH": path, SIZE: str(size_of(size))}
         return os.waitstatus_to_exitcode(
             os.spawnvpe(os.P_WAIT, command[0], command, {**os.environ, **told}) << 8
         )
+
+
+class Rehearsals:
+    """The probe's rehearsals in this process, once each part of them is imported: their fakes are the CPU's, as what
+    lies on the card in truth is, and they take the time that they need here."""
+
+    # Seconds.
+    PATIENCE = 60.0
+
+    def __init__(self, torch):
+        self.torch = torch
+        self.changes = {
+            "rehearse.roots": self.of_roots, "rehearse.rehearsals": self.of_rehearsals, "rehearse.work": self.of_work,
+            "rehearse.evaluations": self.of_evaluations,
+        }
+        if os.environ.get("PAPER_CARD_WHY"):
+            self.changes["common.errors"] = self.of_errors
+
+    def look(self):
+        for name in list(self.changes):
+            module = sys.modules.get("_oomph_probe." + name)
+            if module is not None and not getattr(module.__spec__, "_initializing", False):
+                self.changes.pop(name)(module)
+
+    def of_roots(self, module):
+        module.DEVICES = ("cuda", "cpu")
+
+    def of_rehearsals(self, module):
+        module.PATIENCE = module.LAST = module.AT_LEAST = module.IN_ALL = self.PATIENCE
+
+    def of_work(self, module):
+        module.REFINED = module.SECOND = self.PATIENCE
+        until, said = module.Work.until, module.Work.said
+
+        def until_on_the_cpu(work, *args):
+            with self.torch.paper_card.card.elsewhere():
+                return until(work, *args)
+
+        module.Work.until = until_on_the_cpu
+        module.Work.said = lambda work, error, pid: {**said(work, error, pid), "device": 0}
+
+    def of_evaluations(self, module):
+        at_oom = module.at_oom
+        module.at_oom = lambda torch, kind: at_oom(torch, "cpu")
+        for name in ("call_of", "as_a_step", "as_a_part"):
+
+            def as_it_lies(*args, asked=getattr(module, name), **kwargs):
+                with self.torch._C.DisableTorchFunction():
+                    return asked(*args, **kwargs)
+
+            setattr(module, name, as_it_lies)
+
+    def of_errors(self, module):
+        foreseen, seen = module.foreseen, []
+
+        def kept(where):
+            seen.append("paper card: %s\n%s" % (where, traceback.format_exc()))
+            foreseen(where)
+
+        module.foreseen = kept
+        atexit.register(lambda: sys.stderr.write("".join(seen)))
 
 
 class Card:
@@ -77,7 +142,8 @@ class Card:
         self.arriving = self.leaving = False
         self.observer = None
         self.is_initialized = False
-        self.counted = self.named = None
+        self.counted = self.named = self.elsewhere = None
+        self.rehearsals = Rehearsals(torch)
         self.device = torch.device("cuda", 0)
 
     def has(self, tensor):
@@ -97,6 +163,7 @@ class Card:
         self.counted.__enter__()
 
     def hold(self, tensor, known):
+        self.rehearsals.look()
         storage = tensor.untyped_storage()
         key, size = storage._cdata, -(-storage.nbytes() // 512) * 512
         if key in self.live or key in known or size == 0:
@@ -120,8 +187,8 @@ class Card:
             with self.named:
                 self.observer(0, size, self.size, free)
         raise self.torch.OutOfMemoryError(
-            "CUDA out of memory. Tried to allocate %.2f MiB. GPU 0 has a total capacity of %.2f MiB of which %.2f MiB is "
-            "free. Of the allocated memory %.2f MiB is allocated by PyTorch, and 0 bytes is reserved by PyTorch but "
+            "CUDA out of memory. Tried to allocate %.2f MiB. GPU 0 has a total capacity of %.2f MiB of which %.2f MiB "
+            "is free. Of the allocated memory %.2f MiB is allocated by PyTorch, and 0 bytes is reserved by PyTorch but "
             "unallocated."
             % tuple(each / (1 << 20) for each in (size, self.size, free, self.allocated))
         )
@@ -142,6 +209,7 @@ class Card:
 
 def install(torch):
     """From here on torch says that there is a GPU."""
+    from torch._C import _get_dispatch_mode, _TorchDispatchModeKey
     from torch.overrides import TorchFunctionMode
     from torch.utils._python_dispatch import TorchDispatchMode
     from torch.utils._pytree import tree_iter
@@ -154,6 +222,19 @@ def install(torch):
             return what.type == "cuda"
         return isinstance(what, str) and what.startswith("cuda")
 
+    def is_rehearsed():
+        return _get_dispatch_mode(_TorchDispatchModeKey.FAKE) is not None
+
+    def elsewhere(func, name, args, kwargs):
+        """What a rehearsal does: all of its tensors are the CPU's."""
+        if name in ("cuda", "cpu") and args and isinstance(args[0], Tensor):
+            return args[0]
+        args = tuple("cpu" if is_card(each) else each for each in args)
+        device = kwargs.get("device")
+        if is_card(device) or type(device) is int:
+            kwargs = {**kwargs, "device": "cpu"}
+        return func(*args, **kwargs)
+
     class Counted(TorchDispatchMode):
         @classmethod
         def _should_skip_dynamo(cls):
@@ -162,7 +243,7 @@ def install(torch):
 
         def __torch_dispatch__(self, func, types, args=(), kwargs=None):
             out = func(*args, **(kwargs or {}))
-            if card.leaving or card.is_initialized is None:
+            if card.leaving or card.is_initialized is None or is_rehearsed():
                 return out
             given = [each for each in tree_iter((args, kwargs)) if isinstance(each, Tensor)]
             if card.arriving or any(map(card.has, given)):
@@ -176,6 +257,8 @@ def install(torch):
         def __torch_function__(self, func, types, args=(), kwargs=None):
             kwargs = kwargs or {}
             name = getattr(func, "__name__", "")
+            if name != "__get__" and is_rehearsed():
+                return elsewhere(func, name, args, kwargs)
             if name == "__get__" and args and func in (device_of, is_cuda):
                 on = isinstance(args[0], Tensor) and card.has(args[0])
                 return func(*args) if not on else card.device if func == device_of else True
@@ -187,6 +270,8 @@ def install(torch):
                 return args[0]
             if name == "to" and isinstance(args[0], Tensor):
                 return to(*args, **kwargs)
+            if name == "type" and len(args) > 1 and hasattr(args[1], "of_the_cpu"):
+                return moved(args[0].type(args[1].of_the_cpu), card.device)
             if name == "type" and len(args) > 1 and isinstance(args[1], str) and args[1].startswith("torch.cuda."):
                 return moved(args[0].type(args[1].replace("cuda.", "")), card.device)
             if is_card(kwargs.get("device")) or type(kwargs.get("device")) is int:
@@ -194,6 +279,10 @@ def install(torch):
                 kwargs = {**kwargs, "device": "cpu"}
                 return with_flag("arriving", func, *args, **kwargs)
             return func(*args, **kwargs)
+
+    class Elsewhere(TorchFunctionMode):
+        def __torch_function__(self, func, types, args=(), kwargs=None):
+            return elsewhere(func, getattr(func, "__name__", ""), args, kwargs or {})
 
     device_of, is_cuda = Tensor.device.__get__, Tensor.is_cuda.__get__
 
@@ -238,7 +327,7 @@ def install(torch):
             return tensor.to(**kwargs) if kwargs else tensor
         return moved(tensor, card.device if isinstance(device, int) else device, **kwargs)
 
-    card.counted, card.named = Counted(), Named()
+    card.counted, card.named, card.elsewhere = Counted(), Named(), Elsewhere
     answer_questions(torch, card)
     make_distributed_alone(torch)
     card.named.__enter__()
@@ -344,7 +433,12 @@ def answer_questions(torch, card):
     cuda.device = Anything
     for name in ("Float", "Double", "Half", "Long", "Int", "Byte", "Bool"):
         plain = getattr(torch, name + "Tensor")
-        setattr(cuda, name + "Tensor", lambda *args, plain=plain: plain(*args).cuda())
+
+        def made(*args, plain=plain):
+            return plain(*args).cuda()
+
+        made.of_the_cpu = plain
+        setattr(cuda, name + "Tensor", made)
     if hasattr(torch, "accelerator"):
         # Nothing is pinned.
         torch.accelerator.is_available = lambda: False

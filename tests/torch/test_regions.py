@@ -84,6 +84,21 @@ class Regions(unittest.TestCase):
             self.assertTrue(line["variants"][0]["graphs"])
             self.assertFalse(any(each.get("graphs") for each in line["variants"] if each["checkpointing"] or each["amp"]))
 
+    def test_an_evaluation_before_the_first_step_is_a_step_as_it_is_written(self):
+        """Its graph keeps nothing for a backward: a step by that would need too little."""
+        tokens = torch.zeros(6, 80, dtype=torch.long)
+        with fresh(WIRE):
+            model = Decoder()
+            compiled = whole(model)
+            with torch.no_grad():
+                compiled(tokens, tokens)
+            WIRE.every.ran_out_evaluating(model, (tokens, tokens), {})
+            (line,) = [line for line in WIRE.lines if line["event"] == "rehearsal"]
+        self.assertTrue(line["evaluated"])
+        self.assertNotIn("graphs", line["variants"][0])
+        written = true_peak(Decoder(), 6)
+        self.assertLess(abs(rehearse.peak(line, 6) / written - 1), 0.05)
+
     def test_graphs_that_came_from_the_compilers_cache_are_known_as_well(self):
         with tempfile.TemporaryDirectory() as place, mock.patch.dict(os.environ, TORCHINDUCTOR_CACHE_DIR=place):
             for is_from_cache in (False, True):

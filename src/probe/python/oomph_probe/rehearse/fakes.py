@@ -71,8 +71,8 @@ class Copier:
         # Where the size of a parameter stands in these, by the address of its copy.
         self.place_of: dict[int, int] = {}
         self.flags = Flags()
-        # Parameters of a few numbers, and masks and indices that a model keeps, by which a forward may cut its sizes (how
-        # far each head looks back, which rows a mask selects).
+        # Parameters of a few numbers, and masks and indices that a model keeps, by which a forward may cut its sizes
+        # (how far each head looks back, which rows a mask selects).
         self.small: list[tuple[Any, Any]] = []
         # Copies of modules that the program has compiled, with these.
         self.compiled: list[tuple[Any, Any]] = []

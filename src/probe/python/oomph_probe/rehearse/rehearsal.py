@@ -384,7 +384,8 @@ class Rehearsal:
             self.values.are(copy, original)
         self.copier.small.clear()
         recurrent.replace(self.torch, module, self.sequences, self.add_operations)
-        if self.variant.changed == AS_IT_WAS:
+        # An evaluation's graphs keep nothing for a backward.
+        if self.variant.changed == AS_IT_WAS and not self.call.is_evaluated_first:
             original = self.call.module()
             is_compiled = self.call.is_compiled and module is self.copier.memo.get(id(original))
             regions.put(self, self.copier.compiled + ([(module, original)] if is_compiled else []))
