@@ -375,6 +375,10 @@ mod tests {
         assert_eq!(shown(screen.tail_formatted(99)), shown(was));
     }
 
+    fn seen(screen: &ChildScreen) -> String {
+        screen.screen().contents()
+    }
+
     #[test]
     fn what_was_scrolled_to_and_selected_stays_at_another_width() {
         let mut screen = ChildScreen::new(5, 30);

@@ -15,7 +15,7 @@ from ..common import errors, frames
 from ..knobs import batch
 from . import apart, callers, catches, evaluations, functions, inputs, parts, randoms, roots
 from .rehearsal import AS_IT_WAS
-from .work import AT_THE_END, TASKS, Work
+from .work import TASKS, Work
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -296,7 +296,6 @@ class Rehearsals:
     def ends(self) -> None:
         """The process is about to end: nobody waits for it to go on."""
         work = self.work
-        work.slack = max(work.slack, AT_THE_END)
         if not self.lifetime.live or work.is_done() or self.steps.count != work.steps:
             return
         if work.micros / 1e6 >= LAST:

@@ -52,8 +52,6 @@ REFINED, SECOND = 0.9, 1.45
 # What a variant takes as a share of the first, which also fills torch's caches (measured: 0.5 to 0.8), and at the most
 # as a multiple of the one before it, for which much was known already (0.15 to 0.5 of the first).
 LATER, NEXT = 0.7, 1.5
-# Of the time for all, where nobody waits for the program to go on.
-AT_THE_END = 1.5
 # What is rehearsed, in this order, and at which of the batches.
 FIRST, OWN, LESS = 0, 1, 2
 CHECKPOINTED = (Changed(checkpointing=True), FIRST)
