@@ -77,6 +77,17 @@ def log_likelihood():
     loss.backward()
 
 
+def up_to_the_longest():
+    """Targets are padded to a fixed length, and cut where the longest sample of the batch ends."""
+    model, criterion = Model(), nn.CrossEntropyLoss()
+    lengths = torch.tensor([4, 2, 3, 1, 4, 2])
+    x, y = torch.randn(BATCH, 4, WIDTH), torch.randint(CLASSES, (BATCH, 7))
+    logits = model(x)
+    y = y[:, : torch.max(lengths).item()].contiguous().view(-1)
+    loss = criterion(logits.view(-1, CLASSES), y)
+    loss.backward()
+
+
 def squared():
     model = Model()
     x, _ = given()

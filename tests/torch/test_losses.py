@@ -42,7 +42,7 @@ class Losses(unittest.TestCase):
             losses_of.by_a_module_of_its_own, losses_of.by_a_method, losses_of.by_what_a_method_returns,
             losses_of.a_sum, losses_of.under_autocast, losses_of.flat_targets, losses_of.kept_until_bound_again,
             losses_of.let_go, losses_of.of_a_dict, losses_of.with_a_figure_to_print,
-            losses_of.by_an_attribute,
+            losses_of.by_an_attribute, losses_of.up_to_the_longest,
         ):
             with self.subTest(function.__name__):
                 self.is_its_own(function)

@@ -426,7 +426,12 @@ def evaluate_behind(places: list[tuple[CodeType, int, int]], stack: list[FrameTy
     """Whether, of the functions that called one that takes a step, the loop that it is in evaluates before the next."""
     for code, _, line in places:
         frame = next((each for each in stack if each.f_code is code), None)
-        path = None if frame is None or is_part(code) else path_to_line(body_of(code), line)
+        try:
+            path = None if frame is None or is_part(code) else path_to_line(body_of(code), line)
+        except NotFound:
+            # What runs a text that is no file (`python -c`, a notebook's cell).
+            errors.foreseen("look for an evaluation behind the step")
+            continue
         if frame is None or path is None:
             continue
         if upcoming.comes(path, LOOPS, upcoming.reader(frame), has_stepped=True):

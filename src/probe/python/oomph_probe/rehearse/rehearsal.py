@@ -530,8 +530,7 @@ class Rehearsal:
                 args, kwargs = self.with_fakes(func, args), self.with_fakes(func, kwargs)
         if name == "_local_scalar_dense":
             if self.is_in_lines:
-                # A figure to be printed or kept; whatever it is, no size comes of it.
-                return number_like(args[0])
+                return self.number_in_lines(args[0])
             if self.flags is not None and self.flags.has(args[0]):
                 return self.flags.value(args[0], self.operators.plainly)
             if self.mode is not None:
@@ -552,6 +551,18 @@ class Rehearsal:
         if self.mode is not None:
             self.values.follow(func, name, args, kwargs, returned)
         return returned
+
+    def number_in_lines(self, tensor: Any) -> Any:
+        """Most often a figure to be printed or kept. A whole number may be a size (`y[:, : lengths.max().item()]`): as
+        it is, where it follows from what is known."""
+        if not tensor.dtype.is_floating_point and self.mode is not None:
+            try:
+                found = self.values.value(tensor, self.operators.plainly)
+                with self.operators.plainly():
+                    return found.item()
+            except values.NotKnown:
+                errors.foreseen("a value of the caller's lines")
+        return number_like(tensor)
 
     def by_value(self, name: str, args: Args) -> Any:
         """An operator whose result is as large as its values say."""
