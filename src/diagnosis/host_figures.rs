@@ -4,6 +4,7 @@
 
 use super::finding::with_figures;
 use super::oom_context::OomContext;
+use super::situation::Situation;
 use super::{Cause, Certainty, Finding, Phrase};
 use crate::event::{
     HostActivity, HostGrowthSpot, HostMemory, HostProcess, LimitedBy, LoaderSettings, RoleUse,
@@ -431,6 +432,38 @@ impl<'a> HostFigures<'a> {
         }
         .into()
     }
+}
+
+pub(super) const MORE_RAM: &str = "more RAM, or a larger limit for the job or container";
+
+/// An allocation on the host that an error of the program's own tells of, by what its traceback shows it was doing: where
+/// nobody saw the host's memory.
+pub(super) fn refused_while(
+    case: &OomContext<'_>,
+    doing: Situation,
+    cause: Cause,
+    what: &str,
+) -> Option<Finding> {
+    if case.kind != OomKind::HostOom {
+        return None;
+    }
+    let call = case.stack.doing(doing)?;
+    let headline = match case.asked() {
+        Some(asked) => with_figures(what, asked),
+        None => Phrase::from(format!("{what}.")),
+    };
+    let finding = case.finding(cause, Certainty::Certain, headline);
+    let finding = Finding {
+        // The GPU's numbers are irrelevant here.
+        evidence: Vec::new(),
+        ..finding
+    };
+    let own = case.stack.own().map(|call| call.source());
+    Some(
+        finding
+            .says(format!("It is {}.", call.shown()))
+            .at(own.as_ref()),
+    )
 }
 
 /// "It grew by 12.0 GiB in 3.1 s at train.py:88 save → serialization.py:850 save."

@@ -101,9 +101,6 @@ class Observer:
     def send_record(self, device: int, requested: int, total: int, free: int) -> None:
         record = self.records.take(device, requested, total, free)
         self.phase = str(record.get("phase", ""))
-        if self.rehearsals.is_repeated():
-            # It is the share of one call, and memory holds what the calls before it keep as well.
-            record.pop("progress", None)
         self.rehearsals.noticed(self.phase)
         self.wire.put(record, keep=True)
         self.wire.flush(SEND)
@@ -293,7 +290,9 @@ class Records:
             model = progress.model_bytes(path, device)
             if model is not None:
                 record["model"] = model
-            share = progress.of(path, stack, self.torch)
+            # Of one call of several, whose activations are all there, a share says nothing.
+            is_one_of_several = self.noted is not None and self.noted.is_repeated()
+            share = None if is_one_of_several else progress.of(path, stack, self.torch)
             if share is not None:
                 record["progress"] = share
         if record.get("phase") == "evaluation":

@@ -187,11 +187,6 @@ class Rehearsals:
             callers.forget_sources()
         return [*ways, (call, None)]
 
-    def is_repeated(self) -> bool:
-        """Whether the latest call is one of several of the same lines, whose activations are all there."""
-        latest = None if self.noted is None else self.noted.latest
-        return self.noted is not None and latest is not None and self.noted.rounds.is_repeated(latest)
-
     def are_to_come(self) -> bool:
         """Whether an out-of-memory in a step is rehearsed."""
         return self.noted is not None and self.noted.latest is not None and self.steps.count < roots.SETTLED_STEPS

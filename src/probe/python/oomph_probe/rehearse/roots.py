@@ -316,6 +316,10 @@ class Roots:
         if count >= self.watched_steps:
             self.rest()
 
+    def is_repeated(self) -> bool:
+        """Whether the latest call is one of several of the same lines, whose activations are all there."""
+        return self.latest is not None and self.rounds.is_repeated(self.latest)
+
     def at_first_call(self, device: int) -> int | None:
         """What was allocated on a device when the first call of the round began; None where none was noted."""
         call = self.latest

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import sys
 
+from ..common.instead import Instead
 from . import apart
 
 TYPE_CHECKING = False
@@ -31,19 +32,15 @@ class Silence:
         self.ours = ("ignore", OfRehearsals(), Warning, None, 0)
         if isinstance(self.filters, list):
             self.filters.insert(0, self.ours)
-        logging: Any = sys.modules.get("logging")
         # Asked before a record is made, and not among its callers: a record of others' threads names their own line.
-        self.kind: Any = getattr(logging, "Logger", None)
-        self.original = self.ours_enabled = getattr(self.kind, "isEnabledFor", None)
-        if self.original is not None:
-            self.ours_enabled = self.kind.isEnabledFor = unless_in_one(self.original)
+        self.loggers = Instead(getattr(sys.modules.get("logging"), "Logger", None), "isEnabledFor", unless_in_one)
+        self.loggers.put()
 
     def __exit__(self, *error: Any) -> None:
         if isinstance(self.filters, list):
             # What the rehearsal has added is gone, too.
             self.filters[:] = self.before
-        if self.original is not None and self.kind.isEnabledFor is self.ours_enabled:
-            self.kind.isEnabledFor = self.original
+        self.loggers.take_back()
 
 
 def unless_in_one(original: Any) -> Any:
