@@ -164,6 +164,9 @@ impl RankState {
 pub struct StepTrack {
     /// The number of ended steps.
     pub count: u64,
+    /// The latest of them that was read itself: of short steps only some are, and the figures told with the others
+    /// are an earlier one's.
+    pub read: u64,
     /// The end of the first step seen.
     pub first: Option<Moment>,
     /// The latest step and its end.

@@ -385,6 +385,7 @@ impl StepTrack {
             // The step that they are of has been counted with them.
             return self.passed(at, step);
         }
+        self.read = self.read.max(step.count);
         if step.count == 1 {
             self.first_step.get_or_insert_with(|| step.clone());
         }

@@ -193,6 +193,12 @@ impl Run {
             .unwrap_or(0)
     }
 
+    /// The latest step whose own figures are known, of the rank that is furthest.
+    pub fn steps_read(&self) -> u64 {
+        let read = self.ranks.iter().map(|rank| rank.steps.read);
+        read.max().unwrap_or(0)
+    }
+
     /// What it ran out of, in words: "memory".
     pub fn what_ran_out(&self) -> &'static str {
         self.oom().map_or("memory", OomIncident::what)

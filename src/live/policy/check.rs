@@ -103,7 +103,9 @@ impl Policy for CheckRun {
         let steps = run.steps();
         let reserved = run.ranks.iter().map(|rank| rank.reserved_peak).max();
         self.shown.take(steps, reserved.unwrap_or(Bytes::ZERO));
-        if !self.shown.is_enough(steps, self.steps) || self.stopped == Some(run.number) {
+        // A step that was only counted shows nothing of what it needed.
+        let is_enough = run.steps_read() >= self.steps && self.shown.is_enough(steps, self.steps);
+        if !is_enough || self.stopped == Some(run.number) {
             return OnStep::Nothing;
         }
         self.stopped = Some(run.number);

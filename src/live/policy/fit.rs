@@ -591,7 +591,8 @@ impl Policy for Fit {
         let reserved = run.ranks.iter().map(|rank| rank.reserved_peak).max();
         self.shown.take(steps, reserved.unwrap_or(Bytes::ZERO));
         let past = self.least_steps();
-        let is_enough = steps >= past
+        // A step that was only counted shows nothing of what it needed.
+        let is_enough = run.steps_read() >= past
             && self.shown.is_enough(steps, self.options.steps)
             && !diagnosis::may_grow(run);
         if !is_enough || self.stopped == Some(run.number) {
@@ -712,7 +713,10 @@ impl RunShown {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::state::tests::staged::gib;
+    use crate::command::Word;
+    use crate::event::{EventKind, Step};
+    use crate::state::tests::staged::{StagedSession, gib, step};
+    use clap::{Args, FromArgMatches};
 
     /// The step after which a run with these maxima is stopped.
     fn stopped_after(asked: u64, held: impl Fn(u64) -> f64) -> u64 {
@@ -723,6 +727,34 @@ mod tests {
                 shown.is_enough(*step, asked)
             })
             .expect("an end")
+    }
+
+    #[test]
+    fn a_step_that_was_only_counted_ends_no_run() {
+        let typed = CommandLine {
+            argv: ["python3", "train.py", "--batch-size", "64"]
+                .map(Word::from)
+                .into(),
+            ..CommandLine::default()
+        };
+        let words = ["fit", "--steps", "4"];
+        let options = FitOptions::augment_args(clap::Command::new("fit")).get_matches_from(words);
+        let options = FitOptions::from_arg_matches(&options).expect("options");
+        let mut fit = Fit::new(options, typed, &LaunchEnvironment::default()).expect("a batch");
+        let mut scene = StagedSession::training();
+        scene.add(1.5, step(100, 1, gib(1.5), gib(6.0)));
+        assert!(matches!(fit.on_step(&scene.state), OnStep::Nothing));
+        let EventKind::Step(read) = step(100, 4, gib(1.5), gib(6.0)) else {
+            unreachable!()
+        };
+        let counted = Step {
+            figures_of: Some(3),
+            ..read.clone()
+        };
+        scene.add(2.0, EventKind::Step(counted));
+        assert!(matches!(fit.on_step(&scene.state), OnStep::Nothing));
+        scene.add(2.1, EventKind::Step(read));
+        assert!(matches!(fit.on_step(&scene.state), OnStep::Stop(_)));
     }
 
     #[test]

@@ -50,6 +50,7 @@ fn the_last_step_is_counted_without_another_ones_figures() {
     scene.add(2.3, EventKind::Step(unread));
     let steps = &scene.state.run().unwrap().ranks[0].steps;
     assert_eq!((steps.count, steps.last.as_ref().unwrap().0), (30, at(2.3)));
+    assert_eq!(steps.read, 29);
     assert_eq!(steps.baselines, [(29, gib(1.5))]);
     assert_eq!(steps.marks.ended.len(), 1);
 }

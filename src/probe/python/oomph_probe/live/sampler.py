@@ -118,9 +118,7 @@ class Sources:
     def gather(self, wire: Wire, at_end: bool) -> None:
         """On the sampler's thread."""
         self.gather_patches(wire)
-        called = self.called()
-        if called is not None:
-            wire.put(called, keep=True)
+        self.put_called(wire)
         host = None if self.host is None else self.host.take()
         if host is not None:
             wire.put(host)
@@ -152,8 +150,15 @@ class Sources:
         if counted is not None:
             wire.put(counted)
 
+    def put_called(self, wire: Wire) -> None:
+        called = self.called()
+        if called is not None:
+            wire.put(called, keep=True)
+
     def put_steps(self, wire: Wire) -> None:
-        """At a step's end, on the training's thread: what there is without another look."""
+        """At a step's end, on the training's thread: what there is without another look, and the sizes of its inputs
+        before the step that they came with."""
+        self.put_called(wire)
         self.readings.put_waiting(wire)
         self.steps.report(wire, False)
 
