@@ -475,7 +475,10 @@ pub fn kept_alive(found: &Retainers, heading: &str) -> Vec<DocumentBlock> {
     vec![
         DocumentBlock::Heading(Heading {
             words: heading.into(),
-            aside: Some("parameters, gradients and optimizer state left out".into()),
+            aside: Some(match found.retainers.len() {
+                1 => "parameters, gradients and optimizer state left out".into(),
+                _ => "parameters, gradients and optimizer state left out; two of these may keep the same memory".into(),
+            }),
         }),
         DocumentBlock::Tree(Tree::Retainers(found.clone())),
     ]

@@ -10,7 +10,7 @@ use super::oom_context::OomContext;
 use super::optimizer_state::alternatives;
 use super::situation::{Situation, StackCall};
 use super::{Cause, CauseSpec, Certainty, Finding, Phrase};
-use super::{driver_refused, own_settings, wrong_size, zero};
+use super::{driver_refused, leak, own_settings, wrong_size, zero};
 use crate::calibration::{
     AUTOCAST_LEAVES, CHECKPOINTING_LEAVES, EIGHT_BIT_ADAM_SAVES, NON_TORCH_AT_MOST,
 };
@@ -133,7 +133,7 @@ fn compared(case: &OomContext, needed: Bytes, capacity: Bytes) -> Option<Finding
     } else if tight {
         (
             Certainty::Likely,
-            "Would barely fit even without fragmentation",
+            "The GPU is nearly full even without fragmentation",
         )
     } else if case.free.is_none() && case.others.is_none() {
         // Nothing says what else is on the GPU; by the known numbers it should have fit.
@@ -145,14 +145,14 @@ fn compared(case: &OomContext, needed: Bytes, capacity: Bytes) -> Option<Finding
     };
     let is_mps = case.kind == OomKind::MpsOom;
     let sum = case.sum(match (case.non_pytorch, case.elsewhere) {
-        // The sum is too large even without it.
-        (_, _) if needed > capacity => None,
         (Some(outside), Some(elsewhere))
             if needed + outside <= capacity && needed + elsewhere > capacity =>
         {
             Some((elsewhere, "used elsewhere"))
         }
         (Some(outside), _) => Some((outside, "non-PyTorch")),
+        // The sum is too large even without it.
+        (None, _) if needed > capacity => None,
         (None, Some(elsewhere)) => Some((elsewhere, "used elsewhere")),
         (None, None) => None,
     })?;
@@ -316,9 +316,15 @@ fn made_of(case: &OomContext, allocated: Bytes) -> Option<String> {
     let (structure, unnamed) = (case.structure?, case.unnamed()?);
     let baseline = structure.total();
     if unnamed.fraction_of(allocated)? >= MOST {
-        return Some(format!(
-            "{unnamed} of it is activations and other tensors that grow with the batch."
-        ));
+        // What has leaked is no activation of this step.
+        return Some(match leak::leaked(case) {
+            Some(leaked) => {
+                format!("{unnamed} of it is what has leaked ({leaked}) and the step's activations.")
+            }
+            None => format!(
+                "{unnamed} of it is activations and other tensors that grow with the batch."
+            ),
+        });
     }
     Some(format!(
         "{baseline} of it is parameters, gradients and optimizer state, which a smaller batch does not reduce."
@@ -559,9 +565,10 @@ fn training(case: &OomContext) -> Vec<Phrase> {
     let (Some(structure), Some(rest)) = (case.structure, case.unnamed()) else {
         return usual(case);
     };
-    let mut suggestions = vec![
+    // What is a remedy as well is predicted there, better than by these shares: one figure for one thing.
+    let mut suggestions: Vec<(Phrase, Bytes)> = vec![
         (
-            "activation checkpointing (torch.utils.checkpoint)".to_string(),
+            "activation checkpointing (torch.utils.checkpoint)".into(),
             rest.scale(1.0 - CHECKPOINTING_LEAVES.1),
         ),
         (
@@ -572,14 +579,14 @@ fn training(case: &OomContext) -> Vec<Phrase> {
             "automatic mixed precision (bf16)".into(),
             rest.scale(1.0 - AUTOCAST_LEAVES.1),
         ),
-        (
-            "an 8-bit optimizer".into(),
-            structure.optimizer_state.scale(EIGHT_BIT_ADAM_SAVES),
-        ),
     ];
+    let mut elsewhere: Vec<(String, Bytes)> = vec![(
+        "an 8-bit optimizer".into(),
+        structure.optimizer_state.scale(EIGHT_BIT_ADAM_SAVES),
+    )];
     match zero::ledger(case) {
-        Some(zero) => suggestions.extend(zero::suggestions(zero)),
-        None => suggestions.extend([
+        Some(zero) => elsewhere.extend(zero::suggestions(zero)),
+        None => elsewhere.extend([
             (
                 "a second GPU, with parameters, gradients and optimizer state sharded over both (FSDP, ZeRO-3)".into(),
                 structure.total().scale(HALF),
@@ -592,8 +599,12 @@ fn training(case: &OomContext) -> Vec<Phrase> {
     }
     if keeps_gradients(case) {
         let words = "optimizer.zero_grad(set_to_none=True)".into();
-        suggestions.push((words, structure.gradients));
+        elsewhere.push((words, structure.gradients));
     }
+    suggestions.extend(elsewhere.into_iter().map(|(words, saved)| {
+        let words = format!("{words}: about {saved} less");
+        (words.into(), saved)
+    }));
     let missing = match (case.needed(), case.own_room()) {
         (Some(needed), Some(room)) => needed - room,
         (_, _) => Bytes::ZERO,
@@ -605,11 +616,8 @@ fn training(case: &OomContext) -> Vec<Phrase> {
     if suggestions.is_empty() {
         return usual(case);
     }
-    suggestions
-        .iter()
-        .take(MOST_ADVICE)
-        .map(|(words, saved)| format!("{words}: about {saved} less").into())
-        .collect()
+    suggestions.truncate(MOST_ADVICE);
+    suggestions.into_iter().map(|(words, _)| words).collect()
 }
 
 /// Whether gradients are live during the forward pass: before torch 2.0 `zero_grad` filled them

@@ -110,8 +110,11 @@ fn examine(case: &OomContext) -> Option<Finding> {
 /// What would be left if all free memory could be used.
 fn in_one_piece(case: &OomContext) -> Option<String> {
     let (needed, room) = (case.needed()?, case.own_room()? - case.other_processes?);
-    (needed <= room)
-        .then(|| format!("Would fit without fragmentation: {needed} needed, {room} available."))
+    (needed <= room).then(|| {
+        format!(
+            "Without fragmentation this request would have fit: {needed} needed, {room} available."
+        )
+    })
 }
 
 /// What expandable segments would recover: the whole cache except their own measured overhead.

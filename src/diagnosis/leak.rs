@@ -67,10 +67,14 @@ impl Leaked {
     }
 }
 
+/// What has leaked, where memory grew from step to step.
+pub(super) fn leaked(case: &OomContext) -> Option<Bytes> {
+    Leaked::of(case).map(|leaked| leaked.bytes)
+}
+
 /// Whether more has leaked than lies in the cache: what is cached in pieces then is the rest that the leak left.
 pub(super) fn outweighs_the_cache(case: &OomContext) -> bool {
-    let leaked = Leaked::of(case).map(|leaked| leaked.bytes);
-    leaked
+    leaked(case)
         .zip(case.cached)
         .is_some_and(|(leaked, cached)| leaked > cached)
 }

@@ -180,7 +180,8 @@ impl SessionStory {
                 words.push_str(&format!(" (predicted {predicted})"));
             }
         }
-        words + "."
+        // A run of which no peak is known yet.
+        format!("{}.", words.trim_end_matches(','))
     }
 
     fn place(&self, run: &Run) -> String {
@@ -245,6 +246,20 @@ mod tests {
         }
         story.open_end = open_end;
         story.finish().sentences()
+    }
+
+    #[test]
+    fn a_run_without_a_peak_is_a_whole_sentence() {
+        let mut story = SessionStory::default();
+        for event in recorded("capacity").iter().take(4) {
+            story.take(event);
+        }
+        story.open_end = OpenEnd::GoesOn;
+        let said = story.finish().sentences();
+        assert!(
+            said[0].ends_with("is still running after 0:00."),
+            "{said:?}"
+        );
     }
 
     #[test]

@@ -90,6 +90,8 @@ pub struct Picker {
     is_typed: bool,
     /// The selected session, by its name: rows come and go.
     selected: Option<String>,
+    /// What was selected when the filter was begun, to go back to when it is given up.
+    before_filter: Option<String>,
     /// The first row that is shown.
     first: usize,
     size: Rect,
@@ -105,6 +107,7 @@ impl Picker {
             filter: LineEdit::default(),
             is_typed: false,
             selected: None,
+            before_filter: None,
             first: 0,
             size: Rect::new(0, 0, width, height),
             is_helping: false,
@@ -245,11 +248,20 @@ impl Picker {
                 });
             }
             PickerAction::Help => self.is_helping = true,
-            PickerAction::Filter => self.is_typed = true,
+            PickerAction::Filter => {
+                if self.filter.text().is_empty() {
+                    self.before_filter.clone_from(&self.selected);
+                }
+                self.is_typed = true;
+            }
             PickerAction::KeepFilter => self.is_typed = false,
             PickerAction::EndFilter if self.is_typed || !self.filter.text().is_empty() => {
                 self.is_typed = false;
                 self.filter = LineEdit::default();
+                // Enter opens what was selected before, not what the filter that was given up had left.
+                if let Some(before) = self.before_filter.take() {
+                    self.selected = Some(before);
+                }
                 self.follow();
             }
             PickerAction::EndFilter | PickerAction::Quit => return Some(PickerEffect::Quit),

@@ -159,6 +159,9 @@ fn a_filter_is_typed_kept_and_ended() {
     assert!(matches!(opened, Some(PickerEffect::Open { id, .. }) if id.contains("071502")));
     assert_eq!(press(&mut picker, KeyCode::Esc), None);
     assert!(!frame(&picker, Theme::full(), 80, 24).contains("1 of"));
+    // Enter opens what was selected before the filter that was given up.
+    let opened = press(&mut picker, KeyCode::Enter);
+    assert!(matches!(opened, Some(PickerEffect::Open { id, .. }) if id.contains("173011")));
     type_in(&mut picker, "/nothing has this");
     assert!(frame(&picker, Theme::full(), 80, 24).contains("no session has this text"));
     assert_eq!(press(&mut picker, KeyCode::Enter), None);
