@@ -70,14 +70,18 @@ impl Display {
         }
     }
 
-    /// Takes the terminal if there is to be a screen; whether it did.
-    pub(crate) fn enter(&mut self) -> io::Result<bool> {
+    /// Takes the terminal if there is to be a screen; whether it did. `is_attached` where the training was started in
+    /// another terminal.
+    pub(crate) fn enter(&mut self, is_attached: bool) -> io::Result<bool> {
         if self.mode != Mode::Screen || self.screen.is_some() || self.is_lost {
             return Ok(false);
         }
         let mut screen = Screen::enter()?;
         self.keyboard = Some(KeyReader::open()?);
         screen.view.prefer(self.preferences);
+        if is_attached {
+            screen.view.ask_before_interrupt();
+        }
         self.screen = Some(screen);
         Ok(true)
     }

@@ -292,14 +292,16 @@ impl Runtime {
                 follows,
                 leak,
             } => self.tell(kind, follows, leak.as_deref()),
-            SessionEffect::EnterScreen => match self.display.enter() {
-                Ok(true) => return Some(Message::ScreenEntered),
-                Ok(false) => {}
-                Err(error) => {
-                    let why = format!("cannot set up the terminal ({error})");
-                    return Some(Message::ScreenFailed(why));
+            SessionEffect::EnterScreen => {
+                match self.display.enter(self.controller.role() == Role::Attached) {
+                    Ok(true) => return Some(Message::ScreenEntered),
+                    Ok(false) => {}
+                    Err(error) => {
+                        let why = format!("cannot set up the terminal ({error})");
+                        return Some(Message::ScreenFailed(why));
+                    }
                 }
-            },
+            }
             SessionEffect::LoseScreen => self.display.lose(),
             SessionEffect::LeaveScreen => drop(self.display.leave()),
             SessionEffect::Suspend => return self.suspend(),

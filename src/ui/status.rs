@@ -338,7 +338,9 @@ fn said(view: &View, scene: &Scene) -> String {
         Some(Notice::CopiedCommand) => "command copied  ".into(),
         Some(Notice::CopiedDiagnosis) => "diagnosis copied; y again: the next command  ".into(),
         Some(Notice::Text) => "text goes nowhere: type i to send it to the training  ".into(),
-        Some(Notice::HeldInterrupt) => "Ctrl-C not sent: press it again to interrupt  ".into(),
+        Some(Notice::HeldInterrupt) => {
+            "Ctrl-C not sent: again interrupts the training, q leaves it running  ".into()
+        }
         Some(Notice::NothingFits) => {
             "nothing started: no remedy is recommended; press one's key  ".into()
         }

@@ -17,7 +17,7 @@ use super::step::choice;
 use super::step::layout::step_layout;
 use super::step::traced::StepView;
 use super::theme::UNICODE;
-use super::view::{Keyboard, Maximized, Mouse, Notice, View};
+use super::view::{Interrupts, Keyboard, Maximized, Mouse, NOTICE, Notice, View};
 use super::{dialogs, emulator};
 use crate::command::CommandLine;
 use crate::recognize::{LaunchEnvironment, WorkloadKey};
@@ -355,7 +355,7 @@ pub(super) fn act(view: &mut View, action: Action, scene: &Scene) -> Option<Effe
         }
         Action::Quit => return quit(view, scene),
         Action::AskToStop => view.dialog = Some(Dialog::Stop),
-        Action::Interrupt => return Some(interrupt(scene)),
+        Action::Interrupt => return interrupt(view, scene),
         Action::Suspend => return Some(Effect::Suspend),
         Action::Redraw => return Some(Effect::Redraw),
         Action::NextTheme => {
@@ -598,11 +598,20 @@ fn back(view: &mut View, scene: &Scene) {
     };
 }
 
-/// Ctrl-C interrupts a running training, or else quits oomph.
-fn interrupt(scene: &Scene) -> Effect {
-    match scene.is_running() {
-        true => Effect::Interrupt,
-        false => QUIT,
+/// Ctrl-C interrupts a running training, or else quits oomph. On a screen that was attached from another terminal it must be
+/// pressed twice.
+fn interrupt(view: &mut View, scene: &Scene) -> Option<Effect> {
+    if !scene.is_running() {
+        return Some(QUIT);
+    }
+    let now = scene.state.now;
+    match view.interrupts {
+        Interrupts::PressedTwice(before) if before.is_none_or(|at| now.since(at) >= NOTICE) => {
+            view.interrupts = Interrupts::PressedTwice(Some(now));
+            view.held_interrupt(scene);
+            None
+        }
+        Interrupts::AtOnce | Interrupts::PressedTwice(_) => Some(Effect::Interrupt),
     }
 }
 

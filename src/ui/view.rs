@@ -78,7 +78,7 @@ pub(super) enum Notice {
 }
 
 /// How long a notice is shown, and one that names a file.
-const NOTICE: Duration = Duration::from_secs(2);
+pub(super) const NOTICE: Duration = Duration::from_secs(2);
 const NOTICE_OF_A_FILE: Duration = Duration::from_secs(20);
 
 #[derive(Debug)]
@@ -124,6 +124,16 @@ pub struct View {
     pub(super) notice: Option<(Notice, Moment)>,
     /// What came of the key that needed time.
     pub(super) words: String,
+    pub(super) interrupts: Interrupts,
+}
+
+/// What Ctrl-C does to a running training.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Interrupts {
+    /// It is sent, as by a terminal.
+    AtOnce,
+    /// It is sent if it was pressed before, not long ago: at this time.
+    PressedTwice(Option<Moment>),
 }
 
 impl View {
@@ -156,7 +166,14 @@ impl View {
             offered: None,
             notice: None,
             words: String::new(),
+            interrupts: Interrupts::AtOnce,
         }
+    }
+
+    /// This terminal is not the one that the training was started in: Ctrl-C, which many press to leave what they only
+    /// look at, is asked about first.
+    pub fn ask_before_interrupt(&mut self) {
+        self.interrupts = Interrupts::PressedTwice(None);
     }
 
     pub fn prefer(&mut self, preferences: Preferences) {

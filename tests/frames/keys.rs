@@ -363,3 +363,19 @@ fn the_gpu_of_the_run_is_selected_until_another_one_is() {
     story.sample(0, 1.5, 2.0, 1.5);
     assert!(shown(&story, &mut view).contains("GPU 0 of 2"), "it stays");
 }
+
+#[test]
+fn on_an_attached_screen_the_second_ctrl_c_interrupts() {
+    let (story, mut own) = staged("steady");
+    assert_eq!(control(&story, &mut own, 'c'), Some(Effect::Interrupt));
+    let (mut story, mut attached) = staged("steady");
+    attached.ask_before_interrupt();
+    assert_eq!(control(&story, &mut attached, 'c'), None);
+    assert_eq!(control(&story, &mut attached, 'c'), Some(Effect::Interrupt));
+    // An old one does not count.
+    let (_, mut attached) = staged("steady");
+    attached.ask_before_interrupt();
+    assert_eq!(control(&story, &mut attached, 'c'), None);
+    story.wait(5.0).with_nvml();
+    assert_eq!(control(&story, &mut attached, 'c'), None);
+}
