@@ -43,10 +43,12 @@ fn examine(case: &OomContext) -> Option<Finding> {
     let (call, bytes, certainty) = match (held, written, fused) {
         (Some((call, bytes)), _, _) => (call, Some(bytes), Certainty::Likely),
         (None, Some(call), _) => (call, None, Certainty::Likely),
+        // A fused kernel asks for the size of its output, which was there: what is larger than the GPU are scores.
+        (None, None, Some(call)) if share > Some(1.0) => (call, None, Certainty::Likely),
         (None, None, Some(call)) => (call, None, Certainty::Possible),
         (None, None, None) => return None,
     };
-    let is_torchs = certainty == Certainty::Possible;
+    let is_torchs = held.is_none() && written.is_none();
     let certainty = match is_full {
         true => certainty,
         false => Certainty::Possible,

@@ -144,18 +144,7 @@ fn compared(case: &OomContext, needed: Bytes, capacity: Bytes) -> Option<Finding
         return None;
     };
     let is_mps = case.kind == OomKind::MpsOom;
-    let sum = case.sum(match (case.non_pytorch, case.elsewhere) {
-        (Some(outside), Some(elsewhere))
-            if needed + outside <= capacity && needed + elsewhere > capacity =>
-        {
-            Some((elsewhere, "used elsewhere"))
-        }
-        (Some(outside), _) => Some((outside, "non-PyTorch")),
-        // The sum is too large even without it.
-        (None, _) if needed > capacity => None,
-        (None, Some(elsewhere)) => Some((elsewhere, "used elsewhere")),
-        (None, None) => None,
-    })?;
+    let sum = case.sum(case.outside())?;
     // Apple's GPUs share the host's memory, and MPS limits itself to a part of it.
     let allowed = if is_mps { " allowed" } else { "" };
     // What was requested would just have found room, what came after it would not.

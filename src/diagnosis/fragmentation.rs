@@ -6,6 +6,7 @@ use super::oom_context::OomContext;
 use super::unused_block;
 use super::{Cause, CauseSpec, Certainty, Finding, Help};
 use crate::calibration::EXPANDABLE;
+use crate::event::Phase;
 use crate::oom::OomKind;
 use crate::units::Bytes;
 
@@ -87,6 +88,10 @@ fn examine(case: &OomContext) -> Option<Finding> {
             "expandable segments",
             "PYTORCH_NPU_ALLOC_CONF=expandable_segments:True",
         ),
+        true if !expandable && case.is_worded_before_2_1() => because(
+            "large blocks that stay whole",
+            "PYTORCH_CUDA_ALLOC_CONF=max_split_size_mb:512; torch 2.1 and later have expandable segments",
+        ),
         true => {
             let module = match case.kind {
                 OomKind::XpuOom => "xpu",
@@ -103,8 +108,14 @@ fn examine(case: &OomContext) -> Option<Finding> {
             "PYTORCH_CUDA_ALLOC_CONF=expandable_segments:True",
         ),
     };
-    let fewer_shapes = because("fewer distinct input shapes", "pad to a few lengths");
-    Some(finding.advises([first, fewer_shapes]))
+    let second = match case.phase {
+        // Training leaves blocks of its own sizes in the cache.
+        Phase::Evaluation => "torch.cuda.empty_cache() between training and evaluation".into(),
+        Phase::Load | Phase::Forward | Phase::Backward | Phase::Optimizer | Phase::Unknown => {
+            because("fewer distinct input shapes", "pad to a few lengths")
+        }
+    };
+    Some(finding.advises([first, second]))
 }
 
 /// What would be left if all free memory could be used.

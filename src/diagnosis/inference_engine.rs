@@ -59,6 +59,8 @@ fn examine(case: &OomContext) -> Option<Finding> {
             ),
             "It keeps its share for weights and KV cache also while the training runs.".into(),
         ),
+        // One tensor that no GPU of this size has room for is no matter of shares.
+        (None, Some(_), _) if case.requested_share() > Some(1.0) => return None,
         (None, Some(call), Some(asked)) => (
             with_figures("The inference engine in this process ran out", asked),
             format!("It is {}.", call.shown()),

@@ -220,10 +220,19 @@ impl<'a> OomContext<'a> {
         hello.is_some_and(|hello| hello.expandable_segments == Some(true))
     }
 
-    /// Whether they could be turned on, as far as is known.
+    /// Whether they could be turned on, as far as is known: torch has them since 2.1.
     pub fn has_expandable_segments(&self) -> bool {
-        let hello = self.rank.map(|rank| &rank.hello);
-        self.kind.spec().has_segments && hello.is_none_or(|hello| hello.no_segments().is_none())
+        let known = match self.rank.map(|rank| &rank.hello) {
+            Some(hello) => hello.no_segments().is_none(),
+            None => !self.is_worded_before_2_1(),
+        };
+        self.kind.spec().has_segments && known
+    }
+
+    /// Whether the message is in the words of a torch before 2.1.
+    pub fn is_worded_before_2_1(&self) -> bool {
+        let report = self.oom.report.as_ref();
+        report.is_some_and(|report| report.before_2_1)
     }
 
     /// "Failed in the backward pass of step 2."
@@ -311,6 +320,24 @@ impl<'a> OomContext<'a> {
         let mut parts = vec![(self.allocated?, "allocated"), (requested, asked)];
         parts.extend(more);
         Some(move |room| Sum(&parts).against(room))
+    }
+
+    /// What takes part in that sum beside PyTorch: the process's own, or all that others may have as well, where only with
+    /// that it does not fit.
+    pub fn outside(&self) -> Option<(Bytes, &'static str)> {
+        let (needed, capacity) = (self.needed()?, self.capacity?);
+        match (self.non_pytorch, self.elsewhere) {
+            (Some(outside), Some(elsewhere))
+                if needed + outside <= capacity && needed + elsewhere > capacity =>
+            {
+                Some((elsewhere, "used elsewhere"))
+            }
+            (Some(outside), _) => Some((outside, "non-PyTorch")),
+            // The sum is too large even without it.
+            (None, _) if needed > capacity => None,
+            (None, Some(elsewhere)) => Some((elsewhere, "used elsewhere")),
+            (None, None) => None,
+        }
     }
 
     /// Says where PyTorch's figures come from if they are older than the OOM.

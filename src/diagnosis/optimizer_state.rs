@@ -109,8 +109,7 @@ fn by_traceback(case: &OomContext) -> Option<Finding> {
         return None;
     }
     let call = case.stack.doing(Situation::OptimizerStep)?;
-    let outside = case.non_pytorch.map(|outside| (outside, "non-PyTorch"));
-    let sum = case.sum(outside)?(case.capacity?);
+    let sum = case.sum(case.outside())?(case.capacity?);
     let is_first = FIRST_CALLS.contains(&call.function);
     let by_deepspeed = call.file.contains("deepspeed/");
     let says = match (is_first, call.function.starts_with("_multi_tensor")) {
@@ -147,6 +146,12 @@ fn by_traceback(case: &OomContext) -> Option<Finding> {
                 ),
                 because("an optimizer with less state", "8-bit, Adafactor, SGD"),
             ],
+            // It has not come to the temporaries.
+            false if is_first => [
+                because("an optimizer with less state", "8-bit, Adafactor, SGD"),
+                because("optimizer state sharded over GPUs", "ZeRO, FSDP"),
+                because("the optimizer's state in RAM", "CPU offload"),
+            ],
             false => [
                 because("no temporaries", "foreach=False, or fused=True"),
                 because("an optimizer with less state", "8-bit, Adafactor, SGD"),
@@ -166,8 +171,7 @@ fn by_phase(case: &OomContext) -> Option<Finding> {
     let finding = match (case.phase, record.step) {
         (Phase::Optimizer, 0) => {
             let parameters = case.structure.map(|s| s.parameters);
-            let outside = case.non_pytorch.map(|outside| (outside, "non-PyTorch"));
-            let sum = case.sum(outside)?(case.capacity?);
+            let sum = case.sum(case.outside())?(case.capacity?);
             found(with_figures(
                 "The optimizer state does not fit",
                 format!("{sum} in the first optimizer step"),

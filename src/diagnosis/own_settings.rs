@@ -65,7 +65,7 @@ const PROGRAMS: [OwnSettings; 13] = [
         files: &["/ultralytics/"],
         batch: "batch=8, or half of what it is (nbs keeps the effective batch)",
         precision: "",
-        recompute: "imgsz=512: half the pixels of 640 take about half the memory",
+        recompute: "a smaller imgsz: 0.7 times the side is half the pixels, and about half the memory",
     },
     OwnSettings {
         files: &["/fairseq/"],

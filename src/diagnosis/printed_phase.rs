@@ -10,7 +10,11 @@ static EVALUATES: LazyLock<Regex> = LazyLock::new(|| {
     Regex::new(concat!(
         "^_?(run_|do_|maybe_)?(eval|evaluate|evaluation|validate|validation|valid|val|test|predict|prediction|estimate_loss)",
         "(_loop|_step|_epoch|_one_epoch|_model|_batch|_loss|_all)?$",
-        "|^_?(log|compute|perform)_(actual_)?(evaluation|validation)(_map|_metrics)?$"
+        // `evaluate_coco`, `on_validation_epoch_end`; `single_gpu_test`, `do_val`; `test_net`, `eval_dataset`.
+        r"|^_?(\w+_)?(evaluate|evaluation|evaluator|validation)(_\w+)?$",
+        r"|^_?(single|multi|dist|distributed|ddp|slide|run|do|in|on|after|before)_(\w+_)?(test|val|valid|eval)(_\w+)?$",
+        r"|^_?(test|val|valid|validate|eval)_(net|data|dataset|loader|dataloader|set|on|one|with|for|in)(_\w+)?$",
+        "|^inference_on_dataset$",
     ))
     .expect("the expression is valid")
 });
@@ -62,7 +66,7 @@ fn by_name(function: &str) -> Option<Said> {
     let name = function.to_lowercase();
     if ["generate", "_generate", "sample", "_sample"].contains(&name.as_str()) {
         Some(Said::Generates)
-    } else if EVALUATES.is_match(&name) {
+    } else if EVALUATES.is_match(&name) && !TRAINS.is_match(&name) {
         Some(Said::Evaluates)
     } else if TRAINS.is_match(&name) {
         Some(Said::Trains)
@@ -144,6 +148,12 @@ mod tests {
             "perform_actual_validation",
             "compute_validation_map",
             "validation_step",
+            "single_gpu_test",
+            "inference_on_dataset",
+            "evaluate_coco",
+            "on_validation_epoch_end",
+            "_do_eval",
+            "test_net",
         ] {
             let calls = [(net, "forward"), call, (fit, name), (fit, "train")];
             expect(Phase::Evaluation, &calls);
@@ -151,6 +161,9 @@ mod tests {
         // The model's own method.
         let inside = [(net, "predict"), call, (fit, "train")];
         expect(Phase::Forward, &inside);
+        // One function for both.
+        let both = [(net, "forward"), call, (fit, "train_and_evaluate")];
+        expect(Phase::Forward, &both);
         // A test of a training.
         let tested = [
             (net, "forward"),

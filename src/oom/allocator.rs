@@ -162,6 +162,7 @@ fn read_figures(clause: &str, report: &mut OomReport) {
         }
     } else if let Some(device) = old_device(clause) {
         // 1.0 to 2.0.
+        report.before_2_1 = true;
         report.device = Some(device);
         report.total = size_before(clause, "totalcapacity");
         report.allocated = size_before(clause, "alreadyallocated");

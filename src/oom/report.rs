@@ -41,6 +41,9 @@ pub struct OomReport {
     /// A shell says "Killed", and nothing more: not why, and not whether anybody minds.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub hearsay: bool,
+    /// In the words of a torch before 2.1, which has no expandable segments.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub before_2_1: bool,
     /// What its words are about, if they tell.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub sign: Option<OomSign>,

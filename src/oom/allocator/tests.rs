@@ -18,6 +18,7 @@ fn old(reserved: &str, unallocated: Option<Bytes>) -> OomReport {
         free: size("640.00 MiB"),
         reserved: size(reserved),
         unallocated,
+        before_2_1: true,
         ..OomReport::default()
     }
 }

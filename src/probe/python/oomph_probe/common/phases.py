@@ -27,7 +27,10 @@ GENERATES = re.compile("^_?(generate|greedy_search|beam_search|sample|p_sample|d
 EVALUATES = re.compile(
     "^_?(run_|do_|maybe_)?(eval|evaluate|evaluation|validate|validation|valid|val|test|predict|prediction|estimate_loss)"
     "(_loop|_step|_epoch|_one_epoch|_model|_batch|_loss|_all)?$"
-    "|^_?(log|compute|perform)_(actual_)?(evaluation|validation)(_map|_metrics)?$"
+    r"|^_?(\w+_)?(evaluate|evaluation|evaluator|validation)(_\w+)?$"
+    r"|^_?(single|multi|dist|distributed|ddp|slide|run|do|in|on|after|before)_(\w+_)?(test|val|valid|eval)(_\w+)?$"
+    r"|^_?(test|val|valid|validate|eval)_(net|data|dataset|loader|dataloader|set|on|one|with|for|in)(_\w+)?$"
+    "|^inference_on_dataset$"
 )
 TRAINS = re.compile("(^|_)(pre)?(train|training)(_|$)")
 
@@ -56,7 +59,8 @@ def phase(stack: Stack, steps_ended: int, grad_enabled: bool, in_step: bool) -> 
 
 
 def evaluates(function: str) -> bool:
-    return bool(EVALUATES.match(function) or GENERATES.match(function))
+    says_so = EVALUATES.match(function) and not TRAINS.search(function)
+    return bool(says_so or GENERATES.match(function))
 
 
 def is_evaluated(stack: Stack, steps_ended: int) -> bool:
@@ -81,7 +85,7 @@ def activity(path: str, function: str) -> str | None:
     name = function.lower()
     if is_checkpoint(path, function, SAVES) or (GATHERS in name and not READS.search(name)):
         return "checkpoint"
-    return "evaluation" if EVALUATES.match(name) else None
+    return "evaluation" if EVALUATES.match(name) and not TRAINS.search(name) else None
 
 
 def has_trained_model(torch: Torch, stack: list[FrameType]) -> bool | None:
