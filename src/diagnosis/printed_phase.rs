@@ -10,10 +10,10 @@ static EVALUATES: LazyLock<Regex> = LazyLock::new(|| {
     Regex::new(concat!(
         "^_?(run_|do_|maybe_)?(eval|evaluate|evaluation|validate|validation|valid|val|test|predict|prediction|estimate_loss)",
         "(_loop|_step|_epoch|_one_epoch|_model|_batch|_loss|_all)?$",
-        // `evaluate_coco`, `on_validation_epoch_end`; `single_gpu_test`, `do_val`; `test_net`, `eval_dataset`.
+        // `evaluate_coco`, `on_validation_epoch_end`; `single_gpu_test`, `do_val`; `test_net`, `eval_one_epoch`.
         r"|^_?(\w+_)?(evaluate|evaluation|evaluator|validation)(_\w+)?$",
         r"|^_?(single|multi|dist|distributed|ddp|slide|run|do|in|on|after|before)_(\w+_)?(test|val|valid|eval)(_\w+)?$",
-        r"|^_?(test|val|valid|validate|eval)_(net|data|dataset|loader|dataloader|set|on|one|with|for|in)(_\w+)?$",
+        r"|^_?(test|val|valid|validate|eval)_(net|on|one|with|for|in)(_\w+)?$",
         "|^inference_on_dataset$",
     ))
     .expect("the expression is valid")

@@ -29,7 +29,7 @@ EVALUATES = re.compile(
     "(_loop|_step|_epoch|_one_epoch|_model|_batch|_loss|_all)?$"
     r"|^_?(\w+_)?(evaluate|evaluation|evaluator|validation)(_\w+)?$"
     r"|^_?(single|multi|dist|distributed|ddp|slide|run|do|in|on|after|before)_(\w+_)?(test|val|valid|eval)(_\w+)?$"
-    r"|^_?(test|val|valid|validate|eval)_(net|data|dataset|loader|dataloader|set|on|one|with|for|in)(_\w+)?$"
+    r"|^_?(test|val|valid|validate|eval)_(net|on|one|with|for|in)(_\w+)?$"
     "|^inference_on_dataset$"
 )
 TRAINS = re.compile("(^|_)(pre)?(train|training)(_|$)")
