@@ -195,6 +195,10 @@ shell("files of all kinds", "umask 027; mkdir d; echo x >d/f; ln -s f d/l; ln d/
 shell("its own output, opened again", "echo a >/dev/stdout; echo b >/dev/stderr; echo c >>/dev/fd/1; echo d >&2", ways=("pipes", "one-pipe", "files", "terminal", "screen"))
 shell("streams exchanged and closed", "exec 3>&1 1>&2 2>&3 3>&-; echo to err; echo to out >&2; exec 1>&-; echo lost; echo last >&2", ways=HEADLESS)
 shell("late words of a child", "(sleep 0.4; echo late; echo late err >&2) & echo now", ways=("pipes", "one-pipe", "sockets", "files", "terminal"))
+# `tensorboard … >log 2>&1 &`: it is in the session of the program that has started it, and has nothing of its terminal.
+shell("a helper with its output in a file", "(sleep 1.2; echo lives >helper) </dev/null >/dev/null 2>&1 & sleep 0.1; echo end",
+      ways=("pipes", "files", "redirected", "terminal", "screen"), fast=("redirected", "terminal"))
+shell("a helper that goes on in the terminal", "(sleep 0.8; echo late; echo lives >helper) & sleep 0.1; echo end", ways=("redirected", "terminal"))
 python("a daemon", "daemon", ways=("pipes", "files", "null", "redirected"), pythons=("3.8", "3.13"))
 
 # How it ends.

@@ -230,6 +230,33 @@ fn fault_13_the_end_is_told_while_somebody_still_holds_the_output() {
     }
 }
 
+/// `tensorboard … >log 2>&1 &` in a script: it is in the program's session, and has no stream on its terminal.
+#[test]
+fn fault_136_a_helper_that_writes_to_a_file_outlives_the_program() {
+    let helper = "(until [ -e go ]; do sleep 0.01; done; echo lives >helper) </dev/null >log 2>&1";
+    let ends = format!("{helper} & exit 3");
+    for way in ["on the screen", "without the screen", "redirected"] {
+        let scene = match way {
+            "on the screen" => Scene::new(),
+            "without the screen" => Scene::new().option("--headless"),
+            // It has a terminal for questions only.
+            _ => Scene::new().before("exec </dev/null >out 2>&1"),
+        };
+        let mut training = scene.run_at_terminal(&["sh", "-c", &ends]);
+        assert_eq!(training.exit(), Exit::Code(3), "{way}");
+        wait_until("oomph is gone", PATIENCE, || {
+            let left = training.marker().processes();
+            let ours = |pid: &nix::unistd::Pid| {
+                crate::harness::processes::command_line(*pid).contains("oomph")
+            };
+            !left.is_empty() && !left.iter().any(ours)
+        });
+        training.make("go");
+        assert_eq!(training.file("helper"), "lives\n", "{way}");
+        training.check();
+    }
+}
+
 /// `OOMPH_FAULT_ROUNDS=1000` makes it the number of util-linux's own test.
 #[test]
 fn fault_14_not_one_bingo_is_missing() {

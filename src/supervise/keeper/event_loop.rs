@@ -225,12 +225,13 @@ impl KeeperLoop {
         self.act_on_sleeping_front(now);
         for run in &mut self.runs {
             run.pipes.retain(|pipe| !pipe.ended);
+            run.act_on_closing(now);
         }
         let last = self.runs.len();
         let mut index = 0;
         self.runs.retain(|run| {
             index += 1;
-            index == last || run.is_held()
+            index == last || run.is_held() || run.is_closing()
         });
         self.act_on_next_front(now);
         self.act_on_finish(now);
@@ -320,7 +321,10 @@ impl KeeperLoop {
             && self.is_ending()
             && self.runs.last().is_none_or(TrainerRun::is_over)
             && self.sweep.is_none()
-            && !self.runs.iter().any(TrainerRun::is_held)
+            && !self
+                .runs
+                .iter()
+                .any(|run| run.is_held() || run.is_closing())
             && self.fanout.all_written()
     }
 
@@ -435,6 +439,7 @@ impl KeeperLoop {
             self.readers_due(),
             self.input.due(now),
         ];
+        due.extend(self.runs.iter().map(TrainerRun::closes_at));
         if let Some(run) = self.runs.last() {
             due.push(run.unread_interrupt);
             if let Some(Stop::Asked(until)) = run.stop

@@ -19,7 +19,7 @@ use std::ffi::{CString, OsStr};
 use std::os::fd::{AsRawFd, OwnedFd};
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 /// The most bytes of keys that wait for a trainer that doesn't read.
 pub(super) const MOST_KEYS: usize = 64 << 10;
@@ -35,6 +35,8 @@ pub(super) struct TrainerRun {
     pub terminal: Option<Terminal>,
     /// The holder of its session, until that isn't needed any more.
     pub holder: Option<i32>,
+    /// The terminal that no process has open any more, until the holder of its session is reaped.
+    closing: Option<Closing>,
     /// Its pipes, until no process can write to them.
     pub pipes: Vec<Pipe>,
     /// The user's files that it writes to.
@@ -111,6 +113,17 @@ pub(super) struct Terminal {
     /// Whether the trainer's own streams are on it; else it is there for questions only.
     pub has_streams: bool,
 }
+
+/// A terminal that is open until the holder of its session has left it.
+struct Closing {
+    holder: i32,
+    _terminal: Terminal,
+    /// When the holder is killed if it hasn't.
+    until: Instant,
+}
+
+/// How long a session holder may take to end.
+const HOLDER_ENDS: Duration = Duration::from_secs(2);
 
 /// The reading end of a pipe that the trainer writes to.
 pub(super) struct Pipe {
@@ -283,6 +296,7 @@ impl TrainerRun {
                 has_streams: plan.is_on_terminal(),
             }),
             holder: Some(holder),
+            closing: None,
             pipes,
             tails,
             keys: VecDeque::new(),
@@ -373,11 +387,47 @@ impl TrainerRun {
         self.terminal.is_some() || !self.pipes.is_empty()
     }
 
-    /// Closes the terminal, which no process has open any more, so that killing the session holder
-    /// hangs nobody up.
+    /// Whether its session holder has its terminal still.
+    pub fn is_closing(&self) -> bool {
+        self.closing.is_some()
+    }
+
+    /// Closes the terminal, which no process has open any more, once the session holder has ended: a process of the
+    /// session may live on with its output in a file, and is not to be hung up.
     pub fn give_up_terminal(&mut self) {
-        self.terminal = None;
-        self.dismiss_holder();
+        let Some(terminal) = self.terminal.take() else {
+            return self.dismiss_holder();
+        };
+        let Some(holder) = self.holder.take() else {
+            return;
+        };
+        spawn::ask_to_step_aside(holder);
+        self.closing = Some(Closing {
+            holder,
+            _terminal: terminal,
+            until: Instant::now() + HOLDER_ENDS,
+        });
+    }
+
+    /// When a session holder that was asked to end is killed.
+    pub fn closes_at(&self) -> Option<Instant> {
+        self.closing.as_ref().map(|closing| closing.until)
+    }
+
+    /// Kills a session holder that doesn't end.
+    pub fn act_on_closing(&mut self, now: Instant) {
+        if let Some(closing) = self.closing.take_if(|closing| closing.until <= now) {
+            tree::kill(closing.holder, libc::SIGKILL);
+        }
+    }
+
+    /// A session holder was reaped.
+    pub fn holder_is_gone(&mut self, pid: i32) {
+        if self.holder == Some(pid) {
+            // A SIGKILL to its group took it along; its PID may be another's soon.
+            self.holder = None;
+        }
+        self.closing.take_if(|closing| closing.holder == pid);
     }
 
     /// Ends the session holder, unless a terminal needs it.

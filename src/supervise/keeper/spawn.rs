@@ -13,8 +13,10 @@
 //! Since its parent is in another session, its group is orphaned, and Ctrl-Z can't stop it.
 //!
 //! The holder sleeps with all signals blocked. The kernel hangs up a terminal's foreground group when the
-//! session leader ends, so on a terminal it stays until the terminal is closed: the trainer's end must not
-//! kill an upload that it left in the background. If the keeper dies, so does the holder, and the trainer is
+//! session leader ends, so on a terminal it stays until nobody has the terminal open: the trainer's end must not
+//! kill an upload that it left in the background. One that has its output in a file (`tensorboard … >log 2>&1 &` in
+//! a script) may live on even then, so before it ends the holder makes another group the foreground one, which is empty
+//! by then ([`ask_to_step_aside`]). If the keeper dies, so does the holder, and the trainer is
 //! hung up: its streams are gone. A trainer that has its streams still, without a terminal or with one for
 //! questions only, loses nothing but that terminal: its holder stays until it has ended.
 
@@ -53,6 +55,18 @@ pub(super) enum HolderEnd {
     WithKeeper,
     /// With the trainer, if the keeper is gone before it.
     WithTrainer,
+}
+
+/// The keeper's signal to a holder: to end without hanging anybody up. Of this kind the kernel keeps each.
+fn step_aside_signal() -> libc::c_int {
+    libc::SIGRTMIN()
+}
+
+/// Has a holder end, so that nobody is hung up by it.
+pub(super) fn ask_to_step_aside(holder: i32) {
+    super::tree::kill(holder, step_aside_signal());
+    // Whoever has stopped the program's group may have stopped it as well.
+    super::tree::kill(holder, libc::SIGCONT);
 }
 
 /// The holder's name among processes.
@@ -313,9 +327,42 @@ impl Child<'_> {
                 while libc::poll(&mut ends, 1, -1) < 0 {}
                 self.die_with_keeper();
             }
+            let mut asked: libc::sigset_t = std::mem::zeroed();
+            libc::sigemptyset(&mut asked);
+            libc::sigaddset(&mut asked, step_aside_signal());
+            let mut info: libc::siginfo_t = std::mem::zeroed();
             loop {
-                // Forever: all signals but KILL and STOP are blocked.
-                libc::pause();
+                // All signals but KILL and STOP are blocked. Others may signal the group that it is in.
+                if libc::sigwaitinfo(&asked, &mut info) > 0 && info.si_pid() == self.keeper {
+                    self.leave_the_foreground();
+                    libc::_exit(0);
+                }
+            }
+        }
+    }
+
+    /// Makes a group the terminal's foreground that nobody is in any more. The kernel tells the foreground group of the end of
+    /// the session's leader.
+    ///
+    /// # Safety
+    /// As [`Child::become_program`].
+    unsafe fn leave_the_foreground(&self) {
+        // SAFETY: as above.
+        unsafe {
+            let terminal = libc::open(c"/dev/tty".as_ptr(), libc::O_RDWR | libc::O_NOCTTY);
+            if terminal < 0 {
+                return;
+            }
+            match libc::syscall(libc::SYS_clone, libc::SIGCHLD as libc::c_long, 0, 0, 0, 0) {
+                0 => {
+                    libc::setpgid(0, 0);
+                    libc::tcsetpgrp(terminal, libc::getpid());
+                    libc::_exit(0)
+                }
+                -1 => {}
+                child => {
+                    libc::waitpid(child as libc::pid_t, std::ptr::null_mut(), 0);
+                }
             }
         }
     }

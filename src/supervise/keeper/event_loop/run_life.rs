@@ -230,10 +230,7 @@ impl KeeperLoop {
         // Session holders and orphans only need to be reaped.
         if Exit::from_raw(status).is_some() {
             self.holders.retain(|holder| *holder != pid);
-            for run in self.runs.iter_mut().filter(|run| run.holder == Some(pid)) {
-                // A SIGKILL to its group took it along; its PID may be another's soon.
-                run.holder = None;
-            }
+            self.runs.iter_mut().for_each(|run| run.holder_is_gone(pid));
         }
         let Some(run) = self.runs.iter_mut().find(|run| run.pid() == Some(pid)) else {
             return;
