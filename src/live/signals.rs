@@ -13,10 +13,13 @@ use nix::sys::signalfd::{SfdFlags, SignalFd};
 use nix::unistd::{getpgid, getpgrp, getppid, getsid};
 use procfs::process::Process;
 use serde::{Deserialize, Serialize};
+use std::cell::Cell;
 use std::fs::File;
 use std::io;
+use std::time::Duration;
 use tokio::io::Interest;
 use tokio::io::unix::AsyncFd;
+use tokio::time::Instant;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct ReceivedSignal {
@@ -81,6 +84,8 @@ pub(crate) struct Signals {
     fd: AsyncFd<SignalFd>,
     /// The processes that this one was started by, if it has a terminal: its shell is among them.
     above: Vec<Pid>,
+    /// One that is not told before this time.
+    held: Cell<Option<(ReceivedSignal, Instant)>>,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -121,11 +126,29 @@ impl Signals {
                 Ok(_) => ancestors(),
                 Err(_) => Vec::new(),
             },
+            held: Cell::new(None),
         })
     }
 
-    /// The next signal that is not about this process itself.
+    /// The next signal that is not about this process itself. Whoever waits for it may wait for something else in between.
     pub(crate) async fn next(&self) -> io::Result<ReceivedSignal> {
+        let (next, until) = match self.held.get() {
+            Some(held) => held,
+            None => {
+                let next = self.read().await?;
+                if !next.sender.is_service_manager() {
+                    return Ok(next);
+                }
+                (next, Instant::now() + TO_EACH_PROCESS)
+            }
+        };
+        self.held.set(Some((next, until)));
+        tokio::time::sleep_until(until).await;
+        self.held.set(None);
+        Ok(next)
+    }
+
+    async fn read(&self) -> io::Result<ReceivedSignal> {
         let own = Pid(std::process::id() as i32);
         loop {
             let mut ready = self.fd.readable().await?;
@@ -150,6 +173,10 @@ impl Signals {
         }
     }
 }
+
+/// How long who stops a unit takes for all of its processes. The keeper knows by then whether it is one of them, and that the
+/// training so has the signal already.
+const TO_EACH_PROCESS: Duration = Duration::from_millis(100);
 
 /// What to do with the training when the terminal hangs up.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, clap::ValueEnum, Default)]

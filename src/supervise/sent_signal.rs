@@ -91,6 +91,21 @@ pub enum Sender {
     Process(Pid),
 }
 
+impl Sender {
+    /// Whether it is what manages services or the whole machine: it stops a unit, a login or everything by a signal to
+    /// each process.
+    pub fn is_service_manager(self) -> bool {
+        match self {
+            Sender::Kernel => false,
+            Sender::Process(Pid(1)) => true,
+            // The user's own, for `systemd-run --user` and the end of a login.
+            Sender::Process(Pid(pid)) => {
+                std::fs::read(format!("/proc/{pid}/comm")).is_ok_and(|name| name == b"systemd\n")
+            }
+        }
+    }
+}
+
 impl SentSignal {
     /// What came, and who sent it.
     pub fn read(info: &signalfd_siginfo) -> (SentSignal, Sender) {
@@ -239,6 +254,15 @@ mod tests {
         assert_eq!(from(&info), Sender::Process(Pid(0)));
         info.ssi_code = libc::SI_KERNEL;
         assert_eq!(from(&info), Sender::Kernel);
+    }
+
+    #[test]
+    fn who_manages_services_is_no_shell_and_no_tool() {
+        assert!(Sender::Process(Pid(1)).is_service_manager());
+        for other in [std::process::id() as i32, 0, i32::MAX] {
+            assert!(!Sender::Process(Pid(other)).is_service_manager());
+        }
+        assert!(!Sender::Kernel.is_service_manager());
     }
 
     #[test]

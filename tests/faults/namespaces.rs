@@ -78,3 +78,44 @@ fn fault_56_without_proc_the_command_runs_without_oomph() {
     assert_eq!(done.status.code(), Some(6), "{said}");
     assert!(said.contains("running the command without oomph"), "{said}");
 }
+
+/// `systemctl stop`, the end of a login, a shutdown: each process gets it, so the training has it already.
+#[test]
+fn fault_138_what_a_service_manager_has_sent_to_every_process_is_not_sent_again() {
+    let place = tempfile::tempdir().expect("a directory");
+    let script = r#"
+        soon() { n=0; until "$@"; do n=$((n + 1)); [ $n -lt 200 ] || exit 99; sleep 0.05; done; }
+        has() { [ "$(cat "$2" 2>/dev/null)" = "$1" ]; }
+        "$OOMPH" --no-nvml --record record.jsonl "$TRAINER" catch:TERM:count touch:ready until:go &
+        soon [ -e ready ]
+        kill -TERM -1
+        soon has 1 count-15
+        soon grep -q 'signal 15 was not passed on' record.jsonl
+        : >go
+        wait $!
+        status=$?
+        echo "$(cat count-15) $status"
+    "#;
+    if let Some(done) = in_namespace(&["sh", "-c", script], place.path()) {
+        let said = String::from_utf8_lossy(&done.stderr).into_owned();
+        let told = String::from_utf8_lossy(&done.stdout).into_owned();
+        assert_eq!(told, "1 0\n", "{said}");
+    }
+}
+
+/// A signal of the first process to oomph alone, as of a container's script that ends its command.
+#[test]
+fn fault_138_what_the_first_process_sends_to_oomph_alone_is_passed_on() {
+    let place = tempfile::tempdir().expect("a directory");
+    let script = r#"
+        "$OOMPH" --no-nvml --no-record "$TRAINER" touch:ready until:never &
+        n=0; until [ -e ready ]; do n=$((n + 1)); [ $n -lt 200 ] || exit 99; sleep 0.05; done
+        kill -TERM $!
+        wait $!
+        echo $?
+    "#;
+    if let Some(done) = in_namespace(&["sh", "-c", script], place.path()) {
+        let said = String::from_utf8_lossy(&done.stderr).into_owned();
+        assert_eq!(String::from_utf8_lossy(&done.stdout), "143\n", "{said}");
+    }
+}

@@ -22,6 +22,7 @@ use crate::supervise::{KeeperOrder, KeeperReport, OutputStream, Size};
 use handover::{CurrentFront, FrontExit, LOOK_AT_SLEEPER, NextFront};
 use nix::libc;
 use nix::sys::signalfd::SignalFd;
+use std::collections::HashMap;
 use std::io;
 use std::os::fd::{AsFd, AsRawFd, OwnedFd, RawFd};
 use std::time::{Duration, Instant};
@@ -76,6 +77,8 @@ pub(super) struct KeeperLoop {
     tail_due: Option<Instant>,
     reap_more: bool,
     screen_shown: bool,
+    /// Signals that a service manager has sent to this process, and when: the training has them as well.
+    sent_to_all: HashMap<i32, Instant>,
     /// A caller asked for the session to end.
     stopping: bool,
     /// The front has sent `Finish`: there will be no more runs.
@@ -160,6 +163,7 @@ impl KeeperLoop {
             tail_due: None,
             reap_more: false,
             screen_shown: true,
+            sent_to_all: HashMap::new(),
             stopping: false,
             finishing: false,
             finished: false,

@@ -9,7 +9,8 @@ use crate::supervise::keeper::spawn::{self, SpawnMessage, SpawnStep};
 use crate::supervise::keeper::sweep::{self, Sweep, SweepScope};
 use crate::supervise::keeper::tree::{self, Process, Reaction};
 use crate::supervise::{
-    Io, KeeperReport, Launch, Missing, RunStage, Sender, SentSignal, StopStage, is_passed_on,
+    Forwarding, Io, KeeperReport, Launch, Missing, RunStage, Sender, SentSignal, StopStage,
+    is_passed_on,
 };
 use crate::units::{Pid, RunNumber};
 use nix::errno::Errno;
@@ -170,8 +171,12 @@ impl KeeperLoop {
         while let Ok(Some(info)) = self.signals.read_signal() {
             if info.ssi_signo as i32 == libc::SIGCHLD {
                 self.reap_more = true;
+                continue;
+            }
+            let (sent, sender) = SentSignal::read(&info);
+            if sender.is_service_manager() {
+                self.sent_to_all.insert(sent.number(), Instant::now());
             } else if self.socket.is_none() {
-                let (sent, sender) = SentSignal::read(&info);
                 self.take_for_the_front(sent, sender);
             }
             // While there is a front, the rest is its business: SLURM and others signal all processes,
@@ -325,6 +330,14 @@ impl KeeperLoop {
         }
         if run.keep_if_early(Early::Signal(sent)) {
             return;
+        }
+        let to_all = self.sent_to_all.get(&signal);
+        if to_all.is_some_and(|at| Instant::now() < *at + ONE_SIGNAL)
+            && self.hello.forwarding == Forwarding::Auto
+        {
+            return self.fanout.note(format!(
+                "signal {signal} was not passed on: the service manager has sent it to every process, so the program has it"
+            ));
         }
         let Some(pid) = run.pid() else {
             return self.fanout.note(format!(
