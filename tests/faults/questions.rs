@@ -56,6 +56,39 @@ fn fault_104_a_question_is_answered_and_other_keys_are_the_shells() {
     assert!(training.terminal().left_behind().is_empty());
 }
 
+/// Reads keys as `less` does, each after others could have taken it.
+const PAGER: &str = "
+import os, select, sys, termios, time, tty
+terminal = os.open('/dev/tty', os.O_RDWR)
+before = termios.tcgetattr(terminal)
+tty.setcbreak(terminal)
+open('reads', 'w').close()
+got = b''
+while len(got) < 3:
+    select.select([terminal], [], [])
+    time.sleep(0.02)
+    got += os.read(terminal, 1)
+with open('got.new', 'wb') as file:
+    file.write(got)
+os.rename('got.new', 'got')
+sys.stdin.read()
+termios.tcsetattr(terminal, termios.TCSADRAIN, before)
+";
+
+/// `oomph … | less`: the program's standard input is the terminal, and it reads nothing.
+#[test]
+fn fault_104_what_is_typed_for_a_pager_is_the_pagers() {
+    let scene = Scene::new().before("\"$@\" | python3 pager.py; exit");
+    std::fs::write(scene.path("pager.py"), PAGER).expect("a program");
+    let mut training = scene.screen(&["until:go"]).elsewhere();
+    training.file("reads");
+    training.terminal().press(Key::Text("abc".into()));
+    assert_eq!(training.file("got"), "abc");
+    training.make("go");
+    assert_eq!(training.exit(), SUCCESS);
+    assert!(training.terminal().left_behind().is_empty());
+}
+
 /// Asks, and hides what is typed much later, without another word.
 const ASKS_FIRST: &str = "
 import os, sys, termios, time

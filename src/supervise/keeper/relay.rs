@@ -9,12 +9,13 @@
 //! If the trainer's standard input isn't that terminal, keys are taken only while a process of it has the
 //! terminal open by the name `/dev/tty`, or by its own to read from it ([`Askers`]), as programs do that ask something though
 //! their input is a file: ssh, sudo, getpass, less. All else that is typed there, for as long as the training runs, is meant for
-//! the shell.
+//! the shell. So it is with what is typed for a pager that the output is piped into (`oomph … | less`), which has it open in
+//! the same way.
 
 use super::descriptor::{self, Got, Route, StdioPlan};
 use super::pty::Pty;
 use super::run::TrainerRun;
-use super::tree::Process;
+use super::tree::{self, Process};
 use crate::supervise::Io;
 use crate::supervise::terminal::LineSettings;
 use crate::supervise::wire::FirstMessage;
@@ -49,6 +50,8 @@ pub(super) enum OutputSoFar {
 
 pub(super) struct Relay {
     keyboard: OwnedFd,
+    /// Whether output goes into a pipe, at whose end another program of the pipeline may read keys.
+    is_piped: bool,
     keys: TakenKeys,
     front: i32,
     rest_until: Option<Instant>,
@@ -81,8 +84,10 @@ impl Relay {
             }
             _ => descriptor::users(number).try_clone_to_owned().ok()?,
         };
+        let is_pipe = |route: Route| matches!(route, Route::Pipe(_));
         let mut relay = Relay {
             keyboard,
+            is_piped: is_pipe(plan.out) || is_pipe(plan.err),
             keys,
             front: hello.front.0,
             rest_until: None,
@@ -154,6 +159,10 @@ impl Relay {
             self.rest_until = Some(Instant::now() + REST);
             return true;
         }
+        if self.is_piped && self.is_read_by_a_neighbour() {
+            self.rest_until = Some(Instant::now() + TICK);
+            return true;
+        }
         let Some(pty) = run.terminal.as_ref().map(|terminal| &terminal.pty) else {
             return true;
         };
@@ -175,6 +184,21 @@ impl Relay {
             Got::End | Got::Nothing => {}
         }
         true
+    }
+
+    /// Whether another program of our pipeline has opened the terminal to read keys.
+    fn is_read_by_a_neighbour(&self) -> bool {
+        let Some(front) = Process::look(self.front) else {
+            return false;
+        };
+        let name = fs::read_link(format!("/proc/self/fd/{}", self.keyboard.as_raw_fd())).ok();
+        let leads_there = |descriptor: &Path| is_opened_to_ask(descriptor, name.as_deref());
+        let neighbours = tree::everyone().into_iter();
+        neighbours
+            .filter(|process| process.group == front.group && process.pid != front.pid)
+            .any(|process| {
+                descriptors(&process).is_ok_and(|mut fds| fds.any(|fd| leads_there(&fd)))
+            })
     }
 
     /// The trainer has thrown away what was typed before (as getpass does): so it is here, where most of it waits.
@@ -322,18 +346,12 @@ impl Askers {
     /// Looks for one among these processes, which have this terminal.
     pub fn find(&mut self, tree: &[Process], terminal: Option<PathBuf>) {
         self.terminal = terminal;
-        self.found = tree.iter().find_map(|process| {
-            let directory = format!("/proc/{}/fd", process.pid);
-            match fs::read_dir(directory) {
-                Ok(descriptors) => descriptors
-                    .flatten()
-                    .map(|entry| entry.path())
-                    .find(|descriptor| self.leads_there(descriptor))
-                    .map(Asker::Sure),
-                Err(error) => (error.kind() == io::ErrorKind::PermissionDenied
-                    && self.was_spoken_on)
-                    .then(|| Asker::Hidden(process.clone())),
-            }
+        self.found = tree.iter().find_map(|process| match descriptors(process) {
+            Ok(mut descriptors) => descriptors
+                .find(|descriptor| self.leads_there(descriptor))
+                .map(Asker::Sure),
+            Err(error) => (error.kind() == io::ErrorKind::PermissionDenied && self.was_spoken_on)
+                .then(|| Asker::Hidden(process.clone())),
         });
         self.plan_next();
     }
@@ -354,11 +372,22 @@ impl Askers {
 
     /// Whether a descriptor is of somebody who has opened the terminal to ask, by its path in /proc.
     fn leads_there(&self, descriptor: &Path) -> bool {
-        let target = fs::read_link(descriptor).ok();
-        target.is_some_and(|target| {
-            target == Path::new(TTY) || (Some(target) == self.terminal && is_only_read(descriptor))
-        })
+        is_opened_to_ask(descriptor, self.terminal.as_deref())
     }
+}
+
+/// The descriptors of a process, by their paths in /proc.
+fn descriptors(process: &Process) -> io::Result<impl Iterator<Item = PathBuf>> {
+    let all = fs::read_dir(format!("/proc/{}/fd", process.pid))?;
+    Ok(all.flatten().map(|entry| entry.path()))
+}
+
+/// Whether a descriptor is of somebody who has opened a terminal to ask.
+fn is_opened_to_ask(descriptor: &Path, terminal: Option<&Path>) -> bool {
+    let target = fs::read_link(descriptor).ok();
+    target.is_some_and(|target| {
+        target == Path::new(TTY) || (Some(&*target) == terminal && is_only_read(descriptor))
+    })
 }
 
 /// Whether a descriptor can't be written to, by its path in /proc. Those of the terminal that are inherited can.

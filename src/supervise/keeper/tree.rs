@@ -285,7 +285,7 @@ fn children(pid: i32) -> Option<Vec<i32>> {
     known.then_some(found)
 }
 
-fn everyone() -> Vec<Process> {
+pub(super) fn everyone() -> Vec<Process> {
     let Ok(entries) = fs::read_dir("/proc") else {
         return Vec::new();
     };
