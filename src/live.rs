@@ -40,7 +40,7 @@ pub use crate::remedy::Which;
 pub use crate::supervise::Forwarding;
 pub use crate::ui::terminal::Alert;
 pub use crate::ui::theme::Scheme;
-pub(crate) use assemble::{Arrival, NoKeeper, follow, run_to_end};
+pub(crate) use assemble::{Arrival, NotBegun, follow, run_to_end};
 pub(crate) use config::named_in;
 pub use config::{Recording, SessionConfig, StartAgain};
 pub use policy::auto::{AutoOptions, Permission, RemedyKind};

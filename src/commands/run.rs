@@ -52,7 +52,7 @@ pub(super) fn run(config: SessionConfig, command: CommandLine) -> anyhow::Result
     let command = options.command.clone();
     match live::run_to_end(options, None) {
         // Others may have taken the last process since; nothing of the command was started.
-        Err(error) if error.is::<live::NoKeeper>() => {
+        Err(error) if error.is::<live::NotBegun>() => {
             Ok(become_command(&format!("{error:#}"), &command))
         }
         ended => ended,

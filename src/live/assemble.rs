@@ -48,13 +48,20 @@ const EVENTS: usize = 1024;
 /// How long the keeper may take to make us the front: longer than a front may take to make way.
 const WELCOME_WITHIN: Duration = Duration::from_secs(20);
 
-/// There is no keeper, and nothing of the command was started.
+/// What could not be set up for oomph itself, before anything of the command was started: the command needs none of it.
 #[derive(Debug)]
-pub(crate) struct NoKeeper;
+pub(crate) enum NotBegun {
+    Keeper,
+    /// A sandbox may refuse the system calls of an event loop.
+    EventLoop,
+}
 
-impl std::fmt::Display for NoKeeper {
+impl std::fmt::Display for NotBegun {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.write_str("the keeper process could not be started")
+        f.write_str(match self {
+            NotBegun::Keeper => "the keeper process could not be started",
+            NotBegun::EventLoop => "oomph's event loop could not be started",
+        })
     }
 }
 
@@ -207,7 +214,8 @@ fn on_a_runtime(front: impl Future<Output = anyhow::Result<Ending>>) -> anyhow::
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_io()
         .enable_time()
-        .build()?;
+        .build()
+        .context(NotBegun::EventLoop)?;
     let ending = runtime.block_on(front);
     // Blocking threads (NVML in a hung driver) must not hold the exit.
     runtime.shutdown_background();
@@ -221,7 +229,8 @@ fn start(mut options: SessionConfig, policy: Option<Box<dyn Policy>>) -> anyhow:
     let clock = Clock::start();
     let mode = mode::choose(options.headless, &Surface::of_this_process());
     // Before any thread is started: threads inherit the mask.
-    let signals = Signals::take(|signal| supervise::inherited().is_ignored(signal))?;
+    let signals = Signals::take(|signal| supervise::inherited().is_ignored(signal))
+        .context(NotBegun::EventLoop)?;
 
     options.command = torch::configured(&options.command, options.alloc_conf.as_deref())?;
     let command = &options.command;
@@ -279,7 +288,7 @@ fn start(mut options: SessionConfig, policy: Option<Box<dyn Policy>>) -> anyhow:
             false => PipedInput::Inherited,
         },
     })
-    .context(NoKeeper)?;
+    .context(NotBegun::Keeper)?;
     let policy = policy.unwrap_or_else(|| {
         let has_person = mode == Mode::Screen;
         let chosen = policy::chosen(options.on_oom, has_person, &options.auto);

@@ -11,7 +11,7 @@ use crate::command::{CommandLine, EnvChange};
 use nix::errno::Errno;
 use nix::fcntl::{AT_FDCWD, AtFlags};
 use nix::libc;
-use nix::unistd::{AccessFlags, faccessat};
+use nix::unistd::{AccessFlags, access, faccessat};
 use std::ffi::{CString, OsStr, OsString};
 use std::fmt;
 use std::io::Read;
@@ -83,7 +83,7 @@ fn check(cwd: &Path, path: &Path) -> Result<(), Missing> {
             Some(errno) => missing(MissingReason::Errno(errno)),
         },
         Ok(about) if about.is_dir() => missing(MissingReason::Directory),
-        Ok(_) => match faccessat(AT_FDCWD, &real, AccessFlags::X_OK, AtFlags::AT_EACCESS) {
+        Ok(_) => match may_be_run(&real) {
             Ok(()) => match interpreter(&real) {
                 Some(program) if !cwd.join(&program).exists() => {
                     missing(MissingReason::NoInterpreter(Some(program)))
@@ -93,6 +93,15 @@ fn check(cwd: &Path, path: &Path) -> Result<(), Missing> {
             Err(Errno::EACCES | Errno::EPERM) => missing(MissingReason::NotPermitted),
             Err(errno) => missing(MissingReason::Errno(errno as i32)),
         },
+    }
+}
+
+/// Whether this user may execute a file. A sandbox that is older than the system call refuses it (faccessat2 in Docker before
+/// 20.10), which says nothing of the file.
+fn may_be_run(file: &Path) -> nix::Result<()> {
+    match faccessat(AT_FDCWD, file, AccessFlags::X_OK, AtFlags::AT_EACCESS) {
+        Err(Errno::EPERM | Errno::ENOSYS) => access(file, AccessFlags::X_OK),
+        answer => answer,
     }
 }
 

@@ -104,3 +104,31 @@ fn fault_119_no_process_for_a_moment() {
     training.finish(Exit::Code(3));
     assert_eq!(training.output().0, b"done\n");
 }
+
+/// A container's list of system calls may be older than the C library, and a sandbox may know none of an event loop's.
+#[test]
+fn fault_137_a_sandbox_that_refuses_a_system_call_keeps_nothing_from_running() {
+    let refuses = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/faults/refused.py");
+    for (call, is_alone) in [
+        ("faccessat2", false),
+        ("epoll_create1", true),
+        ("eventfd2", true),
+        ("signalfd4", true),
+    ] {
+        let before = format!("set -- python3 '{refuses}' {call} \"$@\"");
+        let mut training =
+            Scene::new()
+                .before(&before)
+                .run_headless(&["sh", "-c", "echo done; kill -TERM $$"]);
+        if training.path("no-filter").exists() {
+            eprintln!("the kernel takes no filter: not tried");
+            return;
+        }
+        assert_eq!(training.exit(), Exit::Signal(15), "{call}");
+        let (out, err) = training.output();
+        assert_eq!(out, b"done\n", "{call}");
+        let said = String::from_utf8_lossy(&err);
+        let steps_aside = said.contains("running the command without oomph");
+        assert_eq!(steps_aside, is_alone, "{call}: {said}");
+    }
+}
