@@ -231,7 +231,7 @@ mod tests {
 
     #[test]
     fn markdown_of_the_errors_is_laid_out_and_other_pages_stay_as_they_are() {
-        assert!(markdown(ERRORS).contains("\n### CUDA out of memory\n"));
+        assert!(markdown(ERRORS).contains("</a>CUDA out of memory\n"));
         let keys = markdown("keys");
         assert!(
             keys.contains(&format!("```text\n{}", page("keys").trim_end())),

@@ -286,7 +286,14 @@ pub fn text() -> String {
     let mut page = String::from(
         "Every text that is recognized, what it means and what helps. `oomph explain FILE` says more of a whole log.\n",
     );
-    for chapter in chapters() {
+    let chapters = chapters();
+    page += "\nOn this page:\n";
+    for chapter in &chapters {
+        let titles: Vec<&str> = chapter.entries.iter().map(|e| e.title.as_str()).collect();
+        page += &format!("\n  {}\n", chapter.title.to_uppercase());
+        page += &filled(&titles.join("; "), "   ");
+    }
+    for chapter in chapters {
         page += &format!("\n{}\n", chapter.title.to_uppercase());
         page += &filled(chapter.about, "");
         for entry in chapter.entries {
@@ -309,11 +316,23 @@ pub fn markdown() -> String {
     let mut page = String::from(
         "# Out-of-memory errors: what each means and what helps\n\n`oomph explain FILE` says more of a whole log.\n",
     );
+    let chapters = chapters();
+    page += "\n## On this page\n";
+    let mut places = Anchors::default();
+    for chapter in &chapters {
+        page += &format!("\n{}:\n\n", chapter.title);
+        for entry in &chapter.entries {
+            let (title, place) = (&entry.title, places.of(&entry.title));
+            page += &format!("* [{title}](#about-{place})\n");
+        }
+    }
+    let mut places = Anchors::default();
     let mut anchors = Anchors::default();
-    for chapter in chapters() {
+    for chapter in chapters {
         page += &format!("\n## {}\n\n{}\n", chapter.title, chapter.about);
         for entry in chapter.entries {
-            page += &format!("\n### {}\n\n", entry.title);
+            let place = places.of(&entry.title);
+            page += &format!("\n### <a id=\"about-{place}\"></a>{}\n\n", entry.title);
             if !entry.means.is_empty() {
                 page += &format!("{}\n\n", entry.means);
             }
@@ -509,6 +528,31 @@ mod tests {
         ] {
             assert!(anchors.contains(&anchor), "{anchor}");
         }
+    }
+
+    #[test]
+    fn what_is_on_the_page_stands_at_its_beginning() {
+        let (page, markdown) = (text(), markdown());
+        let (contents, rest) = page.split_once("\nMESSAGES\n").expect("the first chapter");
+        let contents: String = contents.split_whitespace().collect::<Vec<_>>().join(" ");
+        let (list, below) = markdown.split_once("\n## Messages\n").expect("as well");
+        let entries = chapters().into_iter().flat_map(|chapter| chapter.entries);
+        let mut count = 0;
+        for ErrorsEntry { title, .. } in entries {
+            count += 1;
+            assert!(contents.contains(&title), "{title}");
+            assert!(rest.contains(&format!("\n{title}\n")), "{title}");
+            let link = list
+                .lines()
+                .find(|line| line.starts_with(&format!("* [{title}](#")));
+            let place = link.and_then(|line| line.split("](#").nth(1)?.strip_suffix(')'));
+            let place = place.expect("a link");
+            assert!(
+                below.contains(&format!("<a id=\"{place}\"></a>{title}\n")),
+                "{title}"
+            );
+        }
+        assert_eq!(list.matches("](#about-").count(), count);
     }
 
     #[test]
