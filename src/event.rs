@@ -41,8 +41,8 @@ use nix::time::{ClockId, clock_gettime};
 pub use patch::{Blocks, Compiled, PATCHES, Patch, PatchOutcome, Patchable, Patched};
 pub use probe::{
     BackwardReading, BesideSteps, FreeBlocks, Gathering, GrowingLine, Hello, LineText, LineUsage,
-    LoadedCheckpoint, MemoryKind, ModelBytes, OomRecord, OptimizerRecord, Phase, Pool, ProbeDevice,
-    Sample, SourceLine, SourceText, Step, StepReading, Structure,
+    LoadedCheckpoint, MemoryKind, ModelBytes, NOT_IN_WSL, NOT_ON_MIG, OomRecord, OptimizerRecord,
+    Phase, Pool, ProbeDevice, Sample, SourceLine, SourceText, Step, StepReading, Structure,
 };
 pub use process_host::{HostActivity, HostGrowthSpot, LoaderSettings, ProcessHost};
 pub use run::{

@@ -53,7 +53,14 @@ pub struct Hello {
     /// It runs in WSL2, Windows' Linux.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub wsl: bool,
+    /// Its torch is built for ROCm, also where its version does not say so.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub rocm: bool,
 }
+
+/// Where expandable segments have no effect, in words.
+pub const NOT_IN_WSL: &str = "expandable segments do not work in WSL2";
+pub const NOT_ON_MIG: &str = "expandable segments do not work on a MIG instance";
 
 impl Hello {
     /// Why expandable segments do harm or nothing in this process, if so.
@@ -64,13 +71,11 @@ impl Hello {
         };
         let (_, build) = self.torch.split_once('+').unwrap_or_default();
         match () {
-            () if build.starts_with("rocm") => {
+            () if self.rocm || build.starts_with("rocm") => {
                 Some("expandable segments are CUDA's, and this torch is built for ROCm")
             }
-            () if self.wsl => Some("expandable segments do not work in WSL2"),
-            () if self.devices.iter().any(is_instance) => {
-                Some("expandable segments do not work on a MIG instance")
-            }
+            () if self.wsl => Some(NOT_IN_WSL),
+            () if self.devices.iter().any(is_instance) => Some(NOT_ON_MIG),
             () => None,
         }
     }

@@ -31,7 +31,7 @@ pub(super) const REMEDY: RemedySpec = RemedySpec {
     )
 };
 
-const VISIBLE: &str = "CUDA_VISIBLE_DEVICES";
+pub(super) const VISIBLE: &str = "CUDA_VISIBLE_DEVICES";
 
 /// The edits that move the run to another device, and the memory free there; or why there are none.
 fn another(

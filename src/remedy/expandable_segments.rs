@@ -1,5 +1,6 @@
 //! Expandable segments, and how a setting gets into the allocator's variable.
 
+use super::device::VISIBLE;
 use super::inputs::RemedyInputs;
 use super::plan::edited;
 use super::proposal::{Draft, Offering, Proposal};
@@ -7,7 +8,7 @@ use super::verify::RejectedThing;
 use super::{NeedFrom, RemedyEffect, RemedyId, RemedySpec};
 use crate::command::CommandLine;
 use crate::diagnosis::Help;
-use crate::event::Hello;
+use crate::event::{Hello, NOT_IN_WSL, NOT_ON_MIG};
 use crate::forecast::Allocator;
 use crate::recognize::alloc_conf::{self, Inherited, TorchVersion};
 use crate::recognize::argument::{InsertPoint, text};
@@ -45,7 +46,7 @@ fn expandable(
             "{component} ran out of memory, not PyTorch's CUDA allocator"
         ));
     }
-    if let Some(why) = breaks(inputs) {
+    if let Some(why) = breaks(command, &recognized.layout, inputs) {
         return Err(why.into());
     }
     if let Some(backend) = backend(inputs) {
@@ -218,15 +219,35 @@ fn outside_the_allocator(inputs: &RemedyInputs<'_>) -> Option<&'static str> {
 }
 
 /// Why they would do harm or nothing here.
-pub(super) fn breaks(inputs: &RemedyInputs<'_>) -> Option<&'static str> {
+pub(super) fn breaks(
+    command: &CommandLine,
+    layout: &CommandLayout,
+    inputs: &RemedyInputs<'_>,
+) -> Option<&'static str> {
     let shares = inputs.patchable().is_some_and(|found| found.shares_cuda);
-    match inputs.hello().and_then(Hello::no_segments) {
-        Some(why) => Some(why),
-        None if inputs.is_wsl() => Some("expandable segments do not work in WSL2"),
-        None => shares.then_some(
+    match inputs.hello().map(Hello::no_segments) {
+        Some(Some(why)) => Some(why),
+        Some(None) | None if inputs.is_wsl() => Some(NOT_IN_WSL),
+        // Without a probe nobody has said which device it is.
+        None if names_an_instance(command, layout, inputs) => Some(NOT_ON_MIG),
+        Some(None) | None => shares.then_some(
             "the program shares CUDA tensors between processes, which expandable segments break",
         ),
     }
+}
+
+/// Whether the program sees an instance of a divided GPU, by the name that it is given.
+fn names_an_instance(
+    command: &CommandLine,
+    layout: &CommandLayout,
+    inputs: &RemedyInputs<'_>,
+) -> bool {
+    let inherited = inputs.launch.inherited_value(VISIBLE);
+    let visible = Variable::find(command, layout, VISIBLE, inherited);
+    visible.is_some_and(|visible| {
+        let mut names = visible.text().split(',');
+        names.any(|name| Uuid::new(name.trim()).is_mig_instance())
+    })
 }
 
 /// The allocator's backend, if it isn't PyTorch's native one.

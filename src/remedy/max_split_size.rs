@@ -28,7 +28,11 @@ const MAX_SPLIT_MB: &str = "128";
 
 /// What it does where segments can be expandable but may not be: only what its replay says.
 fn replayed(offering: &Offering<'_>) -> Option<Expectation> {
-    breaks(offering.inputs)?;
+    breaks(
+        offering.command,
+        &offering.recognized.layout,
+        offering.inputs,
+    )?;
     let conf = offering.inputs.hello()?.alloc_conf.clone();
     let conf = conf.filter(|conf| !conf.is_empty());
     let conf = conf.map_or(String::new(), |conf| format!("{conf},"));

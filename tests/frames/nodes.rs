@@ -50,6 +50,7 @@ pub fn job(nodes: u32, per_node: u32, world: u32) -> Story {
             expandable_segments: Some(false),
             resting: None,
             wsl: false,
+            rocm: false,
         }));
     }
     story

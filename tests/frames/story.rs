@@ -216,6 +216,7 @@ impl Story {
             expandable_segments: Some(false),
             resting: None,
             wsl: false,
+            rocm: false,
         };
         self.tell(EventKind::Hello(hello))
     }

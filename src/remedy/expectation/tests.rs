@@ -34,6 +34,7 @@ fn hello() -> Hello {
         expandable_segments: Some(false),
         resting: None,
         wsl: false,
+        rocm: false,
     }
 }
 

@@ -281,6 +281,17 @@ fn expandable_segments_are_not_offered_where_they_break() {
             with(|hello| hello.torch = "2.8.0+rocm6.4".into(), found()),
             "ROCm",
         ),
+        // As AMD's images have it.
+        (
+            with(
+                |hello| {
+                    hello.torch = "2.8.0a0+git5d3e1c2".into();
+                    hello.rocm = true;
+                },
+                found(),
+            ),
+            "ROCm",
+        ),
         (
             with(
                 |hello| hello.devices[0].name = "NVIDIA H100 80GB HBM3 MIG 1g.10gb".into(),
@@ -299,6 +310,40 @@ fn expandable_segments_are_not_offered_where_they_break() {
     ] {
         let said = reason(&scene, RemedyId::ExpandableSegments);
         assert!(said.contains(why), "{said}");
+    }
+}
+
+/// Where no probe has said which device it is, the name that the program is given says so.
+#[test]
+fn an_instance_in_the_visible_devices_has_no_expandable_segments() {
+    let text = "torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 2.00 GiB. GPU 0 has a total capacity of 15.98 GiB of which 1.00 GiB is free. Including non-PyTorch memory, this process has 14.90 GiB memory in use. Of the allocated memory 9.00 GiB is allocated by PyTorch, and 5.50 GiB is reserved by PyTorch but unallocated.";
+    let inherited = |value: &str| vec![("CUDA_VISIBLE_DEVICES".to_string(), value.to_string())];
+    let instance = "CUDA_VISIBLE_DEVICES=MIG-4f2a";
+    for (line, environment, is_offered) in [
+        ("python train.py".to_string(), inherited("1"), true),
+        (format!("{instance} python train.py"), vec![], false),
+        (format!("env {instance} python train.py"), vec![], false),
+        ("python train.py".to_string(), inherited("MIG-4f2a"), false),
+        (
+            format!("{} python train.py", "CUDA_VISIBLE_DEVICES=0"),
+            inherited("MIG-4f2a"),
+            true,
+        ),
+    ] {
+        let mut scene = StagedSession::default();
+        scene.add(0.0, started(1, 100, "python train.py"));
+        for report in crate::oom::read(text.as_bytes()) {
+            scene.add(3.0, EventKind::OomText(report));
+        }
+        let mut inputs = super::of_staged(&scene, &[]);
+        inputs.launch.environment = &environment;
+        let command = super::command(&line);
+        let all = remedies(&command, &inputs);
+        let offered = one(&all, RemedyId::ExpandableSegments);
+        assert_eq!(offered.is_offered(), is_offered, "{line} {environment:?}");
+        if let Availability::NotOffered(why) = &offered.availability {
+            assert!(why.to_string().contains("MIG"), "{line}: {why}");
+        }
     }
 }
 

@@ -193,6 +193,7 @@ fn hello(expandable: Option<bool>, conf: Option<&str>) -> Hello {
         expandable_segments: expandable,
         resting: None,
         wsl: false,
+        rocm: false,
     }
 }
 

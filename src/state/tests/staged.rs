@@ -76,6 +76,7 @@ pub(crate) fn hello(run: u32, pid: i32, rank: Option<u32>) -> EventKind {
         expandable_segments: Some(false),
         resting: None,
         wsl: false,
+        rocm: false,
     })
 }
 

@@ -34,6 +34,9 @@ def compose(torch: Torch, pid: int, read: Allocator) -> Line:
         line["slurm_step"] = step
     if is_wsl():
         line["wsl"] = True
+    if getattr(getattr(torch, "version", None), "hip", None):
+        # A build of one's own, as in AMD's images, does not have it in its version.
+        line["rocm"] = True
     if read.backend is not None:
         line["backend"] = read.backend
     if read.resting is not None:
