@@ -3,6 +3,13 @@
 Needs torch; a CPU is enough. By hand: python3 -m unittest discover -s tests/torch
 """
 import itertools
+import os
+import pathlib
+import shutil
+import subprocess
+import sys
+import tempfile
+import types
 import unittest
 from unittest import mock
 
@@ -12,7 +19,7 @@ import torch
 import torch.nn.functional as F
 from _oomph_probe.live import modules
 from _oomph_probe.patch import chunked
-from _oomph_probe.rehearse import roots, work
+from _oomph_probe.rehearse import chunking, roots, work
 from torch import nn
 
 ORIGINAL = F.cross_entropy
@@ -149,6 +156,116 @@ class Chunked(unittest.TestCase):
         saved = self.taken[-1][2]
         self.assertAlmostEqual(saved / size, 13 / 16, delta=0.01)
         self.assertGreaterEqual(peaks[0] - peaks[1], saved)
+
+
+def picked(logits, index):
+    """What TRL's function says, in two of the ways in which it has computed it."""
+    if logits.dtype in (torch.float32, torch.float64):
+        taken = logits.gather(-1, index.unsqueeze(-1)).squeeze(-1)
+        return taken - torch.stack([torch.logsumexp(each, dim=-1) for each in logits])
+    rows = [F.log_softmax(each, dim=-1).gather(-1, at.unsqueeze(-1)) for each, at in zip(logits, index)]
+    return torch.stack(rows).squeeze(-1)
+
+
+class OfTrl(unittest.TestCase):
+    """The log-probability of one class in each row."""
+
+    def setUp(self):
+        torch.manual_seed(0)
+        self.taken = []
+        self.chunks = chunks()
+        self.chunks.note = lambda *given: self.taken.append(given)
+        self.function = self.chunks.selected(picked)
+        self.logits, self.index = torch.randn(3, 64, 517) * 4, torch.randint(0, 517, (3, 64))
+
+    def assert_same(self, logits, index, delta):
+        answers = []
+        for function in (picked, self.function):
+            given = logits.detach().clone().requires_grad_()
+            said = function(given, index)
+            outer = torch.linspace(0.5, 2, said.numel()).view(said.shape).to(said.dtype)
+            answers.append((said.detach(), torch.autograd.grad(said, given, outer)[0]))
+        for mine, own in zip(*answers):
+            self.assertEqual((mine.dtype, mine.shape), (own.dtype, own.shape))
+            close = torch.allclose(mine.double(), own.double(), rtol=delta, atol=delta * float(mine.abs().max()))
+            self.assertTrue(close, (mine, own))
+
+    def test_values_and_gradients_are_the_same_to_rounding(self):
+        for dtype, delta in ((torch.float32, 2e-6), (torch.float64, 1e-12), (torch.bfloat16, 0)):
+            with self.subTest(dtype=dtype):
+                self.assert_same(self.logits.to(dtype), self.index, delta)
+        self.assertEqual([each[:2] for each in self.taken], [(192, 517)] * 2)
+
+    def test_logits_that_would_have_to_be_copied_go_sequence_by_sequence(self):
+        turned = self.logits.transpose(0, 1).contiguous().transpose(0, 1)
+        made = [function(turned, self.index) for function in (picked, self.function)]
+        self.assertTrue(torch.allclose(*made, rtol=2e-6, atol=2e-5))
+        self.assertEqual([each[:2] for each in self.taken], [(64, 517)] * 3)
+
+    def test_several_classes_of_a_row_and_wrong_ones_are_left_alone(self):
+        said = []
+        function = self.chunks.selected(lambda *given: said.append(given))
+        function(self.logits, self.index.unsqueeze(-1).expand(3, 64, 2))
+        function(self.logits, self.index[:2])
+        function(self.logits.requires_grad_(), self.index, "more")
+        self.assertEqual(len(said), 3)
+        self.assertEqual(self.taken, [])
+        with self.assertRaises((IndexError, RuntimeError)):
+            self.function(self.logits, self.index - 517)
+
+    def test_a_step_needs_less_by_what_is_said(self):
+        hidden, head = torch.randn(8, 512, 16), torch.randn(16, 2048)
+        index = torch.randint(0, 2048, (8, 512))
+        peaks = []
+        for function in (picked, self.function):
+            leaf, gpu = hidden.clone().requires_grad_(), card.Card()
+            with gpu:
+                function((leaf @ head) / 0.9, index).sum().backward()
+            peaks.append(gpu.peak)
+        self.assertGreaterEqual(peaks[0] - peaks[1], self.taken[-1][2])
+        self.assertGreater(self.taken[-1][2], 0.8 * 8 * 512 * 2048 * 4)
+
+    def test_the_patch_and_a_rehearsal_find_it_where_it_was_imported_to(self):
+        utils, trainer = (types.ModuleType(name) for name in (chunked.LIBRARY, "trl.trainer.grpo_trainer"))
+        utils.selective_log_softmax = trainer.selective_log_softmax = picked
+        modules_of_trl = {each.__name__: each for each in (utils, trainer)}
+        with mock.patch.dict("sys.modules", modules_of_trl):
+            with chunking.Chunking(torch, torch.device("cpu"), 1, 1):
+                for each in (utils, trainer):
+                    self.assertIs(each.selective_log_softmax is picked, False)
+            self.assertIs(trainer.selective_log_softmax, picked)
+            entropy = chunked.ChunkedCrossEntropy(types.SimpleNamespace(torch=torch, on_cpu=True), "chunked")
+            with mock.patch.object(F, "cross_entropy", ORIGINAL):
+                entropy.install()
+            for each in (utils, trainer):
+                self.assertIs(each.selective_log_softmax.__wrapped__, picked)
+
+
+class Imported(unittest.TestCase):
+    """In a program of its own, which imports TRL before or after torch."""
+
+    def test_who_imports_the_function_by_its_name_has_the_one_in_chunks(self):
+        source = pathlib.Path(__file__).resolve().parents[2] / "src/probe/python"
+        with tempfile.TemporaryDirectory() as directory:
+            place = pathlib.Path(directory)
+            (place / "probe").mkdir()
+            shutil.copy(source / "sitecustomize.py", place / "probe")
+            (place / "probe/oomph-probe").symlink_to(source / "oomph_probe")
+            library = place / "trl/trainer"
+            library.mkdir(parents=True)
+            for each in (library.parent, library):
+                (each / "__init__.py").touch()
+            (library / "utils.py").write_text("import torch\ndef selective_log_softmax(logits, index): pass\n")
+            (library / "dpo_trainer.py").write_text("from .utils import selective_log_softmax\n")
+            words = {
+                "PYTHONPATH": "%s:%s" % (place / "probe", place), "OOMPH_PROBE_SOCKET": str(place / "nobody"),
+                "OOMPH_PATCHES": "cross_entropy=chunked", "OOMPH_PATCHES_ON_CPU": "1",
+            }
+            for first in ("import torch", "import trl.trainer.utils", "import trl.trainer.dpo_trainer"):
+                program = first + "; import torch; from trl.trainer.dpo_trainer import *; print(selective_log_softmax.__code__.co_filename)"
+                command = [sys.executable, "-c", program]
+                told = subprocess.run(command, env={**os.environ, **words}, stdout=subprocess.PIPE, check=True)
+                self.assertIn(b"chunked.py", told.stdout, first)
 
 
 class Decoder(nn.Module):

@@ -66,6 +66,8 @@ def install() -> None:
     patches = os.environ.get("OOMPH_PATCHES", "")
     if "eval_outputs=" in patches:
         wanted["transformers.trainer"] = patch_library
+    if "cross_entropy=" in patches:
+        wanted["trl.trainer.utils"] = patch_library
     if "reshard=" in patches or "shards=" in patches:
         wanted["torch.distributed.fsdp"] = patch_library
     for name in list(wanted):

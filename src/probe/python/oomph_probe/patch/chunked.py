@@ -6,6 +6,11 @@ Backward computes the rows' log-softmax again; an evaluation has the rows' alone
 logits with classes as targets; weights, an ignored index, label smoothing and the three reductions are torch's own in
 each chunk. Anything else goes on to torch as it is: probabilities as targets, subclasses of tensors, transforms of
 torch.func, what is being compiled. Where a graph of the gradient is asked for, backward makes all of it at once.
+
+TRL's trainers (GRPO, DPO, …) compute no cross-entropy: their `selective_log_softmax` picks the log-probability of one
+class in each row, which is that row's cross-entropy but for its sign. So it is computed in the same way; at 32 bits,
+that is, which Accelerate's mixed precision gives: backward makes four tensors as large as the logits there. At 16 bits
+TRL goes sequence by sequence itself, and chunks would save nothing.
 """
 
 from __future__ import annotations
@@ -22,6 +27,10 @@ if TYPE_CHECKING:
     from .patches import Patches
 
 NAME = "cross_entropy"
+# What has to be imported (hook.py waits for it), and TRL's function in it.
+LIBRARY, SELECTED = "trl.trainer.utils", "selective_log_softmax"
+# A class that there is not: each row counts.
+NO_CLASS = -(1 << 40)
 # Logits that take less are left alone.
 SMALLEST = 64 << 20
 # What a chunk's logits take at the most, and how many chunks there are at the least.
@@ -49,9 +58,16 @@ class ChunkedCrossEntropy:
 
     def install(self) -> None:
         functional: Any = sys.modules["torch.nn.functional"]
-        chunks = Chunks(self.patches.torch, functional.cross_entropy)
+        self.chunks = chunks = Chunks(self.patches.torch, functional.cross_entropy)
         chunks.on_cpu, chunks.note = self.patches.on_cpu, self.note
         functional.cross_entropy = chunks.function()
+        if LIBRARY in sys.modules:
+            self.imported(sys.modules[LIBRARY])
+
+    def imported(self, module: Any) -> None:
+        """TRL's file was imported; others may have its function from there already."""
+        for holder, original in holders(module):
+            setattr(holder, SELECTED, self.chunks.selected(original))
 
     def note(self, rows: int, classes: int, saved: int) -> None:
         """Logits were taken; told for the first ones and where they have become larger."""
@@ -87,6 +103,44 @@ class Chunks:
         cross_entropy.__doc__ = original.__doc__
         setattr(cross_entropy, "__wrapped__", original)
         return cross_entropy
+
+    def selected(self, original: Callable[..., Any]) -> Callable[..., Any]:
+        """In the place of TRL's function."""
+        is_compiling = self.is_compiling
+
+        def selective_log_softmax(logits: Any, index: Any, *args: Any, **kwargs: Any) -> Any:
+            is_known = not args and not kwargs and not is_compiling() and self.is_of_each_row(logits, index)
+            chosen = self.of_rows(logits, index) if is_known else None
+            return original(logits, index, *args, **kwargs) if chosen is None else chosen
+
+        selective_log_softmax.__doc__ = original.__doc__
+        setattr(selective_log_softmax, "__wrapped__", original)
+        return selective_log_softmax
+
+    def is_of_each_row(self, logits: Any, index: Any) -> bool:
+        """Whether one class is asked for in each row, as long as the rows are worth it."""
+        try:
+            is_plain = type(logits) in self.kinds and type(index) in self.kinds
+            if not is_plain or logits.dim() < 2 or index.shape != logits.shape[:-1]:
+                return False
+            if logits.dtype not in (self.torch.float32, self.torch.float64):
+                return False
+            return bool(logits.numel() * logits.element_size() >= self.smallest)
+        except Exception:
+            errors.foreseen("look at log-probabilities")
+            return False
+
+    def of_rows(self, logits: Any, index: Any) -> Any:
+        """The log-probability of each row's class; None where that is left to the original."""
+        if logits.dim() > 2 and not logits.is_contiguous():
+            # As one matrix they would be copied.
+            if logits.shape[0] == 0 or not self.is_of_each_row(logits[0], index[0]):
+                return None
+            parts = [self.of_rows(*pair) for pair in zip(logits.unbind(0), index.unbind(0))]
+            return None if any(part is None for part in parts) else self.torch.stack(parts)
+        rows, classes = logits.reshape(-1, logits.shape[-1]), index.reshape(-1)
+        asked = self.asked(rows, classes, (), {"reduction": "none", "ignore_index": NO_CLASS})
+        return None if asked is None else self.loss(rows, classes, asked).neg().view(index.shape)
 
     def asked(self, logits: Any, target: Any, args: Any, kwargs: Any) -> dict[str, Any] | None:
         """The arguments by their names; None where torch's own is left to it."""
@@ -176,6 +230,15 @@ class Chunks:
         function = torch.autograd.Function
         members = {"forward": staticmethod(forward), "backward": staticmethod(backward)}
         return type("ChunkedCrossEntropyBackward", (function,), members)
+
+
+def holders(module: Any) -> list[tuple[Any, Any]]:
+    """The modules that have TRL's function by its name, each with what is there."""
+    original = getattr(module, SELECTED, None)
+    if original is None:
+        return []
+    modules = list(sys.modules.values())
+    return [(each, original) for each in modules if getattr(each, "__dict__", {}).get(SELECTED) is original]
 
 
 def counted(torch: Any, target: Any, asked: dict[str, Any], like: Any) -> Any:

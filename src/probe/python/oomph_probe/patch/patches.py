@@ -177,6 +177,8 @@ class Patches:
         """The program has imported a library that a patch waits for."""
         if self.outputs is not None and module.__name__ == outputs.LIBRARY:
             self.attempt(outputs.NAME, self.outputs.imported, module)
+        if self.entropy is not None and module.__name__ == chunked.LIBRARY:
+            self.attempt(chunked.NAME, self.entropy.imported, module)
         for name in self.ranks.chosen[:1]:
             self.attempt(name, self.ranks.imported, module)
 

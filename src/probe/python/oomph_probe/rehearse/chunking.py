@@ -41,20 +41,30 @@ class Chunking:
     """`with Chunking(…):` around a rehearsed step."""
 
     def __init__(self, torch: Torch, device: Any, batch: int, at: int) -> None:
-        self.functional: Any = sys.modules["torch.nn.functional"]
-        self.original = self.functional.cross_entropy
-        own, original, thread = ScaledChunks(torch, self.original, device, batch, at), self.original, get_ident()
-        chunks = own.function()
-
-        def cross_entropy(*args: Any, **kwargs: Any) -> Any:
-            # The program's own threads may be at work.
-            return (chunks if get_ident() == thread else original)(*args, **kwargs)
-
-        self.ours = cross_entropy
+        functional: Any = sys.modules["torch.nn.functional"]
+        entropy = functional.cross_entropy
+        own = ScaledChunks(torch, entropy, device, batch, at)
+        # Each module that has a function which is another one meanwhile, its name, and both.
+        self.places = [(functional, "cross_entropy", entropy, of_thread(entropy, own.function()))]
+        library = sys.modules.get(chunked.LIBRARY)
+        for holder, original in [] if library is None else chunked.holders(library):
+            self.places.append((holder, chunked.SELECTED, original, of_thread(original, own.selected(original))))
 
     def __enter__(self) -> None:
-        self.functional.cross_entropy = self.ours
+        for holder, name, _, ours in self.places:
+            setattr(holder, name, ours)
 
     def __exit__(self, *error: Any) -> None:
-        if self.functional.cross_entropy is self.ours:
-            self.functional.cross_entropy = self.original
+        for holder, name, original, ours in self.places:
+            if getattr(holder, name, None) is ours:
+                setattr(holder, name, original)
+
+
+def of_thread(original: Any, chunks: Any) -> Any:
+    """The program's own threads may be at work: for them it is what it was."""
+    thread = get_ident()
+
+    def function(*args: Any, **kwargs: Any) -> Any:
+        return (chunks if get_ident() == thread else original)(*args, **kwargs)
+
+    return function
