@@ -375,6 +375,11 @@ impl BackgroundWriter {
         idle
     }
 
+    /// Whether nothing is written any more: everything was, or a write has failed for good.
+    pub fn has_ended(&self) -> bool {
+        self.shared.lock().ended
+    }
+
     pub fn news(&self) -> WriterNews {
         std::mem::take(&mut self.shared.lock().news)
     }

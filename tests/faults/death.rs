@@ -385,6 +385,17 @@ fn fault_48_a_viewer_that_reads_nothing_is_not_waited_for() {
     );
 }
 
+/// The training goes on without a reader. What it has left behind is ended by the next write, as without oomph.
+#[test]
+fn fault_49_what_is_left_behind_ends_without_a_reader() {
+    let script = "(while echo more; do :; done) & exit 3";
+    let scene = Scene::new().before("\"$@\" | head -1 >first; exit");
+    let mut training = scene.run_headless(&["sh", "-c", script]).elsewhere();
+    assert_eq!(training.exit(), SUCCESS);
+    assert_eq!(training.file("first"), "more\n");
+    training.marker().wait_gone(PATIENCE);
+}
+
 #[test]
 fn fault_49_a_reader_that_has_read_enough() {
     let before = "set -- sh -c '(\"$@\"; echo $? > status) | head -n 1 > first' sh \"$@\"";

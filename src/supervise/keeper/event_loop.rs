@@ -228,7 +228,11 @@ impl KeeperLoop {
         self.fanout.tidy(now);
         self.act_on_sleeping_front(now);
         for run in &mut self.runs {
-            run.pipes.retain(|pipe| !pipe.ended);
+            // The training goes on without its reader; what it has left behind ends by that, as without oomph.
+            let is_over = run.is_over();
+            let is_spent = |stream| is_over && self.fanout.has_no_reader(stream);
+            run.pipes
+                .retain(|pipe| !pipe.ended && !is_spent(pipe.stream));
             run.act_on_closing(now);
         }
         let last = self.runs.len();

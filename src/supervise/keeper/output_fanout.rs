@@ -136,6 +136,11 @@ impl OutputFanout {
         }
     }
 
+    /// Whether nobody reads a stream of the user's any more.
+    pub fn has_no_reader(&self, stream: OutputStream) -> bool {
+        self.sink(stream).is_some_and(Sink::has_no_reader)
+    }
+
     /// How many bytes of a stream can be written now. At 0 its source must not be read; the loop is
     /// woken when there is room.
     pub fn room(&self, stream: OutputStream) -> usize {

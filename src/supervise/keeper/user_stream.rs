@@ -89,6 +89,15 @@ impl Sink {
         }
     }
 
+    /// Whether its reader is known to be gone.
+    pub fn has_no_reader(&self) -> bool {
+        match self {
+            Sink::Pipe(pipe) => pipe.pipe.is_none(),
+            Sink::Writer(writer) => writer.has_ended(),
+            Sink::GivenUp(_) => false,
+        }
+    }
+
     pub fn is_idle(&self) -> bool {
         match self {
             Sink::Pipe(pipe) => pipe.is_idle(),

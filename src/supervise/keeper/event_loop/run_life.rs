@@ -366,8 +366,11 @@ impl KeeperLoop {
                 }
                 run.forwarded.insert(signal, now);
                 match Process::look(pid).filter(|child| child.is_a_shell_that_dies_of(signal)) {
-                    // (The session holder in its group blocks all signals.) What it has started would go on, and nobody would wait for it. Whoever signals a script's group means that
-                    // as well (`timeout`, `kill -- -PGID`); of one signal to the script alone this makes more.
+                    // What it has started would go on with the GPU's memory, and nobody would wait for it. Whoever signals a
+                    // group means that as well (`timeout`, `kill -- -PGID`), and comes to us as one signal, like who
+                    // signals one process. Of those nobody means a shell alone but who types `kill PID`: scancel and
+                    // systemd signal each process, `docker stop` the container's first one, where a shell without oomph
+                    // ignores it. (The session holder, which is in this group, blocks all signals.)
                     Some(shell) => tree::kill_group(shell.group, signal),
                     None => sent.send_to(pid),
                 }
