@@ -104,6 +104,18 @@ impl RankState {
         }
     }
 
+    /// In WSL2: the most that it has reserved, and the GPU that it is more than. No other driver gives out more than
+    /// there is; that one moves what does not fit into RAM.
+    pub fn spilled(&self) -> Option<(Bytes, Bytes)> {
+        let (_, sample) = self.sample.as_ref().filter(|_| self.hello.wsl)?;
+        let mut devices = self.hello.devices.iter();
+        let total = devices
+            .find(|device| device.ordinal == sample.device)?
+            .total;
+        let reserved = self.reserved_peak.max(sample.reserved);
+        (total > Bytes::ZERO && reserved > total).then_some((reserved, total))
+    }
+
     /// `rank 12 on gpu-2`.
     pub fn name(&self) -> String {
         let who = match self.hello.rank {

@@ -530,7 +530,9 @@ impl Policy for Fit {
         if let Some(why) = self.had_no_effect(run.run) {
             return self.give_up(why);
         }
-        self.learn(run, fits);
+        // A batch that fits only beside the GPU is none that fits.
+        let is_in_ram = run.run.ranks.iter().any(|rank| rank.spilled().is_some());
+        self.learn(run, fits && !is_in_ram);
         if !self.options.room.is_empty() {
             return match self.rooms() {
                 Some(_) => FollowUp::Leave(None),
@@ -552,7 +554,11 @@ impl Policy for Fit {
                 }
             };
         }
-        let verdict = if fits { "fits" } else { "runs out of memory" };
+        let verdict = match (fits, is_in_ram) {
+            (true, true) => "does not fit: WSL2 has moved a part of it into RAM",
+            (true, false) => "fits",
+            (false, _) => "runs out of memory",
+        };
         let peak = (run.run.peak()).map_or(String::new(), |peak| format!(", peak {peak}"));
         let name = self.setting.name.clone();
         let said = format!("{name} {} {verdict}{peak}", self.value);
@@ -711,69 +717,4 @@ impl RunShown {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::command::Word;
-    use crate::event::{EventKind, Step};
-    use crate::state::tests::staged::{StagedSession, gib, step};
-    use clap::{Args, FromArgMatches};
-
-    /// The step after which a run with these maxima is stopped.
-    fn stopped_after(asked: u64, held: impl Fn(u64) -> f64) -> u64 {
-        let mut shown = RunShown::default();
-        (1..)
-            .find(|step| {
-                shown.take(*step, gib(held(*step)));
-                shown.is_enough(*step, asked)
-            })
-            .expect("an end")
-    }
-
-    #[test]
-    fn a_step_that_was_only_counted_ends_no_run() {
-        let typed = CommandLine {
-            argv: ["python3", "train.py", "--batch-size", "64"]
-                .map(Word::from)
-                .into(),
-            ..CommandLine::default()
-        };
-        let words = ["fit", "--steps", "4"];
-        let options = FitOptions::augment_args(clap::Command::new("fit")).get_matches_from(words);
-        let options = FitOptions::from_arg_matches(&options).expect("options");
-        let mut fit = Fit::new(options, typed, &LaunchEnvironment::default()).expect("a batch");
-        let mut scene = StagedSession::training();
-        scene.add(1.5, step(100, 1, gib(1.5), gib(6.0)));
-        assert!(matches!(fit.on_step(&scene.state), OnStep::Nothing));
-        let EventKind::Step(read) = step(100, 4, gib(1.5), gib(6.0)) else {
-            unreachable!()
-        };
-        let counted = Step {
-            figures_of: Some(3),
-            ..read.clone()
-        };
-        scene.add(2.0, EventKind::Step(counted));
-        assert!(matches!(fit.on_step(&scene.state), OnStep::Nothing));
-        scene.add(2.1, EventKind::Step(read));
-        assert!(matches!(fit.on_step(&scene.state), OnStep::Stop(_)));
-    }
-
-    #[test]
-    fn steady_steps_are_enough_when_they_were_asked_for() {
-        assert_eq!(stopped_after(4, |_| 8.0), 4);
-        // The optimizer's state comes in the first step, so the second needs more.
-        assert_eq!(stopped_after(4, |step| if step < 2 { 8.0 } else { 9.0 }), 4);
-    }
-
-    #[test]
-    fn steps_that_vary_go_on_until_nothing_new_has_come_for_a_while() {
-        let third = |step| if step < 3 { 8.0 } else { 9.0 };
-        assert_eq!(stopped_after(4, third), 6);
-        assert_eq!(stopped_after(4, |step| 8.0 + step.min(7) as f64), 14);
-    }
-
-    #[test]
-    fn what_never_comes_to_rest_is_stopped_all_the_same() {
-        assert_eq!(stopped_after(4, |step| 8.0 * 1.1f64.powi(step as i32)), 16);
-        assert_eq!(stopped_after(2, |step| 8.0 * 1.1f64.powi(step as i32)), 8);
-    }
-}
+mod tests;

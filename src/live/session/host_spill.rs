@@ -22,18 +22,11 @@ impl HostSpill {
     }
 }
 
-/// What a process in WSL2 has reserved and the GPU that it is more than. No other driver gives out more than there is.
+/// What a process of a run that goes on has reserved, and the GPU that it is more than.
 fn spilled(run: &Run) -> Option<(Bytes, Bytes)> {
-    let of_rank = |rank: &RankState| {
-        let (_, sample) = rank.sample.as_ref().filter(|_| rank.hello.wsl)?;
-        let mut devices = rank.hello.devices.iter();
-        let total = devices
-            .find(|device| device.ordinal == sample.device)?
-            .total;
-        (total > Bytes::ZERO && sample.reserved > total).then_some((sample.reserved, total))
-    };
     let is_running = run.outcome() == RunOutcome::Running;
-    run.ranks.iter().filter(|_| is_running).find_map(of_rank)
+    let mut ranks = run.ranks.iter().filter(|_| is_running);
+    ranks.find_map(RankState::spilled)
 }
 
 #[cfg(test)]
