@@ -240,6 +240,15 @@ class OfTrl(unittest.TestCase):
             for each in (utils, trainer):
                 self.assertIs(each.selective_log_softmax.__wrapped__, picked)
 
+            def fused(logits, index, temperature=1.0, row_mask=None):
+                pass
+
+            # As TRL has it from 1.x on.
+            utils.selective_log_softmax = trainer.selective_log_softmax = fused
+            with mock.patch.object(F, "cross_entropy", ORIGINAL):
+                entropy.install()
+            self.assertIs(trainer.selective_log_softmax, fused)
+
 
 class Imported(unittest.TestCase):
     """In a program of its own, which imports TRL before or after torch."""

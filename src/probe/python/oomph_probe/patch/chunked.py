@@ -233,9 +233,10 @@ class Chunks:
 
 
 def holders(module: Any) -> list[tuple[Any, Any]]:
-    """The modules that have TRL's function by its name, each with what is there."""
+    """The modules that have TRL's function by its name, each with what is there. Since it takes a temperature and a
+    mask of rows it has a fused kernel as well, which needs no chunks."""
     original = getattr(module, SELECTED, None)
-    if original is None:
+    if getattr(getattr(original, "__code__", None), "co_argcount", 0) != 2:
         return []
     modules = list(sys.modules.values())
     return [(each, original) for each in modules if getattr(each, "__dict__", {}).get(SELECTED) is original]
