@@ -57,6 +57,10 @@ pub struct Rehearsal {
     /// Whether the forward pass asked for values that follow from the program's data, and an answer was assumed.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub assumes_values: bool,
+    /// Whether its forward pass changes something that is no part of the model (a list of losses), which a second run would
+    /// change again.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub changes_outside: bool,
     /// Whether the model has convolutions, whose workspaces are not part of a rehearsal.
     pub convolutions: bool,
     /// Whether it multiplies matrices, for which cuBLAS takes a workspace. `None` of a probe that did not look.

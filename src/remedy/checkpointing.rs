@@ -6,7 +6,7 @@ use super::plan::{Alteration, Expectation};
 use super::proposal::{Draft, Offering, Proposal};
 use super::switch::{Switch, turn_around, turn_on};
 use super::{NeedFrom, RemedyEffect, RemedySpec};
-use crate::event::{Blocks, Patch, Patchable};
+use crate::event::{Blocks, Patch, Patchable, Rehearsal};
 use crate::recognize::family;
 use crate::recognize::spellings::is_no;
 use crate::units::Bytes;
@@ -53,6 +53,12 @@ fn recompute(offering: &Offering<'_>) -> Result<Draft, String> {
 /// Activation checkpointing around the program's blocks.
 fn patched(offering: &Offering<'_>, found: &Patchable) -> Result<Draft, String> {
     offering.check_patch(Patch::Recompute)?;
+    if rehearsed(offering).is_some_and(|said| said.changes_outside) {
+        return Err(
+            "its forward pass changes what is no part of the model, and would again in backward"
+                .into(),
+        );
+    }
     let usable: Vec<&Blocks> = found.blocks.iter().filter(|b| b.left.is_none()).collect();
     if usable.is_empty() {
         return Err(match found.blocks.first() {
@@ -78,6 +84,13 @@ fn patched(offering: &Offering<'_>, found: &Patchable) -> Result<Draft, String> 
         .collect();
     let shown = format!("checkpoint {}", names.join(", "));
     Ok(Draft::patching(Patch::Recompute, &shown))
+}
+
+/// The rehearsal of the step that ran out.
+fn rehearsed<'a>(offering: &Offering<'a>) -> Option<&'a Rehearsal> {
+    let oom = offering.inputs.forecast.oom?;
+    let run = offering.inputs.forecast.state?.run()?;
+    run.rank_of(oom)?.rehearsal.as_ref()
 }
 
 /// What the model's blocks had allocated when memory ran out, for display; `None` if unknown.

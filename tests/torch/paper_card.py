@@ -248,7 +248,9 @@ def install(torch):
             given = [each for each in tree_iter((args, kwargs)) if isinstance(each, Tensor)]
             if card.arriving or any(map(card.has, given)):
                 known = {each.untyped_storage()._cdata for each in given}
-                for each in tree_iter(out):
+                # How many packed sequences go on at each place is always the CPU's.
+                is_packed = "_pack_padded_sequence" in str(func) and type(out) is tuple
+                for each in tree_iter(out[0] if is_packed else out):
                     if type(each) in (Tensor, torch.nn.Parameter):
                         card.hold(each, known)
             return out
@@ -339,6 +341,19 @@ def install(torch):
 
     os.register_at_fork(after_in_child=forget)
     torch.paper_card.card = card
+
+
+def kind_of_tensor(card, plain):
+    """One of torch's old classes, as `torch.cuda.FloatTensor`: it makes tensors, and is asked whether one is of it."""
+
+    class Kind(type):
+        def __call__(cls, *args):
+            return plain(*args).cuda()
+
+        def __instancecheck__(cls, value):
+            return isinstance(value, plain) and card.has(value)
+
+    return Kind(plain.__name__, (), {"of_the_cpu": plain})
 
 
 def answer_questions(torch, card):
@@ -432,13 +447,7 @@ def answer_questions(torch, card):
     torch._C._cuda_attach_out_of_memory_observer = lambda observer: setattr(card, "observer", observer)
     cuda.device = Anything
     for name in ("Float", "Double", "Half", "Long", "Int", "Byte", "Bool"):
-        plain = getattr(torch, name + "Tensor")
-
-        def made(*args, plain=plain):
-            return plain(*args).cuda()
-
-        made.of_the_cpu = plain
-        setattr(cuda, name + "Tensor", made)
+        setattr(cuda, name + "Tensor", kind_of_tensor(card, getattr(torch, name + "Tensor")))
     if hasattr(torch, "accelerator"):
         # Nothing is pinned.
         torch.accelerator.is_available = lambda: False

@@ -1,7 +1,7 @@
 //! Which patches are offered after a probe's findings, and what they do to the command.
 
 use crate::command::CommandLine;
-use crate::event::{Blocks, EventKind, PatchOutcome, Patchable, Patched};
+use crate::event::{Blocks, EventKind, PatchOutcome, Patchable, Patched, Rehearsal};
 use crate::remedy::{Alteration, Availability, Plan, Remedy, RemedyId, RemedyInputs, remedies};
 use crate::state::tests::staged::{StagedSession, gib, hello, record, started};
 use crate::units::Pid;
@@ -208,6 +208,29 @@ fn what_was_not_found_is_not_offered() {
     for (id, found, expected) in cases {
         let reason = reason(&ran(TRAIN, Some(found)), id);
         assert!(reason.contains(expected), "{reason}");
+    }
+}
+
+#[test]
+fn blocks_that_change_what_is_outside_are_not_run_twice() {
+    for changes_outside in [false, true] {
+        let mut scene = ran(TRAIN, Some(found()));
+        let said = Rehearsal {
+            pid: Pid(100),
+            changes_outside,
+            ..Rehearsal::default()
+        };
+        scene.add(9.2, EventKind::Rehearsal(Box::new(said)));
+        let (_, remedies) = offers(&scene);
+        let offered = &one(&remedies, RemedyId::Recompute).availability;
+        assert_eq!(
+            matches!(offered, Availability::Offered),
+            !changes_outside
+        );
+        if changes_outside {
+            let reason = reason(&scene, RemedyId::Recompute);
+            assert!(reason.contains("no part of the model"), "{reason}");
+        }
     }
 }
 

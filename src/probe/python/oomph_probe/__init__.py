@@ -103,6 +103,7 @@ rehearse/ After an OOM in the first steps, to know what another batch or a remed
     recomputing    repeated blocks are recomputed in backward, as the patch of that name has it
     recurrent      what cuDNN's recurrent layers allocate
     flops          how much an operator computes
+    reduced        losses that keep the memory of all their elements
     fakes          copies of the model in which every tensor is fake
     shadows        a model's copy of itself, which is never trained and has no state
     shards         copies of what `fully_shard` has divided among the ranks, and what gathers and reduces it
@@ -134,6 +135,7 @@ rehearse/ After an OOM in the first steps, to know what another batch or a remed
     before         what the program had when the rehearsal began
     reading        its objects by the names of a line, without running anything
     changes        assignments that would change something outside of it
+    outside        what is so changed, in copies
     unseen         what a line takes or changes without an event
     randoms        the program's random numbers, as they were
     warned         no warning of a rehearsal

@@ -13,9 +13,10 @@ import copy
 import os
 
 from ..common import errors, frames
-from . import further, outliving, upcoming
+from . import further, outliving, reading, upcoming
 from .inputs import shapes_in
 from .noting import note
+from .outside import CONTAINERS
 from .statements import (
     LOOPS,
     WITHOUT_GRADIENTS,
@@ -30,6 +31,7 @@ from .statements import (
     is_loss,
     is_repeated,
     names_in,
+    only_calls,
     path_to,
     path_to_line,
     read_first,
@@ -41,7 +43,7 @@ from .statements import (
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from types import CodeType, FrameType
-    from typing import Any
+    from typing import Any, Callable
 
     from ..common.protocols import Torch
     from . import functions
@@ -137,8 +139,10 @@ class Scene:
             self.after = []
         if self.result is None:
             raise NotFound("no backward and no return follows the call")
-        self.slice()
+        self.slice(lambda function: isinstance(reading.resolved(function, frame), torch.nn.Module))
         self.globals: dict[str, Any] = frame.f_globals
+        # Of variables that are containers, which they are.
+        self.containers: dict[str, int] = {}
         self.values: dict[str, Any] = self.noted(torch, frame)
         if is_whole:
             # By now the loop has bound them again (`memory = None` before it, and what the model returned in it).
@@ -173,9 +177,9 @@ class Scene:
                 return statements[: at + 1]
         return statements
 
-    def slice(self) -> None:
-        """Leaves the statements that the result depends on, the first, which binds what the model returned, and what
-        outlives the function."""
+    def slice(self, is_a_module: Callable[[ast.expr], bool]) -> None:
+        """Leaves the statements that the result depends on, the first, which binds what the model returned, what
+        outlives the function, and calls of other models, whose hooks may keep what the result needs."""
         assert self.result is not None
         wanted = names_in(self.result)
         # What is only needed to see what outlives it.
@@ -205,6 +209,9 @@ class Scene:
                         tied -= binds
                     is_gone = isinstance(statement, ast.Assign) and outliving.is_on_the_host(statement.value)
                     tied |= set() if is_gone else names_in(statement)
+                elif not is_first and not is_needed and only_calls(statement, is_a_module):
+                    kept.append(outliving.guarded(statement))
+                    self.extra |= names_in(statement)
                 if is_first:
                     self.until_bound = len(keeps) + is_needed
             block[:] = reversed(kept)
@@ -288,6 +295,7 @@ class Scene:
                 value = frame.f_globals.get(name)
                 if name not in own and isinstance(value, (torch.Tensor, torch.nn.Module)):
                     own[name] = value
+        self.containers = {name: id(value) for name, value in own.items() if type(value) in CONTAINERS}
         return {name: note(torch, value) for name, value in own.items()}
 
     def names_of(self) -> set[str]:

@@ -37,10 +37,11 @@ LONGEST_FILE = 400_000
 class Place:
     """Something that a line assigns to: the object whose attribute or item it is."""
 
-    def __init__(self, base: ast.expr | None, name: str, is_itself: bool = False) -> None:
+    def __init__(self, base: ast.expr | None, name: str, is_itself: bool = False, is_global: bool = False) -> None:
         # None for a global or a variable of an outer function.
         self.base = base
         self.name = name
+        self.is_global = is_global
         # The object itself is changed in place (`x += …`), where it can be.
         self.is_itself = is_itself
 
@@ -51,7 +52,16 @@ class Place:
                 return None
             if not before.has(value):
                 return None
+        elif self.is_global and not before.has(frame.f_globals):
+            # A copy of the module's.
+            return None
         return "its forward changes %s, which is outside of the model" % self.name
+
+    def outside(self, frame: FrameType) -> Any:
+        """What is changed."""
+        if self.base is not None:
+            return resolved(self.base, frame)
+        return frame.f_globals if self.is_global else None
 
 
 class Changes:
@@ -59,6 +69,8 @@ class Changes:
 
     def __init__(self, before: Before) -> None:
         self.before = before
+        # What the line that is judged changes.
+        self.outside: Any = None
         # By the line, what is judged before it.
         self.watched: dict[CodeType, dict[int, list[Any]]] = {}
         # The functions whose arguments are judged there.
@@ -104,6 +116,7 @@ class Changes:
         for place in self.watched[frame.f_code][line]:
             why: str | None = place.why_not(frame, self.before)
             if why is not None:
+                self.outside = place.outside(frame)
                 return why
         return None
 
@@ -143,7 +156,8 @@ def names_of(function: Any) -> set[str]:
 def places_of(function: Any) -> Iterator[tuple[int, Place]]:
     """What each line assigns to, but for the function's own variables."""
     inside = [node for _, node in statements(function)]
-    outer = {name for node in inside if isinstance(node, (ast.Global, ast.Nonlocal)) for name in node.names}
+    of_module = {name for node in inside if isinstance(node, ast.Global) for name in node.names}
+    outer = of_module | {name for node in inside if isinstance(node, ast.Nonlocal) for name in node.names}
     for node in inside:
         if isinstance(node, (ast.Assign, ast.Delete)):
             targets = list(node.targets)
@@ -157,7 +171,7 @@ def places_of(function: Any) -> Iterator[tuple[int, Place]]:
             line = getattr(node, "lineno", 0)
             if isinstance(target, ast.Name):
                 if target.id in outer:
-                    yield line, Place(None, target.id)
+                    yield line, Place(None, target.id, is_global=target.id in of_module)
                 elif isinstance(node, ast.AugAssign):
                     yield line, Place(as_read(target), target.id, True)
             elif isinstance(target, (ast.Attribute, ast.Subscript)):

@@ -153,6 +153,8 @@ BUILTIN = types.BuiltinFunctionType
 LRU_CACHE = type(functools.lru_cache(maxsize=1)(len))
 # What a profile function is told of before it happens.
 CALLS = frozenset(("call", "c_call"))
+# What each module's call goes through.
+CALL = "_call_impl"
 # Whose a file is: the probe's, torch's or Python's own, anybody else's.
 OURS, TRUSTED, FOREIGN = "ours", "trusted", "foreign"
 DESCRIPTORS = (types.MethodDescriptorType, types.WrapperDescriptorType, types.ClassMethodDescriptorType)
@@ -173,6 +175,9 @@ class Guard:
         self.before = before
         self.looks_up = looks_up
         self.changes = Changes(before) if before is not None else None
+        # The object that it was stopped before changing, where that is known, and within how many modules' calls.
+        self.outside: Any = None
+        self.deep = 0
         self.trusted: dict[str, bool] = {}
         self.computing: dict[str, bool] = {}
         # Whose a file is.
@@ -314,6 +319,7 @@ class Guard:
         assert self.changes is not None
         why = self.changes.why_not(frame, number)
         if why is not None:
+            self.changed(self.changes.outside)
             raise Stopped(why)
 
     def profile(self, frame: FrameType, event: str, argument: Any) -> None:
@@ -493,6 +499,7 @@ class Guard:
         changing = NAMED.get(owner.__name__, changing)
         is_change = name in ("__setattr__", "__delattr__") or changing is not None and name in changing
         if is_change and self.is_outside(bound):
+            self.changed(bound)
             return "its forward changes a %s outside of the model" % type(bound).__name__
         return self.of_extension(owner, is_trusted)
 
@@ -530,7 +537,17 @@ class Guard:
 
     def changes_container(self, name: str, value: object) -> bool:
         changing = next((CHANGING[base] for base in type(value).__mro__ if base in CHANGING), ())
-        return value is not UNSEEN and name in changing and self.is_outside(value)
+        is_change = value is not UNSEEN and name in changing and self.is_outside(value)
+        if is_change:
+            self.changed(value)
+        return is_change
+
+    def changed(self, value: Any) -> None:
+        self.outside, self.deep = value, 0
+        frame: FrameType | None = sys._getframe(1)
+        while frame is not None:
+            self.deep += frame.f_code.co_name == CALL
+            frame = frame.f_back
 
     def is_iterator_outside(self, value: object) -> bool:
         is_iterator = value is not UNSEEN and any("__next__" in vars(base) for base in type(value).__mro__)

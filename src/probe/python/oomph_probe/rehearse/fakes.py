@@ -3,18 +3,18 @@ strides, no memory. The originals are only read.
 
 Copied are modules, tensors, plain containers and, one level deep, plain objects (a model's config); what
 else hangs on a module (a trainer, a dataset) is shared, since a rehearsal is stopped before it could write
-or send anything.
+or send anything. What it was stopped before changing is copied in the next attempt (outside.py).
 """
 
 from __future__ import annotations
 
 import functools
 import types
-from collections import OrderedDict
+from collections import OrderedDict, deque
 
 from ..knobs import search
 from ..knobs.names import BATCH
-from . import compiling, flat_shards, shards
+from . import compiling, flat_shards, outside, shards
 from .inputs import MOST_VALUES
 
 TYPE_CHECKING = False
@@ -53,9 +53,15 @@ class Copier:
 
     def __init__(
         self, torch: Torch, operators: Operators, device: Any, gathered_in: Any = None,
-        batch: tuple[int, int] | None = None,
+        batch: tuple[int, int] | None = None, changed: outside.Outside | None = None, with_hooks: bool = False,
     ) -> None:
         self.torch = torch
+        # What the step changes outside of the model, and functions that find it by a global.
+        self.outside = changed
+        self.views = outside.Views(changed, self.of) if changed is not None else None
+        # Whether the program's own forward hooks are called, and whether there are any.
+        self.with_hooks = with_hooks
+        self.has_hooks = False
         # The batch of the call, and the one that is rehearsed.
         self.batch = batch
         self.operators = operators
@@ -119,6 +125,8 @@ class Copier:
             return self.module(value)
         if kind in CONTAINERS or isinstance(value, CONTAINERS):
             return self.container(value)
+        if kind is deque:
+            return deque([self.of(each) for each in self.items(value)], value.maxlen)
         if kind is types.MethodType:
             return types.MethodType(self.of(value.__func__), self.of(value.__self__))
         if kind is functools.partial:
@@ -204,7 +212,9 @@ class Copier:
                 # Most of what torch has in each module: one of its own at once.
                 state[name] = type(value)()
                 continue
-            state[name] = self.hooks(value) if name in HOOKS else self.of(self.rehearsed(module, name, value))
+            state[name] = self.hooks(name, value) if name in HOOKS else self.of(self.rehearsed(module, name, value))
+        if self.views is not None:
+            self.views.give_methods(copy)
         if sharded is not None:
             self.shards.attach(copy, sharded)
         return copy
@@ -244,18 +254,28 @@ class Copier:
             self.weights.append(tensor.untyped_storage().nbytes())
         return copy
 
-    def hooks(self, hooks: Any) -> Any:
+    def hooks(self, name: str, hooks: Any) -> Any:
         """Of a module's hooks those that compute one of its weights from others (weight_norm, spectral_norm, pruning):
         without them it has the weight of before it was moved to the GPU. And those that are methods of the model
-        itself, which its forward and backward are made of (a gradient for each sample)."""
+        itself, which its forward and backward are made of (a gradient for each sample). Others of the program's (they
+        keep features for a loss) where `with_hooks` says so."""
         own = type(hooks)()
         if isinstance(hooks, dict):
             for key, hook in hooks.items():
-                if type(hook).__module__.startswith("torch.nn.utils."):
+                # `True` says of one that it is given keywords, or always called.
+                if hook is True or type(hook).__module__.startswith("torch.nn.utils."):
                     own[key] = hook
                 elif self.is_of_the_model(hook):
                     own[key] = self.of(hook)
+                elif self.with_hooks and "forward" in name and self.is_the_programs(hook):
+                    self.has_hooks = True
+                    own[key] = self.of(hook)
         return own
+
+    def is_the_programs(self, hook: Any) -> bool:
+        function = hook.func if type(hook) is functools.partial else hook
+        code = getattr(getattr(function, "__func__", function), "__code__", None)
+        return code is not None and self.outside is not None and self.outside.is_own(code.co_filename)
 
     def is_of_the_model(self, hook: Any) -> bool:
         method = hook.func if type(hook) is functools.partial else hook
@@ -289,6 +309,11 @@ class Copier:
         except (shards.Unknown, AttributeError) as error:
             raise CannotCopy("its parameters are sharded in a way that is not known") from error
 
+    def items(self, value: Any) -> Any:
+        """Of a container that the step changes what was there before it."""
+        is_changed = self.outside is not None and self.outside.has(value)
+        return outside.without_left_over(self.torch, value) if is_changed else value
+
     def container(self, value: Any) -> Any:
         kind: Any = type(value)
         if isinstance(value, dict):
@@ -296,10 +321,14 @@ class Copier:
                 raise CannotCopy("%s cannot be copied" % kind.__name__)
             copy = value.copy() if kind is not dict else {}
             self.memo[id(value)] = copy
+            items = self.items(value)
             for key in list(value):
-                copy[key] = self.of(value[key])
+                if key in items:
+                    copy[key] = self.of(items[key])
+                else:
+                    copy.pop(key, None)
             return copy
-        items: Any = [self.of(each) for each in value]
+        items = [self.of(each) for each in self.items(value)]
         if kind in CONTAINERS:
             return kind(items)
         if hasattr(value, "_fields"):
@@ -312,6 +341,7 @@ class Copier:
 
     def function(self, function: FunctionType) -> FunctionType:
         """With cells that hold copies, where they hold a model's parts."""
+        function = function if self.views is None else self.views.function(function)
         if not function.__closure__:
             return function
         cells, is_same = [], True
@@ -337,15 +367,23 @@ class Copier:
     def plain(self, value: Any) -> Any:
         """An object of the program's own whose state is its attributes: a copy that shares them."""
         kind: Any = type(value)
-        if kind.__flags__ & (1 << 9) == 0 or isinstance(value, type) or not hasattr(value, "__dict__"):
-            return value
-        if hasattr(kind, "__del__"):
-            return value
-        if kind.__basicsize__ != PLAIN_SIZE or kind.__reduce_ex__ is not object.__reduce_ex__:
+        if not outside.is_plain(value):
             return value
         copy = object.__new__(kind)
-        copy.__dict__.update(value.__dict__)
+        self.memo[id(value)] = copy
+        if self.outside is not None and self.outside.leads(value):
+            copy.__dict__.update({name: self.changed(each) for name, each in value.__dict__.items()})
+        else:
+            copy.__dict__.update(value.__dict__)
+        if self.views is not None:
+            self.views.give_methods(copy)
         return copy
+
+    def changed(self, value: Any) -> Any:
+        """An attribute of an object that the step changes, or that leads to one."""
+        assert self.outside is not None
+        is_copied = isinstance(value, self.torch.Tensor) or outside.is_short(value)
+        return self.of(value) if is_copied or self.outside.leads(value) else value
 
 
 class Flags:
@@ -398,13 +436,6 @@ def as_parameter(torch: Torch, made: Tensor, requires_grad: bool) -> Any:
 def is_tensors(torch: Torch, value: Any) -> bool:
     values = value if type(value) is list else [value]
     return all(isinstance(each, torch.Tensor) for each in values)
-
-
-class Plain:
-    """What an object with attributes and nothing else is like."""
-
-
-PLAIN_SIZE = Plain.__basicsize__
 
 
 def is_of_whole_numbers(tensor: Tensor) -> bool:

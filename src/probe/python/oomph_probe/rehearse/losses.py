@@ -10,7 +10,7 @@ import types
 
 from ..common import errors
 from ..knobs.batch import is_batch
-from . import callers, further, noting, outliving, regions
+from . import callers, further, noting, outliving, outside, regions
 from .effects import Stopped
 from .inputs import Shape
 
@@ -96,11 +96,12 @@ class Scenes:
 
     def run(self, scene: Scene, outputs: list[Any]) -> Any:
         rehearsal = self.rehearsal
-        space: dict[str, Any] = dict(scene.globals)
+        views = self.copier.views
+        space: dict[str, Any] = dict(scene.globals if views is None else views.globals_of(scene.globals))
         with rehearsal.mode:
             for name, value in scene.values.items():
                 try:
-                    space[name] = self.made(value)
+                    space[name] = self.found(scene, name, value)
                 except noting.Gone:
                     if name in scene.wanted:
                         raise
@@ -135,6 +136,17 @@ class Scenes:
         if not scene.ends:
             self.space, self.bound = space, scene.names_of()
         return result
+
+    def found(self, scene: Scene, name: str, value: Any) -> Any:
+        """What a variable has; a function, and what the step changes, as the model's copy finds it."""
+        changed = self.copier.outside
+        if changed is not None:
+            there = changed.objects.get(scene.containers.get(name))
+            if there is not None:
+                return self.copier.of(there)
+            if type(value) in (types.FunctionType, types.ModuleType):
+                return self.copier.views.of(value)
+        return self.made(value)
 
     def of_graph(self, scene: Scene, called: Function, space: dict[str, Any]) -> Any:
         """What a compiled function goes backward from, or returns, where a graph makes all of it; None where its lines
@@ -280,7 +292,7 @@ class Scenes:
             for number in self.numbers(value):
                 until[number] = max(until.get(number, 0), self.bound_at.get(name, forward))
         # Figures to print are worth no second reading.
-        maybe = leaves_in(self.torch, self.kept[outliving.MAY], 4)
+        maybe = leaves_in(self.torch, [*self.kept[outliving.MAY], *self.put_outside()], 4)
         found = {
             "held": sorted(until),
             "grows": self.numbers(self.kept[outliving.GROWS]),
@@ -297,6 +309,12 @@ class Scenes:
         found["held"] = sorted(set(found["held"]) - set(found["grows"]))
         found["until"] = [until[number] for number in found["held"]]
         return found
+
+    def put_outside(self) -> list[Any]:
+        """What the step has put into objects that were there before it: until when that stays is not known."""
+        changed, memo = self.copier.outside, self.copier.memo
+        made = [memo[each] for each in changed.objects if each in memo] if changed is not None else []
+        return [list(each.values()) if isinstance(each, dict) else list(each) for each in made if is_container(each)]
 
     def numbers(self, values: Any) -> list[int]:
         return numbers_of(self.torch, self.rehearsal.trace, values)
@@ -377,6 +395,10 @@ class Scenes:
         """The attributes that the lines name."""
         assert self.lines is not None
         return {name for scene in self.lines.scenes for name in scene.attributes()}
+
+
+def is_container(value: Any) -> bool:
+    return type(value) in outside.CONTAINERS
 
 
 def unheard(*_: str) -> None:

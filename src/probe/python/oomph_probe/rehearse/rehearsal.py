@@ -28,9 +28,11 @@ from . import (
     losses,
     offloading,
     operators,
+    outside,
     packing,
     recomputing,
     recurrent,
+    reduced,
     regions,
     shadows,
     values,
@@ -185,12 +187,16 @@ class Rehearsal:
         deadline: Deadline,
         known: operators.Known | None = None,
         guard: Guard | None = None,
+        outer: outside.Outside | None = None,
+        with_hooks: bool = False,
     ) -> None:
         self.torch = torch
         # What operators returned in earlier ones.
         self.answers = known or operators.Known()
         self.accumulation = self.answers.accumulation_of(torch)
         self.guard = guard
+        # What the step changes outside of the model; whether the program's own forward hooks are called.
+        self.outside, self.with_hooks = outer, with_hooks
         self.call = call
         self.variant = variant
         batch = variant.batch[0] if variant.batch else 0
@@ -246,7 +252,9 @@ class Rehearsal:
         self.operators = operators.Operators(torch, mode, self.answers)
         self.accumulation.measure(mode)
         gathered_in = torch.bfloat16 if variant.changed.in_bf16 else None
-        copier = self.copier = fakes.Copier(torch, self.operators, call.device, gathered_in, variant.batch)
+        copier = self.copier = fakes.Copier(
+            torch, self.operators, call.device, gathered_in, variant.batch, self.outside, self.with_hooks
+        )
         module = copier.of(call.module())
         self.weights, self.trained = copier.weights, copier.trained
         self.flags = copier.flags
@@ -517,7 +525,8 @@ class Rehearsal:
         if name == "convolution" and takes_workspace(args):
             self.has_convolutions = True
         if self.mode is not None:
-            key = self.operators.key(func, args, kwargs) if facts.may_be_known and not known.is_off else None
+            may_be_known = facts.may_be_known and not known.is_off and name not in reduced.LOSSES
+            key = self.operators.key(func, args, kwargs) if may_be_known else None
             answer = self.operators.answer(key, func, facts, args, kwargs) if key is not None else None
             made = self.operators.made(answer[0], args) if answer is not None else None
             if answer is not None and made is not None:
@@ -545,7 +554,12 @@ class Rehearsal:
         before = self.trace.flops
         self.count(name, args)
         returned = func(*args, **kwargs)
-        self.record(leaves(self.torch, returned), name, args)
+        if name in reduced.LOSSES and self.mode is not None:
+            returned, taken = reduced.over_all_elements(self.torch, name, args, returned)
+            self.record([returned], name, args)
+            self.trace.allocate_for_a_moment(taken if returned.device == self.call.device else 0)
+        else:
+            self.record(leaves(self.torch, returned), name, args)
         if key is not None:
             self.operators.remember(key, returned, args, self.trace.flops - before)
         if self.mode is not None:

@@ -174,6 +174,15 @@ def bound_by(statement: Any) -> set[str]:
     return outliving.names_with(statement, ast.Store)
 
 
+def only_calls(statement: Any, is_a_module: Callable[[ast.expr], bool]) -> bool:
+    """Whether all that it does is to call models, and to let go of what they return (`with torch.no_grad():
+    teacher(x)`)."""
+    if isinstance(statement, ast.With):
+        return all(only_calls(each, is_a_module) for each in statement.body)
+    is_call = isinstance(statement, ast.Expr) and isinstance(statement.value, ast.Call)
+    return is_call and is_a_module(statement.value.func)
+
+
 def changes_an_object(statement: Any) -> bool:
     places = (ast.Attribute, ast.Subscript)
     return any(isinstance(each, places) and isinstance(each.ctx, ast.Store) for each in ast.walk(statement))

@@ -47,7 +47,15 @@ OPERATIONS = frozenset(
 FRESH = COMPREHENSIONS + (ast.Call, ast.Constant, ast.List, ast.Tuple, ast.Dict, ast.Set)
 
 
-class Taken:
+class Unseen:
+    """A place of a line."""
+
+    def outside(self, frame: FrameType) -> Any:
+        """What is changed, where a copy of it could be."""
+        return None
+
+
+class Taken(Unseen):
     """An iterator that is taken from."""
 
     def __init__(self, node: ast.expr, must_be_known: bool = False) -> None:
@@ -63,7 +71,7 @@ class Taken:
         return "its forward takes from an iterator outside of the model" if is_taken else None
 
 
-class Drawn:
+class Drawn(Unseen):
     """A method, which may be one of a generator of random numbers."""
 
     def __init__(self, node: ast.expr) -> None:
@@ -80,7 +88,7 @@ class Drawn:
         return "its forward draws from a generator of its own (%s)" % type(value).__name__
 
 
-class Changed:
+class Changed(Unseen):
     """An object that a function changes. `must_be_known`: of whatever kind it is."""
 
     def __init__(self, node: ast.expr, must_be_known: bool = False) -> None:
@@ -96,8 +104,12 @@ class Changed:
             is_changed = self.must_be_known and not isinstance(self.node, FRESH)
         return "its forward changes %s, which is outside of the model" % words(self.node) if is_changed else None
 
+    def outside(self, frame: FrameType) -> Any:
+        value = resolved(self.node, frame)
+        return None if value is UNKNOWN else value
 
-class Missed:
+
+class Missed(Unseen):
     """A dict that makes an entry where it has none."""
 
     def __init__(self, node: ast.Subscript) -> None:
@@ -110,6 +122,9 @@ class Missed:
         if resolved(self.node, frame) is not UNKNOWN or not before.has(value):
             return None
         return "its forward changes %s, which is outside of the model" % words(self.node)
+
+    def outside(self, frame: FrameType) -> Any:
+        return resolved(self.node.value, frame)
 
 
 def may_be_in(code: CodeType) -> bool:

@@ -25,6 +25,7 @@ from . import (
     losses,
     operators,
     optimizers,
+    outside,
     packing,
     randoms,
     rehearsal,
@@ -83,7 +84,7 @@ class Work:
         # Those that had ended when memory ran out.
         self.steps = steps
         self.micros = 0
-        self.began = 0.0
+        self.began = self.attempted = 0.0
         # More where somebody waits for the answer.
         self.slack = 1.0
         # Seconds of the first variant, and what another one is expected to take.
@@ -101,6 +102,9 @@ class Work:
         # What operators returned, and what keeps the rehearsals from having an effect.
         self.known = operators.Known()
         self.guard: Any = None
+        # What the step changes outside of its model, and whether the program's own hooks are called.
+        self.outside: outside.Outside | None = None
+        self.with_hooks = True
         # How many times the places in so many elements were asked for.
         self.shares: list[int] = []
         # Questions about what is not known that are answered with no (values.py).
@@ -146,49 +150,58 @@ class Work:
 
     def until(self, deadline: apart.Deadline, owners: Owners) -> None:
         """As many as there is time for. Nothing is tried again, and no others where the first fails."""
-        end = deadline.at
         self.began = time.monotonic()
         batch = self.batch()
         draws = randoms.Randoms(self.torch)
         guard = self.guard = effects.Guard(owners, before.Before(), apart.looks_up(deadline))
-        with warned.Silence(), compiling.left(), scripted.as_written(self.torch), guard:
-            apart.here.is_guarded(guard)
-            while self.left and time.monotonic() + self.next_takes < end:
-                variant, which = self.left[0]
-                began = time.monotonic()
-                spent = self.micros / 1e6 + began - self.began
-                if self.variants and not self.would_end_in_time(spent):
-                    self.left.pop(0)
-                    continue
-                if deadline.has_come():
-                    # The program draws by itself again.
-                    break
-                # Each draws the same: what is left out by chance is the same in all.
-                draws.put_back()
-                if which == FIRST:
-                    try:
-                        said = self.one(variant, batch, deadline)
-                    except losses.NoLoss as no_loss:
-                        errors.foreseen("run the caller's lines: %s" % no_loss)
-                        batch = self.next_way()
-                        continue
-                    if "why_not" in said and deadline.has_come():
-                        # There may be more time for it later.
-                        raise effects.Stopped("it took too long")
-                    if "why_not" in said and not self.variants and self.call.is_evaluated_first:
-                        batch = self.next_way()
-                        continue
-                    self.variants.append(said)
-                    for change in self.changes:
-                        self.at[change["change"]] = len(self.variants)
-                        self.variants.append(change)
-                    self.changes = []
-                else:
-                    self.again(sizes.further_of(batch)[which - OWN], batch, deadline)
+        outer = self.outside = outside.Outside(owners)
+        try:
+            with warned.Silence(), compiling.left(), scripted.as_written(self.torch), guard:
+                self.until_guarded(deadline, batch, draws)
+        finally:
+            # They are the program's.
+            guard.outside = None
+            outer.forget()
+
+    def until_guarded(self, deadline: apart.Deadline, batch: int, draws: randoms.Randoms) -> None:
+        apart.here.is_guarded(self.guard)
+        while self.left and time.monotonic() + self.next_takes < deadline.at:
+            variant, which = self.left[0]
+            began = time.monotonic()
+            spent = self.micros / 1e6 + began - self.began
+            if self.variants and not self.would_end_in_time(spent):
                 self.left.pop(0)
-                self.took(time.monotonic() - began)
-                if "trace" not in self.variants[0]:
-                    self.left = []
+                continue
+            if deadline.has_come():
+                # The program draws by itself again.
+                break
+            # Each draws the same: what is left out by chance is the same in all.
+            draws.put_back()
+            if which == FIRST:
+                try:
+                    said = self.one(variant, batch, deadline)
+                except losses.NoLoss as no_loss:
+                    errors.foreseen("run the caller's lines: %s" % no_loss)
+                    batch = self.next_way()
+                    continue
+                if "why_not" in said and deadline.has_come():
+                    # There may be more time for it later.
+                    raise effects.Stopped("it took too long")
+                if "why_not" in said and not self.variants and self.call.is_evaluated_first:
+                    batch = self.next_way()
+                    continue
+                self.variants.append(said)
+                for change in self.changes:
+                    self.at[change["change"]] = len(self.variants)
+                    self.variants.append(change)
+                self.changes = []
+            else:
+                self.again(sizes.further_of(batch)[which - OWN], batch, deadline)
+            self.left.pop(0)
+            # What was tried before the last attempt is tried no more.
+            self.took(time.monotonic() - max(began, self.attempted))
+            if "trace" not in self.variants[0]:
+                self.left = []
 
     def took(self, seconds: float) -> None:
         """So long did the one take that has just ended."""
@@ -390,16 +403,18 @@ class Work:
     def tried(
         self, variant: Changed, batch: int, at: int, deadline: apart.Deadline
     ) -> tuple[rehearsal.Rehearsal, rehearsal.Trace]:
+        self.attempted = time.monotonic()
         made = rehearsal.Variant((batch, at), variant, self.is_flat)
-        one = rehearsal.Rehearsal(self.torch, self.call, made, deadline, self.known, self.guard)
+        one = rehearsal.Rehearsal(
+            self.torch, self.call, made, deadline, self.known, self.guard, self.outside, self.with_hooks
+        )
         one.values.shares, one.values.no = self.shares, self.no
         try:
             with packing.by(one.sequences):
                 trace = one.run()
-        except Exception as error:
-            if deadline.has_come() or not one.values.answers_no(error.__traceback__):
+        except (Exception, effects.Stopped) as error:
+            if deadline.has_come() or not self.is_worth_another(one, error):
                 raise
-            errors.foreseen("pass a check of the program's")
             return self.tried(variant, batch, at, deadline)
         if one.values.asked and not self.shares:
             # Once more, by how many share.
@@ -407,7 +422,27 @@ class Work:
             return self.tried(variant, batch, at, deadline)
         if one.values.assumes:
             self.line["assumes_values"] = True
+        if self.outside is not None and self.outside.is_changed_inside:
+            self.line["changes_outside"] = True
         return one, trace
+
+
+    def is_worth_another(self, one: rehearsal.Rehearsal, error: BaseException) -> bool:
+        """Whether a rehearsal that has failed may go further the next time."""
+        stopped_at, self.guard.outside = self.guard.outside, None
+        if self.outside is not None and self.outside.takes(stopped_at):
+            self.outside.is_changed_inside |= self.guard.deep > 1
+            errors.foreseen("change what is outside of the model")
+            return True
+        if one.values.answers_no(error.__traceback__):
+            errors.foreseen("pass a check of the program's")
+            return True
+        # What the first of the variants got through is no fault of theirs in another one.
+        if self.with_hooks and not self.traces and one.copier is not None and one.copier.has_hooks:
+            errors.foreseen("call the program's hooks")
+            self.with_hooks = False
+            return True
+        return False
 
 
 def say(said: Line, trace: rehearsal.Trace, at: int, fixed: Any, outlive: dict[str, list[int]]) -> None:
