@@ -153,6 +153,7 @@ const PACKAGE: &[(&str, &str)] = embedded![
     "rehearse/scripted.py",
     "rehearse/shadows.py",
     "rehearse/shards.py",
+    "rehearse/shares.py",
     "rehearse/sizes.py",
     "rehearse/statements.py",
     "rehearse/unseen.py",

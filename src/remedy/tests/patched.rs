@@ -223,10 +223,7 @@ fn blocks_that_change_what_is_outside_are_not_run_twice() {
         scene.add(9.2, EventKind::Rehearsal(Box::new(said)));
         let (_, remedies) = offers(&scene);
         let offered = &one(&remedies, RemedyId::Recompute).availability;
-        assert_eq!(
-            matches!(offered, Availability::Offered),
-            !changes_outside
-        );
+        assert_eq!(matches!(offered, Availability::Offered), !changes_outside);
         if changes_outside {
             let reason = reason(&scene, RemedyId::Recompute);
             assert!(reason.contains("no part of the model"), "{reason}");

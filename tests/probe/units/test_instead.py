@@ -29,6 +29,14 @@ class Put(unittest.TestCase):
             self.place.function = lambda: "theirs, " + ours()
         self.assertEqual(self.place.function(), "theirs, around torch's")
 
+    def test_a_class_that_derives_it_has_none_of_its_own_afterwards(self):
+        base = type("Base", (), {"function": lambda self: "torch's"})
+        place = type("Derived", (base,), {})
+        with Instead(place, "function", lambda original: lambda self: "around " + original(self)):
+            self.assertEqual((place().function(), base().function()), ("around torch's", "torch's"))
+        self.assertNotIn("function", vars(place))
+        self.assertEqual(place().function(), "torch's")
+
     def test_a_place_without_such_a_function_stays_without(self):
         for place in (None, types.SimpleNamespace()):
             with Instead(place, "other", lambda original: original):

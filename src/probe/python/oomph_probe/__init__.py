@@ -98,6 +98,7 @@ rehearse/ After an OOM in the first steps, to know what another batch or a remed
     evaluations    calls without gradients that memory ran out in
     rehearsal      one step on fake tensors, as a trace of allocations and frees
     values         which values of its tensors are known
+    shares         of how many it is known that they are not zero
     offloading     what a forward saves goes to RAM, as the patch of that name has it
     chunking       a cross-entropy over some rows at a time
     recomputing    repeated blocks are recomputed in backward, as the patch of that name has it

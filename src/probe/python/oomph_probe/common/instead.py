@@ -16,13 +16,15 @@ class Instead:
 
     def __init__(self, place: Any, name: str, make: Callable[[Any], Any]) -> None:
         self.place, self.name, self.make = place, name, make
-        self.is_there = False
+        # `is_its_own`: no class has it from one that it derives from.
+        self.is_there = self.is_its_own = False
         self.original: Any = None
         self.ours: Any = None
 
     def put(self) -> None:
         if self.is_there or not hasattr(self.place, self.name):
             return
+        self.is_its_own = not isinstance(self.place, type) or self.name in vars(self.place)
         self.original = getattr(self.place, self.name)
         self.ours = self.make(self.original)
         setattr(self.place, self.name, self.ours)
@@ -30,7 +32,10 @@ class Instead:
 
     def take_back(self) -> None:
         if self.is_there and getattr(self.place, self.name, None) is self.ours:
-            setattr(self.place, self.name, self.original)
+            if self.is_its_own:
+                setattr(self.place, self.name, self.original)
+            else:
+                delattr(self.place, self.name)
         self.is_there = False
         self.original = self.ours = None
 

@@ -435,7 +435,7 @@ class Rehearsal:
             made = self.torch.empty_strided(shape, stride, dtype=value.dtype, device=value.device)
             made.requires_grad_(value.requires_grad)
             if value.values is not None and self.mode is not None:
-                self.values.note(made, values.Lazy(values.stretched, (value.values, at, shape), {}, None))
+                self.values.note(made, values.Lazy(values.stretched, (value.values, at, shape), {}))
             return made
         if isinstance(value, dict):
             return {key: self.made(each, may_be_flat) for key, each in value.items()}
@@ -472,6 +472,15 @@ class Rehearsal:
             return loss
         logits = max(tensors, key=lambda each: each.numel())
         return usual_loss(torch, logits)
+
+    def lists(self) -> Any:
+        """Fakes are made lists of by what is known of them."""
+        from torch._subclasses.fake_tensor import FakeTensor
+
+        stack = contextlib.ExitStack()
+        for each in values.by(self.values, FakeTensor, lambda: self.operators.plainly()):
+            stack.enter_context(each)
+        return stack
 
     def on_this_thread(self) -> contextlib.AbstractContextManager[None]:
         """Backward on the thread that asks for it, not on those that autograd has for each GPU."""
@@ -547,6 +556,11 @@ class Rehearsal:
                     return self.values.number(args[0], self.operators.plainly)
                 except values.NotKnown:
                     errors.foreseen("a value that is not known")
+        if self.mode is not None and name == values.BINS and len(args) + len(kwargs) > 1:
+            made = self.torch.empty((values.bins_of(args, kwargs),), dtype=self.torch.int64, device=args[0].device)
+            self.values.follow(func, name, args, kwargs, made)
+            self.record([made], name, args)
+            return made
         if self.mode is not None and name in values.BY_VALUE:
             return self.by_value(name, args)
         if self.mode is not None and name in INDEXING and any(is_mask(each) for each in args[1]):

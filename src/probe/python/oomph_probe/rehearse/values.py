@@ -8,10 +8,14 @@ where the function that asked raises an error thereupon (a check of what it was 
 
 from __future__ import annotations
 
+import operator
 import sys
 import weakref
 
 from ..common import errors, frames
+from ..common.instead import Instead
+from . import apart, shares
+from .shares import Shares
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -29,6 +33,7 @@ MOST_ELEMENTS = 1 << 20
 MAKING = frozenset(
     "arange full ones zeros eye linspace scalar_tensor tril_indices triu_indices lift_fresh_copy lift_fresh".split()
 )
+LIFTING = frozenset(("lift_fresh_copy", "lift_fresh"))
 # What depends on values for the size of what it returns.
 BY_VALUE = frozenset("nonzero masked_select".split())
 # What makes places of elements, which are no sizes, and what gives some of them on.
@@ -37,8 +42,14 @@ GIVING = frozenset(
     "select slice view _unsafe_view squeeze unsqueeze permute transpose t expand alias detach clone _to_copy unbind"
     .split()
 )
+# Counts how often each number comes: of as many as its last argument says, where none is larger.
+BINS = "bincount"
 # Questions whose answer is no in a training that goes well.
 FAILURES = frozenset("isnan isinf isneginf isposinf".split())
+
+
+# What is followed to know how many elements are not zero.
+COUNTED = shares.KEEPING | shares.GIVING | shares.SUMS | shares.INTO_ZEROS | frozenset(("eq", "bincount", "histc"))
 
 
 class NotKnown(Exception):
@@ -48,16 +59,15 @@ class NotKnown(Exception):
 class Lazy:
     """A tensor by the operation that makes it; its value is computed once, where it is asked for."""
 
-    __slots__ = ("func", "args", "kwargs", "place", "value")
+    __slots__ = ("func", "args", "kwargs", "value")
 
-    def __init__(self, func: Any, args: Any, kwargs: Any, place: int | None) -> None:
-        self.func, self.args, self.kwargs, self.place = func, args, kwargs, place
+    def __init__(self, func: Any, args: Any, kwargs: Any) -> None:
+        self.func, self.args, self.kwargs = func, args, kwargs
         self.value: Any = None
 
     def get(self) -> Any:
         if self.value is None:
-            made = self.func(*computed(self.args), **computed(self.kwargs))
-            self.value = made if self.place is None else made[self.place]
+            self.value = self.func(*computed(self.args), **computed(self.kwargs))
             self.func = self.args = self.kwargs = None
         return self.value
 
@@ -101,39 +111,52 @@ class Values:
         self.shares: list[int] = []
         # Whether something was answered that is not known.
         self.assumes = False
+        # Of what is not known how many are not zero.
+        self.shares_of = Shares()
 
     def of(self, fake: Any) -> Lazy | None:
         found = self.known.get(id(fake))
-        if found is None or found[0]() is not fake or found[2] != fake._version:
+        # `data` counts versions from zero again.
+        if found is None or found[0]() is not fake or found[2] < fake._version:
             return None
         return found[1]
 
     def follow(self, func: Any, name: str, args: Args, kwargs: Kwargs, returned: Any) -> None:
         """Notes how what an operation has returned is computed, where that follows from what is known."""
+        if name in COUNTED:
+            known = [isinstance(each, self.torch.Tensor) and self.of(each) is not None for each in args[:2]]
+            self.shares_of.follow(name, args, returned, known[:1] == [True], known == [False, True])
         if name in FAILURES:
             shape = tuple(returned.shape)
-            self.note(returned, Lazy(self.torch.zeros, (shape,), {"dtype": returned.dtype, "device": "cpu"}, None))
+            self.note(returned, Lazy(self.torch.zeros, (shape,), {"dtype": returned.dtype, "device": "cpu"}))
             return
         if name in PLACES or self.places and name in GIVING and self.has_places(args[0]):
             self.note_places(returned)
         if not args and not kwargs or not self.known and name not in MAKING:
             return
         made = returned if type(returned) in (list, tuple) else (returned,)
-        if name in MAKING and name not in ("lift_fresh_copy", "lift_fresh"):
+        if name in LIFTING and args and type(args[0]) is self.torch.Tensor:
+            # Of a list of numbers, or an array (`torch.as_tensor(lengths)`).
+            if args[0].numel() <= MOST_ELEMENTS:
+                self.are(returned, args[0])
+            return
+        if name in MAKING and name not in LIFTING:
             kwargs = {**kwargs, "device": "cpu", "pin_memory": False}
         elif type(args[0] if args else None) is not list and (not args or self.of(args[0]) is None):
             return
         if func._schema.is_mutable or not made:
             # What is changed in place is another version of itself.
+            self.known.pop(id(args[0]) if args else 0, None)
             return
         try:
             lazy_args, lazy_kwargs = self.lazily(args), self.lazily(kwargs)
         except NotKnown:
             return
+        # Of what returns several it is computed once for all of them.
+        whole = Lazy(func, lazy_args, lazy_kwargs)
         for place, each in enumerate(made):
             if isinstance(each, self.torch.Tensor) and each.numel() <= MOST_ELEMENTS:
-                lazy = Lazy(func, lazy_args, lazy_kwargs, None if made[0] is returned else place)
-                self.note(each, lazy)
+                self.note(each, whole if made[0] is returned else Lazy(operator.getitem, (whole, place), {}))
 
     def note_places(self, returned: Any) -> None:
         for each in returned if type(returned) in (list, tuple) else (returned,):
@@ -149,7 +172,7 @@ class Values:
 
     def are(self, fake: Any, tensor: Any) -> None:
         """Those of a tensor of the program's, read if they are asked for."""
-        self.note(fake, Lazy(on_the_host, (tensor,), {}, None))
+        self.note(fake, Lazy(on_the_host, (tensor,), {}))
 
     def lazily(self, value: Any) -> Any:
         kind = type(value)
@@ -187,6 +210,10 @@ class Values:
                 return found.item()
         except NotKnown:
             kind = str(fake.dtype)
+            count = self.shares_of.counted(fake)
+            if count is not None:
+                self.assumes = True
+                return count
             is_place = self.has_places(fake)
             if not ("bool" in kind or fake.dtype.is_floating_point or is_place):
                 raise
@@ -194,6 +221,19 @@ class Values:
             if is_place:
                 return 0
             return self.answered() if "bool" in kind else 1.0
+
+    def counted(self, fake: Any, plainly: Any) -> Tensor:
+        """The numbers of a tensor, on the host; raises `NotKnown`."""
+        try:
+            return self.value(fake, plainly)
+        except NotKnown:
+            counts = self.shares_of.listed(fake)
+            if counts is None:
+                raise
+            self.assumes = True
+            with plainly():
+                made: Tensor = self.torch.tensor(counts, dtype=fake.dtype, device="cpu")
+                return made
 
     def answered(self) -> bool:
         """The answer to a question of yes or no about what is not known."""
@@ -229,6 +269,9 @@ class Values:
                 return int(found.count_nonzero().item())
         except NotKnown:
             self.assumes = True
+            filled = self.shares_of.not_zero(fake)
+            if filled is not None:
+                return filled
             count, at = int(fake.numel()), len(self.asked)
             self.asked.append(count)
             return -(-count // (self.shares[at] if at < len(self.shares) else 1))
@@ -236,3 +279,31 @@ class Values:
     def parts(self) -> list[int]:
         """For each time how many times the places in so many elements were asked for: so many experts share them."""
         return [self.asked.count(each) for each in self.asked]
+
+
+def bins_of(args: Args, kwargs: Kwargs) -> int:
+    return int(kwargs["minlength"] if "minlength" in kwargs else args[2] if len(args) > 2 else 0)
+
+
+def by(values: Values, kind: Any, plainly: Any) -> list[Instead]:
+    """While they are there, lists and arrays are made of a rehearsal's fakes by what is known of them; element by
+    element, as torch does it, a batch of lengths would take seconds."""
+
+    def made_by(name: str) -> Instead:
+        def make(original: Any) -> Any:
+            def of_a_fake(self: Any, *args: Any, **kwargs: Any) -> Any:
+                if not apart.here.is_in_one():
+                    return original(self, *args, **kwargs)
+                try:
+                    found = values.counted(self, plainly)
+                except NotKnown:
+                    errors.foreseen("read a tensor")
+                    return original(self, *args, **kwargs)
+                with plainly():
+                    return getattr(found, name)()
+
+            return of_a_fake
+
+        return Instead(kind, name, make)
+
+    return [made_by("tolist"), made_by("numpy")]

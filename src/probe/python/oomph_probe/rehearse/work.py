@@ -410,7 +410,7 @@ class Work:
         )
         one.values.shares, one.values.no = self.shares, self.no
         try:
-            with packing.by(one.sequences):
+            with packing.by(one.sequences), one.lists():
                 trace = one.run()
         except (Exception, effects.Stopped) as error:
             if deadline.has_come() or not self.is_worth_another(one, error):
