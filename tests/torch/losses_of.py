@@ -96,6 +96,23 @@ def squared():
     F.mse_loss(pred, target).backward()
 
 
+def with_a_gradient_that_is_given():
+    model = Model()
+    x, _ = given()
+    weights = torch.ones(BATCH)
+    for _ in range(1):
+        score = model(x).mean(1)
+        score.backward(weights)
+
+
+def with_one_for_a_single_number():
+    model, one = Model(), torch.ones(1)
+    x, _ = given()
+    for _ in range(1):
+        score = model(x).mean().view(1)
+        score.backward(one)
+
+
 def in_one_line():
     model, criterion = Model(), nn.CrossEntropyLoss()
     x, y = given()

@@ -53,7 +53,7 @@ class Dispatching(Experts):
     """By what is not zero among the gates."""
 
     def routed(self, x, weights, chosen):
-        gates = torch.zeros(len(x), EXPERTS).scatter(1, chosen, weights)
+        gates = torch.zeros_like(self.gate(x)).scatter(1, chosen, weights)
         order = torch.nonzero(gates).sort(0)[1][:, 1]
         tokens = torch.nonzero(gates)[order, 0]
         made = torch.cat(self.each(x[tokens].split((gates > 0).sum(0).tolist())))

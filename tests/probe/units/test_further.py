@@ -8,7 +8,7 @@ from _oomph_probe.rehearse import further, rounds
 
 
 def lines_of(text):
-    return [ast.unparse(each) for each in further.lines_of(ast.parse(text).body)]
+    return [ast.unparse(each) for each in further.lines_of(ast.parse(text).body, {"loss"})]
 
 
 @unittest.skipUnless(hasattr(ast, "unparse"), "since Python 3.9")
@@ -42,6 +42,21 @@ class Further(unittest.TestCase):
                 "    optimizer.step()\n"
             ),
             ["if step % 2 == 0:\n    score = critic(maker(noise))\n    __oomph_backward__(score.mean(), True)"],
+        )
+
+    def test_a_gradient_that_is_given_is_no_loss(self):
+        self.assertEqual(
+            lines_of(
+                "score = critic(made)\n"
+                "score.backward(one)\n"
+                "loss.backward(gradient=weights)\n"
+                "accelerator.backward(score)\n"
+                "self.manual_backward(score.mean())\n"
+            ),
+            [
+                "score = critic(made)", "__oomph_backward__(score.sum(), False)", "__oomph_backward__(loss.sum(), False)",
+                "__oomph_backward__(score, False)", "__oomph_backward__(score.mean(), False)",
+            ],
         )
 
     def test_nothing_where_there_is_none(self):

@@ -155,7 +155,7 @@ class Scene:
             found = further.call_in(each)
             if found is not None:
                 # The loss may be made in the statement itself.
-                self.result, self.keeps_graph = further.value_of(found), further.keeps_graph(found)
+                self.result, self.keeps_graph = self.value_of(found), further.keeps_graph(found)
                 self.goes_back_in, before, behind = around(each, found)
                 self.rest = behind + statements[at + 1 :]
                 return statements[:at] + before
@@ -163,6 +163,9 @@ class Scene:
                 self.result, self.ends = each.value, True
                 return statements[:at]
         return statements
+
+    def value_of(self, call: ast.Call) -> Any:
+        return ast.fix_missing_locations(further.value_of(call, self.bound_in_loop | {OUTPUT}))
 
     def cut_at_loss(self, statements: list[Any]) -> list[Any]:
         """Up to the last that binds a loss: an evaluation of what a training step will go backward from."""
@@ -215,7 +218,7 @@ class Scene:
                 if is_first:
                     self.until_bound = len(keeps) + is_needed
             block[:] = reversed(kept)
-        self.further = [] if self.ends else further.lines_of(self.rest)
+        self.further = [] if self.ends else further.lines_of(self.rest, self.bound_in_loop)
         run = {id(each) for each in self.further}
         self.rest = self.behind([each for each in self.rest if id(each) not in run])
         # What they need is looked for, and missed only where they run.

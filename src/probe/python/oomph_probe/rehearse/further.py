@@ -13,7 +13,8 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
 
-BACKWARDS = ("backward", "manual_backward")
+BACKWARD = "backward"
+BACKWARDS = (BACKWARD, "manual_backward")
 # What a line calls to go backward in the rehearsal.
 GOES_BACK = "__oomph_backward__"
 BLOCKS = ("body", "orelse", "finalbody")
@@ -32,10 +33,17 @@ def call_in(statement: Any) -> ast.Call | None:
     return None
 
 
-def value_of(call: ast.Call) -> Any:
-    """What it goes backward from."""
+def value_of(call: ast.Call, made: set[str]) -> Any:
+    """What it goes backward from; `made` are the variables that the step has bound. One of them that is given a
+    gradient may have many elements: their sum."""
     func: Any = call.func
-    value: Any = call.args[0] if call.args and not isinstance(call.args[0], ast.Starred) else func.value
+    is_given = bool(call.args) and not isinstance(call.args[0], ast.Starred)
+    value: Any = call.args[0] if is_given else func.value
+    is_made = func.attr == BACKWARD and any(
+        isinstance(node, ast.Name) and node.id in made for node in ast.walk(func.value)
+    )
+    if is_given and is_made or any(each.arg == "gradient" for each in call.keywords):
+        return ast.Call(func=ast.Attribute(value=func.value, attr="sum", ctx=ast.Load()), args=[], keywords=[])
     # A scaler's: by a factor.
     while isinstance(value, ast.Call) and isinstance(value.func, ast.Attribute) and value.func.attr == "scale":
         value = value.args[0]
@@ -58,20 +66,25 @@ def clears(node: Any) -> bool:
 class Rewritten(ast.NodeTransformer):
     """Each backward and each `zero_grad` by a call of the rehearsal's."""
 
+    def __init__(self, made: set[str]) -> None:
+        self.made = made
+
     def visit_Call(self, node: ast.Call) -> Any:
         if clears(node):
             func: Any = node.func
             return ast.Call(func=ast.Name(id=CLEARS, ctx=ast.Load()), args=[func.value], keywords=[])
         if not isinstance(node.func, ast.Attribute) or node.func.attr not in BACKWARDS:
             return self.generic_visit(node)
-        named: list[ast.expr] = [self.visit(value_of(node)), ast.Constant(value=keeps_graph(node))]
+        named: list[ast.expr] = [self.visit(value_of(node, self.made)), ast.Constant(value=keeps_graph(node))]
         return ast.Call(func=ast.Name(id=GOES_BACK, ctx=ast.Load()), args=named, keywords=[])
 
 
-def lines_of(statements: list[Any]) -> list[Any]:
-    """The statements that lead to further backwards, in order; none where there is none."""
-    wanted: set[str] = set()
-    return [ast.fix_missing_locations(Rewritten().visit(each)) for each in chosen(statements, wanted)]
+def lines_of(statements: list[Any], made: set[str]) -> list[Any]:
+    """The statements that lead to further backwards, in order; none where there is none. `made` are the variables that
+    the step has bound before them."""
+    found = chosen(statements, set())
+    made = made.union(*map(bound_by, found))
+    return [ast.fix_missing_locations(Rewritten(made).visit(each)) for each in found]
 
 
 def chosen(statements: list[Any], wanted: set[str]) -> list[Any]:

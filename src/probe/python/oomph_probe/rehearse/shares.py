@@ -20,6 +20,7 @@ GIVING = frozenset(
     .split()
 )
 SUMS = frozenset(("sum", "count_nonzero"))
+ZEROS = frozenset("zeros zeros_like new_zeros".split())
 INTO_ZEROS = frozenset(("scatter", "scatter_"))
 
 
@@ -27,12 +28,15 @@ class Shares:
     """Those of one rehearsal, by the fakes' addresses: a number of elements that are not zero, or the sum of counts."""
 
     def __init__(self) -> None:
+        self.zeros: dict[int, tuple[Any, int, int]] = {}
         self.filled: dict[int, tuple[Any, int, int]] = {}
         self.counts: dict[int, tuple[Any, int, int]] = {}
 
-    def follow(self, name: str, args: Args, returned: Any, are_zeros: bool, is_a_range: bool) -> None:
-        """`are_zeros`: the first argument is known to be zeros; `is_a_range`: the second is known."""
-        if name in INTO_ZEROS and are_zeros and len(args) > 2:
+    def follow(self, name: str, args: Args, returned: Any, is_a_range: bool) -> None:
+        """`is_a_range`: of two arguments the second is known."""
+        if name in ZEROS:
+            self.note(self.zeros, returned, 0)
+        elif name in INTO_ZEROS and len(args) > 2 and self.is_zero(args[0], name):
             self.note(self.filled, returned, int(args[2].numel()))
         elif name == "eq" and is_a_range and args[0].dim() and args[0].shape[-1] == 1:
             # One of each row's is the one that it is compared with.
@@ -63,6 +67,11 @@ class Shares:
         if found is None or found[0]() is not fake or found[1] < fake._version:
             return None
         return found[2]
+
+    def is_zero(self, fake: Any, name: str) -> bool:
+        """Whether it was zeros before this operator."""
+        found = self.zeros.get(id(fake))
+        return found is not None and found[0]() is fake and fake._version <= found[1] + (name[-1:] == "_")
 
     def not_zero(self, fake: Tensor) -> int | None:
         return self.of(self.filled, fake)

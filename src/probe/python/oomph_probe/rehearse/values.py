@@ -34,6 +34,8 @@ MAKING = frozenset(
     "arange full ones zeros eye linspace scalar_tensor tril_indices triu_indices lift_fresh_copy lift_fresh".split()
 )
 LIFTING = frozenset(("lift_fresh_copy", "lift_fresh"))
+# And what makes one of another's sizes.
+LIKE = {"zeros_like": 0, "new_zeros": 0, "ones_like": 1, "new_ones": 1}
 # What depends on values for the size of what it returns.
 BY_VALUE = frozenset("nonzero masked_select".split())
 # What makes places of elements, which are no sizes, and what gives some of them on.
@@ -49,7 +51,9 @@ FAILURES = frozenset("isnan isinf isneginf isposinf".split())
 
 
 # What is followed to know how many elements are not zero.
-COUNTED = shares.KEEPING | shares.GIVING | shares.SUMS | shares.INTO_ZEROS | frozenset(("eq", "bincount", "histc"))
+COUNTED = frozenset(("eq", "bincount", "histc")).union(
+    shares.KEEPING, shares.GIVING, shares.SUMS, shares.ZEROS, shares.INTO_ZEROS
+)
 
 
 class NotKnown(Exception):
@@ -125,10 +129,14 @@ class Values:
         """Notes how what an operation has returned is computed, where that follows from what is known."""
         if name in COUNTED:
             known = [isinstance(each, self.torch.Tensor) and self.of(each) is not None for each in args[:2]]
-            self.shares_of.follow(name, args, returned, known[:1] == [True], known == [False, True])
+            self.shares_of.follow(name, args, returned, known == [False, True])
         if name in FAILURES:
             shape = tuple(returned.shape)
             self.note(returned, Lazy(self.torch.zeros, (shape,), {"dtype": returned.dtype, "device": "cpu"}))
+            return
+        if name in LIKE and returned.numel() <= MOST_ELEMENTS:
+            kwargs = {"dtype": returned.dtype, "device": "cpu"}
+            self.note(returned, Lazy(self.torch.full, (tuple(returned.shape), LIKE[name]), kwargs))
             return
         if name in PLACES or self.places and name in GIVING and self.has_places(args[0]):
             self.note_places(returned)
