@@ -28,6 +28,7 @@ use crate::cli;
 use crate::command::CommandLine;
 use crate::config;
 use crate::live::display::mode;
+use crate::live::signals::HeldResizes;
 use crate::live::{Ending, FitOptions, SessionConfig, named_in, print};
 use crate::query::sessions::session_names;
 use crate::query::{planned, recordings};
@@ -286,6 +287,7 @@ fn on_screen<T>(
     for problem in settings.problems.into_iter().chain(problem).chain(of_mouse) {
         print::complain(&problem);
     }
+    let _held = HeldResizes::hold()?;
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_io()
         .enable_time()

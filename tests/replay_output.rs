@@ -97,6 +97,21 @@ fn it_comes_with_its_moment_and_goes_with_it() {
     terminal.press("q");
 }
 
+/// A recording that stands still draws only what is asked for: a key that is lost would be missed.
+#[test]
+fn the_first_key_after_a_resize_is_heard() {
+    let directory = stored(true, true);
+    let mut terminal = replay_at(directory.path(), "end");
+    terminal.wait_for("finished", PATIENCE);
+    terminal.resize(36, 120);
+    terminal.wait_for(
+        |screen: &str| screen.lines().any(|line| line.chars().count() > 100),
+        PATIENCE,
+    );
+    terminal.press("?");
+    terminal.wait_for("this help", PATIENCE);
+}
+
 #[test]
 fn it_begins_where_it_is_told_to() {
     let directory = stored(true, true);

@@ -266,11 +266,8 @@ pub(super) fn pressed(screen: &mut Screen, event: TerminalEvent, scene: &Scene) 
         TerminalEvent::Key(key) => screen.view.key(key, scene),
         TerminalEvent::Mouse(mouse) => screen.view.mouse(mouse, scene),
         TerminalEvent::Paste(text) => screen.view.paste(&text, scene),
-        TerminalEvent::Resize(..) => {
-            screen.resized();
-            None
-        }
-        TerminalEvent::FocusGained | TerminalEvent::FocusLost => None,
+        // Its size is looked at for each frame.
+        TerminalEvent::Resize(..) | TerminalEvent::FocusGained | TerminalEvent::FocusLost => None,
     }
 }
 

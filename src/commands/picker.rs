@@ -31,8 +31,8 @@ const RECENT: usize = 200;
 const AT_A_TIME: usize = 8;
 /// Between two looks at the sessions that run.
 const LOOK: Duration = Duration::from_secs(2);
-/// A frame that the terminal does not take is tried again.
-const STUCK: Duration = Duration::from_millis(500);
+/// Between two looks at the terminal's size; a frame that it does not take is tried again then.
+const TICK: Duration = Duration::from_millis(250);
 
 /// Shows the list until a session is chosen, which then takes this process's place, or the user leaves.
 ///
@@ -108,7 +108,7 @@ async fn choose(
             biased;
             _ = ends.recv() => Some(PickerEffect::Quit),
             key = typed.recv() => match key {
-                Some(Typed::Event(event)) => pressed(&mut picker, &mut terminal, event, preferences),
+                Some(Typed::Event(event)) => pressed(&mut picker, event, preferences),
                 Some(Typed::HungUp) | None => Some(PickerEffect::Quit),
             },
             told = next(&mut news) => {
@@ -118,7 +118,10 @@ async fn choose(
                 }
                 None
             }
-            () = tokio::time::sleep(STUCK), if is_stuck => None,
+            () = tokio::time::sleep(TICK) => {
+                fit(&mut picker, &mut terminal);
+                None
+            }
         };
         match effect {
             Some(PickerEffect::Open { id, how }) => {
@@ -144,7 +147,6 @@ async fn choose(
 
 fn pressed(
     picker: &mut Picker,
-    terminal: &mut UserTerminal,
     event: TerminalEvent,
     preferences: Preferences,
 ) -> Option<PickerEffect> {
@@ -155,15 +157,18 @@ fn pressed(
             picker.paste(&text);
             None
         }
-        TerminalEvent::Resize(..) => {
-            // It may have had another size in between, and cut what it shows.
-            terminal.redraw();
-            terminal.fit();
-            let (width, height) = terminal.size();
-            picker.resize(width, height);
-            None
-        }
-        TerminalEvent::Mouse(_) | TerminalEvent::FocusGained | TerminalEvent::FocusLost => None,
+        TerminalEvent::Resize(..)
+        | TerminalEvent::Mouse(_)
+        | TerminalEvent::FocusGained
+        | TerminalEvent::FocusLost => None,
+    }
+}
+
+/// Takes over the terminal's size.
+fn fit(picker: &mut Picker, terminal: &mut UserTerminal) {
+    if terminal.fit() {
+        let (width, height) = terminal.size();
+        picker.resize(width, height);
     }
 }
 

@@ -8,7 +8,7 @@ use super::display::screen::terminal_size;
 use crate::supervise::{self, Forwarding, Sender, SentSignal};
 use crate::units::Pid;
 use nix::libc;
-use nix::sys::signal::{SigHandler, SigSet, Signal, killpg, raise, signal};
+use nix::sys::signal::{SigHandler, SigSet, SigmaskHow, Signal, killpg, raise, signal};
 use nix::sys::signalfd::{SfdFlags, SignalFd};
 use nix::unistd::{getpgid, getpgrp, getppid, getsid};
 use procfs::process::Process;
@@ -177,6 +177,31 @@ impl Signals {
 /// How long who stops a unit takes for all of its processes. The keeper knows by then whether it is one of them, and that the
 /// training so has the signal already.
 const TO_EACH_PROCESS: Duration = Duration::from_millis(100);
+/// While it is held, no handler hears that the terminal has another size; who draws looks at the size instead. crossterm, which
+/// reads the keys, would lose the first key after that signal: where both are there at once it takes the signal, and is not
+/// told of the key again.
+pub(crate) struct HeldResizes {
+    before: SigSet,
+}
+
+impl HeldResizes {
+    /// To be called before any thread is started, because threads inherit the mask.
+    ///
+    /// # Errors
+    /// The mask could not be changed.
+    pub(crate) fn hold() -> io::Result<HeldResizes> {
+        let resizes = SigSet::from(Signal::SIGWINCH);
+        let before = resizes.thread_swap_mask(SigmaskHow::SIG_BLOCK)?;
+        Ok(HeldResizes { before })
+    }
+}
+
+impl Drop for HeldResizes {
+    fn drop(&mut self) {
+        // What is started in the place of this process is to hear it again.
+        let _ = self.before.thread_set_mask();
+    }
+}
 
 /// What to do with the training when the terminal hangs up.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, clap::ValueEnum, Default)]
