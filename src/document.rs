@@ -16,7 +16,9 @@ use crate::anatomy::{
 };
 use crate::command::CommandLine;
 use crate::diagnosis::{AmongRanks, Certainty, Evidence, Finding, Phrase};
-use crate::event::{LineUsage, MemoryKind, Retainers, SourceLine, as_typed};
+use crate::event::{
+    LineUsage, MemoryKind, Retainer, RetainerKind, Retainers, SourceLine, as_typed,
+};
 use crate::remedy::{Availability, Plan, Remedy};
 use crate::state::{OomIncident, SourceTexts};
 use crate::units::Bytes;
@@ -469,6 +471,12 @@ pub fn grown(growth: &StepGrowth, with_lines: bool) -> Vec<Growing> {
 
 /// Who keeps the memory alive, with its heading; nothing if no name was found.
 pub fn kept_alive(found: &Retainers, heading: &str) -> Vec<DocumentBlock> {
+    // A method that runs has the tensor that it is of: nobody keeps that for longer.
+    let runs = |found: &Retainer| {
+        found.kind == RetainerKind::Local && found.name == "self" && found.length.is_none()
+    };
+    let mut found = found.clone();
+    found.retainers.retain(|found| !runs(found));
     if found.retainers.is_empty() {
         return Vec::new();
     }
@@ -480,7 +488,7 @@ pub fn kept_alive(found: &Retainers, heading: &str) -> Vec<DocumentBlock> {
                 _ => "parameters, gradients and optimizer state left out; two of these may keep the same memory".into(),
             }),
         }),
-        DocumentBlock::Tree(Tree::Retainers(found.clone())),
+        DocumentBlock::Tree(Tree::Retainers(found)),
     ]
 }
 

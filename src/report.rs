@@ -27,7 +27,7 @@ pub use growth::growth;
 
 /// A recording of `tests/replay`, in order.
 #[cfg(test)]
-fn recorded(name: &str) -> Vec<crate::event::Event> {
+pub(crate) fn recorded(name: &str) -> Vec<crate::event::Event> {
     let path = format!("{}/tests/replay/{name}.jsonl", env!("CARGO_MANIFEST_DIR"));
     let text = std::fs::read_to_string(path).expect("a recording");
     let events = text.lines().map(serde_json::from_str);

@@ -5,11 +5,12 @@ use crate::command::CommandLine;
 use crate::live::Ending;
 use crate::query::explained::{explained, find};
 use crate::query::listing::find_that_ran_out;
+use crate::query::recordings;
 use crate::report::explain;
 use clap::Args;
 use std::ffi::OsString;
 use std::io::{self, IsTerminal};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 #[derive(Debug, PartialEq, Args)]
 #[command(
@@ -37,6 +38,14 @@ impl ExplainCommand {
     }
 }
 
+/// A recording among the sessions by its session's name, which other subcommands take; another file by its path.
+fn name_of_source(file: &Path) -> String {
+    match recordings::stored_name(file) {
+        Some(session) => format!("session {session}"),
+        None => file.display().to_string(),
+    }
+}
+
 /// Prints what ran out of memory and why; with `command` also its remedies.
 ///
 /// # Errors
@@ -45,7 +54,7 @@ pub(super) fn run(asked: &ExplainCommand, command: Option<&CommandLine>) -> anyh
     let file = asked.file()?;
     let name = match &file {
         None => "standard input".to_string(),
-        Some(file) => file.display().to_string(),
+        Some(file) => name_of_source(file),
     };
     let found = find(file.as_deref())?;
     let text = explained(

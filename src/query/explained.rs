@@ -1,6 +1,6 @@
 //! What is known of the OOMs in a log or a recording, with the remedies for its command. Runs nothing and needs no GPU.
 
-use super::told::each_event;
+use super::told::{each_event, open_end_of};
 use super::{broken_off, recordings};
 use crate::command::CommandLine;
 use crate::diagnosis;
@@ -16,6 +16,7 @@ use crate::recording;
 use crate::remedy::RemedyInputs;
 use crate::report::explain::{self, Explained, Explanation};
 use crate::report::story::SessionStory;
+use crate::report::winning_command;
 use crate::state::{OomIncident, State};
 use crate::units::Moment;
 use anyhow::Context;
@@ -38,58 +39,75 @@ pub fn explained<T>(
     tell: impl FnOnce(&Explanation<'_>) -> T,
 ) -> T {
     let inherited = InheritedSettings::read(|name| std::env::var_os(name));
-    let decisive = explain::decisive(&found.ooms).map(|place| &found.ooms[place]);
+    let decisive = explain::decisive(&found.story.ooms).map(|place| &found.story.ooms[place]);
     let torch = command.and_then(|command| found.torch().or_else(|| torch::version_for(command)));
     let inputs = RemedyInputs {
         launch: LaunchEnvironment {
             torch: torch.as_deref(),
             inherited: inherited.as_inherited(),
-            told: found.state.as_ref().and_then(|state| state.knobs.as_ref()),
+            told: found.state().and_then(|state| state.knobs.as_ref()),
             ..LaunchEnvironment::default()
         },
         forecast: ForecastInputs {
             oom: decisive.map(|oom| &oom.incident),
-            state: found.state.as_ref(),
+            state: found.state(),
             ..ForecastInputs::default()
         },
         findings: decisive.map_or(&[], |oom| &oom.findings),
         ..RemedyInputs::default()
     };
     // A recording knows its command; of a log it has to be typed.
-    let recorded = (found.state.as_ref())
+    let recorded = found
+        .state()
         .filter(|_| command.is_none())
         .and_then(|state| EndedSession::new(state, None))
         .filter(EndedSession::ran_out);
     let of_recording = (recorded.as_ref())
         .and_then(|recorded| Some((recorded.command()?, recorded.remedy_inputs())));
-    let again = file.and_then(|file| recordings::again_name(file, found.state.as_ref()));
-    let runs = (found.state.as_ref()).map_or(&[][..], |state| state.runs.as_slice());
+    let again = file.and_then(|file| recordings::again_name(file, found.state()));
+    let runs = (found.state()).map_or(&[][..], |state| state.runs.as_slice());
     let proofs = runs.iter().filter_map(|run| RunProof::new(runs, run));
     tell(&Explanation {
         source: name,
         length: found.length,
-        ooms: &found.ooms,
+        ooms: &found.story.ooms,
         command: (command.map(|command| (command, inputs))).or(of_recording),
         proofs: proofs.collect(),
+        followed: decisive.map_or(Vec::new(), |oom| followed(&found.story, oom)),
         again: again.as_deref().filter(|_| recorded.is_some()),
-        growth: found.state.as_ref().and_then(crate::report::growth),
+        growth: found.state().and_then(crate::report::growth),
     })
+}
+
+/// What became of the runs after the one that ran out, and the command that went well in the end.
+fn followed(story: &SessionStory, oom: &Explained) -> Vec<String> {
+    let Some((number, _)) = &oom.run else {
+        return Vec::new();
+    };
+    let mut followed = story.after(*number);
+    let winning = winning_command(&story.state).filter(|_| !followed.is_empty());
+    followed.extend(winning.map(|winning| diagnosis::capitalized(&winning)));
+    followed
 }
 
 /// What a source holds.
 pub struct Found {
-    pub ooms: Vec<Explained>,
+    /// The OOMs; of a recording also its runs.
+    story: SessionStory,
     /// Bytes of a log.
-    pub length: Option<u64>,
-    /// The state at a recording's end.
-    pub state: Option<State>,
+    length: Option<u64>,
 }
 
 impl Found {
+    /// The state at a recording's end.
+    pub fn state(&self) -> Option<&State> {
+        self.length.is_none().then_some(&self.story.state)
+    }
+
     /// What is to be said if nothing was found, and the recording stops where the host's memory was nearly gone: of a session that
     /// may go on, what it was if it does not.
     pub fn without_an_end(&self) -> String {
-        let state = self.state.as_ref().filter(|_| self.ooms.is_empty());
+        let state = self.state().filter(|_| self.story.ooms.is_empty());
         let Some(mut state) = state.filter(|state| state.may_break_off()).cloned() else {
             return String::new();
         };
@@ -105,7 +123,7 @@ impl Found {
 
     /// The recorded torch version.
     fn torch(&self) -> Option<String> {
-        let run = self.state.as_ref()?.run()?;
+        let run = self.state()?.run()?;
         run.ranks.first().map(|rank| rank.hello.torch.clone())
     }
 }
@@ -205,9 +223,11 @@ pub fn log(header: &[u8], input: &mut impl BufRead) -> io::Result<Found> {
         })
         .collect();
     Ok(Found {
-        ooms,
+        story: SessionStory {
+            ooms,
+            ..SessionStory::default()
+        },
         length: Some(length),
-        state: None,
     })
 }
 
@@ -219,10 +239,42 @@ pub fn recording(path: &Path) -> anyhow::Result<Found> {
         Ok(())
     })?;
     broken_off::settle(&mut story.state);
-    let story = story.finish();
+    story.open_end = open_end_of(path, &story.state);
     Ok(Found {
-        ooms: story.ooms,
+        story: story.finish(),
         length: None,
-        state: Some(story.state),
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::event::Exit;
+    use crate::state::Run;
+    use std::time::Duration;
+
+    #[test]
+    fn what_followed_ends_with_the_command_that_went_well() {
+        let mut story = SessionStory::new(crate::report::recorded("capacity"));
+        let oom = story.ooms.remove(0);
+        assert!(followed(&story, &oom).is_empty(), "nothing did");
+        let first = story.state.runs[0].clone();
+        let (ended, _) = first.ended.expect("an end");
+        let second = Run {
+            number: first.number.next(),
+            started: ended,
+            ended: Some((ended + Duration::from_secs(70), Exit::Code(0))),
+            shown: "python train.py --batch-size 8".into(),
+            ooms: Vec::new(),
+            oom_count: 0,
+            ..first
+        };
+        story.state.runs.push(second);
+        let followed = followed(&story, &oom);
+        let [run, command] = followed.as_slice() else {
+            panic!("{followed:?}");
+        };
+        assert!(run.starts_with("Run 2 finished after 1:10"), "{run}");
+        assert_eq!(command, "It ran with: python train.py --batch-size 8");
+    }
 }

@@ -105,17 +105,33 @@ pub fn find_session(name: &str) -> anyhow::Result<PathBuf> {
 /// What to type after `oomph again` for a recording: the session's name, where it is stored under that, or else the file.
 pub fn again_name(path: &Path, state: Option<&State>) -> Option<String> {
     let id = &state?.session.as_ref()?.id;
-    let is_log = path.file_name() == Some(OsStr::new(recording::OUTPUT_LOG));
-    let path = match (path.is_dir(), is_log) {
-        (true, _) => path.join(recording::RECORDING),
-        (false, true) => path.with_file_name(recording::RECORDING),
-        (false, false) => path.to_path_buf(),
-    };
-    let directory = path.parent().and_then(Path::file_name);
-    match directory.is_some_and(|name| name == OsStr::new(id)) {
+    let path = recording_of(path);
+    match is_stored_as(&path, id) {
         true => Some(id.clone()),
         false => Some(quoted(&path.to_string_lossy())),
     }
+}
+
+/// The name of the session that a file is of, where it is stored under that.
+pub fn stored_name(path: &Path) -> Option<String> {
+    let path = recording_of(path);
+    let id = recording::header(&path)?.id;
+    is_stored_as(&path, &id).then_some(id)
+}
+
+/// The recording of a session, by its directory, its log or itself.
+fn recording_of(path: &Path) -> PathBuf {
+    let is_log = path.file_name() == Some(OsStr::new(recording::OUTPUT_LOG));
+    match (path.is_dir(), is_log) {
+        (true, _) => path.join(recording::RECORDING),
+        (false, true) => path.with_file_name(recording::RECORDING),
+        (false, false) => path.to_path_buf(),
+    }
+}
+
+fn is_stored_as(recording: &Path, id: &str) -> bool {
+    let directory = recording.parent().and_then(Path::file_name);
+    directory.is_some_and(|name| name == OsStr::new(id))
 }
 
 fn find_among(

@@ -45,6 +45,20 @@ pub fn name_of_recording(path: &Path) -> String {
     }
 }
 
+/// Whether a last run without an end goes on.
+pub(super) fn open_end_of(path: &Path, state: &State) -> OpenEnd {
+    open_end(state, || listing::is_living(&name_of_recording(path)))
+}
+
+/// A session may live though its last run has ended: it waits at its dialog.
+fn open_end(state: &State, is_living: impl FnOnce() -> bool) -> OpenEnd {
+    let is_open = state.run().is_some_and(|run| run.ended.is_none());
+    match is_open && is_living() {
+        true => OpenEnd::GoesOn,
+        false => OpenEnd::Unknown,
+    }
+}
+
 /// What a recorded session is called: its name, or where it has none the file's path.
 pub fn name_of(state: &State, path: &Path) -> String {
     let session = state.session.as_ref();
@@ -74,10 +88,7 @@ impl Told {
             Ok(())
         })?;
         broken_off::settle(&mut story.state);
-        let is_open = (story.state.run()).is_some_and(|run| run.ended.is_none());
-        if is_open && listing::is_living(&name_of_recording(&path)) {
-            story.open_end = OpenEnd::GoesOn;
-        }
+        story.open_end = open_end_of(&path, &story.state);
         let story = story.finish();
         let id = story
             .state
@@ -198,4 +209,29 @@ fn anonymizer() -> Anonymizer {
         .map(|host| host.trim().to_string())
         .collect();
     Anonymizer::new(&users, &hosts)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::event::Exit;
+    use crate::state::Run;
+    use crate::units::Moment;
+
+    #[test]
+    fn a_run_without_an_end_goes_on_where_its_session_lives() {
+        let state = |ended| State {
+            runs: vec![Run {
+                ended,
+                ..Run::default()
+            }],
+            ..State::default()
+        };
+        let open = state(None);
+        assert_eq!(open_end(&open, || true), OpenEnd::GoesOn);
+        assert_eq!(open_end(&open, || false), OpenEnd::Unknown);
+        let waits = state(Some((Moment(9), Exit::Code(1))));
+        assert_eq!(open_end(&waits, || true), OpenEnd::Unknown);
+        assert_eq!(open_end(&State::default(), || true), OpenEnd::Unknown);
+    }
 }

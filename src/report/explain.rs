@@ -48,6 +48,8 @@ pub struct Explanation<'a> {
     pub command: Option<(&'a CommandLine, RemedyInputs<'a>)>,
     /// Of each relaunched run, whether its losses stayed as they were.
     pub proofs: Vec<RunProof>,
+    /// What became of the recorded runs after the one that ran out, in sentences.
+    pub followed: Vec<String>,
     /// What to type after `oomph again` to start it.
     pub again: Option<&'a str>,
     /// By how much what stays between steps grew in a recorded run that went well.
@@ -237,9 +239,18 @@ fn blocks(explanation: &Explanation, oom: &Explained, chosen: usize) -> Vec<Docu
             .into_iter()
             .flat_map(|found| document::kept_alive(found, "Kept alive by")),
     );
-    blocks.extend(oom.step.iter().flat_map(|step| of_step(step, &oom.source)));
+    let has_lines = (oom.incident.record.as_ref()).is_some_and(|record| !record.lines.is_empty());
+    let of_step = |step| of_step(step, &oom.source, has_lines);
+    blocks.extend(oom.step.iter().flat_map(of_step));
     blocks.extend(others(explanation.ooms, chosen));
-    blocks.extend(proofs(&explanation.proofs));
+    let after = oom.run.as_ref().map(|(number, _)| *number);
+    let of_others = |proof: &&RunProof| explanation.followed.is_empty() || Some(proof.run) <= after;
+    blocks.extend(proofs(explanation.proofs.iter().filter(of_others)));
+    if !explanation.followed.is_empty() {
+        blocks.push(DocumentBlock::heading("What followed"));
+        let followed = explanation.followed.iter().cloned();
+        blocks.extend(followed.map(DocumentBlock::detail));
+    }
     blocks.extend(remedies(explanation));
     blocks
 }
@@ -248,11 +259,15 @@ fn blocks(explanation: &Explanation, oom: &Explained, chosen: usize) -> Vec<Docu
 /// …".
 fn place(oom: &Explained) -> String {
     let run = oom.run.as_ref().map(|(number, _)| format!("run {number}"));
+    let of_output = match oom.run {
+        Some(_) => " of the output",
+        None => "",
+    };
     let line = oom
         .incident
         .report
         .as_ref()
-        .map(|r| format!("line {}", r.line));
+        .map(|r| format!("line {}{of_output}", r.line));
     let rank = oom.rank().map(|rank| format!("rank {rank}"));
     let device = oom.device().map(|device| format!("device {device}"));
     let known: Vec<String> = [run, line, rank, device].into_iter().flatten().collect();
@@ -393,9 +408,15 @@ fn made_of(structure: &Structure, allocated: Bytes, gathered: Option<Bytes>) -> 
     )
 }
 
-/// What a traced step is made of at its peak.
-fn of_step(step: &StepAnatomy, source: &SourceTexts) -> Vec<DocumentBlock> {
+/// Where a step ends with so much of its peak, memory ran out at it.
+const AT_THE_PEAK: f64 = 0.9;
+
+/// What a traced step is made of at its peak. If that is where memory ran out and the record has the lines, they are told by it: it
+/// counts as the allocator does what was not split off a block, which a trace does not know.
+fn of_step(step: &StepAnatomy, source: &SourceTexts, has_lines: bool) -> Vec<DocumentBlock> {
     let peak = step.peak();
+    let ends_there = step.allocated[step.end()] >= step.allocated[peak].scale(AT_THE_PEAK);
+    let is_told = has_lines && step.failed && ends_there;
     let first = |mut held: Vec<MemoryHolder>| {
         held.truncate(OF_A_STEP);
         held
@@ -409,12 +430,17 @@ fn of_step(step: &StepAnatomy, source: &SourceTexts) -> Vec<DocumentBlock> {
         "The peak of step {number}{end}: {bytes}{}",
         step.in_phase(peak)
     );
-    vec![
+    let mut blocks = vec![
         DocumentBlock::heading(heading),
         document::parts_at(step, peak),
-        DocumentBlock::Tree(Tree::Lines(first(document::lines_at(step, peak, source)))),
-        DocumentBlock::Tree(Tree::Modules(first(document::modules_at(step, peak)))),
-    ]
+    ];
+    if !is_told {
+        let held = first(document::lines_at(step, peak, source));
+        blocks.push(DocumentBlock::Tree(Tree::Lines(held)));
+    }
+    let modules = first(document::modules_at(step, peak));
+    blocks.push(DocumentBlock::Tree(Tree::Modules(modules)));
+    blocks
 }
 
 /// The other OOMs.
@@ -442,14 +468,15 @@ fn others(ooms: &[Explained], chosen: usize) -> Vec<DocumentBlock> {
 }
 
 /// What became of the relaunched runs' numbers, a line each.
-fn proofs(proofs: &[RunProof]) -> Vec<DocumentBlock> {
-    if proofs.is_empty() {
+fn proofs<'a>(proofs: impl Iterator<Item = &'a RunProof>) -> Vec<DocumentBlock> {
+    let mut proofs = proofs.peekable();
+    if proofs.peek().is_none() {
         return Vec::new();
     }
     let mut blocks = vec![DocumentBlock::heading(
         "The training's numbers after a relaunch",
     )];
-    blocks.extend(proofs.iter().map(|proof| {
+    blocks.extend(proofs.map(|proof| {
         let with = (proof.with).map_or(String::new(), |with| format!(", against run {with}"));
         DocumentBlock::detail(format!("run {}{with}: {}", proof.run, proof.words))
     }));
@@ -579,6 +606,7 @@ pub fn value(explanation: &Explanation) -> Value {
         "findings": findings,
         "remedies": remedies,
         "losses": explanation.proofs,
+        "followed": explanation.followed,
     })
 }
 

@@ -20,6 +20,9 @@ pub enum OpenEnd {
     Unknown,
 }
 
+/// Later runs that are told one by one; of more only the first and the last.
+const TOLD: usize = 4;
+
 /// What a recording tells.
 #[derive(Debug, Default)]
 pub struct SessionStory {
@@ -108,11 +111,30 @@ impl SessionStory {
                 sentences.extend(self.of_losses(last));
             }
             n => {
-                let between = n - 2;
-                let runs = if between == 1 { "run" } else { "runs" };
-                sentences.push(format!("{between} more {runs} followed."));
+                sentences.extend(between(n - 2));
                 sentences.push(self.sentence(last));
                 sentences.extend(self.of_losses(last));
+            }
+        }
+        sentences
+    }
+
+    /// What became of the runs after one, a sentence for each that says something new.
+    pub fn after(&self, number: RunNumber) -> Vec<String> {
+        let later = (self.state.runs.iter()).skip_while(|run| run.number <= number);
+        let later: Vec<&Run> = later.collect();
+        let mut sentences = Vec::new();
+        if let [first, .., last] = later.as_slice()
+            && later.len() > TOLD
+        {
+            sentences.push(self.sentence(first));
+            sentences.extend(between(later.len() - 2));
+            sentences.push(self.sentence(last));
+            sentences.extend(self.of_losses(last));
+        } else {
+            for run in &later {
+                sentences.push(self.sentence(run));
+                sentences.extend(self.of_losses(run));
             }
         }
         sentences
@@ -167,8 +189,10 @@ impl SessionStory {
             }
         } else if let Some(peak) = run.peak() {
             words.push_str(&format!(" with a peak of {peak}{seen}"));
-            if let Some(predicted) = score::beside(run) {
-                words.push_str(&format!(" (predicted {predicted})"));
+            match (run.predicted_peak, score::beside(run)) {
+                (Some(predicted), _) => words.push_str(&score::after_peak(run, predicted)),
+                (None, Some(predicted)) => words.push_str(&format!(" (predicted {predicted})")),
+                (None, None) => {}
             }
             if let Some(ram) = run.host_peak {
                 words.push_str(&format!(", while all processes had {ram} of RAM"));
@@ -193,6 +217,12 @@ impl SessionStory {
     pub fn length(&self) -> Duration {
         self.state.now.since(crate::units::Moment::ZERO)
     }
+}
+
+/// Runs that nothing more is said of.
+fn between(count: usize) -> Option<String> {
+    let runs = if count == 1 { "run" } else { "runs" };
+    (count > 0).then(|| format!("{count} more {runs} followed."))
 }
 
 fn capitalized(words: &str) -> String {
@@ -232,6 +262,7 @@ pub fn capacity_of(state: &State, run: &Run) -> Option<Bytes> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::event::Exit;
     use crate::report::recorded;
 
     /// What is recorded of a session whose relaunched run goes on.
@@ -260,6 +291,32 @@ mod tests {
             said[0].ends_with("is still running after 0:00."),
             "{said:?}"
         );
+    }
+
+    #[test]
+    fn what_followed_a_run_is_told_run_by_run() {
+        let mut story = SessionStory::new(recorded("capacity"));
+        let first = story.state.runs[0].clone();
+        let (ended, _) = first.ended.expect("an end");
+        let mut second = Run {
+            number: RunNumber(2),
+            started: ended + Duration::from_secs(5),
+            remedies: vec!["smaller batch".into()],
+            ooms: Vec::new(),
+            oom_count: 0,
+            ..first
+        };
+        second.ended = Some((second.started + Duration::from_secs(70), Exit::Code(0)));
+        for rank in &mut second.ranks {
+            rank.ended_by_oom = false;
+        }
+        story.state.runs.push(second);
+        let after = story.after(RunNumber(1));
+        assert!(
+            after[0].starts_with("Run 2 (smaller batch) finished after 1:10 with a peak of "),
+            "{after:?}"
+        );
+        assert!(story.after(RunNumber(2)).is_empty());
     }
 
     #[test]

@@ -33,6 +33,7 @@ fn explanation(ooms: &[Explained]) -> Explanation<'_> {
         ooms,
         command: None,
         proofs: Vec::new(),
+        followed: Vec::new(),
         again: None,
         growth: None,
     }
@@ -120,7 +121,7 @@ fn what_a_text_lacks_is_null_and_never_worked_out() {
     let empty = parsed(&[]);
     assert_eq!(
         empty,
-        serde_json::json!({"version": 1, "again": null, "ooms": [], "findings": [], "remedies": [], "losses": []})
+        serde_json::json!({"version": 1, "again": null, "ooms": [], "findings": [], "remedies": [], "losses": [], "followed": []})
     );
 }
 
@@ -246,7 +247,17 @@ fn what_held_the_memory_is_named_line_by_line() {
             graph: Bytes::gib(2),
             above: vec!["Loop object".into(), "loop of __main__".into()],
             ..Retainer::default()
-        }],
+        }]
+        .into_iter()
+        .chain([Retainer {
+            name: "self".into(),
+            kind: RetainerKind::Local,
+            class: "Tensor".into(),
+            bytes: Bytes::gib(7),
+            graph: Bytes::gib(7),
+            ..Retainer::default()
+        }])
+        .collect(),
         left: Some("9 objects: there was no time to look at all".into()),
         ..Retainers::default()
     });
@@ -278,6 +289,10 @@ fn what_held_the_memory_is_named_line_by_line() {
     ] {
         assert!(said.lines().any(|said| said == line), "{line}\n{said}");
     }
+    assert!(
+        !said.contains("self: Tensor"),
+        "of a method that runs\n{said}"
+    );
     let oom = &parsed(&made)["ooms"][0];
     assert_eq!(oom["unallocated"], 1u64 << 30);
     assert_eq!(oom["phase"], "forward");
@@ -343,7 +358,7 @@ fn the_peak_is_named_with_its_categories_and_its_five_largest_lines() {
         ..StepTrace::default()
     };
     let step = StepAnatomy::new(&trace).expect("a step");
-    let said = |source: &SourceTexts| lines(&of_step(&step, source), TextLayout::Parts);
+    let said = |source: &SourceTexts| lines(&of_step(&step, source, false), TextLayout::Parts);
     let expected = [
         "\nThe peak of step 3, which ran out of memory: 15.5 KiB in forward:",
         "  activations 14.0 KiB, temporaries 1.0 KiB, other 512 B",
@@ -363,4 +378,16 @@ fn the_peak_is_named_with_its_categories_and_its_five_largest_lines() {
     let lines = said(&source);
     assert_eq!(lines.len(), expected.len() + 1);
     assert_eq!(lines[4], "      return self.mlp(x)", "below its line");
+    let told = |step: &StepAnatomy| {
+        let blocks = of_step(step, &SourceTexts::default(), true);
+        super::lines(&blocks, TextLayout::Parts).len()
+    };
+    assert_eq!(told(&step), 2, "the lines of the record are not told again");
+    // Where it ended well below its peak, other lines held the memory when it ran out.
+    let well_below = StepTrace {
+        trace: "512 | 1024 2048 3072 4096 5120 -1".into(),
+        ..trace
+    };
+    let step = StepAnatomy::new(&well_below).expect("a step");
+    assert_eq!(told(&step), expected.len());
 }
