@@ -120,14 +120,19 @@ impl Finding {
 
     /// Says who keeps the memory alive, if that is known.
     pub(super) fn kept_by(self, retainer: Option<&Retainer>) -> Finding {
+        self.kept_by_after(retainer, None)
+    }
+
+    /// The same of a search that was done after an earlier step.
+    pub(super) fn kept_by_after(self, retainer: Option<&Retainer>, step: Option<u64>) -> Finding {
         let Some(retainer) = retainer else {
             return self;
         };
-        let finding = self.says(format!(
-            "{} is kept alive by {}.",
-            retainer.bytes,
-            retainer.words()
-        ));
+        let (bytes, words) = (retainer.bytes, retainer.words());
+        let finding = self.says(match step {
+            None => format!("{bytes} is kept alive by {words}."),
+            Some(step) => format!("After step {step}, {bytes} was kept alive by {words}."),
+        });
         Finding {
             retainer: Some(retainer.clone()),
             ..finding

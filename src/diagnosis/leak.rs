@@ -18,6 +18,9 @@ pub(super) const CAUSE: CauseSpec = CauseSpec::new("memory leak", examine)
 /// What keeps so much of what has leaked is what leaks.
 const MOST_OF_IT: f64 = 0.5;
 
+/// What was found so few steps ago is as it is now.
+const RECENT: u64 = 2;
+
 /// A forecast reaches this many times as far as the steps it was fitted over.
 const REACH: u64 = 25;
 
@@ -104,9 +107,16 @@ fn examine(case: &OomContext) -> Option<Finding> {
         ),
     );
     // What keeps only a part of it is another's: the step's own tensors, say.
-    let kept_by = case
-        .retainer()
-        .filter(|retainer| retainer.bytes >= leaked.scale(MOST_OF_IT));
+    let kept_by = case.found_retainer().filter(|(at, retainer)| {
+        // A search of some steps ago has seen what had leaked by then.
+        let since = per_step.scale(steps.count.saturating_sub(*at) as f64);
+        let by_then = leaked - since.min(leaked);
+        by_then > Bytes::ZERO && retainer.bytes >= by_then.scale(MOST_OF_IT)
+    });
+    let long_before = kept_by
+        .map(|(at, _)| at)
+        .filter(|at| at + RECENT < steps.count);
+    let kept_by = kept_by.map(|(_, retainer)| retainer);
     // With its name there is nothing to look for.
     let told = match kept_by {
         Some(_) => 1,
@@ -115,7 +125,7 @@ fn examine(case: &OomContext) -> Option<Finding> {
     let line = kept_by.and_then(|retainer| retainer.line.as_ref());
     Some(
         finding
-            .kept_by(kept_by)
+            .kept_by_after(kept_by, long_before)
             .says(grown(&climb))
             .says("A smaller batch leaks as much of each sample, so it only delays the OOM.")
             .says_if(growing_line(case, per_step))

@@ -136,8 +136,13 @@ impl<'a> OomContext<'a> {
 
     /// What in the program keeps most of the memory alive, if that was searched.
     pub fn retainer(&self) -> Option<&'a Retainer> {
+        Some(self.found_retainer()?.1)
+    }
+
+    /// The same, and after which step it was searched.
+    pub fn found_retainer(&self) -> Option<(u64, &'a Retainer)> {
         let (_, found) = self.rank?.retainers.as_ref()?;
-        found.main()
+        Some((found.step, found.main()?))
     }
 
     /// Allocated plus requested.

@@ -446,7 +446,14 @@ impl<'a> RemedyPredictor<'a> {
         }
         if has(RemedyEffect::LessFragmentation) && !has(RemedyEffect::LessAllocated) && !more_free {
             let mut expectation = self.without_fragmentation(&target, false);
-            // The reason applies only to remedies that reduce allocations.
+            let is_ruled_out = expectation.fits == Some(false);
+            // That a step would fit says nothing where the next ones need more.
+            if let Some((verdict @ LittleUse::OnlyDelays, reason)) = self.only_delays()
+                && !is_ruled_out
+            {
+                return futile(verdict, reason);
+            }
+            // Other reasons apply only to remedies that reduce allocations.
             if let Some((verdict, _)) = self.only_delays() {
                 let verdict_first = Phrase::from(verdict.words());
                 expectation.words = verdict_first.before("; ", &expectation.words);

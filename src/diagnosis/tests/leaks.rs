@@ -87,6 +87,41 @@ pub(super) fn leaking_by_name() -> StagedSession {
 }
 
 #[test]
+fn what_was_found_long_before_the_end_is_held_against_what_had_leaked_by_then() {
+    let found_after = |step: u64, bytes| {
+        let mut scene = leaking(Bytes::mib(120), 105);
+        scene.add(
+            2_000.1,
+            EventKind::Retainers(Box::new(Retainers {
+                pid: Pid(100),
+                step,
+                retainers: vec![Retainer {
+                    name: "history".into(),
+                    kind: RetainerKind::Attribute,
+                    of: "Meter".into(),
+                    class: "list".into(),
+                    length: Some(step),
+                    bytes,
+                    ..Retainer::default()
+                }],
+                looked_for: bytes,
+                ..Retainers::default()
+            })),
+        );
+        let finding = diagnose(&scene.state).remove(0);
+        (finding.retainer.is_some(), finding.explanation.to_string())
+    };
+    let (is_named, words) = found_after(30, Bytes::mib(120 * 30));
+    assert!(is_named, "{words}");
+    let then = "After step 30, 3.52 GiB was kept alive by Meter.history: list of 30.";
+    assert!(words.contains(then), "{words}");
+    let (is_named, words) = found_after(30, Bytes::mib(120));
+    assert!(!is_named, "{words}");
+    let (_, words) = found_after(105, Bytes::mib(120 * 105));
+    assert!(words.contains("12.3 GiB is kept alive by"), "{words}");
+}
+
+#[test]
 fn a_leak_is_changed_where_it_is_kept() {
     let scene = leaking_by_name();
     let finding = &diagnose(&scene.state)[0];

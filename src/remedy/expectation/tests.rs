@@ -253,6 +253,18 @@ fn what_goes_on_growing_is_only_delayed() {
 }
 
 #[test]
+fn segments_are_not_said_to_fit_where_the_memory_goes_on_growing() {
+    let seen = state(50, 14, 20);
+    let leak = all(&seen, &oom(20, 21, 2, 1), Cause::Leak);
+    let segments = &of(&leak, RemedyId::ExpandableSegments).expectation;
+    assert_eq!(segments.words, "only delays the OOM: it still leaks");
+    assert_eq!((segments.at_least, segments.fits), (None, None));
+    let without = all(&seen, &oom(20, 21, 2, 1), Cause::Fragmentation);
+    let segments = &of(&without, RemedyId::ExpandableSegments).expectation;
+    assert!(segments.at_least.is_some(), "{}", segments.words);
+}
+
+#[test]
 fn what_was_not_seen_is_unknown() {
     let no_step = all(&state(0, 4, 20), &oom(20, 21, 2, 1), Cause::Capacity);
     let expectation = &of(&no_step, RemedyId::Batch).expectation;
