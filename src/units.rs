@@ -109,6 +109,20 @@ impl std::iter::Sum for Bytes {
     }
 }
 
+impl Bytes {
+    /// `14.71 GiB`, `512.4 MiB`: where figures are compared that are nearly the same.
+    pub fn with_a_digit_more(self) -> String {
+        let n = self.0 as f64;
+        match self.0 {
+            b if b < 10 * MIB => format!("{:.2} MiB", n / MIB as f64),
+            b if b < GIB => format!("{:.1} MiB", n / MIB as f64),
+            b if b < 10 * GIB => format!("{:.3} GiB", n / GIB as f64),
+            b if b < TIB => format!("{:.2} GiB", n / GIB as f64),
+            _ => format!("{:.3} TiB", n / TIB as f64),
+        }
+    }
+}
+
 impl fmt::Display for Bytes {
     /// `14.7 GiB`, `512 MiB`, `6.0 KiB`, `7 B`: at most four digits.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {

@@ -17,9 +17,13 @@ pub(super) enum AnswerReader {
 
 impl AnswerReader {
     pub fn of_standard_output(asks_json: bool) -> AnswerReader {
-        match !asks_json && io::stdout().is_terminal() {
-            true => AnswerReader::Human,
-            false => AnswerReader::Program,
+        AnswerReader::of(asks_json, io::stdout().is_terminal())
+    }
+
+    fn of(asks_json: bool, is_terminal: bool) -> AnswerReader {
+        match (asks_json, is_terminal) {
+            (false, true) => AnswerReader::Human,
+            (true, _) | (_, false) => AnswerReader::Program,
         }
     }
 }
@@ -49,4 +53,21 @@ pub(super) fn predict(
     }
     print::complain(&format!("nothing is known: {}", said.why_unknown));
     Ok(Ending::Code(1))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_table_is_for_a_terminal_and_lines_for_a_pipe_or_whoever_asks_for_them() {
+        for (asks_json, is_terminal, expected) in [
+            (false, true, AnswerReader::Human),
+            (false, false, AnswerReader::Program),
+            (true, true, AnswerReader::Program),
+            (true, false, AnswerReader::Program),
+        ] {
+            assert_eq!(AnswerReader::of(asks_json, is_terminal), expected);
+        }
+    }
 }

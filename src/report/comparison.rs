@@ -183,12 +183,21 @@ fn rows(before: &ComparedRun, after: &ComparedRun) -> Vec<ComparedRow> {
     });
     let mut bytes = |name, absent, of: &dyn Fn(&ComparedRun) -> Option<Bytes>| {
         let (a, b) = (of(before), of(after));
-        let change = match (a, b) {
-            (Some(a), Some(b)) if a != b => format!("{}{}", signed(a, b), percent(a, b)),
-            (Some(_) | None, _) => String::new(),
+        let (shown, change) = match (a, b) {
+            (Some(a), Some(b)) if is_noise(a, b) => {
+                ((Some(a.to_string()), Some(a.to_string())), String::new())
+            }
+            (Some(a), Some(b)) => {
+                let (before, after) = told_apart(a, b);
+                let change = format!("{}{}", signed(a, b), percent(a, b));
+                ((Some(before), Some(after)), change)
+            }
+            (a, b) => {
+                let shown = |bytes: Option<Bytes>| bytes.map(|bytes| bytes.to_string());
+                ((shown(a), shown(b)), String::new())
+            }
         };
-        let shown = |bytes: Option<Bytes>| bytes.map(|bytes| bytes.to_string());
-        add(&mut rows, (name, absent), (shown(a), shown(b)), change);
+        add(&mut rows, (name, absent), shown, change);
     };
     bytes("peak allocated", NOT_SEEN, &|side| side.run.peak());
     bytes("peak reserved", NOT_SEEN, &|side| {
@@ -276,6 +285,22 @@ fn add(
 fn ended(side: &ComparedRun) -> crate::units::Moment {
     let ended = side.run.ended.map(|(at, _)| at);
     ended.unwrap_or(side.story.state.now)
+}
+
+/// A smaller difference of a figure, as a share of it, is none: two runs of one command differ by as much.
+const NOISE: f64 = 0.001;
+
+fn is_noise(before: Bytes, after: Bytes) -> bool {
+    before.0.abs_diff(after.0) as f64 <= NOISE * before.0.max(after.0) as f64
+}
+
+/// Two figures that differ, with the digits that show it.
+fn told_apart(before: Bytes, after: Bytes) -> (String, String) {
+    let rounded = (before.to_string(), after.to_string());
+    match rounded.0 == rounded.1 {
+        true => (before.with_a_digit_more(), after.with_a_digit_more()),
+        false => rounded,
+    }
 }
 
 /// `+1.20 GiB`, `−300 MiB`.
@@ -530,6 +555,44 @@ mod tests {
         });
         story.state.runs.push(run);
         story
+    }
+
+    #[test]
+    fn figures_that_differ_are_told_apart_and_noise_is_no_difference() {
+        let mib = |mib: f64| Bytes::mib(1).scale(mib);
+        let of = |parameters: f64, peak: f64| {
+            let mut story = story("64", 20);
+            let rank = &mut story.state.runs[0].ranks[0];
+            rank.structure = Some(Structure {
+                pid: crate::units::Pid(1),
+                device: 0,
+                parameters: mib(parameters),
+                gradients: mib(parameters),
+                optimizer_state: mib(2.0 * parameters),
+                whole: None,
+            });
+            rank.allocated_peak = mib(peak);
+            story
+        };
+        let row = |a: &SessionStory, b: &SessionStory, name| {
+            let side = |story| ComparedRun {
+                name: "a",
+                story,
+                run: run_of(&story.state, None).expect("a run"),
+            };
+            let rows = Comparison::new(side(a), side(b)).rows;
+            let row = rows.into_iter().find(|row| row.name == name);
+            let row = row.expect("a row");
+            format!("{} → {}  {}", row.before, row.after, row.change)
+        };
+        // Of one model at two lengths: both figures have changed by the same share.
+        let (a, b) = (of(164.33, 15_000.0), of(163.66, 15_001.0));
+        assert_eq!(
+            row(&a, &b, "parameters"),
+            "164.3 MiB → 163.7 MiB  −686.1 KiB (−0.4 %)"
+        );
+        assert!(row(&a, &b, "optimizer state").starts_with("329 MiB → 327 MiB"));
+        assert_eq!(row(&a, &b, "peak allocated"), "14.6 GiB → 14.6 GiB  ");
     }
 
     #[test]
