@@ -13,7 +13,7 @@ use crate::command;
 use crate::document::markdown::{code, plain};
 use crate::document::{self, DocumentBlock};
 use crate::event::displayed;
-use crate::state::DeviceState;
+use crate::state::{DeviceState, Run};
 use crate::units::{Bytes, Moment, clock_face};
 use std::fmt::Write;
 use std::time::Duration;
@@ -27,6 +27,9 @@ const LINES: usize = 6;
 /// Columns and rows of the chart.
 const WIDTH: usize = 76;
 const HEIGHT: usize = 8;
+
+/// From so long on waits between runs are worth a word.
+const NOTICED: Duration = Duration::from_secs(60);
 
 pub fn markdown(story: &SessionStory, options: &PageOptions) -> String {
     let state = &story.state;
@@ -89,7 +92,7 @@ fn busiest(story: &SessionStory) -> Option<&DeviceState> {
 /// The largest `allocated` of each column, in eighths of a row.
 fn chart(text: &mut String, story: &SessionStory, device: &DeviceState) {
     let end = Moment(story.state.now.0.saturating_add(1));
-    let axis = TimeAxis::new(&story.state);
+    let axis = TimeAxis::of_runs(&story.state);
     let width = axis.seconds(end).max(1e-6) / WIDTH as f64;
     let bounds: Vec<Moment> = (0..=WIDTH).map(|n| axis.moment(n as f64 * width)).collect();
     let columns = device.allocated.between(&bounds);
@@ -125,35 +128,64 @@ fn chart(text: &mut String, story: &SessionStory, device: &DeviceState) {
         let _ = writeln!(text, "{}", line.trim_end());
     }
     let mut marks = vec![' '; WIDTH];
-    let column = |at: Moment| (axis.seconds(at) / width) as usize;
-    for (from, _) in &axis.cuts {
-        marks[column(*from).min(WIDTH - 1)] = '≈';
-    }
+    let column = |at: Moment| ((axis.seconds(at) / width) as usize).min(WIDTH - 1);
     for run in story.state.runs.iter().skip(1) {
-        marks[column(run.started).min(WIDTH - 1)] = '╎';
+        marks[column(run.started)] = '╎';
     }
     for oom in &story.ooms {
-        marks[column(oom.incident.at).min(WIDTH - 1)] = '✗';
+        marks[column(oom.incident.at)] = '✗';
     }
     let marks: String = marks.into_iter().collect();
     if !marks.trim().is_empty() {
         let _ = writeln!(text, "{:>10}  {}", "", marks.trim_end());
     }
-    let left_out: Duration = axis.cuts.iter().map(|(from, to)| to.since(*from)).sum();
-    let took = match axis.cuts.is_empty() {
-        true => clock_face(story.length()),
-        false => format!(
-            "≈ {} of waiting left out    {}",
-            clock_face(left_out),
-            clock_face(story.length())
-        ),
+    let starts: Vec<usize> = (story.state.runs.iter())
+        .map(|run| column(run.started))
+        .collect();
+    let _ = writeln!(text, "{:>10}  {}", "", times(story, &starts));
+    let waits: Duration = story.state.runs.windows(2).map(wait).sum();
+    if waits >= NOTICED {
+        let waits = clock_face(waits);
+        let _ = writeln!(text, "{:>10}  {waits} between the runs left out", "");
+    }
+    text.push_str("```\n");
+}
+
+/// The time between two runs.
+fn wait(pair: &[Run]) -> Duration {
+    let ended = pair[0].ended.map_or(pair[1].started, |(at, _)| at);
+    pair[1].started.since(ended)
+}
+
+/// How long each run took, below its beginning; where runs are short, of those after which there is room for it.
+fn times(story: &SessionStory, starts: &[usize]) -> String {
+    let runs = &story.state.runs;
+    let took = |run: &Run| {
+        let ended = run.ended.map_or(story.state.now, |(at, _)| at);
+        clock_face(ended.since(run.started))
     };
-    let _ = writeln!(
-        text,
-        "{:>10}  0:00{took:>width$}\n```",
-        "",
-        width = WIDTH - 4
-    );
+    if let [only] = runs.as_slice() {
+        return format!("0:00{:>width$}", took(only), width = WIDTH - 4);
+    }
+    let mut row = vec![' '; WIDTH];
+    let mut free_to = WIDTH;
+    for (run, start) in runs.iter().zip(starts).rev() {
+        let number = run.number;
+        let words = [
+            format!("run {number} {}", took(run)),
+            format!("run {number}"),
+            number.to_string(),
+        ];
+        let fits = |words: &&String| start + words.len() <= free_to;
+        if let Some(words) = words.iter().find(fits) {
+            for (cell, character) in row[*start..].iter_mut().zip(words.chars()) {
+                *cell = character;
+            }
+        }
+        free_to = start.saturating_sub(1);
+    }
+    let row: String = row.into_iter().collect();
+    row.trim_end().to_string()
 }
 
 fn runs(text: &mut String, story: &SessionStory) {
@@ -254,12 +286,18 @@ mod tests {
         let (alone, _) = columns_of(&story);
         let mut second = story.state.runs[0].clone();
         let (ended, exit) = second.ended.expect("an end");
+        second.number = second.number.next();
         second.started = ended + Duration::from_secs(9 * 3_600);
         story.state.now = second.started + Duration::from_secs(4);
         second.ended = Some((story.state.now, exit));
         story.state.runs.push(second);
         let (beside, text) = columns_of(&story);
         assert!(beside > alone / 3, "{text}");
-        assert!(text.contains("≈ 8:59:56 of waiting left out"), "{text}");
+        assert!(
+            text.contains("  9:00:00 between the runs left out\n"),
+            "{text}"
+        );
+        assert!(text.contains("  run 1 0:08"), "{text}");
+        assert!(text.contains(" run 2 0:04"), "{text}");
     }
 }

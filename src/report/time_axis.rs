@@ -43,6 +43,18 @@ impl TimeAxis {
         }
     }
 
+    /// That of the runs alone, one after the other.
+    pub fn of_runs(state: &State) -> TimeAxis {
+        let ended = |run: &Run| run.ended.map_or(state.now, |(at, _)| at);
+        let starts = state.runs.iter().map(|run| run.started);
+        let ends = std::iter::once(Moment::ZERO).chain(state.runs.iter().map(ended));
+        let waits = ends.zip(starts.chain([state.now]));
+        TimeAxis {
+            cuts: waits.filter(|(from, to)| to > from).collect(),
+            shown: 0.0,
+        }
+    }
+
     /// Whether it has this moment.
     pub fn has(&self, at: Moment) -> bool {
         let mut cuts = self.cuts.iter();
@@ -87,6 +99,26 @@ pub(super) fn to_the_millisecond(seconds: f64) -> f64 {
 mod tests {
     use super::*;
     use crate::report::story::SessionStory;
+
+    #[test]
+    fn the_runs_alone_stand_side_by_side() {
+        let mut state = SessionStory::new(crate::report::recorded("capacity")).state;
+        let first = state.runs[0].clone();
+        let (ended, exit) = first.ended.expect("an end");
+        let mut second = first.clone();
+        second.started = ended + Duration::from_secs(7);
+        state.now = second.started + Duration::from_secs(60);
+        second.ended = Some((second.started + Duration::from_secs(50), exit));
+        state.runs = vec![first.clone(), second.clone()];
+        let axis = TimeAxis::of_runs(&state);
+        let took = ended.since(first.started).as_secs_f64();
+        let near = |one: f64, other: f64| (one - other).abs() < 0.01;
+        assert!(near(axis.seconds(first.started), 0.0));
+        assert!(near(axis.seconds(second.started), took));
+        assert!(near(axis.seconds(state.now), took + 50.0));
+        let at = second.started + Duration::from_secs(20);
+        assert!(axis.moment(axis.seconds(at)).0.abs_diff(at.0) < 2_000);
+    }
 
     #[test]
     fn a_moment_is_found_again_behind_what_was_left_out() {
