@@ -64,11 +64,20 @@ pub struct BatchRoom {
 }
 
 impl BatchRoom {
-    /// `44`, and which batch it is where a step has several parts: the one that is on the GPU at once.
+    /// `44`, or with the parts in which a step takes it `44 × 2`: as the command has the two numbers.
     pub fn batch_words(&self) -> String {
+        self.in_parts(self.could)
+    }
+
+    /// The batch that ran, in the same way.
+    pub fn now_words(&self) -> String {
+        self.in_parts(self.now)
+    }
+
+    fn in_parts(&self, at_once: u64) -> String {
         match self.parts {
-            0 | 1 => self.could.to_string(),
-            _ => format!("{} at once", self.could),
+            0 | 1 => at_once.to_string(),
+            parts => format!("{at_once} × {parts}"),
         }
     }
 
@@ -90,16 +99,9 @@ pub enum RoomBasis {
 impl fmt::Display for BatchRoom {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let BatchRoom {
-            now,
-            could,
-            basis,
-            is_alone,
-            parts,
+            basis, is_alone, ..
         } = self;
-        let could = match parts {
-            0 | 1 => could.to_string(),
-            parts => format!("{could} at once, × {parts} accumulated,"),
-        };
+        let (could, now) = (self.batch_words(), self.now_words());
         let alone = match is_alone {
             true => "; other processes are not counted (no NVML)",
             false => "",

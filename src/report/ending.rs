@@ -46,8 +46,12 @@ pub fn summary(state: &State) -> Option<String> {
             let _ = write!(line, " · {}", told.join(", "));
         }
     }
-    if run.steps() > 0 {
-        let _ = write!(line, " · {} steps", run.steps());
+    match run.steps() {
+        0 => {}
+        1 => line.push_str(" · 1 step"),
+        steps => {
+            let _ = write!(line, " · {steps} steps");
+        }
     }
     if let (Some(predicted), RunOutcome::Finished) = (run.predicted_peak, run.outcome()) {
         line.push_str(&score::after_peak(run, predicted));
@@ -72,7 +76,8 @@ pub fn winning_command(state: &State) -> Option<String> {
     (went_well && is_changed).then(|| format!("it ran with: {}", run.shown))
 }
 
-/// "8.5 GiB unused: a batch of 48 would fit (32 ran)", of a last run that went well.
+/// "8.5 GiB unused: a batch of 48 would fit (32 ran). By the allocations of step 3; oomph fit measures it", of a last run that
+/// went well.
 pub fn unused(state: &State, room: BatchRoom) -> Option<String> {
     let run = state.run()?;
     if run.outcome() != RunOutcome::Finished || run.oom_count > 0 {
@@ -81,33 +86,24 @@ pub fn unused(state: &State, room: BatchRoom) -> Option<String> {
     let devices = run.ranks.iter().filter_map(|rank| rank.device.as_ref());
     let unused = devices.filter_map(|uuid| state.device(uuid)?.unused_in(run));
     let unused = unused.min()?;
-    let BatchRoom {
-        now,
-        could,
-        basis,
-        is_alone,
-        parts,
-    } = room;
     // Other sessions of this program may name other batches: why this one is no other.
-    let fits = match basis {
-        RoomBasis::Step(traced) => format!(
-            "would fit ({now} ran), by the allocations of step {}",
-            traced.step
+    let (fits, why) = match room.basis {
+        RoomBasis::Step(traced) => (
+            "would fit",
+            format!("By the allocations of step {}", traced.step),
         ),
-        RoomBasis::Peaks => format!(
-            "may fit ({now} ran): an estimate from the steps' peaks, since no traced step shows what the run needed"
+        RoomBasis::Peaks => (
+            "may fit",
+            "Estimated from the steps' peaks, since no step was traced".to_string(),
         ),
     };
-    let batch = match parts {
-        0 | 1 => format!("a batch of {could}"),
-        _ => format!("a batch of {could} at once, in each of the {parts} parts of a step,"),
-    };
-    let alone = match is_alone {
-        true => "; other processes are not counted (no NVML)",
+    let (could, now) = (room.batch_words(), room.now_words());
+    let alone = match room.is_alone {
+        true => ", without what other processes hold (no NVML)",
         false => "",
     };
     Some(format!(
-        "{unused} unused: {batch} {fits}{alone}; oomph fit measures it"
+        "{unused} unused: a batch of {could} {fits} ({now} ran). {why}{alone}; oomph fit measures it"
     ))
 }
 
@@ -348,21 +344,20 @@ mod tests {
         let said = |basis| unused(&scene.state, room(basis)).expect("words");
         assert_eq!(
             said(step),
-            "9.98 GiB unused: a batch of 48 would fit (32 ran), by the allocations of step 7; oomph fit measures it"
+            "9.98 GiB unused: a batch of 48 would fit (32 ran). By the allocations of step 7; oomph fit measures it"
         );
-        assert!(said(RoomBasis::Peaks).contains(
-            "a batch of 48 may fit (32 ran): an estimate from the steps' peaks, since no traced step shows"
-        ));
+        assert_eq!(
+            said(RoomBasis::Peaks),
+            "9.98 GiB unused: a batch of 48 may fit (32 ran). Estimated from the steps' peaks, since no step was traced; oomph fit measures it"
+        );
         let accumulated = BatchRoom {
             parts: 2,
+            is_alone: true,
             ..room(step)
         };
-        let accumulated = unused(&scene.state, accumulated).expect("words");
-        assert!(
-            accumulated.contains(
-                "a batch of 48 at once, in each of the 2 parts of a step, would fit (32 ran), by the allocations of step 7"
-            ),
-            "{accumulated}"
+        assert_eq!(
+            unused(&scene.state, accumulated).expect("words"),
+            "9.98 GiB unused: a batch of 48 × 2 would fit (32 × 2 ran). By the allocations of step 7, without what other processes hold (no NVML); oomph fit measures it"
         );
     }
 
